@@ -1,7 +1,7 @@
-//! The step of a device is that of the cores: the same losses, rows and parameters, up to rounding.
+//! A step on a device computes the same as one on cores: losses, rows and parameters are equal up to rounding.
 //!
-//! Its operations are libtorch's, which computes them in main memory too; so most of it is tested without
-//! a GPU. Where there is one, the same tests run there.
+//! The step's operations are libtorch's, which can also compute them in main memory. So most is tested without a GPU;
+//! where there is one, the same tests run on it.
 
 use std::io::Write as _;
 use std::sync::Arc;
@@ -30,18 +30,18 @@ use crate::operators::formulas;
 use crate::reference::LossKind;
 use crate::traced;
 
-/// Numbers after some steps.
+/// Results of some training steps.
 struct After {
     stats: Vec<BatchStats>,
-    /// Negatives that score as their positive does up to rounding, per step and side: another occurrence of the
-    /// true entity.
+    /// Numbers of negatives whose score equals that of their positive up to rounding, per step and side: other
+    /// occurrences of the true entity.
     ties: Vec<[u64; 2]>,
     rows: Vec<Vec<f64>>,
     accumulators: Vec<f32>,
     parameters: Vec<f32>,
 }
 
-/// What is trained how.
+/// A model, its loss, and how it is trained.
 #[derive(Clone, Debug)]
 struct Case {
     spec: ModelSpec,
@@ -58,12 +58,12 @@ fn loss(which: usize) -> Box<dyn LossWorker> {
         1 => traced::traced(traced::logistic()).worker(),
         2 => traced::traced(traced::ranking(0.3)).worker(),
         3 => every_operation().worker(),
-        // No formula: scores come to the host.
+        // Not a formula, so scores are copied to the host.
         _ => native(LossKind::Softmax),
     }
 }
 
-/// A smooth loss of many kinds of nodes, with a parameter.
+/// Returns a smooth loss that consists of many kinds of nodes and has a parameter.
 fn every_operation() -> Traced {
     let nodes = vec![
         Node::Positive,
@@ -78,8 +78,8 @@ fn every_operation() -> Traced {
         Node::Binary(Binary::Mul, 3, 3),
         Node::Binary(Binary::Add, 7, 8),
         Node::Unary(Unary::Sqrt, 9),
-        // 11: where a negative is above a number, ln(1 + |difference|), else a power. Not above its positive: a
-        // draw may tie with it.
+        // 11: ln(1 + |difference|) where a negative is above a constant, else a power. The positive cannot be the
+        // threshold, since a draw may tie with it.
         Node::Binary(Binary::Sub, 1, 2),
         Node::Binary(Binary::Greater, 1, 2),
         Node::Unary(Unary::Abs, 11),
@@ -90,7 +90,7 @@ fn every_operation() -> Traced {
         Node::Binary(Binary::Pow, 15, 17),
         Node::Select(12, 16, 18),
         Node::Binary(Binary::Min, 10, 19),
-        // 21: weighted by a softmax that passes no gradient, and by 1 / columns
+        // 21: weighted by a softmax without gradient, and by 1 / columns
         Node::Binary(Binary::Mul, 1, 2),
         Node::Softmax(21),
         Node::Unary(Unary::StopGradient, 22),
@@ -98,7 +98,7 @@ fn every_operation() -> Traced {
         Node::Reduce(Reduction::Sum, 24),
         Node::Reduce(Reduction::Mean, 19),
         Node::Binary(Binary::Add, 25, 26),
-        // 28: the rest of the reductions
+        // 28: the remaining reductions
         Node::Unary(Unary::Sigmoid, 0),
         Node::Reduce(Reduction::LogSumExp, 21),
         Node::Binary(Binary::Sub, 29, 28),
@@ -129,7 +129,7 @@ fn every_operation() -> Traced {
     })
 }
 
-/// Some steps: on a core, or at `place`.
+/// Trains some steps, on a core or on `place`.
 fn train(case: &Case, place: Option<TorchPlace>) -> Result<After, StepError> {
     let mut twin = Twin::new(case.spec.clone(), case.weighted, case.seed);
     let spec = Arc::new(case.spec.clone());
@@ -202,7 +202,7 @@ fn train(case: &Case, place: Option<TorchPlace>) -> Result<After, StepError> {
     })
 }
 
-/// Why a device cannot train `spec`, if so.
+/// Returns the reason why a device cannot train `spec`, if there is one.
 fn refusal(spec: &ModelSpec, precision: Precision) -> Option<String> {
     pbg_torch::install();
     libtorch::installed()
@@ -210,14 +210,14 @@ fn refusal(spec: &ModelSpec, precision: Precision) -> Option<String> {
         .refusal(spec, precision)
 }
 
-/// A device and a core compute the same.
+/// Asserts that a device and a core compute the same.
 fn compare(case: &Case, place: TorchPlace) {
     let expected = train(case, None).unwrap_or_else(|e| panic!("{case:?}: {e}"));
     let found = train(case, Some(place)).unwrap_or_else(|e| panic!("{case:?}: {e}"));
     agree(case, &found, &expected);
 }
 
-/// Both are equal within 1e-4, relative to the largest number of a row.
+/// Asserts that both results are equal within 1e-4, relative to the largest number of a row.
 fn agree(case: &Case, found: &After, expected: &After) {
     let close = |what: &str, found: f64, expected: f64, size: f64| {
         assert!(
@@ -285,11 +285,11 @@ prop_compose! {
         let operators = Operator::BUILT_IN.into_iter().chain(formulas());
         let operator = operators.into_iter().nth(operator).expect("so many");
         let comparator = Comparator::ALL[comparator];
-        // The largest of no negatives is infinite: where there are none, or an edge alone in its chunk has only
-        // itself.
+        // The maximum of no negatives is infinite. There are none if they are disabled, and for an edge that is alone
+        // in its chunk without uniform negatives.
         let none = matches!(disabled, 1 | 2) || num_uniform_negs == 0;
         let loss = if loss == 3 && none { 0 } else { loss };
-        // The distance of an entity to itself is noise, and so is its derivative.
+        // The distance of an entity to itself is rounding error, and so is its derivative.
         let shared = shared && (comparator != Comparator::L2 || operator != Operator::None);
         let matrix = matches!(operator, Operator::Linear | Operator::Affine);
         let is_regularized = regularizer.is_some() && !matrix;
@@ -310,8 +310,8 @@ prop_compose! {
             ..spec(dynamic, shared, operator, comparator)
         };
         spec.relations.iter_mut().for_each(|relation| relation.all_negs = all_negs);
-        // One step moves every number by its gradient. Steps that see earlier ones amplify rounding: they are
-        // small.
+        // A single step changes every number by its gradient. Further steps amplify the rounding errors of earlier
+        // ones, so they are small.
         if by_slice || steps > 1 {
             (spec.lr, spec.relation_lr) = (100.0, 100.0);
         }
@@ -329,14 +329,14 @@ proptest! {
         compare(&case, TorchPlace::MAIN_MEMORY);
     }
 
-    /// However a batch is cut into slices, it ends at the numbers of a batch that is one slice.
+    /// The results do not depend on how a batch is cut into slices.
     #[test]
     fn the_sliced_form_computes_the_same(
         mut case in cases(),
         chunk_size in 1..5_usize,
         slice_bytes in prop_oneof![Just(1), 1..20_000_usize],
     ) {
-        // Two chunks or more; what scores all entities has slices of 256 at least.
+        // Several chunks. With all negatives a slice would have at least 256 edges.
         case.spec.chunk_size = Some(chunk_size);
         case.spec.relations.iter_mut().for_each(|relation| relation.all_negs = false);
         case.execution.update = Update::Batch;
@@ -348,14 +348,14 @@ proptest! {
     }
 }
 
-/// Says why it was skipped where there is no GPU; with `PBG_TEST_CUDA=1`, that is a failure.
+/// Prints the reason if it is skipped without a GPU, which is a failure with `PBG_TEST_CUDA=1`.
 #[test]
 fn a_gpu_computes_what_a_core_does() {
     let place = match TorchPlace::cuda(0) {
         Ok(place) => place,
         Err(reason) => {
             assert!(std::env::var_os("PBG_TEST_CUDA").is_none(), "{reason}");
-            // Past the harness, which shows nothing of a test that passes.
+            // Written directly to the terminal, since the harness hides the output of tests that pass.
             writeln!(std::io::stderr(), "skipped: {reason}").expect("a terminal");
             return;
         }
@@ -367,7 +367,7 @@ fn a_gpu_computes_what_a_core_does() {
     }
 }
 
-/// A step whose negatives come from the other side's partition, too.
+/// A step whose negatives also come from the other side's partition.
 #[test]
 fn negatives_may_come_from_both_partitions_of_a_bucket() {
     let mut spec = spec(true, true, Operator::ComplexDiagonal, Comparator::Dot);
@@ -390,7 +390,8 @@ fn negatives_may_come_from_both_partitions_of_a_bucket() {
             relation: Relations::PerEdge(&[0, 2, 0]),
             weight: None,
         };
-        // Left offsets 2 to 5 are the right partition's 0 to 3, right offsets 4 and 5 the left one's.
+        // Left offsets 2 to 5 are offsets 0 to 3 of the right partition; right offsets 4 and 5 are those of the left
+        // one.
         let draws = NegativeDraws {
             lhs: vec![0, 5, 2, 3, 1, 1],
             rhs: vec![3, 5, 4, 0, 0, 4],

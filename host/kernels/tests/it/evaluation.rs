@@ -1,4 +1,4 @@
-//! Metrics of evaluation while training against a naive count, and what a step refuses.
+//! Compares the metrics of evaluation during training with a naive count, and tests which batches are rejected.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use pbg_kernels::step::{Batch, BatchJob, EvalStats, Relations, StepError, StepWo
 use crate::gradients::{Twin, native, rows_of, spec};
 use crate::reference::LossKind;
 
-/// Entities that positive `i` is compared with: all of its negatives, each once, without itself.
+/// Returns the entities that positive `i` is compared with: all of its negatives, each once, without its own entity.
 fn sampled(twin: &Twin, side: Side, i: usize) -> BTreeSet<u32> {
     let mut entities: BTreeSet<u32> = twin
         .model
@@ -24,7 +24,7 @@ fn sampled(twin: &Twin, side: Side, i: usize) -> BTreeSet<u32> {
     entities
 }
 
-/// All entities of a side but the positive: what ranks of `eval` without a filter are among.
+/// Returns all entities of a side except that of positive `i`: the candidates of unfiltered ranks in `eval`.
 fn all(twin: &Twin, side: Side, i: usize) -> BTreeSet<u32> {
     let mut entities: BTreeSet<u32> = (0..twin.model.entities(side) as u32).collect();
     entities.remove(&twin.edges.sides[side as usize][i]);
@@ -83,7 +83,7 @@ fn assert_same(found: &EvalStats, expected: &EvalStats, seed: u64) {
     }
 }
 
-/// Where every entity is drawn, most of them often, ranks are those among all entities.
+/// If every entity is drawn, most of them repeatedly, ranks are those among all entities.
 #[test]
 fn draws_of_every_entity_give_the_ranks_among_all() {
     for seed in 30..50 {
@@ -121,14 +121,14 @@ fn draws_of_every_entity_give_the_ranks_among_all() {
             let found = worker
                 .evaluate(&job, loss.as_mut(), 1)
                 .expect("an evaluation");
-            // The loss keeps what PBG compares: positives among the draws, and entities as often as they are drawn.
+            // The loss counts what PBG counts: positives among the draws too, and entities as often as they are drawn.
             expected.loss = found.loss;
             assert_same(&found, &expected, seed);
         }
     }
 }
 
-/// A graph of one entity on each side: nothing is left to compare a positive with, neither ranks nor an area.
+/// In a graph with one entity on each side, no negative remains for a positive, neither for ranks nor for the area.
 #[test]
 fn a_positive_is_no_negative_of_itself() {
     let mut twin = Twin::new(
@@ -199,7 +199,7 @@ fn metrics_equal_a_naive_count_at_any_slice_size() {
     }
 }
 
-/// Positives that are all above, or all below, every negative have an area of 1, or 0.
+/// If all positives score above every negative, the area is 1; if all score below, it is 0.
 #[test]
 fn the_area_under_the_curve_has_the_right_ends() {
     for (sign, expected) in [(1.0, 8.0), (-1.0, 0.0)] {
@@ -210,7 +210,7 @@ fn the_area_under_the_curve_has_the_right_ends() {
         let mut twin = Twin::new(spec, false, 7);
         for table in &mut twin.tables {
             table.embeddings.get_mut().fill(0.1);
-            // Entity 0 of either side scores far from all others.
+            // Entity 0 of each side scores far from all others.
             table.embeddings.get_mut()[..6].fill(10.0);
         }
         twin.tables[1]
@@ -271,7 +271,7 @@ fn a_loss_that_is_not_finite_leaves_everything_as_it_was() {
             .map(|t| t.to_vec())
             .collect::<Vec<_>>()
     );
-    // The next batch is not burdened by what the failed one had summed.
+    // The next batch is not affected by the sums of the failed one.
     twin.tables[0].embeddings.get_mut()[hit * 6] = 0.5;
     let fresh = Twin::new(
         spec(true, false, Operator::Affine, Comparator::Dot),

@@ -1,4 +1,4 @@
-//! How a step is laid out changes its speed and its memory, not what it computes.
+//! The settings of a worker's execution change its speed and its memory, but not the results.
 
 use std::sync::Arc;
 
@@ -35,9 +35,9 @@ fn model(dynamic: bool, all_negs: bool, operator: Operator) -> ModelSpec {
     spec
 }
 
-/// One step from the same start: what it says, the embeddings after it, and the buffers' bytes.
+/// Trains one step from a fixed start. Returns its statistics, the embeddings after it, and the bytes of the buffers.
 fn step(spec: &ModelSpec, execution: Execution, distinct: bool) -> (BatchStats, Vec<f32>, u64) {
-    // Products of bf16 are libtorch's.
+    // libtorch computes the products of bf16.
     pbg_torch::install();
     let spec = Arc::new(spec.clone());
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(5);
@@ -103,7 +103,7 @@ fn furthest(a: &[f32], b: &[f32]) -> f32 {
 #[test]
 fn bf16_is_fp32_with_less_precise_products() {
     if !has_fast_bf16() {
-        // Printed by the harness with --nocapture; there is nothing to compare on this processor.
+        // This processor has nothing to compare.
         return;
     }
     let bf16 = Execution {
@@ -120,7 +120,7 @@ fn bf16_is_fp32_with_less_precise_products() {
             let relative = (rounded.loss() / exact.loss() - 1.0).abs();
             assert!(relative < 2e-3, "{case}: {relative}");
             assert!(relative > 0.0, "{case}: products in bf16 cannot be exact");
-            // Row-Adagrad's first step is lr long on average, so that of each number is about lr.
+            // The first step of row-Adagrad changes each number by about lr, on average.
             let apart = furthest(&rows, &exact_rows);
             assert!(apart < 0.05, "{case}: {apart}");
             let rows = TypeRows {
@@ -159,13 +159,13 @@ fn updates_by_slice_are_those_by_batch_where_slices_share_no_rows() {
     let (by_slice, slice_rows, _) = step(&spec, slices(Update::Slice), true);
     assert_eq!(by_batch, by_slice);
     assert_eq!(batch_rows, slice_rows);
-    // Rows that occur in several slices see the updates of the earlier ones.
+    // Rows that occur in several slices include the updates of the earlier slices.
     let (_, batch_rows, _) = step(&spec, slices(Update::Batch), false);
     let (_, slice_rows, _) = step(&spec, slices(Update::Slice), false);
     assert!(furthest(&batch_rows, &slice_rows) > 0.0);
 }
 
-/// A step whose right negatives come from the left partition, too.
+/// A step whose right negatives also come from the left partition.
 #[test]
 fn negatives_may_come_from_both_partitions_of_a_bucket() {
     let mut spec = model(true, false, Operator::ComplexDiagonal);
@@ -176,7 +176,7 @@ fn negatives_may_come_from_both_partitions_of_a_bucket() {
             .map(|_| rng.random::<f32>() - 0.5)
             .collect::<Vec<_>>()
     };
-    // Partitions of two and four rows, and a table that holds both.
+    // Partitions of two and four rows, and a table that contains both.
     let (small, large) = (values(1)[..2 * DIMENSION].to_vec(), values(2));
     let both = [small.clone(), large.clone()].concat();
     let step = |lhs: &Table, rhs: &Table, ids: [u32; 2], draws: NegativeDraws| {
@@ -200,7 +200,8 @@ fn negatives_may_come_from_both_partitions_of_a_bucket() {
         )
     };
     let (lhs, rhs) = (Table::new(small, DIMENSION), Table::new(large, DIMENSION));
-    // Left offsets 2 to 5 are the right partition's 0 to 3, right offsets 4 and 5 the left one's 0 and 1.
+    // Left offsets 2 to 5 are offsets 0 to 3 of the right partition; right offsets 4 and 5 are offsets 0 and 1 of the
+    // left one.
     let draws = NegativeDraws {
         lhs: vec![0, 5],
         rhs: vec![3, 5],
@@ -238,7 +239,7 @@ fn many_positives_may_share_negatives() {
     (spec.num_batch_negs, spec.chunk_size) = (0, Some(BATCH));
     let (shared, ..) = step(&spec, Execution::default(), false);
     assert_eq!(shared.count, BATCH);
-    // One hundred candidates in all, rather than one hundred per chunk.
+    // One hundred candidates for the whole batch, not one hundred per chunk.
     let mut draws = NegativeDraws::default();
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(5);
     draws.draw(&spec, &spec.relations[0], BATCH, [ENTITIES; 2], &mut rng);

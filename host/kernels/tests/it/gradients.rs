@@ -1,5 +1,5 @@
-//! One step's gradients against central differences of the plain loss, over what PBG's vectors do not
-//! cover: separate tables, entity types, features, chunks of another size, many slices.
+//! Compares the gradients of one step with central differences of the reference loss, in the cases that PBG's vectors
+//! do not cover: separate tables, entity types, features, other chunk sizes, many slices.
 
 use std::sync::Arc;
 
@@ -31,7 +31,7 @@ pub(crate) fn native(kind: LossKind) -> Box<dyn LossWorker> {
     }
 }
 
-/// What a batch says of relations: those of its edges, or `one` where relations are static.
+/// Returns the relations of a batch: those of its edges if relations are dynamic, and `one` if they are static.
 pub(crate) fn relations_of<'a>(spec: &ModelSpec, per_edge: &'a [u32], one: u32) -> Relations<'a> {
     match spec.is_dynamic() {
         true => Relations::PerEdge(per_edge),
@@ -39,7 +39,7 @@ pub(crate) fn relations_of<'a>(spec: &ModelSpec, per_edge: &'a [u32], one: u32) 
     }
 }
 
-/// A model of two entity types, or of one on both sides.
+/// Returns a model with two entity types, or with one on both sides.
 pub(crate) fn spec(
     dynamic: bool,
     shared: bool,
@@ -70,7 +70,7 @@ pub(crate) fn spec(
         regularizer: Regularizer::N3,
         regularization_coef: 0.0,
         relation_prediction: 0.0,
-        // With accumulators of 1e8 a step moves every number by exactly its gradient.
+        // With accumulators of 1e8 a step changes every number by exactly its gradient.
         lr: 1e4,
         relation_lr: 1e4,
         num_batch_negs: 3,
@@ -83,7 +83,7 @@ pub(crate) fn spec(
 
 pub(crate) const ACCUMULATED: f32 = 1e8;
 
-/// The same numbers as a model in f64 and as tables and parameters.
+/// The same numbers twice: as a model in f64, and as tables and parameters.
 pub(crate) struct Twin {
     pub(crate) model: Model,
     pub(crate) tables: Vec<Table>,
@@ -200,7 +200,7 @@ fn random_params(spec: &ModelSpec, rng: &mut Xoshiro256PlusPlus) -> Params {
     params
 }
 
-/// An operator's tensors side by side, per relation.
+/// Returns the concatenated tensors of an operator, per relation.
 fn packed(spec: &ModelSpec, params: &Params, side: Side) -> Vec<Vec<f64>> {
     let side = if side == Side::Lhs { "lhs" } else { "rhs" };
     let mut rows = vec![Vec::new(); RELATIONS];
@@ -258,7 +258,7 @@ fn random_edges(model: &Model, weighted: bool, rng: &mut Xoshiro256PlusPlus) -> 
     }
 }
 
-/// Trains one step and compares every number's move with the slope of the plain loss.
+/// Trains one step, and compares the change of every number with the slope of the reference loss.
 pub(crate) fn check(name: &str, twin: &Twin, kind: LossKind, slice_bytes: usize) {
     let spec = Arc::new(twin.model.spec.clone());
     let mut worker = StepWorker::new(spec)
@@ -450,7 +450,7 @@ fn every_kind_of_negatives_in_slices() {
     }
 }
 
-/// Every regulariser with every comparator that it is there for.
+/// Returns every regularizer with every comparator for which it is defined.
 fn regularized() -> impl Iterator<Item = (Regularizer, Comparator)> {
     let with_all = |regularizer| Comparator::ALL.map(|comparator| (regularizer, comparator));
     Regularizer::ALL

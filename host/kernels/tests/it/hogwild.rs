@@ -1,4 +1,4 @@
-//! Several workers on the same rows.
+//! Training of the same rows by several workers.
 
 use std::sync::Arc;
 
@@ -17,7 +17,8 @@ use crate::gradients::spec;
 
 const ENTITIES: u32 = 40;
 
-/// A ring: entity `i` is followed by entity `i + 1`.
+/// Trains a ring, in which entity `i` is followed by entity `i + 1`. Returns the mean losses of the first and last
+/// batches.
 fn train(worker: u64, spec: &Arc<ModelSpec>, table: &Table, params: &Params) -> (f64, f64) {
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(worker);
     let mut worker = StepWorker::new(Arc::clone(spec)).expect("a worker");
@@ -90,7 +91,7 @@ fn workers_learn_together_and_rows_stay_finite() {
             .map(|w| w.join().expect("a worker"))
             .collect()
     });
-    // A worker that starts late finds rows that the others have trained.
+    // A worker that starts late reads rows that the others have already trained.
     let untrained = results.iter().map(|&(first, _)| first).fold(0.0, f64::max);
     for (_, last) in results {
         assert!(last < 0.6 * untrained, "{untrained} {last}");

@@ -1,4 +1,4 @@
-//! The losses against the numbers of PBG's own unit tests, and against plain arithmetic.
+//! Compares the losses with the numbers of PBG's unit tests, and with plain arithmetic.
 
 use pbg_core::strategy::{LossWorker, MASKED, Scores};
 use pbg_kernels::losses::direct::{Logistic, Ranking, Softmax};
@@ -107,7 +107,7 @@ fn a_score_that_is_not_a_number_shows_in_the_loss() {
     }
 }
 
-/// Values and gradients of wide rows against f64, gradients by central differences.
+/// Compares values and gradients of wide rows with f64 arithmetic; gradients with central differences.
 #[test]
 fn rows_agree_with_plain_arithmetic() {
     let negatives: Vec<f32> = (0..101)

@@ -1,4 +1,4 @@
-//! What a worker needs is known before it starts.
+//! The memory of a worker's buffers is known before the worker starts.
 
 use std::sync::Arc;
 
@@ -28,7 +28,7 @@ fn bound(spec: &ModelSpec, execution: &Execution) -> u64 {
     worker_bytes(spec, BATCH, execution, &rows).expect("a model that can be trained")
 }
 
-/// Bytes of a worker's buffers after batches of `batches` edges each.
+/// Returns the bytes of a worker's buffers after batches of `batches` edges each.
 fn used(spec: &ModelSpec, execution: Execution, batches: &[usize]) -> u64 {
     let spec = Arc::new(spec.clone());
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(1);
@@ -46,7 +46,7 @@ fn used(spec: &ModelSpec, execution: Execution, batches: &[usize]) -> u64 {
         .with_execution(execution);
     let (mut loss, params) = (native(LossKind::Softmax), Params::new(&spec, 0));
     for (index, &edges) in batches.iter().enumerate() {
-        // A type on both sides: now two partitions, now one.
+        // With one type on both sides, batches alternate between two partitions and one.
         let one_type = spec.relations[0].lhs == spec.relations[0].rhs;
         let other = usize::from(!one_type || index % 2 == 0);
         let mut ids = |limit: usize| -> Vec<u32> {
@@ -104,7 +104,8 @@ fn the_bound_holds_and_is_close() {
                         "{operator:?} {comparator:?} dynamic {dynamic} all {all_negs} {uniform}"
                     );
                     assert!(used <= bound, "{case}: {used} of {bound}");
-                    // Huge pages, and the columns that a worker keeps of its batch, are not the worker's.
+                    // The bound also counts partly used huge pages and the columns of a batch, which are not among the
+                    // buffers.
                     assert!(bound <= 2 * used + (30 << 20), "{case}: {used} of {bound}");
                 }
             }
@@ -115,7 +116,7 @@ fn the_bound_holds_and_is_close() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
-    /// Whatever the model and the size of slices, and in whatever order batches of all sizes come.
+    /// Holds for any model and size of slices, and for batches of all sizes in any order.
     #[test]
     fn no_worker_takes_more_than_was_announced(
         (dynamic, one_type, bias, half) in any::<(bool, bool, bool, bool)>(),

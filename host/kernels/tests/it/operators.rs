@@ -1,5 +1,5 @@
-//! Operators that are formulas: the same numbers as those written by hand, gradients against central differences,
-//! memory as announced.
+//! Operators that are formulas: compares their results with the handwritten operators, their gradients with central
+//! differences, and the settings of initial values.
 
 use pbg_core::loss::node::{Binary, Node, NodeId, Unary};
 use pbg_core::model::{Comparator, Operator};
@@ -12,7 +12,7 @@ use crate::gradients::{Twin, check, spec};
 use crate::reference::LossKind;
 use crate::shares::{World, alone};
 
-/// Writes a formula node by node.
+/// Builder of a formula, node by node.
 #[derive(Default)]
 struct Notes(Vec<Node>);
 
@@ -38,7 +38,7 @@ impl Notes {
         self.push(Node::Binary(op, a, b))
     }
 
-    /// The sum of `sign[i] a[i] b[i]`.
+    /// Returns the sum of `sign[i] a[i] b[i]`.
     fn products<const N: usize>(&mut self, terms: [(bool, NodeId, NodeId); N]) -> NodeId {
         let mut sum = None;
         for (plus, a, b) in terms {
@@ -106,7 +106,7 @@ fn rotate() -> Operator {
     notes.formula(&[re, im], &[("angle", Initial::Angle)])
 }
 
-/// The product with a quaternion of length 1.
+/// Returns the product with a quaternion of length 1.
 fn quate() -> Operator {
     let mut notes = Notes::default();
     let ([a, b, c, d], p): (_, [NodeId; 4]) = (notes.components(), notes.parameters());
@@ -124,7 +124,8 @@ fn quate() -> Operator {
     notes.formula(&outputs, &parameters)
 }
 
-/// Functions that the known operators lack, a value that is used often, and outputs that are components as they are.
+/// Returns an operator with functions that known operators lack, a value with several uses, and outputs that are
+/// untransformed components.
 fn odd() -> Operator {
     let mut notes = Notes::default();
     let ([a, b], [p, q]) = (notes.components(), notes.parameters());
@@ -142,7 +143,7 @@ fn odd() -> Operator {
     notes.formula(&[chosen, a], &[("p", Initial::One), ("q", Initial::Zero)])
 }
 
-/// Some that take embeddings of any even dimension.
+/// Returns formulas that accept embeddings of any even dimension.
 pub(crate) fn formulas() -> [Operator; 4] {
     [distmult(), complex(), rotate(), odd()]
 }
@@ -223,7 +224,7 @@ fn n3_leaves_angles_alone() {
         let numbers = alone(&still, Execution::default(), WORLD).numbers;
         let angles = before.concat();
         let after = &numbers[numbers.len() - angles.len()..];
-        // What is left of the loss's own gradient moves them by less.
+        // The remaining gradient of the loss moves them by less.
         let still = |(a, b): (&f32, &f32)| (a - b).abs() < 1e-4;
         assert!(
             after.iter().zip(&angles).all(still),
@@ -238,7 +239,7 @@ const WORLD: World = World {
     seed: 5,
 };
 
-/// Formulas, and the operators written by hand that they are.
+/// Returns formulas with the equivalent handwritten operators.
 fn pairs() -> [(Operator, Operator); 3] {
     [
         (distmult(), Operator::Diagonal),
@@ -255,7 +256,7 @@ fn usual(dynamic: bool, operator: Operator, comparator: Comparator) -> ModelSpec
     spec
 }
 
-/// To the bit: the loops add and multiply in the same order.
+/// The results are equal to the bit, since the loops add and multiply in the same order.
 #[test]
 fn formulas_train_as_the_operators_written_by_hand() {
     for (formula, by_hand) in pairs() {

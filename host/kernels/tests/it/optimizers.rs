@@ -1,4 +1,4 @@
-//! Steps of embeddings by what their table remembers.
+//! Updates of embeddings with each optimizer.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use pbg_kernels::table::Table;
 use crate::gradients::{ACCUMULATED, DIMENSION, Twin, native, spec};
 use crate::reference::LossKind;
 
-/// Rows before and after one step, and the sums that a table has then, with accumulators that begin at `state`.
+/// Returns the rows before one step, the rows after it, and the accumulators after it; they start at `state`.
 fn stepped(spec: &ModelSpec, state: impl Fn(usize) -> (Optimizer, Vec<f32>)) -> [Vec<f32>; 3] {
     let mut twin = Twin::new(spec.clone(), true, 9);
     for table in &mut twin.tables {

@@ -10,7 +10,7 @@ use pbg_kernels::step::Relations;
 
 use crate::gradients::{Twin, spec};
 
-/// Counts for queries of one relation, with candidates in blocks of `block`.
+/// Counts candidates for queries of one relation, in blocks of `block` candidates.
 fn counts(
     twin: &Twin,
     side: Side,
@@ -75,7 +75,7 @@ fn ranks_equal_a_naive_count_in_blocks_of_any_size() {
                 twin.edges.relations.fill(relation);
                 for side in Side::BOTH {
                     let positives = &twin.edges.sides[side as usize];
-                    // The positive, and another one; one of them listed twice.
+                    // The positive and another entity, of which one is listed twice.
                     let left_out: Vec<Vec<u32>> = positives
                         .iter()
                         .map(|&e| vec![e.min(2), e.max(2), e.max(2)])
@@ -113,7 +113,7 @@ fn naive(
     RankCounts { above, equal: 0 }
 }
 
-/// Equal embeddings tie exactly, wherever they stand, so a model that knows nothing ranks in the middle.
+/// Equal embeddings have exactly equal scores wherever they occur, so a collapsed model ranks in the middle.
 #[test]
 fn a_collapsed_model_ranks_everything_in_the_middle() {
     for comparator in [
@@ -152,7 +152,7 @@ fn a_positive_that_is_not_a_number_ranks_last() {
     }
 }
 
-/// Nine left sides of relation 1, with seven right sides to compare them with.
+/// Nine left sides of relation 1 as queries, and seven right sides as candidates.
 pub(crate) struct Block<'t> {
     pub(crate) ranker: Ranker,
     pub(crate) queries: Queries,
@@ -188,7 +188,7 @@ impl<'t> Block<'t> {
     }
 }
 
-/// Scores of blocks and of single pairs are the same bits, at a dimension that fills no vector evenly.
+/// Scores of blocks and of single pairs have the same bits, at a dimension that is no multiple of a vector's width.
 #[test]
 fn scores_do_not_depend_on_where_a_pair_stands() {
     let twin = Twin::new(

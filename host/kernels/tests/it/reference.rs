@@ -1,11 +1,11 @@
-//! The training loss once more, written plainly in f64, edge by edge and score by score.
+//! Reference implementation of the training loss: plainly in f64, edge by edge and score by score.
 
 use pbg_core::graph::Side;
 use pbg_core::model::{Comparator, Operator, Regularizer};
 use pbg_kernels::negatives::NegativeDraws;
 use pbg_kernels::spec::ModelSpec;
 
-/// A loss.
+/// Kind of loss function.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum LossKind {
     Ranking(f64),
@@ -13,7 +13,8 @@ pub(crate) enum LossKind {
     Softmax,
 }
 
-/// Loss of one positive among `negatives`, of which masked ones are far below; `columns` counts them all.
+/// Returns the loss of one positive and its `negatives`, of which masked ones are absent or have a very low score;
+/// `columns` counts masked ones too.
 pub(crate) fn row_loss(kind: LossKind, positive: f64, negatives: &[f64], columns: usize) -> f64 {
     let softplus = |x: f64| {
         if x > 0.0 {
@@ -47,14 +48,14 @@ pub(crate) fn row_loss(kind: LossKind, positive: f64, negatives: &[f64], columns
 #[derive(Clone, Debug)]
 pub(crate) struct Model {
     pub(crate) spec: ModelSpec,
-    /// Rows per side; both the same where `shared`.
+    /// Rows of each side's table; if `shared`, those of the left side belong to both.
     pub(crate) tables: [Vec<Vec<f64>>; 2],
     pub(crate) shared: bool,
     /// Features of each entity, per side.
     pub(crate) features: [Option<Vec<Vec<u32>>>; 2],
     /// Packed operator parameters per side and relation.
     pub(crate) operators: [Vec<Vec<f64>>; 2],
-    /// Global embedding per entity type, or empty.
+    /// Global embedding of each entity type; empty if there is none.
     pub(crate) globals: Vec<Vec<f64>>,
 }
 
@@ -156,7 +157,7 @@ impl Model {
         }
     }
 
-    /// An entity on `side` as it is compared when `replaced` is the side that negatives replace.
+    /// Returns an entity on `side` as it is compared when negatives replace the side `replaced`.
     pub(crate) fn adjusted(
         &self,
         side: Side,
@@ -177,8 +178,8 @@ impl Model {
         }
     }
 
-    /// Entities of the negatives of edge `i` that replace `side`, masked ones left out, and the number of
-    /// columns with masked ones.
+    /// Returns the entities of the unmasked negatives of edge `i` that replace `side`, and the number of columns
+    /// including masked ones.
     pub(crate) fn negatives(&self, edges: &Edges, side: Side, i: usize) -> (Vec<u32>, usize) {
         let relation = self.spec.relation(edges.relations[i]);
         let entities = &edges.sides[side as usize];
@@ -206,14 +207,15 @@ impl Model {
         (ids, columns)
     }
 
-    /// Score of edge `i` with `entity` in place of its own on `side`.
+    /// Returns the score of edge `i` with its entity on `side` replaced by `entity`.
     pub(crate) fn score(&self, edges: &Edges, side: Side, i: usize, entity: u32) -> f64 {
         let (relation, known) = (edges.relations[i], edges.sides[side.other() as usize][i]);
         let query = self.adjusted(side.other(), side, relation, known);
         self.compare(&query, &self.adjusted(side, side, relation, entity))
     }
 
-    /// Positive score and scores of the negatives of edge `i` in one direction.
+    /// Returns the score of the positive, the scores of the negatives, and the number of columns, for edge `i` and one
+    /// direction.
     pub(crate) fn scores(&self, edges: &Edges, side: Side, i: usize) -> (f64, Vec<f64>, usize) {
         let (ids, columns) = self.negatives(edges, side, i);
         let score = |entity| self.score(edges, side, i, entity);
@@ -221,7 +223,7 @@ impl Model {
         (positive, ids.into_iter().map(score).collect(), columns)
     }
 
-    /// The batch's loss with weights and regulariser.
+    /// Returns the loss of the batch, with weights and regularizer.
     pub(crate) fn loss(&self, edges: &Edges, kind: LossKind) -> f64 {
         let mut total = 0.0;
         for i in 0..edges.relations.len() {
@@ -236,8 +238,8 @@ impl Model {
         total + f64::from(self.spec.regularization_coef) * self.n3(edges)
     }
 
-    /// Cross entropy of the relation of edge `i`, by the operators with which `side` is replaced, among all relations of
-    /// both directions.
+    /// Returns the cross-entropy of the relation type of edge `i` among all relation types of both directions, each
+    /// scored by its operator; `side` is the side that is replaced.
     fn relation_loss(&self, edges: &Edges, side: Side, i: usize) -> f64 {
         let weight = f64::from(self.spec.relation_prediction);
         if weight == 0.0 {

@@ -1,4 +1,4 @@
-//! Gradients of predicted relations against central differences, and what is refused.
+//! Compares the gradients of relation prediction with central differences, and tests which models are rejected.
 
 use std::sync::Arc;
 

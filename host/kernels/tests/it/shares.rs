@@ -1,4 +1,4 @@
-//! A batch that several workers share out is trained as one worker trains it.
+//! A batch that several workers share is trained as by a single worker.
 
 use std::sync::Arc;
 
@@ -22,14 +22,14 @@ use crate::reference::LossKind;
 const DIMENSION: usize = 8;
 const BATCHES: usize = 3;
 
-/// Everything that training changes, and what it says.
+/// Everything that training changes, and the statistics that it returns.
 #[derive(Debug)]
 pub(crate) struct Trained {
     stats: Vec<BatchStats>,
     pub(crate) numbers: Vec<f32>,
 }
 
-/// Entities of both tables, edges per batch.
+/// Numbers of entities of both tables, and of edges per batch.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct World {
     pub(crate) entities: [usize; 2],
@@ -37,7 +37,8 @@ pub(crate) struct World {
     pub(crate) seed: u64,
 }
 
-/// With accumulators that are not zero, or the first step would be as long for a gradient of rounding errors.
+/// Returns a table with accumulators above zero. With zeros, the first step would be equally long for a gradient that
+/// consists of rounding errors.
 fn random_table(rows: usize, rng: &mut Xoshiro256PlusPlus) -> Table {
     let values = (0..rows * DIMENSION).map(|_| rng.random::<f32>() - 0.5);
     Table::with_state(values.collect(), vec![0.1; rows], DIMENSION)
@@ -190,7 +191,7 @@ proptest! {
             let apart = (found - expected).abs() / expected.abs().max(1.0);
             prop_assert!(apart < 2e-3, "number {}: {} {}", i, found, expected);
         }
-        // The same number of workers gives the same bytes.
+        // The same number of workers yields the same bytes.
         let again = together(&spec, execution, world, count);
         prop_assert_eq!(&again.numbers, &found.numbers);
     }
@@ -229,7 +230,7 @@ fn workers_that_share_a_batch_predict_relations_together() {
 #[test]
 fn products_of_bf16_are_shared_too() {
     if !has_fast_bf16() {
-        // There is nothing to compare on this processor.
+        // This processor has nothing to compare.
         return;
     }
     pbg_torch::install();
@@ -254,12 +255,12 @@ fn products_of_bf16_are_shared_too() {
     let losses = |trained: &Trained| -> f64 { trained.stats.iter().map(BatchStats::loss).sum() };
     assert!((losses(&found) / losses(&expected) - 1.0).abs() < 1e-3);
     for (found, expected) in found.numbers.iter().zip(&expected.numbers) {
-        // Gradients of positives are rounded share by share.
+        // The gradients of positives are rounded separately in each share.
         assert!((found - expected).abs() < 0.02, "{found} {expected}");
     }
 }
 
-/// Fails at a batch.
+/// A loss that fails after a number of batches.
 struct Failing {
     batches: usize,
     loss: Box<dyn LossWorker>,

@@ -1,5 +1,5 @@
-//! Numbers that are almost zero cost many times what others do, and so they are zeros: in training, in evaluation
-//! while training and in ranking.
+//! Subnormal numbers, which cost many times more than others, are flushed to zero: in training, in evaluation during
+//! training and in ranking.
 
 use std::sync::Arc;
 
@@ -11,11 +11,11 @@ use pbg_kernels::step::{BatchJob, StepWorker};
 use crate::gradients::{Twin, rows_of, spec};
 use crate::ranking::Block;
 
-/// A product of two such numbers is subnormal.
+/// The square of this number is subnormal.
 const TINY: f32 = 1e-20;
 const SUBNORMAL: f32 = 1e-40;
 
-/// A model whose embeddings are `values` on either side.
+/// Returns a model whose embeddings are `values[0]` on the left side and `values[1]` on the right side.
 fn twin(values: [f32; 2]) -> Twin {
     assert!((TINY * TINY).is_subnormal() && SUBNORMAL.is_subnormal());
     let mut twin = Twin::new(
@@ -42,7 +42,7 @@ fn job<'a>(
     }
 }
 
-/// A loss that keeps the scores, and whose gradients are subnormal.
+/// A loss that records the scores and returns subnormal gradients.
 #[derive(Default)]
 struct Watch(Vec<f32>);
 

@@ -1,4 +1,4 @@
-//! Graphs as the host executes them: against the plain interpreter, and against losses written by hand.
+//! Compares graphs as the host executes them with the plain interpreter and with handwritten losses.
 
 use std::num::NonZeroU32;
 
@@ -38,7 +38,7 @@ pub(crate) fn traced(graph: Graph) -> Traced {
     })
 }
 
-/// PBG's losses as graphs.
+/// Returns the softmax loss of PBG as a graph.
 pub(crate) fn softmax() -> Graph {
     graph(&[
         Node::Positive,
@@ -127,7 +127,8 @@ proptest! {
             let wide: Vec<f64> = negatives[range.clone()].iter().map(|&t| t.into()).collect();
             let row = derived.row(&parameters, positive.into(), &wide);
             prop_assert!(close(found.loss[i], row.loss, 1e-4), "{} {}", found.loss[i], row.loss);
-            // A difference in the last place may be one side of a kink or the other.
+            // Near a kink, a difference in the last place may change the side, so gradients are compared only where
+            // they are steady.
             let nudged = |h: f64| {
                 let wide: Vec<f64> = wide.iter().map(|t| t * (1.0 + h)).collect();
                 derived.row(&parameters, f64::from(positive) * (1.0 - h), &wide)
@@ -177,7 +178,7 @@ proptest! {
     }
 }
 
-/// Graph and hand-written loss of the same name.
+/// Returns each graph with the handwritten loss of the same name.
 fn pairs() -> [(Traced, Box<dyn Loss>); 3] {
     [
         (traced(ranking(0.5)), Box::new(Ranking::new(0.5))),
@@ -247,7 +248,7 @@ fn a_score_that_is_not_a_number_shows_in_the_loss() {
 
 #[test]
 fn rows_that_fail_keep_their_scores() {
-    // The largest of the negatives has no square root where it is below 0.
+    // The largest negative has no square root if it is below 0.
     let graph = graph(&[
         Node::Negative,
         Node::Reduce(Reduction::Max, 0),
@@ -273,7 +274,7 @@ fn rows_that_fail_keep_their_scores() {
     assert_eq!((losses[0], negative[7]), (2.0, 0.25));
 }
 
-/// Adds 1 to every parameter, and remembers what it was told.
+/// Adds 1 to every parameter, and sends each progress that it receives to the test.
 struct Counting(std::sync::mpsc::Sender<Progress>);
 
 impl ParameterSchedule for Counting {
@@ -352,7 +353,7 @@ fn what_several_observe_is_counted_where_one_says_so() {
     let mut all = one.take_observed();
     all.add(&observed);
     one.count(&all).expect("it counts");
-    // One update for the three that were due, with what both observed.
+    // A single update for three that became due, with the batches that both observed.
     let told: Vec<Progress> = heard.try_iter().collect();
     assert_eq!(
         told.iter().map(|p| (p.step, p.edges)).collect::<Vec<_>>(),
