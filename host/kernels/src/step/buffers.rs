@@ -53,7 +53,7 @@ impl PreparedRows {
             self.input.reserve(rows * dimension);
         }
         if self.extras.len() < rows {
-            // Exactly, so that the memory is what was announced.
+            // Reserved exactly, so that the buffer takes the announced memory.
             self.extras.reserve_exact(rows - self.extras.len());
             self.extras.resize(rows, RowExtras::default());
         }
