@@ -72,7 +72,7 @@ fn apply_row(table: &Table, row: usize, gradient: &[f32], lr: f32, work: &mut Ve
     }
 }
 
-/// Row-Adagrad: one accumulator per row, the sum of mean squared gradients.
+/// Applies row-Adagrad to one row, whose accumulator is the sum of mean squared gradients.
 #[inline]
 fn row_adagrad(table: &Table, row: usize, gradient: &[f32], lr: f32) -> bool {
     let mean = vector::dot(gradient, gradient) / gradient.len() as f32;

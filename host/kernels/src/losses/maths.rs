@@ -271,7 +271,7 @@ pub(crate) fn hinge(row: &mut [f32], offset: f32) -> (f32, f32) {
 mod tests {
     use super::*;
 
-    /// Distance in units of the last place of the f32 nearest to `exact`.
+    /// Returns the distance from `exact` in units of the last place of the nearest f32.
     fn ulps(found: f32, exact: f64) -> f64 {
         let nearest = exact as f32;
         let ulp = f64::from(f32::from_bits(nearest.abs().to_bits() + 1)) - f64::from(nearest.abs());

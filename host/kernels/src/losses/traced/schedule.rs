@@ -104,7 +104,7 @@ impl Schedule {
         }
     }
 
-    /// From now on only adds up batches, to be counted elsewhere; discards the previous sum.
+    /// Starts adding up batches without counting them, to be counted elsewhere; discards the previous sum.
     pub(super) fn observe_apart(&mut self) {
         self.apart = Some(Observed::default());
     }
