@@ -1,9 +1,11 @@
-//! One trainer of several: the ledger says which buckets are free, and learns of what was trained.
+//! A trainer process of a distributed run. The ledger assigns buckets to trainers and records which buckets are
+//! trained.
 //!
-//! A bucket goes through: lease, load what is lacking from the files that the ledger names, train, lease the next; if that
-//! needs other partitions, write the changed ones beside training and settle when they are durable. Mirrored buckets need
-//! the same partitions, so a pair of them costs one settlement. Nobody waits while holding: who finds nothing free settles
-//! what it has first.
+//! For each bucket, a trainer obtains a lease, loads the missing partitions from the files that the ledger names,
+//! trains, and leases the next bucket. If the next bucket needs other partitions, the trainer writes the changed
+//! partitions in the background and settles the finished buckets when these files are durable. Mirrored buckets need
+//! the same partitions, so a pair of them costs one settlement. No trainer waits for others while it holds partitions:
+//! one that finds no free bucket settles its buckets first.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::ControlFlow;
@@ -57,49 +59,51 @@ use tables::SharedTables;
 use turns::Turns;
 use watch::Watch;
 
-/// Longest wait for a wake-up, which may be lost.
+/// Longest wait for a wake-up. Wake-ups may be lost.
 const LONGEST_WAIT: Duration = Duration::from_secs(1);
 
-/// What a copy of a partition is of that was never written: its initial state.
+/// Stamp of a partition that was never written, that is, of its initial state.
 const NEVER: Stamp = Stamp {
     generation: 0,
     first: None,
 };
 
-/// How a trainer takes part in a run of several.
+/// Settings and connections of a trainer of a distributed run.
 #[derive(Clone)]
 pub struct Cluster {
-    /// What all trainers agree on.
+    /// Register that holds the ledger, shared by all trainers.
     pub register: Arc<dyn Register>,
-    /// What they tell each other.
+    /// Live messages between trainers: heartbeats, wake-ups and questions.
     pub live: Arc<dyn Live>,
-    /// What people call this trainer.
+    /// Name of this trainer in messages to the user.
     pub name: String,
-    /// Its rank, where it was started with one.
+    /// Rank of this trainer, if it was started with one.
     pub rank: Option<u32>,
-    /// How many trainers the first bucket waits for.
+    /// Number of trainers that must have joined before the first bucket is trained.
     pub machines: u32,
-    /// Whether in the first pass every bucket but the first has a partition that was given out before.
+    /// Whether every bucket of the first pass, except the first, must have a partition that was already leased in this
+    /// pass.
     pub tree_init: bool,
-    /// Silence after which the others take a trainer for dead.
+    /// Duration of silence after which the other trainers consider a trainer dead.
     pub lease: Duration,
-    /// How often and how much of parameters is exchanged.
+    /// Limits on how often, and how much of, the shared parameters are exchanged.
     pub exchange: SyncLimits,
-    /// Time between two signs of life.
+    /// Interval between heartbeats.
     pub heartbeat: Duration,
-    /// How long a register that does not answer is waited for.
+    /// Time after which a register that does not answer is an error.
     pub patience: Duration,
-    /// Whether the next bucket is leased when the current one starts, so that its partitions load meanwhile; none:
-    /// where there are at least four times as many partitions as trainers.
+    /// Whether to lease the next bucket when training of the current one starts, so that its partitions load meanwhile.
+    /// If `None`, this is done while there are at least four times as many partitions as trainers.
     pub ahead: Option<bool>,
-    /// Takes events from the threads that notice that the register does not answer, whatever the thread that trains is
-    /// waiting for.
+    /// Receives events from the threads that detect that the register does not answer. These threads run independently
+    /// of the training thread.
     pub tell: Arc<dyn Fn(Event) + Send + Sync>,
 }
 
 impl Cluster {
-    /// Waits before a trainer joins anew whose part was ended `in_vain` times before it had trained anything, or until
-    /// `stop` is set: what ends it may well do so again.
+    /// Waits before a trainer rejoins, or until `stop` is set. The wait doubles with `in_vain`, the number of
+    /// consecutive times that the trainer was removed from the run before it had trained a bucket, since the cause may
+    /// still exist.
     pub(crate) fn rest(&self, in_vain: u32, stop: &AtomicBool) {
         let (pause, started) = (self.pause(in_vain), Instant::now());
         while started.elapsed() < pause && !stop.load(Ordering::Relaxed) {
@@ -118,43 +122,43 @@ impl Cluster {
     }
 }
 
-/// A trainer's part in a run.
+/// A trainer that has joined a distributed run.
 pub(crate) struct Member<'a> {
-    /// The first to go: every other thread of this trainer may be waiting for the register.
+    /// Declared first so that it is dropped first: any other thread of this trainer may be waiting for the register.
     _attendance: Attendance,
     machine: Machine<'a, SharedTables>,
     ledger: Arc<Ledger>,
     cluster: &'a Cluster,
     watch: Watch,
-    /// The exchange of parameters; none of a model without.
+    /// Exchange of shared parameters; `None` if the model has none.
     parameters: Option<Parameters>,
     stop: &'a AtomicBool,
-    /// The pass that is trained.
+    /// The pass being trained.
     pass: Option<(PassId, Arc<Pass>)>,
-    /// Leased buckets that come next, with their positions in the buffer's plan.
+    /// Leased buckets to train next, with their positions in the buffer's plan.
     leased: VecDeque<Acquired>,
     turns: Turns,
-    /// Trained buckets that are not in the ledger, and what training them gave.
+    /// Trained buckets that are not settled yet, and the statistics of their training (in `sums`).
     unsettled: Vec<Bucket>,
     sums: Sums,
-    /// What this process has trained: buckets, edges, traffic.
+    /// Totals of this process: buckets trained, edges trained, traffic.
     totals: (u64, u64, IoStats),
-    /// What settlements have written since the last bucket was told.
+    /// Bytes and time of writes by settlements since the last `BucketFinished` event.
     handed_on: IoStats,
     rankings: Rankings,
-    /// What was not as it had been when the checkpoint was committed from which this trainer has made the record.
+    /// Differences from the checkpoint, if this trainer created the record from one; reported once.
     changes: Option<Admitted>,
     last_checkpoint: Instant,
     started: Instant,
-    /// What happened and is to be told with the next settlement.
+    /// Events to be written to the trainer's log with the next settlement.
     lines: Vec<Line>,
-    /// Revisions of the ledger at which the buckets of this trainer were leased that it has not trained.
+    /// For each bucket that is leased to this trainer and not trained yet, the ledger revision at which it was leased.
     leased_at: BTreeMap<Bucket, u64>,
-    /// Epochs whose end was told.
+    /// Number of epochs whose end was reported.
     epochs_told: u32,
-    /// What was told of the last one.
+    /// The last `EpochFinished` event that was reported.
     last_epoch: Option<Event>,
-    /// Trainers that were there when it was told last for how many the first bucket waits.
+    /// Number of trainers in the last `Gathering` event.
     gathered: u32,
 }
 
@@ -163,13 +167,14 @@ impl Member<'_> {
         self.ledger.token()
     }
 
-    /// The newest record.
+    /// Reads the newest record.
     fn record(&self) -> Result<Arc<Record>, RunError> {
         let record = self.ledger.refresh()?;
         Ok(record.ok_or(ClusterError::NoRecord)?)
     }
 
-    /// The record as it was seen last: good enough to choose by, since the ledger refuses what is not free.
+    /// Returns the record as last seen. It may be outdated, but is good enough to choose a bucket: the ledger refuses a
+    /// lease of a bucket that is not free.
     fn seen(&self) -> Result<Arc<Record>, RunError> {
         match self.ledger.seen() {
             Some(record) => Ok(record),
@@ -177,7 +182,8 @@ impl Member<'_> {
         }
     }
 
-    /// Submits what others may have submitted already. Says whether it is done by this trainer.
+    /// Submits an action that another trainer may already have submitted. Returns whether this trainer's action was
+    /// applied.
     fn submit(&self, action: Action) -> Result<bool, RunError> {
         match self.ledger.submit(action) {
             Ok(_) => Ok(true),
@@ -186,12 +192,12 @@ impl Member<'_> {
         }
     }
 
-    /// Whether this trainer does what one does for all.
+    /// Whether this trainer performs the tasks that one trainer does on behalf of all.
     fn leads(&self, record: &Record) -> bool {
         record.trainers().keys().next() == Some(&self.token())
     }
 
-    /// The pass that this trainer trains; the first before it has begun one.
+    /// Returns the pass that this trainer trains, or the first pass before it has begun one.
     fn current_pass(&self) -> PassId {
         self.pass
             .as_ref()
@@ -202,7 +208,7 @@ impl Member<'_> {
         self.stop.load(Ordering::Relaxed)
     }
 
-    /// Waits for what others do. Nothing is held meanwhile.
+    /// Settles everything, then waits for other trainers. This trainer holds no partitions meanwhile.
     fn wait(&mut self) -> Result<(), RunError> {
         self.settle_all()?;
         self.watch.says(State::Waiting, None);
@@ -210,7 +216,7 @@ impl Member<'_> {
         self.tell_notices()
     }
 
-    /// Says for how many trainers the first bucket waits, once for each that comes.
+    /// Reports how many trainers the first bucket still waits for, once for each trainer that joins.
     fn tell_gathering(&mut self, here: u32, wanted: u32) {
         if self.gathered != here {
             self.gathered = here;
@@ -218,7 +224,7 @@ impl Member<'_> {
         }
     }
 
-    /// Tells of trainers whose part this one has ended, and removes what they have left.
+    /// Reports the trainers that this one has removed from the run, and removes their sign files.
     fn tell_notices(&mut self) -> Result<(), RunError> {
         for token in self.watch.ended() {
             self.machine.line.buffer.store().files.forget(token)?;
@@ -261,11 +267,13 @@ impl<'a> Coordinator<'a> for Member<'a> {
             }
             match record.phase() {
                 Phase::Training => {
-                    // One that finds nothing free at once has nothing to train, and would come back at once.
+                    // If nothing is free in this pass, the training loop has nothing to train and calls `begin_pass`
+                    // again.
                     let planned = self.enter(pass);
                     return Ok(ControlFlow::Continue((pass, planned)));
                 }
-                // The checkpoint of an epoch is of its end.
+                // The checkpoint of an epoch must hold the state at the end of the epoch, before the next pass is
+                // opened.
                 Phase::Opening if self.epoch_is_uncommitted(&record)? => self.wait()?,
                 Phase::Opening => self.open_pass(pass)?,
                 Phase::PassDone if self.leads(&record) => self.advance(&record)?,
@@ -387,7 +395,7 @@ impl<'a> Coordinator<'a> for Member<'a> {
     }
 }
 
-/// Whether a bucket of the pass is still to be trained by somebody.
+/// Whether the pass has buckets that are not trained yet, leased ones included.
 fn is_open(record: &Record) -> bool {
     let buckets = &record.work().buckets;
     buckets.count(BucketState::ToDo) + buckets.count(BucketState::Leased) > 0

@@ -1,12 +1,20 @@
-//! What several trainers can do, and had better not.
+//! Warnings about configurations that work with several trainers but are slow.
 
 use crate::resolved::Resolved;
 
-/// Most rows of a table that every trainer has, as PyTorch-BigGraph's documentation advises.
+/// Number of rows up to which a table may be replicated on every trainer without a warning. PyTorch-BigGraph's
+/// documentation advises the same limit.
 const SMALL: u64 = 1000;
 
 impl Resolved {
-    /// What to say before several trainers train: their tables with one partition are exchanged all the time.
+    /// Returns warnings to show before a distributed run: tables of types with one partition are exchanged
+    /// continuously. S 23-24 | "the {rows} features of the entity type `{name}` are exchanged by all trainers all the
+    /// time; more than \ {SMALL} may slow training down" => "all trainers continuously exchange the {rows} features of
+    /// the entity type `{name}`; more than {SMALL} may \ slow training down" S 27-28 | "the entity type `{name}` has
+    /// one partition, whose {rows} rows are exchanged by all trainers all the time; \ give types of more than {SMALL}
+    /// several (`entities.{name}.num_partitions`)" => "the entity type `{name}` has one partition, whose {rows} rows
+    /// all trainers exchange continuously; give types \ of more than {SMALL} rows several partitions
+    /// (`entities.{name}.num_partitions`)"
     #[must_use]
     pub fn advice_for_several(&self) -> Vec<String> {
         let layout = &self.blueprint().layout;

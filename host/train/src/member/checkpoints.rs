@@ -1,8 +1,8 @@
-//! Checkpoints, written by any trainer while the others go on.
+//! Checkpoints of a distributed run, written by one trainer while the others continue.
 //!
-//! A checkpoint is of one revision of the ledger: the files that it names are durable already, and stay until no record
-//! that can still stand names them. Parameters are written, then the manifest under its number, then the ledger learns of
-//! it, then it becomes the current one.
+//! A checkpoint describes one revision of the ledger. The partition files that it names are durable before it begins,
+//! and are kept as long as a valid record may name them. The order is: write the parameters, write the manifest under
+//! its version number, submit `Committed` to the ledger, make the manifest the current one.
 
 use pbg_core::graph::SidePartition;
 use std::sync::Arc;
@@ -25,17 +25,18 @@ use crate::layout::TableKey;
 use crate::state::RunState;
 use crate::tables::with_data;
 
-/// How often a record that others change meanwhile is held against the newest manifest.
+/// How often a record that other trainers keep changing is compared with the newest manifest before giving up.
 const ATTEMPTS: usize = 100;
 
 impl Member<'_> {
-    /// Version of the newest checkpoint; 0 before the first.
+    /// Returns the version of the newest checkpoint, or 0 before the first.
     pub(super) fn newest_version(&self) -> Result<u64, RunError> {
         let newest = self.machine.line.buffer.store().files.newest()?;
         Ok(newest.map_or(0, |manifest| manifest.version))
     }
 
-    /// Whether an epoch has ended that no checkpoint holds, or whose ranks none does.
+    /// Whether an epoch has ended and no checkpoint has its final state, or has its validation ranks where there are
+    /// some.
     pub(super) fn epoch_is_uncommitted(&self, record: &Record) -> Result<bool, RunError> {
         let pass = record.work().pass;
         if !is_between_epochs(record) {
@@ -50,7 +51,7 @@ impl Member<'_> {
         Ok(state.schedule.pass().epoch < pass.epoch || state.plateau.seen < seen)
     }
 
-    /// Writes a checkpoint if one is due and this trainer is the one who writes it.
+    /// Writes a checkpoint if the checkpoint interval has passed and this trainer is responsible for checkpoints.
     pub(super) fn checkpoint_if_due(&mut self) -> Result<(), RunError> {
         let interval = self.machine.config().checkpoint_interval.unwrap_or(600.0);
         if self.last_checkpoint.elapsed().as_secs_f64() < interval {
@@ -64,8 +65,9 @@ impl Member<'_> {
         }
     }
 
-    /// Writes a checkpoint of the ledger as it is now, which is due in `pass`. Returns whether it did: if not, another
-    /// trainer writes one or has written it, the run has gone on to another pass, or edges are ranked with the newest.
+    /// Writes a checkpoint of the current ledger, which must still be in `pass`. Returns whether it did. It does not if
+    /// another trainer writes or has written this checkpoint, if the run has advanced to another pass, or while edges
+    /// are being ranked with the newest checkpoint.
     pub(super) fn checkpoint(&mut self, pass: PassId) -> Result<bool, RunError> {
         let started = Instant::now();
         self.exchange_parameters();
@@ -79,7 +81,8 @@ impl Member<'_> {
             Err(Denied::Refused(_) | Denied::GivenUp) => return Ok(false),
             Err(Denied::Ended(error)) => return Err(error.into()),
         };
-        // Where the answer was lost, others may have settled since: this record is not the one that the checkpoint is of.
+        // If the answer was lost, others may have settled since. This record is then not the one that the checkpoint
+        // describes.
         let own = record.checkpoint_under_way();
         let own = own.filter(|(token, cut)| *token == self.token() && cut.is_of(&record));
         let Some((_, cut)) = own else {
@@ -87,9 +90,10 @@ impl Member<'_> {
         };
         let mut manifest = self.manifest(&record, cut)?;
         self.take_over_told(&record, cut, before.as_ref(), &mut manifest)?;
-        // Before the version is there: nobody would keep it if this trainer died behind that.
+        // This must precede `publish`: if this trainer died after publishing, no other trainer would preserve the
+        // version.
         let kept_epoch = self.keep(&record, &manifest)?;
-        // It took a while to write its files: another trainer may have taken over.
+        // Writing the files took a while. Another trainer may have taken over the checkpoint meanwhile.
         let (now, _) = self.stands(Arc::clone(&record))?;
         if now.checkpoint_under_way() != Some((self.token(), cut)) {
             return Ok(false);
@@ -113,7 +117,8 @@ impl Member<'_> {
         };
         self.report(committed, None);
         if let Some(line) = self.lines.last() {
-            // It is taken over by the next checkpoint; the last one of a run has none behind it.
+            // The next checkpoint copies this line from the log. The last checkpoint of a run has no successor, so the
+            // line is appended here as well.
             let line = in_json(std::slice::from_ref(line))?;
             self.machine
                 .line
@@ -128,9 +133,9 @@ impl Member<'_> {
         Ok(true)
     }
 
-    /// Makes sure that the record goes with the newest manifest. If the register was set back to one that does not, files
-    /// that it names may be gone, and a manifest of it must not become the newest. Returns the record that does go with it,
-    /// which another trainer may have changed since, and that manifest.
+    /// Checks that the record is consistent with the newest manifest. If the register was reset to an older record,
+    /// files that it names may be gone, and a manifest of such a record must not become the newest. Returns a
+    /// consistent record (a newer one if another trainer has changed it meanwhile) and the newest manifest.
     fn stands(&self, mut record: Arc<Record>) -> Result<(Arc<Record>, Option<Manifest>), RunError> {
         let mut attempts = 0;
         loop {
@@ -138,7 +143,7 @@ impl Member<'_> {
             let Err(stale) = record.stands(newest.as_ref().map(Manifest::cut)) else {
                 return Ok((record, newest));
             };
-            // Another trainer may have begun a checkpoint since, and written it.
+            // Another trainer may have begun and written a checkpoint since the record was read.
             let again = self.record()?;
             attempts += 1;
             if again.revision() == record.revision() || attempts == ATTEMPTS {
@@ -148,8 +153,9 @@ impl Member<'_> {
         }
     }
 
-    /// Removes what trainers have left that died before they took part. `signs` were there before this checkpoint began.
-    /// One that takes part after all leaves its sign again; one that has begun to meanwhile gets it back.
+    /// Removes the sign files of trainers that died before they joined. `signs` are the files that existed before this
+    /// checkpoint began. A trainer that joins later writes its file again; the file of one that joined meanwhile is
+    /// restored here.
     fn remove_signs(&self, signs: &[Token]) -> Result<(), RunError> {
         let files = &self.machine.line.buffer.store().files;
         let record = self.record()?;
@@ -169,8 +175,9 @@ impl Member<'_> {
         Ok(())
     }
 
-    /// Keeps the checkpoint of the end of an epoch for good, where that is due, before it counts: if this trainer dies,
-    /// another one does both. Gives the epoch.
+    /// Preserves the checkpoint of the end of an epoch if `checkpoint_preservation_interval` asks for it. This happens
+    /// before the version is published, so that another trainer repeats both steps if this one dies. Returns the
+    /// preserved epoch.
     fn keep(&self, record: &Record, manifest: &Manifest) -> Result<Option<u32>, RunError> {
         let pass = record.work().pass;
         let interval = self.machine.config().checkpoint_preservation_interval;
@@ -191,7 +198,7 @@ impl Member<'_> {
             return false;
         };
         if layout.fixed_tables().any(|fixed| fixed == key) {
-            // The ledger does not know it. Older checkpoints are over.
+            // The ledger does not track this table. Files of versions before the base are no longer needed.
             return record
                 .checkpoints()
                 .base()
@@ -205,7 +212,8 @@ impl Member<'_> {
         place.is_some_and(|(group, at)| record.is_garbage(group, at, id))
     }
 
-    /// The manifest of `record`, whose checkpoint is `cut`. What was never trained gets its initial state on disk.
+    /// Builds the manifest of `record`, whose checkpoint is `cut`. Writes partitions that were never trained in their
+    /// initial state.
     fn manifest(&self, record: &Record, cut: Cut) -> Result<Manifest, RunError> {
         let layout = &self.machine.blueprint().layout;
         let tables = self.machine.line.buffer.store();
@@ -219,7 +227,7 @@ impl Member<'_> {
                 files.extend([shared::in_manifest(name, key.1, &file)]);
             }
         }
-        // This trainer's own copy, to which the others have told what they added.
+        // This trainer's own copy, to which the updates of the other trainers were added.
         for key in layout.fixed_tables() {
             let Some(table) = self.machine.line.buffer.table(key) else {
                 continue;
@@ -233,7 +241,8 @@ impl Member<'_> {
         files.extend([tables.files.write_model(cut.version, &tensors)?]);
         let mut state = state_of(record, layout);
         if let Some(loss) = self.machine.strategies.loss.state() {
-            // As this trainer heard of it last; the ledger has it as it was when its owner settled last.
+            // The newest state that this trainer has received. The ledger only has the state at the owner's last
+            // settlement.
             state.loss = Some(loss);
         }
         let state =
@@ -265,13 +274,13 @@ impl Member<'_> {
     }
 }
 
-/// Whether an epoch has ended, and the next has not begun.
+/// Whether an epoch has ended and the next has not begun.
 fn is_between_epochs(record: &Record) -> bool {
     let pass = record.work().pass;
     pass.epoch > 0 && (pass.edge_set, pass.edge_chunk) == (0, 0) && record.work().plan.is_none()
 }
 
-/// Where the run of a manifest stands.
+/// Reads the run's position and state from a manifest.
 pub(super) fn stored_state(manifest: &Manifest, checkpoint: &str) -> Result<RunState, RunError> {
     let state = serde_json::from_value(manifest.run.state.clone());
     state.map_err(|e| Mismatch::position(checkpoint, e).into())

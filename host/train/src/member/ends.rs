@@ -1,4 +1,4 @@
-//! How a trainer's part ends: it leaves, the run is over, or others have ended it.
+//! The ways in which a trainer's participation ends: it leaves, the run finishes, or other trainers remove it.
 
 use pbg_core::event::Event;
 use pbg_core::ledger::{Action, Refusal, Token};
@@ -8,17 +8,17 @@ use super::{ClusterError, Denied, LONGEST_WAIT, Member};
 use crate::error::RunError;
 use crate::run::{Outcome, Strategies};
 
-/// The earlier part of a trainer that joins anew.
+/// The previous participation of a trainer that rejoins.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Earlier {
-    /// Its token, which ends with that.
+    /// Token of the previous participation. Rejoining ends it.
     pub(super) token: Token,
-    /// Epochs of the last ranking that it has told of.
+    /// Number of the last epoch whose ranking was reported.
     pub(super) told: u32,
 }
 
 impl Member<'_> {
-    /// Ends this trainer's part. The others go on.
+    /// Ends this trainer's participation at the user's request. The other trainers continue.
     pub(super) fn leave(&mut self) -> Result<Outcome, RunError> {
         self.give_up()?;
         self.settle_all()?;
@@ -29,10 +29,11 @@ impl Member<'_> {
         Ok(Outcome::Interrupted { version })
     }
 
-    /// Leaves; the last one writes a checkpoint of what is in none.
+    /// Leaves the run. The last trainer to leave first writes a checkpoint if something is not in one yet.
     pub(super) fn end_part(&mut self) -> Result<(), RunError> {
         self.tell_notices()?;
-        // A round behind that would ask a ledger that may have ended with the last of the others.
+        // Ends the exchange first: a later round would read the ledger, whose server may end when the last of the other
+        // trainers leaves.
         if let Some(parameters) = &mut self.parameters {
             parameters.end_rounds();
         }
@@ -52,11 +53,11 @@ impl Member<'_> {
         Ok(files.forget(self.token())?)
     }
 
-    /// Ends the part of a trainer that cannot go on, so that the others need not wait until it counts as dead. What it has
-    /// not settled is to do again.
+    /// Leaves the run after a failure, so that the others need not wait until this trainer's lease expires. Buckets
+    /// that it has not settled are trained again.
     pub(crate) fn abandon(&mut self) {
         self.ledger.hurry();
-        // What went wrong before is what the user is told.
+        // The earlier error is reported to the user, so errors here are ignored.
         if self.ledger.submit(Action::Leave).is_ok() {
             let _sign = self.machine.line.buffer.store().files.forget(self.token());
         }
@@ -78,24 +79,24 @@ impl Member<'_> {
         Ok(Outcome::Finished { version })
     }
 
-    /// What `error` comes of. A trainer that was silent for so long that others have ended its part may miss a file: they
-    /// have trained what it is of, and removed it.
+    /// Returns the cause of `error`. A missing file may mean that this trainer was silent for so long that others
+    /// removed it from the run, trained the partition of that file, and removed the file.
     pub(crate) fn cause(&self, error: RunError) -> RunError {
         if !error.is_missing_file() {
             return error;
         }
-        // It fails where this trainer takes part no more.
+        // Reading the record fails if this trainer was removed from the run.
         self.record().err().unwrap_or(error)
     }
 
-    /// Says that this trainer's part has ended without its doing.
+    /// Reports that this trainer was removed from the run and rejoins.
     pub(crate) fn tell_lost(&mut self, error: &ClusterError) {
         let reason = error.to_string();
         self.machine.emit(Event::Rejoining { reason });
     }
 
-    /// For a trainer whose ledger does not answer any more: whether the newest checkpoint has the end of the run, as where
-    /// the others have trained the rest while this one stood still.
+    /// For a trainer whose ledger does not answer any more: checks whether the newest checkpoint already has the end of
+    /// the run, because the other trainers have trained the rest while this one was paused.
     pub(crate) fn finished_without(&mut self) -> Result<Option<Outcome>, RunError> {
         let (Some(record), Some(manifest)) = (
             self.ledger.seen(),
@@ -120,7 +121,8 @@ impl Member<'_> {
         self.totals.0 > 0
     }
 
-    /// What a trainer that joins anew keeps. Its tables are dropped: others may have trained them since.
+    /// Returns what a rejoining trainer keeps. Its tables are dropped, since others may have trained these partitions
+    /// since.
     pub(crate) fn dismantle(self) -> (Strategies, Option<Earlier>) {
         let (token, told) = (self.token(), self.rankings.told());
         let earlier = Earlier { token, told };

@@ -1,4 +1,4 @@
-//! Why a trainer cannot take part in a run of several, or no more.
+//! Reasons why a trainer cannot join a distributed run or cannot continue in it.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -6,7 +6,10 @@ use std::time::Duration;
 use pbg_core::cluster::NoAnswer;
 use pbg_core::ledger::{Damage, PROTOCOL, Refusal, Stale};
 
-/// Why a trainer cannot take part, or no more.
+/// Reason why a trainer cannot join a distributed run or cannot continue in it. S 14-15 | "the ledger has not answered
+/// for {seconds} s: {what}; what is settled is safe, and the same command goes on \ when it can be reached again" =>
+/// "the ledger has not answered for {seconds} s: {what}; settled buckets are safe, and the same command continues \ the
+/// run once the ledger can be reached again"
 #[derive(Debug, thiserror::Error)]
 pub enum ClusterError {
     /// The register does not answer.
@@ -15,9 +18,12 @@ pub enum ClusterError {
          when it can be reached again"
     )]
     Unreachable {
-        /// How long it was waited for.
+        /// Time waited, in seconds.
         seconds: u64,
-        /// What the last attempt said.
+        /// Error of the last attempt. S 25-26 | "asked to stop while the ledger did not answer ({what}): what this
+        /// trainer had not settled is trained again, and \ the same command takes part again" => "asked to stop while
+        /// the ledger did not answer ({what}): buckets that this trainer had not settled will be \ trained again; the
+        /// same command joins the run again"
         what: String,
     },
     /// The trainer was asked to stop while the register did not answer.
@@ -26,93 +32,106 @@ pub enum ClusterError {
          the same command takes part again"
     )]
     Interrupted {
-        /// What the last attempt said.
+        /// Error of the last attempt.
         what: String,
     },
-    /// The run does not take this trainer.
+    /// The run refuses this trainer.
     #[error("the run refuses this trainer: {0}")]
     Refused(Box<Refusal>),
-    /// Another trainer of its rank is at work.
+    /// Another trainer with the same rank is running. S 37-38 | "the run refuses this trainer: {0}, which is at work:
+    /// it needs no second one, and goes on by itself where its \ server had ended and runs again; one trainer more
+    /// needs a rank of its own" => "the run refuses this trainer: {0}, which is still running; it continues by itself
+    /// after an outage of the NATS \ server, so do not start it again; an additional trainer needs another rank"
     #[error(
         "the run refuses this trainer: {0}, which is at work: it needs no second one, and goes on by itself where its \
          server had ended and runs again; one trainer more needs a rank of its own"
     )]
     AtWork(Box<Refusal>),
-    /// The trainer's part has ended without its doing. It drops its tables and joins anew.
+    /// The trainer was removed from the run by others. It drops its tables and may rejoin.
     #[error("{0}")]
     Fenced(Box<Refusal>),
     /// The register has lost the record.
     #[error("the ledger is empty, though this trainer had joined")]
     NoRecord,
-    /// The record is of a program of another version. It is left alone.
+    /// The record was written by another version of the program. It is not changed. S 49-50 | "the ledger has protocol
+    /// version {found}, and this program knows {PROTOCOL}: every trainer of a run needs the same \ version of pbg-host;
+    /// `pbg-host cluster forget` drops the ledger once nobody trains" => "the ledger has protocol version {found}, but
+    /// this program has version {PROTOCOL}: every trainer of a run needs \ the same version of pbg-host; when no
+    /// trainer is running, `pbg-host cluster forget` deletes the ledger"
     #[error(
         "the ledger has protocol version {found}, and this program knows {PROTOCOL}: every trainer of a run needs the same \
          version of pbg-host; `pbg-host cluster forget` drops the ledger once nobody trains"
     )]
     Protocol {
-        /// The record's.
+        /// Protocol version of the record.
         found: u32,
     },
-    /// The register was set back to a record that does not go with the newest checkpoint.
+    /// The register was reset to a record that is not consistent with the newest checkpoint.
     #[error(transparent)]
     Stale(#[from] Stale),
-    /// The record cannot be written or is not of this program.
+    /// The record cannot be written, or was not written by this program.
     #[error(transparent)]
     Damaged(#[from] Damage),
-    /// The folder of the checkpoint is not the one that others write to.
+    /// The checkpoint folder is not the folder that the other trainers use. S 64-65 | `checkpoint_path` has to be one
+    /// folder that every \ machine sees, and another run needs another `distributed_init_method` => `checkpoint_path`
+    /// must be one folder that every \ machine can access; for a separate run, set another `distributed_init_method`
     #[error(
         "the folder {} is not the one that the trainer {name} writes to; `checkpoint_path` has to be one folder that every \
          machine sees, and another run needs another `distributed_init_method`", folder.display()
     )]
     NotShared {
-        /// The folder.
+        /// Path of the folder.
         folder: PathBuf,
-        /// What people call the other trainer, escaped.
+        /// Name of the other trainer, escaped.
         name: String,
     },
-    /// The checkpoint that the ledger goes on from is not there.
-    #[error("checkpoint {version}, which is to be ranked, is not in the folder")]
+    /// The checkpoint to be ranked is missing.
+    #[error("checkpoint {version}, which is needed for validation, is missing from the checkpoint folder")]
     NoManifest {
-        /// Its number.
+        /// Version number of the checkpoint.
         version: u64,
     },
-    /// The system gives no random numbers.
-    #[error("the system gives no random numbers: {0}")]
+    /// The operating system provides no random numbers.
+    #[error("the operating system provides no random numbers: {0}")]
     NoRandomBits(String),
-    /// The checkpoint is beyond the last epoch.
+    /// The checkpoint is beyond the last configured epoch.
     #[error(
-        "the checkpoint stands in epoch {epoch}, and num_epochs is {epochs}: a larger num_epochs trains on"
+        "the checkpoint is in epoch {epoch}, but num_epochs is {epochs}: increase num_epochs to continue training"
     )]
     Beyond {
-        /// The epoch, from 1.
+        /// Epoch of the checkpoint, counted from 1.
         epoch: u32,
         /// `num_epochs`.
         epochs: u32,
     },
-    /// Nobody could train beside another one.
+    /// There is only one bucket, so only one trainer could train. S 94-95 | "no entity type has more than one
+    /// partition, so only one trainer could train at a time; set \ `entities.<type>.num_partitions`, four times the
+    /// number of trainers or more, and import again" => "no entity type has more than one partition, so only one
+    /// trainer could train at a time; set \ `entities.<type>.num_partitions` to at least four times the number of
+    /// trainers, and import again"
     #[error(
         "no entity type has more than one partition, so only one trainer could train at a time; set \
          `entities.<type>.num_partitions`, four times the number of trainers or more, and import again"
     )]
     OneBucket,
-    /// What one machine does and several do not yet.
+    /// A feature that single-machine training has and distributed training does not support yet.
     #[error(
-        "several trainers cannot {what} yet; train on one machine, without `distributed_init_method`"
+        "distributed training cannot {what} yet; train on one machine, without `distributed_init_method`"
     )]
     NotYet {
-        /// What they cannot do.
+        /// The unsupported operation, as a verb phrase.
         what: String,
     },
 }
 
-/// Nobody has answered for this long.
+/// Returns the error for a register that has not answered for `waited`.
 pub(super) fn unreachable(waited: Duration, NoAnswer(what): NoAnswer) -> ClusterError {
     let seconds = waited.as_secs();
     ClusterError::Unreachable { seconds, what }
 }
 
 impl ClusterError {
-    /// Whether the trainer may drop its tables and join anew.
+    /// Whether the trainer may drop its tables and rejoin.
     #[must_use]
     pub fn may_rejoin(&self) -> bool {
         matches!(

@@ -1,5 +1,5 @@
-//! A dataset that has grown since the newest checkpoint: whoever makes the record gives partitions their new rows first, so
-//! that every file that the record names has them.
+//! Datasets that have grown since the newest checkpoint. The trainer that creates the record first adds the new rows to
+//! the partition files, so that every file that the record names has them.
 
 use pbg_core::event::Event;
 use pbg_core::ledger::Work;
@@ -14,7 +14,7 @@ use crate::resolved::Resolved;
 use crate::tables;
 use crate::trained::Missing;
 
-/// The rows that the dataset has and a checkpoint has not.
+/// Returns the rows that the dataset has and the checkpoint of `manifest` lacks.
 ///
 /// # Errors
 /// When a dictionary is damaged.
@@ -25,10 +25,10 @@ pub(super) fn new_rows(resolved: &Resolved, manifest: &Manifest) -> Result<NewRo
     }
 }
 
-/// Writes the partitions of `work`, which is that of a checkpoint, again with the rows that they lack.
+/// Rewrites the partitions of `work`, which comes from a checkpoint, with the rows that they lack.
 ///
-/// The record names files of its trainers only once they have settled them, so these are nobody's: of a token that never
-/// takes part. If the record is not made of them, they are garbage.
+/// The files are written under the token of no trainer, because a record names files of its trainers only after they
+/// have settled them. If the record that names these files is not created, they are garbage.
 ///
 /// # Errors
 /// When a partition cannot be read or written.
@@ -75,7 +75,7 @@ fn write(
 }
 
 impl Member<'_> {
-    /// Tells what is not as it was in the checkpoint from which this trainer has made the record.
+    /// Reports the differences from the checkpoint from which this trainer created the record.
     pub(super) fn announce_changes(&mut self) -> Result<(), RunError> {
         let admitted = self.changes.take().unwrap_or_default();
         if let Some(earlier) = &admitted.earlier {

@@ -1,4 +1,4 @@
-//! The way into a run: the record that goes with the folder, found or made, and a place in it.
+//! Joining a run: finding or creating a record that is consistent with the checkpoint folder, and joining it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -22,57 +22,58 @@ use crate::identity::{self, Admitted, Allowed, Purpose};
 use crate::resolved::Resolved;
 use crate::run::Strategies;
 
-/// How late a shared folder may show what another machine has written there.
+/// Longest delay until a shared folder shows what another machine has written to it.
 pub(super) const VISIBLE_WITHIN: Duration = Duration::from_secs(5);
 
-/// How often a record that others change at the same time is tried to be made.
+/// How often creating or joining the record is retried while other trainers change it.
 const ATTEMPTS: usize = 100;
 
-/// What the record is held against.
+/// Everything that the record is checked against when a trainer joins.
 pub(super) struct Finding<'a> {
     pub(super) resolved: &'a Resolved,
     pub(super) strategies: &'a Strategies,
     pub(super) cluster: &'a Cluster,
-    /// Set when this trainer is to stop: it does not join then.
+    /// Set when this trainer must stop; it does not join then.
     pub(super) stop: &'a AtomicBool,
     pub(super) ledger: &'a Ledger,
     pub(super) files: &'a SharedCheckpoint,
     pub(super) terms: &'a Terms,
-    /// Whether the model has parameters that every trainer has: only trainers and checkpoints have them.
+    /// Whether the model has shared parameters. Only trainers and checkpoints hold these; the ledger does not.
     pub(super) shares_parameters: bool,
-    /// What may differ from what trained the newest checkpoint.
+    /// Differences from the configuration of the newest checkpoint that are allowed.
     pub(super) allowed: Allowed,
-    /// Whether other edges are validated than those of the newest checkpoint's ranks.
+    /// Whether the validation edges differ from those that the newest checkpoint was ranked with.
     pub(super) other_validation: bool,
 }
 
-/// A record that goes with the newest checkpoint.
+/// A record that is consistent with the newest checkpoint.
 pub(super) struct Found {
-    /// Its history.
+    /// Identity of the record's history.
     pub(super) incarnation: Token,
-    /// The newest manifest that it was held against; none before the first.
+    /// The newest manifest, which the record was checked against; `None` before the first checkpoint.
     pub(super) newest: Option<Cut>,
-    /// What differs from the checkpoint that it was made from; none if it was there already.
+    /// Differences from the checkpoint that the record was created from; `None` if the record existed.
     pub(super) changes: Option<Admitted>,
 }
 
-/// What becomes of the record that the register has.
+/// Result of checking the record in the register.
 enum Verdict {
-    /// It goes on.
+    /// The record is used as it is.
     Stands,
-    /// It goes on on the terms of this trainer.
+    /// The record is replaced by one with the same work and this trainer's terms.
     Extended(Box<Work>, Option<Cut>),
-    /// The newest checkpoint has all of it: it goes on from there, on the terms of this trainer.
+    /// Everything in the record is in the newest checkpoint. A new record is created from that, with this trainer's
+    /// terms.
     Renewed,
-    /// It is dropped, and the run goes on from the newest checkpoint.
+    /// The record is dropped for this reason, and the run continues from the newest checkpoint.
     Dropped(String),
 }
 
 impl Finding<'_> {
-    /// Makes sure that the register has a record that goes with the newest checkpoint, and returns which one it is.
+    /// Ensures that the register has a record that is consistent with the newest checkpoint, and returns it.
     ///
     /// # Errors
-    /// When no answer comes, or the checkpoint cannot be read.
+    /// When the register does not answer, or the checkpoint cannot be read.
     fn find(&self, sink: &mut dyn FnMut(Event)) -> Result<Found, RunError> {
         for _ in 0..ATTEMPTS {
             let record = self.ledger.refresh()?;
@@ -130,22 +131,23 @@ impl Finding<'_> {
         Err(ClusterError::NoRecord.into())
     }
 
-    /// Whether a record goes with the newest checkpoint, the files that are there, and this configuration.
+    /// Checks whether a record is consistent with the newest checkpoint, the files in the folder, and this
+    /// configuration.
     fn judge(&self, record: &Record, newest: Option<Cut>) -> Verdict {
         if let Err(stale) = record.stands(newest) {
             return Verdict::Dropped(stale.to_string());
         }
-        // As long as somebody takes part, the run is theirs.
+        // While it has trainers, the run is theirs: this trainer must not replace the record.
         if !record.trainers().is_empty() {
             return Verdict::Stands;
         }
         if self.shares_parameters && !record.is_saved() {
             let reason =
-                "all trainers ended before a checkpoint had the parameters that they shared";
+                "all trainers ended before their shared parameters were in a checkpoint";
             return Verdict::Dropped(reason.to_owned());
         }
         if let Some(missing) = self.missing(record) {
-            return Verdict::Dropped(format!("the file {missing}, which it names, is not there"));
+            return Verdict::Dropped(format!("the file {missing}, which the ledger names, is missing"));
         }
         let base = record.checkpoints().base();
         match record.terms() == self.terms {
@@ -154,12 +156,12 @@ impl Finding<'_> {
             false if self.succeeds(record.terms()) && base == newest => {
                 Verdict::Extended(Box::new(record.work().clone()), base)
             }
-            // The first difference is named when this trainer joins.
+            // The first difference is reported when this trainer tries to join.
             false => Verdict::Stands,
         }
     }
 
-    /// Whether the run of `terms` may go on on the terms of this trainer.
+    /// Whether a run with `terms` may continue with the terms of this trainer.
     fn succeeds(&self, terms: &Terms) -> bool {
         let mut succeeded = terms.clone();
         succeeded.extent.epochs = self.terms.extent.epochs;
@@ -170,11 +172,12 @@ impl Finding<'_> {
         succeeded == *self.terms
     }
 
-    /// Before a record is dropped that does not go with the newest checkpoint of this folder: whether its trainers go on and
-    /// have changed it meanwhile. Those that have opened this folder, too, are told what was dropped; others train into another one.
+    /// Checks whether an inconsistent record is still in use before it is dropped: returns whether its trainers have
+    /// changed it meanwhile. Trainers that have opened this folder as well detect by themselves that the record was
+    /// replaced. The others train into another folder.
     ///
     /// # Errors
-    /// When there is one of those: its run is not this one.
+    /// When a live trainer of the record has not opened this folder: its run is a different one.
     fn others_go_on(&self, record: &Record) -> Result<bool, RunError> {
         let strangers = || {
             let trainers = record.trainers().iter();
@@ -184,7 +187,7 @@ impl Finding<'_> {
         while strangers().next().is_some() && started.elapsed() < self.cluster.lease {
             let heard = self.cluster.live.heard();
             let is_alive = |token| heard.iter().any(|heard| heard.beat.token == token);
-            // A folder that is shared over a network may show a sign late.
+            // A folder that is shared over a network may show a sign file late.
             if started.elapsed() >= VISIBLE_WITHIN.min(self.cluster.lease / 2)
                 && let Some((_, stranger)) = strangers().find(|(token, _)| is_alive(**token))
             {
@@ -196,10 +199,10 @@ impl Finding<'_> {
         Ok(newest.is_none_or(|newest| newest.revision() != record.revision()))
     }
 
-    /// Waits a moment for what other trainers say.
+    /// Sleeps for a moment, so that messages of other trainers can arrive.
     ///
     /// # Errors
-    /// When this trainer is to stop.
+    /// When this trainer must stop.
     fn pause(&self) -> Result<(), RunError> {
         if self.stop.load(Ordering::Relaxed) {
             return Err(RunError::Interrupted);
@@ -215,8 +218,9 @@ impl Finding<'_> {
         }
     }
 
-    /// Ends the part of all trainers, where none of them has said anything for the time of a lease and what they shared
-    /// would be missing. Says whether it did.
+    /// Removes all trainers of the record if the model has shared parameters that no checkpoint has, and none of the
+    /// trainers was heard for the duration of a lease. Returns whether the record must be read again: the trainers were
+    /// removed, or somebody else has changed the record.
     fn end_all_silent(&self, record: &Record) -> Result<bool, RunError> {
         if !self.shares_parameters || record.is_saved() || record.trainers().is_empty() {
             return Ok(false);
@@ -243,7 +247,7 @@ impl Finding<'_> {
         Ok(true)
     }
 
-    /// The first file of a partition that the record names and the folder lacks.
+    /// Returns the first partition file that the record names and the folder lacks.
     fn missing(&self, record: &Record) -> Option<String> {
         let grid = record.grid();
         grid.groups().find_map(|group| {
@@ -255,8 +259,8 @@ impl Finding<'_> {
         })
     }
 
-    /// What the newest checkpoint has, and what is not as it was then. Partitions that lack rows for what the dataset has
-    /// gained are written again, with them.
+    /// Reads the work of the newest checkpoint and the differences between it and this configuration. If the dataset
+    /// has grown, partitions that lack rows are rewritten with them.
     fn work(&self, newest: Option<&Manifest>) -> Result<(Work, Option<Admitted>), RunError> {
         let Some(manifest) = newest else {
             return Ok((Work::none(&self.terms.grid), None));
@@ -278,11 +282,11 @@ impl Finding<'_> {
         Ok((work, Some(admitted)))
     }
 
-    /// Whether every trainer of the record has opened this very folder: each leaves a sign there before it joins. A folder
-    /// that is shared over a network may show it late.
+    /// Checks that every trainer of the record has opened this same folder, by the sign file that each leaves there
+    /// before it joins. A folder that is shared over a network may show the file late.
     ///
     /// # Errors
-    /// When one has not.
+    /// When a trainer's sign file is missing.
     fn is_shared(&self) -> Result<(), ClusterError> {
         let record = self.ledger.seen();
         for (token, trainer) in record.iter().flat_map(|record| record.trainers()) {
@@ -297,11 +301,11 @@ impl Finding<'_> {
         Ok(())
     }
 
-    /// Finds or makes the record, and joins it. Returns the record, and what differs from the checkpoint if the record
-    /// was made from it here.
+    /// Finds or creates the record, and joins it. Returns the record, and the differences from the checkpoint if this
+    /// trainer created the record from one.
     ///
     /// # Errors
-    /// Why the run does not take this trainer.
+    /// When the run refuses this trainer, or the register does not answer.
     pub(super) fn join(
         &self,
         instead_of: Option<Token>,
@@ -327,12 +331,12 @@ impl Finding<'_> {
         Err(ClusterError::NoRecord.into())
     }
 
-    /// Joins; none if the record is not the one that was found, or does not go with the newest checkpoint any more. An
-    /// earlier trainer of the same rank that is silent is waited for until it counts as dead: it was stopped or died, and
-    /// the same command was given again.
+    /// Joins. Returns `None` if the record has been replaced since it was checked, or is no longer consistent with the
+    /// newest checkpoint. If the rank is taken by a silent trainer, waits until that one counts as dead and removes it:
+    /// usually it was stopped or died, and the same command was given again.
     ///
     /// # Errors
-    /// Why the run does not take this trainer.
+    /// When the run refuses this trainer, or the register does not answer.
     fn take_part(
         &self,
         join: Join,
@@ -383,7 +387,7 @@ impl Finding<'_> {
     }
 }
 
-/// Checks that the run may go on from a checkpoint.
+/// Checks that the run may continue from a checkpoint.
 pub(super) fn admit(
     manifest: &Manifest,
     resolved: &Resolved,
@@ -398,7 +402,7 @@ pub(super) fn admit(
     identity::admit(resolved, files.path(), &manifest.run, &purpose)
 }
 
-/// 64 random bits.
+/// Returns a token of 64 random bits.
 pub(super) fn draw() -> Result<Token, RunError> {
     let bits = getrandom::u64().map_err(|e| ClusterError::NoRandomBits(e.to_string()))?;
     Ok(Token(bits))

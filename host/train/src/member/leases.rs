@@ -1,4 +1,4 @@
-//! Leases: which bucket comes next, as the order picks among those that are free.
+//! Leases: the bucket order picks the next bucket among the free ones, and the trainer leases it.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use super::ledger::Denied;
 use crate::error::RunError;
 
 impl Member<'_> {
-    /// Leases a bucket that is free, as the order picks; none when nothing is free now.
+    /// Leases the free bucket that the order picks. Returns `None` if no bucket is free now.
     pub(super) fn lease(&mut self, pass: &Pass) -> Result<Option<Acquired>, RunError> {
         let mut record = self.seen()?;
         loop {
@@ -27,7 +27,7 @@ impl Member<'_> {
             let (token, buffer) = (self.ledger.token(), pass.buffer_partitions);
             let free = self.turns.offer(&record, token, free, buffer);
             if free.is_empty() || record.work().pass != id || is_full {
-                // What was seen may be old.
+                // The record as last seen may be outdated.
                 let newest = self.record()?;
                 if newest.revision() == record.revision() {
                     return Ok(None);
@@ -52,7 +52,7 @@ impl Member<'_> {
         }
     }
 
-    /// Asks the order which of the free buckets comes next.
+    /// Asks the order which of the free buckets to train next.
     pub(super) fn pick(
         &mut self,
         pass: &Pass,
@@ -80,7 +80,7 @@ impl Member<'_> {
             }
         };
         self.sums.calls.order += asked.elapsed().as_secs_f64();
-        // The sandbox checks that it is one of them.
+        // The sandbox checks that the index is in range.
         Ok(free.get(picked).copied().unwrap_or(free[0]))
     }
 
@@ -88,7 +88,7 @@ impl Member<'_> {
         self.cluster.ahead.unwrap_or_else(|| is_many(record))
     }
 
-    /// Whether a bucket needs no partition but those that are held for the unsettled ones.
+    /// Whether all partitions of a bucket are already held for unsettled buckets.
     pub(super) fn needs_nothing_new(&self, bucket: Bucket) -> Result<bool, RunError> {
         let record = self.seen()?;
         let grid = record.grid();
@@ -97,14 +97,15 @@ impl Member<'_> {
     }
 }
 
-/// The buckets that others have than `token`.
+/// Returns the buckets that are leased to trainers other than `token`.
 pub(super) fn others_hold(record: &Record, token: Token) -> Vec<Bucket> {
     let others = record.trainers().iter().filter(|(t, _)| **t != token);
     others.flat_map(|(_, other)| other.leases.clone()).collect()
 }
 
-/// The partitions of buckets `to_train`, leased and not trained yet, which are not `resident`: they will be when what is
-/// leased now is trained. What is trained and not settled yet may have left the buffer.
+/// Returns the partitions of `to_train` (buckets that are leased and not trained yet) that are not `resident`. They
+/// will be in the buffer when a bucket that is leased now is trained. Partitions of buckets that are trained but not
+/// settled may have left the buffer.
 pub(super) fn to_come<'a>(
     record: &Record,
     to_train: impl Iterator<Item = &'a Bucket>,
@@ -114,7 +115,7 @@ pub(super) fn to_come<'a>(
     needs.filter(|group| !resident.contains(group)).collect()
 }
 
-/// Whether there are so many partitions that a trainer may hold those of its next bucket, too.
+/// Whether there are enough partitions for each trainer to hold those of its next bucket as well.
 pub(super) fn is_many(record: &Record) -> bool {
     record.grid().groups().count() >= 4 * record.trainers().len()
 }

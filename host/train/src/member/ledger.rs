@@ -1,8 +1,7 @@
-//! The trainer's hand on the ledger: transactions that are written until they stand or are refused.
+//! A trainer's access to the ledger: transactions, which are retried until they are applied or refused.
 //!
-//! The thread that trains, the one that carries partitions and the one that watches others share it. Each transaction is
-//! brought to its end before the next begins: they are numbered, and each names the one before it. What is known of the
-//! record can be asked meanwhile.
+//! The threads that train, transfer partitions and monitor other trainers share it. Transactions are numbered, and each
+//! names its predecessor, so each one ends before the next begins. The last known record can be read meanwhile.
 
 use pbg_core::graph::SidePartition;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -30,12 +29,12 @@ mod needs;
 mod silence;
 mod transact;
 
-/// A refused transaction, or none that could be decided.
+/// Reason why a transaction was not applied.
 #[derive(Debug)]
 pub(crate) enum Denied {
-    /// The record says no, and the trainer still takes part.
+    /// The record refuses the transaction. The trainer is still part of the run.
     Refused(Refusal),
-    /// Its reason has gone. Whether it was applied is not known.
+    /// The transaction was no longer wanted. It may have been applied.
     GivenUp,
     /// The trainer cannot go on.
     Ended(ClusterError),
@@ -48,47 +47,47 @@ impl From<ClusterError> for Denied {
 }
 
 impl Denied {
-    /// For transactions that a trainer in its right place is never refused.
+    /// Converts into an error, for transactions that are never refused while the trainer acts correctly.
     pub(crate) fn ended(self) -> ClusterError {
         match self {
             Self::Refused(refusal) => ClusterError::Refused(Box::new(refusal)),
-            Self::GivenUp => unreachable(Duration::ZERO, NoAnswer("it was given up".to_owned())),
+            Self::GivenUp => unreachable(Duration::ZERO, NoAnswer("the request was abandoned".to_owned())),
             Self::Ended(error) => error,
         }
     }
 }
 
-/// How far a trainer has settled.
+/// Counts of a trainer's settlements.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Settlements {
-    /// Settlements that have begun.
+    /// Number of settlements that have begun.
     pub(crate) begun: u64,
-    /// Those of them that are applied.
+    /// Number of settlements that are applied.
     pub(crate) applied: u64,
 }
 
-/// Numbers of transactions.
+/// Numbers of this trainer's transactions.
 struct Numbers {
-    /// That of the next.
+    /// Number of the next transaction.
     next: u64,
-    /// Those whose end was not waited for. One of them may be applied later.
+    /// Numbers of transactions that were abandoned without an answer. One of them may still be applied.
     given_up: Vec<u64>,
 }
 
-/// The ledger, as one trainer sees it.
+/// The ledger, as seen by one trainer.
 pub(crate) struct Ledger {
     register: Arc<dyn Register>,
     live: Arc<dyn Live>,
     token: Token,
-    /// How long a register that does not answer is waited for.
+    /// Time after which a register that does not answer is an error.
     patience: Duration,
-    /// Held while a transaction is under way: one is brought to its end before the next begins. What is known can be asked
-    /// meanwhile, and every wait for the register ends when the trainer's part does.
+    /// Held during a transaction, so that each one ends before the next begins. The last known record can be read
+    /// meanwhile, and every wait for the register ends when the trainer's participation does.
     numbers: Mutex<Numbers>,
     known: Known,
     silence: Silence,
     needs: Needs,
-    /// Settlements of this trainer that have begun, and that are applied.
+    /// Numbers of this trainer's settlements that have begun and that are applied.
     settlements: [AtomicU64; 2],
 }
 
@@ -116,7 +115,7 @@ impl Ledger {
         }
     }
 
-    /// With a user, who may ask for the end and is told when the register does not answer.
+    /// Sets the user, who may ask this trainer to stop and is notified when the register does not answer.
     pub(crate) fn of(self, user: User) -> Self {
         Self {
             silence: Silence::new(user, self.patience),
@@ -129,25 +128,25 @@ impl Ledger {
         self.silence.lasts()
     }
 
-    /// Whether nothing that needs the register is waited for any more.
+    /// Whether waits for the register end at once: the trainer has ended, or it must stop and the register is silent.
     pub(crate) fn is_given_up(&self) -> bool {
         self.silence.is_unbearable()
     }
 
-    /// The trainer has failed, and only says that it leaves.
+    /// Shortens all waits for the register. Called when the trainer has failed and only submits that it leaves.
     pub(crate) fn hurry(&self) {
         self.silence.hurry();
     }
 
-    /// Asks for a newer record than the one that was seen last; it will be seen soon.
+    /// Requests, without waiting, that a newer record is read.
     pub(crate) fn needs_newer(&self) {
         self.needs.wake();
     }
 
-    /// Reads the record once, without patience. None if the register has none, or a damaged one.
+    /// Reads the record with a single attempt. Returns `None` if the register has no record or a damaged one.
     ///
     /// # Errors
-    /// As [`Ledger::refresh`], and when one attempt brings no answer.
+    /// As [`Ledger::refresh`], and when this attempt is not answered.
     pub(crate) fn look(&self) -> Result<Option<Arc<Record>>, ClusterError> {
         let before = self.known.before();
         let entry = self.read().map_err(|no| self.gave_up(no))?;
@@ -166,12 +165,12 @@ impl Ledger {
         self.silence.asking(Request::Write, write)
     }
 
-    /// Whether an answer is not waited for any more.
+    /// Whether to stop waiting for an answer.
     fn gives_up(&self, patience: &mut Patience) -> bool {
         patience.is_over() || self.silence.is_unbearable()
     }
 
-    /// What waiting in vain comes to.
+    /// Returns the error of a wait that was given up.
     fn gave_up(&self, no: NoAnswer) -> ClusterError {
         match self.silence.is_unbearable() {
             true => ClusterError::Interrupted { what: no.0 },
@@ -179,21 +178,21 @@ impl Ledger {
         }
     }
 
-    /// Settlements of this trainer that have begun, and that are applied.
+    /// Returns how many settlements of this trainer have begun and how many are applied.
     pub(crate) fn settlements(&self) -> Settlements {
         let [begun, applied] = &self.settlements;
-        // In this order: what is applied has begun.
+        // `applied` is read first, so that it never exceeds `begun`.
         let applied = applied.load(Ordering::SeqCst);
         let begun = begun.load(Ordering::SeqCst);
         Settlements { begun, applied }
     }
 
-    /// A settlement begins: what is added to parameters from now on belongs to the next.
+    /// Records that a settlement begins. Parameter updates from now on belong to the next settlement.
     pub(crate) fn begin_settlement(&self) {
         self.settlements[0].fetch_add(1, Ordering::SeqCst);
     }
 
-    /// The settlement that began is applied.
+    /// Records that the settlement is applied.
     pub(crate) fn end_settlement(&self) {
         self.settlements[1].fetch_add(1, Ordering::SeqCst);
     }
@@ -203,37 +202,40 @@ impl Ledger {
         self.token
     }
 
-    /// The record as it was seen last; none before the first was.
+    /// Returns the record as last seen, or `None` before the first read.
     pub(crate) fn seen(&self) -> Option<Arc<Record>> {
         self.known.seen().map(|seen| seen.record)
     }
 
-    /// The partition of `group` as the record that was seen last has it. It is the newest while this trainer holds it.
+    /// Returns the partition of `group` in the record as last seen. While this trainer holds the partition, this is the
+    /// newest state.
     pub(crate) fn partition(&self, group: SidePartition) -> Partition {
         let seen = self.seen();
         let partition = seen.as_ref().and_then(|record| record.partition(group));
         partition.cloned().unwrap_or_default()
     }
 
-    /// A copy of `group` was made from what `stamp` says.
+    /// Records that the copy of `group` in memory was loaded from the version that `stamp` identifies.
     pub(crate) fn loaded(&self, group: SidePartition, stamp: Stamp) {
         self.known.loaded(group, stamp);
     }
 
-    /// What the copy of `group` in memory is of; none if nothing was loaded.
+    /// Returns the stamp of the copy of `group` in memory, or `None` if nothing was loaded.
     pub(crate) fn stamp(&self, group: SidePartition) -> Option<Stamp> {
         self.known.stamp(group)
     }
 
-    /// Whether the copy of `group` in memory is of what the record has.
+    /// Whether the copy of `group` in memory has the version that the record names.
     pub(crate) fn is_current(&self, group: SidePartition) -> bool {
         self.known.is_current(group)
     }
 
-    /// Reads the record. None if the register has none, or a damaged one, which is as good as none.
+    /// Reads the record, with retries. Returns `None` if the register has no record, or a damaged one, which is treated
+    /// alike.
     ///
     /// # Errors
-    /// When no answer comes, the trainer takes part no more, or the register was set back.
+    /// When the register does not answer, the trainer was removed from the run, or the register was reset to an older
+    /// record.
     pub(crate) fn refresh(&self) -> Result<Option<Arc<Record>>, ClusterError> {
         let before = self.known.before();
         let seen = self.newest(before)?;
@@ -241,11 +243,11 @@ impl Ledger {
         Ok(seen.map(|seen| seen.record))
     }
 
-    /// Creates the record, in place of `judged`, which does not stand, or of none. Says whether it did: if not, another
-    /// trainer was faster.
+    /// Creates the record. It replaces `judged`, which must still be the register's record; `None` means that there
+    /// must be none. Returns `false` if another trainer has written a record first.
     ///
     /// # Errors
-    /// When no answer comes, or there is a record of a program of another version.
+    /// When the register does not answer, or has a record of another version of the program.
     pub(crate) fn found(
         &self,
         judged: Option<&Record>,
@@ -260,7 +262,8 @@ impl Ledger {
         }
         let id = format!("{}-{}", record.run(), record.incarnation());
         let after = entry.map(|entry| entry.revision);
-        // Whether an answer came or not: the record says who was faster.
+        // The result is ignored, since the answer may be lost: the record that is read next shows which trainer was
+        // first.
         let _written = self.write(after, &encode(record)?, &id);
         self.silence.forget_writes();
         let seen = self.newest(before)?;
@@ -268,11 +271,11 @@ impl Ledger {
         Ok(seen.is_some_and(|seen| seen.record.incarnation() == record.incarnation()))
     }
 
-    /// Ends the part of a trainer that was silent, from outside the run, unless it has written something since. Returns
-    /// whether it takes part no more.
+    /// Removes a silent trainer without being part of the run, unless it has written something since. Returns whether
+    /// that trainer is no longer part of the run.
     ///
     /// # Errors
-    /// When no answer comes.
+    /// When the register does not answer.
     pub(crate) fn evict(&self, silent: Silent) -> Result<bool, ClusterError> {
         let _alone = self.lock();
         let evicted = self.evict_patiently(silent);
@@ -296,7 +299,7 @@ impl Ledger {
             };
             let id = format!("{}-evicts-{}-{attempt}", self.token, silent.token);
             let no = match self.write(Some(revision), &encode(&next)?, &id) {
-                // Read again, so that it is known.
+                // Read the record again, so that the new one becomes known.
                 Ok(Written::As(_)) => continue,
                 Ok(Written::Refused) => NoAnswer("every write is refused".to_owned()),
                 Err(no) => no,
@@ -313,12 +316,12 @@ impl Ledger {
     /// Applies a transaction.
     ///
     /// # Errors
-    /// When the newest record refuses it, no answer comes, or the trainer takes part no more.
+    /// When the newest record refuses it, the register does not answer, or the trainer was removed from the run.
     pub(crate) fn submit(&self, action: Action) -> Result<Arc<Record>, Denied> {
         self.transact(action, &[], &|| true)
     }
 
-    /// As [`Ledger::submit`], as long as `wanted` says that there is a reason for it.
+    /// Applies a transaction like [`Ledger::submit`], and abandons it when `wanted` returns `false`.
     ///
     /// # Errors
     /// As [`Ledger::submit`].
@@ -330,8 +333,8 @@ impl Ledger {
         self.transact(action, &[], wanted)
     }
 
-    /// Settles what is trained: the copies in memory are of what was settled then, whatever others have settled before
-    /// the answer was read.
+    /// Settles trained buckets. Afterwards, the copies of their partitions in memory have the stamps of this
+    /// settlement, even if other trainers have settled the same partitions before the answer was read.
     ///
     /// # Errors
     /// As [`Ledger::submit`].
@@ -347,7 +350,7 @@ impl Ledger {
         settled
     }
 
-    /// Whether this trainer still takes part, as far as it did when the read began.
+    /// Checks that this trainer is still part of the run, if it was when the read began.
     fn takes_part(&self, before: Before, seen: Option<&Seen>) -> Result<(), ClusterError> {
         if before.after == 0 {
             return Ok(());
@@ -360,14 +363,14 @@ impl Ledger {
         }
     }
 
-    /// The newest record; none if there is none or it is damaged.
+    /// Reads the newest record; `None` if there is none or it is damaged.
     fn newest(&self, before: Before) -> Result<Option<Seen>, ClusterError> {
         let seen = decode(self.entry()?.as_ref())?;
         self.known.read(before, seen.as_ref());
         Ok(seen)
     }
 
-    /// What the register has, waited for.
+    /// Reads the register's entry, with retries.
     fn entry(&self) -> Result<Option<Entry>, ClusterError> {
         let mut patience = Patience::new(self.patience);
         loop {

@@ -1,21 +1,21 @@
-//! What one machine does and several trainers do not yet: refused before anything is trained.
+//! Refuses, before training begins, configurations that distributed training does not support yet.
 
 use pbg_kernels::params::Params;
 
 use super::ClusterError;
 use crate::resolved::Resolved;
 
-/// Refuses a run of no epochs: nobody would commit the initial model.
+/// Refuses a run of no epochs, in which no trainer would commit the initial model.
 pub(super) fn refuse_no_epochs(resolved: &Resolved) -> Result<(), ClusterError> {
     match resolved.config().num_epochs {
         0 => Err(ClusterError::NotYet {
-            what: "leave an initial model (num_epochs = 0)".to_owned(),
+            what: "write an initial model (num_epochs = 0)".to_owned(),
         }),
         _ => Ok(()),
     }
 }
 
-/// What trainers cannot exchange yet.
+/// Refuses shared tables and parameters that trainers cannot exchange yet.
 pub(super) fn refuse_shared(
     resolved: &Resolved,
     params: &Params,
@@ -27,10 +27,10 @@ pub(super) fn refuse_shared(
         Err(ClusterError::NotYet { what })
     };
     if on_device && layout.fixed_tables().next().is_some() {
-        return shared("tables of entity types with one partition that are on a GPU".to_owned());
+        return shared("tables of entity types with one partition on a GPU".to_owned());
     }
     if on_device && !params.tensors().is_empty() {
-        return shared("parameters that are on a GPU".to_owned());
+        return shared("parameters on a GPU".to_owned());
     }
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! A trainer joins: everything checked, the record found or made from the newest checkpoint, its part begun.
+//! Joining of a trainer: all checks, finding or creating the record, and the start of its work.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -38,7 +38,7 @@ use crate::run::Strategies;
 use crate::tables::Initial;
 
 impl<'a> Member<'a> {
-    /// Takes part in the run of `cluster`, in the place of `earlier` if this trainer did before.
+    /// Joins the run of `cluster`, replacing `earlier` if this trainer was part of the run before.
     pub(crate) fn join(
         resolved: &'a Resolved,
         strategies: Strategies,
@@ -85,7 +85,7 @@ impl<'a> Member<'a> {
             other_validation,
         };
         let joined = finding.join(earlier.map(|earlier| earlier.token), sink);
-        // The sign of one that does not take part is nobody's.
+        // A trainer that does not join removes its sign file.
         let (record, changes) = joined.inspect_err(|_| drop(files.forget(token)))?;
         if let Some(earlier) = earlier {
             files.forget(earlier.token)?;
@@ -98,8 +98,9 @@ impl<'a> Member<'a> {
         Ok(Self { changes, ..member })
     }
 
-    /// The tables of a trainer that has joined `record`. Those of types with one partition, and parameters, begin with what the
-    /// newest checkpoint has, or `init_path`: not earlier, since who left just before has written what it knew.
+    /// Creates the tables of a trainer that has joined `record`. Parameters, and tables of types with one partition,
+    /// start from the newest checkpoint or `init_path`. They are not read before joining, because a trainer that left
+    /// just before may have written a checkpoint with newer values.
     fn tables(
         resolved: &Resolved,
         files: SharedCheckpoint,
@@ -131,7 +132,8 @@ impl<'a> Member<'a> {
         ))
     }
 
-    /// Begins the part of a trainer that has joined, and that earlier has told of rankings up to `told`.
+    /// Starts a trainer that has joined. `told` is the last epoch whose ranking its previous participation has
+    /// reported.
     fn begin(
         (mut machine, attendance): (Machine<'a, SharedTables>, Attendance),
         ledger: Arc<Ledger>,
@@ -180,7 +182,7 @@ impl<'a> Member<'a> {
         })
     }
 
-    /// What is said first.
+    /// Returns the event that reports the start.
     pub(super) fn announcement(&self, record: &Record) -> Event {
         let (machine, work) = (&self.machine, record.work());
         let done = work.buckets.count(pbg_core::ledger::BucketState::Done) as u64;
@@ -202,7 +204,7 @@ impl<'a> Member<'a> {
     }
 }
 
-/// What does not depend on others, checked before any of them hears of this trainer.
+/// State that does not depend on other trainers, checked before this trainer becomes visible to them.
 struct Ready {
     edge_sets: Arc<Vec<EdgeSet>>,
     extent: Extent,
@@ -231,7 +233,7 @@ impl Ready {
         })
     }
 
-    /// The machine of a trainer that has joined `record`.
+    /// Creates the machine of a trainer that has joined `record`.
     fn machine<'a>(
         self,
         resolved: &'a Resolved,
@@ -254,7 +256,7 @@ impl Ready {
     }
 }
 
-/// Several trainers need several buckets.
+/// Checks that a run of several trainers has several buckets.
 fn allow_grid(resolved: &Resolved, cluster: &Cluster) -> Result<(), ClusterError> {
     let buckets = resolved.blueprint().layout.buckets();
     match cluster.machines > 1 && buckets < 2 {
@@ -263,7 +265,7 @@ fn allow_grid(resolved: &Resolved, cluster: &Cluster) -> Result<(), ClusterError
     }
 }
 
-/// Sets the loss's parameters to the newest that the ledger or the checkpoint has. Who owns them may know newer ones.
+/// Sets the loss's parameters to the newest state in the ledger or the checkpoint. Their owner may have a newer one.
 fn go_on_with_loss(
     strategies: &Strategies,
     record: &Record,

@@ -1,4 +1,4 @@
-//! From pass to pass: opened by whoever comes first, ended by one for all.
+//! Transitions between passes: the first trainer to get there opens a pass, and one trainer ends it for all.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::error::RunError;
 use crate::machine::Planned;
 
 impl Member<'_> {
-    /// Asks the order for the plan of a pass that nobody has opened, and opens it.
+    /// Asks the order for the plan of a pass that is not open yet, and opens the pass.
     pub(super) fn open_pass(&mut self, id: PassId) -> Result<(), RunError> {
         let pass = Pass {
             resident: Vec::new(),
@@ -64,7 +64,7 @@ impl Member<'_> {
         pass
     }
 
-    /// Moves on to the next pass; one trainer does it for all.
+    /// Advances the run to the next pass. One trainer does this for all.
     pub(super) fn advance(&mut self, record: &Record) -> Result<(), RunError> {
         let from = record.work().pass;
         self.submit(Action::Advance { from })?;

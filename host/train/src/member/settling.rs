@@ -1,4 +1,4 @@
-//! Settlements: what was trained becomes the ledger's, beside training.
+//! Settlements: trained buckets are written and recorded in the ledger, in parallel with training.
 
 use std::time::Duration;
 
@@ -11,11 +11,11 @@ use super::parameters::Parameters;
 use super::tables::Trained;
 use crate::error::RunError;
 
-/// How long an exchange is waited for that others would not miss.
+/// Longest wait for a parameter exchange that the other trainers do not depend on.
 const TELL_WITHIN: Duration = Duration::from_secs(5);
 
 impl Member<'_> {
-    /// Begins to settle what is trained. Training may go on at once; a settlement before it is waited for.
+    /// Begins to settle the trained buckets. Training may continue at once; a previous settlement is waited for.
     pub(super) fn begin_settling(&mut self) -> Result<(), RunError> {
         if self.unsettled.is_empty() {
             return Ok(());
@@ -36,8 +36,8 @@ impl Member<'_> {
         self.machine.line.buffer.commit(trained)
     }
 
-    /// Settles what is trained, and waits until the ledger has it. What was added to parameters is told before: when every
-    /// bucket of a pass is done, a checkpoint has what all of them gave.
+    /// Settles the trained buckets, and waits until the ledger has them. Exchanges parameters first: a checkpoint at
+    /// the end of the pass must have the updates of all its buckets.
     pub(super) fn settle_all(&mut self) -> Result<(), RunError> {
         let bucket = self.unsettled.last().copied();
         if bucket.is_some() {
@@ -51,9 +51,10 @@ impl Member<'_> {
         Ok(())
     }
 
-    /// Tells others what was added to parameters, and learns what they have told. What cannot be told now is told later.
+    /// Sends parameter updates to the owners and receives those of others. Updates that cannot be sent now are sent
+    /// later.
     pub(super) fn exchange_parameters(&self) {
-        // Questions to others go by the same server.
+        // Parameter messages use the same server as the ledger.
         if let Some(parameters) = self
             .parameters
             .as_ref()
@@ -63,15 +64,16 @@ impl Member<'_> {
         }
     }
 
-    /// Gives parameters that this trainer owns to others, with all that it was told of them. It trains no more then.
+    /// Transfers the parameters that this trainer owns to other trainers, with everything received for them. This
+    /// trainer must not train afterwards.
     pub(super) fn give_parameters_away(&self) {
         if let Some(parameters) = &self.parameters {
-            // One that does not answer is taken for dead after a lease, and another one takes its place.
+            // A new owner that does not answer is considered dead after a lease, and another trainer is chosen.
             parameters.leave((2 * self.cluster.lease).min(self.cluster.patience));
         }
     }
 
-    /// Gives back what was leased and is not trained.
+    /// Returns the leases of buckets that are not trained.
     pub(super) fn give_up(&mut self) -> Result<(), RunError> {
         let buckets: Vec<Bucket> = self.leased.drain(..).map(|a| a.bucket).collect();
         self.leased_at.retain(|bucket, _| !buckets.contains(bucket));

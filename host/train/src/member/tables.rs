@@ -1,4 +1,4 @@
-//! Tables of a trainer: read from the files that the ledger names, written to files of its own, and settled.
+//! Tables of a trainer: read from the files that the ledger names, written to new files, and settled.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -18,33 +18,33 @@ use crate::layout::{Layout, TableKey};
 use crate::rounding::Point;
 use crate::tables::{self, Initial};
 
-/// Buckets that are trained and are to be settled with the tables that are written meanwhile.
+/// Trained buckets, to be settled together with the tables that are being written.
 #[derive(Debug)]
 pub(crate) struct Trained {
-    /// The pass that they were trained in.
+    /// The pass of the buckets.
     pub(crate) pass: PassId,
     pub(crate) buckets: Vec<Bucket>,
     pub(crate) sums: Sums,
     pub(crate) loss: Option<LossState>,
-    /// What is to be told of them.
+    /// Events of these buckets, as lines of JSON for the trainer's log.
     pub(crate) lines: Vec<u8>,
 }
 
-/// The tables of a trainer, one of several.
+/// The tables of one trainer of a distributed run.
 pub(crate) struct SharedTables {
     pub(crate) files: SharedCheckpoint,
     ledger: Arc<Ledger>,
     initial: Initial,
-    /// What the dataset has and the checkpoint that this trainer began with had not.
+    /// Rows that the dataset has and the checkpoint that this trainer started from lacks.
     new_rows: NewRows,
     layout: Layout,
     grid: Grid,
     features: Vec<Option<Features>>,
-    /// Tables of types with one partition, as the checkpoint has them that this trainer began with.
+    /// Files of the tables of types with one partition, in the checkpoint that this trainer started from.
     fixed: BTreeMap<TableKey, File>,
-    /// Files that were written since the last settlement.
+    /// Files written since the last settlement.
     written: Mutex<BTreeMap<TableKey, File>>,
-    /// The settlement under way.
+    /// The settlement in progress.
     settling: Mutex<Option<Trained>>,
 }
 
@@ -76,7 +76,8 @@ impl SharedTables {
         }
     }
 
-    /// The group that holds a table, and the table's place in it; none for one that every trainer has.
+    /// Returns the group that contains a table and the table's index in it, or `None` for a table that every trainer
+    /// has.
     fn group_of(&self, key: TableKey) -> Option<(SidePartition, usize)> {
         let of_side = |side| {
             let group = (side, key.1);
@@ -91,8 +92,8 @@ impl SharedTables {
         }
     }
 
-    /// A table from the newest file that holds it: one that is written and not settled yet, or the one that the record
-    /// names; or in its initial state.
+    /// Reads a table from its newest file: one that is written and not settled yet, or the one that the record names.
+    /// Without a file, returns the table in its initial state.
     pub(crate) fn read(&self, key: TableKey) -> Result<Table, RunError> {
         let (type_index, partition) = key;
         let layout = &self.layout.types[type_index];
@@ -112,7 +113,7 @@ impl SharedTables {
         }
     }
 
-    /// A table from a file, with rows for what the dataset has gained since it was written.
+    /// Reads a table from a file, and adds rows for entities that the dataset has gained since the file was written.
     fn read_file(&self, key: TableKey, file: &File) -> Result<Table, RunError> {
         let (type_index, partition) = key;
         let layout = &self.layout.types[type_index];
@@ -123,13 +124,13 @@ impl SharedTables {
         tables::table(layout, partition, data, self.features[type_index].clone())
     }
 
-    /// Whether the copy of a table in memory is of what the record names.
+    /// Whether the copy of a table in memory has the version that the record names.
     pub(crate) fn is_current(&self, key: TableKey) -> bool {
         let group = self.group_of(key);
         group.is_some_and(|(group, _)| self.ledger.is_current(group))
     }
 
-    /// A table as the checkpoint of `manifest` has it.
+    /// Reads a table from the checkpoint of `manifest`.
     pub(crate) fn read_of(&self, manifest: &Manifest, key: TableKey) -> Result<Table, RunError> {
         let (type_index, partition) = key;
         let layout = &self.layout.types[type_index];
@@ -142,7 +143,7 @@ impl SharedTables {
         self.read_file(key, &file)
     }
 
-    /// Writes a table, durably, for the checkpoint `version`.
+    /// Writes a table durably, for checkpoint `version`.
     pub(crate) fn write(
         &self,
         key: TableKey,
@@ -157,12 +158,12 @@ impl SharedTables {
         })?)
     }
 
-    /// What tables begin with.
+    /// Returns the initial state of tables.
     pub(crate) fn initial(&self) -> &Initial {
         &self.initial
     }
 
-    /// Number of the checkpoint that comes next.
+    /// Returns the version number of the next checkpoint.
     pub(crate) fn version(&self) -> u64 {
         let base = self.ledger.seen().and_then(|r| r.checkpoints().base());
         base.map_or(0, |base| base.version) + 1
@@ -176,7 +177,8 @@ impl SharedTables {
         Ok(())
     }
 
-    /// The new files of the partitions that `buckets` need, each made from what the copy in memory was of.
+    /// Returns the new files of the partitions that `buckets` need, each with the stamp of the copy that it was made
+    /// from.
     fn settled(&self, buckets: &[Bucket]) -> Vec<Settled> {
         let mut written = lock(&self.written);
         let mut groups: Vec<SidePartition> =
@@ -216,7 +218,7 @@ impl TableStore for SharedTables {
         self.keep(key, table)
     }
 
-    /// The files are durable: the ledger learns of them. The number is the record's.
+    /// Settles the buckets, whose files are durable now. Returns the revision of the record.
     fn go_on(&self) -> Result<Option<u64>, RunError> {
         let Some(Trained {
             pass,
@@ -252,7 +254,7 @@ impl TableStore for SharedTables {
         true
     }
 
-    /// What every trainer has is exchanged, and written by who writes a checkpoint.
+    /// Tables that every trainer has are exchanged, and written only by the trainer that writes a checkpoint.
     fn shares_fixed(&self) -> bool {
         true
     }

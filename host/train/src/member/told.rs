@@ -1,4 +1,4 @@
-//! What this trainer tells of what happened, and what a checkpoint takes over into `metrics.jsonl` of what all have told.
+//! Event logs: each trainer writes its own, and a checkpoint merges all of them into `metrics.jsonl`.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -13,8 +13,9 @@ use crate::memory;
 use crate::state::RunState;
 
 impl Member<'_> {
-    /// To who watches, and with what this trainer settles next to `metrics.jsonl`. `revision`: of the ledger when it
-    /// happened; the newest that was seen, where it does not matter.
+    /// Emits an event to the user interface, and appends it to the log that is written with the next settlement.
+    /// `revision` is the ledger revision at which the event happened; `None` means the revision last seen, for events
+    /// whose order does not matter.
     pub(super) fn report(&mut self, event: Event, revision: Option<u64>) {
         let revision = revision.or_else(|| Some(self.ledger.seen()?.revision()));
         let line = self.line(event.clone(), revision);
@@ -32,12 +33,12 @@ impl Member<'_> {
         }
     }
 
-    /// What was reported since this was asked last.
+    /// Returns the lines reported since the last call, as JSON.
     pub(super) fn take_lines(&mut self) -> Result<Vec<u8>, RunError> {
         in_json(&std::mem::take(&mut self.lines))
     }
 
-    /// Says once that an epoch has ended.
+    /// Reports once that an epoch has ended.
     pub(super) fn tell_epoch(&mut self, record: &Record) {
         let Some(finished) = record.work().progress.finished else {
             return;
@@ -65,7 +66,8 @@ impl Member<'_> {
         })
     }
 
-    /// Writes what all have told up to `record`, of which `manifest` is, behind what the version before has.
+    /// Appends the log lines of all trainers up to `record`, which `manifest` describes, to the metrics of the previous
+    /// version.
     pub(super) fn take_over_told(
         &mut self,
         record: &Record,
@@ -103,17 +105,17 @@ impl Member<'_> {
         Ok(())
     }
 
-    /// The end of an epoch that a version whose run stood at `before` does not know to be over.
+    /// Returns the event for the end of an epoch, unless the version with state `before` already has it.
     fn epoch_since(&mut self, record: &Record, before: Option<&RunState>) -> Option<Event> {
         let finished = record.work().progress.finished?;
         let is_new = before.is_none_or(|state| state.schedule.pass().epoch <= finished.epoch);
-        // Where the time of this trainer's groups went is told once.
+        // The times of this trainer's thread groups are reported only once.
         let told = self.last_epoch.take();
         is_new.then(|| told.or_else(|| self.epoch_finished(record)))?
     }
 
-    /// Removes what trainers that are gone have told, as far as checkpoints have it. `tellers` were there before this one
-    /// began.
+    /// Removes the logs of trainers that have left, once checkpoints contain them. `tellers` are the trainers that had
+    /// a log before this checkpoint began.
     pub(super) fn remove_told(&self, tellers: &[Token], record: &Record) -> Result<(), RunError> {
         let is_gone = |token: &&Token| {
             !record.trainers().contains_key(token) && !record.told().contains_key(token)
@@ -126,12 +128,12 @@ impl Member<'_> {
     }
 }
 
-/// What one trainer has told, read up to its next line.
+/// Reader of one trainer's log, positioned at its next line.
 struct Teller {
     lines: ToldLines,
-    /// The revision of the next line, and the line.
+    /// The next line, and the ledger revision at which it was written.
     next: Option<(Option<u64>, Vec<u8>)>,
-    /// Bytes of lines that are none of ours.
+    /// Bytes of lines that could not be parsed.
     unreadable: u64,
 }
 
@@ -144,7 +146,7 @@ impl Teller {
         }
     }
 
-    /// Goes on to the next line.
+    /// Advances to the next line that can be parsed.
     fn step(&mut self) -> Result<(), RunError> {
         self.next = None;
         while let Some(line) = self.lines.next_line()? {
@@ -160,8 +162,9 @@ impl Teller {
     }
 }
 
-/// Puts what all have told in the order of the ledger's revisions: buckets that need a partition in common follow each
-/// other in the order of their leases. One line of each is in memory. Gives how many bytes could not be read.
+/// Merges the logs of all trainers in the order of the ledger's revisions, so that buckets with a common partition are
+/// in the order of their leases. Holds one line of each log in memory. Returns the number of bytes that could not be
+/// read.
 fn merge(
     tellers: &mut [Teller],
     put: &mut dyn FnMut(&[u8]) -> Result<(), RunError>,
@@ -184,7 +187,7 @@ fn merge(
     Ok(lost.sum())
 }
 
-/// A line of JSON for each.
+/// Encodes each line as one line of JSON.
 pub(super) fn in_json(lines: &[Line]) -> Result<Vec<u8>, RunError> {
     let mut bytes = Vec::new();
     for line in lines {

@@ -1,4 +1,4 @@
-//! How long a trainer waits for the bucket that it had better take next.
+//! Limits how long a trainer waits for the bucket that the ledger's advice assigns to it.
 
 use std::time::{Duration, Instant};
 
@@ -7,35 +7,35 @@ use pbg_core::ledger::{Guide, Record, Token};
 
 use super::LONGEST_WAIT;
 
-/// Waits for a turn last at most as long as so many of one's own buckets: a pair of mirrored ones. Who waits longer
-/// waits for somebody who is slower, or for buckets that take longer.
+/// Longest wait for an advised bucket, in mean durations of the trainer's own buckets: a pair of mirrored ones. If this
+/// is exceeded, the other trainer is slower, or its buckets take longer.
 const PATIENCE: u32 = 2;
 
-/// What a trainer chooses from.
+/// The buckets that a trainer may choose from, and the time it has waited for them.
 #[derive(Debug, Default)]
 pub(super) struct Turns {
     guide: Guide,
-    /// Since when it waits though something is free.
+    /// Start of the current wait, during which some bucket is free but not advised.
     since: Option<Instant>,
-    /// Time in which it trained, and how many buckets.
+    /// Total training time, and number of buckets trained.
     trained: (Duration, u32),
 }
 
 impl Turns {
-    /// It has trained a bucket in `took`.
+    /// Records that a bucket was trained in `took`.
     pub(super) fn trained(&mut self, took: Duration) {
         self.trained.0 += took;
         self.trained.1 += 1;
         self.since = None;
     }
 
-    /// It has leased a bucket.
+    /// Records that a bucket was leased, which ends the wait.
     pub(super) const fn leased(&mut self) {
         self.since = None;
     }
 
-    /// What it may choose from, of what is `free` for `token`, with room for `buffer` partitions; nothing while it had
-    /// better wait.
+    /// Returns those buckets of `free` that `token` may choose from, with room for `buffer` partitions. Empty while the
+    /// trainer should wait.
     pub(super) fn offer(
         &mut self,
         record: &Record,
@@ -54,10 +54,10 @@ impl Turns {
         }
     }
 
-    /// How long it may wait for what others do.
+    /// Returns how long to wait for other trainers.
     pub(super) fn wait(&self) -> Duration {
         match self.since {
-            // What is free by then is taken, though nobody wakes it up.
+            // Ends with the patience: a bucket that is free then is taken, even without a wake-up.
             Some(_) => self.left().clamp(Duration::from_millis(1), LONGEST_WAIT),
             None => LONGEST_WAIT,
         }

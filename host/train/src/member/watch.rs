@@ -1,6 +1,6 @@
-//! The threads that tell others that this trainer lives, and end the part of those that do not.
+//! Two threads of a trainer: one sends heartbeats, the other removes trainers that are silent.
 //!
-//! They are two: while one waits for a ledger that does not answer, the other goes on telling.
+//! They are separate so that heartbeats continue while the other thread waits for a ledger that does not answer.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,26 +18,26 @@ use super::ledger::Ledger;
 use crate::error::RunError;
 use crate::machine::Trained;
 
-/// What the thread and the trainer share.
+/// State shared by the threads and the trainer.
 struct Shared {
     beat: Mutex<Beat>,
     notices: Mutex<Vec<Event>>,
-    /// Trainers whose part this one has ended.
+    /// Trainers that this one has removed from the run.
     ended: Mutex<Vec<Token>>,
     ends: AtomicBool,
 }
 
-/// The threads; dropping it ends them.
+/// The threads. Dropping it ends and joins them.
 pub(super) struct Watch {
     shared: Arc<Shared>,
     threads: Vec<JoinHandle<()>>,
 }
 
 impl Watch {
-    /// Starts the threads for a trainer that has joined.
+    /// Starts the threads of a trainer that has joined.
     ///
     /// # Errors
-    /// When the system gives no thread.
+    /// When the operating system cannot create a thread.
     pub(super) fn start(cluster: &Cluster, ledger: &Arc<Ledger>) -> Result<Self, RunError> {
         let beat = Beat {
             token: ledger.token(),
@@ -84,13 +84,14 @@ impl Watch {
         Ok(())
     }
 
-    /// What this trainer does from now on.
+    /// Sets the state and bucket that the next heartbeats report.
     pub(super) fn says(&self, state: State, bucket: Option<Bucket>) {
         let mut beat = lock(&self.shared.beat);
         (beat.state, beat.bucket) = (state, bucket);
     }
 
-    /// What its last bucket gave, and how long parameters took last.
+    /// Sets the speed of the last bucket and the duration of the last parameter exchange, which the next heartbeats
+    /// report.
     pub(super) fn trained(&self, trained: &Trained, parameters: Option<Duration>) {
         let stood = trained.io.stood_still();
         let whole = (trained.seconds + stood).max(f64::MIN_POSITIVE);
@@ -100,12 +101,12 @@ impl Watch {
         beat.parameters = parameters.map(|took| took.as_secs_f64());
     }
 
-    /// What happened since this was asked last.
+    /// Returns the events since the last call.
     pub(super) fn notices(&self) -> Vec<Event> {
         std::mem::take(&mut *lock(&self.shared.notices))
     }
 
-    /// Trainers whose part this one has ended since this was asked last.
+    /// Returns the trainers that this one has removed from the run since the last call.
     pub(super) fn ended(&self) -> Vec<Token> {
         std::mem::take(&mut *lock(&self.shared.ended))
     }
@@ -116,14 +117,14 @@ impl Drop for Watch {
         self.shared.ends.store(true, Ordering::Relaxed);
         for thread in self.threads.drain(..) {
             thread.thread().unpark();
-            // What it panicked with was printed; there is nobody left to tell.
+            // The panic message is already printed, and nobody is left to handle the error.
             let _panicked = thread.join();
         }
     }
 }
 
 impl Shared {
-    /// Tells all trainers every `heartbeat` that this one lives.
+    /// Sends a heartbeat to all trainers at every `heartbeat` interval.
     fn tell(&self, live: &dyn Live, heartbeat: Duration) {
         while !self.ends.load(Ordering::Relaxed) {
             let beat = lock(&self.beat).clone();
@@ -139,7 +140,8 @@ struct Watcher {
     live: Arc<dyn Live>,
     heartbeat: Duration,
     lease: Duration,
-    /// When each trainer of the record was first seen there: one that never says anything is silent since then.
+    /// When each trainer of the record was first seen there. A trainer that never sends anything counts as silent since
+    /// then.
     met: BTreeMap<Token, Instant>,
 }
 
@@ -153,7 +155,7 @@ impl Watcher {
         }
     }
 
-    /// Ends the part of trainers that were silent for the time of a lease.
+    /// Removes trainers that were silent for the duration of a lease.
     fn end_silent(&mut self, record: &Record) {
         self.met
             .retain(|token, _| record.trainers().contains_key(token));
@@ -161,7 +163,7 @@ impl Watcher {
             self.met.entry(*token).or_insert_with(Instant::now);
         }
         if !self.hears_itself() {
-            // Time that passed meanwhile is not held against anybody.
+            // Time that passed meanwhile must not count as silence of the others.
             self.met.clear();
             return;
         }
@@ -171,13 +173,13 @@ impl Watcher {
             if silent < self.lease {
                 continue;
             }
-            // A ledger that answers late must not end the part of one that has spoken since.
+            // If the ledger answers late, a trainer that was heard meanwhile must not be removed.
             let is_silent = || self.hears_itself() && self.silent(*token) >= self.lease;
             let revoke = Action::Revoke(Silent {
                 token: *token,
                 last: trainer.last,
             });
-            // Another trainer may have been faster.
+            // Another trainer may have removed it already.
             if self.ledger.submit_while(revoke, &is_silent).is_ok() {
                 lock(&self.shared.ended).push(*token);
                 lock(&self.shared.notices).push(Event::TrainerLost {
@@ -190,14 +192,14 @@ impl Watcher {
         }
     }
 
-    /// How long ago `token` was heard; since it was met, if it never was.
+    /// Returns the time since `token` was last heard or, if it never was, since it was first seen in the record.
     fn silent(&self, token: Token) -> Duration {
         let met = self.met.get(&token).map(Instant::elapsed);
         let met = met.unwrap_or(Duration::ZERO);
         self.heard(token).map_or(met, |ago| ago.min(met))
     }
 
-    /// Who does not hear itself is cut off, and says nothing about others.
+    /// Whether this trainer receives its own heartbeats. If not, it is cut off and must not judge others.
     fn hears_itself(&self) -> bool {
         let own = self.heard(self.ledger.token());
         own.is_some_and(|ago| ago < 3 * self.heartbeat)

@@ -1,5 +1,5 @@
-//! What a checkpoint says of a run, as the ledger has it, and the reverse: so that one machine goes on from what several
-//! committed, and several from what one did.
+//! Conversion between the state of a checkpoint and the work in the ledger, in both directions: a single machine can
+//! continue from a checkpoint of several trainers, and several trainers from a checkpoint of a single machine.
 
 use pbg_core::graph::{Side, SidePartition};
 use pbg_core::ledger::{
@@ -15,7 +15,7 @@ use crate::layout::Layout;
 use crate::resolved::Resolved;
 use crate::state::{EpochSums, RunState};
 
-/// The grid of a run's buckets and partitions.
+/// Returns the grid of a run's buckets and partitions.
 pub(super) fn grid(layout: &Layout) -> Grid {
     let tables = |side| {
         let keys = layout.group_tables((side, 0));
@@ -32,7 +32,7 @@ pub(super) fn grid(layout: &Layout) -> Grid {
     }
 }
 
-/// What all trainers of the run must have in common.
+/// Returns the terms that all trainers of the run must have in common.
 pub(super) fn terms(
     resolved: &Resolved,
     cluster: &Cluster,
@@ -56,7 +56,7 @@ pub(super) fn terms(
     }
 }
 
-/// What the checkpoint of `manifest`, whose run stands at `state`, has trained.
+/// Returns the work of a checkpoint with `manifest` and the run state `state`.
 pub(super) fn work_of(manifest: &Manifest, state: &RunState, layout: &Layout) -> Work {
     let grid = grid(layout);
     let mut states = vec![BucketState::ToDo; grid.buckets()];
@@ -105,7 +105,7 @@ pub(super) fn work_of(manifest: &Manifest, state: &RunState, layout: &Layout) ->
     }
 }
 
-/// Where a run stands that is as `record` says: for a checkpoint of it.
+/// Returns the run state of `record`, for a checkpoint of it.
 pub(super) fn state_of(record: &Record, layout: &Layout) -> RunState {
     let work = record.work();
     let extent = record.terms().extent;
@@ -115,7 +115,7 @@ pub(super) fn state_of(record: &Record, layout: &Layout) -> RunState {
             Some(BucketState::Done | BucketState::Empty)
         )
     };
-    // Which plan it was is of no importance to who goes on: any order of what is left will do.
+    // The original plan does not matter for continuing. Any order of the remaining buckets will do.
     let plan = match work.plan {
         Some(_) => layout.grid().collect(),
         None => Vec::new(),

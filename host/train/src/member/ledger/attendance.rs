@@ -1,5 +1,6 @@
-//! Threads beside those that train and wait: one asks the register where nobody else does, the other tells the user when it
-//! does not answer. They are two, since asking may take as long as the user should not wait for a word.
+//! Two background threads of a trainer. One reads the register when no other thread does; the other notifies the user
+//! when the register does not answer. They are separate because a read may block for longer than the notification may
+//! be late.
 
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
@@ -8,22 +9,22 @@ use std::time::Duration;
 use super::Ledger;
 use crate::error::RunError;
 
-/// How often the user's need for a word is looked at.
+/// Interval between checks whether the user must be notified.
 const LOOK: Duration = Duration::from_millis(200);
-/// Time after which a register is asked whether it is there, if nobody has asked it for anything.
+/// Time without requests after which the register is read, to check that it still answers.
 const ASK_AFTER: Duration = Duration::from_secs(2);
 
-/// The threads; dropping it ends every wait for the register, and them.
+/// The background threads. Dropping it ends every wait for the register, and joins the threads.
 pub(crate) struct Attendance {
     ledger: Arc<Ledger>,
     threads: Vec<JoinHandle<()>>,
 }
 
 impl Attendance {
-    /// Starts them.
+    /// Starts the threads.
     ///
     /// # Errors
-    /// When the system gives no thread.
+    /// When the operating system cannot create a thread.
     pub(crate) fn start(ledger: &Arc<Ledger>) -> Result<Self, RunError> {
         let mut attendance = Self {
             ledger: Arc::clone(ledger),
@@ -50,7 +51,7 @@ impl Drop for Attendance {
         self.ledger.silence.close();
         self.ledger.needs.wake();
         for thread in self.threads.drain(..) {
-            // What it panicked with was printed; there is nobody left to tell.
+            // The panic message is already printed, and nobody is left to handle the error.
             let _panicked = thread.join();
         }
     }
@@ -64,13 +65,13 @@ impl Ledger {
         }
     }
 
-    /// Reads the record when somebody needs a newer one who cannot wait for it, and when nobody has asked for anything for
-    /// a while: so a register that is gone is noticed while a long bucket is trained.
+    /// Reads the record when another thread needs a newer one and cannot wait for it, and when no request was made for
+    /// a while. So a lost register is noticed even while a long bucket is trained.
     fn read_when_needed(&self) {
         while !self.silence.is_closed() {
             let is_needed = self.needs.wait(ASK_AFTER);
             if is_needed || !self.silence.was_asked_within(ASK_AFTER) {
-                // A failure is met by the thread that trains.
+                // The training thread will see the same failure.
                 let _newest = self.look();
             }
         }

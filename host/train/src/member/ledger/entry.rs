@@ -1,4 +1,4 @@
-//! The record as the register has it: bytes from a network, checked before use.
+//! Encoding of the record in the register: bytes from the network, checked before use.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -10,18 +10,18 @@ use serde::Deserialize;
 use super::known::Seen;
 use crate::member::error::ClusterError;
 
-/// First wait before a register that did not answer is asked again; it doubles.
+/// First wait before a register that did not answer is asked again. The wait doubles with each attempt.
 const FIRST_WAIT: Duration = Duration::from_millis(20);
 const LONGEST_WAIT: Duration = Duration::from_secs(2);
 
-/// The most of the patience that one attempt uses. A process that stood still (a signal, a machine that sleeps) has
-/// not waited for anybody.
+/// Longest time that one attempt may consume of the patience. Without it, a process that was paused (by a signal, or by
+/// a machine that sleeps) would count the pause as waiting.
 const LONGEST_ATTEMPT: Duration = Duration::from_secs(10);
 
-/// How much longer a register that does not answer is waited for, in waits that become longer.
+/// Remaining time to wait for a register that does not answer, with exponential backoff.
 pub(super) struct Patience {
     left: Duration,
-    /// When it began, or was asked last.
+    /// Start, or time of the last call of `is_over`.
     since: Instant,
     wait: Duration,
 }
@@ -35,7 +35,7 @@ impl Patience {
         }
     }
 
-    /// Whether it is used up, after an attempt that brought no answer.
+    /// Whether the time is used up. Called after each attempt that was not answered.
     pub(super) fn is_over(&mut self) -> bool {
         let waited = self.since.elapsed().min(LONGEST_ATTEMPT);
         self.since = Instant::now();
@@ -43,7 +43,7 @@ impl Patience {
         self.left.is_zero()
     }
 
-    /// How long to wait before the next attempt.
+    /// Returns how long to wait before the next attempt.
     pub(super) fn next_wait(&mut self) -> Duration {
         let wait = self.wait;
         self.wait = (wait * 2).min(LONGEST_WAIT);
@@ -51,7 +51,7 @@ impl Patience {
     }
 }
 
-/// What every version of the record has.
+/// The part of a record that every protocol version has.
 #[derive(Deserialize)]
 struct Versioned {
     terms: VersionedTerms,
@@ -62,19 +62,19 @@ struct VersionedTerms {
     protocol: u32,
 }
 
-/// The bytes of a record. One that nobody could read is not written: who read it would take the ledger for empty.
+/// Encodes a record. Refuses an invalid one: its readers would treat the ledger as empty.
 ///
 /// # Errors
-/// Never for a record of this program.
+/// When the record is invalid, which never happens for a record of this program.
 pub(super) fn encode(record: &Record) -> Result<Vec<u8>, ClusterError> {
     record.check()?;
     serde_json::to_vec(record).map_err(|e| ClusterError::Damaged(Damage(e.to_string())))
 }
 
-/// The record of an entry; none if there is none, or a damaged one, which is as good as none.
+/// Decodes the record of an entry. Returns `None` if there is none or it is damaged, which is treated alike.
 ///
 /// # Errors
-/// When it is of a program of another version.
+/// When it was written by another version of the program.
 pub(super) fn decode(entry: Option<&Entry>) -> Result<Option<Seen>, ClusterError> {
     let Some(Entry { revision, value }) = entry else {
         return Ok(None);

@@ -1,7 +1,6 @@
-//! What a trainer knows of the ledger: the newest record that it saw, and what its copies of partitions are of.
+//! A trainer's knowledge of the ledger: the newest record that it has read, and the stamps of its copies of partitions.
 //!
-//! Threads that read the register at the same time come back in any order. What they saw replaces what is known unless it
-//! is older.
+//! Reads of several threads may return in any order. A record that was read replaces the known one unless it is older.
 
 use pbg_core::graph::SidePartition;
 use std::collections::BTreeMap;
@@ -9,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use pbg_core::ledger::{Partition, Record, Stamp};
 
-/// A record with the revision that the register knows it by.
+/// A record and its revision in the register.
 #[derive(Clone, Debug)]
 pub(super) struct Seen {
     pub(super) revision: u64,
@@ -18,30 +17,31 @@ pub(super) struct Seen {
 
 #[derive(Default)]
 struct State {
-    /// The last transaction that is known to be applied; 0 before the trainer joined.
+    /// Number of this trainer's last transaction that is known to be applied; 0 before it joins.
     after: u64,
     seen: Option<Seen>,
-    /// How often `seen` was replaced.
+    /// Number of times that `seen` was replaced.
     replaced: u64,
-    /// What the copies of partitions in memory are of.
+    /// Stamps of the copies of partitions in memory.
     stamps: BTreeMap<SidePartition, Stamp>,
-    /// What they are of as soon as the settlement under way is applied: another thread may see that first.
+    /// Stamps that the copies get when the current settlement is applied. Another thread may read the settled record
+    /// before the settling thread gets its answer.
     settling: BTreeMap<SidePartition, Stamp>,
 }
 
-/// What was known when a read began.
+/// State of the knowledge when a read begins.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Before {
     pub(super) after: u64,
     replaced: u64,
 }
 
-/// What is known, for all threads. Nobody waits for the register while holding it.
+/// Knowledge of the ledger, shared by all threads. No thread holds the lock while it waits for the register.
 #[derive(Default)]
 pub(super) struct Known(Mutex<State>);
 
 impl Known {
-    /// To be asked before the register is read.
+    /// Returns the current state. Must be called before the register is read.
     pub(super) fn before(&self) -> Before {
         let State {
             after, replaced, ..
@@ -49,7 +49,7 @@ impl Known {
         Before { after, replaced }
     }
 
-    /// The register has answered a read that began with `before`.
+    /// Records the result of a read that began at `before`.
     pub(super) fn read(&self, before: Before, seen: Option<&Seen>) {
         let mut state = self.lock();
         let newer = match (seen, &state.seen) {
@@ -57,13 +57,15 @@ impl Known {
             (Some(_), None) => true,
             (None, _) => false,
         };
-        // What is lower though nothing came in between says that the register has lost writes.
+        // An older revision, although nothing was replaced since the read began, means that the register has lost
+        // writes.
         if newer || before.replaced == state.replaced {
             state.replace(seen.cloned());
         }
     }
 
-    /// Transaction `number` is applied, with `seen` or before it; copies of partitions are of `stamps` now.
+    /// Records that transaction `number` is applied, in `seen` or an earlier record, and that copies of partitions now
+    /// have `stamps`.
     pub(super) fn applied(
         &self,
         number: u64,
@@ -79,32 +81,33 @@ impl Known {
         }
     }
 
-    /// The last transaction that is known to be applied.
+    /// Returns the number of the last transaction that is known to be applied.
     pub(super) fn after(&self) -> u64 {
         self.lock().after
     }
 
-    /// The record that was seen last.
+    /// Returns the record as last seen.
     pub(super) fn seen(&self) -> Option<Seen> {
         self.lock().seen.clone()
     }
 
-    /// A copy of `group` was made from what `stamp` says.
+    /// Records that the copy of `group` in memory was loaded from the version that `stamp` identifies.
     pub(super) fn loaded(&self, group: SidePartition, stamp: Stamp) {
         self.lock().stamps.insert(group, stamp);
     }
 
-    /// A settlement begins, after which copies of partitions are of `stamps`; none: it has ended.
+    /// Sets the stamps that copies of partitions get with the settlement that begins. An empty slice ends the
+    /// settlement.
     pub(super) fn settling(&self, stamps: &[(SidePartition, Stamp)]) {
         self.lock().settling = stamps.iter().copied().collect();
     }
 
-    /// What the copy of `group` in memory is of.
+    /// Returns the stamp of the copy of `group` in memory.
     pub(super) fn stamp(&self, group: SidePartition) -> Option<Stamp> {
         self.lock().stamps.get(&group).copied()
     }
 
-    /// Whether the copy of `group` in memory is of what the record has.
+    /// Whether the copy of `group` in memory has the version that the record names.
     pub(super) fn is_current(&self, group: SidePartition) -> bool {
         let state = self.lock();
         let newest = state.seen.as_ref().and_then(|s| s.record.partition(group));

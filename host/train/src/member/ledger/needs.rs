@@ -1,9 +1,9 @@
-//! Somebody needs a newer record and cannot wait for it.
+//! Requests for a newer record by threads that cannot wait for it.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// Whether a newer record is needed.
+/// Flag that is set while a newer record is requested.
 #[derive(Default)]
 pub(super) struct Needs {
     needed: Mutex<bool>,
@@ -15,13 +15,13 @@ impl Needs {
         self.needed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Asks for a newer record; does not wait for it.
+    /// Requests a newer record without waiting for it.
     pub(super) fn wake(&self) {
         *self.lock() = true;
         self.changed.notify_all();
     }
 
-    /// Waits until one is asked for, at most this long. Says whether one is.
+    /// Waits for a request for at most `at_most`. Clears it, and returns whether there was one.
     pub(super) fn wait(&self, at_most: Duration) -> bool {
         let waited = self
             .changed

@@ -1,4 +1,4 @@
-//! How long the register has not answered: what the user is told about it, and when a wait for it ends.
+//! Tracks how long the register has not answered: decides when to notify the user, and when to end a wait.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -8,27 +8,27 @@ use std::time::{Duration, Instant};
 use pbg_core::cluster::NoAnswer;
 use pbg_core::event::Event;
 
-/// Silence that the user is told about.
+/// Duration of silence after which the user is notified.
 const WORTH_TELLING: Duration = Duration::from_secs(2);
-/// Time after which the user is told again.
+/// Interval between repeated notifications.
 const TELL_AGAIN: Duration = Duration::from_secs(60);
-/// Silence after which a trainer that was asked to stop waits no longer. With the last request, the threads that end and
-/// the farewell, this keeps within the 10 seconds that Ctrl-C promises.
+/// Duration of silence after which a trainer that must stop waits no longer. Together with the last request, the end of
+/// the threads and the leave transaction, this stays within the 10 seconds that Ctrl-C promises.
 const PARTING: Duration = Duration::from_secs(4);
-/// How often a wait looks whether it is to end.
+/// Interval at which a wait checks whether to end.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// Who started this trainer: says when it is to stop, and is told what happens while its threads wait.
+/// The user who started this trainer: can ask it to stop, and receives events while its threads wait.
 #[derive(Clone)]
 pub(crate) struct User {
-    /// Set when the trainer is to stop.
+    /// Set when the trainer must stop.
     pub(crate) stop: Arc<AtomicBool>,
-    /// Takes events from any thread.
+    /// Receives events, from any thread.
     pub(crate) tell: Arc<dyn Fn(Event) + Send + Sync>,
 }
 
 impl Default for User {
-    /// Nobody: it never asks for the end, and is told nothing.
+    /// A user who never asks to stop and ignores all events.
     fn default() -> Self {
         Self {
             stop: Arc::default(),
@@ -37,27 +37,27 @@ impl Default for User {
     }
 }
 
-/// What is asked of the register.
+/// Kind of request to the register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Request {
     Read,
     Write,
 }
 
-/// Requests of one kind without an answer.
+/// Unanswered requests of one kind.
 #[derive(Clone, Debug)]
 struct Unanswered {
     since: Instant,
-    /// What the last of them said.
+    /// Error of the last of these requests.
     what: String,
 }
 
-/// What the user knows.
+/// The last notification of the user.
 #[derive(Clone, Copy, Debug)]
 struct Told {
-    /// When the user was told.
+    /// Time of the notification.
     at: Instant,
-    /// Since when there was no answer.
+    /// Start of the silence.
     since: Instant,
 }
 
@@ -65,22 +65,22 @@ struct Told {
 struct State {
     reads: Option<Unanswered>,
     writes: Option<Unanswered>,
-    /// What the user was told last of a silence; none while there are answers.
+    /// The last notification about the current silence; `None` while the register answers.
     told: Option<Told>,
-    /// When it was seen that the trainer is to stop.
+    /// When it was first noticed that the trainer must stop.
     stopped: Option<Instant>,
-    /// When the register was last asked for anything.
+    /// When the last request was made.
     asked: Option<Instant>,
 }
 
-/// The register's silence, as all threads of a trainer know it.
+/// The register's silence, shared by all threads of a trainer.
 pub(super) struct Silence {
     state: Mutex<State>,
     user: User,
     patience: Duration,
-    /// Whether the trainer has failed: it says goodbye and waits no longer than one that was asked to stop.
+    /// Whether the trainer has failed. It then waits no longer than one that was asked to stop.
     hurried: AtomicBool,
-    /// Whether the trainer's part is over: nothing is waited for.
+    /// Whether the trainer's participation has ended. Nothing is waited for.
     closed: AtomicBool,
 }
 
@@ -99,7 +99,7 @@ impl Silence {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Makes a request, and notes whether an answer came.
+    /// Makes a request, and records whether it was answered.
     pub(super) fn asking<T>(
         &self,
         request: Request,
@@ -143,12 +143,12 @@ impl Silence {
         }
     }
 
-    /// Nobody waits for a write any more, whether it was answered or not.
+    /// Forgets unanswered writes. Called when no thread waits for a write any more.
     pub(super) fn forget_writes(&self) {
         self.lock().writes = None;
     }
 
-    /// Tells the user about a silence once it is worth telling, and again every now and then.
+    /// Notifies the user of a silence that has lasted long enough, and repeats the notification at intervals.
     pub(super) fn tell(&self) {
         self.note_stop();
         let event = {
@@ -182,15 +182,15 @@ impl Silence {
         longest.is_some_and(|unanswered| unanswered.lasts(WORTH_TELLING))
     }
 
-    /// Whether the register was asked for something within this time.
+    /// Whether a request was made within `time`.
     pub(super) fn was_asked_within(&self, time: Duration) -> bool {
         self.lock()
             .asked
             .is_some_and(|asked| asked.elapsed() < time)
     }
 
-    /// Whether a wait for an answer is over whatever patience is left: the trainer's part has ended, or it is to stop and
-    /// the register has been silent since.
+    /// Whether to end a wait regardless of the remaining patience: the trainer's participation has ended, or the
+    /// trainer must stop and the register has been silent since.
     pub(super) fn is_unbearable(&self) -> bool {
         self.is_closed() || {
             self.note_stop();
@@ -206,27 +206,27 @@ impl Silence {
         }
     }
 
-    /// Whether the trainer is to stop.
+    /// Whether the trainer must stop or has failed.
     fn is_hurried(&self) -> bool {
         self.user.stop.load(Ordering::Relaxed) || self.hurried.load(Ordering::Relaxed)
     }
 
-    /// The trainer has failed: it waits no longer for the register than one that is to stop.
+    /// Records that the trainer has failed: it waits for the register no longer than one that must stop.
     pub(super) fn hurry(&self) {
         self.hurried.store(true, Ordering::Relaxed);
     }
 
-    /// The trainer's part is over: every wait ends.
+    /// Records that the trainer's participation has ended, which ends every wait.
     pub(super) fn close(&self) {
         self.closed.store(true, Ordering::Relaxed);
     }
 
-    /// Whether the trainer's part is over.
+    /// Whether the trainer's participation has ended.
     pub(super) fn is_closed(&self) -> bool {
         self.closed.load(Ordering::Relaxed)
     }
 
-    /// Waits before the next attempt; not as long where the trainer is to stop meanwhile.
+    /// Waits before the next attempt. Returns early if the trainer is asked to stop meanwhile.
     pub(super) fn pause(&self, wait: Duration) {
         let (started, was_hurried) = (Instant::now(), self.is_hurried());
         while !self.is_closed() && self.is_hurried() == was_hurried {
@@ -278,7 +278,7 @@ mod tests {
         Instant::now().checked_sub(Duration::from_secs(20)).unwrap()
     }
 
-    /// As if requests had begun long ago.
+    /// Moves the start of all unanswered requests into the past.
     fn backdate(silence: &Silence) {
         let mut state = silence.lock();
         let State { reads, writes, .. } = &mut *state;
@@ -297,7 +297,7 @@ mod tests {
         let silence = Silence::new(user, Duration::from_secs(600));
         silence.asking(Request::Read, no).unwrap_err();
         silence.tell();
-        assert!(told.lock().unwrap().is_empty(), "a moment is no news");
+        assert!(told.lock().unwrap().is_empty(), "a short silence is not reported");
         backdate(&silence);
         silence.tell();
         silence.tell();
@@ -336,7 +336,7 @@ mod tests {
         silence.tell();
         assert_eq!(told.lock().unwrap().len(), 1);
         silence.asking(Request::Read, || Ok(())).unwrap();
-        assert_eq!(told.lock().unwrap().len(), 1, "writes are still not");
+        assert_eq!(told.lock().unwrap().len(), 1, "writes are still unanswered");
         silence.asking(Request::Write, || Ok(())).unwrap();
         assert_eq!(told.lock().unwrap().len(), 2);
     }
@@ -349,11 +349,11 @@ mod tests {
         backdate(&silence);
         assert!(!silence.is_unbearable());
         user.stop.store(true, Ordering::Relaxed);
-        assert!(!silence.is_unbearable(), "it has a moment to answer");
+        assert!(!silence.is_unbearable(), "the register still has time to answer");
         silence.lock().stopped = Some(long_ago());
         assert!(silence.is_unbearable());
         silence.asking(Request::Read, || Ok(())).unwrap();
-        assert!(!silence.is_unbearable(), "it answers");
+        assert!(!silence.is_unbearable(), "the register answers");
         silence.close();
         assert!(silence.is_unbearable());
     }

@@ -1,4 +1,4 @@
-//! Transactions over a register whose answers are lost, and which others write to meanwhile.
+//! Transactions over a register that loses answers and that other trainers write to meanwhile.
 
 use std::sync::atomic::AtomicBool;
 
@@ -11,13 +11,13 @@ use super::*;
 
 type Hook = Box<dyn FnOnce(&Wire) + Send>;
 
-/// A register and a network of one process.
+/// A register and a network within one process.
 #[derive(Default)]
 pub(in crate::member) struct Wire {
     value: Mutex<(u64, Vec<u8>)>,
-    /// The next write is applied, its answer is lost, and this happens before anybody reads.
+    /// If set, the next write is applied but its answer is lost, and this hook runs before the next read.
     after_lost: Mutex<Option<Hook>>,
-    /// Writes get no answer and are kept, to arrive later.
+    /// Whether writes are not answered, and delivered later.
     is_slow: AtomicBool,
     kept: Mutex<Vec<(Option<u64>, Vec<u8>)>>,
 }
@@ -32,7 +32,7 @@ impl Wire {
         Written::As(newest.0)
     }
 
-    /// What was kept arrives.
+    /// Delivers the delayed writes.
     fn deliver(&self) {
         self.is_slow.store(false, Ordering::Relaxed);
         let kept = std::mem::take(&mut *self.kept.lock().unwrap());
@@ -87,7 +87,7 @@ impl Live for Wire {
     }
 }
 
-/// One pass over two partitions, and nothing else that trainers could differ in.
+/// Terms of a run of one pass over two partitions.
 pub(in crate::member) fn terms() -> Terms {
     Terms::of_one_pass(Grid {
         lhs: 2,
@@ -97,7 +97,7 @@ pub(in crate::member) fn terms() -> Terms {
     })
 }
 
-/// A ledger of a trainer that has joined.
+/// Returns the ledger of a trainer that has joined.
 fn joined(wire: &Arc<Wire>, token: u64) -> Ledger {
     let register = Arc::clone(wire) as Arc<dyn Register>;
     let live = Arc::clone(wire) as Arc<dyn Live>;
@@ -128,7 +128,7 @@ fn joined(wire: &Arc<Wire>, token: u64) -> Ledger {
     ledger
 }
 
-/// Two trainers of a pass that is open.
+/// Returns two trainers of an open pass.
 fn two() -> (Arc<Wire>, Ledger, Ledger) {
     let wire = Arc::new(Wire::default());
     let (one, two) = (joined(&wire, 1), joined(&wire, 2));
@@ -141,7 +141,7 @@ fn two() -> (Arc<Wire>, Ledger, Ledger) {
     (wire, one, two)
 }
 
-/// A lease of the first pass.
+/// Returns a lease in the first pass.
 fn lease(bucket: Bucket) -> Action {
     let pass = PassId::default();
     Action::Lease { pass, bucket }
@@ -149,7 +149,7 @@ fn lease(bucket: Bucket) -> Action {
 
 const GROUP: SidePartition = (Side::Lhs, 0);
 
-/// What `ledger` settles when it has trained a bucket of partition 0 alone.
+/// Returns the settlement of `ledger` after it has trained a bucket of partition 0 alone.
 fn settlement(ledger: &Ledger, bucket: Bucket) -> Settlement {
     let files = ledger.seen().unwrap().trainers()[&ledger.token()].files;
     let writer = Some((ledger.token(), files + 1));
@@ -170,8 +170,8 @@ fn settlement(ledger: &Ledger, bucket: Bucket) -> Settlement {
     }
 }
 
-/// The answer to a settlement is lost, and another trainer settles the same partition before the first one reads: its
-/// copy lacks what the other has trained.
+/// The answer to a settlement is lost, and another trainer settles the same partition before the first one reads again.
+/// The first trainer's copy lacks the training of the other.
 #[test]
 fn a_copy_is_of_what_was_settled_and_not_of_what_others_settled_since() {
     let (wire, one, two) = two();
@@ -180,7 +180,7 @@ fn a_copy_is_of_what_was_settled_and_not_of_what_others_settled_since() {
     let settled = settlement(&one, bucket);
     let expected = settled.partitions[0].stamp();
     let again = move |_: &Wire| {
-        // The same bucket in the next pass.
+        // As if another trainer had settled the same bucket in the next pass.
         two.refresh().unwrap();
         let record = two.seen().unwrap();
         let mut work = record.work().clone();
@@ -218,8 +218,8 @@ fn a_copy_is_current_though_another_thread_sees_its_settlement_first() {
     assert!(was_current.load(Ordering::Relaxed) && one.is_current(GROUP));
 }
 
-/// A trainer chooses a bucket and stands still. Meanwhile others end the pass and open the next one, in which the bucket
-/// is free again.
+/// A trainer picks a bucket and is paused. Meanwhile others end the pass and open the next one, in which the bucket is
+/// free again.
 #[test]
 fn a_bucket_of_a_pass_that_has_ended_is_not_leased() {
     let (wire, one, two) = two();
@@ -242,14 +242,14 @@ fn a_bucket_of_a_pass_that_has_ended_is_not_leased() {
     one.submit(next).unwrap();
 }
 
-/// Of several that were given up, the first to arrive is the one that the register takes.
+/// If several abandoned writes are delayed, the register applies the first one that arrives.
 #[test]
 fn what_was_given_up_may_still_arrive() {
     let (wire, one, two) = two();
     wire.is_slow.store(true, Ordering::Relaxed);
     for _ in 0..3 {
         let tries = AtomicU64::new(0);
-        // It has a reason once, and none any more when it is tried again.
+        // It is wanted for the first attempt, and no longer for the second.
         let wanted = || tries.fetch_add(1, Ordering::Relaxed) == 0;
         let nothing = Action::GiveUp {
             pass: PassId::default(),
@@ -288,7 +288,7 @@ fn a_record_of_another_protocol_is_left_alone() {
     );
 }
 
-/// A thread that read before another one wrote comes back after it.
+/// A thread that read before another one wrote returns after the write.
 #[test]
 fn what_was_read_late_replaces_nothing_newer() {
     let (_wire, one, _two) = two();
@@ -301,7 +301,7 @@ fn what_was_read_late_replaces_nothing_newer() {
     known.applied(1, Some(seen(7)), &[]);
     known.read(before, Some(&seen(6)));
     assert_eq!(known.seen().unwrap().revision, 7);
-    // A read that began afterwards and finds less says that writes are lost.
+    // A read that begins afterwards and returns an older revision means that writes were lost.
     known.read(known.before(), Some(&seen(5)));
     assert_eq!(known.seen().unwrap().revision, 5);
 }

@@ -1,7 +1,7 @@
-//! Transactions: written until they stand, are refused, or have no reason any more.
+//! Transactions, which are retried until they are applied, are refused, or are no longer wanted.
 //!
-//! An answer may be lost, a refusal may be spurious, and what was given up may still arrive. So anything but a plain yes
-//! means to read the record again and to look for one's own transaction there.
+//! An answer may be lost, a refusal may be spurious, and an abandoned write may still arrive. So after any result
+//! except success, the record is read again to find out whether the transaction was applied.
 
 use pbg_core::graph::SidePartition;
 use std::sync::Arc;
@@ -14,17 +14,17 @@ use super::known::Seen;
 use super::{Denied, Ledger};
 use crate::member::error::ClusterError;
 
-/// A transaction under way.
+/// A transaction in progress.
 struct Pending<'a> {
     transaction: Transaction,
-    /// What copies of partitions are of once it is applied.
+    /// Stamps of the copies of partitions once the transaction is applied.
     stamps: &'a [(SidePartition, Stamp)],
-    /// Whether there is still a reason for it.
+    /// Returns whether the transaction is still wanted.
     wanted: &'a dyn Fn() -> bool,
 }
 
 impl Ledger {
-    /// Brings a transaction to its end; `stamps` are what copies of partitions are of once it is applied.
+    /// Runs a transaction to its end. Once it is applied, copies of partitions have `stamps`.
     pub(super) fn transact(
         &self,
         action: Action,
@@ -33,7 +33,7 @@ impl Ledger {
     ) -> Result<Arc<Record>, Denied> {
         let mut numbers = self.lock();
         let number = numbers.next;
-        // A number is of one transaction only, whatever becomes of it.
+        // A number is never used twice, whatever the result of its transaction.
         numbers.next += 1;
         let transaction = Transaction {
             token: self.token,
@@ -70,11 +70,11 @@ impl Ledger {
                 Err(Refusal::Applied { .. }) => {
                     return Ok(self.applied(pending, Seen { revision, record }));
                 }
-                // Its answer was lost.
+                // It was applied, and its answer was lost.
                 Err(Refusal::Fenced { .. }) if fresh && tx.action.leaves() => {
                     return Ok(record);
                 }
-                // What was seen may be old.
+                // The record as last seen may be outdated.
                 Err(_) if !fresh => {
                     self.read_for(pending, given_up)?;
                     fresh = true;
@@ -106,7 +106,7 @@ impl Ledger {
             }
             self.read_for(pending, given_up)?;
             fresh = true;
-            // Where another trainer was faster, there is nothing to wait for.
+            // If another trainer has written first, retry without waiting.
             let seen = self.known.seen();
             if seen.is_some_and(|seen| seen.revision == revision) {
                 self.silence.pause(patience.next_wait());
@@ -114,7 +114,7 @@ impl Ledger {
         }
     }
 
-    /// The transaction is applied, as `seen` shows.
+    /// Records that the transaction is applied in `seen`.
     fn applied(&self, pending: &Pending<'_>, seen: Seen) -> Arc<Record> {
         let record = Arc::clone(&seen.record);
         let number = pending.transaction.number;
@@ -123,8 +123,8 @@ impl Ledger {
         record
     }
 
-    /// Reads the record while a transaction is under way, which may be applied without an answer, or end this trainer's
-    /// part.
+    /// Reads the record during a transaction. The result may show that the transaction was applied although its answer
+    /// was lost, or that this trainer was removed from the run.
     fn read_for(&self, pending: &mut Pending<'_>, given_up: &[u64]) -> Result<(), ClusterError> {
         let before = self.known.before();
         let seen = self.newest(before)?;
@@ -139,7 +139,7 @@ impl Ledger {
             Fate::Fenced if tx.action.leaves() => Ok(()),
             Fate::Fenced => Err(fenced(tx.token)),
             Fate::SetBack { last } => Err(set_back(tx.token, last, tx.after)),
-            // One that was given up has arrived after all; this one comes behind it.
+            // An abandoned transaction was applied after all. The current transaction follows it.
             Fate::Overtaken { last } if given_up.contains(&last) => {
                 tx.after = last;
                 self.known.applied(last, seen, &[]);
