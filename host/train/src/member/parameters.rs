@@ -1,17 +1,19 @@
-//! What every trainer has: operators of relations, global embeddings and tables of entity types with one partition, values
-//! and Adagrad's sums alike; and the parameters of a loss that change (`loss`).
+//! Exchange of the parameters that every trainer has a copy of: operators of relations, global embeddings and the
+//! tables of entity types with one partition, each with its Adagrad sums; and the parameters of a loss, if its `update`
+//! changes them (`loss`).
 //!
-//! It is cut into blocks, and each block has an owner among the trainers. A thread of each trainer sends what its workers
-//! added to a block since they exchanged it last; the owner answers with the sum of what all have added, and the trainer
-//! adds what others did. So nothing is overwritten, and no update of a worker is lost: workers and the exchange change a
-//! row in turn.
+//! The parameters are cut into blocks, and each block has an owner among the trainers. A thread of each trainer sends
+//! to the owner what its workers have added to a block since the last exchange. The owner answers with the sum of all
+//! additions, and the trainer adds what the others have added. So nothing is overwritten and no update of a worker is
+//! lost: a row is changed by workers and by the exchange in turn, never by both at once.
 //!
-//! The owner follows from the block and the tokens of the ledger (rendezvous hashing). A block that changes hands goes with
-//! all that its owner knows (`moves`, `places`): whose messages are in the sum, and what of them is not settled. A message
-//! that was not answered is sent again, to whoever owns the block then. So what a trainer added counts exactly once,
-//! whoever comes and leaves. What a lost trainer added and had not settled is taken back. Of a lost owner's blocks the
-//! newest copy counts that anybody has: what the owner itself added and had told nobody is lost with it, and of what it had
-//! told and not settled nobody can take anything back.
+//! The owner is a function of the block and the tokens in the ledger (rendezvous hashing). When a block changes its
+//! owner, the old owner passes on its whole state (`moves`, `places`): which messages are in the sum, and which of the
+//! additions are not settled. A message that was not answered is sent again, to the current owner. So each addition of
+//! a trainer counts exactly once, even if trainers join and leave. Additions of a lost trainer that it had not settled
+//! are subtracted again. If an owner is lost, the newest copy of its blocks that any trainer has becomes the state. The
+//! owner's own additions that no other trainer had received are then lost. Its additions that others had received stay,
+//! even if they were not settled, because nobody can subtract them any more.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, RwLock};
@@ -48,18 +50,19 @@ use rounds::{Exchange, OneAtATime};
 use shared::{Shared, lock};
 use state::Copied;
 
-/// The exchange of one trainer, with a thread of its own while it lives.
+/// The parameter exchange of one trainer, which runs in a thread while this value exists.
 pub(super) struct Parameters {
     exchange: Arc<Exchange>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Parameters {
-    /// Starts to exchange `arrays`, and the parameters of `loss` if they change; both are what the newest checkpoint has or
-    /// their initial values. Waits until the others have told what they added since, or `patience` is over.
+    /// Starts to exchange `arrays`, and the parameters of `loss` if they change. Both have the values of the newest
+    /// checkpoint or their initial values. Waits until the additions of the other trainers since then are received, or
+    /// until `patience` is over.
     ///
     /// # Errors
-    /// When the system gives no thread, or nobody can be reached.
+    /// When the operating system cannot create a thread, or there is no connection to the other trainers.
     pub(super) fn start(
         arrays: Arrays,
         loss: Option<GuardedLoss>,
@@ -101,43 +104,44 @@ impl Parameters {
         })
     }
 
-    /// What workers hold while they train a batch.
+    /// Returns the lock that workers must hold (shared) while they train a batch.
     pub(super) fn gate(&self) -> Arc<RwLock<()>> {
         Arc::clone(&self.exchange.gate)
     }
 
-    /// How long it took last to exchange all of them.
+    /// Returns the duration of the last exchange of all blocks.
     pub(super) fn took(&self) -> Duration {
         Duration::from_micros(self.exchange.took.load(Ordering::Relaxed))
     }
 
-    /// The state of the loss, where this trainer is the one that knows it.
+    /// Returns the state of the loss if this trainer owns it.
     pub(super) fn own_loss(&self) -> Option<LossState> {
         let shared = &self.exchange.shared;
         let state = |sums: &mut LossSums| sums.state().clone();
         shared.places.with_loss(shared.loss_index()?, state)
     }
 
-    /// How the loss failed where it was updated, if it did.
+    /// Returns the error of an update of the loss that failed here, if one did.
     pub(super) fn fault(&self) -> Option<StrategyError> {
         lock(&self.exchange.fault).take()
     }
 
-    /// Tells the owners everything that was added before, at most for `within`, and learns what they have heard. Says
-    /// whether all of them answered.
+    /// Sends all earlier additions to the owners and receives their sums, for at most `within`. Returns whether all
+    /// owners have answered.
     pub(super) fn tell(&self, within: Duration) -> bool {
         self.exchange.tell(within)
     }
 
-    /// Tells everything, says that all of it is settled, and gives away what this trainer owns, at most for `within`. The
-    /// caller has settled everything, adds nothing any more, and leaves behind this. Says whether nothing is left: what is
-    /// goes the way of a lost trainer's.
+    /// Sends all additions, declares them settled, and passes on the blocks that this trainer owns, for at most
+    /// `within`. The caller must have settled everything, must not change parameters any more, and leaves the run
+    /// afterwards. Returns whether everything was passed on. The rest is treated like the blocks of a lost trainer.
     pub(super) fn leave(&self, within: Duration) -> bool {
         let Exchange { shared, pace, .. } = &*self.exchange;
         let started = Instant::now();
         let left = || within.saturating_sub(started.elapsed());
         let told = self.tell(left());
-        // What was told behind the last settlement began with it: owners are to take nothing of it back.
+        // Additions sent after the last settlement were made before it. With another settlement, the owners no longer
+        // treat them as unsettled and will not subtract them.
         shared.ledger.begin_settlement();
         shared.ledger.end_settlement();
         let settled = self.tell(left());
@@ -152,12 +156,12 @@ impl Parameters {
         }
     }
 
-    /// Ends the thread. What is told after this, [`Parameters::tell`] tells.
+    /// Ends the thread. Later additions are sent only by [`Parameters::tell`].
     pub(super) fn end_rounds(&mut self) {
         self.exchange.ends.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
             thread.thread().unpark();
-            // What it panicked with was printed; there is nobody left to tell.
+            // The panic message is already printed, and nobody is left to handle the error.
             let _panicked = thread.join();
         }
     }

@@ -1,5 +1,5 @@
-//! The numbers that trainers have in common, wherever they lie: operators and global embeddings, and the tables of entity
-//! types with one partition. Each array has one of Adagrad's sums beside it.
+//! The arrays of numbers that all trainers have copies of: operators, global embeddings, and the tables of entity types
+//! with one partition. Each array of values has an array of Adagrad sums.
 
 use std::sync::Arc;
 
@@ -9,12 +9,12 @@ use pbg_kernels::table::Table;
 
 use super::message::Shape;
 
-/// Which array. The second number says whether it is the values or Adagrad's sums.
+/// Identifies an array: a tensor or table by its index, and whether its values or its Adagrad sums are meant.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Array {
-    /// Of a tensor of the parameters.
+    /// An array of a tensor of the parameters.
     Tensor(usize, ArrayPart),
-    /// Of a table.
+    /// An array of a table.
     Table(usize, ArrayPart),
 }
 
@@ -24,25 +24,26 @@ pub(super) enum ArrayPart {
     Adagrad,
 }
 
-/// All arrays.
+/// All shared arrays of a trainer.
 pub(crate) struct Arrays {
     params: Arc<Params>,
     tables: Vec<Arc<Table>>,
 }
 
 impl Arrays {
-    /// Those of `params`, and of `tables` in the order that all trainers have.
+    /// Creates the arrays of `params` and of `tables`, which must be in the same order on all trainers.
     pub(crate) fn new(params: Arc<Params>, tables: Vec<Arc<Table>>) -> Self {
         Self { params, tables }
     }
 
-    /// Whether there are none.
+    /// Whether there are no arrays.
     pub(crate) fn is_empty(&self) -> bool {
         self.params.tensors().is_empty() && self.tables.is_empty()
     }
 
-    /// The arrays, those together whose rows change together. A parameter has an accumulator for each number, which would
-    /// tell nothing that the numbers themselves do not.
+    /// Returns the arrays in groups whose rows are exchanged together. A table's embeddings and Adagrad sums form one
+    /// group. A tensor's do not: it has an Adagrad sum for each number, so comparing the sums is no cheaper than
+    /// comparing the values.
     pub(super) fn joint(&self) -> Vec<Vec<Array>> {
         let tensors = (0..self.params.tensors().len()).flat_map(|tensor| {
             [ArrayPart::Values, ArrayPart::Adagrad].map(|kind| vec![Array::Tensor(tensor, kind)])
@@ -63,7 +64,7 @@ impl Arrays {
         }
     }
 
-    /// Rows of an array, and numbers of each.
+    /// Returns the shape `[rows, width]` of an array.
     pub(super) fn shape(&self, array: &Array) -> Shape {
         let rows = self.rows(array);
         Shape {
@@ -72,7 +73,7 @@ impl Arrays {
         }
     }
 
-    /// Copies `width` columns of consecutive rows, as many as fill `out`. Workers may change them meanwhile.
+    /// Copies `width` columns of consecutive rows, as many rows as fill `out`. Workers may change the rows meanwhile.
     pub(super) fn read(
         &self,
         array: &Array,

@@ -1,8 +1,8 @@
-//! How what trainers have in common is cut into blocks, and who owns one.
+//! Division of the shared arrays into blocks, and the owner of each block.
 //!
-//! A block is some rows of an array, or some columns of one row where a row alone is too long for a message. A table's
-//! embeddings and Adagrad's sums are rows of one block: a number that grows whenever a row is trained tells then which rows
-//! to look at, and the rest of a large table is not read.
+//! A block is some rows of an array, or some columns of a single row if the row alone exceeds the size of a message. A
+//! table's embeddings and Adagrad sums are in the same block. A row's Adagrad sum grows whenever the row is trained, so
+//! only the sums need to be compared to find the changed rows, and the rest of a large table is not read.
 
 use pbg_core::ledger::Token;
 use pbg_core::seed::{self, Purpose};
@@ -10,50 +10,51 @@ use pbg_core::seed::{self, Purpose};
 use super::arrays::{Array, Arrays};
 use super::message::{BlockRows, Shape};
 
-/// Most bytes of a block's rows in a message, each with its number.
+/// Largest size in bytes of a block's rows in a message, including the row numbers.
 const BLOCK_BYTES: usize = 512 << 10;
 
-/// Columns of consecutive rows of an array.
+/// Some columns of consecutive rows of an array.
 #[derive(Clone, Debug)]
 struct Part {
     array: Array,
-    /// The first row.
+    /// Index of the first row.
     row: usize,
-    /// The first column.
+    /// Index of the first column.
     column: usize,
-    /// Columns.
+    /// Number of columns.
     width: usize,
 }
 
-/// Numbers that are exchanged together.
+/// A unit of exchange: rows of numbers that are sent in one message.
 #[derive(Clone, Debug)]
 pub(super) struct Block {
-    /// Its place among all.
+    /// Index of the block among all blocks.
     pub(super) index: usize,
-    /// Rows, and numbers of each: those of all parts.
+    /// Shape `[rows, width]`, where the width is the sum over all parts.
     pub(super) shape: Shape,
     parts: Vec<Part>,
-    /// Whether the numbers of the last part change whenever a row is trained, but for what rounding swallows.
+    /// Whether the last part shows which rows changed: it changes whenever a row is trained, except for changes lost to
+    /// rounding.
     tells: bool,
 }
 
-/// A row that a trainer changed.
+/// A row that this trainer has changed.
 #[derive(Clone, Debug)]
 pub(super) struct Changed {
-    /// Which.
+    /// Index of the row.
     pub(super) row: usize,
-    /// Its values now.
+    /// Current values.
     pub(super) now: Vec<f32>,
-    /// What was added since they were seen last.
+    /// Difference from the values last seen.
     pub(super) added: Vec<f32>,
 }
 
-/// The values of a block at one time. Those of a part lie side by side, so that one part can be compared alone.
+/// The values of a block at one time. The values of each part are contiguous, so that one part can be compared alone.
 #[derive(Clone, Debug)]
 pub(super) struct Values(Vec<f32>);
 
 impl Block {
-    /// The values as they are now.
+    /// Reads the current values.
     pub(super) fn read(&self, arrays: &Arrays) -> Values {
         let mut values = vec![0.0; self.shape.rows * self.shape.width];
         for (part, at) in self.parts_at() {
@@ -63,8 +64,8 @@ impl Block {
         Values(values)
     }
 
-    /// The rows that changed since `seen`. Unless it is `thorough`, rows of a table may be missing whose change was too
-    /// small for their Adagrad's sum.
+    /// Returns the rows that changed since `seen`. Unless `thorough`, rows of a table may be missing whose change was
+    /// too small to change their Adagrad sum.
     pub(super) fn changed(&self, arrays: &Arrays, seen: &Values, thorough: bool) -> Vec<Changed> {
         let look = match thorough || !self.tells {
             true => &self.parts[..],
@@ -110,7 +111,7 @@ impl Block {
         values
     }
 
-    /// Changes a row, while no worker does.
+    /// Changes a row. No worker may change it at the same time.
     pub(super) fn change(&self, arrays: &Arrays, row: usize, change: impl FnOnce(&mut [f32])) {
         let mut values = self.read_row(arrays, row);
         change(&mut values);
@@ -122,7 +123,7 @@ impl Block {
         }
     }
 
-    /// The parts, and where each begins in [`Values`].
+    /// Returns the parts, each with its offset in [`Values`].
     fn parts_at(&self) -> impl Iterator<Item = (&Part, usize)> {
         let mut next = 0;
         self.parts.iter().map(move |part| {
@@ -134,7 +135,7 @@ impl Block {
 }
 
 impl Values {
-    /// A row of `block`, whose values these are.
+    /// Returns a row. `block` must be the block of these values.
     pub(super) fn row(&self, block: &Block, row: usize) -> Vec<f32> {
         let parts = block.parts_at();
         parts
@@ -153,14 +154,14 @@ impl Values {
         }
     }
 
-    /// All rows by their numbers.
+    /// Returns all rows with their indices.
     pub(super) fn numbered(&self, block: &Block) -> BlockRows {
         let rows = 0..block.shape.rows;
         rows.map(|row| (row as u32, self.row(block, row))).collect()
     }
 }
 
-/// The blocks of `arrays`: the same for every trainer.
+/// Cuts `arrays` into blocks, which are the same on every trainer.
 pub(super) fn cut(arrays: &Arrays) -> Vec<Block> {
     let mut blocks = Vec::new();
     for joint in arrays.joint() {
@@ -176,7 +177,7 @@ pub(super) fn cut(arrays: &Arrays) -> Vec<Block> {
     blocks
 }
 
-/// How many rows of `width` numbers a block has room for.
+/// Returns how many rows of `width` numbers fit into a block.
 fn rows_of_a_block(width: usize) -> usize {
     BLOCK_BYTES / (4 * width + 4)
 }
@@ -202,7 +203,7 @@ fn cut_rows(arrays: &Arrays, joint: &[Array], rows: usize, step: usize, blocks: 
     }
 }
 
-/// Blocks of a few columns of one row each, where a message has no room for a row.
+/// Cuts rows that are too long for a message into blocks of some columns of one row.
 fn cut_columns(arrays: &Arrays, array: &Array, blocks: &mut Vec<Block>) {
     let Shape { rows, width } = arrays.shape(array);
     let most = BLOCK_BYTES / 4 - 1;
@@ -224,8 +225,9 @@ fn cut_columns(arrays: &Arrays, array: &Array, blocks: &mut Vec<Block>) {
     }
 }
 
-/// The owner of shard `index`: the trainer with the highest hash of both (rendezvous hashing, Thaler and Ravishankar 1998).
-/// One that comes or goes changes the owner of its share of the shards only.
+/// Returns the owner of shard `index`: the trainer whose token gives the highest hash together with `index` (rendezvous
+/// hashing, Thaler and Ravishankar 1998). When a trainer joins or leaves, only the shards that it owns change their
+/// owner.
 pub(super) fn owner<'a>(tokens: impl Iterator<Item = &'a Token>, index: usize) -> Option<Token> {
     let hash = |token: &&Token| {
         let bytes = [token.0.to_le_bytes(), (index as u64).to_le_bytes()];
@@ -237,7 +239,7 @@ pub(super) fn owner<'a>(tokens: impl Iterator<Item = &'a Token>, index: usize) -
     tokens.max_by_key(hash).copied()
 }
 
-/// The owner of every shard, computed anew when somebody comes or goes.
+/// The owner of every shard. Recomputed only when a trainer joins or leaves.
 #[derive(Default)]
 pub(super) struct Owners {
     tokens: Vec<Token>,
@@ -245,7 +247,7 @@ pub(super) struct Owners {
 }
 
 impl Owners {
-    /// The owners of `shards` shards among `tokens`.
+    /// Computes the owners of `shards` shards among `tokens`, unless they are known.
     pub(super) fn update(&mut self, tokens: Vec<Token>, shards: usize) {
         if tokens != self.tokens || self.of.len() != shards {
             self.of = (0..shards).map(|i| owner(tokens.iter(), i)).collect();
@@ -253,7 +255,7 @@ impl Owners {
         }
     }
 
-    /// The owner of shard `index`; none if nobody is there.
+    /// Returns the owner of shard `index`, or `None` if there are no trainers.
     pub(super) fn of(&self, index: usize) -> Option<Token> {
         self.of.get(index).copied().flatten()
     }

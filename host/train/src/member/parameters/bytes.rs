@@ -1,14 +1,14 @@
-//! Numbers and rows as bytes, and back with every length and value checked.
+//! Encoding of numbers and rows as bytes, and decoding with checks of every length and value.
 
 use pbg_core::ledger::{MAX_TRAINERS, Token};
 use pbg_core::loss::{LossState, Observed};
 
 use super::message::{BlockRows, Counted, Shape};
 
-/// Most trainers whose messages are in a sum: those of a run, and some that have left it.
+/// Largest number of trainers whose messages are counted in a sum: those of a run, and some that have left it.
 const MOST_COUNTED: usize = 4 * MAX_TRAINERS;
 
-/// Bytes that are written.
+/// Encoder that appends to its buffer.
 #[derive(Default)]
 pub(super) struct Writer(pub(super) Vec<u8>);
 
@@ -65,7 +65,7 @@ impl Writer {
     }
 }
 
-/// Bytes that are read; each function gives none where they end too early or are not what they should be.
+/// Decoder of untrusted bytes. Each method returns `None` if the bytes end too early or have an invalid value.
 pub(super) struct Reader<'a>(pub(super) &'a [u8]);
 
 impl<'a> Reader<'a> {
@@ -87,12 +87,12 @@ impl<'a> Reader<'a> {
         Some(u64::from_le_bytes(*first))
     }
 
-    /// All that is left.
+    /// Returns the remaining bytes.
     pub(super) fn rest(&mut self) -> &'a [u8] {
         std::mem::take(&mut self.0)
     }
 
-    /// `count` numbers, all finite.
+    /// Reads `count` numbers, which must be finite.
     pub(super) fn floats(&mut self, count: usize) -> Option<Vec<f32>> {
         let (values, rest) = self.0.split_at_checked(4 * count)?;
         self.0 = rest;
@@ -104,7 +104,7 @@ impl<'a> Reader<'a> {
             .then_some(values)
     }
 
-    /// A finite number.
+    /// Reads a finite number.
     pub(super) fn double(&mut self) -> Option<f64> {
         let number = f64::from_bits(self.long()?);
         number.is_finite().then_some(number)
@@ -118,7 +118,7 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// The state of a loss with so many parameters.
+    /// Reads the state of a loss that must have `parameters` parameters.
     pub(super) fn loss(&mut self, parameters: usize) -> Option<LossState> {
         let (step, edges, loss) = (self.long()?, self.long()?, self.double()?);
         if self.int()? as usize != parameters {
@@ -132,7 +132,7 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// Whole numbers up to the end, at most so many.
+    /// Reads integers up to the end, at most `most`.
     pub(super) fn ints(&mut self, most: usize) -> Option<Vec<u32>> {
         let mut numbers = Vec::new();
         while !self.0.is_empty() {
@@ -141,7 +141,7 @@ impl<'a> Reader<'a> {
         (numbers.len() <= most).then_some(numbers)
     }
 
-    /// Tokens behind their count, which is at most `most`.
+    /// Reads a count, which is at most `most`, and that many tokens.
     pub(super) fn tokens(&mut self, most: usize) -> Option<Vec<Token>> {
         let count = self.int()? as usize;
         if count > most {
@@ -159,7 +159,7 @@ impl<'a> Reader<'a> {
         (0..count).map(one).collect()
     }
 
-    /// `count` rows: ascending, inside the block, of finite values.
+    /// Reads `count` rows, whose indices must be ascending and within `shape`, and whose values must be finite.
     pub(super) fn rows(&mut self, count: usize, shape: Shape) -> Option<BlockRows> {
         let mut found = BlockRows::new();
         for _ in 0..count {
@@ -174,7 +174,7 @@ impl<'a> Reader<'a> {
         Some(found)
     }
 
-    /// The rows that are left.
+    /// Reads rows up to the end.
     pub(super) fn all_rows(&mut self, shape: Shape) -> Option<BlockRows> {
         let bytes = 4 + 4 * shape.width;
         match self.0.len() % bytes {

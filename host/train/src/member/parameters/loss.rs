@@ -1,14 +1,15 @@
-//! The loss's own parameters, where it has some that change: they have one owner, as a block of rows has.
+//! Exchange of the loss's own parameters, if its `update` changes them. They have one owner, like a block of rows.
 //!
-//! Each trainer adds up the batches that it trains, and sends their number, edges and loss to the owner. The owner has the
-//! loss's `update` called with everybody's sums, in a round of its own: at most once a round, however many batches came. The
-//! answer is the state of the loss, which everyone takes over; parameters that changed count for the batches that start
-//! behind that.
+//! Each trainer sums over the batches that it trains, and sends the number of batches, the number of edges and the loss
+//! to the owner. The owner calls the loss's `update` with the sums of all trainers in its own rounds: at most once a
+//! round, no matter how many batches were received. It answers with the state of the loss, which every trainer adopts.
+//! Changed parameters apply to batches that start afterwards.
 //!
-//! What is guaranteed: every batch counts exactly once as long as no owner is lost, whoever comes and leaves. What a lost
-//! trainer had told stays counted, since an update may have used it; its buckets count again when they are trained again.
-//! Where the owner is lost, the newest state that anybody has seen counts. The order in which batches of several trainers
-//! count is that of their messages, so runs of several trainers are not repeated exactly.
+//! Guarantees: every batch counts exactly once as long as no owner is lost, even if trainers join and leave. Batches
+//! that a lost trainer had sent stay counted, since an update may have used them; its unsettled buckets count again
+//! when they are trained again. If the owner is lost, the newest state that any trainer has seen becomes the state.
+//! Batches of different trainers count in the order in which their messages arrive, so runs of several trainers are not
+//! exactly reproducible.
 
 use std::collections::BTreeMap;
 
@@ -22,31 +23,31 @@ use super::rounds::{Exchange, Turn};
 use super::shared::lock;
 use super::state::{Copied, anew};
 
-/// What the owner of the loss knows.
+/// The owner's state of the loss.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct LossSums {
     pub(super) version: u64,
-    /// The state behind the last update or count.
+    /// State after the last update.
     state: LossState,
-    /// What came since.
+    /// Sums over batches that were received since.
     pending: Observed,
     /// Number of the last message of each trainer.
     counted: Counted,
 }
 
-/// What a trainer knows of the loss as one that adds to it.
+/// A trainer's state as a sender of observed batches to the loss's owner.
 #[derive(Default)]
 pub(super) struct KnownLoss {
     /// Number of the last message.
     sent: u64,
-    /// A message that was not answered.
+    /// Contents of a message that was not answered.
     unanswered: Option<Observed>,
-    /// What was refused, and goes with the next message.
+    /// Sums of messages that were refused, to be sent with the next message.
     refused: Observed,
 }
 
 impl LossSums {
-    /// Begins with a copy of which nobody knows more.
+    /// Starts from the newest known copy after the owner was lost, or at the start of the run.
     pub(super) fn anew(copied: Copied<LossState>) -> Self {
         Self {
             version: anew(copied.version),
@@ -56,7 +57,7 @@ impl LossSums {
         }
     }
 
-    /// Counts a message once; gives the state as it is.
+    /// Counts a message unless it was counted before, and returns the current state.
     pub(super) fn exchange(
         &mut self,
         from: Token,
@@ -78,7 +79,7 @@ impl LossSums {
         }
     }
 
-    /// The state, and what is to be counted with it. Nothing is lost if that fails: see [`LossSums::give_back`].
+    /// Returns the state, and the sums to be counted with it. If counting fails, [`LossSums::give_back`] restores them.
     pub(super) fn begin_count(&mut self) -> Option<(LossState, Observed)> {
         match self.pending.is_empty() {
             true => None,
@@ -86,13 +87,13 @@ impl LossSums {
         }
     }
 
-    /// What came of a count.
+    /// Records the state after counting.
     pub(super) fn end_count(&mut self, state: LossState) {
         self.version += 1;
         self.state = state;
     }
 
-    /// A count was interrupted: it is to be done again.
+    /// Restores the sums of a count that was interrupted, to be counted later.
     pub(super) fn give_back(&mut self, observed: &Observed) {
         self.pending.add(observed);
     }
@@ -123,8 +124,8 @@ impl LossSums {
 }
 
 impl Exchange {
-    /// Sends what was observed since, and takes the state of the loss over. Says whether the owner has counted everything that
-    /// was observed before.
+    /// Sends the sums since the last message, and adopts the owner's state of the loss. Returns whether the owner has
+    /// counted everything that was observed before.
     pub(super) fn exchange_loss(
         &self,
         owner: Token,
@@ -156,7 +157,7 @@ impl Exchange {
                 is_whole,
             }) => {
                 self.shared.see_loss(version, counted, &state);
-                // What does not fit is of another model, which the ledger would have refused.
+                // A state that does not fit is of another model, which the ledger would have refused.
                 let _fits = loss.restore(&state);
                 is_whole && !is_repeated
             }
@@ -175,7 +176,8 @@ impl Exchange {
         }
     }
 
-    /// Counts what has come at the owner, and has the loss's parameters updated if that is due.
+    /// At the owner, counts the received batches, and updates the loss's parameters if `update_every` batches have
+    /// passed.
     pub(super) fn count_loss(&self) {
         let (Some(loss), Some(index)) = (&self.loss, self.shared.loss_index()) else {
             return;
@@ -187,7 +189,7 @@ impl Exchange {
         };
         let counted = match loss.restore(&state) {
             Ok(()) => loss.count(&observed),
-            // A state of another model, which the ledger would have refused.
+            // A state that does not fit is of another model, which the ledger would have refused.
             Err(_) => return,
         };
         if let Err(fault) = counted {
@@ -203,7 +205,7 @@ impl Exchange {
     }
 }
 
-/// What a run begins with, when nobody has told anything.
+/// Returns the copy that a run starts with, before any message was counted.
 pub(super) fn first(state: LossState) -> Copied<LossState> {
     Copied {
         version: 0,

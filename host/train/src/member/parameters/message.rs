@@ -1,5 +1,5 @@
-//! What trainers send each other about what they share, as bytes: little-endian, numbers as they are in memory. What comes
-//! from a network is untrusted: lengths, row numbers and values are checked ([`super::bytes`]).
+//! Messages between trainers about shared parameters, and their encoding: little-endian, floats bit by bit. What is
+//! received from the network is untrusted: lengths, row numbers and values are checked ([`super::bytes`]).
 
 use std::collections::BTreeMap;
 
@@ -10,98 +10,98 @@ use super::bytes::{Reader, Writer};
 use super::state::ShardKind;
 use crate::member::ledger::Settlements;
 
-/// Rows of a block with their values.
+/// Rows of a block by their indices.
 pub(super) type BlockRows = BTreeMap<u32, Vec<f32>>;
 
-/// Number of the last message of each trainer that is in a sum.
+/// For each trainer, the number of its last message that is counted in a sum.
 pub(super) type Counted = BTreeMap<Token, u64>;
 
-/// Rows of a block, and numbers of each.
+/// Shape of a block: number of rows, and numbers in each row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Shape {
     pub(super) rows: usize,
     pub(super) width: usize,
 }
 
-/// Most blocks that one message asks for.
+/// Largest number of blocks that one message may ask about.
 pub(super) const MOST_BLOCKS: usize = 50_000;
 
-/// A piece of an owner's state, on its way to the next one.
+/// A piece of an owner's state, sent to the next owner.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Piece {
-    /// The state's version.
+    /// Version of the state.
     pub(super) version: u64,
-    /// Which piece, from 0.
+    /// Index of the piece, from 0.
     pub(super) piece: u32,
-    /// Of how many.
+    /// Number of pieces.
     pub(super) pieces: u32,
-    /// The bytes.
+    /// Bytes of the piece.
     pub(super) bytes: Vec<u8>,
 }
 
-/// What a trainer is asked.
+/// A question to another trainer.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Question {
-    /// To add rows to a block, and to tell what changed.
+    /// Add these rows to a block, and return the rows that changed.
     Exchange {
-        /// The block.
+        /// Index of the block.
         block: u32,
-        /// The owner's version of it that is known; 0 for none.
+        /// The owner's version of the block that the sender knows; 0 if it knows none.
         version: u64,
         /// Number of this message.
         number: u64,
-        /// How far who asks has settled.
+        /// How many settlements of the sender have begun and are applied.
         settlements: Settlements,
-        /// What was added.
+        /// The additions.
         rows: BlockRows,
     },
-    /// To count batches that the loss is to hear of, and to tell the loss's state.
+    /// Count these batches for the loss, and return the loss's state.
     Loss {
-        /// The loss's number among the blocks.
+        /// Index of the loss, which follows those of the blocks.
         block: u32,
         /// Number of this message.
         number: u64,
-        /// The batches.
+        /// Sums over the batches.
         observed: Observed,
     },
-    /// Which of these blocks it counts for. What it says that it lacks, it takes from nobody as long as who asks is the
-    /// owner.
+    /// Which of these blocks do you hold? For each block that the receiver says it lacks, it promises not to accept the
+    /// block from another trainer as long as the sender is the owner.
     Have {
-        /// The revision of the record by which the asker is the owner.
+        /// Revision of the record according to which the sender is the owner.
         at: u64,
-        /// The blocks.
+        /// Indices of the blocks.
         blocks: Vec<u32>,
     },
-    /// The sum of a block as it was seen last, from one that does not own it.
+    /// Return the sum of a block as last seen. The receiver does not own it.
     Copy(u32),
-    /// To own a block from now on.
+    /// Become the owner of a block.
     Give {
-        /// The block.
+        /// Index of the block.
         block: u32,
-        /// The revision of the record by which the one that is asked is the owner.
+        /// Revision of the record according to which the receiver is the owner.
         at: u64,
-        /// Trainers that are known to leave: who is asked is the owner among the others.
+        /// Trainers known to be leaving. The receiver is the owner among the others.
         without: Vec<Token>,
-        /// What the owner so far knows.
+        /// Piece of the state of the previous owner.
         piece: Piece,
     },
 }
 
-/// A question, and who asks it.
+/// A question and its sender.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Asked {
     pub(super) from: Token,
     pub(super) question: Question,
 }
 
-/// What a trainer answers.
+/// An answer to a [`Question`].
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Reply {
-    /// The sums of rows that changed.
+    /// The sums of the rows that changed.
     Sums {
         /// The owner's version.
         version: u64,
-        /// Whose messages are in it.
+        /// Messages that are counted in it.
         counted: Counted,
         /// The rows.
         rows: BlockRows,
@@ -110,24 +110,24 @@ pub(super) enum Reply {
     Loss {
         /// The owner's version.
         version: u64,
-        /// Whose messages are in it, or will be.
+        /// Messages that are counted in it, or are pending.
         counted: Counted,
-        /// The state.
+        /// State of the loss.
         state: LossState,
-        /// Whether all of these messages are in it, and none will be.
+        /// Whether none of these messages is pending.
         is_whole: bool,
     },
-    /// The block is another's. Nothing was added.
+    /// The receiver does not own the block. Nothing was added.
     NotMine,
-    /// The owner does not have the sum yet. Nothing was added.
+    /// The receiver owns the block but does not hold its sum yet. Nothing was added.
     NotReady,
-    /// The blocks that it does not count for, with the versions that it saw last.
+    /// The blocks that the receiver does not hold, with the versions that it saw last.
     Lacks(Vec<(u32, u64)>),
-    /// The piece has arrived; the next one may come.
+    /// The piece was received. The next one may follow.
     More,
-    /// The block is its own now, or was since.
+    /// The receiver has accepted the block, now or earlier.
     Taken,
-    /// It leaves, and takes and adds nothing.
+    /// The receiver is leaving. It accepts no blocks and adds nothing.
     Leaving,
 }
 
@@ -146,7 +146,7 @@ const LEAVING: u8 = 17;
 const LOSS_STATE: u8 = 18;
 
 impl Asked {
-    /// As bytes.
+    /// Encodes the question.
     pub(super) fn encode(&self) -> Vec<u8> {
         let kind = match &self.question {
             Question::Exchange { .. } => EXCHANGE,
@@ -204,7 +204,7 @@ impl Asked {
         to.0
     }
 
-    /// A question about blocks of the shape that `shape` says; none if it is not one.
+    /// Decodes a question about blocks whose shapes `shape` returns. Returns `None` if it is invalid.
     pub(super) fn decode(bytes: &[u8], shape: impl Fn(u32) -> Option<Shape>) -> Option<Self> {
         let mut reader = Reader(bytes);
         let kind = reader.byte()?;
@@ -252,7 +252,7 @@ impl Asked {
 }
 
 impl Reply {
-    /// As bytes.
+    /// Encodes the answer.
     pub(super) fn encode(&self) -> Vec<u8> {
         let mut to = Writer::default();
         match self {
@@ -294,7 +294,7 @@ impl Reply {
         to.0
     }
 
-    /// An answer about what `kind` says; none if it is not one.
+    /// Decodes an answer about a shard of kind `kind`. Returns `None` if it is invalid.
     pub(super) fn decode(bytes: &[u8], kind: ShardKind) -> Option<Self> {
         let mut reader = Reader(bytes);
         let reply = match reader.byte()? {

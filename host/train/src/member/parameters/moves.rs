@@ -1,11 +1,12 @@
-//! Blocks change hands: when trainers come, leave or are lost.
+//! Transfer of blocks between owners when trainers join, leave or are lost.
 //!
-//! Who owns a block by the newest record and does not have it asks all others. Who has it gives it, with everything that it
-//! knows, in a round of its own. If nobody has it, since the run begins or its owner is lost, the new owner begins with the
-//! newest copy that anybody has. That nobody has it is certain: each of those who were asked takes it from nobody as long
-//! as the asker owns it, and no trainer that was not asked was there when they all had answered.
+//! A trainer that owns a block by the newest record but does not hold it asks all others. The trainer that holds it
+//! passes it on, with its whole state, in one of its own rounds. If no trainer holds it, because the run begins or the
+//! previous owner is lost, the new owner starts from the newest copy that any trainer has. It can be certain that no
+//! trainer holds it: each trainer that was asked has promised not to accept the block from another trainer as long as
+//! the asker owns it, and after all have answered, the record shows no trainer that was not asked.
 //!
-//! Who leaves gives everything away before the ledger has it that it left.
+//! A trainer that leaves passes on everything before it submits to the ledger that it leaves.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -21,21 +22,21 @@ use super::rounds::{Exchange, Turn};
 use super::shared::{NOTHING, Shared};
 use super::state::{Copied, State};
 
-/// The newest copy of a block: its version, and who has it.
+/// The newest copy of a block: its version, and the trainer that has it.
 type Newest = (u64, Token);
 
-/// What became of a block that was offered.
+/// Result of offering a block to its next owner.
 enum Offered {
-    /// The other one has it.
+    /// The next owner holds it.
     Taken,
-    /// It takes nothing, since it leaves.
+    /// The receiver refuses it because it is leaving.
     Leaving,
-    /// It is on its way, or stays, until the next round.
+    /// Unknown or refused for now; to be repeated in the next round.
     Later,
 }
 
 impl Exchange {
-    /// Looks for blocks that this trainer owns and does not have, and gives away those that it has and does not own.
+    /// Asks for blocks that this trainer owns and does not hold, and passes on those that it holds and does not own.
     pub(super) fn move_blocks(&self, record: &Record, owners: &Owners, turn: &mut Turn) {
         let Shared { places, ledger, .. } = &*self.shared;
         let mut wanted = Vec::new();
@@ -54,7 +55,8 @@ impl Exchange {
         }
     }
 
-    /// Whether nothing is left here that somebody else could have. The last of those that leave waits for the others.
+    /// Whether nothing is left here that another trainer should hold. The last one of several leaving trainers waits
+    /// until the others have left.
     pub(super) fn has_given_all(&self) -> bool {
         let Shared { places, ledger, .. } = &*self.shared;
         let is_here = |index| matches!(places.standing(index), Standing::Held | Standing::OnItsWay);
@@ -68,7 +70,7 @@ impl Exchange {
         }
     }
 
-    /// A round in which blocks change hands, and no more.
+    /// Runs a round that only transfers blocks.
     pub(super) fn give_all(&self, until: Instant) {
         let Some(mut turns) = self.turns.take(Some(until)) else {
             return;
@@ -80,15 +82,15 @@ impl Exchange {
         }
     }
 
-    /// Gives a block to its owner: with everything that was counted, or not at all.
+    /// Passes a block to its owner, with everything counted so far, or not at all.
     fn give(&self, record: &Record, index: usize, turn: &mut Turn) {
         let Shared { places, ledger, .. } = &*self.shared;
         let me = ledger.token();
         let takes_part = |token: &Token| record.trainers().contains_key(token);
-        // Each time around one more is known to leave.
+        // Each iteration learns of one more leaving trainer.
         while let Some(to) = blocks::owner(self.shared.who_stays(record).iter(), index) {
             if to != me && places.standing(index) == Standing::Held && !self.is_there(to, turn) {
-                // It is counted here until the other one hears.
+                // Messages are still counted here until the next owner can be reached.
                 return;
             }
             let Some(parcel) = places.pack(index, to, takes_part) else {
@@ -100,7 +102,7 @@ impl Exchange {
             let was_known = self.shared.leavers().contains(&parcel.to);
             match self.offer(record, index, parcel, turn) {
                 Offered::Leaving if !was_known => {}
-                // It knows of one who stays, and is not in this record.
+                // The receiver knows of a trainer that stays and is not in this record.
                 Offered::Leaving => return turn.is_stale = true,
                 Offered::Taken | Offered::Later => return,
             }
@@ -143,7 +145,7 @@ impl Exchange {
                     places.came_back(index);
                     return Offered::Leaving;
                 }
-                // It says so once it has looked whether it took the block before.
+                // The receiver refuses the block only after it has checked that it has not taken it before.
                 Some(_) => {
                     turn.is_stale = true;
                     places.came_back(index);
@@ -155,7 +157,7 @@ impl Exchange {
         Offered::Later
     }
 
-    /// Looks for blocks that nobody has given to this trainer, which owns them; begins those that nobody has.
+    /// Asks for blocks that this trainer owns but has not received, and starts those that no trainer holds from copies.
     fn seek(&self, record: &Record, wanted: &[usize], turn: &mut Turn) {
         let places = &self.shared.places;
         let mut sought = wanted.to_vec();
@@ -168,7 +170,7 @@ impl Exchange {
         }
     }
 
-    /// Those of the blocks that nobody has, with the newest copy of each; none if that is not certain.
+    /// Returns the blocks that no trainer holds, each with its newest copy, or `None` if this is not certain.
     fn nobodys(
         &self,
         record: &Record,
@@ -197,7 +199,7 @@ impl Exchange {
                 }
             }
         }
-        // Who came meanwhile was not asked.
+        // A trainer that has joined meanwhile was not asked.
         let now = ledger.look().ok().flatten()?;
         now.trainers()
             .keys()

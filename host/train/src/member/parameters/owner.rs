@@ -1,4 +1,5 @@
-//! A block's sum at its owner: what all trainers have added, whose messages are in it, and what of them is not settled.
+//! The owner's state of a block: the sum of all additions, the messages counted in it, and the additions not yet
+//! settled.
 
 use std::collections::BTreeMap;
 
@@ -9,41 +10,41 @@ use super::message::{BlockRows, Counted, Reply, Shape};
 use super::state::anew;
 use crate::member::ledger::Settlements;
 
-/// A block's sum of what all trainers have added.
+/// A block's sum over the additions of all trainers, at its owner.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Sums {
     values: Vec<f32>,
     shape: Shape,
-    /// Grows with every message that changed something, and never falls when the owner changes.
+    /// Increases with every message that changes something. Never decreases, even when the owner changes.
     version: u64,
-    /// The version in which each row changed last.
+    /// The version in which each row last changed.
     changed: Vec<u64>,
     from: BTreeMap<Token, Contribution>,
 }
 
-/// What a trainer has added.
+/// The additions of one trainer.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Contribution {
-    /// Number of its last message: one that comes again counts once.
+    /// Number of its last message, so that a repeated message counts once.
     number: u64,
-    /// What it added and has not settled, by the settlements that had begun then: it goes when the trainer's part is
-    /// ended, since its buckets are trained again.
+    /// Additions that it has not settled, keyed by the number of settlements that had begun when they were sent. They
+    /// are subtracted if the trainer is removed from the run, since its buckets are trained again.
     unsettled: BTreeMap<u64, BlockRows>,
 }
 
-/// What a trainer sent.
+/// An `Exchange` question.
 pub(super) struct Message {
     pub(super) from: Token,
-    /// The version that it knows.
+    /// The version that the sender knows.
     pub(super) version: u64,
-    /// Grows with every message of the trainer about the block.
+    /// Increases with every message of the sender about the block.
     pub(super) number: u64,
     pub(super) settlements: Settlements,
     pub(super) rows: BlockRows,
 }
 
 impl Sums {
-    /// Begins with a copy of which nobody knows more: `values`, row by row, as they were in `version`.
+    /// Starts from a copy, the newest known one: `values`, row by row, of version `version`.
     pub(super) fn anew(values: Vec<f32>, shape: Shape, version: u64, counted: Counted) -> Self {
         let contribution = |(token, number)| {
             let unsettled = BTreeMap::new();
@@ -63,7 +64,8 @@ impl Sums {
         self.version
     }
 
-    /// Adds what a trainer sent; gives what it lacks. `takes_part` says who still does.
+    /// Counts a message, and returns the rows that its sender lacks. `takes_part` returns whether a trainer is part of
+    /// the run.
     pub(super) fn exchange(
         &mut self,
         message: &Message,
@@ -85,7 +87,7 @@ impl Sums {
         }
         contribution.number = message.number;
         let Settlements { begun, applied } = message.settlements;
-        // What was added while `n` settlements had begun is in settlement `n + 1`.
+        // Additions made after `n` settlements had begun are in settlement `n + 1`.
         contribution.unsettled = contribution.unsettled.split_off(&applied);
         if message.rows.is_empty() {
             return;
@@ -99,7 +101,7 @@ impl Sums {
         self.change(&message.rows, 1.0);
     }
 
-    /// Takes back what trainers added that take part no more, and had not settled.
+    /// Subtracts the unsettled additions of trainers that are no longer part of the run.
     fn drop_lost(&mut self, takes_part: impl Fn(&Token) -> bool) {
         let lost: Vec<Token> = self
             .from
@@ -128,7 +130,7 @@ impl Sums {
         }
     }
 
-    /// The rows that changed behind `version`.
+    /// Returns the rows that changed after `version`.
     fn since(&self, version: u64) -> BlockRows {
         let rows = self.values.chunks_exact(self.shape.width);
         let rows = (0..).zip(rows.zip(&self.changed));
@@ -137,7 +139,7 @@ impl Sums {
             .collect()
     }
 
-    /// Everything that the next owner has to know, as bytes.
+    /// Encodes the whole state for the next owner.
     pub(super) fn encode(&self) -> Vec<u8> {
         let mut to = Writer::default();
         to.long(self.version);
@@ -156,10 +158,10 @@ impl Sums {
         to.0
     }
 
-    /// What [`Sums::encode`] wrote, at its next owner; none if it is not for a block of `shape`.
+    /// Decodes the state at the next owner. Returns `None` if it is not a state of a block of this shape.
     pub(super) fn decode(bytes: &[u8], shape: Shape) -> Option<Self> {
         let mut reader = Reader(bytes);
-        // Another version than that of the owner before: whoever asks gets every row once.
+        // The version differs from the previous owner's, so that every trainer receives all rows once.
         let version = reader.long()?.checked_add(1)?;
         let values = reader.floats(shape.rows * shape.width)?;
         let mut from = BTreeMap::new();
@@ -252,7 +254,7 @@ mod tests {
         assert!(next.version() > sums.version());
         let reply = next.exchange(&added, ALL);
         assert_eq!(told(reply).1[0], (0, vec![2.0, 3.0]));
-        // One that begins with a copy knows from it what is in it.
+        // An owner that starts from a copy knows which messages are counted in it.
         let counted = [(Token(1), 1)].into();
         let mut copy = Sums::anew(vec![2.0, 3.0, 3.0, 4.0], SHAPE, sums.version(), counted);
         let reply = copy.exchange(&added, ALL);
@@ -263,7 +265,7 @@ mod tests {
     fn what_a_lost_trainer_had_not_settled_is_taken_back_by_the_next_owner_too() {
         let mut sums = sums();
         sums.exchange(&message(1, 1, 0, 0, &[(0, [1.0, 0.0])]), ALL);
-        // Behind a settlement, what was before it stays.
+        // Additions made before a settlement stay once that is applied.
         let later = message(1, 2, 1, 0, &[(0, [4.0, 0.0]), (1, [8.0, 0.0])]);
         sums.exchange(&later, ALL);
         let next = Sums::decode(&sums.encode(), SHAPE).unwrap();

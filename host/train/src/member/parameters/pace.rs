@@ -1,4 +1,4 @@
-//! How often and how much is exchanged: so many rounds and so many bytes per second at most.
+//! Rate limits of the exchange: rounds and bytes per second.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -6,21 +6,21 @@ use std::time::{Duration, Instant};
 
 use super::shared::lock;
 
-/// Most that is exchanged in a second.
+/// Limits of the exchange of shared parameters.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SyncLimits {
-    /// Rounds.
+    /// Rounds per second.
     pub rounds: f64,
-    /// Bytes of questions and answers, as they are sent.
+    /// Bytes per second, of encoded questions and answers.
     pub bytes: f64,
 }
 
-/// The limits, and what was exchanged.
+/// Rate limiter of the exchange.
 pub(super) struct Pace {
     limits: SyncLimits,
-    /// Bytes since the last round ended.
+    /// Bytes sent and received since the last round ended.
     moved: AtomicU64,
-    /// When all that was exchanged before would have been, at the most bytes per second.
+    /// Time at which all previous traffic would have ended at the limit of bytes per second.
     paid: Mutex<Option<Instant>>,
 }
 
@@ -33,12 +33,13 @@ impl Pace {
         }
     }
 
-    /// So many bytes went to another trainer or came from it.
+    /// Records that `bytes` bytes were sent or received.
     pub(super) fn moved(&self, bytes: usize) {
         self.moved.fetch_add(bytes as u64, Ordering::Relaxed);
     }
 
-    /// How long to rest after a round that ended `now`. What a settlement had to tell at once is made up for here.
+    /// Returns how long to wait after a round that ended at `now`. Traffic of a settlement is not delayed, but
+    /// lengthens the waits afterwards.
     pub(super) fn rest(&self, now: Instant) -> Duration {
         let seconds = |seconds: f64| Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX);
         let moved = self.moved.swap(0, Ordering::Relaxed) as f64;
@@ -69,7 +70,7 @@ mod tests {
         pace.moved(1500);
         pace.moved(500);
         assert_eq!(pace.rest(after(200)), Duration::from_secs(2));
-        // Something had to be told before that time was over.
+        // More traffic before this wait is over.
         pace.moved(1000);
         assert_eq!(pace.rest(after(1200)), Duration::from_secs(2));
         assert_eq!(pace.rest(after(4000)), Duration::from_millis(100));

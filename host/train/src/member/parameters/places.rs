@@ -1,9 +1,10 @@
-//! Where each block is counted: at one trainer at most.
+//! Location of each block. At most one trainer counts messages about a block.
 //!
-//! A block is counted here (*held*), on its way from here to its next owner, looked for, or elsewhere. One that is on its
-//! way is not counted any more, and stays here until its next owner has it: so a message is in the state that the next
-//! owner gets, or it was refused and is sent again. A next owner that is lost while nobody knows whether it has the state
-//! takes the state along: it may have counted since, and others have newer copies of it.
+//! From the view of one trainer, a block is counted here (*held*), is being transferred from here to its next owner, is
+//! sought, or is elsewhere. During a transfer, no messages are counted for the block, and its state is kept here until
+//! the next owner has it. So each message is either in the transferred state, or was refused and is sent again. If the
+//! next owner is lost while it is unknown whether it has the state, the state is dropped here: the next owner may have
+//! counted messages since, and other trainers have newer copies.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -14,29 +15,29 @@ use super::message::{Piece, Reply};
 use super::owner::Message;
 use super::state::{ShardKind, State};
 
-/// Bytes of a piece of a state.
+/// Size in bytes of a piece of a state.
 const PIECE_BYTES: usize = 512 << 10;
-/// Most pieces of a state: the sum, and what every trainer has not settled.
+/// Largest number of pieces of a state: the sum, and the unsettled additions of every trainer.
 const MOST_PIECES: u32 = 1 << 10;
 
-/// Where a block is.
+/// Location of a block, with its state if it is here.
 enum Place {
-    /// Another trainer has it, or nobody yet.
+    /// Another trainer holds it, or nobody does yet.
     Elsewhere,
-    /// This trainer looks whether anybody has it.
+    /// This trainer is asking the others whether one of them holds it.
     Sought,
     /// It is counted here.
     Held(State),
-    /// It is on its way to `to`.
+    /// It is being transferred to `to`.
     OnItsWay {
         state: State,
         to: Token,
-        /// Whether `to` may have it: the last piece was sent, and no answer came.
+        /// Whether `to` may have it: the last piece was sent, and was not answered.
         in_doubt: bool,
     },
 }
 
-/// The same without what is in it.
+/// Location of a block, without its state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Standing {
     Elsewhere,
@@ -47,15 +48,15 @@ pub(super) enum Standing {
 
 struct Slot {
     place: Place,
-    /// The version of the last state that was taken: it is not taken twice.
+    /// Version of the last state that was accepted, so that none is accepted twice.
     taken: u64,
-    /// The newest revision of the record by which somebody was told that the block is not here: what an older one says of
-    /// its owner counts no more.
+    /// Newest record revision for which this trainer has said that the block is not here. Transfers that follow from an
+    /// older revision are refused.
     lacked_at: u64,
     arriving: Option<Arriving>,
 }
 
-/// A state of which pieces have arrived.
+/// A state whose pieces are being received.
 struct Arriving {
     from: Token,
     version: u64,
@@ -63,14 +64,14 @@ struct Arriving {
     bytes: Vec<u8>,
 }
 
-/// A state that is given away.
+/// A state to be transferred.
 pub(super) struct Parcel {
-    /// To whom: the one that may have it already, if there is one.
+    /// Receiver. If an earlier transfer is in doubt, this is the trainer that may have the state already.
     pub(super) to: Token,
     pub(super) pieces: Vec<Piece>,
 }
 
-/// The places of all blocks.
+/// Locations of all blocks.
 pub(super) struct Places {
     slots: Vec<Mutex<Slot>>,
 }
@@ -97,7 +98,7 @@ impl Places {
         }
     }
 
-    /// Counts a message; none where the block is not held.
+    /// Counts a message. Returns `None` if the block is not held.
     pub(super) fn exchange(
         &self,
         index: usize,
@@ -110,7 +111,7 @@ impl Places {
         }
     }
 
-    /// Does something with what is known of the loss; none where it is not held.
+    /// Calls `act` with the state of the loss. Returns `None` if it is not held.
     pub(super) fn with_loss<T>(
         &self,
         index: usize,
@@ -122,8 +123,9 @@ impl Places {
         }
     }
 
-    /// Whether a block is neither here nor looked for, for one that owns it by the record's revision `at`. If it is not, it is
-    /// taken from nobody by an older record. Pieces that have arrived do not count: with the last one that is compared.
+    /// Whether a block is neither held, sought nor being transferred. The sender of the question owns it by revision
+    /// `at` of the record. If the block is lacking, it is not accepted any more by an older revision. Pieces that were
+    /// received do not matter, because the revision is checked again with the last one.
     pub(super) fn lacks(&self, index: usize, at: u64) -> bool {
         let mut slot = self.lock(index);
         let lacks = matches!(slot.place, Place::Elsewhere);
@@ -133,7 +135,7 @@ impl Places {
         lacks
     }
 
-    /// Begins to look for a block. Says whether it is one to look for.
+    /// Begins to seek a block. Returns `false` if it is not elsewhere.
     pub(super) fn seek(&self, index: usize) -> bool {
         let mut slot = self.lock(index);
         let is_elsewhere = matches!(slot.place, Place::Elsewhere);
@@ -143,17 +145,18 @@ impl Places {
         is_elsewhere
     }
 
-    /// Ends to look for a block: nobody has it, and it is counted here, from `state` on; with none, it is elsewhere.
+    /// Ends seeking a block. With a `state`, no trainer holds the block, and it is held here from now on; otherwise it
+    /// is elsewhere.
     pub(super) fn end_seeking(&self, index: usize, state: Option<State>) {
         let mut slot = self.lock(index);
-        // It may have been given meanwhile.
+        // Another trainer may have passed the block on meanwhile.
         if matches!(slot.place, Place::Sought) {
             slot.place = state.map_or(Place::Elsewhere, Place::Held);
         }
     }
 
-    /// Takes a block that is held off its place, on its way to `to`. None if there is nothing to give. `takes_part` says
-    /// who still does.
+    /// Begins or repeats the transfer of a block to `to`, and returns the pieces to send, or `None` if there is nothing
+    /// to transfer. `takes_part` returns whether a trainer is part of the run.
     pub(super) fn pack(
         &self,
         index: usize,
@@ -186,14 +189,14 @@ impl Places {
         Some(Parcel { to, pieces })
     }
 
-    /// The last piece of a block on its way is about to be sent.
+    /// Records that the last piece of a block is about to be sent.
     pub(super) fn last_piece_leaves(&self, index: usize) {
         if let Place::OnItsWay { in_doubt, .. } = &mut self.lock(index).place {
             *in_doubt = true;
         }
     }
 
-    /// The next owner has a block.
+    /// Records that the next owner has the block.
     pub(super) fn arrived(&self, index: usize) {
         let mut slot = self.lock(index);
         if matches!(slot.place, Place::OnItsWay { .. }) {
@@ -201,7 +204,7 @@ impl Places {
         }
     }
 
-    /// A block on its way was not taken: it is counted here again.
+    /// Ends a transfer that was refused: the block is held here again.
     pub(super) fn came_back(&self, index: usize) {
         let mut slot = self.lock(index);
         slot.place = match std::mem::replace(&mut slot.place, Place::Elsewhere) {
@@ -210,14 +213,14 @@ impl Places {
         };
     }
 
-    /// Whether a state that is offered is one that arrived before.
+    /// Whether an offered state was accepted before, or the block is held.
     pub(super) fn has_taken(&self, index: usize, version: u64) -> bool {
         let slot = self.lock(index);
         slot.taken >= version || matches!(slot.place, Place::Held(_))
     }
 
-    /// Takes a piece of a block's state; with the last one, the block is held, if it is this trainer's by the record of this
-    /// revision, and nobody who owns it by a newer one was told that it is not here.
+    /// Receives a piece of a block's state. With the last piece, the block is held, if `is_mine` according to the
+    /// record of `revision`, and if this trainer has not promised the block to an owner of a newer revision.
     pub(super) fn take(
         &self,
         index: usize,

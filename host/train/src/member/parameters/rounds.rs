@@ -1,4 +1,4 @@
-//! Rounds of the exchange: what was added to each block is sent to its owner, and what others did is added.
+//! Rounds of the exchange: sends the additions to each block to its owner, and applies the additions of other trainers.
 
 use std::collections::BTreeMap;
 use std::ops::{Deref, DerefMut};
@@ -21,41 +21,41 @@ use crate::losses::GuardedLoss;
 
 /// Longest wait for an owner's answer.
 const ANSWER_WITHIN: Duration = Duration::from_secs(2);
-/// After so many questions without an answer, nothing more is asked of a trainer in a round.
+/// Number of unanswered questions after which a trainer is not asked again in the same round.
 const PATIENT: u32 = 2;
-/// Of so many rounds, one looks at all numbers of a block, even if nothing says that they changed.
+/// In one of this many rounds, all numbers of a block are compared, not only those that show which rows changed.
 const THOROUGH: u64 = 16;
 
-/// What a trainer knows of a block as one that adds to it.
+/// A trainer's state as a sender of additions to a block.
 #[derive(Default)]
 pub(super) struct Known {
-    /// Who was asked last.
+    /// The owner that was asked last.
     owner: Option<Token>,
-    /// The version to ask with; 0 for all rows.
+    /// The owner's version that is known here; 0 to receive all rows.
     version: u64,
-    /// Number of the last message about it.
+    /// Number of the last message about the block.
     sent: u64,
-    /// A message that was not answered. It is sent again as it was, whoever owns the block then, so that it counts once.
+    /// A message that was not answered. It is sent again unchanged, to the current owner, so that it counts once.
     unanswered: Option<Sent>,
 }
 
-/// What was sent of a block, and the values that it led to.
+/// The additions that were sent for a block, and the values after them.
 struct Sent {
     added: BlockRows,
     now: BlockRows,
 }
 
-/// What only one round at a time uses.
+/// State of the exchange that only one round may use at a time.
 #[derive(Default)]
 pub(super) struct Turns {
     known: Vec<Known>,
     known_loss: KnownLoss,
     rounds: u64,
-    /// The owners among those that stay.
+    /// Owners among the trainers that are not leaving.
     pub(super) owners: Owners,
 }
 
-/// What only one round at a time uses. It is taken out while a round asks others, so that no lock is held meanwhile.
+/// Holder of [`Turns`]. A round takes the value out, so that no lock is held while it waits for other trainers.
 pub(super) struct OneAtATime {
     turns: Mutex<Option<Turns>>,
     is_back: Condvar,
@@ -71,7 +71,7 @@ impl Default for OneAtATime {
 }
 
 impl OneAtATime {
-    /// Takes it, once the round that has it is over; none if that is not so by `until`.
+    /// Takes the value when no other round has it. Returns `None` if this does not happen before `until`.
     pub(super) fn take(&self, until: Option<Instant>) -> Option<Taken<'_>> {
         let mut turns = lock(&self.turns);
         loop {
@@ -92,7 +92,7 @@ impl OneAtATime {
     }
 }
 
-/// What a round has while it lasts.
+/// The [`Turns`] while a round uses them. Returns them when dropped.
 pub(super) struct Taken<'a> {
     turns: Turns,
     of: &'a OneAtATime,
@@ -119,18 +119,18 @@ impl Drop for Taken<'_> {
     }
 }
 
-/// What was learned within a round.
+/// State of one round.
 #[derive(Default)]
 pub(super) struct Turn {
     silent: BTreeMap<Token, u32>,
-    /// When nobody is asked any more; none: the round asks everybody.
+    /// Time after which no trainer is asked; `None` for no limit.
     until: Option<Instant>,
-    /// Whether somebody knows another record.
+    /// Whether another trainer seems to know a newer record.
     pub(super) is_stale: bool,
 }
 
 impl Turn {
-    /// A round that asks nobody any more after `until`.
+    /// Starts a round in which no trainer is asked after `until`.
     pub(super) fn until(until: Option<Instant>) -> Self {
         Self {
             until,
@@ -138,7 +138,7 @@ impl Turn {
         }
     }
 
-    /// How long an answer may take.
+    /// Returns how long to wait for an answer.
     fn left(&self) -> Duration {
         let left = |until: Instant| until.saturating_duration_since(Instant::now());
         self.until.map_or(ANSWER_WITHIN, left).min(ANSWER_WITHIN)
@@ -148,21 +148,22 @@ impl Turn {
 pub(super) struct Exchange {
     pub(super) shared: Arc<Shared>,
     pub(super) arrays: Arrays,
-    /// The loss, where its parameters change.
+    /// The loss, if its parameters change.
     pub(super) loss: Option<GuardedLoss>,
-    /// How it failed where it is updated: the run ends.
+    /// Error of an update of the loss. It ends the run.
     pub(super) fault: Mutex<Option<StrategyError>>,
-    /// Held by workers while they train a batch, and by the exchange alone while it adds what others did.
+    /// Locked shared by workers while they train a batch, and exclusively by the exchange while it applies the
+    /// additions of other trainers.
     pub(super) gate: Arc<RwLock<()>>,
     pub(super) turns: OneAtATime,
     pub(super) pace: Pace,
-    /// Microseconds that the last round of the thread took.
+    /// Duration of the thread's last round, in microseconds.
     pub(super) took: AtomicU64,
     pub(super) ends: AtomicBool,
 }
 
 impl Exchange {
-    /// Exchanges until it is told to end.
+    /// Runs rounds until `ends` is set.
     pub(super) fn run(&self) {
         while !self.ends.load(Ordering::Relaxed) {
             let begun = Instant::now();
@@ -173,7 +174,8 @@ impl Exchange {
         }
     }
 
-    /// Rounds until every owner has counted everything that was added before, at most for `within`. Says whether.
+    /// Runs rounds until every owner has counted all earlier additions, for at most `within`. Returns whether they
+    /// have.
     pub(super) fn tell(&self, within: Duration) -> bool {
         let started = Instant::now();
         let mut untold = vec![true; self.shared.count_all()];
@@ -191,8 +193,9 @@ impl Exchange {
         }
     }
 
-    /// Exchanges every block once; one after the other, so that the owners set the pace. With `untold` only those, where
-    /// nothing is missed that was added before, and those stay whose owner did not answer. Nobody is asked after `until`.
+    /// Exchanges every block once, one after the other, so that slow owners slow down the sender. With `untold`,
+    /// exchanges only the blocks flagged there, reads all of their numbers so that no addition is missed, and clears
+    /// the flags of the blocks whose owners have answered. No trainer is asked after `until`.
     fn round(&self, mut untold: Option<&mut Vec<bool>>, until: Option<Instant>) {
         let Some(mut taken) = self.turns.take(until) else {
             return;
@@ -210,7 +213,8 @@ impl Exchange {
         let mut turn = Turn::until(until);
         self.count_loss();
         self.move_blocks(&record, &turns.owners, &mut turn);
-        // Not always from the first on: an owner that is asked no more in this round is asked for others in the next.
+        // Each round starts at another block: an owner that is not asked again in this round is asked about its other
+        // blocks in the next.
         let first = turns.rounds as usize % count.max(1);
         for index in (first..count).chain(0..first) {
             if untold.as_ref().is_some_and(|untold| !untold[index]) {
@@ -233,13 +237,13 @@ impl Exchange {
             }
         }
         if turn.is_stale || turn.silent.values().any(|silent| *silent > 0) {
-            // A refusal of the ledger is met by the thread that trains.
+            // If the ledger refuses this trainer, the training thread will see the same error.
             let _newest = self.shared.ledger.look();
         }
     }
 
-    /// Sends what was added to a block, and adds what others did. Says whether the owner has counted everything that was
-    /// added before.
+    /// Sends the additions to a block, and applies those of other trainers. Returns whether the owner has counted all
+    /// earlier additions.
     fn exchange(
         &self,
         owner: Token,
@@ -250,7 +254,7 @@ impl Exchange {
     ) -> bool {
         let Shared { seen, ledger, .. } = &*self.shared;
         if known.owner != Some(owner) {
-            // Its versions may be of another count.
+            // The versions of another owner are not comparable.
             (known.owner, known.version) = (Some(owner), 0);
         }
         let earlier = known.unanswered.take();
@@ -276,10 +280,10 @@ impl Exchange {
             }) => {
                 self.take(block, &sent, version, counted, &rows);
                 known.version = version;
-                // What was added since is in no message yet.
+                // A repeated message does not contain the newest additions.
                 !is_repeated
             }
-            // It was not counted, but may have been when it was sent before.
+            // It was not counted now, but may have been counted when it was first sent.
             Some(_) => {
                 turn.is_stale = true;
                 known.unanswered = is_repeated.then_some(sent);
@@ -292,7 +296,8 @@ impl Exchange {
         }
     }
 
-    /// Asks a trainer, which may be this one. None if no answer came, and nobody knows whether it has heard.
+    /// Asks a trainer, which may be this one. Returns `None` if there was no answer. The question may have been
+    /// received nevertheless.
     pub(super) fn ask(
         &self,
         whom: Token,
@@ -325,7 +330,7 @@ impl Exchange {
         reply
     }
 
-    /// Adds what others did to a block: `rows` are sums in which what was sent is counted.
+    /// Applies the additions of other trainers to a block. `rows` are sums that include `sent`.
     fn take(&self, block: &Block, sent: &Sent, version: u64, counted: Counted, rows: &BlockRows) {
         let seen = &mut *lock(&self.shared.seen[block.index]);
         (seen.version, seen.counted) = (version, counted);
@@ -339,7 +344,7 @@ impl Exchange {
             let before = sent.now.get(&row).cloned().unwrap_or_else(unsent);
             block.change(&self.arrays, at, |current| {
                 for ((value, sum), before) in current.iter_mut().zip(sums).zip(&before) {
-                    // Exactly the sum where no worker has changed it since.
+                    // If no worker has changed the value since, it becomes exactly the sum.
                     *value = match *value == *before {
                         true => *sum,
                         false => *value + (*sum - *before),

@@ -1,5 +1,5 @@
-//! What the thread that exchanges shares with the one that answers, which asks nobody: so no two trainers wait for each
-//! other.
+//! State shared by the exchanging thread and the answering thread. The answering thread never asks other trainers, so
+//! no two trainers can wait for each other.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -17,27 +17,28 @@ use super::places::Places;
 use super::state::{Copied, ShardKind};
 use crate::member::ledger::Ledger;
 
-/// What has no rows.
+/// Kind of a shard without rows.
 pub(super) const NOTHING: ShardKind = ShardKind::Rows(Shape { rows: 0, width: 1 });
 
-/// What the exchange shares with the thread that answers.
+/// State shared by the exchanging thread and the answering thread.
 pub(super) struct Shared {
     pub(super) blocks: Vec<Block>,
-    /// Each block as it was seen last; version 0 is what the run began with.
+    /// Each block as last seen. Version 0 is the state at the start of the run.
     pub(super) seen: Vec<Mutex<Copied<Values>>>,
-    /// The loss as it was seen last, where its parameters change. It comes behind the blocks.
+    /// The loss as last seen, if its parameters change. Its index follows those of the blocks.
     loss: Option<Mutex<Copied<LossState>>>,
     pub(super) places: Places,
     pub(super) ledger: Arc<Ledger>,
     pub(super) live: Arc<dyn Live>,
-    /// The block that its owner is asked about just now, whose copy is about to change; none beyond all.
+    /// Index of the block whose owner is being asked, so that its copy is about to change; `usize::MAX` for none.
     in_flight: AtomicUsize,
-    /// Trainers that said that they leave, this one among them if it does: they give away what they own, and take nothing.
+    /// Trainers that have said that they are leaving, including this one if it is. They pass on what they own, and
+    /// accept nothing.
     leavers: Mutex<BTreeSet<Token>>,
 }
 
 impl Shared {
-    /// What is known before anybody was asked.
+    /// Creates the state before any trainer was asked.
     pub(super) fn new(
         blocks: Vec<Block>,
         seen: Vec<Copied<Values>>,
@@ -57,8 +58,9 @@ impl Shared {
         }
     }
 
-    /// Runs `exchange`, which asks the owner of `index` and takes what it answers. Nobody is told meanwhile how new this
-    /// trainer's copy is: what the owner has counted before it was lost is in the copy then.
+    /// Runs `exchange`, which asks the owner of `index` and applies the answer. Meanwhile this trainer does not report
+    /// the version of its copy. So if the owner is lost afterwards, the copy includes everything that this owner has
+    /// counted for this trainer.
     pub(super) fn while_asking<T>(&self, index: usize, exchange: impl FnOnce() -> T) -> T {
         self.in_flight.store(index, Ordering::SeqCst);
         let done = exchange();
@@ -66,17 +68,17 @@ impl Shared {
         done
     }
 
-    /// Blocks, and the loss where it is one of them.
+    /// Returns the number of blocks, plus one if there is a loss.
     pub(super) fn count_all(&self) -> usize {
         self.blocks.len() + usize::from(self.loss.is_some())
     }
 
-    /// The loss's number behind the blocks.
+    /// Returns the index of the loss, which follows those of the blocks.
     pub(super) fn loss_index(&self) -> Option<usize> {
         self.loss.is_some().then_some(self.blocks.len())
     }
 
-    /// What `index` is; rows of none where it is nothing.
+    /// Returns the kind of shard `index`; a kind without rows if the index is invalid.
     pub(super) fn kind(&self, index: usize) -> ShardKind {
         match (self.blocks.get(index), &self.loss) {
             (Some(block), _) => ShardKind::Rows(block.shape),
@@ -85,7 +87,7 @@ impl Shared {
         }
     }
 
-    /// The version of `index` that was seen last.
+    /// Returns the version of `index` that was last seen.
     pub(super) fn version_seen(&self, index: usize) -> u64 {
         match (self.seen.get(index), &self.loss) {
             (Some(seen), _) => lock(seen).version,
@@ -94,7 +96,7 @@ impl Shared {
         }
     }
 
-    /// The state of the loss that its owner told.
+    /// Records the state of the loss that its owner has sent.
     pub(super) fn see_loss(&self, version: u64, counted: Counted, state: &LossState) {
         if let Some(loss) = &self.loss {
             *lock(loss) = Copied {
@@ -105,18 +107,18 @@ impl Shared {
         }
     }
 
-    /// A trainer said that it leaves.
+    /// Records that a trainer is leaving.
     pub(super) fn leaves(&self, token: Token) {
         lock(&self.leavers).insert(token);
     }
 
-    /// Trainers that said that they leave.
+    /// Returns the trainers that have said that they are leaving.
     pub(super) fn leavers(&self) -> Vec<Token> {
         lock(&self.leavers).iter().copied().collect()
     }
 
-    /// Who may own blocks: who takes part and does not leave. Where all leave, the one with the largest token is the last,
-    /// and gets everything.
+    /// Returns the trainers that may own blocks: those of the record that are not leaving. If all are leaving, the one
+    /// with the largest token leaves last, and owns everything.
     pub(super) fn who_stays(&self, record: &Record) -> Vec<Token> {
         let leavers = lock(&self.leavers);
         let tokens = record.trainers().keys();
@@ -128,7 +130,7 @@ impl Shared {
         }
     }
 
-    /// Answers another trainer. What it sends is untrusted.
+    /// Answers a question of another trainer, which is untrusted.
     pub(super) fn answer(&self, question: &[u8]) -> Vec<u8> {
         let asked = Asked::decode(question, |block| self.shape(block));
         asked
@@ -144,9 +146,10 @@ impl Shared {
         (block as usize) < self.count_all()
     }
 
-    /// Answers a question, of this trainer itself or another one.
+    /// Answers a question of this trainer or another one.
     pub(super) fn serve(&self, Asked { from, question }: Asked) -> Reply {
-        // Only who takes part is answered: what a lost trainer had is taken back once.
+        // Only trainers of the run are answered: the additions of a lost trainer are subtracted once, and must not be
+        // added again.
         let Some(record) = self.record_with(from) else {
             return Reply::NotMine;
         };
@@ -190,8 +193,8 @@ impl Shared {
         }
     }
 
-    /// The record that was seen last, if it has `token`. One who has just joined may not be in it yet: a newer one is
-    /// read then, by another thread, and the question comes again.
+    /// Returns the record as last seen, if it has `token`. A trainer that has just joined may be missing from it. In
+    /// that case another thread reads a newer record, and the trainer repeats its question.
     fn record_with(&self, token: Token) -> Option<Arc<Record>> {
         let takes_part = |record: &Arc<Record>| record.trainers().contains_key(&token);
         let record = self.ledger.seen().filter(takes_part);
@@ -208,7 +211,7 @@ impl Shared {
         counted.unwrap_or_else(|| self.refuse(record, index))
     }
 
-    /// Nothing was counted.
+    /// Returns the reason why nothing was counted.
     fn refuse(&self, record: &Record, index: usize) -> Reply {
         let me = self.ledger.token();
         match blocks::owner(self.who_stays(record).iter(), index) == Some(me) {
@@ -253,8 +256,8 @@ impl Shared {
         }
     }
 
-    /// Takes a piece of what an owner so far knows of a block, where it is this trainer's to own. `at` is the revision by
-    /// which who gives says so.
+    /// Accepts a piece of a block's state from the previous owner, if this trainer owns the block. `at` is the revision
+    /// of the record from which the sender has concluded this.
     fn take(&self, (block, at): (u32, u64), from: Token, without: &[Token], piece: Piece) -> Reply {
         let index = block as usize;
         if !self.exists(block) {
@@ -264,8 +267,8 @@ impl Shared {
             return Reply::Taken;
         }
         without.iter().for_each(|token| self.leaves(*token));
-        // The record has to be as new as that of who gives: who is not in it is taken for lost. It is read by another
-        // thread: this one answers everybody.
+        // The record must be at least as new as the sender's, because a trainer that is missing from it counts as lost.
+        // Another thread reads it: this thread has to answer all trainers.
         let record = self.ledger.seen().filter(|record| record.revision() >= at);
         let Some(record) = record else {
             self.ledger.needs_newer();

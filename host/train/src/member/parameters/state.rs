@@ -1,20 +1,20 @@
-//! What the owner of a shard knows, whatever the shard is: it is this that changes hands.
+//! The state of a shard at its owner, for every kind of shard. This is what is transferred when the owner changes.
 
 use super::loss::LossSums;
 use super::message::{Counted, Shape};
 use super::owner::Sums;
 
-/// What is exchanged as one.
+/// Kind of a shard, the unit of ownership.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ShardKind {
     /// A block of rows.
     Rows(Shape),
-    /// The loss, with so many parameters.
+    /// The loss, with its number of parameters.
     Loss(usize),
 }
 
 impl ShardKind {
-    /// The rows of messages about it.
+    /// Returns the shape of the rows in messages about the shard.
     pub(super) fn shape(self) -> Shape {
         match self {
             Self::Rows(shape) => shape,
@@ -23,7 +23,7 @@ impl ShardKind {
     }
 }
 
-/// What its owner knows.
+/// The owner's state of a shard.
 #[derive(Debug, PartialEq)]
 pub(super) enum State {
     Rows(Sums),
@@ -38,7 +38,7 @@ impl State {
         }
     }
 
-    /// Everything that the next owner has to know, as bytes.
+    /// Encodes the whole state for the next owner.
     pub(super) fn encode(&self) -> Vec<u8> {
         match self {
             Self::Rows(sums) => sums.encode(),
@@ -46,7 +46,7 @@ impl State {
         }
     }
 
-    /// What [`State::encode`] wrote, at the next owner; none if it does not fit.
+    /// Decodes the state at the next owner. Returns `None` if it is invalid for `kind`.
     pub(super) fn decode(bytes: &[u8], kind: ShardKind) -> Option<Self> {
         match kind {
             ShardKind::Rows(shape) => Sums::decode(bytes, shape).map(Self::Rows),
@@ -55,16 +55,16 @@ impl State {
     }
 }
 
-/// How far the versions of an owner that had to begin with a copy are ahead of those of the copy: nobody has seen one of
-/// them from the owner that was lost.
+/// Distance between the version of an owner that starts from a copy and the version of the copy. No trainer can have
+/// seen so large a version from the owner that was lost.
 const ANEW: u64 = 1 << 32;
 
-/// The version of an owner that begins with a copy of `version`.
+/// Returns the version of an owner that starts from a copy of `version`.
 pub(super) fn anew(version: u64) -> u64 {
     version.saturating_add(ANEW)
 }
 
-/// A copy of what an owner knew, as anybody has seen it.
+/// A copy of an owner's state, as last seen by another trainer.
 #[derive(Debug)]
 pub(super) struct Copied<T> {
     pub(super) version: u64,

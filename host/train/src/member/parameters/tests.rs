@@ -58,7 +58,7 @@ fn spec() -> ModelSpec {
     }
 }
 
-/// A register and a network of one process. Of five questions, one gets no answer, though it was heard.
+/// A register and a network within one process. Of five answers, one is lost, although the question was handled.
 #[derive(Default)]
 struct Hub {
     value: Mutex<(u64, Vec<u8>)>,
@@ -99,7 +99,8 @@ impl Live for Hub {
         let lost = || NoAnswer("lost".to_owned());
         let answers = lock(&self.answers).get(&whom).cloned().ok_or_else(lost)?;
         let answer = answers(question);
-        // Not every fifth: a round may have as many questions, and the same one would be lost for ever.
+        // Not simply every fifth: if the number of questions in a round is a multiple of 5, the same one would always
+        // be lost.
         let asked = self.asked.fetch_add(1, Ordering::Relaxed);
         match (asked.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) % 5 {
             4 => Err(lost()),
@@ -113,7 +114,7 @@ impl Live for Hub {
     }
 }
 
-/// Parameters of several blocks.
+/// Returns parameters of several blocks.
 pub(super) fn params() -> Arc<Params> {
     Arc::new(Params::new(&spec(), 0))
 }
@@ -121,11 +122,11 @@ pub(super) fn params() -> Arc<Params> {
 struct Trainer {
     ledger: Arc<Ledger>,
     params: Arc<Params>,
-    /// Of a type with one partition.
+    /// Table of a type with one partition.
     table: Arc<Table>,
     loss: GuardedLoss,
     exchange: Parameters,
-    /// Goes behind the exchange, whose last questions need the ledger.
+    /// Dropped after the exchange, whose last questions need the ledger.
     _attendance: Attendance,
 }
 
@@ -172,14 +173,14 @@ impl Trainer {
         }
     }
 
-    /// Every array.
+    /// Returns every array.
     fn rows(&self) -> impl Iterator<Item = &SharedRows> {
         let tensors = self.params.tensors().iter();
         let tensors = tensors.flat_map(|tensor| [&tensor.values, &tensor.adagrad]);
         tensors.chain([&self.table.embeddings, &self.table.adagrad])
     }
 
-    /// Adds 1 to `times` rows of every array, as a worker does.
+    /// Adds 1 to all numbers of `times` rows of every array, as a worker does.
     fn work(&self, times: usize, seed: usize) {
         let gate = self.exchange.gate();
         for at in 0..times {
@@ -191,7 +192,7 @@ impl Trainer {
         }
     }
 
-    /// Settles what it added.
+    /// Settles everything that it has added.
     fn settle(&self) {
         self.tell();
         self.ledger.begin_settlement();
@@ -199,18 +200,18 @@ impl Trainer {
         self.tell();
     }
 
-    /// Rounds until every owner has heard of what was added, and answered.
+    /// Runs rounds until every owner has counted all additions.
     fn tell(&self) {
         assert!(self.exchange.tell(Duration::from_secs(60)));
     }
 
-    /// Leaves as a trainer does that was asked to.
+    /// Leaves like a trainer that was asked to stop.
     fn leave(self) {
         assert!(self.exchange.leave(Duration::from_secs(60)));
         self.ledger.submit(Action::Leave).unwrap();
     }
 
-    /// Dies: it answers nobody, and the others end its part.
+    /// Dies: it answers no questions, and is removed from the run.
     fn die(self, hub: &Hub) {
         let Self {
             exchange, ledger, ..
@@ -234,7 +235,7 @@ impl Trainer {
     }
 }
 
-/// What one row more of every array adds to a total.
+/// Returns by how much one more row in every array increases the total.
 fn arrays() -> f64 {
     2.0 * params().tensors().len() as f64 + 2.0
 }
@@ -254,7 +255,7 @@ fn hub() -> Arc<Hub> {
     Arc::new(hub)
 }
 
-/// Rounds until every trainer has the same: what is under way arrives.
+/// Runs rounds until every trainer has the same total, so that messages under way arrive.
 fn agree(trainers: &[Trainer], expected: f64) {
     for _ in 0..200 {
         for trainer in trainers {
@@ -268,7 +269,7 @@ fn agree(trainers: &[Trainer], expected: f64) {
     panic!("{totals:?} instead of {expected}");
 }
 
-/// A worker of each trainer adds rows, beside the exchange's own thread. Gives what they add to a total.
+/// Runs a worker of each trainer, in parallel with the exchange thread. Returns by how much they increase the total.
 fn train(trainers: &[Trainer], times: usize) -> f64 {
     thread::scope(|scope| {
         for (seed, trainer) in trainers.iter().enumerate() {

@@ -35,7 +35,7 @@ fn every_number_is_in_one_block_and_no_block_is_too_large() {
         let Shape { rows, width } = block.shape;
         assert!(rows * (4 * width + 4) <= BLOCK_BYTES, "{block:?}");
     }
-    // What is written through one is read through that one only.
+    // A change that is written through a block is read through no other block.
     for block in &blocks {
         block.change(&arrays, 0, |row| {
             row.iter_mut().for_each(|value| *value += 1.0)

@@ -1,10 +1,10 @@
-//! Owners that leave, are joined or die while others add: every number counts exactly once.
+//! Owners join, leave or die while others add: every number counts exactly once.
 
 use std::sync::atomic::AtomicUsize;
 
 use super::*;
 
-/// Adds rows of every trainer of `trainers` until `over`, while `meanwhile` runs. Gives what was added.
+/// Adds rows to the arrays of every trainer while `meanwhile` runs. Returns by how much they increase the total.
 fn while_training(trainers: &[Trainer], meanwhile: impl FnOnce()) -> f64 {
     let (over, added) = (AtomicBool::new(false), AtomicUsize::new(0));
     thread::scope(|scope| {
@@ -54,7 +54,7 @@ fn two_leave_and_one_comes_at_the_same_time() {
     });
     trainers.extend(came);
     agree(&trainers, expected);
-    // The last one has everything.
+    // The last trainer has everything.
     while trainers.len() > 1 {
         trainers.remove(0).leave();
         agree(&trainers, expected);
@@ -69,7 +69,7 @@ fn one_that_dies_takes_nothing_along_that_others_added() {
             .map(|token| Trainer::join(&hub, 10 * round + token))
             .collect();
         let mut expected = train(&trainers, 5);
-        // What it added itself is settled, and everybody has heard of it.
+        // Its own additions are settled, and everybody has received them.
         trainers[0].settle();
         agree(&trainers, expected);
         let dies = trainers.remove(0);
@@ -86,7 +86,7 @@ fn what_a_trainer_added_behind_its_last_settlement_stays_when_it_leaves() {
     let hub = hub();
     let mut trainers: Vec<Trainer> = (1..=2).map(|token| Trainer::join(&hub, token)).collect();
     let leaving = trainers.remove(0);
-    // Trained before the settlement, told after it.
+    // Trained before the settlement, sent after it.
     leaving.work(10, 0);
     leaving.ledger.begin_settlement();
     leaving.ledger.end_settlement();
@@ -137,7 +137,7 @@ fn whoever_comes_leaves_and_dies_meanwhile_every_number_counts_once() {
         trainers.extend(came);
         agree(&trainers, expected);
         if token % 3 == 0 {
-            // One that dies, with everything settled and heard of.
+            // This one dies after its additions are settled and received by everybody.
             let dies = trainers.remove(0);
             dies.settle();
             agree(&trainers, expected);

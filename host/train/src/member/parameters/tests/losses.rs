@@ -1,4 +1,4 @@
-//! The parameters of a loss: updated by one trainer with everybody's sums, wherever they are owned.
+//! The parameters of a loss: updated by their current owner with the sums of all trainers.
 
 use pbg_core::loss::{
     Binary, Definition, LossState, Node, Parameter, ParameterSchedule, Progress, TracedLoss,
@@ -7,7 +7,7 @@ use pbg_core::strategy::{Loss as _, StrategyError, StrategyId};
 
 use super::*;
 
-/// What all updates were told, whoever was asked.
+/// Arguments of all updates, on any trainer.
 type Told = Arc<Mutex<Vec<Progress>>>;
 
 /// Doubles the parameter, up to a bound.
@@ -23,7 +23,7 @@ impl ParameterSchedule for Doubling {
     }
 }
 
-/// A loss that learns nothing.
+/// Returns a loss without parameters.
 pub(super) fn without_parameters() -> GuardedLoss {
     scaled(0, None)
 }
@@ -64,7 +64,7 @@ fn state(trainer: &Trainer) -> LossState {
     trainer.loss.state().unwrap()
 }
 
-/// Each trainer observes so many batches of ten edges.
+/// Each trainer observes `batches` batches of ten edges. Returns the number of all batches.
 fn observe(trainers: &[Trainer], batches: u64) -> u64 {
     for trainer in trainers {
         for _ in 0..batches {
@@ -75,7 +75,7 @@ fn observe(trainers: &[Trainer], batches: u64) -> u64 {
     batches * trainers.len() as u64
 }
 
-/// Everyone has the same state, in which every batch counts once.
+/// Asserts that all trainers have the same state, in which every batch counts once.
 fn agree_on_losses(trainers: &[Trainer], told: &Told, batches: u64) {
     for _ in 0..3 {
         trainers.iter().for_each(Trainer::tell);
@@ -101,14 +101,14 @@ fn every_batch_counts_once_in_everybodys_parameters_whoever_comes_and_goes() {
     trainers.push(join(4));
     batches += observe(&trainers, 7);
     agree_on_losses(&trainers, &told, batches);
-    // The owner is among those that leave.
+    // The owner is among the trainers that leave.
     while trainers.len() > 1 {
         batches += observe(&trainers, 3);
         trainers.remove(0).leave();
         batches += observe(&trainers, 3);
         agree_on_losses(&trainers, &told, batches);
     }
-    // Updates were few where many batches came at once, and never more than were due.
+    // There may be fewer updates than `update_every` allows, where many batches came at once, but never more.
     assert!(lock(&told).len() as u64 <= batches / 5);
 }
 

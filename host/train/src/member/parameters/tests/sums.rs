@@ -1,4 +1,4 @@
-//! What all have added is everywhere, and what a lost one had not settled is nowhere.
+//! The additions of all trainers reach every trainer, and unsettled additions of a lost trainer disappear everywhere.
 
 use super::*;
 
@@ -8,7 +8,7 @@ fn what_all_workers_added_is_everywhere_whoever_comes_and_goes() {
     let mut trainers: Vec<Trainer> = (1..=3).map(|token| Trainer::join(&hub, token)).collect();
     let mut expected = train(&trainers, 40);
     agree(&trainers, expected);
-    // One comes, with initial values: it takes over what is its to own.
+    // One joins with initial values and takes over the blocks that it owns.
     trainers.push(Trainer::join(&hub, 4));
     agree(&trainers, expected);
     expected += train(&trainers, 40);
@@ -23,7 +23,7 @@ fn what_all_workers_added_is_everywhere_whoever_comes_and_goes() {
 fn what_one_that_is_lost_had_not_settled_is_nowhere() {
     let hub = hub();
     let mut trainers: Vec<Trainer> = (1..=3).map(|token| Trainer::join(&hub, token)).collect();
-    // Somebody owns each block by now, with everybody's first message.
+    // After this, each block has an owner that has received the first message of every trainer.
     agree(&trainers, 0.0);
     trainers[0].work(10, 0);
     trainers[0].settle();
@@ -31,7 +31,7 @@ fn what_one_that_is_lost_had_not_settled_is_nowhere() {
     trainers[0].work(5, 0);
     agree(&trainers, 15.0 * arrays());
     trainers.remove(0).die(&hub);
-    // Blocks that it owned itself go on from copies, where nobody has counted it apart.
+    // Blocks that the lost trainer owned continue from copies, in which its unsettled additions cannot be told apart.
     for _ in 0..3 {
         trainers.iter().for_each(Trainer::tell);
     }
@@ -47,7 +47,7 @@ fn what_one_that_is_lost_had_not_settled_is_nowhere() {
 fn what_adagrads_sum_does_not_tell_arrives_too() {
     let hub = hub();
     let trainers: Vec<Trainer> = (1..=2).map(|token| Trainer::join(&hub, token)).collect();
-    // As an update whose square rounding swallows, in rows that both own.
+    // Like updates whose squares are lost to rounding, in rows of blocks of both owners.
     let gate = trainers[0].exchange.gate();
     for row in 0..ENTITIES {
         let _batch = gate.read().unwrap();
