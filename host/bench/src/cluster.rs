@@ -1,5 +1,5 @@
-//! How busy several trainers are that share a pass: real leases and settlements on a real ledger, and buckets that take
-//! a given time instead of being trained.
+//! Utilization of several trainers that share a pass: leases and settlements are real, on a real ledger, but each
+//! bucket sleeps for a given time instead of being trained.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -12,17 +12,17 @@ use rand::{RngExt as _, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use serde::Serialize;
 
-/// How long buckets take.
+/// Distribution of the training times of buckets.
 #[derive(Clone, Copy, Debug)]
 pub struct Pace {
-    /// Seconds that a bucket takes on average.
+    /// Mean time of a bucket, in seconds.
     pub seconds: f64,
-    /// Most that a bucket takes more or less, as a share of that.
+    /// Largest deviation from the mean, as a share of it.
     pub jitter: f64,
 }
 
 impl Pace {
-    /// How long `bucket` takes: always as long, whoever trains it.
+    /// Returns the time of `bucket`, which does not depend on the trainer.
     fn of(self, bucket: Bucket) -> Duration {
         let seed = u64::from(bucket.lhs) << 32 | u64::from(bucket.rhs);
         let draw = 2.0 * Xoshiro256PlusPlus::seed_from_u64(seed).random::<f64>() - 1.0;
@@ -30,51 +30,52 @@ impl Pace {
     }
 }
 
-/// What was measured.
+/// Results of `bench cluster`.
 #[derive(Clone, Debug, Serialize)]
 pub struct ClusterReport {
-    /// Who picked the buckets.
+    /// Name of the order that picked the buckets.
     pub order: String,
-    /// Partitions of the left side.
+    /// Number of partitions on the left side.
     pub partitions: u32,
-    /// Trainers.
+    /// Number of trainers.
     pub machines: u32,
-    /// Buckets that were trained.
+    /// Number of buckets trained.
     pub buckets: u64,
-    /// Seconds that a bucket takes on average.
+    /// Mean time of a bucket, in seconds.
     pub bucket_seconds: f64,
-    /// Whether all partitions grew from one bucket.
+    /// Whether `tree_init` was set: every bucket of the pass, except the first, had a partition that was already
+    /// leased.
     pub tree_init: bool,
     /// Seconds from the first lease to the last settlement.
     pub seconds: f64,
-    /// So many buckets would have taken as long, one after the other.
+    /// `seconds`, in mean bucket times.
     pub rounds: f64,
-    /// Rounds if no trainer ever waited.
+    /// Number of rounds if no trainer ever waited.
     pub ideal_rounds: u64,
-    /// Rounds that `orders compare --machines` counts, where all buckets begin at the same time.
+    /// Number of rounds that `orders compare --machines` predicts, where every bucket takes one round.
     pub counted_rounds: u64,
-    /// Share of the time in which each trainer trained.
+    /// For each trainer, the share of the time in which it trained.
     pub busy: Vec<f64>,
-    /// Their mean.
+    /// Mean of `busy`.
     pub mean_busy: f64,
-    /// Share of the time in which trainers stood still for the ledger: to lease, the order's answer included, and until
-    /// the ledger had what they had trained.
+    /// Share of the time in which trainers waited for the ledger: to lease, including calls of the order, and for their
+    /// settlements to be applied.
     pub ledger: f64,
-    /// Share of the time in which trainers waited for partitions that others had.
+    /// Share of the time in which trainers waited for partitions that other trainers held.
     pub waited: f64,
-    /// Transactions of the ledger.
+    /// Number of ledger transactions.
     pub transactions: u64,
-    /// Median of the milliseconds from asking for a transaction until it was applied.
+    /// Median time of a transaction until it was applied, in milliseconds.
     pub transaction_ms_p50: f64,
-    /// That of the slowest hundredth.
+    /// 99th percentile of the same time, in milliseconds.
     pub transaction_ms_p99: f64,
-    /// Partitions that were loaded, by all trainers together.
+    /// Number of partitions loaded, summed over all trainers.
     pub loads: u64,
-    /// Partitions that were written.
+    /// Number of partitions written, summed over all trainers.
     pub writes: u64,
 }
 
-/// Has `actors` train the pass of `scene`, all of them at once.
+/// Trains the pass of `scene` with one thread for each of `actors`.
 ///
 /// # Errors
 /// When the order fails, or the ledger does not answer.
@@ -157,7 +158,7 @@ fn report(scene: &Scene, pace: Pace, rehearsed: &[Rehearsed]) -> ClusterReport {
     }
 }
 
-/// Seconds from when the first trainer could lease until the last one was done.
+/// Returns the seconds from when the first trainer could lease until the last one ended.
 fn span(rehearsed: &[Rehearsed]) -> f64 {
     let started: Option<Instant> = rehearsed.iter().map(|one| one.started).min();
     let ended = rehearsed.iter().map(|one| one.ended).max();
@@ -165,7 +166,7 @@ fn span(rehearsed: &[Rehearsed]) -> f64 {
     span.map_or(0.0, |span| span.as_secs_f64())
 }
 
-/// The smallest of `sorted` that `share` of them do not exceed.
+/// Returns the smallest value of `sorted` that at least a share `share` of the values do not exceed.
 fn quantile(sorted: &[f64], share: f64) -> f64 {
     let rank = (share * sorted.len() as f64).ceil() as usize;
     sorted.get(rank.max(1) - 1).copied().unwrap_or(0.0)

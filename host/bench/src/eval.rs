@@ -1,4 +1,4 @@
-//! How fast edges are ranked, beside the matrix products that score candidates.
+//! Speed of ranking, compared with the matrix products that score candidates.
 
 use std::time::Duration;
 
@@ -10,30 +10,30 @@ use serde::Serialize;
 use crate::clocks::process_cpu_seconds;
 use crate::throughput;
 
-/// Queries and candidates of the product that is the ceiling.
+/// Shape of the matrix product that defines the ceiling.
 const QUERIES: i64 = 512;
 const CANDIDATES: i64 = 4096;
 
-/// What was measured.
+/// Results of `bench eval`.
 #[derive(Clone, Debug, Serialize)]
 pub struct EvalSpeed {
-    /// The ranks themselves.
+    /// Report of the evaluation.
     pub report: EvalReport,
-    /// Scores that were computed: two per edge and candidate.
+    /// Number of scores computed: one for each edge, side and candidate.
     pub scores: f64,
-    /// Seconds, reading the model and the edges included.
+    /// Wall-clock seconds, including reading the model and the edges.
     pub wall_seconds: f64,
-    /// CPU seconds, all threads together.
+    /// CPU seconds, summed over all threads.
     pub cpu_seconds: f64,
     /// Scores per CPU-second.
     pub scores_per_cpu_second: f64,
-    /// Scores per CPU-second if ranking were its matrix products, by libtorch on this machine.
+    /// Scores per CPU-second if ranking consisted only of its matrix products, computed by libtorch on this machine.
     pub ceiling: f64,
-    /// Most memory that the process ever had.
+    /// Peak memory of the process in bytes.
     pub peak_bytes: Option<u64>,
 }
 
-/// Ranks as [`Resolved::evaluate`] does, on a clock.
+/// Ranks edges like [`Resolved::evaluate`], and measures the time.
 ///
 /// # Errors
 /// When the edges cannot be ranked, or libtorch fails.

@@ -1,4 +1,4 @@
-//! How fast edges are imported, beside reading lines and finding their columns.
+//! Speed of importing edges, compared with only reading lines and finding their columns.
 
 use std::fs::File;
 use std::io::{BufWriter, Read, Write};
@@ -15,32 +15,32 @@ use serde::Serialize;
 
 use crate::clocks::process_cpu_seconds;
 
-/// What was measured.
+/// Results of `bench import`.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct ImportSpeed {
-    /// Edges.
+    /// Number of edges.
     pub edges: u64,
-    /// Entities found in them.
+    /// Number of distinct entities.
     pub entities: u64,
-    /// Bytes of text.
+    /// Size of the text in bytes.
     pub text_bytes: u64,
-    /// Seconds of the import.
+    /// Wall-clock seconds of the import.
     pub wall_seconds: f64,
-    /// CPU seconds of the import, all threads together.
+    /// CPU seconds of the import, summed over all threads.
     pub cpu_seconds: f64,
     /// Edges per CPU-second.
     pub edges_per_cpu_second: f64,
-    /// Edges per second.
+    /// Edges per second of wall-clock time.
     pub edges_per_second: f64,
-    /// Edges per CPU-second if an import were reading the text and finding its columns.
+    /// Edges per CPU-second if an import consisted only of reading the text and finding its columns.
     pub ceiling: f64,
-    /// Bytes of text per second, read by one thread that does nothing else.
+    /// Bytes per second at which a single thread reads the text and finds its columns.
     pub reading_bytes_per_second: f64,
-    /// Most memory that the process ever had.
+    /// Peak memory of the process in bytes.
     pub peak_bytes: Option<u64>,
 }
 
-/// Generates `graph` as text in `folder`, which must be empty, and imports it as `options` say.
+/// Generates `graph` as a text file in `folder`, which must be empty, and imports it with `options`.
 ///
 /// # Errors
 /// When the folder cannot be written, or the import fails.
@@ -91,7 +91,7 @@ pub fn import(
     })
 }
 
-/// Reads a text and finds where its columns end; gives its bytes.
+/// Reads a text file and finds the ends of its columns. Returns its size in bytes.
 fn split(path: &Path) -> Result<u64, ImportError> {
     const BLOCK: usize = 512 << 10;
     let failed = |e| FileError::new("read", path, e);
@@ -125,7 +125,7 @@ fn config(folder: &Path, partitions: u32) -> Result<Config, ImportError> {
     })
 }
 
-/// A text as TOML and JSON write it.
+/// Returns a text as a quoted string, in the syntax that TOML and JSON share.
 fn toml_text(text: &str) -> String {
     serde_json::Value::from(text).to_string()
 }

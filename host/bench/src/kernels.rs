@@ -1,4 +1,4 @@
-//! The steps of PBG's own configurations, measured.
+//! Speed of training steps in the configurations that PyTorch-BigGraph publishes.
 
 use std::time::Duration;
 
@@ -13,50 +13,50 @@ use serde::Serialize;
 use crate::steps::Steps;
 use crate::throughput;
 
-/// Speed of one training step, beside what its matrix products alone would allow.
+/// Speed of one training step, compared with what its matrix products alone would allow.
 #[derive(Clone, Debug, Serialize)]
 pub struct StepReport {
-    /// What was measured.
+    /// Name of the case.
     pub name: String,
-    /// Precision of the products.
+    /// Precision of the matrix products.
     pub precision: Precision,
     /// Edges per CPU-second.
     pub edges_per_cpu_second: f64,
-    /// Edges per CPU-second if a step were its matrix products.
+    /// Edges per CPU-second if a step consisted only of its matrix products.
     pub ceiling: f64,
-    /// CPU microseconds per edge of each stage.
+    /// Name and CPU time of each stage, in microseconds per edge.
     pub stages: Vec<(&'static str, f64)>,
-    /// What the stage of the loss takes where the same loss is written by hand instead of traced.
+    /// CPU time of the loss stage, in microseconds per edge, with a handwritten loss instead of the traced formula.
     pub loss_by_hand: f64,
-    /// Bytes of the buffers.
+    /// Size of the worker's buffers in bytes.
     pub buffer_bytes: usize,
-    /// Pages per batch that the kernel hands out then, where it says.
+    /// Minor page faults per batch once the buffers have grown, or `None` if the system does not report them.
     pub page_faults_per_batch: Option<f64>,
-    /// Why it was left out, if it was.
+    /// Reason why the case was not measured, if it was not.
     pub left_out: Option<String>,
 }
 
 /// A training step to measure.
 pub struct StepCase {
-    /// What it is called.
+    /// Name of the case.
     pub name: &'static str,
-    /// The standard loss to measure it with.
+    /// Name of the standard loss to measure with.
     pub loss: &'static str,
     by_hand: Box<dyn Loss>,
     spec: ModelSpec,
 }
 
 impl StepCase {
-    /// Steps with `loss`, which is the case's, on this thread.
+    /// Prepares steps with `loss`, which must be the loss named by [`StepCase::loss`], on this thread.
     ///
     /// # Errors
-    /// When they cannot be trained so, or libtorch or the loss fails.
+    /// When the configuration cannot be trained with `execution`, or libtorch or the loss fails.
     pub fn steps(&self, loss: &dyn Loss, execution: Execution) -> Result<Steps, RunError> {
         Steps::new(&self.spec, [ENTITIES, BATCH], loss, execution)
     }
 }
 
-/// The steps that PBG's own configurations take, on edges shaped like FB15k-237.
+/// Returns the steps of PyTorch-BigGraph's own configurations, on edges with the sizes of FB15k-237.
 #[must_use]
 pub fn step_cases() -> Vec<StepCase> {
     let fb15k = ModelSpec {
@@ -139,7 +139,7 @@ fn spec(dynamic: bool, dimension: usize, operator: Operator, comparator: Compara
     }
 }
 
-/// Measures one step on this thread for about `duration`; `loss` is the case's.
+/// Measures one step on this thread for about `duration`. `loss` must be the loss named by [`StepCase::loss`].
 ///
 /// # Errors
 /// When libtorch or the loss fails.

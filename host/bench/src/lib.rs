@@ -1,4 +1,4 @@
-//! Measurements, each beside its ceiling taken in the same run. No run trains with what is here.
+//! Measurements of speed, each next to a ceiling that is measured in the same run. Training does not use this crate.
 
 mod clocks;
 mod cluster;
@@ -19,7 +19,7 @@ pub use storage::{Rate, StorageReport, storage};
 
 use pbg_train::{Resolved, RunError};
 
-/// Edges per CPU-second that the matrix products of the first relation alone would allow.
+/// Returns the edges per CPU-second that the matrix products of the first relation alone would allow.
 ///
 /// # Errors
 /// When libtorch fails.

@@ -1,4 +1,4 @@
-//! Training steps on made-up edges, of one thread.
+//! Training steps of a single thread on generated edges.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -20,23 +20,23 @@ use rand_xoshiro::rand_core::SeedableRng;
 
 use crate::clocks::{page_faults, thread_cpu_seconds};
 
-/// How fast steps were.
+/// Measured speed of training steps.
 #[derive(Clone, Debug)]
 pub(crate) struct StepRate {
     /// Edges per CPU-second.
     pub(crate) edges: f64,
-    /// CPU microseconds per edge of each stage.
+    /// CPU time of each stage, in microseconds per edge.
     pub(crate) stages: Vec<(Cluster, f64)>,
-    /// Bytes of the worker's buffers.
+    /// Size of the worker's buffers in bytes.
     pub(crate) bytes: usize,
-    /// Pages that the kernel hands out per batch, where it says.
+    /// Minor page faults per batch, or `None` if the system does not report them.
     pub(crate) page_faults: Option<f64>,
 }
 
-/// Batches of uniformly drawn edges between the entities of one partition.
+/// Training steps on batches of uniformly drawn edges between the entities of one partition.
 pub struct Steps {
     spec: Arc<ModelSpec>,
-    /// Entities of the partition, edges of a batch.
+    /// Number of entities of the partition, and number of edges in a batch.
     sizes: [usize; 2],
     table: Table,
     params: Params,
@@ -48,8 +48,8 @@ pub struct Steps {
 }
 
 impl Steps {
-    /// Steps of a model with one entity type, `sizes` entities and edges per batch. The first ones are taken
-    /// here: they grow the buffers.
+    /// Prepares steps of a model with one entity type; `sizes` are the numbers of entities and of edges per batch. Runs
+    /// the first steps, in which the buffers grow.
     pub(crate) fn new(
         spec: &ModelSpec,
         sizes: [usize; 2],
@@ -82,7 +82,7 @@ impl Steps {
         Ok(steps)
     }
 
-    /// At least five batches, for at least `duration`; gives their number and their CPU seconds.
+    /// Trains at least five batches, for at least `duration`. Returns the number of batches and their CPU seconds.
     ///
     /// # Errors
     /// When libtorch or the loss fails.
@@ -96,7 +96,7 @@ impl Steps {
         Ok((batches, thread_cpu_seconds() - cpu))
     }
 
-    /// Measures for about `duration`.
+    /// Measures the speed for about `duration`.
     pub(crate) fn rate(mut self, duration: Duration) -> Result<StepRate, RunError> {
         let before = *self.worker.cluster_times();
         let had = page_faults();
@@ -153,7 +153,7 @@ impl Steps {
     }
 }
 
-/// Microseconds per edge of each stage, as shares of `per_edge` seconds.
+/// Divides `per_edge` seconds among the stages in proportion to their measured times. Returns microseconds per edge.
 fn shares(after: &ClusterTimes, before: &ClusterTimes, per_edge: f64) -> Vec<(Cluster, f64)> {
     let of = |stage| (after.of(stage) - before.of(stage)).as_secs_f64();
     let total: f64 = Cluster::ALL.into_iter().map(of).sum();

@@ -1,4 +1,4 @@
-//! How fast a partition is written and read, beside plain files and a copy in memory.
+//! Speed of writing and reading a partition, compared with plain files and with a copy in memory.
 
 use std::fs::{self, File};
 use std::io::{Read, Write};
@@ -14,14 +14,14 @@ use serde::Serialize;
 
 use crate::clocks::process_cpu_seconds;
 
-/// Numbers per embedding of the partition that is measured.
+/// Dimension of the embeddings of the measured partition.
 const DIMENSION: usize = 100;
-/// Every way is taken so often, in turn; the fastest counts.
+/// Number of times that each operation is measured, in turn. The fastest counts.
 const ROUNDS: usize = 3;
-/// Bytes that plain files are written and read in.
+/// Size in bytes of each write and read of plain files.
 const BLOCK: usize = 1 << 20;
 
-/// A stretch of work on a number of bytes.
+/// Measured speed of an operation on a number of bytes.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct Rate {
     /// Bytes per second.
@@ -38,24 +38,24 @@ impl Rate {
     }
 }
 
-/// What was measured.
+/// Results of `bench storage`.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct StorageReport {
-    /// Bytes of the partition.
+    /// Size of the partition in bytes.
     pub bytes: u64,
-    /// Writing it and committing, until it is on the disk.
+    /// Writing and committing the partition, until it is on the disk.
     pub write: Rate,
-    /// Writing as many plain bytes, until they are on the disk.
+    /// Writing the same number of plain bytes, until they are on the disk.
     pub plain_write: Rate,
-    /// Reading it, with its checksum verified, after the system forgot it.
+    /// Reading the partition and verifying its checksum, with a cold page cache.
     pub read: Rate,
-    /// Reading as many plain bytes, after the system forgot them.
+    /// Reading the same number of plain bytes, with a cold page cache.
     pub plain_read: Rate,
-    /// Copying as many bytes in memory.
+    /// Copying the same number of bytes in memory.
     pub memory_copy: Rate,
 }
 
-/// Measures partitions of about `bytes` in `folder`, which must be empty.
+/// Measures a partition of about `bytes` bytes in `folder`, which must be empty.
 ///
 /// # Errors
 /// When the folder cannot be written or read.

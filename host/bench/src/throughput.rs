@@ -1,7 +1,7 @@
-//! What libtorch's own matrix product allows on the shapes of a training step.
+//! Speed of libtorch's own matrix products on the shapes of a training step.
 //!
-//! Rates are per second of CPU time, so that other work on the machine matters little; a ceiling is
-//! only worth comparing with what was measured in the same minute.
+//! Rates are per CPU-second, so that other work on the machine matters little. A ceiling is only comparable with
+//! measurements of the same minute.
 
 use std::time::{Duration, Instant};
 
@@ -14,13 +14,13 @@ use pbg_train::RunError;
 
 use crate::clocks::thread_cpu_seconds;
 
-/// Floating-point operations of one product.
+/// Returns the number of floating-point operations of one product.
 fn operations(shape: ProductShape) -> f64 {
     2.0 * (shape.batch * shape.rows * shape.inner) as f64 * shape.columns as f64
 }
 
-/// Floating-point operations per CPU-second of libtorch's `bmm` on this thread, repeated for at least
-/// `duration`, on average.
+/// Returns the mean floating-point operations per CPU-second of libtorch's `bmm` on this thread, repeated for at least
+/// `duration`.
 ///
 /// # Errors
 /// When libtorch fails.
@@ -42,9 +42,9 @@ pub(crate) fn bmm_rate(
     Ok(operations(shape) * f64::from(repetitions) / seconds)
 }
 
-/// Edges per CPU-second if a step were nothing but its matrix products, which are, for each side that
-/// negatives replace, the scores and both their gradients: steps of `batch` edges of the first relation
-/// between partitions of `entities` entities.
+/// Returns the edges per CPU-second if a step consisted only of its matrix products. For each side that negatives
+/// replace, these are the scores and both of their gradients. A step has `batch` edges of the first relation between
+/// partitions of `entities` entities.
 ///
 /// # Errors
 /// When libtorch fails.

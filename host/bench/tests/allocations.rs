@@ -1,5 +1,5 @@
-//! Training steps allocate nothing once their buffers have grown. Here the allocator counts; the program has
-//! the system's.
+//! Training steps allocate nothing once their buffers have grown. This test has an allocator that counts; the program
+//! uses the system's.
 
 use std::alloc::System;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
 #[global_allocator]
 static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
-/// Allocations and reallocations by Rust code so far; what libtorch allocates is not among them.
+/// Returns the number of allocations and reallocations by Rust code so far. libtorch's are not counted.
 fn allocations() -> usize {
     let stats = ALLOCATOR.stats();
     stats.allocations + stats.reallocations

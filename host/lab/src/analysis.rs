@@ -1,4 +1,4 @@
-//! Everything that orders are compared by, for one plan.
+//! All figures of one plan by which orders are compared.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,32 +10,32 @@ use crate::structure::{Bias, States, new_pairs_per_swap};
 use pbg_core::graph::Bucket;
 use pbg_core::strategy::Pass;
 
-/// What a plan costs, and what it looks like.
+/// Cost and structure of a plan.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Analysis {
-    /// Partitions that enter the buffer.
+    /// Number of partitions loaded into the buffer.
     pub loads: u64,
-    /// Those that enter a full buffer.
+    /// Number of loads into a full buffer.
     pub swaps: u64,
-    /// Swaps that no order gets below.
+    /// Lower bound on the swaps of any order.
     pub lower_bound: u64,
-    /// Bytes that enter the buffer.
+    /// Bytes loaded into the buffer.
     pub bytes_read: u64,
-    /// Bytes that are written on eviction and at the end.
+    /// Bytes written on eviction and at the end of the pass.
     pub bytes_written: u64,
-    /// Other partitions used between two uses of one, mean.
+    /// Mean number of other partitions used between two uses of the same partition.
     pub reuse_distance: f64,
-    /// Pairs of partitions that a swap brings together for the first time, mean.
+    /// Mean number of pairs of partitions that a swap brings together for the first time.
     pub new_pairs_per_swap: f64,
-    /// Buckets between swaps.
+    /// Numbers of buckets between swaps.
     pub states: States,
-    /// How unevenly partitions advance.
+    /// Unevenness of the partitions' progress.
     pub bias: Bias,
     /// Seconds of computing.
     pub compute_seconds: f64,
-    /// Seconds that training stands still when it loads on demand.
+    /// Seconds for which training stalls if partitions are loaded on demand.
     pub stall_on_demand: f64,
-    /// Seconds that training stands still when the buffer loads ahead.
+    /// Seconds for which training stalls if partitions are prefetched.
     pub stall_ahead: f64,
 }
 

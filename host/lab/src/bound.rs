@@ -1,8 +1,8 @@
-//! How few swaps any order can do.
+//! Lower bound on the swaps of any order.
 //!
-//! Source: Mohoney et al., "Marius: Learning Massive Graph Embeddings on a Single Machine"
-//! (OSDI 2021), section 4: every pair of partitions must be in the buffer together once, and a
-//! load meets at most all others in the buffer.
+//! Source: Mohoney et al., "Marius: Learning Massive Graph Embeddings on a Single Machine" (OSDI 2021), section 4:
+//! every pair of partitions must be in the buffer together once, and a load brings a partition together with at most
+//! all others in the buffer.
 
 use crate::replay::index;
 use crate::structure::Pairs;
@@ -10,11 +10,11 @@ use pbg_core::graph::Bucket;
 use pbg_core::plan::needs;
 use pbg_core::strategy::Pass;
 
-/// A number of swaps that no order of the grid gets below: for a full grid with shared sides
-/// Marius's `ceil((p (p - 1) / 2 - c (c - 1) / 2) / (c - 1))`.
+/// Returns a number of swaps that no order of the grid can get below. For a full grid with shared sides, it is Marius's
+/// `ceil((p (p - 1) / 2 - c (c - 1) / 2) / (c - 1))`.
 ///
-/// Pairs without edges need not meet, and only pairs of different sides count where sides are not
-/// shared. It is a bound, not always reached.
+/// Pairs without edges need not meet. If the sides do not share partitions, only pairs of different sides count. The
+/// bound is not always reached.
 #[must_use]
 pub fn swaps(pass: &Pass, slots: u32) -> u64 {
     let slots = u64::from(slots.max(2));
@@ -36,7 +36,7 @@ pub fn swaps(pass: &Pass, slots: u32) -> u64 {
     unmet.div_ceil(slots - 1).max(missing)
 }
 
-/// Which partitions some bucket needs, as numbers of [`index`].
+/// Returns which partitions some bucket needs, indexed by [`index`].
 fn used(pass: &Pass) -> Vec<bool> {
     let mut used = vec![false; pass.lhs_partitions as usize + pass.rhs_partitions as usize];
     for lhs in 0..pass.lhs_partitions {
@@ -49,7 +49,7 @@ fn used(pass: &Pass) -> Vec<bool> {
     used
 }
 
-/// Pairs of different sides among `slots` partitions, at most.
+/// Returns the largest number of pairs of different sides among `slots` partitions.
 fn most_pairs(slots: u64, lhs: u64, rhs: u64) -> u64 {
     (0..=slots.min(lhs))
         .map(|left| left * (slots - left).min(rhs))

@@ -1,4 +1,4 @@
-//! Orders side by side, without training.
+//! Comparison of orders by their plans, without training.
 
 use std::time::Instant;
 
@@ -12,85 +12,86 @@ use pbg_core::graph::Bucket;
 use pbg_core::strategy::{BucketOrder, Pass};
 use serde::Serialize;
 
-/// An order that takes part: its name as asked for, and the order or why there is none.
+/// An order to compare: its name as given by the user, and the order or the reason why it could not be loaded.
 pub type NamedOrder = (String, Result<Box<dyn BucketOrder>, String>);
 
-/// What was compared.
+/// Result of comparing orders.
 #[derive(Clone, Debug, Serialize)]
 pub struct Comparison {
-    /// Rates that the stalls are predicted for.
+    /// Rates for which the stalls are predicted.
     pub rates: Rates,
-    /// One case per grid and buffer.
+    /// One case for each grid and buffer size.
     pub cases: Vec<Case>,
 }
 
-/// One grid with one size of buffer.
+/// Results for one grid and one buffer size.
 #[derive(Clone, Debug, Serialize)]
 pub struct Case {
-    /// Left partitions.
+    /// Number of left partitions.
     pub lhs_partitions: u32,
-    /// Right partitions.
+    /// Number of right partitions.
     pub rhs_partitions: u32,
     /// Whether the sides share their partitions.
     pub shared: bool,
-    /// Partitions that fit the buffer.
+    /// Number of partitions that fit into the buffer.
     pub buffer: u32,
-    /// Swaps that no order gets below.
+    /// Lower bound on the swaps of any order.
     pub lower_bound: u64,
-    /// Orders that planned it, the fewest swaps first.
+    /// Results of the orders that returned a plan, fewest swaps first.
     pub orders: Vec<Entry>,
-    /// Orders that did not.
+    /// Orders that failed.
     pub refused: Vec<Refused>,
-    /// The pass that was planned, with the first seed.
+    /// The pass of the first seed.
     #[serde(skip)]
     pub pass: Pass,
 }
 
-/// An order in a case.
+/// Results of one order in a case.
 #[derive(Clone, Debug, Serialize)]
 pub struct Entry {
-    /// Name as asked for.
+    /// Name of the order as given by the user.
     pub order: String,
-    /// One result per seed.
+    /// One result for each seed.
     pub seeds: Vec<SeedResult>,
-    /// What the first seed's plan would swap with other buffers.
+    /// Swaps of the first seed's plan with other buffer sizes.
     pub miss_curve: MissCurve,
     /// The first seed's plan.
     #[serde(skip)]
     pub plan: Vec<Bucket>,
-    /// What several trainers would do with the first seed's pass, for each number of trainers that was asked for.
+    /// Simulations of the first seed's pass with several trainers, one for each requested number of trainers.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub together: Vec<Rounds>,
-    /// Why there is no more of that.
+    /// Reason why simulations are missing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub together_fault: Option<String>,
 }
 
-/// An order with one seed.
+/// Results of an order with one seed.
 #[derive(Clone, Debug, Serialize)]
 pub struct SeedResult {
     /// The seed.
     pub seed: u64,
-    /// Seconds that planning took.
+    /// Planning time in seconds.
     pub planning_seconds: f64,
-    /// What is known of the plan.
+    /// Figures of the plan.
     #[serde(flatten)]
     pub analysis: Analysis,
 }
 
-/// An order without a plan.
+/// An order that failed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Refused {
-    /// Name as asked for.
+    /// Name of the order as given by the user.
     pub order: String,
-    /// Why.
+    /// Error message.
     pub reason: String,
 }
 
-/// Asks every contestant for plans of `passes`, which are one case with several seeds.
+/// Compares plans of all `orders` for `passes`, which are one grid with several seeds. Returns `None` if there are no
+/// passes.
 ///
-/// One that fails is listed with its reason and harms no other. `progress` hears each name before
-/// it plans. `machines` are numbers of trainers that train the pass together. `None` without passes.
+/// An order that fails is listed with its error, and does not affect the others. `progress` is called with the name of
+/// each order before it plans. `machines` are the numbers of trainers to simulate for the same pass.
 pub fn compare(
     orders: &mut [NamedOrder],
     passes: &[(u64, Pass)],
@@ -172,14 +173,14 @@ impl Entry {
         }
     }
 
-    /// Mean of a figure over the seeds.
+    /// Returns the mean of a figure over the seeds.
     #[must_use]
     pub fn mean(&self, figure: impl Fn(&Analysis) -> f64) -> f64 {
         let sum: f64 = self.seeds.iter().map(|seed| figure(&seed.analysis)).sum();
         sum / self.seeds.len().max(1) as f64
     }
 
-    /// Smallest and largest of a figure over the seeds.
+    /// Returns the smallest and the largest value of a figure over the seeds.
     #[must_use]
     pub fn range(&self, figure: impl Fn(&Analysis) -> f64) -> (f64, f64) {
         let figures = self.seeds.iter().map(|seed| figure(&seed.analysis));
@@ -190,7 +191,7 @@ impl Entry {
 }
 
 impl Case {
-    /// `16 x 16 partitions, buffer 4`.
+    /// Returns a title such as `16 x 16 partitions, buffer 4`.
     #[must_use]
     pub fn title(&self) -> String {
         format!(

@@ -1,22 +1,22 @@
-//! Grids that stand for a graph that nobody has imported.
+//! Grids of hypothetical graphs, of which only sizes are known.
 
 use pbg_core::seed::{self, Purpose};
 use pbg_core::strategy::Pass;
 use serde::{Deserialize, Serialize};
 
-/// A graph by its sizes alone; entities and edges are spread evenly.
+/// Sizes of a graph whose entities and edges are spread evenly over the grid.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Sizes {
-    /// Entities in all.
+    /// Total number of entities.
     pub entities: u64,
-    /// Edges in all.
+    /// Total number of edges.
     pub edges: u64,
-    /// Numbers per embedding.
+    /// Dimension of the embeddings.
     pub dimension: u64,
 }
 
 impl Default for Sizes {
-    /// Freebase86m, as the literature trains it: D = 100, the edges of the training set.
+    /// Sizes of Freebase86m as the literature trains it: dimension 100, and the edges of the training set.
     fn default() -> Self {
         Self {
             entities: 86_054_151,
@@ -27,8 +27,8 @@ impl Default for Sizes {
 }
 
 impl Sizes {
-    /// The first pass over a grid of `lhs` x `rhs` partitions; square and of one entity type where
-    /// `rhs` is `None`, otherwise of two types of equal size.
+    /// Returns the first pass over a grid of `lhs` x `rhs` partitions. If `rhs` is `None`, the grid is square and has
+    /// one entity type; otherwise it has two types of equal size.
     #[must_use]
     pub fn pass(&self, lhs: u32, rhs: Option<u32>, buffer: u32, seed: u64) -> Pass {
         let shared = rhs.is_none();
@@ -61,7 +61,7 @@ impl Sizes {
     }
 }
 
-/// `total` in `parts` as equal as whole numbers can be.
+/// Splits `total` into `parts` integers that differ by at most 1.
 fn spread(total: u64, parts: u64) -> impl Iterator<Item = u64> {
     (0..parts).map(move |part| total / parts + u64::from(part < total % parts))
 }

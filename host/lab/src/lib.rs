@@ -1,10 +1,9 @@
-//! What researchers compare bucket orders by; training uses none of it.
+//! Figures by which bucket orders are compared, for research. Training does not use this crate.
 //!
-//! Everything here is computed from plans: nothing reads or writes files, or prints. In reading
-//! order: the grids that orders are compared on ([`grid`]), what the buffer does while a plan is
-//! trained ([`replay`]), figures of one plan ([`bound`], [`misses`], [`reuse`], [`stall`],
-//! [`structure`]) and all of them ([`analysis`]), comparisons of orders ([`comparison`]) and of what
-//! was trained with them ([`study`]).
+//! Everything is computed from plans; nothing reads or writes files, or prints. In reading order: the grids on which
+//! orders are compared ([`grid`]), a replay of the buffer while a plan is trained ([`replay`]), figures of one plan
+//! ([`bound`], [`misses`], [`reuse`], [`stall`], [`structure`]) and all of them together ([`analysis`]), simulations of
+//! several trainers ([`rounds`]), comparisons of orders ([`comparison`]) and of models trained with them ([`study`]).
 
 pub mod analysis;
 pub mod bound;

@@ -1,9 +1,9 @@
-//! What one plan would swap with buffers of every size.
+//! Swaps of one plan with buffers of every size.
 //!
-//! Both evictions keep a buffer's content within that of a larger one, so one walk over the plan
-//! with one stack counts for all sizes at once: what a buffer of `c` holds is the top `c` of the
-//! stack, and the depth at which a partition is found decides which buffers must load it (Mattson
-//! et al., "Evaluation techniques for storage hierarchies", IBM Systems Journal, 1970).
+//! With both eviction policies, the contents of a buffer are always contained in those of a larger one. So a single
+//! walk over the plan with one stack counts for all sizes at once: a buffer of `c` partitions holds the top `c` entries
+//! of the stack, and the depth at which a partition is found decides which buffers must load it (Mattson et al.,
+//! "Evaluation techniques for storage hierarchies", IBM Systems Journal, 1970).
 
 use serde::{Deserialize, Serialize};
 
@@ -13,23 +13,23 @@ use pbg_core::graph::Bucket;
 use pbg_core::plan::needs;
 use pbg_core::strategy::Pass;
 
-/// What one plan would swap with buffers of other sizes.
+/// Swaps of one plan as a function of the buffer size.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct MissCurve {
-    /// Sizes of the buffer, ascending.
+    /// Buffer sizes in partitions, ascending.
     pub slots: Vec<u32>,
-    /// Swaps with the best eviction, Belady's.
+    /// Swaps with Belady's eviction, which is optimal.
     pub belady: Vec<u64>,
-    /// Swaps with the eviction of the least recently used partition.
+    /// Swaps with least-recently-used eviction.
     pub lru: Vec<u64>,
 }
 
-/// Most sizes of the curve.
+/// Largest number of points of the curve.
 const SIZES: u32 = 256;
 
 impl MissCurve {
-    /// The curve of `plan`, for buffers from 2 partitions to all of them, given its reuse
-    /// distances.
+    /// Computes the curve of `plan` for buffers from 2 partitions to all of them. `reuse` must be the reuse distances
+    /// of the plan.
     #[must_use]
     pub fn new(pass: &Pass, plan: &[Bucket], reuse: &Reuse) -> Self {
         let slots = sizes(reuse.first as u32);
@@ -45,7 +45,7 @@ impl MissCurve {
     }
 }
 
-/// All sizes from 2 to `most`; above [`SIZES`] every further one is larger by a constant factor.
+/// Returns all sizes from 2 to `most`, or [`SIZES`] geometrically spaced ones if there are more.
 fn sizes(most: u32) -> Vec<u32> {
     let most = most.max(2);
     if most <= SIZES + 1 {
@@ -59,7 +59,7 @@ fn sizes(most: u32) -> Vec<u32> {
     sizes
 }
 
-/// Swaps with Belady's eviction, by the size of the buffer; beyond the end there are none.
+/// Returns the swaps with Belady's eviction, indexed by the buffer size. Larger buffers have none.
 fn belady_swaps(pass: &Pass, plan: &[Bucket]) -> Vec<u64> {
     let (uses, first) = uses(pass, plan);
     let resident = pass.resident.iter().map(|&group| index(pass, group));
@@ -69,7 +69,7 @@ fn belady_swaps(pass: &Pass, plan: &[Bucket]) -> Vec<u64> {
         swaps_above: vec![0; 2 + pass.lhs_partitions as usize + pass.rhs_partitions as usize],
     };
     for (at, uses) in uses.into_iter().enumerate() {
-        // Neither partition of a bucket leaves for the other.
+        // Neither partition of a bucket is evicted to make room for the other.
         for &(unit, _) in uses.iter().flatten() {
             stack.leaves[unit] = key((unit, at));
         }
@@ -87,11 +87,11 @@ fn belady_swaps(pass: &Pass, plan: &[Bucket]) -> Vec<u64> {
     swaps
 }
 
-/// A partition, as a number, and the position of a bucket that needs it.
+/// The index of a partition, and the position of a bucket that needs it.
 type Use = (usize, usize);
 
-/// What each bucket needs, with the position of the next bucket that needs it; and the first
-/// bucket that needs each partition. [`usize::MAX`] where there is none.
+/// Returns the partitions that each bucket needs, each with the position of the next bucket that needs it; and for each
+/// partition the first bucket that needs it. [`usize::MAX`] stands for none.
 fn uses(pass: &Pass, plan: &[Bucket]) -> (Vec<[Option<Use>; 2]>, Vec<usize>) {
     let mut next = vec![usize::MAX; pass.lhs_partitions as usize + pass.rhs_partitions as usize];
     let mut uses = vec![[None; 2]; plan.len()];
@@ -104,24 +104,24 @@ fn uses(pass: &Pass, plan: &[Bucket]) -> (Vec<[Option<Use>; 2]>, Vec<usize>) {
     (uses, next)
 }
 
-/// What is needed last has the largest key; of those that are not needed any more, the one with
-/// the smallest number, as [`super::Belady`] chooses.
+/// Returns the eviction key. The partition that is needed furthest in the future has the largest key. Of those that are
+/// not needed again, the one with the smallest index has it, as in [`pbg_core::plan::Belady`].
 fn key((unit, next): Use) -> (usize, usize) {
     (next, usize::MAX - unit)
 }
 
 /// The contents of buffers of all sizes.
 struct Stack {
-    /// What a buffer of `c` holds comes first: the first `c` of these.
+    /// Indices of partitions. A buffer of size `c` holds the first `c` of them.
     held: Vec<usize>,
-    /// Of the partitions in a buffer, the one with the largest [`key`] leaves.
+    /// Eviction key of each partition. Among the partitions in a buffer, the one with the largest [`key`] is evicted.
     leaves: Vec<(usize, usize)>,
-    /// `swaps_above[c]`: uses for which the full buffers below `c + 1` swapped, and no larger one.
+    /// `swaps_above[c]` is the number of uses for which exactly the full buffers of at most `c` partitions swapped.
     swaps_above: Vec<u64>,
 }
 
 impl Stack {
-    /// Brings a partition into buffers of every size.
+    /// Brings a partition into the buffers of all sizes.
     fn take(&mut self, unit: usize) {
         let mut moving = unit;
         for (depth, held) in self.held.iter_mut().enumerate() {

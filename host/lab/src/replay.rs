@@ -1,5 +1,4 @@
-//! What the buffer does while a plan is trained: which partition enters which slot, when, and in
-//! whose place.
+//! Replay of the buffer while a plan is trained: which partition enters which slot, when, and which one it replaces.
 
 use std::cmp::Reverse;
 
@@ -9,44 +8,43 @@ use pbg_core::graph::{Bucket, Side, SidePartition};
 use pbg_core::plan::needs;
 use pbg_core::strategy::Pass;
 
-/// One partition enters the buffer.
+/// The load of one partition into the buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Load {
     /// Position of the bucket that needs it.
     pub position: usize,
-    /// Slot of the buffer, from 0.
+    /// Index of the slot, from 0.
     pub slot: u32,
-    /// What enters.
+    /// The partition that is loaded.
     pub group: SidePartition,
-    /// What leaves the slot, if it was taken.
+    /// The partition that it replaces, if the slot was occupied.
     pub evicted: Option<SidePartition>,
-    /// Position of the last bucket that trained what leaves; `None` if there is none.
+    /// Position of the last bucket that trained the evicted partition; `None` if there is none.
     pub last_used: Option<usize>,
-    /// Bytes of what enters.
+    /// Size in bytes of the loaded partition.
     pub read_bytes: u64,
-    /// Bytes of what leaves, if it was trained; nothing is written for one that was not.
+    /// Size in bytes of the evicted partition if it was trained. An untrained partition is not written.
     pub written_bytes: u64,
 }
 
-/// Everything that the buffer does in a pass, with Belady's eviction.
+/// All loads and evictions of a pass, with Belady's eviction.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Replay {
-    /// Slots of the buffer.
+    /// Number of slots of the buffer.
     pub slots: u32,
-    /// What the slots held before the first bucket.
+    /// Partitions in the buffer before the first bucket.
     pub initial: Vec<SidePartition>,
-    /// Loads, in order.
+    /// Loads in order.
     pub loads: Vec<Load>,
-    /// What the slots hold at the end.
+    /// Partitions in the buffer at the end.
     pub left: Vec<SidePartition>,
-    /// Bytes of the trained partitions that are in the buffer at the end, which the checkpoint
-    /// after the pass writes.
+    /// Size in bytes of the trained partitions in the buffer at the end, which the checkpoint after the pass writes.
     pub left_bytes: u64,
 }
 
 impl Replay {
-    /// Trains `plan` with a buffer of `slots` partitions that starts with the resident ones of
-    /// `pass`. Takes one step per bucket and one per slot and load.
+    /// Replays `plan` with a buffer of `slots` partitions that starts with the resident partitions of `pass`. Takes one
+    /// step for each bucket, and one for each load and slot.
     #[must_use]
     pub fn new(pass: &Pass, plan: &[Bucket], slots: u32) -> Self {
         let slots = slots.max(2);
@@ -82,7 +80,7 @@ impl Replay {
         }
     }
 
-    /// Loads into a full buffer: the literature's "swaps".
+    /// Returns the number of loads into a full buffer, which the literature calls swaps.
     #[must_use]
     pub fn swaps(&self) -> u64 {
         self.loads
@@ -91,13 +89,13 @@ impl Replay {
             .count() as u64
     }
 
-    /// Bytes that enter the buffer.
+    /// Returns the bytes loaded into the buffer.
     #[must_use]
     pub fn read_bytes(&self) -> u64 {
         self.loads.iter().map(|load| load.read_bytes).sum()
     }
 
-    /// Bytes that are written: on eviction, and by the checkpoint after the pass.
+    /// Returns the bytes written on eviction and by the checkpoint after the pass.
     #[must_use]
     pub fn written_bytes(&self) -> u64 {
         self.left_bytes
@@ -109,12 +107,12 @@ impl Replay {
     }
 }
 
-/// The slots while a plan is replayed. A unit is a group as a number.
+/// State of the buffer during a replay. A unit is the index of a group.
 struct Buffer {
     slots: usize,
     held: Vec<(usize, SidePartition)>,
     slot_of: Vec<Option<usize>>,
-    /// Per unit, the positions at which it is still needed, the next one last.
+    /// For each unit, the remaining positions at which it is needed, in descending order.
     next: Vec<Vec<usize>>,
     last_used: Vec<Option<usize>>,
 }
@@ -176,7 +174,7 @@ impl Buffer {
         load
     }
 
-    /// The slot whose partition is needed last, or never; as [`super::Belady::victim`] chooses.
+    /// Returns the slot whose partition is needed furthest in the future, or never, as in [`pbg_core::plan::Belady`].
     fn victim(&self, keep: [Option<usize>; 2]) -> usize {
         let next = |unit: usize| self.next[unit].last().copied().unwrap_or(usize::MAX);
         let candidates = self.held.iter().enumerate();
@@ -187,7 +185,7 @@ impl Buffer {
     }
 }
 
-/// Groups as numbers: left ones, then right ones.
+/// Returns the index of a group: first the left partitions, then the right ones.
 pub(super) fn index(pass: &Pass, (side, partition): SidePartition) -> usize {
     match side {
         Side::Lhs => partition as usize,
@@ -195,7 +193,7 @@ pub(super) fn index(pass: &Pass, (side, partition): SidePartition) -> usize {
     }
 }
 
-/// Bytes of a group.
+/// Returns the size of a group in bytes.
 pub(super) fn bytes(pass: &Pass, (side, partition): SidePartition) -> u64 {
     match side {
         Side::Lhs => pass.lhs_bytes[partition as usize],
@@ -251,7 +249,7 @@ mod tests {
             trained.dedup();
             let least: u64 = trained.iter().map(|&group| bytes(&pass, group)).sum();
             prop_assert!(replay.written_bytes() >= least);
-            // What is trained had to be read, unless it was there.
+            // A trained partition has been read, unless it was resident.
             let resident: u64 = pass.resident.iter().map(|&group| bytes(&pass, group)).sum();
             prop_assert!(replay.written_bytes() <= replay.read_bytes() + resident);
         }

@@ -1,8 +1,8 @@
-//! Reuse distances: one walk over a plan tells what every size of buffer would load.
+//! Reuse distances: a single walk over a plan determines the loads of every buffer size.
 //!
-//! Source: Mattson et al., "Evaluation techniques for storage hierarchies" (IBM Systems Journal,
-//! 1970): a buffer that evicts the least recently used partition holds the top of one stack, so
-//! the depth at which a partition is found decides in which buffers it is found.
+//! Source: Mattson et al., "Evaluation techniques for storage hierarchies" (IBM Systems Journal, 1970): a buffer that
+//! evicts the least recently used partition holds the top of one stack, so the depth at which a partition is found
+//! decides which buffers contain it.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,29 +10,29 @@ use pbg_core::graph::{Bucket, SidePartition};
 use pbg_core::plan::needs;
 use pbg_core::strategy::Pass;
 
-/// How far apart the uses of partitions are, the buffer being empty before the first bucket.
+/// Reuse distances of the partitions of a plan. The buffer is empty before the first bucket.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reuse {
-    /// First uses: the number of distinct partitions.
+    /// Number of first uses, that is, of distinct partitions.
     pub first: u64,
-    /// `distances[d]`: uses of a partition with `d` other partitions used since its last one.
+    /// `distances[d]` is the number of uses of a partition after `d` other partitions were used since its last use.
     pub distances: Vec<u64>,
 }
 
 impl Reuse {
-    /// The distances of `plan`.
+    /// Computes the distances of `plan`.
     #[must_use]
     pub fn new(pass: &Pass, plan: &[Bucket]) -> Self {
         let mut reuse = Self::default();
-        // The partition that was used last is at the end.
+        // The most recently used partition is last.
         let mut stack: Vec<SidePartition> = Vec::new();
         for &bucket in plan {
             let depth = |group: SidePartition| stack.iter().rev().position(|&held| held == group);
             let mut uses: Vec<(Option<usize>, SidePartition)> = needs(pass, bucket)
                 .map(|group| (depth(group), group))
                 .collect();
-            // A bucket's two partitions are there together: the nearer one counts first, so that
-            // it is not evicted for the other.
+            // The two partitions of a bucket are in the buffer together. The more recently used one is used first, so
+            // that it is not evicted for the other.
             uses.sort_by_key(|&(depth, _)| depth.unwrap_or(usize::MAX));
             for (depth, group) in uses {
                 match depth {
@@ -51,7 +51,7 @@ impl Reuse {
         reuse
     }
 
-    /// Mean distance; 0 without any reuse.
+    /// Returns the mean distance, or 0 if no partition is reused.
     #[must_use]
     pub fn mean(&self) -> f64 {
         let uses: u64 = self.distances.iter().sum();
@@ -66,14 +66,14 @@ impl Reuse {
         }
     }
 
-    /// Loads of a buffer of `slots` partitions that evicts the least recently used one.
+    /// Returns the loads of a buffer of `slots` partitions with least-recently-used eviction.
     #[must_use]
     pub fn lru_loads(&self, slots: u32) -> u64 {
         let far = self.distances.iter().skip(slots as usize);
         self.first + far.sum::<u64>()
     }
 
-    /// The same, without those that fill the buffer for the first time.
+    /// Returns the same without the loads that fill the buffer for the first time.
     #[must_use]
     pub fn lru_swaps(&self, slots: u32) -> u64 {
         self.lru_loads(slots) - self.first.min(u64::from(slots))
@@ -88,8 +88,8 @@ mod tests {
     use crate::replay::Replay;
     use crate::testing::{any_pass_and_plan, lexicographic, pass};
 
-    /// A buffer that evicts the least recently used, one size at a time. Of the two partitions of
-    /// a bucket, the one used more recently is used first.
+    /// Simulates a buffer of one size with least-recently-used eviction. Of the two partitions of a bucket, the more
+    /// recently used one is used first.
     fn simulated(pass: &Pass, plan: &[Bucket], slots: usize) -> u64 {
         let mut last_use = std::collections::HashMap::new();
         let mut held: Vec<SidePartition> = Vec::new();
@@ -137,7 +137,7 @@ mod tests {
     fn rows_reuse_their_partition_at_once_and_the_others_after_a_row() {
         let reuse = Reuse::new(&pass(4, 2), &lexicographic(4));
         assert_eq!(reuse.first, 4);
-        // In a row of four buckets the diagonal needs one partition, the others two.
+        // In a row of four buckets, the diagonal needs one partition and the others two.
         assert_eq!(
             reuse.distances.iter().sum::<u64>() + reuse.first,
             4 + 12 * 2

@@ -1,9 +1,9 @@
-//! What several trainers would do with a pass: rounds, loads and writes, by the transactions of a real ledger.
+//! Simulation of several trainers that share a pass: rounds, loads and writes, with the transactions of a real ledger.
 //!
-//! Every bucket takes one round, or as long as is said ([`uneven`]), and nothing else takes time. A trainer leases the
-//! bucket that the order picks among the free ones, trains it, and settles it when the next one needs other partitions,
-//! as trainers do. Who finds nothing free settles what it has and asks again when others have settled; and so does, for
-//! as long as a pair of its buckets takes, who had better wait for others.
+//! Every bucket takes one round, or a given time ([`uneven`]), and nothing else takes time. A trainer leases the bucket
+//! that the order picks among the free ones, trains it, and settles it when the next one needs other partitions, as
+//! real trainers do. A trainer that finds no free bucket settles what it has and tries again when others have settled.
+//! A trainer that is advised to wait for others does the same, for at most as long as a pair of its buckets takes.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -16,29 +16,29 @@ use pbg_core::schedule::PassId;
 use pbg_core::strategy::{BucketOrder, Pass};
 use serde::Serialize;
 
-/// What a pass costs several trainers.
+/// Cost of a pass with several trainers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Rounds {
-    /// Trainers.
+    /// Number of trainers.
     pub trainers: u32,
-    /// Buckets with edges.
+    /// Number of buckets with edges.
     pub buckets: u64,
-    /// Rounds until all are trained.
+    /// Number of rounds until all buckets are trained.
     pub rounds: u64,
-    /// Rounds if no trainer ever waited for another one.
+    /// Number of rounds if no trainer ever waited for another one.
     pub ideal: u64,
-    /// Partitions that were loaded, by all trainers together.
+    /// Number of partitions loaded, summed over all trainers.
     pub loads: u64,
-    /// Their bytes.
+    /// Bytes of these loads.
     pub bytes_read: u64,
-    /// Partitions that were written.
+    /// Number of partitions written, summed over all trainers.
     pub writes: u64,
-    /// Their bytes.
+    /// Bytes of these writes.
     pub bytes_written: u64,
 }
 
 impl Rounds {
-    /// Share of the time in which a trainer trains, where buckets are all there is.
+    /// Returns the mean share of the time in which a trainer trains, if all buckets take one round.
     #[must_use]
     pub fn busy(&self) -> f64 {
         let slots = self.rounds * u64::from(self.trainers);
@@ -46,34 +46,34 @@ impl Rounds {
     }
 }
 
-/// A trainer waits for its turn though something is free for as long as so many of its buckets take.
+/// Longest wait for an advised bucket although others are free, in mean durations of the trainer's own buckets.
 const PATIENCE: f64 = 2.0;
 
-/// How many rounds a trainer takes for a bucket.
+/// Returns the number of rounds that a trainer (its index, from 0) takes for a bucket.
 type Takes<'a> = dyn FnMut(u32, Bucket) -> f64 + 'a;
 
-/// A trainer.
+/// A simulated trainer.
 #[derive(Default)]
 struct Trainer {
-    /// Number of its last transaction.
+    /// Number of the last transaction.
     last: u64,
-    /// Files that it has written.
+    /// Number of files written.
     files: u64,
-    /// The bucket that it trains, and until when.
+    /// The bucket being trained, and the time at which it ends.
     bucket: Option<(Bucket, f64)>,
-    /// Time in which it trained, and how many buckets.
+    /// Total training time, and number of buckets trained.
     trained: (f64, u32),
-    /// Trained buckets that it has not settled.
+    /// Trained buckets that are not settled yet.
     unsettled: Vec<Bucket>,
-    /// Since when it has waited though something was free.
+    /// Start of the current wait, during which some bucket is free but not advised.
     since: Option<f64>,
     guide: Guide,
-    /// Copies of partitions, the one that was used last at the end.
+    /// Copies of partitions in the buffer, most recently used last.
     copies: VecDeque<(SidePartition, Stamp)>,
 }
 
 impl Trainer {
-    /// How long it waits for its turn.
+    /// Returns how long the trainer waits for an advised bucket.
     fn patience(&self) -> f64 {
         let (time, buckets) = self.trained;
         PATIENCE
@@ -95,10 +95,10 @@ struct Simulation<'a> {
     result: Rounds,
 }
 
-/// Has `trainers` trainers train `pass`, the first of a run, with what `order` picks.
+/// Simulates `trainers` trainers on `pass`, the first pass of a run, with the buckets that `order` picks.
 ///
 /// # Errors
-/// Why the order does not say what comes next, or what it says is no plan.
+/// When the order fails, or returns an invalid plan or pick.
 pub fn rounds(
     order: &mut dyn BucketOrder,
     pass: &Pass,
@@ -108,7 +108,8 @@ pub fn rounds(
     uneven(order, pass, trainers, tree_init, &mut |_, _| 1.0)
 }
 
-/// As [`rounds`], where buckets take as many rounds as `takes` says of a trainer, from 0, and a bucket: more than 0.
+/// Simulates like [`rounds`], but a bucket takes `takes(trainer, bucket)` rounds, which must be positive. Trainers are
+/// numbered from 0.
 ///
 /// # Errors
 /// As [`rounds`].
@@ -194,7 +195,7 @@ impl<'a> Simulation<'a> {
         self.must(Token(1), action)
     }
 
-    /// Every trainer that trains nothing and finds a free bucket begins it; then time goes on until one of them is done.
+    /// Lets every idle trainer that finds a free bucket begin it, and advances the time until one of them ends.
     fn go_on(&mut self) -> Result<(), String> {
         let idle = self.trainers.iter().filter(|(_, t)| t.bucket.is_none());
         let idle: Vec<Token> = idle.map(|(token, _)| *token).collect();
@@ -208,21 +209,21 @@ impl<'a> Simulation<'a> {
                 }
             }
         }
-        // What the others have settled since may be free now.
+        // Buckets may have become free through the settlements of the others.
         for token in waiting {
             self.lease(token)?;
         }
-        // Until then somebody trains, or waits for somebody who does.
+        // Everyone trains or waits until one of these times.
         let ends = self.trainers.values().filter_map(|trainer| {
             let patient = trainer.since.map(|since| since + trainer.patience());
             trainer.bucket.map(|(_, until)| until).or(patient)
         });
         let next = ends.filter(|end| *end > self.now).min_by(f64::total_cmp);
-        self.now = next.ok_or("the ledger gives out no bucket, though some are to do")?;
+        self.now = next.ok_or("the ledger leases no bucket, although some are not trained")?;
         self.end_buckets()
     }
 
-    /// What is trained by now is; at the end of a pass all of it is settled.
+    /// Ends the buckets whose time is over. At the end of the pass, settles all of them.
     fn end_buckets(&mut self) -> Result<(), String> {
         for trainer in self.trainers.values_mut() {
             if let Some((bucket, _)) = trainer.bucket.filter(|(_, until)| *until <= self.now) {
@@ -238,7 +239,7 @@ impl<'a> Simulation<'a> {
         Ok(())
     }
 
-    /// Leases what the order picks; false if nothing is free.
+    /// Leases the bucket that the order picks. Returns `false` if none is free.
     fn lease(&mut self, token: Token) -> Result<bool, String> {
         let all = self.record.free(token);
         let (buffer, trainer) = (
@@ -281,7 +282,7 @@ impl<'a> Simulation<'a> {
         Ok(true)
     }
 
-    /// Brings the partitions of `bucket` into the buffer of a trainer.
+    /// Brings the partitions of `bucket` into a trainer's buffer.
     fn load(&mut self, token: Token, bucket: Bucket) {
         let needs: Vec<SidePartition> = self.record.grid().needs(bucket).collect();
         let number = self.trainers.range(..token).count() as u32;
@@ -308,7 +309,7 @@ impl<'a> Simulation<'a> {
         }
     }
 
-    /// Settles what is trained, unless the next bucket needs no other partitions.
+    /// Settles the trained buckets, unless the next bucket needs no other partitions.
     fn settle_unless_same(&mut self, token: Token) -> Result<(), String> {
         let trainer = self.trainers.entry(token).or_default();
         let grid = self.record.grid();

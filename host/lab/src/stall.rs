@@ -1,4 +1,4 @@
-//! When would training stand still? A plan with rates of computing and of the disk on a clock.
+//! Prediction of stalls: a timeline of a plan, given the speeds of computing and of the disk.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,7 +6,7 @@ use crate::replay::{Load, Replay};
 use pbg_core::graph::Bucket;
 use pbg_core::strategy::Pass;
 
-/// How fast things go.
+/// Speeds of training and of the disk.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Rates {
     /// Edges trained per second.
@@ -18,7 +18,7 @@ pub struct Rates {
 }
 
 impl Default for Rates {
-    /// A machine of which nothing is known: 400 k edges/s, 400 MB/s.
+    /// Assumptions for an unknown machine: 400,000 edges/s, 400 MB/s.
     fn default() -> Self {
         Self {
             edges: 400_000.0,
@@ -28,60 +28,60 @@ impl Default for Rates {
     }
 }
 
-/// When the buffer loads. The disk does one thing at a time.
+/// When partitions are loaded. The disk performs one operation at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Loading {
-    /// When a bucket needs what is not there: what leaves is written, then what enters is read,
-    /// and nothing is trained meanwhile.
+    /// When a bucket needs a partition that is not in the buffer. The evicted partition is written, then the new one is
+    /// read, and nothing is trained meanwhile.
     OnDemand,
-    /// As the partition buffer of this program does with `execution.prefetch`: what the next lacking
-    /// bucket needs is read while buckets before it are trained, and waits beside the buffer; what
-    /// leaves is written while that bucket is trained.
+    /// As this program's partition buffer does with `execution.prefetch`. The partitions for the next bucket that lacks
+    /// some are read while earlier buckets are trained, into memory outside of the buffer. Evicted partitions are
+    /// written while that bucket is trained.
     Ahead,
 }
 
-/// A stretch of time, in seconds from the start of the pass.
+/// An interval of time, in seconds from the start of the pass.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Span {
-    /// From.
+    /// Start time.
     pub start: f64,
-    /// To.
+    /// End time.
     pub end: f64,
 }
 
 impl Span {
-    /// Seconds.
+    /// Returns the duration in seconds.
     #[must_use]
     pub fn seconds(&self) -> f64 {
         self.end - self.start
     }
 }
 
-/// When one load takes place.
+/// Times of one load.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Transfer {
-    /// What enters is read.
+    /// Interval in which the new partition is read.
     pub read: Span,
-    /// What leaves is written.
+    /// Interval in which the evicted partition is written.
     pub write: Span,
-    /// What leaves gives up its slot.
+    /// Time at which the evicted partition leaves its slot.
     pub leaves: f64,
-    /// What enters can be trained.
+    /// Time from which the new partition can be trained.
     pub enters: f64,
 }
 
-/// A pass on the clock.
+/// Timeline of a pass.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Clock {
-    /// When each load of the replay takes place.
+    /// Times of each load of the replay.
     pub transfers: Vec<Transfer>,
-    /// When each bucket of the plan is trained.
+    /// Interval in which each bucket of the plan is trained.
     pub buckets: Vec<Span>,
 }
 
 impl Clock {
-    /// Puts a replayed plan on the clock.
+    /// Computes the timeline of a replayed plan.
     #[must_use]
     pub fn new(
         pass: &Pass,
@@ -94,7 +94,7 @@ impl Clock {
         let mut loads = replay.loads.as_slice();
         let mut disk = Disk::new(*rates);
         let mut now = 0.0_f64;
-        // When the last bucket that lacked something began: its successor's reads begin then.
+        // Start of the last bucket that lacked a partition. Reads for the next such bucket begin then.
         let mut last_began = 0.0_f64;
         for (position, &bucket) in plan.iter().enumerate() {
             let (lacks, rest) =
@@ -115,7 +115,7 @@ impl Clock {
         clock
     }
 
-    /// Loads what a bucket lacks from `now` on; gives the time when all of it is there.
+    /// Loads the partitions `lacks` of a bucket from time `now` on. Returns the time at which all are loaded.
     fn on_demand(&mut self, disk: &mut Disk, lacks: &[Load], now: f64) -> f64 {
         for load in lacks {
             let write = disk.write(load, now);
@@ -130,7 +130,8 @@ impl Clock {
         disk.free.max(now)
     }
 
-    /// Loads what a bucket lacks, which could begin at `from`, while its turn comes at `now`.
+    /// Loads the partitions `lacks` of a bucket. Reads may begin at `from`; the bucket's predecessor ends at `now`.
+    /// Returns the time at which the bucket begins.
     fn ahead(&mut self, disk: &mut Disk, lacks: &[Load], now: f64, from: f64) -> f64 {
         let reads: Vec<Span> = lacks.iter().map(|load| disk.read(load, from)).collect();
         let start = disk.free.max(now);
@@ -146,7 +147,7 @@ impl Clock {
         start
     }
 
-    /// When training stands still.
+    /// Returns the intervals in which training stalls.
     pub fn stalls(&self) -> impl Iterator<Item = Span> + '_ {
         let ends = [0.0].into_iter().chain(self.buckets.iter().map(|b| b.end));
         ends.zip(&self.buckets)
@@ -157,23 +158,23 @@ impl Clock {
             .filter(|span| span.seconds() > 0.0)
     }
 
-    /// Seconds for which training stands still.
+    /// Returns the total duration of the stalls in seconds.
     #[must_use]
     pub fn stalled(&self) -> f64 {
         self.stalls().map(|span| span.seconds()).sum()
     }
 
-    /// Seconds from the start to the end of the last bucket.
+    /// Returns the end time of the last bucket in seconds.
     #[must_use]
     pub fn seconds(&self) -> f64 {
         self.buckets.last().map_or(0.0, |bucket| bucket.end)
     }
 }
 
-/// A disk that does one thing after the other.
+/// A disk that performs its operations one after the other.
 struct Disk {
     rates: Rates,
-    /// When it has done what it was told.
+    /// Time at which all operations so far have ended.
     free: f64,
 }
 

@@ -1,5 +1,5 @@
-//! What a plan looks like from inside: which pairs a load brings together, how much is trained
-//! between swaps, and how evenly the partitions advance.
+//! Structure of a plan: pairs of partitions that a load brings together, buckets trained between swaps, and how evenly
+//! the partitions advance.
 
 use serde::{Deserialize, Serialize};
 
@@ -16,7 +16,7 @@ pub struct Pairs {
 }
 
 impl Pairs {
-    /// The pairs of a grid.
+    /// Returns the pairs of a grid.
     #[must_use]
     pub fn new(pass: &Pass) -> Self {
         let units = pass.lhs_partitions as usize + pass.rhs_partitions as usize;
@@ -36,7 +36,7 @@ impl Pairs {
         pairs
     }
 
-    /// How many there are.
+    /// Returns the number of pairs.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.wanted.iter().filter(|wanted| **wanted).count() as u64
@@ -46,15 +46,15 @@ impl Pairs {
         a.min(b) * self.units + a.max(b)
     }
 
-    /// Takes the pair out; says whether it was there.
+    /// Removes a pair. Returns whether it was in the set.
     fn meet(&mut self, a: usize, b: usize) -> bool {
         let at = self.at(a, b);
         std::mem::take(&mut self.wanted[at])
     }
 }
 
-/// Mean number of pairs that a swap brings together for the first time; `buffer - 1` at best.
-/// 0 without swaps.
+/// Returns the mean number of pairs that a swap brings together for the first time, which is at most `buffer - 1`.
+/// Returns 0 if there are no swaps.
 #[must_use]
 pub fn new_pairs_per_swap(pass: &Pass, replay: &Replay) -> f64 {
     let mut pairs = Pairs::new(pass);
@@ -82,20 +82,20 @@ pub fn new_pairs_per_swap(pass: &Pass, replay: &Replay) -> f64 {
     ratio(met, replay.swaps())
 }
 
-/// Buckets with edges that are trained between two swaps.
+/// Numbers of buckets with edges that are trained between two swaps.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct States {
-    /// States of the buffer: one before the first swap, one after each group of swaps that a
-    /// bucket needs.
+    /// Number of states of the buffer: one before the first swap, and one after each group of swaps for the same
+    /// bucket.
     pub count: u64,
-    /// Buckets per state, mean.
+    /// Mean number of buckets per state.
     pub mean: f64,
-    /// The most buckets of any state.
+    /// Largest number of buckets of a state.
     pub max: u64,
 }
 
 impl States {
-    /// The states of a replayed plan.
+    /// Computes the states of a replayed plan.
     #[must_use]
     pub fn new(pass: &Pass, plan: &[Bucket], replay: &Replay) -> Self {
         let swaps = replay.loads.iter().filter(|load| load.evicted.is_some());
@@ -109,7 +109,7 @@ impl States {
                 .filter(|&&bucket| pass.edges[cell(pass, bucket)] > 0)
                 .count() as u64
         };
-        // A first bucket that swaps at once, as after a resume, leaves no state before it.
+        // If the first bucket swaps at once, as after a resume, there is no state before it.
         let sizes: Vec<u64> = begins
             .zip(ends)
             .filter(|(begin, end)| begin < end)
@@ -123,26 +123,25 @@ impl States {
     }
 }
 
-/// How unevenly partitions advance: after each bucket, the largest minus the smallest share of
-/// their own buckets that partitions have behind them.
+/// Unevenness of the partitions' progress. A partition's progress is the share of its buckets that are trained. The
+/// bias after each bucket is the difference between the largest and the smallest progress.
 ///
-/// Source: Waleffe et al., "MariusGNN" (EuroSys 2023), whose edge permutation bias this is, at
-/// the level of partitions.
+/// Source: Waleffe et al., "MariusGNN" (EuroSys 2023). This is their edge permutation bias at the level of partitions.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Bias {
-    /// Mean over the pass.
+    /// Mean bias over the pass.
     pub mean: f64,
-    /// The largest.
+    /// Largest bias.
     pub max: f64,
-    /// Samples: buckets trained, and the bias then.
+    /// Samples: number of buckets trained so far, and the bias at that time.
     pub curve: Vec<(u64, f64)>,
 }
 
-/// Most samples of the curve.
+/// Largest number of samples of the curve.
 const SAMPLES: usize = 500;
 
 impl Bias {
-    /// The bias of `plan`; buckets without edges count for nobody.
+    /// Computes the bias of `plan`. Buckets without edges do not count.
     #[must_use]
     pub fn new(pass: &Pass, plan: &[Bucket]) -> Self {
         let mut progress = Progress::new(pass, plan);
@@ -164,13 +163,13 @@ impl Bias {
     }
 }
 
-/// Buckets that each partition has behind it.
+/// Progress of each partition, indexed by [`index`].
 struct Progress {
     done: Vec<u64>,
     total: Vec<u64>,
     max: f64,
     min: f64,
-    /// Partitions that are no further than `min`.
+    /// Number of partitions whose progress is at most `min`.
     last: usize,
 }
 
@@ -210,7 +209,7 @@ impl Progress {
         }
     }
 
-    /// The last ones change about once per bucket of a partition, so this is done seldom.
+    /// Recomputes `min` and `last`. This is rarely needed: about once for every bucket of a partition.
     fn find_last(&mut self) {
         let units = || (0..self.total.len()).filter(|&unit| self.total[unit] > 0);
         let min = units().map(|unit| self.share(unit)).fold(1.0, f64::min);
@@ -223,7 +222,7 @@ impl Progress {
     }
 }
 
-/// The partitions of a bucket with edges, swapped or not, as numbers of [`index`].
+/// Returns the partitions of a bucket with edges as indices of [`index`], regardless of the buffer.
 fn touched(pass: &Pass, bucket: Bucket) -> impl Iterator<Item = usize> + use<> {
     let used = pass.edges[cell(pass, bucket)] > 0;
     let rhs = if pass.shared { Side::Lhs } else { Side::Rhs };
@@ -233,7 +232,7 @@ fn touched(pass: &Pass, bucket: Bucket) -> impl Iterator<Item = usize> + use<> {
     units.into_iter().flatten().filter(move |_| used)
 }
 
-/// Index of a bucket in the grid.
+/// Returns the index of a bucket in the grid.
 fn cell(pass: &Pass, bucket: Bucket) -> usize {
     bucket.lhs as usize * pass.rhs_partitions as usize + bucket.rhs as usize
 }
@@ -300,7 +299,7 @@ mod tests {
 
     #[test]
     fn all_pairs_of_the_last_row_have_met() {
-        // With a buffer of 2, each swap of a row meets one new partner until all have met.
+        // With a buffer of 2, each swap of a row brings together one new pair until all pairs have met.
         let (pass, plan) = (pass(4, 2), lexicographic(4));
         let replay = Replay::new(&pass, &plan, 2);
         let met = new_pairs_per_swap(&pass, &replay) * replay.swaps() as f64;
@@ -310,8 +309,8 @@ mod tests {
 
     #[test]
     fn bias_of_rows_one_after_the_other() {
-        // After the first of 8 rows, partition 0 has 8 of its 15 buckets behind it more than a
-        // partition whose row and column have not begun; so it stays until the last row.
+        // From the second of the 8 rows on, the leading partition has trained 8 buckets more than a partition whose row
+        // has not begun, of 15 buckets each. This difference stays the same until the last row.
         let bias = Bias::new(&pass(8, 2), &lexicographic(8));
         assert!((bias.max - 8.0 / 15.0).abs() < 1e-9, "{bias:?}");
         assert_eq!(bias.curve.last(), Some(&(64, 0.0)));

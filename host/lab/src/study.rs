@@ -1,78 +1,78 @@
-//! Orders side by side in training.
+//! Comparison of orders by training with them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use pbg_core::event::{Event, IoStats, TrainStats};
 use serde::{Deserialize, Serialize};
 
-/// What was trained, and how far it got.
+/// Results of training with several orders.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Study {
-    /// What is the same for all: dataset, model, budget.
+    /// Settings that all runs share: dataset, model, budget.
     pub setting: Vec<(String, String)>,
-    /// One per order, as asked for.
+    /// Results of each order, in the order given by the user.
     pub orders: Vec<OrderRuns>,
 }
 
 /// The runs of one order.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct OrderRuns {
-    /// Name as asked for.
+    /// Name of the order as given by the user.
     pub order: String,
-    /// One per seed.
+    /// One run for each seed.
     pub runs: Vec<SeedRun>,
 }
 
-/// One run.
+/// The run of one order with one seed.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct SeedRun {
     /// Seed of the run.
     pub seed: u64,
-    /// What was trained; a run with another fingerprint is another run.
+    /// Fingerprint of what was trained. Runs with different fingerprints are not comparable.
     pub fingerprint: String,
-    /// What it was trained and ranked on: what tells the dictionaries and each edge set from others.
+    /// Identities of the data that the run was trained and ranked on: the dictionaries and each edge set.
     #[serde(default)]
     pub data: BTreeMap<String, String>,
-    /// One per trained epoch.
+    /// One point for each trained epoch.
     pub epochs: Vec<EpochPoint>,
 }
 
-/// The run after an epoch.
+/// Figures of a run after an epoch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct EpochPoint {
-    /// Epochs trained.
+    /// Number of epochs trained.
     pub epoch: u32,
-    /// Edges trained so far.
+    /// Total number of edges trained.
     pub edges: u64,
-    /// Seconds of training so far, waiting for the disk included.
+    /// Total seconds of training, including waits for the disk.
     pub seconds: f64,
-    /// Seconds so far that training stood still.
+    /// Total seconds for which training stalled.
     pub stall_seconds: f64,
-    /// Bytes read and written so far.
+    /// Total bytes read and written.
     pub io_bytes: u64,
-    /// Loss per edge in this epoch.
+    /// Mean loss per edge in this epoch.
     pub loss: f64,
     /// Filtered mean reciprocal rank after this epoch.
     pub mrr: f64,
-    /// Share of filtered ranks of at most 10 after this epoch.
+    /// Share of filtered ranks that are at most 10, after this epoch.
     pub hits_at_10: f64,
-    /// Partition loads in this epoch that the plans predicted.
+    /// Partition loads in this epoch as predicted from the plans.
     pub predicted_loads: u64,
-    /// Those into a full buffer.
+    /// Loads into a full buffer as predicted from the plans.
     pub predicted_swaps: u64,
-    /// Partition loads that took place in this epoch.
+    /// Actual partition loads in this epoch.
     pub loads: u64,
 }
 
 impl EpochPoint {
-    /// Loads into a full buffer that took place: all but those that the plans needed to fill it.
+    /// Returns the actual loads into a full buffer: all loads except those that the plans predicted for filling it.
     #[must_use]
     pub fn swaps(&self) -> u64 {
         let fill = self.predicted_loads.saturating_sub(self.predicted_swaps);
         self.loads.saturating_sub(fill)
     }
 
-    /// Whether the buffer did what the plans predicted.
+    /// Whether the actual loads are as the plans predicted.
     #[must_use]
     pub fn as_predicted(&self) -> bool {
         self.loads == self.predicted_loads
@@ -80,7 +80,7 @@ impl EpochPoint {
 }
 
 impl SeedRun {
-    /// What of `data` is not as it was when the run was trained; nothing where that is not known.
+    /// Describes the differences between `data` and the data of the run. Empty if the data of the run are not known.
     #[must_use]
     pub fn other_data(&self, data: &BTreeMap<String, String>) -> Vec<String> {
         let unknown = self.data.is_empty();
@@ -94,8 +94,8 @@ impl SeedRun {
             .collect()
     }
 
-    /// Adds an epoch from the lines of `metrics.jsonl`: the sums of the run so far come from the
-    /// epoch before. Says whether the lines had that epoch.
+    /// Appends a point for an epoch from the events of `metrics.jsonl`. Totals continue from the previous point.
+    /// Returns whether the events included the end of the epoch.
     pub fn add_epoch<'a>(
         &mut self,
         epoch: u32,
@@ -141,7 +141,7 @@ impl SeedRun {
 }
 
 impl OrderRuns {
-    /// The figure of every run after its last epoch.
+    /// Returns a figure of the last epoch of every run.
     #[must_use]
     pub fn last(&self, figure: impl Fn(&EpochPoint) -> f64) -> Vec<f64> {
         self.runs
@@ -151,7 +151,7 @@ impl OrderRuns {
             .collect()
     }
 
-    /// Epochs, of all runs, whose loads differ from what was predicted: run and epoch.
+    /// Returns the epochs whose actual loads differ from the predicted ones, each with the seed of its run.
     pub fn surprises(&self) -> impl Iterator<Item = (u64, &EpochPoint)> {
         self.runs
             .iter()
@@ -160,7 +160,7 @@ impl OrderRuns {
     }
 }
 
-/// Mean and standard deviation (of the sample) of some values; zeros without any.
+/// Returns the mean and the sample standard deviation of `values`, or zeros if there are none.
 #[must_use]
 pub fn mean_and_deviation(values: &[f64]) -> (f64, f64) {
     let n = values.len() as f64;

@@ -4,7 +4,7 @@ use pbg_core::graph::{Bucket, Side};
 use pbg_core::strategy::Pass;
 use proptest::prelude::*;
 
-/// A full grid with shared sides, one edge a bucket.
+/// Returns a full grid with shared sides and one edge in each bucket.
 pub(crate) fn pass(partitions: u32, buffer: u32) -> Pass {
     Pass {
         lhs_partitions: partitions,
@@ -22,7 +22,7 @@ pub(crate) fn pass(partitions: u32, buffer: u32) -> Pass {
     }
 }
 
-/// Row by row.
+/// Returns all buckets row by row.
 pub(crate) fn lexicographic(n: u32) -> Vec<Bucket> {
     (0..n)
         .flat_map(|l| (0..n).map(move |r| Bucket::new(l, r)))
@@ -30,8 +30,8 @@ pub(crate) fn lexicographic(n: u32) -> Vec<Bucket> {
 }
 
 prop_compose! {
-    /// Grids of any shape, with empty buckets, partitions of different sizes and partitions in
-    /// the buffer, and a random plan.
+    /// Generates a random plan, and a grid of any shape with empty buckets, partitions of different sizes and resident
+    /// partitions.
     pub(crate) fn any_pass_and_plan()(
         lhs in 1_u32..9, other in 1_u32..9, shared: bool, buffer in 2_u32..7, seed: u64,
         sizes in proptest::collection::vec(1_u64..50, 16),

@@ -1,4 +1,4 @@
-//! Rounds of an order that takes what is nearest.
+//! Simulations with an order that picks the nearest bucket.
 
 use std::cmp::Reverse;
 
@@ -8,8 +8,8 @@ use pbg_core::strategy::{StrategyError, StrategyId};
 use super::*;
 use crate::testing::{lexicographic, pass};
 
-/// Fewest bytes that are not resident, then the partition with most free buckets, then the order of the grid: the SDK's
-/// default.
+/// Picks the bucket with the fewest missing bytes, then with the partition that has the most free buckets, then the
+/// first in grid order. This is the SDK's default.
 struct Nearest(StrategyId);
 
 fn id() -> StrategyId {
@@ -56,7 +56,7 @@ fn one_trainer_takes_a_round_for_each_bucket() {
     let alone = of(4, 1, false);
     assert_eq!((alone.rounds, alone.ideal, alone.buckets), (16, 16, 16));
     assert!((alone.busy() - 1.0).abs() < 1e-12);
-    // The buffer holds all partitions: each is read once.
+    // The buffer holds all partitions, so each is read once.
     assert_eq!((alone.loads, alone.bytes_read), (4, 400));
 }
 
@@ -70,7 +70,7 @@ fn several_wait_for_each_other_where_partitions_are_few() {
             together.rounds <= u64::from(partitions * partitions).div_ceil(u64::from(parallel / 2)),
             "{together:?}"
         );
-        // Every trained bucket changes its partitions, which are written at least once.
+        // Every partition is trained and therefore written at least once.
         assert!(together.writes >= u64::from(partitions), "{together:?}");
     }
 }
@@ -104,12 +104,12 @@ fn hardly_anyone_waits_where_trainers_hold_all_partitions() {
         let together = of(partitions, trainers, false);
         assert!(together.busy() >= 0.92, "{together:?}");
     }
-    // The first rounds have one bucket, and then two.
+    // In the first rounds only one bucket can be trained, and then two.
     let tree = of(8, 4, true);
     assert!(tree.rounds <= 21, "{tree:?}");
 }
 
-/// How many rounds a bucket takes: by a draw of its own, and twice as long or so for a slow trainer.
+/// Returns the rounds that a bucket takes: log-normally distributed, and `slow` times as long for trainer 0.
 fn pace(seed: u64, sigma: f64, slow: f64) -> impl FnMut(u32, Bucket) -> f64 {
     move |trainer, bucket| {
         let at = [bucket.lhs.into(), bucket.rhs.into()];
@@ -117,14 +117,14 @@ fn pace(seed: u64, sigma: f64, slow: f64) -> impl FnMut(u32, Bucket) -> f64 {
             let bits = derive(seed + n, Purpose::Generate, &at) >> 11;
             bits as f64 / (1_u64 << 53) as f64
         };
-        // A sum of twelve uniform numbers is nearly normal.
+        // The sum of twelve uniform numbers is nearly normal.
         let normal = (0..12).map(|n| draw(1000 * n)).sum::<f64>() - 6.0;
         (sigma * normal).exp() * if trainer == 0 { slow } else { 1.0 }
     }
 }
 
-/// What passes by other plans cost, where buckets differ by about `sigma` and one trainer takes `slow` times as long: the
-/// rounds, and the share of time in which trainers trained.
+/// Simulates 20 passes with different plans, where the logarithm of a bucket's time has the deviation `sigma` and
+/// trainer 0 takes `slow` times as long. Returns the rounds, and the share of the time in which trainers trained.
 fn paced(
     (partitions, trainers): (u32, u32),
     tree_init: bool,
@@ -150,7 +150,8 @@ fn paced(
 fn a_pair_costs_a_load_whatever_buckets_take_where_trainers_keep_step() {
     for sigma in [0.0, 0.1, 0.2, 0.3] {
         for (rounds, busy) in paced((8, 2), false, (sigma, 1.0)) {
-            // Of 28 pairs, and one more for each trainer to begin with; each pair is written once.
+            // One load for each of the 28 pairs, and one more for each trainer at the start. Each pair writes two
+            // partitions.
             assert_eq!(
                 (rounds.loads, rounds.writes),
                 (30, 56),
@@ -182,7 +183,7 @@ fn a_pair_costs_little_more_where_they_do_not_keep_step() {
     }
 }
 
-/// As [`Nearest`], by another plan for each seed.
+/// Picks like [`Nearest`], with a different plan for each seed.
 struct Shuffled(StrategyId, u64);
 
 impl BucketOrder for Shuffled {

@@ -8,13 +8,7 @@ const SMALL: u64 = 1000;
 
 impl Resolved {
     /// Returns warnings to show before a distributed run: tables of types with one partition are exchanged
-    /// continuously. S 23-24 | "the {rows} features of the entity type `{name}` are exchanged by all trainers all the
-    /// time; more than \ {SMALL} may slow training down" => "all trainers continuously exchange the {rows} features of
-    /// the entity type `{name}`; more than {SMALL} may \ slow training down" S 27-28 | "the entity type `{name}` has
-    /// one partition, whose {rows} rows are exchanged by all trainers all the time; \ give types of more than {SMALL}
-    /// several (`entities.{name}.num_partitions`)" => "the entity type `{name}` has one partition, whose {rows} rows
-    /// all trainers exchange continuously; give types \ of more than {SMALL} rows several partitions
-    /// (`entities.{name}.num_partitions`)"
+    /// continuously.
     #[must_use]
     pub fn advice_for_several(&self) -> Vec<String> {
         let layout = &self.blueprint().layout;
@@ -28,12 +22,12 @@ impl Resolved {
         let (name, rows) = (layout.name.escape_debug(), layout.rows[0]);
         match self.blueprint().spec.entities[entity].featurized {
             true => format!(
-                "the {rows} features of the entity type `{name}` are exchanged by all trainers all the time; more than \
+                "all trainers continuously exchange the {rows} features of the entity type `{name}`; more than \
                  {SMALL} may slow training down"
             ),
             false => format!(
-                "the entity type `{name}` has one partition, whose {rows} rows are exchanged by all trainers all the time; \
-                 give types of more than {SMALL} several (`entities.{name}.num_partitions`)"
+                "the entity type `{name}` has one partition, whose {rows} rows all trainers exchange continuously; \
+                 give types of more than {SMALL} rows several partitions (`entities.{name}.num_partitions`)"
             ),
         }
     }

@@ -13,7 +13,7 @@ use crate::run::{Outcome, Strategies};
 pub(crate) struct Earlier {
     /// Token of the previous participation. Rejoining ends it.
     pub(super) token: Token,
-    /// Number of the last epoch whose ranking was reported.
+    /// Number of epochs at the last ranking that was reported.
     pub(super) told: u32,
 }
 

@@ -6,30 +6,24 @@ use std::time::Duration;
 use pbg_core::cluster::NoAnswer;
 use pbg_core::ledger::{Damage, PROTOCOL, Refusal, Stale};
 
-/// Reason why a trainer cannot join a distributed run or cannot continue in it. S 14-15 | "the ledger has not answered
-/// for {seconds} s: {what}; what is settled is safe, and the same command goes on \ when it can be reached again" =>
-/// "the ledger has not answered for {seconds} s: {what}; settled buckets are safe, and the same command continues \ the
-/// run once the ledger can be reached again"
+/// Reason why a trainer cannot join a distributed run or cannot continue in it.
 #[derive(Debug, thiserror::Error)]
 pub enum ClusterError {
     /// The register does not answer.
     #[error(
-        "the ledger has not answered for {seconds} s: {what}; what is settled is safe, and the same command goes on \
-         when it can be reached again"
+        "the ledger has not answered for {seconds} s: {what}; settled buckets are safe, and the same command continues \
+         the run once the ledger can be reached again"
     )]
     Unreachable {
         /// Time waited, in seconds.
         seconds: u64,
-        /// Error of the last attempt. S 25-26 | "asked to stop while the ledger did not answer ({what}): what this
-        /// trainer had not settled is trained again, and \ the same command takes part again" => "asked to stop while
-        /// the ledger did not answer ({what}): buckets that this trainer had not settled will be \ trained again; the
-        /// same command joins the run again"
+        /// Error of the last attempt.
         what: String,
     },
     /// The trainer was asked to stop while the register did not answer.
     #[error(
-        "asked to stop while the ledger did not answer ({what}): what this trainer had not settled is trained again, and \
-         the same command takes part again"
+        "asked to stop while the ledger did not answer ({what}): buckets that this trainer had not settled will be \
+         trained again; the same command joins the run again"
     )]
     Interrupted {
         /// Error of the last attempt.
@@ -38,13 +32,10 @@ pub enum ClusterError {
     /// The run refuses this trainer.
     #[error("the run refuses this trainer: {0}")]
     Refused(Box<Refusal>),
-    /// Another trainer with the same rank is running. S 37-38 | "the run refuses this trainer: {0}, which is at work:
-    /// it needs no second one, and goes on by itself where its \ server had ended and runs again; one trainer more
-    /// needs a rank of its own" => "the run refuses this trainer: {0}, which is still running; it continues by itself
-    /// after an outage of the NATS \ server, so do not start it again; an additional trainer needs another rank"
+    /// Another trainer with the same rank is running.
     #[error(
-        "the run refuses this trainer: {0}, which is at work: it needs no second one, and goes on by itself where its \
-         server had ended and runs again; one trainer more needs a rank of its own"
+        "the run refuses this trainer: {0}, which is still running; it continues by itself after an outage of the NATS \
+         server, so do not start it again; an additional trainer needs another rank"
     )]
     AtWork(Box<Refusal>),
     /// The trainer was removed from the run by others. It drops its tables and may rejoin.
@@ -53,14 +44,10 @@ pub enum ClusterError {
     /// The register has lost the record.
     #[error("the ledger is empty, though this trainer had joined")]
     NoRecord,
-    /// The record was written by another version of the program. It is not changed. S 49-50 | "the ledger has protocol
-    /// version {found}, and this program knows {PROTOCOL}: every trainer of a run needs the same \ version of pbg-host;
-    /// `pbg-host cluster forget` drops the ledger once nobody trains" => "the ledger has protocol version {found}, but
-    /// this program has version {PROTOCOL}: every trainer of a run needs \ the same version of pbg-host; when no
-    /// trainer is running, `pbg-host cluster forget` deletes the ledger"
+    /// The record was written by another version of the program. It is not changed.
     #[error(
-        "the ledger has protocol version {found}, and this program knows {PROTOCOL}: every trainer of a run needs the same \
-         version of pbg-host; `pbg-host cluster forget` drops the ledger once nobody trains"
+        "the ledger has protocol version {found}, but this program has version {PROTOCOL}: every trainer of a run \
+         needs the same version of pbg-host; when no trainer is running, `pbg-host cluster forget` deletes the ledger"
     )]
     Protocol {
         /// Protocol version of the record.
@@ -72,12 +59,10 @@ pub enum ClusterError {
     /// The record cannot be written, or was not written by this program.
     #[error(transparent)]
     Damaged(#[from] Damage),
-    /// The checkpoint folder is not the folder that the other trainers use. S 64-65 | `checkpoint_path` has to be one
-    /// folder that every \ machine sees, and another run needs another `distributed_init_method` => `checkpoint_path`
-    /// must be one folder that every \ machine can access; for a separate run, set another `distributed_init_method`
+    /// The checkpoint folder is not the folder that the other trainers use.
     #[error(
-        "the folder {} is not the one that the trainer {name} writes to; `checkpoint_path` has to be one folder that every \
-         machine sees, and another run needs another `distributed_init_method`", folder.display()
+        "the folder {} is not the one that the trainer {name} writes to; `checkpoint_path` must be one folder that \
+         every machine can access; for a separate run, set another `distributed_init_method`", folder.display()
     )]
     NotShared {
         /// Path of the folder.
@@ -86,7 +71,9 @@ pub enum ClusterError {
         name: String,
     },
     /// The checkpoint to be ranked is missing.
-    #[error("checkpoint {version}, which is needed for validation, is missing from the checkpoint folder")]
+    #[error(
+        "checkpoint {version}, which is needed for validation, is missing from the checkpoint folder"
+    )]
     NoManifest {
         /// Version number of the checkpoint.
         version: u64,
@@ -104,14 +91,10 @@ pub enum ClusterError {
         /// `num_epochs`.
         epochs: u32,
     },
-    /// There is only one bucket, so only one trainer could train. S 94-95 | "no entity type has more than one
-    /// partition, so only one trainer could train at a time; set \ `entities.<type>.num_partitions`, four times the
-    /// number of trainers or more, and import again" => "no entity type has more than one partition, so only one
-    /// trainer could train at a time; set \ `entities.<type>.num_partitions` to at least four times the number of
-    /// trainers, and import again"
+    /// There is only one bucket, so only one trainer could train.
     #[error(
         "no entity type has more than one partition, so only one trainer could train at a time; set \
-         `entities.<type>.num_partitions`, four times the number of trainers or more, and import again"
+         `entities.<type>.num_partitions` to at least four times the number of trainers, and import again"
     )]
     OneBucket,
     /// A feature that single-machine training has and distributed training does not support yet.

@@ -142,12 +142,13 @@ impl Finding<'_> {
             return Verdict::Stands;
         }
         if self.shares_parameters && !record.is_saved() {
-            let reason =
-                "all trainers ended before their shared parameters were in a checkpoint";
+            let reason = "all trainers ended before their shared parameters were in a checkpoint";
             return Verdict::Dropped(reason.to_owned());
         }
         if let Some(missing) = self.missing(record) {
-            return Verdict::Dropped(format!("the file {missing}, which the ledger names, is missing"));
+            return Verdict::Dropped(format!(
+                "the file {missing}, which the ledger names, is missing"
+            ));
         }
         let base = record.checkpoints().base();
         match record.terms() == self.terms {

@@ -51,7 +51,10 @@ impl Denied {
     pub(crate) fn ended(self) -> ClusterError {
         match self {
             Self::Refused(refusal) => ClusterError::Refused(Box::new(refusal)),
-            Self::GivenUp => unreachable(Duration::ZERO, NoAnswer("the request was abandoned".to_owned())),
+            Self::GivenUp => unreachable(
+                Duration::ZERO,
+                NoAnswer("the request was abandoned".to_owned()),
+            ),
             Self::Ended(error) => error,
         }
     }

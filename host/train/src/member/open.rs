@@ -132,8 +132,8 @@ impl<'a> Member<'a> {
         ))
     }
 
-    /// Starts a trainer that has joined. `told` is the last epoch whose ranking its previous participation has
-    /// reported.
+    /// Starts a trainer that has joined. `told` is the number of epochs at the last ranking that its previous
+    /// participation has reported.
     fn begin(
         (mut machine, attendance): (Machine<'a, SharedTables>, Attendance),
         ledger: Arc<Ledger>,

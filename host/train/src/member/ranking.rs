@@ -1,8 +1,10 @@
-//! Rankings: where an epoch has ended whose ranks are due, all trainers rank the validation edges together.
+//! Validation in a distributed run: at the end of an epoch with validation, all trainers rank the validation edges
+//! together.
 //!
-//! The trainer that leads sees to a checkpoint of that moment and begins the ranking. Blocks of edges are leased as buckets
-//! are. Every trainer ranks with the tables and parameters of that checkpoint, so that it makes no difference who ranks
-//! which block. What follows from the ranks is the ledger's; every trainer tells it and trains on by it.
+//! The leading trainer ensures that a checkpoint of the end of the epoch exists, and begins the ranking. Blocks of
+//! edges are leased like buckets. Every trainer ranks with the tables and parameters of that checkpoint, so the ranks
+//! of a block do not depend on the trainer. The ledger computes the consequences of the ranks, which every trainer
+//! reports and applies.
 
 use std::thread;
 use std::time::Instant;
@@ -27,23 +29,24 @@ use crate::layout::TableKey;
 use crate::resolved::Resolved;
 use crate::state::RunState;
 
-/// Fewest edges of a block, where there are more than one: each block reads every table once.
+/// Smallest size of a block in edges, if there are several: each block has to read every table once.
 const FEWEST: u64 = 128;
 
-/// What a trainer has made of the rankings so far.
+/// A trainer's progress with rankings.
 pub(super) struct Rankings {
-    /// Epochs of the last one that it has told of.
+    /// Number of epochs at the last ranking that was reported.
     told: u32,
-    /// What its workers multiply learning rates by.
+    /// Current factor on the learning rates of the workers.
     lr_factor: f32,
-    /// When it began to stand still for the one under way.
+    /// Start of this trainer's pause for the current ranking.
     since: Option<Instant>,
-    /// Seconds that it stood still for the last one.
+    /// Duration of the pause for the last ranking, in seconds.
     seconds: f64,
 }
 
 impl Rankings {
-    /// Of a trainer that has joined. One that did before tells what was found meanwhile: `told` is how far it had come.
+    /// State of a trainer that has joined. One that rejoins also reports the rankings that ended meanwhile; `told` is
+    /// the last one that it has reported.
     pub(super) fn before(ledger: &Ledger, told: Option<u32>) -> Self {
         let record = ledger.seen();
         let plateau = record.map_or_else(Default::default, |r| r.work().progress.plateau);
@@ -55,16 +58,16 @@ impl Rankings {
         }
     }
 
-    /// Epochs of the last ranking that this trainer has told of.
+    /// Returns the number of epochs at the last ranking that was reported.
     pub(super) const fn told(&self) -> u32 {
         self.told
     }
 }
 
-/// What a run ranks between epochs, as the ledger compares it; none of one that does not.
+/// Returns the terms of validation, which the ledger compares, or `None` if the run does not validate.
 ///
 /// # Errors
-/// When the dataset lacks an edge set, or there is nothing to rank: better said before an epoch is trained.
+/// When the dataset lacks the edge set, or there are no edges to rank. This is checked before an epoch is trained.
 pub(super) fn validation_terms(resolved: &Resolved) -> Result<Option<Validation>, RunError> {
     let config = resolved.config();
     validation::check(config, resolved.dataset())?;
@@ -93,8 +96,9 @@ pub(super) fn validation_terms(resolved: &Resolved) -> Result<Option<Validation>
     }))
 }
 
-/// How many blocks `edges` edges are cut into for `trainers` trainers: one for each, but none is smaller than worth while
-/// or larger than what one machine sums up together, unless there would be too many.
+/// Returns the number of blocks for `edges` edges and `trainers` trainers: one for each trainer, but with at least
+/// [`FEWEST`] edges, and at most [`EDGES`], the number that one machine sums up together. Only if there were more than
+/// [`MAX_BLOCKS`] blocks, they are larger.
 pub(crate) fn blocks(edges: u64, trainers: u64) -> u32 {
     let even = edges.div_ceil(trainers.max(1)).clamp(FEWEST, EDGES);
     let most = u64::from(MAX_BLOCKS);
@@ -106,7 +110,7 @@ pub(crate) fn blocks(edges: u64, trainers: u64) -> u32 {
 }
 
 impl Member<'_> {
-    /// Tells what a ranking has found that has ended since, and goes on with the learning rates that follow from it.
+    /// Reports a ranking that has ended since the last call, and applies the new learning rates.
     pub(super) fn tell_ranks(&mut self, record: &Record) -> Result<(), RunError> {
         let plateau = record.work().progress.plateau;
         if let Some(validated) = record.validated().filter(|v| v.epochs > self.rankings.told) {
@@ -123,7 +127,8 @@ impl Member<'_> {
         Ok(())
     }
 
-    /// What a checkpoint of `record` adds to `metrics.jsonl` behind a version whose run stood at `before`.
+    /// Returns the event that a checkpoint of `record` appends to `metrics.jsonl`, if the previous version, with state
+    /// `before`, does not have it.
     pub(super) fn ranks_since(&self, record: &Record, before: Option<&RunState>) -> Option<Event> {
         let seen = before.map_or(0, |before| before.plateau.seen);
         let validated = record.validated().filter(|v| v.epochs > seen)?;
@@ -143,7 +148,7 @@ impl Member<'_> {
         }
     }
 
-    /// Says so if the run is over before its last epoch.
+    /// Reports if the run ends before its last epoch.
     pub(super) fn tell_early_end(&mut self) -> Result<(), RunError> {
         let record = self.seen()?;
         let (work, extent) = (record.work(), record.terms().extent);
@@ -158,14 +163,15 @@ impl Member<'_> {
         Ok(())
     }
 
-    /// Does what is to be done next of the ranking that `record` waits for.
+    /// Performs the next step of the ranking that `record` waits for.
     pub(super) fn rank(&mut self, record: &Record) -> Result<(), RunError> {
         self.rankings.since.get_or_insert_with(Instant::now);
         let Some(ranking) = record.ranking() else {
             return self.begin_ranking(record);
         };
         if !record.free_blocks().is_empty() {
-            // Tables that others have trained since are of no use, and would take the room of those that are read.
+            // Outdated tables of other epochs are not needed for ranking, and would occupy the memory of those that are
+            // read.
             let ledger = &self.ledger;
             let buffer = &mut self.machine.line.buffer;
             buffer.forget(|group| !ledger.is_current(group));
@@ -177,8 +183,8 @@ impl Member<'_> {
         }
     }
 
-    /// Begins a ranking of the checkpoint of the end of the epoch, which it writes if there is none; one trainer does it
-    /// for all.
+    /// Begins a ranking of the checkpoint of the end of the epoch, after writing it if there is none. One trainer does
+    /// this for all.
     fn begin_ranking(&mut self, record: &Record) -> Result<(), RunError> {
         if !self.leads(record) {
             return self.wait();
@@ -206,10 +212,11 @@ impl Member<'_> {
         validation::options(self.machine.resolved, edges.unwrap_or_default())
     }
 
-    /// Ranks blocks as long as there are free ones.
+    /// Ranks blocks while some are free.
     fn rank_blocks(&self, ranking: &Ranking) -> Result<(), RunError> {
         let ranked = self.try_rank_blocks(ranking);
-        // Files of a ranking that has ended without this trainer may be gone: then it is told that first.
+        // Files may be gone because the ranking has ended without this trainer. In that case, the error of the ledger
+        // is reported instead.
         ranked.or_else(|error| {
             self.record()?;
             Err(error)
@@ -259,13 +266,13 @@ impl Member<'_> {
         Ok(())
     }
 
-    /// Leases a block that is free; none when there is none.
+    /// Leases a free block. Returns `None` if there is none.
     fn lease_block(&self, ranking: &Ranking) -> Result<Option<u32>, RunError> {
         let ranking = ranking.id();
         loop {
             let record = self.record()?;
             let trainers = record.trainers();
-            // Each looks from another place on, so that two seldom ask for the same block.
+            // Each trainer starts at a different position, so that two trainers rarely ask for the same block.
             let place = trainers.keys().position(|token| *token == self.token());
             let free = record.free_blocks();
             let place = place.unwrap_or(0) * free.len() / trainers.len().max(1);
@@ -281,8 +288,8 @@ impl Member<'_> {
         }
     }
 
-    /// The manifest of the checkpoint that is ranked; none if that ranking has ended meanwhile. A folder that is shared
-    /// over a network may show it late.
+    /// Returns the manifest of the checkpoint to rank, or `None` if the ranking has ended meanwhile. A folder that is
+    /// shared over a network may show it late.
     fn ranked(&self, ranking: &Ranking) -> Result<Option<Manifest>, RunError> {
         let started = Instant::now();
         loop {
@@ -305,8 +312,8 @@ impl Member<'_> {
         }
     }
 
-    /// Draws the conclusions of a ranking; one trainer does it for all. A model that is the best so far is kept before
-    /// that, so that there is no moment in which the ledger calls one the best that is lost with this trainer.
+    /// Ends a ranking. One trainer does this for all. The best model so far is preserved first: otherwise the ledger
+    /// could name a best model that is lost with this trainer.
     fn end_ranking(&self, record: &Record, ranking: &Ranking) -> Result<(), RunError> {
         let is_best = record
             .outcome()
@@ -324,7 +331,7 @@ impl Member<'_> {
                 .files
                 .preserve_best(&manifest);
             if let Err(error) = kept {
-                // One whose part has ended is told that first.
+                // If this trainer was removed from the run, that is the error to report.
                 self.record()?;
                 return Err(error.into());
             }
@@ -334,7 +341,8 @@ impl Member<'_> {
     }
 }
 
-/// The tables of a checkpoint: those in the buffer that are the same, the others from its files.
+/// The tables of a checkpoint. Tables that are unchanged in the buffer are used from there, the others are read from
+/// files.
 struct Committed<'a> {
     buffer: &'a PartitionBuffer<SharedTables>,
     manifest: &'a Manifest,
@@ -378,7 +386,7 @@ mod tests {
             for trainers in [1, 2, 7, 256] {
                 let blocks = u64::from(blocks(edges, trainers));
                 assert!(blocks <= u64::from(MAX_BLOCKS));
-                // None is left without an edge.
+                // No block is empty.
                 assert!((blocks - 1) * edges.div_ceil(blocks) < edges);
             }
         }

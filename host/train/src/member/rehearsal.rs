@@ -1,5 +1,5 @@
-//! A trainer without a model: it leases, settles and waits as a [`super::Member`] does, on a real ledger, and what its
-//! buckets take is somebody else's to say. For `bench cluster`.
+//! Simulated trainer without a model. It leases, settles and waits on a real ledger like a [`super::Member`], and the
+//! caller defines how long a bucket takes. Used by `bench cluster`.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -22,12 +22,12 @@ use super::turns::Turns;
 use super::{ClusterError, LONGEST_WAIT, NEVER, joining};
 use crate::error::RunError;
 
-/// What trainers rehearse: one pass.
+/// A pass to be shared by simulated trainers.
 #[derive(Clone, Debug)]
 pub struct Scene {
-    /// The pass.
+    /// Pass to train.
     pub pass: Pass,
-    /// How many trainers take part; the first bucket waits for all of them.
+    /// Number of trainers. The first bucket waits for all of them.
     pub trainers: u32,
     /// [`super::Cluster::tree_init`].
     pub tree_init: bool,
@@ -35,44 +35,44 @@ pub struct Scene {
     pub ahead: Option<bool>,
     /// [`super::Cluster::patience`].
     pub patience: Duration,
-    /// Set by whoever wants the end: trainers then take no bucket any more.
+    /// Set to end the simulation: trainers then lease no further buckets.
     pub stop: Arc<AtomicBool>,
 }
 
-/// One of them.
+/// Connections and bucket order of a simulated trainer.
 pub struct Actor {
-    /// What all agree on.
+    /// Register that holds the ledger.
     pub register: Arc<dyn Register>,
-    /// What they tell each other.
+    /// Live messages between the trainers.
     pub live: Arc<dyn Live>,
-    /// What picks its buckets.
+    /// Order that picks the trainer's buckets.
     pub order: Box<dyn BucketOrder>,
 }
 
-/// What one of them did.
+/// Measurements of one simulated trainer.
 #[derive(Clone, Debug)]
 pub struct Rehearsed {
-    /// When it could lease its first bucket.
+    /// When it could first lease a bucket.
     pub started: Instant,
     /// When the pass was over.
     pub ended: Instant,
-    /// Buckets that it trained.
+    /// Number of buckets trained.
     pub buckets: u64,
-    /// Partitions that it would have loaded.
+    /// Number of partitions that it would have loaded.
     pub loads: u64,
-    /// Partitions that it would have written.
+    /// Number of partitions that it would have written.
     pub writes: u64,
-    /// Time in which it trained.
+    /// Time spent training.
     pub trained: Duration,
-    /// Time in which it leased, asking the order included.
+    /// Time spent leasing, including calls of the order.
     pub leased: Duration,
-    /// Time in which it waited for a settlement of its own.
+    /// Time spent waiting for its own settlements.
     pub settled: Duration,
-    /// How long each transaction took until it was applied, those beside training included.
+    /// Duration of each transaction until it was applied, including those in parallel with training.
     pub transactions: Vec<Duration>,
 }
 
-/// A settlement under way.
+/// Thread of a settlement in progress.
 type Settling<'scope> = ScopedJoinHandle<'scope, Result<Duration, Denied>>;
 
 struct Rehearsal<'scope, 'env> {
@@ -83,16 +83,16 @@ struct Rehearsal<'scope, 'env> {
     settling: Option<Settling<'scope>>,
     leased: VecDeque<Bucket>,
     turns: Turns,
-    /// Leased buckets that are not trained.
+    /// Leased buckets that are not trained yet.
     to_train: Vec<Bucket>,
     unsettled: Vec<Bucket>,
-    /// Partitions in its buffer, the one that was used last at the end.
+    /// Partitions in the buffer, most recently used last.
     copies: VecDeque<SidePartition>,
     files: u64,
     done: Rehearsed,
 }
 
-/// Takes part in `scene` until its pass is over; `train` is called for each bucket.
+/// Runs a simulated trainer in `scene` until the pass is over. `train` is called for each bucket.
 ///
 /// # Errors
 /// When the ledger does not answer, or the order fails.
@@ -150,7 +150,7 @@ pub fn rehearse(
 }
 
 impl Rehearsal<'_, '_> {
-    /// Takes part in a run that the first one founds.
+    /// Joins the run. The first trainer creates its record.
     fn join(&mut self) -> Result<(), RunError> {
         let terms = Terms {
             tree_init: self.scene.tree_init,
@@ -182,7 +182,7 @@ impl Rehearsal<'_, '_> {
         self.submit(Action::Join(Box::new(join))).map(drop)
     }
 
-    /// Opens the pass when all are there, unless another one does.
+    /// Opens the pass when all trainers have joined, unless another trainer has opened it.
     fn open(&mut self) -> Result<(), RunError> {
         let pass = &self.scene.pass;
         let plan = self.actor.order.plan(pass)?;
@@ -204,7 +204,8 @@ impl Rehearsal<'_, '_> {
         Ok(())
     }
 
-    /// The bucket to train next, as [`super::Member`] finds it; none when the pass is over or the end is wanted.
+    /// Returns the bucket to train next, chosen as in [`super::Member`], or `None` if the pass is over or the
+    /// simulation is stopped.
     fn next(&mut self) -> Result<Option<Bucket>, RunError> {
         loop {
             if self.scene.stop.load(Ordering::Relaxed) {
@@ -242,7 +243,7 @@ impl Rehearsal<'_, '_> {
         Ok(self.ledger.refresh()?.ok_or(ClusterError::NoRecord)?)
     }
 
-    /// Says whether the ledger has done it.
+    /// Submits an action. Returns whether it was applied.
     fn submit(&mut self, action: Action) -> Result<bool, RunError> {
         let begun = Instant::now();
         match self.ledger.submit(action) {
@@ -255,7 +256,7 @@ impl Rehearsal<'_, '_> {
         }
     }
 
-    /// Leases what the order picks; none when nothing is free.
+    /// Leases the bucket that the order picks. Returns `None` if none is free.
     fn lease(&mut self) -> Result<Option<Bucket>, RunError> {
         let begun = Instant::now();
         let leased = self.pick_and_lease();
@@ -275,7 +276,7 @@ impl Rehearsal<'_, '_> {
             let free = record.free(token);
             let free = self.turns.offer(&record, token, free, buffer);
             if free.is_empty() {
-                // What was seen may be old.
+                // The record as last seen may be outdated.
                 if is_fresh {
                     return Ok(None);
                 }
@@ -322,7 +323,7 @@ impl Rehearsal<'_, '_> {
         self.groups_of(&[bucket]).iter().all(|g| held.contains(g))
     }
 
-    /// Brings the partitions of `bucket` into the buffer, which forgets those that were not used for the longest time.
+    /// Brings the partitions of `bucket` into the buffer, which evicts the least recently used ones.
     fn load(&mut self, bucket: Bucket) {
         for group in self.groups_of(&[bucket]) {
             let at = self.copies.iter().position(|copy| *copy == group);
@@ -339,7 +340,7 @@ impl Rehearsal<'_, '_> {
         }
     }
 
-    /// Begins to settle what is trained; a settlement before it is waited for.
+    /// Begins to settle the trained buckets. A previous settlement is waited for.
     fn begin_settling(&mut self) -> Result<(), RunError> {
         self.end_settling()?;
         let buckets = std::mem::take(&mut self.unsettled);
@@ -382,7 +383,7 @@ impl Rehearsal<'_, '_> {
         let begun = Instant::now();
         let settled = settling.join();
         self.done.settled += begun.elapsed();
-        // A panic of the other thread goes on in this one.
+        // A panic of the settling thread continues in this one.
         let took = settled.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         self.done.transactions.push(took.map_err(Denied::ended)?);
         Ok(())

@@ -297,7 +297,10 @@ mod tests {
         let silence = Silence::new(user, Duration::from_secs(600));
         silence.asking(Request::Read, no).unwrap_err();
         silence.tell();
-        assert!(told.lock().unwrap().is_empty(), "a short silence is not reported");
+        assert!(
+            told.lock().unwrap().is_empty(),
+            "a short silence is not reported"
+        );
         backdate(&silence);
         silence.tell();
         silence.tell();
@@ -349,7 +352,10 @@ mod tests {
         backdate(&silence);
         assert!(!silence.is_unbearable());
         user.stop.store(true, Ordering::Relaxed);
-        assert!(!silence.is_unbearable(), "the register still has time to answer");
+        assert!(
+            !silence.is_unbearable(),
+            "the register still has time to answer"
+        );
         silence.lock().stopped = Some(long_ago());
         assert!(silence.is_unbearable());
         silence.asking(Request::Read, || Ok(())).unwrap();

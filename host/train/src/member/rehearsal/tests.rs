@@ -1,4 +1,4 @@
-//! Trainers without a model share a pass over a register of one process.
+//! Trainers without a model share a pass over a register within one process.
 
 use std::sync::Mutex;
 
@@ -7,7 +7,7 @@ use pbg_core::strategy::{StrategyError, StrategyId};
 use super::*;
 use crate::member::ledger::tests::Wire;
 
-/// Takes what comes first in the grid.
+/// Picks the first free bucket in grid order.
 struct First(StrategyId);
 
 impl BucketOrder for First {
@@ -87,7 +87,7 @@ fn every_bucket_with_edges_is_trained_once() {
         let sum = |of: fn(&Rehearsed) -> u64| rehearsed.iter().map(of).sum::<u64>();
         assert_eq!(sum(|one| one.buckets), 35);
         let (loads, writes) = (sum(|one| one.loads), sum(|one| one.writes));
-        // One with room for all reads each partition once; whatever was trained is written.
+        // A single trainer with room for all partitions reads each once. Every partition is trained and written.
         assert!(if trainers == 1 {
             loads == 6
         } else {
