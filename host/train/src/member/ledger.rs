@@ -36,7 +36,7 @@ pub(crate) enum Denied {
     Refused(Refusal),
     /// The transaction was no longer wanted. It may have been applied.
     GivenUp,
-    /// The trainer cannot go on.
+    /// The trainer cannot continue in the run.
     Ended(ClusterError),
 }
 
@@ -200,7 +200,7 @@ impl Ledger {
         self.settlements[1].fetch_add(1, Ordering::SeqCst);
     }
 
-    /// The trainer's token.
+    /// Returns the trainer's token.
     pub(crate) fn token(&self) -> Token {
         self.token
     }
@@ -304,7 +304,7 @@ impl Ledger {
             let no = match self.write(Some(revision), &encode(&next)?, &id) {
                 // Read the record again, so that the new one becomes known.
                 Ok(Written::As(_)) => continue,
-                Ok(Written::Refused) => NoAnswer("every write is refused".to_owned()),
+                Ok(Written::Refused) => NoAnswer("the register refuses every write".to_owned()),
                 Err(no) => no,
             };
             if self.gives_up(&mut patience) {

@@ -98,7 +98,7 @@ impl Ledger {
                     let record = Arc::new(next);
                     return Ok(self.applied(pending, Seen { revision, record }));
                 }
-                Ok(Written::Refused) => NoAnswer("every write is refused".to_owned()),
+                Ok(Written::Refused) => NoAnswer("the register refuses every write".to_owned()),
                 Err(no) => no,
             };
             if self.gives_up(&mut patience) {
