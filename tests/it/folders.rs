@@ -346,7 +346,7 @@ fn a_checkpoint_needs_a_folder_of_its_own() {
         let words = [
             "has the dataset",
             "model/best",
-            "where a run would remove it",
+            "at a path that a run would remove",
         ];
         place
             .run(with(command, &["dataset=model/best"]))

@@ -1,4 +1,4 @@
-//! What may be configured, and is seldom meant: seen only with the dataset.
+//! Warnings about configurations that are valid but seldom intended, and that only the dataset reveals.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use crate::names::few;
 use crate::resolved::Resolved;
 
 impl Resolved {
-    /// What to say before training: relations that no operator tells apart.
+    /// Returns the warnings to print before training: relations that no operator distinguishes.
     #[must_use]
     pub fn advice(&self) -> Vec<String> {
         let mut alike: BTreeMap<(usize, usize), Vec<String>> = BTreeMap::new();
@@ -23,8 +23,8 @@ impl Resolved {
         let several = alike.into_values().filter(|names| names.len() > 1);
         let text = |names: Vec<String>| {
             format!(
-                "operator = \"none\" of {} relations between the same entity types: {} cannot be told apart, an edge scores \
-                 the same in each; give them an operator, or import them as one",
+                "{} relations between the same entity types have operator = \"none\", so the model cannot distinguish {}: an \
+                 edge has the same score in each; give them operators, or import them as one relation",
                 names.len(),
                 few(names.iter().map(String::as_str))
             )

@@ -1,4 +1,5 @@
-//! A machine alone: the next bucket is the plan's next, and its checkpoint folder is its own.
+//! The coordinator of a single trainer: the next bucket is the next one of the plan, and the checkpoint folder is used
+//! by this process alone.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -28,29 +29,30 @@ mod open;
 mod record;
 pub(crate) mod validation;
 
-/// A run of one machine.
+/// Run of a single trainer.
 pub(crate) struct Alone<'a> {
     machine: Machine<'a, DiskTables>,
     schedule: Schedule,
-    /// When commits are due.
+    /// Decides when a commit is due.
     pace: Pace,
     state: RunState,
     commits: Commits,
     resumed: Option<Resumed>,
-    /// What is not as it was when the checkpoint was committed.
+    /// Differences between this run and the committed checkpoint that the user allowed.
     admitted: Admitted,
-    /// What the dataset has and the checkpoint that it begins with had not.
+    /// Rows and relations of the dataset that the checkpoint lacked; they are initialized at random.
     drawn: Missing,
-    /// Edges and traffic of this process.
+    /// Number of edges trained and traffic, of this process.
     totals: (u64, IoStats),
     started: Instant,
 }
 
 impl Alone<'_> {
-    /// The only machine's number.
+    /// Trainer number of the only trainer.
     const ME: u32 = 0;
 
-    /// The current pass, with a plan: its own from the checkpoint, or a new one of the order.
+    /// Returns the current pass after making sure that it has a plan: the checkpoint's, or a new one of the bucket
+    /// order.
     fn plan(&mut self) -> Result<(PassId, Arc<Pass>), RunError> {
         let id = self.schedule.pass();
         let pass = self.machine.pass(id);
@@ -86,7 +88,7 @@ impl Alone<'_> {
         Ok(Outcome::Interrupted { version })
     }
 
-    /// Leaves a bucket of whose shares so much is trained.
+    /// Interrupts a bucket whose shares are trained as far as `shares` says.
     fn leave(
         &mut self,
         Acquired { bucket, .. }: Acquired,
@@ -102,7 +104,7 @@ impl Alone<'_> {
         self.interrupted()
     }
 
-    /// What took the place of strategies that failed while the bucket was trained.
+    /// Reports the fallbacks that replaced strategies which failed while the bucket was trained.
     fn report_faults(&mut self, trained: &Trained) -> Result<(), RunError> {
         let faults = self.machine.replace_sampler(&trained.faults)?;
         self.report_all(faults)?;
@@ -114,7 +116,7 @@ impl Alone<'_> {
         self.announce_early_end();
         let mut version = self.finish_commit()?;
         if version == 0 {
-            // Nothing was to be trained: the initial model is a model as well, one to compare with.
+            // No epoch was to be trained. The initial model is committed as well, for comparisons.
             version = self.commit()?;
         }
         let (edges, io) = self.totals;
@@ -149,7 +151,7 @@ impl<'a> Coordinator<'a> for Alone<'a> {
             return self.finished().map(ControlFlow::Break);
         }
         match self.plan() {
-            // Nothing of the pass is trained yet, so what there is can be committed.
+            // Nothing of the pass is trained yet, so the current state can be committed.
             Err(error) if error.kind() == ErrorKind::Interrupted => {
                 self.interrupted().map(ControlFlow::Break)
             }

@@ -1,4 +1,4 @@
-//! The partition buffer: a fixed number of slots, of which a bucket swaps only what it lacks.
+//! The partition buffer: a fixed number of slots. A bucket swaps in only the partitions that are not resident.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -17,23 +17,24 @@ use crate::transfer::{Slot, Storage, Tables, Transfers};
 pub(crate) use copies::Copies;
 pub use store::TableStore;
 
-/// How much a buffer holds.
+/// Capacity of a partition buffer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BufferSize {
-    /// Groups that are resident, at least 2.
+    /// Number of resident groups, at least 2.
     pub(crate) slots: usize,
-    /// Bytes of tables that may be copied for commits.
+    /// Bytes of the tables that may be copied for commits.
     pub(crate) copies: u64,
 }
 
-/// Tables in memory: fixed ones throughout, groups in slots.
+/// Tables in memory: fixed tables throughout the run, partitions in slots. The tables of one side's partition are a
+/// group; they are loaded and evicted together.
 pub struct PartitionBuffer<S: TableStore> {
     layout: Layout,
     store: Arc<S>,
     capacity: usize,
-    /// Groups that may be on their way beside it.
+    /// Number of groups that may be in flight in addition to the resident ones.
     ahead: usize,
-    /// What is trained while a commit writes its original.
+    /// Copies that are trained while a commit writes the originals.
     copies: Arc<Copies<S::Table>>,
     fixed: Slot<S::Table>,
     slots: Vec<Slot<S::Table>>,
@@ -41,7 +42,7 @@ pub struct PartitionBuffer<S: TableStore> {
     turn: Option<Turn>,
 }
 
-/// The pass that is trained.
+/// Pass that is being trained.
 struct Turn {
     pass: Arc<Pass>,
     plan: Vec<Bucket>,
@@ -49,8 +50,9 @@ struct Turn {
 }
 
 impl<S: TableStore> PartitionBuffer<S> {
-    /// A buffer that holds the fixed tables. `ahead` says how many groups the storage group may have on their
-    /// way, if there is one; `training` is the clock of who calls it.
+    /// Creates a buffer and loads the fixed tables. `ahead` is the number of groups that the storage thread may have in
+    /// flight; without it, tables are read and written by the calling thread. `training` is the clock of the calling
+    /// thread.
     ///
     /// # Errors
     /// When a fixed table cannot be loaded.
@@ -87,21 +89,22 @@ impl<S: TableStore> PartitionBuffer<S> {
         })
     }
 
-    /// Groups in the buffer now.
+    /// Returns the groups that are in the buffer now.
     #[must_use]
     pub fn resident(&self) -> Vec<SidePartition> {
         self.slots.iter().map(|slot| slot.group).collect()
     }
 
-    /// Those of them that were trained since they entered it.
+    /// Returns the resident groups that were trained since they entered the buffer.
     #[must_use]
     pub fn changed(&self) -> Vec<SidePartition> {
         let changed = self.slots.iter().filter(|slot| slot.changed);
         changed.map(|slot| slot.group).collect()
     }
 
-    /// Fills the buffer of a run that goes on: with `resident`, as many as fit, of which `changed` were
-    /// trained since they entered it. What is loaded was counted when it entered first.
+    /// Fills the buffer of a resumed run with as many of the groups `resident` as fit. The groups `changed` were
+    /// trained since they entered the buffer. These loads are not counted again: they were counted when the groups
+    /// first entered the buffer.
     ///
     /// # Errors
     /// When a table cannot be loaded.
@@ -118,17 +121,18 @@ impl<S: TableStore> PartitionBuffer<S> {
         Ok(())
     }
 
-    /// Where the time of the storage group went, if there is one.
+    /// Returns how the storage thread spent its time, if there is one.
     pub(crate) fn seconds(&self) -> Option<GroupSeconds> {
         self.transfers.seconds()
     }
 
-    /// Where tables come from.
+    /// Returns the storage that tables are read from and written to.
     pub fn store(&self) -> &S {
         &self.store
     }
 
-    /// Begins a pass: `plan` says which buckets come when, `eviction` what leaves the buffer.
+    /// Begins a pass, with the sequence of its buckets (`plan`) and the policy that chooses which group leaves the
+    /// buffer (`eviction`).
     pub fn begin_pass(&mut self, pass: Arc<Pass>, plan: Vec<Bucket>, eviction: Box<dyn Eviction>) {
         self.turn = Some(Turn {
             pass,
@@ -137,29 +141,30 @@ impl<S: TableStore> PartitionBuffer<S> {
         });
     }
 
-    /// Says that `bucket` comes behind those of the plan so far. Gives its position.
+    /// Appends `bucket` to the plan and returns its position.
     pub fn extend_plan(&mut self, bucket: Bucket) -> usize {
         let Some(turn) = &mut self.turn else { return 0 };
         turn.plan.push(bucket);
         turn.plan.len() - 1
     }
 
-    /// Drops those groups that `is_stale`, which were not trained since they were written: others have changed them.
+    /// Drops the groups for which `is_stale` holds, except groups that were trained since they were last written. Other
+    /// trainers have changed the dropped groups.
     pub fn forget(&mut self, is_stale: impl Fn(SidePartition) -> bool) {
         self.slots
             .retain(|slot| slot.unsaved || !is_stale(slot.group));
         self.transfers.forget(is_stale);
     }
 
-    /// Makes every table of a bucket of the pass resident, and marks it as changed.
+    /// Makes every table of a bucket resident and marks it as changed.
     ///
-    /// A partition counts as loaded when it enters the buffer, read or drawn anew, and as written when it
-    /// leaves it changed, even if a commit had written it already: so the traffic of a plan is the same
-    /// however often a run commits or is stopped. Where commits [hand on](TableStore::hands_on), it counts as
-    /// written with them ([`PartitionBuffer::unsaved`]).
+    /// A partition counts as loaded when it enters the buffer, whether it is read or initialized, and as written when
+    /// it leaves the buffer changed, even if a commit had written it already. So the traffic of a plan does not depend
+    /// on how often a run commits or is stopped. Where [writes are counted at commits](TableStore::hands_on), a
+    /// partition counts as written with the commit instead ([`PartitionBuffer::unsaved`]).
     ///
     /// # Errors
-    /// When a table cannot be read or an evicted one cannot be written.
+    /// When a table cannot be read or an evicted table cannot be written.
     pub fn hold(&mut self, Acquired { bucket, position }: Acquired) -> Result<IoStats, RunError> {
         let (started, committing) = (Instant::now(), self.transfers.time_of_commits());
         let mut io = IoStats::default();
@@ -183,7 +188,7 @@ impl<S: TableStore> PartitionBuffer<S> {
             turn.eviction.used(&needed, position);
         }
         let stood = started.elapsed();
-        // What was waited for while the thread worked on a commit was waited for because of the commit.
+        // Time that was waited while the storage thread worked on a commit counts as waiting for the commit.
         let commits = self.transfers.time_of_commits().saturating_sub(committing) + copying;
         let commits = commits.min(stood);
         io.commit_seconds = commits.as_secs_f64();
@@ -210,9 +215,9 @@ impl<S: TableStore> PartitionBuffer<S> {
         }
     }
 
-    /// Makes the tables that a bucket trains the buffer's alone: a commit that is still to write one keeps it,
-    /// and a copy is trained, as far as there is room for copies. One that is trained elsewhere needs none. Gives
-    /// the time that copying took.
+    /// Makes the buffer the only owner of the tables that a bucket trains. Where a commit still has to write a table,
+    /// the commit keeps the original and a copy is trained, if there is room for copies; otherwise the commit's writes
+    /// are waited for. A table that is trained on a device needs no copy. Returns the time spent on copying.
     fn prepare(&mut self, needed: &[SidePartition]) -> Result<Duration, RunError> {
         let mut copying = Duration::ZERO;
         let Self {
@@ -244,9 +249,9 @@ impl<S: TableStore> PartitionBuffer<S> {
         Ok(copying)
     }
 
-    /// Starts to read what the first bucket after `position` that lacks something lacks. It enters the
-    /// buffer when that bucket is held; until then it waits beside it, as many groups as the
-    /// storage group may have on their way.
+    /// Starts to read the missing groups of the first bucket after `position` that lacks any, up to the number of
+    /// groups that the storage thread may have in flight. The groups enter the buffer when that bucket is held; until
+    /// then they wait outside the slots.
     pub fn prefetch(&mut self, position: usize) {
         let Some(Turn { pass, plan, .. }) = &self.turn else {
             return;
@@ -262,7 +267,7 @@ impl<S: TableStore> PartitionBuffer<S> {
         }
     }
 
-    /// The table of entity type and partition `key`, if it is in memory.
+    /// Returns the table of entity type and partition `key`, if it is in memory.
     #[must_use]
     pub fn table(&self, key: TableKey) -> Option<&S::Table> {
         std::iter::once(&self.fixed)
@@ -272,17 +277,17 @@ impl<S: TableStore> PartitionBuffer<S> {
             .map(|(_, table)| &**table)
     }
 
-    /// The tables that stay in memory throughout, in the order of [`Layout::fixed_tables`].
+    /// Returns the tables that stay in memory throughout, in the order of [`Layout::fixed_tables`].
     pub(crate) fn fixed_tables(&self) -> Vec<Arc<S::Table>> {
         let tables = self.fixed.tables.iter();
         tables.map(|(_, table)| Arc::clone(table)).collect()
     }
 
-    /// Begins a commit of `cut` with everything trained so far. Training may go on: the thread that carries
-    /// partitions writes the tables as they are now. An earlier commit is waited for.
+    /// Begins a commit of `cut` with everything trained so far, after waiting for an earlier commit. Training may go
+    /// on: the storage thread writes the tables as they are now.
     ///
     /// # Errors
-    /// When the earlier commit fails, or a device, or anything else that was on its way.
+    /// When the earlier commit, a device, or any other transfer in flight fails.
     pub fn commit(&mut self, cut: S::Cut) -> Result<(), RunError> {
         self.transfers.finish()?;
         let mut tables: Tables<S::Table> = Vec::new();
@@ -300,11 +305,11 @@ impl<S: TableStore> PartitionBuffer<S> {
         Ok(())
     }
 
-    /// Before main memory is brought up to date with a device for anything but a commit: waits until the one under way
-    /// has written its tables from there.
+    /// Waits until the commit under way has written its tables from main memory. Called before tables are downloaded
+    /// from a device for any other purpose than a commit.
     ///
     /// # Errors
-    /// When it fails, or anything else that was on its way.
+    /// When the commit or any other transfer in flight fails.
     pub(crate) fn release_home(&mut self) -> Result<(), RunError> {
         if self.store.trains_elsewhere() {
             self.transfers.written()?;
@@ -312,7 +317,7 @@ impl<S: TableStore> PartitionBuffer<S> {
         Ok(())
     }
 
-    /// The partitions that a commit would write now.
+    /// Returns the traffic of the partitions that a commit would write now.
     pub(crate) fn unsaved(&self) -> IoStats {
         let mut io = IoStats::default();
         for slot in self.slots.iter().filter(|slot| slot.unsaved) {
@@ -322,17 +327,16 @@ impl<S: TableStore> PartitionBuffer<S> {
         io
     }
 
-    /// Whether a commit has begun that is not at its end.
+    /// Whether a commit has begun and not finished.
     #[must_use]
     pub fn committing(&self) -> bool {
         self.transfers.committing()
     }
 
-    /// The commit that came to its end since this was asked last; with `wait`, the end of one that is under
-    /// way is waited for.
+    /// Returns the commit that finished since the last call. With `wait`, waits for a commit that is under way.
     ///
     /// # Errors
-    /// When it fails, or anything else that was on its way.
+    /// When the commit or any other transfer in flight fails.
     pub fn committed(&mut self, wait: bool) -> Result<Option<Committed>, RunError> {
         self.transfers.committed(wait)
     }

@@ -1,4 +1,4 @@
-//! What a run will need, and whether everything is there, before it starts.
+//! Memory and disk space that a run needs, and verification of its inputs before it starts.
 
 mod place;
 mod verify;
@@ -29,69 +29,70 @@ use crate::within::{self, stops_within_buckets};
 
 pub use self::verify::Verified;
 
-/// What this program occupies before any data: measured, with some room.
+/// Memory of the program before it loads any data: measured, with a margin.
 const PROGRAM: u64 = 64 << 20;
-/// What libtorch adds to that: measured, with some room.
+/// Additional memory of libtorch: measured, with a margin.
 const LIBTORCH: u64 = 126 << 20;
-/// Tensors that libtorch makes on the way from rows to gradients, for each that the graph keeps.
+/// Number of tensors that libtorch allocates between rows and gradients for each tensor that the graph keeps.
 const INTERMEDIATE: u64 = 4;
-/// Rows per record batch that a read decodes at once.
+/// Rows of a record batch that a read decodes at once.
 pub(crate) const READ_ROWS: u64 = 1 << 20;
 
-/// Bytes of a row's version at the owner of what trainers exchange.
+/// Bytes of a row's version at the owner of shared parameters.
 const VERSION: u64 = 8;
-/// Bytes that a row takes in a map besides its numbers.
+/// Bytes that a row in a map occupies in addition to its values.
 const SPARSE_ROW: u64 = 64;
 
-/// Bytes that a bucket takes in the plan of a pass while a run trains by it: measured, with some room.
+/// Bytes of a bucket in the plan of a pass while a run trains by it: measured, with a margin.
 const PLANNED_BUCKET: u64 = 3 << 10;
-/// Bytes that a bucket takes while an order is asked for a plan: measured, with some room.
+/// Bytes of a bucket while an order is asked for a plan: measured, with a margin.
 const ASKED_BUCKET: u64 = 1 << 10;
-/// The most that asking an order may take in a check, which takes little whatever it announces.
+/// Largest plan, in bytes, that `check` asks an order for.
 const CHECKED_PLAN: u64 = 32 << 20;
-/// A plan of fewer bytes is part of the program's own room.
+/// A smaller plan, in bytes, is covered by the program's own margin.
 const SMALL_PLAN: u64 = 1 << 20;
 
-/// Name of the memory that plugins may take.
+/// Name of the component for the memory of plugins.
 const PLUGINS: &str = "plugins";
 
-/// What CUDA and libtorch's kernels may occupy of a GPU's memory before any data: an assumption, not measured.
+/// GPU memory that CUDA and libtorch's kernels occupy before any data: an assumption, not measured.
 const CUDA: u64 = 700 << 20;
 
-/// Memory of a device.
+/// Memory that training needs on a device.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeviceMemory {
-    /// Which.
+    /// Name of the device.
     pub device: String,
-    /// By component, in bytes. What libtorch needs for intermediate results is an estimate.
+    /// Bytes by component. The component for libtorch's intermediate results is an estimate.
     pub parts: Vec<(String, u64)>,
 }
 
-/// Memory and disk that a run will need at most, by component, in bytes.
+/// Upper bounds of the memory and disk space of a run, by component, in bytes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CheckReport {
     /// Main memory.
     pub memory: Vec<(String, u64)>,
-    /// Memory of the device that trains, if it is not the cores.
+    /// Memory of the training device; `None` for the processor cores.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device_memory: Option<DeviceMemory>,
     /// Disk under `checkpoint_path`.
     pub disk: Vec<(String, u64)>,
-    /// Groups of work, their devices, and the pipes between them.
+    /// Groups of threads, their devices, and the pipes between them.
     pub execution: Pipeline,
-    /// How a full batch is cut, for the relation that needs most memory.
+    /// Slices of a full batch, for the relation that needs the most memory.
     pub slices: SlicePlan,
 }
 
 impl CheckReport {
-    /// What the host itself takes of main memory: without what plugins may take, which few do.
+    /// Returns the main memory of the host alone, in bytes, without the memory that plugins are allowed, since few
+    /// plugins use it.
     #[must_use]
     pub fn taken(&self) -> u64 {
         let parts = self.memory.iter().filter(|(name, _)| name != PLUGINS);
         memory::sum(parts.map(|(_, bytes)| *bytes))
     }
 
-    /// Threads that train and that work beside training.
+    /// Returns the number of threads of all groups.
     #[must_use]
     pub fn threads(&self) -> usize {
         let groups = self.execution.groups.iter();
@@ -99,12 +100,13 @@ impl CheckReport {
     }
 }
 
-/// Parameters of operators and global embeddings, with an accumulator each. Nothing is allocated to know it.
+/// Returns the bytes of operator parameters and global embeddings with an accumulator each. Allocates nothing.
 pub(crate) fn parameter_bytes(spec: &ModelSpec) -> u64 {
     memory::sum(Params::sizes(spec).map(TensorSize::bytes))
 }
 
-/// What the exchange with other trainers takes besides what it exchanges, at most: a trainer that is alone owns all of it.
+/// Returns the memory needed to exchange shared parameters, in addition to the parameters themselves. This is an upper
+/// bound: a single trainer that owns all of them.
 fn exchange_bytes(blueprint: &Blueprint) -> u64 {
     let layout = &blueprint.layout;
     let fixed = || layout.fixed_tables().map(|(t, p)| (&layout.types[t], p));
@@ -115,13 +117,13 @@ fn exchange_bytes(blueprint: &Blueprint) -> u64 {
             .map(|(layout, p)| layout.rows[p as usize])
             .sum::<u64>();
     let shared = tables.saturating_add(parameter_bytes(&blueprint.spec));
-    // Twice each: the copy that was seen last, and the sums; what is not settled of the settlement under way, and of the
-    // next one.
+    // Two copies each of: the values seen last, and the sums of changes, both unsettled in the settlement under way and
+    // for the next one.
     let copies = shared.saturating_mul(4);
     copies.saturating_add(2 * (VERSION + SPARSE_ROW) * rows)
 }
 
-/// The features of featurized types: read once, and laid out for the kernels.
+/// Returns the bytes of the features of featurized types, as they are read and as they are laid out for the kernels.
 pub(crate) fn feature_bytes(blueprint: &Blueprint, dataset: &Dataset) -> u64 {
     let manifest = dataset.manifest();
     let types = blueprint.layout.types.iter();
@@ -129,14 +131,15 @@ pub(crate) fn feature_bytes(blueprint: &Blueprint, dataset: &Dataset) -> u64 {
     let size = |file: &String| manifest.files.get(file).map_or(0, |summary| summary.size);
     infos
         .map(|info| {
-            // Ids and ends as they are read and twice as they are kept, where vectors grow; names.
+            // Ids and list ends once as they are read and twice as they are stored, since vectors grow by reallocation;
+            // names.
             5 * size(&info.file) + 2 * size(&info.names_file) + 64 * u64::from(info.count)
         })
         .sum()
 }
 
-/// What the plan of a pass takes, with the edges of each bucket and what is kept of it in a checkpoint; nothing where the
-/// program's own room has space for it.
+/// Returns the bytes of the plan of a pass, with the edge count of each bucket and the copy in a checkpoint; 0 if the
+/// program's own margin covers it.
 fn plan_bytes(layout: &Layout) -> u64 {
     let bytes = layout.buckets().saturating_mul(PLANNED_BUCKET);
     match bytes < SMALL_PLAN {
@@ -145,13 +148,13 @@ fn plan_bytes(layout: &Layout) -> u64 {
     }
 }
 
-/// Refuses to plan `passes` passes over a grid of `lhs` x `rhs` partitions where there is less memory than that takes.
+/// Refuses to plan `passes` passes over a grid of `lhs` x `rhs` partitions if there is too little memory.
 ///
 /// # Errors
-/// When there is less.
+/// When the available memory is too small.
 pub fn require_plans([lhs, rhs]: [u32; 2], passes: u64) -> Result<(), RunError> {
     let buckets = u64::from(lhs) * u64::from(rhs);
-    // All passes are there at once, with the edges of each bucket; plans are made one after the other.
+    // The edge counts of all passes are in memory at once; plans are made one after the other.
     let passes = passes.saturating_mul(size_of::<u64>() as u64);
     let bytes = buckets.saturating_mul(passes.saturating_add(ASKED_BUCKET));
     Ok(memory::require_more(
@@ -160,13 +163,13 @@ pub fn require_plans([lhs, rhs]: [u32; 2], passes: u64) -> Result<(), RunError> 
     )?)
 }
 
-/// What asking an order for the plan of a pass takes, where that is more than a check may take.
+/// Returns the bytes that asking an order for a plan takes, if they are too many for `check`.
 fn too_large_to_ask(layout: &Layout) -> Option<u64> {
     let bytes = layout.buckets().saturating_mul(ASKED_BUCKET);
     (bytes > CHECKED_PLAN).then_some(bytes)
 }
 
-/// What is there before any data.
+/// Returns the memory component of the program before any data.
 pub(crate) fn program() -> (String, u64) {
     match has_libtorch() {
         true => ("program and libtorch".to_owned(), PROGRAM + LIBTORCH),
@@ -174,13 +177,13 @@ pub(crate) fn program() -> (String, u64) {
     }
 }
 
-/// A component that not every run has.
+/// Returns a component, or `None` if its size is 0.
 fn if_any(name: &str, bytes: u64) -> Option<(String, u64)> {
     (bytes > 0).then(|| (name.to_owned(), bytes))
 }
 
 impl Resolved {
-    /// Adds up what training with `loss` will need; without it, all but the loss's buffers.
+    /// Adds up the needs of training with `loss`; without it, the loss's buffers are not counted.
     ///
     /// # Errors
     /// When the dataset lacks an edge set, or the model cannot be trained.
@@ -198,7 +201,7 @@ impl Resolved {
         })
     }
 
-    /// Components of main memory; `edges` are those of a bucket.
+    /// Returns the components of main memory. `edges` is the size of a bucket's edges.
     fn main_memory(
         &self,
         execution: &Pipeline,
@@ -211,7 +214,7 @@ impl Resolved {
         let piped = |group| execution.pipe(group).map_or(0, |pipe| pipe.bytes);
         let (resident, _) = pipeline::partition_bytes(config, &blueprint.layout);
         let mut memory = vec![program(), ("partitions in the buffer".to_owned(), resident)];
-        memory.extend(if_any("partitions on their way", piped(STORAGE)));
+        memory.extend(if_any("partitions in flight", piped(STORAGE)));
         let copies = commit_bytes(&blueprint.layout, execution.pipe(STORAGE).is_some());
         memory.extend(if_any("copies for commits", copies));
         if config.storage == Storage::Bf16 {
@@ -233,7 +236,7 @@ impl Resolved {
                     .saturating_add(PACKED_BYTES as u64)
                     .saturating_mul(workers),
             ),
-            // The bucket order, the loss that updates its parameters, and samplers of all workers.
+            // The bucket order, the loss's instance that updates its parameters, and the sampler of each worker.
             (
                 PLUGINS.to_owned(),
                 (2 + workers) * (config.plugins.limits.memory_mib << 20),
@@ -244,7 +247,7 @@ impl Resolved {
         memory.extend(if_any("record of trained batches", self.recorded(edges)));
         if config.distributed_init_method.is_some() {
             let bytes = exchange_bytes(blueprint);
-            memory.extend(if_any("what trainers exchange", bytes));
+            memory.extend(if_any("exchange with other trainers", bytes));
         }
         let features = feature_bytes(blueprint, self.dataset());
         memory.extend(if_any("features", features));
@@ -261,7 +264,7 @@ impl Resolved {
         Ok(memory)
     }
 
-    /// Bytes that the batches of a bucket take that may be left within it.
+    /// Returns the bytes of the record of trained batches, for a bucket that can be interrupted.
     fn recorded(&self, edges: &EdgeBytes) -> u64 {
         let draws = !self.blueprint().spec.is_dynamic();
         match draws && stops_within_buckets(self.config()) {
@@ -270,7 +273,7 @@ impl Resolved {
         }
     }
 
-    /// Components of a GPU's memory, if training is on one.
+    /// Returns the memory needed on a GPU, if training uses one.
     fn device_memory(&self, slices: &SlicePlan) -> Option<DeviceMemory> {
         if self.settings().device == Device::Cpu {
             return None;
@@ -285,7 +288,7 @@ impl Resolved {
                 ("CUDA and libtorch".to_owned(), CUDA),
                 ("partitions".to_owned(), tables),
                 ("relations and their optimizer".to_owned(), parameters),
-                // Copies of the rows that it touches, and their gradients before and after scaling.
+                // Copies of the rows in the batch, and their gradients before and after scaling.
                 ("a batch".to_owned(), slices.batch_bytes.saturating_mul(3)),
                 (
                     "a slice, about".to_owned(),
@@ -295,7 +298,7 @@ impl Resolved {
         })
     }
 
-    /// Components of what the checkpoint takes on disk.
+    /// Returns the components of disk space for the checkpoint.
     fn disk(&self) -> Vec<(String, u64)> {
         let (config, blueprint) = (self.config(), self.blueprint());
         let tables: u64 = blueprint
@@ -306,9 +309,9 @@ impl Resolved {
         let version = tables.saturating_add(parameter_bytes(&blueprint.spec));
         let mut disk = vec![
             ("checkpoint".to_owned(), version),
-            // What is evicted while a commit is under way belongs to the one after it.
+            // Partitions that are evicted during a commit belong to the next version.
             (
-                "next two while they are written".to_owned(),
+                "next two versions while written".to_owned(),
                 version.saturating_mul(2),
             ),
         ];
@@ -323,8 +326,8 @@ impl Resolved {
     }
 }
 
-/// Partitions that are trained while a commit writes them as they were, and one that no bucket has touched
-/// when the first commit needs it.
+/// Returns the bytes of the copies trained while a commit writes the originals, and of one partition that no bucket has
+/// touched before the first commit, which therefore has to be initialized.
 fn commit_bytes(layout: &Layout, beside: bool) -> u64 {
     let tables = layout
         .all_tables()
@@ -334,7 +337,7 @@ fn commit_bytes(layout: &Layout, beside: bool) -> u64 {
     layout.copies(beside) + drawn
 }
 
-/// What the memory of edges is for: the bucket that is trained, and those that are ready before.
+/// Names the memory of edges: those of the bucket in training and of the buckets prepared ahead.
 fn edges_of(buckets: usize) -> String {
     match buckets {
         1 => "edges of a bucket".to_owned(),
@@ -343,7 +346,7 @@ fn edges_of(buckets: usize) -> String {
     }
 }
 
-/// Bytes of the buffers of one worker.
+/// Returns the bytes of the buffers of one worker.
 fn worker_bytes(resolved: &Resolved) -> Result<u64, SpecError> {
     let rows = rows(resolved.blueprint());
     let mut bytes: u64 = 0;
@@ -360,12 +363,12 @@ fn worker_bytes(resolved: &Resolved) -> Result<u64, SpecError> {
     Ok(bytes)
 }
 
-/// Negatives of a row of scores, at most.
+/// Returns the largest number of negatives in a row of scores.
 fn most_negatives(resolved: &Resolved) -> Result<usize, SpecError> {
     let blueprint = resolved.blueprint();
     let rows = rows(blueprint);
     let execution = &resolved.settings().execution;
-    // A guest sees a device's scores too, as many rows at a time as on a core.
+    // A loss plugin also evaluates scores of a device, in blocks of as many rows as on a core.
     let batch = resolved.config().batch_size as usize;
     let mut most = step::negatives(&blueprint.spec, batch, execution, &rows)?;
     for (spec, batch) in batches(resolved) {
@@ -374,7 +377,7 @@ fn most_negatives(resolved: &Resolved) -> Result<usize, SpecError> {
     Ok(most)
 }
 
-/// How large the tables of each entity type are.
+/// Returns the table size of each entity type.
 pub(crate) fn rows(blueprint: &Blueprint) -> Vec<TypeRows> {
     let types = blueprint.layout.types.iter();
     types
@@ -385,8 +388,7 @@ pub(crate) fn rows(blueprint: &Blueprint) -> Vec<TypeRows> {
         .collect()
 }
 
-/// The batches that a worker has buffers for, by model: of training, and of evaluation where edges
-/// are held out.
+/// Returns the models and batch sizes for which a worker has buffers: training, and evaluation if edges are held out.
 fn batches(resolved: &Resolved) -> Vec<(Cow<'_, ModelSpec>, usize)> {
     let (config, settings) = (resolved.config(), resolved.settings());
     let mut batches = Vec::new();

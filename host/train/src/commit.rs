@@ -1,4 +1,4 @@
-//! What a commit says of its run, and what is checked before a run goes on from one.
+//! Metadata of a commit, and the checks before a run resumes from one.
 
 use pbg_core::event::Resumed;
 use pbg_core::strategy::StrategyId;
@@ -17,23 +17,23 @@ use crate::state::{EpochSums, RunState, dictionaries};
 use crate::stored;
 use crate::tables::{self, Cut};
 
-/// Ending of the name of a parameter's accumulators.
+/// Suffix of the names of a parameter's accumulators.
 const ACCUMULATOR: &str = ".adagrad";
 
-/// The commits of one run.
+/// Commits of one run.
 pub(crate) struct Commits {
-    /// What each commit says of its run, but for where it stands.
+    /// Metadata that every commit has in common, without the position of the run.
     run: RunInfo,
     allowed: Allowed,
 }
 
-/// Where a run begins.
+/// Starting point of a run.
 #[derive(Default)]
 pub(crate) struct Start {
     pub(crate) state: RunState,
-    /// Where an earlier run stopped.
+    /// Position where an earlier run stopped.
     pub(crate) resumed: Option<Resumed>,
-    /// What its checkpoint lacks, and what is not as it was then.
+    /// Allowed differences between this run and its checkpoint.
     pub(crate) admitted: Admitted,
 }
 
@@ -47,7 +47,7 @@ impl Commits {
         Ok(Self { run, allowed })
     }
 
-    /// The state to go on from, with `params` as they were; a fresh one before the first commit.
+    /// Returns the state to resume from and restores `params`. Before the first commit, returns an initial state.
     pub(crate) fn resume(
         &self,
         resolved: &Resolved,
@@ -82,7 +82,7 @@ impl Commits {
         })
     }
 
-    /// What a commit at this moment says: where the run is, and `params` as they are now.
+    /// Returns the content of a commit now: the position of the run and the current `params`.
     pub(crate) fn cut(
         &self,
         metrics_length: u64,
@@ -104,10 +104,10 @@ impl Commits {
     }
 }
 
-/// What of a run's state does not hold with other edges.
+/// Resets the parts of a run's state that do not apply to changed edges.
 pub(crate) fn adapt(state: &mut RunState, admitted: &Admitted) {
     if admitted.other_training && state.schedule.is_within_epoch() {
-        // Of the interrupted epoch, nobody could say which edges were trained.
+        // It cannot be determined which of the new edges the interrupted epoch has trained.
         state.schedule.restart_epoch();
         state.epoch = EpochSums::default();
         state.within = None;
@@ -117,7 +117,7 @@ pub(crate) fn adapt(state: &mut RunState, admitted: &Admitted) {
     }
 }
 
-/// What a commit says of its run, but for where it stands.
+/// Returns the metadata of a run's commits, without its position.
 pub(crate) fn run_info(
     resolved: &Resolved,
     strategies: Vec<StrategyId>,
@@ -140,7 +140,7 @@ pub(crate) fn run_info(
 }
 
 impl Resolved {
-    /// What the first commit of a run says that has trained nothing yet: one whose numbers are from elsewhere.
+    /// Returns the metadata of the first commit of a run that has trained nothing, for values imported from elsewhere.
     ///
     /// # Errors
     /// When the configuration cannot be written.
@@ -148,22 +148,22 @@ impl Resolved {
         beginning(self, strategies.ids())
     }
 
-    /// The parameters with which a run begins, and their accumulators.
+    /// Returns the initial parameters of a run and their accumulators.
     ///
     /// # Errors
-    /// When there is less memory than they take.
+    /// When there is too little memory for them.
     pub fn first_parameters(&self) -> Result<Vec<Tensor>, RunError> {
         let spec = &self.blueprint().spec;
-        // As they are drawn, and a copy.
+        // The drawn parameters and a copy.
         let bytes = check::parameter_bytes(spec).saturating_mul(2);
-        memory::require_more("drawing parameters", bytes)?;
+        memory::require_more("initializing parameters", bytes)?;
         Ok(model(&Params::new(spec, self.config().seed)))
     }
 
-    /// Writes a partition of a checkpoint whose numbers are from elsewhere.
+    /// Writes a partition of a checkpoint whose values are imported from elsewhere.
     ///
     /// # Errors
-    /// When it has another shape, or cannot be written.
+    /// When it has another shape or cannot be written.
     pub fn write_first(
         &self,
         checkpoint: &Checkpoint,
@@ -191,7 +191,7 @@ impl Resolved {
     }
 }
 
-/// As [`Resolved::beginning`], where it is known which strategies there were.
+/// Returns the metadata as [`Resolved::beginning`] does, for known strategies.
 pub(crate) fn beginning(
     resolved: &Resolved,
     strategies: Vec<StrategyId>,
@@ -203,7 +203,7 @@ pub(crate) fn beginning(
     })
 }
 
-/// Parameters and their accumulators.
+/// Returns the parameters and their accumulators as tensors.
 pub(crate) fn model(params: &Params) -> Vec<Tensor> {
     let named = |name: String, shape: &[usize], values| Tensor {
         name,
@@ -223,7 +223,7 @@ pub(crate) fn model(params: &Params) -> Vec<Tensor> {
         .collect()
 }
 
-/// Sets `params` to what a checkpoint holds. Relations that it has not met keep what they have.
+/// Sets `params` to the tensors of a checkpoint. Relations that the checkpoint lacks keep their current values.
 pub(crate) fn read_model(tensors: Vec<Tensor>, params: &mut Params) -> Result<(), RunError> {
     let find = |name: &str| tensors.iter().find(|t| t.name == name);
     for tensor in tensors.iter().filter(|t| !t.name.ends_with(ACCUMULATOR)) {
@@ -241,7 +241,7 @@ pub(crate) fn read_model(tensors: Vec<Tensor>, params: &mut Params) -> Result<()
     Ok(())
 }
 
-/// Whether the model has rows of a parameter, one per relation, behind those of a checkpoint.
+/// Whether the model has more rows of a parameter with one row per relation than a checkpoint.
 fn is_longer(of_model: &ParamTensor, stored: &Tensor) -> bool {
     match (&of_model.shape[..], &stored.shape[..]) {
         ([now, row @ ..], [was, stored_row @ ..]) => now > was && row == stored_row,

@@ -1,5 +1,5 @@
-//! Who says which bucket is trained next, and what becomes of it: the seam between the training loop and a machine
-//! alone or one of several.
+//! The seam between the training loop and the two kinds of runs, with a single trainer and with several: decides which
+//! bucket is trained next and records what was trained.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -16,36 +16,37 @@ use crate::machine::{Machine, Trained};
 use crate::run::Outcome;
 use crate::within::Span;
 
-/// What the training loop asks for.
+/// Source of the training loop's buckets and receiver of its results.
 pub(crate) trait Coordinator<'a> {
-    /// Where the machine's tables are.
+    /// Storage of the machine's tables.
     type Store: TableStore<Table = Table>;
 
-    /// The machine that trains.
+    /// Returns the machine that trains.
     fn machine(&mut self) -> &mut Machine<'a, Self::Store>;
 
-    /// What comes before the first pass.
+    /// Does the work that precedes the first pass.
     fn begin(&mut self) -> Result<(), RunError>;
 
-    /// The pass to train, planned; how the run ended, when nothing is left.
+    /// Begins the next pass and returns it with its plan, or the outcome of the run if no pass is left.
     fn begin_pass(&mut self) -> Result<ControlFlow<Outcome, (PassId, Arc<Pass>)>, RunError>;
 
-    /// The bucket to train now; none when the pass has none left for this machine.
+    /// Acquires the bucket to train now. Returns none when the pass has no bucket left for this machine.
     fn next(&mut self, pass: &Pass) -> Result<Option<Acquired>, RunError>;
 
-    /// The buckets that come behind this one, as far as they are known.
+    /// Returns the buckets that follow `acquired`, as far as they are known.
     fn behind(&self, acquired: Acquired) -> Vec<Bucket>;
 
-    /// The bucket's partitions and edges are in memory, and its training begins.
+    /// Called when the bucket's partitions and edges are in memory and its training begins.
     fn begin_bucket(&mut self, _acquired: Acquired) {}
 
-    /// From where the bucket is trained, and whether it is left before its end once `stop` is set.
+    /// Returns the point within the bucket from which it is trained, and the flag that interrupts it, if it can be
+    /// interrupted.
     fn span<'s>(&self, _stop: &'s AtomicBool) -> Span<'s> {
         Span::default()
     }
 
-    /// The bucket is trained, or left before its end: it is put on record, and committed when that is due. With `stop`, the run ends behind it;
-    /// gives how.
+    /// Records a bucket that was trained completely or interrupted, and commits if a commit is due. With `stop`, ends
+    /// the run and returns its outcome.
     fn settle(
         &mut self,
         acquired: Acquired,
@@ -53,6 +54,6 @@ pub(crate) trait Coordinator<'a> {
         stop: bool,
     ) -> Result<Option<Outcome>, RunError>;
 
-    /// The pass has no bucket left for this machine.
+    /// Called when the pass has no bucket left for this machine.
     fn finish_pass(&mut self) -> Result<(), RunError>;
 }

@@ -1,4 +1,4 @@
-//! Threads that work on one thing together: the first that fails stops the others.
+//! Threads that work on one job together: the first that fails stops the others.
 
 use std::any::Any;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -6,14 +6,14 @@ use std::thread;
 
 use crate::error::RunError;
 
-/// What the threads know of each other.
+/// State that the threads share.
 #[derive(Debug, Default)]
 pub(crate) struct Crew {
     failed: AtomicBool,
 }
 
 impl Crew {
-    /// Whether one of the threads has failed, so that the work of the others is of no use any more.
+    /// Whether one of the threads has failed, so that the others need not go on.
     pub(crate) fn has_failed(&self) -> bool {
         self.failed.load(Ordering::Relaxed)
     }
@@ -26,7 +26,7 @@ impl Crew {
     }
 }
 
-/// Says that a thread has failed, unless it is forgotten before: an error and a panic both drop it.
+/// Marks the crew as failed when it is dropped, as an error and a panic both do. On success it is forgotten instead.
 struct Alarm<'c>(&'c AtomicBool);
 
 impl Drop for Alarm<'_> {
@@ -35,11 +35,12 @@ impl Drop for Alarm<'_> {
     }
 }
 
-/// Runs each of `jobs` on a thread of its own, does what is to be done `meanwhile`, and waits for all of them. Once a job
-/// has failed, by an error or a panic, [`Crew::has_failed`] holds for the others. Gives what they made, in their order.
+/// Runs each of `jobs` on its own thread, calls `meanwhile` on this one, and waits for all threads. Once a job has
+/// failed, by an error or a panic, [`Crew::has_failed`] holds for the others. Returns the results in the order of the
+/// jobs.
 ///
 /// # Errors
-/// The first failure in the order of the jobs, or that the system gives no thread.
+/// The first failure in the order of the jobs, or the system's refusal to start a thread.
 pub(crate) fn run<T: Send, J>(
     jobs: impl IntoIterator<Item = J>,
     meanwhile: impl FnOnce(),
@@ -55,22 +56,22 @@ where
             started.map_err(|error| RunError::Thread(error.to_string()))
         };
         let started = jobs.into_iter().map(start).collect::<Result<Vec<_>, _>>();
-        // The scope waits for those that were started.
+        // The scope waits for the threads that were started.
         let handles = started.inspect_err(|_| drop(Alarm(&crew.failed)))?;
         meanwhile();
         let ended = handles
             .into_iter()
             .map(|handle| handle.join().unwrap_or_else(|panic| Err(panicked(&*panic))));
-        // Each is joined before the first failure is returned.
+        // All threads are joined before the first failure is returned.
         ended.collect::<Vec<_>>().into_iter().collect()
     })
 }
 
-/// The error of a thread that has panicked.
+/// Returns the error for a thread that panicked.
 pub(crate) fn panicked(panic: &(dyn Any + Send)) -> RunError {
     let text = panic.downcast_ref::<&str>().copied();
     let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
-    let message = text.unwrap_or("it gave no reason").to_owned();
+    let message = text.unwrap_or("no message").to_owned();
     RunError::WorkerPanic { message }
 }
 
@@ -82,7 +83,7 @@ mod tests {
 
     type Job<'a> = Box<dyn FnOnce(&Crew) -> Result<u32, RunError> + Send + 'a>;
 
-    /// Waits for the failure of another one: without it, this test does not end.
+    /// Waits until another job fails; otherwise, the test does not end.
     fn until_failure(crew: &Crew) -> Result<u32, RunError> {
         while !crew.has_failed() {
             thread::yield_now();

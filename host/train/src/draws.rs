@@ -1,5 +1,5 @@
-//! Batches of one relation: the sampler says of which relation, the host that every edge of the
-//! share is taken exactly once.
+//! Batches of one relation each: the sampler chooses the relation, and the host ensures that every edge of the share is
+//! drawn exactly once.
 
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
@@ -11,32 +11,32 @@ use pbg_core::strategy::{Cause, Draw, RelationSampler, SamplerFactory, StrategyE
 use crate::error::RunError;
 use crate::within::Drawn;
 
-/// Who draws the shares of a bucket.
+/// Relation sampler of a bucket, with its fallback.
 pub struct Samplers<'a> {
-    /// The sampler.
+    /// The configured sampler.
     pub sampler: &'a dyn SamplerFactory,
-    /// Its fallback; without one, the bucket fails with it.
+    /// Its fallback. Without one, a failure of the sampler is an error.
     pub standard: Option<&'a dyn SamplerFactory>,
-    /// How it failed so far.
+    /// Failures of the sampler so far.
     pub faults: Mutex<Vec<StrategyError>>,
 }
 
-/// One worker's walk over its share of a bucket.
+/// Draws of one worker from its share of a bucket.
 pub(crate) struct Drawing<'a> {
     samplers: &'a Samplers<'a>,
     sampler: Box<dyn RelationSampler>,
-    /// Whether it is the standard one in the place of one that failed.
+    /// Whether `sampler` is the fallback, after a failure of the configured one.
     fallen_back: bool,
     ledger: Ledger,
     batch_size: u32,
     seed: u64,
     groups: ByRelation,
-    /// Where the edges of each relation that are left start in `groups.order`.
+    /// Index in `groups.order` of the first edge of each relation that is not drawn yet.
     next: Vec<u32>,
 }
 
 impl<'a> Drawing<'a> {
-    /// Begins to draw `groups` in batches of at most `batch_size`.
+    /// Starts to draw `groups` in batches of at most `batch_size` edges.
     ///
     /// # Errors
     /// When the sampler fails and has no fallback.
@@ -67,10 +67,10 @@ impl<'a> Drawing<'a> {
         })
     }
 
-    /// What is left behind batches that are trained already.
+    /// Returns the account of the edges that remain after batches that are trained already.
     ///
     /// # Errors
-    /// When the share has not as many edges of their relations.
+    /// When the share has fewer edges of their relations.
     pub(crate) fn left_behind(&self, trained: &[Drawn]) -> Result<Ledger, DrawError> {
         let mut left = Ledger::new(&self.groups.counts(), self.batch_size);
         let mut draws = trained.iter().map(|drawn| drawn.draw);
@@ -78,9 +78,9 @@ impl<'a> Drawing<'a> {
         Ok(left)
     }
 
-    /// Brings the sampler behind batches that are trained already and have left `left`: it draws them again, and hears
-    /// again of their losses. One that draws others, since it is not the one that drew them, or the graph has
-    /// grown, begins with what is left.
+    /// Advances the sampler past batches that are trained already, which leave `left`: it draws them again and observes
+    /// their losses again. If it draws other batches, because it is another sampler or the graph has grown, it is
+    /// created anew for the remaining edges.
     ///
     /// # Errors
     /// When the sampler fails and has no fallback.
@@ -111,11 +111,11 @@ impl<'a> Drawing<'a> {
         Ok(())
     }
 
-    /// The next batch, a relation and where its edges are in [`Drawing::edges`]; `None` once
-    /// every edge was drawn.
+    /// Returns the next batch: a relation, and the range of its edges in [`Drawing::edges`]. Returns `None` once every
+    /// edge was drawn.
     ///
     /// # Errors
-    /// When the sampler fails or breaks its promise, and has no fallback.
+    /// When the sampler fails or violates its contract, and has no fallback.
     pub(crate) fn next(&mut self) -> Result<Option<(u32, Range<usize>)>, RunError> {
         let draw = match self.draw() {
             Ok(draw) => draw,
@@ -145,7 +145,7 @@ impl<'a> Drawing<'a> {
         }
     }
 
-    /// Goes on with the standard sampler over what is left.
+    /// Replaces the sampler by its fallback, for the remaining edges.
     fn fall_back(&mut self, fault: StrategyError) -> Result<(), RunError> {
         if self.fallen_back {
             return Err(fault.into());
@@ -156,12 +156,12 @@ impl<'a> Drawing<'a> {
         Ok(())
     }
 
-    /// The share's edges, grouped by relation.
+    /// Returns edges of the share, which are grouped by relation.
     pub(crate) fn edges(&self, range: Range<usize>) -> &[u32] {
         &self.groups.order[range]
     }
 
-    /// Tells the sampler the mean loss of the batch that was drawn last.
+    /// Passes the mean loss of the last batch to the sampler.
     ///
     /// # Errors
     /// When the sampler fails.
@@ -174,13 +174,13 @@ impl<'a> Drawing<'a> {
 }
 
 impl<'a> Samplers<'a> {
-    /// How the sampler failed.
+    /// Returns the failures of the sampler.
     pub(crate) fn into_faults(self) -> Vec<StrategyError> {
         let faults = self.faults.into_inner();
         faults.unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes a fault; gives the fallback.
+    /// Records a failure and returns the fallback.
     fn replace(&self, fault: StrategyError) -> Result<&'a dyn SamplerFactory, RunError> {
         let own = fault.cause == Cause::Strategy;
         let Some(standard) = self.standard.filter(|_| own) else {
@@ -200,7 +200,7 @@ mod tests {
 
     use super::*;
 
-    /// Answers what it is told to.
+    /// Sampler that gives fixed answers.
     struct Scripted {
         id: StrategyId,
         answers: Vec<Option<Draw>>,
@@ -247,7 +247,7 @@ mod tests {
         }
     }
 
-    /// Draws edges 0 to 4, of relations 1, 0, 1, 1, 0, in batches of at most 2.
+    /// Draws edges 0 to 4, of relations 1, 0, 1, 1 and 0, in batches of at most 2.
     fn draw(samplers: &Samplers<'_>) -> Result<Vec<(u32, Vec<u32>)>, String> {
         let groups = ByRelation::new(&[0, 1, 2, 3, 4], &[1, 0, 1, 1, 0], 2);
         let mut drawing = Drawing::new(samplers, groups, 2, 0).map_err(|e| e.to_string())?;
@@ -286,7 +286,7 @@ mod tests {
         assert!(large.contains("a batch takes at most 2"), "{large}");
     }
 
-    /// Draws what [`draw`] draws behind batches that are trained.
+    /// Draws as [`draw`] does, after batches that are trained already.
     fn draw_behind(
         answers: &[(u32, u32)],
         trained: &[(u32, u32)],
@@ -326,7 +326,7 @@ mod tests {
     fn another_sampler_begins_with_what_is_left() {
         let behind = draw_behind(&[(0, 2), (1, 1)], &[(1, 2)]).unwrap();
         assert_eq!(behind, [(0, vec![1, 4]), (1, vec![3])]);
-        // It differs only behind the first batch.
+        // The samplers differ only after the first batch.
         let behind = draw_behind(&[(1, 1), (0, 1)], &[(1, 1), (1, 1), (0, 1)]).unwrap();
         assert_eq!(behind, [(1, vec![3]), (0, vec![4])]);
         let more = draw_behind(&[(1, 2)], &[(1, 2), (1, 2)]).unwrap_err();

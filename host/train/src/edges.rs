@@ -1,5 +1,5 @@
-//! The edges of buckets: read, divided and shuffled by a group of their own, the next bucket's while the
-//! current one is trained.
+//! The edges of buckets. A separate group reads, divides and shuffles the edges of the next bucket while the current
+//! one is trained.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -15,24 +15,24 @@ use pbg_store::dataset::EdgeSet;
 use crate::error::RunError;
 use crate::groups::{Clock, GroupHandle, Work};
 
-/// Which edges, and in which order.
+/// Source of a run's edges, which also determines their order.
 #[derive(Clone, Debug)]
 pub(crate) struct EdgeSource {
     pub(crate) edge_sets: Arc<Vec<EdgeSet>>,
-    /// Chunks that each bucket is cut into.
+    /// Number of chunks of each bucket.
     pub(crate) chunks: u32,
     pub(crate) seed: u64,
-    /// Share of edges that are held out.
+    /// Fraction of the edges that is held out.
     pub(crate) eval_fraction: f64,
 }
 
-/// The edges of a bucket's chunk, divided.
+/// Edges of a bucket's chunk, divided into held-out and trained ones.
 #[derive(Debug)]
 pub(crate) struct Prepared {
     pub(crate) edges: Edges,
-    /// Held-out edges, the same in every epoch.
+    /// Indices of the held-out edges, the same in every epoch.
     pub(crate) held: Vec<u32>,
-    /// The others in a new random order.
+    /// Indices of the trained edges, in a new random order.
     pub(crate) order: Vec<u32>,
 }
 
@@ -61,16 +61,16 @@ impl Prepare for EdgeSource {
 
 type Wanted = (PassId, Bucket);
 
-/// What prepares edges.
+/// Source that prepares the edges of buckets.
 pub(crate) trait Prepare: Send + Sync + 'static {
-    /// The edges of a bucket in a pass.
+    /// Returns the edges of a bucket in a pass.
     ///
     /// # Errors
-    /// When they cannot be read.
+    /// When the edges cannot be read.
     fn prepare(&self, pass: PassId, bucket: Bucket) -> Result<Prepared, RunError>;
 }
 
-/// What the edges group does.
+/// Work of the edges group.
 struct Edging(Box<dyn Prepare>);
 
 impl Work for Edging {
@@ -82,17 +82,17 @@ impl Work for Edging {
     }
 }
 
-/// The group that prepares edges.
+/// Handle of the group that prepares edges.
 pub(crate) struct EdgeReader {
     group: GroupHandle<Edging>,
-    /// Buckets that may be prepared before they are asked for.
+    /// Number of buckets that may be prepared ahead.
     ahead: usize,
-    /// What it was asked for and has not handed over yet, in order.
+    /// Requests whose results were not taken yet, in order.
     asked: VecDeque<Wanted>,
 }
 
 impl EdgeReader {
-    /// Edges prepared by a group of its own if `ahead` says how many buckets ahead; without, by who asks.
+    /// Starts a group that prepares edges for `ahead` buckets ahead. Without `ahead`, the calling thread prepares them.
     pub(crate) fn new(
         source: impl Prepare,
         ahead: Option<usize>,
@@ -106,15 +106,14 @@ impl EdgeReader {
         })
     }
 
-    /// Has the edges of the buckets that come next in `plan` prepared, as many as may be ready before they are
-    /// taken.
+    /// Requests the edges of the next buckets of `plan`, as many as may be prepared ahead.
     pub(crate) fn start(&mut self, pass: PassId, plan: &[Bucket]) {
         for &bucket in plan.iter().take(self.ahead).skip(self.asked.len()) {
             self.ask((pass, bucket));
         }
     }
 
-    /// The edges of a bucket, waited for if they were asked for before.
+    /// Returns the edges of a bucket, after waiting for them if they are being prepared.
     pub(crate) fn take(&mut self, pass: PassId, bucket: Bucket) -> Result<Prepared, RunError> {
         loop {
             if self.asked.is_empty() {
@@ -124,11 +123,11 @@ impl EdgeReader {
             if self.asked.pop_front() == Some((pass, bucket)) {
                 return Ok(prepared);
             }
-            // Another bucket came than the one that was expected.
+            // The edges are those of another bucket, which was expected but not acquired.
         }
     }
 
-    /// Where the group's time went, if it has a thread.
+    /// Returns how the group spent its time, if it has a thread.
     pub(crate) fn seconds(&self) -> Option<GroupSeconds> {
         self.group.seconds()
     }

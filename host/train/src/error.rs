@@ -1,4 +1,4 @@
-//! What can end a run, by kind, so that the terminal can tell the kinds apart.
+//! Errors that can end a run, grouped by kind so that the program can distinguish them.
 
 mod combine;
 mod mismatch;
@@ -26,39 +26,39 @@ pub use mismatch::Mismatch;
 pub use setting::SettingError;
 pub use unknown::UnknownName;
 
-/// Kinds of failure, each with an exit code of its own.
+/// Kinds of failure, each with its own exit code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ErrorKind {
-    /// The configuration does not make sense, or not with this dataset.
+    /// The configuration is invalid, or does not match the dataset.
     Config,
-    /// The dataset is missing, damaged or does not fit.
+    /// The dataset is missing, damaged or does not match.
     Data,
-    /// The checkpoint is missing, damaged or of another configuration.
+    /// The checkpoint is missing, damaged or belongs to another configuration.
     Checkpoint,
     /// Another run holds the checkpoint.
     Locked,
-    /// A plugin failed or broke its promise.
+    /// A plugin failed or violated its contract.
     Plugin,
     /// A loss or an embedding is not finite.
     Numeric,
-    /// Disk full, no permission and the like.
+    /// An operation on files or memory failed, such as a full disk or a missing permission.
     Io,
-    /// Somebody asked for the end while a plugin was at work.
+    /// The user stopped the run while a plugin was running.
     Interrupted,
-    /// The other trainers cannot be reached, or do not take this one.
+    /// The other trainers cannot be reached, or do not admit this one.
     Cluster,
-    /// A mistake in this program.
+    /// A bug in pbg-host.
     Internal,
 }
 
-/// What ended a run.
+/// Error that ended a run.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RunError {
-    /// The configuration asks for what does not exist, or contradicts the dataset.
+    /// The configuration names something that does not exist, or contradicts the dataset.
     #[error(transparent)]
     Setting(Box<SettingError>),
-    /// A name that the dataset does not have.
+    /// A name does not occur in the dataset.
     #[error(transparent)]
     Unknown(#[from] UnknownName),
     /// The model that the configuration describes cannot be trained.
@@ -70,33 +70,33 @@ pub enum RunError {
     /// Edges cannot be read.
     #[error(transparent)]
     Edges(#[from] ReadError),
-    /// What edges have cannot be counted.
+    /// The entities and relations of the edges cannot be counted.
     #[error(transparent)]
     Describe(DescribeError),
     /// The checkpoint cannot be read or written.
     #[error(transparent)]
     Checkpoint(#[from] CheckpointError),
-    /// The checkpoint is sound but not of this configuration, dataset or build.
+    /// The checkpoint is intact but belongs to another configuration, dataset or build.
     #[error(transparent)]
     Mismatch(#[from] Mismatch),
-    /// Models do not become one.
+    /// Several models cannot be combined.
     #[error(transparent)]
     Combine(#[from] CombineError),
-    /// An index cannot be read or written, or is of other embeddings.
+    /// An index cannot be read or written, or belongs to other embeddings.
     #[error(transparent)]
     Index(#[from] IndexError),
-    /// The library of indexes failed.
-    #[error("{0}; this is a mistake in pbg-host")]
+    /// The library that builds indexes failed.
+    #[error("{0}; internal error (a bug in pbg-host); please report it")]
     Graph(#[from] GraphError),
     /// A strategy failed.
     #[error(transparent)]
     Strategy(#[from] StrategyError),
-    /// A bucket order's plan is not an order of the grid.
+    /// The plan of a bucket order is not a permutation of the grid.
     #[error("plugin {strategy}: plan: {source}")]
     Plan {
-        /// The order.
+        /// The bucket order.
         strategy: StrategyId,
-        /// What is wrong with its plan.
+        /// The error in its plan.
         source: PlanError,
     },
     /// Training diverged.
@@ -114,10 +114,10 @@ pub enum RunError {
         worker: usize,
         /// Batch of that worker in the bucket, from 0.
         batch: usize,
-        /// What is not finite.
+        /// The quantity that is not finite.
         what: String,
     },
-    /// What is ranked was trained to values that are not finite.
+    /// A score in an evaluation is not finite, because training has diverged.
     #[error(
         "the score of an edge of bucket {bucket} is not finite: the training of these embeddings has diverged; train \
          again with a lower `lr` or `init_scale`"
@@ -126,68 +126,68 @@ pub enum RunError {
         /// Bucket.
         bucket: Bucket,
     },
-    /// What answers are chosen by was trained to values that are not finite.
+    /// A score that answers are compared by is not finite, because training has diverged.
     #[error(
         "a score is not finite: the training of these embeddings has diverged; train again with a lower `lr` or \
          `init_scale`"
     )]
     NotComparable {
-        /// Its place among those asked with it.
+        /// Index of the question among those asked together.
         question: usize,
     },
-    /// Somebody asked for the end.
+    /// The user stopped the command.
     #[error("stopped before the end")]
     Interrupted,
-    /// The position of the run cannot be written.
-    #[error("the position of the run cannot be written: {0}; this is a mistake in pbg-host")]
+    /// The position of the run cannot be serialized.
+    #[error(
+        "the position of the run cannot be written: {0}; internal error (a bug in pbg-host); please report it"
+    )]
     Unwritable(String),
-    /// The device to train on cannot be used.
+    /// The training device cannot be used.
     #[error("execution.device is {device:?}, which cannot be used here; nothing was trained")]
     Device {
-        /// As configured.
+        /// Device as configured.
         device: String,
-        /// Why not.
+        /// Reason.
         source: OpenError,
     },
-    /// A bucket was reported done by one that does not hold it.
+    /// A bucket was reported as done by a trainer that does not hold it.
     #[error(transparent)]
     NotHeld(#[from] NotHeld),
-    /// The kernels refused what the loop gave them.
+    /// The kernels rejected their input.
     #[error("training step: {0}")]
     Step(#[from] StepError),
-    /// A worker cannot be made.
+    /// A worker cannot be created.
     #[error("training worker: {0}")]
     Worker(#[from] WorkerError),
-    /// The system gives no thread.
+    /// The system cannot start a thread.
     #[error(
         "cannot start a thread: {0}; allow this user more processes (ulimit -u) or this process more addresses (ulimit -v)"
     )]
     Thread(String),
-    /// More memory would be taken than there is.
+    /// The needed memory exceeds the available memory.
     #[error("{0}")]
     Memory(#[from] TooLittle),
-    /// This trainer cannot take part in a run of several, or no more.
+    /// This trainer cannot take part in a distributed run, or no longer can.
     #[error(transparent)]
     Cluster(#[from] ClusterError),
     /// A thread panicked.
-    #[error(
-        "a thread ended by a panic: {message}; this is a mistake in pbg-host, please report it"
-    )]
+    #[error("a thread panicked: {message}; internal error (a bug in pbg-host); please report it")]
     WorkerPanic {
-        /// What the panic said.
+        /// Message of the panic.
         message: String,
     },
-    /// Walks were asked for without an index.
+    /// Walks through an index were requested without an index.
     #[error(
-        "no index was opened for these answers; this is a mistake in pbg-host, please report it"
+        "no index was opened for these answers; internal error (a bug in pbg-host); please report it"
     )]
     NoIndex,
-    /// A group of threads was asked for more than it was ordered to make, or after it had ended.
+    /// A result was requested from a group of threads that had ended, or that had no order left.
     #[error(
-        "the group `{group}` has ended and makes nothing any more; this is a mistake in pbg-host, please report it"
+        "the group `{group}` has ended and sends no more results; internal error (a bug in pbg-host); please report it"
     )]
     GroupEnded {
-        /// Its name.
+        /// Name of the group.
         group: String,
     },
 }
@@ -210,7 +210,7 @@ impl From<SettingError> for RunError {
 }
 
 impl RunError {
-    /// Which kind of failure this is.
+    /// Returns the kind of the failure.
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
         match self {
@@ -239,7 +239,7 @@ impl RunError {
             },
             Self::Plan { .. } => ErrorKind::Plugin,
             Self::Interrupted => ErrorKind::Interrupted,
-            // Training says where; what was trained before may be found out when it is ranked.
+            // Training reports the place; values that diverged earlier may be noticed only when they are ranked.
             Self::NotFinite { .. }
             | Self::Diverged { .. }
             | Self::NotComparable { .. }
@@ -265,7 +265,7 @@ impl RunError {
         }
     }
 
-    /// Whether a file of the checkpoint is not there.
+    /// Whether a file of the checkpoint is missing.
     pub(crate) fn is_missing_file(&self) -> bool {
         matches!(self, Self::Checkpoint(CheckpointError::File(file)) if file.is_not_found())
     }

@@ -1,4 +1,4 @@
-//! What trains batches: the kernels of a core, or a device.
+//! Executors of batches: the kernels of a processor core, or a device.
 
 use std::sync::Arc;
 
@@ -19,9 +19,9 @@ use crate::settings::on_device;
 /// Trains batches on one thread.
 #[derive(Debug)]
 pub enum Executor {
-    /// On the core that runs the thread.
+    /// The core that runs the thread.
     Core(Box<StepWorker>),
-    /// On a device that the thread gives work to.
+    /// A device that the thread controls.
     Device(Box<dyn DeviceWorker>, Option<Planning>),
 }
 
@@ -41,8 +41,8 @@ impl Executor {
         }
     }
 
-    /// Trains one batch on all of `executors`, where there is more than one and the model
-    /// [shares batches](ModelSpec::shares_batches).
+    /// Trains one batch on all of `executors`. There is more than one only if the model [shares
+    /// batches](ModelSpec::shares_batches).
     ///
     /// # Errors
     /// As [`StepWorker::train`].
@@ -64,7 +64,7 @@ impl Executor {
         }
     }
 
-    /// Trains one batch that [`Planning`] has planned; gives the one before.
+    /// Starts to train a batch that [`Planning`] has planned, and returns the results of the batch before it.
     ///
     /// # Errors
     /// As [`DeviceWorker::train_planned`].
@@ -80,7 +80,7 @@ impl Executor {
         }
     }
 
-    /// Gives the last batch that was planned.
+    /// Returns the results of the last planned batch.
     ///
     /// # Errors
     /// As [`DeviceWorker::finish`].
@@ -91,7 +91,7 @@ impl Executor {
         }
     }
 
-    /// Who plans batches ahead; [`Executor::plans_again`] gives it back.
+    /// Takes out the planner, which plans batches ahead. [`Executor::plans_again`] puts it back.
     pub(crate) fn planning(executors: &mut [Self]) -> Option<Planning> {
         match executors {
             [Self::Device(_, planning)] => planning.take(),
@@ -99,14 +99,14 @@ impl Executor {
         }
     }
 
-    /// Gives back who plans.
+    /// Puts the planner back.
     pub(crate) fn plans_again(executors: &mut [Self], planner: Planning) {
         if let [Self::Device(_, planning)] = executors {
             *planning = Some(planner);
         }
     }
 
-    /// Brings `params` up to date with what was trained.
+    /// Updates `params` in main memory with the trained values.
     ///
     /// # Errors
     /// When the device fails.
@@ -117,7 +117,7 @@ impl Executor {
         }
     }
 
-    /// Where training spent its time so far.
+    /// Returns the time spent in each stage of training so far.
     pub(crate) fn cluster_times(&self) -> &ClusterTimes {
         match self {
             Self::Core(worker) => worker.cluster_times(),
@@ -126,8 +126,8 @@ impl Executor {
     }
 }
 
-/// One executor per thread that trains: one for a device, else one per worker. `planning` is the clock of the group
-/// that plans batches, where there is one.
+/// Creates the executors of the training threads: one for a device, otherwise one per worker. `planning` is the clock
+/// of the group that plans batches, if there is one.
 pub(crate) fn executors(
     resolved: &Resolved,
     spec: &ModelSpec,
@@ -152,7 +152,7 @@ pub(crate) fn executors(
     Ok(vec![Executor::Device(worker, planning)])
 }
 
-/// `spec` with the learning rates that validation has left: `factor` of the configuration's.
+/// Returns `spec` with the learning rates of the configuration multiplied by `factor`, which validation has set.
 pub(crate) fn with_rates(factor: f32, spec: &ModelSpec) -> ModelSpec {
     ModelSpec {
         lr: spec.lr * factor,
@@ -161,7 +161,7 @@ pub(crate) fn with_rates(factor: f32, spec: &ModelSpec) -> ModelSpec {
     }
 }
 
-/// One worker per core that trains or evaluates.
+/// Creates one worker per core that trains or evaluates.
 pub(crate) fn trainers(
     resolved: &Resolved,
     spec: &ModelSpec,
@@ -170,23 +170,23 @@ pub(crate) fn trainers(
     let settings = resolved.settings();
     let mut execution = settings.execution;
     if settings.device != Device::Cpu {
-        // What a device multiplies fast, the cores may not.
+        // The cores may not support the precision that is configured for the device.
         execution.precision = Precision::Fp32;
     }
     let worker = |_| Ok(StepWorker::new(Arc::clone(&spec))?.with_execution(execution));
     (0..settings.workers).map(worker).collect()
 }
 
-/// Whether this program has libtorch, which products of bfloat16 and GPUs need.
+/// Whether libtorch is linked into this program; products of bfloat16 and GPUs need it.
 #[must_use]
 pub fn has_libtorch() -> bool {
     libtorch::installed().is_ok()
 }
 
-/// Opens the configured device; none for the cores.
+/// Opens the configured device. Returns `None` for the processor cores.
 ///
 /// # Errors
-/// When it cannot be opened, or what the configuration asks for cannot be trained there.
+/// When the device cannot be opened, or cannot train what is configured.
 pub(crate) fn place(resolved: &Resolved) -> Result<Option<Arc<dyn Place>>, RunError> {
     match resolved.settings().device {
         Device::Cpu => Ok(None),
@@ -202,19 +202,19 @@ pub(crate) fn place(resolved: &Resolved) -> Result<Option<Arc<dyn Place>>, RunEr
 }
 
 impl Resolved {
-    /// Whether the configured device can be used.
+    /// Checks that the configured device can be used.
     ///
     /// # Errors
-    /// Why not.
+    /// When the device cannot be opened.
     pub fn check_device(&self) -> Result<(), RunError> {
         place(self).map(|_| ())
     }
 }
 
-/// Whether the model can be trained as configured.
+/// Checks that the model can be trained as configured.
 ///
 /// # Errors
-/// Why not.
+/// When the device or the precision does not support the model.
 pub(crate) fn allow(resolved: &Resolved, on_device: bool) -> Result<(), SettingError> {
     let (spec, execution) = (&resolved.blueprint().spec, resolved.settings().execution);
     if on_device {
@@ -223,11 +223,11 @@ pub(crate) fn allow(resolved: &Resolved, on_device: bool) -> Result<(), SettingE
             Err(error) => Some(OpenError::NotLinked(error).to_string()),
         };
         if resolved.config().storage == Storage::Bf16 {
-            let reason = "embeddings are rounded on the cores, not where they are trained";
+            let reason = "embeddings are rounded on the processor cores, not on a device";
             return refused("storage", Some(reason.to_owned()));
         }
         if resolved.config().optimizer == Optimizer::Adagrad {
-            let reason = "a device has row_adagrad only";
+            let reason = "a device supports only row_adagrad";
             return refused("optimizer", Some(reason.to_owned()));
         }
         return refused("execution.device", reason);

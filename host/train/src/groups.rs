@@ -1,8 +1,7 @@
-//! Groups of the pipeline as threads: each takes orders from a bounded pipe and hands on what it made through
-//! another.
+//! Groups of the pipeline as threads: each receives orders from a bounded pipe and sends its results through another.
 //!
-//! A group ends when its orders do, or at its first error, which is handed on as the last that it made. A group
-//! that the pipeline lacks has no thread: its work is done by the thread that orders it.
+//! A group ends when its pipe of orders closes, or at its first error, which it sends as its last result. A group that
+//! the pipeline lacks has no thread: the ordering thread does its work itself.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,28 +16,28 @@ use pbg_core::event::GroupSeconds;
 use crate::crew::panicked;
 use crate::error::RunError;
 
-/// What a group does.
+/// Work of a group.
 pub(crate) trait Work: Send + Sync + 'static {
-    /// What it is asked for.
+    /// Order that the group receives.
     type Order: Send;
-    /// What it makes of it.
+    /// Result of an order.
     type Made: Send;
 
     /// Carries out an order.
     ///
     /// # Errors
-    /// The cause that the group ends with.
+    /// The error that ends the group.
     fn perform(&mut self, order: Self::Order) -> Result<Self::Made, RunError>;
 
-    /// Whether orders left something that is done while there are no others.
+    /// Whether carried out orders left work that is done while no order waits.
     fn unfinished(&self) -> bool {
         false
     }
 
-    /// Does a piece of that; what it made, if anything.
+    /// Does a piece of the unfinished work. Returns a result if the piece has one.
     ///
     /// # Errors
-    /// The cause that the group ends with.
+    /// The error that ends the group.
     fn go_on(&mut self) -> Result<Option<Self::Made>, RunError> {
         Ok(None)
     }
@@ -46,7 +45,7 @@ pub(crate) trait Work: Send + Sync + 'static {
 
 type Answer<W> = Result<<W as Work>::Made, RunError>;
 
-/// Where a group's time goes, in nanoseconds.
+/// Time that a group spends working and waiting, in nanoseconds.
 #[derive(Debug, Default)]
 pub(crate) struct Clock {
     busy: AtomicU64,
@@ -60,17 +59,17 @@ impl Clock {
         add(&self.busy, time);
     }
 
-    /// What `work` takes is time that the group waited for something to work on.
+    /// Runs `work` and counts its duration as waiting for input.
     pub(crate) fn waits_for_input<T>(&self, work: impl FnOnce() -> T) -> T {
         timed(&self.input, work)
     }
 
-    /// What `work` takes is time that the group waited for somebody to take what it made.
+    /// Runs `work` and counts its duration as waiting until its output is taken.
     pub(crate) fn waits_for_output<T>(&self, work: impl FnOnce() -> T) -> T {
         timed(&self.output, work)
     }
 
-    /// The times so far, of the group of this name.
+    /// Returns the times so far, under the name `group`.
     pub(crate) fn read(&self, group: &str) -> GroupSeconds {
         let seconds = |part: &AtomicU64| 1e-9 * part.load(Ordering::Relaxed) as f64;
         GroupSeconds {
@@ -86,7 +85,7 @@ fn add(part: &AtomicU64, time: Duration) {
     part.fetch_add(time.as_nanos() as u64, Ordering::Relaxed);
 }
 
-/// Adds the time that `work` takes to a part of a clock.
+/// Runs `work` and adds its duration to a part of a clock.
 fn timed<T>(part: &AtomicU64, work: impl FnOnce() -> T) -> T {
     let started = Instant::now();
     let result = work();
@@ -94,38 +93,38 @@ fn timed<T>(part: &AtomicU64, work: impl FnOnce() -> T) -> T {
     result
 }
 
-/// A group, as training sees it.
+/// Handle of a group, held by the training thread.
 pub(crate) struct GroupHandle<W: Work> {
     place: Place<W>,
-    /// What it made that was not asked for yet.
+    /// Results that were received and not yet asked for.
     kept: VecDeque<Answer<W>>,
-    /// Training's own.
+    /// Clock of the training thread.
     training: Arc<Clock>,
 }
 
 enum Place<W: Work> {
-    /// A thread of its own.
+    /// The group has a thread.
     Beside(Thread<W>),
-    /// The thread that gives the orders; no work any more after an error.
+    /// The thread that gives the orders does the work; `None` after an error.
     Within(Option<W>),
 }
 
 struct Thread<W: Work> {
     name: String,
     clock: Arc<Clock>,
-    /// Dropping it ends the thread.
+    /// Dropping the sender ends the thread.
     orders: Option<SyncSender<W::Order>>,
-    /// Never locked: it makes the group one that threads may share.
+    /// Never locked; the mutex only makes the handle `Sync`.
     made: Mutex<Receiver<Answer<W>>>,
     handle: Option<JoinHandle<()>>,
 }
 
 impl<W: Work> GroupHandle<W> {
-    /// Starts a group for training, whose clock is `training`. `pipe` is the name of the group and how many
-    /// orders and, apart from them, answers may wait; without it, orders are carried out by who gives them.
+    /// Starts a group for training, whose clock is `training`. `pipe` is the name of the group and the capacity of its
+    /// two pipes, one for orders and one for results; without it, the calling thread carries out the orders.
     ///
     /// # Errors
-    /// When the system gives no thread.
+    /// When the system cannot start a thread.
     pub(crate) fn start(
         pipe: Option<(&str, usize)>,
         work: W,
@@ -141,8 +140,8 @@ impl<W: Work> GroupHandle<W> {
         })
     }
 
-    /// Has an order carried out. While the pipe is full, what the group made is taken from it and kept, so
-    /// neither waits for the other.
+    /// Passes an order to the group. While the pipe is full, results of the group are received and kept, so that
+    /// neither side waits for the other.
     pub(crate) fn order(&mut self, order: W::Order) {
         match &mut self.place {
             Place::Within(work) => {
@@ -155,7 +154,7 @@ impl<W: Work> GroupHandle<W> {
                     next = thread.offer(order);
                     if next.is_some() {
                         let made = timed(&self.training.output, || thread.receive());
-                        // A group that is gone is noticed by `receive`, which waits for its answer.
+                        // `receive` notices that a group has ended, since it waits for its answer.
                         let Ok(made) = made else { return };
                         self.kept.push_back(made);
                     }
@@ -164,10 +163,10 @@ impl<W: Work> GroupHandle<W> {
         }
     }
 
-    /// The next that the group made, waited for.
+    /// Waits for the next result of the group.
     ///
     /// # Errors
-    /// What the group ended with.
+    /// The error that the group ended with.
     pub(crate) fn receive(&mut self) -> Result<W::Made, RunError> {
         match (self.kept.pop_front(), &mut self.place) {
             (Some(made), _) => made,
@@ -178,10 +177,10 @@ impl<W: Work> GroupHandle<W> {
         }
     }
 
-    /// The next that the group made, if there is one by now.
+    /// Returns the next result of the group if there is one already.
     ///
     /// # Errors
-    /// What the group ended with.
+    /// The error that the group ended with.
     pub(crate) fn received(&mut self) -> Result<Option<W::Made>, RunError> {
         match (self.kept.pop_front(), &mut self.place) {
             (Some(made), _) => made.map(Some),
@@ -190,7 +189,7 @@ impl<W: Work> GroupHandle<W> {
         }
     }
 
-    /// Where its time went so far; none of a group without a thread.
+    /// Returns how the group has spent its time so far; `None` for a group without a thread.
     pub(crate) fn seconds(&self) -> Option<GroupSeconds> {
         match &self.place {
             Place::Beside(thread) => Some(thread.clock.read(&thread.name)),
@@ -199,7 +198,7 @@ impl<W: Work> GroupHandle<W> {
     }
 }
 
-/// Carries out an order and all that it leaves to do.
+/// Carries out an order and all unfinished work that it leaves.
 fn perform_here<W: Work>(place: &mut Option<W>, order: W::Order, kept: &mut VecDeque<Answer<W>>) {
     let Some(work) = place else { return };
     let mut made = work.perform(order).map(Some);
@@ -236,11 +235,11 @@ impl<W: Work> Thread<W> {
         })
     }
 
-    /// Gives an order, which comes back if the pipe is full.
+    /// Sends an order. Returns it if the pipe is full.
     fn offer(&self, order: W::Order) -> Option<W::Order> {
         match self.orders.as_ref()?.try_send(order) {
             Err(TrySendError::Full(order)) => Some(order),
-            // A group that is gone is noticed by `receive`.
+            // `receive` notices that a group has ended.
             Ok(()) | Err(TrySendError::Disconnected(_)) => None,
         }
     }
@@ -259,7 +258,7 @@ impl<W: Work> Thread<W> {
         }
     }
 
-    /// Why it makes nothing any more, after what it failed with was received.
+    /// Returns the reason why the group sends no more results, after its own error was received.
     fn ended(&mut self) -> RunError {
         match self.handle.take().map(JoinHandle::join) {
             Some(Err(panic)) => panicked(&*panic),
@@ -270,8 +269,8 @@ impl<W: Work> Thread<W> {
     }
 }
 
-/// The thread's side: carries out orders until there will be no more, or one fails. What is unfinished then
-/// is given up.
+/// Runs a group's thread: carries out orders until the pipe is closed or an order fails. Work that is unfinished then
+/// is abandoned.
 fn run<W: Work>(
     mut work: W,
     orders: &Receiver<W::Order>,
@@ -299,10 +298,10 @@ fn run<W: Work>(
 }
 
 impl<W: Work> Drop for Thread<W> {
-    /// Ends the group and waits for its end. What it still makes is taken from its pipe, so that it can.
+    /// Ends the group and waits for its thread. Results that it still sends are discarded, so that it does not block.
     fn drop(&mut self) {
         self.orders = None;
-        // The last answer waits for the end of the thread. What that panicked with was printed.
+        // The last call of `receive` joins the thread. A panic of it was printed already.
         while self.receive().is_ok() {}
     }
 }

@@ -1,4 +1,4 @@
-//! Rows for names that a checkpoint has not met: the dataset has grown since it was trained.
+//! Rows for names that a checkpoint lacks because the dataset has grown since it was trained.
 
 use std::collections::BTreeMap;
 
@@ -14,18 +14,18 @@ use crate::layout::{TableKey, TypeLayout};
 use crate::resolved::Resolved;
 use crate::tables;
 
-/// The rows behind those of an earlier dataset, to be drawn: each from the seed and its name alone,
-/// whatever else is new.
+/// Rows that follow those of an earlier dataset and have to be initialized. Each row depends only on the seed and its
+/// name, not on the other new rows.
 #[derive(Debug, Default)]
 pub(crate) struct NewRows {
-    /// A seed per new row, in the order of offsets.
+    /// Seed of each new row, in the order of offsets.
     seeds: BTreeMap<TableKey, Vec<u64>>,
     scale: f32,
     storage: Storage,
 }
 
 impl NewRows {
-    /// The rows that the dataset has and `earlier` has not.
+    /// Finds the rows that the dataset has and `earlier` lacks.
     ///
     /// # Errors
     /// When a dictionary is damaged.
@@ -58,7 +58,7 @@ impl NewRows {
         })
     }
 
-    /// Draws the new rows of a table behind those in `data`, if it lacks them. Says whether it did.
+    /// Appends the new rows of a table to `data` if it lacks them. Returns whether it did.
     pub(crate) fn complete(
         &self,
         key: TableKey,
@@ -73,17 +73,17 @@ impl NewRows {
         lacks_them
     }
 
-    /// Whether nothing is new.
+    /// Whether there are no new rows.
     pub(crate) fn is_empty(&self) -> bool {
         self.seeds.is_empty()
     }
 
-    /// How many rows of a table are new.
+    /// Returns the number of new rows of a table.
     pub(crate) fn count(&self, key: TableKey) -> usize {
         self.seeds.get(&key).map_or(0, Vec::len)
     }
 
-    /// Draws the new rows of a table behind those in `data`.
+    /// Initializes the new rows of a table and appends them to `data`.
     pub(crate) fn append(&self, key: TableKey, data: &mut PartitionData) {
         for &seed in self.seeds.get(&key).into_iter().flatten() {
             let mut rng = seed::stream(seed, Purpose::NewRow, &[]);
@@ -101,11 +101,10 @@ impl NewRows {
         }
     }
 
-    /// Writes the partitions of `checkpoint` that lack rows again, with them. They belong to the next
-    /// commit.
+    /// Rewrites the partitions of `checkpoint` that lack rows, with the new rows. They belong to the next commit.
     ///
     /// # Errors
-    /// When a partition cannot be read or written, or has not the rows of the earlier dataset.
+    /// When a partition cannot be read or written, or does not have the rows of the earlier dataset.
     pub(crate) fn add_to(
         &self,
         checkpoint: &Checkpoint,

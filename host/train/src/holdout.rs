@@ -1,4 +1,4 @@
-//! Quality on the held-out edges of a bucket, before and after it is trained.
+//! Evaluation on the held-out edges of a bucket, before and after it is trained.
 
 use std::sync::Arc;
 
@@ -14,10 +14,10 @@ use crate::crew::{self, Crew};
 use crate::error::RunError;
 use crate::work::{Columns, Work};
 
-/// Ranks each of the edges at `indices` among negatives drawn the way training draws them, in
-/// numbers of their own (`eval_num_batch_negs`, `eval_num_uniform_negs`).
+/// Ranks each of the edges at `indices` among negatives that are drawn as in training, with separate settings for their
+/// numbers (`eval_num_batch_negs`, `eval_num_uniform_negs`).
 ///
-/// The draws depend on the bucket, not on the epoch, so that figures of different epochs compare.
+/// The draws depend on the bucket and not on the epoch, so that results of different epochs are comparable.
 ///
 /// # Errors
 /// When a step fails.

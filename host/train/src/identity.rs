@@ -1,5 +1,5 @@
-//! The one door to a checkpoint: a command that goes on from one, starts from one or asks one compares it
-//! here with the configuration and the dataset that it is opened with.
+//! Checks of a checkpoint's identity: every command that resumes from a checkpoint, starts from one or reads one
+//! compares it here with the configuration and the dataset.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -14,50 +14,50 @@ use crate::error::{Mismatch, RunError};
 use crate::resolved::Resolved;
 use crate::state;
 
-/// What may differ from what trained a checkpoint that is gone on from.
+/// Differences from the trained checkpoint that a resumed run accepts.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Allowed {
-    /// The strategies and their parameters.
+    /// Other strategies or other parameters of strategies.
     pub plugin_change: bool,
-    /// The edges, and which edge sets are trained or validated.
+    /// Other edges, or another choice of edge sets for training or validation.
     pub data_change: bool,
 }
 
-/// What a checkpoint is opened for.
+/// Purpose that a checkpoint is opened for.
 pub(crate) enum Purpose<'a> {
-    /// Training goes on from it, with these strategies.
+    /// Training resumes from it, with these strategies.
     Resume {
         strategies: &'a [StrategyId],
         allowed: Allowed,
     },
-    /// Its embeddings become the initial ones of another run.
+    /// Its embeddings initialize another run.
     Start,
-    /// It is evaluated, exported or asked.
+    /// It is evaluated, exported or queried.
     Read,
 }
 
-/// What is known of a checkpoint that was let in.
+/// Differences that were found between an accepted checkpoint and the current data.
 #[derive(Debug, Default)]
 pub(crate) struct Admitted {
-    /// What its ids stand for, where the dataset has grown since.
+    /// Names of the checkpoint's ids, if the dataset has grown since.
     pub(crate) earlier: Option<Ids>,
-    /// What is new about the edges: each an observation for the user.
+    /// Changes of the edges, each described for the user.
     pub(crate) changes: Vec<String>,
-    /// Whether edges that are trained are among it.
+    /// Whether edges that are trained have changed.
     pub(crate) other_training: bool,
-    /// Whether ranks of validation edges compare with earlier ones no more.
+    /// Whether ranks of validation edges are no longer comparable with earlier ones.
     pub(crate) other_validation: bool,
 }
 
-/// What the strategies of a checkpoint are, in their order.
+/// Names of the strategies of a checkpoint, in their order.
 const SLOTS: [&str; 3] = ["bucket order", "relation sampler", "loss"];
 
-/// Compares the checkpoint in folder `path`, whose last commit says `run`, with what it is opened
-/// with.
+/// Compares the checkpoint in folder `path` with the configuration and the dataset. `run` is the metadata of its last
+/// commit.
 ///
 /// # Errors
-/// When it was trained with another configuration, dataset, edges or plugins than `purpose` allows;
-/// the message names what differs.
+/// When the checkpoint was trained with another configuration, dataset, edges or plugins, and `purpose` does not allow
+/// this. The message names the differences.
 pub(crate) fn admit(
     resolved: &Resolved,
     path: &Path,
@@ -110,17 +110,17 @@ pub(crate) fn admit(
     Ok(admitted)
 }
 
-/// A checkpoint and what it is compared with.
+/// A checkpoint, and the configuration and dataset that it is compared with.
 struct Door<'a> {
     resolved: &'a Resolved,
     path: &'a Path,
     run: &'a RunInfo,
-    /// The configuration that trained it; none if this version cannot read it.
+    /// Configuration that trained the checkpoint; `None` if this version cannot read it.
     old: Option<Config>,
 }
 
 impl Door<'_> {
-    /// Refuses the checkpoint if there are `differences`, or nobody can tell.
+    /// Refuses the checkpoint if there are `differences`, or if they are unknown.
     fn refuse(
         &self,
         differences: Option<Vec<Difference>>,
@@ -132,8 +132,8 @@ impl Door<'_> {
         }
     }
 
-    /// What `compare` finds between the configuration and that of the checkpoint; `None` if that has keys that
-    /// this version does not know.
+    /// Returns the differences that `compare` finds between the configuration and that of the checkpoint; `None` if the
+    /// latter has keys that this version does not know.
     fn differences(
         &self,
         compare: impl Fn(&Config, &Config) -> Vec<Difference>,
@@ -142,7 +142,7 @@ impl Door<'_> {
         Some(compare(&self.without_new_relations(old), old))
     }
 
-    /// The configuration without entries for relations that the checkpoint has not met.
+    /// Returns the configuration without entries for relations that the checkpoint lacks.
     fn without_new_relations(&self, old: &Config) -> Config {
         let names = self.resolved.dataset().relation_names();
         let met = match &self.run.ids {
@@ -158,7 +158,7 @@ impl Door<'_> {
         config
     }
 
-    /// Keys that a resumed run must not change; those about edges are taken down in `admitted`.
+    /// Compares the keys that a resumed run must not change. Differences about edges are recorded in `admitted`.
     fn compare_training(&self, allowed: Allowed, admitted: &mut Admitted) -> Result<(), RunError> {
         if self.run.config_hash == self.resolved.config().training_hash() {
             return Ok(());
@@ -184,7 +184,7 @@ impl Door<'_> {
         })?)
     }
 
-    /// What the ids of the checkpoint stand for, if the dataset has grown since.
+    /// Returns the names of the checkpoint's ids, if the dataset has grown since.
     fn compare_ids(&self) -> Result<Option<Ids>, RunError> {
         let (resolved, run) = (self.resolved, self.run);
         let now = state::dictionaries(resolved.config(), resolved.dataset());
@@ -210,7 +210,7 @@ impl Door<'_> {
         }
     }
 
-    /// Takes down which edge sets are not what they were.
+    /// Records which edge sets have changed.
     fn compare_edges(&self, admitted: &mut Admitted) {
         let config = self.resolved.config();
         let now = self.resolved.edges_read();
@@ -239,8 +239,8 @@ impl Door<'_> {
         }
     }
 
-    /// Whether anything follows from ranks that were taken before: both configurations validate,
-    /// and this one stops or slows down by it.
+    /// Whether earlier ranks have consequences: both configurations validate, and the current one stops early or
+    /// reduces the learning rate by validation.
     fn ranks_matter(&self) -> bool {
         let rules = &self.resolved.config().validation;
         let before = self.old.as_ref().map(|old| &old.validation.edges);
@@ -249,7 +249,8 @@ impl Door<'_> {
             && (rules.early_stop.is_some() || rules.lr_decay.is_some())
     }
 
-    /// Whether another edge set is ranked, where the configuration's hash does not tell.
+    /// Returns a description of the change if another edge set is ranked. The hash of the configuration does not cover
+    /// this case.
     fn other_validation_set(&self) -> Option<String> {
         let rules = &self.resolved.config().validation;
         let old = &self.old.as_ref()?.validation.edges;
@@ -282,10 +283,10 @@ impl Door<'_> {
     }
 }
 
-/// Keys that name edge sets.
+/// Configuration keys that name edge sets.
 const DATA: [&str; 3] = ["edge_sets", "validation.edges", "validation.filter"];
 
-/// A strategy with enough of its hash to tell two files of one name apart.
+/// Returns the name of a strategy with enough of its hash to distinguish two files of the same name.
 fn named(id: &StrategyId) -> String {
     match id.sha256.get(..12) {
         Some(start) => format!("{id} (sha256 {start}...)"),
@@ -293,7 +294,7 @@ fn named(id: &StrategyId) -> String {
     }
 }
 
-/// The edge sets that validation reads.
+/// Returns the edge sets that validation reads.
 fn validated(config: &Config) -> BTreeSet<String> {
     match &config.validation.edges {
         Some(edges) => {
@@ -306,7 +307,7 @@ fn validated(config: &Config) -> BTreeSet<String> {
 }
 
 impl Resolved {
-    /// What the rows of this run stand for.
+    /// Returns the names that the ids of this run stand for.
     ///
     /// # Errors
     /// When a dictionary is damaged.
@@ -314,8 +315,8 @@ impl Resolved {
         Ok(self.dataset().ids(self.config().entities.keys())?)
     }
 
-    /// What tells the data of a run from others, for results that are kept outside of its checkpoint:
-    /// the dictionaries, the edge sets that it trains, and those of `ranked`.
+    /// Returns descriptions that identify the data of a run, for results stored outside its checkpoint: the
+    /// dictionaries, the trained edge sets, and the edge sets in `ranked`.
     #[must_use]
     pub fn data(&self, ranked: &[String]) -> BTreeMap<String, String> {
         let dictionaries = state::dictionaries(self.config(), self.dataset());
@@ -331,7 +332,7 @@ impl Resolved {
         data
     }
 
-    /// The edge sets that a run reads, as far as the dataset has them.
+    /// Returns the edge sets that a run reads, as far as the dataset has them.
     pub(crate) fn edges_read(&self) -> BTreeMap<String, EdgesId> {
         let mut names = validated(self.config());
         names.extend(self.config().edge_sets.iter().cloned());

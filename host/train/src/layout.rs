@@ -1,8 +1,8 @@
-//! Which tables a bucket needs: entity types, their partitions, and the buffer's units.
+//! Entity types, their partitions, the tables that a bucket needs, and the units of the buffer.
 //!
-//! The buffer swaps *groups*: all tables that partition `p` of one side needs. Where an entity
-//! type is partitioned on both sides, left and right group `p` are one. Types with a single
-//! partition belong to no group and stay in memory throughout.
+//! The buffer swaps *groups*: all tables that partition `p` of one side needs. Where an entity type is partitioned on
+//! both sides, left and right group `p` are the same. Types with a single partition belong to no group and stay in
+//! memory throughout.
 
 use pbg_config::Config;
 use pbg_core::graph::{Bucket, Side, SidePartition};
@@ -11,39 +11,39 @@ use pbg_core::schedule::PassId;
 use pbg_core::seed::{self, Purpose};
 use pbg_core::strategy::Pass;
 
-/// One entity type as the run sees it.
+/// Layout of one entity type.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TypeLayout {
     /// Name.
     pub name: String,
     /// Dimension of its embeddings.
     pub dimension: usize,
-    /// Rows of each partition's table: entities, or features of a featurized type.
+    /// Number of rows in each partition's table: entities, or features of a featurized type.
     pub rows: Vec<u64>,
-    /// What embeddings are made of on disk.
+    /// Format of the embeddings on disk.
     pub storage: Storage,
-    /// What is remembered of their gradients.
+    /// Optimizer, which determines the accumulators.
     pub optimizer: Optimizer,
-    /// Whether some relation has it on the left.
+    /// Whether some relation has the type on the left.
     pub on_lhs: bool,
-    /// Whether some relation has it on the right.
+    /// Whether some relation has the type on the right.
     pub on_rhs: bool,
 }
 
 impl TypeLayout {
-    /// Whether the type is cut into several partitions.
+    /// Whether the type has several partitions.
     #[must_use]
     pub fn partitioned(&self) -> bool {
         self.rows.len() > 1
     }
 
-    /// Bytes of one partition in memory: embeddings, and what the optimizer remembers.
+    /// Returns the bytes of one partition in memory: embeddings and accumulators.
     #[must_use]
     pub fn bytes(&self, partition: u32) -> u64 {
         self.bytes_with(partition, Storage::F32)
     }
 
-    /// Bytes of one partition on disk.
+    /// Returns the bytes of one partition on disk.
     #[must_use]
     pub fn stored_bytes(&self, partition: u32) -> u64 {
         self.bytes_with(partition, self.storage)
@@ -63,29 +63,29 @@ impl TypeLayout {
     }
 }
 
-/// Fixed tables up to this many bytes are copied while a commit writes them.
+/// Fixed tables of at most this many bytes are copied while a commit writes them.
 const MODERATE: u64 = 256 << 20;
 
 /// A table: an entity type (index into [`Layout::types`]) and a partition.
 pub type TableKey = (usize, u32);
 
-/// The tables of a run.
+/// Tables of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Layout {
     /// Entity types in the order of the configuration.
     pub types: Vec<TypeLayout>,
-    /// Left partitions of the grid.
+    /// Number of left partitions of the grid.
     pub lhs_partitions: u32,
-    /// Right partitions of the grid.
+    /// Number of right partitions of the grid.
     pub rhs_partitions: u32,
-    /// Whether left and right group `p` are one.
+    /// Whether left and right group `p` are the same.
     pub shared: bool,
 }
 
 impl Layout {
-    /// The layout of `config` over tables of `rows(type)[partition]` rows.
+    /// Creates the layout of `config`, with tables of `rows(type)[partition]` rows.
     ///
-    /// The configuration is valid, so partitioned types agree per side.
+    /// The configuration must be valid, so that the partitioned types of a side agree.
     #[must_use]
     pub fn new(config: &Config, rows: impl Fn(&str) -> Vec<u64>) -> Self {
         let types: Vec<TypeLayout> = config
@@ -119,18 +119,18 @@ impl Layout {
         }
     }
 
-    /// The buckets of the grid, row by row.
+    /// Returns the buckets of the grid, row by row.
     pub fn grid(&self) -> impl Iterator<Item = Bucket> + use<> {
         let (lhs, rhs) = (self.lhs_partitions, self.rhs_partitions);
         (0..lhs).flat_map(move |l| (0..rhs).map(move |r| Bucket::new(l, r)))
     }
 
-    /// Number of buckets of the grid.
+    /// Returns the number of buckets of the grid.
     pub fn buckets(&self) -> u64 {
         u64::from(self.lhs_partitions) * u64::from(self.rhs_partitions)
     }
 
-    /// Tables that stay in memory throughout.
+    /// Returns the tables that stay in memory throughout.
     pub fn fixed_tables(&self) -> impl Iterator<Item = TableKey> + '_ {
         self.types
             .iter()
@@ -139,7 +139,7 @@ impl Layout {
             .map(|(i, _)| (i, 0))
     }
 
-    /// Tables that `group` loads together.
+    /// Returns the tables that are loaded together with `group`.
     pub fn group_tables(&self, group: SidePartition) -> impl Iterator<Item = TableKey> + '_ {
         let (side, partition) = group;
         self.types
@@ -149,7 +149,7 @@ impl Layout {
             .map(move |(i, _)| (i, partition))
     }
 
-    /// Every table of the run.
+    /// Returns every table of the run.
     pub fn all_tables(&self) -> impl Iterator<Item = TableKey> + '_ {
         self.types
             .iter()
@@ -157,7 +157,7 @@ impl Layout {
             .flat_map(|(i, t)| (0..t.rows.len() as u32).map(move |p| (i, p)))
     }
 
-    /// Bytes that loading `group` reads, and writing it writes.
+    /// Returns the bytes that are read to load `group` and written to save it.
     #[must_use]
     pub fn stored_group_bytes(&self, group: SidePartition) -> u64 {
         self.group_tables(group)
@@ -165,7 +165,7 @@ impl Layout {
             .sum()
     }
 
-    /// Bytes that `group` takes in memory.
+    /// Returns the bytes of `group` in memory.
     #[must_use]
     pub fn group_bytes(&self, group: SidePartition) -> u64 {
         self.group_tables(group)
@@ -173,8 +173,9 @@ impl Layout {
             .sum()
     }
 
-    /// Bytes of tables that may be copied so that training goes on while a commit writes them: as many as
-    /// two groups take, and fixed tables of moderate size. Larger ones are waited for.
+    /// Returns the bytes of the tables that may be copied so that training goes on while a commit writes them: the two
+    /// largest groups and fixed tables of moderate size. Training waits until a commit has written larger tables.
+    /// Returns 0 if storage does not work in parallel (`beside`).
     #[must_use]
     pub fn copies(&self, beside: bool) -> u64 {
         let rhs = if self.shared { 0 } else { self.rhs_partitions };
@@ -196,7 +197,7 @@ impl Layout {
         }
     }
 
-    /// The partition of entity type `type_index` that `bucket` uses on `side`.
+    /// Returns the partition of entity type `type_index` that `bucket` uses on `side`.
     #[must_use]
     pub fn partition(&self, type_index: usize, side: Side, bucket: Bucket) -> u32 {
         match (self.types[type_index].partitioned(), side) {
@@ -206,7 +207,7 @@ impl Layout {
         }
     }
 
-    /// What a bucket order is asked for pass `id`.
+    /// Returns the description of pass `id` that a bucket order plans.
     #[must_use]
     pub fn pass(
         &self,

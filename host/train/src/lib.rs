@@ -1,10 +1,10 @@
-//! The training loop, and what is done with what it made.
+//! The training loop and everything that is done with a trained model: evaluation, predictions, neighbours and indexes.
 //!
-//! Everything begins with a configuration that is resolved against its dataset ([`Resolved`]).
+//! The entry point is a configuration that is resolved against its dataset ([`Resolved`]).
 //!
-//! In reading order: the loop ([`run`]), the model it trains ([`model`], [`layout`]), the partition
-//! buffer ([`buffer`]), the Hogwild workers ([`workers`]), when it commits (`commit`), evaluation
-//! and failures ([`error`]).
+//! In reading order: the loop ([`run`]), the model that it trains ([`model`], [`layout`]), the partition buffer
+//! ([`buffer`]), the Hogwild workers ([`workers`]), commits (`commit`), evaluation ([`evaluate`]) and errors
+//! ([`error`]).
 
 mod advice;
 mod alone;

@@ -1,4 +1,5 @@
-//! The groups that the pipeline describes, running: storage and edges beside training, or within it.
+//! The running groups of the pipeline: storage and edges on threads in parallel with training, or on the training
+//! thread.
 
 use std::sync::Arc;
 
@@ -11,24 +12,24 @@ use crate::error::RunError;
 use crate::groups::Clock;
 use crate::layout::Layout;
 
-/// The groups of a run. Training ends first, by dropping this; then what reads edges, then what may still write
-/// partitions.
+/// Groups of a run. Training ends first, by dropping this value; the fields are dropped in order, so the reader of
+/// edges ends next, and then storage, which may still write partitions.
 pub(crate) struct Line<S: TableStore> {
     pub(crate) edges: EdgeReader,
     pub(crate) buffer: PartitionBuffer<S>,
-    /// Where the time of training went.
+    /// Clock of training.
     pub(crate) training: Arc<Clock>,
-    /// That of planning, where it is a group of its own.
+    /// Clock of planning, where planning is a group of threads.
     pub(crate) planning: Option<Arc<Clock>>,
-    /// The times of all groups when they were asked for last.
+    /// Times of all groups at the last call of [`Line::seconds`].
     reported: Vec<GroupSeconds>,
 }
 
 impl<S: TableStore> Line<S> {
-    /// Starts the groups of `pipeline`, joined by pipes of its bounds.
+    /// Starts the groups of `pipeline`, connected by pipes of its capacities.
     ///
     /// # Errors
-    /// When the system gives no thread, or a fixed table cannot be loaded.
+    /// When the system cannot start a thread, or a fixed table cannot be loaded.
     pub(crate) fn new(
         pipeline: &Pipeline,
         layout: Layout,
@@ -49,7 +50,7 @@ impl<S: TableStore> Line<S> {
         })
     }
 
-    /// Where the time of each group went since this was asked last, in the order of the pipeline.
+    /// Returns how each group spent the time since the last call, in the order of the pipeline.
     pub(crate) fn seconds(&mut self) -> Vec<GroupSeconds> {
         let training = self.training.read(TRAINING);
         let planning = self.planning.as_ref().map(|clock| clock.read(PLANNING));

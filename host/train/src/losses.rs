@@ -1,4 +1,4 @@
-//! Losses as the training step takes them, and their fallbacks.
+//! Losses in the form that the training step uses, with fallbacks.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -9,25 +9,25 @@ use pbg_core::strategy::{
 };
 use pbg_kernels::losses::Traced;
 
-/// Makes a graph something that can be evaluated: its gradient is derived, its execution planned.
+/// Makes a loss's graph executable: derives its gradient and plans its execution.
 #[must_use]
 pub fn traced(loss: TracedLoss) -> Box<dyn Loss> {
     Box::new(Traced::new(loss))
 }
 
-/// The loss of a run, and its fallback, which computes from the rows on at which it fails.
+/// Loss of a run with its fallback, which takes over from the first row at which the loss fails.
 ///
-/// A run's identity stays that of its own loss: that is what a checkpoint records, what its state
-/// is of, and what a resumed run begins with again.
+/// The identity stays that of the configured loss: a checkpoint records it, the stored state belongs to it, and a
+/// resumed run begins with it again.
 #[derive(Clone)]
 pub struct GuardedLoss {
     loss: Arc<dyn Loss>,
-    /// Without one the run ends.
+    /// Without a fallback, a failure ends the run.
     standard: Option<Arc<dyn Loss>>,
     faults: Arc<Faults>,
 }
 
-/// How a loss failed: all workers hear of it.
+/// Failures of a loss, shared by all workers.
 #[derive(Default)]
 struct Faults {
     any: AtomicBool,
@@ -45,7 +45,7 @@ impl Faults {
 }
 
 impl GuardedLoss {
-    /// `loss`, and `standard` once it failed.
+    /// Creates a guarded loss that switches to `standard` once `loss` has failed.
     #[must_use]
     pub fn new(loss: Box<dyn Loss>, standard: Option<Box<dyn Loss>>) -> Self {
         Self {
@@ -55,13 +55,13 @@ impl GuardedLoss {
         }
     }
 
-    /// How the loss failed since the last call: once in each worker that it failed in.
+    /// Returns the failures since the last call, one for each worker in which the loss failed.
     pub(crate) fn take_faults(&self) -> Vec<StrategyError> {
         let new = self.faults.new.lock();
         std::mem::take(&mut new.unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// A fault of the loss's own doing is noted: the fallback goes on.
+    /// Records a failure that the loss itself caused, so that the fallback goes on.
     fn noted(&self, done: Result<(), StrategyError>) -> Result<(), StrategyError> {
         match done {
             Err(fault) if fault.cause == Cause::Strategy => {
@@ -72,7 +72,7 @@ impl GuardedLoss {
         }
     }
 
-    /// The fallback of the loss.
+    /// Returns the id of the fallback.
     pub(crate) fn standard(&self) -> Option<&StrategyId> {
         self.standard.as_ref().map(|standard| standard.id())
     }
@@ -120,8 +120,8 @@ impl Loss for GuardedLoss {
         self.loss.take_observed()
     }
 
-    /// Once the loss has failed here, its parameters stay as they are; those of the fallback follow what this trainer alone
-    /// observes.
+    /// Once the loss has failed here, its parameters do not change any more; the parameters of the fallback follow only
+    /// the observations of this trainer.
     fn count(&self, observed: &Observed) -> Result<(), StrategyError> {
         if self.standard.is_none() {
             return self.loss.count(observed);
@@ -147,7 +147,7 @@ impl Loss for GuardedLoss {
     }
 }
 
-/// Evaluates a loss until it fails in any worker, from then on the standard one.
+/// Evaluates a loss until it fails in any worker, and the fallback from then on.
 struct GuardedWorker {
     loss: Box<dyn LossWorker>,
     standard: Box<dyn LossWorker>,
@@ -177,7 +177,7 @@ impl LossWorker for GuardedWorker {
 mod tests {
     use super::*;
 
-    /// Answers its number as every loss and gradient, until it has no calls left.
+    /// Loss that returns a number as every loss and gradient until its calls are used up.
     #[derive(Clone)]
     struct Number {
         id: StrategyId,
@@ -222,7 +222,7 @@ mod tests {
         }
     }
 
-    /// It fails at the second row, if at all.
+    /// Fails at the second row, if at all.
     impl LossWorker for Number {
         fn evaluate(&mut self, scores: &mut Scores<'_>) -> Result<(), StrategyError> {
             scores.in_blocks(1, |row| {
@@ -238,7 +238,7 @@ mod tests {
         }
     }
 
-    /// What becomes of the second of two rows, and the loss of the first one.
+    /// Returns the results of the second of two rows, and the loss of the first.
     fn both(loss: &dyn Loss) -> Result<([f32; 3], f32), StrategyError> {
         let (mut negative, mut gradient, mut losses) = ([7.0; 4], [0.0; 2], [0.0; 2]);
         loss.worker().evaluate(&mut Scores {
@@ -272,7 +272,7 @@ mod tests {
         let faults = guarded.take_faults();
         assert_eq!(faults.len(), 1);
         assert_eq!(faults[0].function, "evaluate");
-        // Its successor goes on, and the other is not asked again.
+        // The fallback goes on, and the failed loss is not called again.
         assert_eq!(evaluate(&guarded), Ok([2.0; 3]));
         guarded.observe(5, 1.0).unwrap();
         assert_eq!(guarded.take_faults(), []);

@@ -1,4 +1,4 @@
-//! What trains buckets, whoever says which: strategies, workers, and the groups of the pipeline that bring
+//! Trains buckets, independent of who chooses them: strategies, workers, and the groups of the pipeline that provide
 //! partitions and edges.
 
 use std::path::Path;
@@ -38,48 +38,48 @@ mod open;
 
 pub(crate) use open::Parts;
 
-/// A trainer of the run: one for a machine alone, one of several on a cluster.
+/// Machine of a trainer, in a run with one or several trainers.
 pub(crate) struct Machine<'a, S: TableStore> {
     pub(crate) resolved: &'a Resolved,
     pub(crate) strategies: Strategies,
     pub(crate) edge_sets: Arc<Vec<EdgeSet>>,
     pub(crate) extent: Extent,
-    /// The groups of the pipeline.
+    /// Groups of the pipeline.
     pub(crate) line: Line<S>,
-    /// Shared, so that a thread beside the workers can read and add to them.
+    /// Shared, so that a thread that runs in parallel with the workers can read and change the parameters.
     pub(crate) params: Arc<Params>,
-    /// Held by workers while they train a batch, where a thread beside them changes parameters.
+    /// Lock that workers hold while they train a batch, if another thread changes parameters.
     pub(crate) gate: Option<Arc<RwLock<()>>>,
-    /// What trains: one for each worker.
+    /// Executors of the training threads.
     executors: Vec<Executor>,
-    /// Where they train, if not on the cores.
+    /// Device that trains, if not the processor cores.
     place: Option<Arc<dyn Place>>,
-    /// Time in each stage of executors that others have replaced.
+    /// Time in each stage of executors that were replaced.
     earlier: [Duration; Cluster::ALL.len()],
     evaluators: Vec<StepWorker>,
-    /// Evaluates the loss: one for each worker, which is the evaluator's too.
+    /// Evaluators of the loss, one for each worker, shared with the ranking of held-out edges.
     losses: Vec<Box<dyn LossWorker>>,
-    /// Who watches.
+    /// Receiver of events.
     sink: &'a mut dyn FnMut(Event),
 }
 
-/// What training a bucket gave, as far as this process has trained it.
+/// Results of training a bucket, or of the part that this process has trained.
 pub(crate) struct Trained {
     pub(crate) stats: TrainStats,
-    /// Time that a worker spent asking the relation sampler.
+    /// Time that a worker spent on calls of the relation sampler.
     pub(crate) sampler: Duration,
-    /// How the relation sampler failed in workers, which went on with the standard one.
+    /// Failures of the relation sampler in workers, which went on with its fallback.
     pub(crate) faults: Vec<StrategyError>,
     pub(crate) eval_before: Option<RankStats>,
     pub(crate) eval_after: Option<RankStats>,
-    /// How much of each share is trained, if it was left before its end.
+    /// Progress of each share, if the bucket was interrupted.
     pub(crate) left: Option<Vec<Share>>,
     pub(crate) seconds: f64,
     pub(crate) io: IoStats,
 }
 
 impl Trained {
-    /// What a checkpoint has of it if the bucket is left.
+    /// Returns the sums that a checkpoint stores if the bucket is interrupted.
     pub(crate) fn sums(&self) -> BucketSums {
         BucketSums {
             stats: self.stats,
@@ -90,7 +90,7 @@ impl Trained {
         }
     }
 
-    /// Adds what earlier processes have trained of the bucket.
+    /// Adds the results of earlier processes for the bucket.
     pub(crate) fn add_earlier(&mut self, earlier: &BucketSums) {
         self.stats.add(&earlier.stats);
         self.eval_before = earlier.eval_before;
@@ -100,7 +100,7 @@ impl Trained {
     }
 }
 
-/// What an order was asked for a pass, and what it cost.
+/// Plan of a pass and its cost.
 pub(crate) struct Planned {
     pub(crate) plan: Vec<Bucket>,
     pub(crate) order: String,
@@ -109,7 +109,7 @@ pub(crate) struct Planned {
 }
 
 impl<'a, S: TableStore> Machine<'a, S> {
-    /// To who watches.
+    /// Emits an event.
     pub(crate) fn emit(&mut self, event: Event) {
         (self.sink)(event);
     }
@@ -122,17 +122,17 @@ impl<'a, S: TableStore> Machine<'a, S> {
         self.resolved.blueprint()
     }
 
-    /// What is left when the machine is taken apart.
+    /// Drops everything except the strategies and returns them.
     pub(crate) fn into_strategies(self) -> Strategies {
         self.strategies
     }
 
-    /// Threads that train.
+    /// Returns the number of training threads.
     pub(crate) fn workers(&self) -> usize {
         self.executors.len()
     }
 
-    /// Pass `id`, when the partitions in the buffer are those that are there.
+    /// Returns the description of pass `id`, with the groups that are in the buffer now.
     pub(crate) fn pass(&self, id: PassId) -> Pass {
         let edge_set = &self.edge_sets[id.edge_set as usize];
         let chunks = self.extent.edge_chunks;
@@ -145,8 +145,8 @@ impl<'a, S: TableStore> Machine<'a, S> {
         layout.pass(self.config(), id, edges.collect(), resident)
     }
 
-    /// Asks the order for a plan of `pass`, which is checked to be a permutation of the grid. `events` gets what says
-    /// so if the standard order had to take the place of one that failed.
+    /// Has the bucket order plan `pass`, and checks that the plan is a permutation of the grid. If the order failed and
+    /// its fallback replaced it, adds an event about it to `events`.
     pub(crate) fn plan(
         &mut self,
         pass: &Pass,
@@ -173,7 +173,7 @@ impl<'a, S: TableStore> Machine<'a, S> {
         })
     }
 
-    /// Seconds of all workers in each cluster of the step.
+    /// Returns the seconds of all workers in each stage of the step, with its name.
     pub(crate) fn stages(&self) -> Vec<(String, f64)> {
         let times = Cluster::ALL.into_iter().zip(self.cluster_times());
         times
@@ -181,7 +181,7 @@ impl<'a, S: TableStore> Machine<'a, S> {
             .collect()
     }
 
-    /// Time of all workers in each cluster of the step.
+    /// Returns the time of all workers in each stage of the step.
     fn cluster_times(&self) -> [Duration; Cluster::ALL.len()] {
         let mut times = self.earlier;
         for (time, cluster) in times.iter_mut().zip(Cluster::ALL) {
@@ -193,7 +193,7 @@ impl<'a, S: TableStore> Machine<'a, S> {
         times
     }
 
-    /// Trains with the learning rates that validation has left from now on: `lr_factor` of the configuration's.
+    /// Sets the learning rates to `lr_factor` times the configured ones.
     pub(crate) fn set_rates(&mut self, lr_factor: f32) -> Result<(), RunError> {
         self.earlier = self.cluster_times();
         let spec = executor::with_rates(lr_factor, &self.blueprint().spec);
@@ -202,7 +202,7 @@ impl<'a, S: TableStore> Machine<'a, S> {
         Ok(())
     }
 
-    /// Brings the parameters in main memory up to date with a device.
+    /// Downloads the parameters from a device to main memory.
     pub(crate) fn settle_parameters(&self) -> Result<(), RunError> {
         for executor in &self.executors {
             executor.settle(&self.params)?;
@@ -211,16 +211,16 @@ impl<'a, S: TableStore> Machine<'a, S> {
     }
 }
 
-/// The stations of a bucket.
+/// Steps of training a bucket.
 impl<S: TableStore<Table = Table>> Machine<'_, S> {
-    /// Brings the bucket's partitions into the buffer, and has the next ones read.
+    /// Loads the bucket's partitions into the buffer and starts reading the next ones.
     pub(crate) fn load(&mut self, acquired: Acquired) -> Result<IoStats, RunError> {
         let io = self.line.buffer.hold(acquired)?;
         self.line.buffer.prefetch(acquired.position);
         Ok(io)
     }
 
-    /// Takes the bucket's edges, and has those of the buckets that come next prepared.
+    /// Takes the bucket's edges and starts preparing those of the next buckets.
     pub(crate) fn take_edges(
         &mut self,
         pass: PassId,
@@ -241,8 +241,8 @@ impl<S: TableStore<Table = Table>> Machine<'_, S> {
         Ok(prepared)
     }
 
-    /// Trains the bucket's edges, and ranks those that are held out before and after; of a bucket that is left before its
-    /// end, only before. Ranking and training borrow the same `Work`, so they stand in one function.
+    /// Trains the bucket's edges and ranks the held-out ones before and after; after training only if the bucket was
+    /// not interrupted. Ranking and training borrow the same `Work`, so they are in one function.
     pub(crate) fn train_edges(
         &mut self,
         (pass, bucket): (PassId, Bucket),
@@ -251,7 +251,7 @@ impl<S: TableStore<Table = Table>> Machine<'_, S> {
         span: &Span<'_>,
     ) -> Result<Trained, RunError> {
         let started = Instant::now();
-        // Those of a bucket that goes on were ranked when it began.
+        // If the bucket is resumed, its held-out edges were ranked when it began.
         let before: &[u32] = if span.from.is_some() { &[] } else { held };
         if !before.is_empty() {
             self.line.buffer.release_home()?;
@@ -306,7 +306,7 @@ impl<S: TableStore<Table = Table>> Machine<'_, S> {
         })
     }
 
-    /// Rounds what the bucket has trained, where that is how embeddings are stored.
+    /// Rounds the embeddings that the bucket has trained, if they are stored in bfloat16.
     fn round(&self, pass: PassId, bucket: Bucket) {
         let buffer = &self.line.buffer;
         let layout = &self.blueprint().layout;
@@ -323,7 +323,7 @@ impl<S: TableStore<Table = Table>> Machine<'_, S> {
         );
     }
 
-    /// Brings main memory up to date with a device: parameters, and the tables of `bucket`.
+    /// Downloads the parameters and the tables of `bucket` from a device to main memory.
     fn settle(&self, bucket: Bucket) -> Result<(), RunError> {
         self.settle_parameters()?;
         let layout = &self.blueprint().layout;

@@ -1,67 +1,68 @@
-//! How much main memory this process has occupied, and how much it may occupy.
+//! Main memory that this process occupies and may occupy.
 
 use std::fs;
 use std::path::Path;
 
-/// The most bytes of main memory that the process has occupied so far, where the system tells
-/// (Linux, `VmHWM` in `proc(5)`).
+/// Returns the peak main memory of the process in bytes, where the system reports it (Linux, `VmHWM` in `proc(5)`).
 #[must_use]
 pub fn peak_bytes() -> Option<u64> {
     kibibytes("/proc/self/status", "VmHWM:")
 }
 
-/// Addresses of a thread's stack and of what guards it.
+/// Bytes of addresses of a thread's stack and its guard pages.
 const STACK: u64 = (2 << 20) + (64 << 10);
 
-/// More memory would be taken than there is.
+/// The needed memory exceeds the available memory.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{what} takes up to {} of memory, and {} are left {limit}; `pbg-host check` and `eval --check` list what takes it: \
-     fewer `buffer_partitions`, `workers`, negatives or a smaller `batch_size` take less, and so do more partitions",
+    "{what} takes up to {} of memory, but only {} are left {limit}; `pbg-host check` and `eval --check` list its parts; \
+     to need less, lower `buffer_partitions`, `workers`, the number of negatives or `batch_size`, or use more partitions",
     gibibytes(*needed), gibibytes(*available)
 )]
 pub struct TooLittle {
-    /// What would take it.
+    /// What needs the memory.
     pub what: &'static str,
-    /// Bytes that it takes at most.
+    /// Largest number of bytes that it needs.
     pub needed: u64,
-    /// Bytes that there are.
+    /// Number of available bytes.
     pub available: u64,
-    /// Of what: the machine, or a limit.
+    /// Origin of the limit: the machine, the control group, or `ulimit -v`.
     pub limit: &'static str,
 }
 
-/// Adds up components of memory. Where the sum is more than can be counted, it is the largest number.
+/// Adds up components of memory. The sum saturates at the largest number.
 #[must_use]
 pub fn total(parts: &[(String, u64)]) -> u64 {
     sum(parts.iter().map(|(_, bytes)| *bytes))
 }
 
-/// Adds up bytes. Where the sum is more than can be counted, it is the largest number.
+/// Adds up bytes. The sum saturates at the largest number.
 pub(crate) fn sum(bytes: impl IntoIterator<Item = u64>) -> u64 {
     bytes.into_iter().fold(0, u64::saturating_add)
 }
 
-/// Refuses `what`, which takes `needed` bytes in all and works with `threads` threads, if there are fewer. What the process
-/// occupies by now is a part of them.
+/// Refuses to start `what`, which needs `needed` bytes in all and uses `threads` threads, if fewer bytes are available.
+/// The memory that the process occupies already is part of `needed`.
 ///
 /// # Errors
-/// When there is less.
+/// When too little memory is available.
 pub fn require(what: &'static str, needed: u64, threads: usize) -> Result<(), TooLittle> {
     let occupied = kibibytes("/proc/self/status", "VmRSS:").unwrap_or(0);
     compare(what, needed, occupied, threads as u64 * STACK)
 }
 
-/// Refuses `what`, which takes `needed` bytes besides all that the process occupies by now, if there are fewer.
+/// Refuses to start `what`, which needs `needed` bytes in addition to the memory that the process occupies already, if
+/// fewer are available.
 ///
 /// # Errors
-/// When there is less.
+/// When too little memory is available.
 pub fn require_more(what: &'static str, needed: u64) -> Result<(), TooLittle> {
     compare(what, needed, 0, 0)
 }
 
-/// Compares `needed` with what the machine, the control group and `ulimit -v` leave. `occupied` is the part of it that is
-/// taken already, `stacks` what takes addresses and hardly any memory.
+/// Compares `needed` with the memory left by the machine, the control group and `ulimit -v`. `occupied` is the part of
+/// `needed` that is allocated already; `stacks` is the size of thread stacks, which need addresses but hardly any
+/// memory.
 fn compare(what: &'static str, needed: u64, occupied: u64, stacks: u64) -> Result<(), TooLittle> {
     let left = [
         (free_on_machine(), 0, "on this machine"),
@@ -87,13 +88,13 @@ fn compare(what: &'static str, needed: u64, occupied: u64, stacks: u64) -> Resul
     Ok(())
 }
 
-/// Bytes that an import may take for names where its user says nothing: three quarters of what is free.
+/// Returns the bytes that an import may use for names by default: three quarters of the free memory.
 #[must_use]
 pub fn for_names() -> Option<u64> {
     free_bytes().map(|bytes| bytes / 4 * 3)
 }
 
-/// Bytes that this process may still take, where the system tells.
+/// Returns the bytes that this process may still allocate, where the system reports them.
 #[must_use]
 pub(crate) fn free_bytes() -> Option<u64> {
     let all = [free_on_machine(), group_bytes(), address_bytes()];
@@ -107,13 +108,13 @@ fn gibibytes(bytes: u64) -> String {
     }
 }
 
-/// Memory that new processes find without others being swapped out, and what can be swapped out.
+/// Returns the memory that new processes can use without swapping, and the free swap space, in bytes.
 fn free_on_machine() -> Option<u64> {
     let of = |name| kibibytes("/proc/meminfo", name);
     Some(of("MemAvailable:")? + of("SwapFree:").unwrap_or(0))
 }
 
-/// What a control group and those above it leave, what the page cache holds counted as free.
+/// Returns the bytes left by the control group and its ancestors. The page cache counts as free.
 fn group_bytes() -> Option<u64> {
     let groups = fs::read_to_string("/proc/self/cgroup").ok()?;
     let of_line = |line: &str| {
@@ -131,7 +132,7 @@ fn group_bytes() -> Option<u64> {
     groups.lines().filter_map(of_line).min()
 }
 
-/// Names of a group's limit, of its use, and in its statistics of the page cache.
+/// Names of the files with a group's limit and usage, and the prefix of the page cache's line in its statistics.
 type GroupFiles = [&'static str; 3];
 const UNIFIED: GroupFiles = ["memory.max", "memory.current", "file "];
 const LEGACY: GroupFiles = [
@@ -140,7 +141,7 @@ const LEGACY: GroupFiles = [
     "total_cache ",
 ];
 
-/// The least that the group `path` below `root` and those above it leave.
+/// Returns the smallest number of bytes that the group `path` below `root` and its ancestors leave.
 fn least_left(root: &Path, path: &str, [limit, usage, cache]: GroupFiles) -> Option<u64> {
     let folder = root.join(path.trim_start_matches('/'));
     let folders = folder.ancestors().take_while(|f| f.starts_with(root));
@@ -158,19 +159,19 @@ fn least_left(root: &Path, path: &str, [limit, usage, cache]: GroupFiles) -> Opt
     left.min()
 }
 
-/// Whether this process may have so many addresses and no more (`ulimit -v`).
+/// Whether the address space of this process is limited (`ulimit -v`).
 #[must_use]
 pub fn addresses_are_limited() -> bool {
     address_limit().is_some()
 }
 
-/// What `ulimit -v` leaves.
+/// Returns the bytes that `ulimit -v` leaves.
 fn address_bytes() -> Option<u64> {
     let mapped = kibibytes("/proc/self/status", "VmSize:")?;
     Some(address_limit()?.saturating_sub(mapped))
 }
 
-/// What `ulimit -v` allows.
+/// Returns the limit of `ulimit -v` in bytes.
 fn address_limit() -> Option<u64> {
     let limits = fs::read_to_string("/proc/self/limits").ok()?;
     let mut lines = limits.lines();
@@ -178,7 +179,7 @@ fn address_limit() -> Option<u64> {
     line.split_whitespace().next()?.parse().ok()
 }
 
-/// A number of a file of `proc(5)`, in bytes.
+/// Reads a number from a file of `proc(5)`, in bytes.
 fn kibibytes(file: &str, name: &str) -> Option<u64> {
     let text = fs::read_to_string(file).ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix(name))?;

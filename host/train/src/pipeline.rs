@@ -1,4 +1,4 @@
-//! The pipeline of a run: what `check` prints, and what training makes its threads and pipes from.
+//! The pipeline of a run: `check` prints it, and training creates its threads and pipes from it.
 
 use pbg_config::Config;
 use pbg_core::batch_graph::pipeline::{Machine, Pipeline, SlicePlan};
@@ -16,8 +16,8 @@ use crate::model::Blueprint;
 use crate::resolved::Resolved;
 
 impl Resolved {
-    /// The groups that train `edge_sets` and the pipes between them; and how they cut a full batch, for the
-    /// relation that needs most memory.
+    /// Returns the groups that train `edge_sets` with the pipes between them, and the slices of a full batch for the
+    /// relation that needs the most memory.
     ///
     /// # Errors
     /// When the model cannot be trained.
@@ -39,7 +39,7 @@ impl Resolved {
             edge_bytes: edge_bytes(edge_sets, extent.edge_chunks).bucket,
             batches_ahead: match blueprint.spec.is_dynamic() {
                 true => config.execution.batches_ahead(),
-                // The sampler hears of every loss before it draws the next batch.
+                // The sampler receives every loss before it draws the next batch, so no batch can be planned ahead.
                 false => 0,
             },
             planned_bytes: planned_bytes(blueprint, batch),
@@ -54,8 +54,8 @@ impl Resolved {
     }
 }
 
-/// Bytes of the plan of a batch of `edges` edges: columns and draws, and their offsets in 8 bytes each, those of the
-/// rows that it touches included.
+/// Returns the bytes of the plan of a batch of `edges` edges: columns, draws, and 8 bytes for each offset, including
+/// the offsets of the rows that the batch uses.
 fn planned_bytes(blueprint: &Blueprint, edges: usize) -> u64 {
     let spec = &blueprint.spec;
     let most = spec.relations.iter().map(|relation| {
@@ -70,7 +70,7 @@ fn planned_bytes(blueprint: &Blueprint, edges: usize) -> u64 {
             false => 0,
         };
         let edges = edges as u64;
-        // 4 bytes of each draw, and four offsets of it.
+        // 4 bytes for each draw, and four offsets.
         let of_draws = drawn.saturating_mul(4 + 8 * 4);
         let others = 16 * edges + 8 * (8 * edges + spec.relation_count() as u64 + all);
         of_draws.saturating_add(others)
@@ -78,14 +78,14 @@ fn planned_bytes(blueprint: &Blueprint, edges: usize) -> u64 {
     most.max().unwrap_or(0)
 }
 
-/// Rows of the largest partition of a type.
+/// Returns the number of rows in the largest partition of a type.
 fn largest(blueprint: &Blueprint, entity: usize) -> u64 {
     let rows = blueprint.layout.types[entity].rows.iter();
     rows.copied().max().unwrap_or(0)
 }
 
-/// Bytes of the fixed tables and as many of the largest groups as the buffer has slots; and of each of those
-/// that may be on their way besides.
+/// Returns the bytes of the resident tables (the fixed ones, and the largest groups in all slots), and the bytes of
+/// each further group that may be in flight.
 pub(crate) fn partition_bytes(config: &Config, layout: &Layout) -> (u64, Vec<u64>) {
     let fixed: u64 = layout
         .fixed_tables()
@@ -108,18 +108,18 @@ pub(crate) fn partition_bytes(config: &Config, layout: &Layout) -> (u64, Vec<u64
     (fixed + groups.iter().sum::<u64>(), swapped)
 }
 
-/// What the edges of the largest chunk of a bucket take.
+/// Memory of the edges in the largest chunk of a bucket.
 #[derive(Default)]
 pub(crate) struct EdgeBytes {
-    /// How many they are.
+    /// Number of edges.
     pub(crate) edges: u64,
-    /// Their columns and the order of training.
+    /// Bytes of their columns and of the training order.
     pub(crate) bucket: u64,
-    /// The batch that is being decoded.
+    /// Bytes of the record batch that is being decoded.
     pub(crate) decoded: u64,
 }
 
-/// Bytes of the edges of the largest of `chunks` chunks of a bucket, in any edge set.
+/// Returns the memory of the edges in the largest of `chunks` chunks of a bucket, over all edge sets.
 pub(crate) fn edge_bytes(edge_sets: &[EdgeSet], chunks: u32) -> EdgeBytes {
     let of = |set: &EdgeSet| {
         let rows = set.largest_bucket().div_ceil(u64::from(chunks.max(1)));

@@ -1,4 +1,4 @@
-//! The training loop:
+//! The training loop, which follows this line:
 //! edges on disk -> bucket schedule -> partition buffer -> batches -> kernels -> update -> checkpoint.
 
 use std::ops::ControlFlow;
@@ -21,18 +21,18 @@ use crate::resolved::Resolved;
 
 /// The strategies of a run.
 pub struct Strategies {
-    /// Order of the buckets.
+    /// Bucket order.
     pub order: Box<dyn BucketOrder>,
-    /// Order of the relations within a bucket, with static relations.
+    /// Relation sampler: the order of the relations within a bucket, with static relations.
     pub sampler: Box<dyn SamplerFactory>,
-    /// Loss, with its fallback.
+    /// Loss, including its fallback.
     pub loss: GuardedLoss,
-    /// Fallbacks of the others.
+    /// Fallbacks of the bucket order and of the relation sampler.
     pub fallbacks: Fallbacks,
 }
 
 impl Strategies {
-    /// Who draws the shares of a bucket.
+    /// Returns the samplers that draw the relations of a bucket's shares.
     pub(crate) fn samplers(&self) -> Samplers<'_> {
         Samplers {
             sampler: self.sampler.as_ref(),
@@ -41,13 +41,13 @@ impl Strategies {
         }
     }
 
-    /// What they are: bucket order, relation sampler, loss.
+    /// Returns the ids of the bucket order, the relation sampler and the loss.
     pub(crate) fn ids(&self) -> Vec<StrategyId> {
         let ids = [self.order.id(), self.sampler.id(), self.loss.id()];
         ids.into_iter().cloned().collect()
     }
 
-    /// Tells all of them, the fallbacks included, how long the run is.
+    /// Announces the length of the run to all strategies, including the fallbacks.
     pub(crate) fn begin_run(&mut self, length: RunLength) {
         let Fallbacks { order, sampler } = &mut self.fallbacks;
         self.order.begin_run(length);
@@ -58,25 +58,25 @@ impl Strategies {
     }
 }
 
-/// Fallbacks, by slot; where there is none, the run
-/// ends. A resumed run begins with the strategies that it was given again.
+/// Fallback strategies by slot. Without a fallback, a failure of the strategy ends the run. A resumed run begins again
+/// with the configured strategies, not with their fallbacks.
 #[derive(Default)]
 pub struct Fallbacks {
-    /// Order of the buckets.
+    /// Fallback of the bucket order.
     pub order: Option<Box<dyn BucketOrder>>,
-    /// Order of the relations within a bucket.
+    /// Fallback of the relation sampler.
     pub sampler: Option<Box<dyn SamplerFactory>>,
 }
 
 /// How a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// Every epoch is trained.
+    /// All epochs are trained.
     Finished {
         /// Version of the checkpoint.
         version: u64,
     },
-    /// It was asked to stop; nothing that was trained is lost.
+    /// The run stopped on request. Everything that was trained is committed.
     Interrupted {
         /// Version of the checkpoint.
         version: u64,
@@ -84,14 +84,14 @@ pub enum Outcome {
 }
 
 impl Resolved {
-    /// Trains to the last epoch of the configuration, from where its checkpoint stands.
+    /// Trains up to the last epoch of the configuration, starting where the checkpoint ends.
     ///
-    /// Once `stop` is set, the current bucket is finished and committed; where
-    /// [`stops_within_buckets`](crate::stops_within_buckets) says so, the current batches are.
+    /// Once `stop` is set, the current bucket is finished and committed. Where
+    /// [`stops_within_buckets`](crate::stops_within_buckets) holds, only the current batches are finished.
     ///
     /// # Errors
-    /// When the configuration does not fit the checkpoint, a file cannot be read or written, a
-    /// strategy fails, or the loss is not finite. The last commit stays.
+    /// When the configuration does not fit the checkpoint, a file cannot be read or written, a strategy fails, or the
+    /// loss is not finite. The last committed version remains.
     pub fn train(
         &self,
         strategies: Strategies,
@@ -99,13 +99,13 @@ impl Resolved {
         stop: &AtomicBool,
         emit: &mut dyn FnMut(Event),
     ) -> Result<Outcome, RunError> {
-        // First of all: what libtorch can do is settled when it is first used.
+        // This comes first: libtorch's capabilities are settled at its first use.
         let place = executor::place(self)?;
         self.train_at(strategies, allowed, place, stop, emit)
     }
 
-    /// As [`Resolved::train`], at `place` rather than where `execution.device` says; none: on the
-    /// cores.
+    /// Trains as [`Resolved::train`] does, but on `place` instead of on `execution.device`; without a `place`, on the
+    /// processor cores.
     ///
     /// # Errors
     /// As [`Resolved::train`].
@@ -125,14 +125,14 @@ impl Resolved {
 }
 
 impl Resolved {
-    /// Trains as one of the trainers of `cluster`, from where its ledger stands. One whose part is ended by others, since
-    /// it was silent for too long, drops its tables and joins anew.
+    /// Trains as one of the trainers of `cluster`, starting where the ledger of the run ends. If the other trainers end
+    /// this trainer's membership because it was silent for too long, it drops its tables and joins again.
     ///
-    /// Once `stop` is set, the current bucket is finished and settled, and the others go on. A register that does not
-    /// answer is waited for a few seconds more then.
+    /// Once `stop` is set, the current bucket is finished and settled, and the other trainers go on. From then on, a
+    /// register that does not answer is waited for only a few more seconds.
     ///
     /// # Errors
-    /// As [`Resolved::train`], and when the others cannot be reached or do not take this trainer.
+    /// As for [`Resolved::train`], and when the other trainers cannot be reached or do not admit this one.
     pub fn train_together(
         &self,
         mut strategies: Strategies,
@@ -169,7 +169,7 @@ impl Resolved {
     }
 }
 
-/// One pass after the other, one bucket after the other, each along the whole line.
+/// Trains pass after pass and bucket after bucket, each along the whole line.
 fn train<'a>(run: &mut impl Coordinator<'a>, stop: &AtomicBool) -> Result<Outcome, RunError> {
     run.begin()?;
     loop {

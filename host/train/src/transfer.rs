@@ -1,8 +1,9 @@
-//! Reads and writes tables: the storage group, beside training where it has a thread.
+//! Reads and writes tables on the storage thread, in parallel with training, or on the training thread where there is
+//! no storage thread.
 //!
-//! Orders are carried out one after the other, so a table that is read again after it was written is the
-//! written one, and what leaves the buffer has left memory before what enters it takes its place. What a
-//! commit still has to do once its tables are written waits until there is no order.
+//! Requests are carried out one after the other. So a table that is read after it was written is the written one, and
+//! evicted tables have left memory before loaded tables occupy it. The remaining work of a commit whose tables are
+//! written is done while no request waits.
 
 use pbg_core::graph::SidePartition;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,7 +18,7 @@ use crate::groups::{self, Work};
 use crate::layout::TableKey;
 use crate::processor;
 
-/// Tables with their keys. A commit that is still to write one shares it with the buffer.
+/// Tables with their keys. A commit that still has to write a table shares it with the buffer.
 pub(crate) type Tables<T> = Vec<(TableKey, Arc<T>)>;
 
 /// Tables that are loaded and evicted together.
@@ -25,62 +26,62 @@ pub(crate) type Tables<T> = Vec<(TableKey, Arc<T>)>;
 pub(crate) struct Slot<T> {
     pub(crate) group: SidePartition,
     pub(crate) tables: Tables<T>,
-    /// Whether they were trained since they entered the buffer.
+    /// Whether the tables were trained since they entered the buffer.
     pub(crate) changed: bool,
-    /// Whether they were trained since they were read, or last ordered to be written.
+    /// Whether the tables were trained since they were read or last passed to storage to be written.
     pub(crate) unsaved: bool,
 }
 
-/// A version that has become current.
+/// Checkpoint version that has become current.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Committed {
-    /// Its number.
+    /// Number of the version.
     pub version: u64,
-    /// Time that it took to write its tables, beside training.
+    /// Time spent on writing its tables, in parallel with training.
     pub writing: Duration,
-    /// Processor time that all of the commit took.
+    /// Processor time of the whole commit.
     pub processor: Duration,
 }
 
-/// What the storage group is asked for.
+/// Request to the storage thread.
 pub(crate) enum Order<S: TableStore> {
     Load(SidePartition, Vec<TableKey>),
     Save(Tables<S::Table>),
     Commit(S::Cut, Tables<S::Table>),
 }
 
-/// What became of an order.
+/// Reply of the storage thread.
 pub(crate) enum Done<T> {
     Loaded(Slot<T>),
     Saved,
-    /// The tables of a commit are written; they may be trained again.
+    /// The tables of a commit are written, so they may be trained again.
     Written,
     Committed(Committed),
 }
 
-/// What is on its way in and out of memory.
+/// Transfers of tables in and out of memory, and commits.
 pub(crate) struct Transfers<S: TableStore> {
     storage: groups::GroupHandle<Storage<S>>,
     under_way: Vec<SidePartition>,
     arrived: Vec<Slot<S::Table>>,
-    /// Whether a commit's tables are still to be written.
+    /// Whether tables of a commit are still to be written.
     writing: bool,
-    /// Whether a commit is not at its end.
+    /// Whether a commit is under way.
     committing: bool,
     committed: Option<Committed>,
     clock: Arc<Clock>,
 }
 
 impl<S: TableStore> Transfers<S> {
-    /// Transfers by a group of its own if `ahead` says how many partitions may be on their way; without, by who
-    /// asks for them.
+    /// Starts a storage thread that may have `ahead` groups in flight. Without `ahead`, the requesting thread does the
+    /// work.
     pub(crate) fn new(
         storage: Storage<S>,
         ahead: Option<usize>,
         training: Arc<groups::Clock>,
     ) -> Result<Self, RunError> {
         let clock = Arc::clone(&storage.clock);
-        // Both partitions of a bucket may leave the buffer, then come those to be read, and a commit.
+        // Both partitions of a bucket may leave the buffer, followed by the reads ahead and a commit.
         let pipe = ahead.map(|ahead| (pipeline::STORAGE, 2 + ahead + 1));
         Ok(Self {
             storage: groups::GroupHandle::start(pipe, storage, training)?,
@@ -93,12 +94,12 @@ impl<S: TableStore> Transfers<S> {
         })
     }
 
-    /// Where the group's time went, if it has a thread.
+    /// Returns how the storage thread spent its time, if there is one.
     pub(crate) fn seconds(&self) -> Option<GroupSeconds> {
         self.storage.seconds()
     }
 
-    /// Starts reading `group`, unless it is on its way already.
+    /// Starts to read `group`, unless it is in flight already.
     pub(crate) fn load(&mut self, group: SidePartition, keys: Vec<TableKey>) {
         if !self.under_way.contains(&group) && !self.arrived.iter().any(|slot| slot.group == group)
         {
@@ -107,7 +108,7 @@ impl<S: TableStore> Transfers<S> {
         }
     }
 
-    /// Waits for `group`, which is on its way.
+    /// Waits for `group`, which must be in flight.
     pub(crate) fn take(&mut self, group: SidePartition) -> Result<Slot<S::Table>, RunError> {
         loop {
             if let Some(found) = self.arrived.iter().position(|slot| slot.group == group) {
@@ -117,29 +118,28 @@ impl<S: TableStore> Transfers<S> {
         }
     }
 
-    /// Drops what was read ahead of groups that `is_stale`.
+    /// Drops the groups that were read ahead and for which `is_stale` holds.
     pub(crate) fn forget(&mut self, is_stale: impl Fn(SidePartition) -> bool) {
         self.arrived.retain(|slot| !is_stale(slot.group));
     }
 
-    /// Starts writing what left the buffer; its memory is free afterwards.
+    /// Starts to write tables that left the buffer. Their memory is free afterwards.
     pub(crate) fn save(&mut self, tables: Tables<S::Table>) {
         self.storage.order(Order::Save(tables));
     }
 
-    /// Starts a commit of what was saved so far, `tables` and `cut`; none may be under way.
+    /// Starts a commit of everything saved so far, of `tables` and of `cut`. No other commit may be under way.
     pub(crate) fn commit(&mut self, cut: S::Cut, tables: Tables<S::Table>) {
         (self.writing, self.committing) = (true, true);
         self.storage.order(Order::Commit(cut, tables));
     }
 
-    /// Whether a commit is not at its end.
+    /// Whether a commit is under way.
     pub(crate) fn committing(&self) -> bool {
         self.committing
     }
 
-    /// The commit that came to its end since this was asked last. With `wait`, if one is under way, its end
-    /// is waited for.
+    /// Returns the commit that finished since the last call. With `wait`, waits for a commit that is under way.
     pub(crate) fn committed(&mut self, wait: bool) -> Result<Option<Committed>, RunError> {
         if wait {
             self.finish()?;
@@ -150,7 +150,7 @@ impl<S: TableStore> Transfers<S> {
         Ok(self.committed.take())
     }
 
-    /// Waits for the end of the commit under way, if there is one.
+    /// Waits for the end of the commit under way, if any.
     pub(crate) fn finish(&mut self) -> Result<(), RunError> {
         while self.committing {
             self.wait()?;
@@ -166,7 +166,7 @@ impl<S: TableStore> Transfers<S> {
         Ok(())
     }
 
-    /// Time that storage has spent on commits so far.
+    /// Returns the time that storage has spent on commits so far.
     pub(crate) fn time_of_commits(&self) -> Duration {
         self.clock.read()
     }
@@ -193,26 +193,25 @@ impl<S: TableStore> Transfers<S> {
     }
 }
 
-/// What the storage group does. Nothing that comes behind a failed write may become current, so its first error
-/// is its end.
+/// Work of the storage thread. Its first error ends it, because nothing that follows a failed write may become current.
 pub(crate) struct Storage<S: TableStore> {
     store: Arc<S>,
     copies: Arc<Copies<S::Table>>,
     clock: Arc<Clock>,
-    /// If a commit is under way, what its tables took to write.
+    /// Effort of writing the tables of the commit under way, if any.
     writing: Option<Effort>,
 }
 
-/// What something took.
+/// Time that a piece of work took.
 #[derive(Clone, Copy, Default)]
 struct Effort {
     time: Duration,
-    /// Processor time of the thread; all of the time, where the system does not tell.
+    /// Processor time of the thread; equal to `time` where the system cannot measure it.
     processor: Duration,
 }
 
 impl Effort {
-    /// What `work` takes, and what it gives.
+    /// Runs `work` and measures it. Returns its effort and its result.
     fn of<T>(work: impl FnOnce() -> T) -> (Self, T) {
         let (started, before) = (Instant::now(), processor::of_this_thread());
         let made = work();
@@ -250,7 +249,7 @@ impl<S: TableStore> Work for Storage<S> {
         self.writing.is_some()
     }
 
-    /// The next step of the commit under way.
+    /// Does the next step of the commit under way.
     fn go_on(&mut self) -> Result<Option<Done<S::Table>>, RunError> {
         self.clock.start();
         let (piece, version) = Effort::of(|| self.store.go_on());
@@ -273,7 +272,8 @@ impl<S: TableStore> Work for Storage<S> {
 }
 
 impl<S: TableStore> Storage<S> {
-    /// `copies` are those of the buffer, which get back what was copied.
+    /// Creates the work of the storage thread. `copies` is shared with the buffer; written originals are given back to
+    /// it.
     pub(crate) fn new(store: Arc<S>, copies: Arc<Copies<S::Table>>) -> Self {
         Self {
             store,
@@ -283,7 +283,7 @@ impl<S: TableStore> Storage<S> {
         }
     }
 
-    /// Writes what belongs to a commit. Each table is given back as soon as it is written.
+    /// Writes the tables of a commit, and gives each one back as soon as it is written.
     fn write(&self, cut: S::Cut, tables: Tables<S::Table>) -> Result<(), RunError> {
         self.store.begin(cut)?;
         for (key, table) in tables {
@@ -304,10 +304,10 @@ impl<S: TableStore> Storage<S> {
     }
 }
 
-/// How long storage has worked on commits: training that waits for storage meanwhile waits for a commit.
+/// Stopwatch of the time that storage works on commits. Training that waits for storage meanwhile waits for a commit.
 #[derive(Debug, Default)]
 struct Clock {
-    /// The sum of finished stretches, and the start of the one that goes on.
+    /// Total of the finished stretches, and the start of the running one.
     stretches: Mutex<(Duration, Option<Instant>)>,
 }
 

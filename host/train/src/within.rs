@@ -1,9 +1,9 @@
-//! Where in a bucket a run may be left, and from where it goes on.
+//! Interruption of a run within a bucket, and the point from which it goes on.
 //!
-//! On a grid of one bucket that is all of a pass, so a run that is to stop does not train it to its end: every share of its
-//! edges ends behind the batch that it trains. A checkpoint then has how many batches of each share are trained. The rest
-//! follows from the seed: which edges these are, what was drawn for them, and, from the losses that it heard of, the state
-//! of the relation sampler.
+//! On a grid of one bucket, the bucket is the whole pass, so a run that is asked to stop does not finish it: every
+//! share of its edges ends after the batch that is being trained. The checkpoint contains the number of trained batches
+//! of each share. Everything else follows from the seed: which edges these were, the negatives drawn for them, and,
+//! together with the losses that it observed, the state of the relation sampler.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -15,22 +15,24 @@ use pbg_core::schedule::Schedule;
 use pbg_core::strategy::Draw;
 use serde::{Deserialize, Serialize};
 
-/// Most batches of single relations that a checkpoint remembers. A bucket of more is trained to its end.
+/// Largest number of single-relation batches that a checkpoint records. A bucket with more batches is trained to its
+/// end.
 const MOST_DRAWS: u64 = 1 << 18;
 
-/// What each of them takes at most while it is written: itself, and the text of the manifest and its copies.
+/// Upper bound of the memory for each recorded batch while it is written: the record, the text of the manifest, and its
+/// copies.
 const DRAW_BYTES: u64 = Drawn::BYTES as u64 + 4 * 16;
 
-/// Whether a run that is asked to stop ends behind the batch that it trains, even within a bucket: one machine does, where
-/// no entity type that has edges is cut into partitions and embeddings are stored as they are in memory. Otherwise
-/// the bucket comes to its end.
+/// Whether a run that is asked to stop ends after the current batch, even within a bucket. This holds for a single
+/// trainer if no entity type with edges is partitioned and embeddings are stored in the precision that they have in
+/// memory. Otherwise the bucket is trained to its end.
 #[must_use]
 pub fn stops_within_buckets(config: &Config) -> bool {
     let is_whole = |name: &String| {
         let found = config.entities.get(name);
         found.is_none_or(|entity| entity.num_partitions <= 1)
     };
-    // What is rounded behind its bucket has no state within it that could be stored.
+    // Embeddings that are rounded after their bucket have no state within it that could be stored.
     config.storage == Storage::F32
         && config.distributed_init_method.is_none()
         && config
@@ -39,19 +41,20 @@ pub fn stops_within_buckets(config: &Config) -> bool {
             .all(|relation| is_whole(&relation.lhs) && is_whole(&relation.rhs))
 }
 
-/// What a bucket of `edges` edges in batches of single relations takes of memory, so that it can be left.
+/// Returns the memory for recording the single-relation batches of a bucket of `edges` edges, so that it can be
+/// interrupted.
 pub(crate) fn draw_bytes(edges: u64) -> u64 {
     edges.min(MOST_DRAWS) * DRAW_BYTES
 }
 
-/// A bucket that was left before its end.
+/// Bucket that was interrupted.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Within {
-    /// Which.
+    /// The bucket.
     pub(crate) bucket: Bucket,
-    /// Its edges, cut as they were when its training began.
+    /// Shares of its edges, cut as they were when its training began.
     pub(crate) shares: Vec<Share>,
-    /// What training it gave so far.
+    /// Sums over the part that is trained.
     pub(crate) sums: BucketSums,
 }
 
@@ -59,34 +62,35 @@ pub(crate) struct Within {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct BucketSums {
     pub(crate) stats: TrainStats,
-    /// Quality on its held-out edges before any of it was trained.
+    /// Quality on its held-out edges before training began.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) eval_before: Option<RankStats>,
     pub(crate) io: IoStats,
     pub(crate) seconds: f64,
-    /// Seconds that a worker spent asking the relation sampler.
+    /// Seconds that a worker spent on calls of the relation sampler.
     pub(crate) sampler: f64,
 }
 
-/// How much of the edges is trained that one worker trains, or several that train every batch together.
+/// Progress in the edges of one worker, or of a team of workers that train every batch together.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Share {
-    /// Batches that are trained, its first ones.
+    /// Number of trained batches, from the start of the share.
     pub(crate) batches: u64,
-    /// Whether they are all there are.
+    /// Whether all batches are trained.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) done: bool,
-    /// What each was, where they are of single relations. Nobody asks that of a share that is done.
+    /// Record of each trained batch, for batches of single relations. Empty once the share is done, because it is not
+    /// needed any more.
     #[serde(default, skip_serializing_if = "Vec::is_empty", with = "draws")]
     pub(crate) draws: Vec<Drawn>,
 }
 
-/// A batch of a single relation that is trained.
+/// Trained batch of a single relation.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Drawn {
-    /// What the sampler drew.
+    /// Draw of the sampler.
     pub(crate) draw: Draw,
-    /// The mean loss that it heard of then.
+    /// Mean loss, as the sampler observed it.
     pub(crate) loss: f32,
 }
 
@@ -115,7 +119,7 @@ impl Drawn {
     }
 }
 
-/// Batches as text: JSON would take a line for each number.
+/// Encodes batches as a Base64 string; JSON would put each number on a line.
 mod draws {
     use base64::Engine as _;
     use base64::engine::general_purpose::STANDARD;
@@ -135,7 +139,7 @@ mod draws {
         match bytes.as_chunks() {
             (draws, []) => Ok(draws.iter().map(Drawn::from_bytes).collect()),
             (_, rest) => Err(D::Error::custom(format!(
-                "{} bytes are no batch",
+                "{} trailing bytes are not a complete batch",
                 rest.len()
             ))),
         }
@@ -143,7 +147,7 @@ mod draws {
 }
 
 impl Within {
-    /// Whether a run may go on from there whose schedule is `schedule`; what keeps it from that, otherwise.
+    /// Checks that a run with this `schedule` may go on from here. Returns the reason if not.
     pub(crate) fn check(&self, schedule: &Schedule) -> Result<(), String> {
         if schedule.plan() != [self.bucket] || schedule.done() > 0 {
             return Err(format!("bucket {} is not the one to train", self.bucket));
@@ -155,28 +159,28 @@ impl Within {
     }
 }
 
-/// From where to where a bucket is trained.
+/// Range of a bucket that is trained.
 #[derive(Debug, Default)]
 pub(crate) struct Span<'a> {
-    /// Where it was left before.
+    /// Point where the bucket was interrupted before.
     pub(crate) from: Option<Within>,
-    /// Once this is set it is left again; without, it is trained to its end.
+    /// Flag that interrupts the bucket when it is set. Without it, the bucket is trained to its end.
     pub(crate) stop: Option<&'a AtomicBool>,
 }
 
 impl Span<'_> {
-    /// Whether the bucket is to be left.
+    /// Whether the bucket is to be interrupted now.
     pub(crate) fn is_over(&self) -> bool {
         self.stop.is_some_and(|stop| stop.load(Ordering::Relaxed))
     }
 
-    /// What is trained of it before.
+    /// Returns the sums over the part that was trained before.
     pub(crate) fn trained(&self) -> TrainStats {
         let from = self.from.as_ref();
         from.map_or_else(TrainStats::default, |within| within.sums.stats)
     }
 
-    /// Its shares as they are trained so far, one for each of `teams` where nothing is.
+    /// Returns the shares with their progress: one new share for each of `teams` if nothing is trained yet.
     pub(crate) fn shares(&self, teams: usize) -> Vec<Share> {
         let shares = self.from.as_ref().map(|within| &within.shares);
         match shares.filter(|shares| shares.iter().any(|share| share.batches > 0)) {
@@ -185,7 +189,7 @@ impl Span<'_> {
         }
     }
 
-    /// Most batches that each of `shares` shares remembers.
+    /// Returns the largest number of batches that each of `shares` shares records.
     pub(crate) fn most_draws(&self, shares: usize) -> usize {
         MOST_DRAWS as usize / shares.max(1)
     }

@@ -1,5 +1,5 @@
-//! Hogwild workers: threads that train equal shares of a bucket on shared rows, without waiting
-//! for each other (Niu, Recht, Ré, Wright 2011). Where each batch changes every row, all train every batch together.
+//! Hogwild workers: threads that train equal shares of a bucket on shared rows without waiting for each other (Niu,
+//! Recht, Ré, Wright 2011). Where each batch changes every row, all workers train every batch together.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -22,73 +22,75 @@ mod share;
 
 use share::WorkerShare;
 
-/// How often the loop hears of progress within a bucket.
+/// Interval of progress reports within a bucket.
 const PROGRESS: Duration = Duration::from_millis(200);
 
-/// What is trained of a bucket, and in which batches.
+/// Description of a bucket's training: its edges, its batches, and the range to train.
 pub(crate) struct Course<'a> {
     /// The bucket.
     pub(crate) work: &'a Work<'a>,
-    /// Its edges that are trained, in order.
+    /// Indices of its edges that are trained, in order.
     pub(crate) indices: &'a [u32],
-    /// Edges of a batch, at most.
+    /// Largest number of edges in a batch.
     pub(crate) batch_size: u32,
-    /// Who draws relations.
+    /// Samplers of relations.
     pub(crate) samplers: &'a Samplers<'a>,
-    /// From where to where.
+    /// Range of batches to train.
     pub(crate) span: &'a Span<'a>,
-    /// The checkpoint that it goes on from.
+    /// Checkpoint that training goes on from, for error messages.
     pub(crate) checkpoint: &'a Path,
 }
 
-/// What all workers did together.
+/// Totals of all workers for a bucket.
 #[derive(Debug, Default)]
 pub(crate) struct BucketTotals {
     /// Sums over the edges that they trained.
     pub(crate) stats: TrainStats,
-    /// Time that a worker spent asking the relation sampler, on average.
+    /// Time that a worker spent on calls of the relation sampler, on average.
     pub(crate) sampler: Duration,
-    /// Time that it waited for batches that are planned by a group of their own.
+    /// Time that a worker waited for batches that a separate group plans, on average.
     pub(crate) waited: Duration,
-    /// How much of each share is trained, if not all of it.
+    /// Progress of each share, if any share is incomplete.
     pub(crate) left: Option<Vec<Share>>,
 }
 
-/// Edges of one worker, or of several that train every batch together, and how much of them is trained.
+/// Edges of one worker, or of a team that trains every batch together, with their progress.
 type Part<'a> = (&'a [u32], Share);
 
 impl<'a> Course<'a> {
-    /// The edges as they were cut when the bucket began: one share for each of `teams`, unless it was left in between.
+    /// Returns the edges, cut as they were when the bucket began: one share for each of `teams`, unless the bucket was
+    /// interrupted before.
     fn parts(&self, teams: usize) -> Result<Vec<Part<'a>>, RunError> {
         let shares = self.span.shares(teams);
         let ranges = batching::shares(self.indices.len(), shares.len());
         let parts = ranges.map(|range| &self.indices[range]).zip(shares);
         let remembers = !self.work.blueprint.spec.is_dynamic();
-        let check = |(edges, share): Part<'a>| {
-            let draws = share.draws.len() as u64;
-            let forgotten = remembers && !share.done && draws != share.batches;
-            match forgotten || share.batches > edges.len() as u64 {
-                true => {
-                    Err(self.damaged("the batches that are trained of its bucket do not add up"))
+        let check =
+            |(edges, share): Part<'a>| {
+                let draws = share.draws.len() as u64;
+                let forgotten = remembers && !share.done && draws != share.batches;
+                match forgotten || share.batches > edges.len() as u64 {
+                    true => Err(self
+                        .damaged("the batches recorded as trained in its bucket are inconsistent")),
+                    false => Ok((edges, share)),
                 }
-                false => Ok((edges, share)),
-            }
-        };
+            };
         parts.map(check).collect()
     }
 
-    /// What the checkpoint says of the bucket cannot be.
+    /// Returns the error that the checkpoint's state of the bucket is invalid.
     fn damaged(&self, what: impl ToString) -> RunError {
         Mismatch::position(self.checkpoint, what).into()
     }
 }
 
-/// Trains the edges of `course`, shared equally among `trainers`, one thread each, with one of `losses`; where the
-/// model [shares batches](pbg_kernels::spec::ModelSpec::shares_batches), all train every batch together. Shares of a
-/// bucket that goes on stay as they are: if there are more than threads, some train several, one after the other.
+/// Trains the edges of `course`, shared equally among `trainers`, with one thread and one of `losses` each. Where the
+/// model [shares batches](pbg_kernels::spec::ModelSpec::shares_batches), all threads train every batch together. The
+/// shares of a resumed bucket stay as they were cut: if there are more shares than threads, some threads train several,
+/// one after the other.
 ///
 /// # Errors
-/// The first failure of any worker; the others stop at their next batch.
+/// The first failure of any worker. The other workers stop at their next batch.
 ///
 /// # Panics
 /// If there are fewer `losses` than `trainers`.
@@ -110,7 +112,7 @@ pub(crate) fn train(
         parts: &parts,
         next: AtomicUsize::new(threads),
     };
-    // Room for a report of every worker: a full channel only delays the next report.
+    // Room for one report of each worker. A full channel only delays the next report.
     let (reports, inbox) = sync_channel::<TrainStats>(trainers.len());
     let teams = trainers.chunks_mut(together);
     let teams = teams.zip(losses.chunks_mut(together)).enumerate();
@@ -138,7 +140,8 @@ pub(crate) fn train(
     Ok(total)
 }
 
-/// Shares that `trainers` cut a bucket into: one each, or one for all where they train every batch together.
+/// Returns the number of shares that `trainers` cut a bucket into: one each, or a single one where all of them train
+/// every batch together.
 pub(crate) fn shares(spec: &ModelSpec, trainers: usize) -> usize {
     match spec.shares_batches() {
         true => trainers.min(1),
@@ -146,26 +149,26 @@ pub(crate) fn shares(spec: &ModelSpec, trainers: usize) -> usize {
     }
 }
 
-/// Where threads find the shares of a bucket.
+/// Queue of a bucket's shares, from which the threads take their work.
 struct Hall<'a, 'c> {
     course: &'a Course<'c>,
     parts: &'a [Part<'c>],
-    /// The next share that nobody trains.
+    /// Index of the next share that no thread has taken.
     next: AtomicUsize,
 }
 
-/// What a thread did.
+/// Results of one thread.
 #[derive(Default)]
 struct Done {
     stats: TrainStats,
     sampler: Duration,
     waited: Duration,
-    /// Its shares by their numbers, as they are now.
+    /// The thread's shares and their progress, by share number.
     shares: Vec<(usize, Share)>,
 }
 
 impl Hall<'_, '_> {
-    /// What thread `thread` does: it trains the share of its number, then those that are left.
+    /// Runs thread `thread`: trains the share of the same number, then shares that no thread has taken.
     fn train(
         &self,
         thread: usize,
@@ -194,7 +197,8 @@ impl Hall<'_, '_> {
     }
 }
 
-/// Sums what workers report until all of them are done; `before` is what was trained of the bucket before.
+/// Adds up the workers' reports and emits progress events until all workers are done. `before` is the sum over the
+/// batches that were trained before this call.
 fn forward_progress(inbox: &Receiver<TrainStats>, before: TrainStats, emit: &mut dyn FnMut(Event)) {
     let mut sum = before;
     let mut reported = Instant::now();

@@ -1,4 +1,4 @@
-//! Commits: begun when they are due, and brought to their end beside training.
+//! Commits of a single trainer: begun when they are due, finished in parallel with training.
 
 use std::time::{Duration, Instant};
 
@@ -11,8 +11,8 @@ use crate::error::RunError;
 use crate::pace::Occasion;
 
 impl Alone<'_> {
-    /// Begins a commit if one is due; says so if one has come to its end. Behind the last bucket of an epoch
-    /// there is one in any case.
+    /// Reports a commit that has finished, and begins a new one if one is due. After the last bucket of an epoch, none
+    /// begins here, since the end of an epoch always commits.
     pub(super) fn commit_if_due(&mut self) -> Result<(), RunError> {
         if let Some(committed) = self.machine.line.buffer.committed(false)? {
             self.report_commit(committed)?;
@@ -25,7 +25,7 @@ impl Alone<'_> {
         Ok(())
     }
 
-    /// Begins a commit of what was trained so far. Training may go on at once; an earlier commit is waited for.
+    /// Begins a commit of everything trained so far, after waiting for an earlier one. Training may go on at once.
     pub(super) fn begin_commit(&mut self, occasion: Occasion) -> Result<(), RunError> {
         self.finish_commit()?;
         let started = Instant::now();
@@ -45,7 +45,7 @@ impl Alone<'_> {
         Ok(())
     }
 
-    /// Waits for the end of the commit under way, if there is one. Gives the version that is current then.
+    /// Waits for the end of the commit under way, if any. Returns the version that is current afterwards.
     pub(super) fn finish_commit(&mut self) -> Result<u64, RunError> {
         let started = Instant::now();
         if let Some(committed) = self.machine.line.buffer.committed(true)? {
@@ -57,7 +57,7 @@ impl Alone<'_> {
         Ok(self.machine.line.buffer.store().checkpoint.version())
     }
 
-    /// Commits what was trained so far, and waits until it is on the disk.
+    /// Commits everything trained so far and waits until it is on disk.
     pub(super) fn commit(&mut self) -> Result<u64, RunError> {
         self.begin_commit(Occasion::End)?;
         self.finish_commit()
@@ -72,7 +72,7 @@ impl Alone<'_> {
         })
     }
 
-    /// Adds time that training stood still for a commit to the sums.
+    /// Adds time for which training stood still because of a commit to the sums.
     fn count_commit(&mut self, stood: Duration) {
         let seconds = stood.as_secs_f64();
         let epoch = &mut self.state.epoch;

@@ -1,4 +1,4 @@
-//! The beginning of a run: everything checked, opened, and as its checkpoint left it.
+//! The start of a single trainer's run: checks everything, opens everything, and restores the state of the checkpoint.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -27,8 +27,9 @@ use crate::tables::{DiskTables, Initial};
 use crate::trained::Missing;
 
 impl<'a> Alone<'a> {
-    /// Checks that the run fits model, data, machine and checkpoint before it changes anything. It is one list, longer than
-    /// a screen: what is opened needs what was opened before it, and the order is what keeps a refused run harmless.
+    /// Opens a run. Checks that the run fits the model, the data, the machine and the checkpoint before it changes
+    /// anything. The function is one list, longer than a screen: each step needs the steps before it, and this order
+    /// guarantees that a refused run has changed nothing.
     pub(crate) fn open(
         resolved: &'a Resolved,
         strategies: Strategies,
@@ -69,7 +70,7 @@ impl<'a> Alone<'a> {
         let workers = resolved.settings().workers;
         let pace = Pace::new(config.checkpoint_interval, workers);
         let mut schedule = std::mem::take(&mut state.schedule);
-        // What it held when it was stopped is to do again.
+        // Buckets that were held when the run stopped are to be acquired again.
         schedule.release_all();
         let parts = Parts {
             strategies,
@@ -99,7 +100,7 @@ impl<'a> Alone<'a> {
     }
 }
 
-/// Whether what the checkpoint remembers fits this run; its loss goes on from there.
+/// Checks that the state stored in the checkpoint fits this run, and restores the state of its loss.
 fn check_state(
     resolved: &Resolved,
     extent: Extent,

@@ -1,4 +1,4 @@
-//! What a run says of itself: events, sums of epochs, copies that are kept.
+//! The records of a single trainer's run: events, sums of an epoch, and preserved copies of checkpoints.
 
 use pbg_core::event::Event;
 use pbg_core::schedule::Acquired;
@@ -13,7 +13,7 @@ use crate::pace::Occasion;
 use crate::trained::Missing;
 
 impl Alone<'_> {
-    /// To `metrics.jsonl` and to who watches.
+    /// Appends an event to `metrics.jsonl` and emits it.
     pub(super) fn report(&mut self, event: Event) -> Result<(), RunError> {
         self.machine
             .line
@@ -25,7 +25,7 @@ impl Alone<'_> {
         Ok(())
     }
 
-    /// Each of them.
+    /// Reports each of the events.
     pub(super) fn report_all(&mut self, events: Vec<Event>) -> Result<(), RunError> {
         events.into_iter().try_for_each(|event| self.report(event))
     }
@@ -41,7 +41,7 @@ impl Alone<'_> {
         });
     }
 
-    /// Tells what is not as it was when the run was left, and commits it, so that it is told once.
+    /// Reports the differences from the earlier run and commits, so that they are reported only once.
     pub(super) fn announce_changes(&mut self) -> Result<(), RunError> {
         let Admitted {
             earlier, changes, ..
@@ -61,7 +61,7 @@ impl Alone<'_> {
         Ok(())
     }
 
-    /// Adds a trained bucket to the sums, and says so.
+    /// Adds a trained bucket to the sums and reports it.
     pub(super) fn record(
         &mut self,
         Acquired { bucket, position }: Acquired,
@@ -90,7 +90,7 @@ impl Alone<'_> {
         self.report(event)
     }
 
-    /// Moves on to the next pass; behind the last one of an epoch, sums it up and commits.
+    /// Moves on to the next pass. After the last pass of an epoch, reports its sums and commits.
     pub(super) fn finish_schedule(&mut self) -> Result<(), RunError> {
         let epoch = self.schedule.pass().epoch;
         self.schedule.advance(self.machine.extent);
@@ -118,13 +118,14 @@ impl Alone<'_> {
         Ok(())
     }
 
-    /// Whether the commit after `epochs` epochs is kept for good.
+    /// Whether the version committed after `epochs` epochs is preserved.
     fn keeps(&self, epochs: u32) -> bool {
         let interval = self.machine.config().checkpoint_preservation_interval;
         epochs > 0 && interval.is_some_and(|n| epochs.is_multiple_of(n))
     }
 
-    /// A run that was stopped after an epoch's commit, before it was kept, keeps it when it goes on.
+    /// Preserves the version of the last epoch's end if the run was stopped after that commit and before the version
+    /// was preserved.
     pub(super) fn make_up_for_preserving(&mut self) -> Result<(), RunError> {
         let pass = self.schedule.pass();
         let at_start = self.schedule.needs_plan() && (pass.edge_set, pass.edge_chunk) == (0, 0);

@@ -1,4 +1,4 @@
-//! Between epochs: ranks of validation edges, and what follows from them.
+//! Validation of a single trainer between epochs: ranks of validation edges, and their consequences.
 
 use std::time::Instant;
 
@@ -14,8 +14,8 @@ use crate::evaluate::{self, Candidates, EvalOptions, Live, View};
 use crate::resolved::Resolved;
 
 impl Alone<'_> {
-    /// Ranks the validation edges if an epoch has ended whose ranks are due. A run that was stopped
-    /// after an epoch's commit, before its ranks were committed too, takes them when it goes on.
+    /// Ranks the validation edges if an epoch has ended after which validation is due. A run that was stopped after an
+    /// epoch's commit, before the ranks were committed as well, validates when it goes on.
     pub(super) fn validate(&mut self) -> Result<(), RunError> {
         let Some(edges) = due(self.machine.config(), &self.schedule, &self.state.plateau) else {
             return Ok(());
@@ -53,7 +53,7 @@ impl Alone<'_> {
         Ok(())
     }
 
-    /// Filtered ranks of both sides of `edges`, with the tables as they stand in the buffer.
+    /// Computes the filtered ranks of both sides of `edges`, with the current tables of the buffer.
     fn rank(&mut self, edges: &str) -> Result<RankStats, RunError> {
         self.machine.settle_parameters()?;
         self.machine.line.buffer.release_home()?;
@@ -76,7 +76,7 @@ impl Alone<'_> {
         Ok(*report.ranks())
     }
 
-    /// Whether validation has not got better for too long.
+    /// Whether validation has not improved for too many epochs.
     pub(super) fn ends_early(&self) -> bool {
         self.state
             .plateau
@@ -95,8 +95,8 @@ impl Alone<'_> {
     }
 }
 
-/// Whether the dataset has the edge sets that validation reads: better asked before an epoch is
-/// trained than after.
+/// Checks that the dataset has the edge sets that validation reads, so that a missing one is an error before the first
+/// epoch and not after it.
 pub(crate) fn check(config: &Config, dataset: &Dataset) -> Result<(), RunError> {
     let Some(edges) = &config.validation.edges else {
         return Ok(());
@@ -107,7 +107,7 @@ pub(crate) fn check(config: &Config, dataset: &Dataset) -> Result<(), RunError> 
     Ok(())
 }
 
-/// The edge set to rank now: where an epoch ended whose ranks are due and not yet known.
+/// Returns the edge set to rank now: at the end of an epoch after which validation is due and has not happened yet.
 fn due<'a>(config: &'a Config, schedule: &Schedule, plateau: &Plateau) -> Option<&'a str> {
     let pass = schedule.pass();
     let between = schedule.needs_plan() && (pass.edge_set, pass.edge_chunk) == (0, 0);
@@ -117,7 +117,7 @@ fn due<'a>(config: &'a Config, schedule: &Schedule, plateau: &Plateau) -> Option
     edges.filter(|_| between && is_due)
 }
 
-/// What is ranked after an epoch.
+/// Returns the options of a validation after an epoch.
 pub(crate) fn options(resolved: &Resolved, edges: &str) -> EvalOptions {
     let config = resolved.config();
     let rules = &config.validation;

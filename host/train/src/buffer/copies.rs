@@ -1,24 +1,25 @@
-//! Copies of tables that are trained while a commit writes the originals, and the memory that they take.
+//! Copies of tables, which are trained while a commit writes the originals, and their memory.
 //!
-//! Memory that was touched before takes a copy twice as fast as fresh memory does, so an original that was written
-//! is kept for the next copy. Copies that a commit made and originals that are kept take no more than the limit.
+//! Copying into memory that was touched before is twice as fast as into fresh memory, so an original is kept after it
+//! was written, for the next copy. Copies made for a commit and kept originals never exceed the limit together.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::layout::{Layout, TableKey};
 
-/// What may be copied. The buffer, which copies, and the storage group, which writes originals, share it.
+/// Accounts for copies of tables. Shared by the buffer, which copies, and the storage thread, which writes the
+/// originals.
 pub(crate) struct Copies<T> {
     layout: Layout,
-    /// Bytes that copies and kept originals take at most.
+    /// Limit of copies and kept originals, in bytes.
     most: u64,
     state: Mutex<State<T>>,
 }
 
 struct State<T> {
-    /// Tables that were copied since the last commit began, but for those whose originals were written.
+    /// Tables that were copied since the last commit began and whose originals are not yet written.
     copied: Vec<TableKey>,
-    /// Originals that were written, to be overwritten by copies, and their bytes.
+    /// Originals that are written and may be overwritten by copies, with their sizes in bytes.
     kept: Vec<(u64, T)>,
 }
 
@@ -35,12 +36,13 @@ impl<T> Copies<T> {
         }
     }
 
-    /// The tables of the last commit are written: nothing is copied now.
+    /// Forgets all copies. Called once the tables of the last commit are written.
     pub(crate) fn begin(&self) {
         self.state().copied.clear();
     }
 
-    /// Room for a copy of table `key`, and an original that it may overwrite, of any shape. None if there is no room.
+    /// Reserves room for a copy of table `key`. Returns a kept original, of any shape, whose memory the copy may reuse,
+    /// if there is one; `None` if there is no room for a copy.
     pub(crate) fn claim(&self, key: TableKey) -> Option<Option<T>> {
         let mut state = self.state();
         let wanted = self.bytes(key);
@@ -55,7 +57,8 @@ impl<T> Copies<T> {
         Some(memory)
     }
 
-    /// Table `key` is written. It is kept if it was copied, since nobody has it any more.
+    /// Takes back table `key` after it was written. Keeps it for reuse if a copy has replaced it, since it has no other
+    /// owner then.
     pub(crate) fn give_back(&self, key: TableKey, table: Arc<T>) {
         let Some(table) = Arc::into_inner(table) else {
             return;

@@ -1,55 +1,57 @@
-//! What the buffer asks of whatever holds the tables that are not in memory.
+//! The interface between the buffer and the storage of tables that are not in memory.
 
 use crate::error::RunError;
 use crate::layout::TableKey;
 
-/// Where tables come from and go to when they leave the buffer or are committed. One thread calls it.
+/// Storage that tables are loaded from, and written to when they leave the buffer or are committed. Called by one
+/// thread.
 pub trait TableStore: Send + Sync + 'static {
     /// One partition of one entity type, with its optimizer state.
     type Table: Send + Sync + 'static;
-    /// What a commit says besides its tables.
+    /// Content of a commit besides its tables.
     type Cut: Send + 'static;
 
-    /// Reads a table as it was last written, or makes its initial state.
+    /// Reads a table as it was last written, or creates its initial state.
     ///
     /// # Errors
-    /// When it cannot be read or is damaged.
+    /// When the table cannot be read or is damaged.
     fn load(&self, key: TableKey) -> Result<Self::Table, RunError>;
 
-    /// Writes a table. It belongs to the next commit that begins.
+    /// Writes a table, as part of the next commit that begins.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// When the table cannot be written.
     fn save(&self, key: TableKey, table: &Self::Table) -> Result<(), RunError>;
 
     /// Begins a commit of everything saved so far.
     ///
     /// # Errors
-    /// When a write failed before.
+    /// When an earlier write failed.
     fn begin(&self, cut: Self::Cut) -> Result<(), RunError>;
 
-    /// Writes a table that belongs to the commit that has begun.
+    /// Writes a table as part of the commit that has begun.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// When the table cannot be written.
     fn add(&self, key: TableKey, table: &Self::Table) -> Result<(), RunError>;
 
-    /// Does a piece of what is left of the commit that has begun; its version once it is current.
+    /// Does a piece of the remaining work of the commit that has begun. Returns its version once it is current.
     ///
     /// # Errors
-    /// When something cannot be written.
+    /// When a file cannot be written.
     fn go_on(&self) -> Result<Option<u64>, RunError>;
 
-    /// A copy to train while the table itself is written. It may take the memory of `over`, a table of any shape.
+    /// Copies a table, so that the copy can be trained while the original is written. The copy may reuse the memory of
+    /// `over`, a table of any shape.
     fn copy(&self, table: &Self::Table, over: Option<Self::Table>) -> Self::Table;
 
-    /// Whether tables are trained elsewhere than in main memory, on a device: what a commit writes from main memory
-    /// stays as it is then while they are trained.
+    /// Whether tables are trained on a device instead of in main memory. Then the main memory that a commit writes from
+    /// does not change while the tables are trained.
     fn trains_elsewhere(&self) -> bool {
         false
     }
 
-    /// Brings a table's main memory up to date with where it is trained. A commit begins with it, for each of its tables.
+    /// Downloads a table from its device to main memory. Called for each table of a commit when the commit begins.
     ///
     /// # Errors
     /// When the device fails.
@@ -57,13 +59,14 @@ pub trait TableStore: Send + Sync + 'static {
         Ok(())
     }
 
-    /// Whether commits hand partitions on to other trainers, so that what they write is traffic of the plan.
+    /// Whether writes are counted at commits: other trainers read the committed partitions, so that every commit is
+    /// traffic of the plan.
     fn hands_on(&self) -> bool {
         false
     }
 
-    /// Whether others have the fixed tables too: commits are without them then, and the buffer trains the very tables that
-    /// it loaded.
+    /// Whether the fixed tables are shared with other trainers. Then commits do not contain them, and the buffer trains
+    /// the loaded tables themselves instead of copies.
     fn shares_fixed(&self) -> bool {
         false
     }

@@ -1,4 +1,4 @@
-//! The buffer against counters: what is swapped, lost and committed.
+//! Tests of the buffer with counters as tables: what is swapped, that no update is lost, what is committed.
 
 mod counted;
 
@@ -14,7 +14,7 @@ use crate::layout::TypeLayout;
 
 type Values = HashMap<TableKey, u64>;
 
-/// Tables are counters; a load after a save must see what was saved.
+/// Storage whose tables are counters. A load after a save has to return what was saved.
 #[derive(Default)]
 struct Memory(Mutex<Content>);
 
@@ -23,9 +23,9 @@ struct Content {
     saved: Values,
     cut: Option<(usize, Values)>,
     steps: usize,
-    /// What each commit held, with its number.
+    /// Content of each commit, with its number.
     committed: Vec<(usize, Values)>,
-    /// How many tables can be written before the disk is full, if it is ever.
+    /// Number of tables that can be written before the disk is full, if it has a limit.
     room: Option<usize>,
 }
 
@@ -34,7 +34,7 @@ impl Memory {
         self.0.lock().unwrap()
     }
 
-    /// Takes the room of one table.
+    /// Uses up the room of one table.
     fn take_room(&self) -> Result<(), RunError> {
         let Some(room) = &mut self.content().room else {
             return Ok(());
@@ -137,7 +137,7 @@ fn pass_of(layout: &Layout, capacity: usize, seed: u64) -> Pass {
     }
 }
 
-/// A buffer whose tables are read by a thread of their own if there is one.
+/// Returns a buffer. With `beside`, a storage thread reads its tables.
 fn buffer(
     layout: Layout,
     slots: usize,
@@ -150,7 +150,7 @@ fn buffer(
     PartitionBuffer::new(layout, size, ahead, memory, Arc::default()).unwrap()
 }
 
-/// The buckets of the grid in a random order.
+/// Returns the buckets of the grid in a random order.
 fn random_plan(layout: &Layout, seed: u64) -> Vec<Bucket> {
     let grid: Vec<Bucket> = layout.grid().collect();
     let mut order: Vec<u32> = (0..grid.len() as u32).collect();
@@ -159,7 +159,7 @@ fn random_plan(layout: &Layout, seed: u64) -> Vec<Bucket> {
     order.iter().map(|&i| grid[i as usize]).collect()
 }
 
-/// Trains the tables of a bucket, which nobody else may hold.
+/// Trains the tables of a bucket, which must have no other owner.
 fn train(buffer: &mut PartitionBuffer<Memory>, pass: &Pass, bucket: Bucket, expected: &mut Values) {
     for group in plan::needs(pass, bucket) {
         for key in buffer.layout.group_tables(group).collect::<Vec<_>>() {
@@ -279,7 +279,7 @@ proptest! {
             }
             moments.push((moments.len(), expected.clone()));
         }
-        // Whatever was ordered before the failure was noticed is answered, or never will be.
+        // Each transfer ordered before the failure was noticed either completed or never will.
         let failed = buffer.committed(true).is_err();
         let store = Arc::clone(&buffer.store);
         drop(buffer);
@@ -289,14 +289,14 @@ proptest! {
     }
 }
 
-/// Tables that are trained on a device: what is there, and what main memory has of it.
+/// Table that is trained on a device: its state on the device and in main memory.
 #[derive(Default)]
 struct Elsewhere {
     device: AtomicU64,
     home: AtomicU64,
 }
 
-/// A disk on which a commit's tables can be written when the test says so.
+/// Disk on which a commit's tables can be written only once the test allows it.
 struct Slow {
     go: Mutex<mpsc::Receiver<()>>,
     written: Mutex<Vec<u64>>,

@@ -1,4 +1,4 @@
-//! Whether `checkpoint_path` can be the folder of a checkpoint, asked before anything is made in it.
+//! Check whether `checkpoint_path` can be the folder of a checkpoint, before anything is created in it.
 
 use std::path::Path;
 
@@ -10,11 +10,11 @@ use crate::error::{RunError, SettingError};
 use crate::resolved::Resolved;
 
 impl Resolved {
-    /// Checks that `checkpoint_path` is a folder that a run can have for itself: neither that of a dataset nor one of the
-    /// system's, and one that this user may write to.
+    /// Checks that `checkpoint_path` is a folder that a run can own: not part of a dataset, not managed by the system,
+    /// and writable for this user.
     ///
     /// # Errors
-    /// Why it is not.
+    /// When the folder is unsuitable or not writable.
     pub fn check_checkpoint_path(&self) -> Result<(), RunError> {
         let named = &self.config().checkpoint_path;
         let path = Path::new(named);
@@ -45,7 +45,7 @@ impl Resolved {
         if name.is_some_and(owner::is_removed) {
             let dataset = self.dataset().path().display();
             return unfit(format!(
-                "has the dataset {dataset} in it, where a run would remove it"
+                "contains the dataset {dataset} at a path that a run would remove"
             ));
         }
         Ok(files::check_writable(&absolute).map_err(CheckpointError::from)?)

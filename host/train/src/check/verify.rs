@@ -1,4 +1,4 @@
-//! Whether dataset and checkpoint are whole and fit, and what the first pass will cost.
+//! Verification of the dataset and the checkpoint, and the cost of the first pass.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -18,21 +18,22 @@ use crate::run::Strategies;
 use crate::tables::Initial;
 use crate::trained::Missing;
 
-/// A check takes little beside what it checks.
+/// A verification needs little memory besides the data that it checks, so one thread is enough.
 const ONE_THREAD: Option<usize> = Some(1);
 
-/// What training would do first with the checkpoint that is there.
+/// Result of verifying a checkpoint: what training would do first with it.
 #[derive(Clone, Debug, Default)]
 pub struct Verified {
-    /// What it would draw: the dataset has grown.
+    /// Rows and relations that training would initialize because the dataset has grown.
     pub missing: Missing,
-    /// What is not as it was in the edges that it would go on with.
+    /// Differences between the recorded edges and those that training would go on with.
     pub changes: Vec<String>,
 }
 
 impl Resolved {
-    /// Reads every file of the dataset, those included that training leaves alone, and compares it
-    /// with its checksum. Returns by name what the edge sets that are not trained have that no trained edge has.
+    /// Reads every file of the dataset, including files that training does not read, and compares it with its checksum.
+    /// Returns by name, for the edge sets that are not trained, the entities and relations that occur in no trained
+    /// edge.
     ///
     /// # Errors
     /// The first file that is missing or damaged.
@@ -50,7 +51,7 @@ impl Resolved {
             self.verify_edges()?;
             return Ok(BTreeMap::new());
         }
-        // Both look at every edge once, and compare it with its checksum.
+        // Both functions read every edge once and compare the file with its checksum.
         let go_on = &mut |_| ControlFlow::Continue(());
         let seen = Seen::of(dataset, trained, ONE_THREAD, go_on)?;
         let mut unseen = BTreeMap::new();
@@ -61,7 +62,7 @@ impl Resolved {
         Ok(unseen)
     }
 
-    /// Whether there is the memory to remember what every edge has.
+    /// Whether there is enough memory to mark the entities and relations of every edge.
     fn can_count(&self) -> bool {
         let free = memory::free_bytes();
         free.is_none_or(|free| Seen::bytes(self.dataset()) < free / 4)
@@ -84,11 +85,11 @@ impl Resolved {
         Ok(())
     }
 
-    /// Compares the checkpoint with what training would go on with, and reads every file of it; where
-    /// there is none, compares that of `init_path`.
+    /// Compares the checkpoint with the configuration and the dataset, as resuming would, and reads every file of it.
+    /// If there is no checkpoint, compares that of `init_path`.
     ///
     /// # Errors
-    /// Why training would refuse it, or the first file that is damaged.
+    /// The reason why training would refuse the checkpoint, or the first damaged file.
     pub fn verify_checkpoint(
         &self,
         strategies: &Strategies,
@@ -118,16 +119,16 @@ impl Resolved {
         })
     }
 
-    /// The bytes that asking an order for the plan of a pass takes, where they are too many for a check.
+    /// Returns the bytes that asking an order for the plan of a pass takes, if they are too many for `check`.
     #[must_use]
     pub fn too_large_to_plan(&self) -> Option<u64> {
         too_large_to_ask(&self.blueprint().layout)
     }
 
-    /// What the first pass of `order` will cost.
+    /// Returns the cost of the first pass of `order`.
     ///
     /// # Errors
-    /// When the order fails or its plan is no permutation of the grid.
+    /// When the order fails or its plan is not a permutation of the grid.
     pub fn first_plan(&self, order: &mut dyn BucketOrder) -> Result<PlanCost, RunError> {
         let pass = self.first_pass()?;
         let buckets = order.plan(&pass)?;
@@ -138,10 +139,10 @@ impl Resolved {
         Ok(plan::cost(&pass, &buckets))
     }
 
-    /// What an order is asked first when training begins.
+    /// Returns the pass that an order plans first when training begins.
     ///
     /// # Errors
-    /// When the dataset lacks the edge set, or there is less memory than a plan of so many buckets takes.
+    /// When the dataset lacks the edge set, or there is too little memory for a plan with so many buckets.
     pub fn first_pass(&self) -> Result<Pass, RunError> {
         let (config, blueprint) = (self.config(), self.blueprint());
         let layout = &blueprint.layout;

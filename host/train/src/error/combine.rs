@@ -1,50 +1,50 @@
-//! Models that cannot become one.
+//! Errors of combining several models.
 
 use std::path::PathBuf;
 
-/// What keeps several models from becoming one.
+/// Reason why several models cannot be combined.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CombineError {
-    /// Where the result would be is another one.
+    /// The output folder already contains a checkpoint.
     #[error("there is a checkpoint in {} already; choose another folder with `--out`", folder.display())]
     Occupied {
         /// The folder.
         folder: PathBuf,
     },
-    /// A run that has kept fewer versions than are wanted.
+    /// A run preserved fewer versions than requested.
     #[error(
-        "{} keeps {kept} versions of ends of epochs, fewer than {wanted}; `checkpoint_preservation_interval` keeps one \
-         every so many epochs",
+        "{} has {kept} preserved epochs, fewer than {wanted}; `checkpoint_preservation_interval` says how often an \
+         epoch is preserved",
         checkpoint.display()
     )]
     Kept {
         /// The checkpoint.
         checkpoint: PathBuf,
-        /// Versions that there are.
+        /// Number of preserved versions.
         kept: usize,
-        /// Versions that should become one.
+        /// Number of versions to combine.
         wanted: usize,
     },
-    /// A checkpoint whose ids are not those of the dataset.
+    /// The ids of a checkpoint are not those of the dataset.
     #[error(
-        "{} does not have the entities and relations of {}, as they are now: if the dataset has grown, train the model \
-         on it once more, otherwise combine models of one dataset",
+        "{} was not trained with the current entities and relations of {}: if the dataset has grown, train the model \
+         on it once more, otherwise combine models of the same dataset",
         checkpoint.display(), dataset.display()
     )]
     Dataset {
         /// The checkpoint.
         checkpoint: PathBuf,
-        /// The dataset of the first one.
+        /// Dataset of the first checkpoint.
         dataset: PathBuf,
     },
-    /// Scores of concatenated embeddings would not be the sums of scores.
+    /// The scores of concatenated embeddings would not be the sums of the models' scores.
     #[error(
         "these models cannot be concatenated: {what}; scores add up with `dot` and `squared_l2`, operators that work \
          element by element, and without `bias`"
     )]
     NotAdditive {
-        /// Why not.
+        /// Reason.
         what: String,
     },
 }

@@ -1,4 +1,4 @@
-//! Checkpoints that are sound, but not of this configuration, dataset or build.
+//! Errors of checkpoints that are intact but belong to another configuration, dataset or build.
 
 use std::path::PathBuf;
 
@@ -7,26 +7,26 @@ use pbg_kernels::params::ParamError;
 use pbg_kernels::table::FeaturesError;
 use pbg_store::checkpoint::way_out;
 
-/// What of a checkpoint does not fit. The path is the checkpoint's.
+/// Reason why a checkpoint does not fit. Paths are those of the checkpoint unless they are described otherwise.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Mismatch {
-    /// It was trained with other values of keys that a run keeps.
+    /// The checkpoint was trained with other values of keys that must not change within a run.
     #[error(
-        "{} was trained with another configuration; what differs: {}. Set them back, or choose another \
+        "{} was trained with another configuration; differences: {}. Set these keys back, or choose another \
          checkpoint_path (and init_path to start from these embeddings)",
         checkpoint.display(), joined(differences)
     )]
     Configuration {
         /// The checkpoint.
         checkpoint: PathBuf,
-        /// What differs; nothing if its configuration has keys that this version does not know.
+        /// The differences; empty if the checkpoint's configuration has keys that this version does not know.
         differences: Vec<Difference>,
     },
-    /// Its embeddings cannot become initial ones.
+    /// The embeddings cannot be used as initial embeddings.
     #[error(
-        "{} is named by init_path, and its embeddings have another shape; what differs: {}. Set them as they were \
-         there, or leave out init_path",
+        "{} is named by init_path, and its embeddings have another shape; differences: {}. Set these keys as they are \
+         in that checkpoint, or leave out init_path",
         checkpoint.display(), joined(differences)
     )]
     Shape {
@@ -35,9 +35,9 @@ pub enum Mismatch {
         /// As in [`Mismatch::Configuration`].
         differences: Vec<Difference>,
     },
-    /// Its embeddings mean something else.
+    /// The checkpoint contains another model than the configuration describes.
     #[error(
-        "{} holds another model; what differs: {}. Leave these keys out: those of the checkpoint are the default",
+        "{} holds another model; differences: {}. Leave these keys out: their values in the checkpoint are the defaults",
         checkpoint.display(), joined(differences)
     )]
     Model {
@@ -46,31 +46,31 @@ pub enum Mismatch {
         /// As in [`Mismatch::Configuration`].
         differences: Vec<Difference>,
     },
-    /// It is of another model than one that it is to become one with.
+    /// Two checkpoints that are to be combined contain different models.
     #[error(
-        "{} and {} are not the same model; what differs: {}. Combine those that share these keys",
+        "{} and {} are not the same model; differences: {}. Combine models that agree in these keys",
         first.display(), checkpoint.display(), joined(differences)
     )]
     Models {
         /// The checkpoint.
         checkpoint: PathBuf,
-        /// The other one.
+        /// The checkpoint that it is compared with.
         first: PathBuf,
-        /// What differs.
+        /// The differences.
         differences: Vec<Difference>,
     },
-    /// It was trained on other edges.
+    /// The checkpoint was trained on other edges.
     #[error(
-        "{} was trained on other edges: {}; `--allow-data-change` goes on all the same",
+        "{} was trained on other edges: {}; to go on nevertheless, use `--allow-data-change`",
         checkpoint.display(), changes.join("; ")
     )]
     Edges {
         /// The checkpoint.
         checkpoint: PathBuf,
-        /// What changed.
+        /// Descriptions of the changes.
         changes: Vec<String>,
     },
-    /// Its ids stand for other names.
+    /// The ids of the checkpoint stand for other names.
     #[error(
         "{} was trained on another dataset than {}, with other entities or relations: {difference}; use the dataset \
          that it was trained on, or import with its dictionary (`--dictionary`)",
@@ -84,35 +84,35 @@ pub enum Mismatch {
         /// The first difference.
         difference: String,
     },
-    /// It was trained with other plugins.
+    /// The checkpoint was trained with other plugins.
     #[error(
-        "{} was trained with other plugins: {}; `--allow-plugin-change` goes on all the same",
+        "{} was trained with other plugins: {}; to go on nevertheless, use `--allow-plugin-change`",
         checkpoint.display(), changes.join("; ")
     )]
     Strategies {
         /// The checkpoint.
         checkpoint: PathBuf,
-        /// What changed.
+        /// Descriptions of the changes.
         changes: Vec<String>,
     },
-    /// It lacks a partition.
+    /// The checkpoint lacks a partition.
     #[error("{} has no partition {partition} of {entity_type}", checkpoint.display())]
     NoPartition {
         /// The checkpoint.
         checkpoint: PathBuf,
-        /// The type.
+        /// The entity type.
         entity_type: String,
         /// The partition.
         partition: u32,
     },
-    /// A partition has other rows.
+    /// A partition has another shape.
     #[error(
         "partition {partition} of {entity_type} is [{}, {}] in the checkpoint, but [{}, {}] in this run; use another \
          checkpoint_path, or the dataset and configuration it was trained with",
         stored[0], stored[1], expected[0], expected[1]
     )]
     Rows {
-        /// The type.
+        /// The entity type.
         entity_type: String,
         /// The partition.
         partition: u32,
@@ -121,47 +121,47 @@ pub enum Mismatch {
         /// Rows and columns of the run.
         expected: [u64; 2],
     },
-    /// Features that are not the model's.
+    /// The features do not fit the model.
     #[error("features of {entity_type}: {source}")]
     Features {
-        /// The type.
+        /// The entity type.
         entity_type: String,
-        /// What is wrong.
+        /// The error.
         source: FeaturesError,
     },
-    /// Parameters that are not the model's.
+    /// The parameters do not fit the model.
     #[error("the checkpoint does not fit the model: {0}")]
     Parameters(#[from] ParamError),
-    /// A configuration that this version cannot read.
+    /// This version cannot read the configuration of the checkpoint.
     #[error("{} was written by another version of pbg-host: {problems}", checkpoint.display())]
     Version {
         /// The checkpoint.
         checkpoint: PathBuf,
-        /// What of it.
+        /// The keys or values that it cannot read.
         problems: String,
     },
-    /// The position in its manifest is none of this run.
-    #[error("{}/manifest.json is damaged or of another run: {what}; {instead}", checkpoint.display())]
+    /// The position in the manifest does not belong to this run.
+    #[error("{}/manifest.json is damaged or belongs to another run: {what}; {instead}", checkpoint.display())]
     Position {
         /// The checkpoint.
         checkpoint: PathBuf,
-        /// What does not fit.
+        /// The part that does not fit.
         what: String,
-        /// What to do.
+        /// Advice.
         instead: String,
     },
-    /// What its loss remembered is not what this one takes.
-    #[error("{}: its loss does not fit: {reason}", checkpoint.display())]
+    /// The stored state of the loss does not fit the configured loss.
+    #[error("{}: the stored state of its loss does not fit: {reason}", checkpoint.display())]
     Loss {
         /// The checkpoint.
         checkpoint: PathBuf,
-        /// The loss's words.
+        /// Reason, in the words of the loss.
         reason: String,
     },
 }
 
 impl Mismatch {
-    /// That the position in the manifest of a checkpoint is none of this run.
+    /// Returns the error that the position in the manifest of a checkpoint does not belong to this run.
     pub(crate) fn position(checkpoint: impl Into<PathBuf>, what: impl ToString) -> Self {
         let checkpoint = checkpoint.into();
         Self::Position {

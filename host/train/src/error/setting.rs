@@ -1,121 +1,121 @@
-//! What of a configuration there is not, or not in its dataset.
+//! Settings that refer to something that does not exist, or not in the dataset.
 
 use std::path::PathBuf;
 
 use pbg_config::OperatorError;
 
-/// A setting that cannot be trained or evaluated with. The path is the dataset's.
+/// Setting that prevents training or evaluation. Paths are those of the dataset unless they are described otherwise.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SettingError {
-    /// An entity type that the dataset does not have.
+    /// The dataset lacks an entity type.
     #[error("entities.{entity_type}: the dataset {} has no such entity type; import it again with this configuration", dataset.display())]
     EntityType {
-        /// Its name.
+        /// Name of the entity type.
         entity_type: String,
         /// The dataset.
         dataset: PathBuf,
     },
-    /// A key with another value than at the import.
+    /// A key has another value than at the import.
     #[error("{key} is {configured}, but the dataset {} was imported with {imported}; {remedy}", dataset.display())]
     Imported {
         /// The key.
         key: String,
-        /// Its value.
+        /// Its current value.
         configured: String,
-        /// Its value then.
+        /// Its value at the import.
         imported: String,
         /// The dataset.
         dataset: PathBuf,
-        /// What to do.
+        /// Advice.
         remedy: &'static str,
     },
-    /// A relation of the dataset without an entry.
-    #[error("relations: none is called `{relation}`, which the dataset {} has; add it, or an entry called `*`", dataset.display())]
+    /// A relation of the dataset has no entry in the configuration.
+    #[error("relations: no entry for `{relation}`, a relation of the dataset {}; add one, or an entry named `*`", dataset.display())]
     Relation {
-        /// Its name.
+        /// Name of the relation.
         relation: String,
         /// The dataset.
         dataset: PathBuf,
     },
-    /// A relation between other entity types than at the import.
+    /// A relation joins other entity types than at the import.
     #[error(
         "relations: `{relation}` joins {} and {}, but was imported with {} and {}; import again",
         configured[0], configured[1], imported[0], imported[1]
     )]
     Ends {
-        /// Its name.
+        /// Name of the relation.
         relation: String,
-        /// Entity types of the left and the right side.
+        /// Configured entity types of the left and the right side.
         configured: [String; 2],
-        /// The same then.
+        /// Entity types of the left and the right side at the import.
         imported: [String; 2],
     },
-    /// A relation with an entity type that is not configured.
-    #[error("relations: `{relation}` has no entity type `{entity_type}`")]
+    /// A relation uses an entity type that is not configured.
+    #[error(
+        "relations: `{relation}` uses the entity type `{entity_type}`, which is not configured"
+    )]
     End {
-        /// Its name.
+        /// Name of the relation.
         relation: String,
-        /// The type's.
+        /// Name of the entity type.
         entity_type: String,
     },
-    /// A relation whose operator is nothing that can be computed.
+    /// The operator of a relation cannot be computed.
     #[error("relations: `{relation}`: {source}")]
     Operator {
         /// The relation.
         relation: String,
-        /// Why not.
+        /// Reason.
         source: OperatorError,
     },
-    /// An edge chunk with more edges than can be counted.
+    /// An edge chunk has more edges than can be counted.
     #[error(
         "num_edge_chunks is {edge_chunks}, which leaves more than {} of the {largest} edges of the largest bucket \
          in one chunk; raise it, or use more partitions",
         u32::MAX
     )]
     EdgeChunks {
-        /// Edge chunks.
+        /// Number of edge chunks.
         edge_chunks: u32,
-        /// Edges of the largest bucket.
+        /// Number of edges in the largest bucket.
         largest: u64,
     },
-    /// A folder that cannot be that of a checkpoint.
-    #[error(
-        "the checkpoint cannot be in {path}, which {what}; choose a folder that it has for itself"
-    )]
+    /// A folder cannot be the folder of a checkpoint.
+    #[error("the checkpoint cannot be in {path}, which {what}; choose a separate folder for it")]
     CheckpointPath {
-        /// The folder, as it is configured.
+        /// Folder as configured.
         path: String,
-        /// Why not.
+        /// Reason.
         what: String,
     },
-    /// A sample of no candidates.
+    /// The number of candidates is 0.
     #[error("candidates: must be `all` or at least 1")]
     NoCandidates,
-    /// Embeddings that cannot be compared.
+    /// Embeddings of different dimensions cannot be compared.
     #[error("the entity types have embeddings of different dimensions; choose one of them")]
     Dimensions,
-    /// An edge set without an edge that can be ranked.
+    /// An edge set has no edge that can be ranked.
     #[error("the edge set `{edge_set}` has no edges to rank{}", if *untrained == 0 {
         ""
     } else {
-        "; those that it has are of entities or relations that were not trained"
+        "; its edges have entities or relations that were not trained"
     })]
     NoEdges {
-        /// Its name.
+        /// Name of the edge set.
         edge_set: String,
-        /// Edges of it that are left out, since their entities or relations were not trained.
+        /// Number of its edges that are left out because their entities or relations were not trained.
         untrained: u64,
     },
-    /// A model that the device or the precision cannot compute.
+    /// The device or the precision does not support the model.
     #[error("{key}: {reason}")]
     Executor {
-        /// The key that asks for it.
+        /// Key that selects the device or the precision.
         key: &'static str,
-        /// What cannot be computed.
+        /// Reason.
         reason: String,
     },
-    /// A configuration that TOML cannot hold.
+    /// The configuration cannot be written as TOML.
     #[error("the configuration cannot be written: {0}")]
     Unwritable(String),
 }

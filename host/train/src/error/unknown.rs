@@ -1,58 +1,58 @@
-//! Names that somebody asked for and that there are not.
+//! Errors of names in questions that do not exist.
 
 use std::path::PathBuf;
 
-/// A name in a question that has no embedding or parameters.
+/// Name in a question that has no embedding or parameters.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum UnknownName {
-    /// A relation that the dataset does not have.
+    /// The dataset has no such relation.
     #[error("the dataset {} has no relation `{relation}`; it has {known}", dataset.display())]
     Relation {
         /// The name.
         relation: String,
         /// The dataset.
         dataset: PathBuf,
-        /// Some that it has.
+        /// Some of the dataset's relations.
         known: String,
     },
-    /// A relation that the checkpoint has not met.
-    #[error("the relation `{relation}` has no parameters in {} yet: it came to the dataset later", checkpoint.display())]
+    /// The relation has no parameters in the checkpoint, because it was added to the dataset later.
+    #[error("the relation `{relation}` has no parameters in {} yet: it was added to the dataset later", checkpoint.display())]
     RelationIsNew {
         /// The name.
         relation: String,
         /// The checkpoint.
         checkpoint: PathBuf,
     },
-    /// An entity type that is not configured.
+    /// The entity type is not configured.
     #[error("there is no entity type `{entity_type}`; there is {known}")]
     EntityType {
         /// The name.
         entity_type: String,
-        /// Some that there are.
+        /// Some of the configured entity types.
         known: String,
     },
-    /// An entity that the dataset does not have.
+    /// The dataset has no such entity.
     #[error("there is no entity `{entity}`{similar}")]
     Entity {
         /// The name.
         entity: String,
-        /// What is said of names like it.
+        /// Remark about similar names.
         similar: String,
     },
-    /// An entity of another type than the one that is asked for.
+    /// The entity exists, but is of another type than requested.
     #[error("there is no `{wanted}` called `{entity}`; it is of type {types}")]
     OtherType {
         /// The name.
         entity: String,
-        /// The type that it should be of.
+        /// Requested entity type.
         wanted: String,
-        /// Types that have it.
+        /// Entity types that have an entity of this name.
         types: String,
     },
-    /// An entity that the checkpoint has not met.
+    /// The entity has no embedding in the checkpoint, because it was added to the dataset later.
     #[error(
-        "`{entity}` has no embedding in {} yet: it came to the dataset later; `pbg-host train` draws one",
+        "`{entity}` has no embedding in {} yet: it was added to the dataset later; `pbg-host train` initializes one",
         checkpoint.display()
     )]
     EntityIsNew {
@@ -61,12 +61,12 @@ pub enum UnknownName {
         /// The checkpoint.
         checkpoint: PathBuf,
     },
-    /// An entity of several types.
-    #[error("several entity types have a `{entity}`: {types}; choose one")]
+    /// Several entity types have an entity of this name.
+    #[error("several entity types have an entity `{entity}`: {types}; choose one")]
     Ambiguous {
         /// The name.
         entity: String,
-        /// Some of the types.
+        /// Some of the entity types.
         types: String,
     },
 }

@@ -1,4 +1,4 @@
-//! What a group promises to the thread that orders.
+//! Tests of what a group guarantees to the ordering thread.
 
 use std::sync::mpsc::{Receiver, Sender, channel};
 
@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// Doubles numbers; fails at one of them, and leaves one thing to do for each multiple of three.
+/// Work that doubles numbers, fails at one of them, and leaves one unfinished piece for each multiple of three.
 struct Double {
     fails_at: Option<u32>,
     left: u32,
@@ -61,7 +61,7 @@ fn start(bound: Option<usize>, work: Double) -> GroupHandle<Double> {
 }
 
 proptest! {
-    /// Whatever the bound, and with or without a thread: all answers, those to orders in their order.
+    /// Every order is answered in order, for any capacity, with or without a thread.
     #[test]
     fn every_order_is_answered(bound in proptest::option::of(1_usize..4), orders in 1_u32..30, ask in any::<u32>()) {
         let (work, hears) = double(None);
@@ -84,7 +84,7 @@ proptest! {
         prop_assert_eq!(hears.try_recv(), Ok("ended"));
     }
 
-    /// The answers before an error, then its cause; what was ordered after it is not carried out.
+    /// Results before an error are received, then its cause; later orders are not carried out.
     #[test]
     fn an_error_ends_a_group_with_its_cause(bound in proptest::option::of(1_usize..4), fails_at in 1_u32..10) {
         let (work, hears) = double(Some(fails_at));
@@ -125,7 +125,7 @@ fn both_sides_count_their_time() {
         times.busy > 0.0 && times.input + times.output > 0.0,
         "{times:?}"
     );
-    // More orders than the pipes hold: training waited for room.
+    // There are more orders than the pipes hold, so training waited for room.
     let waited = training.read("training");
     assert!(waited.output > 0.0, "{waited:?}");
     assert_eq!(waited.busy, 0.0);

@@ -1,4 +1,4 @@
-//! Reads, preparation of edges and training at one time, and how they end.
+//! Tests that reading, preparing edges and training overlap, and in which order they end.
 
 use std::collections::BTreeSet;
 use std::sync::{Condvar, Mutex};
@@ -15,7 +15,7 @@ use super::*;
 use crate::edges::Prepared;
 use crate::layout::{TableKey, TypeLayout};
 
-/// What happened, and who is at work at this moment.
+/// Record of events, and the groups that are at work now.
 #[derive(Default)]
 struct Watch {
     seen: Mutex<(Vec<&'static str>, BTreeSet<&'static str>)>,
@@ -27,8 +27,8 @@ impl Watch {
         self.seen.lock().unwrap().0.push(what);
     }
 
-    /// Begins the work of a group, which is in the middle of it until all three are: they meet here only if
-    /// none waits for the end of another.
+    /// Begins the work of a group and waits until all three groups are at work. They can meet only if none waits for
+    /// another one to finish.
     fn meet(&self, who: &'static str) -> bool {
         let mut seen = self.seen.lock().unwrap();
         seen.1.insert(who);
@@ -40,7 +40,7 @@ impl Watch {
     }
 }
 
-/// Tables that are nothing; the partitions of the second bucket are read while others work.
+/// Storage of empty tables. The partitions of the second bucket are read only while the other groups work.
 struct Tables(Arc<Watch>);
 
 impl TableStore for Tables {
@@ -80,7 +80,7 @@ impl Drop for Tables {
     }
 }
 
-/// No edges; those of the second bucket are prepared while others work.
+/// Source of no edges. Those of the second bucket are prepared only while the other groups work.
 struct NoEdges(Arc<Watch>);
 
 impl Prepare for NoEdges {
@@ -122,7 +122,7 @@ fn layout() -> Layout {
     }
 }
 
-/// A pass of the two buckets, with a buffer for the first one's partitions only.
+/// Begins a pass of the two buckets, with a buffer that holds only the first one's partitions.
 fn begin(line: &mut Line<Tables>) {
     let pass = Arc::new(Pass {
         lhs_partitions: 3,
@@ -178,7 +178,7 @@ fn reads_edges_and_training_overlap_and_end_in_order() {
     line.buffer.prefetch(0);
     line.edges.take(pass, FIRST).expect("edges");
     line.edges.start(pass, &[SECOND]);
-    // The first bucket is trained now.
+    // From here on, the first bucket is being trained.
     assert!(
         watch.meet(TRAINING),
         "the second bucket waits for the first"
@@ -192,7 +192,7 @@ fn reads_edges_and_training_overlap_and_end_in_order() {
     watch.note("training ended");
     drop(line);
     let mut seen = watch.seen.lock().unwrap().0.clone();
-    // What left the buffer is written, before or after training ended.
+    // A partition that left the buffer is written, before or after training ended.
     assert_eq!(seen.pop(), Some("storage ended"));
     assert!(seen.contains(&"saved"), "{seen:?}");
     seen.retain(|what| *what != "saved");
@@ -202,7 +202,7 @@ fn reads_edges_and_training_overlap_and_end_in_order() {
 #[test]
 fn without_groups_beside_it_training_does_their_work() {
     let watch = Arc::new(Watch::default());
-    // Nobody else is there to be met.
+    // The other groups never run, so they are marked as present.
     watch
         .seen
         .lock()

@@ -1,5 +1,4 @@
-//! Plugins that fail while training goes on: the standard ones take their places. Each function gives the events that
-//! say so, for who keeps the run's records.
+//! Replacement of plugins that fail during training by their fallbacks. Each function returns the events to report.
 
 use pbg_core::event::Event;
 use pbg_core::strategy::{Cause, StrategyError, StrategyId};
@@ -9,7 +8,7 @@ use crate::buffer::TableStore;
 use crate::error::RunError;
 
 impl<S: TableStore> Machine<'_, S> {
-    /// Puts the standard order in the place of one that failed.
+    /// Replaces the bucket order, which failed, by its fallback.
     pub(crate) fn replace_order(&mut self, fault: &StrategyError) -> Result<Event, RunError> {
         let own = fault.cause == Cause::Strategy;
         let standard = self.strategies.fallbacks.order.take_if(|_| own);
@@ -21,7 +20,7 @@ impl<S: TableStore> Machine<'_, S> {
         Ok(event)
     }
 
-    /// Puts the standard sampler in the place of one that failed in some worker of a bucket.
+    /// Replaces the relation sampler, which failed in a worker of a bucket, by its fallback.
     pub(crate) fn replace_sampler(
         &mut self,
         faults: &[StrategyError],
@@ -37,7 +36,7 @@ impl<S: TableStore> Machine<'_, S> {
         Ok(faults.iter().map(|fault| replaced(fault, &id)).collect())
     }
 
-    /// How the loss failed while the bucket was trained, and what went on in its place.
+    /// Returns events about failures of the loss in the last bucket and about its fallback.
     pub(crate) fn loss_faults(&mut self) -> Vec<Event> {
         let faults = self.strategies.loss.take_faults();
         let Some(standard) = self.strategies.loss.standard() else {

@@ -1,4 +1,4 @@
-//! A machine made ready: its tables, threads and workers.
+//! Creation of a machine: its tables, threads and workers.
 
 use std::sync::Arc;
 
@@ -22,17 +22,17 @@ use crate::run::Strategies;
 use crate::run_length::run_length;
 use crate::workers;
 
-/// What a machine is made of.
+/// Parts of a machine.
 pub(crate) struct Parts<'a, S> {
     pub(crate) strategies: Strategies,
     pub(crate) edge_sets: Arc<Vec<EdgeSet>>,
     pub(crate) extent: Extent,
-    /// The threads and pipes, with `tables` at one end and edges at the other.
+    /// Threads and pipes, which connect `tables` and edges with training.
     pub(crate) pipeline: &'a Pipeline,
     pub(crate) tables: S,
     pub(crate) params: Params,
     pub(crate) place: Option<Arc<dyn Place>>,
-    /// What validation has left of the learning rates.
+    /// Factor of the learning rates, as set by validation.
     pub(crate) lr_factor: f32,
 }
 
@@ -76,7 +76,7 @@ impl<'a, S: TableStore> Machine<'a, S> {
     }
 }
 
-/// What ranks the edges that are held out, if any are.
+/// Creates the workers that rank held-out edges, if any edges are held out.
 fn evaluators(resolved: &Resolved) -> Result<Vec<StepWorker>, RunError> {
     match resolved.config().eval_fraction > 0.0 {
         true => Ok(executor::trainers(resolved, &resolved.eval_spec())?),

@@ -1,4 +1,4 @@
-//! One worker's edges of a bucket, batch by batch.
+//! One worker's share of a bucket's edges, trained batch by batch.
 
 use std::mem::take;
 use std::slice::Chunks;
@@ -23,18 +23,18 @@ use crate::planning::{Planning, PreparedBatch};
 use crate::within::{Drawn, Share};
 use crate::work::{Columns, Work};
 
-/// The part of one bucket of one worker, or of several that train every batch together.
+/// Share of a bucket that one worker trains, or a team of workers that train every batch together.
 pub(super) struct WorkerShare<'a, 'c> {
     hall: &'a Hall<'a, 'c>,
     crew: &'a Crew,
     trainers: &'a mut [Executor],
     losses: &'a mut [Box<dyn LossWorker>],
     work: &'a Work<'c>,
-    /// Its number among the shares.
+    /// Number of the share.
     number: usize,
-    /// How much of it is trained.
+    /// Progress of the share.
     pub(super) share: Share,
-    /// Whether it may be left before its end.
+    /// Whether training may be interrupted within the share.
     leaves: bool,
     reports: &'a SyncSender<TrainStats>,
     unreported: TrainStats,
@@ -42,7 +42,7 @@ pub(super) struct WorkerShare<'a, 'c> {
     columns: Columns,
     draws: NegativeDraws,
     pub(super) stats: TrainStats,
-    /// Time spent asking the relation sampler.
+    /// Time spent on calls of the relation sampler.
     pub(super) sampler: Duration,
     /// Time spent waiting for planned batches.
     pub(super) waited: Duration,
@@ -76,7 +76,7 @@ impl<'a, 'c> WorkerShare<'a, 'c> {
         }
     }
 
-    /// Trains what is left of `edges`, or as much of it until it is to be left.
+    /// Trains the rest of `edges`, or a part of it if the bucket is interrupted.
     pub(super) fn train(&mut self, edges: &[u32]) -> Result<(), RunError> {
         self.share.done = match self.work.blueprint.spec.is_dynamic() {
             true => self.train_batches(edges)?,
@@ -88,12 +88,12 @@ impl<'a, 'c> WorkerShare<'a, 'c> {
         Ok(())
     }
 
-    /// Whether training ends before the next batch.
+    /// Whether training stops before the next batch.
     fn halts(&self) -> bool {
         self.crew.has_failed() || self.leaves && self.hall.course.span.is_over()
     }
 
-    /// Batches of edges of any relation. Says whether all are trained.
+    /// Trains batches of edges of any relation. Returns whether all are trained.
     fn train_batches(&mut self, edges: &[u32]) -> Result<bool, RunError> {
         let mut batches = edges.chunks(self.hall.course.batch_size as usize);
         let trained = usize::try_from(self.share.batches).unwrap_or(usize::MAX);
@@ -117,19 +117,19 @@ impl<'a, 'c> WorkerShare<'a, 'c> {
         Ok(true)
     }
 
-    /// The same, the next batches planned by a group of its own while one is trained.
+    /// Trains the remaining batches while a separate group plans the next ones. Returns whether all are trained.
     fn train_planned(
         &mut self,
         batches: Chunks<'_, u32>,
         planning: &mut Planning,
     ) -> Result<bool, RunError> {
-        // Partitions of a bucket without edges may not be in memory.
+        // The partitions of a bucket without edges may not be in memory.
         if batches.len() == 0 {
             return Ok(true);
         }
         let work = self.work;
         let rng = self.rng.clone();
-        // What such a loss observes of a batch changes it for the next one.
+        // A loss with state may change with each batch that it observes, and the next batch needs the change.
         let waits = work.loss.state().is_some();
         let mut done = false;
         planning.ahead(work, batches, rng, &mut |batches| {
@@ -176,7 +176,7 @@ impl<'a, 'c> WorkerShare<'a, 'c> {
         last.map_or(Ok(()), |stats| self.account(&stats).map(drop))
     }
 
-    /// Single-relation batches. Says whether all are trained.
+    /// Trains batches of a single relation each. Returns whether all are trained.
     fn train_by_relation(&mut self, edges: &[u32]) -> Result<bool, RunError> {
         let course = self.hall.course;
         let relations = self.work.blueprint.spec.relation_count();
@@ -207,7 +207,8 @@ impl<'a, 'c> WorkerShare<'a, 'c> {
         Ok(true)
     }
 
-    /// Brings the relation sampler and the draws of negatives behind batches that are trained. Says whether they are.
+    /// Advances the relation sampler and the draws of negatives past the batches that are trained already. Returns
+    /// false if it was interrupted.
     fn catch_up(&mut self, drawing: &mut Drawing<'_>, trained: &[Drawn]) -> Result<bool, RunError> {
         if trained.is_empty() {
             return Ok(true);
@@ -224,13 +225,14 @@ impl<'a, 'c> WorkerShare<'a, 'c> {
         Ok(true)
     }
 
-    /// Draws for a batch that is trained what was drawn for it.
+    /// Repeats the draws of a batch that is trained already, to advance the random stream.
     fn pass_over(&mut self, edges: usize, relation: Option<u32>) -> Result<(), RunError> {
         self.work
             .draw(edges, relation, &mut self.draws, &mut self.rng)
     }
 
-    /// Keeps what a trained batch was, in case that the bucket is left. Behind more batches than can be kept it is not.
+    /// Records a trained batch, in case the bucket is interrupted. With more batches than can be recorded, the bucket
+    /// can no longer be interrupted.
     fn remember(&mut self, drawn: Drawn) {
         let Hall { course, parts, .. } = self.hall;
         if self.leaves && self.share.draws.len() < course.span.most_draws(parts.len()) {
@@ -241,7 +243,7 @@ impl<'a, 'c> WorkerShare<'a, 'c> {
         }
     }
 
-    /// A call of the relation sampler.
+    /// Calls the relation sampler and measures the time.
     fn ask<T>(&mut self, call: impl FnOnce() -> T) -> T {
         let asked = Instant::now();
         let answer = call();
@@ -249,7 +251,7 @@ impl<'a, 'c> WorkerShare<'a, 'c> {
         answer
     }
 
-    /// Trains one batch; returns its mean loss.
+    /// Trains one batch and returns its mean loss.
     fn step(&mut self, indices: &[u32], relation: Option<u32>) -> Result<f32, RunError> {
         let (mut columns, mut draws) = (take(&mut self.columns), take(&mut self.draws));
         self.work
@@ -262,7 +264,7 @@ impl<'a, 'c> WorkerShare<'a, 'c> {
         Ok(loss)
     }
 
-    /// Has executors train a batch that is prepared.
+    /// Passes a prepared batch to the executors.
     fn with_job<T>(
         &mut self,
         batch: &Batch<'_>,
@@ -286,7 +288,7 @@ impl<'a, 'c> WorkerShare<'a, 'c> {
         Ok(train(self.trainers, self.losses, &job))
     }
 
-    /// A batch is trained; returns its mean loss.
+    /// Adds a trained batch to the sums and returns its mean loss.
     fn account(&mut self, stats: &BatchStats) -> Result<f32, RunError> {
         self.work.loss.observe(stats.count, stats.loss())?;
         let stats = sums(stats);

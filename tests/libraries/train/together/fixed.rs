@@ -211,7 +211,7 @@ fn memory_and_advice_know_of_what_is_exchanged() {
     assert_eq!(resolved.advice_for_several(), Vec::<String>::new());
     let bytes = |resolved: &Resolved| {
         let report = resolved.check(None).expect("a report");
-        let part = |(name, _): &&(String, u64)| name == "what trainers exchange";
+        let part = |(name, _): &&(String, u64)| name == "exchange with other trainers";
         report.memory.iter().find(part).map(|(_, bytes)| *bytes)
     };
     assert_eq!(bytes(&resolved), None);

@@ -1,15 +1,15 @@
-//! How many tables a buffer has in memory at most.
+//! Tests of the highest number of tables that a buffer has in memory.
 
 use super::*;
 
-/// How many tables there are, and how many there were at most.
+/// Number of tables in memory, now and at most so far.
 #[derive(Default)]
 struct Count {
     now: AtomicU64,
     most: AtomicU64,
 }
 
-/// A table that is counted.
+/// Table that counts its existence.
 struct Counted(Arc<Count>);
 
 impl Counted {
