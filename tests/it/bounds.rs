@@ -38,7 +38,7 @@ fn pipe(path: &Path) {
 fn pipes_and_devices_are_refused_and_not_waited_for() {
     let place = Workplace::with_dataset(crate::support::graph::CONFIG);
     place.run(["train", "--progress", "none"]).succeeds();
-    let what = "no regular file";
+    let what = "regular file";
     pipe(&place.path("pipe"));
     place.run(["check", "pipe"]).fails(3, &["pipe", what]);
     place

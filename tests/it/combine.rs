@@ -222,7 +222,10 @@ fn what_does_not_fit_is_told_in_a_line() {
         "average",
         &["one", "--last", "2"],
         5,
-        &["one keeps 0 versions", "checkpoint_preservation_interval"],
+        &[
+            "one has 0 preserved epochs",
+            "checkpoint_preservation_interval",
+        ],
     );
     fails("average", &["nowhere", "--last", "2"], 5, &["nowhere"]);
     fails("sum", &["one", "wide"], 2, &["average", "concatenate"]);

@@ -344,7 +344,7 @@ fn a_checkpoint_needs_a_folder_of_its_own() {
     fs::rename(place.path("data"), place.path("model/best")).unwrap();
     for command in [&["check"][..], &TRAIN] {
         let words = [
-            "has the dataset",
+            "contains the dataset",
             "model/best",
             "at a path that a run would remove",
         ];

@@ -236,7 +236,7 @@ fn what_is_said_of_plugins_that_take_no_part_is_doubted() {
     assert!(!said(&["loss_fn=ranking", ranking]).contains("ranking"));
     let unknown = said(&[softmax, ranking]);
     assert!(
-        unknown.contains("plugins.params: ranking is no plugin of this run"),
+        unknown.contains("plugins.params: ranking is not a plugin of this run"),
         "{unknown}"
     );
     place
@@ -248,7 +248,7 @@ fn what_is_said_of_plugins_that_take_no_part_is_doubted() {
     let fallback = "plugins.on_fault=fallback";
     let standby = said(&["loss_fn=logistic", fallback, ranking]);
     assert!(
-        standby.contains("plugins.params: ranking takes part only if another plugin fails"),
+        standby.contains("plugins.params: ranking is used only if another plugin fails"),
         "{standby}"
     );
 }

@@ -28,14 +28,14 @@ fn an_index_that_was_not_measured_is_not_trusted() {
         assert_eq!(*exact, found);
         assert!(
             said.contains(
-                "warning: exact: what walks find was not measured when the index was built"
+                "warning: exact: the recall of walks was not measured when the index was built"
             ),
             "{said}"
         );
     }
     for (_, said) in asked(&place, &["--index", "--width", "64"]) {
         assert!(
-            said.contains("nothing was measured with 64 in view"),
+            said.contains("its recall with width 64 was not measured"),
             "{said}"
         );
         assert!(!said.contains("warning"), "{said}");
@@ -94,7 +94,7 @@ fn an_index_that_finds_too_little_is_a_warning() {
             said.contains("warning: exact: when the index was built, walks found 0."),
             "{said}"
         );
-        assert!(said.contains("`--width 512` walks all the same"), "{said}");
+        assert!(said.contains("`--width 512` forces walks"), "{said}");
     }
     // What a smaller width would find is no more.
     for width in ["512", "100"] {
@@ -103,7 +103,7 @@ fn an_index_that_finds_too_little_is_a_warning() {
                 said.contains("warning: approximate, by the index: recall@10"),
                 "{said}"
             );
-            assert!(said.contains("leave out `--width`"), "{said}");
+            assert!(said.contains("without `--width`"), "{said}");
         }
     }
 }

@@ -123,7 +123,7 @@ def test_what_they_do_wrong_is_told_with_its_line(keys: Keys) -> None:
     with pytest.raises(pbg_host.UsageError) as raised:
         pbg_host.train(keys, plugins=["random", half])
     assert str(raised.value) == (
-        "plugins: random: a run has one bucket order, and half 0.1.0 is it already"
+        "plugins: random: a run has only one bucket order, and half 0.1.0 is given already"
     )
 
 

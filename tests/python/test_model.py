@@ -296,7 +296,7 @@ def test_what_is_not_there_is_told(model: pbg_host.Model, tmp_path: Path) -> Non
         pbg_host.Model(tmp_path)
     with pytest.raises(pbg_host.ConfigError) as wrong:
         pbg_host.Model(tmp_path / "nope")
-    assert str(wrong.value).startswith(f"there is no file and no folder {tmp_path}/nope")
+    assert str(wrong.value).startswith(f"there is no file or folder {tmp_path}/nope")
     assert "the folder of a checkpoint" in str(wrong.value)
 
 
@@ -385,11 +385,11 @@ def test_models_become_one(keys: dict[str, Any], tmp_path: Path) -> None:
 
     with pytest.raises(pbg_host.UsageError, match="neither"):
         pbg_host.combine("sum", folders, tmp_path / "x")  # type: ignore[arg-type]
-    with pytest.raises(pbg_host.UsageError, match="stays as it is"):
+    with pytest.raises(pbg_host.UsageError, match="only one model"):
         pbg_host.combine("average", folders[0], tmp_path / "x")
     with pytest.raises(pbg_host.UsageError, match="one run"):
         pbg_host.combine("average", folders, tmp_path / "x", last=2)
-    with pytest.raises(pbg_host.CheckpointError, match="keeps 3 versions"):
+    with pytest.raises(pbg_host.CheckpointError, match="has 3 preserved epochs"):
         pbg_host.combine("average", folders[0], tmp_path / "x", last=4)
     with pytest.raises(pbg_host.CheckpointError, match="already"):
         pbg_host.combine("average", folders, tmp_path / "both")

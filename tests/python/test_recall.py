@@ -26,16 +26,16 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> pbg_host.Model:
 
 
 def test_an_index_that_finds_too_little_is_not_used_and_says_so(model: pbg_host.Model) -> None:
-    with pytest.warns(pbg_host.PbgWarning, match="walks find 0.* of the ten best .* `width=` says otherwise"):
+    with pytest.warns(pbg_host.PbgWarning, match="walks find 0.* of the ten best .* unless `width=` is given"):
         report = model.build_index(links=4, build_width=4, recall_queries=40)
     recall = report["types"][0]["recall"][-1]
     assert recall["neighbors"] < 0.95 and recall["predictions"] < 0.95, recall
     wanted = [answer.names for answer in model.predict_all(QUESTIONS)]
-    with pytest.warns(pbg_host.PbgWarning, match="0.95 is wanted, so all entities are looked at; `width=512`") as found:
+    with pytest.warns(pbg_host.PbgWarning, match="required 0.95, so all entities are compared; `width=512`") as found:
         answers = model.predict_all(QUESTIONS, index=True)
     assert [answer.names for answer in answers] == wanted
     assert {Path(warning.filename).name for warning in found} == {"test_recall.py"}
-    with pytest.warns(pbg_host.PbgWarning, match="so all entities are looked at"):
+    with pytest.warns(pbg_host.PbgWarning, match="so all entities are compared"):
         near = model.neighbors("e1", index=True)
     assert near.names == model.neighbors("e1").names
 

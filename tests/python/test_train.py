@@ -194,7 +194,7 @@ def test_one_changed_key_is_reported_once(graph: Keys) -> None:
     for keys, differs in changed:
         with pytest.raises(pbg_host.CheckpointError) as raised:
             pbg_host.train(graph, num_epochs=3, **keys)
-        assert f"what differs: {differs}. Set" in str(raised.value), raised.value
+        assert f"differences: {differs}. Set" in str(raised.value), raised.value
 
 
 def test_without_tqdm_there_are_lines(graph: Keys, monkeypatch: pytest.MonkeyPatch, capfd: Any) -> None:
@@ -256,7 +256,7 @@ def test_options_are_called_as_python_calls_them(graph: Keys, tmp_path: Path) ->
     pbg_host.import_edges(graph, edges={"train": edges(3000)})
     with pytest.raises(pbg_host.CheckpointError, match="`allow_data_change=True` goes on"):
         pbg_host.train(graph, num_epochs=3)
-    with pytest.raises(pbg_host.UsageError, match="plugins: hilbert: a run has one bucket order"):
+    with pytest.raises(pbg_host.UsageError, match="plugins: hilbert: a run has only one bucket order"):
         pbg_host.train(graph, plugins=["random", "hilbert"])
     (tmp_path / "data").rename(tmp_path / "elsewhere")
     with pytest.raises(pbg_host.DataError, match="`dataset=FOLDER`"):

@@ -1,4 +1,4 @@
-//! Where compiled plugins are kept between runs.
+//! The folder in which compiled plugins are kept between runs.
 
 use std::env;
 use std::path::PathBuf;
@@ -7,11 +7,11 @@ use pbg_wasm::Cache;
 
 use crate::front::Front;
 
-/// Names the folder; empty for none.
+/// Environment variable with the folder; an empty value disables the cache.
 const VARIABLE: &str = "PBG_HOST_CACHE";
 
-/// The folder that the user chose, else the one for caches. Without one, plugins are compiled
-/// each time.
+/// Opens the cache in the folder that the user chose, or else in the user's folder for caches. Without one, plugins are
+/// compiled each time.
 pub(crate) fn open(front: &dyn Front) -> Option<Cache> {
     let folder = folder()?;
     Cache::open(&folder)
@@ -23,7 +23,7 @@ fn folder() -> Option<PathBuf> {
     if let Some(chosen) = env::var_os(VARIABLE) {
         return Some(PathBuf::from(chosen)).filter(|path| !path.as_os_str().is_empty());
     }
-    // A relative path is to be ignored, says the XDG Base Directory Specification.
+    // The XDG Base Directory Specification requires relative paths to be ignored.
     let absolute = |name: &str| {
         let path = env::var_os(name).map(PathBuf::from);
         path.filter(|path| path.is_absolute())

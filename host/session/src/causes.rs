@@ -1,4 +1,4 @@
-//! From the errors of the layers beneath to a kind of failure and advice.
+//! Conversion of the lower layers' errors to failures with a kind and advice.
 
 use pbg_author::BuildError;
 use pbg_cluster::ClusterError;

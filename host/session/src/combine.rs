@@ -1,4 +1,4 @@
-//! One model of several, as the program and the Python package are asked for it.
+//! Combining several models, for the program and the Python package.
 
 use std::path::{Path, PathBuf};
 
@@ -8,27 +8,28 @@ use crate::failure::{Failure, Result};
 use crate::front::Front;
 use crate::kind::FailureKind;
 
-/// The checkpoints that are meant: those in `folders`, or with `last` as many versions that the run in the only one of them
-/// has kept.
+/// Returns the folders of the checkpoints to combine: `folders`, or with `last` the last preserved versions of the run
+/// in the only folder.
 ///
 /// # Errors
-/// When there is only one, or the run has not kept as many.
+/// When there is only one model, or the run has preserved fewer versions.
 pub fn models(folders: Vec<PathBuf>, last: Option<u32>) -> Result<Vec<PathBuf>> {
     let usage = |text| Err(Failure::message(FailureKind::Usage, text));
     match (last, &folders[..]) {
         (Some(last), [run]) => Ok(last_versions(run, last as usize)?),
-        (Some(_), _) => usage("`last` counts versions of one run, and needs its folder alone"),
+        (Some(_), _) => usage("`last` counts versions of one run, so name only one run"),
         (None, [] | [_]) => usage(
-            "one model stays as it is: name several, or with `last` how many versions of a run",
+            "there is only one model: name several, or one run and with `last` the number of its versions",
         ),
         (None, _) => Ok(folders),
     }
 }
 
-/// Makes the checkpoint in folder `out` of `models`; `progress` hears how many partitions of how many were read.
+/// Combines `models` into a checkpoint in folder `out`. `progress` receives the number of partitions read and their
+/// total.
 ///
 /// # Errors
-/// As [`pbg_train::combine`].
+/// As for [`pbg_train::combine`].
 pub fn combine(
     combination: Combination,
     models: &[PathBuf],
@@ -39,8 +40,8 @@ pub fn combine(
     let combined = pbg_train::combine(combination, models, out, progress)?;
     if combination == Combination::Average && combined.other_seeds {
         front.warn(
-            &"these models began with different seeds, so the same number means something else in each, and their mean \
-              nothing; `concatenate` is for them",
+            &"these models began with different seeds, so the same element means something else in each, and their mean \
+              is meaningless; combine them with `concatenate`",
         );
     }
     Ok(combined.resolved)

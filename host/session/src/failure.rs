@@ -1,4 +1,4 @@
-//! The one error type of the program: a kind that decides the exit code, what happened, advice.
+//! The error type of commands: a kind, which determines the exit code, the error, and advice.
 
 use std::fmt;
 use std::io;
@@ -7,7 +7,7 @@ use pbg_config::ConfigErrors;
 
 use crate::kind::FailureKind;
 
-/// Why a command ended without success.
+/// Failure of a command.
 #[derive(Debug)]
 pub struct Failure {
     kind: FailureKind,
@@ -16,11 +16,11 @@ pub struct Failure {
     closed_pipe: bool,
 }
 
-/// What commands return.
+/// Result of a command.
 pub type Result<T, E = Failure> = std::result::Result<T, E>;
 
 impl Failure {
-    /// A failure of `kind` with its cause.
+    /// Creates a failure of `kind` with its cause.
     pub fn new(kind: FailureKind, error: impl Into<anyhow::Error>) -> Self {
         Self {
             kind,
@@ -30,7 +30,7 @@ impl Failure {
         }
     }
 
-    /// A failure that is described by a text alone.
+    /// Creates a failure that consists of a message only.
     pub fn message(kind: FailureKind, text: impl fmt::Display) -> Self {
         Self::new(kind, anyhow::Error::msg(text.to_string()))
     }
@@ -42,14 +42,14 @@ impl Failure {
         self
     }
 
-    /// Puts what was attempted before what happened.
+    /// Prefixes the error with a description of what was attempted.
     #[must_use]
     pub fn context(mut self, text: impl fmt::Display + Send + Sync + 'static) -> Self {
         self.error = self.error.context(text);
         self
     }
 
-    /// A failure to write a result to standard output. A reader that went away is no error.
+    /// Creates the failure of writing a result to standard output. A reader that has closed the pipe is not an error.
     pub fn stdout(error: io::Error) -> Self {
         let closed_pipe = error.kind() == io::ErrorKind::BrokenPipe;
         let error = anyhow::Error::new(error).context("cannot write to standard output");
@@ -61,23 +61,23 @@ impl Failure {
         }
     }
 
-    /// Whether this only says that the reader of standard output went away.
+    /// Whether the only cause is that the reader of standard output closed the pipe.
     pub const fn is_closed_pipe(&self) -> bool {
         self.closed_pipe
     }
 
-    /// Decides the exit code.
+    /// Returns the kind, which determines the exit code.
     pub const fn kind(&self) -> FailureKind {
         self.kind
     }
 
-    /// What happened, as the layers beneath tell it.
+    /// Returns the error of the lower layers.
     #[must_use]
     pub const fn error(&self) -> &anyhow::Error {
         &self.error
     }
 
-    /// The same for who did not write a command line.
+    /// Rephrases configuration errors for users of a program instead of a command line.
     #[must_use]
     pub fn of_a_program(mut self) -> Self {
         self.error = match self.error.downcast::<ConfigErrors>() {
@@ -87,7 +87,7 @@ impl Failure {
         self
     }
 
-    /// The lines to print: what happened, the causes beneath, advice; each with its label.
+    /// Returns the lines to print with their labels: the error, its causes, and advice.
     pub fn lines(&self) -> Vec<(Label, String)> {
         let mut lines = vec![(Label::Error, self.error.to_string())];
         let mut last = self.error.to_string();
@@ -106,14 +106,14 @@ impl Failure {
     }
 }
 
-/// What a line of a failure is.
+/// Label of a line of a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Label {
-    /// What failed.
+    /// The error.
     Error,
-    /// Why.
+    /// Its cause.
     Cause,
-    /// What to do.
+    /// Advice.
     Help,
 }
 

@@ -1,4 +1,4 @@
-//! Who asks: the program in a terminal, or Python.
+//! The interface of the program and of the Python package to a session.
 
 use std::fmt::Display;
 
@@ -6,23 +6,23 @@ use pbg_wasm::{Compiler, LogSink};
 
 use crate::failure::Result;
 
-/// What a session needs of whom it works for.
+/// Front end of a session: the program in a terminal, or Python.
 pub trait Front {
-    /// Something odd that does not stop the work.
+    /// Shows a warning that does not stop the work.
     fn warn(&self, text: &dyn Display);
 
-    /// Something for those who want to know everything.
+    /// Shows a detail for verbose output.
     fn detail(&self, text: &dyn Display);
 
-    /// How the process is started that compiles plugins.
+    /// Returns how to start the process that compiles plugins.
     fn compiler(&self) -> Compiler;
 
-    /// Where lines of plugins go that are for those who want to know everything.
+    /// Returns the receiver of plugins' log lines for verbose output.
     fn plugin_detail(&self) -> LogSink;
 
-    /// Makes sure of libtorch, which `what` needs; `without` says what does not.
+    /// Ensures that libtorch is available, which `what` needs; `without` names an alternative for the message.
     ///
     /// # Errors
-    /// When there is none.
+    /// When libtorch is not available.
     fn to_libtorch(&self, what: &str, without: &str) -> Result<()>;
 }

@@ -1,29 +1,29 @@
-//! Exit codes: one per kind of failure, so that scripts can tell them apart.
+//! Exit codes: one per kind of failure, so that scripts can distinguish them.
 //!
 //! `docs/exit-codes.md` and the last lines of `pbg-host --help` are checked against [`FailureKind`].
 
-/// What kind of failure ended the program.
+/// Kind of a failure that ended the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FailureKind {
-    /// A defect of this program.
+    /// A bug in this program.
     Internal,
     /// The command line is wrong.
     Usage,
     /// The configuration is wrong.
     Config,
-    /// The input data or the dataset is missing, damaged or does not fit.
+    /// The input data or the dataset is missing, damaged or does not match.
     Data,
-    /// The checkpoint is missing, damaged or of another run.
+    /// The checkpoint is missing, damaged or belongs to another run.
     Checkpoint,
-    /// A plugin failed or broke a promise.
+    /// A plugin failed or violated its contract.
     Plugin,
     /// A loss or an embedding is not finite.
     NotFinite,
-    /// The system refused: disk full, permissions, memory.
+    /// The system reported an error: disk full, permissions, memory.
     Io,
     /// Another run uses the checkpoint or the dataset.
     Locked,
-    /// The other trainers of the run cannot be reached, or do not take this one.
+    /// The other trainers of the run cannot be reached, or do not admit this one.
     Cluster,
     /// The run was stopped before its end; the same command resumes it.
     Interrupted,
@@ -45,7 +45,7 @@ impl FailureKind {
         Self::Interrupted,
     ];
 
-    /// The exit code. Codes are never reused for another meaning.
+    /// Returns the exit code. Codes are never reused for another meaning.
     pub const fn code(self) -> u8 {
         match self {
             Self::Internal => 1,
@@ -62,29 +62,29 @@ impl FailureKind {
         }
     }
 
-    /// What the code means, in a few words.
+    /// Returns the meaning of the code in a few words.
     pub const fn meaning(self) -> &'static str {
         match self {
-            Self::Internal => "internal error: a defect of pbg-host, please report it",
+            Self::Internal => "internal error (a bug in pbg-host); please report it",
             Self::Usage => "the command line is wrong",
             Self::Config => "the configuration is wrong",
             Self::Data => "input data or dataset: missing, damaged, or does not fit",
             Self::Checkpoint => "checkpoint: missing, damaged, or of another configuration",
-            Self::Plugin => "a plugin failed, exceeded its limits or broke a promise",
+            Self::Plugin => "a plugin failed, exceeded its limits or violated its contract",
             Self::NotFinite => "training produced a value that is not finite",
-            Self::Io => "the system refused: disk full, permissions, memory",
+            Self::Io => "system error: disk full, permissions, memory",
             Self::Locked => {
-                "another run is using the checkpoint or the dataset, another export the folder, or another build the index"
+                "another process is using the checkpoint, the dataset, the folder of an export or the index"
             }
             Self::Cluster => {
-                "several machines: the others cannot be reached, or refuse this trainer; the same command resumes"
+                "distributed run: the other trainers cannot be reached or refuse this one; the same command resumes"
             }
             Self::Interrupted => "interrupted; the same command resumes",
         }
     }
 }
 
-/// The list of codes for `--help`.
+/// Returns the list of codes for `--help`.
 pub fn help_text() -> String {
     let mut text = "Exit codes:\n    0  success".to_owned();
     for kind in FailureKind::ALL {

@@ -1,7 +1,8 @@
-//! What the program and the Python package begin with: the configuration that a user names ([`load`]), plugins in its
-//! slots ([`plugins`], [`orders`]), several models as one ([`combine`]), and what a failure is ([`failure`], [`kind`]), with the advice that goes with it.
+//! The common base of the program and the Python package: loading a configuration that a user names ([`load`]), filling
+//! slots with plugins ([`plugins`], [`orders`]), combining models ([`combine`]), and failures with their kinds and
+//! advice ([`failure`], [`kind`]).
 //!
-//! Whom it works for is a [`Front`], which warns in its own way and knows how to get libtorch.
+//! A [`Front`] represents the program or the Python package. It prints warnings in its own way and finds libtorch.
 
 mod cache;
 mod causes;

@@ -1,4 +1,4 @@
-//! The configuration that somebody names: read, changed by overrides, checked.
+//! Loads a configuration that the user names: reads it, applies overrides, and checks it.
 
 mod best;
 mod values;
@@ -21,27 +21,27 @@ use crate::plugins;
 
 pub use values::overrides;
 
-/// The configuration that is used when none is named.
+/// Name of the default configuration file.
 pub const DEFAULT_NAME: &str = "pbg.toml";
-/// No configuration is this large; something else would be read by mistake.
+/// Limit of a configuration's size in bytes, in case another file is named by mistake.
 const MAX_BYTES: u64 = 64 << 20;
 
-/// Changes to a configuration: keys and values as `--set` takes them.
+/// Changes to a configuration: keys and values in the form that `--set` takes.
 pub type Overrides = [(String, String)];
 
-/// The text of a configuration, and where it is from.
+/// Text of a configuration with its origin.
 struct Text {
     origin: String,
     text: String,
-    /// What its relative paths are relative to.
+    /// Folder that its relative paths are relative to.
     folder: PathBuf,
 }
 
-/// Reads the configuration at `path`, and says what is odd about it. Where the folder of a checkpoint is named, it is
-/// the configuration that trained it.
+/// Reads the configuration at `path`, and warns about unusual settings. If `path` is the folder of a checkpoint,
+/// returns the configuration that trained it.
 ///
 /// # Errors
-/// When there is none, it cannot be read, or anything in it is wrong.
+/// When the file does not exist, cannot be read, or contains an error.
 pub fn config(path: Option<&Path>, overrides: &Overrides, front: &dyn Front) -> Result<Config> {
     if let Some(folder) = path.filter(|path| path.is_dir()) {
         return Ok(of_checkpoint(folder, overrides, front)?.config);
@@ -49,16 +49,16 @@ pub fn config(path: Option<&Path>, overrides: &Overrides, front: &dyn Front) -> 
     parse(&read(path)?, overrides, None, front)
 }
 
-/// The configuration that `overrides` alone make; paths are relative to the working folder.
+/// Returns the configuration that consists of `overrides` only. Paths are relative to the working folder.
 ///
 /// # Errors
-/// When anything in it is wrong.
+/// When the configuration contains an error.
 pub fn of_values(overrides: &Overrides, front: &dyn Front) -> Result<Config> {
     parse(&Text::none(), overrides, None, front)
 }
 
-/// A trained model as somebody names it: the configuration with which it is asked, and the version of its checkpoint that
-/// the configuration is of, held open.
+/// Trained model that the user named: its configuration, and the version of its checkpoint that the configuration
+/// belongs to, held open.
 #[derive(Debug)]
 pub struct Asked {
     /// The configuration.
@@ -67,27 +67,27 @@ pub struct Asked {
 }
 
 impl Asked {
-    /// The version of the checkpoint, where there is one.
+    /// Returns the version of the checkpoint, if there is one.
     #[must_use]
     pub fn version(&self) -> Option<Arc<ReadCheckpoint>> {
         self.version.clone()
     }
 
-    /// Opens its dataset. All that is read of its checkpoint then is of the version that is held.
+    /// Opens the dataset. From then on, everything is read from the held version of the checkpoint.
     ///
     /// # Errors
-    /// As [`Resolved::new`].
+    /// As for [`Resolved::new`].
     pub fn resolve(self) -> Result<Resolved> {
         Ok(Resolved::holding(self.config, self.version)?)
     }
 }
 
-/// The configuration with which a trained model is asked: that of its checkpoint, changed by what
-/// the overrides and the configuration that is named set. `checkpoint` takes the place of the configuration's own; with
-/// `best` it is the model that validation found best, not the last of the run.
+/// Returns the configuration for querying a trained model: that of its checkpoint, changed by the named configuration
+/// and the overrides. `checkpoint` replaces the checkpoint's folder in the configuration. With `best`, the model with
+/// the highest validation MRR is used instead of the run's last one.
 ///
 /// # Errors
-/// As [`config()`], and when a checkpoint is named that cannot be read.
+/// As for [`config()`], and when a checkpoint is named that cannot be read.
 pub fn trained(
     named: Option<&Path>,
     checkpoint: Option<&Path>,
@@ -106,23 +106,24 @@ pub fn trained(
                 folder.display(),
                 other.display()
             );
-            let help = "name one of them; `--checkpoint` is for the configuration of another file";
+            let help =
+                "name only one of them; `--checkpoint` is for a configuration in another file";
             return Err(Failure::message(FailureKind::Usage, text).help(help));
         }
         _ => (),
     }
     if let Some(path) = named.filter(|path| !path.exists()) {
-        let text = format!("there is no file and no folder {}", path.display());
+        let text = format!("there is no file or folder {}", path.display());
         let help = "name the folder of a checkpoint, or the configuration of the run that made it";
         return Err(Failure::message(FailureKind::Config, text).help(help));
     }
     as_trained(&read(named)?, checkpoint, best, overrides, front)
 }
 
-/// As [`trained`], with the configuration that `overrides` alone make.
+/// Returns the configuration as [`trained`] does, for a configuration that consists of `overrides` only.
 ///
 /// # Errors
-/// As [`trained`].
+/// As for [`trained`].
 pub fn trained_of_values(best: bool, overrides: &Overrides, front: &dyn Front) -> Result<Asked> {
     as_trained(&Text::none(), None, best, overrides, front)
 }
@@ -140,7 +141,7 @@ fn as_trained(
     if let Some(folder) = folder.to_str() {
         folder.clone_into(&mut config.checkpoint_path);
     }
-    // Without a checkpoint the command says so when it opens it.
+    // If there is no checkpoint, the command reports it when it opens it.
     let mut version = None;
     if let Ok(stored) = Stored::open(Path::new(&config.checkpoint_path)) {
         let checkpoint = config.checkpoint_path;
@@ -151,7 +152,7 @@ fn as_trained(
     Ok(Asked { config, version })
 }
 
-/// The configuration that trained the checkpoint in `folder`, changed by `overrides`.
+/// Returns the configuration that trained the checkpoint in `folder`, changed by `overrides`.
 fn of_checkpoint(folder: &Path, overrides: &Overrides, front: &dyn Front) -> Result<Asked> {
     let stored = Stored::open(folder).map_err(|error| {
         let inside = folder.join(DEFAULT_NAME);
@@ -172,22 +173,22 @@ fn of_checkpoint(folder: &Path, overrides: &Overrides, front: &dyn Front) -> Res
     name_files(&mut config, &files);
     require_libtorch(&config, front)?;
     plugins::load_operators(&mut config, front)?;
-    // What the overrides say is complained of where it is opened.
+    // An error in the path of the overrides is reported when the dataset is opened.
     let named = overrides.iter().any(|(key, _)| key == "dataset");
     if named || Dataset::is_at(Path::new(&config.dataset)) {
         let version = Some(stored.version);
         return Ok(Asked { config, version });
     }
     let text = format!(
-        "the dataset that {} was trained on is neither beside it nor at {}",
+        "the dataset that {} was trained on is neither next to it nor at {}",
         folder.display(),
         config.dataset
     );
-    Err(Failure::message(FailureKind::Data, text).help("say where it is: `--set dataset=FOLDER`"))
+    Err(Failure::message(FailureKind::Data, text).help("give its folder: `--set dataset=FOLDER`"))
 }
 
-/// A configuration with paths and names resolved, where there is what computes what it asks for; what its text leaves
-/// open is as `trained` has it.
+/// Parses a configuration, resolves paths and names, and ensures that libtorch is available if it is needed. Keys that
+/// the text omits have the values of `trained`.
 fn parse(
     text: &Text,
     overrides: &Overrides,
@@ -209,7 +210,7 @@ fn parse(
     name_files(&mut config, &files);
     require_libtorch(&config, front)?;
     plugins::load_operators(&mut config, front)?;
-    // They were shown when the text was read by itself.
+    // Warnings were shown when the text was parsed by itself.
     let warnings = trained.map_or_else(|| config.warnings(), |_| Vec::new());
     for warning in warnings {
         front.warn(&format_args!("{origin}: {warning}"));
@@ -217,24 +218,24 @@ fn parse(
     Ok(config)
 }
 
-/// Makes sure of libtorch where `config` asks for what it computes.
+/// Ensures that libtorch is available if `config` needs it.
 ///
 /// # Errors
-/// When there is none.
+/// When libtorch is not available.
 fn require_libtorch(config: &Config, front: &dyn Front) -> Result<()> {
     let execution = &config.execution;
     if execution.precision == Precision::Bf16 {
-        return front.to_libtorch("execution.precision = \"bf16\"", "fp32 does without");
+        return front.to_libtorch("execution.precision = \"bf16\"", "fp32 works without it");
     }
     if execution.device != "cpu" {
         let what = format!("execution.device = {:?}", execution.device);
-        return front.to_libtorch(&what, "\"cpu\" does without");
+        return front.to_libtorch(&what, "\"cpu\" works without it");
     }
     Ok(())
 }
 
 impl Text {
-    /// None: the overrides are the configuration.
+    /// Returns an empty text: the overrides are the whole configuration.
     fn none() -> Self {
         Self {
             origin: "configuration".to_owned(),
@@ -244,7 +245,7 @@ impl Text {
     }
 }
 
-/// Puts files in the place of the bare names of plugins that are none of the standard ones.
+/// Replaces bare names of plugins that are not standard ones by their files.
 fn name_files(config: &mut Config, files: &[PathBuf]) {
     for slot in [
         &mut config.bucket_order,
@@ -260,7 +261,7 @@ fn name_files(config: &mut Config, files: &[PathBuf]) {
     }
 }
 
-/// Puts the file in the place of the bare name of a plugin that is none of the standard ones.
+/// Replaces the bare name of a plugin by its file, unless it is a standard one.
 fn name_file(strategy: &mut String, files: &[PathBuf]) {
     let standard = pbg_wasm::standard()
         .iter()
@@ -315,7 +316,7 @@ fn text_of(path: &Path) -> io::Result<String> {
     }
     if !metadata.is_file() {
         return Err(io::Error::other(
-            "it is no regular file but a pipe or a device; write the configuration to a file",
+            "it is not a regular file but a pipe or a device; write the configuration to a file",
         ));
     }
     let mut text = String::new();
@@ -323,7 +324,7 @@ fn text_of(path: &Path) -> io::Result<String> {
     file.take(MAX_BYTES + 1).read_to_string(&mut text)?;
     if text.len() as u64 > MAX_BYTES {
         return Err(io::Error::other(format!(
-            "more than {MAX_BYTES} bytes are no configuration"
+            "more than {MAX_BYTES} bytes, too large for a configuration"
         )));
     }
     Ok(text)

@@ -11,21 +11,24 @@ use pbg_store::files::{self, FileError};
 use crate::failure::{Failure, Result};
 use crate::kind::FailureKind;
 
-/// No event is as long.
+/// Limit of the length of an event, in bytes.
 const LINE_BYTES: u64 = 1 << 20;
 
-/// No run has as many events, each of which is held in memory.
+/// Limit of the size of the file in bytes, since all events are held in memory.
 const FILE_BYTES: u64 = 1 << 30;
 
-/// The events in `path`. A last line that was not written to its end is left out.
+/// Reads the events in `path`. An incomplete last line is left out.
 ///
 /// # Errors
-/// When the file cannot be read, is no regular file or too large, or a line is no event.
+/// When the file cannot be read, is not a regular file or is too large, or a line is not an event.
 pub fn read(path: &Path) -> Result<Vec<Line>> {
     let size =
         files::size(path).map_err(|error| missing(path).unwrap_or_else(|| unreadable(error)))?;
     if size > FILE_BYTES {
-        let text = format!("{}: {size} bytes are no events of a run", path.display());
+        let text = format!(
+            "{}: {size} bytes, too large for the events of a run",
+            path.display()
+        );
         return Err(Failure::message(FailureKind::Checkpoint, text));
     }
     let mut lines = BufReader::new(files::open(path).map_err(unreadable)?);
@@ -48,16 +51,16 @@ pub fn read(path: &Path) -> Result<Vec<Line>> {
     Ok(events)
 }
 
-/// Makes sure that events of this kind exist.
+/// Checks that events of this kind exist.
 ///
 /// # Errors
-/// When there are none, with those that there are.
+/// When there are none. The failure lists the existing kinds.
 pub fn known(kind: &str) -> Result<()> {
     let Err(error) = serde_json::from_value::<Event>(serde_json::json!({ "event": kind })) else {
         return Ok(());
     };
     let text = error.to_string();
-    // Fields are missing anyway; which kinds there are only the type knows.
+    // The error is about missing fields otherwise. Only the type knows the existing kinds.
     let Some((_, kinds)) = text
         .strip_prefix("unknown variant ")
         .and_then(|t| t.split_once(", expected "))
@@ -67,20 +70,21 @@ pub fn known(kind: &str) -> Result<()> {
     let kinds: Vec<&str> = kinds.split('`').skip(1).step_by(2).collect();
     let help = match nearest(kind, kinds.iter().copied()) {
         Some(near) => format!("did you mean `{near}`?"),
-        None => format!("there are {}", kinds.join(", ")),
+        None => format!("known kinds: {}", kinds.join(", ")),
     };
-    let text = format!("a run has no events of the kind {kind:?}");
+    let text = format!("unknown kind of event {kind:?}");
     Err(Failure::message(FailureKind::Usage, text).help(help))
 }
 
 fn event(line: &[u8], path: &Path, number: usize) -> Result<Line> {
     serde_json::from_slice(line).map_err(|error| {
-        let place = format!("{}, line {number}: no event of a run", path.display());
+        let place = format!("{}, line {number}: not an event of a run", path.display());
         Failure::new(FailureKind::Checkpoint, error).context(place)
     })
 }
 
-/// That there are no events since there is no checkpoint, or one that keeps none; nothing if they are there.
+/// Returns the failure that there are no events, because there is no checkpoint or a preserved one without events;
+/// `None` if the events exist.
 fn missing(path: &Path) -> Option<Failure> {
     let folder = path.parent().filter(|_| !path.exists())?;
     if !folder.join(MANIFEST).exists() {
@@ -91,11 +95,11 @@ fn missing(path: &Path) -> Option<Failure> {
         ));
     }
     let text = format!(
-        "{} has no events: it is a version that a run has kept",
+        "{} has no events: it is a preserved version of a run",
         folder.display()
     );
     let failure = Failure::message(FailureKind::Checkpoint, text);
-    Some(failure.help("name the folder of the run, which is the one above"))
+    Some(failure.help("name the folder of the run, which is its parent folder"))
 }
 
 fn unreadable(error: FileError) -> Failure {

@@ -1,4 +1,4 @@
-//! The orders that take part: standard ones or files, with parameters.
+//! Bucket orders to compare: standard ones or files, with parameters.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -15,10 +15,10 @@ use crate::front::Front;
 use crate::kind::FailureKind;
 use crate::plugins;
 
-/// An order as the command line names it: `beta`, `my_order.wasm`, `beta:assignment=random`.
+/// Bucket order as the command line names it: `beta`, `my_order.wasm`, `beta:assignment=random`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Wanted {
-    /// As it was written.
+    /// Text as it was written.
     pub label: String,
     /// Name or file.
     pub plugin: String,
@@ -26,7 +26,7 @@ pub struct Wanted {
     pub parameters: BTreeMap<String, Value>,
 }
 
-/// Reads `NAME|FILE[:KEY=VALUE,...]`.
+/// Parses `NAME|FILE[:KEY=VALUE,...]`.
 pub fn wanted(text: &str) -> Result<Wanted, String> {
     let whole = |plugin: &str| Wanted {
         label: text.to_owned(),
@@ -40,15 +40,15 @@ pub fn wanted(text: &str) -> Result<Wanted, String> {
     for pair in list.split(',') {
         let (key, value) = pair
             .split_once('=')
-            .ok_or_else(|| format!("`{pair}` is no KEY=VALUE"))?;
-        // Whatever is no number, truth value or list is a text.
+            .ok_or_else(|| format!("`{pair}` is not KEY=VALUE"))?;
+        // A value that is not a number, Boolean or list is a text.
         let value = serde_json::from_str(value).unwrap_or_else(|_| value.into());
         wanted.parameters.insert(key.to_owned(), value);
     }
     Ok(wanted)
 }
 
-/// Gives the plugin its parameters through the configuration.
+/// Sets the parameters of the plugin in the configuration.
 ///
 /// # Errors
 /// When the plugin cannot be loaded, so that its name is not known.
@@ -66,14 +66,14 @@ pub fn set_parameters(config: &mut Config, wanted: &Wanted, front: &dyn Front) -
     Ok(())
 }
 
-/// Where orders are loaded.
+/// Loader of bucket orders.
 pub struct Loader {
     sandbox: Sandbox,
     config: Option<Config>,
     rates: Rates,
 }
 
-/// Parameters by which an order is told how fast things go, with their values.
+/// Returns the parameters by which an order receives rates, with their values.
 fn rate_parameters(rates: &Rates) -> [(&'static str, f64); 3] {
     [
         ("read_bytes_per_second", rates.read),
@@ -83,19 +83,19 @@ fn rate_parameters(rates: &Rates) -> [(&'static str, f64); 3] {
 }
 
 impl Loader {
-    /// With the limits and parameters of `config`, if there is one. Orders that have parameters for
-    /// rates are told those that stalls are predicted for, unless others are set.
+    /// Creates a loader with the limits and parameters of `config`, if there is one. Orders with parameters for rates
+    /// receive those that stalls are predicted for, unless others are set.
     ///
     /// # Errors
-    /// When the machine has no support for the sandbox.
+    /// When the machine does not support the sandbox.
     pub fn new(config: Option<Config>, rates: Rates, front: &dyn Front) -> Result<Self> {
         Self::with_limits(config, Limits::default(), rates, front)
     }
 
-    /// The same, with `limits` where there is no configuration.
+    /// Creates a loader as [`Loader::new`] does, with `limits` if there is no configuration.
     ///
     /// # Errors
-    /// As [`Loader::new`].
+    /// As for [`Loader::new`].
     pub fn with_limits(
         config: Option<Config>,
         limits: Limits,
@@ -114,10 +114,10 @@ impl Loader {
         })
     }
 
-    /// Loads an order.
+    /// Loads a bucket order.
     ///
     /// # Errors
-    /// When it cannot be loaded, is no order, or refuses its parameters.
+    /// When it cannot be loaded, is not a bucket order, or refuses its parameters.
     pub fn load(&self, wanted: &Wanted) -> Result<Box<dyn BucketOrder>> {
         let plugin = self.sandbox.open(PluginSource::resolve(&wanted.plugin)?)?;
         self.configure(plugin, wanted)
@@ -147,8 +147,8 @@ impl Loader {
         Ok(Box::new(plugin.into_order(&parameters.into())?))
     }
 
-    /// Those that were asked for, in that order; all standard ones if none was. An order that
-    /// cannot be loaded takes part with the reason.
+    /// Returns the requested orders, in the same sequence; without any, all standard orders. For an order that cannot
+    /// be loaded, returns the reason instead.
     pub fn orders(&self, wanted: &[Wanted]) -> Vec<NamedOrder> {
         if wanted.is_empty() {
             return self.standard();
@@ -160,7 +160,7 @@ impl Loader {
         wanted.iter().map(load).collect()
     }
 
-    /// All standard orders but those that read files: they need a grant, and something to read.
+    /// Returns all standard orders except those that read files, which need a grant and a file.
     fn standard(&self) -> Vec<NamedOrder> {
         let mut orders = Vec::new();
         for standard in standard().iter().filter(|s| s.kind == Slot::BucketOrder) {
@@ -186,7 +186,7 @@ fn reads_files(plugin: &Plugin) -> bool {
     imports.any(|import| import.contains("/files"))
 }
 
-/// A failure in one line.
+/// Joins the lines of a failure.
 fn reason(failure: &Failure) -> String {
     let lines = failure.lines().into_iter().map(|(_, text)| text);
     lines.collect::<Vec<_>>().join(": ")

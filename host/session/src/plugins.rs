@@ -21,29 +21,29 @@ use crate::cache;
 use crate::failure::Result;
 use crate::front::Front;
 
-/// What decides a run, and what it has to say.
+/// Strategies of a run, their log, and warnings.
 pub struct Filled {
-    /// For the training loop.
+    /// Strategies for the training loop.
     pub strategies: Strategies,
-    /// Their log.
+    /// Log of the plugins.
     pub log: PluginLog,
-    /// What is odd but no error.
+    /// Warnings about the configuration of plugins.
     pub warnings: Vec<String>,
 }
 
-/// What takes the slots of a run in the place of what its configuration names.
+/// Strategies that replace those of the configuration in the slots of a run.
 #[derive(Default)]
 pub struct Given<'a> {
-    /// Files or names.
+    /// Files or names of plugins.
     pub named: &'a [String],
-    /// An order of whoever asks, which is no component.
+    /// Bucket order of the caller, not a component.
     pub order: Option<Box<dyn BucketOrder>>,
-    /// As `order`.
+    /// Loss of the caller, not a component.
     pub loss: Option<Box<dyn Loss>>,
 }
 
 impl<'a> Given<'a> {
-    /// Files or names alone.
+    /// Creates a value with files or names only.
     #[must_use]
     pub fn named(named: &'a [String]) -> Self {
         Self {
@@ -56,13 +56,13 @@ impl<'a> Given<'a> {
 /// Environment variable with the folders of the user's own plugins, separated by colons.
 const PLUGIN_PATH: &str = "PBG_PLUGIN_PATH";
 
-/// Where plugins are looked up by their bare names.
+/// Returns the search path for plugins that are named without a folder.
 pub fn search_path() -> PluginPath {
     let folders = std::env::var_os(PLUGIN_PATH).unwrap_or_default();
     PluginPath::new(std::env::split_paths(&folders))
 }
 
-/// What a configuration may name: what comes with the program, and `files` of the plugin path.
+/// Returns the names that a configuration may use: the standard plugins, and `files` of the plugin path.
 pub fn installed(files: &[PathBuf]) -> Installed {
     let standard = |kinds: &[Slot]| {
         let plugins = pbg_wasm::standard().iter();
@@ -80,16 +80,16 @@ pub fn installed(files: &[PathBuf]) -> Installed {
     }
 }
 
-/// What a configuration may call the component in a file of the plugin path.
+/// Returns the name by which a configuration refers to the component in a file of the plugin path.
 pub fn bare(file: &Path) -> Option<String> {
     Some(file.file_stem()?.to_str()?.to_owned())
 }
 
-/// Loads the strategies that `config` names, with those of `given` in their slots instead. Calls that fail leave their arguments in the folder `faults`; calls that
-/// are at work when `stop` is set end soon.
+/// Loads the strategies that `config` names, replaced by those of `given` in their slots. Calls that fail write their
+/// arguments to the folder `faults`; calls that are running when `stop` is set end soon.
 ///
 /// # Errors
-/// When a plugin cannot be loaded, fits no slot, or a slot that is taken.
+/// When a plugin cannot be loaded, fits no slot, or its slot is taken already.
 pub fn fill(
     config: &Config,
     given: Given<'_>,
@@ -118,7 +118,7 @@ pub fn fill(
         order: standbys.order.map(order).transpose()?,
         sampler: standbys.sampler.map(sampler).transpose()?,
     };
-    // What is odd about a loss that may never take part is not news.
+    // Warnings about a loss that may never be used are not shown.
     let standby_loss = standbys.loss;
     let standby_loss = standby_loss.map(|plugin| configured::loss(plugin, config, &mut Vec::new()));
     let loss = match used.loss {
@@ -141,10 +141,10 @@ pub fn fill(
     })
 }
 
-/// Where the plugins of `config` run.
+/// Creates the sandbox in which the plugins of `config` run.
 ///
 /// # Errors
-/// When the machine has no support for the sandbox.
+/// When the machine does not support the sandbox.
 pub fn sandbox(config: &Config, faults: Option<PathBuf>, front: &dyn Front) -> Result<Sandbox> {
     let grants = config.plugins.grants.iter().map(|grant| Grant {
         plugin: grant.plugin.clone(),
@@ -161,18 +161,18 @@ pub fn sandbox(config: &Config, faults: Option<PathBuf>, front: &dyn Front) -> R
     })
 }
 
-/// Where plugins run that a process of its own compiles each time.
+/// Creates a sandbox whose plugins are compiled anew each time, in a separate process.
 ///
 /// # Errors
-/// When the machine has no support for the sandbox.
+/// When the machine does not support the sandbox.
 pub fn uncached(limits: Limits, front: &dyn Front) -> Result<Sandbox> {
     Ok(Sandbox::new(limits)?.with_compiler(front.compiler()))
 }
 
-/// As [`uncached`], with what was compiled kept where the user has a place for it.
+/// Creates a sandbox as [`uncached`] does, and caches compiled plugins if the user has a folder for them.
 ///
 /// # Errors
-/// As [`uncached`].
+/// As for [`uncached`].
 pub fn cached(limits: Limits, front: &dyn Front) -> Result<Sandbox> {
     let sandbox = uncached(limits, front)?;
     Ok(match cache::open(front) {

@@ -1,7 +1,7 @@
-//! One model of several: the mean of versions of a run, or a model whose scores are the sums of theirs.
+//! Combination of several models into one: the mean of versions of a run, or a model whose scores are the sums of their
+//! scores.
 //!
-//! Called for the `combine` command. A partition of one model and the one that it becomes a part of are in memory at a
-//! time.
+//! Used by the `combine` command. It keeps in memory only one partition of one model and the resulting partition.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -26,33 +26,33 @@ mod joined;
 
 use joined::Joined;
 
-/// How several models become one.
+/// Method of combining several models.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Combination {
-    /// Embeddings and parameters are means. Of versions of one run: Izmailov et al., "Averaging Weights Leads to Wider
+    /// Embeddings and parameters are means. For versions of one run: Izmailov et al., "Averaging Weights Leads to Wider
     /// Optima and Better Generalization", 2018.
     Average,
-    /// Embeddings stand side by side, so that scores are sums. Of runs with seeds of their own: Xu et al., "Multiple Run
+    /// Embeddings are concatenated, so that scores are sums. For runs with different seeds: Xu et al., "Multiple Run
     /// Ensemble Learning with Low-Dimensional Knowledge Graph Embeddings", 2021.
     Concatenate,
 }
 
-/// What several models became.
+/// Result of combining several models.
 #[derive(Clone, Debug)]
 pub struct Combined {
     /// The new model.
     pub resolved: Resolved,
-    /// Whether they began with different seeds.
+    /// Whether the models began with different seeds.
     pub other_seeds: bool,
 }
 
-/// Makes the checkpoint in folder `out` of those in `folders`, of which there is at least one; `progress` hears how many
-/// partitions of how many were read.
+/// Combines the checkpoints in `folders`, of which there must be at least one, into a checkpoint in folder `out`.
+/// `progress` receives the number of partitions read and their total.
 ///
-/// The new checkpoint has trained nothing: a run that goes on from it begins with the first epoch.
+/// The new checkpoint has no trained epochs: a run that resumes from it begins with the first epoch.
 ///
 /// # Errors
-/// When a checkpoint cannot be read, they do not fit each other, `out` has a checkpoint or cannot be written.
+/// When a checkpoint cannot be read, the models do not match, or `out` contains a checkpoint or cannot be written.
 pub fn combine(
     combination: Combination,
     folders: &[PathBuf],
@@ -88,10 +88,10 @@ pub fn combine(
     })
 }
 
-/// The last `count` versions that the run in folder `checkpoint` has kept of ends of epochs.
+/// Returns the folders of the last `count` epochs that the run in folder `checkpoint` has preserved.
 ///
 /// # Errors
-/// When it has fewer, or its folder cannot be read.
+/// When fewer are preserved, or the folder cannot be read.
 pub fn last_versions(checkpoint: &Path, count: usize) -> Result<Vec<PathBuf>, RunError> {
     ReadCheckpoint::open(checkpoint)?;
     let mut versions = preserved_in(checkpoint).map_err(CheckpointError::from)?;
@@ -106,7 +106,8 @@ pub fn last_versions(checkpoint: &Path, count: usize) -> Result<Vec<PathBuf>, Ru
     Ok(versions.split_off(first))
 }
 
-/// The checkpoint in `out`, which has no version yet; once all else is known to fit, so that nothing is left there otherwise.
+/// Opens the checkpoint in `out`, which must not have a version yet. Called only once everything else is known to
+/// match, so that a refusal leaves no files.
 fn vacant(out: &Path) -> Result<Checkpoint, RunError> {
     let checkpoint = Checkpoint::open(out)?;
     if checkpoint.run().is_some() {
@@ -117,20 +118,20 @@ fn vacant(out: &Path) -> Result<Checkpoint, RunError> {
     Ok(checkpoint)
 }
 
-/// A model that takes part.
+/// Model that is combined with others.
 struct Model {
     checkpoint: Arc<ReadCheckpoint>,
-    /// The configuration of the first one with the dimensions of this one.
+    /// Configuration of the first model with the dimensions of this one.
     resolved: Resolved,
     seed: u64,
     params: Params,
 }
 
-/// The models that take part: the same but for their dimensions.
+/// Models that are combined. They are the same except for their dimensions.
 struct Models {
     combination: Combination,
     all: Vec<Model>,
-    /// Into how many components of equal length operators cut an embedding.
+    /// Number of components of equal length that operators divide an embedding into.
     components: usize,
 }
 
@@ -178,7 +179,7 @@ impl Models {
         })
     }
 
-    /// What they become, with `out` as its checkpoint.
+    /// Returns the resolved configuration of the result, with `out` as its checkpoint.
     fn result(&self, out: &Path) -> Result<Resolved, RunError> {
         let configs: Vec<_> = self.all.iter().map(|m| m.resolved.config()).collect();
         if self.combination == Combination::Concatenate {
@@ -192,25 +193,25 @@ impl Models {
         })
     }
 
-    /// Bytes of memory that combining takes in all, the parameters of the models that are open included.
+    /// Returns the bytes of memory needed in all, including the parameters of the open models.
     fn bytes(&self, result: &Resolved) -> u64 {
         let largest = |resolved: &Resolved| {
             let types = resolved.blueprint().layout.types.iter();
             let rows = types.flat_map(|t| t.rows.iter().map(|rows| rows * t.dimension as u64));
-            // Embeddings, and an accumulator of each number.
+            // Embeddings, and an accumulator for each element.
             8 * rows.max().unwrap_or(0)
         };
         let own = self.all.iter().map(|model| largest(&model.resolved));
         let parameters = |resolved: &Resolved| check::parameter_bytes(&resolved.blueprint().spec);
         let open = self.all.iter().map(|model| parameters(&model.resolved));
-        // Those of the result are there three times: joined, in place, and as they are written.
+        // The parameters of the result exist three times: concatenated, in the model, and as they are written.
         let joined = parameters(result).saturating_mul(3);
         let partitions = [largest(result), own.max().unwrap_or(0)];
         let others = [joined, check::program().1];
         memory::sum(open.chain(partitions).chain(others))
     }
 
-    /// A partition of the result.
+    /// Computes a partition of the result.
     fn partition(
         &self,
         result: &Resolved,
@@ -221,7 +222,8 @@ impl Models {
         let (rows, dim) = (layout.rows[partition as usize] as usize, layout.dimension);
         let optimizer = match self.combination {
             Combination::Average => layout.optimizer,
-            // Those of its numbers become the one of a row, where the result wants it, once all are there.
+            // The accumulators of the elements are converted to one per row, if the result needs that, once all are
+            // concatenated.
             Combination::Concatenate => Optimizer::Adagrad,
         };
         let joined = |width| Joined::new(self.combination, (rows, width), self.components);
@@ -255,13 +257,13 @@ impl Models {
         })
     }
 
-    /// Operators and global embeddings of the result.
+    /// Computes the operators and global embeddings of the result.
     fn parameters(&self, result: &Resolved) -> Result<Params, RunError> {
         let mut params = Params::new(&result.blueprint().spec, result.config().seed);
         let mut values = Vec::new();
         for (index, tensor) in params.tensors().iter().enumerate() {
             let shape = (tensor.values.rows(), tensor.values.width());
-            // An operator may have one number for several of an embedding.
+            // An operator may have one parameter for several elements of an embedding.
             let parts = self.components * shape.1 / tensor.dimension;
             let mut joined = [(); 2].map(|()| Joined::new(self.combination, shape, parts));
             for model in &self.all {

@@ -1,7 +1,7 @@
-//! Link prediction: the rank of each true side of an edge among all entities, or a sample of them.
+//! Evaluation by link prediction: the rank of each side of an edge among all entities, or a sample of them.
 //!
-//! Both sides are ranked. Raw ranks count every other candidate, filtered ones leave out the
-//! candidates that make another known edge (Bordes et al. 2013). Ties count as the average rank.
+//! Both sides are ranked. Raw ranks count every other candidate; filtered ranks leave out the candidates that make
+//! another known edge (Bordes et al. 2013). Ties count as the average rank.
 
 mod block;
 mod breakdown;
@@ -39,34 +39,35 @@ pub(crate) use stats::RankSums;
 use view::Committed;
 pub(crate) use view::{Held, Live, Tables, View};
 
-/// Edges that are read and summed up together.
+/// Number of edges that are read and summed up together.
 pub(crate) const EDGES: u64 = 1 << 16;
 
-/// Which entities a positive is ranked among.
+/// Entities among which a positive is ranked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Candidates {
-    /// All of the type.
+    /// All entities of the type.
     All,
-    /// As many, drawn uniformly once for the whole evaluation.
+    /// A sample of this many, drawn uniformly once for the whole evaluation.
     Sample(u32),
 }
 
-/// What to evaluate.
+/// Options of an evaluation.
 #[derive(Clone, Debug)]
 pub struct EvalOptions {
     /// Edge set to rank.
     pub edges: String,
-    /// Edge sets whose edges are no wrong answers.
+    /// Edge sets whose edges are not wrong answers.
     pub filter: Vec<String>,
-    /// Whom to rank among.
+    /// Candidates.
     pub candidates: Candidates,
-    /// Threads; all cores if `None`.
+    /// Number of threads; all cores if `None`.
     pub threads: Option<usize>,
-    /// Ranks at most this many edges, a uniform sample of the set.
+    /// Largest number of edges to rank, as a uniform sample of the set.
     pub limit: Option<usize>,
-    /// Also sums ranks up by this.
+    /// Also sums up ranks by relation or entity type.
     pub by: Option<By>,
-    /// Leaves out the edges with an entity or a relation that no trained edge has. Candidates stay all entities.
+    /// Whether to leave out edges with an entity or a relation that no trained edge has. All entities remain
+    /// candidates.
     pub seen: bool,
 }
 
@@ -79,45 +80,45 @@ pub struct EvalReport {
     pub filter: Vec<String>,
     /// Version of the checkpoint.
     pub version: u64,
-    /// Candidates per edge and side, if sampled.
+    /// Number of candidates per edge and side, if they are sampled.
     pub sampled: Option<u32>,
-    /// Ranks of left sides, raw.
+    /// Raw ranks of left sides.
     pub raw_lhs: RankStats,
-    /// Ranks of right sides, raw.
+    /// Raw ranks of right sides.
     pub raw_rhs: RankStats,
-    /// Both sides, raw.
+    /// Raw ranks of both sides.
     pub raw: RankStats,
-    /// Ranks of left sides, filtered; none where no edge set was filtered out, since those would be the raw ones.
+    /// Filtered ranks of left sides; `None` without edge sets to filter by, since they would equal the raw ranks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub filtered_lhs: Option<RankStats>,
-    /// Ranks of right sides, filtered.
+    /// Filtered ranks of right sides.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub filtered_rhs: Option<RankStats>,
-    /// Both sides, filtered.
+    /// Filtered ranks of both sides.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub filtered: Option<RankStats>,
-    /// The same by relation or entity type, if that was asked for; those of the most edges first.
+    /// Ranks by relation or entity type, if requested, in descending order of edges.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub by: Vec<RanksOf>,
-    /// What the dataset has and the checkpoint has no embedding of: it is no candidate.
+    /// Names of the dataset that the checkpoint has no embedding for; they are not candidates.
     #[serde(default, skip_serializing_if = "Missing::is_empty")]
     pub missing: Missing,
-    /// Edges of the set that were left out for it.
+    /// Number of edges that were left out because of them.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub without_embedding: u64,
-    /// What the set has that no trained edge has; absent where the set is trained itself, or the dataset lacks what was
-    /// trained.
+    /// Entities and relations of the set that occur in no trained edge; `None` if the set itself is trained, or the
+    /// dataset lacks a trained edge set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unseen: Option<Unseen>,
-    /// Edges that were left out for it: none unless [`EvalOptions::seen`] asked for that.
+    /// Number of edges that were left out because of them; 0 unless [`EvalOptions::seen`] is set.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub without_trained_edge: u64,
-    /// Seconds.
+    /// Duration in seconds.
     pub seconds: f64,
 }
 
 impl EvalReport {
-    /// The ranks of both sides: filtered where edge sets were filtered out, raw otherwise.
+    /// Returns the ranks of both sides: filtered if edge sets were filtered out, otherwise raw.
     #[must_use]
     pub fn ranks(&self) -> &RankStats {
         self.filtered.as_ref().unwrap_or(&self.raw)
@@ -125,11 +126,10 @@ impl EvalReport {
 }
 
 impl Resolved {
-    /// Ranks the edges of a set; `progress` hears of rankings done and to do.
+    /// Ranks the edges of a set. `progress` receives the number of finished rankings and their total.
     ///
     /// # Errors
-    /// When the model or an edge set cannot be read, there is less memory than ranking takes, or a
-    /// score is not finite.
+    /// When the model or an edge set cannot be read, there is too little memory, or a score is not finite.
     pub fn evaluate(
         &self,
         options: &EvalOptions,
@@ -147,7 +147,7 @@ impl Resolved {
         Ok(report)
     }
 
-    /// The model, if there is the memory that ranking with it takes.
+    /// Opens the model if there is enough memory for ranking with it.
     fn model_to_rank(&self, options: &EvalOptions) -> Result<Trained<'_>, RunError> {
         let needs = self.eval_needs(options)?;
         let threads = options.threads.unwrap_or_else(cores).max(1);
@@ -156,12 +156,12 @@ impl Resolved {
     }
 }
 
-/// Serde passes what it may leave out by reference.
+/// Whether a count is 0. Serde passes the value by reference.
 fn is_zero(count: &u64) -> bool {
     *count == 0
 }
 
-/// An evaluation that is made part by part: one machine takes all edges at once, several trainers a block each.
+/// Evaluation in parts: a single process ranks all edges at once, several trainers a block each.
 pub(crate) struct Parts<'a> {
     reader: EdgeReader<'a>,
     ranking: Ranking<'a>,
@@ -169,10 +169,10 @@ pub(crate) struct Parts<'a> {
 }
 
 impl<'a> Parts<'a> {
-    /// Of the edges of `set`, which `options` names.
+    /// Prepares to rank the edges of `set`, which `options` names.
     ///
     /// # Errors
-    /// When there are no edges to rank, or those to filter cannot be opened.
+    /// When there are no edges to rank, or the edge sets to filter by cannot be opened.
     pub(crate) fn new(
         view: View<'a>,
         set: &'a EdgeSet,
@@ -195,17 +195,17 @@ impl<'a> Parts<'a> {
         })
     }
 
-    /// Edges in all.
+    /// Returns the number of edges to rank.
     pub(crate) fn len(&self) -> u64 {
         self.reader.len()
     }
 
-    /// How many edges of the set are ranked, a sample or not, and how many are left out.
+    /// Returns how many edges of the set can be ranked, sampled or not, and how many are left out.
     pub(crate) fn counts(&self) -> Counts {
         self.reader.counts()
     }
 
-    /// What was summed up by relation or type since it was taken last.
+    /// Takes the sums by relation or type since the last call.
     fn take_breakdown(&mut self) -> SumsBy {
         self.breakdown
             .as_mut()
@@ -213,8 +213,8 @@ impl<'a> Parts<'a> {
             .unwrap_or_default()
     }
 
-    /// Sums over the ranks of both sides of the edges `part`, counted from the first; `progress` hears of rankings done
-    /// and to do.
+    /// Returns the sums over the ranks of both sides of the edges `part`, numbered from the first edge. `progress`
+    /// receives the number of finished rankings and their total.
     ///
     /// # Errors
     /// When edges or tables cannot be read, or a score is not finite.
@@ -254,7 +254,7 @@ impl<'a> Parts<'a> {
     }
 }
 
-/// Ranks with the tables of `tables`; the report has no version, and not what is missing.
+/// Ranks the edges with `tables`. The report lacks the version and the missing names.
 pub(crate) fn rank(
     view: &View<'_>,
     tables: &mut dyn Tables,

@@ -1,8 +1,9 @@
-//! Indexes: the nearest of very many entities without a look at all of them.
+//! Indexes: finding the nearest of very many entities without comparing all of them.
 //!
-//! A graph of each partition says which entities are near which (`pbg-index`). A walk over it reads single rows of the
-//! checkpoint, scores them as every other command does, and goes where scores rise. So what it finds has the same score as
-//! without an index, bit by bit; it may only miss something. How much it misses is measured when the index is built.
+//! A graph of each partition links entities that are near each other (`pbg-index`). A walk over it reads single rows of
+//! the checkpoint, scores them as every other command does, and follows rising scores. So each entity that it finds has
+//! the same score as without an index, bit by bit; the walk may only miss entities. The recall is measured when the
+//! index is built.
 
 mod build;
 pub(crate) mod needs;
@@ -25,23 +26,23 @@ pub use part::WalkKind;
 pub(crate) use part::{Part, Walks};
 pub use width::{AllInstead, Width};
 
-/// Answers with the help of an index.
+/// Options of answering by an index.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WithIndex {
-    /// Entities that a walk keeps in view in each partition; if `None`, as many as found 95 % of the nearest when the
-    /// index was built, or all entities are looked at where no width did.
+    /// Beam width: the number of best candidates that a walk keeps in each partition. If `None`, the smallest width
+    /// that found 95 % of the nearest entities when the index was built; if no width did, all entities are compared.
     pub width: Option<u32>,
 }
 
-/// An index of the embeddings that a checkpoint has.
+/// Index of the embeddings of a checkpoint.
 #[derive(Clone)]
 pub(crate) struct Index(Arc<Opened>);
 
 impl Index {
-    /// The index of `trained` for `comparator`.
+    /// Opens the index of `trained` for `comparator`.
     ///
     /// # Errors
-    /// When there is none, it is damaged, or the checkpoint has other embeddings by now.
+    /// When there is no index, it is damaged, or the checkpoint has other embeddings now.
     pub(crate) fn open(trained: &Trained<'_>, comparator: Comparator) -> Result<Self, RunError> {
         let name = name_of(comparator);
         let folder = index::folder(trained.checkpoint.path(), name);
@@ -62,8 +63,8 @@ impl Index {
         Ok(opened)
     }
 
-    /// Whether predictions by the index of a checkpoint look at all entities, since walks do not find enough of some type
-    /// and nobody chose their width. An index that is not there is refused later.
+    /// Whether predictions by the index of a checkpoint compare all entities, because walks do not find enough entities
+    /// of some type and no width was chosen. A missing index is reported later.
     pub(crate) fn looks_at_all(resolved: &Resolved, with: WithIndex) -> bool {
         let name = name_of(resolved.blueprint().spec.comparator);
         let folder = index::folder(resolved.config().checkpoint_path.as_ref(), name);
@@ -74,13 +75,13 @@ impl Index {
         types.any(|of| !Width::of(&of.recall, WalkKind::Predictions, with).suffices(with))
     }
 
-    /// One that is being built.
+    /// Opens an index that is being built.
     fn unfinished(building: &Building) -> Result<Self, IndexError> {
         let manifest = building.manifest().clone();
         Ok(Self(Arc::new(Opened::of(building.folder(), manifest)?)))
     }
 
-    /// Whether the graphs of a type are of the embeddings that there are.
+    /// Checks that the graphs of a type belong to the current embeddings.
     fn compare(
         &self,
         trained: &Trained<'_>,
@@ -116,19 +117,19 @@ impl Index {
         self.0.manifest().types.get(name).ok_or_else(missing)
     }
 
-    /// Links that an entity of a type has at most.
+    /// Returns the largest number of links of an entity of a type.
     ///
     /// # Errors
-    /// When the index does not have the type.
+    /// When the index lacks the type.
     pub(crate) fn degree(&self, name: &str) -> Result<u32, IndexError> {
         let graphs = self.of_type(name)?.graphs.iter();
         Ok(graphs.map(|graph| graph.degree).max().unwrap_or(0))
     }
 
-    /// How walks among entities of a type are made.
+    /// Returns the width of walks among entities of a type, and its recall.
     ///
     /// # Errors
-    /// When the index does not have the type.
+    /// When the index lacks the type.
     pub(crate) fn width(
         &self,
         name: &str,
@@ -138,10 +139,10 @@ impl Index {
         Ok(Width::of(&self.of_type(name)?.recall, kind, with))
     }
 
-    /// A partition, to be walked.
+    /// Opens a partition for walks.
     ///
     /// # Errors
-    /// When the index does not have its type, or it is damaged.
+    /// When the index lacks its type, or it is damaged.
     pub(crate) fn part<'t>(
         &self,
         trained: &'t Trained<'_>,
@@ -161,7 +162,7 @@ impl Index {
     }
 }
 
-/// As configurations write it.
+/// Returns the comparator's name in configurations.
 fn name_of(comparator: Comparator) -> &'static str {
     match comparator {
         Comparator::Dot => "dot",
@@ -171,7 +172,7 @@ fn name_of(comparator: Comparator) -> &'static str {
     }
 }
 
-/// Checksum of the global embedding of a type, where it has one: it is a part of every point.
+/// Returns the checksum of the global embedding of a type, if it has one, since it is added to every point.
 fn global_crc32(trained: &Trained<'_>, type_index: usize) -> Option<u32> {
     let global = trained.params.global_index(type_index)?;
     Some(row_sum(&trained.params.tensors()[global].to_vec()))

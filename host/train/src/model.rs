@@ -1,4 +1,4 @@
-//! From a configuration and a dataset to the model that is trained: who is compared with whom.
+//! The model that a configuration and a dataset describe: entity types, relations, and which entities are compared.
 
 use std::collections::BTreeMap;
 
@@ -12,12 +12,12 @@ use pbg_store::dataset::{Dataset, Ids, Relation};
 use crate::error::{Mismatch, RunError, SettingError};
 use crate::layout::Layout;
 
-/// A configuration resolved against its dataset.
+/// Model and layout of a configuration resolved against its dataset.
 #[derive(Clone, Debug)]
 pub struct Blueprint {
-    /// Tables and grid.
+    /// Layout of tables and grid.
     pub layout: Layout,
-    /// What the kernels compute. With static relations, relation `i` is relation `i` of the dataset.
+    /// Model that the kernels compute. With static relations, relation `i` is relation `i` of the dataset.
     pub spec: ModelSpec,
     /// Names of the relations by id.
     pub relation_names: Vec<String>,
@@ -27,7 +27,7 @@ impl Blueprint {
     /// Resolves `config` against `dataset`.
     ///
     /// # Errors
-    /// When they do not fit each other; the message says what to change.
+    /// When the two do not match. The message says what to change.
     pub fn new(config: &Config, dataset: &Dataset) -> Result<Self, RunError> {
         check_entities(config, dataset)?;
         let manifest = dataset.manifest();
@@ -46,7 +46,7 @@ impl Blueprint {
         })
     }
 
-    /// The same model with the rows and relations alone that an earlier, smaller dataset had.
+    /// Returns the same model with only the rows and relations of an earlier, smaller dataset.
     #[must_use]
     pub fn as_of(&self, earlier: &Ids) -> Self {
         let mut blueprint = self.clone();
@@ -64,22 +64,22 @@ impl Blueprint {
         blueprint
     }
 
-    /// Index of the entity type called `name`.
+    /// Returns the index of the entity type `name`.
     #[must_use]
     pub fn entity_type(&self, name: &str) -> Option<usize> {
         self.layout.types.iter().position(|t| t.name == name)
     }
 
-    /// Entity type on `side` of relation `relation`.
+    /// Returns the index of the entity type on `side` of relation `relation`.
     #[must_use]
     pub fn type_of(&self, relation: u32, side: Side) -> usize {
         self.spec.relation(relation).entity(side)
     }
 
-    /// The features of every featurized type, by type; without those that the model has no rows of.
+    /// Returns the features of every featurized type, by type, without features that have no row in the model.
     ///
     /// # Errors
-    /// When they cannot be read or do not fit.
+    /// When the features cannot be read or do not fit.
     pub fn features(&self, dataset: &Dataset) -> Result<Vec<Option<Features>>, RunError> {
         self.layout
             .types
@@ -192,7 +192,7 @@ fn model_spec(config: &Config, dataset: &Dataset, layout: &Layout) -> Result<Mod
     })
 }
 
-/// Whether a key has the value that the dataset was imported with.
+/// Checks that a key has the value that the dataset was imported with.
 fn same_as_imported<T: PartialEq + ToString>(
     dataset: &Dataset,
     key: impl FnOnce() -> String,
@@ -211,7 +211,7 @@ fn same_as_imported<T: PartialEq + ToString>(
     })
 }
 
-/// The configuration's entry for a relation of the dataset: its own, or `*`.
+/// Returns the configuration's entry for a relation of the dataset: its own entry, or `*`.
 fn configured<'a>(
     config: &'a Config,
     relation: &Relation,
@@ -233,7 +233,7 @@ fn configured<'a>(
     Ok(entry)
 }
 
-/// What each operator that the configuration names stands for.
+/// Returns the operators that the configuration names, by name.
 fn operators(config: &Config) -> Result<BTreeMap<&str, Operator>, SettingError> {
     let mut operators = BTreeMap::new();
     for relation in &config.relations {

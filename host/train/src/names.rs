@@ -1,20 +1,20 @@
-//! Names in questions: what they stand for, and what is said of those that there are not.
+//! Names in questions: lookup of relations, and errors for unknown names with similar ones.
 
 use pbg_core::nearest::nearest;
 
 use crate::error::{RunError, UnknownName};
 use crate::trained::Trained;
 
-/// How alike two names are that may be meant for each other, of 1.
+/// Smallest similarity of names that are offered for each other; 1 is equality.
 const SIMILAR: f64 = 0.7;
-/// Names that a message offers.
+/// Largest number of names in a message.
 const MOST_SIMILAR: usize = 5;
-/// Too many names begin like shorter texts.
+/// A shorter text is the beginning of too many names.
 const SHORTEST: usize = 3;
-/// Longer texts are no misspellings, and their distance costs quadratic time.
+/// Longer texts are not misspellings, and the edit distance takes quadratic time.
 const LONGEST: usize = 256;
 
-/// The relation of this name.
+/// Returns the id of relation `name`.
 pub(crate) fn relation(trained: &Trained<'_>, name: &str) -> Result<u32, UnknownName> {
     let names = &trained.blueprint.relation_names;
     let place = names.iter().position(|n| n == name);
@@ -23,7 +23,7 @@ pub(crate) fn relation(trained: &Trained<'_>, name: &str) -> Result<u32, Unknown
         .ok_or_else(|| unknown_relation(trained, name))
 }
 
-/// What is said of a relation without parameters.
+/// Returns the error for a relation without parameters.
 pub(crate) fn unknown_relation(trained: &Trained<'_>, name: &str) -> UnknownName {
     let (dataset, relation) = (&trained.dataset, name.to_owned());
     if dataset.relation_names().contains(&relation) {
@@ -34,7 +34,7 @@ pub(crate) fn unknown_relation(trained: &Trained<'_>, name: &str) -> UnknownName
         };
     }
     let names = || trained.blueprint.relation_names.iter().map(String::as_str);
-    // The one that may be meant comes first.
+    // The most similar name comes first.
     let meant = nearest(name, names());
     let others = names().filter(|other| Some(*other) != meant);
     UnknownName::Relation {
@@ -44,7 +44,8 @@ pub(crate) fn unknown_relation(trained: &Trained<'_>, name: &str) -> UnknownName
     }
 }
 
-/// What is said of a name that no entity has, or none of type `wanted`. Dictionaries pass by and are not kept.
+/// Returns the error for a name that no entity has, or no entity of type `wanted`. Reads the dictionaries without
+/// keeping them in memory.
 pub(crate) fn unknown_entity(
     trained: &Trained<'_>,
     name: &str,
@@ -79,16 +80,16 @@ pub(crate) fn unknown_entity(
     let names: Vec<String> = similar.into_iter().map(|(_, name)| name).collect();
     let similar = match names.is_empty() {
         true => String::new(),
-        false => format!("; there is {}", names.join(", ")),
+        false => format!("; similar names: {}", names.join(", ")),
     };
     Ok(UnknownName::Entity { entity, similar })
 }
 
-/// How alike a name is to another one in lower case. A name that goes on where the other one ends is alike: many have
-/// something behind that nobody remembers.
+/// Returns the similarity of the lower-case name `meant` and another name. A name that `meant` is the beginning of is
+/// similar, since many names end in something that users do not remember.
 fn likeness(meant: &str, known: &str) -> f64 {
     let longest = meant.len().max(known.len());
-    // A difference in length alone makes names unlike.
+    // A large difference in length alone makes names dissimilar.
     let shortest = meant.len().min(known.len());
     if longest > LONGEST || (shortest as f64) < SIMILAR / 4.0 * longest as f64 {
         return 0.0;
@@ -102,7 +103,7 @@ fn likeness(meant: &str, known: &str) -> f64 {
     strsim::normalized_damerau_levenshtein(meant, &known).max(begun)
 }
 
-/// The first few of `names`, and how many more there are.
+/// Joins the first few of `names` and the number of the others.
 pub(crate) fn few<'n>(names: impl Iterator<Item = &'n str>) -> String {
     let names: Vec<&str> = names.collect();
     let shown = names

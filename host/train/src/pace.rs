@@ -1,44 +1,45 @@
-//! When a run commits: at a fixed pace, or as often as it costs little.
+//! When a run commits: at a configured interval, or as often as commits cost little.
 
 use std::time::{Duration, Instant};
 
-/// Of the time, what commits may cost where no pace is set.
+/// Fraction of the time that commits may cost without a configured interval.
 const SHARE: f64 = 0.02;
-/// Commits at the beginning of a run that do not count: the first writes every table, the next touches the memory of
-/// copies for the first time. Both are once per run, however often it commits.
+/// Number of commits at the beginning of a run that do not count: the first writes every table, and the next one
+/// touches the memory of copies for the first time. Both costs occur once per run, independent of the frequency of
+/// commits.
 const UNCOUNTED: u32 = 2;
 
-/// Why a commit is made.
+/// Reason for a commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Occasion {
-    /// It was due.
+    /// The pace requires it.
     Due,
-    /// Something is at its end: an epoch, a validation, the run.
+    /// An epoch, a validation or the run ends.
     End,
 }
 
-/// The commits of a run in time.
+/// Decides when commits are due, from their costs so far.
 #[derive(Debug)]
 pub(crate) struct Pace {
-    /// The pace that was set.
+    /// Configured interval.
     interval: Option<Duration>,
     workers: u32,
-    /// When the last commit began.
+    /// Start of the last commit.
     last: Instant,
-    /// What commits that were due have cost beyond their share of the time up to `owed_at`: training stood still, or
-    /// lost a worker's share of the processor.
+    /// Cost of due commits beyond their fraction of the time until `owed_at`: time for which training stood still, and
+    /// the processor time that workers lost to writing.
     owed: Duration,
     owed_at: Instant,
-    /// Whether the commit under way counts.
+    /// Whether the cost of the commit under way counts.
     counts: bool,
-    /// Commits that were begun, up to [`UNCOUNTED`].
+    /// Number of commits begun, up to [`UNCOUNTED`].
     begun: u32,
-    /// For how long training has stood still for the commit under way.
+    /// Time for which training has stood still for the commit under way.
     stood: Duration,
 }
 
 impl Pace {
-    /// `interval` is in seconds; without one, commits may cost 2 % of the time.
+    /// `interval` is in seconds. Without it, commits may cost 2 % of the time.
     pub(crate) fn new(interval: Option<f64>, workers: usize) -> Self {
         let interval = interval.map(|s| Duration::try_from_secs_f64(s).unwrap_or(Duration::MAX));
         let now = Instant::now();
@@ -54,13 +55,13 @@ impl Pace {
         }
     }
 
-    /// What is still owed: the share of the time since then is paid.
+    /// Returns the cost that is still owed, after subtracting the fraction of the time since `owed_at`.
     fn owed(&self) -> Duration {
         let paid = self.owed_at.elapsed().mul_f64(SHARE);
         self.owed.saturating_sub(paid)
     }
 
-    /// Whether a commit is due. `under_way`: whether one is not at its end.
+    /// Whether a commit is due. `under_way` says whether an earlier one has not finished.
     pub(crate) fn due(&self, under_way: bool) -> bool {
         match self.interval {
             Some(interval) => self.last.elapsed() >= interval,
@@ -68,7 +69,7 @@ impl Pace {
         }
     }
 
-    /// A commit has begun, for which training has stood still for `stood` so far.
+    /// Records that a commit has begun, for which training has stood still for `stood` so far.
     pub(crate) fn begun(&mut self, stood: Duration, occasion: Occasion) {
         self.last = Instant::now();
         self.stood = stood;
@@ -76,13 +77,13 @@ impl Pace {
         self.begun = (self.begun + 1).min(UNCOUNTED);
     }
 
-    /// Training has stood still for the commit under way.
+    /// Adds time for which training stood still for the commit under way.
     pub(crate) fn stood(&mut self, stood: Duration) {
         self.stood += stood;
     }
 
-    /// The commit under way is at its end; what wrote it used a processor for `processor`. Gives the time that
-    /// training stood still for it.
+    /// Records that the commit under way has finished, and that writing it took `processor` of processor time. Returns
+    /// the time for which training stood still for it.
     pub(crate) fn finished(&mut self, processor: Duration) -> Duration {
         if self.counts {
             let cost = self.stood + processor / self.workers.max(1);
@@ -100,13 +101,13 @@ mod tests {
     const MINUTE: Duration = Duration::from_secs(60);
 
     impl Pace {
-        /// As if `time` had gone by.
+        /// Simulates that `time` has passed.
         fn wait(&mut self, time: Duration) {
             self.last -= time;
             self.owed_at -= time;
         }
 
-        /// A commit whose writer used a processor for `processor`.
+        /// Simulates a commit that took `processor` of processor time to write.
         fn commit(&mut self, occasion: Occasion, processor: Duration) {
             self.begun(Duration::ZERO, occasion);
             self.finished(processor);
@@ -137,7 +138,8 @@ mod tests {
         }
         pace.commit(Occasion::End, 60 * MINUTE);
         assert!(pace.due(false), "an epoch ends with a commit in any case");
-        // Two workers lose half of what one thread uses: 7 seconds in all, and 2 % of six minutes are 7.2.
+        // Two workers lose half of the time that one thread uses. The cost is 7 seconds, and 2 % of six minutes are
+        // 7.2.
         pace.begun(Duration::from_secs(1), Occasion::Due);
         pace.stood(Duration::from_secs(2));
         let stood = pace.finished(Duration::from_secs(8));
@@ -148,7 +150,8 @@ mod tests {
         assert!(pace.due(false));
     }
 
-    /// Whatever single commits cost, and whenever buckets end, all that were due cost 2 % but for the last one.
+    /// For any costs of single commits and any lengths of buckets, all due commits except the last cost 2 % of the
+    /// time.
     #[test]
     fn commits_that_were_due_cost_their_share_of_the_time() {
         let mut pace = Pace::new(None, 1);

@@ -1,4 +1,4 @@
-//! A model without its operators: every entity type compared with itself, as relation `i` for type `i`.
+//! Models without operators: each entity type is compared with itself, by relation `i` for type `i`.
 
 use std::borrow::Cow;
 
@@ -10,7 +10,7 @@ use crate::error::{Mismatch, RunError};
 use crate::model::Blueprint;
 use crate::trained::Trained;
 
-/// The model of `spec` without operators, compared with `comparator`, or as it compares.
+/// Returns the model `spec` without operators, compared with `comparator` or else with the comparator of `spec`.
 pub(crate) fn spec(spec: &ModelSpec, comparator: Option<Comparator>) -> ModelSpec {
     let alike = |entity| RelationSpec {
         lhs: entity,
@@ -31,10 +31,10 @@ pub(crate) fn spec(spec: &ModelSpec, comparator: Option<Comparator>) -> ModelSpe
     }
 }
 
-/// What is left of the parameters `of` in the model `spec`: global embeddings.
+/// Returns the parameters that remain in the model `spec` without operators: the global embeddings in `of`.
 ///
 /// # Errors
-/// When they have another shape.
+/// When a global embedding has another shape.
 pub(crate) fn params(of: &Params, spec: &ModelSpec) -> Result<Params, RunError> {
     let mut params = Params::new(spec, 0);
     let names: Vec<String> = params.tensors().iter().map(|t| t.name.clone()).collect();
@@ -47,7 +47,7 @@ pub(crate) fn params(of: &Params, spec: &ModelSpec) -> Result<Params, RunError> 
 }
 
 impl Trained<'_> {
-    /// The same without operators. Its relations have the names of the entity types.
+    /// Returns the same model without operators. Its relations are named after the entity types.
     ///
     /// # Errors
     /// When a global embedding has another shape.

@@ -1,5 +1,6 @@
-//! Batches that the host prepares while a device trains the ones before: a group of the pipeline, whose two threads live
-//! as long as a bucket. One draws, one plans: either takes as long as a GPU's work on a small model.
+//! Batches that the host plans while a device trains earlier ones: a group of the pipeline with two threads, which live
+//! as long as a bucket. One thread draws negatives and one plans, since each of these takes as long as a GPU's work on
+//! a small model.
 
 use std::slice::Chunks;
 use std::sync::Arc;
@@ -18,7 +19,7 @@ use crate::error::RunError;
 use crate::groups::Clock;
 use crate::work::{Columns, Work};
 
-/// Who plans batches, and how many may be ready before they are trained.
+/// Planner of batches, and the number of batches that it may plan ahead.
 #[derive(Debug)]
 pub struct Planning {
     planner: Box<dyn BatchPlanner>,
@@ -26,38 +27,38 @@ pub struct Planning {
     clock: Arc<Clock>,
 }
 
-/// A batch whose negatives are drawn; or the memory of one.
+/// Batch whose negatives are drawn, or the memory of one for reuse.
 type Drawn = (Columns, NegativeDraws);
 
-/// A batch that is ready to be trained.
+/// Batch that is ready to be trained.
 pub(crate) struct PreparedBatch {
     pub(crate) columns: Columns,
     pub(crate) draws: NegativeDraws,
-    /// How the device goes about it.
+    /// Plan of the device for the batch.
     pub(crate) plan: Result<PlannedBatch, StepError>,
 }
 
-/// The batches that a bucket's threads prepare, in order.
+/// Batches of a bucket, as its threads prepare them, in order.
 pub(crate) struct PreparedBatches {
     ready: Receiver<PreparedBatch>,
     used: SyncSender<Drawn>,
 }
 
 impl PreparedBatches {
-    /// The next one, waited for.
+    /// Waits for the next batch. Returns `None` after the last.
     pub(crate) fn next(&self) -> Option<PreparedBatch> {
         self.ready.recv().ok()
     }
 
-    /// Gives back memory for batches to come.
+    /// Gives back the memory of a trained batch for reuse.
     pub(crate) fn give_back(&self, columns: Columns, draws: NegativeDraws) {
-        // Where there is no batch to come, there is nobody who takes it.
+        // After the last batch, no thread takes the memory.
         let _kept = self.used.try_send((columns, draws));
     }
 }
 
 impl Planning {
-    /// At most `ahead` batches wait; the group's time goes to `clock`.
+    /// Creates a planner with at most `ahead` waiting batches. `clock` measures the group's time.
     pub(crate) fn new(planner: Box<dyn BatchPlanner>, ahead: usize, clock: Arc<Clock>) -> Self {
         Self {
             planner,
@@ -66,10 +67,10 @@ impl Planning {
         }
     }
 
-    /// Prepares `batches` of a bucket's edges on threads of its own while `train` takes them; `rng` draws negatives.
+    /// Prepares `batches` of a bucket's edges on two threads while `train` takes them. `rng` draws the negatives.
     ///
     /// # Errors
-    /// Those of `train`, and when the system gives no threads.
+    /// Errors of `train`, and when the system cannot start the threads.
     pub(crate) fn ahead(
         &mut self,
         work: &Work<'_>,
@@ -78,7 +79,7 @@ impl Planning {
         train: &mut dyn FnMut(&PreparedBatches) -> Result<(), RunError>,
     ) -> Result<(), RunError> {
         let (report, ready) = sync_channel(self.ahead);
-        // All that is not being trained, planned or drawn.
+        // Room for all batches that are not being trained, planned or drawn.
         let (used, spare) = sync_channel(self.ahead + 4);
         let (drawn, to_plan) = sync_channel(1);
         let clock = Arc::clone(&self.clock);
@@ -91,7 +92,7 @@ impl Planning {
             let planning = named().spawn_scoped(scope, plan).map_err(failed)?;
             let batches = PreparedBatches { ready, used };
             let trained = train(&batches);
-            // Ends the threads, if training ended early.
+            // Ends the threads if training ended early.
             drop(batches);
             let joined = [planning.join(), drawing.join()];
             let ended = joined.map(|ended| ended.unwrap_or_else(|panic| Err(panicked(&*panic))));
@@ -100,7 +101,7 @@ impl Planning {
         })
     }
 
-    /// What the group's second thread does: it ends when training takes no more.
+    /// Runs the second thread, which plans batches until training takes no more.
     fn plan(
         &mut self,
         work: &Work<'_>,
@@ -133,7 +134,8 @@ impl Planning {
     }
 }
 
-/// What its first thread does: it takes the edges of batches and draws their negatives, until nobody plans them any more.
+/// Runs the first thread, which collects the edges of batches and draws their negatives until no thread plans them any
+/// more.
 fn draw(
     work: &Work<'_>,
     batches: Chunks<'_, u32>,

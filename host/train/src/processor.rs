@@ -1,10 +1,10 @@
-//! How much of a processor a thread has used.
+//! Processor time of a thread.
 
 use std::fs;
 use std::time::Duration;
 
-/// Processor time of the calling thread, where the system tells (Linux, `schedstat` in `proc(5)`): the first number,
-/// in nanoseconds.
+/// Returns the processor time of the calling thread, where the system reports it (Linux, `schedstat` in `proc(5)`: the
+/// first number, in nanoseconds).
 pub(crate) fn of_this_thread() -> Option<Duration> {
     let text = fs::read_to_string("/proc/thread-self/schedstat").ok()?;
     let nanoseconds = text.split_whitespace().next()?.parse().ok()?;
@@ -19,7 +19,7 @@ mod tests {
 
     use super::*;
 
-    /// A thread that sleeps uses next to nothing, whatever else the machine does.
+    /// A sleeping thread uses almost no processor time, independent of other load.
     #[test]
     #[cfg(target_os = "linux")]
     fn sleeping_costs_nothing_and_computing_does() {

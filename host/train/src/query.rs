@@ -1,4 +1,4 @@
-//! Single questions to a trained model: nearest neighbours of an entity, the score of a triple.
+//! Single queries of a trained model: nearest neighbours of an entity, the score of an edge.
 
 mod lookup;
 mod near;
@@ -23,16 +23,16 @@ use crate::{names, plain};
 use lookup::Lookup;
 pub use rows::{Chosen, Entity};
 
-/// An entity and how near it is.
+/// Entity with its nearness to another one.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Neighbor {
-    /// Its name.
+    /// Name of the entity.
     pub name: String,
-    /// Its score by the model's comparator: higher is nearer.
+    /// Score by the model's comparator; a higher score is nearer.
     pub score: f32,
 }
 
-/// A model to ask. Tables are read as questions need them and kept.
+/// Model to query. Tables are read when queries need them, and kept.
 pub struct Model<'a> {
     trained: Trained<'a>,
     lookups: Vec<Lookup>,
@@ -40,7 +40,7 @@ pub struct Model<'a> {
 }
 
 impl Resolved {
-    /// Opens what was trained, for questions.
+    /// Opens the trained model for queries.
     ///
     /// # Errors
     /// As [`Trained::open`].
@@ -57,25 +57,25 @@ impl Resolved {
 }
 
 impl Model<'_> {
-    /// The version of its checkpoint.
+    /// Returns the version of the checkpoint.
     #[must_use]
     pub fn version(&self) -> &ReadCheckpoint {
         &self.trained.checkpoint
     }
 
-    /// What the dataset has and the model has no embedding of.
+    /// Returns the names of the dataset that the model has no embedding for.
     #[must_use]
     pub fn missing(&self) -> &Missing {
         &self.trained.missing
     }
 
-    /// The `k` entities of the same type whose embeddings score highest with that of `name`,
-    /// without the operator of any relation, highest first; the entity itself is left out. They are compared with
-    /// `comparator`, or as the model compares.
+    /// Returns the `k` entities of the same type whose embeddings have the highest scores with that of `name`, without
+    /// the operator of any relation, highest first and without the entity itself. The comparator is `comparator`, or
+    /// else the model's.
     ///
     /// # Errors
-    /// When no entity has this name, several types have it and `entity_type` does not choose, or
-    /// the model cannot be read.
+    /// When no entity has this name, several types have it and `entity_type` does not choose one, or the model cannot
+    /// be read.
     pub fn neighbors(
         &mut self,
         name: &str,
@@ -87,7 +87,7 @@ impl Model<'_> {
         let spec = plain::spec(&self.trained.blueprint.spec, comparator);
         let params = &plain::params(&self.trained.params, &spec)?;
         let mut ranker = Ranker::new(Arc::new(spec))?;
-        // The relation does not matter: `plain` has no operator, and one entity type per relation.
+        // `plain` has no operators, and one relation for each entity type.
         let replacement = Replacement {
             side: Side::Lhs,
             relation: type_index as u32,
@@ -137,8 +137,8 @@ impl Model<'_> {
         Ok(names.into_iter().zip(scores).map(named).collect())
     }
 
-    /// The score of an edge. With dynamic relations: of its right side, as when left sides are
-    /// ranked.
+    /// Returns the score of an edge. With dynamic relations, it is the score of the right side, as in ranking left
+    /// sides.
     ///
     /// # Errors
     /// When a name is unknown or the model cannot be read.
@@ -153,7 +153,7 @@ impl Model<'_> {
         let left_table = self.table(types[0], left.partition)?;
         let mut ranker = Ranker::new(Arc::new(self.trained.blueprint.spec.clone()))?;
         let params = &self.trained.params;
-        // The left side is replaced: the right one is the query, which carries the operator.
+        // The left side is replaced, so the right side is the query, which the operator transforms.
         let replacement = Replacement {
             side: Side::Lhs,
             relation,
@@ -233,7 +233,7 @@ impl Model<'_> {
     }
 }
 
-/// Keeps the `k` of highest scores, those of equal ones by id.
+/// Keeps the `k` entities with the highest scores; equal scores are ordered by id.
 fn keep(best: &mut Vec<(f32, EntityId)>, k: usize, others: impl Iterator<Item = (f32, EntityId)>) {
     best.extend(others);
     best.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));

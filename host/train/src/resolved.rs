@@ -1,7 +1,7 @@
-//! A configuration resolved against its dataset, once per command: what everything else starts from.
+//! A configuration resolved against its dataset, once per command. All other functions start from it.
 //!
-//! What is done with it stands beside the code that does it: [`Resolved::check`] and
-//! [`Resolved::train`], [`Resolved::evaluate`] and [`Resolved::query`].
+//! Its methods are defined next to the code that they run: [`Resolved::check`] and [`Resolved::train`],
+//! [`Resolved::evaluate`] and [`Resolved::query`].
 
 use std::path::Path;
 use std::sync::Arc;
@@ -16,14 +16,14 @@ use crate::error::RunError;
 use crate::model::Blueprint;
 use crate::settings::{self, Settings};
 
-/// A configuration, its dataset, the model that they make, and what was left to the machine.
+/// A configuration, its dataset, the model that both describe, and the settings derived from the machine.
 #[derive(Clone, Debug)]
 pub struct Resolved {
     config: Config,
     dataset: Arc<Dataset>,
     blueprint: Blueprint,
     settings: Settings,
-    /// The version of its checkpoint that every part of a command reads; the one that is current then where none is held.
+    /// Version of the checkpoint that every part of a command reads. If `None`, the current version is read each time.
     held: Option<Arc<ReadCheckpoint>>,
 }
 
@@ -37,8 +37,8 @@ impl Resolved {
         Self::on(config, Arc::new(dataset))
     }
 
-    /// As [`Resolved::new`], for a command that asks a trained model: all that it reads of the checkpoint of `config` is of
-    /// `version`, where that is one of it.
+    /// Resolves as [`Resolved::new`] does, for a command that queries a trained model. If `version` is a version of the
+    /// checkpoint of `config`, everything is read from this version.
     ///
     /// # Errors
     /// As [`Resolved::new`].
@@ -49,8 +49,7 @@ impl Resolved {
         Ok(Self { held, ..resolved })
     }
 
-    /// As this one, with keys changed: for a series of runs on one dataset, which is not opened
-    /// again.
+    /// Returns a copy with changed keys, for a series of runs on one dataset. The dataset is not opened again.
     ///
     /// # Errors
     /// When the changed configuration does not fit the dataset.
@@ -75,10 +74,10 @@ impl Resolved {
         })
     }
 
-    /// The version of the checkpoint that is read: the one that is held, otherwise the last one.
+    /// Returns the version of the checkpoint to read: the held one, otherwise the current one.
     ///
     /// # Errors
-    /// When there is none, or it is damaged or incomplete.
+    /// When there is no version, or it is damaged or incomplete.
     pub(crate) fn version(&self) -> Result<Arc<ReadCheckpoint>, CheckpointError> {
         match &self.held {
             Some(held) => Ok(Arc::clone(held)),
@@ -88,48 +87,48 @@ impl Resolved {
         }
     }
 
-    /// The configuration.
+    /// Returns the configuration.
     #[must_use]
     pub fn config(&self) -> &Config {
         &self.config
     }
 
-    /// The dataset.
+    /// Returns the dataset.
     #[must_use]
     pub fn dataset(&self) -> &Dataset {
         &self.dataset
     }
 
-    /// Tables, grid and model.
+    /// Returns the layout and the model.
     #[must_use]
     pub fn blueprint(&self) -> &Blueprint {
         &self.blueprint
     }
 
-    /// What the configuration leaves to the machine or to other keys.
+    /// Returns the settings that the configuration leaves to the machine or derives from other keys.
     pub(crate) fn settings(&self) -> &Settings {
         &self.settings
     }
 
-    /// The edge sets that an epoch trains, in its order.
+    /// Returns the edge sets that an epoch trains, in order.
     ///
     /// # Errors
-    /// When the dataset lacks one, or its file is damaged.
+    /// When the dataset lacks an edge set, or its file is damaged.
     pub(crate) fn edge_sets(&self) -> Result<Vec<EdgeSet>, RunError> {
         let names = self.config.edge_sets.iter();
         let opened = names.map(|name| self.dataset.edge_set(name));
         Ok(opened.collect::<Result<_, _>>()?)
     }
 
-    /// How far the loops over `edge_sets` go.
+    /// Returns the extent of the loops over epochs, `edge_sets` and edge chunks.
     ///
     /// # Errors
-    /// When a part of a bucket has more edges than can be indexed.
+    /// When an edge chunk has more edges than can be indexed.
     pub(crate) fn extent(&self, edge_sets: &[EdgeSet]) -> Result<Extent, RunError> {
         settings::extent(&self.config, edge_sets)
     }
 
-    /// The model with the negatives of evaluation while training.
+    /// Returns the model with the numbers of negatives for evaluation during training.
     pub(crate) fn eval_spec(&self) -> ModelSpec {
         self.blueprint.spec.with_negatives(
             self.config.eval_num_batch_negs as usize,

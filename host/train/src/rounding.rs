@@ -1,12 +1,12 @@
-//! When embeddings are rounded that lie on disk as bfloat16.
+//! When embeddings that are stored as bfloat16 are rounded.
 //!
-//! Whenever somebody may write a table it is rounded already, in memory: as it begins, and behind each bucket that trained
-//! it. Otherwise a table that stays in the buffer over a commit would go on with numbers that a run which is resumed from
-//! that commit does not have, and training would depend on when commits happen. So what a commit writes is what is in
-//! memory, to the bit, and rounding it once more changes nothing.
+//! A table is rounded in memory before it can be written: when it is initialized, and after each bucket that trained
+//! it. Otherwise, a table that stays in the buffer during a commit would go on with values that a run resumed from that
+//! commit does not have, and training would depend on when commits happen. So a commit writes exactly the bits that are
+//! in memory, and rounding them once more changes nothing.
 //!
-//! Of several trainers, tables of types with one partition are the exception: all of them change these all the time, so
-//! they are rounded as a checkpoint writes them.
+//! With several trainers, tables of types with one partition are the exception: all trainers change them all the time,
+//! so they are rounded when a checkpoint writes them.
 
 use std::thread;
 
@@ -20,18 +20,18 @@ use pbg_kernels::table::Table;
 
 use crate::layout::{Layout, TableKey};
 
-/// A point of a run at which a table is rounded.
+/// Point of a run at which a table is rounded.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Point {
-    /// It begins.
+    /// The table is initialized.
     Beginning,
-    /// A bucket has trained it.
+    /// A bucket has trained the table.
     Bucket(PassId, Bucket),
-    /// It is written for this version.
+    /// The table is written for this version.
     Version(u64),
 }
 
-/// The draws of a run.
+/// Source of the random roundings of a run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Roundings {
     storage: Storage,
@@ -46,7 +46,8 @@ impl Roundings {
         }
     }
 
-    /// How a table is rounded at a point; none where embeddings lie on disk as they are in memory.
+    /// Returns the rounding of a table at a point; `None` where embeddings are stored in the precision that they have
+    /// in memory.
     pub(crate) fn at(self, point: Point, (entity, partition): TableKey) -> Option<Rounding> {
         let wide = u64::from;
         let (kind, at) = match point {
@@ -65,8 +66,8 @@ impl Roundings {
         (self.storage == Storage::Bf16).then(|| Rounding::new(seed))
     }
 
-    /// Rounds the tables that `bucket` of `pass` has trained, on as many threads as `workers`. `table` finds a table that is
-    /// to be rounded.
+    /// Rounds the tables that `bucket` of `pass` has trained, on `workers` threads. `table` returns a table if it is to
+    /// be rounded.
     pub(crate) fn round_bucket<'t>(
         self,
         layout: &Layout,
@@ -95,7 +96,7 @@ impl Roundings {
     }
 }
 
-/// Fewest rows that are worth a thread.
+/// Smallest number of rows for which another thread is worthwhile.
 const ROWS: usize = 4096;
 
 fn round(table: &Table, rounding: Rounding, workers: usize) {

@@ -1,4 +1,4 @@
-//! How long a run is: what its strategies are told before its first batch.
+//! Length of a run, which its strategies receive before the first batch.
 
 use pbg_core::batching;
 use pbg_core::schedule::Extent;
@@ -7,19 +7,20 @@ use pbg_store::dataset::EdgeSet;
 
 use crate::resolved::Resolved;
 
-/// How edges become batches.
+/// Division of edges into batches.
 #[derive(Clone, Copy, Debug)]
 struct Batches {
-    /// Relations whose edges do not share batches; 1 where batches mix relations.
+    /// Number of relations whose edges do not share batches; 1 if batches mix relations.
     relations: u64,
-    /// Edges that a batch has at most.
+    /// Largest number of edges in a batch.
     size: u64,
-    /// Shares that a bucket is cut into.
+    /// Number of shares of a bucket.
     shares: usize,
 }
 
 impl Batches {
-    /// Of `edges` of a bucket: as many as there can be, which are exactly so many where there is one relation.
+    /// Returns the largest possible number of batches of a bucket with `edges` edges; with one relation, it is the
+    /// exact number.
     fn of(self, edges: u64) -> u64 {
         let of_share = |share: u64| {
             let present = self.relations.min(share);
@@ -31,7 +32,7 @@ impl Batches {
     }
 }
 
-/// The length of the run of `resolved` over `edge_sets`, each bucket of which is cut into so many shares.
+/// Returns the length of the run of `resolved` over `edge_sets`, with `shares` shares of each bucket.
 pub(crate) fn run_length(
     resolved: &Resolved,
     edge_sets: &[EdgeSet],

@@ -1,4 +1,4 @@
-//! What the configuration leaves to the machine or to other keys, decided.
+//! Settings that the configuration leaves to the machine or derives from other keys.
 
 use pbg_config::Config;
 use pbg_core::batching;
@@ -10,18 +10,18 @@ use pbg_store::dataset::EdgeSet;
 
 use crate::error::{RunError, SettingError};
 
-/// What is decided before anything is opened.
+/// Settings that are decided before any file is opened.
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
-    /// Where batches are trained.
+    /// Device that trains batches.
     pub(crate) device: Device,
-    /// Hogwild workers: as configured, else one per core.
+    /// Number of Hogwild workers: as configured, otherwise one per core.
     pub(crate) workers: usize,
-    /// How workers lay out their work.
+    /// Execution settings of the workers.
     pub(crate) execution: Execution,
-    /// How whatever trains lays out its work: workers, or a device.
+    /// Execution settings of training, on the workers or on a device.
     pub(crate) training_execution: Execution,
-    /// Edges per evaluation batch: `batch_size`, rounded up to whole chunks.
+    /// Edges of an evaluation batch: `batch_size`, rounded up to whole chunks.
     pub(crate) eval_batch_size: usize,
 }
 
@@ -41,7 +41,7 @@ impl Settings {
         }
     }
 
-    /// Threads that train: one where a device does the work.
+    /// Returns the number of training threads: one if a device trains.
     pub(crate) fn training_threads(&self) -> usize {
         match self.device {
             Device::Cpu => self.workers,
@@ -59,7 +59,7 @@ fn execution(config: &Config) -> Execution {
     }
 }
 
-/// The same work laid out for a device.
+/// Returns the execution settings for a device.
 pub(crate) fn on_device(config: &Config, execution: Execution) -> Execution {
     Execution {
         slice_bytes: wanted_slice_bytes(config).unwrap_or(DEFAULT_SLICE_BYTES),
@@ -80,12 +80,12 @@ fn eval_batch_size(config: &Config) -> usize {
     config.batch_size.div_ceil(chunk) as usize * chunk as usize
 }
 
-/// Cores that this process may use.
+/// Returns the number of cores that this process may use.
 pub(crate) fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
 }
 
-/// How far the loops go, and whether each part of a bucket can be indexed.
+/// Returns the extent of the training loops after checking that each edge chunk can be indexed.
 pub(crate) fn extent(config: &Config, edge_sets: &[EdgeSet]) -> Result<Extent, RunError> {
     let largest = edge_sets.iter().map(EdgeSet::largest_bucket).max();
     let largest = largest.unwrap_or(0);

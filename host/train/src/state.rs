@@ -1,4 +1,4 @@
-//! What a checkpoint remembers of a run besides its tensors, and whether a run may go on from it.
+//! State of a run that a checkpoint stores besides its tensors, and the check before resuming from it.
 
 use pbg_config::Config;
 use pbg_core::event::{CallSeconds, IoStats, RankStats, TrainStats};
@@ -12,34 +12,34 @@ use serde::{Deserialize, Serialize};
 use crate::layout::Layout;
 use crate::within::Within;
 
-/// Where the run is, and the sums of the epoch it is in.
+/// Position of a run, and sums of its current epoch.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct RunState {
-    /// Position in the loops.
+    /// Position in the training loops.
     pub(crate) schedule: Schedule,
-    /// Buckets trained in the whole run.
+    /// Number of buckets trained in the whole run.
     pub(crate) index: u64,
-    /// Groups in the buffer, so that an order that looks at them plans the same after a resume.
+    /// Groups in the buffer, so that an order that depends on them plans the same after a resume.
     pub(crate) resident: Vec<SidePartition>,
-    /// Those of them that were trained since they entered the buffer, so that traffic is counted the same
-    /// after a resume.
+    /// Resident groups that were trained since they entered the buffer, so that traffic is counted the same after a
+    /// resume.
     #[serde(default)]
     pub(crate) changed: Vec<SidePartition>,
-    /// Sums of the current epoch, of its buckets that are done.
+    /// Sums over the finished buckets of the current epoch.
     pub(crate) epoch: EpochSums,
-    /// The bucket that was left before its end.
+    /// Bucket that was interrupted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) within: Option<Within>,
-    /// What the loss remembers, where it does.
+    /// State of the loss, if it has any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) loss: Option<LossState>,
-    /// What validation said so far.
+    /// Results of validation so far.
     #[serde(default)]
     pub(crate) plateau: Plateau,
 }
 
 impl RunState {
-    /// Whether a run over `extent` and `layout` can stand there; what keeps it from that, otherwise.
+    /// Checks that a run over `extent` and `layout` can be in this state. Returns the reason if not.
     pub(crate) fn check(&self, extent: Extent, layout: &Layout) -> Result<(), String> {
         let grid = layout.grid().collect();
         self.schedule.check(extent, grid)?;
@@ -68,7 +68,7 @@ pub(crate) struct EpochSums {
     pub(crate) calls: CallSeconds,
 }
 
-/// What identifies the ids that a checkpoint's rows stand for: the checksums of all dictionaries.
+/// Returns the checksums of all dictionaries, which identify the names that a checkpoint's ids stand for.
 pub(crate) fn dictionaries(config: &Config, dataset: &Dataset) -> String {
     let manifest = dataset.manifest();
     let sum = |file: &String| manifest.files.get(file).map_or(0, |s| s.crc32);

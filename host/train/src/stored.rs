@@ -1,4 +1,4 @@
-//! The configuration that a checkpoint brings along, so that it can be asked by itself.
+//! The configuration stored in a checkpoint, so that a model can be queried without a configuration file.
 
 use std::fs;
 use std::path::{Component, Path, PathBuf};
@@ -13,8 +13,8 @@ use crate::error::{Mismatch, RunError};
 /// A version of a checkpoint, held open, and the configuration that trained it.
 #[derive(Debug)]
 pub struct Stored {
-    /// The configuration, with the checkpoint's folder as its `checkpoint_path` and its dataset where it is found now:
-    /// beside the checkpoint as it was then, otherwise where the configuration says.
+    /// Configuration, with the checkpoint's folder as its `checkpoint_path` and the current path of its dataset: the
+    /// stored path relative to the checkpoint if a dataset is there, otherwise the configured path.
     pub config: Config,
     /// The version.
     pub version: Arc<ReadCheckpoint>,
@@ -31,7 +31,7 @@ impl Stored {
         Ok(Self { config, version })
     }
 
-    /// The configuration that trained `version`.
+    /// Returns the configuration that trained `version`.
     ///
     /// # Errors
     /// When this version of the program cannot read it.
@@ -44,7 +44,7 @@ impl Stored {
                 problems: problems.to_string(),
             })?;
         if let Some(path) = &run.dataset_path {
-            // A preserved version lies one folder deeper than the checkpoint that it is of.
+            // A preserved version is one folder deeper than its checkpoint.
             let beside = [folder.join(path), folder.join("..").join(path)];
             let found = beside.iter().find(|path| Dataset::is_at(path));
             if let Some(found) = found.and_then(|path| path.to_str()) {
@@ -55,16 +55,16 @@ impl Stored {
             config.checkpoint_path = folder.to_owned();
         }
         if config.dynamic_relations {
-            // It may name another one, from when that was not refused. Nobody asked it.
+            // It may name a sampler, from an earlier release that did not refuse that. The sampler is never called.
             DEFAULT_SAMPLER.clone_into(&mut config.relation_sampler);
         }
-        // It was read when the run began; the checkpoint has everything since.
+        // The initial checkpoint was read when the run began; this checkpoint contains the result.
         config.init_path = None;
         Ok(config)
     }
 }
 
-/// The folder of the dataset, seen from that of the checkpoint; none where there is no such path.
+/// Returns the path of the dataset's folder relative to the checkpoint's; `None` if there is no such path.
 pub(crate) fn path_of_dataset(config: &Config) -> Option<String> {
     let absolute = |path: &str| fs::canonicalize(path).ok();
     let path = relative(
@@ -74,7 +74,7 @@ pub(crate) fn path_of_dataset(config: &Config) -> Option<String> {
     path.into_os_string().into_string().ok()
 }
 
-/// `to`, seen from `from`; both are absolute and without `..`.
+/// Returns `to` relative to `from`. Both are absolute and without `..`.
 fn relative(to: &Path, from: &Path) -> PathBuf {
     let (to, from): (Vec<_>, Vec<_>) = (to.components().collect(), from.components().collect());
     let common = to.iter().zip(&from).take_while(|(a, b)| a == b).count();

@@ -1,4 +1,4 @@
-//! Tables on disk: the checkpoint's partitions, those of `init_path`, or freshly drawn ones.
+//! Tables on disk: partitions of the checkpoint or of `init_path`, or random initial ones.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -25,10 +25,10 @@ use crate::resolved::Resolved;
 use crate::rounding::{Point, Roundings};
 use crate::trained::Missing;
 
-/// The first state of tables: those of `init_path` where it has them, else normal draws.
+/// Initial state of tables: from `init_path` where it has them, otherwise random normal values.
 pub(crate) struct Initial {
     init: Option<ReadCheckpoint>,
-    /// What the dataset has and the one of `init` had not.
+    /// Rows of the dataset that `init` lacks.
     new: NewRows,
     missing: Missing,
     scale: f32,
@@ -37,7 +37,8 @@ pub(crate) struct Initial {
 }
 
 impl Initial {
-    /// That of a run; where it goes on, its checkpoint is complete and `init_path` is not opened.
+    /// Opens the initial state of a run. If the run does not begin now, its checkpoint is complete and `init_path` is
+    /// not opened.
     pub(crate) fn new(resolved: &Resolved, begins: bool) -> Result<Self, RunError> {
         let config = resolved.config();
         let (mut init, mut new, mut missing) = Default::default();
@@ -60,22 +61,23 @@ impl Initial {
         })
     }
 
-    /// The checkpoint of `init_path`.
+    /// Returns the checkpoint of `init_path`.
     pub(crate) fn checkpoint(&self) -> Option<&ReadCheckpoint> {
         self.init.as_ref()
     }
 
-    /// What the dataset has and the checkpoint of `init_path` has no row of; it is drawn.
+    /// Returns the rows and relations of the dataset that the checkpoint of `init_path` lacks; they are initialized at
+    /// random.
     pub(crate) fn missing(&self) -> &Missing {
         &self.missing
     }
 
-    /// How tables are rounded.
+    /// Returns the source of random roundings.
     pub(crate) fn roundings(&self) -> Roundings {
         self.roundings
     }
 
-    /// The initial state of one partition. Depends on the seed, the type and the partition only.
+    /// Returns the initial state of a partition, which depends only on the seed, the type and the partition.
     pub(crate) fn partition(
         &self,
         layout: &TypeLayout,
@@ -115,7 +117,7 @@ impl Initial {
     }
 }
 
-/// Room for a partition.
+/// Allocates memory for a partition.
 pub(crate) fn memory_for(layout: &TypeLayout, partition: u32) -> PartitionData {
     let rows = layout.rows[partition as usize] as usize;
     PartitionData {
@@ -127,7 +129,7 @@ pub(crate) fn memory_for(layout: &TypeLayout, partition: u32) -> PartitionData {
     }
 }
 
-/// Makes a table of what was read, after checking that it is the one the run wants.
+/// Makes a table of the data of a partition, after checking its shape.
 pub(crate) fn table(
     layout: &TypeLayout,
     partition: u32,
@@ -141,7 +143,8 @@ pub(crate) fn table(
     Ok(table)
 }
 
-/// Has `write` write a table as it stands, rounded if it is stored so, while others may read it.
+/// Calls `write` with the current values of a table, rounded if it is stored rounded. Other threads may read it
+/// meanwhile.
 pub(crate) fn with_rows<T>(
     layout: &TypeLayout,
     table: &Table,
@@ -158,13 +161,13 @@ pub(crate) fn with_rows<T>(
     })
 }
 
-/// Has `write` write a partition that is in no table, and rounded if it is stored so.
+/// Calls `write` with a partition that is not in a table, rounded if it is stored rounded.
 pub(crate) fn with_data<T>(
     layout: &TypeLayout,
     data: &PartitionData,
     write: impl FnOnce(&PartitionRows<'_>) -> T,
 ) -> T {
-    // Nothing is left to draw.
+    // The values are rounded already, so the seed has no effect.
     let rounding = (layout.storage == Storage::Bf16).then(|| Rounding::new(0));
     let accumulators = data.optimizer.accumulators(data.dim);
     write(&PartitionRows {
@@ -181,7 +184,7 @@ pub(crate) fn with_data<T>(
     })
 }
 
-/// A copy of a table in main memory, in that of `over` if there is one; features are shared.
+/// Copies a table in main memory, reusing the memory of `over` if there is one. Features are shared.
 pub(crate) fn copy_of(table: &Table, over: Option<Table>) -> Table {
     let (embeddings, adagrad) = over.map_or_else(Default::default, |over| {
         (Some(over.embeddings), Some(over.adagrad))
@@ -198,17 +201,17 @@ pub(crate) fn copy_of(table: &Table, over: Option<Table>) -> Table {
     copy
 }
 
-/// A copy of all `rows`, in the memory of `over` if there is some.
+/// Copies all `rows`, reusing the memory of `over` if there is one.
 fn values_of(rows: &SharedRows, over: Option<SharedRows>) -> Vec<f32> {
     let len = rows.rows() * rows.width();
     let mut values = over.map_or_else(|| pages::with_capacity(len), SharedRows::into_vec);
-    // What is written anew by this is fresh memory only.
+    // Only fresh memory is initialized by this.
     values.resize(len, 0.0);
     rows.read_rows(0, &mut values);
     values
 }
 
-/// Whether a partition has the shape that the run wants.
+/// Checks that a partition has the expected shape.
 pub(crate) fn check_shape(
     layout: &TypeLayout,
     partition: u32,
@@ -226,23 +229,23 @@ pub(crate) fn check_shape(
     })
 }
 
-/// The tables of a run in its checkpoint.
+/// Tables of a run, stored in its checkpoint.
 pub(crate) struct DiskTables {
     pub(crate) checkpoint: Checkpoint,
     initial: Initial,
     layout: Layout,
     features: Vec<Option<Features>>,
-    /// Where tables are trained, if not in main memory.
+    /// Device that trains the tables, if not the processor cores.
     place: Option<Arc<dyn Place>>,
-    /// Tables that the commit under way may lack, since no bucket has touched them; none once a commit has
-    /// had all of them.
+    /// Tables that the commit under way may lack because no bucket has touched them; `None` once a commit has contained
+    /// all tables.
     untouched: Mutex<Option<Vec<TableKey>>>,
 }
 
-/// What a commit says besides its tables.
+/// Content of a commit besides its tables.
 pub(crate) struct Cut {
     pub(crate) run: RunInfo,
-    /// Bytes of `metrics.jsonl` that belong to it.
+    /// Bytes of `metrics.jsonl` that belong to the commit.
     pub(crate) metrics_length: u64,
     /// Parameters and their accumulators.
     pub(crate) model: Vec<Tensor>,
@@ -268,12 +271,12 @@ impl DiskTables {
         })
     }
 
-    /// A table as it was last written, in main memory only.
+    /// Reads a table as it was last written, into main memory only.
     pub(crate) fn read(&self, key: TableKey) -> Result<Table, RunError> {
         self.read_or_draw(key)
     }
 
-    /// A table as it was last written or, if it never was, its initial state.
+    /// Reads a table as it was last written; if it never was, creates its initial state.
     fn read_or_draw(&self, (type_index, partition): TableKey) -> Result<Table, RunError> {
         let layout = &self.layout.types[type_index];
         let mut data = memory_for(layout, partition);
@@ -287,8 +290,8 @@ impl DiskTables {
         table(layout, partition, data, features)
     }
 
-    /// Gives one table that no bucket has touched its initial state on disk, so that a committed checkpoint
-    /// is complete. Says whether there may be more of them.
+    /// Writes the initial state of one table that no bucket has touched, so that a committed checkpoint is complete.
+    /// Returns whether there may be more such tables.
     fn complete(&self) -> Result<bool, RunError> {
         let mut untouched = self
             .untouched

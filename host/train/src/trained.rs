@@ -1,4 +1,4 @@
-//! A trained model: its dataset, its parameters, and its tables one at a time.
+//! A trained model: its dataset, its parameters, and its tables, which are read one by one.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -19,17 +19,17 @@ use crate::model::Blueprint;
 use crate::resolved::Resolved;
 use crate::tables;
 
-/// What a dataset has gained since a checkpoint was committed, and has no embedding in it yet.
+/// Names of a dataset that a checkpoint has no embedding for, because they were added after its commit.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Missing {
-    /// Entities, or features of a featurized type, by entity type.
+    /// Number of entities, or of features of a featurized type, by entity type.
     pub rows: BTreeMap<String, u64>,
-    /// Relations.
+    /// Number of relations.
     pub relations: u64,
 }
 
 impl Missing {
-    /// What `now` has behind `earlier`.
+    /// Returns the names that `now` has in addition to `earlier`.
     pub(crate) fn of(earlier: &Ids, now: &Ids) -> Self {
         let new = |(name, list): (&String, &NameList)| {
             let known = earlier.rows.get(name).map_or(0, NameList::total);
@@ -43,22 +43,22 @@ impl Missing {
         }
     }
 
-    /// Whether everything has its embedding.
+    /// Whether no embedding is missing.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty() && self.relations == 0
     }
 }
 
-/// The committed state of a run, open for reading.
+/// Committed state of a run, open for reading.
 pub struct Trained<'a> {
     /// Dataset the ids belong to.
     pub dataset: &'a Dataset,
-    /// The model as it was trained: without what the dataset has gained since.
+    /// Model as it was trained, without names that were added to the dataset later.
     pub blueprint: Cow<'a, Blueprint>,
-    /// What its rows stand for, where the dataset has more.
+    /// Names of its rows, if the dataset has more.
     pub earlier: Option<Ids>,
-    /// What has no row in it yet.
+    /// Names without a row in it.
     pub missing: Missing,
     /// The committed version.
     pub checkpoint: Arc<ReadCheckpoint>,
@@ -76,7 +76,7 @@ impl<'a> Trained<'a> {
         Self::of(resolved, resolved.version()?)
     }
 
-    /// As [`Trained::open`], of a version that is open already.
+    /// Opens a version as [`Trained::open`] does, if the version is open already.
     ///
     /// # Errors
     /// As [`Trained::open`].
@@ -115,10 +115,10 @@ impl<'a> Trained<'a> {
         })
     }
 
-    /// One partition of entity type `type_index`.
+    /// Reads a partition of entity type `type_index`.
     ///
     /// # Errors
-    /// When the checkpoint does not have it, or it is damaged.
+    /// When the checkpoint lacks the partition, or it is damaged.
     pub fn table(&self, type_index: usize, partition: u32) -> Result<Table, RunError> {
         let layout = &self.blueprint.layout.types[type_index];
         memory::require_more("reading a partition", layout.bytes(partition))?;
@@ -137,7 +137,7 @@ impl<'a> Trained<'a> {
         tables::table(layout, partition, data, self.features[type_index].clone())
     }
 
-    /// Entities of a partition that may be candidates.
+    /// Returns the number of entities in a partition that may be candidates.
     #[must_use]
     pub fn entities(&self, type_index: usize, partition: u32) -> u64 {
         let rows = &self.blueprint.layout.types[type_index].rows;
@@ -147,25 +147,25 @@ impl<'a> Trained<'a> {
         }
     }
 
-    /// Whether an entity of type `type_index` has an embedding: a row, or a feature that has one.
+    /// Whether an entity of type `type_index` has an embedding: a row, or a feature with a row.
     #[must_use]
     pub fn has(&self, type_index: usize, id: EntityId) -> bool {
         let rows = &self.blueprint.layout.types[type_index].rows;
         has(rows, self.features[type_index].as_ref(), id)
     }
 
-    /// Features of each entity type.
+    /// Returns the features of each entity type.
     pub(crate) fn features(&self) -> &[Option<Features>] {
         &self.features
     }
 
-    /// Partitions of entity type `type_index`.
+    /// Returns the number of partitions of entity type `type_index`.
     #[must_use]
     pub fn partitions(&self, type_index: usize) -> u32 {
         self.blueprint.layout.types[type_index].rows.len() as u32
     }
 
-    /// Names of the entities of type `type_index`.
+    /// Reads the names of the entities of type `type_index`.
     ///
     /// # Errors
     /// When the dictionary is damaged.
@@ -177,7 +177,7 @@ impl<'a> Trained<'a> {
 }
 
 impl Resolved {
-    /// Compares the checkpoint that is there, if one is, as every command does that asks it.
+    /// Compares the checkpoint, if there is one, with configuration and dataset, as every command does that queries it.
     ///
     /// # Errors
     /// When it belongs to another configuration or dataset, or it is damaged.
@@ -193,7 +193,7 @@ impl Resolved {
     }
 }
 
-/// Whether an entity has an embedding: a row, or a feature that has one.
+/// Whether an entity has an embedding: a row, or a feature with a row.
 pub(crate) fn has(rows: &[u64], features: Option<&Features>, id: EntityId) -> bool {
     match features {
         Some(features) => !features.of(id.offset).is_empty(),

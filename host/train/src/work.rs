@@ -1,4 +1,4 @@
-//! What a bucket's edges are trained with, and its batches: their columns and negatives.
+//! The inputs of training a bucket, and its batches: columns and negatives.
 
 use std::sync::RwLock;
 
@@ -18,7 +18,7 @@ use crate::error::RunError;
 use crate::groups::Clock;
 use crate::model::Blueprint;
 
-/// A bucket ready to be trained or evaluated.
+/// Bucket that is ready to be trained or evaluated.
 pub(crate) struct Work<'a> {
     /// The model.
     pub(crate) blueprint: &'a Blueprint,
@@ -26,26 +26,26 @@ pub(crate) struct Work<'a> {
     pub(crate) table: &'a (dyn Fn(usize, u32) -> Option<&'a Table> + Sync),
     /// Shared parameters.
     pub(crate) params: &'a Params,
-    /// The loss, which hears of every batch.
+    /// Loss, which observes every batch.
     pub(crate) loss: &'a dyn Loss,
     /// Edges of the bucket's chunk.
     pub(crate) edges: &'a Edges,
-    /// Where uniform negatives are drawn from.
+    /// Source of uniform negatives.
     pub(crate) negatives_from: NegativesFrom,
-    /// Which pass.
+    /// The pass.
     pub(crate) pass: PassId,
-    /// Which bucket.
+    /// The bucket.
     pub(crate) bucket: Bucket,
-    /// The run's seed.
+    /// Seed of the run.
     pub(crate) seed: u64,
-    /// Held while a batch is trained, where a thread beside the workers changes parameters.
+    /// Lock that is held while a batch is trained, if another thread changes parameters in parallel with the workers.
     pub(crate) gate: Option<&'a RwLock<()>>,
-    /// The clock of training.
+    /// Clock of training.
     pub(crate) training: &'a Clock,
 }
 
 impl<'a> Work<'a> {
-    /// The tables that edges of `relation` join.
+    /// Returns the tables of the entity types that edges of `relation` join.
     pub(crate) fn tables(&self, relation: u32) -> Result<Tables<'a>, RunError> {
         let side = |side| {
             let entity = self.blueprint.type_of(relation, side);
@@ -63,7 +63,7 @@ impl<'a> Work<'a> {
         })
     }
 
-    /// How many entities may replace the left side, and the right one.
+    /// Returns the numbers of entities that may replace the left and the right side.
     fn candidates(&self, tables: &Tables<'_>, relation: &RelationSpec) -> [usize; 2] {
         let [lhs, rhs] = [tables.lhs.entities(), tables.rhs.entities()];
         let both = relation.lhs == relation.rhs && !tables.shared();
@@ -73,7 +73,7 @@ impl<'a> Work<'a> {
         }
     }
 
-    /// Takes a batch's edges and draws its negatives; `relation` when all edges have the same one.
+    /// Copies the edges of a batch and draws its negatives. `relation` is set if all edges have the same one.
     pub(crate) fn prepare(
         &self,
         indices: &[u32],
@@ -86,8 +86,8 @@ impl<'a> Work<'a> {
         self.draw(indices.len(), relation, draws, rng)
     }
 
-    /// Draws the negatives of a batch of `edges` edges; `relation` when all have the same one. A batch that is trained
-    /// already takes no more than that to bring `rng` behind it.
+    /// Draws the negatives of a batch of `edges` edges. `relation` is set if all edges have the same one. Drawing is
+    /// all that is needed to advance `rng` past a batch that is trained already.
     pub(crate) fn draw(
         &self,
         edges: usize,
@@ -103,7 +103,7 @@ impl<'a> Work<'a> {
         Ok(())
     }
 
-    /// The coordinates of this bucket's random streams, with `last` to tell streams apart.
+    /// Returns a random stream of this bucket; `last` distinguishes its streams.
     pub(crate) fn stream(&self, purpose: Purpose, last: u64) -> Xoshiro256PlusPlus {
         seed::stream(self.seed, purpose, &self.coordinates(last))
     }
@@ -127,14 +127,14 @@ impl<'a> Work<'a> {
     }
 }
 
-/// Columns of one batch, used again for the next.
+/// Columns of one batch, reused for the next.
 #[derive(Debug, Default)]
 pub(crate) struct Columns {
     edges: Edges,
 }
 
 impl Columns {
-    /// Takes the edges at `indices`.
+    /// Copies the edges at `indices`.
     pub(crate) fn fill(&mut self, from: &Edges, indices: &[u32]) {
         let copy = |into: &mut Vec<u32>, column: &[u32]| {
             into.clear();
@@ -153,7 +153,7 @@ impl Columns {
         }
     }
 
-    /// The batch; `relation` when all edges have the same one.
+    /// Returns the batch. `relation` is set if all edges have the same one.
     pub(crate) fn batch(&self, relation: Option<u32>) -> Batch<'_> {
         Batch {
             lhs: &self.edges.lhs,

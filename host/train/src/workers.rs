@@ -65,16 +65,16 @@ impl<'a> Course<'a> {
         let ranges = batching::shares(self.indices.len(), shares.len());
         let parts = ranges.map(|range| &self.indices[range]).zip(shares);
         let remembers = !self.work.blueprint.spec.is_dynamic();
-        let check =
-            |(edges, share): Part<'a>| {
-                let draws = share.draws.len() as u64;
-                let forgotten = remembers && !share.done && draws != share.batches;
-                match forgotten || share.batches > edges.len() as u64 {
-                    true => Err(self
-                        .damaged("the batches recorded as trained in its bucket are inconsistent")),
-                    false => Ok((edges, share)),
+        let check = |(edges, share): Part<'a>| {
+            let draws = share.draws.len() as u64;
+            let forgotten = remembers && !share.done && draws != share.batches;
+            match forgotten || share.batches > edges.len() as u64 {
+                true => {
+                    Err(self.damaged("the trained batches recorded for its bucket do not match"))
                 }
-            };
+                false => Ok((edges, share)),
+            }
+        };
         parts.map(check).collect()
     }
 

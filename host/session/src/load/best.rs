@@ -1,4 +1,4 @@
-//! Which of a run's models is used: the last, or the one with the highest validation MRR.
+//! Selects a model of a run: the last one, or the one with the highest validation MRR.
 
 use std::path::{Path, PathBuf};
 
@@ -8,18 +8,18 @@ use crate::failure::{Failure, Result};
 use crate::front::Front;
 use crate::kind::FailureKind;
 
-/// Returns the folder of the model that is used of the run in `folder`: with `best` the one that validation found best,
-/// otherwise the last one, with a warning where that is another model.
+/// Returns the folder of the model to use of the run in `folder`: with `best`, the model with the highest validation
+/// MRR; otherwise the last one, with a warning if it is another model.
 ///
 /// # Errors
-/// When the best is asked for and none was kept.
+/// When the best model is requested and the run has not kept one.
 pub(super) fn chosen(folder: &Path, best: bool, front: &dyn Front) -> Result<PathBuf> {
     match (best_in(folder), best) {
         (Some(kept), true) => Ok(kept.path),
         (None, true) => {
             let text = format!("{} has kept no best model", folder.display());
-            let help = "a run keeps the model with the highest validation MRR, in the folder `best`, where its \
-                        configuration has `validation.edges` and `validation.early_stop`; without `--best` the last model is used";
+            let help = "a run keeps the model with the highest validation MRR, in the folder `best`, if its \
+                        configuration sets `validation.edges` and `validation.early_stop`; without `--best` the last model is used";
             Err(Failure::message(FailureKind::Checkpoint, text).help(help))
         }
         (Some(kept), false) if !kept.is_last && kept.last_version > 0 => {

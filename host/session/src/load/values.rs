@@ -1,18 +1,18 @@
-//! Values of a program as changes to a configuration: what `--set` would be given for them.
+//! Converts structured values to configuration overrides, in the form that `--set` takes.
 
 use serde_json::Value;
 
 use crate::failure::{Failure, Result};
 use crate::kind::FailureKind;
 
-/// Deeper than any key: what is nested further is no configuration.
+/// Nesting depth that no key exceeds.
 const DEEPEST: usize = 32;
 
-/// The overrides that set `values`, an object of keys. Objects in it change the keys beneath them and leave the others;
-/// lists replace what there is, and `null` unsets.
+/// Returns the overrides that set `values`, an object of keys. Nested objects change only the keys in them; lists
+/// replace the whole value, and `null` unsets a key.
 ///
 /// # Errors
-/// When it is no object, or nested deeper than any key.
+/// When it is not an object, or is nested deeper than any key.
 pub fn overrides(values: &Value) -> Result<Vec<(String, String)>> {
     let mut found = Vec::new();
     match values {
@@ -49,7 +49,7 @@ fn flatten(
     Ok(())
 }
 
-/// A name as a part of a path. One at the top may be a path itself, as `--set` takes it.
+/// Returns a name as a part of a path. At the top level, a name may be a path itself, as in `--set`.
 fn segment(name: &str, depth: usize) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_".contains(c) || depth == 0 && c == '.';
     match !name.is_empty() && name.chars().all(plain) {
@@ -58,7 +58,7 @@ fn segment(name: &str, depth: usize) -> String {
     }
 }
 
-/// A value in TOML, with whatever has none left out.
+/// Returns a value in TOML, leaving out entries whose value is null.
 fn written(value: &Value) -> String {
     match value {
         Value::Null => "none".to_owned(),
@@ -70,7 +70,7 @@ fn toml(value: &Value) -> Option<toml::Value> {
     Some(match value {
         Value::Null => return None,
         Value::Bool(bool) => (*bool).into(),
-        // What is larger than an integer of TOML is complained of as the number that it is.
+        // A number larger than an integer of TOML is passed on, so that the error message shows it.
         Value::Number(number) => match number.as_i64() {
             Some(integer) => integer.into(),
             None => number.as_f64()?.into(),

@@ -1,4 +1,4 @@
-//! Plugins with the parameters that the configuration has for them.
+//! Creates strategies from plugins with their configured parameters.
 
 use pbg_config::Config;
 use pbg_core::model::Comparator;
@@ -8,19 +8,19 @@ use serde_json::{Map, Value};
 
 use crate::failure::Result;
 
-/// An order with the parameters that the configuration has for it.
+/// Creates a bucket order with its configured parameters.
 pub(super) fn order(plugin: Plugin, config: &Config) -> Result<Box<dyn BucketOrder>> {
     let parameters = parameters(config, &plugin);
     Ok(Box::new(plugin.into_order(&parameters)?))
 }
 
-/// A sampler with the parameters that the configuration has for it.
+/// Creates a sampler with its configured parameters.
 pub(super) fn sampler(plugin: Plugin, config: &Config) -> Result<Box<dyn SamplerFactory>> {
     let parameters = parameters(config, &plugin);
     Ok(Box::new(plugin.into_sampler(&parameters)?))
 }
 
-/// A loss with the parameters that the configuration has for it; `warnings` takes what is odd.
+/// Creates a loss with its configured parameters. Warnings are added to `warnings`.
 pub(super) fn loss(
     plugin: Plugin,
     config: &Config,
@@ -33,8 +33,8 @@ pub(super) fn loss(
     })
 }
 
-/// What is odd about a formula with the comparator of the configuration. A guest that computes is not asked: a call of
-/// it is seen in its log.
+/// Returns a warning if a formula does not suit the configured comparator. A loss that computes in the guest is not
+/// checked, since its log would show the call.
 pub(super) fn odd(loss: &dyn Loss, config: &Config) -> Option<String> {
     let formula = loss.worker().formula().is_some();
     let odd = formula && config.comparator == Comparator::Cos && stays_large(loss);
@@ -47,8 +47,8 @@ pub(super) fn odd(loss: &dyn Loss, config: &Config) -> Option<String> {
     })
 }
 
-/// Whether the best scores within -1 to 1 leave more than a third of the loss of equal ones. A
-/// loss that fails here says so when it is trained.
+/// Whether the best scores between -1 and 1 leave more than a third of the loss of equal scores. A loss that fails here
+/// reports the failure when it is trained.
 fn stays_large(loss: &dyn Loss) -> bool {
     let mut losses = [0.0; 2];
     let evaluated = loss.worker().evaluate(&mut Scores {
@@ -62,7 +62,7 @@ fn stays_large(loss: &dyn Loss) -> bool {
     evaluated.is_ok() && 3.0 * best > equal
 }
 
-/// What the configuration sets for `plugin`.
+/// Returns the configured parameters of `plugin`.
 pub(super) fn parameters(config: &Config, plugin: &Plugin) -> Value {
     let given = config.plugins.params.get(&plugin.id().name);
     let given = given.into_iter().flatten();
@@ -72,7 +72,7 @@ pub(super) fn parameters(config: &Config, plugin: &Plugin) -> Value {
         .into()
 }
 
-/// What the configuration sets for the loss, PBG's key `margin` included.
+/// Returns the configured parameters of the loss, including PBG's key `margin`.
 fn loss_parameters(config: &Config, plugin: &Plugin, warnings: &mut Vec<String>) -> Value {
     const MARGIN: &str = "margin";
     let mut given = parameters(config, plugin);
@@ -81,11 +81,14 @@ fn loss_parameters(config: &Config, plugin: &Plugin, warnings: &mut Vec<String>)
     };
     let mut declared = plugin.inspection().metadata.parameters.iter();
     if declared.any(|parameter| parameter.name == MARGIN) {
-        // As it is written: 0.1 and not the f64 next to its f32.
+        // The decimal value is used: 0.1 and not the f64 nearest to its f32.
         let written = margin.to_string().parse().unwrap_or(f64::from(margin));
         object.entry(MARGIN).or_insert(written.into());
     } else {
-        warnings.push(format!("margin: the loss {} has none", plugin.id()));
+        warnings.push(format!(
+            "margin: the loss {} has no such parameter",
+            plugin.id()
+        ));
     }
     given
 }

@@ -1,11 +1,11 @@
-//! What plugins say, on its way to events.
+//! Log lines of plugins, converted to events.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
 use pbg_core::event::{Event, LogLevel};
 use pbg_wasm::LogSink;
 
-/// Lines of plugins that wait to be shown; more than this between two events are counted and dropped.
+/// Largest number of waiting lines. Further lines between two events are counted and dropped.
 const MAX_LINES: usize = 10_000;
 
 /// Lines that wait to be shown.
@@ -13,18 +13,18 @@ const MAX_LINES: usize = 10_000;
 struct Waiting {
     events: Vec<Event>,
     dropped: u64,
-    /// Whose line was the first that was dropped.
+    /// Plugin of the first dropped line.
     plugin: String,
 }
 
-/// What plugins said, as events, until somebody shows it.
+/// Log lines of plugins as events, until they are shown.
 #[derive(Clone, Default)]
 pub struct PluginLog {
     waiting: Arc<Mutex<Waiting>>,
 }
 
 impl PluginLog {
-    /// The lines since the last call.
+    /// Returns the lines since the last call.
     pub fn drain(&self) -> Vec<Event> {
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         let Waiting {

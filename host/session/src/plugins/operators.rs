@@ -1,4 +1,4 @@
-//! Operators that are plugins: asked for their formulas, which the configuration takes.
+//! Operator plugins: their formulas are loaded into the configuration.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -12,10 +12,10 @@ use crate::failure::{Failure, Result};
 use crate::front::Front;
 use crate::kind::FailureKind;
 
-/// Asks the plugins that the relations of `config` name for formulas that it has not.
+/// Loads the formulas of operator plugins that the relations of `config` name and that it does not contain yet.
 ///
 /// # Errors
-/// When a plugin cannot be loaded, or is no operator.
+/// When a plugin cannot be loaded, or is not an operator.
 pub fn load(config: &mut Config, front: &dyn Front) -> Result<()> {
     let names = config.operators_to_load();
     if names.is_empty() {
@@ -29,8 +29,8 @@ pub fn load(config: &mut Config, front: &dyn Front) -> Result<()> {
     Ok(())
 }
 
-/// Gives every relation of `config` the operator that is among the plugins that `named` names, and returns the others.
-/// What is at work when `stop` is set ends soon.
+/// Sets the operator of every relation of `config` to the operator among the plugins `named`, if there is one, and
+/// returns the other plugins. Calls that are running when `stop` is set end soon.
 ///
 /// # Errors
 /// When a plugin cannot be loaded, or there are two operators.
@@ -57,8 +57,8 @@ pub fn given(
         }
         if let Some(first) = &first {
             let text = format!(
-                "--plugin {name}: is the operator of all relations, and {first} is it already; name operators relation by \
-                 relation in the configuration"
+                "--plugin {name}: there can be only one operator of all relations, and {first} is given already; set operators \
+                 per relation in the configuration"
             );
             return Err(Failure::message(FailureKind::Usage, text));
         }

@@ -1,4 +1,4 @@
-//! Which plugin takes which slot of a run, and which one its place when it fails.
+//! Assignment of plugins to the slots of a run, and of the fallbacks that replace them when they fail.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,7 @@ use crate::failure::{Failure, Result};
 use crate::kind::FailureKind;
 use crate::plugins::Given;
 
-/// Where plugins come from: their files, and the sandbox that opens them.
+/// Source of plugins: the search path for their files, and the sandbox that opens them.
 pub(super) struct Source {
     pub(super) path: PluginPath,
     pub(super) sandbox: Sandbox,
@@ -23,10 +23,10 @@ impl Source {
     }
 }
 
-/// Who takes a slot.
+/// Occupant of a slot.
 pub(super) enum Taken<T> {
     Plugin(Box<Plugin>),
-    /// What is no component.
+    /// A strategy that is not a component.
     Own(T),
 }
 
@@ -39,7 +39,7 @@ impl<T> Taken<T> {
     }
 }
 
-/// What takes a slot without being a component.
+/// Strategy that occupies a slot without being a component.
 pub(super) trait Own {
     fn id(&self) -> &StrategyId;
 }
@@ -65,7 +65,7 @@ impl<T: Own> Taken<T> {
     }
 }
 
-/// What takes a run's slots.
+/// Occupants of a run's slots.
 pub(super) struct Slots {
     pub(super) order: Taken<Box<dyn BucketOrder>>,
     pub(super) sampler: Plugin,
@@ -73,10 +73,10 @@ pub(super) struct Slots {
 }
 
 impl Slots {
-    /// Those that `given` has or names, and those of `config` for slots that are left.
+    /// Returns the strategies that `given` contains or names, and those of `config` for the remaining slots.
     ///
     /// # Errors
-    /// When a plugin cannot be opened, fits no slot, or a slot that is taken.
+    /// When a plugin cannot be opened, fits no slot, or its slot is taken already.
     pub(super) fn new(source: &Source, config: &Config, given: Given<'_>) -> Result<Self> {
         let mut order = given.order.map(Taken::Own);
         let mut loss = given.loss.map(Taken::Own);
@@ -87,7 +87,7 @@ impl Slots {
                 Slot::BucketOrder => take(&mut order, plugin, name)?,
                 Slot::RelationSampler if config.dynamic_relations => {
                     let text = format!(
-                        "--plugin {name}: is a relation sampler, and with `dynamic_relations` none is asked: batches mix \
+                        "--plugin {name}: is a relation sampler, which `dynamic_relations` does not use: batches mix \
                          relations"
                     );
                     return Err(Failure::message(FailureKind::Usage, text));
@@ -136,14 +136,14 @@ fn take<T: Own>(slot: &mut Option<Taken<T>>, plugin: Plugin, name: &str) -> Resu
     }
 }
 
-/// A slot is taken twice.
+/// Returns the failure that a slot is given twice.
 fn second(plugin: &Plugin, first: &StrategyId, name: &str) -> Failure {
     let kind = plugin.inspection().kind;
-    let text = format!("--plugin {name}: a run has one {kind}, and {first} is it already");
+    let text = format!("--plugin {name}: a run has only one {kind}, and {first} is given already");
     Failure::message(FailureKind::Usage, text)
 }
 
-/// The fallback of each slot, where there is one.
+/// Fallback of each slot, if there is one.
 #[derive(Default)]
 pub(super) struct Standbys {
     pub(super) order: Option<Plugin>,
@@ -152,7 +152,7 @@ pub(super) struct Standbys {
 }
 
 impl Standbys {
-    /// Those of `used`, where `config` wants any.
+    /// Opens the fallbacks of `used`, if `config` enables fallbacks.
     ///
     /// # Errors
     /// When a fallback that a plugin names cannot be opened, or is of another kind.
@@ -173,8 +173,8 @@ impl Standbys {
     }
 }
 
-/// What `used` names as its fallback, or else the default of its key, unless that is the plugin itself; the default where
-/// no plugin is used.
+/// Opens the fallback that `used` names, or else the default of its key; `None` if that is the plugin itself. Without a
+/// plugin, opens the default.
 fn standby(source: &Source, used: Option<&Plugin>, default: &str) -> Result<Option<Plugin>> {
     let Some(used) = used else {
         return source.open(default).map(Some);
@@ -188,22 +188,22 @@ fn standby(source: &Source, used: Option<&Plugin>, default: &str) -> Result<Opti
     let (kind, wanted) = (standby.inspection().kind, used.inspection().kind);
     if !same_slot(kind, wanted) {
         let (names, id) = (used.id(), standby.id());
-        let text = format!("the fallback that {names} names: {id} is a {kind}, no {wanted}");
+        let text = format!("the fallback that {names} names: {id} is a {kind}, not a {wanted}");
         return Err(Failure::message(FailureKind::Plugin, text));
     }
     Ok(Some(standby).filter(|standby| standby.id() != used.id()))
 }
 
-/// Whether plugins of these kinds can take each other's place.
+/// Whether plugins of these kinds can replace each other.
 fn same_slot(a: Slot, b: Slot) -> bool {
     let is_loss = |kind| matches!(kind, Slot::TracedLoss | Slot::ComputedLoss);
     a == b || is_loss(a) && is_loss(b)
 }
 
-/// What the configuration says of plugins that take no part, or only where another one fails.
+/// Returns warnings about configuration entries for plugins that are not used, or only as fallbacks.
 ///
 /// # Errors
-/// When a pin is among it: what was pinned is not what runs; or parameters of a name that no plugin has.
+/// When an entry is a pin, because the pinned plugin does not run, or sets parameters of a name that no plugin has.
 pub(super) fn unused(
     config: &Config,
     used: &BTreeSet<String>,
@@ -215,7 +215,7 @@ pub(super) fn unused(
     if let Some(pin) = plugins.pins.iter().find(|pin| !known(&pin.plugin)) {
         let name = &pin.plugin;
         let text =
-            format!("plugins.pins: {name} is pinned, and this run uses no plugin of that name");
+            format!("plugins.pins: {name} is pinned, but this run uses no plugin of that name");
         let help = format!(
             "it uses {}",
             used.iter().cloned().collect::<Vec<_>>().join(", ")
@@ -225,7 +225,7 @@ pub(super) fn unused(
     let exists = |name: &String| known(name) || installed.contains(name);
     if let Some(name) = plugins.params.keys().find(|name| !exists(name)) {
         let text = format!(
-            "plugins.params: {name} is no plugin of this run, and none is installed by that name"
+            "plugins.params: {name} is not a plugin of this run, and no plugin of that name is installed"
         );
         let names = used.iter().chain(installed).map(String::as_str);
         let failure = Failure::message(FailureKind::Config, text);
@@ -243,8 +243,8 @@ pub(super) fn unused(
         .chain(grants)
         .filter(|(_, name)| !used.contains(*name))
         .map(|(key, name)| match standbys.contains(name) {
-            true => format!("{key}: {name} takes part only if another plugin fails"),
-            false => format!("{key}: {name} is no plugin of this run"),
+            true => format!("{key}: {name} is used only if another plugin fails"),
+            false => format!("{key}: {name} is not a plugin of this run"),
         })
         .collect())
 }

@@ -1,4 +1,4 @@
-//! What models have to share to become one, and the configuration of that one.
+//! Conditions for combining models, and the configuration of the result.
 
 use std::path::Path;
 
@@ -11,10 +11,10 @@ use crate::error::{CombineError, Mismatch, RunError};
 use crate::resolved::Resolved;
 use crate::state;
 
-/// The most floats that an embedding has.
+/// Largest number of elements in an embedding.
 const MAX_DIMENSION: u32 = 65536;
 
-/// Whether the ids of the checkpoint in `folder` are those of the dataset, none of which is new.
+/// Checks that the ids of the checkpoint in `folder` are those of the dataset, and that none is new.
 pub(super) fn same_ids(resolved: &Resolved, folder: &Path, run: &RunInfo) -> Result<(), RunError> {
     if run.dataset == state::dictionaries(resolved.config(), resolved.dataset()) {
         return Ok(());
@@ -26,7 +26,8 @@ pub(super) fn same_ids(resolved: &Resolved, folder: &Path, run: &RunInfo) -> Res
     .into())
 }
 
-/// Whether a configuration is of the same model as the first one, with or without its dimensions.
+/// Checks that a configuration describes the same model as the first one. `with_dimensions` says whether the dimensions
+/// have to agree as well.
 pub(super) fn same_model(
     first: &Config,
     own: &Config,
@@ -48,14 +49,15 @@ pub(super) fn same_model(
     })
 }
 
-/// Into how many components operators cut an embedding, if scores of concatenated embeddings are sums.
+/// Returns the number of components that operators divide an embedding into. Fails if the scores of concatenated
+/// embeddings would not be sums.
 pub(super) fn additive(spec: &ModelSpec) -> Result<usize, CombineError> {
     let refuse = |what: String| Err(CombineError::NotAdditive { what });
     if !matches!(spec.comparator, Comparator::Dot | Comparator::SquaredL2) {
         return refuse("the comparator is neither `dot` nor `squared_l2`".to_owned());
     }
     if spec.bias {
-        return refuse("the first number of an embedding is a bias".to_owned());
+        return refuse("the first element of an embedding is a bias".to_owned());
     }
     let mut components = 1;
     for relation in &spec.relations {
@@ -76,7 +78,8 @@ fn least_common_multiple(a: usize, b: usize) -> usize {
     multiple
 }
 
-/// Whether every embedding has components of equal length, and those of the result are not too long.
+/// Checks that every embedding can be divided into components of equal length, and that the embeddings of the result
+/// are not too long.
 pub(super) fn divisible(models: &[&Config], components: usize) -> Result<(), CombineError> {
     let refuse = |what: String| Err(CombineError::NotAdditive { what });
     for (name, _) in models.iter().flat_map(|config| &config.entities) {
@@ -86,20 +89,20 @@ pub(super) fn divisible(models: &[&Config], components: usize) -> Result<(), Com
             .find(|d| !(*d as usize).is_multiple_of(components));
         if let Some(dimension) = odd {
             return refuse(format!(
-                "operators cut embeddings into {components} components, and those of `{name}` have {dimension} numbers"
+                "operators divide embeddings into {components} components, but those of `{name}` have {dimension} elements"
             ));
         }
         let sum = dimensions.map(u64::from).sum::<u64>();
         if sum > u64::from(MAX_DIMENSION) {
             return refuse(format!(
-                "embeddings of `{name}` would have {sum} numbers, more than {MAX_DIMENSION}"
+                "embeddings of `{name}` would have {sum} elements, more than {MAX_DIMENSION}"
             ));
         }
     }
     Ok(())
 }
 
-/// Gives `config` the dimensions of another one.
+/// Sets the dimensions of `config` to those of another configuration.
 pub(super) fn take_dimensions(config: &mut Config, other: &Config) {
     config.dimension = other.dimension;
     for (name, entity) in &mut config.entities {
@@ -107,7 +110,7 @@ pub(super) fn take_dimensions(config: &mut Config, other: &Config) {
     }
 }
 
-/// Gives `config` the sums of the dimensions of `models`.
+/// Sets the dimensions of `config` to the sums of the dimensions of `models`.
 pub(super) fn add_dimensions(config: &mut Config, models: &[&Config]) {
     config.dimension = models.iter().map(|model| model.dimension).sum();
     let all = config.dimension;

@@ -1,23 +1,23 @@
-//! Rows of several models on their way to those of one.
+//! Combination of the rows of several models.
 
 use super::Combination;
 
-/// Rows that take in those of one model after the other.
+/// Rows that accumulate those of one model after another.
 pub(super) struct Joined {
     combination: Combination,
-    /// Numbers per row.
+    /// Elements per row.
     width: usize,
-    /// Into how many parts of equal length a row is cut, each of which has the same part of all models.
+    /// Number of parts of equal length that a row is divided into. Each part contains the same part of all models.
     parts: usize,
     values: Vec<f32>,
-    /// Models that are in.
+    /// Number of models added.
     models: usize,
-    /// Numbers of a row that are.
+    /// Number of elements of a row that are filled.
     filled: usize,
 }
 
 impl Joined {
-    /// `rows` rows of `width` numbers; with [`Combination::Average`], `parts` is of no account.
+    /// Creates `rows` rows of `width` elements. `parts` has no effect with [`Combination::Average`].
     pub(super) fn new(
         combination: Combination,
         (rows, width): (usize, usize),
@@ -33,7 +33,8 @@ impl Joined {
         }
     }
 
-    /// Takes in the rows of the next model. Those of a mean are as wide as the result; otherwise, widths add up to it.
+    /// Adds the rows of the next model. For a mean, they are as wide as the result; otherwise, the widths of all models
+    /// add up to it.
     pub(super) fn add(&mut self, rows: &[f32]) {
         self.models += 1;
         let count = self.values.len() / self.width.max(1);

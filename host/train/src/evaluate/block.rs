@@ -1,4 +1,4 @@
-//! A block of edges as queries: what their known sides are compared with candidates as.
+//! A block of edges as queries: the transformed known sides, which are compared with candidates.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,21 +16,21 @@ use super::view::{Tables, View};
 use crate::error::RunError;
 use crate::layout::TableKey;
 
-/// Queries that are prepared together.
+/// Number of queries that are prepared together.
 pub(super) const PART: usize = 160 * GRANULE;
-/// Rows that are copied from a table together.
+/// Number of rows that are copied from a table together.
 const ROWS: usize = 1 << 12;
 
-/// Queries of one side whose candidates are the same rows, prepared alike.
+/// Queries of one side that have the same candidate rows, prepared in the same way.
 pub(super) struct QueryGroup {
     pub(super) side: Side,
     /// Entity type of the candidates.
     pub(super) entity: usize,
-    /// A relation of the group, the only one where candidates depend on it.
+    /// Relation of the group; the only one if the candidates depend on the relation.
     pub(super) relation: u32,
-    /// Places of the edges in their block, sorted by question.
+    /// Positions of the edges in their block, sorted by question.
     pub(super) edges: Vec<u32>,
-    /// The number of each query's question.
+    /// Question number of each query.
     pub(super) questions: Vec<u32>,
     pub(super) queries: Queries,
     /// Scores of the true entities.
@@ -43,12 +43,12 @@ pub(super) struct QueryGroup {
 }
 
 impl QueryGroup {
-    /// How many granules its queries are.
+    /// Returns the number of granules of its queries.
     pub(super) fn granules(&self) -> usize {
         self.edges.len().div_ceil(GRANULE)
     }
 
-    /// What candidates of the group go through.
+    /// Returns the transformation of the group's candidates.
     pub(super) fn replacement<'p>(&self, view: &View<'p>) -> Replacement<'p> {
         Replacement {
             side: self.side,
@@ -58,7 +58,7 @@ impl QueryGroup {
     }
 }
 
-/// Where a true entity stands so far. Threads add what they counted.
+/// Counts of candidates relative to a true entity. Several threads add to them.
 #[derive(Debug, Default)]
 pub(super) struct Counts {
     above: AtomicU64,
@@ -69,7 +69,7 @@ pub(super) struct Counts {
 }
 
 impl Counts {
-    /// Adds candidates but for the true entity, and those among them that are known answers.
+    /// Adds counts of all candidates except the true entity, and of those among them that are known answers.
     pub(super) fn add(&self, raw: CandidateCounts, known: CandidateCounts) {
         let add = |to: &AtomicU64, n: u64| {
             if n > 0 {
@@ -83,7 +83,7 @@ impl Counts {
         add(&self.known_equal, known.equal);
     }
 
-    /// The result, among `candidates` other than the true entity.
+    /// Returns the result, among `candidates` entities other than the true one.
     pub(super) fn ranked(&self, candidates: u64) -> Ranked {
         let of = |from: &AtomicU64| from.load(Ordering::Relaxed);
         let raw = CandidateCounts {
@@ -103,21 +103,22 @@ impl Counts {
     }
 }
 
-/// Entity type of the candidates that replace a side of a relation, and the relation where that makes a
-/// group of its own: candidates go through its operator, or static relations may differ in the known type.
+/// Returns the entity type of the candidates that replace a side of a relation. Also returns the relation if it forms a
+/// group of its own: because the operator transforms its candidates, or because static relations may differ in the type
+/// of the known side.
 pub(super) fn group_of(view: &View<'_>, relation: u32, side: Side) -> (usize, Option<u32>) {
     let entity = view.blueprint.type_of(relation, side);
     let alone = relation_alone(&view.blueprint.spec, relation, side);
     (entity, alone.then_some(relation))
 }
 
-/// Whether queries about `side` of `relation` share no candidates with those of other relations.
+/// Whether queries of `side` of `relation` share no candidates with those of other relations.
 pub(super) fn relation_alone(spec: &ModelSpec, relation: u32, side: Side) -> bool {
     let depends = spec.candidates_depend_on_relation(side, relation);
     !spec.is_dynamic() && (spec.entities.len() > 1 || depends)
 }
 
-/// The queries of a block, type by type, and their questions.
+/// Queries of a block, grouped by type, and their questions.
 pub(super) struct Block {
     pub(super) groups: Vec<QueryGroup>,
     pub(super) questions: Questions,
@@ -125,7 +126,7 @@ pub(super) struct Block {
 }
 
 impl Block {
-    /// Prepares both sides of `edges`.
+    /// Prepares the queries of both sides of `edges`.
     pub(super) fn new(
         view: &View<'_>,
         tables: &mut dyn Tables,
@@ -140,7 +141,7 @@ impl Block {
         Ok(block)
     }
 
-    /// Groups the edges, and numbers what they ask.
+    /// Groups the edges and numbers their questions.
     fn sort(view: &View<'_>, edges: &[Edge]) -> Self {
         let mut members = BTreeMap::<_, Vec<u32>>::new();
         for (at, edge) in edges.iter().enumerate() {
@@ -193,7 +194,7 @@ impl Block {
     }
 }
 
-/// Makes the queries of a group and scores the true entities.
+/// Computes the queries of a group and the scores of the true entities.
 fn prepare(
     group: &mut QueryGroup,
     view: &View<'_>,
@@ -240,31 +241,31 @@ fn prepare(
     Ok(())
 }
 
-/// Rows that were read.
+/// Rows that were read, or the error.
 pub(super) type ReadRows = Result<Vec<f32>, RunError>;
 
-/// The embeddings of a block's entities.
+/// Embeddings of a block's entities.
 pub(super) struct BlockRows {
     pub(super) types: Vec<TypeRows>,
 }
 
-/// Those of one type.
+/// Embeddings of one type's entities.
 pub(super) struct TypeRows {
-    /// Sorted.
+    /// Entities in ascending order.
     entities: Vec<Entity>,
-    /// A row for each.
+    /// One row for each entity.
     pub(super) table: Table,
 }
 
 impl TypeRows {
-    /// The row of an entity.
+    /// Returns the row of an entity.
     pub(super) fn place(&self, entity: Entity) -> u32 {
         self.entities.partition_point(|&other| other < entity) as u32
     }
 }
 
 impl BlockRows {
-    /// Copies what both sides of `edges` need.
+    /// Copies the embeddings of both sides of `edges`.
     fn read(view: &View<'_>, tables: &mut dyn Tables, edges: &[Edge]) -> Result<Self, RunError> {
         let layout = &view.blueprint.layout;
         let mut wanted: Vec<Vec<Entity>> = vec![Vec::new(); layout.types.len()];
@@ -277,8 +278,8 @@ impl BlockRows {
         Self::gather(view, wanted, &mut from_tables(view, tables))
     }
 
-    /// Copies the entities that are `wanted` of each type. `read` gives rows of a table; it is asked for those of one
-    /// after the other.
+    /// Copies the embeddings of the entities `wanted` of each type. `read` returns rows of a table; it is called for
+    /// one table after the other.
     pub(super) fn gather(
         view: &View<'_>,
         mut wanted: Vec<Vec<Entity>>,
@@ -295,7 +296,7 @@ impl BlockRows {
         };
         let mut rows: Vec<Vec<f32>> = wanted.iter().zip(&layout.types).map(rows).collect();
         let partitions = layout.types.iter().map(|t| t.rows.len() as u32).max();
-        // The types in falling order: the candidates start with the table that is read last.
+        // The types are in descending order, so that comparing candidates starts with the table that was read last.
         for partition in 0..partitions.unwrap_or(0) {
             for entity_type in (0..layout.types.len()).rev() {
                 let all = &wanted[entity_type];
@@ -321,7 +322,7 @@ impl BlockRows {
     }
 }
 
-/// Reads rows out of whole tables, each of which is read once.
+/// Returns a reader of rows from whole tables, each of which is loaded once.
 pub(super) fn from_tables<'t>(
     view: &'t View<'_>,
     tables: &'t mut dyn Tables,

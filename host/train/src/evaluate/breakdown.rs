@@ -1,4 +1,4 @@
-//! Ranks by what they are of: relations or entity types.
+//! Ranks grouped by relation or entity type.
 
 use std::collections::BTreeMap;
 
@@ -10,38 +10,38 @@ use super::edges::Edge;
 use super::stats::{RankSums, Ranked};
 use super::view::View;
 
-/// What ranks are summed up by.
+/// Property by which ranks are grouped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum By {
     /// The relation of the edge.
     Relation,
-    /// The type of the entity that is ranked, which may be another one on either side.
+    /// The type of the ranked entity, which may differ between the sides of an edge.
     EntityType,
 }
 
-/// The ranks of a relation or an entity type. Where nothing is on a side, its numbers are 0.
+/// Ranks of a relation or an entity type. If it has no edges on a side, the values of that side are 0.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RanksOf {
-    /// Its name.
+    /// Name of the relation or entity type.
     pub name: String,
-    /// Ranks of left sides, raw.
+    /// Raw ranks of left sides.
     pub raw_lhs: RankStats,
-    /// Ranks of right sides, raw.
+    /// Raw ranks of right sides.
     pub raw_rhs: RankStats,
-    /// Both sides, raw; `count` are edges of a relation, and ranks of a type.
+    /// Raw ranks of both sides; `count` is the number of edges of a relation, or of ranks of a type.
     pub raw: RankStats,
-    /// Ranks of left sides, filtered; none where no edge set was filtered out.
+    /// Filtered ranks of left sides; `None` without edge sets to filter by.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub filtered_lhs: Option<RankStats>,
-    /// Ranks of right sides, filtered.
+    /// Filtered ranks of right sides.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub filtered_rhs: Option<RankStats>,
-    /// Both sides, filtered; `count` as of `raw`.
+    /// Filtered ranks of both sides; `count` as for `raw`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub filtered: Option<RankStats>,
 }
 
-/// Sums by relation or type, as ranks come in.
+/// Running sums by relation or type.
 pub(super) struct Breakdown {
     by: By,
     sums: SumsBy,
@@ -56,9 +56,9 @@ impl Breakdown {
         Self { by, sums }
     }
 
-    /// Memory that it takes at most.
+    /// Returns the largest memory that a breakdown needs, in bytes.
     pub(super) fn bytes(relations: usize) -> u64 {
-        // Of a tree, half of which may be empty.
+        // Memory of a tree, half of which may be empty.
         relations as u64 * 2 * (size_of::<[RankSums; 2]>() as u64 + 16)
     }
 
@@ -71,12 +71,12 @@ impl Breakdown {
         self.sums.entry(key).or_default()[side as usize].add_ranked(ranked);
     }
 
-    /// What was added since it was new or taken.
+    /// Takes the sums since the start or the last call.
     pub(super) fn take(&mut self) -> SumsBy {
         std::mem::take(&mut self.sums)
     }
 
-    /// Adds what was taken from another one of the same view.
+    /// Adds sums taken from another breakdown of the same view.
     pub(super) fn merge(&mut self, other: &SumsBy) {
         for (key, sums) in other {
             let own = self.sums.entry(*key).or_default();
@@ -86,7 +86,7 @@ impl Breakdown {
         }
     }
 
-    /// The means, those of the most edges first; filtered ones if edge sets were filtered out.
+    /// Returns the means, in descending order of edges; with filtered ranks if edge sets were filtered out.
     pub(super) fn report(&self, view: &View<'_>, is_filtered: bool) -> Vec<RanksOf> {
         let name = |key: u32| match self.by {
             By::Relation => &view.blueprint.relation_names[key as usize],

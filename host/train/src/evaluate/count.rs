@@ -1,4 +1,4 @@
-//! Counts where true entities stand among the candidates of one table.
+//! Counts the candidates of one table above and equal to the true entities.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -15,24 +15,24 @@ use super::view::View;
 use crate::crew::{self, Crew};
 use crate::error::RunError;
 
-/// Queries from which on preparing a block of candidates does not count.
+/// Number of queries from which the cost of preparing a block of candidates is negligible.
 const MANY: usize = 320 * GRANULE;
-/// Tasks per thread, so that none waits long for the last one.
+/// Tasks per thread, so that no thread waits long for the last task.
 const TASKS: usize = 4;
 
-/// The candidates of one partition.
+/// Candidates of one partition.
 pub(super) struct CandidateBlock<'c> {
     pub(super) table: &'c Table,
     pub(super) partition: u32,
     pub(super) offsets: Offsets<'c>,
 }
 
-/// Which rows of a table are candidates.
+/// Rows of a table that are candidates.
 #[derive(Clone, Copy)]
 pub(super) enum Offsets<'c> {
-    /// As many from the first on.
+    /// This many rows from the first on.
     All(u32),
-    /// These, ascending.
+    /// The rows at these offsets, in ascending order.
     Some(&'c [u32]),
 }
 
@@ -52,17 +52,17 @@ impl Offsets<'_> {
     }
 }
 
-/// Queries of a group that are compared with a block, and how they are shared out.
+/// Queries of a group that are compared with a block, and their division into tasks.
 struct Share<'g> {
     group: &'g QueryGroup,
     queries: Range<usize>,
-    /// Queries of a task.
+    /// Number of queries of a task.
     step: usize,
     /// Number of its first task.
     first: usize,
 }
 
-/// Compares the queries of `groups` whose granules are in `answers` with a block.
+/// Compares a block with those queries of `groups` whose granules are in `answers`.
 pub(super) fn count<'g>(
     view: &View<'_>,
     spec: &Arc<ModelSpec>,
@@ -104,7 +104,7 @@ pub(super) fn count<'g>(
     Ok(())
 }
 
-/// Which queries of `group` are in `granules`.
+/// Returns the queries of `group` that are in `granules`.
 fn queries(group: &QueryGroup, granules: &Range<usize>) -> Range<usize> {
     let place = |granule: usize| {
         let within = granule.saturating_sub(group.first_granule);
@@ -113,7 +113,7 @@ fn queries(group: &QueryGroup, granules: &Range<usize>) -> Range<usize> {
     place(granules.start)..place(granules.end)
 }
 
-/// What all threads count on.
+/// State that all counting threads share.
 struct Counting<'c, 'g> {
     view: &'c View<'c>,
     spec: &'c Arc<ModelSpec>,
@@ -125,8 +125,8 @@ struct Counting<'c, 'g> {
 }
 
 impl Counting<'_, '_> {
-    /// Carries out tasks until none is left. A task is a block of candidates, which stays in the cache, and
-    /// the queries that pass by.
+    /// Carries out tasks until none is left. A task compares a block of candidates, which stays in the cache, with a
+    /// range of queries.
     fn work(&self, crew: &Crew) -> Result<(), RunError> {
         let mut ranker = Ranker::new(Arc::clone(self.spec))?;
         let mut block = rank::Candidates::default();
@@ -158,7 +158,7 @@ impl Counting<'_, '_> {
         }
     }
 
-    /// Adds where the true entity of a query stands among the candidates `offsets`.
+    /// Counts the candidates `offsets` relative to the true entity of a query.
     fn tally(&self, group: &QueryGroup, query: usize, scores: &[f32], offsets: &[u32]) {
         let positive = group.positives[query];
         let counted = |offset: u32| {

@@ -1,4 +1,4 @@
-//! The edges that are ranked, read block by block: all of a set, or a sample.
+//! Reads the edges to rank in blocks: all edges of a set, or a sample.
 
 use std::collections::HashSet;
 use std::ops::Range;
@@ -13,10 +13,10 @@ use super::view::View;
 use crate::check::READ_ROWS;
 use crate::error::RunError;
 
-/// Sets of at most as many edges are sampled from a shuffled list of their positions.
+/// Sets of at most this many edges are sampled from a shuffled list of their positions.
 pub(super) const SHUFFLED: u64 = 1 << 24;
 
-/// An edge with the partitions of its sides.
+/// Edge with the partitions of its sides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Edge {
     pub(crate) bucket: Bucket,
@@ -26,7 +26,7 @@ pub(crate) struct Edge {
 }
 
 impl Edge {
-    /// Offset of the entity on `side`.
+    /// Returns the offset of the entity on `side`.
     pub(crate) fn offset(&self, side: Side) -> u32 {
         match side {
             Side::Lhs => self.lhs,
@@ -35,40 +35,40 @@ impl Edge {
     }
 }
 
-/// Reads the edges of a set in stored order, bucket by bucket; those without an embedding, and those that the view
-/// leaves out, are no part of it.
+/// Reader of the edges of a set in stored order, bucket by bucket. It skips edges without an embedding and edges that
+/// the view leaves out.
 pub(super) struct EdgeReader<'a> {
     view: View<'a>,
     set: &'a EdgeSet,
     buckets: Vec<Bucket>,
-    /// Place in `buckets`, and the row of it that comes next.
+    /// Position in `buckets`, and the next row of that bucket.
     bucket: usize,
     row: u64,
-    /// The edges of the set, and why some of them are not ranked.
+    /// Number of edges that are ranked, and of those that are skipped.
     counts: Counts,
-    /// How many that are ranked come before the bucket; where some are not, before the row.
+    /// Number of ranked edges before the bucket; if some edges are skipped, before the current row.
     position: u64,
-    /// Positions that were drawn, ascending; none where all edges are ranked.
+    /// Positions of the sample, in ascending order; `None` if all edges are ranked.
     drawn: Option<Vec<u64>>,
-    /// How many of those were read.
+    /// Number of sampled positions that were read.
     read: usize,
 }
 
-/// How many edges of a set are ranked, and how many are not.
+/// Numbers of ranked and of skipped edges in a set.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Counts {
     pub(crate) ranked: u64,
-    /// Edges that have an entity or a relation without an embedding.
+    /// Edges with an entity or a relation without an embedding.
     pub(crate) without_embedding: u64,
-    /// Other edges that have something that no trained edge has, where those are left out.
+    /// Other edges with an entity or relation that no trained edge has, if these are left out.
     pub(crate) unseen: u64,
 }
 
 impl<'a> EdgeReader<'a> {
-    /// Reads `set`, or a uniform sample of `limit` edges of it.
+    /// Creates a reader of `set`, or of a uniform sample of `limit` of its edges.
     ///
     /// # Errors
-    /// When some edges are not ranked, and they cannot be counted.
+    /// When some edges are skipped and cannot be counted.
     pub(super) fn new(
         view: View<'a>,
         set: &'a EdgeSet,
@@ -96,7 +96,7 @@ impl<'a> EdgeReader<'a> {
         })
     }
 
-    /// Edges of all blocks.
+    /// Returns the number of edges in all blocks.
     pub(super) fn len(&self) -> u64 {
         match &self.drawn {
             Some(drawn) => drawn.len() as u64,
@@ -104,15 +104,15 @@ impl<'a> EdgeReader<'a> {
         }
     }
 
-    /// How many edges of the set are ranked, a sample or not, and how many are not.
+    /// Returns how many edges of the set can be ranked, sampled or not, and how many are skipped.
     pub(super) const fn counts(&self) -> Counts {
         self.counts
     }
 
-    /// Goes to the edge `position`, counted from the first of all blocks.
+    /// Moves to the edge `position`, counted from the first edge.
     ///
     /// # Errors
-    /// When some edges are not ranked, and the edges before cannot be read.
+    /// When some edges are skipped, and the edges before `position` cannot be read.
     pub(super) fn seek(&mut self, position: u64) -> Result<(), RunError> {
         (self.bucket, self.row, self.position, self.read) = (0, 0, 0, 0);
         if self.view.leaves_out() {
@@ -141,7 +141,7 @@ impl<'a> EdgeReader<'a> {
         Ok(())
     }
 
-    /// Puts the next edges, at most `count`, in the place of those in `block`; none at the end.
+    /// Replaces the content of `block` by the next edges, at most `count`; by none at the end.
     pub(super) fn next(&mut self, count: usize, block: &mut Vec<Edge>) -> Result<(), RunError> {
         block.clear();
         while block.len() < count && self.bucket < self.buckets.len() {
@@ -173,7 +173,7 @@ impl<'a> EdgeReader<'a> {
         Ok(())
     }
 
-    /// Adds those of `edges`, rows of the bucket from `first` on, that were drawn, at most `room`.
+    /// Adds the sampled ones among `edges`, which are the rows of the bucket from `first` on, up to `room`.
     fn take_drawn(
         &mut self,
         bucket: Bucket,
@@ -191,7 +191,7 @@ impl<'a> EdgeReader<'a> {
         self.read += block.len() - before;
     }
 
-    /// Adds those of `edges` that can be ranked and, if some were drawn, were.
+    /// Adds those of `edges` that can be ranked and, if there is a sample, belong to it.
     fn take_ranked(&mut self, bucket: Bucket, edges: &Edges, block: &mut Vec<Edge>) {
         let all = (0..edges.len()).map(|i| edge(bucket, edges, i));
         for edge in all.filter(|edge| self.view.is_trained(edge) && self.view.is_seen(edge)) {
@@ -207,7 +207,7 @@ impl<'a> EdgeReader<'a> {
         }
     }
 
-    /// Rows of the bucket that a record batch holds, from the next one that was drawn on.
+    /// Returns the rows of the bucket in a record batch, from the next sampled one on.
     fn window(&self, len: u64) -> Range<u64> {
         match drawn_in(&self.drawn, self.read) {
             Some(next) if next < self.position + len => {
@@ -228,7 +228,7 @@ fn edge(bucket: Bucket, edges: &Edges, i: usize) -> Edge {
     }
 }
 
-/// Counts the edges of `set` that are ranked, and those that are not.
+/// Counts the edges of `set` that are ranked and those that are skipped.
 fn count(view: &View<'_>, set: &EdgeSet) -> Result<Counts, RunError> {
     let (mut counts, mut edges) = (Counts::default(), Edges::default());
     for bucket in set.filled_buckets() {
@@ -253,7 +253,7 @@ fn drawn_in(drawn: &Option<Vec<u64>>, at: usize) -> Option<u64> {
     drawn.as_ref()?.get(at).copied()
 }
 
-/// `limit` of the positions below `len`, ascending.
+/// Draws `limit` of the positions below `len`, in ascending order.
 fn sample(len: u64, limit: u64, seed: u64) -> Vec<u64> {
     let mut rng = stream(seed, Purpose::Candidates, &[1]);
     let mut drawn: Vec<u64> = if len <= SHUFFLED {
@@ -262,7 +262,7 @@ fn sample(len: u64, limit: u64, seed: u64) -> Vec<u64> {
         order.truncate(limit as usize);
         order.into_iter().map(u64::from).collect()
     } else {
-        // Floyd's way needs no list of all (Bentley and Floyd, "A sample of brilliance", 1987).
+        // Floyd's algorithm needs no list of all positions (Bentley and Floyd, "A sample of brilliance", 1987).
         let mut drawn = HashSet::with_capacity(limit as usize);
         for last in len - limit..len {
             let at = rng.random_range(0..=last);

@@ -1,8 +1,8 @@
-//! Which answers are known to be right: the filter of filtered ranks.
+//! Known answers of questions, which filtered ranks leave out.
 //!
-//! Filter edges stream by, one record batch at a time, and only those that answer a question of the
-//! block leave something behind. Where that is more than there is room for, the block's queries are
-//! counted in several rounds, and the edges stream by for each.
+//! The filter edges are read one record batch at a time, and only those that answer a question of the block are kept.
+//! Where the answers exceed the available memory, the block's queries are counted in several rounds, and the filter
+//! edges are read once for each round.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -17,20 +17,20 @@ use crate::check::READ_ROWS;
 use crate::crew::{self, Crew};
 use crate::error::RunError;
 
-/// Answers that there is always room for.
+/// Number of answers for which there is always room.
 const ROOM: usize = 4 << 20;
-/// Edges of which a thread compares at least as many with questions.
+/// Smallest number of edges that a thread compares with questions.
 const SHARE: usize = 1 << 14;
-/// Queries that are never torn apart.
+/// Number of queries that are always counted together.
 pub(super) const GRANULE: usize = pbg_kernels::rank::Queries::GROUP;
 
-/// An entity of a known type: partition and offset.
+/// Entity of a known type: partition and offset.
 pub(crate) type Entity = (u32, u32);
 
-/// What is asked for a side: the relation, and the entity on the other side.
+/// Question about a side: the relation, and the entity on the other side.
 pub(super) type Question = (u32, Entity);
 
-/// The questions of a block, numbered in the order of its queries.
+/// Questions of a block, numbered in the order of its queries.
 #[derive(Default)]
 pub(super) struct Questions {
     /// Numbers by question, for each side.
@@ -39,7 +39,7 @@ pub(super) struct Questions {
 }
 
 impl Questions {
-    /// The number of a question; the next one for a new question.
+    /// Returns the number of a question; a new question receives the next one.
     pub(super) fn number(&mut self, side: Side, question: Question) -> u32 {
         *self.numbers[side as usize]
             .entry(question)
@@ -50,27 +50,27 @@ impl Questions {
     }
 }
 
-/// Queries that are counted together in any case, and the first and last question that they ask.
+/// Queries that are always counted together, with their first and last question.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Granule {
     pub(super) first: u32,
     pub(super) last: u32,
 }
 
-/// The known answers of one partition to the questions of some granules.
+/// Known answers of one partition to the questions of some granules.
 #[derive(Debug)]
 pub(super) struct Answers {
-    /// Question and offset of the answer, ascending.
+    /// Question number and offset of each answer, in ascending order.
     entries: Vec<u64>,
     /// The granules.
     pub(super) granules: Range<usize>,
-    /// Number of the first question, and where its answers and those of the following ones start.
+    /// Number of the first question. `starts` has the start of its answers and of those of the following questions.
     first: u32,
     starts: Vec<usize>,
 }
 
 impl Answers {
-    /// Offsets of the answers to `question` that lie in `within`.
+    /// Returns the offsets of the answers to `question` that lie in `within`.
     pub(super) fn of(&self, question: u32, within: Range<u64>) -> impl Iterator<Item = u32> + '_ {
         let at = (question - self.first) as usize;
         let ends = self.starts.get(at).zip(self.starts.get(at + 1));
@@ -81,7 +81,7 @@ impl Answers {
         all[from..to].iter().map(|&entry| entry as u32)
     }
 
-    /// Of sorted `entries` to the questions of `part` of `granules`.
+    /// Creates the answers from sorted `entries` for the questions of the granules `part`.
     fn new(entries: Vec<u64>, granules: &[Granule], part: Range<usize>) -> Self {
         let mut starts = Vec::new();
         let ends = granules[part.clone()]
@@ -106,15 +106,15 @@ impl Answers {
     }
 }
 
-/// The edge sets whose edges are no wrong answers.
+/// Edge sets whose edges are not wrong answers.
 pub(super) struct Filter {
     sets: Vec<EdgeSet>,
     most: usize,
     threads: usize,
 }
 
-/// Room for answers, in entries: enough that the answers of a granule, which has at most as many
-/// questions as queries, take no more than half of it.
+/// Returns the room for answers, in entries. It is so large that the answers of a granule, which has at most as many
+/// questions as queries, need no more than half of it.
 pub(super) fn most_entries(filter_edges: u64, most_entities: u64) -> usize {
     let matches = filter_edges.saturating_mul(2) as usize;
     let granules = 2 * GRANULE * most_entities as usize;
@@ -139,8 +139,8 @@ impl Filter {
         })
     }
 
-    /// The answers in partition `partition` of any type to the questions of `granules`, from `first`
-    /// on, as many as there is room for.
+    /// Returns the answers in partition `partition` of any type to the questions of `granules` from `first` on, for as
+    /// many granules as there is room for.
     pub(super) fn answers(
         &self,
         view: &View<'_>,
@@ -178,10 +178,10 @@ impl Filter {
     }
 }
 
-/// Answers as they come, in no more memory than there is.
+/// Collects answers within the memory limit.
 struct Collected<'g> {
     granules: &'g [Granule],
-    /// The granules whose answers are collected. The last ones are left for later when memory is short.
+    /// Granules whose answers are collected. When memory is short, the last ones are left for a later round.
     part: Range<usize>,
     most: usize,
     entries: Vec<u64>,
@@ -197,14 +197,14 @@ impl<'g> Collected<'g> {
         }
     }
 
-    /// The questions whose answers are wanted.
+    /// Returns the numbers of the questions whose answers are collected.
     fn asked(&self) -> Range<u32> {
         let part = &self.granules[self.part.clone()];
         let ends = part.first().zip(part.last());
         ends.map_or(0..0, |(first, last)| first.first..last.last + 1)
     }
 
-    /// Takes what was found, in any order.
+    /// Adds answers, in any order.
     fn add(&mut self, found: &mut Vec<u64>) {
         if self.entries.len() + found.len() > self.most {
             self.compact();
@@ -215,18 +215,18 @@ impl<'g> Collected<'g> {
 
     fn finish(mut self) -> Answers {
         self.compact();
-        // What came after a cut may answer questions that were cut off.
+        // Answers that were added after a cut may belong to questions that were cut off.
         self.cut(usize::MAX);
         Answers::new(self.entries, self.granules, self.part)
     }
 
-    /// Sorts, and keeps one of each.
+    /// Sorts the answers and removes duplicates.
     fn compact(&mut self) {
         self.entries.sort_unstable();
         self.entries.dedup();
     }
 
-    /// Keeps the answers to as many granules as have at most `most`, but to one granule at least.
+    /// Keeps the answers to the first granules that have at most `most` answers together, but at least one granule.
     fn cut(&mut self, most: usize) {
         let until = |granule: &Granule| {
             let last = u64::from(granule.last);
@@ -241,7 +241,7 @@ impl<'g> Collected<'g> {
     }
 }
 
-/// Edges of a bucket that are compared with the questions `asked`.
+/// Edges of a bucket that are matched with the questions `asked`.
 struct Matching<'m> {
     view: &'m View<'m>,
     questions: &'m Questions,
@@ -252,7 +252,7 @@ struct Matching<'m> {
 }
 
 impl Matching<'_> {
-    /// Adds those that answer one to `found`, as question and offset.
+    /// Adds the edges that answer a question to `found`, as question number and offset.
     fn find(&self, threads: usize, found: &mut Vec<u64>) -> Result<(), RunError> {
         let edges = self.edges.len();
         let share = edges.div_ceil(threads.max(1)).max(SHARE);
@@ -282,7 +282,7 @@ impl Matching<'_> {
                 rel: edges.rel[i],
                 rhs: edges.rhs[i],
             };
-            // What is not known of an edge cannot be asked for: its relation may not exist.
+            // An edge with an unknown part cannot answer a question; its relation may not exist in the model.
             if !view.is_trained(&edge) {
                 continue;
             }
@@ -310,7 +310,7 @@ fn answers_in(view: &View<'_>, bucket: Bucket, partition: u32) -> bool {
         .any(|at| at == partition)
 }
 
-/// The entity on `side` of `edge`.
+/// Returns the entity on `side` of `edge`.
 pub(super) fn entity(view: &View<'_>, edge: &Edge, side: Side) -> Entity {
     let blueprint = view.blueprint;
     let entity_type = blueprint.type_of(edge.rel, side);
@@ -329,14 +329,14 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// In however many rounds, every question gets each of its answers once.
+        /// For any number of rounds, every question receives each of its answers once.
         #[test]
         fn short_room_takes_more_rounds_and_loses_no_answer(
             repeats in prop::collection::vec(1_usize..4, 1..40),
             found in prop::collection::vec((0_u32..40, 0_u32..8), 0..600),
             at_once in 1_usize..20,
         ) {
-            // Questions in the order of queries, some asked by several.
+            // Questions in the order of queries; some are asked by several.
             let questions: Vec<u32> = (0_u32..)
                 .zip(&repeats)
                 .flat_map(|(question, &times)| vec![question; times])

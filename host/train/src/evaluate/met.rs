@@ -1,4 +1,5 @@
-//! What the trained edges have that the edges to be ranked lack: a model has learned nothing about it.
+//! Entities and relations that the edges to rank have and the trained edges lack: the model has learned nothing about
+//! them.
 
 use pbg_store::describe::{Seen, Unseen};
 
@@ -6,18 +7,20 @@ use super::EvalOptions;
 use crate::error::RunError;
 use crate::resolved::Resolved;
 
-/// What is known of the entities and relations of the trained edges.
+/// Entities and relations of the trained edges.
 pub(super) struct Met {
     seen: Option<Seen>,
-    /// What the ranked edges have besides; none where they are trained, or the dataset lacks what was trained.
+    /// Entities and relations of the ranked edges that no trained edge has; `None` if the ranked edges are trained, or
+    /// the dataset lacks a trained edge set.
     pub(super) unseen: Option<Unseen>,
 }
 
 impl Met {
-    /// Reads the trained edges, and those that `options` names.
+    /// Reads the trained edges, and the edges that `options` names.
     ///
     /// # Errors
-    /// When edges cannot be read; when `options` asks for seen edges alone, and the dataset lacks trained ones.
+    /// When edges cannot be read, or when `options` restricts the ranking to seen edges and the dataset lacks trained
+    /// ones.
     pub(super) fn of(resolved: &Resolved, options: &EvalOptions) -> Result<Self, RunError> {
         let (dataset, trained) = (resolved.dataset(), &resolved.config().edge_sets);
         if options.seen {
@@ -38,13 +41,14 @@ impl Met {
         })
     }
 
-    /// What ranked edges have to have, if `options` asks for that.
+    /// Returns the entities and relations that ranked edges must have, if `options` restricts the ranking to seen
+    /// edges.
     pub(super) fn required(&self, options: &EvalOptions) -> Option<&Seen> {
         self.seen.as_ref().filter(|_| options.seen)
     }
 }
 
-/// Whether the dataset has what was trained, so that it can be compared.
+/// Whether the dataset has all trained edge sets, so that edges can be compared with them.
 fn counts(resolved: &Resolved, options: &EvalOptions) -> bool {
     let sets = &resolved.dataset().manifest().edge_sets;
     let mut trained = resolved.config().edge_sets.iter();
@@ -52,7 +56,7 @@ fn counts(resolved: &Resolved, options: &EvalOptions) -> bool {
         && trained.all(|name| sets.contains_key(name))
 }
 
-/// Memory that [`Met::of`] takes at most.
+/// Returns the largest memory that [`Met::of`] needs, in bytes.
 pub(super) fn bytes(resolved: &Resolved, options: &EvalOptions) -> u64 {
     match counts(resolved, options) {
         true => {

@@ -1,4 +1,4 @@
-//! How much memory ranking takes at most.
+//! Upper bounds of the memory for ranking.
 
 use pbg_core::batch_graph::parameter_width;
 use pbg_core::graph::Side;
@@ -17,12 +17,12 @@ use crate::model::Blueprint;
 use crate::resolved::Resolved;
 use crate::settings::cores;
 
-/// What the queries of a block may take.
+/// Limit of the memory for the queries of a block, in bytes.
 const ROOM: usize = 128 << 20;
-/// The same where candidates are prepared for every relation of a block anew.
+/// The same limit if candidates are prepared anew for every relation of a block.
 const ROOM_OF_RELATIONS: usize = 512 << 20;
 
-/// Edges whose queries are in memory together.
+/// Returns the number of edges whose queries are in memory together.
 pub(super) fn block_edges(blueprint: &Blueprint) -> usize {
     let spec = &blueprint.spec;
     let alone = Side::BOTH
@@ -33,7 +33,7 @@ pub(super) fn block_edges(blueprint: &Blueprint) -> usize {
 }
 
 impl Resolved {
-    /// Memory that [`Resolved::evaluate`] takes at most, by component, in bytes.
+    /// Returns the largest memory needed by [`Resolved::evaluate`], by component, in bytes.
     ///
     /// # Errors
     /// When the dataset lacks an edge set.
@@ -43,12 +43,12 @@ impl Resolved {
         parts.extend(ranking(blueprint, dataset, options)?);
         let met = met::bytes(self, options);
         if met > 0 {
-            parts.push(("what trained edges have".to_owned(), met));
+            parts.push(("entities and relations of trained edges".to_owned(), met));
         }
         Ok(parts)
     }
 
-    /// What reading a model table by table takes.
+    /// Returns the memory for reading a model table by table.
     pub(super) fn reading_needs(&self) -> Vec<(String, u64)> {
         let layout = &self.blueprint().layout;
         let largest = layout.all_tables().map(|(t, p)| layout.types[t].bytes(p));
@@ -58,7 +58,7 @@ impl Resolved {
         parts
     }
 
-    /// What a model takes that has no table in memory.
+    /// Returns the memory of a model without any table in memory.
     pub(super) fn needs_beside_tables(&self) -> Vec<(String, u64)> {
         let (dataset, blueprint) = (self.dataset(), self.blueprint());
         let mut parts = vec![
@@ -76,7 +76,7 @@ impl Resolved {
     }
 }
 
-/// Memory that the ranks of validation take at most beside what training has.
+/// Returns the largest memory that validation needs in addition to training, in bytes.
 pub(crate) fn validation_bytes(
     resolved: &Resolved,
     options: &EvalOptions,
@@ -93,7 +93,7 @@ pub(crate) fn validation_bytes(
         .filter(|(t, _)| layout.types[*t].partitioned());
     let largest = partitioned.map(|(t, p)| layout.types[t].bytes(p)).max();
     let table = largest.filter(|_| absent).unwrap_or(0);
-    // One of several trainers ranks with the parameters of a checkpoint, beside those that it trains.
+    // In a distributed run, a trainer ranks with the parameters of a checkpoint, in addition to those that it trains.
     let parameters = match resolved.config().distributed_init_method {
         Some(_) => check::parameter_bytes(&blueprint.spec).saturating_mul(3),
         None => 0,
@@ -114,7 +114,7 @@ pub(super) fn relations(blueprint: &Blueprint) -> u32 {
     }
 }
 
-/// What ranking takes beside model and tables.
+/// Returns the memory for ranking in addition to model and tables.
 fn ranking(
     blueprint: &Blueprint,
     dataset: &Dataset,
@@ -134,10 +134,7 @@ fn ranking(
         None => 0,
     };
     Ok(vec![
-        (
-            "edges that are ranked".to_owned(),
-            edge_bytes(&set, limit) + by,
-        ),
+        ("ranked edges".to_owned(), edge_bytes(&set, limit) + by),
         (
             "their embeddings and queries".to_owned(),
             query_bytes(blueprint, block, width),
@@ -153,7 +150,7 @@ fn ranking(
     ])
 }
 
-/// A part of a bucket that is read, in the file's form and as columns.
+/// Returns the bytes of a record batch of a bucket, both encoded and as columns.
 fn batch_bytes(set: &EdgeSet) -> u64 {
     let rows = set.largest_bucket().min(READ_ROWS);
     2 * rows * if set.has_weight() { 16 } else { 12 }
@@ -161,7 +158,7 @@ fn batch_bytes(set: &EdgeSet) -> u64 {
 
 fn edge_bytes(set: &EdgeSet, limit: u64) -> u64 {
     let read = set.len().min(limit).min(EDGES);
-    // An edge, its counts on both sides, raw and filtered, and its place in the sum.
+    // An edge, its raw and filtered counts on both sides, and its position in the order of summation.
     let edges = read * (20 + 2 * 48 + 16);
     let sample = match set.len() {
         len if limit >= len => 0,
@@ -176,7 +173,7 @@ fn query_bytes(blueprint: &Blueprint, block: u64, width: u64) -> u64 {
     let groups = u64::from(relations(blueprint)).min(block);
     let queries = block + groups * (Queries::GROUP as u64 - 1);
     let gathered = 2 * block * (4 * width + 20);
-    // A question with its number, places, positives and counts.
+    // A question with its number, positions, positives and counts.
     let bookkeeping = 2 * (block * (96 + 80) + groups * 320);
     let part = block.min(PART as u64) * 5 * 4 * width;
     gathered + 2 * queries * (4 * width + 12) + bookkeeping + part
@@ -189,14 +186,14 @@ pub(super) fn answer_bytes(dataset: &Dataset, filter: &[EdgeSet], block: u64) ->
     let entries = known::most_entries(edges, most.map_or(0, u64::from)) as u64;
     let read = filter.iter().map(batch_bytes).max();
     let batch = edges.min(READ_ROWS);
-    // A batch may answer two questions with each edge; its parts are joined.
+    // Each edge of a record batch may answer two questions; the threads' parts are joined.
     8 * entries + read.unwrap_or(0) + 2 * 2 * 8 * batch + 2 * 8 * block
 }
 
 pub(super) fn thread_bytes(blueprint: &Blueprint, width: u64) -> u64 {
     let operators = blueprint.spec.relations.iter();
     let packed = operators.map(|r| parameter_width(r.operator, width as usize) as u64);
-    // Candidates as they are copied, as they are prepared, and in panels; and scores.
+    // Candidates three times (as copied, as prepared, and in panels), and scores.
     let block = BLOCK as u64 * (3 * 4 * width + 64);
     let scores = 4 * (Ranker::query_step() * BLOCK) as u64;
     let formulas = formula_bytes(&blueprint.spec) as u64;

@@ -1,7 +1,8 @@
-//! Predictions: the entities that best complete an edge of which one side is open.
+//! Predictions: the entities that best complete an edge with one open side.
 //!
-//! Scores are those that evaluation ranks by. Candidates are not kept in memory: the partitions of an entity type pass by, each
-//! read once for a whole block of questions, and so do the dictionaries that names are looked up in.
+//! Scores are those that evaluation ranks by. Candidates are not kept in memory: the partitions of an entity type are
+//! read one after the other, each once for a whole block of questions. The dictionaries are read in the same way to
+//! look up names.
 
 mod best;
 mod compare;
@@ -30,10 +31,10 @@ use best::Found;
 pub(crate) use recall::Measured;
 pub use way::Approach;
 
-/// An edge of which one side is open.
+/// Edge with one open side.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Question {
-    /// The side that is asked for.
+    /// Side that is asked for.
     pub open: Side,
     /// Name of the entity on the other side.
     pub entity: String,
@@ -53,25 +54,25 @@ impl std::fmt::Display for Question {
     }
 }
 
-/// How questions are answered.
+/// Options of predictions.
 #[derive(Clone, Debug)]
 pub struct PredictOptions {
-    /// Entities that an answer has at most.
+    /// Largest number of entities in an answer.
     pub count: u32,
     /// Edge sets whose edges are left out of answers.
     pub filter: Vec<String>,
-    /// Whether the entity that is asked about may be an answer: a loop.
+    /// Whether the known entity itself may be an answer, which makes a loop.
     pub loops: bool,
-    /// Threads; all cores if `None`.
+    /// Number of threads; all cores if `None`.
     pub threads: Option<usize>,
-    /// Questions that are asked at most, where that is known.
+    /// Largest number of questions, if it is known.
     pub questions: Option<usize>,
-    /// Whether candidates are those that an index leads to, and not all, unless a look at all takes less and no width is
-    /// asked for.
+    /// Options of the index that finds candidates. Without an index, all entities are candidates; with one, they are
+    /// compared nevertheless if that takes less time and no width is given.
     pub index: Option<WithIndex>,
 }
 
-/// A question whose names were found.
+/// Question whose names were resolved to ids.
 #[derive(Clone, Copy, Debug)]
 pub struct Asked {
     open: Side,
@@ -80,7 +81,7 @@ pub struct Asked {
 }
 
 impl Asked {
-    /// What is near to `entity` of type `type_index`, in a model without operators.
+    /// Creates the question for the neighbours of `entity` of type `type_index`, in a model without operators.
     pub(crate) const fn neighbors(type_index: u32, entity: Entity) -> Self {
         Self {
             open: Side::Lhs,
@@ -90,31 +91,31 @@ impl Asked {
     }
 }
 
-/// A question about something that there is not.
+/// Question that cannot be answered, for instance because a name is unknown.
 #[derive(Debug)]
 pub struct Unanswerable {
-    /// Its place among those asked with it.
+    /// Index of the question among those asked together.
     pub question: usize,
-    /// What is wrong with it.
+    /// Reason.
     pub error: Box<RunError>,
 }
 
-/// A model to ask for predictions.
+/// Model that is open for predictions.
 pub struct Predictor<'a> {
     trained: Trained<'a>,
     spec: Arc<ModelSpec>,
     filter: Filter,
-    /// Entities per answer, no more than there are.
+    /// Number of entities per answer, at most the number of entities.
     count: usize,
     loops: bool,
     threads: usize,
     at_once: usize,
     index: Option<Indexed>,
-    /// Whether a table may be read beside an index.
+    /// Whether there is memory to read tables in addition to the index.
     room: bool,
 }
 
-/// The index that answers come by.
+/// Index that answers are found by.
 struct Indexed {
     index: Index,
     with: WithIndex,
@@ -124,21 +125,21 @@ struct Indexed {
 /// Answers to a block of questions, in their order.
 pub struct Predictions {
     found: Vec<Found>,
-    /// Names of what was found, by entity type.
+    /// Names of the answers, by entity type.
     names: Vec<HashMap<EntityId, String>>,
 }
 
-/// An answer.
+/// Answer to a question.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Prediction<'p> {
-    /// Entities that would make a known edge, and were left out for it.
+    /// Number of entities that were left out because they make a known edge.
     pub left_out: u64,
-    /// The best of the others with their scores, best first; those of equal scores in the order of the dictionary.
+    /// Best of the other entities with their scores, best first; equal scores are in the order of the dictionary.
     pub best: Vec<(&'p str, f32)>,
 }
 
 impl Predictions {
-    /// The answers one by one.
+    /// Returns the answers one by one.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = Prediction<'_>> {
         self.found.iter().map(|found| {
             let name = |id| {
@@ -156,10 +157,10 @@ impl Predictions {
 }
 
 impl Resolved {
-    /// Opens what was trained, for predictions.
+    /// Opens the trained model for predictions.
     ///
     /// # Errors
-    /// As [`Trained::open`], and when an edge set cannot be read or there is less memory than it takes.
+    /// As for [`Trained::open`], and when an edge set cannot be read or there is too little memory.
     pub fn predictor(&self, options: &PredictOptions) -> Result<Predictor<'_>, RunError> {
         if options.count == 0 {
             return Err(SettingError::NoCandidates.into());
@@ -192,26 +193,26 @@ impl Resolved {
 }
 
 impl Predictor<'_> {
-    /// What the dataset has and the model has no embedding of: it is no candidate.
+    /// Returns the names of the dataset that the model has no embedding for; they are not candidates.
     #[must_use]
     pub fn missing(&self) -> &Missing {
         &self.trained.missing
     }
 
-    /// How many questions are best asked together, and how many bytes of text they may have.
+    /// Returns the best number of questions to ask together, and the largest number of bytes of their text.
     #[must_use]
     pub fn at_once(&self) -> (usize, usize) {
         (self.at_once, needs::TEXT)
     }
 
-    /// What a walk among the entities of a type keeps in view.
+    /// Returns the width of walks among the entities of a type.
     fn width(&self, type_index: usize) -> Result<Width, RunError> {
         let name = &self.trained.blueprint.layout.types[type_index].name;
         let Indexed { index, with, kind } = self.indexed()?;
         Ok(index.width(name, *kind, *with)?)
     }
 
-    /// A partition of the index.
+    /// Opens a partition of the index.
     fn part(&self, key: TableKey) -> Result<Part<'_>, RunError> {
         self.indexed()?.index.part(&self.trained, key)
     }
@@ -220,10 +221,10 @@ impl Predictor<'_> {
         self.index.as_ref().ok_or(RunError::NoIndex)
     }
 
-    /// Looks up the names of `questions`.
+    /// Resolves the names of `questions`.
     ///
     /// # Errors
-    /// With the first question about something that there is not; when a dictionary is damaged.
+    /// For the first question with an unknown name; when a dictionary is damaged.
     pub fn find(&self, questions: &[Question]) -> Result<Vec<Asked>, Unanswerable> {
         let trained = &self.trained;
         let (relations, entities) = self
@@ -260,10 +261,11 @@ impl Predictor<'_> {
         questions.iter().enumerate().map(place).collect()
     }
 
-    /// Answers questions; `progress` hears what share is done. None is answered where `stop` is set on the way.
+    /// Answers questions. `progress` receives the finished fraction. If `stop` is set meanwhile, no question is
+    /// answered.
     ///
     /// # Errors
-    /// When tables or edges cannot be read, a score is not finite, or it is stopped.
+    /// When tables or edges cannot be read, a score is not finite, or `stop` is set.
     pub fn answer(
         &self,
         questions: &[Asked],
@@ -298,7 +300,7 @@ impl Predictor<'_> {
         Ok(Predictions { found, names })
     }
 
-    /// Ids of the relations and, by type, of the entities that are named and that there are.
+    /// Returns the ids of the named relations and, by type, of the named entities, as far as they exist.
     #[expect(clippy::type_complexity, reason = "two tables that only `find` reads")]
     fn look_up<'q>(
         &self,

@@ -1,4 +1,4 @@
-//! Ranks edges block by block: candidates stream by, partition after partition.
+//! Ranks edges block by block; the candidates are read partition by partition.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -19,12 +19,12 @@ use super::{Candidates, EvalOptions, needs};
 use crate::error::{RunError, SettingError};
 use crate::settings::cores;
 
-/// An evaluation's constant parts.
+/// Constant parts of an evaluation.
 pub(super) struct Ranking<'a> {
     view: View<'a>,
     spec: Arc<ModelSpec>,
     filter: Filter,
-    /// Offsets of sampled candidates by type and partition; absent when all are ranked.
+    /// Offsets of sampled candidates by type and partition; `None` if all entities are candidates.
     sampled: Option<Vec<Vec<Vec<u32>>>>,
     threads: usize,
 }
@@ -52,7 +52,8 @@ impl<'a> Ranking<'a> {
         &self.view
     }
 
-    /// Sums over the ranks of both sides of `edges`; `step` hears what share of them is done, and `each` every rank.
+    /// Returns the sums over the ranks of both sides of `edges`. `step` receives the finished fraction of them, and
+    /// `each` every rank.
     pub(super) fn sums(
         &self,
         tables: &mut dyn Tables,
@@ -72,7 +73,7 @@ impl<'a> Ranking<'a> {
                 ranked[side as usize][first + at] = found;
             })?;
         }
-        // In the order of groups, whatever the size of blocks: sums of floats depend on the order.
+        // Sums of floats depend on the order, so they follow the order of groups, independent of the size of blocks.
         let mut sums = [RankSums::default(), RankSums::default()];
         for side in Side::BOTH {
             let mut order: Vec<usize> = (0..edges.len()).collect();
@@ -135,8 +136,8 @@ impl<'a> Ranking<'a> {
         Ok(())
     }
 
-    /// Compares the queries of `answers` that are about type and partition `key` with its candidates, and
-    /// says how many those are; none where no query is.
+    /// Compares the queries of `answers` that concern type and partition `key` with the candidates there, and returns
+    /// the number of these candidates; `None` if no query concerns them.
     fn compare(
         &self,
         tables: &mut dyn Tables,
@@ -184,7 +185,7 @@ impl<'a> Ranking<'a> {
     }
 }
 
-/// Distinct entities of every type, drawn uniformly: offsets by type and partition.
+/// Draws distinct entities of every type uniformly; returns their offsets by type and partition.
 fn draw_candidates(view: &View<'_>, count: u32, seed: u64) -> Vec<Vec<Vec<u32>>> {
     let types = view.blueprint.layout.types.iter().enumerate();
     types

@@ -1,10 +1,10 @@
-//! From counted candidates to ranks, and to sums of them.
+//! Ranks from counted candidates, and sums of ranks.
 
 use pbg_core::event::RankTotals;
 use pbg_kernels::rank::RankCounts;
 use serde::{Deserialize, Serialize};
 
-/// Candidates counted: how many, above the positive, and equal to it.
+/// Numbers of candidates: all, those above the positive, and those equal to it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct CandidateCounts {
     pub(super) candidates: u64,
@@ -28,7 +28,7 @@ impl CandidateCounts {
         self.equal += other.equal;
     }
 
-    /// Takes out what was counted before.
+    /// Subtracts the counts of `other`.
     pub(super) fn without(self, other: Self) -> Self {
         Self {
             candidates: self.candidates - other.candidates,
@@ -63,10 +63,10 @@ impl RankSums {
     }
 }
 
-/// Where an edge's true entity stands among all candidates of a side but itself.
+/// Counts of the candidates of a side relative to its true entity, which is excluded.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Ranked {
     pub(super) raw: CandidateCounts,
-    /// Among those that are no known answers.
+    /// Counts without known answers.
     pub(super) filtered: CandidateCounts,
 }

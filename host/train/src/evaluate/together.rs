@@ -1,8 +1,8 @@
-//! An evaluation by several processes: each takes blocks of the edges, and all of them tell the same.
+//! Evaluation by several processes: each ranks blocks of the edges, and all of them report the same result.
 //!
-//! They find each other by a folder in the checkpoint's, named after what is evaluated: another version of the
-//! checkpoint, other edges or other options are another evaluation. So nobody has to be started first, wait for the
-//! others, or know how many there are; what one that was killed has ranked is there for the next.
+//! The processes share a folder in the checkpoint's folder. It is named after a digest of the evaluation, so another
+//! version of the checkpoint, other edges or other options are another evaluation. No process has to be started first,
+//! wait for the others or know their number, and the blocks that a killed process has ranked remain usable.
 
 use std::path::Path;
 use std::thread;
@@ -25,14 +25,14 @@ use crate::member::{ClusterError, blocks};
 use crate::resolved::Resolved;
 use crate::trained::Trained;
 
-/// How names of folders begin.
+/// Prefix of the folders' names.
 const EVALUATION: &str = "evaluation.";
-/// Blocks for each process: those that were started later, or are slower, take fewer.
+/// Number of blocks for each process. A process that started later or is slower ranks fewer.
 const EACH: u64 = 2;
-/// How often who has nothing to rank looks whether others are done.
+/// Interval at which a process without a block to rank checks whether the others have finished.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// What came of a block.
+/// Result of a block.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Found {
@@ -41,11 +41,12 @@ struct Found {
 }
 
 impl Resolved {
-    /// As [`Resolved::evaluate`], together with other processes that do the same; the edges are cut for so many
-    /// `machines`. Ranks are the same as those of one; their means may differ in the last digits.
+    /// Evaluates as [`Resolved::evaluate`] does, in parallel with other processes that make the same call. The edges
+    /// are divided for `machines` processes. The ranks are the same as those of a single process; their means may
+    /// differ in the last digits.
     ///
     /// # Errors
-    /// As [`Resolved::evaluate`], and when the checkpoint's folder cannot be written.
+    /// As for [`Resolved::evaluate`], and when the checkpoint's folder cannot be written.
     pub fn evaluate_together(
         &self,
         options: &EvalOptions,
@@ -92,7 +93,8 @@ impl Resolved {
         Ok(report)
     }
 
-    /// By what two evaluations are the same: the checkpoint's files, the edges, what is asked, and the program.
+    /// Returns a digest of everything that two evaluations must have in common to be the same: the checkpoint's files,
+    /// the edges, the options and the version of the program.
     fn digest(
         &self,
         model: &Trained<'_>,
@@ -126,7 +128,7 @@ impl Resolved {
     }
 }
 
-/// Ranks blocks until all have been ranked by somebody.
+/// Ranks blocks until all are ranked by some process.
 fn rank_blocks(
     shared: &mut Blocks,
     parts: &mut Parts<'_>,
@@ -151,7 +153,7 @@ fn rank_blocks(
                 let by = parts.take_breakdown();
                 let found = serde_json::to_vec(&Found { sums, by });
                 let found = found.map_err(|error| {
-                    let operation = "put into JSON the ranks for";
+                    let operation = "serialize the ranks of";
                     file(FileError::new(
                         operation,
                         model.checkpoint.path(),
@@ -164,7 +166,7 @@ fn rank_blocks(
     }
 }
 
-/// What a process has left. It may be another one's, and from long ago.
+/// Parses the result of a block, which another process may have written long ago.
 fn read(result: &[u8], folder: &Path, block: usize) -> Result<Found, RunError> {
     let found = serde_json::from_slice::<Found>(result).map_err(|error| error.to_string());
     let is_possible = |sums: &RankSums| sums.raw.is_possible() && sums.filtered.is_possible();
@@ -172,7 +174,7 @@ fn read(result: &[u8], folder: &Path, block: usize) -> Result<Found, RunError> {
         let mut all = found.sums.iter().chain(found.by.values().flatten());
         match all.all(is_possible) {
             true => Ok(found),
-            false => Err("there are no ranks with such sums".to_owned()),
+            false => Err("the sums of its ranks are impossible".to_owned()),
         }
     });
     found.map_err(|what| {

@@ -1,4 +1,4 @@
-//! What edges are ranked with: a model, and its tables wherever they are.
+//! Model and tables that edges are ranked with.
 
 use pbg_core::graph::Side;
 use pbg_kernels::params::Params;
@@ -14,24 +14,24 @@ use crate::model::Blueprint;
 use crate::tables::DiskTables;
 use crate::trained::{self, Trained};
 
-/// A model without its tables.
+/// Model without its tables.
 #[derive(Clone, Copy)]
 pub(crate) struct View<'a> {
     /// Dataset the ids belong to.
     pub(crate) dataset: &'a Dataset,
-    /// Who is compared with whom.
+    /// Model and layout.
     pub(crate) blueprint: &'a Blueprint,
     /// Operators and global embeddings.
     pub(crate) params: &'a Params,
-    /// Features of each entity type as far as they have rows, where the dataset has entities or relations
+    /// Features of each entity type, restricted to features with rows; set if the dataset has entities or relations
     /// without an embedding.
     pub(crate) grown: Option<&'a [Option<Features>]>,
-    /// What the trained edges have, where no other edges are ranked.
+    /// Entities and relations of the trained edges, if only edges among these are ranked.
     pub(crate) seen: Option<&'a Seen>,
 }
 
 impl<'a> View<'a> {
-    /// Of a model that was committed.
+    /// Returns the view of a committed model.
     pub(super) fn of(model: &'a Trained<'_>) -> Self {
         Self {
             dataset: model.dataset,
@@ -42,14 +42,14 @@ impl<'a> View<'a> {
         }
     }
 
-    /// Leaves out the edges that have something that `seen` lacks.
+    /// Returns the view that leaves out edges with an entity or relation that `seen` lacks.
     pub(super) fn with_seen(self, seen: Option<&'a Seen>) -> Self {
         Self { seen, ..self }
     }
 }
 
 impl View<'_> {
-    /// Entities of a partition that may be candidates.
+    /// Returns the number of entities in a partition that may be candidates.
     pub(super) fn entities(&self, (type_index, partition): TableKey) -> u64 {
         let layout = &self.blueprint.layout.types[type_index];
         if !self.blueprint.spec.entities[type_index].featurized {
@@ -65,8 +65,8 @@ impl View<'_> {
         self.grown.is_some() || self.seen.is_some()
     }
 
-    /// Whether an edge that has its embeddings is ranked: the trained edges have its entities and relation, or that does
-    /// not matter.
+    /// Whether an edge with embeddings is ranked: its entities and its relation occur in trained edges, or this is not
+    /// required.
     pub(super) fn is_seen(&self, edge: &Edge) -> bool {
         let ends = (edge.lhs, edge.rel, edge.rhs);
         self.seen.is_none_or(|seen| seen.has(edge.bucket, ends))
@@ -92,16 +92,16 @@ impl View<'_> {
     }
 }
 
-/// Where ranking takes tables from, one at a time.
+/// Source of tables for ranking, which are read one at a time.
 pub(crate) trait Tables {
-    /// One partition of an entity type. At most one that was read is held: the last.
+    /// Returns a partition of an entity type. Only the last table that was read is kept in memory.
     ///
     /// # Errors
-    /// When it cannot be read or is damaged.
+    /// When the partition cannot be read or is damaged.
     fn table(&mut self, key: TableKey) -> Result<&Table, RunError>;
 }
 
-/// The tables of a checkpoint that is open for reading.
+/// Tables of a checkpoint that is open for reading.
 pub(super) struct Committed<'a> {
     model: &'a Trained<'a>,
     held: Held,
@@ -122,8 +122,7 @@ impl Tables for Committed<'_> {
     }
 }
 
-/// The tables of a run between buckets: those in its buffer as they stand there, the others from its
-/// checkpoint.
+/// Tables of a run between buckets: the current ones in its buffer, and the others from its checkpoint.
 pub(crate) struct Live<'a> {
     buffer: &'a PartitionBuffer<DiskTables>,
     held: Held,
@@ -148,14 +147,14 @@ impl Tables for Live<'_> {
     }
 }
 
-/// The table that was read last.
+/// Table that was read last.
 #[derive(Default)]
 pub(crate) struct Held {
     table: Option<(TableKey, Table)>,
 }
 
 impl Held {
-    /// The table `key`; `read` after the one before has left memory, unless it is the same.
+    /// Returns the table `key`. If it is not the held one, drops the held one before calling `read`.
     pub(crate) fn or_read(
         &mut self,
         key: TableKey,

@@ -1,4 +1,4 @@
-//! How an index is built.
+//! Building an index and measuring its recall.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -25,28 +25,28 @@ use crate::settings::cores;
 use crate::trained::{Missing, Trained};
 use crate::{memory, names};
 
-/// How many points walks keep in view when their recall is measured.
+/// Beam widths whose recall is measured.
 const WIDTHS: [u32; 5] = [32, 64, 128, 256, 512];
 
-/// How an index is built.
+/// Options of building an index.
 #[derive(Clone, Debug)]
 pub struct IndexOptions {
-    /// The entity type; all if `None`.
+    /// Entity type to index; all types if `None`.
     pub entity_type: Option<String>,
-    /// What embeddings are compared with; as the model compares them if `None`.
+    /// Comparator of embeddings; the model's comparator if `None`.
     pub comparator: Option<Comparator>,
-    /// Links that an entity has at most.
+    /// Largest number of links of an entity.
     pub degree: u32,
-    /// Entities in view while the place of a new one is looked for.
+    /// Beam width while the neighbours of a new entity are searched.
     pub width: u32,
-    /// Entities and edges that the recall is measured with; none if 0.
+    /// Number of entities and of edges that the recall is measured with; not measured if 0.
     pub questions: u32,
-    /// Threads; all cores if `None`.
+    /// Number of threads; all cores if `None`.
     pub threads: Option<usize>,
 }
 
 impl IndexOptions {
-    /// Indexes of the types that are built.
+    /// Returns the indexes of the entity types to build.
     pub(super) fn types(&self, blueprint: &Blueprint) -> Result<Vec<usize>, UnknownName> {
         let Some(wanted) = &self.entity_type else {
             return Ok((0..blueprint.layout.types.len()).collect());
@@ -60,62 +60,62 @@ impl IndexOptions {
     }
 }
 
-/// How far it is.
+/// Progress of building an index.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Linking<'a> {
-    /// Entities of a partition are linked.
+    /// Entities of a partition are being linked.
     Partition {
         /// The entity type.
         entity_type: &'a str,
-        /// The partition, and how many there are.
+        /// The partition, and the number of partitions.
         partition: [u32; 2],
-        /// Entities that are linked, and how many there are.
+        /// Number of linked entities, and number of entities.
         entities: [u32; 2],
     },
-    /// The recall is measured; this share is done.
+    /// The recall is being measured; the value is the finished fraction.
     Measuring(f64),
 }
 
-/// What was built of an entity type.
+/// Result of indexing an entity type.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct BuiltType {
-    /// Its name.
+    /// Name of the entity type.
     pub entity_type: String,
-    /// Entities.
+    /// Number of entities.
     pub entities: u64,
-    /// Partitions.
+    /// Number of partitions.
     pub partitions: u32,
-    /// Seconds that linking took.
+    /// Seconds spent on linking.
     pub seconds: f64,
-    /// Bytes of its files.
+    /// Bytes of the index files.
     pub bytes: u64,
-    /// What walks find.
+    /// Recall of walks, by width.
     pub recall: Vec<Recall>,
 }
 
-/// An index that was built.
+/// Result of building an index.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct IndexReport {
-    /// Its folder.
+    /// Folder of the index.
     pub folder: PathBuf,
-    /// Version of the checkpoint that it is of.
+    /// Version of the checkpoint that the index belongs to.
     pub version: u64,
-    /// The version that a run has committed meanwhile, if its embeddings are others: what is asked of that one finds no
+    /// Version that a run has committed meanwhile, if its embeddings are different. Queries of that version find no
     /// index.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub newer: Option<u64>,
-    /// Its entity types.
+    /// Indexed entity types.
     pub types: Vec<BuiltType>,
-    /// What the dataset has and the model has no embedding of.
+    /// Names of the dataset that the model has no embedding for.
     pub missing: Missing,
 }
 
 impl Resolved {
-    /// Builds the index of the checkpoint, or of one entity type of it, and measures it.
+    /// Builds the index of the checkpoint, or of one of its entity types, and measures its recall.
     ///
     /// # Errors
-    /// When the checkpoint cannot be read, the index cannot be written, there is less memory than it takes, a number is
-    /// not finite, or `stop` is set. What was there before still is then.
+    /// When the checkpoint cannot be read, the index cannot be written, there is too little memory, a value is not
+    /// finite, or `stop` is set. An earlier index is kept then.
     pub fn build_index(
         &self,
         options: &IndexOptions,
@@ -158,7 +158,7 @@ impl Resolved {
     }
 }
 
-/// The version that is current now, if it has other embeddings than `held`.
+/// Returns the number of the current version if its embeddings differ from those of `held`.
 fn newer(held: &ReadCheckpoint) -> Result<Option<u64>, RunError> {
     let now = ReadCheckpoint::open(held.path())?;
     let of = |version: &ReadCheckpoint, (name, partition): &(String, u32)| {
@@ -171,7 +171,7 @@ fn newer(held: &ReadCheckpoint) -> Result<Option<u64>, RunError> {
 
 struct Builder<'b> {
     resolved: &'b Resolved,
-    /// Without operators.
+    /// Model without operators.
     trained: &'b Trained<'b>,
     options: &'b IndexOptions,
     stop: &'b AtomicBool,
@@ -183,7 +183,7 @@ impl Builder<'_> {
         self.options.threads.unwrap_or_else(cores).max(1)
     }
 
-    /// Links a type, partition by partition.
+    /// Links the entities of a type, partition by partition.
     fn link(&self, type_index: usize, building: &mut Building) -> Result<BuiltType, RunError> {
         let started = Instant::now();
         let name = &self.trained.blueprint.layout.types[type_index].name;
@@ -242,7 +242,7 @@ impl Builder<'_> {
         Ok(building.write(name, key.1, (entry, &links), &sums, embeddings)?)
     }
 
-    /// The entities of a partition as points, and the checksums of the rows of its table.
+    /// Returns the entities of a partition as points, and the checksums of the rows of its table.
     fn points(&self, key: TableKey) -> Result<(Points, Vec<u32>), RunError> {
         let spec = self.trained.blueprint.spec.clone();
         let table = self.trained.table(key.0, key.1)?;
@@ -253,7 +253,7 @@ impl Builder<'_> {
         };
         let sums = (0..table.embeddings.rows()).map(sum).collect();
         let space = PointSpace::of(&spec, table.embeddings.width());
-        // Without operators, and with one entity type per relation.
+        // The model has no operators, and one relation for each entity type.
         let replacement = Replacement {
             side: Side::Lhs,
             relation: key.0 as u32,
@@ -266,7 +266,7 @@ impl Builder<'_> {
         Ok((Points::new(points, space.width()), sums))
     }
 
-    /// Measures walks among the entities of a type.
+    /// Measures the recall of walks among the entities of a type.
     fn measure(&self, type_index: usize, building: &mut Building) -> Result<Vec<Recall>, RunError> {
         let name = &self.trained.blueprint.layout.types[type_index].name;
         let manifest = building.manifest().clone();
@@ -282,7 +282,7 @@ impl Builder<'_> {
                     .map(Some),
             };
         let threads = self.threads();
-        // The version that was linked: a run may have committed others since.
+        // The version that was linked; a run may have committed newer ones since.
         let linked = || Trained::of(self.resolved, Arc::clone(&self.trained.checkpoint));
         let plain = linked()?.plain(self.options.comparator)?;
         let asked = self.entities(type_index);
@@ -290,12 +290,12 @@ impl Builder<'_> {
         let neighbors = measured(plain, &asked, tell)?;
         let trained = linked()?;
         let predictions = match trained.blueprint.spec.comparator {
-            // The index of another comparator leads to no predictions.
+            // Predictions cannot use the index of another comparator.
             own if own != self.trained.blueprint.spec.comparator => None,
             _ => {
                 let trained = Measured::new(trained, WalkKind::Predictions, threads)?;
                 let mut asked = self.edges(&trained)?;
-                // Who is asked about may be of a type that the index does not have yet.
+                // The known entity may be of a type that the index does not contain yet.
                 asked.retain(|asked| {
                     let has = |of: usize| {
                         let name = &self.trained.blueprint.layout.types[of].name;
@@ -324,7 +324,7 @@ impl Builder<'_> {
         Ok(recall)
     }
 
-    /// Entities whose neighbours are looked for, drawn by the seed.
+    /// Draws entities whose neighbours are searched, by the seed.
     fn entities(&self, type_index: usize) -> Vec<Asked> {
         let seed = self.resolved.config().seed;
         let mut random = stream(seed, Purpose::Neighbors, &[type_index as u64]);
@@ -351,7 +351,7 @@ impl Builder<'_> {
         (0..wanted).map(|_| draw()).collect()
     }
 
-    /// Both sides of edges of the first edge set that is trained, drawn by the seed.
+    /// Draws edges of the first trained edge set, by the seed, and returns questions for both of their sides.
     fn edges(&self, trained: &Measured<'_>) -> Result<Vec<Asked>, RunError> {
         let config = self.resolved.config();
         let questions = self.options.questions as usize;

@@ -1,4 +1,4 @@
-//! How much memory an index takes at most, while it is built and while it is asked.
+//! Upper bounds of the memory for building an index and for querying it.
 
 use pbg_index::Graph;
 use pbg_kernels::rank::PointSpace;
@@ -9,10 +9,10 @@ use crate::evaluate::predict::PredictOptions;
 use crate::resolved::Resolved;
 use crate::settings::cores;
 
-/// What a walk takes: the entities in view, what was seen, and the library's own.
+/// Bytes of a walk: its candidates, the visited entities, and the buffers of the library.
 const WALK: u64 = 1 << 20;
 
-/// What `threads` threads take that walk.
+/// Returns the memory of `threads` threads that walk.
 pub(crate) fn walks(threads: u64) -> (String, u64) {
     let what = match threads {
         1 => "1 thread, a walk".to_owned(),
@@ -21,7 +21,7 @@ pub(crate) fn walks(threads: u64) -> (String, u64) {
     (what, threads * WALK)
 }
 
-/// Checksums of the rows of the largest partition.
+/// Returns the memory of the checksums of the rows in the largest partition.
 pub(crate) fn sums(resolved: &Resolved) -> (String, u64) {
     let layout = &resolved.blueprint().layout;
     let rows = layout.types.iter().flat_map(|of| &of.rows);
@@ -30,10 +30,10 @@ pub(crate) fn sums(resolved: &Resolved) -> (String, u64) {
 }
 
 impl Resolved {
-    /// Memory that [`Resolved::build_index`] takes at most, by component, in bytes.
+    /// Returns the largest memory needed by [`Resolved::build_index`], by component, in bytes.
     ///
     /// # Errors
-    /// When there is no such entity type.
+    /// When the entity type does not exist.
     pub fn index_needs(&self, options: &IndexOptions) -> Result<Vec<(String, u64)>, RunError> {
         let (dataset, blueprint) = (self.dataset(), self.blueprint());
         let mut spec = blueprint.spec.clone();
@@ -58,7 +58,7 @@ impl Resolved {
             questions: Some(2 * options.questions as usize),
             index: None,
         };
-        // One partition after the other; what is measured then has a partition of its own.
+        // Partitions are linked one after the other; measuring then loads a partition of its own.
         let mut needs = self.predict_needs(&asked)?;
         needs.extend([
             ("points of the largest partition".to_owned(), largest[0]),

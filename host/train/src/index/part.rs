@@ -1,4 +1,4 @@
-//! One partition of an index, of which single rows and links are read.
+//! One partition of an index, with access to single rows and links.
 
 use pbg_index::{Space, Walker};
 use pbg_kernels::rank::{Candidates, Queries, Ranker, Replacement};
@@ -8,17 +8,17 @@ use pbg_store::index::{GraphFile, Recall};
 
 use crate::error::{Mismatch, RunError};
 
-/// What a walk is for.
+/// Purpose of a walk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WalkKind {
-    /// The neighbours of an entity.
+    /// Neighbours of an entity.
     Neighbors,
-    /// What completes an edge.
+    /// Entities that complete an edge.
     Predictions,
 }
 
 impl WalkKind {
-    /// What was measured of it.
+    /// Returns the measured recall for this purpose.
     pub(super) const fn of(self, recall: &Recall) -> Option<f64> {
         match self {
             Self::Neighbors => recall.neighbors,
@@ -27,14 +27,14 @@ impl WalkKind {
     }
 }
 
-/// A partition.
+/// Partition of an index.
 pub(crate) struct Part<'t> {
     graph: GraphFile,
     /// Checksums of the rows.
     sums: Vec<u32>,
     rows: EmbeddingRows<'t>,
     features: Option<&'t Features>,
-    /// All rows, where they were read before.
+    /// All rows, if they are in memory.
     table: Option<&'t Table>,
 }
 
@@ -54,7 +54,7 @@ impl<'t> Part<'t> {
         })
     }
 
-    /// The same with all of its rows in memory.
+    /// Returns the same partition with all of its rows in memory.
     pub(crate) fn within<'s>(self, table: &'s Table) -> Part<'s>
     where
         't: 's,
@@ -65,15 +65,15 @@ impl<'t> Part<'t> {
         }
     }
 
-    /// Entities.
+    /// Returns the number of entities.
     pub(crate) fn points(&self) -> u32 {
         self.graph.info().points
     }
 
-    /// As [`Table::gather`]; no more than the rows is read, and nothing of what is in memory.
+    /// Gathers embeddings as [`Table::gather`] does. Reads only these rows, or none if the rows are in memory.
     ///
     /// # Errors
-    /// When they cannot be read or are damaged.
+    /// When the rows cannot be read or are damaged.
     pub(crate) fn gather(
         &self,
         offsets: &[u32],
@@ -114,7 +114,7 @@ impl<'t> Part<'t> {
         for row in rows {
             let at = numbers.len();
             numbers.resize(at + dimension, 0.0);
-            // A row without a checksum is none: reading it says so.
+            // A row without a checksum does not exist; reading it returns an error.
             let sum = self.sums.get(row as usize).copied().unwrap_or_default();
             let row = row as usize;
             self.rows.read(row, sum, bytes, &mut numbers[at..])?;
@@ -123,7 +123,7 @@ impl<'t> Part<'t> {
     }
 }
 
-/// Walks over partitions. One per thread: it owns buffers.
+/// Walks over partitions. One per thread, because it owns buffers.
 pub(crate) struct Walks {
     walker: Walker,
     ranker: Ranker,
@@ -133,10 +133,10 @@ pub(crate) struct Walks {
 }
 
 impl Walks {
-    /// Walks that score with `ranker`.
+    /// Creates walks that score with `ranker`.
     ///
     /// # Errors
-    /// Never, as long as the library takes its own options.
+    /// Never, as long as the library accepts its default options.
     pub(crate) fn new(ranker: Ranker, max_norm: Option<f32>) -> Result<Self, RunError> {
         Ok(Self {
             walker: Walker::new(LINKS)?,
@@ -147,15 +147,16 @@ impl Walks {
         })
     }
 
-    /// What scores.
+    /// Returns the ranker.
     pub(crate) const fn ranker(&mut self) -> &mut Ranker {
         &mut self.ranker
     }
 
-    /// The best of a partition for the one query in `query`, as far as a walk finds them: offsets and scores, best first.
+    /// Returns the best entities of a partition for the single query in `query`, as far as a walk finds them: offsets
+    /// and scores, best first.
     ///
     /// # Errors
-    /// When the partition cannot be read or is damaged, or a score is not finite: then of question `question`.
+    /// When the partition cannot be read or is damaged, or a score is not finite; the error then names `question`.
     pub(crate) fn best(
         &mut self,
         part: &Part<'_>,
@@ -183,10 +184,10 @@ impl Walks {
     }
 }
 
-/// What the library's buffers begin with; longer lists are no mistake.
+/// Initial capacity of the library's buffers. Longer lists are allowed.
 const LINKS: usize = 64;
 
-/// A partition as seen from a query.
+/// Partition with the distances of its entities from a query.
 struct Scored<'w, 'p, 't> {
     part: &'p Part<'t>,
     replacement: Replacement<'p>,

@@ -1,4 +1,4 @@
-//! How many entities walks keep in view, and what share of the nearest they find with that.
+//! Beam widths of walks, and their recall.
 
 use std::fmt;
 
@@ -6,34 +6,35 @@ use pbg_store::index::Recall;
 
 use super::{IndexReport, WalkKind, WithIndex};
 
-/// The recall that is expected of walks whose width nobody chose.
+/// Recall required of a width that is chosen automatically.
 pub(super) const GOOD: f64 = 0.95;
-/// Below it, answers by a width that somebody chose are worth a warning.
+/// Recall below which a width chosen by the user is worth a warning.
 const POOR: f64 = 0.9;
-/// The width of walks of which nothing was measured.
+/// Width of walks without any measured recall.
 const UNMEASURED: u32 = 128;
 
-/// What a walk keeps in view, and what share of the nearest it found when that was measured.
+/// Beam width of a walk, and the recall that was measured with it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Width {
-    /// Entities in view in each partition.
+    /// Number of candidates that a walk keeps in each partition.
     pub width: u32,
-    /// The width and the share of the ten nearest that were measured: of this width, or else of the next larger one,
-    /// which finds more.
+    /// Measured width and its recall among the ten nearest: for this width, or else for the next larger measured one,
+    /// whose recall is higher.
     measured: Option<(u32, f64)>,
 }
 
-/// Why all entities are looked at where an index was asked for.
+/// Reason why all entities are compared although an index was requested.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum AllInstead {
     /// It takes less time for these questions.
     Cheaper,
-    /// No width was chosen, and none that was measured finds enough: the best of them.
+    /// No width was chosen, and no measured width has enough recall. Contains the best one.
     Unproven(Width),
 }
 
 impl Width {
-    /// The width that `with` asks for, or else the least that finds enough, or the largest that was measured.
+    /// Returns the width in `with`; without it, the smallest width with enough recall, or else the largest measured
+    /// one.
     pub(super) fn of(recalls: &[Recall], kind: WalkKind, with: WithIndex) -> Self {
         let measured = |of: &Recall| Some((of.width, kind.of(of)?));
         if let Some(width) = with.width {
@@ -51,28 +52,28 @@ impl Width {
         }
     }
 
-    /// The recall, if it was measured with this width.
+    /// Returns the recall, if it was measured with exactly this width.
     #[must_use]
     pub fn recall(&self) -> Option<f64> {
         let measured = self.measured.filter(|(width, _)| *width == self.width);
         measured.map(|(_, recall)| recall)
     }
 
-    /// Whether so much is missed that it is worth a warning.
+    /// Whether the recall is so low that it is worth a warning.
     #[must_use]
     pub fn is_poor(&self) -> bool {
         self.measured.is_some_and(|(_, recall)| recall < POOR)
     }
 
-    /// Whether walks are made with this width: it was chosen, or finds enough.
+    /// Whether walks use this width: it was chosen by the user or has enough recall.
     pub(crate) fn suffices(&self, with: WithIndex) -> bool {
         with.width.is_some() || self.recall().is_some_and(|recall| recall >= GOOD)
     }
 }
 
 impl IndexReport {
-    /// What was built and will not be used unless a width is chosen, since walks find too little with every width that
-    /// was measured.
+    /// Returns warnings about indexes that are not used unless the user chooses a width, because no measured width has
+    /// enough recall.
     #[must_use]
     pub fn advice(&self) -> Vec<String> {
         let kinds = [
@@ -85,9 +86,9 @@ impl IndexReport {
                 let found = Width::of(&of.recall, kind, WithIndex::default());
                 if let Some(recall) = found.recall().filter(|recall| *recall < GOOD) {
                     advice.push(format!(
-                        "{what} of {}: walks find {recall:.3} of the ten best with {} in view, and {GOOD} is wanted: all \
-                         entities are looked at unless `--width` says otherwise; more `--links` and `--build-width` find \
-                         more",
+                        "{what} of {}: walks find {recall:.3} of the ten best with width {}, less than the required {GOOD}; all \
+                         entities are compared unless `--width` is given; higher `--links` and `--build-width` raise the \
+                         recall",
                         of.entity_type, found.width
                     ));
                 }
@@ -104,21 +105,18 @@ impl fmt::Display for Width {
         match self.measured {
             Some((same, recall)) if same == width => write!(
                 f,
-                "recall@10 {recall:.3} measured when it was built, with {width} in view"
+                "recall@10 was {recall:.3} with width {width} when it was built"
             )?,
             Some((larger, recall)) if self.is_poor() => write!(
                 f,
-                "recall@10 was {recall:.3} with {larger} in view when it was built, and is no higher with {width}"
+                "recall@10 was {recall:.3} with width {larger} when it was built, and is not higher with width {width}"
             )?,
-            _ => write!(
-                f,
-                "nothing was measured with {width} in view when it was built"
-            )?,
+            _ => write!(f, "its recall with width {width} was not measured")?,
         }
         match self.is_poor() {
             true => write!(
                 f,
-                "; leave out `--width` for a recall of at least {GOOD}, or a look at all entities where no width has that"
+                "; without `--width`, the recall is at least {GOOD}, or all entities are compared if no width reaches that"
             ),
             false => Ok(()),
         }
@@ -130,19 +128,19 @@ impl fmt::Display for AllInstead {
         match self {
             Self::Cheaper => write!(
                 f,
-                "exact: a look at all entities takes less than the index, which `--width` insists on"
+                "exact: comparing all entities takes less time than the index; `--width` forces walks"
             ),
             Self::Unproven(width) => match width.recall() {
                 Some(recall) => write!(
                     f,
-                    "exact: when the index was built, walks found {recall:.3} of the ten best with {} in view, and {GOOD} is \
-                     wanted, so all entities are looked at; `--width {}` walks all the same",
+                    "exact: when the index was built, walks found {recall:.3} of the ten best with width {}, less than the \
+                     required {GOOD}, so all entities are compared; `--width {}` forces walks",
                     width.width, width.width
                 ),
                 None => write!(
                     f,
-                    "exact: what walks find was not measured when the index was built, so all entities are looked at; \
-                     `--width {}` walks all the same",
+                    "exact: the recall of walks was not measured when the index was built, so all entities are compared; \
+                     `--width {}` forces walks",
                     width.width
                 ),
             },
@@ -201,10 +199,7 @@ mod tests {
             assert_eq!((found.is_poor(), suffices), (is_poor, true), "{width}");
         }
         let (found, _) = of(&recalls, Some(40));
-        assert!(
-            found.to_string().contains("0.440 with 64 in view"),
-            "{found}"
-        );
+        assert!(found.to_string().contains("0.440 with width 64"), "{found}");
         assert_eq!(found.recall(), None);
     }
 }

@@ -1,4 +1,4 @@
-//! Names of entities in the dataset: a pass over the dictionary answers few questions, many are worth having it in memory.
+//! Names of entities in the dataset. A few lookups scan the dictionary; many make it worthwhile to keep it in memory.
 
 use std::collections::HashMap;
 
@@ -8,14 +8,14 @@ use crate::error::RunError;
 use crate::memory;
 use crate::trained::Trained;
 
-/// A dictionary of at most this many names is read into memory for the first question, if there is room for it.
+/// A dictionary of at most this many names is read into memory for the first lookup, if there is room for it.
 const FEW: u64 = 1 << 20;
-/// Passes that take about as long as reading a dictionary into memory and indexing it.
+/// Number of scans that take about as long as reading a dictionary into memory and indexing it.
 const PASSES: u32 = 8;
-/// Bytes of a name in memory, indexed, beside its text, which is in the file as well.
+/// Bytes of an indexed name in memory, in addition to its text. The size of the text is that of the file.
 const BYTES_PER_NAME: u64 = 32;
 
-/// The names of one entity type.
+/// Names of one entity type.
 #[derive(Default)]
 pub(super) struct Lookup {
     passes: u32,
@@ -23,7 +23,7 @@ pub(super) struct Lookup {
 }
 
 impl Lookup {
-    /// Where the entity of this name lies.
+    /// Returns the id of the entity `name`.
     pub(super) fn find(
         &mut self,
         of_type: (&Trained<'_>, usize),
@@ -41,7 +41,7 @@ impl Lookup {
         Ok(found)
     }
 
-    /// The names of entities.
+    /// Returns the names of entities.
     pub(super) fn names(
         &mut self,
         of_type: (&Trained<'_>, usize),
@@ -72,7 +72,7 @@ impl Lookup {
         Ok(trained.dataset.visit_entities(name, visit)?)
     }
 
-    /// The dictionary, if it is in memory or now worth it, and there is room for it.
+    /// Returns the dictionary if it is in memory, or if it is worthwhile to load it now and there is room.
     fn dictionary(
         &mut self,
         (trained, type_index): (&Trained<'_>, usize),

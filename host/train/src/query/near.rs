@@ -15,11 +15,12 @@ use crate::index::{AllInstead, Index, WalkKind, Walks, Width, WithIndex};
 use crate::plain;
 
 impl Model<'_> {
-    /// As [`Model::neighbors`], as far as walks over an index find them; their scores are the same. Says how the walks
-    /// were made, or why all entities were looked at.
+    /// Returns neighbours as [`Model::neighbors`] does, as far as walks over an index find them, with the same scores.
+    /// Also returns the width of the walks, or the reason why all entities were compared.
     ///
     /// # Errors
-    /// As [`Model::neighbors`], and when there is no index for the comparator, it is damaged or of other embeddings.
+    /// As for [`Model::neighbors`], and when there is no index for the comparator, or it is damaged or belongs to other
+    /// embeddings.
     pub fn neighbors_by_index(
         &mut self,
         name: &str,
@@ -39,7 +40,7 @@ impl Model<'_> {
             let found = self.neighbors(name, k, entity_type, comparator)?;
             return Ok((found, Err(AllInstead::Unproven(width))));
         }
-        // Without operators, and with one entity type per relation.
+        // The model has no operators, and one relation for each entity type.
         let replacement = Replacement {
             side: Side::Lhs,
             relation: type_index as u32,
@@ -55,7 +56,7 @@ impl Model<'_> {
         walks
             .ranker()
             .queries(Side::Lhs, &[0], relation, &known, params, &mut query);
-        // The entity itself is as near as can be, and no neighbour.
+        // The entity itself is the nearest one, and not a neighbour.
         let in_view = width
             .width
             .max(k.saturating_add(1).min(u32::MAX as usize) as u32);

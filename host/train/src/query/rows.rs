@@ -1,4 +1,4 @@
-//! The embeddings of some entities: of those that are named, or of those that most edges have.
+//! Embeddings of a selection of entities: named ones, or those with the most edges.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,44 +13,45 @@ use crate::check::READ_ROWS;
 use crate::error::{RunError, SettingError, UnknownName};
 use crate::{memory, names, plain};
 
-/// An entity of a model.
+/// Entity of a model.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entity {
-    /// Its name.
+    /// Name of the entity.
     pub name: String,
-    /// Its type.
+    /// Name of its type.
     pub entity_type: String,
     place: (usize, EntityId),
 }
 
-/// Entities and their embeddings.
+/// Entities with their embeddings.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Chosen {
-    /// Which.
+    /// The entities.
     pub entities: Vec<Entity>,
-    /// Numbers per embedding.
+    /// Elements of an embedding.
     pub dimension: usize,
-    /// Their embeddings, `[entities, dimension]`.
+    /// Embeddings, `[entities, dimension]`.
     pub rows: Vec<f32>,
 }
 
-/// Edges of each entity, by type and partition.
+/// Number of edges of each entity, by type, partition and offset.
 type Degrees = Vec<Vec<Vec<u32>>>;
 
 impl Model<'_> {
-    /// The entity of this name.
+    /// Returns the entity `name`.
     ///
     /// # Errors
-    /// When no entity has it, or several types do and `entity_type` does not choose.
+    /// When no entity has the name, or several types have it and `entity_type` does not choose one.
     pub fn named(&mut self, name: &str, entity_type: Option<&str>) -> Result<Entity, RunError> {
         let place = self.find(name, entity_type)?;
         Ok(self.entity(name.to_owned(), place))
     }
 
-    /// The `count` entities with most edges in the edge sets `sets`, most first; those of one type where it is named.
+    /// Returns the `count` entities with the most edges in the edge sets `sets`, highest first; only those of
+    /// `entity_type` if it is given.
     ///
     /// # Errors
-    /// When there is no such type or set, or it cannot be read.
+    /// When the type or an edge set does not exist, or a file cannot be read.
     pub fn most_connected(
         &mut self,
         count: usize,
@@ -88,11 +89,11 @@ impl Model<'_> {
         Ok(places.map(entity).collect())
     }
 
-    /// The embeddings of `entities` as `comparator`, or the model's own, compares them: those of `cos` have length 1.
-    /// Partitions are read once each and not kept.
+    /// Returns the embeddings of `entities` as they are compared by `comparator`, or else by the model's comparator:
+    /// embeddings for `cos` have length 1. Each partition is read once and not kept.
     ///
     /// # Errors
-    /// When the types have embeddings of different lengths, or the model cannot be read.
+    /// When the types have embeddings of different dimensions, or the model cannot be read.
     pub fn embeddings(
         &mut self,
         entities: Vec<Entity>,
@@ -117,7 +118,7 @@ impl Model<'_> {
         for ((index, partition), wanted) in tables {
             let table = self.trained.table(index, partition)?;
             let offsets: Vec<u32> = wanted.iter().map(|(_, offset)| *offset).collect();
-            // Without operators, and with one entity type per relation.
+            // The model has no operators, and one relation for each entity type.
             let replacement = Replacement {
                 side: Side::Lhs,
                 relation: index as u32,
@@ -154,7 +155,7 @@ impl Model<'_> {
         Ok(blueprint.entity_type(wanted).ok_or_else(unknown)?)
     }
 
-    /// How many edges the entities have.
+    /// Counts the edges of the entities.
     fn degrees(&self, sets: &[String]) -> Result<Degrees, RunError> {
         let blueprint = &self.trained.blueprint;
         let types = 0..blueprint.layout.types.len();
@@ -193,12 +194,12 @@ impl Model<'_> {
         ];
         for (side, partition, offsets) in sides {
             for (&offset, &relation) in offsets.iter().zip(&edges.rel) {
-                // A dataset that has grown has relations and entities that the model knows nothing of.
+                // A dataset that has grown may have relations and entities that the model lacks.
                 if relation as usize >= blueprint.relation_names.len() {
                     continue;
                 }
                 let of_type = &mut degrees[blueprint.type_of(relation, side)];
-                // A type with one partition has it in every bucket.
+                // The only partition of a type occurs in every bucket.
                 let partition = if of_type.len() == 1 { 0 } else { partition };
                 let of_partition = of_type.get_mut(partition as usize);
                 if let Some(degree) = of_partition.and_then(|p| p.get_mut(offset as usize)) {

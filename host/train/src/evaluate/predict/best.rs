@@ -1,10 +1,10 @@
-//! The best of many candidates, in the memory of a few.
+//! Selection of the best of many candidates in little memory.
 
 use std::cmp::Ordering;
 
 use pbg_store::dataset::EntityId;
 
-/// A candidate and its score.
+/// Candidate with its score.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Scored {
     pub(super) score: f32,
@@ -12,7 +12,7 @@ pub(super) struct Scored {
 }
 
 impl Scored {
-    /// Best first, those of equal scores by id. Scores are finite.
+    /// Orders by descending score, then by id. Scores are finite.
     fn order(&self, other: &Self) -> Ordering {
         let scores = other.score.partial_cmp(&self.score);
         scores
@@ -21,18 +21,18 @@ impl Scored {
     }
 }
 
-/// The best candidates of a question so far.
+/// Best candidates of a question so far.
 #[derive(Debug)]
 pub(super) struct Best {
     count: usize,
-    /// At most twice as many as are wanted.
+    /// At most twice as many candidates as are kept.
     entries: Vec<Scored>,
-    /// What is no better than this is not among the best.
+    /// Worst of the best candidates. A candidate that is not better is dropped.
     bar: Option<Scored>,
     left_out: u64,
 }
 
-/// The answer to a question.
+/// Answer to a question.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Found {
     pub(super) entity_type: usize,
@@ -41,7 +41,7 @@ pub(super) struct Found {
 }
 
 impl Best {
-    /// Of which `count` are kept.
+    /// Creates a selection that keeps `count` candidates.
     pub(super) const fn new(count: usize) -> Self {
         Self {
             count,
@@ -56,7 +56,7 @@ impl Best {
         self.left_out += 1;
     }
 
-    /// Takes a candidate, if it may be one of the best.
+    /// Adds a candidate if it may be one of the best.
     #[inline]
     pub(super) fn add(&mut self, new: Scored) {
         if self.bar.is_some_and(|bar| new.order(&bar).is_ge()) {
@@ -71,7 +71,7 @@ impl Best {
         }
     }
 
-    /// Forgets all but the best.
+    /// Drops all candidates except the best.
     fn shrink(&mut self) {
         if self.entries.len() > self.count {
             let last = self.count - 1;
@@ -83,7 +83,7 @@ impl Best {
         }
     }
 
-    /// What was found among entities of type `entity_type`.
+    /// Returns the answer, among entities of type `entity_type`.
     pub(super) fn finish(mut self, entity_type: usize) -> Found {
         self.shrink();
         self.entries.sort_unstable_by(Scored::order);
@@ -103,7 +103,7 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// Whatever the order they come in, the best are those at the front of all, sorted.
+        /// For any order of the candidates, the best ones are the first of the sorted list of all.
         #[test]
         fn the_best_are_the_first_of_all(
             scores in prop::collection::vec(-4_i8..4, 0..200),
@@ -115,7 +115,7 @@ mod tests {
                 id: EntityId { partition: at % 3, offset: at },
             }).collect();
             let mut best = Best::new(count);
-            // Every `step`th first: threads bring blocks in any order.
+            // Adds the candidates in strides of `step`, since threads add blocks in any order.
             for first in 0..step {
                 all.iter().skip(first).step_by(step).for_each(|&one| best.add(one));
                 prop_assert!(best.entries.len() <= 2 * count);

@@ -1,4 +1,4 @@
-//! Compares questions with all candidates, partition after partition, or with those that an index leads to.
+//! Compares questions with all candidates, partition by partition, or with those that an index finds.
 
 mod walk;
 
@@ -23,21 +23,21 @@ use crate::evaluate::known::{Answers, Entity, GRANULE, Granule, Questions};
 use crate::evaluate::view::{Tables, View};
 use crate::layout::TableKey;
 
-/// Tasks per thread, so that none waits long for the last one.
+/// Tasks per thread, so that no thread waits long for the last task.
 const TASKS: usize = 4;
 
-/// Questions about one side whose candidates are the same rows, prepared alike.
+/// Questions about one side that have the same candidate rows, prepared in the same way.
 struct QuestionGroup {
     side: Side,
     /// Entity type of the candidates.
     entity: usize,
-    /// A relation of the group, the only one where candidates depend on it.
+    /// Relation of the group; the only one if the candidates depend on the relation.
     relation: u32,
-    /// Places of the questions in their block, sorted by question.
+    /// Positions of the questions in their block, sorted by question.
     places: Vec<usize>,
-    /// Their numbers: a question that is asked twice has one.
+    /// Question numbers. Equal questions have the same number.
     numbers: Vec<u32>,
-    /// Entities that are no answers, where those asked about are not.
+    /// The known entity of each question, if it must not be its own answer.
     excluded: Vec<Option<Entity>>,
     queries: Queries,
     best: Vec<Mutex<Best>>,
@@ -67,12 +67,12 @@ pub(super) fn run(
             }
             None
         }
-        // Walks make the query of each question anew.
+        // Walks compute the query of each question themselves.
         Way::Walks | Way::WalksInMemory => Some(walk::read(predictor, view, questions)?),
     };
     let types = &view.blueprint.layout.types;
     let partitions = types.iter().map(|t| t.rows.len() as u32).max().unwrap_or(0);
-    // What was read last comes first.
+    // The partition that was read last comes first.
     for partition in (0..partitions).rev() {
         let mut first = 0;
         while first < granules.len() {
@@ -105,7 +105,7 @@ pub(super) fn run(
     Ok(found.into_iter().map(|(_, found)| found).collect())
 }
 
-/// Groups questions, and numbers them in the order of the groups' queries.
+/// Groups questions and numbers them in the order of the groups' queries.
 fn sort(
     predictor: &Predictor<'_>,
     view: &View<'_>,
@@ -150,7 +150,7 @@ fn sort(
     members.into_iter().map(group).collect()
 }
 
-/// Copies the embeddings of the entities that are asked about.
+/// Copies the embeddings of the questions' known entities.
 fn read(
     view: &View<'_>,
     questions: &[Asked],
@@ -173,7 +173,7 @@ impl QuestionGroup {
         })
     }
 
-    /// Makes the queries.
+    /// Computes the queries.
     fn prepare(
         &mut self,
         view: &View<'_>,
@@ -197,7 +197,7 @@ impl QuestionGroup {
         }
     }
 
-    /// Its queries whose granules are in `granules`.
+    /// Returns the group's queries whose granules are in `granules`.
     fn within(&self, granules: &Range<usize>) -> Range<usize> {
         let place = |granule: usize| {
             let within = granule.saturating_sub(self.first_granule);
@@ -206,7 +206,7 @@ impl QuestionGroup {
         place(granules.start)..place(granules.end)
     }
 
-    /// What was found, with the place of each question.
+    /// Returns the answers, each with the position of its question.
     fn finish(self) -> impl Iterator<Item = (usize, Found)> {
         let entity = self.entity;
         self.places
@@ -219,7 +219,7 @@ impl QuestionGroup {
     }
 }
 
-/// Questions that meet the candidates of one partition of a type.
+/// Questions that are compared with the candidates of one partition of a type.
 struct QuestionsAgainstRows<'c> {
     predictor: &'c Predictor<'c>,
     view: &'c View<'c>,
@@ -229,7 +229,7 @@ struct QuestionsAgainstRows<'c> {
     stop: &'c AtomicBool,
 }
 
-/// Queries of a group that meet a block of candidates.
+/// Queries of a group that are compared with a block of candidates.
 struct Task<'g> {
     group: &'g QuestionGroup,
     queries: Range<usize>,
@@ -238,7 +238,7 @@ struct Task<'g> {
 }
 
 impl QuestionsAgainstRows<'_> {
-    /// Groups that ask for candidates of the type, with their queries.
+    /// Returns the groups whose candidates are of the type, with their queries.
     fn asked(&self) -> Vec<(&QuestionGroup, Range<usize>)> {
         let (entity, partition) = self.key;
         let granules = &self.answers.granules;
@@ -251,7 +251,7 @@ impl QuestionsAgainstRows<'_> {
             .collect()
     }
 
-    /// Compares them on all threads; a table that no question is about is not read.
+    /// Compares the candidates on all threads. A table that no question needs is not read.
     fn run(&self, tables: &mut dyn Tables) -> Result<(), RunError> {
         let asked = self.asked();
         if asked.is_empty() {
@@ -301,7 +301,7 @@ impl QuestionsAgainstRows<'_> {
             let first = task.block * rank::BLOCK;
             let offsets = first as u32..(first + rank::BLOCK).min(table.entities()) as u32;
             let count = offsets.len();
-            // As evaluation has them: means of features are made before anything else.
+            // Gathers the rows as evaluation does: features are averaged before anything else.
             let max_norm = self.predictor.spec.max_norm;
             let rows = table.gather(&offsets.clone().collect::<Vec<_>>(), max_norm);
             let rows = Table::new(rows, table.embeddings.width());
@@ -322,7 +322,7 @@ impl QuestionsAgainstRows<'_> {
         Ok(())
     }
 
-    /// Keeps the best of the candidates `offsets` that make no known edge.
+    /// Keeps the best of the candidates `offsets` that do not make a known edge.
     fn keep(
         &self,
         group: &QuestionGroup,
@@ -349,7 +349,7 @@ impl QuestionsAgainstRows<'_> {
                 continue;
             }
             let id = EntityId { partition, offset };
-            // Only an entity of features that all came later has no embedding and yet a place.
+            // An entity whose features were all added later has a position in the table but no embedding.
             if self.view.grown.is_none() || self.predictor.trained.has(entity, id) {
                 best.add(Scored { score, id });
             }
@@ -358,7 +358,7 @@ impl QuestionsAgainstRows<'_> {
     }
 }
 
-/// Does the same on as many threads; the first failure is that of all.
+/// Runs `work` on `threads` threads. The first failure ends all of them.
 fn on_threads(
     threads: usize,
     work: &(dyn Fn(&Crew) -> Result<(), RunError> + Sync),

@@ -1,4 +1,4 @@
-//! How much memory predictions take at most.
+//! Upper bounds of the memory for predictions.
 
 use super::PredictOptions;
 use crate::error::RunError;
@@ -11,25 +11,25 @@ use crate::model::Blueprint;
 use crate::resolved::Resolved;
 use crate::settings::cores;
 
-/// What the questions of a block and their answers may take, where one question alone does not take more.
+/// Limit of the memory for the questions of a block and their answers, in bytes, unless a single question exceeds it.
 const ROOM: u64 = 64 << 20;
-/// Bytes that the names in the questions of a block may have.
+/// Largest number of bytes of the names in the questions of a block.
 pub(super) const TEXT: usize = 16 << 20;
-/// Questions that are walked from the disk where it is known that there are no more.
+/// Largest number of questions that always walk on disk, if it is known that there are no more.
 const FEW: usize = 4;
-/// A question with what is kept to look up its names, beside the names.
+/// Bytes of a question with the data for looking up its names, without the names.
 const QUESTION: u64 = 320;
-/// A candidate that may be one of the best, twice; one that is, with its place among names.
+/// Bytes of a candidate that may be one of the best, twice; of one that is; and of its entry in the table of names.
 const ANSWER: u64 = 2 * 12 + 12 + 80;
 
-/// Entities that an answer has at most.
+/// Returns the largest number of entities in an answer.
 pub(super) fn count(resolved: &Resolved, options: &PredictOptions) -> usize {
     let types = resolved.dataset().manifest().entities.values();
     let most = types.map(|info| info.total()).max().unwrap_or(0).max(1);
     u64::from(options.count).min(most) as usize
 }
 
-/// Questions that are answered together.
+/// Returns the number of questions that are answered together.
 pub(super) fn block(resolved: &Resolved, options: &PredictOptions) -> usize {
     let question = question_bytes(resolved.blueprint(), count(resolved, options));
     let room = (ROOM / question).clamp(1, EDGES) as usize;
@@ -40,13 +40,13 @@ pub(super) fn block(resolved: &Resolved, options: &PredictOptions) -> usize {
 
 fn question_bytes(blueprint: &Blueprint, count: usize) -> u64 {
     let width = widest(&blueprint.layout) as u64;
-    // Its embedding, its query, and what pads the group of queries that it may be alone in.
+    // Its embedding, its query, and the padding of its group of queries, in which it may be the only one.
     let rows = 4 * width * (2 + pbg_kernels::rank::Queries::GROUP as u64);
     QUESTION + rows + ANSWER * count as u64
 }
 
 impl Resolved {
-    /// Memory that [`Resolved::predictor`] and what is asked of it take at most, by component, in bytes.
+    /// Returns the largest memory needed by [`Resolved::predictor`] and its answers, by component, in bytes.
     ///
     /// # Errors
     /// When the dataset lacks an edge set.
@@ -54,8 +54,8 @@ impl Resolved {
         Ok(self.needs_and_room(options)?.0)
     }
 
-    /// What predictions need, and whether tables may be read where there is an index: not for few questions, for which
-    /// that never pays, and not where there is too little memory.
+    /// Returns the memory for predictions, and whether tables may be read in addition to an index. They are not read
+    /// for few questions, for which that is never faster, or if there is too little memory.
     pub(super) fn needs_and_room(
         &self,
         options: &PredictOptions,
@@ -80,7 +80,7 @@ impl Resolved {
         )
     }
 
-    /// The needs; with an index those of `tables` only if they are read beside it.
+    /// Returns the memory for predictions. With an index, the memory for tables is included only if `tables` is set.
     fn needs_of(
         &self,
         options: &PredictOptions,
@@ -131,7 +131,7 @@ impl Resolved {
     }
 }
 
-/// Parts of the comparison of one partition.
+/// Returns the number of tasks in the comparison of one partition.
 fn tasks(resolved: &Resolved, questions: u64) -> u64 {
     let blueprint = resolved.blueprint();
     let layout = &blueprint.layout;

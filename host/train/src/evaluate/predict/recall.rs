@@ -1,4 +1,4 @@
-//! How much of the best an index leads to.
+//! Recall of walks over an index.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -13,14 +13,14 @@ use crate::index::{Index, WalkKind, WithIndex};
 use crate::trained::Trained;
 use pbg_core::graph::Side;
 
-/// How many of the best are looked for.
+/// Number of best entities that are searched.
 const BEST: usize = 10;
 
-/// A model whose index is measured.
+/// Model whose index is measured.
 pub(crate) struct Measured<'a>(Predictor<'a>);
 
 impl<'a> Measured<'a> {
-    /// Of `trained`, on `threads` threads.
+    /// Creates a measurement of `trained` on `threads` threads.
     ///
     /// # Errors
     /// Never, as long as no edges are read.
@@ -35,7 +35,7 @@ impl<'a> Measured<'a> {
             count: BEST,
             at_once: usize::MAX,
             filter,
-            // An entity is no neighbour of its own.
+            // An entity is not its own neighbour.
             loops: kind == WalkKind::Predictions,
             threads,
             trained,
@@ -44,7 +44,7 @@ impl<'a> Measured<'a> {
         }))
     }
 
-    /// Both sides of `count` edges of `set`, drawn by `seed`, as questions.
+    /// Draws `count` edges of `set` by `seed`, and returns questions for both of their sides.
     ///
     /// # Errors
     /// When the edges cannot be read.
@@ -68,22 +68,22 @@ impl<'a> Measured<'a> {
         Ok(asked.collect())
     }
 
-    /// The type of what a question asks for.
+    /// Returns the entity type that a question asks for.
     pub(crate) fn type_of(&self, asked: &Asked) -> usize {
         let blueprint = &self.0.trained.blueprint;
         blueprint.type_of(asked.relation, asked.open)
     }
 
-    /// The type of what it knows.
+    /// Returns the entity type that a question knows.
     pub(crate) fn known_type(&self, asked: &Asked) -> usize {
         let blueprint = &self.0.trained.blueprint;
         blueprint.type_of(asked.relation, asked.open.other())
     }
 
-    /// The share of the best answers to `questions` that `index` leads to, for each of `widths`.
+    /// Returns the recall of walks over `index` among the best answers to `questions`, for each of `widths`.
     ///
     /// # Errors
-    /// When tables cannot be read, a score is not finite, or it is stopped.
+    /// When tables cannot be read, a score is not finite, or `stop` is set.
     pub(crate) fn recall(
         mut self,
         questions: &[Asked],
@@ -119,7 +119,7 @@ impl<'a> Measured<'a> {
     }
 }
 
-/// The share of the `exact` answers that were found: of those with the same score, any is as good.
+/// Returns the fraction of the `exact` answers that were found. Entities with equal scores are equally good.
 fn share(exact: &[Found], found: &[Found]) -> f64 {
     let (mut hits, mut all) = (0, 0);
     for (exact, found) in exact.iter().zip(found) {

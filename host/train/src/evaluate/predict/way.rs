@@ -1,5 +1,5 @@
-//! By which way a block of questions is answered where there is an index: a walk looks at few entities, one by one; a look
-//! at all of them is so much cheaper for each that it may take less for many questions.
+//! The choice between walks and a comparison of all entities, where there is an index. A walk visits few entities, one
+//! by one. Comparing all entities costs so much less for each of them that it may take less time for many questions.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,55 +10,56 @@ use crate::error::RunError;
 use crate::evaluate::block::relation_alone;
 use crate::index::{AllInstead, Width};
 
-/// How the candidates of a block are come by.
+/// Strategy for finding the candidates of a question block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Way {
-    /// All of them, partition by partition.
+    /// Compare all entities, partition by partition.
     All,
-    /// Those that walks lead to, row by row from the disk.
+    /// Walk over the index, reading single rows from disk.
     Walks,
-    /// The same walks, in a partition whose rows are read into memory before.
+    /// Walk over the index, after reading all rows of a partition into memory.
     WalksInMemory,
 }
 
-/// What is to be said of a block's answers beforehand.
+/// Notes about a block's answers, to print before them.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Approach<'p> {
-    /// What walks keep in view, by the name of the entity type that they are among; nothing without walks.
+    /// Width of the walks, by the name of the entity type of the answers; empty without walks.
     pub widths: BTreeMap<&'p str, Width>,
-    /// Why a look at all candidates is made although an index was to be asked.
+    /// Reason why all candidates are compared although an index was requested.
     pub all_instead: Option<AllInstead>,
 }
 
-/// What is asked of the entities of a type.
+/// Work that questions cause among the entities of a type.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Load {
-    /// Entities, in all partitions.
+    /// Number of entities, in all partitions.
     entities: f64,
     questions: f64,
-    /// Groups of questions that candidates are prepared for anew.
+    /// Number of question groups for which candidates are prepared anew.
     groups: f64,
-    /// Entities that a question's walks look at, in all partitions.
+    /// Number of entities that a question's walks visit, in all partitions.
     looked_at: f64,
 }
 
-/// What the ways take, as multiples of the processor time in which a walk looks at an entity whose row it reads from the
-/// disk (some microsecond): the ratios of measurements with `predict` among a hundred thousand entities of 64 numbers.
+/// Costs of the strategies, as multiples of the processor time that a walk needs for an entity whose row it reads from
+/// disk (some microseconds). These are ratios of measurements with `predict` among a hundred thousand entities of 64
+/// elements.
 struct Costs;
 
 impl Costs {
-    /// A walk looks at an entity whose row is in memory.
+    /// A walk visits an entity whose row is in memory.
     const IN_MEMORY: f64 = 0.3;
-    /// A row is read and checked with its whole partition.
+    /// A row is read and verified with its whole partition.
     const READ: f64 = 0.2;
     /// A candidate is prepared for a group of questions.
     const PREPARED: f64 = 0.05;
-    /// A prepared candidate is compared with a question, beside many.
+    /// A prepared candidate is compared with one of many questions.
     const COMPARED: f64 = 0.004;
 }
 
-/// The way that takes least. Rows are read into memory only where there is `room`; where walks were asked for
-/// by their width, they are made.
+/// Returns the strategy with the least cost. Rows are read into memory only if there is `room`. With `only_walks`,
+/// because a width was chosen, the result is always a walk.
 fn cheapest(loads: &[Load], room: bool, only_walks: bool) -> Way {
     let sum = |of: fn(&Load) -> f64| loads.iter().map(of).sum::<f64>();
     let reading = sum(|of| of.entities * Costs::READ);
@@ -74,10 +75,10 @@ fn cheapest(loads: &[Load], room: bool, only_walks: bool) -> Way {
 }
 
 impl Predictor<'_> {
-    /// What is to be said of the answers to `questions` before they are looked for.
+    /// Returns the notes about the answers to `questions`, before they are computed.
     ///
     /// # Errors
-    /// When the index does not have a type.
+    /// When the index lacks a type.
     pub fn approach(&self, questions: &[Asked]) -> Result<Approach<'_>, RunError> {
         if self.index.is_none() {
             return Ok(Approach::default());
@@ -100,7 +101,7 @@ impl Predictor<'_> {
         })
     }
 
-    /// The width of a type among which walks do not find enough, and whose width nobody chose.
+    /// Returns the width for a type whose walks have too little recall, if no width was chosen.
     fn unproven(&self, questions: &[Asked]) -> Result<Option<Width>, RunError> {
         let Some(Indexed { with, .. }) = &self.index else {
             return Ok(None);
@@ -114,7 +115,7 @@ impl Predictor<'_> {
         Ok(None)
     }
 
-    /// Entity types that are asked for.
+    /// Returns the entity types that are asked for.
     fn open_types(&self, questions: &[Asked]) -> BTreeSet<usize> {
         let blueprint = &self.trained.blueprint;
         let types = questions.iter();
@@ -122,10 +123,10 @@ impl Predictor<'_> {
         types.collect()
     }
 
-    /// The way by which a block of questions is answered.
+    /// Returns the strategy for answering a block of questions.
     ///
     /// # Errors
-    /// When the index does not have a type.
+    /// When the index lacks a type.
     pub(super) fn way(&self, questions: &[Asked]) -> Result<Way, RunError> {
         let Some(Indexed { index, with, .. }) = &self.index else {
             return Ok(Way::All);
@@ -143,7 +144,7 @@ impl Predictor<'_> {
             for partition in 0..self.trained.partitions(of) {
                 let entities = view.entities((of, partition)) as f64;
                 load.entities += entities;
-                // About half of the links of what is in view lead to what was not seen before.
+                // About half of the links of the candidates lead to entities that were not visited before.
                 load.looked_at += entities.min(width * links / 2.0);
             }
             let mut groups = BTreeSet::new();

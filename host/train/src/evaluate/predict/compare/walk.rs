@@ -1,4 +1,4 @@
-//! Compares questions with the candidates that an index leads to.
+//! Compares questions with the candidates that an index finds.
 
 use std::sync::PoisonError;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -16,7 +16,7 @@ use crate::evaluate::predict::{Asked, Predictor};
 use crate::evaluate::view::{Tables, View};
 use crate::index::{Part, Walks};
 
-/// Copies the embeddings of the entities that are asked about, without a look at others.
+/// Copies the embeddings of the questions' known entities, and reads no other rows.
 pub(super) fn read(
     predictor: &Predictor<'_>,
     view: &View<'_>,
@@ -36,7 +36,7 @@ pub(super) fn read(
 }
 
 impl QuestionsAgainstRows<'_> {
-    /// Walks for each question on all threads; over rows in memory where they are in `tables`.
+    /// Walks for each question, on all threads. With `tables`, the walks use rows in memory.
     pub(super) fn walk(
         &self,
         rows: &BlockRows,
@@ -77,7 +77,7 @@ impl QuestionsAgainstRows<'_> {
         })
     }
 
-    /// Makes the query of a question.
+    /// Computes the query of a question.
     fn ask(
         &self,
         walks: &mut Walks,
@@ -96,7 +96,8 @@ impl QuestionsAgainstRows<'_> {
             .queries(side, &known, relation, table, params, query);
     }
 
-    /// Keeps the best that a walk finds and that make no known edge. The walk keeps so much more in view.
+    /// Keeps the best entities that a walk finds and that do not make a known edge. The width is increased by the
+    /// number of entities that are left out.
     fn keep_found(
         &self,
         walks: &mut Walks,
