@@ -241,7 +241,7 @@ fn training_goes_on_with_other_edges_only_when_asked() {
     let after = shorten(&place, "train", 5);
     let train = ["train", "--progress", "json", "--set", "num_epochs=3"];
     let words = [
-        &format!("the edge set `train` had {before} edges and has {after}"),
+        &format!("the edge set `train` had {before} edges and now has {after}"),
         "--allow-data-change",
     ];
     place.run(train).fails(CHECKPOINT, &words);

@@ -35,7 +35,7 @@ const PROGRAM: u64 = 64 << 20;
 const LIBTORCH: u64 = 126 << 20;
 /// Number of tensors that libtorch allocates between rows and gradients for each tensor that the graph keeps.
 const INTERMEDIATE: u64 = 4;
-/// Rows of a record batch that a read decodes at once.
+/// Number of rows of a record batch that a read decodes at once.
 pub(crate) const READ_ROWS: u64 = 1 << 20;
 
 /// Bytes of a row's version at the owner of shared parameters.
@@ -117,8 +117,8 @@ fn exchange_bytes(blueprint: &Blueprint) -> u64 {
             .map(|(layout, p)| layout.rows[p as usize])
             .sum::<u64>();
     let shared = tables.saturating_add(parameter_bytes(&blueprint.spec));
-    // Two copies each of: the values seen last, and the sums of changes, both unsettled in the settlement under way and
-    // for the next one.
+    // Four copies: the values seen last, the sums of changes, the unsettled changes of the settlement under way, and those
+    // of the next one.
     let copies = shared.saturating_mul(4);
     copies.saturating_add(2 * (VERSION + SPARSE_ROW) * rows)
 }

@@ -233,8 +233,8 @@ impl Door<'_> {
         for name in trained.union(&ranked) {
             let (was, is) = (self.run.edges[*name].edges, now[*name].edges);
             admitted.changes.push(match was == is {
-                true => format!("the edge set `{name}` has other edges, {is} as before"),
-                false => format!("the edge set `{name}` had {was} edges and has {is}"),
+                true => format!("the edge set `{name}` has other edges, but still {is} of them"),
+                false => format!("the edge set `{name}` had {was} edges and now has {is}"),
             });
         }
     }

@@ -28,7 +28,7 @@ pub struct Resolved {
 }
 
 impl Resolved {
-    /// Opens the dataset of `config` and resolves one against the other.
+    /// Opens the dataset of `config` and resolves the configuration against it.
     ///
     /// # Errors
     /// When the dataset is missing or damaged, or the configuration does not fit it.

@@ -68,7 +68,7 @@ pub struct Fallbacks {
     pub sampler: Option<Box<dyn SamplerFactory>>,
 }
 
-/// How a run ended.
+/// Outcome of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// All epochs are trained.
