@@ -40,8 +40,8 @@ pub fn combine(
     let combined = pbg_train::combine(combination, models, out, progress)?;
     if combination == Combination::Average && combined.other_seeds {
         front.warn(
-            &"these models began with different seeds, so the same element means something else in each, and their mean \
-              is meaningless; combine them with `concatenate`",
+            &"these models began with different seeds, so the same element means something else in each, and their \
+              mean is meaningless; combine them with `concatenate`",
         );
     }
     Ok(combined.resolved)

@@ -23,8 +23,8 @@ impl Resolved {
         let several = alike.into_values().filter(|names| names.len() > 1);
         let text = |names: Vec<String>| {
             format!(
-                "{} relations between the same entity types have operator = \"none\", so the model cannot distinguish {}: an \
-                 edge has the same score in each; give them operators, or import them as one relation",
+                "{} relations between the same entity types have operator = \"none\", so the model cannot distinguish {}: \
+                 an edge has the same score in each; give them operators, or import them as one relation",
                 names.len(),
                 few(names.iter().map(String::as_str))
             )

@@ -117,8 +117,8 @@ fn exchange_bytes(blueprint: &Blueprint) -> u64 {
             .map(|(layout, p)| layout.rows[p as usize])
             .sum::<u64>();
     let shared = tables.saturating_add(parameter_bytes(&blueprint.spec));
-    // Four copies: the values seen last, the sums of changes, the unsettled changes of the settlement under way, and those
-    // of the next one.
+    // Four copies: the values seen last, the sums of changes, the unsettled changes of the settlement under way, and
+    // those of the next one.
     let copies = shared.saturating_mul(4);
     copies.saturating_add(2 * (VERSION + SPARSE_ROW) * rows)
 }

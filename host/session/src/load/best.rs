@@ -19,7 +19,8 @@ pub(super) fn chosen(folder: &Path, best: bool, front: &dyn Front) -> Result<Pat
         (None, true) => {
             let text = format!("{} has kept no best model", folder.display());
             let help = "a run keeps the model with the highest validation MRR, in the folder `best`, if its \
-                        configuration sets `validation.edges` and `validation.early_stop`; without `--best` the last model is used";
+                        configuration sets `validation.edges` and `validation.early_stop`; without `--best` the last model \
+                        is used";
             Err(Failure::message(FailureKind::Checkpoint, text).help(help))
         }
         (Some(kept), false) if !kept.is_last && kept.last_version > 0 => {

@@ -57,8 +57,8 @@ pub fn given(
         }
         if let Some(first) = &first {
             let text = format!(
-                "--plugin {name}: there can be only one operator of all relations, and {first} is given already; set operators \
-                 per relation in the configuration"
+                "--plugin {name}: there can be only one operator of all relations, and {first} is given already; \
+                 set operators per relation in the configuration"
             );
             return Err(Failure::message(FailureKind::Usage, text));
         }

@@ -89,7 +89,8 @@ pub(super) fn divisible(models: &[&Config], components: usize) -> Result<(), Com
             .find(|d| !(*d as usize).is_multiple_of(components));
         if let Some(dimension) = odd {
             return refuse(format!(
-                "operators divide embeddings into {components} components, but those of `{name}` have {dimension} elements"
+                "operators divide embeddings into {components} components, but those of `{name}` have {dimension} \
+                 elements"
             ));
         }
         let sum = dimensions.map(u64::from).sum::<u64>();

@@ -37,7 +37,7 @@ pub enum Mismatch {
     },
     /// The checkpoint contains another model than the configuration describes.
     #[error(
-        "{} holds another model; differences: {}. Leave these keys out: their values in the checkpoint are the defaults",
+        "{} holds another model; differences: {}. Leave these keys out: their defaults are those of the checkpoint",
         checkpoint.display(), joined(differences)
     )]
     Model {
