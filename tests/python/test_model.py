@@ -130,7 +130,7 @@ def test_a_folder_without_manifest_is_no_checkpoint(
         lambda: pbg_host.evaluate(config),
     ]
     for call in calls:
-        with pytest.raises(pbg_host.CheckpointError, match="is no checkpoint: it has no manifest.json"):
+        with pytest.raises(pbg_host.CheckpointError, match="is not a checkpoint: it has no manifest.json"):
             call()
 
 

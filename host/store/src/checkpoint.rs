@@ -1,11 +1,11 @@
-//! Checkpoints: folders that hold one complete version of a run, whatever happens.
+//! Checkpoints: folders that hold one complete version of a run at every moment, even after a crash.
 //!
-//! Every write makes a new file; a commit makes sure that all of them are on the disk and then
-//! replaces the manifest in one step. What the manifest does not name does not exist: it is
-//! removed after the commit, or when the folder is opened the next time.
+//! Every write creates a new file. A commit syncs all of them to disk and then replaces the manifest atomically. A file
+//! that the manifest does not name is not part of the checkpoint: it is removed after the commit, or when the folder is
+//! opened the next time.
 //!
-//! A commit may take its time while the run goes on ([`Checkpoint::begin`]): what is written
-//! meanwhile belongs to the commit after it.
+//! A commit may run while training continues ([`Checkpoint::begin`]). Anything written in the meantime belongs to the
+//! following commit.
 
 use std::fs;
 use std::path::Path;
@@ -48,7 +48,7 @@ pub use told::{MetricsOfVersion, ToldLines};
 /// Name of the manifest in its folder.
 pub const MANIFEST: &str = "manifest.json";
 
-/// A checkpoint that a run writes to. No other run can open it meanwhile.
+/// Checkpoint that a run writes to, locked against all other runs.
 #[derive(Debug)]
 pub struct Checkpoint {
     files: PartitionFiles,
@@ -58,7 +58,8 @@ pub struct Checkpoint {
 }
 
 impl Checkpoint {
-    /// As [`Checkpoint::open`], for who knows that it is its own: removes what a crashed run left behind.
+    /// Opens or creates the checkpoint in folder `path` for a run that owns it, and removes the files that a crashed
+    /// run left.
     ///
     /// # Errors
     /// As [`Checkpoint::open`] and [`Checkpoint::sweep`].
@@ -68,8 +69,8 @@ impl Checkpoint {
         Ok(checkpoint)
     }
 
-    /// Opens the checkpoint in folder `path`, or starts one: takes its lock, verifies the
-    /// manifest and the sizes of the files. The files themselves are verified as they are read.
+    /// Opens the checkpoint in folder `path`, or creates one. Takes its lock and verifies the manifest and the sizes of
+    /// the files. The contents of the files are verified when they are read.
     ///
     /// # Errors
     /// When another run holds the lock, or the checkpoint is damaged or cannot be written.
@@ -101,8 +102,8 @@ impl Checkpoint {
         })
     }
 
-    /// Removes what a crashed run left behind. Several trainers may have left files that their ledger names: whoever
-    /// sweeps has made sure that the checkpoint is its own.
+    /// Removes the files that a crashed run left. Several trainers may have left files that only their ledger names, so
+    /// the caller must have made sure that the checkpoint belongs to it alone.
     ///
     /// # Errors
     /// When a file cannot be removed.
@@ -111,40 +112,40 @@ impl Checkpoint {
         Ok(self.files.sweep(versions.committed.as_ref())?)
     }
 
-    /// The folder.
+    /// Returns the checkpoint's folder.
     #[must_use]
     pub fn path(&self) -> &Path {
         self.files.folder()
     }
 
-    /// Number of the last commit; 0 before the first.
+    /// Returns the number of the last commit; 0 before the first.
     #[must_use]
     pub fn version(&self) -> u64 {
         self.versions().version()
     }
 
-    /// What the last commit says about its run; `None` before the first.
+    /// Returns what the last commit recorded about its run; `None` before the first commit.
     #[must_use]
     pub fn run(&self) -> Option<RunInfo> {
         let versions = self.versions();
         versions.committed.as_ref().map(|m| m.run.clone())
     }
 
-    /// Whether a partition was ever written, committed or not.
+    /// Returns whether a partition was ever written, committed or not.
     #[must_use]
     pub fn has_partition(&self, entity_type: &str, partition: u32) -> bool {
         let key = names::partition(entity_type, partition);
         self.versions().latest(&key).is_some()
     }
 
-    /// Whether the commit that has begun has a partition, its own or the last one's.
+    /// Returns whether the commit in progress contains a partition, either rewritten or kept from the last commit.
     #[must_use]
     pub fn cut_has_partition(&self, entity_type: &str, partition: u32) -> bool {
         let key = names::partition(entity_type, partition);
         self.versions().of_cut(&key).is_some()
     }
 
-    /// A partition as it was last written, committed or not; `None` if it never was.
+    /// Reads a partition as it was last written, committed or not; `None` if it was never written.
     ///
     /// # Errors
     /// When its file cannot be read or is damaged.
@@ -159,7 +160,8 @@ impl Checkpoint {
             .then_some(data))
     }
 
-    /// The same into memory that is used again; false if the partition was never written.
+    /// Like [`Checkpoint::read_partition`], but reuses the memory of `data`. Returns false if the partition was never
+    /// written.
     ///
     /// # Errors
     /// When its file cannot be read or is damaged; `data` is meaningless then.
@@ -179,10 +181,10 @@ impl Checkpoint {
         Ok(true)
     }
 
-    /// The parameters as they were last written; empty if they never were.
+    /// Reads the model parameters as they were last written; empty if they were never written.
     ///
     /// # Errors
-    /// When their file cannot be read or is damaged.
+    /// When the file cannot be read or is damaged.
     pub fn model(&self) -> Result<Vec<Tensor>, CheckpointError> {
         let Some((file, summary)) = self.versions().latest(names::MODEL) else {
             return Ok(Vec::new());
@@ -190,11 +192,10 @@ impl Checkpoint {
         self.files.read_model(&file, summary)
     }
 
-    /// Writes a partition: `embeddings` are rows of `dim` numbers, `row_adagrad` has one number
-    /// per row. Belongs to the next commit.
+    /// Writes a partition: `embeddings` [rows, dim] and `row_adagrad` [rows]. It belongs to the next commit.
     ///
     /// # Errors
-    /// When it cannot be written. The committed version stays, and nothing is committed any more.
+    /// When the file cannot be written. The committed version is kept, and every later commit is refused.
     pub fn write_partition(
         &self,
         entity_type: &str,
@@ -223,7 +224,8 @@ impl Checkpoint {
         })
     }
 
-    /// The same for a partition that others may read meanwhile, for either commit.
+    /// Writes a partition whose rows other threads may read at the same time, for the commit in progress or the next
+    /// one.
     ///
     /// # Errors
     /// As [`Checkpoint::write_partition`].
@@ -239,10 +241,10 @@ impl Checkpoint {
         self.write(&key, belongs, |path| rows.write(path, &metadata))
     }
 
-    /// Writes all parameters of the model. Belongs to the next commit.
+    /// Writes all model parameters. They belong to the next commit.
     ///
     /// # Errors
-    /// When they cannot be written. The committed version stays, and nothing is committed any more.
+    /// When the file cannot be written. The committed version is kept, and every later commit is refused.
     pub fn write_model(&self, tensors: &[TensorRef<'_>]) -> Result<(), CheckpointError> {
         self.write(names::MODEL, Belongs::ToNext, |path| {
             tensors::write(path, tensors, &[])
@@ -279,16 +281,16 @@ impl Checkpoint {
         }
     }
 
-    /// Whether [`Checkpoint::preserve`] kept epoch `epoch`.
+    /// Returns whether [`Checkpoint::preserve`] kept epoch `epoch`.
     #[must_use]
     pub fn has_preserved(&self, epoch: u32) -> bool {
         is_at(&self.path().join(names::preserved(epoch)))
     }
 
-    /// Keeps the last commit as `epoch_<epoch>`, a checkpoint of its own.
+    /// Keeps the last commit as `epoch_<epoch>`, a checkpoint in its own folder.
     ///
     /// # Errors
-    /// When the folder cannot be made; the checkpoint itself is untouched.
+    /// When the folder cannot be created. The checkpoint itself is not changed.
     pub fn preserve(&self, epoch: u32) -> Result<(), CheckpointError> {
         match &self.versions().committed {
             Some(manifest) => preserve::preserve(self.path(), manifest, &names::preserved(epoch)),
@@ -296,10 +298,10 @@ impl Checkpoint {
         }
     }
 
-    /// Keeps the last commit as `best`, a checkpoint of its own, in the place of an earlier one.
+    /// Keeps the last commit as `best`, a checkpoint in its own folder, and replaces an earlier one.
     ///
     /// # Errors
-    /// When the folder cannot be made; the checkpoint itself is untouched.
+    /// When the folder cannot be created. The checkpoint itself is not changed.
     pub fn preserve_best(&self) -> Result<(), CheckpointError> {
         match &self.versions().committed {
             Some(manifest) => preserve::preserve(self.path(), manifest, names::BEST),
@@ -307,8 +309,8 @@ impl Checkpoint {
         }
     }
 
-    /// Adds a line to `metrics.jsonl`. Lines after the last commit are lost in a crash, together
-    /// with the training they tell about.
+    /// Appends a line to `metrics.jsonl`. A crash loses the lines after the last commit, together with the training
+    /// that they describe.
     ///
     /// # Errors
     /// When it cannot be written.
@@ -325,7 +327,7 @@ impl Checkpoint {
     }
 }
 
-/// What a partition's file says of itself.
+/// Returns the metadata of a partition's file.
 fn about(entity_type: &str, partition: u32) -> [(&'static str, String); 2] {
     [
         ("entity_type", entity_type.to_owned()),
@@ -333,7 +335,7 @@ fn about(entity_type: &str, partition: u32) -> [(&'static str, String); 2] {
     ]
 }
 
-/// Whether there is a checkpoint in the folder, whole or not.
+/// Returns whether the folder contains a checkpoint's manifest, intact or damaged.
 #[must_use]
 pub fn is_at(path: &Path) -> bool {
     fs::exists(path.join(MANIFEST)).unwrap_or(false)

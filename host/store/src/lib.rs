@@ -1,10 +1,10 @@
-//! What lies on disk: datasets, checkpoints, and the ways in and out of them.
+//! Files on disk: datasets, checkpoints, indexes, and their import and export.
 //!
-//! Modules, in reading order: files whose operations name their path ([`files`]), manifests that
-//! carry their own checksum ([`sealed`]), datasets ([`dataset`]) and how they are made
-//! ([`import`]), checkpoints ([`checkpoint`]), indexes of them ([`index`]), what other tools get ([`export`]),
-//! work that processes share ([`blocks`]), and whose folder a folder is ([`owner`]).
-//! `docs/formats.md` has every file, field by field.
+//! Modules, in reading order: file operations whose errors name the path ([`files`]), manifests with their own checksum
+//! ([`sealed`]), datasets ([`dataset`]) and their import ([`import`]), checkpoints ([`checkpoint`]), nearest-neighbour
+//! indexes of checkpoints ([`index`]), export to other tools ([`export`]), work shared by several processes
+//! ([`blocks`]), and the ownership of output folders ([`owner`]). `docs/formats.md` describes every file, field by
+//! field.
 
 pub mod blocks;
 pub mod checkpoint;

@@ -1,4 +1,4 @@
-//! Commits: what becomes the next version, and how it does.
+//! Commits: the state of the next version and the steps that make it durable.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,40 +6,40 @@ use super::manifest::RunInfo;
 use super::{Checkpoint, CheckpointError, MANIFEST, Manifest, names};
 use crate::files::{self, Summary};
 
-/// What the folder holds, in the order of time.
+/// Versions of a checkpoint, from oldest to newest.
 #[derive(Debug, Default)]
 pub(super) struct Versions {
     /// The version that a crash would leave.
     pub(super) committed: Option<Manifest>,
-    /// The next one, if its commit has begun.
+    /// The next version, if its commit has begun.
     pub(super) cut: Option<Cut>,
-    /// What was written since the last commit began.
+    /// Files written since the last commit began.
     pub(super) pending: Files,
-    /// Files of earlier versions that somebody was reading when they were to be removed.
+    /// Names of replaced files that could not be removed because they were being read.
     pub(super) held: BTreeSet<String>,
-    /// The first failed write; after it nothing is committed.
+    /// Message of the first failed write. All later commits are refused.
     pub(super) failure: Option<String>,
 }
 
-/// File name and summary, by key of what it holds.
+/// File name and summary, by key of the content.
 pub(super) type Files = BTreeMap<String, (String, Summary)>;
 
-/// A version that is to become the committed one.
+/// Version that is being committed.
 #[derive(Debug)]
 pub(super) struct Cut {
     pub(super) run: RunInfo,
     pub(super) metrics_length: u64,
     pub(super) files: Files,
-    /// Names of files that are on the disk already.
+    /// Names of the files that are already synced to disk.
     pub(super) synced: BTreeSet<String>,
 }
 
-/// To which commit a write belongs.
+/// Commit that a write belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Belongs {
-    /// To the one that [`Checkpoint::begin`] began.
+    /// The commit in progress, begun by [`Checkpoint::begin`].
     ToThis,
-    /// To the one after it, or to the next if none has begun.
+    /// The commit after the one in progress, or the next commit if none has begun.
     ToNext,
 }
 
@@ -50,7 +50,7 @@ impl Versions {
             .map_or(0, |manifest| manifest.version)
     }
 
-    /// File and summary of what `key` names, in the version that is being committed or the last.
+    /// Returns the file of `key` in the version that is being committed or, if it has none, in the last version.
     pub(super) fn of_cut(&self, key: &str) -> Option<(String, Summary)> {
         if let Some(found) = self.cut.as_ref().and_then(|cut| cut.files.get(key)) {
             return Some(found.clone());
@@ -60,7 +60,7 @@ impl Versions {
         Some((name.to_owned(), summary))
     }
 
-    /// The same, as it was last written.
+    /// Returns the file of `key` as it was last written.
     pub(super) fn latest(&self, key: &str) -> Option<(String, Summary)> {
         let pending = self.pending.get(key).cloned();
         pending.or_else(|| self.of_cut(key))
@@ -72,14 +72,14 @@ impl Versions {
 }
 
 impl Checkpoint {
-    /// Bytes of `metrics.jsonl` so far: what a commit that begins now covers.
+    /// Returns the current length of `metrics.jsonl` in bytes, which a commit that begins now covers.
     #[must_use]
     pub fn metrics_length(&self) -> u64 {
         self.metrics().length()
     }
 
-    /// Makes everything written so far, together with the files of the last commit that were not
-    /// written again, a new version, and goes on with it to its end. Gives its number.
+    /// Commits everything written so far, together with the files of the last commit that were not rewritten, as a new
+    /// version. Returns its number.
     ///
     /// # Errors
     /// As [`Checkpoint::begin`] and [`Checkpoint::go_on`].
@@ -92,14 +92,14 @@ impl Checkpoint {
         }
     }
 
-    /// Begins a commit: everything written so far belongs to it, with the files of the last commit that
-    /// were not written again, and the first `metrics_length` bytes of `metrics.jsonl`.
+    /// Begins a commit of everything written so far, together with the files of the last commit that were not
+    /// rewritten, and the first `metrics_length` bytes of `metrics.jsonl`.
     ///
     /// # Errors
-    /// When a write failed before, or a commit has begun that is not at its end.
+    /// When an earlier write failed, or another commit is in progress.
     pub fn begin(&self, run: RunInfo, metrics_length: u64) -> Result<(), CheckpointError> {
         let mut versions = self.versions();
-        let under_way = || "the commit before it is not at its end".to_owned();
+        let under_way = || "the previous commit is not complete".to_owned();
         let reason = versions.failure.clone();
         if let Some(failure) = reason.or_else(|| versions.cut.is_some().then(under_way)) {
             let path = self.path().to_owned();
@@ -115,12 +115,12 @@ impl Checkpoint {
         Ok(())
     }
 
-    /// Brings one more file of the commit that has begun to the disk; once all are there, replaces the
-    /// manifest and gives the number of the version.
+    /// Syncs one more file of the commit in progress to disk. Once all are synced, replaces the manifest and returns
+    /// the number of the version.
     ///
     /// # Errors
-    /// When the operating system refuses. A complete version stays: the last one or, if only its
-    /// confirmation failed, this one. Nothing is committed any more.
+    /// When the operating system reports an error. A complete version is kept: the last one or, if only its
+    /// confirmation failed, this one. All later commits are refused.
     pub fn go_on(&self) -> Result<Option<u64>, CheckpointError> {
         let next = self.versions().cut.as_ref().and_then(|cut| {
             let mut names = cut.files.values().map(|(name, _)| name);
@@ -143,7 +143,7 @@ impl Checkpoint {
         result.inspect_err(|error| self.versions().fail(error))
     }
 
-    /// Replaces the manifest by that of the commit that has begun, whose files are on the disk.
+    /// Replaces the manifest with that of the commit in progress, whose files are synced.
     fn finish(&self) -> Result<Option<u64>, CheckpointError> {
         let (manifest, replaced) = {
             let versions = self.versions();
@@ -182,19 +182,19 @@ impl Checkpoint {
         versions.cut = None;
         drop(versions);
         if version == 1 {
-            // One that stays does no harm beside a manifest; the next run removes it.
+            // A leftover marker is harmless if there is a manifest; the next run removes it.
             let _ = names::end_first(self.path());
         }
         self.remove_replaced(replaced);
         Ok(Some(version))
     }
 
-    /// Removes files that the last commit does not name, but for those that are being read, which the next commit tries
-    /// to remove again.
+    /// Removes files that the last commit does not name. Files that are being read are kept; the next commit tries
+    /// again to remove them.
     fn remove_replaced(&self, names: Vec<String>) {
         let mut held = std::mem::take(&mut self.versions().held);
         held.extend(names);
-        // A file too many does no harm; the next run removes it.
+        // A leftover file is harmless; the next run removes it.
         held.retain(|name| matches!(files::remove_unread(&self.path().join(name)), Ok(false)));
         self.versions().held = held;
     }

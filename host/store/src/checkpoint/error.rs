@@ -1,4 +1,4 @@
-//! What can be wrong with a checkpoint.
+//! Errors of checkpoints.
 
 use std::path::{Path, PathBuf};
 
@@ -6,13 +6,13 @@ use super::{MANIFEST, way_out};
 use crate::files::FileError;
 use crate::sealed::SealError;
 
-/// What is wrong with a checkpoint.
+/// Error of a checkpoint operation.
 #[derive(Debug, thiserror::Error)]
 pub enum CheckpointError {
     /// A file cannot be read or written.
     #[error(transparent)]
     File(#[from] FileError),
-    /// Another run writes to it.
+    /// Another run holds the lock.
     #[error(
         "another run{holder} holds the checkpoint {}; wait for it, stop it, or choose another \
          `checkpoint_path`", path.display()
@@ -23,35 +23,35 @@ pub enum CheckpointError {
         /// ` (process N)`, if it is known.
         holder: String,
     },
-    /// There is none.
+    /// The folder has no checkpoint.
     #[error(
-        "{} is no checkpoint: it has no {MANIFEST}; `pbg-host train` makes one", path.display()
+        "{} is not a checkpoint: it has no {MANIFEST}; `pbg-host train` creates one", path.display()
     )]
     Missing {
         /// The folder.
         path: PathBuf,
     },
-    /// Its manifest is gone, and there are files that one named.
+    /// The manifest is missing, but files that a manifest must have named exist.
     #[error(
-        "{} is no checkpoint: it has no {MANIFEST}, but files of one, such as {file}; {instead}", path.display()
+        "{} is not a complete checkpoint: it has no {MANIFEST}, but files of one, such as {file}; {instead}", path.display()
     )]
     Lost {
         /// The folder.
         path: PathBuf,
-        /// One of the files.
+        /// Name of one of the files.
         file: String,
-        /// What to do.
+        /// Advice.
         instead: String,
     },
-    /// It is a file, a pipe or a device.
+    /// The path is a file, a pipe or a device.
     #[error(
-        "{} is no checkpoint: it is no folder; name the folder that `pbg-host train` writes to", path.display()
+        "{} is not a checkpoint: it is not a folder; name the folder that `pbg-host train` writes to", path.display()
     )]
     NoFolder {
-        /// What was named.
+        /// The path.
         path: PathBuf,
     },
-    /// A run has committed again and again while it was opened.
+    /// A run committed again and again while the checkpoint was being opened.
     #[error(
         "the checkpoint {} changes faster than its files can be opened; run the command again, or wait until the run that \
          writes it has ended", path.display()
@@ -60,43 +60,43 @@ pub enum CheckpointError {
         /// The folder.
         path: PathBuf,
     },
-    /// A file is not as it was written.
+    /// A file does not have the content that was written.
     #[error("{} is damaged: {what}; {instead}", path.display())]
     Damaged {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// Description of the damage.
         what: String,
-        /// What to do.
+        /// Advice.
         instead: String,
     },
-    /// The folder was made by something else, or by another version.
+    /// The folder belongs to another program, or to another version of this one.
     #[error("{error}; choose another `checkpoint_path`")]
     Format {
-        /// What was found and what was expected.
+        /// Error that names the format found and the format expected.
         error: SealError,
     },
     /// An earlier write failed.
     #[error(
-        "nothing is committed to {} any more, because a write failed before: {failure}; the last \
-         complete version is kept", path.display()
+        "cannot commit to {}: an earlier write failed: {failure}; the last complete version \
+         is kept", path.display()
     )]
     Refused {
         /// The folder.
         path: PathBuf,
-        /// The first failure.
+        /// Message of the first failure.
         failure: String,
     },
 }
 
 impl CheckpointError {
-    /// Whether another run uses the checkpoint so that it cannot be opened now.
+    /// Returns whether the checkpoint cannot be opened now because another run uses it.
     #[must_use]
     pub fn is_locked(&self) -> bool {
         matches!(self, Self::Locked { .. } | Self::Changing { .. })
     }
 
-    /// Whether the operating system refused something: disk full, no permission and the like.
+    /// Returns whether the operating system reported the error, for example a full disk or a missing permission.
     #[must_use]
     pub fn is_io(&self) -> bool {
         match self {

@@ -1,4 +1,4 @@
-//! The lock that keeps a second run out, but for trainers of the same.
+//! Lock of a checkpoint's folder: keeps a second run out, but admits the trainers of one run.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{Read, Write};
@@ -12,16 +12,16 @@ use crate::files::FileError;
 
 const NAME: &str = ".lock";
 
-/// Held for as long as it lives; the operating system frees it when the process ends.
+/// Lock on a checkpoint, held until it is dropped. The operating system releases it when the process ends.
 #[derive(Debug)]
 pub(super) struct Lock {
     _file: File,
 }
 
-/// Who else may hold it.
+/// Other holders that a lock admits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum With {
-    /// Nobody: a run of one machine.
+    /// None: a run with a single trainer.
     Nobody,
     /// Other trainers of the run.
     Trainers,
@@ -36,7 +36,7 @@ impl Lock {
             .write(true)
             .create(true)
             .truncate(false)
-            // What a link leads to would be written over.
+            // Refuse a symbolic link: its target would be overwritten.
             .custom_flags(OFlags::NOFOLLOW.bits().cast_signed())
             .open(&path);
         let mut file = file.map_err(|e| failed("open", e))?;
@@ -61,7 +61,7 @@ impl Lock {
             }
             Err(TryLockError::Error(e)) => return Err(failed("lock", e).into()),
         }
-        // Only a hint for messages, so a full disk is none of its business.
+        // The process id is only a hint for messages, so a failed write (full disk) is ignored.
         let _ = file
             .set_len(0)
             .and_then(|()| writeln!(file, "{}", std::process::id()));

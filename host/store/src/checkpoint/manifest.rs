@@ -13,81 +13,81 @@ use crate::dataset::manifest::EdgesId;
 use crate::files::Summary;
 use crate::sealed::{self, Format};
 
-/// Where several trainers wrote.
+/// Version with files of several trainers.
 const OF_SEVERAL: u32 = 2;
-/// Where partitions have other tensors than those of the oldest version.
+/// Version with partition tensors other than those of the oldest version.
 const OTHER_TENSORS: u32 = 3;
-/// Where a bucket is trained in part, which earlier readers would train from its beginning.
+/// Version with a partly trained bucket, which earlier readers would train from its beginning.
 const WITHIN_BUCKET: u32 = 4;
 
-/// Name and versions of the format.
+/// Name and versions of the manifest's format.
 pub const FORMAT: Format = Format {
     name: "pbg-host checkpoint",
     version: WITHIN_BUCKET,
     oldest: 1,
 };
 
-/// A complete version of a run.
+/// Manifest of one complete version of a run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Manifest {
     /// Number of the commit, from 1.
     pub version: u64,
-    /// The run that wrote it.
+    /// Description of the run that wrote it.
     pub run: RunInfo,
-    /// Bytes of `metrics.jsonl` that belong to this version.
+    /// Length of the part of `metrics.jsonl` that belongs to this version, in bytes.
     pub metrics_length: u64,
-    /// Size and checksum of every partition and of the model.
+    /// Size and checksum of each partition and model file, by file name.
     pub files: BTreeMap<String, Summary>,
-    /// The revision of the ledger that it is of, where several trainers wrote it.
+    /// Ledger revision that this version corresponds to, where several trainers wrote it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cut: Option<Cut>,
-    /// Bytes of the files of events of its trainers that `metrics.jsonl` has.
+    /// Bytes of each trainer's event file that `metrics.jsonl` already contains.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub told: BTreeMap<Token, u64>,
 }
 
-/// What a commit says about its run, so that another can go on from it.
+/// Description of a run in a commit, from which another run can resume.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RunInfo {
     /// The configuration, in TOML.
     pub config: String,
-    /// Hash of the part of it that a resumed run must share.
+    /// Hash of the configuration options that a resumed run must share.
     pub config_hash: String,
-    /// Folder of the dataset, seen from that of the checkpoint.
+    /// Folder of the dataset, relative to that of the checkpoint.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dataset_path: Option<String>,
-    /// Identity of the dataset's ids.
+    /// Identity of the dataset's entity ids.
     pub dataset: String,
-    /// What the ids stand for, so that a dataset that has grown is recognised.
+    /// Description of the ids' order, by which a dataset that has grown is recognised.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ids: Option<Ids>,
-    /// The edge sets that the run reads.
+    /// Edge sets that the run reads, by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub edges: BTreeMap<String, EdgesId>,
-    /// The strategies that took part.
+    /// Strategies that the run uses.
     pub strategies: Vec<StrategyId>,
-    /// What embeddings are made of in the files of partitions.
+    /// Number format of the embeddings in partition files.
     #[serde(default, skip_serializing_if = "Storage::is_default")]
     pub storage: Storage,
-    /// What the optimizer's state in them is.
+    /// Optimizer whose state the partition files contain.
     #[serde(default, skip_serializing_if = "Optimizer::is_default")]
     pub optimizer: Optimizer,
-    /// Whether it was left within a bucket, of which `state` has how much is trained.
+    /// Whether the run stopped within a bucket; `state` records how much of the bucket is trained.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub within_bucket: bool,
-    /// Where the run stands; the training loop knows what it means.
+    /// Position of the run. Only the training loop interprets it.
     pub state: serde_json::Value,
 }
 
 impl RunInfo {
-    /// Whether partitions have other tensors than they had before there was a choice.
+    /// Returns whether partition files contain tensors other than those of the oldest format version.
     fn has_other_tensors(&self) -> bool {
         !self.storage.is_default() || !self.optimizer.is_default()
     }
 }
 
 impl Manifest {
-    /// Its text, in the oldest version of the format that can say what it says.
+    /// Serializes the manifest in the oldest version of the format that can represent it.
     pub(super) fn seal(&self) -> Result<Vec<u8>, serde_json::Error> {
         let is_of_trainer = |name: &String| names::parse(name).is_some_and(|n| n.writer.is_some());
         let of_several = self.cut.is_some() || self.files.keys().any(is_of_trainer);
@@ -100,7 +100,7 @@ impl Manifest {
         sealed::seal(Format { version, ..FORMAT }, self)
     }
 
-    /// The revision that it is of: what a ledger has to know to go with it.
+    /// Returns the cut of the ledger that this version corresponds to.
     #[must_use]
     pub fn cut(&self) -> Cut {
         let version = self.version;
@@ -111,7 +111,7 @@ impl Manifest {
         self.cut.unwrap_or(alone)
     }
 
-    /// File and summary of what `key` names.
+    /// Returns the name and summary of the file of `key`.
     pub(super) fn find(&self, key: &str) -> Option<(&str, Summary)> {
         let (name, summary) = self
             .files
@@ -120,7 +120,7 @@ impl Manifest {
         Some((name, *summary))
     }
 
-    /// Entity types and partitions that it holds.
+    /// Returns the entity types and partitions that this version contains, sorted.
     #[must_use]
     pub fn partitions(&self) -> Vec<(String, u32)> {
         let mut partitions: Vec<_> = self
@@ -132,12 +132,12 @@ impl Manifest {
         partitions
     }
 
-    /// Whether the names are those of our files.
+    /// Checks that all file names are names of checkpoint files.
     pub(super) fn check(&self) -> Result<(), String> {
         match self.files.keys().find(|name| !names::is_ours(name)) {
             None => Ok(()),
             Some(name) => Err(format!(
-                "`{}` is no file of a checkpoint",
+                "`{}` is not the name of a checkpoint file",
                 name.escape_debug()
             )),
         }

@@ -1,4 +1,4 @@
-//! `metrics.jsonl`: what happened, one JSON object per line.
+//! `metrics.jsonl`: the events of a run, one JSON object per line.
 
 use std::fs::{File, OpenOptions};
 use std::path::{Path, PathBuf};
@@ -18,12 +18,12 @@ pub(super) struct Metrics {
 }
 
 impl Metrics {
-    /// Opens the file and cuts off what lies behind `committed` bytes: lines about training that
-    /// a crash undid. A file that somebody shortened is taken as it is.
+    /// Opens the file and truncates it to `committed` bytes: the lines after them describe training that a crash undid.
+    /// A file that is shorter than that is accepted.
     pub(super) fn open(folder: &Path, committed: u64) -> Result<Self, FileError> {
         let path = folder.join(NAME);
         let failed = |operation, e| FileError::new(operation, &path, e);
-        // A pipe would be waited for.
+        // Opening a pipe would block.
         match files::size(&path) {
             Err(error) if !error.is_not_found() => return Err(error),
             _ => {}
@@ -48,12 +48,12 @@ impl Metrics {
         Ok(())
     }
 
-    /// Bytes of all lines.
+    /// Returns the length of all lines in bytes.
     pub(super) fn length(&self) -> u64 {
         self.length
     }
 
-    /// Brings all lines to the disk.
+    /// Syncs all lines to disk.
     pub(super) fn sync(&self) -> Result<(), FileError> {
         files::sync(&self.path)
     }

@@ -1,5 +1,5 @@
-//! Names of the files in a checkpoint: what they hold, then `.v` and the version that
-//! they were written for, then the trainer that wrote them where there are several.
+//! File names in a checkpoint: the key of the content, `.v` and the version that the file was written for, then the
+//! writing trainer where there are several.
 
 use std::fs;
 use std::path::Path;
@@ -9,38 +9,38 @@ use pbg_core::ledger::Token;
 use super::CheckpointError;
 use crate::files::{FileError, STAGED_SUFFIX};
 
-/// Key of the parameters.
+/// Key of the model parameters.
 pub(super) const MODEL: &str = "model";
 const ENDING: &str = ".safetensors";
-/// Start of the names of preserved checkpoints.
+/// Prefix of the names of preserved checkpoints.
 pub(super) const PRESERVED: &str = "epoch_";
-/// Name of the checkpoint that is preserved of the end of an epoch.
+/// Returns the folder name of the checkpoint preserved at the end of an epoch.
 pub(super) fn preserved(epoch: u32) -> String {
     format!("{PRESERVED}{epoch}")
 }
 
-/// The epoch of whose end a folder of this name is preserved.
+/// Parses the epoch from the folder name of a preserved checkpoint.
 pub(super) fn parse_preserved(name: &str) -> Option<u32> {
     let epoch = name.strip_prefix(PRESERVED)?.parse().ok()?;
     (preserved(epoch) == name).then_some(epoch)
 }
 
-/// Name of the preserved checkpoint whose validation was best.
+/// Folder name of the preserved checkpoint with the best validation result.
 pub(super) const BEST: &str = "best";
 
-/// Key of a partition.
+/// Returns the key of a partition.
 pub(super) fn partition(entity_type: &str, partition: u32) -> String {
     format!("embeddings_{entity_type}_{partition}")
 }
 
-/// A file name of ours, taken apart.
+/// Parsed name of a checkpoint file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Name<'a> {
-    /// What the file holds.
+    /// Key of the content.
     pub(super) key: &'a str,
-    /// The version that it was written for.
+    /// Version that the file was written for.
     pub(super) version: u64,
-    /// The trainer that wrote it and its count of files, where several write.
+    /// Trainer that wrote the file and its file count, where several trainers write.
     pub(super) writer: Option<(Token, u64)>,
 }
 
@@ -50,7 +50,7 @@ impl Name<'_> {
     }
 }
 
-/// File name of what `key` names in a version.
+/// Returns the file name of the content of `key` in a version.
 pub(super) fn versioned(key: &str, version: u64, writer: Option<(Token, u64)>) -> String {
     match writer {
         None => format!("{key}.v{version}{ENDING}"),
@@ -58,51 +58,51 @@ pub(super) fn versioned(key: &str, version: u64, writer: Option<(Token, u64)>) -
     }
 }
 
-/// The name under which a trainer writes a manifest before it gets its name.
+/// Returns the temporary name under which a trainer writes a manifest.
 pub(super) fn staged_manifest(token: Token) -> String {
     format!("manifest.{token}{STAGED_SUFFIX}")
 }
 
-/// Whether a name is one of [`staged_manifest`].
+/// Returns whether a name has the form of [`staged_manifest`].
 pub(super) fn is_staged_manifest(name: &str) -> bool {
     let token = name.strip_prefix("manifest.");
     let token = token.and_then(|name| name.strip_suffix(STAGED_SUFFIX));
     token.is_some_and(|token| Token::try_from(token.to_owned()).is_ok())
 }
 
-/// The file that says that a trainer sees the folder.
+/// Returns the name of the file that shows that a trainer has access to the folder.
 pub(super) fn presence(token: Token) -> String {
     format!("trainer.{token}")
 }
 
-/// Whether a name is one of [`presence`].
+/// Returns whether a name has the form of [`presence`].
 pub(super) fn is_presence(name: &str) -> bool {
     parse_presence(name).is_some()
 }
 
-/// The trainer whose sign has this name.
+/// Parses the trainer's token from the name of a presence file.
 pub(super) fn parse_presence(name: &str) -> Option<Token> {
     let token = name.strip_prefix("trainer.")?;
     Token::try_from(token.to_owned()).ok()
 }
 
-/// The file in which a trainer tells what happened.
+/// Returns the name of a trainer's event file.
 pub(super) fn events(token: Token) -> String {
     format!("events.{token}.jsonl")
 }
 
-/// The trainer whose file of events has this name.
+/// Parses the trainer's token from the name of an event file.
 pub(super) fn parse_events(name: &str) -> Option<Token> {
     let token = name.strip_prefix("events.")?.strip_suffix(".jsonl")?;
     Token::try_from(token.to_owned()).ok()
 }
 
-/// `metrics.jsonl` of a version that the trainer `token` writes, until it has replaced the last.
+/// Returns the temporary name of the `metrics.jsonl` that the trainer `token` writes for a version.
 pub(super) fn metrics_of(version: u64, token: Token) -> String {
     format!("metrics.v{version}.{token}.jsonl")
 }
 
-/// The version that a name of [`metrics_of`] is of.
+/// Parses the version from a name of the form of [`metrics_of`].
 pub(super) fn parse_metrics(name: &str) -> Option<u64> {
     let name = name.strip_prefix("metrics.v")?.strip_suffix(".jsonl")?;
     let (version, token) = name.split_once('.')?;
@@ -110,7 +110,7 @@ pub(super) fn parse_metrics(name: &str) -> Option<u64> {
     parse_number(version)
 }
 
-/// Takes a file name of ours apart; `None` if it is none.
+/// Parses the name of a checkpoint file; `None` for any other name.
 pub(super) fn parse(name: &str) -> Option<Name<'_>> {
     let (key, version) = name.strip_suffix(ENDING)?.rsplit_once(".v")?;
     let (version, writer) = match version.split_once('.') {
@@ -132,23 +132,23 @@ fn parse_writer(text: &str) -> Option<(Token, u64)> {
     Some((token, parse_number(count)?))
 }
 
-/// Digits alone: `parse` takes a sign as well.
+/// Parses digits only; `str::parse` would accept a sign.
 fn parse_number(text: &str) -> Option<u64> {
     let is_number = text.bytes().all(|b| b.is_ascii_digit());
     text.parse().ok().filter(|_| is_number)
 }
 
-/// Whether a file name is one of ours.
+/// Returns whether a name is that of a checkpoint file.
 pub(super) fn is_ours(name: &str) -> bool {
     parse(name).is_some()
 }
 
-/// What a file holds: its name without version and writer.
+/// Returns the key of a file's content: its name without version and writer.
 pub(super) fn key_of(name: &str) -> &str {
     parse(name).map_or(name, |name| name.key)
 }
 
-/// Entity type and partition that a file holds.
+/// Parses the entity type and the partition from a file's name.
 pub(super) fn parse_partition(name: &str) -> Option<(String, u32)> {
     let (entity_type, partition) = key_of(name).strip_prefix("embeddings_")?.rsplit_once('_')?;
     Some((entity_type.to_owned(), partition.parse().ok()?))
@@ -164,15 +164,17 @@ pub(super) fn entries(folder: &Path) -> Result<Vec<String>, FileError> {
     Ok(names)
 }
 
-/// There until the first commit is at its end: files without a manifest are then those of a run that
-/// crashed before.
+/// Marker that exists until the first commit is complete. While it exists, files without a manifest are those of a run
+/// that crashed before its first commit.
 pub(super) const FIRST: &str = ".first";
 
-/// Says that the folder has no commit yet. Without a manifest, files of a version after the first mean that
-/// it was lost, and with it what the files are worth; unless a run crashed while its first commit was under
-/// way.
+/// Marks the folder as one without a commit.
 ///
-/// Several trainers may do it at the same time.
+/// If the manifest is missing and there are files of a version after the first, the manifest was lost and the files
+/// cannot be used; this is an error. The marker distinguishes that case from a run that crashed during its first
+/// commit.
+///
+/// Several trainers may call this at the same time.
 pub(super) fn begin_first(folder: &Path) -> Result<(), CheckpointError> {
     let marker = folder.join(FIRST);
     if fs::exists(&marker).unwrap_or(false) {
@@ -188,22 +190,22 @@ pub(super) fn begin_first(folder: &Path) -> Result<(), CheckpointError> {
     }
 }
 
-/// The folder has a commit.
+/// Removes the marker: the folder has a commit.
 pub(super) fn end_first(folder: &Path) -> Result<(), FileError> {
     crate::files::remove(&folder.join(FIRST))
 }
 
-/// Name of the manifest of `version` where several trainers write, until it has replaced the last.
+/// Returns the name of the manifest of `version` where several trainers write, before it replaces `manifest.json`.
 pub(super) fn numbered_manifest(version: u64) -> String {
     format!("manifest.v{version}.json")
 }
 
-/// The version that a name of [`numbered_manifest`] is of.
+/// Parses the version from a name of the form of [`numbered_manifest`].
 pub(super) fn parse_numbered(name: &str) -> Option<u64> {
     parse_number(name.strip_prefix("manifest.v")?.strip_suffix(".json")?)
 }
 
-/// Whether a folder name is one of a preserved checkpoint.
+/// Returns whether a folder name is that of a preserved checkpoint.
 pub(super) fn is_preserved(name: &str) -> bool {
     name == BEST || name.starts_with(PRESERVED)
 }

@@ -1,7 +1,7 @@
-//! The files of partitions and parameters in a checkpoint's folder, and who may write and remove which.
+//! Partition and parameter files in a checkpoint's folder, and the rules about who may write and remove them.
 //!
-//! A file gets its name when it is whole, and no writer uses a name twice. So a file that can be read under its
-//! name is complete, whatever else is written beside it.
+//! A file gets its final name when it is complete, and no writer uses a name twice. So a file with a final name is
+//! always complete, whatever other writers do at the same time.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,29 +12,29 @@ use super::names;
 use super::{CheckpointError, MANIFEST, Manifest, PartitionData, Tensor, read, tensors};
 use crate::files::{self, FileError, STAGED_SUFFIX, Summary};
 
-/// Who writes to a folder.
+/// Writer of a folder.
 #[derive(Debug)]
 pub enum Writer {
-    /// One run, which nobody else writes beside: what its manifest does not name is nobody's.
+    /// The only writer: files that its manifest does not name belong to nobody.
     Alone,
-    /// One of several trainers. Its files have its token and a count of its own in their names.
+    /// One of several trainers. The names of its files contain its token and its own file count.
     Trainer {
-        /// Drawn by the trainer when it joined.
+        /// Token that the trainer drew when it joined.
         token: Token,
-        /// Files that it has named so far.
+        /// Number of files that it has named so far.
         named: AtomicU64,
     },
 }
 
 impl Writer {
-    /// A trainer that has written nothing yet.
+    /// Returns a trainer that has written no files yet.
     #[must_use]
     pub fn trainer(token: Token) -> Self {
         let named = AtomicU64::new(0);
         Self::Trainer { token, named }
     }
 
-    /// Whether files of `owner`, which no manifest names, are this writer's to remove.
+    /// Returns whether this writer may remove files of `owner` that no manifest names.
     fn may_remove(&self, owner: Option<Token>) -> bool {
         match self {
             Self::Alone => true,
@@ -43,7 +43,7 @@ impl Writer {
     }
 }
 
-/// Files of a folder, as one writer sees them.
+/// Partition and parameter files of a folder, as seen by one writer.
 #[derive(Debug)]
 pub struct PartitionFiles {
     folder: PathBuf,
@@ -51,14 +51,14 @@ pub struct PartitionFiles {
 }
 
 impl PartitionFiles {
-    /// Those of `folder`, which exists, for `writer`.
+    /// Creates the view of `writer` on `folder`, which must exist.
     #[must_use]
     pub fn new(folder: &Path, writer: Writer) -> Self {
         let folder = folder.to_owned();
         Self { folder, writer }
     }
 
-    /// The folder.
+    /// Returns the folder.
     pub(super) fn folder(&self) -> &Path {
         &self.folder
     }
@@ -73,11 +73,11 @@ impl PartitionFiles {
         }
     }
 
-    /// Writes what `key` names for a version, and gives the file's name. It is durable only after
+    /// Writes the content of `key` for a version. Returns the file's name. The file is durable only after
     /// [`PartitionFiles::sync`].
     ///
     /// # Errors
-    /// When it cannot be written. What was written of it is removed.
+    /// When the file cannot be written. The incomplete file is removed.
     pub(super) fn write(
         &self,
         key: &str,
@@ -91,22 +91,22 @@ impl PartitionFiles {
             files::rename(&staged, &path)?;
             Ok((name, summary))
         });
-        // Gives the space back that the commit of another run may need.
+        // Free the space, which another run's commit may need.
         written.inspect_err(|_| drop(files::remove(&staged)))
     }
 
-    /// Brings a file to the disk.
+    /// Syncs a file to disk.
     ///
     /// # Errors
-    /// When the operating system refuses.
+    /// When the operating system reports an error.
     pub(super) fn sync(&self, name: &str) -> Result<(), FileError> {
         files::sync(&self.folder.join(name))
     }
 
-    /// Reads a partition's file into memory that is used again.
+    /// Reads a partition's file into `data`, whose memory is reused.
     ///
     /// # Errors
-    /// When it cannot be read or is not what `summary` says; `data` is meaningless then.
+    /// When the file cannot be read or does not match `summary`; `data` is meaningless then.
     pub(super) fn read_partition(
         &self,
         name: &str,
@@ -117,10 +117,10 @@ impl PartitionFiles {
         data.read(&files::open(&path)?, &path, summary)
     }
 
-    /// Reads the file of the parameters.
+    /// Reads the file of the model parameters.
     ///
     /// # Errors
-    /// When it cannot be read or is not what `summary` says.
+    /// When the file cannot be read or does not match `summary`.
     pub(super) fn read_model(
         &self,
         name: &str,
@@ -130,8 +130,8 @@ impl PartitionFiles {
         tensors::read(&files::open(&path)?, &path, summary)
     }
 
-    /// Removes the files that no manifest names and that are this writer's to remove, in preserved
-    /// checkpoints too: what a crashed run left behind.
+    /// Removes the files that no manifest names and that this writer may remove, also in preserved checkpoints. A
+    /// crashed run leaves such files.
     ///
     /// # Errors
     /// When the folder cannot be read or a file cannot be removed.
@@ -140,7 +140,7 @@ impl PartitionFiles {
     }
 }
 
-/// As [`PartitionFiles::sweep`], for the folder of a preserved checkpoint, which one run alone writes.
+/// Like [`PartitionFiles::sweep`], for the folder of a preserved checkpoint, which has only one writer.
 pub(super) fn sweep_preserved(folder: &Path, manifest: &Manifest) -> Result<(), FileError> {
     sweep(folder, &Writer::Alone, Some(manifest))
 }
@@ -152,18 +152,18 @@ fn sweep(folder: &Path, writer: &Writer, manifest: Option<&Manifest>) -> Result<
         let is_named = manifest.is_some_and(|manifest| manifest.files.contains_key(&name));
         if let Some(file) = names::parse(whole.unwrap_or(&name)) {
             if !is_named && writer.may_remove(file.token()) {
-                // One that is being read stays for the next sweep.
+                // A file that is being read is left for the next sweep.
                 files::remove_unread(&path)?;
             }
         } else if !writer.may_remove(None) {
-            // Manifests and preserved checkpoints are made by the trainer that commits.
+            // Only the trainer that commits creates manifests and preserved checkpoints.
         } else if names::parse_numbered(&name).is_some()
             || names::is_staged_manifest(&name)
             || names::is_presence(&name)
             || names::parse_events(&name).is_some()
             || names::parse_metrics(&name).is_some()
         {
-            // What it says is in the manifest of who goes on alone.
+            // A single trainer keeps the same information in its manifest.
             files::remove(&path)?;
         } else if whole.is_some_and(|name| name == MANIFEST || name == names::FIRST) {
             files::remove(&path)?;

@@ -1,4 +1,4 @@
-//! Keeping a version for good, in a folder of its own.
+//! Preserved versions: copies of a checkpoint version that are kept in their own folders.
 
 use std::path::{Path, PathBuf};
 
@@ -8,14 +8,14 @@ use super::{
 use crate::files::{self, FileError};
 
 impl SharedCheckpoint {
-    /// Keeps the version of `manifest`, whose files are there, as `best`, a checkpoint of its own. A newer one that is
-    /// kept stays: whoever comes so late has paused, and others have gone on.
+    /// Keeps the version of `manifest`, whose files must exist, as `best`, a checkpoint in its own folder. A newer
+    /// version of the run in `best` is not replaced: this trainer was delayed, and others have continued.
     ///
     /// # Errors
-    /// When the folder cannot be made; the checkpoint itself is untouched.
+    /// When the folder cannot be created. The checkpoint itself is not changed.
     pub fn preserve_best(&self, manifest: &Manifest) -> Result<(), CheckpointError> {
         let held = read::manifest_if_any(&self.path().join(names::BEST)).unwrap_or_default();
-        // One that is newer than all of the run is of another run.
+        // A version newer than all versions of this run belongs to another run.
         let newest = self.newest()?.map_or(0, |newest| newest.version);
         let newer = manifest.version + 1..=newest;
         match held.is_some_and(|held| newer.contains(&held.version)) {
@@ -24,29 +24,29 @@ impl SharedCheckpoint {
         }
     }
 
-    /// Keeps the version of `manifest`, whose files are there, as `epoch_<epoch>`, a checkpoint of its own.
+    /// Keeps the version of `manifest`, whose files must exist, as `epoch_<epoch>`, a checkpoint in its own folder.
     ///
     /// # Errors
-    /// When the folder cannot be made; the checkpoint itself is untouched.
+    /// When the folder cannot be created. The checkpoint itself is not changed.
     pub fn preserve(&self, manifest: &Manifest, epoch: u32) -> Result<(), CheckpointError> {
         preserve(self.path(), manifest, &names::preserved(epoch))
     }
 }
 
-/// The version that a run has kept as its best.
+/// Version that a run has kept as its best.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Best {
-    /// Its folder, a checkpoint of its own.
+    /// Its folder, which is a checkpoint.
     pub path: PathBuf,
-    /// Its version.
+    /// Its version number.
     pub version: u64,
-    /// The version that the run committed last.
+    /// Number of the run's last commit.
     pub last_version: u64,
-    /// Whether both are the same model.
+    /// Whether the best and the last version are the same model.
     pub is_last: bool,
 }
 
-/// The best version that the run in folder `path` has kept; none where it has none that can be read.
+/// Returns the best version that the run in folder `path` has kept; `None` if there is none or it cannot be read.
 #[must_use]
 pub fn best_in(path: &Path) -> Option<Best> {
     let folder = path.join(names::BEST);
@@ -60,7 +60,7 @@ pub fn best_in(path: &Path) -> Option<Best> {
     })
 }
 
-/// The checkpoints that are preserved of ends of epochs in folder `path`, in the order of the epochs.
+/// Returns the checkpoints in folder `path` that were preserved at ends of epochs, in the order of the epochs.
 ///
 /// # Errors
 /// When the folder cannot be listed.
@@ -77,7 +77,7 @@ pub fn preserved_in(path: &Path) -> Result<Vec<PathBuf>, FileError> {
     Ok(folders.filter(|folder| is_at(folder)).collect())
 }
 
-/// What can be done where the checkpoint in `folder` cannot be used, for a message.
+/// Returns advice for a checkpoint in `folder` that cannot be used, as the end of a message.
 #[must_use]
 pub fn way_out(folder: &Path) -> String {
     match other_than(folder) {
@@ -91,7 +91,7 @@ pub fn way_out(folder: &Path) -> String {
     }
 }
 
-/// A checkpoint that was kept of the same run as the one in `folder`: of the end of the latest epoch, or the best.
+/// Returns a preserved version of the run of `folder`: the latest preserved epoch or, without one, the best.
 fn other_than(folder: &Path) -> Option<PathBuf> {
     let name = folder.file_name().and_then(|name| name.to_str());
     let is_kept = name.is_some_and(names::is_preserved);
@@ -108,8 +108,8 @@ fn other_than(folder: &Path) -> Option<PathBuf> {
     others.into_iter().rev().find(is_usable)
 }
 
-/// Makes `name` a checkpoint with the files of `manifest`. The files are links: none is ever written
-/// to after it has its name. What `name` held before stays whole until its manifest is replaced.
+/// Makes folder `name` a checkpoint with the files of `manifest`. The files are hard links: a file is never modified
+/// after it has its name. The previous content of `name` stays complete until its manifest is replaced.
 pub(super) fn preserve(
     folder: &Path,
     manifest: &Manifest,
@@ -118,8 +118,8 @@ pub(super) fn preserve(
     let target = folder.join(name);
     if let Ok(Some(held)) = read::manifest_if_any(&target) {
         fill(folder, manifest, &target, Some(&held))?;
-        // A file too many does no harm; the next run removes it.
-        // Of several trainers, another one may have kept a newer one meanwhile.
+        // A leftover file is harmless; the next run removes it. Another trainer may have stored a newer version in the
+        // meantime.
         let now = read::manifest_if_any(&target).unwrap_or_default();
         if now.is_some_and(|now| now.version == manifest.version) {
             let _ = partition_files::sweep_preserved(&target, manifest);
@@ -130,13 +130,13 @@ pub(super) fn preserve(
     files::remove_folder(&staged)?;
     files::create_folder(&staged)?;
     fill(folder, manifest, &staged, None)?;
-    // Without a manifest that can be read it is no checkpoint.
+    // A folder without a readable manifest is not a checkpoint.
     files::remove_folder(&target)?;
     files::rename(&staged, &target)?;
     Ok(files::sync_folder_of(&target)?)
 }
 
-/// Brings the files of `manifest` into folder `to`, which holds those of `held`, then the manifest.
+/// Links the files of `manifest` into folder `to`, which already has those of `held`, then writes the manifest.
 fn fill(
     from: &Path,
     manifest: &Manifest,
@@ -155,7 +155,7 @@ fn fill(
     Ok(files::replace(&path, &sealed)?)
 }
 
-/// Gives a file a second name, also where a crash left that name to something else.
+/// Gives a file a second name, replacing whatever a crashed run left under that name.
 fn link(from: &Path, to: &Path) -> Result<(), FileError> {
     let staged = files::staged_name(to);
     files::remove(&staged)?;
@@ -209,7 +209,7 @@ mod tests {
             trainer.preserve_best(late).unwrap();
             assert_eq!(kept(), expected);
         }
-        // What another run has left there is no better.
+        // The same holds if another run left a version there.
         let other = Manifest {
             version: 9,
             ..second.clone()

@@ -1,4 +1,4 @@
-//! Reading a checkpoint without writing to it, also while a run does.
+//! Read access to a checkpoint, also while a run writes to it.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -10,8 +10,8 @@ use super::{CheckpointError, MANIFEST, Manifest, PartitionData, Tensor, names, t
 use crate::files::{self, FileError, Summary};
 use crate::sealed::{self, SealError};
 
-/// One version of a checkpoint, held from the beginning of a command to its end. Commits leave its files where they are
-/// until it is dropped.
+/// One version of a checkpoint, held from the beginning of a command to its end. Commits do not remove its files before
+/// it is dropped.
 #[derive(Debug)]
 pub struct ReadCheckpoint {
     path: PathBuf,
@@ -19,15 +19,15 @@ pub struct ReadCheckpoint {
     files: BTreeMap<String, File>,
 }
 
-/// How many commits may come between reading a manifest and opening its files. After each of them only the files that
-/// it replaced are opened.
+/// Maximum number of commits that may happen between reading a manifest and opening its files. After each of them, only
+/// the replaced files are opened again.
 const ATTEMPTS: usize = 1000;
 
 impl ReadCheckpoint {
     /// Opens the last commit of the checkpoint in folder `path`.
     ///
     /// # Errors
-    /// When there is none, it is no folder, or it is damaged or incomplete.
+    /// When the folder has no checkpoint, is not a folder, or the checkpoint is damaged or incomplete.
     pub fn open(path: &Path) -> Result<Self, CheckpointError> {
         if fs::metadata(path).is_ok_and(|found| !found.is_dir()) {
             let path = path.to_owned();
@@ -62,31 +62,31 @@ impl ReadCheckpoint {
         Err(CheckpointError::Changing { path })
     }
 
-    /// The folder.
+    /// Returns the checkpoint's folder.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Number of the commit.
+    /// Returns the number of the commit.
     #[must_use]
     pub fn version(&self) -> u64 {
         self.manifest.version
     }
 
-    /// What the folder holds.
+    /// Returns the manifest of this version.
     #[must_use]
     pub fn manifest(&self) -> &Manifest {
         &self.manifest
     }
 
-    /// The run that wrote it.
+    /// Returns the description of the run that wrote this version.
     #[must_use]
     pub fn run(&self) -> &RunInfo {
         &self.manifest.run
     }
 
-    /// Whether it holds a partition.
+    /// Returns whether this version contains a partition.
     #[must_use]
     pub fn has_partition(&self, entity_type: &str, partition: u32) -> bool {
         self.manifest
@@ -94,7 +94,7 @@ impl ReadCheckpoint {
             .is_some()
     }
 
-    /// A partition; `None` if it has none of this name.
+    /// Reads a partition; `None` if this version does not contain it.
     ///
     /// # Errors
     /// When its file cannot be read or is damaged.
@@ -109,7 +109,8 @@ impl ReadCheckpoint {
             .then_some(data))
     }
 
-    /// The same into memory that is used again; false if there is no such partition.
+    /// Like [`ReadCheckpoint::read_partition`], but reuses the memory of `data`. Returns false if there is no such
+    /// partition.
     ///
     /// # Errors
     /// When its file cannot be read or is damaged; `data` is meaningless then.
@@ -127,8 +128,8 @@ impl ReadCheckpoint {
         Ok(true)
     }
 
-    /// Where the embeddings of a partition lie, for who maps them into memory; `None` if it has none of this name. The
-    /// file may be removed by the next commit; what is open or mapped by then stays readable.
+    /// Returns the location of a partition's embeddings, for memory mapping; `None` if there is no such partition. The
+    /// next commit may remove the file; an open or mapped file stays readable.
     ///
     /// # Errors
     /// When its header cannot be read or is damaged.
@@ -144,7 +145,7 @@ impl ReadCheckpoint {
         found.map(place).transpose()
     }
 
-    /// Size and checksum of a partition's file; `None` if there is no such partition.
+    /// Returns size and checksum of a partition's file; `None` if there is no such partition.
     #[must_use]
     pub fn partition_summary(&self, entity_type: &str, partition: u32) -> Option<Summary> {
         let (_, summary) = self
@@ -153,7 +154,7 @@ impl ReadCheckpoint {
         Some(summary)
     }
 
-    /// A partition whose embeddings are read row by row; `None` if there is no such partition.
+    /// Opens a partition for reading its embeddings row by row; `None` if there is no such partition.
     ///
     /// # Errors
     /// When its header cannot be read or is damaged.
@@ -170,7 +171,7 @@ impl ReadCheckpoint {
         found.map(rows).transpose()
     }
 
-    /// The parameters; empty if there are none.
+    /// Reads the model parameters; empty if there are none.
     ///
     /// # Errors
     /// When their file cannot be read or is damaged.
@@ -181,10 +182,10 @@ impl ReadCheckpoint {
         }
     }
 
-    /// Reads every file and compares it with its checksum, without keeping any number.
+    /// Reads every file and compares it with its checksum, without keeping any values.
     ///
     /// # Errors
-    /// The first file that cannot be read or is damaged.
+    /// For the first file that cannot be read or is damaged.
     pub fn verify(&self) -> Result<(), CheckpointError> {
         if let Some((path, file, summary)) = self.find(names::MODEL) {
             tensors::verify(file, &path, summary)?;
@@ -205,8 +206,8 @@ impl ReadCheckpoint {
     }
 }
 
-/// The newest manifest of a folder, verified; `None` when it has none. Where several trainers write, one whose files are
-/// all there may not have replaced the last yet.
+/// Reads and verifies the newest manifest of a folder; `None` if there is none. Where several trainers write, a
+/// published manifest whose files are complete counts, even if it has not replaced `manifest.json` yet.
 pub(super) fn manifest_if_any(folder: &Path) -> Result<Option<Manifest>, CheckpointError> {
     let current = manifest_at(&folder.join(MANIFEST))?;
     let version = current.as_ref().map_or(0, |manifest| manifest.version);
@@ -216,7 +217,7 @@ pub(super) fn manifest_if_any(folder: &Path) -> Result<Option<Manifest>, Checkpo
     newer.sort_unstable_by(|a, b| b.cmp(a));
     for version in newer {
         let path = folder.join(names::numbered_manifest(version));
-        // One that is not whole was never finished by who wrote it.
+        // An incomplete manifest belongs to a commit that was never finished.
         if let Ok(Some(manifest)) = manifest_at(&path)
             && manifest.version == version
             && check_sizes(folder, &manifest).is_ok()
@@ -239,7 +240,7 @@ pub(super) fn manifest_at(path: &Path) -> Result<Option<Manifest>, CheckpointErr
     Ok(Some(manifest))
 }
 
-/// Opens those files of a manifest that `opened` lacks.
+/// Opens the files of a manifest that are missing in `opened`.
 fn open_all(
     folder: &Path,
     manifest: &Manifest,
@@ -258,7 +259,7 @@ fn open_all(
     Ok(())
 }
 
-/// Whether all files of a manifest are there with their sizes.
+/// Checks that all files of a manifest exist and have the recorded sizes.
 pub(super) fn check_sizes(folder: &Path, manifest: &Manifest) -> Result<(), CheckpointError> {
     for (name, summary) in &manifest.files {
         let path = folder.join(name);
@@ -280,7 +281,7 @@ fn check_size(
     Err(CheckpointError::damaged(path, what))
 }
 
-/// Why a file that a manifest names could not be opened.
+/// Returns the error for a file that a manifest names and that could not be opened.
 fn unopened(path: &Path, error: FileError) -> CheckpointError {
     match error.is_not_found() {
         true => CheckpointError::damaged(path, "it is missing"),

@@ -1,8 +1,8 @@
-//! A checkpoint's folder that several trainers of one run write to.
+//! Checkpoint folder that several trainers of one run write to.
 //!
-//! Files are durable when they are named to others. A version is written in three steps: its manifest under a name with
-//! its number, which nobody can write twice; then the ledger learns of it; then it replaces `manifest.json`. Who finds
-//! the first step done finds the version whole ([`SharedCheckpoint::newest`]).
+//! Files are durable before the ledger or a manifest names them. A version is published in three steps: a manifest is
+//! created under a name with the version's number, which fails if it exists; the ledger records it; it replaces
+//! `manifest.json`. After the first step the version is complete, and [`SharedCheckpoint::newest`] finds it.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File as OpenFile};
@@ -19,7 +19,7 @@ use super::{
 };
 use crate::files::{self, FileError, Summary};
 
-/// The folder, as one trainer sees it. A machine alone cannot open it meanwhile.
+/// Shared checkpoint folder, as seen by one trainer. A single trainer cannot open the folder at the same time.
 #[derive(Debug)]
 pub struct SharedCheckpoint {
     files: PartitionFiles,
@@ -28,11 +28,11 @@ pub struct SharedCheckpoint {
 }
 
 impl SharedCheckpoint {
-    /// Opens the folder `path`, which is made if there is none, for the trainer `token`, and leaves a sign there that it
-    /// did.
+    /// Opens the folder `path`, creating it if necessary, for the trainer `token`, and creates the trainer's presence
+    /// file in it.
     ///
     /// # Errors
-    /// When a machine alone holds it, or it is damaged or cannot be written.
+    /// When a single trainer holds the folder, or the checkpoint is damaged or cannot be written.
     pub fn open(path: &Path, token: Token) -> Result<Self, CheckpointError> {
         files::create_folder(path)?;
         let lock = Lock::take(path, With::Trainers)?;
@@ -49,15 +49,15 @@ impl SharedCheckpoint {
         Ok(opened)
     }
 
-    /// Leaves the sign of `token`, which has opened this folder, once more: it may have been removed before it took part.
+    /// Creates the presence file of `token` again. It may have been removed before the trainer joined the run.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// When the file cannot be written.
     pub fn sign(&self, token: Token) -> Result<(), CheckpointError> {
         Ok(files::mark(&self.path().join(names::presence(token)))?)
     }
 
-    /// Trainers that have left a sign.
+    /// Returns the tokens of all trainers that have a presence file.
     ///
     /// # Errors
     /// When the folder cannot be read.
@@ -67,38 +67,39 @@ impl SharedCheckpoint {
         Ok(tokens.collect())
     }
 
-    /// The folder.
+    /// Returns the folder.
     #[must_use]
     pub fn path(&self) -> &Path {
         self.files.folder()
     }
 
-    /// Whether `token` has opened this very folder: a folder of the same path that is not shared has no sign of it.
+    /// Returns whether `token` has opened this same folder. A folder of the same path on a disk that is not shared
+    /// lacks its presence file.
     #[must_use]
     pub fn is_seen_by(&self, token: Token) -> bool {
         fs::exists(self.path().join(names::presence(token))).unwrap_or(false)
     }
 
-    /// Removes the sign of a trainer that takes part no more.
+    /// Removes the presence file of a trainer that has left the run.
     ///
     /// # Errors
-    /// When it cannot be removed.
+    /// When the file cannot be removed.
     pub fn forget(&self, token: Token) -> Result<(), CheckpointError> {
         Ok(files::remove(&self.path().join(names::presence(token)))?)
     }
 
-    /// The newest complete version; none before the first.
+    /// Returns the newest complete version; `None` before the first.
     ///
     /// # Errors
-    /// When it is damaged.
+    /// When the manifest is damaged.
     pub fn newest(&self) -> Result<Option<Manifest>, CheckpointError> {
         read::manifest_if_any(self.path())
     }
 
-    /// Writes a partition, durably, for the checkpoint `version`.
+    /// Writes a partition, durably, for checkpoint version `version`.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// When the file cannot be written.
     pub fn write_partition(
         &self,
         entity_type: &str,
@@ -115,10 +116,10 @@ impl SharedCheckpoint {
         Ok(File { id, size, crc32 })
     }
 
-    /// Writes the parameters, durably, for the checkpoint `version`. Gives the name of the file, and what it is.
+    /// Writes the model parameters, durably, for checkpoint version `version`. Returns name and summary of the file.
     ///
     /// # Errors
-    /// When they cannot be written.
+    /// When the file cannot be written.
     pub fn write_model(
         &self,
         version: u64,
@@ -140,7 +141,7 @@ impl SharedCheckpoint {
         Ok((name, summary))
     }
 
-    /// The name of a partition's file that the ledger names, if it is not there in its size.
+    /// Returns the name of a partition's file if it is missing or does not have the size that the ledger records.
     #[must_use]
     pub fn missing(&self, entity_type: &str, partition: u32, file: &File) -> Option<String> {
         let name = name_of(entity_type, partition, file.id);
@@ -148,10 +149,10 @@ impl SharedCheckpoint {
         (size.ok() != Some(file.size)).then_some(name)
     }
 
-    /// Reads a partition from a file that the ledger names, into memory that is used again.
+    /// Reads a partition from a file that the ledger names into `data`, whose memory is reused.
     ///
     /// # Errors
-    /// When it cannot be read or is not what the ledger says; `data` is meaningless then.
+    /// When the file cannot be read or does not match the ledger; `data` is meaningless then.
     pub fn read_partition_into(
         &self,
         entity_type: &str,
@@ -165,10 +166,10 @@ impl SharedCheckpoint {
             .read_partition(&name, Summary { size, crc32 }, data)
     }
 
-    /// The parameters of a version; none if it has none.
+    /// Reads the model parameters of a version; empty if it has none.
     ///
     /// # Errors
-    /// When they cannot be read or are damaged.
+    /// When the file cannot be read or is damaged.
     pub fn read_model(&self, manifest: &Manifest) -> Result<Vec<Tensor>, CheckpointError> {
         match manifest.find(names::MODEL) {
             Some((name, summary)) => self.files.read_model(name, summary),
@@ -176,10 +177,10 @@ impl SharedCheckpoint {
         }
     }
 
-    /// Writes a version's manifest under its number, durably. Its files are durable already.
+    /// Writes a version's manifest under its number, durably. The version's files must already be durable.
     ///
     /// # Errors
-    /// When there is one of this number, or it cannot be written.
+    /// When a manifest of this number exists, or it cannot be written.
     pub fn publish(&self, manifest: &Manifest) -> Result<(), CheckpointError> {
         let path = self.path().join(names::numbered_manifest(manifest.version));
         let sealed = manifest.seal();
@@ -191,34 +192,36 @@ impl SharedCheckpoint {
         Ok(files::sync_folder_of(&path)?)
     }
 
-    /// Adds what is known only once `manifest` is current to `metrics.jsonl`. It is no part of that version.
+    /// Appends lines that are known only after `manifest` became current to `metrics.jsonl`. They are not part of that
+    /// version.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// When the file cannot be written.
     pub fn append_metrics(&self, manifest: &Manifest, lines: &[u8]) -> Result<(), CheckpointError> {
         Ok(told::append_metrics(self.path(), manifest, lines)?)
     }
 
-    /// Has a version that was published replace `manifest.json`, unless a newer one has.
+    /// Replaces `manifest.json` with a published version, unless it already is as new or newer.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// When a file cannot be written.
     pub fn make_current(&self, manifest: &Manifest) -> Result<(), CheckpointError> {
         make_current(self.path(), &names::staged_manifest(self.token), manifest)
     }
 
-    /// Names of the files of partitions and parameters in the folder now.
+    /// Returns the names of the partition and parameter files that are in the folder now.
     ///
     /// # Errors
-    /// When it cannot be read.
+    /// When the folder cannot be read.
     pub fn list(&self) -> Result<Vec<String>, CheckpointError> {
         let mut names = names::entries(self.path())?;
         names.retain(|name| names::is_ours(name));
         Ok(names)
     }
 
-    /// Removes those of `listed` that `is_garbage` (entity type, partition and name of a partition's file), and old
-    /// parameters; what `kept`, the manifest that was just published and the one before it, names stays.
+    /// Removes the partition files of `listed` for which `is_garbage` (entity type, partition, file id) is true, and
+    /// old parameter files. Files that a manifest in `kept` names are not removed: the manifest just published and the
+    /// one before it.
     ///
     /// # Errors
     /// When a file cannot be removed.
@@ -242,7 +245,7 @@ impl SharedCheckpoint {
                 None => newest.is_some_and(|newest| version < newest),
             };
             if goes {
-                // One that is being read is listed again by the next checkpoint.
+                // A file that is being read is listed again by the next checkpoint.
                 files::remove_unread(&self.path().join(name))?;
             }
         }
@@ -250,7 +253,7 @@ impl SharedCheckpoint {
     }
 }
 
-/// Has `manifest` replace the one of `folder`, if it is newer; it is written as `staged` before.
+/// Replaces the manifest of `folder` with `manifest`, if it is newer. It is first written under the name `staged`.
 pub(super) fn make_current(
     folder: &Path,
     staged: &str,
@@ -261,7 +264,7 @@ pub(super) fn make_current(
     if current.is_some_and(|current| current.version >= manifest.version) {
         return Ok(());
     }
-    // The events of the last version are the beginning of those of the new one.
+    // The metrics of the new version begin with those of the last.
     told::make_current(folder, manifest)?;
     let sealed = manifest.seal();
     let sealed = sealed.map_err(|e| CheckpointError::manifest(&path, e))?;
@@ -279,21 +282,21 @@ pub(super) fn make_current(
     Ok(())
 }
 
-/// Name of a partition's file.
+/// Returns the name of a partition's file.
 #[must_use]
 pub(super) fn name_of(entity_type: &str, partition: u32, id: FileId) -> String {
     let key = names::partition(entity_type, partition);
     names::versioned(&key, id.version, id.writer)
 }
 
-/// Name and summary of a partition's file as a manifest has them.
+/// Returns the name and summary of a partition's file, as a manifest records them.
 #[must_use]
 pub fn in_manifest(entity_type: &str, partition: u32, file: &File) -> (String, Summary) {
     let &File { id, size, crc32 } = file;
     (name_of(entity_type, partition, id), Summary { size, crc32 })
 }
 
-/// The file of a partition that a manifest names, as the ledger has it.
+/// Returns the file of a partition in a manifest, as the ledger describes it.
 #[must_use]
 pub fn from_manifest(manifest: &Manifest, entity_type: &str, partition: u32) -> Option<File> {
     let (name, Summary { size, crc32 }) =
@@ -305,9 +308,8 @@ pub fn from_manifest(manifest: &Manifest, entity_type: &str, partition: u32) -> 
     Some(File { id, size, crc32 })
 }
 
-/// Gives the file `staged` the name `path`, unless that is taken: a rename would replace what has it. Folders of some
-/// systems have no links; there the name is taken first, and who reads meanwhile finds half a manifest, which counts for
-/// nothing.
+/// Gives the file `staged` the name `path`, or fails if `path` exists; a rename would replace it. Some file systems
+/// have no hard links. There, `path` is created and then filled, so a reader may see half a manifest, which it ignores.
 fn name(staged: &Path, path: &Path) -> Result<(), FileError> {
     let failed = |e| FileError::new("create", path, e);
     match fs::hard_link(staged, path) {

@@ -1,6 +1,6 @@
-//! Tensors in safetensors files: a length, a header in JSON, and the numbers, little-endian.
+//! Tensors in safetensors files: the header's length, a header in JSON, and the values, little-endian.
 //!
-//! Written and read in pieces, so that no second copy of a partition is in memory.
+//! Files are written and read in chunks, so that memory never holds a second copy of a partition.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -22,13 +22,14 @@ pub(super) use partition::{EMBEDDINGS, ROW_ADAGRAD};
 use reader::Reader;
 pub use rows::{EmbeddingRows, row_sum};
 
-/// Numbers converted at a time.
+/// Number of values that are converted per chunk.
 const CHUNK: usize = 256 << 10;
 
-/// Bytes that a partition takes on its way to the disk or from there, where its embeddings are converted.
+/// Size in bytes of the conversion buffers for reading or writing a partition whose embeddings are stored in another
+/// number format.
 pub const CONVERSION_BYTES: u64 = 8 * CHUNK as u64;
 
-/// A tensor and its name, borrowed.
+/// Borrowed tensor with its name.
 #[derive(Clone, Copy, Debug)]
 pub struct TensorRef<'a> {
     /// Name.
@@ -39,7 +40,7 @@ pub struct TensorRef<'a> {
     pub values: &'a [f32],
 }
 
-/// A tensor and its name.
+/// Tensor with its name.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Tensor {
     /// Name.
@@ -60,7 +61,7 @@ impl<'a> From<&'a Tensor> for TensorRef<'a> {
     }
 }
 
-/// A header's entry.
+/// Entry of a safetensors header.
 #[derive(Debug, Serialize, Deserialize)]
 struct Entry {
     dtype: String,
@@ -72,10 +73,10 @@ const METADATA: &str = "__metadata__";
 const F32: &str = "F32";
 const BF16: &str = "BF16";
 
-/// A tensor that is to be written: its name, what it is made of, and its shape.
+/// Name, number format and shape of a tensor to write.
 pub(crate) type Wanted<'a> = (&'a str, Storage, &'a [usize]);
 
-/// Writes tensors in the given order. Without waiting for the disk: a commit does that.
+/// Writes tensors in the given order. Does not sync the file; a commit does that.
 pub(crate) fn write(
     path: &Path,
     tensors: &[TensorRef<'_>],
@@ -105,7 +106,7 @@ pub(crate) fn write(
     })
 }
 
-/// Writes tensors whose numbers `put` puts into the file, in order.
+/// Writes tensors with these names and shapes; `put` writes all values, in order.
 fn write_with(
     path: &Path,
     shapes: &[Wanted<'_>],
@@ -136,7 +137,7 @@ fn put_rows(
     Ok(())
 }
 
-/// Writes `rows` rows of `width` numbers, rounded.
+/// Writes `rows` rows of `width` values, rounded to bfloat16.
 fn put_rounded(
     file: &mut SummedFile,
     (rows, width): (usize, usize),
@@ -165,7 +166,7 @@ fn put_rounded(
     Ok(())
 }
 
-/// What stands before the numbers of tensors with these names and shapes.
+/// Returns the part of a file before the values, for tensors with these names and shapes.
 pub(crate) fn header(
     tensors: &[Wanted<'_>],
     metadata: &[(&str, String)],
@@ -182,7 +183,7 @@ pub(crate) fn header(
         };
         let entry = serde_json::to_value(entry).map_err(|e| e.to_string())?;
         if entries.insert(name, entry).is_some() {
-            return Err(format!("there are two tensors `{name}`"));
+            return Err(format!("two tensors are named `{name}`"));
         }
     }
     if !metadata.is_empty() {
@@ -205,7 +206,7 @@ const fn dtype(storage: Storage) -> &'static str {
     }
 }
 
-/// Writes numbers, little-endian.
+/// Writes values, little-endian.
 pub(crate) fn put_numbers(file: &mut SummedFile, numbers: &[f32]) -> Result<(), FileError> {
     let mut bytes = vec![0; 4 * numbers.len().min(CHUNK)];
     for chunk in numbers.chunks(CHUNK) {
@@ -218,7 +219,7 @@ pub(crate) fn put_numbers(file: &mut SummedFile, numbers: &[f32]) -> Result<(), 
     Ok(())
 }
 
-/// Reads a file of tensors and verifies it, without keeping their numbers.
+/// Reads and verifies a tensor file without keeping its values.
 pub(super) fn verify(file: &File, path: &Path, expected: Summary) -> Result<(), CheckpointError> {
     let mut reader = Reader::new(file, path, expected)?;
     reader.header()?;
@@ -226,7 +227,7 @@ pub(super) fn verify(file: &File, path: &Path, expected: Summary) -> Result<(), 
     reader.finish()
 }
 
-/// Reads all tensors of a file and verifies it.
+/// Reads and verifies all tensors of a file.
 pub(super) fn read(
     file: &File,
     path: &Path,

@@ -1,4 +1,4 @@
-//! Whatever happens, the folder holds one complete version.
+//! Tests that the folder always holds one complete version.
 
 mod crashes;
 mod damage;
@@ -27,7 +27,7 @@ fn run_info(step: u64) -> RunInfo {
     }
 }
 
-/// A partition whose numbers tell partition and step.
+/// Returns a partition whose values depend on partition and step.
 fn numbers(partition: u32, step: u64, rows: usize, dim: usize) -> PartitionData {
     let first = f64::from(partition) * 1e4 + step as f64;
     PartitionData {
@@ -144,7 +144,7 @@ fn readers_see_one_version() {
     let reader = ReadCheckpoint::open(folder.path()).unwrap();
     write(&checkpoint, 0, 2).unwrap();
     checkpoint.commit(run_info(2)).unwrap();
-    // The file is gone from the folder by now.
+    // The file is no longer in the folder.
     assert_eq!(
         reader.read_partition("e", 0).unwrap(),
         Some(numbers(0, 1, 7, 4))
@@ -160,7 +160,7 @@ fn readers_see_one_version() {
     );
 }
 
-/// Also for programs that are given the names of its files.
+/// Also for programs that received the names of its files.
 #[test]
 fn commits_leave_what_is_being_read() {
     let folder = tempfile::tempdir().unwrap();
@@ -190,7 +190,7 @@ fn commits_leave_what_is_being_read() {
             Some(numbers(1, 1, 7, 4))
         );
     }
-    // Those who clean up a run that has crashed leave it as well.
+    // A cleanup after a crashed run keeps them as well.
     drop(checkpoint);
     let checkpoint = Checkpoint::open_or_create(folder.path()).unwrap();
     assert_eq!(files(), [1, 4, 1, 4, 1, 4]);
@@ -206,7 +206,7 @@ fn commits_leave_what_is_being_read() {
     assert_eq!(files(), [7, 7, 7]);
 }
 
-/// Whoever opens it while commits follow each other as fast as they can gets one of them, whole.
+/// Opening a checkpoint while commits follow each other without a pause yields one of the versions, complete.
 #[test]
 fn a_version_is_opened_while_others_are_committed() {
     let folder = tempfile::tempdir().unwrap();
@@ -311,7 +311,7 @@ proptest! {
         prop_assert_eq!(bits(&read.adagrad), bits(&data.adagrad));
         prop_assert_eq!((read.rows, read.dim), (rows, dim));
 
-        // The format's own reader agrees.
+        // The reference implementation of the format agrees.
         let bytes = fs::read(folder.path().join("embeddings_my type_3.v1.safetensors")).unwrap();
         let tensors = SafeTensors::deserialize(&bytes).unwrap();
         let embeddings = tensors.tensor("embeddings").unwrap();
@@ -347,11 +347,11 @@ proptest! {
         let mut expected = data.clone();
         rounding.round_all(dim, &mut expected.embeddings);
         prop_assert_eq!(&read, &expected);
-        // Of what is rounded, nothing is left to draw.
+        // Rounding rounded values changes nothing.
         rounding.round_all(dim, &mut expected.embeddings);
         prop_assert_eq!(&read, &expected);
 
-        // The format's own reader agrees.
+        // The reference implementation of the format agrees.
         let bytes = fs::read(folder.path().join("embeddings_e_3.v1.safetensors")).unwrap();
         let tensors = SafeTensors::deserialize(&bytes).unwrap();
         let embeddings = tensors.tensor("embeddings").unwrap();

@@ -1,7 +1,8 @@
-//! What several trainers tell, each in a file of its own, and what a checkpoint takes over of it into `metrics.jsonl`.
+//! Event files of trainers, one per trainer, and their merge into `metrics.jsonl` by a checkpoint.
 //!
-//! The ledger says how far each file counts. A checkpoint writes `metrics.jsonl` anew, as the last version left it and
-//! with what was told since behind it, under a name of its own; it replaces the last one together with the manifest.
+//! The ledger records how many bytes of each file are valid. A checkpoint writes a new `metrics.jsonl` under a
+//! temporary name: the content of the last version, followed by the events recorded since. It replaces the old file
+//! together with the manifest.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufRead as _, BufReader, Read as _, Seek as _, SeekFrom, Take};
@@ -13,11 +14,11 @@ use super::shared::SharedCheckpoint;
 use super::{CheckpointError, Manifest, metrics, names};
 use crate::files::{self, FileError, SummedFile};
 
-/// Bytes that are copied at a time.
+/// Size of the copy buffer, in bytes.
 const PIECE: usize = 256 << 10;
 
 impl SharedCheckpoint {
-    /// Adds lines to this trainer's file of events, durably. Gives how long it is then.
+    /// Appends lines to this trainer's event file, durably. Returns the new length of the file in bytes.
     ///
     /// # Errors
     /// When they cannot be written.
@@ -37,10 +38,11 @@ impl SharedCheckpoint {
         Ok(before + lines.len() as u64)
     }
 
-    /// The lines in bytes `from..to` of the file of events of `token`, as far as they are there.
+    /// Returns an iterator over the lines in bytes `from..to` of the event file of `token`. A shorter file yields what
+    /// it has.
     ///
     /// # Errors
-    /// When the file is there and cannot be read.
+    /// When the file exists and cannot be read.
     pub fn told(&self, token: Token, from: u64, to: u64) -> Result<ToldLines, CheckpointError> {
         let path = self.path().join(names::events(token));
         let length = match files::size(&path) {
@@ -63,28 +65,28 @@ impl SharedCheckpoint {
         })
     }
 
-    /// Trainers whose files of events are in the folder.
+    /// Returns the tokens of all trainers that have an event file in the folder.
     ///
     /// # Errors
-    /// When it cannot be read.
+    /// When the folder cannot be read.
     pub fn tellers(&self) -> Result<Vec<Token>, CheckpointError> {
         let names = names::entries(self.path())?;
         let tokens = names.iter().filter_map(|name| names::parse_events(name));
         Ok(tokens.collect())
     }
 
-    /// Removes the file of events of a trainer that is gone, once a checkpoint has what it told.
+    /// Removes the event file of a trainer that has left, once a checkpoint contains its events.
     ///
     /// # Errors
-    /// When it cannot be removed.
+    /// When the file cannot be removed.
     pub fn forget_told(&self, token: Token) -> Result<(), CheckpointError> {
         Ok(files::remove(&self.path().join(names::events(token)))?)
     }
 
-    /// Begins `metrics.jsonl` of the version `cut` with that of `before`.
+    /// Creates `metrics.jsonl` of the version `cut`, starting with a copy of that of `before`.
     ///
     /// # Errors
-    /// When it cannot be read or written.
+    /// When a file cannot be read or written.
     pub fn begin_metrics(
         &self,
         cut: Cut,
@@ -99,7 +101,7 @@ impl SharedCheckpoint {
     }
 }
 
-/// Events that a trainer has told of, line by line.
+/// Reader of a range of a trainer's event file, line by line.
 #[derive(Debug)]
 pub struct ToldLines {
     path: PathBuf,
@@ -109,10 +111,10 @@ pub struct ToldLines {
 }
 
 impl ToldLines {
-    /// The next line, with its end; none behind the last whole one.
+    /// Returns the next line with its line feed; `None` after the last complete line.
     ///
     /// # Errors
-    /// When it cannot be read.
+    /// When the file cannot be read.
     pub fn next_line(&mut self) -> Result<Option<&[u8]>, CheckpointError> {
         let Some(source) = &mut self.source else {
             return Ok(None);
@@ -131,14 +133,14 @@ impl ToldLines {
         }
     }
 
-    /// Bytes that the trainer has told of and that are not in its file, of those that were asked for.
+    /// Returns the number of requested bytes that the trainer's file does not contain as complete lines.
     #[must_use]
     pub fn lost(&self) -> u64 {
         self.lost
     }
 }
 
-/// `metrics.jsonl` of a version that is being written.
+/// New `metrics.jsonl` of a version that is being committed.
 #[derive(Debug)]
 pub struct MetricsOfVersion {
     path: PathBuf,
@@ -146,7 +148,7 @@ pub struct MetricsOfVersion {
 }
 
 impl MetricsOfVersion {
-    /// Adds lines.
+    /// Appends lines.
     ///
     /// # Errors
     /// When they cannot be written.
@@ -154,10 +156,10 @@ impl MetricsOfVersion {
         Ok(self.file.put(lines)?)
     }
 
-    /// Makes it durable. Gives its length.
+    /// Makes the file durable. Returns its length in bytes.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// When the file cannot be written.
     pub fn finish(self) -> Result<u64, CheckpointError> {
         let summary = self.file.finish(true)?;
         files::sync_folder_of(&self.path)?;
@@ -165,8 +167,9 @@ impl MetricsOfVersion {
     }
 }
 
-/// Adds lines to the events of `manifest`, behind those that belong to it, if they are the newest still: the next
-/// version has them in their place, and who goes on alone cuts them off as it does with its own.
+/// Appends lines to `metrics.jsonl` after those that belong to `manifest`, unless other lines follow those already. The
+/// next version contains these lines itself; a single trainer that resumes truncates them, like its own uncommitted
+/// lines.
 pub(super) fn append_metrics(
     folder: &Path,
     manifest: &Manifest,
@@ -184,7 +187,7 @@ pub(super) fn append_metrics(
     files::append(&mut file, &path, lines)
 }
 
-/// Copies the events that belong to a version.
+/// Copies the metrics lines that belong to a version.
 fn copy_metrics(folder: &Path, manifest: &Manifest, to: &mut SummedFile) -> Result<(), FileError> {
     let staged = staged(manifest).map(|name| folder.join(name));
     let staged = staged.filter(|path| fs::exists(path).unwrap_or(false));
@@ -204,7 +207,7 @@ fn copy_metrics(folder: &Path, manifest: &Manifest, to: &mut SummedFile) -> Resu
     }
 }
 
-/// Has the events of a version replace those of the last.
+/// Replaces the metrics of the last version with those of `manifest`.
 pub(super) fn make_current(folder: &Path, manifest: &Manifest) -> Result<(), FileError> {
     let Some(staged) = staged(manifest).map(|name| folder.join(name)) else {
         return Ok(());
@@ -215,7 +218,7 @@ pub(super) fn make_current(folder: &Path, manifest: &Manifest) -> Result<(), Fil
     }
 }
 
-/// The name of the events of a version before they replace the last; none of one that a machine alone wrote.
+/// Returns the temporary name of a version's metrics file; `None` for a version that a single trainer wrote.
 fn staged(manifest: &Manifest) -> Option<String> {
     let Begun { token, .. } = manifest.cut?.begun?;
     Some(names::metrics_of(manifest.version, token))

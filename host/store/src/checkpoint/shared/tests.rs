@@ -1,4 +1,4 @@
-//! Commits of several trainers, read again.
+//! Tests of commits by several trainers.
 
 use pbg_core::ledger::{Begun, Cut};
 
@@ -57,7 +57,7 @@ fn what_several_commit_one_goes_on_from() {
     one.forget(Token(1)).unwrap();
     drop((one, two));
 
-    // Whoever goes on alone finds it, though it has not replaced the last one.
+    // A single trainer that continues finds the version, although it has not replaced `manifest.json`.
     let alone = Checkpoint::open_or_create(folder.path()).unwrap();
     assert_eq!(alone.version(), 1);
     let data = alone.read_partition("e", 0).unwrap().unwrap();
@@ -147,7 +147,7 @@ fn what_is_known_behind_a_version_is_no_part_of_it() {
     trainer.publish(&first).unwrap();
     trainer.make_current(&first).unwrap();
     trainer.append_metrics(&first, b"b\n").unwrap();
-    // Only once, and not behind those of another version.
+    // Lines are appended only once, and only to the metrics of their own version.
     trainer.append_metrics(&first, b"b\n").unwrap();
     let metrics = || fs::read_to_string(folder.path().join("metrics.jsonl")).unwrap();
     assert_eq!(metrics(), "a\nb\n");
@@ -159,7 +159,7 @@ fn what_is_known_behind_a_version_is_no_part_of_it() {
     assert_eq!(metrics(), "a\nb\nc\n");
 }
 
-/// Events of a long run without a checkpoint: a reader that stops somewhere drops the rest.
+/// Events of a long run without a checkpoint: a reader that stopped early would lose the rest.
 #[test]
 fn all_that_was_told_is_read() {
     let folder = tempfile::tempdir().unwrap();
@@ -185,7 +185,7 @@ fn all_that_was_told_is_read() {
     assert_eq!(read(0, all), (lines + 1, b"last\n".to_vec(), 0));
     assert_eq!(read(first, all), (lines, b"last\n".to_vec(), 0));
     assert_eq!(read(all, all), (0, Vec::new(), 0));
-    // What the ledger knows of and the file has not, in whole lines.
+    // Bytes that the ledger records and the file lacks, counted in whole lines.
     assert_eq!(read(first, all + 9).2, 9);
     assert_eq!(read(all - 3, all - 1).2, 2);
     let none = trainer.told(Token(2), 5, 8).unwrap();

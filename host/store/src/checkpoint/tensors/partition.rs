@@ -1,4 +1,4 @@
-//! Partitions in files: embeddings, and what the optimizer remembers of them.
+//! Partition files: embeddings and optimizer state.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -11,14 +11,14 @@ use super::{put_rounded, put_rows, write_with};
 use crate::checkpoint::CheckpointError;
 use crate::files::{FileError, Summary};
 
-/// Name of the rows of a partition.
+/// Name of the embeddings tensor.
 pub(in crate::checkpoint) const EMBEDDINGS: &str = "embeddings";
-/// Name of the accumulators of a partition.
+/// Name of the tensor with one Adagrad accumulator per row.
 pub(in crate::checkpoint) const ROW_ADAGRAD: &str = "row_adagrad";
-/// The same where each number has an accumulator of its own.
+/// Name of the tensor with one Adagrad accumulator per value.
 const ADAGRAD: &str = "adagrad";
 
-/// The tensor of the accumulators of an optimizer.
+/// Returns the name of the accumulator tensor of an optimizer.
 const fn accumulators_of(optimizer: Optimizer) -> &'static str {
     match optimizer {
         Optimizer::RowAdagrad => ROW_ADAGRAD,
@@ -26,42 +26,42 @@ const fn accumulators_of(optimizer: Optimizer) -> &'static str {
     }
 }
 
-/// A partition of an entity type.
+/// Partition of an entity type.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PartitionData {
-    /// Number of rows: entities, or features.
+    /// Number of rows: one per entity, or per feature.
     pub rows: usize,
-    /// Numbers per row.
+    /// Values per row.
     pub dim: usize,
-    /// `rows` x `dim` numbers, row by row.
+    /// Embeddings [rows, dim].
     pub embeddings: Vec<f32>,
-    /// What the accumulators are of.
+    /// Optimizer that the accumulators belong to.
     pub optimizer: Optimizer,
-    /// Accumulators, row by row: one of each row, or of each number.
+    /// Accumulators, [rows] or [rows, dim], depending on the optimizer.
     pub adagrad: Vec<f32>,
 }
 
-/// Where the numbers of a partition lie, little-endian.
+/// Location of a partition's values in its file, little-endian.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EmbeddingPlace {
-    /// The file.
+    /// Path of the file.
     pub path: PathBuf,
     /// Number of rows.
     pub rows: usize,
-    /// Numbers per row.
+    /// Values per row.
     pub dim: usize,
-    /// What embeddings are made of.
+    /// Number format of the embeddings.
     pub storage: Storage,
-    /// Bytes before the first number of the embeddings, which are `rows` x `dim` numbers, row by row.
+    /// Byte offset of the embeddings [rows, dim].
     pub embeddings: u64,
-    /// What the accumulators are of.
+    /// Optimizer that the accumulators belong to.
     pub optimizer: Optimizer,
-    /// Bytes before the first accumulator, which are floats: one of each row, or of each number.
+    /// Byte offset of the accumulators, `f32`: [rows] or [rows, dim], depending on the optimizer.
     pub adagrad: u64,
 }
 
 impl EmbeddingPlace {
-    /// By the header of a partition's file; the numbers are not read.
+    /// Computes the location from the header of a partition's file. The values are not read.
     pub(in crate::checkpoint) fn find(
         file: &File,
         path: &Path,
@@ -86,7 +86,7 @@ impl EmbeddingPlace {
     }
 }
 
-/// What the header of a partition's file says.
+/// Properties of a partition, from the header of its file.
 struct PartitionForm {
     rows: usize,
     dim: usize,
@@ -104,17 +104,17 @@ impl PartitionForm {
         let (Some(embeddings), Some((optimizer, accumulators)), 2) =
             (find(EMBEDDINGS), state, header.len())
         else {
-            return Err(damaged("it has not the tensors of a partition"));
+            return Err(damaged("it does not have the tensors of a partition"));
         };
         let (&[rows, dim], Storage::F32) = (&embeddings.shape[..], accumulators.storage) else {
-            return Err(damaged("it has not the tensors of a partition"));
+            return Err(damaged("it does not have the tensors of a partition"));
         };
         let (fits, what) = match optimizer {
             Optimizer::RowAdagrad => (accumulators.shape == [rows], "row"),
             Optimizer::Adagrad => (accumulators.shape == [rows, dim], "number"),
         };
         if !fits {
-            return Err(damaged(&format!("it has not one accumulator per {what}")));
+            return Err(damaged(&format!("it does not have one accumulator per {what}")));
         }
         Ok(Self {
             rows,
@@ -125,27 +125,28 @@ impl PartitionForm {
     }
 }
 
-/// Copies rows from the given one on into a slice, as many as fill it.
+/// Function that copies consecutive rows, beginning with the given one, until the slice is full.
 pub type CopyRows<'a> = &'a dyn Fn(usize, &mut [f32]);
 
-/// A partition whose rows are copied out piece by piece, since nobody may hold a slice of them.
+/// Partition whose rows are copied out in chunks, because other threads change them and nobody may hold a slice of
+/// them.
 pub struct PartitionRows<'a> {
     /// Number of rows.
     pub rows: usize,
-    /// Numbers per row.
+    /// Values per row.
     pub dim: usize,
-    /// Embeddings, `dim` numbers per row.
+    /// Copies embeddings, `dim` values per row.
     pub embeddings: CopyRows<'a>,
-    /// What the accumulators are of.
+    /// Optimizer that the accumulators belong to.
     pub optimizer: Optimizer,
-    /// Accumulators, as many per row as the optimizer has.
+    /// Copies accumulators; their number per row depends on the optimizer.
     pub adagrad: CopyRows<'a>,
-    /// How embeddings are rounded to bfloat16; none: they are written as they are.
+    /// Rounding of embeddings to bfloat16; `None` to store `f32`.
     pub rounding: Option<Rounding>,
 }
 
 impl PartitionRows<'_> {
-    /// Writes the partition as [`write`] writes its tensors.
+    /// Writes the partition's file, like [`write`].
     pub(in crate::checkpoint) fn write(
         &self,
         path: &Path,
@@ -165,7 +166,7 @@ impl PartitionRows<'_> {
                 put_rows(file, rows, width, self.adagrad)
             });
         };
-        // What is wider comes first, so that every number lies at a multiple of its size.
+        // The wider tensor comes first, so that every value is aligned to its size.
         let shapes = [accumulators, (EMBEDDINGS, Storage::Bf16, &all[..])];
         write_with(path, &shapes, metadata, |file| {
             put_rows(file, rows, width, self.adagrad)?;
@@ -175,8 +176,8 @@ impl PartitionRows<'_> {
 }
 
 impl PartitionData {
-    /// Makes the accumulators those of another optimizer: one of a row is the mean of those of its numbers, as row-Adagrad
-    /// has it, and those of its numbers are what the one of the row is.
+    /// Converts the accumulators to another optimizer. The accumulator of a row becomes the mean of those of its
+    /// values, as in row-Adagrad; in the other direction, each value gets the accumulator of its row.
     pub fn convert(&mut self, optimizer: Optimizer) {
         if self.optimizer == optimizer {
             return;
@@ -197,7 +198,7 @@ impl PartitionData {
         };
     }
 
-    /// Reads a partition's file and verifies it, without keeping its numbers.
+    /// Reads and verifies a partition's file without keeping its values.
     pub(in crate::checkpoint) fn verify(
         file: &File,
         path: &Path,
@@ -209,7 +210,7 @@ impl PartitionData {
         reader.finish()
     }
 
-    /// Reads a partition and verifies its file. The memory of the old content is used again.
+    /// Reads and verifies a partition's file. The memory of the previous content is reused.
     pub(in crate::checkpoint) fn read(
         &mut self,
         file: &File,

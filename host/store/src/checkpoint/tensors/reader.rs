@@ -1,4 +1,4 @@
-//! Reading of a safetensors file, piece by piece, with its checksum.
+//! Sequential reader of a safetensors file that computes its checksum.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -12,26 +12,26 @@ use super::{BF16, CHUNK, Entry, F32, METADATA};
 use crate::checkpoint::CheckpointError;
 use crate::files::{self, FileError, Summary};
 
-/// The longest header that other readers accept.
+/// Maximum header length in bytes; other readers of the format have the same limit.
 const MAX_HEADER: u64 = 100_000_000;
 
-/// A tensor of a file.
+/// Header entry of a tensor.
 pub(super) struct Listed {
     pub(super) name: String,
-    /// What its numbers are.
+    /// Number format of the values.
     pub(super) storage: Storage,
     pub(super) shape: Vec<usize>,
-    /// Its bytes, behind the header.
+    /// Byte range of the values, relative to the end of the header.
     pub(super) bytes: Range<u64>,
 }
 
-/// A safetensors file being read from front to end, so that its checksum can be compared.
+/// Reader of a safetensors file from beginning to end, so that its checksum can be compared.
 pub(super) struct Reader<'a> {
     path: &'a Path,
     file: &'a File,
     expected: Summary,
     hasher: crc32fast::Hasher,
-    /// Bytes that were read.
+    /// Number of bytes read so far.
     pub(super) position: u64,
     bytes: Vec<u8>,
     halves: Vec<u16>,
@@ -63,7 +63,7 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// The next `length` bytes.
+    /// Reads the next `length` bytes.
     fn take(&mut self, length: usize) -> Result<&[u8], CheckpointError> {
         self.bytes.resize(length, 0);
         files::read_exact_at(self.file, self.path, &mut self.bytes, self.position)?;
@@ -72,7 +72,7 @@ impl<'a> Reader<'a> {
         Ok(&self.bytes)
     }
 
-    /// All tensors, in the order of the file.
+    /// Reads the header. Returns all tensors in the order of their values.
     pub(super) fn header(&mut self) -> Result<Vec<Listed>, CheckpointError> {
         let path = self.path;
         let damaged = |what: &str| CheckpointError::damaged(path, what);
@@ -99,13 +99,13 @@ impl<'a> Reader<'a> {
             let storage = match entry.dtype.as_str() {
                 F32 => Storage::F32,
                 BF16 => Storage::Bf16,
-                _ => return Err(damaged(&format!("its tensor `{name}` is not of floats"))),
+                _ => return Err(damaged(&format!("its tensor `{name}` has a number format other than F32 and BF16"))),
             };
             let mut sizes = entry.shape.iter();
             let size = sizes.try_fold(storage.bytes(), |n, &d| n.checked_mul(d as u64));
             if start > end || size != Some(end - start) {
                 return Err(damaged(&format!(
-                    "its tensor `{name}` has not the size of its shape"
+                    "the size of its tensor `{name}` does not match its shape"
                 )));
             }
             tensors.push(Listed {
@@ -119,17 +119,17 @@ impl<'a> Reader<'a> {
         let mut end = 0;
         for Listed { bytes, .. } in &tensors {
             if bytes.start != end {
-                return Err(damaged("its tensors do not join"));
+                return Err(damaged("its tensors are not contiguous"));
             }
             end = bytes.end;
         }
         if end != size - self.position {
-            return Err(damaged("its tensors do not fill it"));
+            return Err(damaged("its tensors do not cover the whole file"));
         }
         Ok(tensors)
     }
 
-    /// The next tensor's numbers, in place of those in `values`.
+    /// Reads the next tensor's values into `values`, replacing its content.
     pub(super) fn numbers(
         &mut self,
         storage: Storage,
@@ -157,7 +157,7 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// Reads all that is left, for the checksum alone.
+    /// Reads the rest of the file, for the checksum only.
     pub(super) fn skip_to_end(&mut self) -> Result<(), CheckpointError> {
         while self.position < self.expected.size {
             let left = self.expected.size - self.position;

@@ -1,4 +1,4 @@
-//! Single rows of a partition, by position.
+//! Random access to the embedding rows of a partition.
 
 use std::fs::File;
 
@@ -8,7 +8,7 @@ use super::EmbeddingPlace;
 use crate::checkpoint::CheckpointError;
 use crate::files;
 
-/// The embeddings of a partition, read row by row.
+/// Embeddings of a partition, read row by row.
 #[derive(Debug)]
 pub struct EmbeddingRows<'c> {
     pub(in crate::checkpoint) file: &'c File,
@@ -16,16 +16,16 @@ pub struct EmbeddingRows<'c> {
 }
 
 impl EmbeddingRows<'_> {
-    /// Where they lie.
+    /// Returns the location of the embeddings.
     #[must_use]
     pub const fn place(&self) -> &EmbeddingPlace {
         &self.place
     }
 
-    /// Row `row`, whose [`row_sum`] is `sum`; `bytes` is used again.
+    /// Reads row `row` into `out` and compares it with its [`row_sum`] `sum`. `bytes` is a reusable buffer.
     ///
     /// # Errors
-    /// When it cannot be read, is not what was summed up, or there is no such row.
+    /// When the row cannot be read, does not match `sum`, or does not exist.
     pub fn read(
         &self,
         row: usize,
@@ -37,7 +37,7 @@ impl EmbeddingRows<'_> {
         let (path, dim) = (&place.path, place.dim);
         let damaged = |what: &str| CheckpointError::damaged(path, format!("its row {row}: {what}"));
         if row >= place.rows || out.len() != dim {
-            return Err(damaged("there is none of this length"));
+            return Err(damaged("it does not exist, or its length is not the expected one"));
         }
         let width = place.storage.bytes() as usize * dim;
         bytes.resize(width, 0);
@@ -64,7 +64,8 @@ impl EmbeddingRows<'_> {
     }
 }
 
-/// The checksum of a row's numbers as floats, which is that of its bytes on the disk where they lie as floats.
+/// Returns the checksum of a row's values as `f32`. It equals the checksum of the row's bytes on disk if they are
+/// stored as `f32`.
 #[must_use]
 pub fn row_sum(row: &[f32]) -> u32 {
     let mut hasher = crc32fast::Hasher::new();

@@ -1,9 +1,9 @@
-//! A crash at any operation leaves the old version or the new one, whole.
+//! A crash at any operation leaves either the old or the new version, complete.
 
 use super::*;
 use crate::files::faults;
 
-/// Three commits of a small run; tells which version was confirmed last, as the run's and as the best.
+/// Makes three commits of a small run. Returns the last version that was confirmed as the run's and as the best.
 fn train(path: &Path) -> (u64, u64, Result<(), CheckpointError>) {
     let (mut confirmed, mut best) = (0, 0);
     let mut run = || {
@@ -12,7 +12,7 @@ fn train(path: &Path) -> (u64, u64, Result<(), CheckpointError>) {
         while checkpoint.version() < 3 {
             let step = checkpoint.version() + 1;
             for partition in 0..3 {
-                // One partition stays clean in every second pass.
+                // In every second pass, one partition is not modified.
                 if partition < 2 || step % 2 == 1 {
                     write(&checkpoint, partition, step)?;
                     write(&checkpoint, partition, step)?;
@@ -21,7 +21,7 @@ fn train(path: &Path) -> (u64, u64, Result<(), CheckpointError>) {
             write_model(&checkpoint, step)?;
             checkpoint.append_metrics(&json!({ "step": step }))?;
             checkpoint.begin(run_info(step), checkpoint.metrics_length())?;
-            // Training goes on while the version is brought to the disk.
+            // Training continues while the version is synced to disk.
             write(&checkpoint, 0, step + 1)?;
             checkpoint.append_metrics(&json!({ "step": step + 1 }))?;
             confirmed = loop {
@@ -51,7 +51,7 @@ fn check_version(reader: &ReadCheckpoint) {
     assert_eq!(reader.model().unwrap()[0].values[0], step as f32);
 }
 
-/// Files in a checkpoint's folder that no manifest names.
+/// Returns the files in a checkpoint's folder that no manifest names.
 fn left_over(folder: &Path) -> Vec<String> {
     let manifest = read::manifest_if_any(folder).unwrap();
     let is_named = |name: &str| {
@@ -93,7 +93,7 @@ fn at_every_operation() {
             Err(CheckpointError::Missing { .. }) => assert_eq!(confirmed, 0),
             Err(error) => panic!("after {operations} operations: {error}"),
         }
-        // Once there was a best one, there is a best one at every moment.
+        // Once there was a best version, there always is one.
         match ReadCheckpoint::open(&path.join("best")) {
             Ok(reader) => {
                 check_version(&reader);
@@ -102,14 +102,14 @@ fn at_every_operation() {
             Err(CheckpointError::Missing { .. }) => assert_eq!(confirmed_best, 0),
             Err(error) => panic!("best after {operations} operations: {error}"),
         }
-        // Opening it clears up; the next run goes on from there to the same end.
+        // Opening cleans up; the next run continues from there and ends with the same version.
         drop(Checkpoint::open_or_create(&path).unwrap());
         for folder in [path.clone(), path.join("best")] {
             assert_eq!(left_over(&folder), Vec::<String>::new(), "{operations}");
         }
         train(&path).2.unwrap();
         check_version(&ReadCheckpoint::open(&path).unwrap());
-        // A crash right behind a commit costs its copy; what copies there are, are whole.
+        // A crash right after a commit may prevent the preserved copy, but every existing copy is complete.
         for epoch in 1..=3 {
             let preserved = path.join(format!("epoch_{epoch}"));
             if preserved.exists() {

@@ -1,9 +1,9 @@
-//! Damage is noticed, named, and never taken for data.
+//! Damage is detected, reported with the file's name, and never read as data.
 
 use super::*;
 use crate::sealed;
 
-/// A folder with a commit of one partition and a model.
+/// Returns a folder with a commit of one partition and a model.
 fn committed() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     let checkpoint = Checkpoint::open_or_create(folder.path()).unwrap();
@@ -102,7 +102,7 @@ fn a_lost_manifest_does_not_cost_the_embeddings() {
         .to_string();
     assert!(
         error.contains(
-            "is no checkpoint: it has no manifest.json, but files of one, such as embeddings_e_0.v2"
+            "is not a complete checkpoint: it has no manifest.json, but files of one, such as embeddings_e_0.v2"
         ),
         "{error}"
     );
