@@ -1,16 +1,18 @@
-//! Work in blocks that several processes share by the files of a folder, which all of them see.
+//! Blocks of work that several processes share through the files of a common folder.
 //!
-//! | file | what it says |
+//! | file | meaning |
 //! |---|---|
 //! | `here.TOKEN` | a process takes part |
-//! | `claim.N` | who works on block `N` |
-//! | `block.N` | what came of it |
+//! | `claim.N` | token of the process that works on block `N` |
+//! | `block.N` | result of block `N` |
 //!
-//! A claim is made by creating its file, which succeeds for one. A result is a file that is renamed to its name, so that
-//! nobody reads half of one. Who dies leaves a claim without a result: others take it over when they have waited long
-//! enough. Should it live after all, two have worked on the same block, and came to the same.
+//! A process claims a block by creating the claim file, which succeeds for only one process. A result is written under
+//! another name and then renamed, so that nobody reads half of it. A process that dies leaves a claim without a result.
+//! The others take the claim over after a timeout. If the process was only slow, two processes have computed the same
+//! result.
 //!
-//! Who takes part keeps a lock on its file, which says where it runs: others on the same machine see that it is gone.
+//! Each process keeps a lock on its `here` file, which records the boot id of its machine. From this, processes on the
+//! same machine detect that it has ended.
 
 mod presence;
 
@@ -24,41 +26,42 @@ use pbg_core::ledger::Token;
 
 use crate::files::{self, FileError};
 
-/// Largest result in bytes: more is none of ours.
+/// Maximum size of a result file in bytes; a larger file was not written by this program.
 const MAX_RESULT: u64 = 1 << 28;
-/// A claim is left alone for at least so long, and for so many times what the slowest own block took.
+/// Timeout after which a claim is taken over: at least the duration, and at least the multiple of this process's
+/// slowest block.
 const PATIENCE: (Duration, u32) = (Duration::from_secs(15), 3);
-/// How long who has not finished a block leaves claims alone.
+/// Timeout for a process that has not finished a block yet.
 const UNKNOWN: Duration = Duration::from_secs(60);
 
-/// What a process does next.
+/// Next step of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
-    /// To work on this block.
+    /// Work on this block.
     Block(u32),
-    /// To wait: others work on all that is left.
+    /// Wait: other processes work on all remaining blocks.
     Wait,
-    /// Every block has its result.
+    /// Finish: every block has its result.
     Done,
 }
 
-/// A process's part.
+/// One process's participation in the work.
 #[derive(Debug)]
 pub struct Blocks {
     folder: PathBuf,
     token: Token,
-    /// Its lock says that this process takes part.
+    /// Locked file that shows that this process takes part.
     _here: File,
     count: u32,
-    /// Claims of others as they were first seen, and when.
+    /// Claims of other processes as first seen, with the time.
     claims: BTreeMap<u32, (Vec<u8>, Instant)>,
-    /// The block that it works on, and since when.
+    /// The block that this process works on, with its start time.
     own: Option<(u32, Instant)>,
     slowest: Option<Duration>,
 }
 
 impl Blocks {
-    /// Takes part in the work of `count` blocks in `folder`, which is made if need be. Nobody else has this token.
+    /// Joins the work on `count` blocks in `folder`, which is created if necessary. The token must be unique.
     ///
     /// # Errors
     /// When the folder cannot be written.
@@ -67,7 +70,7 @@ impl Blocks {
         loop {
             files::create_folder(folder)?;
             match presence::announce(&folder.join(format!("here.{token}"))) {
-                // Whoever was last has just removed the folder.
+                // The last process to leave may just have removed the folder.
                 Err(error) if error.is_not_found() && attempts < 10 => attempts += 1,
                 here => {
                     return here.map(|here| Self {
@@ -84,11 +87,11 @@ impl Blocks {
         }
     }
 
-    /// Removes the folders beside `folder` whose names begin with `beginning` and in which nobody works any more. They
-    /// are of processes that were ended in the middle of something else.
+    /// Removes the folders next to `folder` whose names begin with `beginning` and whose processes have all ended.
+    /// Killed processes leave such folders.
     ///
     /// # Errors
-    /// When the operating system refuses.
+    /// When the operating system reports an error.
     pub fn sweep(folder: &Path, beginning: &str) -> Result<(), FileError> {
         let Some(parent) = folder.parent() else {
             return Ok(());
@@ -99,7 +102,7 @@ impl Blocks {
                 continue;
             }
             let here: Vec<PathBuf> = present(&other)?;
-            // Where nobody has been yet, somebody may be about to come.
+            // In a folder without any process so far, one may be about to join.
             if !here.is_empty() && here.iter().all(|path| presence::is_gone(path)) {
                 files::remove_folder(&other)?;
             }
@@ -107,10 +110,10 @@ impl Blocks {
         Ok(())
     }
 
-    /// What to do next. A block that it says is this process's until the next call.
+    /// Returns the next step. A returned block belongs to this process until the next call.
     ///
     /// # Errors
-    /// When files cannot be read or made.
+    /// When files cannot be read or created.
     pub fn take(&mut self) -> Result<Next, FileError> {
         let mut all_done = true;
         for block in 0..self.count {
@@ -126,10 +129,10 @@ impl Blocks {
         Ok(if all_done { Next::Done } else { Next::Wait })
     }
 
-    /// Says what came of the block that [`Blocks::take`] named last.
+    /// Stores the result of the block that [`Blocks::take`] last returned.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// When the result cannot be written.
     pub fn finish(&mut self, result: &[u8]) -> Result<(), FileError> {
         let Some((block, since)) = self.own.take() else {
             return Ok(());
@@ -141,27 +144,27 @@ impl Blocks {
         Ok(())
     }
 
-    /// How many blocks have a result.
+    /// Returns the number of blocks that have a result.
     #[must_use]
     pub fn finished(&self) -> u32 {
         let has = |block: &u32| self.path("block", *block).exists();
         (0..self.count).filter(has).count() as u32
     }
 
-    /// All results, in the order of the blocks. To be asked for when all is done.
+    /// Returns all results, in the order of the blocks. May be called only when all blocks have results.
     ///
     /// # Errors
-    /// When one cannot be read.
+    /// When a result cannot be read.
     pub fn results(&self) -> Result<Vec<Vec<u8>>, FileError> {
         (0..self.count)
             .map(|block| files::read(&self.path("block", block), MAX_RESULT))
             .collect()
     }
 
-    /// Takes part no more. Who is the last removes the folder.
+    /// Leaves the work. The last process to leave removes the folder.
     ///
     /// # Errors
-    /// When the operating system refuses.
+    /// When the operating system reports an error.
     pub fn leave(self) -> Result<(), FileError> {
         files::remove(&self.path("here", self.token))?;
         if !self.folder.is_dir() {
@@ -171,7 +174,7 @@ impl Blocks {
         if others.iter().any(|path| !presence::is_gone(path)) {
             return Ok(());
         }
-        // Who comes now makes a new one.
+        // Rename first: a process that joins now creates a new folder.
         let mut gone = self.folder.clone().into_os_string();
         gone.push(format!(".{}", self.token));
         match files::rename(&self.folder, Path::new(&gone)) {
@@ -184,7 +187,7 @@ impl Blocks {
         self.folder.join(format!("{kind}.{of}"))
     }
 
-    /// Claims a block that nobody has claimed.
+    /// Claims a block that no process has claimed. Returns whether it succeeded.
     fn claim(&self, block: u32) -> Result<bool, FileError> {
         let path = self.path("claim", block);
         let made = File::options().write(true).create_new(true).open(&path);
@@ -195,7 +198,7 @@ impl Blocks {
         }
     }
 
-    /// Takes over a block whose claim has stayed the same for too long.
+    /// Takes over a block whose claim has not changed for the timeout. Returns whether it did.
     fn is_abandoned(&mut self, block: u32) -> Result<bool, FileError> {
         let path = self.path("claim", block);
         let claim = files::read(&path, 1 << 10)?;
@@ -220,7 +223,7 @@ impl Blocks {
     }
 }
 
-/// Names of what is in a folder; none where somebody has just removed it.
+/// Returns the names of a folder's entries; empty if another process has just removed the folder.
 fn names(folder: &Path) -> Result<Vec<String>, FileError> {
     let entries = match folder.read_dir() {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -230,7 +233,7 @@ fn names(folder: &Path) -> Result<Vec<String>, FileError> {
     Ok(entries.filter_map(name).collect())
 }
 
-/// The files of those who take part, or did when they died.
+/// Returns the `here` files of all processes that take part or have died.
 fn present(folder: &Path) -> Result<Vec<PathBuf>, FileError> {
     let names = names(folder)?.into_iter();
     let here = names.filter(|name| name.starts_with("here."));
@@ -261,7 +264,7 @@ mod tests {
         assert_eq!(two.take().unwrap(), Next::Done);
         assert_eq!(one.results().unwrap(), [b"a", b"b", b"c"]);
         one.leave().unwrap();
-        // The other one has not read them yet.
+        // The other process has not read the results yet.
         assert_eq!(two.results().unwrap().len(), 3);
         two.leave().unwrap();
         assert_eq!(place.path().read_dir().unwrap().count(), 0);
@@ -288,7 +291,7 @@ mod tests {
         let _alive = part(&folder("work.alive"), 2);
         drop(part(&folder("work.own"), 3));
         std::fs::create_dir(folder("work.new")).unwrap();
-        // That of another machine, of which nobody here knows whether it is alive.
+        // A process of another machine: whether it is alive is unknown.
         drop(part(&folder("work.elsewhere"), 4));
         let there = present(&folder("work.elsewhere")).unwrap().remove(0);
         std::fs::write(there, "another machine").unwrap();
@@ -315,10 +318,10 @@ mod tests {
         let before = Instant::now().checked_sub(2 * UNKNOWN).unwrap();
         other.claims.get_mut(&0).unwrap().1 = before;
         assert_eq!(other.take().unwrap(), Next::Block(0));
-        // A third one sees a claim that is new.
+        // To a third process the claim is new.
         let mut third = part(place.path(), 3);
         assert_eq!(third.take().unwrap(), Next::Wait);
-        // The dead one was only slow.
+        // The first process was only slow.
         dead.finish(b"x").unwrap();
         other.finish(b"x").unwrap();
         assert_eq!(other.take().unwrap(), Next::Done);

@@ -1,7 +1,7 @@
-//! Datasets: folders with dictionaries, relations and edges, made by [`crate::import`].
+//! Datasets: folders with dictionaries, relations and edges, created by [`crate::import`].
 //!
-//! Edges are read by position, one record batch at a time, and every batch is checked against
-//! its checksum before it is decoded: a damaged or truncated file is an error, never a crash.
+//! Edges are read by position, one record batch at a time, and the checksum of every batch is verified before it is
+//! decoded. So a damaged or truncated file is an error, never a crash.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -33,32 +33,32 @@ pub use staging::StagingError;
 /// Name of the manifest in its folder.
 pub const MANIFEST: &str = "manifest.json";
 
-/// What is wrong with a dataset.
+/// Error of a dataset operation.
 #[derive(Debug, thiserror::Error)]
 pub enum DatasetError {
-    /// The folder is none.
+    /// The folder is not a dataset.
     #[error(
-        "{} is no dataset: it has no {MANIFEST}; `pbg-host import` makes one", path.display()
+        "{} is not a dataset: it has no {MANIFEST}; `pbg-host import` creates one", path.display()
     )]
     Missing {
         /// The folder.
         path: PathBuf,
     },
-    /// The folder was made by another version.
+    /// The folder was written in another format or by another version.
     #[error("{error}; import the edges again")]
     Format {
-        /// What was found and what was expected.
+        /// Error that names the format found and the format expected.
         error: SealError,
     },
-    /// A file is not as it was written.
+    /// A file does not have the content that was written.
     #[error("{} is damaged: {what}; import the edges again", path.display())]
     Damaged {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// Description of the damage.
         what: String,
     },
-    /// Another import has put a new dataset in the place of the one that was opened.
+    /// Another import has replaced the dataset since it was opened.
     #[error("{}", replaced(path))]
     Replaced {
         /// The folder.
@@ -67,27 +67,27 @@ pub enum DatasetError {
     /// A file cannot be read.
     #[error(transparent)]
     File(#[from] FileError),
-    /// An import was ended while it replaced the dataset, or is just replacing it.
+    /// An import was interrupted while it replaced the dataset, or is replacing it now.
     #[error(transparent)]
     Unfinished(StagingError),
-    /// There is no such edge set.
+    /// The dataset has no edge set of this name.
     #[error("the dataset {} has no edge set `{name}`; it has {known}", path.display())]
     UnknownEdgeSet {
-        /// The dataset.
+        /// Folder of the dataset.
         path: PathBuf,
-        /// What was asked for.
+        /// Requested name.
         name: String,
-        /// What there is.
+        /// Names of the existing edge sets.
         known: String,
     },
-    /// There is no such entity type.
+    /// The dataset has no entity type of this name.
     #[error("the dataset {} has no entity type `{name}`; it has {known}", path.display())]
     UnknownType {
-        /// The dataset.
+        /// Folder of the dataset.
         path: PathBuf,
-        /// What was asked for.
+        /// Requested name.
         name: String,
-        /// What there is.
+        /// Names of the existing entity types.
         known: String,
     },
 }
@@ -110,7 +110,7 @@ impl DatasetError {
     }
 }
 
-/// An open dataset.
+/// Open dataset.
 #[derive(Debug)]
 pub struct Dataset {
     path: PathBuf,
@@ -121,12 +121,12 @@ pub struct Dataset {
 }
 
 impl Dataset {
-    /// Opens the dataset in folder `path`: verifies the manifest, the sizes of all files, and the
-    /// relations; the other files are verified as they are read. If an import was killed while it replaced the dataset,
-    /// the last one is renamed back first.
+    /// Opens the dataset in folder `path`. Verifies the manifest, the sizes of all files, and the relations; the other
+    /// files are verified when they are read. If an import was killed while it replaced the dataset, the previous
+    /// dataset is renamed back first.
     ///
     /// # Errors
-    /// When the folder is no dataset, or one that was damaged or truncated.
+    /// When the folder is not a dataset, or the dataset is damaged or truncated.
     pub fn open(path: &Path) -> Result<Self, DatasetError> {
         match Self::open_there(path) {
             Err(DatasetError::Missing { .. }) if staging::restore(path)? => Self::open_there(path),
@@ -167,7 +167,7 @@ impl Dataset {
         })
     }
 
-    /// A dataset in `folder` that has all its files but the manifest.
+    /// Opens a dataset in `folder` that is complete except for its manifest.
     pub(crate) fn being_made(folder: &Path, manifest: &Manifest) -> Result<Self, DatasetError> {
         let relations = relations::read(folder, manifest)?;
         Ok(Self {
@@ -179,8 +179,8 @@ impl Dataset {
         })
     }
 
-    /// Whether the folder looks like a dataset, whole or not. That of a dataset which an import that was killed left
-    /// aside does, since [`Dataset::open`] puts it back.
+    /// Returns whether the folder looks like a dataset, intact or damaged. This includes a missing folder whose dataset
+    /// was set aside by a killed import, since [`Dataset::open`] restores it.
     #[must_use]
     pub fn is_at(path: &Path) -> bool {
         match owner::kind(path) {
@@ -190,32 +190,32 @@ impl Dataset {
         }
     }
 
-    /// The folder.
+    /// Returns the dataset's folder.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// What the folder holds.
+    /// Returns the manifest.
     #[must_use]
     pub fn manifest(&self) -> &Manifest {
         &self.manifest
     }
 
-    /// A short text that differs between datasets: the checksum of the manifest, which holds
-    /// those of all files.
+    /// Returns the identity of the dataset, a short text that differs between datasets: the checksum of the manifest,
+    /// which contains the checksums of all files.
     #[must_use]
     pub fn identity(&self) -> &str {
         &self.identity
     }
 
-    /// Relations, in the order of their ids.
+    /// Returns the relations, in the order of their ids.
     #[must_use]
     pub fn relations(&self) -> &[Relation] {
         &self.relations
     }
 
-    /// Names of the relations, in the order of their ids.
+    /// Returns the names of the relations, in the order of their ids.
     #[must_use]
     pub fn relation_names(&self) -> &[String] {
         &self.relation_names
@@ -224,12 +224,12 @@ impl Dataset {
     /// Opens an edge set.
     ///
     /// # Errors
-    /// When there is none of this name or its file is damaged.
+    /// When there is no edge set of this name or its file is damaged.
     pub fn edge_set(&self, name: &str) -> Result<EdgeSet, DatasetError> {
         self.explained(EdgeSet::open(self, name))
     }
 
-    /// The names of all entities of a type; reads the whole dictionary.
+    /// Reads the dictionary of an entity type, with the names of all its entities.
     ///
     /// # Errors
     /// When there is no such type or its file is damaged.
@@ -237,8 +237,7 @@ impl Dataset {
         self.explained(Dictionary::read(self, entity_type))
     }
 
-    /// Calls `visit` with the place and the name of every entity of a type, in global order, without
-    /// keeping them.
+    /// Calls `visit` with the id and the name of every entity of a type, in global order, without storing them.
     ///
     /// # Errors
     /// When there is no such type or its file is damaged.
@@ -250,7 +249,7 @@ impl Dataset {
         self.explained(dictionary::read_names(self, entity_type, visit))
     }
 
-    /// Names of all entities of a type in global order: by partition, then by offset.
+    /// Reads the names of all entities of a type in global order: by partition, then by offset.
     ///
     /// # Errors
     /// When there is no such type or its file is damaged.
@@ -262,7 +261,7 @@ impl Dataset {
             .collect())
     }
 
-    /// Where an entity lies; `None` when the type has none of this name.
+    /// Returns the id of an entity; `None` if the type has no entity of this name.
     ///
     /// # Errors
     /// When there is no such type or its file is damaged.
@@ -274,7 +273,7 @@ impl Dataset {
             .map(|at| dictionary.id(at as u64)))
     }
 
-    /// All types that have an entity of this name, and where it lies.
+    /// Returns the id of the entity of this name in each type that has one.
     ///
     /// # Errors
     /// When a dictionary is damaged.
@@ -288,7 +287,7 @@ impl Dataset {
         Ok(found)
     }
 
-    /// Reads the features of all entities of a featurized type without keeping them.
+    /// Reads and verifies the features of all entities of a featurized type, without storing them.
     ///
     /// # Errors
     /// As [`Dataset::features`].
@@ -296,7 +295,7 @@ impl Dataset {
         features::verify(self, entity_type)
     }
 
-    /// The features of all entities of a featurized type.
+    /// Reads the features of all entities of a featurized type.
     ///
     /// # Errors
     /// When there is no such type, it has no features, or its file is damaged.
@@ -304,7 +303,8 @@ impl Dataset {
         self.explained(Features::read(self, entity_type))
     }
 
-    /// What was read, or why not: a file that does not fit or is gone may be one of a dataset that was imported since.
+    /// Replaces an error that a new import explains by [`DatasetError::Replaced`]: a damaged or missing file may belong
+    /// to a dataset imported since.
     fn explained<T>(&self, read: Result<T, DatasetError>) -> Result<T, DatasetError> {
         read.map_err(|error| match error {
             DatasetError::Damaged { .. } | DatasetError::File(_)
@@ -327,17 +327,17 @@ impl Dataset {
     }
 }
 
-/// Whether folder `path` holds another dataset than the one of this identity.
+/// Returns whether folder `path` now contains a dataset with another identity.
 fn is_replaced(path: &Path, identity: &str) -> bool {
     let now = sealed::read::<Manifest>(&path.join(MANIFEST), manifest::FORMAT);
     now.is_ok_and(|now| now.crc32 != identity)
 }
 
-/// What is said of a dataset that is not the one that was opened any more.
+/// Returns the message for a dataset that another import has replaced since it was opened.
 fn replaced(path: &Path) -> String {
     format!(
-        "the dataset {} was imported anew after it was opened, and its files are others now: open it again, and the model \
-         that asked for it, too",
+        "the dataset {} was imported again after it was opened, and its files have changed: open it again, and the model \
+         that uses it, too",
         path.display()
     )
 }
@@ -351,7 +351,7 @@ fn list<'a>(names: impl Iterator<Item = &'a String>) -> String {
     }
 }
 
-/// Whether there is a file of entities: a manifest may be damaged so far that it does not say what it is of.
+/// Returns whether the folder has a dictionary file. A damaged manifest may no longer say what it describes.
 fn has_dictionary(folder: &Path) -> bool {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let mut names = entries.map(|entry| entry.file_name());
@@ -375,7 +375,7 @@ fn check_size(path: &Path, summary: &Summary) -> Result<(), DatasetError> {
     Err(DatasetError::damaged(path, what))
 }
 
-/// Opens a file of the dataset and compares all of it with its checksum.
+/// Opens a file of the dataset and verifies its checksum.
 fn open_verified(
     folder: &Path,
     manifest: &Manifest,

@@ -1,8 +1,8 @@
-//! What a dataset holds beyond what its manifest says: degrees, repeated edges, connected parts, and what the held-out
-//! edges have that the trained ones lack.
+//! Statistics of a dataset beyond its manifest: degrees, repeated edges, connected components, and entities of held-out
+//! edges that no trained edge has.
 //!
-//! Graphs are larger than memory, so everything here streams by, and what is kept of it is computed before it is taken:
-//! a bit or a number per entity, and edges that are sorted in as many rounds as they need.
+//! Graphs are larger than memory, so edges are streamed, and the memory of all other data is computed before it is
+//! allocated: a bit or a number per entity, and edges that are sorted in as many rounds as memory requires.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -29,133 +29,134 @@ use reading::Threads;
 pub use seen::{Seen, Unseen};
 pub use shared_names::{SharedName, SharedNames};
 
-/// As much memory as anything may need.
+/// Memory limit in bytes that stands for none.
 const UNLIMITED: u64 = u64::MAX;
 
-/// What ended a description.
+/// Error of a description.
 #[derive(Debug, thiserror::Error)]
 pub enum DescribeError {
-    /// The dataset is damaged, or a file of it cannot be read.
+    /// The dataset is damaged, or one of its files cannot be read.
     #[error(transparent)]
     Dataset(#[from] DatasetError),
-    /// So is an edge set.
+    /// An edge set is damaged or cannot be read.
     #[error(transparent)]
     Read(#[from] ReadError),
-    /// Even the least takes more than there is.
+    /// The minimum memory exceeds the limit.
     #[error(
-        "describing {} takes at least {} MiB of memory, and there are {} MiB for it; allow more with `--memory`",
+        "describing {} takes at least {} MiB of memory, but the limit is {} MiB; allow more with `--memory`",
         path.display(), needed.div_ceil(1 << 20), available >> 20
     )]
     Memory {
-        /// The dataset.
+        /// Folder of the dataset.
         path: PathBuf,
-        /// Bytes that are needed.
+        /// Required bytes.
         needed: u64,
-        /// Bytes that there are.
+        /// Available bytes.
         available: u64,
     },
-    /// The caller ended it.
+    /// The caller stopped it.
     #[error("the description was stopped")]
     Cancelled,
 }
 
-/// What is described, and with what.
+/// Options of a description.
 #[derive(Clone, Debug, Default)]
 pub struct DescribeOptions {
-    /// The edge sets that are trained.
+    /// Names of the edge sets that are trained on.
     pub trained: Vec<String>,
-    /// Threads; one per core if `None`.
+    /// Number of threads; one per core if `None`.
     pub threads: Option<usize>,
-    /// Bytes that everything may take together; as much as it needs if `None`.
+    /// Memory limit in bytes for everything; none if `None`.
     pub memory: Option<u64>,
 }
 
-/// What a dataset holds.
+/// Statistics of a dataset.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Description {
-    /// The dataset.
+    /// Folder of the dataset.
     pub dataset: PathBuf,
-    /// The edge sets that are trained, of those that it has.
+    /// Names of the existing edge sets that are trained on.
     pub trained: Vec<String>,
-    /// Its edge sets, the trained ones first.
+    /// Edge sets, the trained ones first.
     pub edge_sets: Vec<SetDescription>,
-    /// Its entity types.
+    /// Entity types.
     pub entity_types: Vec<TypeDescription>,
-    /// Its relations, those of the most edges first.
+    /// Relations, sorted by descending number of edges.
     pub relations: Vec<RelationDescription>,
-    /// The connected parts of the trained edges.
+    /// Connected components of the trained edges.
     pub components: Option<Components>,
-    /// Names that several entity types have.
+    /// Names that several entity types have in common.
     pub shared_names: SharedNames,
-    /// What was not counted, and why.
+    /// Statistics that were not computed, with the reasons.
     pub not_counted: Vec<String>,
 }
 
-/// An edge set.
+/// Statistics of an edge set.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct SetDescription {
-    /// Name.
+    /// Name of the set.
     pub name: String,
-    /// Edges.
+    /// Number of edges.
     pub edges: u64,
     /// Whether the edges have weights.
     pub weights: bool,
-    /// Entities that are in one of its edges.
+    /// Number of entities with an edge in the set.
     pub entities: u64,
-    /// Relations that one of its edges has.
+    /// Number of relations with an edge in the set.
     pub relations: u64,
-    /// Edges that it has already, with the same entities and relation.
+    /// Number of repeated edges: edges with the same entities and relation as an earlier one.
     pub duplicates: u64,
-    /// Edges from an entity to itself.
+    /// Number of edges from an entity to itself.
     pub loops: u64,
-    /// Edges that another edge set has, too, by its name.
+    /// Number of edges that another edge set has too, by the name of that set.
     pub also_in: BTreeMap<String, u64>,
-    /// Edges whose entities are the other way round in an edge of another edge set, or the same one, by its name; the
-    /// relation may be another one.
+    /// Number of edges whose entities occur in reverse order in an edge of another edge set or the same one, by the
+    /// name of that set. The relation may differ.
     pub reversed_in: BTreeMap<String, u64>,
-    /// What it has that no trained edge has; absent for trained sets, and where none is trained.
+    /// Entities and relations of the set that no trained edge has; absent for trained sets, and if none is trained.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unseen: Option<Unseen>,
 }
 
-/// An entity type.
+/// Statistics of an entity type.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct TypeDescription {
-    /// Name.
+    /// Name of the type.
     pub name: String,
-    /// Entities.
+    /// Number of entities.
     pub entities: u64,
-    /// Partitions.
+    /// Number of partitions.
     pub partitions: u32,
-    /// How many trained edges its entities have; absent where there was not the memory to count them.
+    /// Degrees of its entities in the trained edges; absent if memory did not suffice to count them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub degrees: Option<Degrees>,
 }
 
-/// A relation.
+/// Statistics of a relation.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct RelationDescription {
-    /// Name.
+    /// Name of the relation.
     pub name: String,
     /// Entity type of the left side.
     pub lhs: String,
     /// Entity type of the right side.
     pub rhs: String,
-    /// Edges by edge set.
+    /// Number of edges by edge set.
     pub edges: BTreeMap<String, u64>,
 }
 
-/// Those of `names` that are edge sets of `dataset`.
+/// Returns those of `names` that are edge sets of `dataset`.
 fn present<'n>(dataset: &Dataset, names: &'n [String]) -> impl Iterator<Item = &'n String> {
     let sets = &dataset.manifest().edge_sets;
     names.iter().filter(move |name| sets.contains_key(*name))
 }
 
 impl Dataset {
-    /// Describes the dataset; `step` hears of edges as they are read, those that are read several times as often.
+    /// Computes the statistics of the dataset. `step` receives the number of edges whenever edges are read; edges that
+    /// are read several times count each time.
     ///
     /// # Errors
-    /// When a file is damaged, there is less memory than the least takes, or `step` ends it.
+    /// When a file is damaged, the memory limit is below the minimum, or `step` stops the computation.
     pub fn describe(
         &self,
         options: &DescribeOptions,
@@ -186,13 +187,13 @@ impl Dataset {
     }
 }
 
-/// A description that is being made.
+/// Computation of a description.
 struct Describing<'d> {
     dataset: &'d Dataset,
     numbering: Numbering,
     trained: Vec<String>,
     threads: Threads,
-    /// All bytes that there are, and those that there are besides the edges that are read.
+    /// Memory limit in bytes, in total and without the buffers for reading edges.
     memory: u64,
     room: u64,
 }
@@ -218,14 +219,14 @@ impl Describing<'_> {
         Ok(description)
     }
 
-    /// The names of all edge sets, the trained ones first.
+    /// Returns the names of all edge sets, the trained ones first.
     fn set_names(&self) -> Vec<String> {
         let all = self.dataset.manifest().edge_sets.keys();
         let others = all.filter(|name| !self.trained.contains(name)).cloned();
         self.trained.iter().cloned().chain(others).collect()
     }
 
-    /// Describes edge sets and relations.
+    /// Adds the edge sets and relations.
     fn describe_sets(
         &self,
         (names, sets): (&[String], &[EdgeSet]),
@@ -263,7 +264,7 @@ impl Describing<'_> {
         Ok(())
     }
 
-    /// Adds which edges are repeated.
+    /// Adds the counts of repeated edges.
     fn add_repeats(
         &self,
         (names, sets): (&[String], &[EdgeSet]),
@@ -283,7 +284,7 @@ impl Describing<'_> {
         Ok(())
     }
 
-    /// Adds what sets that are not trained have that no trained edge has.
+    /// Adds the entities and relations that no trained edge has, to each set that is not trained.
     fn add_unseen(
         &self,
         (names, sets): (&[String], &[EdgeSet]),
@@ -302,7 +303,7 @@ impl Describing<'_> {
         Ok(())
     }
 
-    /// Describes entity types, with the degrees of their entities if there is the memory for that.
+    /// Adds the entity types, with the degrees of their entities if memory suffices.
     fn describe_types(
         &self,
         description: &mut Description,
@@ -329,7 +330,7 @@ impl Describing<'_> {
         Ok(())
     }
 
-    /// Adds the connected parts if there is the memory for that.
+    /// Adds the connected components if memory suffices.
     fn add_components(
         &self,
         description: &mut Description,
@@ -350,10 +351,10 @@ impl Describing<'_> {
         Ok(())
     }
 
-    /// Says that counting `what` takes more memory than there is.
+    /// Returns the message that counting `what` exceeds the memory limit.
     fn too_large(&self, what: &str, needed: u64) -> String {
         format!(
-            "{what}: they take {} MiB of memory, and there are {} MiB for them",
+            "{what}: counting takes {} MiB of memory, but {} MiB are available",
             needed.div_ceil(1 << 20),
             self.room >> 20
         )

@@ -1,4 +1,4 @@
-//! Files: every failure carries the operation, the path and, where there is one, the way out.
+//! File operations whose errors name the operation, the path and, where possible, a remedy.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
@@ -22,20 +22,20 @@ pub use self::reading::{open_held, remove_unread};
 use self::summed::BUFFER_BYTES;
 pub use self::summed::SummedFile;
 
-/// An operation on a file that the operating system refused.
+/// File operation that failed in the operating system.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot {operation} {}: {cause}{}", path.display(), advice(cause))]
 pub struct FileError {
-    /// What was tried, a verb.
+    /// Attempted operation, a verb.
     pub operation: &'static str,
-    /// On which file or folder.
+    /// File or folder of the operation.
     pub path: PathBuf,
-    /// Why it failed.
+    /// Error of the operating system.
     pub cause: io::Error,
 }
 
 impl FileError {
-    /// The failure `cause` of `operation` on `path`.
+    /// Creates the error of an `operation` on `path` that failed with `cause`.
     #[must_use]
     pub fn new(operation: &'static str, path: &Path, cause: io::Error) -> Self {
         Self {
@@ -45,7 +45,7 @@ impl FileError {
         }
     }
 
-    /// Whether the file or folder is not there.
+    /// Returns whether the file or folder does not exist.
     #[must_use]
     pub fn is_not_found(&self) -> bool {
         self.cause.kind() == io::ErrorKind::NotFound
@@ -61,7 +61,7 @@ impl FileError {
 fn advice(cause: &io::Error) -> &'static str {
     match cause.kind() {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
-            "; free some space and run the command again, what was complete before still is"
+            "; free some space and run the command again; everything that was complete is kept"
         }
         io::ErrorKind::FileTooLarge => "; the limit on file sizes (`ulimit -f`) is too low",
         io::ErrorKind::PermissionDenied => {
@@ -75,27 +75,27 @@ fn advice(cause: &io::Error) -> &'static str {
     }
 }
 
-/// Makes the system forget what it holds of a file in memory, as far as it is on the disk already.
+/// Drops a file's pages from the system's page cache, as far as they are already on disk.
 ///
 /// # Errors
 /// When the file cannot be opened.
 pub fn forget_cached(path: &Path) -> Result<(), FileError> {
     let file = open(path)?;
-    // Only advice: a file system that takes none changes nothing but a measurement.
+    // This is only advice. A file system that ignores it affects nothing but a measurement.
     let _ = rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed);
     Ok(())
 }
 
-/// Size and checksum of bytes on disk.
+/// Size and checksum of a byte sequence on disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Summary {
-    /// Bytes.
+    /// Size in bytes.
     pub size: u64,
     /// CRC-32 (IEEE) of the bytes.
     pub crc32: u32,
 }
 
-/// Writes at the end of a file that was opened for appending.
+/// Writes to the end of a file that was opened for appending.
 ///
 /// # Errors
 /// When it cannot be written.
@@ -105,7 +105,7 @@ pub fn append(file: &mut File, path: &Path, bytes: &[u8]) -> Result<(), FileErro
         .map_err(|e| FileError::new("write", path, e))
 }
 
-/// Writes all of `bytes` at `offset`, without moving a shared position.
+/// Writes all of `bytes` at `offset`, without moving the file's shared position.
 ///
 /// # Errors
 /// When they cannot be written.
@@ -115,19 +115,19 @@ pub fn write_all_at(file: &File, path: &Path, bytes: &[u8], offset: u64) -> Resu
         .map_err(|e| FileError::new("write", path, e))
 }
 
-/// Opens a regular file for reading. A pipe would be waited for, and a device never ends.
+/// Opens a regular file for reading. Refuses pipes, on which reading would block, and devices, which never end.
 ///
 /// # Errors
-/// When it cannot be opened, or is something else.
+/// When the file cannot be opened or is not a regular file.
 pub fn open(path: &Path) -> Result<File, FileError> {
     size(path)?;
     File::open(path).map_err(|e| FileError::new("open", path, e))
 }
 
-/// Fills `buffer` from `offset` on, without moving a shared position.
+/// Fills `buffer` with the bytes from `offset` on, without moving the file's shared position.
 ///
 /// # Errors
-/// When the bytes cannot be read, or are not there.
+/// When the bytes cannot be read or the file is too short.
 pub fn read_exact_at(
     file: &File,
     path: &Path,
@@ -138,27 +138,27 @@ pub fn read_exact_at(
         .map_err(|e| FileError::new("read", path, e))
 }
 
-/// The whole file, refusing more than `limit` bytes.
+/// Reads the whole file; refuses a file of more than `limit` bytes.
 ///
 /// # Errors
-/// When it cannot be read, is larger, or is no regular file.
+/// When the file cannot be read, is larger, or is not a regular file.
 pub fn read(path: &Path, limit: u64) -> Result<Vec<u8>, FileError> {
     let failed = |e| FileError::new("read", path, e);
     let file = open(path)?;
     let mut bytes = Vec::new();
-    // One byte more: files may grow while they are read.
+    // One byte more than the limit, because files may grow while they are read.
     let read = file.take(limit.saturating_add(1)).read_to_end(&mut bytes);
     if read.map_err(failed)? as u64 > limit {
-        let what = format!("it has more than the {limit} bytes that are expected at most");
+        let what = format!("it is larger than the limit of {limit} bytes");
         return Err(failed(io::Error::new(io::ErrorKind::InvalidData, what)));
     }
     Ok(bytes)
 }
 
-/// Size of a regular file in bytes.
+/// Returns the size of a regular file in bytes.
 ///
 /// # Errors
-/// When there is no such file, or it is a folder, a pipe or a device.
+/// When the file does not exist, or is a folder, a pipe or a device.
 pub fn size(path: &Path) -> Result<u64, FileError> {
     let metadata = fs::metadata(path).map_err(|e| FileError::new("open", path, e))?;
     if metadata.is_dir() {
@@ -169,17 +169,17 @@ pub fn size(path: &Path) -> Result<u64, FileError> {
         ));
     }
     if !metadata.is_file() {
-        let what = "it is no regular file but a pipe or a device";
+        let what = "it is not a regular file but a pipe or a device";
         let cause = io::Error::new(io::ErrorKind::InvalidData, what);
         return Err(FileError::new("open", path, cause));
     }
     Ok(metadata.len())
 }
 
-/// Size and checksum of a file, read in pieces.
+/// Computes size and checksum of a file, reading it in chunks.
 ///
 /// # Errors
-/// When it cannot be read.
+/// When the file cannot be read.
 pub fn summarize(file: &File, path: &Path) -> Result<Summary, FileError> {
     let mut hasher = crc32fast::Hasher::new();
     let mut buffer = vec![0; BUFFER_BYTES];
@@ -201,10 +201,10 @@ pub fn summarize(file: &File, path: &Path) -> Result<Summary, FileError> {
     }
 }
 
-/// Replaces a file so that, whatever happens, it holds either the old or the new bytes.
+/// Replaces a file atomically: after a crash it has either the old or the new content.
 ///
 /// # Errors
-/// When the new bytes cannot be written; the old ones are still there then.
+/// When the new content cannot be written; the old content is kept then.
 pub fn replace(path: &Path, bytes: &[u8]) -> Result<(), FileError> {
     let staged = staged_name(path);
     write(&staged, bytes)?;
@@ -212,10 +212,10 @@ pub fn replace(path: &Path, bytes: &[u8]) -> Result<(), FileError> {
     sync_folder_of(path)
 }
 
-/// Writes a file, durably but for its name. One that fails leaves half of it.
+/// Writes a file and syncs its content, but not its name. A failed write leaves an incomplete file.
 ///
 /// # Errors
-/// When the operating system refuses.
+/// When the operating system reports an error.
 pub fn write(path: &Path, bytes: &[u8]) -> Result<(), FileError> {
     let mut file = SummedFile::create(path)?;
     file.put(bytes)?;
@@ -223,10 +223,10 @@ pub fn write(path: &Path, bytes: &[u8]) -> Result<(), FileError> {
     Ok(())
 }
 
-/// Makes an empty file durable; one that is there is fine.
+/// Creates an empty file, durably. An existing file is left unchanged.
 ///
 /// # Errors
-/// When the operating system refuses.
+/// When the operating system reports an error.
 pub fn mark(path: &Path) -> Result<(), FileError> {
     step(path)
         .and_then(|()| File::options().append(true).create(true).open(path))
@@ -235,7 +235,7 @@ pub fn mark(path: &Path) -> Result<(), FileError> {
     sync_folder_of(path)
 }
 
-/// The name under which a file is written before it is renamed to `path`.
+/// Returns the name under which a file is written before it is renamed to `path`.
 #[must_use]
 pub fn staged_name(path: &Path) -> PathBuf {
     let mut name = path.file_name().unwrap_or_default().to_owned();
@@ -243,13 +243,13 @@ pub fn staged_name(path: &Path) -> PathBuf {
     path.with_file_name(name)
 }
 
-/// Ending of files that are not complete yet.
+/// Suffix of the names of incomplete files.
 pub const STAGED_SUFFIX: &str = ".tmp";
 
-/// Renames a file or folder. Of two names of one file, `to` stays: rename(2) would leave both.
+/// Renames a file or folder. If both are hard links to one file, removes `from`, which rename(2) would keep.
 ///
 /// # Errors
-/// When the operating system refuses.
+/// When the operating system reports an error.
 pub fn rename(from: &Path, to: &Path) -> Result<(), FileError> {
     step(to)
         .and_then(|()| fs::rename(from, to))
@@ -264,10 +264,10 @@ pub fn rename(from: &Path, to: &Path) -> Result<(), FileError> {
     Ok(())
 }
 
-/// Exchanges two folders in one step.
+/// Exchanges two folders atomically.
 ///
 /// # Errors
-/// When the operating system refuses, or the file system cannot do that.
+/// When the operating system reports an error, or the file system does not support it.
 pub fn exchange(one: &Path, other: &Path) -> Result<(), FileError> {
     let exchange = || renameat_with(CWD, one, CWD, other, RenameFlags::EXCHANGE);
     step(other)
@@ -275,10 +275,10 @@ pub fn exchange(one: &Path, other: &Path) -> Result<(), FileError> {
         .map_err(|e| FileError::new("rename to", other, e))
 }
 
-/// Removes a file; one that is not there is fine.
+/// Removes a file. A missing file is not an error.
 ///
 /// # Errors
-/// When the operating system refuses.
+/// When the operating system reports an error.
 pub fn remove(path: &Path) -> Result<(), FileError> {
     match step(path).and_then(|()| fs::remove_file(path)) {
         Err(e) if e.kind() != io::ErrorKind::NotFound => Err(FileError::new("remove", path, e)),
@@ -286,10 +286,10 @@ pub fn remove(path: &Path) -> Result<(), FileError> {
     }
 }
 
-/// Removes a folder and what is in it; one that is not there is fine.
+/// Removes a folder and its content. A missing folder is not an error.
 ///
 /// # Errors
-/// When the operating system refuses.
+/// When the operating system reports an error.
 pub fn remove_folder(path: &Path) -> Result<(), FileError> {
     match step(path).and_then(|()| fs::remove_dir_all(path)) {
         Err(e) if e.kind() != io::ErrorKind::NotFound => Err(FileError::new("remove", path, e)),
@@ -297,17 +297,17 @@ pub fn remove_folder(path: &Path) -> Result<(), FileError> {
     }
 }
 
-/// Makes a folder and those above it.
+/// Creates a folder and its missing parents.
 ///
 /// # Errors
-/// When the operating system refuses.
+/// When the operating system reports an error.
 pub fn create_folder(path: &Path) -> Result<(), FileError> {
     step(path)
         .and_then(|()| fs::create_dir_all(path))
         .map_err(|e| FileError::new("create folder", path, e))
 }
 
-/// Gives a file a second name; copies it where the file system has no links.
+/// Creates a hard link, or a copy where the file system has no hard links.
 ///
 /// # Errors
 /// When neither is possible.
@@ -321,10 +321,10 @@ pub fn link_or_copy(from: &Path, to: &Path) -> Result<(), FileError> {
     sync(to)
 }
 
-/// Waits until a file is on the disk.
+/// Syncs a file to disk.
 ///
 /// # Errors
-/// When the operating system could not write it.
+/// When the operating system cannot write it.
 pub fn sync(path: &Path) -> Result<(), FileError> {
     step(path)
         .and_then(|()| File::open(path))
@@ -334,15 +334,15 @@ pub fn sync(path: &Path) -> Result<(), FileError> {
     Ok(())
 }
 
-/// Waits until the names in a file's folder are on the disk.
+/// Syncs the entries of a file's folder to disk.
 ///
 /// # Errors
-/// When the operating system could not write them.
+/// When the operating system cannot write them.
 pub fn sync_folder_of(path: &Path) -> Result<(), FileError> {
     sync(folder_of(path))
 }
 
-/// The folder that a file is in.
+/// Returns the folder that contains a file.
 fn folder_of(path: &Path) -> &Path {
     match path.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => folder,
@@ -353,7 +353,7 @@ fn folder_of(path: &Path) -> &Path {
 #[cfg(test)]
 use faults::{renamed, step, synced};
 
-/// Before every operation that changes something: the place where tests inject faults.
+/// Hook before every modifying operation, where tests inject faults.
 #[cfg(not(test))]
 #[expect(clippy::unnecessary_wraps, reason = "the version for tests fails")]
 #[inline]
@@ -373,7 +373,7 @@ fn renamed(_from: &Path, _to: &Path) {}
 mod tests {
     use super::*;
 
-    /// Who is killed between renaming a link and what follows links and renames once more.
+    /// A process may be killed between linking and renaming; its successor links and renames again.
     #[test]
     fn of_two_names_of_one_file_one_stays() {
         let folder = tempfile::tempdir().expect("a folder");

@@ -1,4 +1,4 @@
-//! Made-up graphs of any size, for tests of scale: edges as text, one at a time.
+//! Generator of random graphs of any size, for tests of scale. Edges are written as text.
 
 use std::io::{self, Write};
 
@@ -6,40 +6,40 @@ use pbg_core::seed::{self, Purpose};
 use rand::{Rng, RngExt};
 use rand_distr::{Distribution, Zipf};
 
-/// A graph to make up.
+/// Parameters of a random graph.
 ///
-/// Entity `k` of `entities` is drawn with a probability proportional to `(k + 1)^-skew` on either side, so
-/// that degrees follow a power law; relations likewise. No edge joins an entity with itself; an edge may
+/// On either side, entity `k` of `entities` is drawn with a probability proportional to `(k + 1)^-skew`, so that
+/// degrees follow a power law. Relations are drawn in the same way. No edge joins an entity with itself; an edge may
 /// occur twice.
 ///
-/// With groups there is something to learn: entity `k` is in group `k mod groups`, and each relation leads from a group
-/// to one other, drawn by the seed. The right entity of an edge is of the group that its relation leads to from the left
-/// one's, but for a share of the edges, whose right entity is any.
+/// Groups make the graph learnable. Entity `k` is in group `k mod groups`, and each relation maps each group to a group
+/// that is drawn by the seed. The right entity of an edge is in the group to which the relation maps the left entity's
+/// group, except for a share `noise` of the edges, whose right entity is arbitrary.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Generated {
-    /// Entities, at least 2.
+    /// Number of entities, at least 2.
     pub entities: u64,
-    /// Edges.
+    /// Number of edges.
     pub edges: u64,
-    /// Relations, at least 1.
+    /// Number of relations, at least 1.
     pub relations: u64,
     /// Exponent of the power law; 0 is uniform.
     pub skew: f64,
-    /// Groups of entities that relations lead between; 0: the right entity does not depend on the left one.
+    /// Number of groups of entities; 0 makes the right entity independent of the left one.
     pub groups: u64,
-    /// Share of the edges that do not keep to the groups.
+    /// Share of the edges that ignore the groups, from 0 to 1.
     pub noise: f64,
-    /// The same seed gives the same edges.
+    /// Seed: the same seed gives the same edges.
     pub seed: u64,
 }
 
-/// Bytes that are collected before they are written.
+/// Number of bytes that are collected before they are written.
 const BLOCK: usize = 1 << 20;
-/// Edges between two calls of `watch`.
+/// Number of edges between two calls of `watch`.
 const ROUND: u64 = 1 << 16;
 
 impl Generated {
-    /// What is wrong with it, if something is.
+    /// Returns what is wrong with the parameters, if anything.
     #[must_use]
     pub fn complaint(&self) -> Option<&'static str> {
         if self.entities < 2 {
@@ -49,26 +49,27 @@ impl Generated {
             return Some("a graph needs at least 1 relation");
         }
         if !(self.skew.is_finite() && self.skew >= 0.0) {
-            return Some("the exponent of the power law must be a number that is not negative");
+            return Some("the exponent of the power law must be a non-negative number");
         }
         if self.groups > self.entities / 2 {
             return Some("a group needs at least 2 entities");
         }
         if !(0.0..=1.0).contains(&self.noise) {
-            return Some("the share of edges that keep to no group must be between 0 and 1");
+            return Some("the share of edges that ignore the groups must be between 0 and 1");
         }
         None
     }
 
-    /// Writes the edges, one per line: `e17<TAB>r2<TAB>e4`. `watch` is told now and then how many there are.
+    /// Writes the edges, one per line: `e17<TAB>r2<TAB>e4`. Calls `watch` from time to time with the number of edges so
+    /// far.
     ///
     /// # Errors
-    /// When `out` cannot be written, or the graph is none ([`Generated::complaint`]).
+    /// When `out` cannot be written, or the parameters are invalid ([`Generated::complaint`]).
     pub fn write(&self, out: &mut impl Write, mut watch: impl FnMut(u64)) -> io::Result<()> {
         if let Some(complaint) = self.complaint() {
             return Err(io::Error::other(complaint));
         }
-        let broken = |e| io::Error::other(format!("no such power law: {e}"));
+        let broken = |e| io::Error::other(format!("invalid power law: {e}"));
         let entities = Zipf::new(self.entities as f64, self.skew).map_err(broken)?;
         let relations = Zipf::new(self.relations as f64, self.skew).map_err(broken)?;
         let mut rng = seed::stream(self.seed, Purpose::Generate, &[]);
@@ -103,13 +104,13 @@ impl Generated {
 }
 
 impl Generated {
-    /// The group that `relation` leads to from `group`.
+    /// Returns the group to which `relation` maps `group`.
     fn led_to(&self, relation: u64, group: u64) -> u64 {
         seed::derive(self.seed, Purpose::Generate, &[relation, group]) % self.groups
     }
 
-    /// The entity of `group` that is nearest to `entity` in the order of degrees, of those before it where the last
-    /// ones do not suffice.
+    /// Returns the entity of `group` nearest to `entity` in the order of degrees; one before it if the order ends too
+    /// early.
     fn in_group(&self, entity: u64, group: u64) -> u64 {
         let near = entity - entity % self.groups + group;
         match near < self.entities {
@@ -119,9 +120,9 @@ impl Generated {
     }
 }
 
-/// A number from 0 on.
+/// Draws a number, counted from 0.
 fn draw(law: &Zipf<f64>, rng: &mut impl Rng) -> u64 {
-    // The law's numbers are whole and start at 1.
+    // The distribution yields integers from 1 on.
     law.sample(rng) as u64 - 1
 }
 
@@ -165,7 +166,7 @@ mod tests {
                 *degrees.entry(entity).or_default() += 1.0;
             }
         }
-        // Twice the rank has 2^-0.8 of the degree.
+        // The entity at twice the rank has 2^-0.8 of the degree.
         for (rank, twice) in [(10, 20), (20, 40), (40, 80)] {
             let of = |rank: u64| degrees[format!("e{}", rank - 1).as_str()];
             let ratio = of(twice) / of(rank);
@@ -173,7 +174,7 @@ mod tests {
         }
     }
 
-    /// The numbers of an edge.
+    /// Returns the numbers of an edge.
     fn numbers([lhs, relation, rhs]: &[String; 3]) -> [u64; 3] {
         [lhs, relation, rhs].map(|name| name[1..].parse().unwrap())
     }
@@ -195,7 +196,7 @@ mod tests {
         }
         let most = to.values().map(|groups| groups.values().max().unwrap());
         let kept = most.sum::<u64>() as f64 / edges.len() as f64;
-        // Any group is the right one by chance in 1 of 30.
+        // An arbitrary group is the expected one with a probability of 1 in 30.
         assert!((kept - (0.8 + 0.2 / 30.0)).abs() < 0.02, "{kept}");
     }
 

@@ -1,4 +1,5 @@
-//! Which dataset, checkpoint or index a folder lies in: what is put there by hand is lost when it is replaced or swept.
+//! Detection of the dataset, checkpoint or index that a folder belongs to. Other files put there are lost when it is
+//! replaced or cleaned up.
 
 use std::fmt;
 use std::fs::{self, File};
@@ -10,26 +11,26 @@ use crate::files::STAGED_SUFFIX;
 use crate::sealed::Format;
 use crate::{checkpoint, dataset, index};
 
-/// Where the name of its format stands in a manifest.
+/// Number of bytes at the start of a manifest that contain the name of its format.
 const HEAD_BYTES: u64 = 256;
 
-/// What has a folder of its own.
+/// Kind of the owner of a folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// A dataset, which an import replaces as a whole.
+    /// Dataset, which an import replaces as a whole.
     Dataset,
-    /// A checkpoint, which a run removes files from.
+    /// Checkpoint, from which a run removes files.
     Checkpoint,
-    /// An index, which a build removes files from.
+    /// Index, from which a build removes files.
     Index,
 }
 
-/// Whose folder it is.
+/// Owner of a folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Owner {
-    /// What it is.
+    /// Kind of the owner.
     pub kind: Kind,
-    /// Its folder.
+    /// Folder of the owner.
     pub path: PathBuf,
 }
 
@@ -44,8 +45,9 @@ impl fmt::Display for Owner {
     }
 }
 
-/// Whose folder `folder` is, whether it is there already or not. A dataset has all that is below its folder, since an
-/// import replaces it as a whole; a checkpoint and an index have their folder itself and what a run removes from it.
+/// Returns the owner of `folder`, which may not exist yet. A dataset owns everything below its folder, because an
+/// import replaces it as a whole. A checkpoint or an index owns its folder and the subfolders that a run removes from
+/// it.
 #[must_use]
 pub fn of(folder: &Path) -> Option<Owner> {
     let folder = absolute(folder)?;
@@ -66,7 +68,7 @@ pub fn of(folder: &Path) -> Option<Owner> {
     None
 }
 
-/// Whether a run, or a build of an index, makes and removes a folder of this name in that of a checkpoint.
+/// Returns whether a run or an index build creates and removes a subfolder of this name in a checkpoint's folder.
 #[must_use]
 pub fn is_removed(name: &str) -> bool {
     let beginnings = ["epoch_", "index_", "evaluation."];
@@ -75,7 +77,7 @@ pub fn is_removed(name: &str) -> bool {
         || beginnings.iter().any(|start| name.starts_with(start))
 }
 
-/// A path without links and dots, as far as its folders are there. What is not there has neither.
+/// Returns a path without symbolic links and dots. The part of the path that does not exist is kept as it is.
 #[must_use]
 pub fn absolute(path: &Path) -> Option<PathBuf> {
     path.ancestors().find_map(|there| {
@@ -85,7 +87,7 @@ pub fn absolute(path: &Path) -> Option<PathBuf> {
             false => there,
         };
         let there = fs::canonicalize(there).ok()?;
-        // Joined with nothing, it would end in a slash.
+        // Joining an empty path would append a slash.
         Some(match rest.as_os_str().is_empty() {
             true => there,
             false => there.join(rest),
@@ -93,7 +95,7 @@ pub fn absolute(path: &Path) -> Option<PathBuf> {
     })
 }
 
-/// What has its manifest in `folder`.
+/// Returns the kind of the manifest in `folder`; `None` if there is none.
 #[must_use]
 pub fn kind(folder: &Path) -> Option<Kind> {
     let path = folder.join(MANIFEST);

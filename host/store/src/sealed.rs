@@ -1,4 +1,4 @@
-//! Manifests: readable JSON that ends with the checksum of all that stands before it.
+//! Manifests: JSON files that end with the checksum of all preceding text.
 
 use std::path::{Path, PathBuf};
 
@@ -7,34 +7,35 @@ use serde::de::DeserializeOwned;
 
 use crate::files::{self, FileError};
 
-/// Far more than any manifest needs; keeps a wrong file from filling the memory.
+/// Maximum size of a manifest in bytes. It is far more than any manifest needs, and keeps a wrong file from filling
+/// memory.
 const MAX_BYTES: u64 = 1 << 30;
 const KEY: &str = ",\n  \"crc32\": \"";
 const END: &str = "\"\n}\n";
 const DIGITS: usize = 8;
 
-/// A manifest that cannot be trusted.
+/// Error of reading a manifest.
 #[derive(Debug, thiserror::Error)]
 pub enum SealError {
     /// The file cannot be read or written.
     #[error(transparent)]
     File(#[from] FileError),
-    /// Its bytes are not those that were written.
+    /// The content is not what was written.
     #[error("{} is damaged: {what}", path.display())]
     Damaged {
-        /// The manifest.
+        /// Path of the manifest.
         path: PathBuf,
-        /// What is wrong with it.
+        /// Description of the damage.
         what: String,
     },
-    /// It is a manifest of something else, or of another version of this program.
-    #[error("{} is of format `{found}`, and `{expected}` is needed", path.display())]
+    /// The manifest is of another format, or of another version of this program.
+    #[error("{} has the format `{found}`, but `{expected}` is required", path.display())]
     Format {
-        /// The manifest.
+        /// Path of the manifest.
         path: PathBuf,
-        /// The format and version it states.
+        /// Format and version of the manifest.
         found: String,
-        /// The format and version that this program reads.
+        /// Format and versions that this program reads.
         expected: String,
     },
 }
@@ -44,16 +45,16 @@ pub enum SealError {
 pub struct Format {
     /// Field `format`.
     pub name: &'static str,
-    /// Field `format_version`, as it is written.
+    /// Field `format_version` of manifests that this program writes.
     pub version: u32,
-    /// The oldest that is still read.
+    /// Oldest version that this program reads.
     pub oldest: u32,
 }
 
-/// The text of a manifest: `format`, `format_version`, the fields of `body`, `crc32`.
+/// Serializes a manifest: `format`, `format_version`, the fields of `body`, `crc32`.
 ///
 /// # Errors
-/// When `body` is no JSON object.
+/// When `body` is not serialized as a JSON object.
 pub fn seal(format: Format, body: &impl Serialize) -> Result<Vec<u8>, serde_json::Error> {
     #[derive(Serialize)]
     struct Framed<'a, T> {
@@ -74,19 +75,19 @@ pub fn seal(format: Format, body: &impl Serialize) -> Result<Vec<u8>, serde_json
     Ok(text.into_bytes())
 }
 
-/// A manifest and the checksum that identifies it.
+/// Manifest with the checksum that identifies it.
 #[derive(Debug)]
 pub struct Unsealed<T> {
-    /// Its fields.
+    /// Fields of the manifest.
     pub body: T,
-    /// Eight hexadecimal digits: the checksum of its text.
+    /// Checksum of the manifest's text, eight hexadecimal digits.
     pub crc32: String,
 }
 
 /// Reads and verifies the manifest at `path`.
 ///
 /// # Errors
-/// When the file cannot be read, was changed since it was written, or is of another format.
+/// When the file cannot be read, was changed since it was written, or has another format.
 pub fn read<T: DeserializeOwned>(path: &Path, format: Format) -> Result<Unsealed<T>, SealError> {
     let damaged = |what: String| SealError::Damaged {
         path: path.to_owned(),
@@ -106,7 +107,7 @@ pub fn read<T: DeserializeOwned>(path: &Path, format: Format) -> Result<Unsealed
     })
 }
 
-/// The format comes first: a manifest of a later version may be sealed differently.
+/// Checks the format before the checksum, because a later version may be sealed differently.
 fn check_format(path: &Path, text: &str, format: Format) -> Result<(), SealError> {
     #[derive(serde::Deserialize)]
     struct Header {
@@ -124,7 +125,8 @@ fn check_format(path: &Path, text: &str, format: Format) -> Result<(), SealError
     if found == format.name && is_read {
         return Ok(());
     }
-    // One changed byte in the header is damage, not another format.
+    // If the checksum is wrong and the version is readable, one changed byte in the header is likelier than another
+    // format. Report it as damage.
     if verify(text).is_err() && is_read {
         return Ok(());
     }

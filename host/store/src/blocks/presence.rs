@@ -1,4 +1,4 @@
-//! Who takes part in something, by the files of a folder: each process has one that it holds a lock on.
+//! Presence files: each participating process holds a lock on its own file in a folder.
 
 use std::fs::{self, File, TryLockError};
 use std::io::{Seek, Write};
@@ -6,14 +6,15 @@ use std::path::Path;
 
 use crate::files::{self, FileError};
 
-/// By what the system's kernel is told from others, and from itself before it was started anew.
+/// Boot id, which identifies the machine and the time since its last start.
 const BOOT: &str = "/proc/sys/kernel/random/boot_id";
 
-/// Says at `path` that this process takes part, for as long as what comes back lives.
+/// Creates a presence file at `path`. The process counts as present until the returned file is dropped.
 pub(super) fn announce(path: &Path) -> Result<File, FileError> {
     let failed = |error| FileError::new("create", path, error);
     let mut file = File::create(path).map_err(failed)?;
-    // A file system without locks has nobody held for gone: nothing says so.
+    // Without the boot id in its file, a process never counts as gone. So it is written only where the file system has
+    // locks.
     if file.try_lock().is_ok() {
         let boot = fs::read(BOOT).unwrap_or_default();
         file.rewind()
@@ -23,7 +24,7 @@ pub(super) fn announce(path: &Path) -> Result<File, FileError> {
     Ok(file)
 }
 
-/// Whether who announced itself at `path` did so on this machine, and is certainly gone.
+/// Returns whether the process with this presence file ran on this machine and has certainly ended.
 pub(super) fn is_gone(path: &Path) -> bool {
     let Ok(own) = fs::read(BOOT) else {
         return false;

@@ -1,8 +1,8 @@
-//! Reading our own Arrow files.
+//! Robust reading of the Arrow files that this program writes.
 //!
-//! Arrow's reader takes the lengths and offsets of a file at their word, and panics or asks for all
-//! memory where they are wrong. Checksums keep accidents away; a forged file has forged ones, too.
-//! So everything that says where something lies is compared with what is there, and then decoded.
+//! Arrow's reader trusts the lengths and offsets in a file; where they are wrong, it panics or allocates all memory.
+//! Checksums detect accidental damage, but a forged file has forged checksums. So every length and offset is checked
+//! against the actual file before it is decoded.
 
 use std::fs::File;
 use std::path::PathBuf;
@@ -17,12 +17,12 @@ use arrow_schema::{DataType, SchemaRef};
 use super::DatasetError;
 use crate::files;
 
-/// What an Arrow file ends with, behind the length of its footer.
+/// Last bytes of an Arrow file, after the length of its footer.
 const MAGIC: &[u8; 6] = b"ARROW1";
-/// That length and [`MAGIC`].
+/// Size in bytes of the footer's length and [`MAGIC`].
 const END: u64 = 10;
 
-/// The record batches of a file of a known schema.
+/// Iterator over the record batches of a file with a known schema.
 pub(super) struct Batches {
     path: PathBuf,
     file: File,
@@ -31,10 +31,10 @@ pub(super) struct Batches {
 }
 
 impl Batches {
-    /// Reads the footer of `file`, which is at `path`.
+    /// Reads the footer of `file`, which was opened from `path`.
     ///
     /// # Errors
-    /// When it is damaged or cannot be read.
+    /// When the file is damaged or cannot be read.
     pub(super) fn open(path: PathBuf, file: File, schema: SchemaRef) -> Result<Self, DatasetError> {
         let size = files::size(&path)?;
         let damaged = |what: &str| DatasetError::damaged(&path, what);
@@ -47,7 +47,7 @@ impl Batches {
         let length = u64::try_from(i32::from_le_bytes([a, b, c, d])).ok();
         let start = length.and_then(|length| at.checked_sub(length));
         let start = start.filter(|_| magic == *MAGIC);
-        let start = start.ok_or_else(|| damaged("it does not end as Arrow files do"))?;
+        let start = start.ok_or_else(|| damaged("it does not end like an Arrow file"))?;
         let mut footer = vec![0; (at - start) as usize];
         files::read_exact_at(&file, &path, &mut footer, start)?;
         let footer = arrow_ipc::root_as_footer(&footer)
@@ -62,7 +62,7 @@ impl Batches {
                 offset.checked_add(length).is_some_and(|end| end <= start)
             };
             let block = offset.zip(length).filter(within);
-            blocks.push(block.ok_or_else(|| damaged("its footer names what is not there"))?);
+            blocks.push(block.ok_or_else(|| damaged("its footer points outside the file"))?);
         }
         Ok(Self {
             file,
@@ -88,12 +88,12 @@ impl Iterator for Batches {
     }
 }
 
-/// Decodes an encapsulated message; its columns are views of `buffer`.
+/// Decodes an encapsulated IPC message; the columns of the batch are views of `buffer`.
 ///
 /// # Errors
-/// What is wrong with it.
+/// Returns a description of the damage.
 pub(super) fn decode(schema: &SchemaRef, buffer: Buffer) -> Result<RecordBatch, String> {
-    // A continuation marker and the length of the metadata stand before the metadata.
+    // The prefix is a continuation marker and the length of the metadata.
     let prefix: Option<&[u8; 8]> = buffer.as_slice().first_chunk();
     let [_, _, _, _, a, b, c, d] = *prefix.ok_or("a batch is too short")?;
     let length = i32::from_le_bytes([a, b, c, d]);
@@ -106,22 +106,22 @@ pub(super) fn decode(schema: &SchemaRef, buffer: Buffer) -> Result<RecordBatch, 
     let decoder = FileDecoder::new(Arc::clone(schema), MetadataVersion::V5);
     match decoder.read_record_batch(&Block::new(0, length, body as i64), &buffer) {
         Ok(Some(batch)) => Ok(batch),
-        Ok(None) => Err("a message is no record batch".to_owned()),
+        Ok(None) => Err("a message is not a record batch".to_owned()),
         Err(e) => Err(e.to_string()),
     }
 }
 
-/// Whether the columns that `metadata` describes lie in a body of `body` bytes, as we write them: without
-/// compression, and without nulls.
+/// Checks that the columns described by `metadata` lie within a body of `body` bytes and are as this program writes
+/// them: uncompressed and without nulls.
 fn check(schema: &SchemaRef, metadata: &[u8], body: usize) -> Result<(), String> {
     let message = arrow_ipc::root_as_message(metadata)
         .map_err(|e| format!("the metadata of a batch cannot be read: {e}"))?;
     let batch = message.header_as_record_batch();
-    let batch = batch.ok_or("a message is no record batch")?;
+    let batch = batch.ok_or("a message is not a record batch")?;
     if batch.compression().is_some() {
         return Err("a batch is compressed".to_owned());
     }
-    // No value takes less than a byte.
+    // Every value takes at least one byte.
     let count = |n: i64| usize::try_from(n).is_ok_and(|n| n <= body);
     let nodes = batch.nodes().into_iter().flatten();
     let mut counts = nodes.map(|node| count(node.length()) && node.null_count() == 0);
@@ -140,21 +140,21 @@ fn check(schema: &SchemaRef, metadata: &[u8], body: usize) -> Result<(), String>
     }
     let buffers: Vec<_> = batch.buffers().into_iter().flatten().collect();
     if buffers.len() != widths.len() {
-        return Err("a batch has other columns".to_owned());
+        return Err("a batch has columns other than those of its schema".to_owned());
     }
     for (buffer, width) in buffers.into_iter().zip(widths) {
         if !within(buffer) {
-            return Err("a column lies outside its batch".to_owned());
+            return Err("a column extends beyond its batch".to_owned());
         }
         if buffer.offset() % 8 != 0 || buffer.length() % width != 0 {
-            return Err("a column has a part of a value".to_owned());
+            return Err("a column ends within a value".to_owned());
         }
     }
     Ok(())
 }
 
-/// Bytes per value of the buffers of a column of this type, in the order of the format: which rows are null,
-/// where values begin, and values.
+/// Appends the bytes per value of each buffer of a column of this type, in the order of the format: validity bits,
+/// offsets, values.
 fn buffer_widths(of: &DataType, widths: &mut Vec<i64>) {
     widths.push(1);
     match of {
@@ -219,8 +219,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { cases: 4000, ..ProptestConfig::default() })]
 
-        /// Whatever stands in the bytes, an error or a batch comes of it: nothing panics, and no more is
-        /// asked for than the file is long.
+        /// Any bytes yield a batch or an error: nothing panics, and no allocation is larger than the file.
         #[test]
         fn forged_bytes_are_an_error_or_a_batch(
             changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..4),

@@ -1,4 +1,4 @@
-//! `entities_<type>.arrow`: the name of every entity and where it lies.
+//! `entities_<type>.arrow`: the names and ids of all entities of a type.
 
 use std::sync::OnceLock;
 
@@ -12,24 +12,24 @@ use std::hash::BuildHasher;
 use super::arrow::Batches;
 use super::{Dataset, DatasetError, open_verified, write};
 
-/// Where an entity lies.
+/// Id of an entity: its partition and its row there.
 #[derive(
     Default, Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize,
 )]
 pub struct EntityId {
-    /// Partition of its type.
+    /// Partition of the entity type.
     pub partition: u32,
     /// Row within the partition.
     pub offset: u32,
 }
 
-/// The names of all entities of a type, in global order: by partition, then by offset.
+/// Names of all entities of a type, in global order: by partition, then by offset.
 #[derive(Debug)]
 pub struct Dictionary {
     bytes: String,
-    /// Where each name ends in `bytes`.
+    /// End of each name in `bytes`.
     ends: Vec<usize>,
-    /// Global number of the first entity of each partition, and of the one behind the last.
+    /// Global number of the first entity of each partition, followed by the number of entities.
     starts: Vec<u64>,
     index: OnceLock<HashTable<u32>>,
 }
@@ -53,30 +53,30 @@ impl Dictionary {
         self.ends.push(self.bytes.len());
     }
 
-    /// Number of entities.
+    /// Returns the number of entities.
     #[must_use]
     pub fn len(&self) -> u64 {
         self.ends.len() as u64
     }
 
-    /// Whether the type has no entity.
+    /// Returns whether the type has no entities.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.ends.is_empty()
     }
 
-    /// All names in global order.
+    /// Returns all names in global order.
     pub fn names(&self) -> impl ExactSizeIterator<Item = &str> {
         (0..self.ends.len()).map(|at| self.at(at))
     }
 
-    /// Name of the entity with global number `global`, if there is one.
+    /// Returns the name of the entity with global number `global`, if it exists.
     #[must_use]
     pub fn name(&self, global: u64) -> Option<&str> {
         (global < self.len()).then(|| self.at(global as usize))
     }
 
-    /// Name of an entity, if there is one.
+    /// Returns the name of an entity, if it exists.
     #[must_use]
     pub fn name_of(&self, id: EntityId) -> Option<&str> {
         let [start, end] = *self.starts.get(id.partition as usize..)?.first_chunk()?;
@@ -84,10 +84,10 @@ impl Dictionary {
         (global < end).then(|| self.at(global as usize))
     }
 
-    /// Where the entity with global number `global` lies.
+    /// Returns the id of the entity with global number `global`.
     ///
     /// # Panics
-    /// When there is none.
+    /// When there is no such entity.
     #[must_use]
     pub fn id(&self, global: u64) -> EntityId {
         assert!(
@@ -98,14 +98,14 @@ impl Dictionary {
         self.checked_id(global).unwrap_or_default()
     }
 
-    /// Global number of an entity, if there is one.
+    /// Returns the global number of an entity, if it exists.
     #[must_use]
     pub fn global(&self, id: EntityId) -> Option<u64> {
         self.name_of(id)?;
         Some(self.starts[id.partition as usize] + u64::from(id.offset))
     }
 
-    /// Where the entity of this name lies. The first call builds an index.
+    /// Returns the id of the entity of this name. The first call builds a hash index.
     #[must_use]
     pub fn find(&self, name: &str) -> Option<EntityId> {
         let index = self.index.get_or_init(|| self.build_index());
@@ -131,8 +131,7 @@ impl Dictionary {
     }
 }
 
-/// Calls `visit` with the place and the name of every entity of a type, in global order, without
-/// keeping them.
+/// Calls `visit` with the id and the name of every entity of a type, in global order, without storing them.
 pub(super) fn read_names(
     dataset: &Dataset,
     entity_type: &str,
@@ -164,7 +163,10 @@ pub(super) fn read_names(
                 offset: offsets.value(i),
             };
             if place(&starts, read) != Some(at) {
-                return Err(DatasetError::damaged(&path, "an entity is out of place"));
+                return Err(DatasetError::damaged(
+                    &path,
+                    "an entity has a wrong partition or offset",
+                ));
             }
             read += 1;
             visit(at, names.value(i));
@@ -173,13 +175,13 @@ pub(super) fn read_names(
     if read != info.total() {
         return Err(DatasetError::damaged(
             &path,
-            "it has not the entities of the manifest",
+            "its number of entities does not match the manifest",
         ));
     }
     Ok(())
 }
 
-/// Global number of the first entity of each partition, and of the one behind the last.
+/// Returns the global number of the first entity of each partition, followed by the number of entities.
 fn starts(counts: &[u32]) -> Vec<u64> {
     let mut starts = vec![0];
     let mut end = 0;
@@ -190,7 +192,7 @@ fn starts(counts: &[u32]) -> Vec<u64> {
     starts
 }
 
-/// Where the entity with global number `global` lies, if there is one.
+/// Returns the id of the entity with global number `global`, if it exists.
 fn place(starts: &[u64], global: u64) -> Option<EntityId> {
     let partition = starts
         .partition_point(|&start| start <= global)

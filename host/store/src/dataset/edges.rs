@@ -1,4 +1,4 @@
-//! Reading the edges of a bucket.
+//! Edge sets, and reading the edges of a bucket.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -17,43 +17,43 @@ use super::manifest::{Batch, EdgeSetInfo};
 use super::{Dataset, DatasetError, arrow, list};
 use crate::files::{self, FileError};
 
-/// Edges that cannot be read.
+/// Error of reading edges.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
-    /// The operating system cannot read them.
+    /// The operating system reported an error.
     #[error(transparent)]
     File(#[from] FileError),
-    /// They are not as they were written.
+    /// The edges are not those that were written.
     #[error("{} is damaged: {what} in bucket {bucket}; import the edges again", path.display())]
     Damaged {
-        /// The file.
+        /// Path of the edge file.
         path: PathBuf,
-        /// The bucket.
+        /// Bucket with the damage.
         bucket: Bucket,
-        /// What is wrong.
+        /// Description of the damage.
         what: String,
     },
-    /// Another import has put a new dataset in the place of the one that was opened.
+    /// Another import has replaced the dataset since it was opened.
     #[error("{}", super::replaced(path))]
     Replaced {
         /// The dataset's folder.
         path: PathBuf,
     },
-    /// More edges were asked for than there are.
-    #[error("bucket {bucket} of {} has {len} edges, no rows {}..{}", path.display(), rows.start, rows.end)]
+    /// The requested range exceeds the bucket.
+    #[error("bucket {bucket} of {} has {len} edges; rows {}..{} do not exist", path.display(), rows.start, rows.end)]
     OutOfRange {
-        /// The file.
+        /// Path of the edge file.
         path: PathBuf,
-        /// The bucket.
+        /// Requested bucket.
         bucket: Bucket,
-        /// What was asked for.
+        /// Requested rows.
         rows: Range<u64>,
-        /// What there is.
+        /// Number of edges in the bucket.
         len: u64,
     },
 }
 
-/// The edges of one set. Reads go by position, so threads may share it.
+/// Edges of one edge set. They are read by position, so threads can share an `EdgeSet`.
 #[derive(Debug)]
 pub struct EdgeSet {
     path: PathBuf,
@@ -72,14 +72,14 @@ struct BucketBatches {
     rows: u64,
 }
 
-/// Entities per partition on the two sides of a relation.
+/// Number of entities per partition on the two sides of a relation.
 #[derive(Debug)]
 struct RelationBounds {
     lhs: Arc<[u32]>,
     rhs: Arc<[u32]>,
 }
 
-/// The columns of an edge file.
+/// Returns the schema of an edge file.
 pub(crate) fn schema(has_weight: bool) -> SchemaRef {
     let column = |name, data_type| Field::new(name, data_type, false);
     let mut fields: Vec<_> = ["lhs", "rel", "rhs"]
@@ -146,38 +146,38 @@ impl EdgeSet {
         })
     }
 
-    /// Edges of all buckets.
+    /// Returns the number of edges in all buckets.
     #[must_use]
     pub fn len(&self) -> u64 {
         self.info.edges
     }
 
-    /// Whether there is no edge at all.
+    /// Returns whether the set has no edges.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.info.edges == 0
     }
 
-    /// Partitions of left and right sides: the grid of buckets.
+    /// Returns the grid of buckets: the numbers of partitions of left and right sides.
     #[must_use]
     pub fn grid(&self) -> (u32, u32) {
         (self.info.lhs_partitions, self.info.rhs_partitions)
     }
 
-    /// Edges of a bucket; 0 for one outside the grid.
+    /// Returns the number of edges in a bucket; 0 for a bucket outside the grid.
     #[must_use]
     pub fn bucket_len(&self, bucket: Bucket) -> u64 {
         self.buckets.get(&bucket).map_or(0, |b| b.rows)
     }
 
-    /// Edges of the bucket that has the most.
+    /// Returns the number of edges in the largest bucket.
     #[must_use]
     pub fn largest_bucket(&self) -> u64 {
         let rows = self.buckets.values().map(|bucket| bucket.rows);
         rows.max().unwrap_or(0)
     }
 
-    /// Buckets that have edges, in the order of the grid. A grid may have many more.
+    /// Returns the buckets that have edges, in the order of the grid. The grid may have many more.
     #[must_use]
     pub fn filled_buckets(&self) -> Vec<Bucket> {
         let filled = self.buckets.iter().filter(|(_, bucket)| bucket.rows > 0);
@@ -186,15 +186,14 @@ impl EdgeSet {
         filled
     }
 
-    /// Whether the edges have weights.
+    /// Returns whether the edges have weights.
     #[must_use]
     pub fn has_weight(&self) -> bool {
         self.info.has_weight
     }
 
-    /// Edges `rows` of a bucket, in stored order. Verifies what it reads, offsets included: each
-    /// `lhs` and `rhs` is less than the number of entities of its partition, each `rel` less
-    /// than the number of relations.
+    /// Reads edges `rows` of a bucket, in stored order, and verifies them, including their ids: each `lhs` and `rhs` is
+    /// less than the number of entities of its partition, each `rel` less than the number of relations.
     ///
     /// # Errors
     /// When `rows` is out of range, the file cannot be read, or it is damaged.
@@ -204,10 +203,10 @@ impl EdgeSet {
         Ok(edges)
     }
 
-    /// The same into the columns of `edges`, whose memory is used again.
+    /// Like [`Self::read`], but reuses the memory of `edges`.
     ///
     /// # Errors
-    /// As [`Self::read`]; `edges` holds a part then.
+    /// As [`Self::read`]; `edges` contains a part of the rows then.
     pub fn read_into(
         &self,
         bucket: Bucket,
@@ -269,13 +268,13 @@ impl EdgeSet {
         let decoded = decoded.map_err(|what| damaged(&what))?;
         if decoded.num_rows() as u64 != batch.rows {
             return Err(damaged(
-                "a batch has not the number of edges of the manifest",
+                "the number of edges in a batch does not match the manifest",
             ));
         }
         Ok(decoded)
     }
 
-    /// What the kernels index with must be within the tables, whatever the file says.
+    /// Checks that all ids are within the tables: the kernels use them as indices, so a wrong file must not pass.
     fn check_bounds(&self, bucket: Bucket, edges: &Edges) -> Result<(), ReadError> {
         let count =
             |counts: &[u32], partition: u32| counts.get(partition as usize).copied().unwrap_or(0);
@@ -297,7 +296,7 @@ impl EdgeSet {
         ))
     }
 
-    /// That the edges of a bucket are not as they were written, or not those of the dataset that was opened.
+    /// Returns the error for edges that are damaged or belong to a dataset that was imported since.
     fn damaged(&self, bucket: Bucket, what: &str) -> ReadError {
         let (folder, identity) = &self.dataset;
         match super::is_replaced(folder, identity) {
@@ -313,7 +312,7 @@ impl EdgeSet {
     }
 }
 
-/// Verifies what stands before and behind the record batches.
+/// Verifies the parts of the file before and after the record batches.
 fn check_frame(file: &File, path: &Path, info: &EdgeSetInfo) -> Result<(), DatasetError> {
     let size = file
         .metadata()

@@ -1,4 +1,4 @@
-//! `features_<type>.arrow` and `feature_names_<type>.arrow`: entities as bags of features.
+//! `features_<type>.arrow` and `feature_names_<type>.arrow`: the features of entities.
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::UInt32Type;
@@ -7,10 +7,10 @@ use super::arrow::Batches;
 use super::manifest::{EntityType, FeatureInfo};
 use super::{Dataset, DatasetError, open_verified, write};
 
-/// The features of all entities of a featurized type, by offset of the entity.
+/// Features of all entities of a featurized type, by offset of the entity.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Features {
-    /// Where the list of each entity ends in `ids`.
+    /// End of each entity's list in `ids`.
     ends: Vec<usize>,
     ids: Vec<u32>,
     names: Vec<String>,
@@ -28,19 +28,19 @@ impl Features {
         Ok(read)
     }
 
-    /// Number of entities.
+    /// Returns the number of entities.
     #[must_use]
     pub fn len(&self) -> usize {
         self.ends.len()
     }
 
-    /// Whether there is no entity.
+    /// Returns whether there are no entities.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.ends.is_empty()
     }
 
-    /// Ids of the features of an entity; none for one that does not exist.
+    /// Returns the ids of the features of an entity; empty for one that does not exist.
     #[must_use]
     pub fn of(&self, offset: u32) -> &[u32] {
         let at = offset as usize;
@@ -50,19 +50,19 @@ impl Features {
         self.ends.get(at).map_or(&[], |&end| &self.ids[start..end])
     }
 
-    /// Names of all features, in the order of their ids.
+    /// Returns the names of all features, in the order of their ids.
     #[must_use]
     pub fn names(&self) -> &[String] {
         &self.names
     }
 }
 
-/// Reads the features of a type and compares them with the manifest, without keeping them.
+/// Reads the features of a type and compares them with the manifest, without storing them.
 pub(super) fn verify(dataset: &Dataset, entity_type: &str) -> Result<(), DatasetError> {
     visit(dataset, entity_type, &mut |_| {}, &mut |_| {})
 }
 
-/// Calls `visit` with the name of every feature of a type, in the order of their ids, without keeping them.
+/// Calls `visit` with the name of every feature of a type, in the order of their ids, without storing them.
 pub(super) fn visit_names(
     dataset: &Dataset,
     entity_type: &str,
@@ -72,10 +72,10 @@ pub(super) fn visit_names(
     read_names(dataset, names_file, visit)
 }
 
-/// Calls `name` with the name of every feature, then `list` with the ids of the features of every entity.
+/// Calls `name` with the name of every feature, then `list` with the feature ids of every entity.
 ///
 /// # Errors
-/// When a file cannot be read, is damaged or is not what the manifest says.
+/// When a file cannot be read, is damaged, or does not match the manifest.
 fn visit(
     dataset: &Dataset,
     entity_type: &str,
@@ -103,7 +103,7 @@ fn visit(
     ))
 }
 
-/// What the manifest says of a type and of its features.
+/// Returns the manifest entries of an entity type and its features.
 fn files_of<'d>(
     dataset: &'d Dataset,
     entity_type: &str,
@@ -150,7 +150,8 @@ fn read_lists(
             let list = list
                 .unwrap_or_else(|| arrow_array::new_empty_array(&arrow_schema::DataType::UInt32));
             let ids = list.as_primitive_opt::<UInt32Type>();
-            let ids = ids.ok_or_else(|| DatasetError::damaged(&path, "ids are no integers"))?;
+            let ids =
+                ids.ok_or_else(|| DatasetError::damaged(&path, "its ids are not integers"))?;
             visit(ids.values());
         }
     }

@@ -1,4 +1,4 @@
-//! Which names the rows of a model stand for, so that rows are never taken for those of others.
+//! Identity of a model's ids: the names that they stand for, so that embeddings are never assigned to other entities.
 
 use std::collections::BTreeMap;
 
@@ -7,51 +7,51 @@ use serde::{Deserialize, Serialize};
 use super::manifest::EntityType;
 use super::{Dataset, DatasetError};
 
-/// A list of names that is cut into partitions: how many each has, and a checksum of them.
+/// Summary of a list of names, divided into partitions: count and checksum of each partition.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NameList {
-    /// Names per partition.
+    /// Number of names per partition.
     pub counts: Vec<u32>,
     /// CRC-32 of the names of each partition.
     pub crc32: Vec<u32>,
 }
 
 impl NameList {
-    /// Number of names.
+    /// Returns the number of names.
     #[must_use]
     pub fn total(&self) -> u64 {
         self.counts.iter().map(|&n| u64::from(n)).sum()
     }
 
-    /// Names of a partition; 0 for one that does not exist.
+    /// Returns the number of names in a partition; 0 for a partition that does not exist.
     #[must_use]
     pub fn count(&self, partition: u32) -> u32 {
         self.counts.get(partition as usize).copied().unwrap_or(0)
     }
 }
 
-/// What the ids of a model stand for: relations by id, and the rows of tables by partition and
-/// offset, which are entities, or features of a featurized type.
+/// Names that a model's ids stand for: relations by id, and the rows of each table by partition and offset. Rows are
+/// entities or, for a featurized type, features.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ids {
-    /// Relations: one partition, with their entity types.
+    /// Relations, as one partition; the checksum includes their entity types.
     pub relations: NameList,
     /// Rows of the table of each entity type.
     pub rows: BTreeMap<String, NameList>,
 }
 
-/// How the ids of a dataset follow from earlier ones.
+/// Relation of a dataset's ids to earlier ids.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Succession {
-    /// They are the same.
+    /// The ids are the same.
     Same,
-    /// Every earlier id stands for what it stood for, and there are more.
+    /// Every earlier id has kept its meaning, and there are additional ids.
     Grown,
-    /// An id stands for something else: which.
+    /// An id has another meaning now; the text says which.
     Other(String),
 }
 
-/// A checksum over names in their order: none can be shifted into the next.
+/// Checksum of a sequence of names. It includes their lengths, so that moving characters between names changes it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct NameSum(crc32fast::Hasher);
 
@@ -67,8 +67,8 @@ impl NameSum {
 }
 
 impl Dataset {
-    /// What the ids of relations, and of the rows of `types`, stand for. The dictionaries are read
-    /// only if an earlier version of this program imported the dataset.
+    /// Returns the identity of the ids of all relations and of the rows of `types`. Dictionaries are read only if an
+    /// earlier version of this program imported the dataset.
     ///
     /// # Errors
     /// When there is no such type, or a dictionary is damaged.
@@ -97,8 +97,8 @@ impl Dataset {
         })
     }
 
-    /// How `now`, which are ids of this dataset, follow from `earlier` ones. Dictionaries are read
-    /// only of types that have grown.
+    /// Compares `now`, the ids of this dataset, with `earlier` ids. Reads only the dictionaries of types that have
+    /// grown.
     ///
     /// # Errors
     /// When a dictionary is damaged.
@@ -110,7 +110,7 @@ impl Dataset {
         let relations = u64::from(known) <= now.relations.total()
             && [self.relations_sum(known)] == earlier.relations.crc32[..];
         if !relations {
-            let what = "relations are others, or in another order";
+            let what = "the relations or their order have changed";
             return Ok(Succession::Other(what.to_owned()));
         }
         for (name, earlier) in &earlier.rows {
@@ -126,15 +126,15 @@ impl Dataset {
                 || self.sums_of_first(name, &earlier.counts)? != earlier.crc32
             {
                 let (was, is) = (earlier.total(), now.total());
-                let what = format!("rows of `{name}` stand for others ({was} then, {is} now)");
+                let what =
+                    format!("rows of `{name}` have another meaning ({was} rows before, {is} now)");
                 return Ok(Succession::Other(what));
             }
         }
         Ok(Succession::Grown)
     }
 
-    /// Calls `visit` with partition, offset and name of every row of the table of `entity_type`, in
-    /// global order.
+    /// Calls `visit` with partition, offset and name of every row of the table of `entity_type`, in global order.
     ///
     /// # Errors
     /// When there is no such type or its dictionary is damaged.
@@ -154,7 +154,7 @@ impl Dataset {
         self.visit_entities(entity_type, &mut visit)
     }
 
-    /// Checksums of the first `counts[p]` names of each partition.
+    /// Computes the checksums of the first `counts[p]` names of each partition `p`.
     fn sums_of_first(&self, entity_type: &str, counts: &[u32]) -> Result<Vec<u32>, DatasetError> {
         let mut sums = vec![NameSum::default(); counts.len()];
         self.visit_rows(entity_type, &mut |partition, offset, name| {
@@ -166,7 +166,7 @@ impl Dataset {
         Ok(sums.iter().map(NameSum::finish).collect())
     }
 
-    /// Checksum of the first `count` relations.
+    /// Computes the checksum of the first `count` relations.
     fn relations_sum(&self, count: u32) -> u32 {
         let mut sum = NameSum::default();
         for relation in self.relations().iter().take(count as usize) {
@@ -178,14 +178,14 @@ impl Dataset {
     }
 }
 
-/// Rows of the table of each partition.
+/// Returns the number of rows of each partition's table.
 fn row_counts(info: &EntityType) -> Vec<u32> {
     (0..info.num_partitions)
         .map(|partition| info.table_rows(partition))
         .collect()
 }
 
-/// The checksums that the import took.
+/// Returns the checksums that the import stored, if it did.
 fn stored_sums(info: &EntityType) -> Option<Vec<u32>> {
     match &info.features {
         Some(features) => features.names_crc32.map(|sum| vec![sum]),

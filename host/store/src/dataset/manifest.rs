@@ -8,63 +8,63 @@ use serde::{Deserialize, Serialize};
 use crate::files::Summary;
 use crate::sealed::Format;
 
-/// What an entity takes of its dictionary at least: partition, offset, and where its name ends.
+/// Minimum size of an entity in its dictionary, in bytes: partition, offset, and end of its name.
 const ENTITY_BYTES: u64 = 12;
-/// What a relation takes of its file at least: where its three names end.
+/// Minimum size of a relation in its file, in bytes: the ends of its three names.
 const RELATION_BYTES: u64 = 12;
-/// What a feature takes of its file at least: where its name ends.
+/// Minimum size of a feature in its file, in bytes: the end of its name.
 const FEATURE_BYTES: u64 = 4;
 
-/// Name and version of the format.
+/// Name and version of the manifest's format.
 pub const FORMAT: Format = Format {
     name: "pbg-host dataset",
     version: 1,
     oldest: 1,
 };
 
-/// What a dataset holds.
+/// Manifest of a dataset.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Manifest {
-    /// Whether one relation of the configuration was the template of all.
+    /// Whether one relation of the configuration was the template of all relations.
     pub dynamic_relations: bool,
     /// Entity types by name.
     pub entities: BTreeMap<String, EntityType>,
-    /// The relations.
+    /// Summary of the relations.
     pub relations: Relations,
     /// Edge sets by name.
     pub edge_sets: BTreeMap<String, EdgeSetInfo>,
-    /// Size and checksum of every file but this one.
+    /// Size and checksum of every file except the manifest.
     pub files: BTreeMap<String, Summary>,
 }
 
-/// An entity type.
+/// Entity type.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EntityType {
-    /// Its dictionary.
+    /// Name of the dictionary file.
     pub file: String,
     /// Number of partitions.
     pub num_partitions: u32,
-    /// Entities in each partition.
+    /// Number of entities in each partition.
     pub counts: Vec<u32>,
-    /// CRC-32 of the names of each partition, each name after its length; empty where an earlier
-    /// version imported them.
+    /// CRC-32 of the names of each partition, each name preceded by its length; empty if an earlier version imported
+    /// the dataset.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub names_crc32: Vec<u32>,
-    /// Whether its entities are bags of features.
+    /// Whether the entities are bags of features.
     pub featurized: bool,
-    /// The features, for a featurized type.
+    /// Features of a featurized type.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub features: Option<FeatureInfo>,
 }
 
 impl EntityType {
-    /// Entities in all partitions.
+    /// Returns the number of entities in all partitions.
     #[must_use]
     pub fn total(&self) -> u64 {
         self.counts.iter().map(|&n| u64::from(n)).sum()
     }
 
-    /// Rows of the embedding table of a partition: its entities, or for a featurized type all
+    /// Returns the number of rows of a partition's embedding table: its entities or, for a featurized type, all
     /// features. 0 for a partition that does not exist.
     #[must_use]
     pub fn table_rows(&self, partition: u32) -> u32 {
@@ -78,75 +78,74 @@ impl EntityType {
 /// Features of a featurized type.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FeatureInfo {
-    /// Lists of feature ids, one per entity.
+    /// Name of the file with the lists of feature ids, one per entity.
     pub file: String,
-    /// Names of the features.
+    /// Name of the file with the names of the features.
     pub names_file: String,
     /// Number of features.
     pub count: u32,
-    /// CRC-32 of their names, as of those of entities.
+    /// CRC-32 of their names, computed as for entities.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub names_crc32: Option<u32>,
 }
 
-/// The relations.
+/// Relations of a dataset.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Relations {
-    /// Names and entity types.
+    /// Name of the file with their names and entity types.
     pub file: String,
-    /// How many.
+    /// Number of relations.
     pub count: u32,
 }
 
-/// An edge set.
+/// Edge set.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct EdgeSetInfo {
-    /// The edges.
+    /// Name of the edge file.
     pub file: String,
-    /// How many.
+    /// Number of edges.
     pub edges: u64,
-    /// Whether there is a column of weights.
+    /// Whether the file has a column of weights.
     pub has_weight: bool,
-    /// Partitions of left sides.
+    /// Number of partitions of left sides.
     pub lhs_partitions: u32,
-    /// Partitions of right sides.
+    /// Number of partitions of right sides.
     pub rhs_partitions: u32,
-    /// Bytes of the file before the first record batch.
+    /// Size of the file's header in bytes: everything before the first record batch.
     pub header_size: u64,
-    /// CRC-32 of the file without its record batches: of what stands before and behind them.
+    /// CRC-32 of the parts of the file before and after its record batches.
     pub frame_crc32: u32,
-    /// Record batches in the order of the file, which is that of buckets (`lhs`, then `rhs`).
+    /// Record batches in the order of the file, sorted by bucket (`lhs`, then `rhs`).
     pub batches: Vec<Batch>,
 }
 
-/// What tells the edges of a set from others: computed from counts and checksums, without reading
-/// them.
+/// Identity of the edges of a set, computed from counts and checksums without reading the edges.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EdgesId {
-    /// How many.
+    /// Number of edges.
     pub edges: u64,
     /// CRC-32 of the buckets, counts and checksums of the record batches.
     pub crc32: u32,
 }
 
-/// A record batch of edges: all of a bucket, or a part of a large one.
+/// Record batch of edges: a whole bucket, or a part of a large one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Batch {
-    /// Bucket of its edges.
+    /// Bucket of the edges.
     #[serde(flatten)]
     pub bucket: Bucket,
-    /// First byte in the file.
+    /// Offset in the file, in bytes.
     pub offset: u64,
-    /// Bytes.
+    /// Length in bytes.
     pub length: u64,
-    /// Edges.
+    /// Number of edges.
     pub rows: u64,
     /// CRC-32 of the bytes.
     pub crc32: u32,
 }
 
 impl Manifest {
-    /// Whether the parts agree with each other; what does not, otherwise.
+    /// Checks that the parts of the manifest agree. Returns a description of the first contradiction.
     pub(crate) fn check(&self) -> Result<(), String> {
         let listed = |name: &String| {
             if self.files.contains_key(name) {
@@ -157,19 +156,19 @@ impl Manifest {
         };
         for name in self.files.keys() {
             if name.is_empty() || name.contains('/') || name == ".." || name == "." {
-                return Err(format!("`{name}` is no file name"));
+                return Err(format!("`{name}` is not a file name"));
             }
         }
         for (name, entity_type) in &self.entities {
             listed(&entity_type.file)?;
             if entity_type.counts.len() != entity_type.num_partitions as usize {
                 return Err(format!(
-                    "entity type `{name}` has not one count per partition"
+                    "entity type `{name}` does not have one count per partition"
                 ));
             }
             if entity_type.featurized != entity_type.features.is_some() {
                 return Err(format!(
-                    "entity type `{name}` is featurized in one place only"
+                    "entity type `{name}` has contradictory entries about its features"
                 ));
             }
             if let Some(features) = &entity_type.features {
@@ -193,18 +192,18 @@ impl Manifest {
 }
 
 impl Manifest {
-    /// Whether a file has room for the `bytes` that so many `what` take at least: tables are made as large
-    /// as the manifest says.
+    /// Checks that a file is large enough for the `bytes` that the counted `what` take at least, because tables are
+    /// allocated according to the manifest.
     fn holds(&self, file: &str, bytes: u64, what: &str) -> Result<(), String> {
         match self.files.get(file) {
             Some(summary) if summary.size >= bytes => Ok(()),
-            _ => Err(format!("it counts more {what} than `{file}` has room for")),
+            _ => Err(format!("it counts more {what} than `{file}` can contain")),
         }
     }
 }
 
 impl EdgeSetInfo {
-    /// What tells these edges from others.
+    /// Returns the identity of these edges.
     #[must_use]
     pub fn id(&self) -> EdgesId {
         let mut sum = crc32fast::Hasher::new();
@@ -229,7 +228,10 @@ impl EdgeSetInfo {
             let grid =
                 self.lhs_partitions > batch.bucket.lhs && self.rhs_partitions > batch.bucket.rhs;
             if !grid || last > Some(batch.bucket) {
-                return Err(format!("bucket {} is out of place", batch.bucket));
+                return Err(format!(
+                    "bucket {} is out of order or outside the grid",
+                    batch.bucket
+                ));
             }
             let row = if self.has_weight { 16 } else { 12 };
             if batch.rows > batch.length / row {
@@ -240,7 +242,7 @@ impl EdgeSetInfo {
             }
             if batch.offset != end || batch.rows == 0 {
                 return Err(format!(
-                    "the batches of bucket {} do not join",
+                    "the batches of bucket {} are empty or not contiguous",
                     batch.bucket
                 ));
             }
@@ -253,7 +255,7 @@ impl EdgeSetInfo {
                 .ok_or("batches are too large")?;
         }
         if end > size || edges != self.edges {
-            return Err("the batches do not fit the file".to_owned());
+            return Err("the batches do not match the file".to_owned());
         }
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! `relations.arrow`: names and entity types.
+//! `relations.arrow`: names and entity types of the relations.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use arrow_array::cast::AsArray;
 use super::arrow::Batches;
 use super::{DatasetError, Manifest, open_verified, write};
 
-/// A relation of the dataset; its id is its place in the list.
+/// Relation of the dataset; its id is its position in the list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Relation {
     /// Name as in the imported files.

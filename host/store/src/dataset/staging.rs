@@ -1,15 +1,17 @@
-//! The folder beside a dataset in which an import makes the next one, and how the next one takes the dataset's place.
+//! Staging folder of an import next to its dataset, and the replacement of the dataset by the new one.
 //!
-//! Beside the dataset `NAME` this is `.NAME.import`. It is there while an import runs, and after one that was killed.
+//! For the dataset `NAME` the folder is `.NAME.import`. It exists while an import runs, and after an import that was
+//! killed.
 //!
-//! | in it | what it is |
+//! | content | meaning |
 //! |---|---|
-//! | `lock` | locked by the import that works here; the system frees the lock when the process ends, on whichever machine |
-//! | `new` | the next dataset; after the exchange the last one, until it is removed |
-//! | `old` | the last dataset, where the file system cannot exchange two folders and renames them one after the other |
+//! | `lock` | locked by the import; the system releases the lock when the process ends, on any machine |
+//! | `new` | the new dataset; after the exchange the previous one, until it is removed |
+//! | `old` | the previous dataset, where the file system cannot exchange two folders and the import renames them one
+//! after the other |
 //!
-//! An import that was killed between the two renames leaves no dataset `NAME`, and the last one in `old`. Whatever opens
-//! the dataset next renames it back.
+//! An import that is killed between the two renames leaves no dataset `NAME`, but the previous one in `old`. The next
+//! command that opens the dataset renames it back.
 
 use std::ffi::OsString;
 use std::fs::{self, File, TryLockError};
@@ -26,62 +28,62 @@ const LOCK: &str = "lock";
 const NEW: &str = "new";
 const OLD: &str = "old";
 
-/// Links that are followed from one name to the next: more than any path has.
+/// Maximum number of symbolic links that are followed; more than any real path has.
 const MOST_LINKS: usize = 40;
-/// How often the lock file may be removed between being opened and being locked.
+/// Number of attempts to lock the lock file, which may be removed between opening and locking it.
 const MOST_ATTEMPTS: usize = 100;
 
-/// What keeps an import from beginning, or a dataset from being opened.
+/// Error that prevents an import from starting, or a dataset from being opened.
 #[derive(Debug, thiserror::Error)]
 pub enum StagingError {
-    /// The operating system refused.
+    /// The operating system reported an error.
     #[error(transparent)]
     File(#[from] FileError),
-    /// The path has no name that a folder could have.
+    /// The path has no last component that could name a folder.
     #[error("{} cannot be the folder of a dataset", path.display())]
     NoName {
         /// The path.
         path: PathBuf,
     },
-    /// An import holds the lock.
+    /// Another import holds the lock.
     #[error("an import is writing to {}: wait for it, or choose another folder", path.display())]
     Busy {
-        /// The dataset.
+        /// Folder of the dataset.
         path: PathBuf,
     },
-    /// The file system has no locks, and an import left its folder or still works in it.
+    /// The file system has no locks, and the staging folder of an import that has died or still runs exists.
     #[error(
-        "{} is there, and this file system has no locks that could tell whether the import that made it still runs; \
+        "{} exists, and this file system has no locks that would show whether the import that created it still runs; \
          if none runs{}, remove it and start again", folder.display(), aside(folder, path)
     )]
     Unknown {
-        /// The dataset.
+        /// Folder of the dataset.
         path: PathBuf,
-        /// The folder.
+        /// Staging folder.
         folder: PathBuf,
     },
-    /// Something else has the name of the folder.
-    #[error("{} is there and is not the folder of an import: rename it", folder.display())]
+    /// Something else has the name of the staging folder.
+    #[error("{} exists and is not the folder of an import: rename it", folder.display())]
     NotOurs {
-        /// The folder.
+        /// Path of that file or folder.
         folder: PathBuf,
     },
-    /// The last dataset cannot be renamed back.
+    /// The previous dataset cannot be renamed back.
     #[error(
-        "{} is not there, because an import ended while it was replacing it; it is complete in {}, and could not be \
+        "{} is missing, because an import ended while it was replacing it; it is complete in {}, but could not be \
          renamed: {cause}", path.display(), old.display()
     )]
     Aside {
-        /// The dataset.
+        /// Folder of the dataset.
         path: PathBuf,
-        /// Where it is.
+        /// Current folder of the previous dataset.
         old: PathBuf,
-        /// Why it is still there.
+        /// Reason why it could not be renamed.
         cause: io::Error,
     },
 }
 
-/// What has to be done by hand before the folder of an import may be removed.
+/// Returns the manual step, if any, that is necessary before the staging folder may be removed, as part of a message.
 fn aside(folder: &Path, path: &Path) -> String {
     match is_vacant(path) && has_manifest(&folder.join(OLD)) {
         true => format!(
@@ -93,20 +95,20 @@ fn aside(folder: &Path, path: &Path) -> String {
     }
 }
 
-/// The folder of an import that works on a dataset, and the lock that keeps others out. It goes away when it is dropped.
+/// Staging folder of a running import and the lock that keeps other imports out. Dropping it removes the folder.
 #[derive(Debug)]
 pub(crate) struct Staging {
     target: PathBuf,
     folder: PathBuf,
-    /// Nothing where the file system has no locks; then the folder itself keeps others out.
+    /// `None` where the file system has no locks; the folder's existence keeps others out then.
     _lock: Option<File>,
 }
 
 impl Staging {
-    /// Begins to work on the dataset `target`: keeps other imports out, and puts in order what one that was killed left.
+    /// Starts an import into the dataset `target`: locks out other imports, and cleans up after one that was killed.
     ///
     /// # Errors
-    /// When another import works on it, or the operating system refuses.
+    /// When another import works on the dataset, or the operating system reports an error.
     pub(crate) fn begin(target: &Path) -> Result<Self, StagingError> {
         let target = follow(target)?;
         let folder = folder_of(&target)?;
@@ -123,18 +125,18 @@ impl Staging {
         Ok(staging)
     }
 
-    /// The folder of the dataset, which no link leads to.
+    /// Returns the folder of the dataset, with symbolic links resolved.
     pub(crate) fn target(&self) -> &Path {
         &self.target
     }
 
-    /// The folder that the next dataset is made in.
+    /// Returns the folder in which the new dataset is created.
     pub(crate) fn new_folder(&self) -> PathBuf {
         self.folder.join(NEW)
     }
 
-    /// Makes the folder for the next dataset, without what was in it. The last one, if an import that was killed had
-    /// replaced it already, goes as well.
+    /// Creates an empty folder for the new dataset. Removes the leftovers of a killed import, including a previous
+    /// dataset that it had already replaced.
     pub(crate) fn make_new(&self) -> Result<(), FileError> {
         let new = self.new_folder();
         files::remove_folder(&self.folder.join(OLD))?;
@@ -142,8 +144,8 @@ impl Staging {
         fs::create_dir(&new).map_err(|e| FileError::new("create folder", &new, e))
     }
 
-    /// Puts the next dataset, which is complete and on the disk, in the place of the last. After an error the last one
-    /// is where it was.
+    /// Replaces the dataset with the new one, which is complete and synced. After an error the previous dataset is
+    /// where it was.
     pub(crate) fn replace(&self) -> Result<(), FileError> {
         let (new, target) = (&self.new_folder(), &self.target);
         files::sync(&self.folder)?;
@@ -169,13 +171,13 @@ impl Staging {
             .and_then(|()| files::sync_folder_of(&self.target));
         replaced.inspect_err(|_| {
             if is_vacant(&self.target) {
-                // Should this fail as well, whatever opens the dataset next does it.
+                // If this fails too, the next command that opens the dataset does it.
                 let _ = fs::rename(&old, &self.target);
             }
         })
     }
 
-    /// Renames the last dataset back, if an import that was killed left it aside. Tells whether it was.
+    /// Renames the previous dataset back if a killed import set it aside. Returns whether it did.
     fn restore(&self) -> Result<bool, FileError> {
         let old = self.folder.join(OLD);
         if !is_vacant(&self.target) || !has_manifest(&old) {
@@ -188,19 +190,19 @@ impl Staging {
 }
 
 impl Drop for Staging {
-    /// Removes the folder. The last dataset is removed only where there is another one in its place.
+    /// Removes the folder. The previous dataset is removed only if another one exists at its place.
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(self.folder.join(NEW));
         if !is_vacant(&self.target) {
             let _ = fs::remove_dir_all(self.folder.join(OLD));
         }
         let _ = fs::remove_file(self.folder.join(LOCK));
-        // Stays if there is anything left in it.
+        // Fails, and keeps the folder, if it is not empty.
         let _ = fs::remove_dir(&self.folder);
     }
 }
 
-/// Renames the dataset `target` back if an import that was killed left it aside. Tells whether it did.
+/// Renames the dataset `target` back if a killed import set it aside. Returns whether it exists again.
 pub(super) fn restore(target: &Path) -> Result<bool, StagingError> {
     let Some((target, folder)) = left_aside(target) else {
         return Ok(false);
@@ -211,7 +213,7 @@ pub(super) fn restore(target: &Path) -> Result<bool, StagingError> {
             folder,
             _lock: Some(lock),
         },
-        // Another process has just put it in order.
+        // Another process has just restored it.
         Ok(None) => return Ok(true),
         Err(StagingError::File(error)) => return Err(not_restored(target, &folder, error.cause)),
         Err(error) => return Err(error),
@@ -225,7 +227,7 @@ fn not_restored(path: PathBuf, folder: &Path, cause: io::Error) -> StagingError 
     StagingError::Aside { path, old, cause }
 }
 
-/// Whether an import that was killed left the dataset `target` aside.
+/// Returns whether a killed import set the dataset `target` aside.
 pub(super) fn is_left_aside(target: &Path) -> bool {
     left_aside(target).is_some()
 }
@@ -237,7 +239,7 @@ fn left_aside(target: &Path) -> Option<(PathBuf, PathBuf)> {
     aside.then_some((target, folder))
 }
 
-/// The folder of an import that works on `target`.
+/// Returns the staging folder of an import into `target`.
 fn folder_of(target: &Path) -> Result<PathBuf, StagingError> {
     let (Some(parent), Some(name)) = (target.parent(), target.file_name()) else {
         return Err(StagingError::NoName {
@@ -254,13 +256,13 @@ fn folder_of(target: &Path) -> Result<PathBuf, StagingError> {
     Ok(parent.join(hidden))
 }
 
-/// Where symbolic links lead to from `path`, whether there is something or not.
+/// Follows symbolic links from `path` to their target, which may not exist.
 fn follow(path: &Path) -> Result<PathBuf, FileError> {
     let mut path = path.to_owned();
     for _ in 0..MOST_LINKS {
         match fs::read_link(&path) {
             Ok(next) => path = path.parent().unwrap_or(Path::new("")).join(next),
-            // Not a link, or not there.
+            // Not a symbolic link, or missing.
             Err(_) => return Ok(path),
         }
     }
@@ -268,7 +270,7 @@ fn follow(path: &Path) -> Result<PathBuf, FileError> {
     Err(FileError::new("open", &path, cause))
 }
 
-/// Makes the folder, and keeps other imports out of it.
+/// Creates the staging folder and locks other imports out.
 fn claim(target: &Path, folder: &Path) -> Result<Option<File>, StagingError> {
     for _ in 0..MOST_ATTEMPTS {
         let made = match fs::create_dir(folder) {
@@ -276,7 +278,7 @@ fn claim(target: &Path, folder: &Path) -> Result<Option<File>, StagingError> {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => false,
             Err(error) => return Err(FileError::new("create folder", folder, error).into()),
         };
-        // A link would lead to a folder of somebody else.
+        // A symbolic link would lead to a folder of somebody else.
         if !fs::symlink_metadata(folder).is_ok_and(|there| there.is_dir()) {
             let folder = folder.to_owned();
             return Err(StagingError::NotOurs { folder });
@@ -292,7 +294,7 @@ fn claim(target: &Path, folder: &Path) -> Result<Option<File>, StagingError> {
     Err(StagingError::Busy { path })
 }
 
-/// Locks the folder; nothing if it was removed meanwhile.
+/// Locks the folder; `None` if it was removed in the meantime.
 fn lock(target: &Path, folder: &Path) -> Result<Option<File>, StagingError> {
     let path = folder.join(LOCK);
     let mut options = File::options();
@@ -314,7 +316,7 @@ fn lock(target: &Path, folder: &Path) -> Result<Option<File>, StagingError> {
     }
 }
 
-/// Whether `path` still is the name of an open file.
+/// Returns whether `path` still names an open file.
 fn is_at(file: &File, path: &Path) -> bool {
     let (Ok(open), Ok(there)) = (file.metadata(), fs::symlink_metadata(path)) else {
         return false;
@@ -322,7 +324,7 @@ fn is_at(file: &File, path: &Path) -> bool {
     (open.dev(), open.ino()) == (there.dev(), there.ino())
 }
 
-/// Whether a dataset can be renamed to `path`: nothing is there, or an empty folder.
+/// Returns whether a dataset can be renamed to `path`: it is missing or an empty folder.
 fn is_vacant(path: &Path) -> bool {
     match fs::read_dir(path) {
         Ok(mut entries) => entries.next().is_none(),
@@ -334,7 +336,7 @@ fn has_manifest(folder: &Path) -> bool {
     folder.join(super::MANIFEST).is_file()
 }
 
-/// Whether the file system has no exchange of two folders: no other failure says that.
+/// Returns whether the error means that the file system cannot exchange two folders. No other failure has these codes.
 fn cannot_exchange(cause: &io::Error) -> bool {
     let missing = [Errno::INVAL, Errno::NOSYS, Errno::OPNOTSUPP];
     let cause = cause.raw_os_error();

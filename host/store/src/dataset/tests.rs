@@ -1,4 +1,4 @@
-//! Damage is noticed, named, and never taken for data.
+//! Damage is detected, reported with the file's name, and never read as data.
 
 use std::fs;
 use std::ops::ControlFlow;
@@ -10,7 +10,7 @@ use tempfile::TempDir;
 use super::*;
 use crate::import::{self, ImportOptions};
 
-/// A folder with a small dataset that has a file of each kind.
+/// Creates a folder with a small dataset that has a file of each kind.
 fn dataset() -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     imported(
@@ -21,7 +21,7 @@ fn dataset() -> TempDir {
     folder
 }
 
-/// Imports edges into the dataset in `folder`; `fresh` forgets what was there.
+/// Imports edges into the dataset in `folder`; `fresh` discards the previous content.
 fn imported(folder: &Path, edges: &str, fresh: bool) {
     let text = "dataset = 'd'\ncheckpoint_path = 'c'\ndimension = 2\nentities.e.num_partitions = 2\n\
                 entities.f = { num_partitions = 1, featurized = true }\n\
@@ -120,7 +120,7 @@ fn truncated_and_missing_files() {
     }
 }
 
-/// Changes the manifest and seals it again, as somebody with tools could.
+/// Changes the manifest and seals it again, as an attacker could.
 fn forge(data: &Path, change: impl Fn(&mut Manifest)) {
     let path = data.join(MANIFEST);
     let mut manifest: Manifest = sealed::read(&path, manifest::FORMAT).unwrap().body;
@@ -161,7 +161,7 @@ fn manifests_that_lie() {
     }
 }
 
-/// What was opened before another import says that, and not that a sound dataset is damaged.
+/// A dataset that another import has replaced is reported as such, not as damaged.
 #[test]
 fn a_dataset_that_was_imported_anew_is_not_damaged() {
     let folder = dataset();
@@ -174,7 +174,7 @@ fn a_dataset_that_was_imported_anew_is_not_damaged() {
         buckets.try_for_each(|read| read.map(drop))
     };
     let edges = opened.edge_set("train").unwrap();
-    // Names and edges of the same sizes.
+    // Names and edges have the same sizes as before.
     imported(
         folder.path(),
         "x,r,y,5.5\ny,s,z,3\nz,r,x,4\nn,of,x,7\n",
@@ -187,10 +187,10 @@ fn a_dataset_that_was_imported_anew_is_not_damaged() {
         Err(error) => error.to_string(),
     };
     for said in [error.to_string(), other] {
-        let expected = format!("the dataset {} was imported anew", data.display());
+        let expected = format!("the dataset {} was imported again", data.display());
         assert!(said.starts_with(&expected), "{said}");
     }
-    // What was open stays readable.
+    // What was already open stays readable.
     read(&edges).unwrap();
 }
 
@@ -199,13 +199,13 @@ fn what_is_no_dataset() {
     let folder = tempfile::tempdir().unwrap();
     let error = Dataset::open(folder.path()).unwrap_err().to_string();
     assert!(
-        error.contains("is no dataset") && error.contains("pbg-host import"),
+        error.contains("is not a dataset") && error.contains("pbg-host import"),
         "{error}"
     );
     let error = Dataset::open(&folder.path().join("nowhere"))
         .unwrap_err()
         .to_string();
-    assert!(error.contains("is no dataset"), "{error}");
+    assert!(error.contains("is not a dataset"), "{error}");
     let newer = sealed::Format {
         name: "pbg-host dataset",
         version: 9,

@@ -1,4 +1,4 @@
-//! Writing the files of a dataset.
+//! Writers of the files of a dataset.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -16,10 +16,10 @@ use super::manifest::{Batch, EdgeSetInfo};
 use super::relations::Relation;
 use crate::files::{FileError, Summary, SummedFile};
 
-/// Rows of the largest record batch: small enough that an edge chunk reads little more than its own.
+/// Maximum rows per record batch: small enough that reading an edge chunk reads little more than its own rows.
 pub(crate) const BATCH_ROWS: usize = 1 << 20;
 
-/// An Arrow IPC file being written.
+/// Writer of an Arrow IPC file.
 struct ArrowFile<'a> {
     path: &'a Path,
     schema: SchemaRef,
@@ -51,7 +51,7 @@ impl<'a> ArrowFile<'a> {
         self.writer.get_mut().end_section()
     }
 
-    /// Writes the footer; gives its summary and that of the file.
+    /// Writes the footer. Returns the summaries of the footer and of the file.
     fn finish(mut self) -> Result<(Summary, Summary), FileError> {
         self.writer
             .finish()
@@ -65,7 +65,7 @@ impl<'a> ArrowFile<'a> {
     }
 }
 
-/// Writes an edge file, bucket by bucket.
+/// Writer of an edge file, bucket by bucket.
 pub(crate) struct EdgeFile<'a> {
     file: ArrowFile<'a>,
     info: EdgeSetInfo,
@@ -73,7 +73,7 @@ pub(crate) struct EdgeFile<'a> {
 }
 
 impl<'a> EdgeFile<'a> {
-    /// Starts the file at `path`, for a grid of `grid` = (left, right) partitions.
+    /// Creates the file at `path`, for a grid of `grid` = (left, right) partitions.
     pub(crate) fn create(
         path: &'a Path,
         has_weight: bool,
@@ -99,7 +99,7 @@ impl<'a> EdgeFile<'a> {
         Ok(Self { file, info, frame })
     }
 
-    /// Writes a record batch of at most [`BATCH_ROWS`] edges. Buckets come in ascending order.
+    /// Writes a record batch of at most [`BATCH_ROWS`] edges. Buckets must be written in ascending order.
     pub(crate) fn write(&mut self, bucket: Bucket, edges: Edges) -> Result<(), FileError> {
         let rows = edges.len() as u64;
         if rows == 0 {
@@ -154,8 +154,8 @@ impl<'a> EdgeFile<'a> {
     }
 }
 
-/// Writes `entities_<type>.arrow`: `names` in global order, cut into partitions by `counts`. Gives its
-/// summary, and the checksum of the names of each partition.
+/// Writes `entities_<type>.arrow`: `names` in global order, divided into partitions by `counts`. Returns the file's
+/// summary and the checksum of the names of each partition.
 pub(crate) fn dictionary<'n>(
     path: &Path,
     names: impl Iterator<Item = &'n str>,
@@ -168,11 +168,11 @@ pub(crate) fn dictionary<'n>(
     file.finish()
 }
 
-/// `entities_<type>.arrow` being written, name by name in global order.
+/// Writer of `entities_<type>.arrow`, name by name in global order.
 pub(crate) struct DictionaryFile<'a> {
     file: ArrowFile<'a>,
     counts: &'a [u32],
-    /// The partition that is written, and how many names of it are.
+    /// Partition that is being written, and the number of its names written so far.
     partition: usize,
     written: u32,
     batch: StringBuilder,
@@ -181,7 +181,7 @@ pub(crate) struct DictionaryFile<'a> {
 }
 
 impl<'a> DictionaryFile<'a> {
-    /// Starts the file at `path`, whose partitions have `counts` names.
+    /// Creates the file at `path`; its partitions have `counts` names.
     pub(crate) fn create(path: &'a Path, counts: &'a [u32]) -> Result<Self, FileError> {
         Ok(Self {
             file: ArrowFile::create(path, dictionary_schema())?,
@@ -205,13 +205,13 @@ impl<'a> DictionaryFile<'a> {
         Ok(())
     }
 
-    /// Completes the file; gives its summary, and the checksum of the names of each partition.
+    /// Completes the file. Returns its summary and the checksum of the names of each partition.
     pub(crate) fn finish(mut self) -> Result<(Summary, Vec<u32>), FileError> {
         self.end_full_partitions()?;
         Ok((self.file.finish()?.1, self.sums))
     }
 
-    /// Ends the partition that has all its names, and those behind it that have none.
+    /// Ends the partition if it has all its names, and the following ones that are empty.
     fn end_full_partitions(&mut self) -> Result<(), FileError> {
         while let Some(&count) = self.counts.get(self.partition)
             && self.written + self.batch.len() as u32 >= count
@@ -242,7 +242,7 @@ impl<'a> DictionaryFile<'a> {
     }
 }
 
-/// The columns of a dictionary.
+/// Returns the schema of a dictionary.
 pub(super) fn dictionary_schema() -> SchemaRef {
     let column = |name, data_type| Field::new(name, data_type, false);
     Arc::new(Schema::new(vec![
@@ -252,18 +252,18 @@ pub(super) fn dictionary_schema() -> SchemaRef {
     ]))
 }
 
-/// The column of a list of names.
+/// Returns the schema of a list of names.
 pub(super) fn names_schema() -> SchemaRef {
     Arc::new(Schema::new(vec![Field::new("name", DataType::Utf8, false)]))
 }
 
-/// The columns of the list of relations.
+/// Returns the schema of the list of relations.
 pub(super) fn relations_schema() -> SchemaRef {
     let column = |name| Field::new(name, DataType::Utf8, false);
     Arc::new(Schema::new(["name", "lhs", "rhs"].map(column).to_vec()))
 }
 
-/// The column of lists of features.
+/// Returns the schema of lists of features.
 pub(super) fn features_schema() -> SchemaRef {
     let list = DataType::List(Arc::new(item()));
     Arc::new(Schema::new(vec![Field::new("features", list, false)]))
@@ -273,11 +273,10 @@ fn item() -> Field {
     Field::new("item", DataType::UInt32, false)
 }
 
-/// Rows of the largest batch of names: 32-bit offsets must do for names of any allowed length.
+/// Maximum rows per batch of names, so that 32-bit offsets suffice for names of any allowed length.
 const DICTIONARY_ROWS: u32 = 1 << 15;
 
-/// Writes a list of names, as `feature_names_<type>.arrow`. Gives its summary, and the checksum of
-/// the names.
+/// Writes a list of names, as `feature_names_<type>.arrow`. Returns the file's summary and the checksum of the names.
 pub(crate) fn names<'n>(
     path: &Path,
     names: impl ExactSizeIterator<Item = &'n str>,

@@ -1,4 +1,4 @@
-//! Parts of the graph that no trained edge connects, whatever the direction of edges.
+//! Connected components of the trained edges, ignoring the direction of edges.
 
 use pbg_core::graph::Edges;
 use serde::Serialize;
@@ -8,26 +8,26 @@ use super::reading::{self, Step};
 use super::{DescribeError, present};
 use crate::dataset::Dataset;
 
-/// The connected parts of the trained edges.
+/// Connected components of the trained edges.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Components {
-    /// How many parts have an edge.
+    /// Number of components with at least one edge.
     pub count: u64,
-    /// Entities of the largest one.
+    /// Number of entities in the largest component.
     pub largest: u64,
-    /// Entities of all of them.
+    /// Number of entities in all components.
     pub entities: u64,
 }
 
-/// More entities than this cannot be numbered by a forest.
+/// Maximum number of entities that a forest can represent.
 pub(super) const MOST: u64 = 1 << 31;
 
-/// Returns what counting takes, besides the edges that are being read.
+/// Returns the memory in bytes that counting takes, besides the buffers for reading edges.
 pub(super) fn bytes(numbering: &Numbering) -> u64 {
     numbering.total() * size_of::<u32>() as u64
 }
 
-/// Counts the connected parts of the edges of `trained`.
+/// Counts the connected components of the edges of `trained`.
 pub(super) fn count(
     (dataset, numbering): (&Dataset, &Numbering),
     trained: &[String],
@@ -48,14 +48,14 @@ pub(super) fn count(
     Ok(forest.components())
 }
 
-/// Entities as trees, each with its parent; roots have the size of their tree.
+/// Union-find forest: each entity has its parent; a root has the size of its tree.
 struct Forest {
-    /// A parent, or with the highest bit the number of entities of the tree of which this is the root, 0 for an entity
-    /// without an edge.
+    /// Parent of each entity or, with the highest bit set, the number of entities of the tree whose root it is; 0 for
+    /// an entity without edges.
     parents: Vec<u32>,
 }
 
-/// Marks a root.
+/// Bit that marks a root.
 const ROOT: u32 = 1 << 31;
 
 impl Forest {
@@ -65,7 +65,7 @@ impl Forest {
         }
     }
 
-    /// The root of the tree of `at`; halves the way to it.
+    /// Returns the root of the tree of `at`; halves the path to it (path halving).
     fn root(&mut self, mut at: u32) -> u32 {
         loop {
             let parent = self.parents[at as usize];
@@ -81,7 +81,7 @@ impl Forest {
         }
     }
 
-    /// Entities of the tree with this root; one that has had no edge has itself.
+    /// Returns the number of entities in the tree with this root; an entity without edges counts as one.
     fn size(&self, root: u32) -> u32 {
         (self.parents[root as usize] & !ROOT).max(1)
     }

@@ -1,4 +1,4 @@
-//! How many trained edges entities have.
+//! Degrees of entities in the trained edges.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -9,29 +9,29 @@ use super::reading::{self, Step, Threads};
 use super::{DescribeError, present};
 use crate::dataset::Dataset;
 
-/// How many edges the entities of a type have: an edge counts on both of its sides.
+/// Distribution of the degrees of a type's entities. An edge counts at both of its ends.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Degrees {
-    /// The mean over all entities.
+    /// Mean over all entities.
     pub mean: f64,
-    /// Half of the entities have at most so many.
+    /// Median.
     pub median: u32,
-    /// 90 % of the entities have at most so many.
+    /// 90th percentile.
     pub p90: u32,
-    /// 99 % of the entities have at most so many.
+    /// 99th percentile.
     pub p99: u32,
-    /// The most that an entity has.
+    /// Maximum.
     pub max: u32,
-    /// Entities that have none.
+    /// Number of entities without edges.
     pub none: u64,
 }
 
-/// Returns what counting takes, besides the edges that are being read.
+/// Returns the memory in bytes that counting takes, besides the buffers for reading edges.
 pub(super) fn bytes(numbering: &Numbering) -> u64 {
     numbering.total() * size_of::<AtomicU32>() as u64
 }
 
-/// Counts the edges of `trained` at every entity; the result is by entity type, in the order of their names.
+/// Counts the edges of `trained` at every entity. Returns the degrees by entity type, in the order of their names.
 pub(super) fn count(
     (dataset, numbering): (&Dataset, &Numbering),
     trained: &[String],
@@ -61,7 +61,7 @@ pub(super) fn count(
         .collect())
 }
 
-/// Sums up the degrees of a type; leaves them in another order.
+/// Computes the distribution of the degrees of a type. Reorders `counts`.
 fn summarize(counts: &mut [AtomicU32]) -> Degrees {
     if counts.is_empty() {
         return Degrees::default();
@@ -74,7 +74,7 @@ fn summarize(counts: &mut [AtomicU32]) -> Degrees {
     let none = none.count() as u64;
     let len = counts.len();
     let mut quantile = |share: usize| {
-        // The smallest that at least `share` percent are not above.
+        // Smallest count that at least `share` percent of the entities do not exceed.
         let at = (len * share).div_ceil(100).max(1) - 1;
         let order = |a: &AtomicU32, b: &AtomicU32| {
             a.load(Ordering::Relaxed).cmp(&b.load(Ordering::Relaxed))

@@ -1,21 +1,21 @@
-//! One number for every entity of a dataset, whatever its type and partition.
+//! Consecutive numbering of all entities of a dataset, across types and partitions.
 
 use pbg_core::graph::{Bucket, Edges};
 
 use crate::dataset::Dataset;
 
-/// Numbers all entities: type after type in the order of their names, partition after partition.
+/// Numbering of all entities: by type in the order of their names, then by partition.
 #[derive(Debug)]
 pub(super) struct Numbering {
     /// First number of each partition of each type.
     starts: Vec<Vec<u64>>,
-    /// Entities of all types.
+    /// Number of entities of all types.
     total: u64,
     /// Indices of the entity types of both sides, by relation.
     sides: Vec<(usize, usize)>,
 }
 
-/// The entities and the relation of an edge.
+/// Entities and relation of an edge, with numbered entities.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Ends {
     pub(super) lhs: u64,
@@ -36,7 +36,7 @@ impl Numbering {
             .values()
             .map(|info| info.counts.iter().map(&mut start).collect())
             .collect();
-        // The dataset has verified that there are the types that its relations name.
+        // The dataset has verified that the types of its relations exist.
         let index = |name: &String| entities.keys().position(|known| known == name);
         let sides = dataset
             .relations()
@@ -50,22 +50,22 @@ impl Numbering {
         }
     }
 
-    /// Entities of all types.
+    /// Returns the number of entities of all types.
     pub(super) fn total(&self) -> u64 {
         self.total
     }
 
-    /// Number of relations.
+    /// Returns the number of relations.
     pub(super) fn relations(&self) -> u64 {
         self.sides.len() as u64
     }
 
-    /// The first number of a type, by its index.
+    /// Returns the first number of a type, by its index.
     pub(super) fn first(&self, type_index: usize) -> u64 {
         self.starts[type_index].first().copied().unwrap_or(0)
     }
 
-    /// The ends of one edge of `bucket` that was read.
+    /// Returns the ends of one edge that was read from `bucket`.
     pub(super) fn ends(&self, bucket: Bucket, (lhs, rel, rhs): (u32, u32, u32)) -> Ends {
         let (left, right) = self.sides[rel as usize];
         let start = |of_type: usize, partition: u32| {
@@ -79,7 +79,7 @@ impl Numbering {
         }
     }
 
-    /// What edges of `bucket` are numbered by.
+    /// Returns the numbering of edges of `bucket`.
     pub(super) fn of_bucket(&self, bucket: Bucket) -> BucketNumbers<'_> {
         let starts = |partition: u32| {
             let of_type = |starts: &Vec<u64>| starts.get(partition as usize).copied();
@@ -102,7 +102,7 @@ pub(super) struct BucketNumbers<'n> {
 }
 
 impl BucketNumbers<'_> {
-    /// The ends of `edges`, which were read, so their relations and offsets exist.
+    /// Returns the ends of `edges`. They were read from the dataset, so their relations and offsets are valid.
     pub(super) fn all<'e>(&'e self, edges: &'e Edges) -> impl Iterator<Item = Ends> + 'e {
         let columns = edges.lhs.iter().zip(&edges.rel).zip(&edges.rhs);
         columns.map(|((&lhs, &rel), &rhs)| {

@@ -1,8 +1,8 @@
-//! Edges that a dataset has more than once, as they are or the other way round.
+//! Edges that occur more than once in a dataset, in the same or in reverse direction.
 //!
-//! An edge and its reverse lie in a bucket and its transpose, whatever set they are of. So every such pair of buckets is
-//! looked at by itself: its edges are sorted by the two entities, in as many rounds as memory asks for, each with the
-//! entities whose hash it is for.
+//! An edge and its reverse lie in a bucket and its transpose, in whichever edge set. So each such pair of buckets is
+//! processed by itself: its edges are sorted by their two entities, in as many rounds as memory requires. Each round
+//! takes the entity pairs whose hash belongs to it.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -13,20 +13,20 @@ use super::numbering::{Ends, Numbering};
 use super::reading::{self, Step, Threads};
 use crate::dataset::EdgeSet;
 
-/// The most that all threads take together for edges that they sort.
+/// Maximum bytes that all threads together take for edges that they sort.
 const MOST: u64 = 1 << 30;
-/// The least that a thread takes.
+/// Minimum bytes that a thread takes.
 const LEAST: u64 = 1 << 20;
 
-/// How often edges of one set are found in others.
+/// Counts of repeated edges, by edge set.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Repeats {
-    /// By set: edges beyond the first of each kind.
+    /// By set: edges beyond the first of each group of equal edges.
     pub(super) duplicates: Vec<u64>,
-    /// By set and other set: edges of the set that the other one has, too.
+    /// By set and other set: edges of the set that the other set has too.
     pub(super) also_in: Vec<Vec<u64>>,
-    /// By set and other set, which may be the same: edges of the set whose entities are the other way round in an edge
-    /// of the other one, of whatever relation.
+    /// By set and other set, which may be the same: edges of the set whose entities occur in reverse order in an edge
+    /// of the other set, of any relation.
     pub(super) reversed_in: Vec<Vec<u64>>,
 }
 
@@ -56,18 +56,18 @@ impl Repeats {
     }
 }
 
-/// An edge between two entities, in the order in which equal ones are found.
+/// Edge between two entities. Sorting brings equal edges together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Between {
-    /// The entity with the smaller number, and the other one.
+    /// Smaller and larger number of the two entities.
     entities: (u64, u64),
-    /// Whether the edge goes from the larger number to the smaller one.
+    /// Whether the edge goes from the larger to the smaller number.
     backwards: bool,
     rel: u32,
     set: u32,
 }
 
-/// Edges of a bucket and its transpose whose entities have some hash.
+/// Edges of a bucket and its transpose whose entities have the hash of one round.
 struct Task {
     bucket: Bucket,
     edges: u64,
@@ -75,7 +75,7 @@ struct Task {
     rounds: u64,
 }
 
-/// What a thread uses again for every task.
+/// Buffers that a thread reuses for every task.
 #[derive(Default)]
 struct Buffers {
     read: Edges,
@@ -104,7 +104,7 @@ pub(super) fn count(
     Ok(sum.into_inner().unwrap_or_else(PoisonError::into_inner))
 }
 
-/// All pairs of buckets, each in as many rounds as its edges need in `room` bytes.
+/// Returns all pairs of buckets, each in as many rounds as its edges need with `room` bytes.
 fn tasks(sets: &[EdgeSet], room: u64) -> Vec<Task> {
     let partitions = sets.iter().map(|set| set.grid().0.max(set.grid().1)).max();
     let partitions = partitions.unwrap_or(0);
@@ -117,7 +117,7 @@ fn tasks(sets: &[EdgeSet], room: u64) -> Vec<Task> {
                 .sum::<u64>()
         };
         let edges: u64 = sets.iter().map(len).sum();
-        // Hashes deal edges unequally, and a vector that is full takes twice as much.
+        // The factor 2: hashing distributes edges unevenly, and a growing vector doubles its capacity.
         let bytes = edges * 2 * size_of::<Between>() as u64;
         let rounds = bytes.div_ceil(room);
         tasks.extend((0..rounds).map(|round| Task {
@@ -130,14 +130,14 @@ fn tasks(sets: &[EdgeSet], room: u64) -> Vec<Task> {
     tasks
 }
 
-/// A bucket and its transpose; one on the diagonal is its own.
+/// Returns a bucket and its transpose; a bucket on the diagonal only once.
 fn pair(bucket: Bucket) -> impl Iterator<Item = Bucket> {
     let transpose = Bucket::new(bucket.rhs, bucket.lhs);
     std::iter::once(bucket).chain((transpose != bucket).then_some(transpose))
 }
 
 impl Task {
-    /// Puts the edges of the task into `buffers.sorted`, and says how many were read for that.
+    /// Collects the edges of the task in `buffers.sorted`. Returns how many edges were read.
     fn collect(
         &self,
         sets: &[EdgeSet],
@@ -166,18 +166,18 @@ impl Task {
     }
 }
 
-/// A hash of two entities (the multiplier is that of SplitMix64).
+/// Returns a hash of two entities (the multiplier is that of SplitMix64).
 fn hash((a, b): (u64, u64)) -> u64 {
     let mix = |x: u64| (x ^ x >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let mixed = mix(mix(a).wrapping_add(b));
     mixed ^ mixed >> 27
 }
 
-/// Counts what `sorted` edges of `sets` sets have more than once.
+/// Counts the repetitions in `sorted` edges of `sets` sets.
 fn repeats(sorted: &[Between], sets: usize) -> Repeats {
     let mut found = Repeats::new(sets);
     for edges in sorted.chunk_by(|a, b| a.entities == b.entities) {
-        // Most pairs of entities have one edge.
+        // Most pairs of entities have only one edge.
         if edges.len() == 1 {
             continue;
         }
@@ -219,7 +219,7 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// A comparison of every edge with every other one finds the same.
+        /// A comparison of every edge with every other one gives the same counts.
         #[test]
         fn what_is_sorted_is_found(
             edges in prop::collection::vec((0_u64..4, 0_u32..2, 0_u64..4, 0_u32..3), 0..60),

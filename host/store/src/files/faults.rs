@@ -1,5 +1,5 @@
-//! Faults for tests: from the n-th changing operation of this thread on, everything fails, as if
-//! the process had died there; files that were not synced by then lose their second half.
+//! Fault injection for tests: from the n-th modifying operation of this thread on, all operations fail, as if the
+//! process had died there. Files that were not synced by then lose their second half.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -17,7 +17,7 @@ thread_local! {
     static PLAN: RefCell<Faults> = RefCell::new(Faults::default());
 }
 
-/// Lets `operations` succeed, then nothing.
+/// Lets `operations` modifying operations succeed and all later ones fail.
 pub(crate) fn fail_after(operations: u64) {
     PLAN.with_borrow_mut(|plan| {
         *plan = Faults {
@@ -27,7 +27,7 @@ pub(crate) fn fail_after(operations: u64) {
     });
 }
 
-/// Ends the failing; whether it was reached. Unsynced files are truncated if so.
+/// Ends the fault injection. Returns whether an operation failed; unsynced files are truncated in that case.
 pub(crate) fn recover() -> bool {
     let plan = PLAN.take();
     let crashed = plan.left == Some(0);

@@ -1,25 +1,25 @@
-//! Folders that one process at a time writes to.
+//! Locks on folders that one process at a time writes to.
 
 use std::fs::{File, TryLockError};
 use std::path::Path;
 
 use super::FileError;
 
-/// A lock on a folder, until it is dropped or the process ends.
+/// Lock on a folder, held until it is dropped or the process ends.
 #[derive(Debug)]
 pub enum FolderLock {
-    /// It is taken; nothing is where the file system cannot lock a folder.
+    /// This process has the lock; `None` where the file system cannot lock folders.
     Taken(Option<File>),
-    /// Another process has it.
+    /// Another process has the lock.
     Elsewhere,
 }
 
-/// Keeps other processes that ask the same out of `folder`.
+/// Locks `folder` against other processes that call this function.
 ///
 /// # Errors
 /// When the folder cannot be opened.
 pub fn lock_folder(folder: &Path) -> Result<FolderLock, FileError> {
-    // A folder, which `open` refuses.
+    // [`super::open`] refuses folders.
     let file = File::open(folder).map_err(|e| FileError::new("open", folder, e))?;
     Ok(match file.try_lock() {
         Ok(()) => FolderLock::Taken(Some(file)),

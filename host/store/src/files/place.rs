@@ -1,4 +1,4 @@
-//! Whether a folder can keep files, asked before anything is written to it.
+//! Checks whether a folder can store files, made before anything is written to it.
 
 use std::fs;
 use std::io;
@@ -8,7 +8,7 @@ use rustix::fs::{Access, access, statfs};
 
 use super::FileError;
 
-/// File systems in which the kernel shows its state, by the number that the system has for each.
+/// Magic numbers (statfs) of the file systems that only expose kernel state.
 const OF_KERNEL: [u64; 16] = [
     0x0000_9fa0, // proc
     0x6265_6572, // sysfs
@@ -28,23 +28,23 @@ const OF_KERNEL: [u64; 16] = [
     0x6e73_6673, // nsfs
 ];
 
-/// Whether `folder`, or the nearest above it that is there, shows the state of the kernel instead of keeping files.
+/// Returns whether `folder`, or its nearest existing ancestor, exposes kernel state instead of storing files.
 #[must_use]
 pub fn is_of_kernel(folder: &Path) -> bool {
     let Some(there) = nearest(folder) else {
         return false;
     };
-    // The number has 32 bits, and its sign may fill the others.
+    // The magic number has 32 bits; the other bits may be filled by sign extension.
     statfs(there).is_ok_and(|found| {
         let number = found.f_type.cast_unsigned() & 0xffff_ffff;
         OF_KERNEL.contains(&number)
     })
 }
 
-/// Checks that files could be made in `folder`, which is made if need be.
+/// Checks that files can be created in `folder`, which may not exist yet.
 ///
 /// # Errors
-/// When it is a file, or this user may not write to it or to the nearest above it that is there.
+/// When `folder` is a file, or the user may not write to it or its nearest existing ancestor.
 pub fn check_writable(folder: &Path) -> Result<(), FileError> {
     let Some(there) = nearest(folder) else {
         let cause = io::ErrorKind::NotFound.into();
@@ -52,13 +52,13 @@ pub fn check_writable(folder: &Path) -> Result<(), FileError> {
     };
     if !there.is_dir() {
         let cause = io::ErrorKind::NotADirectory.into();
-        return Err(FileError::new("make the folder", folder, cause));
+        return Err(FileError::new("create the folder", folder, cause));
     }
     let may = access(there, Access::WRITE_OK | Access::EXEC_OK);
     may.map_err(|e| FileError::new("write to", there, e.into()))
 }
 
-/// The folder, or the nearest above it that is there.
+/// Returns the folder or its nearest existing ancestor.
 fn nearest(folder: &Path) -> Option<&Path> {
     let mut above = folder
         .ancestors()

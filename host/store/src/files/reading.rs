@@ -1,7 +1,7 @@
 //! Files that one process reads while another replaces them.
 //!
-//! A reader holds a shared lock on the file itself for as long as it reads. Whoever replaces the file removes the old one
-//! only if nobody holds such a lock, and tries again later.
+//! A reader holds a shared lock on the file itself while it reads. The process that replaces the file removes the old
+//! one only if nobody holds such a lock, and otherwise tries again later.
 
 use std::fs::{File, TryLockError};
 use std::io;
@@ -10,16 +10,16 @@ use std::path::Path;
 
 use super::{FileError, open, remove};
 
-/// Opens a regular file for reading. Until the handle is dropped, [`remove_unread`] leaves the file where it is.
+/// Opens a regular file for reading. [`remove_unread`] does not remove the file before the handle is dropped.
 ///
 /// # Errors
-/// When it cannot be opened, or is something else. A file that is being removed counts as one that is not there.
+/// When the file cannot be opened or is not a regular file. A file that is being removed counts as missing.
 pub fn open_held(path: &Path) -> Result<File, FileError> {
     let gone = || FileError::new("open", path, io::ErrorKind::NotFound.into());
     let file = open(path)?;
     match file.try_lock_shared() {
         Err(TryLockError::WouldBlock) => return Err(gone()),
-        // Where files cannot be locked, the open handle alone keeps the bytes.
+        // Where files cannot be locked, the open handle alone keeps the content.
         Ok(()) | Err(TryLockError::Error(_)) => {}
     }
     let links = file.metadata().map(|found| found.nlink());
@@ -29,12 +29,13 @@ pub fn open_held(path: &Path) -> Result<File, FileError> {
     }
 }
 
-/// Removes a file unless somebody holds it open with [`open_held`]; one that is not there is fine. Says whether it is gone.
+/// Removes a file unless a process holds it open with [`open_held`]. Returns whether the file is gone; a missing file
+/// counts as gone.
 ///
 /// # Errors
-/// When the operating system refuses.
+/// When the operating system reports an error.
 pub fn remove_unread(path: &Path) -> Result<bool, FileError> {
-    // A lock over the network needs a file that is open for writing.
+    // Network file systems lock only files that are open for writing.
     let opened = File::options().read(true).write(true).open(path);
     let locked = opened.map(|file| (file.try_lock(), file));
     if let Ok((Err(TryLockError::WouldBlock), _)) = locked {

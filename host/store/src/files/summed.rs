@@ -1,4 +1,4 @@
-//! A file that is written from its beginning to its end and summed up on the way.
+//! Sequentially written file that computes its own checksum.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -7,12 +7,12 @@ use std::path::{Path, PathBuf};
 use super::unfinished::Unfinished;
 use super::{FileError, Summary, step, synced};
 
-/// A buffered file being written that sums up what passes through it.
+/// Buffered file writer that computes the checksum of everything written.
 #[derive(Debug)]
 pub struct SummedFile {
     path: PathBuf,
     file: File,
-    /// For a file that gets its name when it is complete.
+    /// State of a file that gets its name when it is complete.
     unfinished: Option<Unfinished>,
     buffer: Vec<u8>,
     capacity: usize,
@@ -22,11 +22,11 @@ pub struct SummedFile {
     section_start: u64,
 }
 
-/// Large enough that system calls are rare, small enough to stay in the cache.
+/// Buffer size in bytes: large enough to make system calls rare, small enough to stay in the cache.
 pub(super) const BUFFER_BYTES: usize = 256 << 10;
 
 impl SummedFile {
-    /// Creates the file, in the place of one that is there.
+    /// Creates the file, replacing an existing one.
     ///
     /// # Errors
     /// When the file cannot be created.
@@ -34,7 +34,7 @@ impl SummedFile {
         Self::with_buffer(path, BUFFER_BYTES)
     }
 
-    /// Creates the file, in the place of one that is there; `capacity` bytes are buffered.
+    /// Creates the file, replacing an existing one, with a buffer of `capacity` bytes.
     ///
     /// # Errors
     /// When the file cannot be created.
@@ -44,8 +44,8 @@ impl SummedFile {
         Ok(Self::new(path, (file, None), capacity))
     }
 
-    /// Creates a file that has its name once it is complete ([`SummedFile::finish`]); what has the name is replaced then.
-    /// If it is dropped before that, nothing of it is left.
+    /// Creates a file that gets its name only when it is complete ([`SummedFile::finish`]) and then replaces an
+    /// existing file of that name. If the writer is dropped earlier, no file remains.
     ///
     /// # Errors
     /// When the file cannot be created.
@@ -68,7 +68,7 @@ impl SummedFile {
         }
     }
 
-    /// Bytes written so far.
+    /// Returns the number of bytes written so far.
     #[must_use]
     pub fn position(&self) -> u64 {
         self.size
@@ -82,7 +82,7 @@ impl SummedFile {
         self.write_all(bytes).map_err(|e| self.error(e))
     }
 
-    /// Size and checksum of what was written since the last call, or since the beginning.
+    /// Returns size and checksum of everything written since the last call, or since the beginning.
     pub fn end_section(&mut self) -> Summary {
         let section = std::mem::replace(&mut self.section, crc32fast::Hasher::new());
         self.total.combine(&section);
@@ -94,8 +94,8 @@ impl SummedFile {
         }
     }
 
-    /// Writes what is buffered, and with `sync` waits until it is on the disk; names a file that has no name yet. Gives
-    /// size and checksum of the whole file.
+    /// Writes the buffer, syncs the file to disk if `sync` is set, and names a file that has no name yet. Returns size
+    /// and checksum of the whole file.
     ///
     /// # Errors
     /// When the file cannot be written.
@@ -117,13 +117,13 @@ impl SummedFile {
         })
     }
 
-    /// Wraps a failure to write this file.
+    /// Converts an I/O error into the error of a failed write to this file.
     #[must_use]
     pub fn error(&self, cause: io::Error) -> FileError {
         FileError::new("write", &self.path, cause)
     }
 
-    /// Wraps the failure of an Arrow writer that writes to this file.
+    /// Converts the error of an Arrow writer on this file.
     #[must_use]
     pub fn arrow_error(path: &Path, error: arrow_schema::ArrowError) -> FileError {
         let cause = match error {
@@ -157,14 +157,14 @@ impl Write for SummedFile {
         Ok(bytes.len())
     }
 
-    /// Does nothing: what is buffered is written by `finish`.
+    /// Does nothing: `finish` writes the buffer.
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }
 }
 
-/// Creates a file where none is. What has the name may be a link, and is removed instead of written to: that would change
-/// what it leads to.
+/// Creates a new file. An existing file or link of that name is removed first: writing to a link would change its
+/// target.
 fn create_anew(path: &Path) -> io::Result<File> {
     match File::create_new(path) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {

@@ -1,7 +1,7 @@
-//! Files that get their name once they are complete.
+//! Files that get their name when they are complete.
 //!
-//! Until then they have none, where the file system can do that: whatever ends the process, nothing of them is left.
-//! Elsewhere they have a name of their own beside the final one, which nothing else has.
+//! Where the file system supports it (`O_TMPFILE`), the file has no name until then, and nothing remains of it however
+//! the process ends. Elsewhere it gets an unused temporary name next to the final one.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -14,18 +14,18 @@ use rustix::io::Errno;
 
 use super::{FileError, STAGED_SUFFIX, folder_of, rename, staged_name, step};
 
-/// Where the system shows the open files of this process: by that path one without a name gets its name.
+/// Folder in which the system lists the open files of this process. A file without a name is linked from there.
 const OPEN_FILES: &str = "/proc/self/fd";
 
-/// How a file that is not complete can be found. What is dropped before it has its final name is removed.
+/// Temporary name of an incomplete file. Dropping it before the file has its final name removes the file.
 #[derive(Debug)]
 pub(super) struct Unfinished {
-    /// The name that it has until then; nothing where it has none.
+    /// Temporary name; `None` for a file without a name.
     staged: Option<PathBuf>,
 }
 
 impl Unfinished {
-    /// Creates the file that will be `path`.
+    /// Creates the file that will be named `path`.
     pub(super) fn create(path: &Path) -> Result<(File, Self), FileError> {
         step(&staged_name(path)).map_err(|e| FileError::new("create", path, e))?;
         let unnamed = without_name(folder_of(path)).map_err(|e| FileError::new("create", path, e));
@@ -45,7 +45,7 @@ impl Unfinished {
         }
     }
 
-    /// Names the file, which is complete. What had the name before is replaced.
+    /// Names the complete file, replacing an existing file of that name.
     pub(super) fn name(mut self, file: &File, path: &Path) -> Result<(), FileError> {
         let staged = match &self.staged {
             Some(staged) => staged.clone(),
@@ -68,7 +68,7 @@ impl Drop for Unfinished {
     }
 }
 
-/// A file in `folder` that has no name; nothing where there are no such files, or they could not be named.
+/// Creates a file without a name in `folder`; `None` where such files cannot be created, or not be named later.
 fn without_name(folder: &Path) -> io::Result<Option<File>> {
     if !Path::new(OPEN_FILES).is_dir() {
         return Ok(None);
@@ -77,7 +77,7 @@ fn without_name(folder: &Path) -> io::Result<Option<File>> {
     let flags = OFlags::TMPFILE.bits().cast_signed();
     match options.write(true).custom_flags(flags).open(folder) {
         Ok(file) => Ok(Some(file)),
-        // Also what systems say that do not know the flag.
+        // Systems that do not know the flag report these errors too.
         Err(error) => match [Errno::OPNOTSUPP, Errno::ISDIR, Errno::INVAL, Errno::NOSYS]
             .iter()
             .any(|errno| error.raw_os_error() == Some(errno.raw_os_error()))
@@ -88,7 +88,7 @@ fn without_name(folder: &Path) -> io::Result<Option<File>> {
     }
 }
 
-/// Gives an open file a name beside `path` that nothing has.
+/// Gives an open file an unused temporary name next to `path`.
 fn link(file: RawFd, path: &Path) -> Result<PathBuf, FileError> {
     let open = format!("{OPEN_FILES}/{file}");
     loop {
@@ -102,10 +102,10 @@ fn link(file: RawFd, path: &Path) -> Result<PathBuf, FileError> {
     }
 }
 
-/// As [`staged_name`], beside files that are not ours: no file has the name yet.
+/// Like [`staged_name`], for a folder with files of others: returns a name that no file has.
 ///
 /// # Errors
-/// When the folder cannot be looked into.
+/// When the folder cannot be read.
 fn unused_staged_name(path: &Path) -> Result<PathBuf, FileError> {
     let mut staged = staged_name(path);
     for number in 2_u32.. {

@@ -114,7 +114,9 @@ impl PartitionForm {
             Optimizer::Adagrad => (accumulators.shape == [rows, dim], "number"),
         };
         if !fits {
-            return Err(damaged(&format!("it does not have one accumulator per {what}")));
+            return Err(damaged(&format!(
+                "it does not have one accumulator per {what}"
+            )));
         }
         Ok(Self {
             rows,
