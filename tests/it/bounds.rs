@@ -46,13 +46,17 @@ fn pipes_and_devices_are_refused_and_not_waited_for() {
         .fails(3, &["/dev/zero", what]);
     for checkpoint in ["pipe", "/dev/zero", "pbg.toml"] {
         let eval = ["eval", "--checkpoint", checkpoint];
-        place.run(eval).fails(5, &[checkpoint, "it is no folder"]);
+        place
+            .run(eval)
+            .fails(5, &[checkpoint, "it is not a folder"]);
         let both = ["eval", "pbg.toml", "--checkpoint", checkpoint];
-        place.run(both).fails(5, &[checkpoint, "it is no folder"]);
+        place
+            .run(both)
+            .fails(5, &[checkpoint, "it is not a folder"]);
     }
     // Edges may come through a pipe, if somebody writes into it.
     for (input, what) in [
-        ("pipe", "no program has it open to write into it"),
+        ("pipe", "no program has it open for writing"),
         ("/dev/zero", what),
     ] {
         let edges = format!("train={input}");

@@ -277,7 +277,7 @@ fn what_cannot_be_described_is_refused() {
         .fails(4, &["edges_test.arrow is damaged"]);
     Workplace::empty().run(["describe"]).fails(3, &["pbg.toml"]);
     let place = self::place();
-    place.run(["describe"]).fails(4, &["is no dataset"]);
+    place.run(["describe"]).fails(4, &["is not a dataset"]);
 }
 
 #[test]

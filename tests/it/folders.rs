@@ -330,7 +330,7 @@ fn a_checkpoint_needs_a_folder_of_its_own() {
         ("/proc/self", 3, "is where the system shows its state"),
         ("/proc/none", 3, "is where the system shows its state"),
         ("/sys", 3, "is where the system shows its state"),
-        ("file/model", 8, "cannot make the folder"),
+        ("file/model", 8, "cannot create the folder"),
     ];
     for (folder, code, words) in cases {
         let key = format!("checkpoint_path={folder}");

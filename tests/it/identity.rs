@@ -62,7 +62,7 @@ fn a_dataset_that_was_imported_anew_gives_no_names_to_old_rows() {
     let words = [
         "model",
         "another dataset",
-        "rows of `place` stand for others",
+        "rows of `place` have another meaning",
     ];
     for command in readers() {
         place.run(&command).fails(CHECKPOINT, &words);
@@ -393,7 +393,7 @@ fn a_checkpoint_stands_in_the_place_of_a_configuration() {
         .run("eval moved/model --checkpoint moved/model".split(' '))
         .fails(2, &["both folders of checkpoints"]);
     let train = || other.run(["train", "moved"]);
-    train().fails(CHECKPOINT, &["moved", "no checkpoint"]);
+    train().fails(CHECKPOINT, &["moved", "not a checkpoint"]);
     other.write("moved/pbg.toml", "");
     train().fails(CHECKPOINT, &["did you mean moved/pbg.toml?"]);
     fs::remove_dir_all(other.path("moved/data")).unwrap();

@@ -244,7 +244,7 @@ fn an_index_of_other_embeddings_is_refused_until_it_is_built_anew() {
     let ask = ["neighbors", "pbg.toml", "e7", "--index"];
     place
         .run(ask)
-        .fails(5, &["there is no index", "`pbg-host index` builds it"]);
+        .fails(5, &["there is no index", "`pbg-host index` builds one"]);
     let built = place
         .run(["index", "--recall-queries", "30"])
         .succeeds()
@@ -263,7 +263,7 @@ fn an_index_of_other_embeddings_is_refused_until_it_is_built_anew() {
         5,
         &[
             "no index",
-            "`pbg-host index` builds it with `--comparator cos`",
+            "`pbg-host index` builds one with `--comparator cos`",
         ],
     );
     place
@@ -274,7 +274,7 @@ fn an_index_of_other_embeddings_is_refused_until_it_is_built_anew() {
     place.run(&more).succeeds();
     place
         .run(ask)
-        .fails(5, &["trained on since", "`pbg-host index`"]);
+        .fails(5, &["since it was trained further", "`pbg-host index`"]);
     place.run(["index", "--recall-queries", "0"]).succeeds();
     place.run(ask).succeeds();
     // No file of the index before is left.

@@ -116,7 +116,7 @@ fn an_index_is_of_the_version_that_it_began_with() {
     // It is refused for what it is, not as damaged.
     let index = place.run(["neighbors", &name(0, 3), "--index"]);
     let said = &index
-        .fails(5, &["other embeddings", "builds the index anew"])
+        .fails(5, &["other embeddings", "rebuilds the index"])
         .stderr;
     assert!(!said.contains("damaged"), "{said}");
     place.run(["index", "--recall-queries", "20"]).succeeds();

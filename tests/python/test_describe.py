@@ -50,7 +50,7 @@ def test_ranks_without_what_was_not_trained(config: pbg_host.Config) -> None:
 
 
 def test_what_cannot_be_described_is_told(config: pbg_host.Config) -> None:
-    with pytest.raises(pbg_host.DataError, match="is no dataset"):
+    with pytest.raises(pbg_host.DataError, match="is not a dataset"):
         pbg_host.describe(config)
     imported(config)
     with pytest.raises(pbg_host.SystemRefusedError, match="MiB"):

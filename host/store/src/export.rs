@@ -1,4 +1,4 @@
-//! Export: embeddings and parameters in files that other tools open without this program.
+//! Export of embeddings and parameters to files that other tools read without this program.
 //!
 //! Embeddings are streamed partition by partition, in global order: by partition, then by offset.
 
@@ -23,16 +23,16 @@ mod tsv;
 
 use rows::Rows;
 
-/// A format of exported files.
+/// Format of exported files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExportFormat {
-    /// NumPy arrays; names as JSON beside them.
+    /// NumPy arrays, with names in JSON files next to them.
     Npy,
-    /// Safetensors; names as JSON beside them.
+    /// Safetensors, with names in JSON files next to them.
     Safetensors,
-    /// Parquet: a name and a list of numbers per row.
+    /// Parquet with a name and a list of numbers per row.
     Parquet,
-    /// Text: a name and numbers per line, separated by tabs.
+    /// Text lines with a name and numbers, separated by tabs.
     Tsv,
 }
 
@@ -46,13 +46,13 @@ impl FromStr for ExportFormat {
             "parquet" => Ok(Self::Parquet),
             "tsv" => Ok(Self::Tsv),
             _ => Err(format!(
-                "`{name}` is none of npy, safetensors, parquet, tsv"
+                "unknown format `{name}`: use npy, safetensors, parquet or tsv"
             )),
         }
     }
 }
 
-/// What an export does.
+/// Options of an export.
 #[derive(Clone, Debug)]
 pub struct ExportOptions {
     /// Format of all files.
@@ -61,7 +61,7 @@ pub struct ExportOptions {
     pub overwrite: bool,
 }
 
-/// What ended an export.
+/// Error of an export.
 #[derive(Debug, thiserror::Error)]
 pub enum ExportError {
     /// A file cannot be written.
@@ -73,50 +73,51 @@ pub enum ExportError {
     /// The checkpoint cannot be read.
     #[error(transparent)]
     Checkpoint(#[from] CheckpointError),
-    /// A file would be replaced.
-    #[error("{} is there already; choose another folder, or ask to overwrite", path.display())]
+    /// A file exists and may not be overwritten.
+    #[error("{} already exists; choose another folder, or use the option to overwrite", path.display())]
     Exists {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
     },
-    /// The folder belongs to something that replaces or removes what is in it.
-    #[error("{} belongs to {owner}, whose files are replaced and removed; choose another folder", path.display())]
+    /// The folder belongs to a dataset, checkpoint or index, which may remove the files in it.
+    #[error("{} belongs to {owner}, which may replace or remove files in it; choose another folder", path.display())]
     Inside {
         /// The folder.
         path: PathBuf,
-        /// What it belongs to.
+        /// The owner.
         owner: Owner,
     },
-    /// Another export writes there.
+    /// Another export writes to the folder.
     #[error("another export writes to {}; wait for it, or choose another folder", path.display())]
     Busy {
         /// The folder.
         path: PathBuf,
     },
-    /// Checkpoint and dataset do not belong together.
-    #[error("the checkpoint {} does not fit the dataset: {what}", path.display())]
+    /// Checkpoint and dataset do not match.
+    #[error("the checkpoint {} does not match the dataset: {what}", path.display())]
     Mismatch {
-        /// The checkpoint.
+        /// Folder of the checkpoint.
         path: PathBuf,
-        /// What does not fit.
+        /// Description of the mismatch.
         what: String,
     },
-    /// A name cannot be written in this format.
-    #[error("the name `{name}` has a tab or line end, which TSV cannot hold; export as Parquet")]
+    /// A name contains a character that the format cannot represent.
+    #[error(
+        "the name `{name}` contains a tab or line end, which TSV cannot represent; export as Parquet"
+    )]
     Name {
         /// The name.
         name: String,
     },
 }
 
-/// Exports the embeddings of all entities, or for featurized types of all features, and the
-/// parameters of the model into folder `out`; of a dataset that has grown since, those that
-/// `earlier` has. A type's global embedding is added to its rows, so
-/// that they are what operators and comparators see. Gives the files written. `progress` gets the rows
-/// written so far and their total.
+/// Exports the embeddings of all entities (for featurized types, of all features) and the parameters of the model into
+/// folder `out`. If the dataset has grown since the checkpoint was written, only the rows of `earlier` are exported. A
+/// type's global embedding is added to its rows, so that they are the input of operators and comparators. Returns the
+/// files written. `progress` receives the rows written so far and their total number.
 ///
 /// # Errors
-/// When something cannot be read or written, or dataset and checkpoint do not belong together.
+/// When a file cannot be read or written, or dataset and checkpoint do not match.
 pub fn run(
     dataset: &Dataset,
     checkpoint: &ReadCheckpoint,
@@ -131,7 +132,7 @@ pub fn run(
     }
     files::create_folder(out)?;
     let lock = leftovers::lock(out)?;
-    // Without a lock the file may be one that another export writes.
+    // Without a lock, an incomplete file may belong to an export that is still running.
     if lock.is_some() {
         leftovers::sweep(out)?;
     }
@@ -165,29 +166,29 @@ pub fn run(
 struct Export<'a> {
     dataset: &'a Dataset,
     checkpoint: &'a ReadCheckpoint,
-    /// What the checkpoint's rows stand for, where the dataset has more.
+    /// Ids of the checkpoint's rows, if the dataset has more rows.
     earlier: Option<&'a Ids>,
     out: &'a Path,
     options: &'a ExportOptions,
-    /// Parameters of the model, accumulators included.
+    /// Parameters of the model, including optimizer accumulators.
     model: Vec<Tensor>,
 }
 
-/// Takes a name.
+/// Consumer of a name.
 type NameSink<'a> = dyn FnMut(&str) -> Result<(), ExportError> + 'a;
-/// Hands names on, one after the other.
+/// Producer that passes names to a consumer, one after the other.
 type NameSource<'a> = dyn FnMut(&mut NameSink<'_>) -> Result<(), ExportError> + 'a;
 
-/// A file of embeddings being written.
+/// Writer of a file of embeddings.
 trait EmbeddingFile {
-    /// Adds rows: their names, and as many times the dimension numbers.
+    /// Appends rows: their names [n] and their values [n, dim].
     fn put(&mut self, names: &[&str], values: &[f32]) -> Result<(), ExportError>;
     /// Completes the file.
     fn finish(self: Box<Self>) -> Result<(), ExportError>;
 }
 
 impl Export<'_> {
-    /// Lets `write` write the file `name`, which is there only when it is complete.
+    /// Writes the file `name` with `write`, which must create it only when it is complete.
     fn write(
         &self,
         name: &str,
@@ -201,14 +202,14 @@ impl Export<'_> {
         Ok(path)
     }
 
-    /// Rows of a partition that the checkpoint has.
+    /// Returns the number of rows of a partition that the checkpoint has.
     fn rows(&self, entity_type: &str, info: &EntityType, partition: u32) -> usize {
         let earlier = self.earlier.and_then(|ids| ids.rows.get(entity_type));
         let all = info.table_rows(partition);
         earlier.map_or(all, |names| names.count(partition)) as usize
     }
 
-    /// Calls `with` for the names of the rows of a type that the checkpoint has, in global order, until it fails.
+    /// Calls `with` for the names of a type's rows that the checkpoint has, in global order, until it returns an error.
     fn visit_names(
         &self,
         entity_type: &str,
@@ -269,7 +270,7 @@ impl Export<'_> {
         Ok(files)
     }
 
-    /// The global embedding of a type, where it has one.
+    /// Returns the global embedding of a type, if it has one.
     fn global(&self, entity_type: &str, dim: usize) -> Result<Option<&[f32]>, ExportError> {
         let name = format!("entities/{entity_type}/global_embedding");
         let Some(global) = self.model.iter().find(|tensor| tensor.name == name) else {
@@ -277,13 +278,14 @@ impl Export<'_> {
         };
         let count = global.values.len();
         if count != dim {
-            let what = format!("`{name}` has {count} numbers, and rows have {dim}");
+            let what = format!("`{name}` has {count} numbers, but rows have {dim}");
             return Err(self.mismatch(what));
         }
         Ok(Some(&global.values))
     }
 
-    /// Reads a partition, into the memory of `reuse`, which had its dimension, and adds the global embedding.
+    /// Reads a partition and adds the global embedding. `reuse` is the previous partition, whose memory is reused and
+    /// whose dimension must be the same.
     fn partition(
         &self,
         entity_type: &str,
@@ -297,13 +299,13 @@ impl Export<'_> {
             .checkpoint
             .read_partition_into(entity_type, partition, &mut data)?
         {
-            let what = format!("it has no partition {partition} of `{entity_type}`");
+            let what = format!("it does not have partition {partition} of `{entity_type}`");
             return Err(self.mismatch(what));
         }
         let rows = self.rows(entity_type, info, partition);
         if data.rows != rows || dim.is_some_and(|dim| dim != data.dim) || data.dim == 0 {
             let what = format!(
-                "partition {partition} of `{entity_type}` is [{}, {}] and not [{rows}, {}]",
+                "partition {partition} of `{entity_type}` has the shape [{}, {}] instead of [{rows}, {}]",
                 data.rows,
                 data.dim,
                 dim.unwrap_or(data.dim)
@@ -319,7 +321,7 @@ impl Export<'_> {
         Ok(data)
     }
 
-    /// Writes the names that `visit` hands on as a JSON list: it can hold any name.
+    /// Writes the names that `visit` yields as a JSON list, which can represent any name.
     fn names(&self, file: &str, visit: &mut NameSource<'_>) -> Result<PathBuf, ExportError> {
         self.write(file, |path| {
             let mut file = SummedFile::unfinished(path)?;

@@ -51,7 +51,7 @@ impl FileError {
         self.cause.kind() == io::ErrorKind::NotFound
     }
 
-    /// Whether what the file holds is wrong, and not the reading of it.
+    /// Returns whether the content of the file is wrong, as opposed to a failed read.
     #[must_use]
     pub fn is_damage(&self) -> bool {
         self.cause.kind() == io::ErrorKind::InvalidData

@@ -1,11 +1,11 @@
-//! Import: from edges as text or tables to a dataset.
+//! Import of edges, as text or tables, into a dataset.
 //!
-//! The edges are read once (and once more where their names turn out not to fit in memory): a reader cuts the files into blocks, workers parse them and replace
-//! names by provisional numbers, and the calling thread collects the results in the order of the
-//! files and spills them to disk. When all names are known they get their partitions and
-//! offsets, by a shuffle that depends on nothing but names and seed, and the spilled edges are
-//! sorted by bucket. Neither the number of threads nor their timing leaves a trace in the result, nor does it matter
-//! whether names were in memory or on the disk ([`on_disk`]).
+//! The edges are read once, and once more if their names do not fit in memory. A reader thread divides the files into
+//! blocks; worker threads parse them and replace names with provisional numbers; the calling thread collects the
+//! results in the order of the files and spills them to disk. When all names are known, they get their partitions and
+//! offsets by a shuffle that depends only on names and seed, and the spilled edges are sorted by bucket. The result
+//! depends neither on the number of threads and their timing, nor on whether names were in memory or on disk
+//! ([`on_disk`]).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
@@ -55,111 +55,111 @@ pub use report::{ImportReport, MOST_OVER_MEAN, SetReport, SkippedLines, TypeRepo
 
 use inputs::Inputs;
 
-/// Where an import writes, and how it works.
+/// Options of an import.
 #[derive(Clone, Debug, Default)]
 pub struct ImportOptions {
     /// Folder of the dataset.
     pub target: PathBuf,
-    /// Decides which partition an entity is in.
+    /// Seed of the assignment of entities to partitions.
     pub seed: u64,
-    /// What the columns of the files are. Default: the names of tables with a header; `lhs, rel,
-    /// rhs` for those without.
+    /// Meaning of the columns. Default: taken from the header of files that have one; `lhs, rel, rhs` for the others.
     pub columns: Option<Columns>,
-    /// How text is written. Default: as its first lines show.
+    /// Options for text files. Default: detected from their first lines.
     pub text: TextOptions,
-    /// What to do about lines that are not edges.
+    /// Treatment of lines that are not edges.
     pub on_bad_line: OnBadLine,
-    /// Worker threads. Default: one per core.
+    /// Number of worker threads. Default: one per core.
     pub threads: Option<usize>,
-    /// Bytes that names and buffers may take together, at least [`LEAST_MEMORY`]. Names that do not fit are sorted on the
-    /// disk. Default: `names_memory`, and 256 MiB of buffers.
+    /// Memory limit in bytes for names and buffers together, at least [`LEAST_MEMORY`]. Names that do not fit are
+    /// sorted on disk. Default: `names_memory`, and 256 MiB of buffers.
     pub memory: Option<u64>,
-    /// Bytes that names may take where `memory` does not say so. Default: what they need.
+    /// Memory limit in bytes for names, used if `memory` is `None`. Default: none.
     pub names_memory: Option<u64>,
-    /// Where the names of entities are. Default: in files where the edges are more than [`LARGE`], else in memory.
+    /// Location of the names of entities. Default: in files if the edges take more than [`LARGE`] bytes, otherwise in
+    /// memory.
     pub names_in: Option<NamesIn>,
-    /// Entities in fewer edges are left out, with their edges.
+    /// Minimum number of edges of an entity; entities with fewer are dropped, with their edges.
     pub entity_min_count: u32,
-    /// Relations with fewer edges are left out, with their edges.
+    /// Minimum number of edges of a relation; relations with fewer are dropped, with their edges.
     pub relation_min_count: u32,
-    /// A dataset whose ids are kept. Default: the one in the target folder, if there is one.
+    /// Dataset whose ids are kept. Default: the one in the target folder, if there is one.
     pub dictionary: Option<PathBuf>,
-    /// Forget the dataset in the target folder instead of keeping its ids and edge sets.
+    /// Whether to discard the dataset in the target folder instead of keeping its ids and edge sets.
     pub fresh: bool,
-    /// Files with the features of the entities of featurized types.
+    /// Files with the features of entities, by featurized entity type.
     pub features: Vec<(String, PathBuf)>,
-    /// The edge sets that will be trained: what others have besides is counted.
+    /// Names of the edge sets that will be trained on. Entities and relations that only other sets have are counted.
     pub trained: Vec<String>,
 }
 
-/// Where an import keeps the names of entities while it numbers them. The dataset is the same.
+/// Location of the names of entities while an import numbers them. The resulting dataset is the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NamesIn {
-    /// In memory; if they do not fit, the import begins anew with names in files.
+    /// In memory. If they do not fit, the import starts again with names in files.
     Memory,
-    /// In files beside the target, which take about what the edges take as text. For many names this is the faster way:
-    /// the table of each file's names fits the processor's cache.
+    /// In files next to the target, which take about as much space as the edges do as text. This is faster for many
+    /// names, because the hash table of each file's names fits in the processor's cache.
     Files,
 }
 
-/// Bytes of all files of edges from which on names are in files.
+/// Total size in bytes of the edge files above which names are kept in files.
 pub const LARGE: u64 = 256 << 20;
 
-/// How far an import is.
+/// Progress of an import.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ImportProgress {
-    /// What comes through a pipe is copied to a file.
+    /// The content of a pipe is copied to a file.
     Spooling {
-        /// The pipe.
+        /// Path of the pipe.
         path: PathBuf,
         /// Bytes copied so far.
         bytes: u64,
     },
-    /// What files are read as. This comes before anything is read.
+    /// The format of files was detected. This event comes before any edges are read.
     ReadAs {
-        /// The files, how their edges are written, and the first edge of the first file.
+        /// Description: the files, their format, and the first edge of the first file.
         what: String,
     },
     /// Edges are read.
     Reading {
         /// Edge set.
         set: String,
-        /// Bytes of all files read so far, as they lie on the disk.
+        /// Bytes of all files read so far, as stored on disk (compressed).
         bytes: u64,
         /// Bytes of all files.
         total_bytes: u64,
         /// Edges read so far.
         edges: u64,
     },
-    /// Names do not fit in memory: reading begins anew, with names on the disk.
+    /// Names do not fit in memory: reading starts again, with names on disk.
     NamesToDisk {
-        /// Why.
+        /// Reason.
         why: String,
     },
-    /// Names on the disk get their numbers.
+    /// Names on disk are numbered.
     Numbering {
-        /// Bytes of names that have theirs.
+        /// Bytes of names that are numbered.
         bytes: u64,
-        /// Bytes of all names, as often as they occur.
+        /// Bytes of all names, counting each occurrence.
         total_bytes: u64,
     },
-    /// Edges get the numbers of their names.
+    /// Names in edges are replaced with their numbers.
     Joining {
         /// Edge set.
         set: String,
-        /// Its edges that have theirs.
+        /// Edges of the set processed so far.
         edges: u64,
-        /// All its edges.
+        /// All edges of the set.
         total_edges: u64,
     },
-    /// Entities get their places.
+    /// Entities are assigned to partitions.
     Assigning {
-        /// Entities of all types.
+        /// Number of entities of all types.
         entities: u64,
     },
-    /// What held-out edges have that no trained edge has is counted.
+    /// Entities and relations that occur only in held-out edges are counted.
     Counting {
-        /// Edges looked at so far.
+        /// Edges processed so far.
         edges: u64,
         /// All edges.
         total_edges: u64,
@@ -168,21 +168,21 @@ pub enum ImportProgress {
     Writing {
         /// Edge set.
         set: String,
-        /// Its edges written so far.
+        /// Edges of the set written so far.
         edges: u64,
-        /// All its edges.
+        /// All edges of the set.
         total_edges: u64,
     },
 }
 
-/// Imports edge sets: name and files of each. `progress` is called now and then on the calling
-/// thread, and may end the import.
+/// Imports edge sets, given by name and files. `progress` is called from time to time on the calling thread, and can
+/// stop the import.
 ///
-/// The dataset is made in a folder beside the target that replaces it at the end; after an error
-/// the target is as it was. One import at a time works on a target.
+/// The dataset is created in a folder next to the target and replaces the target at the end. After an error the target
+/// is unchanged. Only one import at a time can write to a target.
 ///
 /// # Errors
-/// When something is wrong with configuration, files or target, or the disk is full.
+/// When the configuration, a file or the target is invalid, or the disk is full.
 pub fn run(
     schema: &Schema,
     sets: &[(String, Vec<PathBuf>)],
@@ -194,7 +194,7 @@ pub fn run(
     let mut read_as = Vec::new();
     let mut progress = |event: ImportProgress| {
         if let ImportProgress::ReadAs { what } = &event {
-            // Reading that begins anew tells it once more.
+            // If reading starts again, the same files are reported again.
             if read_as.contains(what) {
                 return ControlFlow::Continue(());
             }
@@ -236,7 +236,7 @@ fn run_with(
     if names_in == NamesIn::Files
         && let Some(why) = types::only_in_memory(schema)
     {
-        let what = format!("names can only be in memory, not on the disk, where {why}");
+        let what = format!("names cannot be on disk, only in memory, because {why}");
         return Err(ImportError::usage(what));
     }
     let cores = || std::thread::available_parallelism().map_or(1, usize::from);
@@ -272,17 +272,17 @@ fn run_with(
     })
 }
 
-/// What all steps of an import share.
+/// Shared state of all steps of an import.
 struct ImportJob<'a> {
     schema: &'a Schema,
     options: &'a ImportOptions,
     inputs: &'a Inputs,
     names_in: NamesIn,
-    /// Files that names on the disk are divided over.
+    /// Number of files that names on disk are divided into.
     shards: usize,
     types: &'a types::Types,
     relations: &'a relations::RelationTable,
-    /// The dataset whose ids are kept.
+    /// Dataset whose ids are kept.
     old: Option<&'a Dataset>,
     folder: &'a Path,
     threads: usize,
@@ -290,7 +290,7 @@ struct ImportJob<'a> {
 }
 
 impl ImportJob<'_> {
-    /// Reads all edges, and numbers names on the disk.
+    /// Reads all edges, and numbers the names if they are on disk.
     fn read(
         &self,
         progress: &mut dyn FnMut(ImportProgress) -> ControlFlow<()>,
@@ -309,14 +309,14 @@ impl ImportJob<'_> {
         Ok((pipeline::Edges { spills, skipped }, Some(numbered)))
     }
 
-    /// What the hashes that shuffle entities begin with, by type.
+    /// Returns the seeds of the hashes that shuffle entities, by type.
     fn shuffling_seeds(&self) -> Vec<u64> {
         let seed = |entity_type: &str| assign::shuffling_seed(self.options.seed, entity_type);
         let types = self.types.names.iter();
         types.map(|names| seed(&names.entity_type)).collect()
     }
 
-    /// Everything after reading: places, dictionaries, relations, sorted edges.
+    /// Does everything after reading: assigns partitions, writes dictionaries and relations, and sorts edges.
     fn write(
         &self,
         edges: pipeline::Edges,
@@ -364,7 +364,7 @@ impl ImportJob<'_> {
         Ok((manifest, report))
     }
 
-    /// The places of the entities of every type.
+    /// Assigns partitions and offsets to the entities of every type.
     fn place_entities(
         &self,
         numbered: Option<&on_disk::Numbered>,
@@ -380,7 +380,7 @@ impl ImportJob<'_> {
         types.map(place).collect()
     }
 
-    /// Writes dictionaries, and the features that some entities have.
+    /// Writes dictionaries and features.
     fn write_entities(
         &self,
         (places, numbered): (&[assign::Places], Option<&on_disk::Numbered>),
@@ -431,7 +431,8 @@ impl ImportJob<'_> {
         Ok(())
     }
 
-    /// Ids are stable, so the edge sets that were not imported again are still right.
+    /// Keeps the edge sets of the previous dataset that were not imported again. They remain valid because ids are
+    /// stable.
     fn keep_sets(
         &self,
         old: &Dataset,
@@ -453,7 +454,7 @@ impl ImportJob<'_> {
     }
 }
 
-/// The dataset whose ids are kept.
+/// Opens the dataset whose ids are kept, if any.
 fn previous(target: &Path, options: &ImportOptions) -> Result<Option<Dataset>, ImportError> {
     if let Some(dictionary) = &options.dictionary {
         return Ok(Some(Dataset::open(dictionary)?));

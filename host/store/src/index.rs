@@ -1,8 +1,7 @@
-//! Indexes of near neighbours beside a checkpoint: graphs over the rows of its partitions.
+//! Nearest-neighbour indexes of a checkpoint: graphs over the rows of its partitions.
 //!
-//! A graph says which rows are near which, and has a checksum of every row, so that a walk may read single rows
-//! and links by position and still compare each byte with a checksum before it is used. Embeddings stay
-//! where they are, in the files of the checkpoint.
+//! A graph links each row to near rows and stores a checksum of every row. So a search can read single rows and links
+//! by position and still verify every byte before it uses it. The embeddings stay in the files of the checkpoint.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -23,61 +22,61 @@ pub use graph::GraphFile;
 use graph::put;
 pub use opened::Opened;
 
-/// Name and version of the format.
+/// Name and version of the manifest's format.
 pub const FORMAT: Format = Format {
     name: "pbg-host index",
     version: 1,
     oldest: 1,
 };
 
-/// `manifest.json` of an index.
+/// Manifest of an index (`manifest.json`).
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Manifest {
     /// Number of the build, from 1.
     pub version: u64,
-    /// What embeddings are compared with.
+    /// Comparator that the index was built for.
     pub comparator: String,
-    /// What was built, by entity type.
+    /// Indexes by entity type.
     pub types: BTreeMap<String, TypeIndex>,
-    /// Size and checksum of the graphs.
+    /// Size and checksum of each graph file.
     pub files: BTreeMap<String, Summary>,
 }
 
-/// The graphs of an entity type.
+/// Graphs of an entity type.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct TypeIndex {
     /// Checksum of the type's global embedding, if it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub global_crc32: Option<u32>,
-    /// A graph for each partition.
+    /// One graph per partition.
     pub graphs: Vec<GraphInfo>,
-    /// Questions of each kind that the recall was measured with.
+    /// Number of questions of each kind with which the recall was measured.
     pub questions: u32,
-    /// What was found of the nearest when it was built, by how many points a walk keeps in view.
+    /// Recall measured when the index was built, for several beam widths.
     pub recall: Vec<Recall>,
 }
 
-/// The graph of a partition.
+/// Graph of a partition.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GraphInfo {
-    /// Its file.
+    /// Name of its file.
     pub file: String,
-    /// Entities.
+    /// Number of entities.
     pub points: u32,
-    /// Links that an entity has at most.
+    /// Maximum number of links of an entity.
     pub degree: u32,
-    /// The entity that walks begin with.
+    /// Entity at which searches start.
     pub entry: u32,
-    /// Rows of the partition's table: entities, or features of a featurized type.
+    /// Number of rows of the partition's table: entities, or features of a featurized type.
     pub rows: u32,
-    /// Checksum of the checksums of the rows.
+    /// Checksum of the checksums of all rows.
     pub rows_crc32: u32,
-    /// The file of the checkpoint that the rows are in.
+    /// Size and checksum of the checkpoint file with the rows.
     pub embeddings: Summary,
 }
 
 impl GraphInfo {
-    /// Bytes of an entity's record: how many links, the links, a checksum.
+    /// Returns the size in bytes of an entity's record: the number of links, the links, a checksum.
     const fn stride(degree: u32) -> u64 {
         4 * (degree as u64 + 2)
     }
@@ -88,29 +87,29 @@ impl GraphInfo {
     }
 }
 
-/// Of the ten nearest by all scores, the share that walks find.
+/// Recall at 10 of searches: the share of the ten best by exhaustive scoring that they find.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Recall {
-    /// Points that a walk keeps in view in each partition.
+    /// Beam width: the number of points that a search keeps in each partition.
     pub width: u32,
-    /// Of the neighbours of entities.
+    /// Recall of nearest neighbours of entities.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub neighbors: Option<f64>,
-    /// Of what completes edges, known ones among it.
+    /// Recall of predictions, with known edges among the answers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub predictions: Option<f64>,
 }
 
-/// The folder of the index for `comparator` of the checkpoint in `checkpoint`.
+/// Returns the folder of the index for `comparator` of the checkpoint in folder `checkpoint`.
 #[must_use]
 pub fn folder(checkpoint: &Path, comparator: &str) -> PathBuf {
     checkpoint.join(format!("index_{comparator}"))
 }
 
-/// The manifest of the index in `folder`; `None` if there is no index.
+/// Reads the manifest of the index in `folder`; `None` if there is no index.
 ///
 /// # Errors
-/// When it cannot be read, or is damaged.
+/// When the manifest cannot be read or is damaged.
 pub fn read(folder: &Path) -> Result<Option<Manifest>, IndexError> {
     let path = folder.join(MANIFEST);
     let manifest: Manifest = match sealed::read(&path, FORMAT) {
@@ -124,14 +123,17 @@ pub fn read(folder: &Path) -> Result<Option<Manifest>, IndexError> {
         let summary = manifest.files.get(&graph.file);
         let fits = summary.is_some_and(|summary| summary.size == graph.size());
         if !is_ours || !fits || (graph.entry >= graph.points && graph.points > 0) {
-            let what = format!("its graph `{}` cannot be", graph.file.escape_debug());
+            let what = format!(
+                "its entry for graph `{}` is invalid",
+                graph.file.escape_debug()
+            );
             return Err(IndexError::damaged(&path, what));
         }
     }
     Ok(Some(manifest))
 }
 
-/// Name of a graph's file.
+/// Returns the name of a graph's file.
 fn graph_name(entity_type: &str, partition: u32, version: u64) -> String {
     format!("graph_{entity_type}_{partition}.v{version}.bin")
 }
@@ -140,20 +142,20 @@ fn is_graph(name: &str) -> bool {
     name.starts_with("graph_") && name.ends_with(".bin") && !name.contains(['/', '\\'])
 }
 
-/// An index that is being built.
+/// Index that is being built.
 #[derive(Debug)]
 pub struct Building {
     folder: PathBuf,
     manifest: Manifest,
-    /// Keeps other builds out, which would remove what this one has written.
+    /// Lock against other builds, which would remove the files of this one.
     _lock: FolderLock,
 }
 
 impl Building {
-    /// Beside what `folder` holds, whose types stay unless they are built anew.
+    /// Starts a build in `folder`. Types that are not built again keep their graphs.
     ///
     /// # Errors
-    /// When the folder cannot be made, or another process builds there.
+    /// When the folder cannot be created, or another process builds an index there.
     pub fn begin(folder: &Path, comparator: &str) -> Result<Self, IndexError> {
         files::create_folder(folder)?;
         let lock = files::lock_folder(folder)?;
@@ -161,7 +163,7 @@ impl Building {
             let path = folder.to_owned();
             return Err(IndexError::Busy { path });
         }
-        // What is damaged is what somebody builds anew.
+        // A damaged index is discarded: rebuilding is how it is repaired.
         let before = read(folder).unwrap_or_default().unwrap_or_default();
         let manifest = Manifest {
             version: before.version + 1,
@@ -175,10 +177,10 @@ impl Building {
         })
     }
 
-    /// Writes the graph of a partition: `sums` of the rows of its table, and `links` of each entity.
+    /// Writes the graph of a partition: the checksums `sums` of the rows of its table, and the `links` of each entity.
     ///
     /// # Errors
-    /// When it cannot be written. What was written of it is removed.
+    /// When the file cannot be written. The incomplete file is removed.
     pub fn write(
         &mut self,
         entity_type: &str,
@@ -204,27 +206,27 @@ impl Building {
         })
     }
 
-    /// What can be asked before the index is whole.
+    /// Sets the index of an entity type.
     pub fn set(&mut self, entity_type: &str, built: TypeIndex) {
         self.manifest.types.insert(entity_type.to_owned(), built);
     }
 
-    /// As it is so far.
+    /// Returns the manifest as it is so far.
     #[must_use]
     pub const fn manifest(&self) -> &Manifest {
         &self.manifest
     }
 
-    /// The folder.
+    /// Returns the folder.
     #[must_use]
     pub fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// Makes it the index of the folder, in one step, and removes the graphs that were there before.
+    /// Replaces the folder's index atomically with this one, and removes the previous graphs.
     ///
     /// # Errors
-    /// When it cannot be written; what was there before still is then.
+    /// When the manifest cannot be written; the previous index is kept then.
     pub fn commit(mut self) -> Result<Manifest, IndexError> {
         let graphs = self.manifest.types.values().flat_map(|of| &of.graphs);
         let named: BTreeSet<String> = graphs.map(|graph| graph.file.clone()).collect();
@@ -246,7 +248,7 @@ impl Building {
             if let Some(name) = name.to_str().filter(|name| is_graph(name))
                 && !named.contains(name)
             {
-                // One that is being read stays for the next build.
+                // A file that is being read is left for the next build.
                 files::remove_unread(&self.folder.join(name))?;
             }
         }
@@ -255,7 +257,7 @@ impl Building {
 }
 
 impl Drop for Building {
-    /// What was not committed takes up no room.
+    /// Removes files of a build that was not committed.
     fn drop(&mut self) {
         if self.manifest.version > 0
             && let Ok(kept) = read(&self.folder)

@@ -1,4 +1,4 @@
-//! Python's pyarrow, NumPy and safetensors open what is written, as docs/formats.md says.
+//! Python's pyarrow, NumPy and safetensors can read the written files, as docs/formats.md describes.
 //!
 //! Runs with the interpreter in `PBG_TEST_PYTHON`.
 

@@ -1,4 +1,4 @@
-//! Reads the edges of a set part by part, on several threads.
+//! Reading of an edge set in parts, on several threads.
 
 use std::ops::{ControlFlow, Range};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -9,19 +9,19 @@ use super::DescribeError;
 use crate::dataset::write::BATCH_ROWS;
 use crate::dataset::{Dataset, EdgeSet};
 
-/// Bytes that a thread takes for the part that it reads, as it lies in the file and as columns.
+/// Size in bytes of a thread's buffers for the part that it reads: the bytes of the file and the decoded columns.
 pub(super) const BYTES_PER_THREAD: u64 = 2 * BATCH_ROWS as u64 * 16;
-/// The same for the edges of `dataset`.
+/// Like [`BYTES_PER_THREAD`], for the largest record batch of `dataset`.
 pub(super) fn bytes_per_thread(dataset: &Dataset) -> u64 {
     let sets = dataset.manifest().edge_sets.values();
     let rows = sets.flat_map(|set| set.batches.iter().map(|batch| batch.rows));
     2 * rows.max().unwrap_or(0) * 16
 }
 
-/// More threads would wait for memory.
+/// Maximum number of threads; more would be limited by memory bandwidth.
 const MOST_THREADS: usize = 8;
 
-/// Threads that read, as many as a quarter of `memory` allows.
+/// Number of reading threads whose buffers fit in a quarter of the memory limit.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Threads(usize);
 
@@ -38,10 +38,10 @@ impl Threads {
     }
 }
 
-/// Is called on the calling thread with the edges that were read since the last call, and may end the work.
+/// Callback on the calling thread with the number of edges read since the last call. It can stop the work.
 pub type Step<'s> = dyn FnMut(u64) -> ControlFlow<()> + 's;
 
-/// Calls `with` for all edges of `set`, part by part in no particular order.
+/// Calls `with` for all edges of `set`, part by part in any order, on several threads.
 pub(super) fn for_each_part(
     set: &EdgeSet,
     threads: Threads,
@@ -70,7 +70,8 @@ pub(super) fn each_part(
     Ok(())
 }
 
-/// Has `work` do every task, on several threads, each with a state of its own. It says how many edges it has read.
+/// Executes `work` for every task, on several threads, each with its own state. `work` returns the number of edges it
+/// read.
 pub(super) fn share_out<T: Sync, S: Default>(
     tasks: &[T],
     threads: Threads,
@@ -117,7 +118,7 @@ pub(super) fn share_out<T: Sync, S: Default>(
     })
 }
 
-/// Calls `step`.
+/// Calls `step`, and returns an error if it stops the work.
 pub(super) fn tell(step: &mut Step<'_>, edges: u64) -> Result<(), DescribeError> {
     match step(edges) {
         ControlFlow::Continue(()) => Ok(()),
@@ -125,12 +126,12 @@ pub(super) fn tell(step: &mut Step<'_>, edges: u64) -> Result<(), DescribeError>
     }
 }
 
-/// The buckets of a grid, in the order of the file.
+/// Returns the buckets of a grid, in the order of the file.
 pub(super) fn all_buckets((lhs, rhs): (u32, u32)) -> impl Iterator<Item = Bucket> {
     (0..lhs).flat_map(move |l| (0..rhs).map(move |r| Bucket::new(l, r)))
 }
 
-/// Buckets and rows, a record batch at a time.
+/// Divides buckets into row ranges of one record batch each.
 fn parts(set: &EdgeSet, buckets: impl Iterator<Item = Bucket>) -> Vec<(Bucket, Range<u64>)> {
     let mut parts = Vec::new();
     for bucket in buckets {

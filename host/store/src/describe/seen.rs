@@ -1,6 +1,7 @@
-//! Which entities and relations the trained edges have, and which other edges have some that they lack.
+//! Entities and relations that occur in trained edges, and the edges of other sets with entities or relations that do
+//! not.
 //!
-//! A model has never been taught anything about those: how it ranks them says nothing about what it has learned.
+//! A model has never been trained on the latter, so their ranks say nothing about what it has learned.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -13,7 +14,7 @@ use super::reading::{self, Step, Threads};
 use super::{DescribeError, UNLIMITED};
 use crate::dataset::{Dataset, EdgeSet};
 
-/// The entities and relations of the trained edges, one bit each.
+/// Set of the entities and relations of the trained edges, one bit each.
 #[derive(Debug)]
 pub struct Seen {
     numbering: Numbering,
@@ -22,19 +23,19 @@ pub struct Seen {
     threads: Threads,
 }
 
-/// What an edge set has that no trained edge has.
+/// Entities and relations of an edge set that no trained edge has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Unseen {
-    /// Edges with an entity or a relation that no trained edge has.
+    /// Number of edges with an entity or a relation that no trained edge has.
     pub edges: u64,
-    /// Those entities, each counted once.
+    /// Number of distinct such entities.
     pub entities: u64,
-    /// Those relations, each counted once.
+    /// Number of distinct such relations.
     pub relations: u64,
 }
 
 impl Unseen {
-    /// Whether the trained edges have everything.
+    /// Returns whether every edge has only entities and relations of trained edges.
     #[must_use]
     pub const fn is_none(&self) -> bool {
         self.edges == 0
@@ -42,7 +43,8 @@ impl Unseen {
 }
 
 impl Seen {
-    /// Returns what [`Seen::of`] takes, and [`Seen::unseen`] beside it, besides the edges that are being read.
+    /// Returns the memory in bytes that [`Seen::of`] and a [`Seen::unseen`] after it take, besides the buffers for
+    /// reading edges.
     #[must_use]
     pub fn bytes(dataset: &Dataset) -> u64 {
         let numbering = Numbering::new(dataset);
@@ -50,18 +52,18 @@ impl Seen {
         2 * (Bits::bytes(numbering.total()) + Bits::bytes(relations)) + feature_bytes(dataset)
     }
 
-    /// Returns what the reading of edges takes on `threads` threads.
+    /// Returns the size in bytes of the buffers for reading edges on `threads` threads.
     #[must_use]
     pub fn reading_bytes(dataset: &Dataset, threads: Option<usize>) -> u64 {
         Threads::new(threads, UNLIMITED).count() as u64 * reading::bytes_per_thread(dataset)
     }
 
-    /// Reads the edge sets `trained`, those of them that the dataset has.
+    /// Reads those edge sets of `trained` that the dataset has.
     ///
-    /// An entity of a featurized type counts as seen where one of its features is trained with any entity.
+    /// An entity of a featurized type counts as seen if one of its features occurs in an entity of a trained edge.
     ///
     /// # Errors
-    /// When the edges cannot be read, or `step` ends it.
+    /// When the edges cannot be read, or `step` stops the work.
     pub fn of(
         dataset: &Dataset,
         trained: &[String],
@@ -95,7 +97,7 @@ impl Seen {
         Ok(seen)
     }
 
-    /// Adds what the edges of `set` have.
+    /// Adds the entities and relations of the edges of `set`.
     fn read(&self, set: &EdgeSet, step: &mut Step<'_>) -> Result<(), DescribeError> {
         reading::for_each_part(set, self.threads, step, |bucket, edges| {
             for Ends { lhs, rel, rhs } in self.numbering.of_bucket(bucket).all(edges) {
@@ -106,7 +108,7 @@ impl Seen {
         })
     }
 
-    /// Adds the entities of a featurized type that share a feature with one that was seen.
+    /// Adds the entities of a featurized type that share a feature with an entity of a trained edge.
     fn add_by_features(
         &self,
         dataset: &Dataset,
@@ -130,7 +132,7 @@ impl Seen {
         Ok(())
     }
 
-    /// Whether the trained edges have both entities and the relation of an edge of `bucket` that was read.
+    /// Returns whether both entities and the relation of an edge read from `bucket` occur in trained edges.
     #[must_use]
     pub fn has(&self, bucket: Bucket, edge: (u32, u32, u32)) -> bool {
         self.has_ends(self.numbering.ends(bucket, edge))
@@ -140,10 +142,10 @@ impl Seen {
         self.entities.has(lhs) && self.entities.has(rhs) && self.relations.has(u64::from(rel))
     }
 
-    /// Counts what `set` has that the trained edges have not.
+    /// Counts the entities and relations of `set` that the trained edges do not have.
     ///
     /// # Errors
-    /// When the edges cannot be read, or `step` ends it.
+    /// When the edges cannot be read, or `step` stops the work.
     pub fn unseen(&self, set: &EdgeSet, step: &mut Step<'_>) -> Result<Unseen, DescribeError> {
         let entities = Bits::new(self.numbering.total());
         let relations = Bits::new(self.numbering.relations());
@@ -175,7 +177,7 @@ impl Seen {
     }
 }
 
-/// What the features of the largest featurized type take while they are looked at.
+/// Returns the memory in bytes that the features of the largest featurized type take while they are processed.
 fn feature_bytes(dataset: &Dataset) -> u64 {
     let manifest = dataset.manifest();
     let size = |file: &String| manifest.files.get(file).map_or(0, |summary| summary.size);

@@ -1,4 +1,4 @@
-//! What each edge set has: entities, relations, and edges from an entity to itself.
+//! Counts per edge set: entities, edges per relation, and edges from an entity to itself.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -8,22 +8,22 @@ use super::numbering::{Ends, Numbering};
 use super::reading::{self, Step, Threads};
 use crate::dataset::EdgeSet;
 
-/// The counts of an edge set.
+/// Counts of an edge set.
 pub(super) struct SetCounts {
-    /// Entities that are in an edge.
+    /// Number of entities with an edge.
     pub(super) entities: u64,
-    /// Edges from an entity to itself.
+    /// Number of edges from an entity to itself.
     pub(super) loops: u64,
-    /// Edges of each relation.
+    /// Number of edges of each relation.
     pub(super) relations: Vec<u64>,
 }
 
-/// Returns what counting takes, besides the edges that are being read.
+/// Returns the memory in bytes that counting takes, besides the buffers for reading edges.
 pub(super) fn bytes(numbering: &Numbering, sets: u64) -> u64 {
     Bits::bytes(numbering.total()) + numbering.relations() * size_of::<u64>() as u64 * (sets + 1)
 }
 
-/// Counts what `set` has.
+/// Counts the entities, loops and edges per relation of `set`.
 pub(super) fn count(
     set: &EdgeSet,
     numbering: &Numbering,

@@ -1,4 +1,4 @@
-//! Names that several entity types have: often rows whose sides were swapped.
+//! Names that several entity types have in common: often a sign of edges whose sides were swapped.
 
 use std::hash::BuildHasher;
 
@@ -9,44 +9,44 @@ use super::DescribeError;
 use crate::dataset::Dataset;
 use crate::dataset::manifest::EntityType;
 
-/// Names that are shown.
+/// Maximum number of names that are shown.
 const EXAMPLES: usize = 3;
-/// Bytes per name that is compared: its hash.
+/// Bytes per compared name: its hash.
 const BYTES_PER_NAME: u64 = 8;
 
-/// Names that entities of more than one type have.
+/// Names of entities of more than one type.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct SharedNames {
-    /// How many.
+    /// Number of such names.
     pub count: u64,
-    /// The first few.
+    /// The first few of them.
     pub examples: Vec<SharedName>,
 }
 
-/// A name, and the types that have an entity of it.
+/// Name with the types that have an entity of that name.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct SharedName {
     /// The name.
     pub name: String,
-    /// The types.
+    /// The entity types.
     pub types: Vec<String>,
 }
 
 impl SharedNames {
-    /// Counts the names that several entity types of `dataset` have, in rounds that take at most `memory` bytes each,
-    /// at least 1 MiB.
+    /// Counts the names that several entity types of `dataset` have in common, in rounds that take at most `memory`
+    /// bytes each, but at least 1 MiB.
     ///
     /// Names are compared by hashes of 64 bits; only the examples are compared themselves.
     ///
     /// # Errors
-    /// When a dictionary is damaged, or `go_on`, which is asked between dictionaries, says no.
+    /// When a dictionary is damaged, or `go_on`, which is called before every dictionary, returns false.
     pub fn of(
         dataset: &Dataset,
         memory: u64,
         go_on: &mut dyn FnMut() -> bool,
     ) -> Result<Self, DescribeError> {
         let mut types: Vec<_> = dataset.manifest().entities.iter().collect();
-        // The largest type is only looked up, so it takes no memory.
+        // The names of the largest type are only looked up, so they take no memory.
         types.sort_by_key(|(_, info)| info.total());
         let names: Vec<&String> = types.iter().map(|(name, _)| *name).collect();
         let mut shared = Self::default();
@@ -61,18 +61,18 @@ impl SharedNames {
         Ok(shared)
     }
 
-    /// Returns how often all dictionaries are read where `memory` bytes are there.
+    /// Returns how often all dictionaries are read with `memory` bytes.
     #[must_use]
     pub fn rounds(dataset: &Dataset, memory: u64) -> u64 {
         let totals = dataset.manifest().entities.values();
         let totals: Vec<u64> = totals.map(EntityType::total).collect();
         let compared = totals.iter().sum::<u64>() - totals.iter().max().copied().unwrap_or(0);
-        // Vectors grow to twice of what they hold.
+        // A growing vector doubles its capacity.
         let bytes = 2 * compared * BYTES_PER_NAME;
         bytes.div_ceil(memory.max(1 << 20)).max(1)
     }
 
-    /// Counts the names whose hashes are of this round.
+    /// Counts the names whose hashes belong to this round.
     fn count_round(
         &mut self,
         dataset: &Dataset,
@@ -80,7 +80,7 @@ impl SharedNames {
         (round, rounds): (u64, u64),
         go_on: &mut dyn FnMut() -> bool,
     ) -> Result<(), DescribeError> {
-        // Hashes of the names of the types so far, and which of them were counted.
+        // Hashes of the names of the types so far, and those of them that were counted as shared.
         let mut known: Vec<u64> = Vec::new();
         let mut counted: Vec<u64> = Vec::new();
         for (at, entity_type) in types.iter().enumerate() {
@@ -116,7 +116,7 @@ impl SharedNames {
         Ok(())
     }
 
-    /// Finds which types the examples are of.
+    /// Determines the types of the examples.
     fn name_types(
         &mut self,
         dataset: &Dataset,

@@ -1,4 +1,4 @@
-//! What is counted is what a look at every edge finds.
+//! The counts equal those of a direct inspection of every edge.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -11,10 +11,11 @@ use tempfile::TempDir;
 use super::*;
 use crate::import::{self, ImportOptions};
 
-/// An edge by names: left side, relation, right side.
+/// Edge by names: left side, relation, right side.
 type Named = (String, &'static str, String);
 
-/// A dataset of `sets`; `same` goes from `a` to `a`, `across` from `a` to `b`, `back` from `b` to `a`.
+/// Creates a dataset of `sets`. The relation `same` leads from `a` to `a`, `across` from `a` to `b`, `back` from `b` to
+/// `a`.
 fn dataset(sets: &[(&str, Vec<Named>)], partitions: u32) -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     let text = format!(
@@ -62,7 +63,7 @@ fn edges() -> impl Strategy<Value = Vec<Named>> {
     prop::collection::vec(edge, 1..25)
 }
 
-/// The two entities of an edge, each with its type.
+/// Returns the two entities of an edge, each with its type.
 fn ends((lhs, rel, rhs): &Named) -> [(&'static str, &str); 2] {
     let (left, right) = match *rel {
         "same" => ("a", "a"),
@@ -72,7 +73,7 @@ fn ends((lhs, rel, rhs): &Named) -> [(&'static str, &str); 2] {
     [(left, lhs), (right, rhs)]
 }
 
-/// Connected parts, by joining what an edge joins until nothing changes.
+/// Computes the connected components by merging sets of entities.
 fn parts(edges: &[Named]) -> Vec<BTreeSet<(&'static str, &str)>> {
     let mut parts: Vec<BTreeSet<_>> = Vec::new();
     for edge in edges {
@@ -171,7 +172,7 @@ proptest! {
     }
 }
 
-/// A long path, so that a number for each entity is more than a bit for each.
+/// A path with `entities` entities: enough that a number per entity takes more memory than a bit per entity.
 fn path(entities: usize) -> Vec<Named> {
     let edge = |n: usize| (format!("n{n}"), "same", format!("n{}", n + 1));
     (1..entities).map(edge).collect()
@@ -206,7 +207,7 @@ fn what_memory_does_not_suffice_for_is_named_or_refused() {
 
 #[test]
 fn edges_are_sorted_in_as_many_rounds_as_memory_asks_for() {
-    // Every edge twice, once the other way round, and a test set of all of them: more than a round has room for.
+    // Every edge twice, once reversed, and a test set of all of them: more than fits in one round.
     let mut train = path(60_000);
     let reversed: Vec<Named> = train
         .iter()

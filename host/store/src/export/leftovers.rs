@@ -1,4 +1,5 @@
-//! What an export left behind that was killed where files without a name are unknown, and the lock that tells it from one that still writes.
+//! Removal of incomplete files that a killed export left (on file systems without `O_TMPFILE`), and the lock that
+//! excludes a running export.
 
 use std::fs::{self, File};
 use std::path::Path;
@@ -6,7 +7,7 @@ use std::path::Path;
 use super::ExportError;
 use crate::files::{self, FileError, FolderLock, STAGED_SUFFIX};
 
-/// How the names of an export's files begin and end.
+/// Prefixes and suffixes of the names of exported files.
 const BEGINNINGS: [&str; 5] = [
     "entities_",
     "entities.",
@@ -16,11 +17,11 @@ const BEGINNINGS: [&str; 5] = [
 ];
 const ENDINGS: [&str; 5] = [".npy", ".safetensors", ".parquet", ".tsv", ".names.json"];
 
-/// Keeps other exports out of `folder` for as long as the result lives. `None` on file systems that
-/// cannot lock a folder.
+/// Locks `folder` against other exports until the result is dropped. Returns `None` on file systems that cannot lock a
+/// folder.
 ///
 /// # Errors
-/// When another export holds it.
+/// When another export holds the lock.
 pub(super) fn lock(folder: &Path) -> Result<Option<File>, ExportError> {
     match files::lock_folder(folder)? {
         FolderLock::Taken(lock) => Ok(lock),
@@ -30,7 +31,7 @@ pub(super) fn lock(folder: &Path) -> Result<Option<File>, ExportError> {
     }
 }
 
-/// Removes the files of exports that did not get their names.
+/// Removes incomplete files of earlier exports.
 ///
 /// # Errors
 /// When the folder cannot be listed, or a file cannot be removed.

@@ -1,4 +1,4 @@
-//! NumPy's `.npy`: a header that says the shape, then the numbers.
+//! NumPy's `.npy` format: a header with the shape, then the numbers.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ use super::{EmbeddingFile, ExportError};
 use crate::checkpoint::tensors::put_numbers;
 use crate::files::{FileError, SummedFile};
 
-/// An array of 32-bit floating-point numbers.
+/// Writer of an array of 32-bit floating-point numbers.
 pub(super) struct Array {
     file: SummedFile,
 }
@@ -37,7 +37,7 @@ impl EmbeddingFile for Array {
     }
 }
 
-/// Version 1.0; the header is padded so that the numbers start at a multiple of 64.
+/// Returns the header in format version 1.0, padded so that the numbers start at a multiple of 64 bytes.
 fn header(shape: &[usize]) -> Vec<u8> {
     const FIXED: usize = 10;
     let sizes: String = shape.iter().map(|size| format!("{size},")).collect();

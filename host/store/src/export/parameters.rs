@@ -1,4 +1,4 @@
-//! The parameters of the model: operators of relations, global embeddings.
+//! Export of the model's parameters: operators of relations and global embeddings.
 
 use std::path::PathBuf;
 
@@ -6,7 +6,7 @@ use super::{Export, ExportError, ExportFormat, npy, parquet, safetensors, tsv};
 use crate::checkpoint::Tensor;
 use crate::files::SummedFile;
 
-/// Ending of the names of accumulators, which nobody needs outside of training.
+/// Suffix of the names of optimizer accumulators, which are not exported.
 const ACCUMULATOR: &str = ".adagrad";
 
 impl Export<'_> {
@@ -42,7 +42,7 @@ impl Export<'_> {
         Ok(written)
     }
 
-    /// One array per parameter; its file name is the parameter's with `.` for `/`.
+    /// Writes one array per parameter. The file is named after the parameter, with `.` for `/`.
     fn parameter_arrays(&self, tensors: &[&Tensor]) -> Result<Vec<PathBuf>, ExportError> {
         let mut written = Vec::new();
         for tensor in tensors {
@@ -63,7 +63,7 @@ impl Export<'_> {
         Ok(written)
     }
 
-    /// Lines of name, shape as `AxB`, and numbers.
+    /// Writes one line per parameter: name, shape as `AxB`, and numbers.
     fn parameter_lines(&self, tensors: &[&Tensor]) -> Result<PathBuf, ExportError> {
         self.write("parameters.tsv", |path| {
             let mut file = SummedFile::unfinished(path)?;

@@ -1,4 +1,4 @@
-//! Parquet tables with lists of numbers.
+//! Parquet tables of embeddings and parameters.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use super::{EmbeddingFile, ExportError};
 use crate::checkpoint::Tensor;
 use crate::files::{FileError, SummedFile};
 
-/// Columns `name` and `embedding`, a list of fixed size.
+/// Writer of a table with columns `name` and `embedding`, a list of fixed size.
 pub(super) struct Table {
     path: PathBuf,
     dim: usize,
@@ -62,7 +62,7 @@ impl EmbeddingFile for Table {
     }
 }
 
-/// Writes the parameters: columns `name`, `shape` and `values`.
+/// Writes the parameters as a table with columns `name`, `shape` and `values`.
 pub(super) fn parameters(path: &Path, tensors: &[&Tensor]) -> Result<(), ExportError> {
     let mut shapes = ListBuilder::new(UInt64Builder::new());
     let mut values = ListBuilder::new(Float32Builder::new());
@@ -89,8 +89,8 @@ pub(super) fn parameters(path: &Path, tensors: &[&Tensor]) -> Result<(), ExportE
     Ok(finish(writer, path)?)
 }
 
-/// Begins a file, which has its name once it is complete. Values of embeddings hardly repeat, and dictionaries of them would only cost time; those
-/// of other columns do, if `dictionaries` says so.
+/// Creates a Parquet writer whose file gets its name when it is complete. `dictionaries` enables dictionary encoding,
+/// for columns whose values repeat. Values of embeddings hardly ever do, so dictionaries would only cost time.
 pub(crate) fn writer(
     path: &Path,
     schema: &SchemaRef,
@@ -108,7 +108,7 @@ pub(crate) fn writer(
     .map_err(|e| failed(path, e))
 }
 
-/// Begins a file whose columns are of Parquet's own types, whatever they are in `schema`.
+/// Creates a Parquet writer without the embedded Arrow schema, so that readers see only Parquet's own types.
 pub(crate) fn plain_writer(
     path: &Path,
     schema: &SchemaRef,
@@ -121,13 +121,13 @@ pub(crate) fn plain_writer(
         .map_err(|e| failed(path, e))
 }
 
-/// Completes a file.
+/// Completes a file and syncs it to disk.
 pub(crate) fn finish(writer: ArrowWriter<SummedFile>, path: &Path) -> Result<(), FileError> {
     let file = writer.into_inner().map_err(|e| failed(path, e))?;
     file.finish(true).map(|_| ())
 }
 
-/// Wraps the failure of a Parquet writer.
+/// Converts the error of a Parquet writer.
 pub(crate) fn failed(path: &Path, error: ParquetError) -> FileError {
     let cause = match error {
         ParquetError::External(cause) => match cause.downcast::<std::io::Error>() {

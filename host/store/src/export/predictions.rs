@@ -1,4 +1,4 @@
-//! Predicted edges as a Parquet table.
+//! Parquet tables of predicted edges.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -11,10 +11,10 @@ use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use super::parquet;
 use crate::files::{FileError, SummedFile};
 
-/// Rows of a group, which are in memory until it is full.
+/// Rows per row group, which are buffered in memory.
 const GROUP: usize = 1 << 16;
 
-/// An edge that was predicted.
+/// Predicted edge.
 #[derive(Clone, Copy, Debug)]
 pub struct PredictedEdge<'a> {
     /// Left entity.
@@ -23,16 +23,16 @@ pub struct PredictedEdge<'a> {
     pub relation: &'a str,
     /// Right entity.
     pub tail: &'a str,
-    /// Which of the two was asked for: `head` or `tail`.
+    /// Side that was predicted: `head` or `tail`.
     pub asked: &'a str,
-    /// Its place among the answers, from 1.
+    /// Rank among the answers, from 1.
     pub rank: u32,
-    /// Its score.
+    /// Score of the edge.
     pub score: f32,
 }
 
-/// A table of predicted edges being written: columns `head`, `relation`, `tail`, `asked`, `rank` and `score`. The file has its name
-/// once it is complete.
+/// Writer of a table of predicted edges with columns `head`, `relation`, `tail`, `asked`, `rank` and `score`. The file
+/// gets its name when it is complete.
 pub struct PredictionTable {
     path: PathBuf,
     schema: SchemaRef,
@@ -44,7 +44,7 @@ pub struct PredictionTable {
 }
 
 impl PredictionTable {
-    /// Begins the table.
+    /// Creates the table.
     ///
     /// # Errors
     /// When the file cannot be created.
@@ -70,7 +70,7 @@ impl PredictionTable {
         })
     }
 
-    /// Adds an edge.
+    /// Appends an edge.
     ///
     /// # Errors
     /// When the file cannot be written.
@@ -100,7 +100,7 @@ impl PredictionTable {
         }
     }
 
-    /// Writes the rows that are in memory as a group.
+    /// Writes the buffered rows as a row group.
     fn write(&mut self) -> Result<(), FileError> {
         let mut columns: Vec<ArrayRef> = Vec::new();
         for column in &mut self.texts {

@@ -1,29 +1,29 @@
-//! Rows on their way from partitions to a file, as their names come by: neither all names nor all rows are in memory.
+//! Matching of a type's rows with their names, both streamed: memory holds neither all names nor all rows.
 
 use super::{EmbeddingFile, Export, ExportError};
 use crate::checkpoint::PartitionData;
 use crate::dataset::manifest::EntityType;
 
-/// Rows handed on at a time.
+/// Number of rows that are passed to the file together.
 const STEP: usize = 4096;
 
-/// The rows of a type.
+/// Rows of a type on their way to a file.
 pub(super) struct Rows<'a> {
     export: &'a Export<'a>,
     of_type: (&'a str, &'a EntityType),
     file: Box<dyn EmbeddingFile + 'a>,
     partition: u32,
     data: PartitionData,
-    /// Rows of the partition that were handed on, and of all.
+    /// Number of rows already written, of the current partition and of all partitions.
     handed_on: usize,
     done: u64,
-    /// Names of the rows behind them, each up to its end.
+    /// Names of the following rows, concatenated, and the end of each.
     names: String,
     ends: Vec<usize>,
 }
 
 impl<'a> Rows<'a> {
-    /// With partition 0, which is `data`.
+    /// Starts with partition 0, whose content is `data`.
     pub(super) fn new(
         export: &'a Export<'a>,
         of_type: (&'a str, &'a EntityType),
@@ -43,7 +43,7 @@ impl<'a> Rows<'a> {
         }
     }
 
-    /// The next row is that of `name`, in this partition.
+    /// Adds the name of the next row, which is in this partition.
     pub(super) fn put(
         &mut self,
         partition: u32,
@@ -59,7 +59,7 @@ impl<'a> Rows<'a> {
         Ok(())
     }
 
-    /// Hands on what is left, and completes the file.
+    /// Writes the remaining rows, and completes the file.
     pub(super) fn finish(mut self, progress: &mut dyn FnMut(u64)) -> Result<(), ExportError> {
         let last = self.of_type.1.num_partitions.saturating_sub(1);
         self.go_to(last, progress)?;
@@ -67,7 +67,7 @@ impl<'a> Rows<'a> {
         self.file.finish()
     }
 
-    /// Reads the partitions up to this one.
+    /// Advances to this partition, reading each partition on the way.
     fn go_to(&mut self, partition: u32, progress: &mut dyn FnMut(u64)) -> Result<(), ExportError> {
         while self.partition < partition {
             self.hand_on(progress)?;

@@ -23,7 +23,7 @@ impl Array {
     }
 }
 
-/// Writes the parameters, each by its name.
+/// Writes the parameters, each under its name.
 pub(super) fn parameters(path: &Path, tensors: &[&Tensor]) -> Result<(), FileError> {
     let shapes = tensors.iter();
     let shapes: Vec<_> = shapes

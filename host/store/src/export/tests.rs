@@ -1,4 +1,4 @@
-//! Every format holds the numbers of the checkpoint, in the order of the names.
+//! Every format contains the numbers of the checkpoint, in the order of the names.
 
 use std::fs;
 use std::ops::ControlFlow;
@@ -25,7 +25,7 @@ fn trained(edges: &str) -> Trained {
     trained_with(edges, &[])
 }
 
-/// A dataset of 7 entities in 2 partitions; the embedding of the n-th is n, n + 0.5, -n.
+/// Creates a dataset of 7 entities in 2 partitions; the embedding of entity n is [n, n + 0.5, -n].
 fn trained_with(edges: &str, parameters: &[TensorRef<'_>]) -> Trained {
     let folder = tempfile::tempdir().unwrap();
     let text = "dataset = 'd'\ncheckpoint_path = 'c'\ndimension = 3\nentities.e.num_partitions = 2\n\

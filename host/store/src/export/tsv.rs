@@ -1,4 +1,4 @@
-//! Lines of a name and numbers, separated by tabs.
+//! Text lines with a name and numbers, separated by tabs.
 
 use std::io::Write;
 use std::path::Path;
@@ -22,7 +22,7 @@ impl Lines {
     }
 }
 
-/// Appends `text`, if a column can hold it.
+/// Appends `text`, or returns an error if a column cannot represent it.
 pub(super) fn put_text(line: &mut Vec<u8>, text: &str) -> Result<(), ExportError> {
     if text.contains(['\t', '\n', '\r']) {
         return Err(ExportError::Name {
@@ -33,7 +33,7 @@ pub(super) fn put_text(line: &mut Vec<u8>, text: &str) -> Result<(), ExportError
     Ok(())
 }
 
-/// Appends numbers, each behind a tab, with as many digits as tell them apart.
+/// Appends numbers, each after a tab, with the fewest digits that identify the `f32`.
 pub(super) fn put_numbers(line: &mut Vec<u8>, values: &[f32]) {
     for value in values {
         // Writing to memory cannot fail.

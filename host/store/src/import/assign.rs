@@ -1,39 +1,39 @@
-//! Places: which partition and offset every entity gets.
+//! Assignment of entities to partitions and offsets.
 //!
-//! New entities are shuffled by a hash of seed and name, so that the result depends on nothing
-//! else, and dealt to the partitions in contiguous ranges; known ones stay where they are.
+//! New entities are shuffled by a hash of seed and name, so that the result depends on nothing else, and distributed
+//! over the partitions in contiguous ranges. Known entities keep their partitions and offsets.
 
 use pbg_core::seed::{self, Purpose};
 
 use super::intern::{Interner, NameMap};
 use super::{ImportError, ImportJob};
 
-/// Left out: what [`Places::find`] gives for names in too few edges.
+/// Id of a dropped name: returned by [`Places::find`] for names with too few edges.
 pub(super) const DROPPED: u32 = u32::MAX;
 
-/// The places of all entities of a type.
+/// Partitions and offsets of all entities of a type.
 pub(super) struct Places {
-    /// Entities per partition.
+    /// Number of entities per partition.
     pub(super) counts: Vec<u32>,
     /// Global number of the first entity of each partition.
     starts: Vec<u32>,
     numbers: Numbers,
 }
 
-/// What the ids are that places are found by.
+/// Kind of the ids from which partitions and offsets are computed.
 enum Numbers {
-    /// Numbers of names in memory.
+    /// Provisional numbers of names in memory.
     Provisional {
-        /// All in global order.
+        /// All numbers in global order.
         order: Vec<u32>,
         globals: NameMap,
     },
-    /// Numbers of names on the disk: global ones of known entities, in the order of the dataset before, and behind them
-    /// new ones in the order of their hash.
+    /// Numbers of names on disk: known entities first, in the global order of the previous dataset, then new entities
+    /// in the order of their hashes.
     Ranks { known: Dealt, new: Dealt },
 }
 
-/// Consecutive numbers that partitions have ranges of.
+/// Consecutive numbers, divided into one range per partition.
 struct Dealt {
     counts: Vec<u32>,
     starts: Vec<u32>,
@@ -55,7 +55,7 @@ impl Dealt {
         self.counts.iter().sum()
     }
 
-    /// Partition of a number, and how many of it come before.
+    /// Returns the partition of a number and its position there.
     fn find(&self, number: u32) -> (u32, u32) {
         let partition = self.starts.partition_point(|&start| start <= number) - 1;
         (partition as u32, number - self.starts[partition])
@@ -63,7 +63,7 @@ impl Dealt {
 }
 
 impl Places {
-    /// Places the names of the entity type with this index.
+    /// Assigns the names of the entity type with this index.
     pub(super) fn new(job: &ImportJob<'_>, index: usize) -> Result<Self, ImportError> {
         let names = &job.types.names[index];
         let min_count = job.options.entity_min_count;
@@ -79,7 +79,7 @@ impl Places {
         )
     }
 
-    /// Places `new` entities of type `purpose` that are numbered by their hash already, behind the known ones.
+    /// Assigns `new` entities of type `purpose`, already numbered by their hashes, to offsets after the known ones.
     pub(super) fn ranked(
         known_counts: &[u32],
         new: u64,
@@ -100,7 +100,7 @@ impl Places {
         })
     }
 
-    /// Partition and offset of a name; [`DROPPED`] twice if it was left out.
+    /// Returns partition and offset of a name; ([`DROPPED`], [`DROPPED`]) if it was dropped.
     pub(super) fn find(&self, id: u32) -> (u32, u32) {
         match &self.numbers {
             _ if id == DROPPED => (DROPPED, DROPPED),
@@ -121,7 +121,7 @@ impl Places {
         }
     }
 
-    /// Global number of a name; [`DROPPED`] if it was left out.
+    /// Returns the global number of a name; [`DROPPED`] if it was dropped.
     pub(super) fn global(&self, id: u32) -> u32 {
         match self.find(id) {
             (DROPPED, _) => DROPPED,
@@ -129,7 +129,7 @@ impl Places {
         }
     }
 
-    /// Names in memory in global order.
+    /// Returns the names in memory in global order.
     pub(super) fn order(&self) -> &[u32] {
         match &self.numbers {
             Numbers::Provisional { order, .. } => order,
@@ -137,7 +137,7 @@ impl Places {
         }
     }
 
-    /// New entities per partition, which numbering put behind the known ones.
+    /// Returns the number of new entities per partition, for names on disk.
     pub(super) fn added(&self) -> &[u32] {
         match &self.numbers {
             Numbers::Provisional { .. } => &[],
@@ -145,32 +145,34 @@ impl Places {
         }
     }
 
-    /// Number of entities.
+    /// Returns the number of entities.
     pub(super) fn total(&self) -> u64 {
         self.counts.iter().map(|&count| u64::from(count)).sum()
     }
 }
 
-/// What the hashes that shuffle the entities of a type begin with.
+/// Returns the seed of the hashes that shuffle the entities of a type.
 pub(super) fn shuffling_seed(seed: u64, entity_type: &str) -> u64 {
     seed::of_text(seed, Purpose::Assign, entity_type.as_bytes())
 }
 
-/// The hash that decides the place of a new entity, with the seed of its type.
+/// Returns the hash that determines the partition and offset of a new entity, given the seed of its type.
 pub(super) fn shuffling_hash(seed: u64, name: &[u8]) -> u64 {
     seed::of_text(seed, Purpose::Assign, name)
 }
 
-/// A number of an entity of type `purpose`.
+/// Converts the number of an entity of type `purpose` to 32 bits, or returns an error.
 pub(super) fn as_number(number: u64, purpose: &str) -> Result<u32, ImportError> {
     let number32 = u32::try_from(number).ok().filter(|&n| n != DROPPED);
     number32.ok_or_else(|| ImportError::TooMany {
-        what: format!("there are {number} entities of type `{purpose}`, more than can be numbered"),
+        what: format!(
+            "there are {number} entities of type `{purpose}`, more than 32-bit ids can number"
+        ),
     })
 }
 
-/// Places names: those `known` (in global order, `counts` per partition) where they are, the
-/// others with at least `min_count` occurrences behind them.
+/// Assigns names: the `known` ones (in global order, `known_counts` per partition) keep their partitions and offsets,
+/// and the others with at least `min_count` occurrences follow them.
 pub(super) fn place(
     names: &Interner,
     known: &[u32],
@@ -207,7 +209,7 @@ pub(super) fn place(
     })
 }
 
-/// The names that are not known and frequent enough, by hash, then by name.
+/// Returns the names that are not known and frequent enough, sorted by hash, then by name.
 fn shuffled(
     names: &Interner,
     known: &NameMap,
@@ -217,22 +219,22 @@ fn shuffled(
 ) -> Vec<u32> {
     let seed = shuffling_seed(seed, purpose);
     let names = names.read();
-    // A name without an occurrence was only looked for.
+    // A name without an occurrence was only looked up.
     let is_new = |id, count| known.get(id) == DROPPED && count >= min_count.max(1);
     let new = names.iter().filter(|&(id, _, count)| is_new(id, count));
     let mut new: Vec<_> = new
         .map(|(id, name, _)| (shuffling_hash(seed, name), id))
         .collect();
     new.sort_unstable();
-    // Equal hashes are next to each other; only among them do the names decide.
+    // Equal hashes are adjacent; only among them does the name decide.
     for equal in new.chunk_by_mut(|a, b| a.0 == b.0) {
         equal.sort_unstable_by_key(|&(_, id)| names.name(id));
     }
     new.into_iter().map(|(_, id)| id).collect()
 }
 
-/// How many of `new` entities each partition gets, so that the sizes become as equal as can be.
-/// Without old ones, partition p starts at ceil(p * new / partitions).
+/// Returns how many of `new` entities each partition gets, so that the sizes become as equal as possible. If all
+/// partitions are empty, partition p starts at ceil(p * new / partitions).
 fn deal(old: &[u32], new: u64) -> Vec<u32> {
     let partitions = old.len() as u64;
     if old.iter().all(|&count| count == 0) {
@@ -241,7 +243,7 @@ fn deal(old: &[u32], new: u64) -> Vec<u32> {
             .map(|p| (start(p + 1) - start(p)) as u32)
             .collect();
     }
-    // The highest level to which all lower partitions can be filled.
+    // Highest level to which all smaller partitions can be filled.
     let needed = |level: u64| -> u64 {
         old.iter()
             .map(|&n| level.saturating_sub(u64::from(n)))
@@ -290,7 +292,7 @@ mod tests {
             prop_assert_eq!(added.iter().map(|&n| u64::from(n)).sum::<u64>(), new);
             let sizes: Vec<u32> = old.iter().zip(&added).map(|(a, b)| a + b).collect();
             let smallest = sizes.iter().min().unwrap();
-            // Nobody got one while another would still have been smaller.
+            // No partition got an entity while another would still have been smaller.
             for (size, add) in sizes.iter().zip(&added) {
                 prop_assert!(*add == 0 || size - smallest <= 1);
             }

@@ -1,4 +1,4 @@
-//! What travels from the reader to the workers and on to the collector.
+//! Data that the reader passes to the workers and the workers to the collector.
 
 use std::sync::Arc;
 
@@ -8,34 +8,34 @@ use super::format::{OnBadLine, TextFormat};
 use super::inputs::Input;
 use super::on_disk::Divided;
 
-/// Bytes of text in a block, and the longest line.
+/// Bytes of text in a block, and the maximum length of a line.
 pub(super) const BLOCK_BYTES: usize = 512 << 10;
 
-/// The longest name: with it the names of a dictionary batch stay below 2 GiB.
+/// Maximum length of a name in bytes: it keeps the names of a dictionary batch below 2 GiB.
 pub(super) const MAX_NAME: usize = 32 << 10;
 
-/// A file of edges.
+/// File of edges.
 #[derive(Debug)]
 pub(super) struct InputFile {
     pub(super) file: Input,
-    /// Number of the file in the import.
+    /// Index of the file in the import.
     pub(super) index: usize,
     pub(super) format: EdgeFormat,
     pub(super) layout: ColumnLayout,
     pub(super) on_bad_line: OnBadLine,
 }
 
-/// How the edges of a file are written down.
+/// Format of a file of edges.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum EdgeFormat {
-    /// A line per edge.
+    /// Text with one edge per line.
     Text(TextFormat),
     /// Parquet.
     Parquet,
 }
 
 impl InputFile {
-    /// Lines before the first edge.
+    /// Returns the number of lines before the first edge.
     pub(super) fn preamble(&self) -> u64 {
         match self.format {
             EdgeFormat::Text(format) => format.preamble,
@@ -44,7 +44,7 @@ impl InputFile {
     }
 }
 
-/// A part of a name in a buffer.
+/// Byte range of a name in a buffer.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Span {
     pub(super) start: u32,
@@ -57,16 +57,16 @@ impl Span {
     }
 }
 
-/// Edges whose names are parts of a buffer.
+/// Edges whose names are byte ranges of a buffer.
 #[derive(Debug, Default)]
 pub(super) struct EdgeRows {
     pub(super) lhs: Vec<Span>,
-    /// Empty when there is no column of relations.
+    /// Relation names; empty if there is no such column.
     pub(super) rel: Vec<Span>,
     pub(super) rhs: Vec<Span>,
-    /// Empty when there is no column of weights.
+    /// Weights; empty if there is no such column.
     pub(super) weight: Vec<f32>,
-    /// Lines of the rows, counted from the start of the block. Empty: one line each.
+    /// Lines of the rows, relative to the start of the block; empty if each row is one line.
     pub(super) lines: Vec<u32>,
 }
 
@@ -79,7 +79,7 @@ impl EdgeRows {
         self.lines.clear();
     }
 
-    /// Lengths of all lists, for [`Self::truncate`].
+    /// Returns the lengths of all lists, for [`Self::truncate`].
     pub(super) fn lengths(&self) -> [usize; 5] {
         [
             self.lhs.len(),
@@ -90,7 +90,7 @@ impl EdgeRows {
         ]
     }
 
-    /// Takes back what was pushed since the lists had these lengths.
+    /// Removes everything that was pushed since the lists had these lengths.
     pub(super) fn truncate(&mut self, [lhs, rel, rhs, weight, lines]: [usize; 5]) {
         self.lhs.truncate(lhs);
         self.rel.truncate(rel);
@@ -106,19 +106,18 @@ impl EdgeRows {
     }
 }
 
-/// A piece of a file.
+/// Part of a file.
 pub(super) struct Block {
     pub(super) file: Arc<InputFile>,
     pub(super) content: Content,
-    /// Bytes of the file on the disk that were read for it.
+    /// Bytes read from disk for this block.
     pub(super) disk_bytes: u64,
 }
 
 pub(super) enum Content {
-    /// Whole lines, and how they are read.
+    /// Whole lines, and their format.
     Text(Vec<u8>, TextFormat),
-    /// Rows of a table, their names in the buffer, the lines they take, those that were skipped, and what is wrong with
-    /// the last of them.
+    /// Parsed rows: the buffer with their names, the number of lines, the skipped lines, and the error of the last row.
     EdgeRows {
         buffer: Vec<u8>,
         rows: EdgeRows,
@@ -128,14 +127,14 @@ pub(super) enum Content {
     },
 }
 
-/// A line that is wrong.
+/// Line that is not an edge, with the reason.
 pub(super) struct Wrong {
-    /// Counted from the start of the block.
+    /// Line number relative to the start of the block.
     pub(super) line: u64,
     pub(super) what: String,
 }
 
-/// Lines of a block that are not edges and were skipped.
+/// Skipped lines of a block, which are not edges.
 #[derive(Default)]
 pub(super) struct BadLines {
     pub(super) count: u64,
@@ -146,7 +145,7 @@ impl BadLines {
     /// Counts a bad line.
     ///
     /// # Errors
-    /// With the line, where it ends the import.
+    /// Returns the line if it ends the import.
     pub(super) fn refuse(&mut self, on_bad_line: OnBadLine, wrong: Wrong) -> Result<(), Wrong> {
         if on_bad_line == OnBadLine::Error {
             return Err(wrong);
@@ -157,14 +156,14 @@ impl BadLines {
     }
 }
 
-/// What a worker made of a block.
+/// Output of a worker for a block.
 pub(super) struct Done {
     pub(super) file: Arc<InputFile>,
-    /// The block's buffer, to be used again.
+    /// The block's buffer, for reuse.
     pub(super) buffer: Vec<u8>,
-    /// Edges as records of the spill file.
+    /// Edges, as records of the spill file.
     pub(super) records: Vec<u8>,
-    /// Their names, where they are on the disk.
+    /// Names of the edges, if names are on disk.
     pub(super) names: Option<Divided>,
     pub(super) edges: u64,
     pub(super) lines: u64,
@@ -173,7 +172,7 @@ pub(super) struct Done {
     pub(super) wrong: Option<Wrong>,
 }
 
-/// A block or its outcome, or what ended the reading, with its place in the order of the files.
+/// Block, output or read error with its position in the order of the files.
 pub(super) struct Numbered<T> {
     pub(super) number: u64,
     pub(super) item: Result<T, ImportError>,

@@ -1,7 +1,8 @@
-//! Sorting: from spilled edges to an edge file whose batches are buckets.
+//! Sorting of spilled edges into an edge file with one or more batches per bucket.
 //!
-//! Chunks of the spill are counted, then each is sorted by bucket in memory and its runs are
-//! written where the counts say they belong. Nothing depends on which thread takes which chunk.
+//! The edges of each chunk of the spill are counted by bucket. Then each chunk is sorted by bucket in memory, and its
+//! runs are written to the positions that the counts determine. The result does not depend on which thread processes
+//! which chunk.
 
 use std::fs::{File, OpenOptions};
 use std::ops::ControlFlow;
@@ -18,7 +19,7 @@ use crate::dataset::manifest::EdgeSetInfo;
 use crate::dataset::write::{BATCH_ROWS, EdgeFile};
 use crate::files::{self, FileError, Summary};
 
-/// More would make every bucket's share of a chunk a few edges.
+/// Maximum number of buckets: with more, a chunk would have only a few edges per bucket.
 const MAX_BUCKETS: usize = 1 << 20;
 
 /// Sorts the edges of a set by bucket and writes its edge file.
@@ -58,7 +59,7 @@ struct Sorter<'a> {
     chunk_rows: u64,
 }
 
-/// An edge in its place.
+/// Edge with final ids and its bucket.
 struct Placed {
     bucket: usize,
     lhs: u32,
@@ -90,7 +91,9 @@ impl<'a> Sorter<'a> {
         let buckets = grid.0 as usize * grid.1 as usize;
         if buckets > MAX_BUCKETS {
             let (lhs, rhs) = grid;
-            let what = format!("{lhs} x {rhs} partitions make more than {MAX_BUCKETS} buckets");
+            let what = format!(
+                "{lhs} x {rhs} partitions are more than the maximum of {MAX_BUCKETS} buckets"
+            );
             return Err(ImportError::usage(what));
         }
         let edges = (spill.edges, spill.record());
@@ -120,7 +123,7 @@ impl<'a> Sorter<'a> {
         )
     }
 
-    /// `None` for an edge that is left out.
+    /// Computes bucket and final ids of an edge; `None` if the edge is dropped.
     fn place(&self, record: &[u8]) -> Option<Placed> {
         let (rel, lhs_type, rhs_type) = self.relations[field(record, 1) as usize];
         let (lhs_part, lhs) = self.places[lhs_type as usize].find(field(record, 0));
@@ -135,7 +138,7 @@ impl<'a> Sorter<'a> {
         })
     }
 
-    /// Edges per chunk and bucket.
+    /// Counts edges per chunk and bucket.
     fn count(&self, threads: usize) -> Result<Vec<Vec<u32>>, ImportError> {
         let mut counts: Vec<_> = (0..self.chunks())
             .map(|_| Mutex::new(vec![0; self.buckets()]))
@@ -155,7 +158,7 @@ impl<'a> Sorter<'a> {
         Ok(counts.collect())
     }
 
-    /// First row of every bucket in the sorted file, by chunk.
+    /// Computes the first row of every bucket in the sorted file, by chunk.
     fn starts(&self, counts: &[Vec<u32>]) -> Vec<Vec<u64>> {
         let mut starts = vec![vec![0; self.buckets()]; counts.len()];
         let mut row = 0;
@@ -203,7 +206,7 @@ impl<'a> Sorter<'a> {
         })
     }
 
-    /// Reads the chunks of the spill, on several threads, and calls `with` for each.
+    /// Reads the chunks of the spill on several threads and calls `with` for each.
     fn for_each_chunk(
         &self,
         threads: usize,

@@ -1,4 +1,4 @@
-//! Columns of a Parquet file as names and as weights.
+//! Conversion of Parquet columns to names and weights.
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Float32Type, Float64Type};
@@ -8,10 +8,10 @@ use arrow_array::{
 };
 use arrow_schema::DataType;
 
-/// Text, whole numbers as they are written in decimals, and dictionaries of either. Nulls stay nulls.
+/// Converts a column to names: text, integers in decimal notation, or dictionaries of either. Nulls stay nulls.
 ///
 /// # Errors
-/// For columns of another type, and for bytes that are no text.
+/// For columns of another type, and for bytes that are not UTF-8.
 pub(super) fn names(column: &ArrayRef) -> Result<StringArray, String> {
     downcast_integer_array!(
         column => Ok(column.iter().map(|number| number.map(|n| n.to_string())).collect()),
@@ -25,27 +25,27 @@ pub(super) fn names(column: &ArrayRef) -> Result<StringArray, String> {
             let dictionary = column.as_any_dictionary();
             picked(dictionary.keys(), &names(dictionary.values())?)
         }
-        other => Err(format!("names are text or whole numbers, and this column is {other}")),
+        other => Err(format!("names must be text or integers, but this column has the type {other}")),
     )
 }
 
-/// Bytes that should be text.
+/// Converts bytes that must be UTF-8 text.
 fn text<'a>(values: impl Iterator<Item = Option<&'a [u8]>>) -> Result<StringArray, String> {
     let checked = values.map(|bytes| bytes.map(std::str::from_utf8).transpose());
     let result: Result<StringArray, _> = checked.collect();
     result.map_err(|_| "its bytes are not UTF-8 text".to_owned())
 }
 
-/// The values that `keys` name.
+/// Looks up the values of dictionary `keys`.
 fn picked(keys: &dyn Array, values: &StringArray) -> Result<StringArray, String> {
     let value = |key: usize| values.is_valid(key).then(|| values.value(key));
     downcast_integer_array!(
         keys => Ok(keys.iter().map(|key| key.and_then(|key| value(key as usize))).collect()),
-        other => Err(format!("the keys of a dictionary cannot be {other}")),
+        other => Err(format!("dictionary keys cannot have the type {other}")),
     )
 }
 
-/// Numbers, rounded to single precision. Nulls stay nulls.
+/// Converts a column to numbers in single precision. Nulls stay nulls.
 ///
 /// # Errors
 /// For columns of another type.
@@ -57,6 +57,6 @@ pub(super) fn weights(column: &ArrayRef) -> Result<Float32Array, String> {
             let numbers = column.as_primitive::<Float64Type>();
             Ok(numbers.iter().map(|number| number.map(|n| n as f32)).collect())
         }
-        other => Err(format!("weights are numbers, and this column is {other}")),
+        other => Err(format!("weights must be numbers, but this column has the type {other}")),
     )
 }

@@ -1,20 +1,20 @@
-//! Which column is what.
+//! Assignment of a file's columns to the parts of an edge.
 
 use std::str::FromStr;
 
 use super::relations::shorten;
 
-/// What the user says about the columns: `lhs,rel,rhs,weight` by position (`-` for one to ignore),
-/// or `lhs=NAME,rhs=NAME,...` by the names of a header.
+/// Column specification of the user: `lhs,rel,rhs,weight` by position (`-` for a column to ignore), or
+/// `lhs=NAME,rhs=NAME,...` by the names in a header.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Columns {
-    /// One word per column.
+    /// One role per column.
     Positions(Vec<Role>),
-    /// Role and name of the columns to read.
+    /// Role and name of each column to read.
     Names(Vec<(Role, String)>),
 }
 
-/// What a column holds.
+/// Role of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Role {
     /// Name of the left entity.
@@ -25,7 +25,7 @@ pub enum Role {
     Rhs,
     /// Weight of the edge.
     Weight,
-    /// Nothing of interest.
+    /// The column is not read.
     Ignored,
 }
 
@@ -40,7 +40,7 @@ impl FromStr for Role {
             "weight" => Ok(Self::Weight),
             "-" => Ok(Self::Ignored),
             other => Err(format!(
-                "`{other}` is no column: use lhs, rel, rhs, weight, and `-` for one to ignore"
+                "unknown column `{other}`: use lhs, rel, rhs, weight, or `-` for a column to ignore"
             )),
         }
     }
@@ -90,11 +90,11 @@ impl Columns {
     }
 }
 
-/// The roles of the columns of a table whose columns have the names of `header`, in their order, as an import of a file
-/// with this header tells them apart.
+/// Returns the roles of the columns of a table with the column names `header`, as an import of a file with this header
+/// would choose them.
 ///
 /// # Errors
-/// When it is not clear which columns are the entities, or which of several is a role's.
+/// When it is ambiguous which columns are the entities, or which of several columns has a role.
 pub fn roles(columns: Option<&Columns>, header: &[&str]) -> Result<Vec<Role>, String> {
     let layout = ColumnLayout::with_header(columns, header)?;
     let mut roles = vec![Role::Ignored; header.len()];
@@ -109,10 +109,10 @@ pub fn roles(columns: Option<&Columns>, header: &[&str]) -> Result<Vec<Role>, St
     Ok(roles)
 }
 
-/// Where the columns of a file are.
+/// Positions of the roles in a file's columns.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ColumnLayout {
-    /// Number of columns; more or fewer in a line is an error.
+    /// Number of columns; a line with more or fewer is an error.
     pub(super) count: usize,
     pub(super) lhs: usize,
     pub(super) rel: Option<usize>,
@@ -121,8 +121,8 @@ pub(super) struct ColumnLayout {
 }
 
 impl ColumnLayout {
-    /// The layout of a file without header, whose lines mostly have `width` columns. `relation` is that of edges that
-    /// name none.
+    /// Returns the layout of a file without a header, most of whose lines have `width` columns. `relation` is the
+    /// relation of edges that name none.
     pub(super) fn without_header(
         columns: Option<&Columns>,
         width: usize,
@@ -131,24 +131,24 @@ impl ColumnLayout {
         match (columns, width) {
             (Some(Columns::Positions(roles)), _) => Self::positions(roles),
             (Some(Columns::Names(_)), _) => Err(
-                "it has no header, so its columns have no names: give their roles by position, as in `--columns \
+                "it has no header, so its columns have no names: specify their roles by position, as in `--columns \
                  lhs,rel,rhs`"
                     .to_owned(),
             ),
             (None, 2) if relation.is_some() => Self::positions(&[Role::Lhs, Role::Rhs]),
             (None, 2) => Err(
-                "it has 2 columns, so no column of relations, and the configuration has not exactly one"
+                "it has 2 columns, so none for relations, and the configuration does not have exactly one relation"
                     .to_owned(),
             ),
             (None, 3) => Self::positions(&[Role::Lhs, Role::Rel, Role::Rhs]),
             (None, width) => Err(format!(
-                "it has {width} columns and no header: say which is which by position, as in `--columns \
-                 lhs,rel,rhs,weight`, with `-` for each that is to be ignored"
+                "it has {width} columns and no header: specify their roles by position, as in `--columns \
+                 lhs,rel,rhs,weight`, with `-` for each column to ignore"
             )),
         }
     }
 
-    /// What the cells of an edge are read as. `relation` is that of edges that name none.
+    /// Describes how the cells of an edge are interpreted. `relation` is the relation of edges that name none.
     pub(super) fn shown(&self, cells: &[String], relation: Option<&str>) -> String {
         let cell = |at: usize| shorten(cells.get(at).map_or("", String::as_str));
         let relation = match (self.rel, relation) {
@@ -165,7 +165,7 @@ impl ColumnLayout {
         )
     }
 
-    /// The layout of a table whose columns have these names.
+    /// Returns the layout of a table whose columns have these names.
     pub(super) fn with_header(columns: Option<&Columns>, header: &[&str]) -> Result<Self, String> {
         match columns {
             Some(Columns::Positions(roles)) if roles.len() == header.len() => {
@@ -174,7 +174,7 @@ impl ColumnLayout {
             Some(Columns::Positions(roles)) => {
                 let (found, expected) = (header.len(), roles.len());
                 return Err(format!(
-                    "it has {found} columns where {expected} are expected"
+                    "it has {found} columns, but {expected} are expected"
                 ));
             }
             Some(Columns::Names(names)) => return Self::named(names, header),
@@ -186,7 +186,7 @@ impl ColumnLayout {
                 let known = |at: &usize| words.contains(&&*plain(header[*at]));
                 (0..header.len()).filter(known).collect()
             };
-            // `source` goes before `source_id`.
+            // `source` takes precedence over `source_id`.
             let found = words
                 .map(called)
                 .into_iter()
@@ -196,7 +196,7 @@ impl ColumnLayout {
                 [at] => roles[at] = role,
                 [first, second, ..] => {
                     return Err(format!(
-                        "`{}` or `{}`? {CHOOSE}",
+                        "is the column `{}` or `{}` meant? {CHOOSE}",
                         header[first], header[second]
                     ));
                 }
@@ -221,7 +221,7 @@ impl ColumnLayout {
         Self::positions(&roles)
     }
 
-    /// The columns that are read.
+    /// Returns the columns that are read.
     pub(super) fn used(&self) -> Vec<usize> {
         let columns = [Some(self.lhs), self.rel, Some(self.rhs), self.weight];
         columns.into_iter().flatten().collect()
@@ -230,7 +230,7 @@ impl ColumnLayout {
     fn positions(roles: &[Role]) -> Result<Self, String> {
         let at = |role| roles.iter().position(|&r| r == role);
         let (Some(lhs), Some(rhs)) = (at(Role::Lhs), at(Role::Rhs)) else {
-            return Err("a column of left or right entities is missing".to_owned());
+            return Err("it has no column for the left or the right entities".to_owned());
         };
         Ok(Self {
             count: roles.len(),
@@ -242,9 +242,10 @@ impl ColumnLayout {
     }
 }
 
-const CHOOSE: &str = "say so with `--columns lhs=NAME,rel=NAME,rhs=NAME`";
+const CHOOSE: &str = "choose with `--columns lhs=NAME,rel=NAME,rhs=NAME`";
 
-/// What columns are called, in small letters: the usual words, and those that count where there is none of them.
+/// Known column names in lower case, by role: the usual ones, and others that count only if none of the usual ones
+/// occurs.
 const WORDS: [(Role, [&[&str]; 2]); 4] = [
     (
         Role::Lhs,
@@ -313,8 +314,8 @@ const WORDS: [(Role, [&[&str]; 2]); 4] = [
     (Role::Weight, [&["weight"], &["weights", "edgeweight"]]),
 ];
 
-/// The name of a column in small letters, without what stands between its words; of Neo4j's `id:START_ID(Group)` it is the
-/// part between.
+/// Returns the name of a column in lower case without separators between its words; for Neo4j's `id:START_ID(Group)`,
+/// the middle part.
 fn plain(name: &str) -> String {
     let name = name.rsplit_once(':').map_or(name, |(_, name)| name);
     let name = name.split_once('(').map_or(name, |(name, _)| name);
@@ -326,7 +327,7 @@ fn plain(name: &str) -> String {
 }
 
 impl Role {
-    /// What a column of this name holds, if that is known.
+    /// Returns the role of a column of this name, if it is known.
     pub(super) fn of_name(name: &str) -> Option<Self> {
         let name = plain(name);
         let found = WORDS

@@ -1,5 +1,5 @@
-//! What an import counts besides, where that is cheap: what held-out edges have that no trained edge has, and names that
-//! several entity types have. `pbg-host describe` counts the rest, whatever it takes.
+//! Statistics that an import computes where that is cheap: entities and relations that only held-out edges have, and
+//! names that several entity types have. `pbg-host describe` computes all statistics, whatever they cost.
 
 use std::ops::ControlFlow;
 
@@ -8,18 +8,20 @@ use crate::dataset::manifest::Manifest;
 use crate::dataset::{Dataset, ReadError};
 use crate::describe::{DescribeError, Seen, SharedNames};
 
-/// Bytes that may be taken where nobody says how many.
+/// Memory limit in bytes if the import has none.
 const ROOM: u64 = 1 << 30;
 
-/// What the first count is of.
-const UNSEEN: &str = "what held-out edges have that no trained edge has";
+/// Description of the first statistic.
+const UNSEEN: &str = "entities and relations that only held-out edges have";
 
-/// Says that an import would take too long or too much memory for `what`.
+/// Returns the message that `what` was not counted because it takes too much memory.
 fn too_much(what: &str) -> String {
-    format!("{what}, which takes more memory than an import has; `pbg-host describe` counts it")
+    format!(
+        "{what}: counting takes more memory than an import may use; `pbg-host describe` counts them"
+    )
 }
 
-/// Counts in the dataset that was just written, and whose manifest was not.
+/// Computes the statistics of the dataset that was just written, before its manifest exists.
 pub(super) fn count(
     job: &ImportJob<'_>,
     manifest: &Manifest,
@@ -27,11 +29,11 @@ pub(super) fn count(
     progress: &mut dyn FnMut(ImportProgress) -> ControlFlow<()>,
 ) -> Result<(), ImportError> {
     let dataset = Dataset::being_made(job.folder, manifest)?;
-    // A quarter was for reading, which is over.
+    // A quarter of the limit was reserved for reading, which is complete.
     let room = job.options.memory.map_or(ROOM, |memory| memory / 4);
     match count_unseen(job, &dataset, (&mut *report, room), progress) {
         Err(DescribeError::Read(ReadError::Damaged { bucket, what, .. })) => {
-            // A set that was kept as it was, and that only a new import of it mends.
+            // A kept edge set may be damaged; only importing it again repairs it.
             let why = format!("{UNSEEN}: a kept edge set is damaged: {what} in bucket {bucket}");
             report.not_counted.push(why);
         }
@@ -53,7 +55,7 @@ pub(super) fn count(
     Ok(())
 }
 
-/// Counts what edge sets that are not trained have that no trained edge has.
+/// Counts the entities and relations of held-out sets that no trained edge has.
 fn count_unseen(
     job: &ImportJob<'_>,
     dataset: &Dataset,
@@ -65,7 +67,7 @@ fn count_unseen(
     if held_out.is_empty() || held_out.len() == sets.len() {
         return Ok(());
     }
-    // Names may still be in memory, so what is limited is kept small.
+    // Names may still be in memory, so an import with a memory limit uses only one thread.
     let threads = Some(job.options.memory.map_or(job.threads, |_| 1));
     if Seen::bytes(dataset) + Seen::reading_bytes(dataset, threads) > room {
         report.not_counted.push(too_much(UNSEEN));

@@ -1,4 +1,4 @@
-//! Reading text whose columns may be quoted.
+//! Reader of text with columns that may be quoted.
 
 use std::io::Read;
 use std::path::Path;
@@ -13,7 +13,7 @@ use super::table::{Sink, push_name};
 use super::text::{parse_weight, wrong_count};
 use crate::files::FileError;
 
-/// Reads a text record by record: a quoted name may hold line ends, so it cannot be cut.
+/// Reads a text record by record. A quoted name may contain line ends, so the text cannot be divided at line ends.
 pub(super) fn read(
     file: &InputFile,
     (format, delimiter): (TextFormat, u8),
@@ -37,13 +37,13 @@ pub(super) fn read(
     Ok(())
 }
 
-/// The records of a file that are still to be read.
+/// Remaining records of a file.
 struct Records<'a> {
     file: &'a InputFile,
     format: TextFormat,
     reader: csv::Reader<Box<dyn Read + Send>>,
     record: csv::ByteRecord,
-    /// The line that the next block begins with.
+    /// Line number of the first line of the next block.
     first_line: u64,
     at_end: bool,
 }
@@ -73,7 +73,7 @@ impl<'a> Records<'a> {
         }
     }
 
-    /// The next records.
+    /// Reads the next records.
     fn block(&mut self, mut buffer: Vec<u8>) -> Result<Content, ImportError> {
         let mut rows = EdgeRows::default();
         let mut bad = BadLines::default();
@@ -110,7 +110,7 @@ impl<'a> Records<'a> {
     fn push(&self, line: u64, buffer: &mut Vec<u8>, rows: &mut EdgeRows) -> Result<(), String> {
         let (record, layout) = (&self.record, &self.file.layout);
         if let Some(rule) = self.format.comment {
-            // Those that are sure to be comments were passed over.
+            // Definite comments were skipped by the CSV reader already.
             rule.skips(record.get(0).and_then(<[u8]>::first))?;
         }
         if record.len() != layout.count {

@@ -1,7 +1,7 @@
-//! What a file is read as: found out from its first block, and never from its name.
+//! Detection of a file's format from its first block, never from its name.
 //!
-//! Where two readings are possible, the error says both and how to choose. What was taken is told before anything is
-//! read ([`Reading`]).
+//! Where two interpretations are possible, the error names both and how to choose. The chosen one is reported before
+//! anything is read ([`Reading`]).
 
 mod header;
 mod records;
@@ -21,24 +21,24 @@ use super::source::{self, FileKind, Source};
 use super::table;
 use crate::files::FileError;
 
-/// What the user says of the files of an import.
+/// Options of the user that concern the format of files.
 #[derive(Clone, Copy)]
 pub(super) struct Said<'a> {
     pub(super) columns: Option<&'a Columns>,
     pub(super) text: &'a TextOptions,
-    /// The relation of edges that name none.
+    /// Relation of edges that name none.
     pub(super) relation: Option<&'a str>,
 }
 
-/// What a file is read as.
+/// Detected format of a file.
 pub(super) struct Detected {
     pub(super) format: EdgeFormat,
     pub(super) layout: ColumnLayout,
     pub(super) reading: Reading,
 }
 
-/// Finds out what a file is, and what its columns are. Files are looked at before the first is read, so
-/// that the last one's mistake does not take hours to show.
+/// Detects the format of a file and the roles of its columns. All files are inspected before the first is read, so that
+/// an error in the last one is not reported hours later.
 pub(super) fn detect(input: &Input, said: Said<'_>) -> Result<Detected, ImportError> {
     let kind = source::kind_of(input)?;
     if kind == FileKind::Parquet {
@@ -54,16 +54,16 @@ pub(super) fn detect(input: &Input, said: Said<'_>) -> Result<Detected, ImportEr
     text.detect(kind)
 }
 
-/// The first lines of a text.
+/// First lines of a text file.
 struct Sample {
     text: String,
-    /// Whether the text ends with them.
+    /// Whether these are all lines of the file.
     whole: bool,
 }
 
-/// Bytes of text that are looked at.
+/// Bytes of text that are inspected.
 const LOOKED_AT: u64 = 256 << 10;
-/// Lines behind the comments that are looked at.
+/// Maximum number of lines after the comments that are inspected.
 const MOST_LINES: usize = 1000;
 
 impl Sample {
@@ -98,7 +98,7 @@ impl Sample {
     }
 }
 
-/// The first lines of a text, of which `whole` says whether they are all.
+/// First lines of a text file with the user's options; `whole`: whether these are all lines.
 struct Text<'a> {
     input: &'a Input,
     said: Said<'a>,
@@ -132,7 +132,7 @@ impl Text<'_> {
         let head = self.head(&records, (separator, offset), title)?;
         let layout = self.layout(&head, &records, width)?;
         let first = usize::from(matches!(head, Head::Columns(_)));
-        // Lines behind a header, up to the first edge.
+        // Lines up to the first edge, including a header.
         let preamble = match records.get(first) {
             Some(record) => offset + record.line,
             None => offset + body.len(),
@@ -167,7 +167,7 @@ impl Text<'_> {
         ImportError::input(&self.input.path, what)
     }
 
-    /// The comments at the beginning.
+    /// Returns the comments at the beginning.
     fn comments(&self) -> Top<'_> {
         let mark = match self.said.text.comment {
             Some(Comments::Nothing) => None,
@@ -202,20 +202,20 @@ impl Text<'_> {
             (Some(mark), None) => {
                 let mark = char::from(mark);
                 self.wrong(format!(
-                    "all of its first {} lines begin with `{mark}`: are they comments or edges? Say `--comment '{mark}'` \
+                    "all of its first {} lines begin with `{mark}`: are they comments or edges? Use `--comment '{mark}'` \
                      for comments, `--comment none` for edges",
                     comments.count
                 ))
             }
             _ if !self.whole => self.wrong(
-                "all of its first lines are comments: skip those in front of the first edge with `--skip-lines N`",
+                "all of its first lines are comments: skip the lines before the first edge with `--skip-lines N`",
             ),
             _ => self.wrong("it has no edges"),
         }
     }
 
-    /// The names of columns in the last comment, if it has as many as an edge. Comments that could be edges as well are
-    /// refused, unless the user said what they are.
+    /// Returns the column names in the last comment, if it has as many cells as an edge. Comments that could also be
+    /// edges are an error, unless the user specified what they are.
     fn title(
         &self,
         comments: &Top<'_>,
@@ -242,7 +242,7 @@ impl Text<'_> {
                 if !is_comment {
                     let mark = comments.mark.map_or('#', char::from);
                     return Err(self.wrong(format!(
-                        "is its line `{mark}{}` a comment or an edge? Say `--comment '{mark}'` for a comment, `--comment \
+                        "is its line `{mark}{}` a comment or an edge? Use `--comment '{mark}'` for a comment, `--comment \
                          none` for an edge",
                         shortened(text)
                     )));
@@ -252,7 +252,7 @@ impl Text<'_> {
         Ok(comments.texts.last().and_then(|text| names(text)))
     }
 
-    /// Whether the first record is a header, and which.
+    /// Determines whether the first record is a header.
     fn head(
         &self,
         records: &[Record],
@@ -281,7 +281,7 @@ impl Text<'_> {
         }
     }
 
-    /// The first line from `at` on that is neither blank nor a comment.
+    /// Returns the first line from `at` on that is neither blank nor a comment.
     fn line_from(&self, at: usize) -> &str {
         let is_comment = |line: &str| match self.said.text.comment {
             Some(Comments::After(mark)) => line.starts_with(char::from(mark)),
@@ -292,7 +292,7 @@ impl Text<'_> {
         found.copied().unwrap_or_default()
     }
 
-    /// What a record would be as an edge.
+    /// Describes a record as an edge, for a message.
     fn as_edge(&self, cells: &[String]) -> String {
         match ColumnLayout::without_header(self.said.columns, cells.len(), self.said.relation) {
             Ok(layout) => format!("the edge {}", layout.shown(cells, self.said.relation)),
@@ -327,22 +327,23 @@ impl Text<'_> {
 /// Comments at the beginning of a text.
 #[derive(Default)]
 struct Top<'a> {
-    /// What they begin with; also where it is only said that they would.
+    /// Comment character; set even if there are no comments.
     mark: Option<u8>,
-    /// What follows the mark in each.
+    /// Text of each comment after the comment character.
     texts: Vec<&'a str>,
     count: usize,
-    /// Lines up to the last of them.
+    /// Number of lines up to the last comment.
     lines: usize,
 }
 
-/// The first line that is not blank.
+/// Returns the index of the first line that is not blank.
 fn first_line(lines: &[&str]) -> usize {
     let found = lines.iter().position(|line| !line.trim().is_empty());
     found.unwrap_or(0)
 }
 
-/// Whether the first line is the number of edges, as OpenKE writes it: one whole number, where the next line is more.
+/// Returns whether the first line is the number of edges, as in OpenKE's files: a single integer, while the next line
+/// has more.
 fn begins_with_a_count(body: &[&str]) -> bool {
     let mut lines = body
         .iter()
@@ -355,7 +356,7 @@ fn begins_with_a_count(body: &[&str]) -> bool {
     is_number(first) && !is_number(next)
 }
 
-/// A text that fits into a message.
+/// Shortens a text for a message.
 fn shortened(text: &str) -> String {
     super::relations::shorten(text)
 }

@@ -1,4 +1,4 @@
-//! What can be wrong with an import.
+//! Errors of imports.
 
 use std::path::{Path, PathBuf};
 
@@ -7,38 +7,38 @@ use crate::describe::DescribeError;
 use crate::files::FileError;
 use crate::owner::Owner;
 
-/// What ended an import. The target is as it was before.
+/// Error that ended an import. The target is unchanged.
 #[derive(Debug, thiserror::Error)]
 pub enum ImportError {
     /// A file cannot be read or written.
     #[error(transparent)]
     File(#[from] FileError),
-    /// The dataset whose ids are to be kept is damaged or none.
+    /// The dataset whose ids are to be kept is damaged or missing.
     #[error(transparent)]
     Dictionary(#[from] DatasetError),
-    /// So is the dataset in the target folder.
+    /// The dataset in the target folder is damaged.
     #[error(
-        "the dataset in the target folder cannot be built upon: {error}; with `--fresh` it is \
-         replaced without keeping its ids"
+        "the ids of the dataset in the target folder cannot be kept: {error}; `--fresh` replaces the \
+         dataset without keeping its ids"
     )]
     Previous {
-        /// What is wrong with it.
+        /// Error of the dataset.
         error: DatasetError,
     },
-    /// Something is wrong with what was asked for.
+    /// The request or the configuration is invalid.
     #[error("{what}")]
     Usage {
-        /// What.
+        /// Description of the problem.
         what: String,
     },
-    /// A line, or a row of a table, is wrong.
+    /// A line of a text or a row of a table is wrong.
     #[error("{}:{line}: {what}", path.display())]
     Line {
         /// The file.
         path: PathBuf,
-        /// Line, from 1; for Parquet the row.
+        /// Line number, from 1; for Parquet the row number.
         line: u64,
-        /// What is wrong.
+        /// Description of the problem.
         what: String,
     },
     /// A file of edges is wrong as a whole.
@@ -46,48 +46,48 @@ pub enum ImportError {
     Input {
         /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// Description of the problem.
         what: String,
     },
     /// There are more names or edges than the format can number.
     #[error("{what}")]
     TooMany {
-        /// Of what.
+        /// Description, with the number.
         what: String,
     },
-    /// What must be in memory is more than was allowed.
+    /// Data that must be in memory exceed the limit.
     #[error("{what}; allow more with `--memory`")]
     Memory {
-        /// What takes how much.
+        /// Description: the data and their size.
         what: String,
     },
-    /// So are the names of all entities, where they have to be in memory for entities have features.
+    /// The names of all entities exceed the memory limit.
     #[error("{what}; allow more with `--memory`")]
     Names {
-        /// What they take.
+        /// Description: the size of the names and the limit.
         what: String,
     },
-    /// The target is a folder of something else.
-    #[error("{} is there and is not a dataset: choose another folder", path.display())]
+    /// The target folder exists and is not a dataset.
+    #[error("{} exists and is not a dataset: choose another folder", path.display())]
     Occupied {
         /// The target.
         path: PathBuf,
     },
-    /// Edges that were just written cannot be read.
+    /// Edges of the new dataset cannot be read.
     #[error(transparent)]
     Edges(ReadError),
     /// The target lies in another dataset.
-    #[error("{} belongs to {owner}, and an import into that one would remove it; choose another folder", path.display())]
+    #[error("{} belongs to {owner}, and an import into that dataset would remove it; choose another folder", path.display())]
     Inside {
         /// The target.
         path: PathBuf,
         /// The other dataset.
         owner: Owner,
     },
-    /// Another import works on the target, or the system does not let this one.
+    /// Another import uses the target, or the operating system reported an error.
     #[error(transparent)]
     Staging(StagingError),
-    /// The caller ended it.
+    /// The caller stopped the import.
     #[error("the import was stopped")]
     Cancelled,
 }

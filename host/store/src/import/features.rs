@@ -1,4 +1,4 @@
-//! Features of the entities of featurized types.
+//! Import of the features of featurized entity types.
 
 use std::io::{BufRead, BufReader, Read};
 
@@ -14,8 +14,7 @@ use crate::dataset::manifest::{FeatureInfo, Manifest};
 use crate::dataset::write;
 use crate::files::FileError;
 
-/// Reads the features of the entity type with this index, if it is featurized, and writes their
-/// two files.
+/// Reads the features of the entity type with this index, if it is featurized, and writes the two feature files.
 pub(super) fn import(
     job: &ImportJob<'_>,
     index: usize,
@@ -34,7 +33,7 @@ pub(super) fn import(
     if let Some(missing) = bags.ranges.iter().position(|range| range.1 == 0) {
         let names = names.interner.read();
         let name = shorten(names.name(places.order()[missing]));
-        let what = format!("it has no features of `{name}`, which is in the edges");
+        let what = format!("it has no features of `{name}`, which occurs in the edges");
         return Err(ImportError::input(&file.path, what));
     }
     let count = known.len() as u32;
@@ -69,15 +68,15 @@ pub(super) fn import(
     Ok(Some(info))
 }
 
-/// The features of every entity, by global number.
+/// Features of every entity, by global number.
 struct Bags {
     interner: Interner,
-    /// Where the features of each entity are in `ids`; those without end at 0.
+    /// Range of each entity's features in `ids`; an end of 0 marks an entity without features.
     ranges: Vec<(usize, usize)>,
     ids: Vec<u32>,
 }
 
-/// An entity may have many features; still, a line has an end.
+/// Maximum length of a line in bytes. An entity may have many features, so it is large.
 const MAX_LINE: u64 = 16 << 20;
 
 impl Bags {
@@ -89,8 +88,7 @@ impl Bags {
         }
     }
 
-    /// Takes the features that the dataset of before has for `entity_type`, if it has any. Gives
-    /// their numbers.
+    /// Adds the features of the previous dataset for `entity_type`, if it has any. Returns their numbers.
     fn keep(&mut self, old: Option<&Dataset>, entity_type: &str) -> Result<Vec<u32>, ImportError> {
         let mut known = Vec::new();
         if let Some(old) = old.filter(|old| old.manifest().entities.contains_key(entity_type)) {
@@ -101,8 +99,8 @@ impl Bags {
         Ok(known)
     }
 
-    /// Reads lines of a name, a tab, and features separated by tabs or spaces. Gives the number
-    /// of entities that are in no edge.
+    /// Reads lines of a name, a tab, and features separated by tabs or spaces. Returns the number of entities without
+    /// edges.
     fn read(
         &mut self,
         file: &Input,
@@ -139,7 +137,7 @@ impl Bags {
 
     fn add(&mut self, line: &str, names: &Interner, places: &Places) -> Result<bool, String> {
         let Some((name, features)) = line.split_once('\t') else {
-            return Err("an entity, a tab and its features are expected".to_owned());
+            return Err("the line must have an entity, a tab and its features".to_owned());
         };
         let global = names
             .find(name.as_bytes())

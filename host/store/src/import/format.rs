@@ -1,29 +1,29 @@
-//! How a text of edges is written: what the user says of it, and what it is read as.
+//! Format of a text of edges: the user's options and the detected format.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// What the user says of the text files of an import. What is left open is detected in each file.
+/// Options of the user for text files. Options that are `None` are detected in each file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TextOptions {
-    /// Whether the first line names the columns.
+    /// Whether the first line is a header with column names.
     pub header: Option<bool>,
-    /// What separates columns.
+    /// Separator of columns.
     pub separator: Option<Separator>,
-    /// Which lines are comments.
+    /// Comment lines.
     pub comment: Option<Comments>,
-    /// Lines to skip at the beginning of each file.
+    /// Number of lines to skip at the beginning of each file.
     pub skip_lines: u64,
 }
 
-/// What separates the columns of a line.
+/// Separator of the columns of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Separator {
-    /// One ASCII character. Commas and semicolons do not separate within double quotes.
+    /// One ASCII character. Commas and semicolons within double quotes do not separate.
     Character(u8),
-    /// Any number of spaces and tabs; those at the ends of a line do not count.
+    /// Any number of spaces and tabs; those at the ends of a line are ignored.
     Blanks,
-    /// The grammar of N-Triples: three terms and a dot.
+    /// N-Triples syntax: three terms and a dot.
     NTriples,
 }
 
@@ -33,7 +33,7 @@ impl Separator {
     pub(super) const SEMICOLON: Self = Self::Character(b';');
     pub(super) const PIPE: Self = Self::Character(b'|');
 
-    /// The word for it on the command line.
+    /// Returns the name of the separator on the command line.
     pub(super) fn word(self) -> String {
         match self {
             Self::TAB => "tab".to_owned(),
@@ -46,7 +46,7 @@ impl Separator {
         }
     }
 
-    /// The character, where fields may be quoted as RFC 4180 says.
+    /// Returns the separator character if cells may be quoted as in RFC 4180.
     pub(super) fn quotable(self) -> Option<u8> {
         match self {
             Self::COMMA | Self::SEMICOLON => Some(self.character()?),
@@ -54,7 +54,7 @@ impl Separator {
         }
     }
 
-    /// Whether blanks around a name are not part of it.
+    /// Returns whether blanks around a name are removed.
     pub(super) fn trims(self) -> bool {
         matches!(self, Self::COMMA | Self::SEMICOLON | Self::PIPE)
     }
@@ -101,12 +101,12 @@ impl FromStr for Separator {
     }
 }
 
-/// Which lines of a text are comments.
+/// Rule that identifies comment lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Comments {
-    /// None: every line is an edge.
+    /// No line is a comment: every line is an edge.
     Nothing,
-    /// Those that begin with this ASCII character.
+    /// Lines that begin with this ASCII character.
     After(u8),
 }
 
@@ -136,13 +136,13 @@ fn single_character(text: &str) -> Option<u8> {
     }
 }
 
-/// What an import does about a line that is not an edge.
+/// Treatment of a line that is not an edge.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnBadLine {
-    /// It ends.
+    /// The import ends with an error.
     #[default]
     Error,
-    /// It goes on without the line, and counts it.
+    /// The line is skipped and counted.
     Skip,
 }
 
@@ -158,35 +158,35 @@ impl FromStr for OnBadLine {
     }
 }
 
-/// How the lines of a file are read.
+/// Format of the lines of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct TextFormat {
     pub(super) separator: Separator,
-    /// Lines before the first edge: those to skip, comments, a count, a header.
+    /// Lines before the first edge: skipped lines, comments, a count, a header.
     pub(super) preamble: u64,
     pub(super) comment: Option<CommentRule>,
 }
 
-/// The rule for lines that begin with the mark of comments.
+/// Rule for lines that begin with the comment character.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct CommentRule {
     pub(super) mark: u8,
-    /// Whether the user said that they are comments. If not, they could be edges, and are refused.
+    /// Whether the user specified it. If not, such a line after the first edge is ambiguous and therefore an error.
     pub(super) said: bool,
 }
 
 impl CommentRule {
-    /// Whether a line that begins with `first` is passed over.
+    /// Returns whether a line that begins with `first` is skipped.
     ///
     /// # Errors
-    /// When that is not sure.
+    /// When the line is ambiguous.
     pub(super) fn skips(self, first: Option<&u8>) -> Result<bool, String> {
         match first == Some(&self.mark) {
             true if !self.said => {
                 let mark = char::from(self.mark);
                 Err(format!(
                     "the line begins with `{mark}`, as the comments at the beginning of the file do: is it a comment \
-                     or an edge? Say `--comment '{mark}'` for comments, `--comment none` for edges"
+                     or an edge? Use `--comment '{mark}'` for comments, `--comment none` for edges"
                 ))
             }
             begins => Ok(begins),

@@ -1,4 +1,4 @@
-//! The files that an import reads: those that folders and patterns stand for, and what comes through pipes.
+//! Input files of an import: expansion of folders and patterns, and copies of pipes.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -10,28 +10,28 @@ use std::path::{Component, Path, PathBuf};
 use super::{ImportError, ImportOptions, ImportProgress, pipes};
 use crate::files::{self, FileError};
 
-/// A file of an import.
+/// Input file of an import.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Input {
-    /// Its name in messages.
+    /// Path for messages.
     pub(super) path: PathBuf,
-    /// The file that is read: another one where `path` is a pipe.
+    /// Path of the file that is read; another one if `path` is a pipe.
     pub(super) source: PathBuf,
 }
 
-/// All files of an import.
+/// All input files of an import.
 pub(super) struct Inputs {
     /// Files by edge set.
     pub(super) sets: Vec<(String, Vec<Input>)>,
     /// Files of features by entity type.
     pub(super) features: Vec<(String, Input)>,
-    /// Files without a name, which exist for as long as they are open.
+    /// Open copies of pipes, which have no name and exist only while they are open.
     spools: Vec<File>,
 }
 
 impl Inputs {
-    /// Finds the files that were named, and copies what comes through pipes to files beside the target, for files are
-    /// read more than once.
+    /// Finds the input files. Copies the content of pipes to files next to the target, because files are read more than
+    /// once.
     pub(super) fn find(
         sets: &[(String, Vec<PathBuf>)],
         options: &ImportOptions,
@@ -65,7 +65,7 @@ impl Inputs {
         Ok(inputs)
     }
 
-    /// Bytes of the files of all edge sets.
+    /// Returns the total size in bytes of the files of all edge sets.
     pub(super) fn bytes(&self) -> u64 {
         let files = self.sets.iter().flat_map(|(_, files)| files);
         files.map(Input::bytes).sum()
@@ -91,7 +91,7 @@ impl Inputs {
 }
 
 impl Input {
-    /// Bytes of the file, as far as they can be known.
+    /// Returns the size of the file in bytes; 0 if it is unknown.
     pub(super) fn bytes(&self) -> u64 {
         files::size(&self.source).unwrap_or(0)
     }
@@ -109,14 +109,15 @@ fn check_distinct(set: &str, paths: &[PathBuf]) -> Result<(), ImportError> {
     }
 }
 
-/// The files that a name stands for: those in a folder, those that a pattern matches, or the file of that name.
+/// Expands a path: to the files in a folder, the files that match a pattern, or the file itself.
 fn expand(path: &Path) -> Result<Vec<PathBuf>, ImportError> {
     match fs::metadata(path) {
         Ok(found) if found.is_dir() => in_folder(path),
         Err(error) if error.kind() == io::ErrorKind::NotFound && is_pattern(path) => {
             let found = matching(path)?;
             if found.is_empty() {
-                let what = "there is no file of this name, and none with edges that it matches as a pattern";
+                let what =
+                    "there is no file of this name, and no file with edges matches it as a pattern";
                 return Err(ImportError::input(path, what));
             }
             Ok(found)
@@ -125,8 +126,8 @@ fn expand(path: &Path) -> Result<Vec<PathBuf>, ImportError> {
     }
 }
 
-/// The files in a folder by name. Those that begin with `.` or `_` are notes of the programs that wrote the others, and
-/// empty ones are parts without edges.
+/// Lists the files in a folder by name. Files that begin with `.` or `_` are metadata of the programs that wrote the
+/// others, and empty files are parts without edges; both are omitted.
 fn in_folder(folder: &Path) -> Result<Vec<PathBuf>, ImportError> {
     let mut found = Vec::new();
     for name in names_in(folder)? {
@@ -134,7 +135,7 @@ fn in_folder(folder: &Path) -> Result<Vec<PathBuf>, ImportError> {
         let metadata = fs::metadata(&path).map_err(|e| FileError::new("open", &path, e))?;
         if metadata.is_dir() {
             let what = format!(
-                "it has the folder `{name}` in it, and only files are imported; name those meant by a pattern, as in \
+                "it contains the folder `{name}`, but only files are imported; select files by a pattern, as in \
                  `{}`",
                 folder.join("*/*.csv").display()
             );
@@ -150,7 +151,7 @@ fn in_folder(folder: &Path) -> Result<Vec<PathBuf>, ImportError> {
     Ok(found)
 }
 
-/// Names in a folder that do not begin with `.` or `_`, in order.
+/// Lists the names in a folder that do not begin with `.` or `_`, sorted.
 fn names_in(folder: &Path) -> Result<Vec<String>, ImportError> {
     let failed = |e| FileError::new("open", folder, e);
     let mut names = Vec::new();
@@ -160,7 +161,7 @@ fn names_in(folder: &Path) -> Result<Vec<String>, ImportError> {
             let shown = name.to_string_lossy();
             ImportError::input(
                 folder,
-                format!("the name `{shown}` in it is not UTF-8 text"),
+                format!("its entry `{shown}` has a name that is not UTF-8"),
             )
         })?;
         if !name.starts_with(['.', '_']) {
@@ -176,8 +177,8 @@ fn is_pattern(path: &Path) -> bool {
         .is_some_and(|text| text.contains(['*', '?', '[']))
 }
 
-/// The files that a pattern matches, in order. Within a name, `*` stands for any characters, `?` for one, `[a-z]` for one of
-/// those.
+/// Lists the files that match a pattern, sorted. Within a name, `*` matches any characters, `?` one character, and
+/// `[a-z]` one character of the range.
 fn matching(pattern: &Path) -> Result<Vec<PathBuf>, ImportError> {
     let mut found = vec![PathBuf::new()];
     for component in pattern.components() {
@@ -208,9 +209,9 @@ fn matching(pattern: &Path) -> Result<Vec<PathBuf>, ImportError> {
     Ok(found)
 }
 
-/// Whether a name is one of those that a pattern stands for.
+/// Returns whether a name matches a pattern.
 fn matches(pattern: &[char], name: &[char]) -> bool {
-    // Where to go on when what follows the last star does not fit here: the star takes one character more.
+    // Position to retry from if the rest does not match: the last star then takes one more character.
     let mut retry = None;
     let (mut p, mut n) = (0, 0);
     loop {
@@ -235,12 +236,12 @@ fn matches(pattern: &[char], name: &[char]) -> bool {
     }
 }
 
-/// How many characters of the pattern stand for the character `c`, if they do.
+/// Returns how many characters of the pattern match the character `c`, or `None` if they do not match it.
 fn one(pattern: &[char], c: char) -> Option<usize> {
     match pattern {
         ['?', ..] => Some(1),
         ['[', rest @ ..] => {
-            // A bracket in front belongs to the set.
+            // A closing bracket in first position belongs to the set.
             let end = rest.iter().skip(1).position(|&c| c == ']')? + 1;
             let (set, negated) = match &rest[..end] {
                 ['!' | '^', set @ ..] if !set.is_empty() => (set, true),
@@ -319,7 +320,7 @@ mod tests {
         assert_eq!(expand(folder.path()).unwrap(), [at("a.tsv"), at("b.tsv")]);
         assert_eq!(expand(&at("*.tsv")).unwrap(), [at("a.tsv"), at("b.tsv")]);
         let error = expand(&at("*.parquet")).unwrap_err().to_string();
-        assert!(error.contains("matches as a pattern"), "{error}");
+        assert!(error.contains("matches it as a pattern"), "{error}");
         fs::create_dir(at("more")).unwrap();
         let error = expand(folder.path()).unwrap_err().to_string();
         assert!(error.contains("the folder `more`"), "{error}");

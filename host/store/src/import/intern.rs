@@ -1,4 +1,4 @@
-//! Names and their provisional numbers, shared by the workers.
+//! Interner of names: provisional numbers for names, shared by the workers.
 
 use std::hash::BuildHasher;
 use std::ops::Range;
@@ -11,31 +11,31 @@ use hashbrown::hash_table::Entry;
 use super::ImportError;
 
 const SHARD_BITS: u32 = 6;
-/// Enough that a handful of workers rarely wait for each other.
+/// Number of shards: enough that a few workers rarely wait for each other.
 pub(super) const SHARDS: usize = 1 << SHARD_BITS;
 
-/// Names that are looked up together.
+/// Maximum number of names that are looked up together.
 pub(super) const GROUP: usize = 32;
 
-/// A set of names; each has a number that tells its shard and its place there.
+/// Set of names. The number of a name encodes its shard and its position there.
 pub(super) struct Interner {
     shards: Vec<Mutex<Shard>>,
     hasher: FixedState,
 }
 
-/// The names of one shard, numbered as they come.
+/// Names of one shard, numbered in the order in which they are added.
 #[derive(Default)]
 pub(super) struct Shard {
     index: HashTable<Slot>,
     bytes: Vec<u8>,
-    /// Where each name ends in `bytes`.
+    /// End of each name in `bytes`.
     ends: Vec<u32>,
-    /// Occurrences of each name.
+    /// Number of occurrences of each name.
     counts: Vec<u32>,
 }
 
-/// A name in the index. Its hash is there too, so that most names can be told apart, and the
-/// index can grow, without a look at the bytes.
+/// Entry of the hash table. It includes the hash, so that most names can be distinguished, and the table can grow,
+/// without reading the bytes of names.
 struct Slot {
     hash: u32,
     local: u32,
@@ -43,7 +43,8 @@ struct Slot {
 
 impl Interner {
     pub(super) fn new() -> Self {
-        // Which shard a name is in shows nowhere, so the seed may be one that no input foresees.
+        // The result does not depend on the shard of a name, so the seed may be random, which protects against crafted
+        // input.
         let seed = std::hash::RandomState::new().hash_one(0);
         let shards = (0..SHARDS).map(|_| Mutex::default()).collect();
         Self {
@@ -56,7 +57,7 @@ impl Interner {
         self.hasher.hash_one(name)
     }
 
-    /// The shard of a name with this hash. The index inside uses the lower half of it.
+    /// Returns the shard of a name with this hash. The table in the shard uses the lower half of the hash.
     pub(super) fn shard_of(hash: u64) -> usize {
         (hash >> 40) as usize % SHARDS
     }
@@ -67,22 +68,22 @@ impl Interner {
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The number of a name, without counting an occurrence.
+    /// Returns the number of a name, adding the name if it is new, without counting an occurrence.
     pub(super) fn add(&self, name: &[u8]) -> Result<u32, ImportError> {
         let hash = self.hash(name);
         let shard = Self::shard_of(hash);
         Ok(number(shard, self.lock(shard).intern(name, hash)?))
     }
 
-    /// The number of a name and one more occurrence of it.
+    /// Returns the number of a name, and counts an occurrence.
     pub(super) fn count_one(&self, name: &[u8]) -> Result<u32, ImportError> {
         let (hash, mut id) = (self.hash(name), [0]);
         self.count_all(Self::shard_of(hash), &[0], &[hash], |_| name, &mut id)?;
         Ok(id[0])
     }
 
-    /// The numbers of the names of `members`, all of them in one shard, and one more occurrence
-    /// of each. `hashes`, `name_of` and `ids` are by member.
+    /// Determines the numbers of the names of `members`, all in one shard, and counts an occurrence of each. `hashes`,
+    /// `name_of` and `ids` are indexed by member.
     pub(super) fn count_all<'n>(
         &self,
         shard: usize,
@@ -115,20 +116,20 @@ impl Interner {
         (0..SHARDS).map(|shard| self.lock(shard).ends.len()).sum()
     }
 
-    /// Bytes that the names take, and how many there are.
+    /// Returns the memory in bytes that the names take, and the number of names.
     pub(super) fn size(&self) -> (u64, u64) {
         let sizes = (0..SHARDS).map(|shard| self.lock(shard).size());
         sizes.fold((0, 0), |sum, size| (sum.0 + size.0, sum.1 + size.1))
     }
 
-    /// All names, for reading.
+    /// Locks all shards for reading names.
     pub(super) fn read(&self) -> NameReader<'_> {
         NameReader {
             shards: (0..SHARDS).map(|shard| self.lock(shard)).collect(),
         }
     }
 
-    /// One zeroed number per name.
+    /// Returns a map with one number per name, all `initial`.
     pub(super) fn map(&self, initial: u32) -> NameMap {
         let shard = |shard| vec![initial; self.lock(shard).ends.len()];
         NameMap {
@@ -138,7 +139,7 @@ impl Interner {
 }
 
 impl Shard {
-    /// The number of a name with this hash, without counting an occurrence.
+    /// Returns the number of a name with this hash, adding the name if it is new, without counting an occurrence.
     pub(super) fn intern(&mut self, name: &[u8], hash: u64) -> Result<u32, ImportError> {
         let Self {
             index,
@@ -170,13 +171,13 @@ impl Shard {
         }
     }
 
-    /// The numbers of some names with their hashes, no more than [`GROUP`], and one more occurrence of each.
+    /// Determines the numbers of at most [`GROUP`] names with their hashes, and counts an occurrence of each.
     pub(super) fn count_some<'n>(
         &mut self,
         names: impl Iterator<Item = (&'n [u8], u64)> + Clone,
         locals: &mut [u32],
     ) -> Result<(), ImportError> {
-        // In steps, so that the cache misses of many names overlap.
+        // The steps are separate loops so that the cache misses of several names overlap.
         let (mut found, mut ranges) = ([None; GROUP], [(0, 0); GROUP]);
         for (found, (_, hash)) in found.iter_mut().zip(names.clone()) {
             *found = self.candidate(hash);
@@ -198,24 +199,24 @@ impl Shard {
         Ok(())
     }
 
-    /// Number of names.
+    /// Returns the number of names.
     pub(super) fn len(&self) -> usize {
         self.ends.len()
     }
 
-    /// How often a name occurred.
+    /// Returns the number of occurrences of a name.
     pub(super) fn count(&self, local: u32) -> u32 {
         self.counts[local as usize]
     }
 
-    /// Bytes that the names take, and how many there are.
+    /// Returns the memory in bytes that the names take, and the number of names.
     pub(super) fn size(&self) -> (u64, u64) {
         let numbers = self.ends.capacity() + self.counts.capacity();
         let bytes = self.index.allocation_size() + self.bytes.capacity() + 4 * numbers;
         (bytes as u64, self.ends.len() as u64)
     }
 
-    /// The only name with this hash, or one of the few.
+    /// Returns a name with this hash: with few exceptions the only one.
     fn candidate(&self, hash: u64) -> Option<u32> {
         let short = hash as u32;
         self.index
@@ -234,13 +235,13 @@ impl Shard {
         (start, end)
     }
 
-    /// The name with this number.
+    /// Returns the name with this number.
     pub(super) fn name(&self, local: u32) -> &[u8] {
         &self.bytes[bounds(&self.ends, local)]
     }
 }
 
-/// The table's hash of a name's short one: its upper and its lower bits must both be good.
+/// Expands a name's 32-bit hash for the table, which needs both its upper and its lower bits well distributed.
 fn spread(short: u32) -> u64 {
     u64::from(short).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
@@ -251,26 +252,26 @@ fn bounds(ends: &[u32], at: u32) -> Range<usize> {
     start as usize..ends[at] as usize
 }
 
-/// All names, with every shard locked.
+/// Access to all names, with every shard locked.
 pub(super) struct NameReader<'a> {
     shards: Vec<MutexGuard<'a, Shard>>,
 }
 
 impl NameReader<'_> {
-    /// The name with a number.
+    /// Returns the name with a number.
     pub(super) fn name(&self, id: u32) -> &str {
         let (shard, local) = parts(id);
-        // Only text is interned.
+        // Only UTF-8 text is interned.
         std::str::from_utf8(self.shards[shard].name(local)).unwrap_or_default()
     }
 
-    /// How often it occurred.
+    /// Returns the number of its occurrences.
     pub(super) fn count(&self, id: u32) -> u32 {
         let (shard, local) = parts(id);
         self.shards[shard].counts[local as usize]
     }
 
-    /// Numbers, names and occurrences of all names.
+    /// Iterates over numbers, names and occurrences of all names.
     pub(super) fn iter(&self) -> impl Iterator<Item = (u32, &[u8], u32)> {
         self.shards.iter().enumerate().flat_map(|(shard, names)| {
             let one = move |(local, &count): (usize, &u32)| {
@@ -290,7 +291,7 @@ fn parts(id: u32) -> (usize, u32) {
     (id as usize % SHARDS, id >> SHARD_BITS)
 }
 
-/// A number for every name.
+/// Map from names to numbers.
 pub(super) struct NameMap {
     shards: Vec<Vec<u32>>,
 }

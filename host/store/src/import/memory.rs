@@ -1,30 +1,29 @@
-//! How much memory an import takes for what, and when that is too much.
+//! Memory budget of an import.
 //!
-//! The names of all entities are in memory if they fit. What a limit leaves besides them goes to buffers,
-//! which work with little.
+//! The names of all entities are in memory if they fit. The rest of the limit is for buffers, which can be small.
 
 use super::block::BLOCK_BYTES;
 use super::on_disk::MOST;
 use super::types::Types;
 use super::{ImportError, ImportOptions};
 
-/// Buffers without a limit.
+/// Bytes of buffers if there is no limit.
 const DEFAULT_BUFFERS: u64 = 256 << 20;
-/// Least limit: buffers for one thread, and some names.
+/// Minimum limit in bytes: buffers for one thread, and some names.
 pub const LEAST: u64 = 32 << 20;
-/// A block of text comes with about as many bytes of each: lines, numbers, records.
+/// Bytes per block of text, including lines, numbers and records, which each take about as much as the text.
 const BYTES_PER_BLOCK: u64 = 4 * BLOCK_BYTES as u64;
-/// What placing takes per entity while it shuffles them, and what stays of it.
+/// Bytes per entity while partitions are assigned, and bytes per entity of the result.
 const PLACING: u64 = 28;
 const PLACES: u64 = 8;
 /// Bytes per chunk and bucket while edges are sorted: a count and the first row.
 const PER_COUNT: u64 = 12;
 
-/// The memory of one import.
+/// Memory budget of one import.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Memory {
     limit: Option<u64>,
-    /// Bytes that names may take.
+    /// Limit for names, in bytes.
     names: Option<u64>,
     threads: usize,
 }
@@ -45,18 +44,18 @@ impl Memory {
         })
     }
 
-    /// A quarter is for reading; the rest is for names.
+    /// Returns the bytes for reading: a quarter of the limit. The rest is for names.
     fn reading(&self) -> u64 {
         self.limit.map_or(DEFAULT_BUFFERS, |limit| limit / 4)
     }
 
-    /// Threads that read at once. Each has the block that it works on, and its own tables.
+    /// Returns the number of threads that read concurrently. Each has its current block and its own tables.
     pub(super) fn reading_threads(&self) -> usize {
         let affordable = self.reading() / (2 * BYTES_PER_BLOCK);
         self.threads.min(affordable as usize).max(1)
     }
 
-    /// Blocks that circulate while edges are read.
+    /// Returns the number of blocks that circulate while edges are read.
     pub(super) fn blocks(&self) -> usize {
         let threads = self.reading_threads();
         let share = (self.reading() / BYTES_PER_BLOCK) as usize;
@@ -65,7 +64,7 @@ impl Memory {
             .clamp(threads + 1, 4 * threads + 2)
     }
 
-    /// Whether the names that were read, and then their places, fit beside the buffers.
+    /// Checks that the names read so far, and later their partitions and offsets, fit next to the buffers.
     pub(super) fn check_names(&self, types: &Types) -> Result<(), ImportError> {
         let Some(limit) = self.names else {
             return Ok(());
@@ -76,26 +75,26 @@ impl Memory {
             return Ok(());
         }
         let what = format!(
-            "the names of {entities} entities take {} MiB, and there are {} MiB of memory for them",
+            "the names of {entities} entities take {} MiB, but there are only {} MiB of memory for them",
             needed.div_ceil(1 << 20),
             limit >> 20
         );
         Err(ImportError::Names { what })
     }
 
-    /// Bytes that a thread may keep of names that are numbered shard by shard.
+    /// Returns the limit in bytes for the names of one shard, for each thread that numbers shards.
     pub(super) fn shard_bytes(&self) -> Option<u64> {
         self.names
             .map(|names| names / self.reading_threads() as u64)
     }
 
-    /// Bytes of the buffer of each shard's file: an eighth of the limit for all.
+    /// Returns the buffer size in bytes of each shard's file. All of them together take an eighth of the limit.
     pub(super) fn shard_buffer(&self) -> usize {
         let buffers = self.limit.unwrap_or(DEFAULT_BUFFERS).min(DEFAULT_BUFFERS) / 8;
         buffers as usize / MOST
     }
 
-    /// Edges that each thread sorts at a time.
+    /// Returns the number of edges per chunk that a thread sorts.
     pub(super) fn chunk_rows(
         &self,
         types: &Types,
@@ -108,17 +107,17 @@ impl Memory {
             .limit
             .map_or(DEFAULT_BUFFERS, |limit| limit.saturating_sub(taken))
             / 2;
-        // A chunk is in memory twice: as read and sorted.
+        // A chunk is in memory twice: in read order and sorted.
         let rows = (share / (2 * self.threads * record) as u64).clamp(1 << 12, 1 << 20);
         let counts = edges.div_ceil(rows) * buckets as u64 * PER_COUNT;
-        // Without a limit it is what is free.
+        // Without a limit, the memory that names may take is an estimate of what is free.
         let room = match self.limit {
             Some(_) => share,
             None => self.names.unwrap_or(u64::MAX),
         };
         if counts > room {
             let what = format!(
-                "sorting {edges} edges into {buckets} buckets takes {} MiB, and {} MiB are left",
+                "sorting {edges} edges into {buckets} buckets takes {} MiB, but only {} MiB are left",
                 counts.div_ceil(1 << 20),
                 room >> 20
             );
@@ -128,7 +127,7 @@ impl Memory {
     }
 }
 
-/// Bytes of all names, and how many there are.
+/// Returns the bytes and the number of all names.
 fn names(types: &Types) -> (u64, u64) {
     let sizes = types.names.iter().map(|names| names.interner.size());
     sizes.fold((0, 0), |sum, size| (sum.0 + size.0, sum.1 + size.1))

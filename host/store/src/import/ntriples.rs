@@ -1,10 +1,10 @@
-//! Lines of N-Triples, a form of RDF: subject, predicate and object as terms, and a dot.
+//! Parser of N-Triples lines, a format of RDF: subject, predicate and object as terms, and a dot.
 
-/// Calls `take` with the beginning and the end of each of the three terms of a line. A line that is blank or a comment
-/// has none.
+/// Calls `take` with the start and the end of each of the three terms of a line. Blank lines and comments have no
+/// terms.
 ///
 /// # Errors
-/// When the line is something else.
+/// When the line is not valid.
 pub(super) fn split(line: &[u8], take: &mut dyn FnMut(usize, usize)) -> Result<(), String> {
     let mut at = after_blanks(line, 0);
     if matches!(line.get(at), None | Some(b'#')) {
@@ -12,18 +12,18 @@ pub(super) fn split(line: &[u8], take: &mut dyn FnMut(usize, usize)) -> Result<(
     }
     for which in ["subject", "predicate", "object"] {
         let end = term(line, at).ok_or_else(|| {
-            format!("the {which} is not a term of N-Triples: `<IRI>`, `_:NAME`, or as object a literal in quotes")
+            format!("the {which} is not an N-Triples term: `<IRI>`, `_:NAME`, or for objects a literal in quotes")
         })?;
         take(at, end);
         at = after_blanks(line, end);
     }
     if line.get(at) != Some(&b'.') {
-        let what = "three terms and a dot are expected; N-Quads and Turtle are not read";
+        let what = "the line must have three terms and a dot; N-Quads and Turtle are not supported";
         return Err(what.to_owned());
     }
     match line.get(after_blanks(line, at + 1)) {
         None | Some(b'#') => Ok(()),
-        Some(_) => Err("something stands behind the dot".to_owned()),
+        Some(_) => Err("there is text after the dot".to_owned()),
     }
 }
 
@@ -34,7 +34,7 @@ fn after_blanks(line: &[u8], from: usize) -> usize {
         .count()
 }
 
-/// The end of the term at `from`.
+/// Returns the end of the term that starts at `from`.
 fn term(line: &[u8], from: usize) -> Option<usize> {
     let rest = &line[from..];
     match rest {
@@ -58,7 +58,7 @@ fn term(line: &[u8], from: usize) -> Option<usize> {
     }
 }
 
-/// Where the quote is that closes the literal at the beginning of `text`.
+/// Returns the position of the quote that closes the literal at the beginning of `text`.
 fn closing_quote(text: &[u8]) -> Option<usize> {
     let mut at = 1;
     loop {

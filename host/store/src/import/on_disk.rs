@@ -1,15 +1,17 @@
-//! Names that do not fit in memory: they are numbered shard by shard, from files.
+//! Numbering of names that do not fit in memory, shard by shard, with the names in files.
 //!
-//! 1. While edges are read, the names of both sides are appended to one of up to [`MOST`] files each, by the upper bits
-//!    of the hash that shuffles entities ([`scatter`], [`Shards`]). Of the edge, only the two shards, relation and weight
-//!    stay together.
-//! 2. Each shard by itself fits in memory: its names are counted and sorted by that hash, and a file of one number
-//!    for each occurrence is written ([`number`]). Shards are ranges of the hash, so behind each other they
-//!    are the order that an import in memory gives.
-//! 3. Edges take the next number of either shard ([`join`]). Occurrences are in the order of the edges on both
-//!    sides, so nothing has to be sorted.
+//! 1. While edges are read, the names of both sides are appended to one of up to [`MOST`] files, chosen by the upper
+//! bits
+//! of the hash that shuffles entities ([`scatter`], [`Shards`]). The spilled edge keeps only the two shard numbers,
+//! the relation and the weight.
+//! 2. Each shard by itself fits in memory. Its names are counted and sorted by that hash, and a file with one number
+//! per
+//! occurrence is written ([`number`]). Shards are ranges of the hash, so their concatenation has the order of an import
+//! in memory.
+//! 3. Each edge takes the next number from the files of its two shards ([`join`]). Occurrences are in the order of the
+//! edges, so nothing has to be sorted.
 //!
-//! The dataset is the same to the byte as that of names in memory.
+//! The dataset is byte for byte the same as with names in memory.
 
 mod join;
 mod listed;
@@ -29,17 +31,18 @@ use super::{ImportError, ImportJob, ImportProgress, assign};
 use crate::dataset::Dataset;
 use crate::files::{self, SummedFile};
 
-/// Files that names are divided over. So many can be open at once, and Freebase's 86 million names are 340,000 in each.
+/// Maximum number of shards. This many files can be open at once, and Freebase's 86 million names give 340,000 per
+/// file.
 pub(super) const MOST: usize = 256;
-/// The same where there is little to divide: files take longer to make than to fill.
+/// Number of shards for small imports, where creating files takes longer than filling them.
 const FEW: usize = 16;
-/// Bytes of edges, and of what an earlier dataset has of its entities, that are little, compressed ones included.
+/// Maximum size of a small import in bytes: compressed edge files and entities of an earlier dataset.
 const LITTLE: u64 = 1 << 20;
 
-/// How many files names are divided over, a power of two.
+/// Returns the number of shards, a power of two.
 pub(super) fn shards(edges: u64, old: Option<&Dataset>) -> usize {
     let known = old.map(|old| old.manifest().entities.values().flat_map(|e| &e.counts));
-    // A name takes some bytes, and its number.
+    // About 16 bytes per name, including its number.
     let known: u64 = known
         .into_iter()
         .flatten()
@@ -48,17 +51,17 @@ pub(super) fn shards(edges: u64, old: Option<&Dataset>) -> usize {
     if edges + known > LITTLE { MOST } else { FEW }
 }
 
-/// Bytes of an edge without its names: both shards, the relation and, with weights, the weight.
+/// Returns the size in bytes of an edge without names: both shards, the relation and, with weights, the weight.
 pub(super) fn record(has_weight: bool) -> usize {
     if has_weight { 10 } else { 6 }
 }
 
-/// The shard, of `shards`, of a name whose entity is shuffled by `hash`.
+/// Returns the shard, of `shards`, of a name whose entity is shuffled by `hash`.
 fn shard_of(hash: u64, shards: usize) -> usize {
     ((hash >> 56) as usize * shards) >> 8
 }
 
-/// The names that were read, by shard, in the order of the files.
+/// Files of the names that were read, by shard, in the order of the edges.
 pub(super) struct Shards {
     files: Vec<SummedFile>,
 }
@@ -79,14 +82,14 @@ impl Shards {
         Ok(())
     }
 
-    /// Completes the files; gives their bytes by shard.
+    /// Completes the files. Returns their sizes in bytes by shard.
     pub(super) fn finish(self) -> Result<Vec<u64>, ImportError> {
         let finish = |file: SummedFile| Ok(file.finish(false)?.size);
         self.files.into_iter().map(finish).collect()
     }
 }
 
-/// Divides the entities of an earlier dataset over the shards, each with its global number.
+/// Distributes the entities of an earlier dataset over the shards, each with its global number.
 pub(super) fn scatter_known(job: &ImportJob<'_>, old: &Dataset) -> Result<(), ImportError> {
     let mut files = create(job, known_path)?;
     let seeds = job.shuffling_seeds();
@@ -115,7 +118,7 @@ pub(super) fn scatter_known(job: &ImportJob<'_>, old: &Dataset) -> Result<(), Im
     Ok(())
 }
 
-/// Numbers the names in `shards`, and gives the edges that were read with them their numbers.
+/// Numbers the names in `shards`, and replaces the names of the edges that were read with these numbers.
 pub(super) fn number_all(
     job: &ImportJob<'_>,
     unnamed: Vec<Spill>,
@@ -148,12 +151,12 @@ pub(super) fn number_all(
     Ok((spills, numbered))
 }
 
-/// Removes what is left once all dictionaries are written.
+/// Removes the remaining files after all dictionaries are written.
 pub(super) fn forget(job: &ImportJob<'_>) -> Result<(), ImportError> {
     Ok(files::remove_folder(&folder(job.folder))?)
 }
 
-/// A file for each shard.
+/// Creates a file for each shard.
 fn create(
     job: &ImportJob<'_>,
     path: fn(&Path, usize) -> PathBuf,
@@ -164,7 +167,7 @@ fn create(
     (0..job.shards).map(create).collect()
 }
 
-/// The folder of all these files.
+/// Returns the folder of all these files.
 fn folder(job_folder: &Path) -> PathBuf {
     job_folder.join("names")
 }
@@ -177,7 +180,7 @@ fn known_path(job_folder: &Path, shard: usize) -> PathBuf {
     folder(job_folder).join(format!("{shard}.known"))
 }
 
-/// Numbers within the shard, which become those of [`numbers_path`].
+/// File of the numbers within the shard, from which that of [`numbers_path`] is computed.
 fn counted_path(job_folder: &Path, shard: usize) -> PathBuf {
     folder(job_folder).join(format!("{shard}.counted"))
 }

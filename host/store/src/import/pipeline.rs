@@ -1,7 +1,7 @@
-//! Reading: one reader, several workers, and a collector that restores the order.
+//! Reading pipeline: one reader, several workers, and a collector that restores the order.
 //!
-//! A fixed number of buffers circulates between them, which bounds the memory and, with it, how
-//! far the workers can run ahead of the slowest.
+//! A fixed number of buffers circulates between them. This bounds the memory, and also how far the fastest worker can
+//! run ahead of the slowest.
 
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -26,13 +26,13 @@ use crate::files::{FileError, SummedFile};
 
 type Progress<'p> = dyn FnMut(ImportProgress) -> ControlFlow<()> + 'p;
 
-/// What was read: edges in one spill file for each set, and the lines that were skipped of each.
+/// Edges that were read: one spill file per set, and the skipped lines of each set.
 pub(super) struct Edges {
     pub(super) spills: Vec<Spill>,
     pub(super) skipped: Vec<SkippedLines>,
 }
 
-/// Reads all sets; their edges end up in one spill file each, their names, if there are `shards`, in those.
+/// Reads all sets. Edges are written to one spill file per set; names are written to `shards`, if given.
 pub(super) fn read_all(
     job: &ImportJob<'_>,
     mut shards: Option<&mut Shards>,
@@ -93,7 +93,7 @@ fn open(
     };
     let found = detect::detect(input, said)?;
     if found.layout.rel.is_none() && relation.is_none() {
-        let what = "it has no column of relations, and the configuration has not exactly one";
+        let what = "it has no column of relations, and the configuration does not have exactly one relation";
         return Err(ImportError::input(&input.path, what));
     }
     let file = InputFile {
@@ -152,7 +152,7 @@ fn read_set(
         let mut collector = Collector::new(job, &path, (set, inputs), free_in)?;
         collector.shards = shards;
         collector.run(&done_out, meter)
-        // Leaving drops both ends that the collector held: reader and workers end by themselves.
+        // Returning drops both channel ends of the collector, so reader and workers end too.
     })?;
     let has_weight = inputs[0].layout.weight.is_some();
     Ok((Spill::open(&path, set, edges, has_weight)?, skipped))
@@ -176,7 +176,7 @@ fn work(
     }
 }
 
-/// Cuts files into blocks.
+/// Reader that divides files into blocks.
 struct Reader {
     blocks: Sender<Numbered<Block>>,
     free: Receiver<Vec<u8>>,
@@ -269,18 +269,18 @@ fn read_lines(
     }
 }
 
-/// Writes records in the order of the files.
+/// Collector that writes records in the order of the files.
 struct Collector<'a> {
     job: &'a ImportJob<'a>,
     set: &'a str,
     inputs: &'a [Arc<InputFile>],
     free: Sender<Vec<u8>>,
     file: Option<SummedFile>,
-    /// Where names are on the disk.
+    /// Files of names, if names are on disk.
     shards: Option<&'a mut Shards>,
     waiting: BTreeMap<u64, Result<Done, ImportError>>,
     next: u64,
-    /// Lines of the current file before the next block.
+    /// Number of lines of the current file before the next block.
     lines: u64,
     current: usize,
     edges: Vec<u64>,

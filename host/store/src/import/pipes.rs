@@ -1,4 +1,4 @@
-//! What comes through a pipe, kept in a file without a name: an import reads its files more than once.
+//! Copies of pipes in files without a name, because an import reads its files more than once.
 
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -15,13 +15,13 @@ use rustix::fs::OFlags;
 use super::{ImportError, ImportProgress};
 use crate::files::{self, FileError};
 
-/// Bytes that are read at once.
+/// Bytes per read.
 const CHUNK: usize = 1 << 16;
-/// How often the caller is asked whether to stop while nothing comes.
+/// Interval at which the caller is asked whether to stop while the pipe is idle.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// Copies what comes through the pipe `path` to a file beside `target`. Gives the file, which is gone once it is closed,
-/// and a path that it can be opened by until then.
+/// Copies the content of the pipe `path` to a file next to `target`. Returns the file, which is deleted when it is
+/// closed, and a path by which it can be opened until then.
 pub(super) fn spool(
     path: &Path,
     target: &Path,
@@ -52,7 +52,7 @@ pub(super) fn spool(
     Ok((file, source))
 }
 
-/// Opens a pipe without waiting for somebody to write into it; gives what was in it already.
+/// Opens a pipe without waiting for a writer. Returns what the pipe already contained.
 fn open(path: &Path) -> Result<(Vec<u8>, File), ImportError> {
     let failed = |e| ImportError::File(FileError::new("open", path, e));
     let mut options = File::options();
@@ -61,8 +61,7 @@ fn open(path: &Path) -> Result<(Vec<u8>, File), ImportError> {
     let mut begun = vec![0; CHUNK];
     let read = match pipe.read(&mut begun) {
         Ok(0) => {
-            let what =
-                "nothing comes through this pipe, and no program has it open to write into it";
+            let what = "this pipe is empty, and no program has it open for writing";
             return Err(ImportError::input(path, what));
         }
         Ok(read) => read,
@@ -76,7 +75,7 @@ fn open(path: &Path) -> Result<(Vec<u8>, File), ImportError> {
     Ok((begun, pipe))
 }
 
-/// Reads on a thread of its own, since a read of a pipe may take for ever.
+/// Reads on a separate thread, because a read from a pipe may block forever.
 fn read_beside(pipe: File) -> io::Result<Receiver<io::Result<Vec<u8>>>> {
     let (sender, chunks) = sync_channel(2);
     let named = thread::Builder::new().name("pipe".to_owned());
@@ -97,14 +96,14 @@ fn read_all(mut pipe: File, sender: &SyncSender<io::Result<Vec<u8>>>) {
             chunk.truncate(count);
             chunk
         });
-        // The receiver is gone when the import has ended.
+        // The receiver is dropped when the import has ended.
         if sender.send(read).is_err() || failed {
             return;
         }
     }
 }
 
-/// A file without a name in the folder of `target`.
+/// Creates a file without a name in the folder of `target`.
 fn nameless(target: &Path) -> Result<File, ImportError> {
     let folder = match target.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
@@ -118,7 +117,7 @@ fn nameless(target: &Path) -> Result<File, ImportError> {
         .custom_flags(flag(OFlags::TMPFILE))
         .open(folder);
     let file = temporary.or_else(|_| {
-        // Not every file system has such files; this one loses its name at once.
+        // Not every file system supports that. There, the file is created with a name that is removed at once.
         let name = format!(".pbg-host-pipe-{}.tmp", std::process::id());
         let path = folder.join(name);
         let file = options.create_new(true).open(&path)?;

@@ -1,41 +1,41 @@
-//! What the files of an import are read as, in words.
+//! Description of the detected format of input files, for messages.
 
 use std::fmt::Write as _;
 
 use super::block::InputFile;
 use super::format::Separator;
 
-/// What a file is read as.
+/// Detected format of a file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Reading {
     pub(super) compression: Option<&'static str>,
-    /// What separates columns; nothing in Parquet.
+    /// Separator of columns; `None` for Parquet.
     pub(super) separator: Option<Separator>,
-    /// Lines that the user said to skip.
+    /// Number of lines skipped at the user's request.
     pub(super) skipped: u64,
-    /// Comments in front of the first edge.
+    /// Number of comments before the first edge.
     pub(super) comments: usize,
-    /// The number of edges that the file begins with.
+    /// Number of edges stated in the first line, if any.
     pub(super) count: Option<String>,
     pub(super) head: Head,
-    /// The cells of the first edge.
+    /// Cells of the first edge.
     pub(super) first: Option<Vec<String>>,
 }
 
-/// Where columns have their names from.
+/// Origin of the column names.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) enum Head {
-    /// They have none.
+    /// The columns have no names.
     #[default]
     None,
-    /// The first line, or the schema.
+    /// The first line, or the schema of a table.
     Columns(Vec<String>),
-    /// The last comment in front of the first edge.
+    /// The last comment before the first edge.
     Comment(Vec<String>),
 }
 
 impl Reading {
-    /// What is the same in all files that are read in the same way.
+    /// Describes the format, without anything specific to the file.
     fn way(&self) -> String {
         let mut text = String::new();
         if let Some(compression) = self.compression {
@@ -66,7 +66,7 @@ impl Reading {
     }
 }
 
-/// A line for each way in which files of an edge set are read, with the first edge of the first file.
+/// Returns one line per distinct format and layout of an edge set's files, with the first edge of the first such file.
 pub(super) fn lines(files: &[(&InputFile, Reading)], relation: Option<&str>) -> Vec<String> {
     let mut ways: Vec<(String, usize, u64)> = Vec::new();
     for (at, (file, reading)) in files.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! Relations: which there are, and which entity types their sides have.
+//! Relations of an import and the entity types of their sides.
 
 use std::collections::HashMap;
 use std::sync::{OnceLock, PoisonError, RwLock};
@@ -10,10 +10,10 @@ use super::types::Types;
 use crate::dataset::manifest::Relations;
 use crate::dataset::{Dataset, Relation};
 
-/// The entry of the configuration that stands for all relations without one.
+/// Name of the configuration entry for all relations without their own entry.
 const ANY: &str = "*";
 
-/// Left out: what `finals` says of relations with too few edges.
+/// Id of a dropped relation: the entry in `finals` of relations with too few edges.
 pub(super) const DROPPED: u32 = u32::MAX;
 
 /// All relations of an import, shared by the workers.
@@ -24,7 +24,7 @@ pub(super) struct RelationTable {
     placed: OnceLock<Placed>,
 }
 
-/// What relations look like that the configuration does not name.
+/// Entity types of relations that the configuration does not name.
 struct Template {
     lhs: String,
     rhs: String,
@@ -37,7 +37,7 @@ struct Found {
     list: Vec<Relation>,
     sides: Vec<(u32, u32)>,
     counts: Vec<u64>,
-    /// The first so many stay, in this order, however few edges they have.
+    /// The first `fixed` relations are kept in this order, even with few edges.
     fixed: usize,
 }
 
@@ -47,7 +47,7 @@ struct Placed {
     dropped: u64,
 }
 
-/// A relation as the workers need it: provisional id, and the indices of its entity types.
+/// Relation as workers use it: provisional id, and the indices of its entity types.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Resolved {
     pub(super) id: u32,
@@ -116,12 +116,12 @@ impl RelationTable {
         })
     }
 
-    /// The relation of files without a column of relations, if there is exactly one.
+    /// Returns the relation of files without a column of relations, if there is exactly one.
     pub(super) fn single(&self) -> Option<Resolved> {
         self.single
     }
 
-    /// Its name.
+    /// Returns the name of that relation.
     pub(super) fn single_name(&self) -> Option<String> {
         let found = self.found.read().unwrap_or_else(PoisonError::into_inner);
         let single = self
@@ -158,8 +158,8 @@ impl RelationTable {
         Ok(found.resolved(id))
     }
 
-    /// Decides which relations the dataset has, and in which order: those that were known or
-    /// that the configuration names come first, then the others by name.
+    /// Determines the relations of the dataset and their order: first the relations that are already known or named in
+    /// the configuration, then the others by name.
     pub(super) fn place(&self, min_count: u32) -> Relations {
         let placed = self.placed.get_or_init(|| {
             let found = self.found.read().unwrap_or_else(PoisonError::into_inner);
@@ -186,12 +186,12 @@ impl RelationTable {
         }
     }
 
-    /// Final ids by provisional ones; [`DROPPED`] for those left out.
+    /// Returns the final ids by provisional id; [`DROPPED`] for dropped relations.
     pub(super) fn finals(&self) -> &[u32] {
         self.placed.get().map_or(&[], |placed| &placed.finals)
     }
 
-    /// Indices of the entity types of both sides, by provisional id.
+    /// Returns the indices of the entity types of both sides, by provisional id.
     pub(super) fn sides(&self) -> Vec<(u32, u32)> {
         self.found
             .read()
@@ -229,7 +229,7 @@ impl Found {
         id
     }
 
-    /// Adds a relation that the configuration names; one known before must have the same types.
+    /// Adds a relation that the configuration names. If it is already known, its types must be the same.
     fn add_named(&mut self, relation: Relation, sides: (u32, u32)) -> Result<(), ImportError> {
         let Some(&id) = self.ids.get(&relation.name) else {
             self.push(relation, sides);
@@ -240,7 +240,7 @@ impl Found {
             return Ok(());
         }
         Err(ImportError::usage(format!(
-            "the relation `{}` goes from `{}` to `{}`, and in the dataset whose ids are to be kept from `{}` to `{}`",
+            "the relation `{}` goes from `{}` to `{}`, but from `{}` to `{}` in the dataset whose ids are to be kept",
             relation.name, relation.lhs, relation.rhs, known.lhs, known.rhs
         )))
     }
@@ -262,20 +262,20 @@ impl Found {
         };
         format!(
             "the relation `{}` is not in the configuration; {hint}add an entry for it, or one \
-             named `{ANY}` for all without their own",
+             named `{ANY}` for all relations without an entry",
             shorten(name)
         )
     }
 }
 
-/// A name as it can be shown.
+/// Shortens and escapes a name for a message.
 pub(super) fn shorten(name: &str) -> String {
     let shown: String = name.chars().take(80).collect();
     let dots = if shown.len() < name.len() { "..." } else { "" };
     format!("{}{dots}", shown.escape_debug())
 }
 
-/// What one worker has seen of the relations: spares it the shared table.
+/// Cache of relations of one worker, which avoids locking the shared table.
 pub(super) struct RelationCache<'t> {
     table: &'t RelationTable,
     known: HashMap<Vec<u8>, Resolved, foldhash::fast::RandomState>,
@@ -291,7 +291,7 @@ impl<'t> RelationCache<'t> {
         }
     }
 
-    /// The relation of this name, and one more edge of it.
+    /// Returns the relation of this name, and counts an edge.
     pub(super) fn resolve(&mut self, name: &[u8]) -> Result<Resolved, String> {
         let resolved = match self.known.get(name) {
             Some(&resolved) => resolved,

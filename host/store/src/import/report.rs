@@ -1,4 +1,4 @@
-//! What an import made: edges and entities, kept and left out.
+//! Report of an import: edges and entities that were imported, kept and dropped.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -8,35 +8,35 @@ use serde_json::json;
 use super::ImportError;
 use crate::describe::{SharedNames, Unseen};
 
-/// What an import made.
+/// Report of an import.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ImportReport {
-    /// The dataset.
+    /// Folder of the dataset.
     pub path: PathBuf,
-    /// What the files were read as, a line for each way.
+    /// Detected formats of the files, one line per format.
     pub read_as: Vec<String>,
-    /// Edge sets imported, in order.
+    /// Imported edge sets, in order.
     pub sets: Vec<SetReport>,
-    /// Edge sets of the dataset before that are still there.
+    /// Edge sets kept from the previous dataset.
     pub kept_sets: Vec<String>,
     /// Entity types, by name.
     pub types: Vec<TypeReport>,
-    /// Relations of the dataset.
+    /// Number of relations of the dataset.
     pub relations: u64,
-    /// Relations left out for having too few edges.
+    /// Number of relations dropped because they have too few edges.
     pub dropped_relations: u64,
-    /// Entities of a features file that are in no edge.
+    /// Number of entities in features files that have no edge.
     pub unused_features: u64,
-    /// What edge sets that are not trained have that no trained edge has, by name; none where nothing is trained.
+    /// Entities and relations of held-out edge sets that no trained edge has, by set; empty if no set is trained.
     pub unseen: BTreeMap<String, Unseen>,
-    /// Names that several entity types have.
+    /// Names that several entity types have in common.
     pub shared_names: SharedNames,
-    /// What was not counted, and why.
+    /// Statistics that were not computed, with the reasons.
     pub not_counted: Vec<String>,
 }
 
 impl ImportReport {
-    /// As programs read it.
+    /// Returns the report as JSON.
     #[must_use]
     pub fn as_json(&self) -> serde_json::Value {
         let sets = self
@@ -65,25 +65,25 @@ impl ImportReport {
     }
 }
 
-/// What an import made of an edge set.
+/// Report on an edge set.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SetReport {
-    /// Name.
+    /// Name of the set.
     pub name: String,
-    /// Edges written.
+    /// Number of edges written.
     pub edges: u64,
-    /// Edges left out with their entities or relation.
+    /// Number of edges dropped with their entities or relation.
     pub dropped: u64,
-    /// Lines that are not edges.
+    /// Lines that were skipped because they are not edges.
     pub skipped: SkippedLines,
 }
 
 /// Lines that an import skipped because they are not edges.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SkippedLines {
-    /// How many.
+    /// Number of lines.
     pub count: u64,
-    /// The first, and what is wrong with it.
+    /// The first one, with the reason.
     pub first: Option<String>,
 }
 
@@ -100,37 +100,37 @@ impl SkippedLines {
     }
 }
 
-/// What an import made of an entity type.
+/// Report on an entity type.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TypeReport {
-    /// Name.
+    /// Name of the type.
     pub name: String,
-    /// Entities of the dataset.
+    /// Number of entities in the dataset.
     pub entities: u64,
-    /// Those that were in the dictionary before.
+    /// Number of those that the previous dictionary already contained.
     pub known: u64,
-    /// Those known before that are in no imported edge.
+    /// Number of previously known entities without an edge in this import.
     pub absent: u64,
-    /// Names left out for being in too few edges.
+    /// Number of names dropped because they have too few edges.
     pub dropped: u64,
-    /// Entities of each partition.
+    /// Number of entities in each partition.
     pub counts: Vec<u32>,
 }
 
-/// How much larger than the mean a partition may be. Beyond it the largest decides what memory and
-/// time cost, and a fresh import, which cuts anew, is worth the training that it forgets.
+/// Maximum ratio of the largest partition to the mean without a warning. Beyond it, the largest partition dominates
+/// memory and time, and a fresh import, which divides entities anew, is worth the lost training.
 pub const MOST_OVER_MEAN: f64 = 1.25;
 
 impl TypeReport {
-    /// How many times the mean the largest partition has, if that is more than [`MOST_OVER_MEAN`].
-    /// New entities go where there is room, but old ones stay where they are.
+    /// Returns the ratio of the largest partition to the mean, if it exceeds [`MOST_OVER_MEAN`]. New entities are put
+    /// into smaller partitions, but known ones keep theirs.
     #[must_use]
     pub fn imbalance(&self) -> Option<f64> {
         let largest = self.counts.iter().max()?;
         let smallest = self.counts.iter().min()?;
         let mean = self.entities as f64 / self.counts.len() as f64;
         let ratio = f64::from(*largest) / mean;
-        // One more or less is as equal as can be.
+        // A difference of one cannot be avoided.
         (largest - smallest > 1 && ratio > MOST_OVER_MEAN).then_some(ratio)
     }
 }

@@ -1,4 +1,4 @@
-//! Opening files: what they are by their first bytes, and the decompressed bytes of text.
+//! Opening of input files: detection of their kind from the first bytes, and decompression of text.
 
 use std::fs::File;
 use std::io::{self, Cursor, Read};
@@ -11,7 +11,7 @@ use super::ImportError;
 use super::inputs::Input;
 use crate::files::{self, FileError};
 
-/// What a file is by its first bytes, whatever its name says.
+/// Kind of a file according to its first bytes, whatever its name is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum FileKind {
     Text,
@@ -21,7 +21,7 @@ pub(super) enum FileKind {
 }
 
 impl FileKind {
-    /// The word for it where it is worth one.
+    /// Returns the name of the compression, if any.
     pub(super) fn compression(self) -> Option<&'static str> {
         match self {
             Self::Gzip => Some("gzip"),
@@ -31,7 +31,7 @@ impl FileKind {
     }
 }
 
-/// First bytes of kinds of files that are not read, the kind, and the program that makes text of them.
+/// First bytes of unsupported kinds of files, the description, and a program that converts them to text.
 const NOT_READ: [(&[u8], &str, &str); 10] = [
     (b"\xfd7zXZ\0", "compressed with xz", "xzcat"),
     (b"\x5d\0\0", "compressed with LZMA", "xzcat"),
@@ -49,7 +49,7 @@ const NOT_READ: [(&[u8], &str, &str); 10] = [
     (b"\xfe\xff", "UTF-16 text", "iconv -f UTF-16 -t UTF-8"),
 ];
 
-/// Endings of names that say what a file is, and the kind that it has to be then.
+/// File name extensions, and the kind that a file with this name must have.
 const ENDINGS: [(&str, Option<FileKind>); 7] = [
     ("gz", Some(FileKind::Gzip)),
     ("zst", Some(FileKind::Zstandard)),
@@ -60,7 +60,7 @@ const ENDINGS: [(&str, Option<FileKind>); 7] = [
     ("zip", None),
 ];
 
-/// Opens a file, finds out what it is, and refuses what is not read.
+/// Opens a file, determines its kind, and refuses unsupported ones.
 fn open(input: &Input) -> Result<(File, FileKind), ImportError> {
     let path = &input.path;
     let named = |error: FileError| FileError {
@@ -69,7 +69,7 @@ fn open(input: &Input) -> Result<(File, FileKind), ImportError> {
     };
     let file = files::open(&input.source).map_err(|error| match error.cause.kind() {
         io::ErrorKind::IsADirectory => {
-            ImportError::input(path, "it is a folder, and a file is expected")
+            ImportError::input(path, "it is a folder, but a file is expected")
         }
         _ => named(error).into(),
     })?;
@@ -82,7 +82,7 @@ fn open(input: &Input) -> Result<(File, FileKind), ImportError> {
     Ok((file, kind))
 }
 
-/// Fills as much of `buffer` as the file has.
+/// Fills as much of `buffer` as the file provides.
 fn read_first(file: &File, buffer: &mut [u8]) -> io::Result<usize> {
     let mut filled = 0;
     while filled < buffer.len() {
@@ -96,15 +96,15 @@ fn read_first(file: &File, buffer: &mut [u8]) -> io::Result<usize> {
     Ok(filled)
 }
 
-/// What a file is that begins with `magic`.
+/// Determines the kind of a file that begins with `magic`.
 fn kind(path: &Path, file: &File, magic: &[u8]) -> Result<FileKind, ImportError> {
     refuse_by_name(path, magic)?;
     let ending = path.extension().unwrap_or_default().to_string_lossy();
     let kind = match *magic {
         [0x1f, 0x8b, ..] => FileKind::Gzip,
-        // A file may begin with a frame to skip.
+        // A Zstandard file may begin with a skippable frame.
         [0x28, 0xb5, 0x2f, 0xfd, ..] | [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..] => FileKind::Zstandard,
-        // A text may begin so, too, but does not end so.
+        // A text may begin like this too, but does not end like a Parquet file.
         [b'P', b'A', b'R', b'1', ..] if ending == "parquet" || ends_as_parquet(file) => {
             FileKind::Parquet
         }
@@ -115,8 +115,9 @@ fn kind(path: &Path, file: &File, magic: &[u8]) -> Result<FileKind, ImportError>
         .find(|(known, _)| ending.eq_ignore_ascii_case(known));
     match told {
         Some(&(known, expected)) if expected != Some(kind) => {
-            let what =
-                format!("it is no {known} file, as its name says: fetch it again, or rename it");
+            let what = format!(
+                "it is not a {known} file, although its name says so: fetch it again, or rename it"
+            );
             Err(ImportError::input(path, what))
         }
         _ => Ok(kind),
@@ -130,12 +131,12 @@ fn ends_as_parquet(file: &File) -> bool {
     read.is_ok_and(|read| read == 4) && last == *b"PAR1"
 }
 
-/// Refuses what is known and not read.
+/// Refuses known unsupported kinds of files.
 fn refuse_by_name(path: &Path, magic: &[u8]) -> Result<(), ImportError> {
     let known = NOT_READ.iter().find(|(first, ..)| magic.starts_with(first));
     let (what, program) = match known {
         Some(&(_, what, program)) => (what, program),
-        // A digit stands between both.
+        // A digit comes between the two.
         None if magic.starts_with(b"BZh") && magic.ends_with(b"1AY&") => {
             ("compressed with bzip2", "bzcat")
         }
@@ -145,19 +146,19 @@ fn refuse_by_name(path: &Path, magic: &[u8]) -> Result<(), ImportError> {
         "" => "save it as Parquet or as text".to_owned(),
         program => {
             let name = path.file_name().unwrap_or_default().to_string_lossy();
-            format!("give its text as a file, or through a pipe: `NAME=<({program} {name})`")
+            format!("pass its text as a file, or through a pipe: `NAME=<({program} {name})`")
         }
     };
-    let what = format!("it is {what}, which is not read; {advice}");
+    let what = format!("it is {what}, which is not supported; {advice}");
     Err(ImportError::input(path, what))
 }
 
-/// What a file is.
+/// Determines the kind of a file.
 pub(super) fn kind_of(input: &Input) -> Result<FileKind, ImportError> {
     open(input).map(|(_, kind)| kind)
 }
 
-/// The decompressed bytes of a text, and how many bytes of the disk they took so far.
+/// Decompressed bytes of a text, and the number of bytes read from disk so far.
 pub(super) struct Source {
     pub(super) reader: Box<dyn Read + Send>,
     pub(super) disk_bytes: Arc<AtomicU64>,
@@ -166,7 +167,7 @@ pub(super) struct Source {
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
 impl Source {
-    /// Opens a text at its beginning, behind the byte order mark that it may have.
+    /// Opens a text at its beginning, after the byte order mark if it has one.
     pub(super) fn open(input: &Input) -> Result<Self, ImportError> {
         let path = &input.path;
         let (file, kind) = open(input)?;
@@ -189,7 +190,7 @@ impl Source {
             FileKind::Parquet => {
                 return Err(ImportError::input(
                     path,
-                    "it is a Parquet file, and text is expected",
+                    "it is a Parquet file, but text is expected",
                 ));
             }
         };
@@ -200,7 +201,7 @@ impl Source {
             return Err(ImportError::input(path, "it is empty"));
         }
         if kind != FileKind::Text {
-            // A file may have been compressed twice.
+            // The file may have been compressed twice.
             refuse_by_name(path, &first)?;
         }
         if first.starts_with(BYTE_ORDER_MARK) {
@@ -210,13 +211,13 @@ impl Source {
         Ok(source)
     }
 
-    /// Puts bytes in front of those that are still to be read.
+    /// Puts bytes before those that remain to be read.
     fn put_back(&mut self, first: Vec<u8>) {
         let reader = std::mem::replace(&mut self.reader, Box::new(io::empty()));
         self.reader = Box::new(Cursor::new(first).chain(reader));
     }
 
-    /// Opens a text behind its first lines.
+    /// Opens a text after its first `lines` lines.
     pub(super) fn open_behind(input: &Input, lines: u64) -> Result<Self, ImportError> {
         let mut source = Self::open(input)?;
         source
@@ -225,7 +226,7 @@ impl Source {
         Ok(source)
     }
 
-    /// Passes over lines.
+    /// Skips lines.
     fn skip(&mut self, mut lines: u64) -> io::Result<()> {
         let mut block = Vec::new();
         while lines > 0 {
@@ -260,7 +261,7 @@ impl Read for Counted {
     }
 }
 
-/// What a decoder gives, with errors of its own that say what to do.
+/// Decoder whose errors say what to do.
 struct Decompressed<R>(R);
 
 impl<R: Read> Read for Decompressed<R> {

@@ -1,5 +1,5 @@
-//! Edges that a program hands in, kept in a Parquet file until they are imported: an import reads its files more than
-//! once, and what a program hands in comes once.
+//! Edges that a program passes in memory, stored in a Parquet file until they are imported: an import reads its files
+//! more than once.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,34 +11,34 @@ use arrow_array::{ArrayRef, Float32Array, NullArray, RecordBatch, StringArray};
 use crate::export::parquet;
 use crate::files::{FileError, SummedFile};
 
-/// A file of edges being written.
+/// File of edges that is being written.
 pub struct EdgeSpool {
     path: PathBuf,
-    /// With the columns of the first table.
+    /// Writer, and the description of the columns of the first table.
     writer: Option<(ArrowWriter<SummedFile>, String)>,
     rows: u64,
 }
 
-/// What a column of edges has, a value for each edge.
+/// Column of edges, with one value per edge.
 #[derive(Clone, Debug)]
 pub enum Values {
     /// Names of entities or relations.
     Names(Vec<String>),
     /// Weights.
     Weights(Vec<f32>),
-    /// So many values that an import does not read.
+    /// Number of values that an import does not read.
     Unread(usize),
 }
 
-/// Why edges that were handed in are not taken.
+/// Error of adding edges.
 #[derive(Debug, thiserror::Error)]
 pub enum SpoolError {
-    /// They are no edges, or other ones than those before.
+    /// The batch is not valid, or its columns differ from those of earlier batches.
     #[error("edges after the first {after}: {what}")]
     Batch {
-        /// Rows before them.
+        /// Number of edges before the batch.
         after: u64,
-        /// What is wrong.
+        /// Description of the problem.
         what: String,
     },
     /// The file cannot be written.
@@ -47,7 +47,7 @@ pub enum SpoolError {
 }
 
 impl EdgeSpool {
-    /// Begins a file, whose name should end in `.parquet`.
+    /// Creates a spool for the file at `path`, whose name should end in `.parquet`.
     #[must_use]
     pub fn new(path: &Path) -> Self {
         Self {
@@ -57,10 +57,10 @@ impl EdgeSpool {
         }
     }
 
-    /// Adds a table of edges; columns are told apart when they are imported, as those of a Parquet file.
+    /// Adds a table of edges. The roles of its columns are determined by the import, as for any Parquet file.
     ///
     /// # Errors
-    /// When its columns are not those of the first table, or it cannot be written.
+    /// When its columns differ from those of the first table, or it cannot be written.
     pub fn put(&mut self, batch: &RecordBatch) -> Result<(), SpoolError> {
         let after = self.rows;
         let wrong = |what: String| SpoolError::Batch { after, what };
@@ -74,7 +74,7 @@ impl EdgeSpool {
         let found = columns(batch);
         if found != *first {
             return Err(wrong(format!(
-                "columns {found}, where those before were {first}"
+                "its columns are {found}, but earlier ones are {first}"
             )));
         }
         let written = writer.write(batch);
@@ -86,10 +86,10 @@ impl EdgeSpool {
         Ok(())
     }
 
-    /// Adds edges column by column, each with its name.
+    /// Adds edges as named columns.
     ///
     /// # Errors
-    /// When the columns have different lengths or are others than before, or they cannot be written.
+    /// When the columns have different lengths or differ from earlier ones, or they cannot be written.
     pub fn put_columns(&mut self, columns: Vec<(String, Values)>) -> Result<(), SpoolError> {
         let columns = columns.into_iter().map(|(name, values)| {
             let array: ArrayRef = match values {
@@ -109,7 +109,7 @@ impl EdgeSpool {
         self.put(&batch)
     }
 
-    /// Completes the file. Without any edges there is none, which the import says.
+    /// Completes the file. Without edges it is empty, which the import reports as an error.
     ///
     /// # Errors
     /// When it cannot be written.
@@ -122,7 +122,7 @@ impl EdgeSpool {
     }
 }
 
-/// Names and types of a table's columns.
+/// Returns names and types of a table's columns.
 fn columns(batch: &RecordBatch) -> String {
     let fields = batch.schema_ref().fields().iter();
     let shown: Vec<_> = fields

@@ -1,4 +1,4 @@
-//! Reading Parquet files.
+//! Reader of Parquet files.
 
 use arrow_array::{Array, Float32Array, RecordBatch, StringArray};
 use parquet::arrow::ProjectionMask;
@@ -14,11 +14,11 @@ use super::text::{check_name, check_weight};
 use super::{ImportError, cast};
 use crate::files;
 
-/// What takes the content of a file; false when no more is wanted.
+/// Consumer of the content of a file.
 pub(super) trait Sink {
-    /// A buffer to fill, if more content is wanted.
+    /// Returns a buffer to fill, or `None` if no more content is wanted.
     fn buffer(&mut self) -> Option<Vec<u8>>;
-    /// Takes content and the bytes of the disk that it took.
+    /// Takes content and the number of bytes that it takes on disk. Returns whether more is wanted.
     fn take(&mut self, content: Content, disk_bytes: u64) -> bool;
 }
 
@@ -42,16 +42,18 @@ fn parquet_reader(
     let path = &input.path;
     let size = files::size(&input.source)?;
     let file = files::open(&input.source)?;
-    let not_whole = |what| ImportError::input(path, format!("it is no whole Parquet file: {what}"));
+    let not_whole =
+        |what| ImportError::input(path, format!("it is not a complete Parquet file: {what}"));
     let builder = ParquetRecordBatchReaderBuilder::try_new(file);
     let builder = builder.map_err(|e| not_whole(e.to_string()))?;
     match lies_elsewhere(builder.metadata(), size) {
-        Some(column) => Err(not_whole(format!("column {column} lies outside of it"))),
+        Some(column) => Err(not_whole(format!("column {column} extends beyond its end"))),
         None => Ok(builder),
     }
 }
 
-/// A column of which a part is said to lie outside of the `size` bytes of the file: the library takes places for granted.
+/// Returns a column that extends beyond the `size` bytes of the file according to the metadata. The Parquet library
+/// does not check this.
 fn lies_elsewhere(metadata: &ParquetMetaData, size: u64) -> Option<String> {
     let mut columns = metadata.row_groups().iter().flat_map(|rows| rows.columns());
     let lies_elsewhere = columns.find(|column| {
@@ -64,7 +66,7 @@ fn lies_elsewhere(metadata: &ParquetMetaData, size: u64) -> Option<String> {
     lies_elsewhere.map(|column| column.column_path().string())
 }
 
-/// Finds out what the columns of a Parquet file are.
+/// Detects the roles of the columns of a Parquet file.
 pub(super) fn detect(input: &Input, said: Said<'_>) -> Result<Detected, ImportError> {
     let reader = parquet_reader(input)?;
     let fields = reader.schema().fields().iter();
@@ -72,7 +74,7 @@ pub(super) fn detect(input: &Input, said: Said<'_>) -> Result<Detected, ImportEr
     let header: Vec<&str> = names.iter().map(String::as_str).collect();
     let layout = ColumnLayout::with_header(said.columns, &header);
     let layout = layout.map_err(|what| ImportError::input(&input.path, what))?;
-    // What cannot be decoded is told by the reading, with its row.
+    // Decoding errors are reported when the file is read, with the row.
     let first = first_row(reader, &layout, names.len());
     Ok(Detected {
         format: EdgeFormat::Parquet,
@@ -85,7 +87,7 @@ pub(super) fn detect(input: &Input, said: Said<'_>) -> Result<Detected, ImportEr
     })
 }
 
-/// The cells of the first row that are read, and nothing in place of the others.
+/// Returns the first row's cells of the used columns, and empty cells for the others.
 fn first_row(
     builder: ParquetRecordBatchReaderBuilder<std::fs::File>,
     layout: &ColumnLayout,
@@ -110,10 +112,10 @@ fn first_row(
     Some(cells)
 }
 
-/// Rows decoded at a time: a block's worth of names.
+/// Rows that are decoded per batch: about as many names as a block of text has.
 const PARQUET_ROWS: usize = 8192;
 
-/// Reads a Parquet file, batch by batch, decoding only the columns that are needed.
+/// Reads a Parquet file in batches, decoding only the columns that are needed.
 pub(super) fn read_parquet(file: &InputFile, sink: &mut dyn Sink) -> Result<(), ImportError> {
     let path = &file.file.path;
     let wrong = |e: String| ImportError::input(path, format!("it cannot be decoded: {e}"));
@@ -163,7 +165,7 @@ pub(super) fn read_parquet(file: &InputFile, sink: &mut dyn Sink) -> Result<(), 
     Ok(())
 }
 
-/// The columns of a batch as text and numbers.
+/// Columns of a batch, converted to text and numbers.
 struct TableColumns {
     lhs: (usize, StringArray),
     rel: Option<(usize, StringArray)>,
@@ -173,7 +175,7 @@ struct TableColumns {
 
 impl TableColumns {
     fn new(batch: &RecordBatch, layout: &ColumnLayout, used: &[usize]) -> Result<Self, String> {
-        // The projection keeps the order of the file.
+        // The projection keeps the column order of the file.
         let position = |at: usize| used.iter().filter(|&&other| other < at).count();
         let of = |at: usize, error: String| {
             let name = batch

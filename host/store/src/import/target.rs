@@ -1,4 +1,4 @@
-//! The folder that an import makes its dataset in, and how that takes the place of the target.
+//! Staging folder of an import, and the replacement of the target by the new dataset.
 
 use std::fs;
 use std::io;
@@ -11,16 +11,17 @@ use crate::files::{self, FileError, SummedFile};
 use crate::owner::{self, Kind};
 use crate::sealed;
 
-/// Keeps other imports out of the target, and checks that it may be replaced.
+/// Locks other imports out of the target, and checks that the target may be replaced.
 pub(super) fn begin(target: &Path) -> Result<Staging, ImportError> {
-    // Before anything is made beside it.
+    // Check before anything is created next to it.
     check(target)?;
     let staging = Staging::begin(target)?;
     check(staging.target())?;
     Ok(staging)
 }
 
-/// Only a dataset is replaced, and nothing is put into what another import replaces.
+/// Checks that the target is missing, empty or a dataset, and that it does not lie in another dataset, which an import
+/// would replace.
 fn check(target: &Path) -> Result<(), ImportError> {
     let parent = target.parent().and_then(owner::of);
     if let Some(owner) = parent.filter(|owner| owner.kind == Kind::Dataset) {
@@ -46,7 +47,7 @@ fn check(target: &Path) -> Result<(), ImportError> {
     }
 }
 
-/// Writes the manifest and puts the folder in the place of the target.
+/// Writes the manifest and replaces the target with the new dataset.
 pub(super) fn complete(staging: &Staging, manifest: &Manifest) -> Result<(), ImportError> {
     let new = staging.new_folder();
     let path = new.join(MANIFEST);

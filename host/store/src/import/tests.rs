@@ -1,4 +1,4 @@
-//! Imports of small files, as a user would do them.
+//! Imports of small files, as a user would run them.
 
 mod bad_input;
 mod formats;
@@ -19,18 +19,18 @@ use tempfile::TempDir;
 use super::{ImportError, ImportOptions, ImportReport, run};
 use crate::dataset::Dataset;
 
-/// A folder with input files and a dataset to be made.
+/// Folder with input files, and the configuration of a dataset to import.
 struct Workshop {
     folder: TempDir,
     config: Config,
     options: ImportOptions,
 }
 
-/// An edge by its names, with the bits of its weight.
+/// Edge by its names, with the bits of its weight.
 type NamedEdge = (String, String, String, Option<u32>);
 
 impl Workshop {
-    /// With entity type `e` in `partitions` partitions, and any relations.
+    /// Creates a workshop with the entity type `e` in `partitions` partitions, and any relations.
     fn new(partitions: u32) -> Self {
         Self::with_config(&format!(
             "entities.e.num_partitions = {partitions}\n\
@@ -96,7 +96,7 @@ impl Workshop {
         Dataset::open(&self.target()).unwrap()
     }
 
-    /// Nothing but `data` and the files that the test made.
+    /// Returns whether there is nothing but `data` and the files that the test created.
     fn is_tidy(&self) -> bool {
         fs::read_dir(self.folder.path()).unwrap().all(|entry| {
             !entry
@@ -108,7 +108,7 @@ impl Workshop {
     }
 }
 
-/// All edges of a set by name, sorted; checks that each is in its bucket.
+/// Returns all edges of a set by name, sorted; checks that each is in its bucket.
 fn named_edges(dataset: &Dataset, set: &str) -> Vec<NamedEdge> {
     let mut named = Vec::new();
     let dictionaries: BTreeMap<_, _> = dataset

@@ -1,4 +1,4 @@
-//! Parsing lines of text whose columns are not quoted.
+//! Parser of text lines whose columns are not quoted.
 
 use super::block::{BLOCK_BYTES, BadLines, EdgeRows, InputFile, MAX_NAME, Span, Wrong};
 use super::columns::ColumnLayout;
@@ -6,7 +6,7 @@ use super::format::{CommentRule, OnBadLine, Separator, TextFormat};
 use super::ntriples;
 use super::relations::shorten;
 
-/// How the lines of a block are parsed.
+/// Parameters for parsing the lines of a block.
 pub(super) struct HowToParse<'a> {
     pub(super) format: TextFormat,
     pub(super) layout: &'a ColumnLayout,
@@ -23,8 +23,7 @@ impl<'a> HowToParse<'a> {
     }
 }
 
-/// Parses whole lines into `rows`; gives the number of lines. Blank lines carry nothing and are
-/// passed over.
+/// Parses whole lines into `rows`. Returns the number of lines. Blank lines are skipped.
 pub(super) fn parse(
     text: &[u8],
     how: &HowToParse<'_>,
@@ -69,7 +68,7 @@ struct Parser<'a> {
     text: &'a [u8],
     how: &'a HowToParse<'a>,
     comment: Option<CommentRule>,
-    /// Whether the whole block is UTF-8. If not, every line is looked at.
+    /// Whether the whole block is UTF-8. If not, every line is checked.
     is_utf8: bool,
     fields: Vec<Span>,
     line: u64,
@@ -146,7 +145,7 @@ impl Parser<'_> {
         Ok(())
     }
 
-    /// Takes the line at `start..end`, in which `found` columns are.
+    /// Takes the line at `start..end`, which has `found` columns.
     fn take_line(
         &mut self,
         found: usize,
@@ -186,7 +185,7 @@ impl Parser<'_> {
             let text = self.fields[weight].of(self.text);
             rows.weight.push(parse_weight(text)?);
         }
-        // A number per row costs less than finding the line of a row again would.
+        // Storing a number per row is cheaper than finding the line of a row again.
         rows.lines.push(self.line as u32);
         Ok(())
     }
@@ -200,14 +199,14 @@ impl Parser<'_> {
         Ok(span)
     }
 
-    /// Ends with a bad line, or counts it.
+    /// Returns an error for a bad line, or counts it, as the options say.
     fn refuse(&mut self, what: String) -> Result<(), Wrong> {
         let line = self.line;
         self.bad.refuse(self.how.on_bad_line, Wrong { line, what })
     }
 }
 
-/// A part of a text without the blanks around it.
+/// Returns a span without the blanks around it.
 fn trimmed(text: &[u8], span: Span) -> Span {
     let start = span.of(text).trim_ascii_start();
     let whole = start.trim_ascii_end();
@@ -218,16 +217,16 @@ fn trimmed(text: &[u8], span: Span) -> Span {
     }
 }
 
-/// Says that a line has another number of columns than expected.
+/// Returns the message for a line with an unexpected number of columns.
 pub(super) fn wrong_count(expected: usize, found: usize, separator: Separator) -> String {
     let hint = match (expected, found) {
         (3, 4) => "; `--columns lhs,rel,rhs,weight` reads the fourth as a weight",
         _ => "",
     };
-    format!("{expected} columns are expected, and {found} found ({separator}){hint}")
+    format!("{expected} columns are expected, but {found} found ({separator}){hint}")
 }
 
-/// Calls `take` with the beginning and the end of each run of other bytes than blanks.
+/// Calls `take` with the start and the end of each run of non-blank bytes.
 pub(super) fn split_blanks(line: &[u8], take: &mut dyn FnMut(usize, usize)) {
     let mut start = None;
     for (at, byte) in line.iter().enumerate() {
@@ -245,7 +244,7 @@ pub(super) fn split_blanks(line: &[u8], take: &mut dyn FnMut(usize, usize)) {
     }
 }
 
-/// Whether a name can be one.
+/// Checks that a name is neither empty nor too long.
 pub(super) fn check_name(name: &[u8], column: usize) -> Result<(), String> {
     if name.is_empty() {
         return Err(format!("column {} is empty", column + 1));
@@ -259,11 +258,11 @@ pub(super) fn check_name(name: &[u8], column: usize) -> Result<(), String> {
     Ok(())
 }
 
-/// A weight: a number that is finite and not negative.
+/// Parses a weight, which must be finite and not negative.
 pub(super) fn parse_weight(text: &[u8]) -> Result<f32, String> {
     let text = std::str::from_utf8(text).unwrap_or_default();
     let number = text.trim().parse::<f32>();
-    let number = number.map_err(|_| format!("the weight `{}` is no number", shorten(text)))?;
+    let number = number.map_err(|_| format!("the weight `{}` is not a number", shorten(text)))?;
     check_weight(number)
 }
 

@@ -1,4 +1,4 @@
-//! The entity types of an import and the names found of each.
+//! Entity types of an import and the names found for each.
 
 use std::collections::BTreeMap;
 
@@ -14,13 +14,13 @@ pub(super) struct Types {
     index: BTreeMap<String, usize>,
 }
 
-/// The names of one type. Where they are on the disk, `interner` and `known` stay empty.
+/// Names of one type. If names are on disk, `interner` and `known` stay empty.
 pub(super) struct Names {
     pub(super) entity_type: String,
     pub(super) interner: Interner,
-    /// Provisional ids of the entities of the earlier dictionary, in global order.
+    /// Provisional ids of the entities of the previous dictionary, in global order.
     pub(super) known: Vec<u32>,
-    /// How many of them each partition has.
+    /// Number of them in each partition.
     pub(super) known_counts: Vec<u32>,
 }
 
@@ -58,14 +58,16 @@ impl Types {
                 .get(name)
                 .is_some_and(|entity| entity.featurized)
             {
-                let what = format!("features for `{name}`, which is no featurized entity type");
+                let what = format!(
+                    "there are features for `{name}`, which is not a featurized entity type"
+                );
                 return Err(ImportError::usage(what));
             }
         }
         Ok(Self { names, index })
     }
 
-    /// Index of the type of this name.
+    /// Returns the index of the type of this name.
     pub(super) fn index(&self, name: &str) -> Option<usize> {
         self.index.get(name).copied()
     }
@@ -97,17 +99,17 @@ impl Names {
         Ok(names)
     }
 
-    /// Number of entities of the earlier dictionary.
+    /// Returns the number of entities of the previous dictionary.
     pub(super) fn known_total(&self) -> u64 {
         self.known_counts.iter().map(|&n| u64::from(n)).sum()
     }
 
-    /// Number of different names.
+    /// Returns the number of distinct names.
     pub(super) fn len(&self) -> usize {
         self.interner.len()
     }
 
-    /// Known names without an edge in this import.
+    /// Returns the number of known names without an edge in this import.
     pub(super) fn absent(&self) -> u64 {
         let names = self.interner.read();
         self.known
@@ -117,7 +119,7 @@ impl Names {
     }
 }
 
-/// Why the names of entities have to be in memory, if they have.
+/// Returns the reason why the names of entities must be in memory, if there is one.
 pub(super) fn only_in_memory(schema: &Schema) -> Option<String> {
     let mut entities = schema.entities.iter();
     if let Some((name, _)) = entities.find(|(_, entity)| entity.featurized) {
@@ -127,30 +129,30 @@ pub(super) fn only_in_memory(schema: &Schema) -> Option<String> {
     (schema.entities.len() > most).then(|| format!("there are more than {most} entity types"))
 }
 
-/// Stable ids need the same types, partitions and features.
+/// Checks that types, partitions and features are those of the previous dataset, which stable ids require.
 fn check_types(schema: &Schema, old: &Dataset) -> Result<(), ImportError> {
     let path = old.path().display();
     let fail = |what: String| {
-        let advice = "import without it, or with `--fresh` into its folder";
+        let advice = "omit it, or import with `--fresh` into its folder";
         Err(ImportError::usage(format!(
-            "the dataset {path} {what}; to build anew, {advice}"
+            "the dataset {path} {what}; to import without keeping its ids, {advice}"
         )))
     };
     for (name, info) in &old.manifest().entities {
         let Some(entity) = schema.entities.get(name) else {
             return fail(format!(
-                "has the entity type `{name}`, the configuration has not"
+                "has the entity type `{name}`, but the configuration does not"
             ));
         };
         if entity.num_partitions != info.num_partitions {
             return fail(format!(
-                "has {} partitions of `{name}`, the configuration {}",
+                "has {} partitions of `{name}`, but the configuration has {}",
                 info.num_partitions, entity.num_partitions
             ));
         }
         if entity.featurized != info.featurized {
             return fail(format!(
-                "and the configuration disagree whether `{name}` is featurized"
+                "and the configuration disagree about whether `{name}` is featurized"
             ));
         }
     }
@@ -160,7 +162,7 @@ fn check_types(schema: &Schema, old: &Dataset) -> Result<(), ImportError> {
     fail("and the configuration disagree about `dynamic_relations`".to_owned())
 }
 
-/// Names of types and sets become parts of file names.
+/// Checks a name of an entity type or edge set, which becomes part of file names.
 pub(super) fn check_name(what: &str, name: &str) -> Result<(), ImportError> {
     let allowed = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '.');
     if !name.is_empty() && name.len() <= 100 && name.chars().all(allowed) {

@@ -1,4 +1,4 @@
-//! A worker: from a block of text to records of provisional ids.
+//! Worker of an import: converts a block of text to records of provisional ids.
 
 use super::block::{BadLines, Block, Content, Done, EdgeRows, Wrong};
 use super::intern::{Interner, SHARDS};
@@ -8,18 +8,18 @@ use super::text::{self, HowToParse};
 use super::types::Types;
 use super::{ImportError, ImportJob, NamesIn};
 
-/// A worker and the memory that it uses again for every block.
+/// Worker with buffers that it reuses for every block.
 pub(super) struct Worker<'a> {
     types: &'a Types,
     single: Option<Resolved>,
     relations: RelationCache<'a>,
-    /// Where names are on the disk: divides them.
+    /// Distributor of names over shards, if names are on disk.
     scatter: Option<Scatter>,
     rows: EdgeRows,
     resolved: Vec<Resolved>,
-    /// Hash of every name: left and right sides in turn.
+    /// Hash of every name: left and right sides alternate.
     hashes: Vec<u64>,
-    /// Type and shard of every name.
+    /// Group (type and shard) of every name.
     groups: Vec<u32>,
     /// Names in the order of their groups.
     order: Vec<u32>,
@@ -42,7 +42,7 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Parses a block and gives its names their numbers.
+    /// Parses a block and numbers its names.
     pub(super) fn process(&mut self, block: Block) -> Result<Done, ImportError> {
         let mut bad = BadLines::default();
         let (buffer, lines, mut wrong) = match block.content {
@@ -115,8 +115,8 @@ impl<'a> Worker<'a> {
         None
     }
 
-    /// Names are looked up shard by shard: one lock for many, and a part of the table that
-    /// fits the cache better.
+    /// Determines the numbers of all names. They are looked up shard by shard, so that one lock serves many names, and
+    /// the accessed part of the table fits the cache better.
     fn number_names(&mut self, buffer: &[u8]) -> Result<(), ImportError> {
         let Self {
             types,

@@ -1,61 +1,61 @@
-//! What can be wrong with an index.
+//! Errors of indexes.
 
 use std::path::{Path, PathBuf};
 
 use crate::files::FileError;
 use crate::sealed::SealError;
 
-/// What is wrong with an index.
+/// Error of an index operation.
 #[derive(Debug, thiserror::Error)]
 pub enum IndexError {
     /// A file cannot be read or written.
     #[error(transparent)]
     File(#[from] FileError),
-    /// There is none.
-    #[error("there is no index in {}; `pbg-host index` builds it{how}", path.display())]
+    /// The folder has no index.
+    #[error("there is no index in {}; `pbg-host index` builds one{how}", path.display())]
     Missing {
-        /// Its folder.
+        /// Folder of the index.
         path: PathBuf,
-        /// With which options, where it is not the usual one.
+        /// Options of the command that builds it, where the defaults do not.
         how: String,
     },
-    /// A file is not as it was written.
-    #[error("{} is damaged: {what}; `pbg-host index` builds it anew", path.display())]
+    /// A file does not have the content that was written.
+    #[error("{} is damaged: {what}; `pbg-host index` rebuilds it", path.display())]
     Damaged {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// Description of the damage.
         what: String,
     },
-    /// The folder was made by something else, or by another version.
-    #[error("{error}; `pbg-host index` builds it anew")]
+    /// The folder belongs to another program, or to another version of this one.
+    #[error("{error}; `pbg-host index` rebuilds it")]
     Format {
-        /// What was found and what was expected.
+        /// Error that names the format found and the format expected.
         error: SealError,
     },
-    /// Another process builds it.
+    /// Another process builds the index.
     #[error(
         "the index in {} is being built by another `pbg-host index`; wait for it", path.display()
     )]
     Busy {
-        /// Its folder.
+        /// Folder of the index.
         path: PathBuf,
     },
-    /// The checkpoint has other embeddings by now.
+    /// The embeddings of the checkpoint have changed since the index was built.
     #[error(
-        "the index in {} is of other embeddings than the checkpoint has, of {what}: it was trained on since; `pbg-host \
-         index` builds the index anew", path.display()
+        "the index in {} is out of date: the checkpoint has other embeddings of {what} since it was trained further; \
+         `pbg-host index` rebuilds the index", path.display()
     )]
     Stale {
-        /// Its folder.
+        /// Folder of the index.
         path: PathBuf,
-        /// Which embeddings.
+        /// Description of the changed embeddings.
         what: String,
     },
 }
 
 impl IndexError {
-    /// Whether the operating system refused something: disk full, no permission and the like.
+    /// Returns whether the operating system reported the error, for example a full disk or a missing permission.
     #[must_use]
     pub fn is_io(&self) -> bool {
         matches!(self, Self::File(error) if !error.is_damage())

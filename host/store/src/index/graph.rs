@@ -1,4 +1,4 @@
-//! The file of a graph: checksums of rows, then a record for each entity.
+//! Graph files: the checksums of all rows, then a record for each entity.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::{GraphInfo, IndexError};
 use crate::files::{self, FileError, Summary, SummedFile};
 
-/// Writes a graph's file; gives the checksum of the sums, and that of all.
+/// Writes a graph's file. Returns the checksum of the row checksums, and the summary of the file.
 pub(super) fn put(
     path: &Path,
     degree: u32,
@@ -32,7 +32,7 @@ pub(super) fn put(
     Ok((rows.crc32, file.finish(true)?))
 }
 
-/// The graph of a partition, read link by link.
+/// Graph of a partition, whose links are read one entity at a time.
 #[derive(Debug)]
 pub struct GraphFile {
     pub(super) path: PathBuf,
@@ -41,13 +41,13 @@ pub struct GraphFile {
 }
 
 impl GraphFile {
-    /// What the manifest says about it.
+    /// Returns the manifest entry of the graph.
     #[must_use]
     pub const fn info(&self) -> &GraphInfo {
         &self.info
     }
 
-    /// The checksum of each row of the partition's table.
+    /// Reads the checksum of each row of the partition's table.
     ///
     /// # Errors
     /// When they cannot be read or are damaged.
@@ -55,14 +55,14 @@ impl GraphFile {
         let mut bytes = vec![0; 4 * self.info.rows as usize];
         files::read_exact_at(&self.file, &self.path, &mut bytes, 0)?;
         if crc32fast::hash(&bytes) != self.info.rows_crc32 {
-            let what = "the checksum of its first part does not match its content";
+            let what = "the checksum of its list of row checksums does not match";
             return Err(IndexError::damaged(&self.path, what));
         }
         let (sums, _) = bytes.as_chunks();
         Ok(sums.iter().map(|sum| u32::from_le_bytes(*sum)).collect())
     }
 
-    /// The links of an entity, in place of those in `out`; `bytes` is used again.
+    /// Reads the links of an entity into `out`, replacing its content. `bytes` is a reusable buffer.
     ///
     /// # Errors
     /// When they cannot be read or are damaged, or there is no such entity.
@@ -83,7 +83,7 @@ impl GraphFile {
             ..
         } = self.info;
         if entity >= points {
-            return Err(damaged("there is none"));
+            return Err(damaged("it does not exist"));
         }
         let stride = GraphInfo::stride(degree);
         bytes.resize(stride as usize, 0);
@@ -99,7 +99,7 @@ impl GraphFile {
         }
         out.truncate(count as usize);
         if count > degree || out.iter().any(|&id| id >= points) {
-            return Err(damaged("it leads nowhere"));
+            return Err(damaged("it has a link to an entity that does not exist"));
         }
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! An index that is open for reading.
+//! Indexes opened for reading.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -8,11 +8,11 @@ use std::sync::Arc;
 use super::{GraphFile, GraphInfo, IndexError, Manifest, read};
 use crate::files;
 
-/// How many builds may come between reading a manifest and opening its graphs.
+/// Maximum number of builds that may happen between reading a manifest and opening its graphs.
 const ATTEMPTS: usize = 100;
 
-/// One build of an index, held from the beginning of a command to its end: a later build leaves its graphs where they are
-/// until it is dropped.
+/// One build of an index, held from the beginning of a command to its end. Later builds do not remove its graphs before
+/// it is dropped.
 #[derive(Debug)]
 pub struct Opened {
     folder: PathBuf,
@@ -21,10 +21,10 @@ pub struct Opened {
 }
 
 impl Opened {
-    /// The index in `folder`; `None` if there is none.
+    /// Opens the index in `folder`; `None` if there is none.
     ///
     /// # Errors
-    /// When it cannot be read, or is damaged.
+    /// When the index cannot be read or is damaged.
     pub fn find(folder: &Path) -> Result<Option<Self>, IndexError> {
         let Some(mut manifest) = read(folder)? else {
             return Ok(None);
@@ -42,7 +42,7 @@ impl Opened {
         Err(IndexError::Busy { path })
     }
 
-    /// The index that `manifest` describes, of which a manifest may not have been written yet.
+    /// Opens the index that `manifest` describes. The manifest itself need not be on disk yet.
     ///
     /// # Errors
     /// When one of its graphs is missing or has another size.
@@ -70,19 +70,19 @@ impl Opened {
         })
     }
 
-    /// The folder.
+    /// Returns the folder.
     #[must_use]
     pub fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// What it holds.
+    /// Returns the manifest.
     #[must_use]
     pub const fn manifest(&self) -> &Manifest {
         &self.manifest
     }
 
-    /// One of its graphs; `None` if it has none of this file.
+    /// Returns one of its graphs; `None` if the index has no such file.
     #[must_use]
     pub fn graph(&self, info: &GraphInfo) -> Option<GraphFile> {
         let file = self.graphs.get(&info.file)?;

@@ -99,11 +99,7 @@ impl<'a> Reader<'a> {
             let storage = match entry.dtype.as_str() {
                 F32 => Storage::F32,
                 BF16 => Storage::Bf16,
-                _ => {
-                    return Err(damaged(&format!(
-                        "its tensor `{name}` has a number format other than F32 and BF16"
-                    )));
-                }
+                _ => return Err(damaged(&format!("tensor `{name}` is not F32 or BF16"))),
             };
             let mut sizes = entry.shape.iter();
             let size = sizes.try_fold(storage.bytes(), |n, &d| n.checked_mul(d as u64));

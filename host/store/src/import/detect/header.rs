@@ -1,4 +1,4 @@
-//! Whether the first line of a text names its columns.
+//! Detection of a header: whether the first line of a text names its columns.
 
 use std::collections::HashSet;
 
@@ -6,22 +6,22 @@ use super::super::columns::{ColumnLayout, Columns, Role};
 use super::super::format::Separator;
 use super::records::Record;
 
-/// What the first record is.
+/// Kind of the first record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// Names of columns.
+    /// Column names.
     Header,
     /// An edge.
     Edge,
-    /// It can be both.
+    /// Ambiguous.
     Unsure,
 }
 
-/// Says what the record `first` is, which `rest` follow.
+/// Determines the kind of the record `first`, which is followed by `rest`.
 ///
-/// It is a header where it has a word for either side of an edge, or where columns are numbers in all other records and not
-/// in this one. It is an edge where one of its cells comes again, or is a number. Where nothing says either, it is an
-/// edge, but for commas and semicolons: tables with those mostly have a header.
+/// It is a header if it has a known column name for either side of an edge, or if columns contain numbers in all other
+/// records but not in this one. It is an edge if one of its cells occurs again or is a number. Otherwise it is an edge
+/// if the separator is neither comma nor semicolon; tables with those usually have a header, so they are ambiguous.
 pub(super) fn verdict(
     first: &[String],
     rest: &[Record],
@@ -32,7 +32,7 @@ pub(super) fn verdict(
         return Verdict::Edge;
     }
     if let Some(Columns::Names(_)) = columns {
-        // If it is none, the names are not found in it, which is the error then.
+        // If the record is not a header, the user's names are not found in it, and that is reported as the error.
         return Verdict::Header;
     }
     let comes_again = comes_again(first, rest);
@@ -60,7 +60,8 @@ pub(super) fn verdict(
     }
 }
 
-/// Whether a cell of either side, or of any column if none is known to be one, is in another record.
+/// Returns whether a cell occurs in another record. Considers the cells of known column names for the two sides, or all
+/// cells if there are none.
 fn comes_again(first: &[String], rest: &[Record]) -> bool {
     let known = names_both_sides(first);
     let is_meant = |cell: &&String| {
@@ -72,20 +73,20 @@ fn comes_again(first: &[String], rest: &[Record]) -> bool {
     others.any(|cell| cells.contains(cell))
 }
 
-/// Whether all records have a number in a column.
+/// Returns whether all records have a number in a column.
 fn is_column_of_numbers(records: &[Record], at: usize) -> bool {
     let is_number = |record: &Record| record.cells.get(at).is_some_and(|cell| is_number(cell));
     !records.is_empty() && records.iter().all(is_number)
 }
 
-/// Whether a cell is a number as data has them; `nan` and `inf` are names.
+/// Returns whether a cell is a number, as data contain them; `nan` and `inf` count as names.
 fn is_number(cell: &str) -> bool {
     let cell = cell.trim();
     cell.parse::<f64>().is_ok() && cell.bytes().any(|byte| byte.is_ascii_digit())
 }
 
-/// The letters that papers call head, relation and tail, or subject, predicate and object. They are names of entities as
-/// well.
+/// Returns whether the cells are the initials that papers use for head, relation and tail, or subject, predicate and
+/// object. They may also be names of entities.
 fn is_initials(cells: &[String]) -> bool {
     let cells: Vec<String> = cells
         .iter()
@@ -98,13 +99,13 @@ fn is_initials(cells: &[String]) -> bool {
     )
 }
 
-/// Whether there is a word for the left side of an edge and one for the right.
+/// Returns whether the cells contain a known column name for the left and one for the right side of an edge.
 pub(super) fn names_both_sides(cells: &[String]) -> bool {
     let has = |role| cells.iter().any(|cell| Role::of_name(cell) == Some(role));
     has(Role::Lhs) && has(Role::Rhs)
 }
 
-/// Whether the user named columns, and these are among the cells.
+/// Returns whether the user named columns and the cells contain all these names.
 pub(super) fn has_all(cells: &[String], columns: Option<&Columns>) -> bool {
     match columns {
         Some(Columns::Names(names)) => {
@@ -115,8 +116,8 @@ pub(super) fn has_all(cells: &[String], columns: Option<&Columns>) -> bool {
     }
 }
 
-/// The layout of a table without what only says whether edges have a direction, as Gephi's column `Type` does: that is not a
-/// relation.
+/// Removes the relation column from a layout if it only states whether edges are directed, like Gephi's column `Type`;
+/// that is not a relation.
 pub(super) fn without_direction(
     layout: ColumnLayout,
     names: &[&str],
@@ -172,9 +173,9 @@ mod tests {
             (&["a r b 1", "c s d 2"], Edge, Edge),
             (&["drug disease score", "a b 0.5", "c d 1"], Header, Header),
             (&["x y", "1 2"], Header, Header),
-            // A number of one record says nothing.
+            // Numbers in a single record are not evidence.
             (&["a r b", "c s 5"], Edge, Unsure),
-            // Words of the graph itself.
+            // Words that occur in the graph itself.
             (
                 &["source hypernym target", "target hypernym thing"],
                 Unsure,
@@ -197,7 +198,7 @@ mod tests {
     }
 
     proptest! {
-        /// Of a graph whose entities recur, the first line is an edge, whatever they are called.
+        /// If entities recur, the first line is detected as an edge, whatever their names are.
         #[test]
         fn an_edge_whose_entity_comes_again_is_not_taken_for_a_header(
             names in prop::collection::vec("[a-z]{3,9}|[0-9]{1,4}", 3..9),

@@ -1,19 +1,19 @@
-//! The first lines of a text, cut into cells by a separator.
+//! First lines of a text, divided into cells by a separator.
 
 use super::super::format::Separator;
 use super::super::{ntriples, text};
 
-/// A line, or a row of quoted cells.
+/// Line, or row of quoted cells.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Record {
-    /// The line that it begins with, counted from 0. Where cells may be quoted, it may be a blank line or a comment in front
-    /// of it.
+    /// Number of its first line, counted from 0. Where cells may be quoted, this may be a preceding blank line or
+    /// comment.
     pub(super) line: usize,
     pub(super) cells: Vec<String>,
 }
 
-/// The records of `lines`, without blank lines and those that begin with `mark`. The last is left out where it may go on
-/// behind the lines (`is_cut`).
+/// Returns the records of `lines` without blank lines and those that begin with `mark`. If the lines are cut off
+/// (`is_cut`), the last record may be incomplete and is omitted.
 pub(super) fn of(
     lines: &[&str],
     separator: Separator,
@@ -22,7 +22,7 @@ pub(super) fn of(
 ) -> Vec<Record> {
     if let Some(delimiter) = separator.quotable() {
         let mut records = quoted(&lines.join("\n"), delimiter, mark);
-        // A header and the first edge stay.
+        // Keep at least a header and the first edge.
         if is_cut && records.len() > 2 {
             records.pop();
         }
@@ -58,7 +58,7 @@ fn cells(line: &str, separator: Separator) -> Vec<String> {
     found
 }
 
-/// A cell as it is read.
+/// Trims a cell as the reader does.
 fn trimmed(cell: &str, separator: Separator) -> &str {
     match separator.trims() {
         true => cell.trim_ascii(),
@@ -84,7 +84,7 @@ fn quoted(text: &str, delimiter: u8, mark: Option<u8>) -> Vec<Record> {
     records.map(record).collect()
 }
 
-/// How many cells most records have; of several such numbers that of the earliest record.
+/// Returns the number of cells that most records have; of equally frequent numbers, that of the earliest record.
 pub(super) fn usual_width(records: &[Record]) -> usize {
     let width = |record: &Record| record.cells.len();
     let times = |wanted: usize| records.iter().filter(|r| width(r) == wanted).count();
@@ -94,7 +94,7 @@ pub(super) fn usual_width(records: &[Record]) -> usize {
             widths.push(width(record));
         }
     }
-    // The last of those that are largest is the earliest of them here.
+    // `max_by_key` returns the last maximum, which is the earliest record because the order is reversed.
     widths
         .into_iter()
         .rev()

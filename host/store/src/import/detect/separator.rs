@@ -1,4 +1,4 @@
-//! Which character separates the columns of a text.
+//! Detection of the character that separates the columns of a text.
 
 use super::super::columns::Columns;
 use super::super::format::Separator;
@@ -6,13 +6,14 @@ use super::super::ntriples;
 use super::records::{self, Record};
 use super::{Said, header, shortened};
 
-/// Finds what separates the columns of `body`.
+/// Detects the separator of the columns of `body`.
 ///
-/// Tabs go first: names have other separators in them more often than tabs. Of the others, that one is taken by which every
+/// Tabs take precedence, because names contain other separators more often than tabs. Of the others, the one that gives
+/// every line the same number of columns is chosen.
 /// line has as many columns.
 ///
 /// # Errors
-/// When two are possible, or none is.
+/// When two separators are possible, or none.
 pub(super) fn detect(body: &[&str], mark: Option<u8>, said: Said<'_>) -> Result<Separator, String> {
     if is_ntriples(body, mark) {
         return some_triple(body).map(|()| Separator::NTriples);
@@ -21,7 +22,7 @@ pub(super) fn detect(body: &[&str], mark: Option<u8>, said: Said<'_>) -> Result<
     let tab = tried(Separator::TAB);
     let blanks = tried(Separator::Blanks);
     if tab.separates_most() {
-        // Columns that are aligned with tabs and spaces.
+        // The columns may be aligned with tabs and spaces.
         if blanks.is_steady() && tab.has_blanks_around() {
             return Err(unsure(&tab, &blanks));
         }
@@ -48,8 +49,8 @@ pub(super) fn detect(body: &[&str], mark: Option<u8>, said: Said<'_>) -> Result<
         Some(usual) => Ok(usual.separator),
         None if blanks.agreeing * 2 > blanks.records.len() => Ok(blanks.separator),
         None => Err(
-            "no tab, comma, semicolon, `|` or blank separates its lines into equally many columns; say what does with \
-             `--separator`"
+            "neither tab, comma, semicolon, `|` nor blank separates its lines into equally many columns; specify the \
+             separator with `--separator`"
                 .to_owned(),
         ),
     }
@@ -61,7 +62,7 @@ fn keep_if_any(tried: &mut Vec<&Tried>, keep: impl Fn(&Tried) -> bool) {
     }
 }
 
-/// Whether all lines look like terms and a dot.
+/// Returns whether all lines look like N-Triples: terms and a dot.
 fn is_ntriples(body: &[&str], mark: Option<u8>) -> bool {
     let lines = body.iter().map(|line| line.trim());
     let mut lines = lines.filter(|line| {
@@ -78,7 +79,7 @@ fn is_ntriples(body: &[&str], mark: Option<u8>) -> bool {
     any && all
 }
 
-/// Says what is wrong with the first line if none of them is a triple.
+/// Checks that at least one line is a triple; otherwise returns the error of the first wrong line.
 fn some_triple(body: &[&str]) -> Result<(), String> {
     let mut wrong = None;
     for line in body {
@@ -92,13 +93,13 @@ fn some_triple(body: &[&str]) -> Result<(), String> {
     wrong.map_or(Ok(()), Err)
 }
 
-/// What a separator makes of the lines.
+/// Lines divided by one candidate separator.
 struct Tried {
     separator: Separator,
     records: Vec<Record>,
-    /// How many columns most records have.
+    /// Number of columns of most records.
     width: usize,
-    /// How many records have as many, where they are separated at all.
+    /// Number of records with that many columns; 0 if the separator does not occur.
     agreeing: usize,
 }
 
@@ -118,7 +119,7 @@ impl Tried {
         }
     }
 
-    /// Whether all records have equally many columns, and more than one.
+    /// Returns whether all records have the same number of columns, and more than one.
     fn is_steady(&self) -> bool {
         self.agreeing > 0 && self.agreeing == self.records.len()
     }

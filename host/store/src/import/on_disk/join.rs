@@ -1,4 +1,4 @@
-//! The third step: edges get the numbers of their names.
+//! Third step: replaces the names of edges with their numbers.
 
 use std::fs::File;
 use std::io::{BufReader, Read};
@@ -10,7 +10,7 @@ use super::super::{ImportError, ImportJob};
 use super::{Numbered, numbers_path, record};
 use crate::files::{self, FileError, SummedFile};
 
-/// The numbers of all shards, each of which is read once.
+/// Readers of the numbers of all shards, each read once from beginning to end.
 pub(super) struct Numbers {
     shards: Vec<Stream>,
     shifts: Vec<Shift>,
@@ -21,11 +21,11 @@ struct Stream {
     reader: BufReader<File>,
 }
 
-/// What is added to the numbers of new entities of a type.
+/// Offset that is added to the numbers of new entities of a type.
 struct Shift {
-    /// The first number of a new entity in its shard.
+    /// Number of the first new entity of the type in each shard's numbering.
     first: u32,
-    /// New entities in the shards before each.
+    /// For each shard, the number of new entities in the preceding shards.
     before: Vec<u32>,
 }
 
@@ -54,7 +54,7 @@ impl Numbers {
         })
     }
 
-    /// The next number of a shard, which is that of a name of the type with this index.
+    /// Returns the next number of a shard, which belongs to a name of the type with this index.
     fn next(&mut self, shard: u8, of_type: u32) -> Result<u32, FileError> {
         let Stream { path, reader } = &mut self.shards[usize::from(shard)];
         let mut bytes = [0; 4];
@@ -69,14 +69,15 @@ impl Numbers {
     }
 }
 
-/// Gives the edges of `unnamed` their numbers. The sets of an import are joined in the order in which they were read.
+/// Replaces the names of the edges of `unnamed` with their numbers. The sets of an import must be joined in the order
+/// in which they were read.
 pub(super) fn join(
     job: &ImportJob<'_>,
     unnamed: Spill,
     numbers: &mut Numbers,
     progress: &mut dyn FnMut(u64) -> Result<(), ImportError>,
 ) -> Result<Spill, ImportError> {
-    /// Edges that are in memory at a time.
+    /// Edges per chunk.
     const ROWS: u64 = 1 << 14;
     let sides = job.relations.sides();
     let path = job.folder.join(format!("edges_{}.numbered", unnamed.set));
@@ -106,7 +107,7 @@ pub(super) fn join(
     Ok(Spill::open(&path, &unnamed.set, edges, has_weight)?)
 }
 
-/// Removes the numbers.
+/// Removes the files of numbers.
 pub(super) fn forget_numbers(job: &ImportJob<'_>) -> Result<(), FileError> {
     (0..job.shards).try_for_each(|shard| files::remove(&numbers_path(job.folder, shard)))
 }

@@ -1,4 +1,4 @@
-//! Writing dictionaries: known names from the dataset before, new ones in the order in which numbering put them.
+//! Writing of dictionaries: known names from the previous dataset, new names in the order of their numbers.
 
 use std::path::Path;
 
@@ -9,8 +9,8 @@ use super::{Numbered, new_path};
 use crate::dataset::write::DictionaryFile;
 use crate::files::{FileError, Summary};
 
-/// Writes the dictionary of the type with this index, partition by partition: its known entities, then its new ones.
-/// Gives its summary, and the checksum of the names of each partition.
+/// Writes the dictionary of the type with this index: for each partition its known entities, then its new ones. Returns
+/// its summary, and the checksum of the names of each partition.
 pub(in super::super) fn write_dictionary(
     job: &ImportJob<'_>,
     (index, places): (usize, &Places),
@@ -20,7 +20,7 @@ pub(in super::super) fn write_dictionary(
     let mut file = DictionaryFile::create(path, &places.counts)?;
     let mut new = NewNames::new(job.folder, numbered, index);
     let mut added = places.added().iter();
-    // The partition whose known names are written.
+    // Partition whose known names are being written.
     let mut partition = 0;
     let entity_type = &job.types.names[index].entity_type;
     let of_type =
@@ -46,7 +46,7 @@ pub(in super::super) fn write_dictionary(
     Ok(file.finish()?)
 }
 
-/// The new names of one type, shard by shard.
+/// Iterator over the new names of one type, shard by shard.
 struct NewNames<'a> {
     folder: &'a Path,
     numbered: &'a Numbered,
@@ -56,7 +56,7 @@ struct NewNames<'a> {
 }
 
 impl<'a> NewNames<'a> {
-    /// Those of the type with this index.
+    /// Creates the iterator for the type with this index.
     fn new(folder: &'a Path, numbered: &'a Numbered, of_type: usize) -> Self {
         Self {
             folder,
@@ -86,7 +86,7 @@ impl<'a> NewNames<'a> {
                 continue;
             };
             match file.next()? {
-                // Only text was read.
+                // Only UTF-8 text was read.
                 Some(key) => with(std::str::from_utf8(names::split(key).1).unwrap_or_default())?,
                 None => {
                     self.file = None;

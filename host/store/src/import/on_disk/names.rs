@@ -1,4 +1,4 @@
-//! Files of names: for each its length and its type in two bytes each, then the name.
+//! Files of names. Each entry is the name's length and its type in two bytes each, then the name.
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
@@ -8,25 +8,25 @@ use std::path::{Path, PathBuf};
 use super::super::block::MAX_NAME;
 use crate::files::{self, FileError, SummedFile};
 
-/// Buffers of the files that a thread reads and writes.
+/// Buffer size of the files that a thread reads and writes, in bytes.
 pub(super) const BUFFER: usize = 64 << 10;
 /// Bytes before each name.
 pub(super) const HEAD: usize = 4;
-/// A name is known by its key: two bytes of its type, then the name.
+/// Bytes of the type in a key. A key identifies a name: two bytes of its type, then the name.
 const TYPE: usize = 2;
 
-/// The longest name in a file, with a number behind it.
+/// Maximum size of an entry, including a number after the name.
 const LONGEST: usize = HEAD + MAX_NAME + 4;
 const _: () = assert!(LONGEST < BUFFER, "the buffer holds any name");
 
-/// What a name begins with in a file.
+/// Returns the bytes before a name in a file.
 pub(super) fn head(of_type: usize, len: usize) -> [u8; HEAD] {
-    // There are fewer entity types than that, and the longest name has 32 KiB.
+    // The number of entity types fits in 16 bits, and so does the maximum name length of 32 KiB.
     let ([a, b], [c, d]) = ((len as u16).to_le_bytes(), (of_type as u16).to_le_bytes());
     [a, b, c, d]
 }
 
-/// The type and the name of a key.
+/// Splits a key into type and name.
 pub(super) fn split(key: &[u8]) -> (usize, &[u8]) {
     match key.split_first_chunk::<TYPE>() {
         Some((of_type, name)) => (usize::from(u16::from_le_bytes(*of_type)), name),
@@ -34,21 +34,21 @@ pub(super) fn split(key: &[u8]) -> (usize, &[u8]) {
     }
 }
 
-/// Writes the name of a key.
+/// Writes the entry of a key.
 pub(super) fn put(file: &mut SummedFile, key: &[u8]) -> Result<(), FileError> {
     let (of_type, name) = split(key);
     file.put(&head(of_type, name.len()))?;
     file.put(name)
 }
 
-/// A file of names being read.
+/// Reader of a file of names.
 pub(super) struct NameFile {
     path: PathBuf,
     file: File,
-    /// Bytes that are to be read from the file.
+    /// Number of bytes not yet read from the file.
     left: u64,
     buffer: Vec<u8>,
-    /// What of the buffer was read and not given yet.
+    /// Range of the buffer that was read and not yet returned.
     ready: Range<usize>,
 }
 
@@ -58,7 +58,7 @@ impl NameFile {
         Self::open_range(path, &(0..size))
     }
 
-    /// Opens the names at these bytes of the file.
+    /// Opens the names in this byte range of the file.
     pub(super) fn open_range(path: &Path, range: &Range<u64>) -> Result<Self, FileError> {
         let mut file = files::open(path)?;
         let moved = file.seek(SeekFrom::Start(range.start));
@@ -72,7 +72,7 @@ impl NameFile {
         })
     }
 
-    /// The key of the next name.
+    /// Returns the key of the next name.
     pub(super) fn next(&mut self) -> Result<Option<&[u8]>, FileError> {
         self.fill()?;
         let Some(key) = self.take() else {
@@ -81,7 +81,7 @@ impl NameFile {
         Ok(Some(&self.buffer[key]))
     }
 
-    /// The key of the next name, and the number behind it.
+    /// Returns the key of the next name, and the number after it.
     pub(super) fn next_with_number(&mut self) -> Result<Option<(&[u8], u32)>, FileError> {
         self.fill()?;
         let Some(key) = self.take() else {
@@ -96,7 +96,8 @@ impl NameFile {
         }
     }
 
-    /// The keys of the next names, in the buffer that comes with them: some, or none at the end.
+    /// Reads up to `most` names. Returns the buffer; `keys` gets the positions of the keys in it, none at the end of
+    /// the file.
     pub(super) fn next_some(
         &mut self,
         most: usize,
@@ -115,7 +116,7 @@ impl NameFile {
         Ok(&self.buffer)
     }
 
-    /// Sees to it that a whole name is in the buffer, if there is another one.
+    /// Ensures that the buffer contains a complete name, if there is another one.
     fn fill(&mut self) -> Result<(), FileError> {
         if self.ready.len() >= LONGEST || self.left == 0 {
             return Ok(());
@@ -130,7 +131,7 @@ impl NameFile {
         Ok(())
     }
 
-    /// Where the key of the next name is, if all of it is in the buffer.
+    /// Returns the position of the next name's key, if the buffer contains all of it.
     fn take(&mut self) -> Option<Range<usize>> {
         let ready = &self.buffer[self.ready.clone()];
         let len = usize::from(u16::from_le_bytes(*ready.first_chunk()?));
@@ -142,7 +143,7 @@ impl NameFile {
         })
     }
 
-    /// Whether all names were given.
+    /// Checks that all names were returned.
     fn ended(&self) -> Result<(), FileError> {
         if self.ready.is_empty() && self.left == 0 {
             return Ok(());

@@ -1,4 +1,4 @@
-//! The second step: names of a shard get their numbers.
+//! Second step: numbers the names of each shard.
 
 use std::collections::BTreeMap;
 use std::hash::BuildHasher;
@@ -16,26 +16,26 @@ use super::names::{self, BUFFER, NameFile};
 use super::{counted_path, known_path, names_path, new_path, numbers_path};
 use crate::files::{self, SummedFile};
 
-/// The names of one type in one shard, or in all.
+/// Counts of the names of one type, in one shard or in all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(in super::super) struct Counts {
-    /// New entities.
+    /// Number of new entities.
     pub(in super::super) new: u64,
-    /// Names in too few edges.
+    /// Number of names with too few edges.
     pub(in super::super) dropped: u64,
-    /// Known entities without an edge.
+    /// Number of known entities without an edge.
     pub(in super::super) absent: u64,
-    /// Where the new ones are in the shard's file of new names, in bytes.
+    /// Byte range of the new names in the shard's file of new names.
     pub(super) listed: Range<u64>,
 }
 
-/// What numbering found, by shard and type.
+/// Result of numbering, by shard and type.
 pub(in super::super) struct Numbered {
     pub(super) shards: Vec<Vec<Counts>>,
 }
 
 impl Numbered {
-    /// All names of the type with this index.
+    /// Returns the counts of all names of the type with this index.
     pub(in super::super) fn total(&self, of_type: usize) -> Counts {
         let mut total = Counts::default();
         for shard in &self.shards {
@@ -46,7 +46,7 @@ impl Numbered {
         total
     }
 
-    /// New entities of the type with this index in the shards before each.
+    /// Returns, for each shard, the number of new entities of the type with this index in the preceding shards.
     pub(super) fn before(&self, of_type: usize) -> Vec<u64> {
         let mut sum = 0;
         let before = |shard: &Vec<Counts>| {
@@ -58,8 +58,8 @@ impl Numbered {
     }
 }
 
-/// Numbers the names of all shards, of which shard s has `bytes[s]` bytes. `progress` is called on this thread with the
-/// bytes that were numbered; an error of it ends the work.
+/// Numbers the names of all shards; shard s has `bytes[s]` bytes. `progress` is called on this thread with the number
+/// of bytes processed, and an error that it returns ends the work.
 pub(super) fn number(
     job: &ImportJob<'_>,
     bytes: &[u64],
@@ -84,7 +84,7 @@ pub(super) fn number(
         }
         drop(done_in);
         let mut numbered = 0;
-        // Leaving drops the receiving end, so the threads end with the shard that they are at.
+        // Returning early drops the receiver, so each thread ends after its current shard.
         for (shard, result) in done_out {
             shards.insert(shard, result?);
             numbered += bytes[shard];
@@ -97,7 +97,7 @@ pub(super) fn number(
     })
 }
 
-/// Writes the number in `numbers` for each that the file `counted` has.
+/// Replaces each number of the file `counted` by its value in `numbers`, and writes the result to `to`.
 fn translate(counted: &Path, numbers: &[u32], to: &Path) -> Result<(), ImportError> {
     let size = files::size(counted)?;
     let file = files::open(counted)?;
@@ -118,27 +118,28 @@ fn translate(counted: &Path, numbers: &[u32], to: &Path) -> Result<(), ImportErr
     Ok(())
 }
 
-/// A thread that numbers shards.
+/// Worker that numbers shards, on one thread.
 struct Worker<'a> {
     job: &'a ImportJob<'a>,
     hasher: FixedState,
-    /// What the shuffling hash of a name begins with, by type.
+    /// Seeds of the hashes that shuffle entities, by type.
     seeds: Vec<u64>,
-    /// Bytes that the names of a shard may take.
+    /// Memory limit in bytes for the names of a shard.
     limit: Option<u64>,
 }
 
-/// A shard's names behind their types, the known ones first.
+/// Keys of a shard (type and name), the known ones first.
 #[derive(Default)]
 struct Shard {
     names: Names,
-    /// Global numbers of the known ones.
+    /// Global numbers of the known names.
     known: Vec<u32>,
 }
 
 impl<'a> Worker<'a> {
     fn new(job: &'a ImportJob<'a>) -> Self {
-        // Which slot a name has shows nowhere, so the seed may be one that no input foresees.
+        // The result does not depend on the slot of a name, so the seed may be random, which protects against crafted
+        // input.
         let seed = std::hash::RandomState::new().hash_one(0);
         Self {
             job,
@@ -161,7 +162,7 @@ impl<'a> Worker<'a> {
         Ok(counts)
     }
 
-    /// Counts the names of the file `read`, and writes the number of each within the shard to the file `counted`.
+    /// Counts the names of the file `read`, and writes each occurrence's number within the shard to the file `counted`.
     fn count(&self, read: &Path, shard: &mut Shard, counted: &Path) -> Result<(), ImportError> {
         let mut file = NameFile::open(read)?;
         let mut counted = SummedFile::with_buffer(counted, BUFFER)?;
@@ -186,7 +187,7 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// The entities that the earlier dataset has in this shard.
+    /// Reads the entities of the earlier dataset that belong to this shard.
     fn known(&self, path: &Path) -> Result<Shard, ImportError> {
         let mut shard = Shard::default();
         if self.job.old.is_none() {
@@ -206,7 +207,7 @@ impl<'a> Worker<'a> {
         match self.limit {
             Some(limit) if shard.names.size().0 > limit => Err(ImportError::Memory {
                 what: format!(
-                    "one of the {} parts that names are sorted in takes more than {} MiB",
+                    "one of the {} shards of names takes more than {} MiB",
                     self.job.shards,
                     limit >> 20
                 ),
@@ -215,8 +216,8 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Numbers by name: global ones of known entities; those of new ones follow behind all known ones of the type, in the
-    /// order of the shuffling hash. Lists the new names in this order in the file at `path`.
+    /// Computes the number of each name. Known entities have their global numbers; new ones follow all known ones of
+    /// the type, in the order of the shuffling hash. Writes the new names in this order to the file at `path`.
     fn place(&self, shard: &Shard, path: &Path) -> Result<(Vec<u32>, Vec<Counts>), ImportError> {
         let types = &self.job.types.names;
         let least = self.job.options.entity_min_count.max(1);
@@ -239,7 +240,7 @@ impl<'a> Worker<'a> {
                 ));
             }
         }
-        // Among equal hashes the names decide.
+        // Among equal hashes, the names decide.
         new.sort_unstable_by(|a, b| {
             let name = |local| shard.names.name(local);
             (a.0, a.1)

@@ -1,4 +1,4 @@
-//! The first step: the names of a block are divided over the shards.
+//! First step: distributes the names of a block over the shards.
 
 use super::super::ImportJob;
 use super::super::assign;
@@ -7,22 +7,22 @@ use super::super::relations::Resolved;
 use super::names::{self, HEAD};
 use super::{record, shard_of};
 
-/// What a thread needs to divide names, and the memory that it uses again for every block.
+/// Distributor of names, with buffers that a thread reuses for every block.
 pub(in super::super) struct Scatter {
-    /// What the shuffling hash of a name begins with, by type.
+    /// Seeds of the hashes that shuffle entities, by type.
     seeds: Vec<u64>,
-    /// Shard of every name: left and right sides in turn.
+    /// Shard of every name: left and right sides alternate.
     shards: Vec<u8>,
-    /// How many there are.
+    /// Number of shards.
     count: usize,
 }
 
-/// The names of a block.
+/// Names of a block, divided by shard.
 #[derive(Debug, Default)]
 pub(in super::super) struct Divided {
-    /// All names, by shard, as in its file.
+    /// Entries of all names, sorted by shard, in the format of the files.
     pub(super) names: Vec<u8>,
-    /// Where those of each shard end.
+    /// End of the entries of each shard.
     pub(super) ends: Vec<u32>,
 }
 
@@ -35,7 +35,7 @@ impl Scatter {
         }
     }
 
-    /// Divides the names of `rows`, which are parts of `buffer`, and appends what stays of the edges to `records`.
+    /// Divides the names of `rows`, which are ranges of `buffer`, and appends the edges without names to `records`.
     pub(in super::super) fn divide(
         &mut self,
         (buffer, rows): (&[u8], &EdgeRows),

@@ -1,4 +1,4 @@
-//! Every mistake has its message, and leaves no trace.
+//! Every error has its message, and leaves no files behind.
 
 use super::*;
 
@@ -124,9 +124,14 @@ fn files() {
         &any,
         "a.parquet",
         "PAR1 and so on",
-        &["a.parquet", "no whole Parquet file"],
+        &["a.parquet", "not a complete Parquet file"],
     );
-    fails(&any, "a.tsv.gz", "a\tr\tb\n", &["a.tsv.gz", "no gz file"]);
+    fails(
+        &any,
+        "a.tsv.gz",
+        "a\tr\tb\n",
+        &["a.tsv.gz", "not a gz file"],
+    );
     let good = {
         use std::io::Write;
         let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
@@ -176,7 +181,7 @@ fn requests() {
         .import(&[("train", &[&file])])
         .unwrap_err()
         .to_string();
-    assert!(error.contains("no featurized entity type"), "{error}");
+    assert!(error.contains("not a featurized entity type"), "{error}");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Tab-separated text, CSV and Parquet, plain and compressed, say the same.
+//! Tab-separated text, CSV and Parquet, plain and compressed, give the same dataset.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -36,7 +36,7 @@ fn text_of_all_kinds() {
         ("a", format!("\u{feff}{crlf}\r\n\n").into_bytes()),
         ("a.tsv.gz", gzip(TEXT)),
         ("b.tsv.zst", zstd::encode_all(TEXT.as_bytes(), 1).unwrap()),
-        // Two members, and a name that does not tell.
+        // Two gzip members, and a name without an extension for compressed files.
         ("c.tsv", [gzip(&TEXT[..6]), gzip(&TEXT[6..])].concat()),
         ("a.csv", b"rel,rhs,lhs\nr,b,a\ns,c,b\n\nr,a,c".to_vec()),
         ("a.csv", TEXT.replace('\t', ";").into_bytes()),
@@ -117,7 +117,7 @@ fn parquet_in_all_compressions() {
         Compression::ZSTD(ZstdLevel::default()),
     ] {
         let workshop = Workshop::new(2);
-        // What it is called does not matter.
+        // The file name does not matter.
         let path = workshop.path("edges.tsv");
         let file = fs::File::create(&path).unwrap();
         let properties = WriterProperties::builder().set_compression(compression);
@@ -132,7 +132,7 @@ fn parquet_in_all_compressions() {
     }
 }
 
-/// Imports a Parquet file with one edge per row, whose names of heads are `heads`.
+/// Imports a Parquet file with one edge per row, whose heads are named `heads`.
 fn import_heads(workshop: &Workshop, heads: ArrayRef) -> Result<Vec<String>, String> {
     let tails = StringArray::from(vec!["t"; heads.len()]);
     let columns = [("lhs", heads), ("rhs", Arc::new(tails) as ArrayRef)];
@@ -180,7 +180,7 @@ fn names_in_parquet_are_text_or_whole_numbers() {
         ),
         (
             real,
-            "column `lhs`: names are text or whole numbers, and this column is Float64",
+            "column `lhs`: names must be text or integers, but this column has the type Float64",
         ),
     ] {
         let error = import_heads(&single(), column).unwrap_err();

@@ -1,4 +1,4 @@
-//! Names that are sorted on the disk give the dataset that names in memory give, to the byte.
+//! Names that are sorted on disk give byte for byte the same dataset as names in memory.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use super::super::{ImportProgress, LEAST_MEMORY, NamesIn};
 use super::*;
 
-/// Two types, one of which a name of the other may be, too.
+/// Creates a workshop with two entity types that may have names in common.
 fn workshop(partitions: u32, names_in: NamesIn) -> Workshop {
     let mut workshop = Workshop::with_config(&format!(
         "entities.user.num_partitions = {partitions}\nentities.item.num_partitions = {partitions}\n\
@@ -19,7 +19,7 @@ fn workshop(partitions: u32, names_in: NamesIn) -> Workshop {
     workshop
 }
 
-/// All files of the dataset's folder, by name.
+/// Returns all files of the dataset's folder, by name.
 fn bytes(dataset: &Dataset) -> BTreeMap<String, Vec<u8>> {
     let files = fs::read_dir(dataset.path()).unwrap();
     let read = |file: std::io::Result<fs::DirEntry>| {
@@ -30,7 +30,7 @@ fn bytes(dataset: &Dataset) -> BTreeMap<String, Vec<u8>> {
     files.map(read).collect()
 }
 
-/// Lines of edges between few names, so that most occur often.
+/// Returns lines of edges between few names, so that most names occur often.
 fn text(edges: &[(u32, bool, u32)], weighted: bool) -> String {
     let mut text = String::new();
     for (row, (lhs, buys, rhs)) in edges.iter().enumerate() {
@@ -51,7 +51,7 @@ fn any_edges() -> impl Strategy<Value = Vec<(u32, bool, u32)>> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(8))]
 
-    /// Two sets, then another import on top, which knows some names, and some no longer occur.
+    /// Imports two sets, then another one on top; some of its names are known, and some known names no longer occur.
     #[test]
     fn files_are_equal(
         (train, valid, more) in (any_edges(), any_edges(), any_edges()),

@@ -1,4 +1,4 @@
-//! A text is read as what it is, or not at all.
+//! A text is read correctly, or refused.
 
 use proptest::prelude::*;
 
@@ -51,9 +51,9 @@ proptest! {
             }
             Err(error) => {
                 let asks = match separator {
-                    // Words with commas may be the names of columns.
+                    // Words with commas may be column names.
                     "," | ", " | ";" if !said && !header => "--header yes",
-                    // Tabs may separate, and names may have blanks around them.
+                    // Tabs may be the separator, and names may have blanks around them.
                     " \t  " => "--separator space",
                     _ => "nothing",
                 };

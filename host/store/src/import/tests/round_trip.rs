@@ -1,4 +1,4 @@
-//! What goes in comes out, whatever the number of partitions and threads.
+//! An imported graph is read back unchanged, whatever the number of partitions and threads.
 
 use std::fmt::Write;
 
@@ -45,7 +45,7 @@ proptest! {
     }
 }
 
-/// Many blocks, so that workers overtake each other.
+/// Returns a text of many blocks, so that workers overtake each other.
 fn long_text(edges: u32) -> String {
     let mut text = String::new();
     let mut state = 1_u32;
@@ -68,7 +68,7 @@ fn long_text(edges: u32) -> String {
 fn threads_and_memory_leave_no_trace() {
     let text = long_text(60_000);
     let mut bytes = Vec::new();
-    // More threads sort smaller chunks each.
+    // With more threads, each sorts smaller chunks.
     let least = Some(LEAST_MEMORY);
     for (threads, memory) in [(1, None), (64, least), (3, None), (16, least)] {
         let mut workshop = Workshop::new(3);

@@ -106,7 +106,7 @@ fn another_partitioning_needs_a_fresh_start() {
     assert_eq!(dataset.manifest().entities["e"].counts, [1, 1, 0]);
 }
 
-/// The ids of type `e` of the dataset of a workshop.
+/// Returns the ids of type `e` of the dataset of a workshop.
 fn ids(workshop: &Workshop) -> crate::dataset::Ids {
     workshop.dataset().ids(&["e".to_owned()]).unwrap()
 }
@@ -125,7 +125,7 @@ fn growth_is_told_from_change() {
         workshop.dataset().succession(old, &now).unwrap()
     };
     assert_eq!(succession(&workshop, &old), Succession::Same);
-    // The edges are another matter, and so is their order.
+    // Neither other edges nor another order of edges changes the ids.
     workshop
         .import_text("b.tsv", "g\tz\ta\nc\tr\td\na\tr\tb\n")
         .unwrap();
@@ -176,7 +176,7 @@ fn partitions_that_cannot_be_levelled_are_reported() {
     assert_eq!(report(&[12, 10, 10]).imbalance(), None);
     assert_eq!(report(&[30, 10, 20]).imbalance(), Some(1.5));
 
-    // A dictionary from elsewhere with nearly everything in one partition.
+    // A dictionary of another dataset with nearly all entities in one partition.
     let workshop = Workshop::new(2);
     let dataset = workshop
         .import_text("a.tsv", "a\tr\tb\nc\tr\td\ne\tr\tf\ng\tr\th\n")
