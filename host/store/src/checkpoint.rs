@@ -192,7 +192,7 @@ impl Checkpoint {
         self.files.read_model(&file, summary)
     }
 
-    /// Writes a partition: `embeddings` [rows, dim] and `row_adagrad` [rows]. It belongs to the next commit.
+    /// Writes a partition: `embeddings` of shape `[rows, dim]` and `row_adagrad` of shape `[rows]`. It belongs to the next commit.
     ///
     /// # Errors
     /// When the file cannot be written. The committed version is kept, and every later commit is refused.

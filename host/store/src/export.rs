@@ -181,7 +181,7 @@ type NameSource<'a> = dyn FnMut(&mut NameSink<'_>) -> Result<(), ExportError> + 
 
 /// Writer of a file of embeddings.
 trait EmbeddingFile {
-    /// Appends rows: their names [n] and their values [n, dim].
+    /// Appends rows: their names (`[n]`) and their values (`[n, dim]`).
     fn put(&mut self, names: &[&str], values: &[f32]) -> Result<(), ExportError>;
     /// Completes the file.
     fn finish(self: Box<Self>) -> Result<(), ExportError>;

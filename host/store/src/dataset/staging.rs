@@ -7,8 +7,7 @@
 //! |---|---|
 //! | `lock` | locked by the import; the system releases the lock when the process ends, on any machine |
 //! | `new` | the new dataset; after the exchange the previous one, until it is removed |
-//! | `old` | the previous dataset, where the file system cannot exchange two folders and the import renames them one
-//! after the other |
+//! | `old` | the previous dataset, where the file system cannot exchange folders and the import renames them in turn |
 //!
 //! An import that is killed between the two renames leaves no dataset `NAME`, but the previous one in `old`. The next
 //! command that opens the dataset renames it back.

@@ -25,7 +25,7 @@ fn trained(edges: &str) -> Trained {
     trained_with(edges, &[])
 }
 
-/// Creates a dataset of 7 entities in 2 partitions; the embedding of entity n is [n, n + 0.5, -n].
+/// Creates a dataset of 7 entities in 2 partitions; the embedding of entity n is `[n, n + 0.5, -n]`.
 fn trained_with(edges: &str, parameters: &[TensorRef<'_>]) -> Trained {
     let folder = tempfile::tempdir().unwrap();
     let text = "dataset = 'd'\ncheckpoint_path = 'c'\ndimension = 3\nentities.e.num_partitions = 2\n\

@@ -19,7 +19,7 @@ pub enum FolderLock {
 /// # Errors
 /// When the folder cannot be opened.
 pub fn lock_folder(folder: &Path) -> Result<FolderLock, FileError> {
-    // [`super::open`] refuses folders.
+    // `super::open` refuses folders.
     let file = File::open(folder).map_err(|e| FileError::new("open", folder, e))?;
     Ok(match file.try_lock() {
         Ok(()) => FolderLock::Taken(Some(file)),

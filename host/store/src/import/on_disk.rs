@@ -1,15 +1,13 @@
 //! Numbering of names that do not fit in memory, shard by shard, with the names in files.
 //!
 //! 1. While edges are read, the names of both sides are appended to one of up to [`MOST`] files, chosen by the upper
-//! bits
-//! of the hash that shuffles entities ([`scatter`], [`Shards`]). The spilled edge keeps only the two shard numbers,
-//! the relation and the weight.
+//!    bits of the hash that shuffles entities ([`scatter`], [`Shards`]). The spilled edge keeps only the two shard
+//!    numbers, the relation and the weight.
 //! 2. Each shard by itself fits in memory. Its names are counted and sorted by that hash, and a file with one number
-//! per
-//! occurrence is written ([`number`]). Shards are ranges of the hash, so their concatenation has the order of an import
-//! in memory.
+//!    per occurrence is written ([`number`]). Shards are ranges of the hash, so their concatenation has the order of an
+//!    import in memory.
 //! 3. Each edge takes the next number from the files of its two shards ([`join`]). Occurrences are in the order of the
-//! edges, so nothing has to be sorted.
+//!    edges, so nothing has to be sorted.
 //!
 //! The dataset is byte for byte the same as with names in memory.
 

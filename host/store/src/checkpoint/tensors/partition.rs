@@ -33,11 +33,11 @@ pub struct PartitionData {
     pub rows: usize,
     /// Values per row.
     pub dim: usize,
-    /// Embeddings [rows, dim].
+    /// Embeddings, `[rows, dim]`.
     pub embeddings: Vec<f32>,
     /// Optimizer that the accumulators belong to.
     pub optimizer: Optimizer,
-    /// Accumulators, [rows] or [rows, dim], depending on the optimizer.
+    /// Accumulators, `[rows]` or `[rows, dim]`, depending on the optimizer.
     pub adagrad: Vec<f32>,
 }
 
@@ -52,11 +52,11 @@ pub struct EmbeddingPlace {
     pub dim: usize,
     /// Number format of the embeddings.
     pub storage: Storage,
-    /// Byte offset of the embeddings [rows, dim].
+    /// Byte offset of the embeddings, `[rows, dim]`.
     pub embeddings: u64,
     /// Optimizer that the accumulators belong to.
     pub optimizer: Optimizer,
-    /// Byte offset of the accumulators, `f32`: [rows] or [rows, dim], depending on the optimizer.
+    /// Byte offset of the accumulators, `f32`: `[rows]` or `[rows, dim]`, depending on the optimizer.
     pub adagrad: u64,
 }
 

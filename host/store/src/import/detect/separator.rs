@@ -10,7 +10,6 @@ use super::{Said, header, shortened};
 ///
 /// Tabs take precedence, because names contain other separators more often than tabs. Of the others, the one that gives
 /// every line the same number of columns is chosen.
-/// line has as many columns.
 ///
 /// # Errors
 /// When two separators are possible, or none.
