@@ -170,6 +170,19 @@ impl Connection {
     }
 }
 
+impl Connection {
+    /// Whether the server of this connection was ended on purpose, as its folder says; false if another machine has the
+    /// folder.
+    pub(crate) fn server_was_ended(&self) -> bool {
+        let was_ended = |place: &Place| {
+            let record = Record::read(&place.record).ok().flatten();
+            let is_ours = record.is_none_or(|record| record.address == self.server);
+            is_ours && server::was_ended(&place.store)
+        };
+        self.place.as_ref().is_some_and(was_ended)
+    }
+}
+
 impl Drop for Connection {
     fn drop(&mut self) {
         if let Some(keeper) = &self.keeper {

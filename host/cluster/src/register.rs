@@ -360,6 +360,10 @@ impl Register for Connection {
         ledger.line.signals.wrote(written.is_ok());
         written
     }
+
+    fn is_shut_down(&self) -> bool {
+        self.server_was_ended()
+    }
 }
 
 impl Connection {

@@ -53,6 +53,12 @@ pub trait Register: Send + Sync {
     /// # Errors
     /// When no answer comes.
     fn write(&self, after: Option<u64>, value: &[u8], id: &str) -> Result<Written, NoAnswer>;
+
+    /// Whether the register was shut down on purpose, because no trainer took part in the run any more. It is asked only
+    /// while nothing answers, and may say no where this is unknown.
+    fn is_shut_down(&self) -> bool {
+        false
+    }
 }
 
 /// What a trainer tells all others every few seconds.

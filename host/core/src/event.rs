@@ -281,6 +281,11 @@ pub enum Event {
         /// Version of their last checkpoint.
         version: u64,
     },
+    /// The others have stopped the run while this trainer did not take part.
+    StoppedByOthers {
+        /// Version of their last checkpoint.
+        version: u64,
+    },
     /// The run stopped before its end because it was asked to.
     Interrupted {
         /// Version of the checkpoint that holds everything trained so far.

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex};
 use pbg_core::event::Event;
 use pbg_core::strategy::{BucketOrder, Loss as _, RunLength, SamplerFactory, StrategyId};
 use pbg_kernels::device::Place;
+use pbg_store::checkpoint::CheckpointError;
 
 use crate::alone::Alone;
 use crate::coordinator::Coordinator;
@@ -144,7 +145,13 @@ impl Resolved {
         let (mut earlier, mut in_vain) = (None, 0);
         loop {
             let before = (allowed, earlier);
-            let mut member = Member::join(self, strategies, cluster, before, stop, emit)?;
+            let joined = Member::join(self, strategies, cluster, before, stop, emit);
+            let mut member = match joined {
+                Err(RunError::Cluster(error)) if earlier.is_some() && error.was_stopped() => {
+                    return self.stopped_by_others(emit);
+                }
+                joined => joined?,
+            };
             let ended = train(&mut member, stop).map_err(|error| member.cause(error));
             match ended {
                 Err(RunError::Cluster(error)) if error.may_rejoin() => {
@@ -152,6 +159,11 @@ impl Resolved {
                     in_vain = if member.has_trained() { 0 } else { in_vain + 1 };
                     (strategies, earlier) = member.dismantle();
                     cluster.rest(in_vain, stop);
+                }
+                Err(RunError::Cluster(ClusterError::Stopped)) => {
+                    let finished = member.finished_without()?;
+                    drop(member);
+                    return finished.map_or_else(|| self.stopped_by_others(emit), Ok);
                 }
                 Err(RunError::Cluster(error @ ClusterError::Unreachable { .. })) => {
                     let finished = member.finished_without()?;
@@ -166,6 +178,20 @@ impl Resolved {
                 ended => return ended,
             }
         }
+    }
+}
+
+impl Resolved {
+    /// Ends a trainer whose run was stopped by others while it was silent.
+    fn stopped_by_others(&self, emit: &mut dyn FnMut(Event)) -> Result<Outcome, RunError> {
+        let version = match self.version() {
+            Ok(checkpoint) => checkpoint.version(),
+            Err(CheckpointError::Missing { .. }) => 0,
+            Err(error) => return Err(error.into()),
+        };
+        emit(Event::StoppedByOthers { version });
+        emit(Event::Interrupted { version });
+        Ok(Outcome::Interrupted { version })
     }
 }
 

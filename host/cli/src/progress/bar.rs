@@ -108,6 +108,7 @@ impl Reporter for Bar {
             | Event::LedgerAnswers { .. }
             | Event::LedgerServer { .. }
             | Event::FinishedByOthers { .. }
+            | Event::StoppedByOthers { .. }
             | Event::PluginLog { .. }
             | Event::PluginFault { .. } => self.draw(),
         }

@@ -35,7 +35,8 @@ pub(crate) fn line(event: &Event, tracker: &Tracker, terminal: &Terminal) -> Opt
         | Event::LedgerSilent { .. }
         | Event::LedgerAnswers { .. }
         | Event::LedgerServer { .. }
-        | Event::FinishedByOthers { .. } => of_trainers(event),
+        | Event::FinishedByOthers { .. }
+        | Event::StoppedByOthers { .. } => of_trainers(event),
         Event::BucketStarted { .. }
         | Event::Progress { .. }
         | Event::BucketFinished { .. }
@@ -224,6 +225,10 @@ fn of_trainers(event: &Event) -> Option<String> {
         Event::FinishedByOthers { version } => Some(format!(
             "the ledger does not answer any more, and checkpoint version {version} has the end of the run: the others \
              have finished it"
+        )),
+        Event::StoppedByOthers { version } => Some(format!(
+            "the others stopped the run at checkpoint version {version} while this trainer was silent; buckets that it \
+             had not settled are trained again when the run goes on"
         )),
         _ => None,
     }

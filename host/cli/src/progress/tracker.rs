@@ -113,6 +113,7 @@ impl Tracker {
             | Event::LedgerAnswers { .. }
             | Event::LedgerServer { .. }
             | Event::FinishedByOthers { .. }
+            | Event::StoppedByOthers { .. }
             | Event::PluginLog { .. }
             | Event::PluginFault { .. }
             | Event::Interrupted { .. }

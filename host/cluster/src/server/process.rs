@@ -294,6 +294,11 @@ pub(crate) fn is_wanted(store: &Path) {
     fs::remove_file(store.join(ENDED)).ok();
 }
 
+/// Whether the server of a store was ended on purpose and not started again since.
+pub(crate) fn was_ended(store: &Path) -> bool {
+    store.join(ENDED).exists()
+}
+
 /// How a server on this machine is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Health {

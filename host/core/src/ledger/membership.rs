@@ -74,8 +74,10 @@ impl Record {
             let (what, most) = ("trainers of a run", MAX_TRAINERS);
             return Err(Refusal::TooMany { what, most });
         }
-        // A run that was ended on request goes on when somebody comes after all have left.
-        self.stopping = match (self.stopping, self.trainers.is_empty()) {
+        // A run that was stopped continues when somebody starts a trainer after all have left. A trainer that was removed
+        // from it before was meant to stop as well.
+        let rejoins = join.instead_of.is_some();
+        self.stopping = match (self.stopping, self.trainers.is_empty() && !rejoins) {
             (true, false) => {
                 return Err(Refusal::Phase {
                     phase: self.phase(),

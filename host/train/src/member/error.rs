@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use pbg_core::cluster::NoAnswer;
-use pbg_core::ledger::{Damage, PROTOCOL, Refusal, Stale};
+use pbg_core::ledger::{Damage, PROTOCOL, Phase, Refusal, Stale};
 
 /// Reason why a trainer cannot join a distributed run or cannot continue in it.
 #[derive(Debug, thiserror::Error)]
@@ -41,6 +41,9 @@ pub enum ClusterError {
     /// The trainer was removed from the run by others. It drops its tables and may rejoin.
     #[error("{0}")]
     Fenced(Box<Refusal>),
+    /// The other trainers have left, and the register was shut down.
+    #[error("the run was stopped: all other trainers have left, and the ledger's server was ended")]
+    Stopped,
     /// The register has lost the record.
     #[error("the ledger is empty, though this trainer had joined")]
     NoRecord,
@@ -114,6 +117,20 @@ pub(super) fn unreachable(waited: Duration, NoAnswer(what): NoAnswer) -> Cluster
 }
 
 impl ClusterError {
+    /// Whether the others have stopped the run, so that a trainer that was removed from it has nothing to rejoin.
+    #[must_use]
+    pub fn was_stopped(&self) -> bool {
+        let is_stop = |refusal: &Refusal| {
+            let phase = Phase::Stopping;
+            *refusal == Refusal::Phase { phase }
+        };
+        match self {
+            Self::Stopped => true,
+            Self::Refused(refusal) => is_stop(refusal),
+            _ => false,
+        }
+    }
+
     /// Whether the trainer may drop its tables and rejoin.
     #[must_use]
     pub fn may_rejoin(&self) -> bool {

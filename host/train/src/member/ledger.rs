@@ -170,13 +170,19 @@ impl Ledger {
 
     /// Whether to stop waiting for an answer.
     fn gives_up(&self, patience: &mut Patience) -> bool {
-        patience.is_over() || self.silence.is_unbearable()
+        patience.is_over() || self.silence.is_unbearable() || self.is_shut_down()
+    }
+
+    /// Whether the register has been silent for a while and was shut down on purpose.
+    fn is_shut_down(&self) -> bool {
+        self.silence.lasts() && self.register.is_shut_down()
     }
 
     /// Returns the error of a wait that was given up.
     fn gave_up(&self, no: NoAnswer) -> ClusterError {
         match self.silence.is_unbearable() {
             true => ClusterError::Interrupted { what: no.0 },
+            false if self.is_shut_down() => ClusterError::Stopped,
             false => unreachable(self.patience, no),
         }
     }
