@@ -1,11 +1,10 @@
-//! The training step of one relation as a graph: what is computed from what, in which shape.
+//! The training step of one relation as a graph of operations on tensors of known shapes.
 //!
-//! Every tensor but weights and tables has the batch as its first dimension, counted in chunks of
-//! positives that share negatives. [`Graph::new`] builds the graph and checks its shapes;
-//! [`Graph::slice`] rewrites it to a loop over slices, whose nodes have lost the batch dimension;
-//! [`Sliced`] knows which buffers that takes, and how many chunks make a slice of a wanted size. Nodes
-//! form [`Cluster`]s, which the kernels compile to stages; clusters form groups, one per device, which
-//! [`pipeline`] joins by pipes.
+//! Every tensor except weights and tables has the batch as its first dimension, counted in chunks of positives that
+//! share negatives. [`Graph::new`] builds the graph and checks its shapes. [`Graph::slice`] rewrites it to a loop over
+//! slices, whose nodes have lost the batch dimension. [`Sliced`] knows the buffers that the loop needs, and how many
+//! chunks make a slice of a given size. Nodes form [`Cluster`]s, which the kernels compile to stages. Clusters form
+//! groups, one per device, which [`pipeline`] connects with pipes.
 
 mod backward;
 mod build;

@@ -1,10 +1,10 @@
-//! The words of the field: entities live in partitions, edges in buckets.
+//! Graph vocabulary: entities belong to partitions, edges to buckets.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// The edges whose left side lies in partition `lhs` and whose right side lies in partition `rhs`.
+/// The edges whose left entity is in partition `lhs` and whose right entity is in partition `rhs`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Bucket {
     /// Partition of the left-hand side.
@@ -14,15 +14,15 @@ pub struct Bucket {
 }
 
 impl Bucket {
-    /// The bucket of partitions `lhs` and `rhs`.
+    /// Creates the bucket of partitions `lhs` and `rhs`.
     #[must_use]
     pub const fn new(lhs: u32, rhs: u32) -> Self {
         Self { lhs, rhs }
     }
 }
 
-/// A side and a partition of it, which are held, loaded and written together; the left side where both are the same
-/// entities.
+/// Side and partition of the entities that are held, loaded and written together. If both sides have the same
+/// partitions, the side is the left one.
 pub type SidePartition = (Side, u32);
 
 impl std::fmt::Display for Bucket {
@@ -45,7 +45,7 @@ impl Side {
     /// Both sides, left first.
     pub const BOTH: [Self; 2] = [Self::Lhs, Self::Rhs];
 
-    /// The opposite side.
+    /// Returns the opposite side.
     #[must_use]
     pub const fn other(self) -> Self {
         match self {
@@ -55,36 +55,36 @@ impl Side {
     }
 }
 
-/// Edges in columns, the form in which they travel from the file to the kernels.
+/// Edges in columns, as they are passed from the file to the kernels.
 ///
-/// `lhs` and `rhs` are offsets within the partitions of the bucket, `rel` an index into the
-/// relations of the dataset; all columns have the same length.
+/// `lhs` and `rhs` are offsets within the partitions of the bucket, `rel` is an index into the relations of the
+/// dataset. All columns have the same length.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Edges {
     /// Offset of the left entity within its partition.
     pub lhs: Vec<u32>,
     /// Offset of the right entity within its partition.
     pub rhs: Vec<u32>,
-    /// Relation of each edge.
+    /// Index of each edge's relation.
     pub rel: Vec<u32>,
-    /// Weight of each edge; absent means 1 for all.
+    /// Weight of each edge; `None` if all are 1.
     pub weight: Option<Vec<f32>>,
 }
 
 impl Edges {
-    /// Number of edges.
+    /// Returns the number of edges.
     #[must_use]
     pub fn len(&self) -> usize {
         self.lhs.len()
     }
 
-    /// Whether there is no edge.
+    /// Whether there are no edges.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.lhs.is_empty()
     }
 
-    /// The edges at `indices`, in that order.
+    /// Returns the edges at `indices`, in that order.
     #[must_use]
     pub fn select(&self, indices: &[u32]) -> Self {
         let pick = |column: &[u32]| indices.iter().map(|&i| column[i as usize]).collect();
@@ -100,27 +100,27 @@ impl Edges {
     }
 }
 
-/// What the edges of a dataset are of.
+/// Entity types and relations of a dataset.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Schema {
     /// Entity types by name.
     pub entities: BTreeMap<String, EntityDecl>,
-    /// Relations; `*` stands for all that are not named.
+    /// Relations; `*` represents all relations that are not named.
     pub relations: Vec<RelationDecl>,
-    /// One entry of `relations` is the template of all.
+    /// Whether one entry of `relations` is the template of all relations.
     pub dynamic_relations: bool,
 }
 
-/// An entity type of a [`Schema`].
+/// Entity type of a [`Schema`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EntityDecl {
-    /// Partitions.
+    /// Number of partitions.
     pub num_partitions: u32,
     /// Whether its entities are bags of features.
     pub featurized: bool,
 }
 
-/// A relation of a [`Schema`]: its name and the entity types of its sides.
+/// Relation of a [`Schema`]: its name and the entity types of its sides.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RelationDecl {
     /// Name.

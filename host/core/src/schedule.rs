@@ -1,8 +1,8 @@
-//! Where a run is: a state machine over epoch > edge set > edge chunk > bucket.
+//! Position of a run: a state machine over epoch > edge set > edge chunk > bucket.
 //!
-//! It can be serialised between any two calls, so a checkpoint holds it and, later, several
-//! trainers can share it: [`Schedule::acquire`] leases a bucket whose partitions nobody else
-//! holds, [`Schedule::complete`] marks it done. Nothing here assumes that there is one trainer.
+//! It can be serialised between any two calls, so a checkpoint contains it and several trainers can share it:
+//! [`Schedule::acquire`] leases a bucket whose partitions no other trainer holds, and [`Schedule::complete`] marks it
+//! as done. Nothing here assumes that there is only one trainer.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,10 +10,10 @@ use crate::graph::Bucket;
 use crate::plan;
 use crate::strategy::Pass;
 
-/// How far the loops go.
+/// Numbers of epochs, edge sets and edge chunks of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Extent {
-    /// Epochs in all.
+    /// Total number of epochs.
     pub epochs: u32,
     /// Edge sets per epoch.
     pub edge_sets: u32,
@@ -21,7 +21,7 @@ pub struct Extent {
     pub edge_chunks: u32,
 }
 
-/// One walk over the grid of buckets.
+/// Identifier of a pass: one iteration over the grid of buckets.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize,
 )]
@@ -30,7 +30,7 @@ pub struct PassId {
     pub epoch: u32,
     /// Edge set, from 0.
     pub edge_set: u32,
-    /// Edge chunk, from 0; the fastest of the three.
+    /// Edge chunk, from 0; it changes fastest.
     pub edge_chunk: u32,
 }
 
@@ -43,7 +43,7 @@ enum Lease {
     Done,
 }
 
-/// A bucket handed to a trainer.
+/// Bucket leased to a trainer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Acquired {
     /// The bucket.
@@ -52,17 +52,17 @@ pub struct Acquired {
     pub position: usize,
 }
 
-/// A report that does not fit the schedule.
+/// Error for a completion that does not match the schedule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("trainer {trainer} reports position {position} of the plan, which it does not hold")]
+#[error("trainer {trainer} reports position {position} of the plan as done, but has no lease of it")]
 pub struct NotHeld {
-    /// Who reports.
+    /// Trainer that reports the bucket as done.
     pub trainer: u32,
-    /// What.
+    /// Position in the plan.
     pub position: usize,
 }
 
-/// The schedule of one run.
+/// Schedule of a run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Schedule {
     pass: PassId,
@@ -77,7 +77,7 @@ impl Default for Schedule {
 }
 
 impl Schedule {
-    /// A schedule before its first pass.
+    /// Creates a schedule before its first pass.
     #[must_use]
     pub const fn new() -> Self {
         Self {
@@ -91,7 +91,7 @@ impl Schedule {
         }
     }
 
-    /// A schedule in a pass with a plan, of which others have trained the buckets that `is_done` says.
+    /// Creates a schedule in `pass` with a plan, some of whose buckets are already trained, as `is_done` says.
     pub fn within(pass: PassId, plan: Vec<Bucket>, is_done: impl Fn(Bucket) -> bool) -> Self {
         let lease = |bucket: &Bucket| match is_done(*bucket) {
             true => Lease::Done,
@@ -101,10 +101,10 @@ impl Schedule {
         Self { pass, plan, leases }
     }
 
-    /// Whether a run over `extent` and the buckets of `grid` can stand there: for what was read.
+    /// Checks that a schedule that was read fits a run over `extent` and the buckets of `grid`.
     ///
     /// # Errors
-    /// What keeps it from that.
+    /// Returns the reason for which it does not fit.
     pub fn check(&self, extent: Extent, mut grid: Vec<Bucket>) -> Result<(), String> {
         let PassId {
             edge_set,
@@ -124,30 +124,30 @@ impl Schedule {
         plan.sort_unstable();
         grid.sort_unstable();
         if self.leases.len() != plan.len() || !(plan.is_empty() || plan == grid) {
-            return Err("its plan has not every bucket once".to_owned());
+            return Err("its plan does not contain every bucket exactly once".to_owned());
         }
         Ok(())
     }
 
-    /// The current pass.
+    /// Returns the current pass.
     #[must_use]
     pub const fn pass(&self) -> PassId {
         self.pass
     }
 
-    /// The plan of the current pass; empty while it has none.
+    /// Returns the plan of the current pass; empty before [`Schedule::set_plan`].
     #[must_use]
     pub fn plan(&self) -> &[Bucket] {
         &self.plan
     }
 
-    /// Buckets of the current pass that are done.
+    /// Returns the number of buckets of the current pass that are done.
     #[must_use]
     pub fn done(&self) -> usize {
         self.leases.iter().filter(|l| **l == Lease::Done).count()
     }
 
-    /// Those buckets.
+    /// Iterates over the buckets of the current pass that are done.
     pub fn done_buckets(&self) -> impl Iterator<Item = Bucket> + '_ {
         let leases = self.leases.iter().zip(&self.plan);
         leases
@@ -167,21 +167,21 @@ impl Schedule {
         self.pass.epoch >= extent.epochs
     }
 
-    /// Gives the current pass its plan, already checked to be a permutation of the grid.
+    /// Sets the plan of the current pass, which must have been checked to be a permutation of the grid.
     pub fn set_plan(&mut self, plan: Vec<Bucket>) {
         self.leases = vec![Lease::Todo; plan.len()];
         self.plan = plan;
     }
 
-    /// Whether two buckets need the same partition. One that is never swapped is nobody's: every
-    /// trainer has it.
+    /// Whether two buckets need the same partition. Partitions that are never swapped do not count, because every
+    /// trainer has them.
     #[must_use]
     pub fn conflict(pass: &Pass, a: Bucket, b: Bucket) -> bool {
         plan::needs(pass, a).any(|group| plan::needs(pass, b).any(|other| other == group))
     }
 
-    /// Positions of the buckets that `trainer` may take now: to do, and of partitions that no
-    /// other trainer holds.
+    /// Returns the positions of the buckets that `trainer` may lease: those to do whose partitions no other trainer
+    /// holds.
     #[must_use]
     pub fn free(&self, trainer: u32, pass: &Pass) -> Vec<usize> {
         let held: Vec<Bucket> = self
@@ -197,8 +197,8 @@ impl Schedule {
             .collect()
     }
 
-    /// Leases the next bucket in plan order that `trainer` may take; `None` when there is none
-    /// now (the pass is over, or others hold what is left).
+    /// Leases to `trainer` the first bucket in plan order that it may lease. Returns `None` if there is none: the pass
+    /// is done, or others hold the partitions of all that is left.
     pub fn acquire(&mut self, trainer: u32, pass: &Pass) -> Option<Acquired> {
         let position = *self.free(trainer, pass).first()?;
         self.leases[position] = Lease::Held { trainer };
@@ -208,10 +208,10 @@ impl Schedule {
         })
     }
 
-    /// Marks the bucket at `position`, which `trainer` holds, as trained.
+    /// Marks the bucket at `position`, leased to `trainer`, as done.
     ///
     /// # Errors
-    /// When it does not hold it: its lease was given to another, or is done.
+    /// Fails if `trainer` does not have the lease, because it was given to another trainer or the bucket is done.
     pub fn complete(&mut self, trainer: u32, position: usize) -> Result<(), NotHeld> {
         match self.leases.get_mut(position) {
             Some(lease) if *lease == (Lease::Held { trainer }) => {
@@ -222,7 +222,7 @@ impl Schedule {
         }
     }
 
-    /// Gives back every lease that is not completed, as after a crash or an interruption.
+    /// Gives back all leases of buckets that are not done, as after a crash or an interruption.
     pub fn release_all(&mut self) {
         for lease in &mut self.leases {
             if matches!(lease, Lease::Held { .. }) {
@@ -231,13 +231,13 @@ impl Schedule {
         }
     }
 
-    /// Whether some of the current epoch is trained and some is not.
+    /// Whether a part of the current epoch is trained, or is being trained.
     #[must_use]
     pub fn is_within_epoch(&self) -> bool {
         (self.pass.edge_set, self.pass.edge_chunk) != (0, 0) || !self.plan.is_empty()
     }
 
-    /// Goes back to the first pass of the current epoch, as if nothing of it were trained.
+    /// Returns to the first pass of the current epoch, as if nothing of the epoch were trained.
     pub fn restart_epoch(&mut self) {
         (self.pass.edge_set, self.pass.edge_chunk) = (0, 0);
         self.plan.clear();
@@ -252,7 +252,7 @@ impl Schedule {
         pass == last && self.leases.iter().all(|lease| *lease == Lease::Done)
     }
 
-    /// Moves on to the next pass if every bucket of this one is done; says whether it did.
+    /// Advances to the next pass if every bucket of this one is done. Returns whether it did.
     pub fn advance(&mut self, extent: Extent) -> bool {
         if self.plan.is_empty() || self.leases.iter().any(|l| *l != Lease::Done) {
             return false;

@@ -1,8 +1,8 @@
-//! The seams where strategies plug in.
+//! The traits that plugins implement.
 //!
-//! The host has mechanisms, strategies have policies: nothing in this crate decides an order,
-//! a relation or a loss. Implementations are components behind `pbg-wasm`; a strategy is given
-//! everything it may depend on as an argument, so equal arguments give equal answers.
+//! The host has mechanisms, strategies have policies: nothing in this crate decides a bucket order, a relation or a
+//! loss. The implementations are WebAssembly components run by `pbg-wasm`. A strategy gets everything that it may
+//! depend on as an argument, so equal arguments give equal results.
 
 mod run_length;
 mod scores;
@@ -17,12 +17,12 @@ use crate::loss::{Derived, LossState, Observed};
 pub use run_length::RunLength;
 pub use scores::{Scores, UnevenScores};
 
-/// Which strategy answered: for messages and for the checkpoint.
+/// Identity of a strategy, for messages and for the checkpoint.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StrategyId {
-    /// Name the strategy gives itself.
+    /// Name that the strategy gives itself.
     pub name: String,
-    /// Its version.
+    /// Version that the strategy gives itself.
     pub version: String,
     /// SHA-256 of the component, in hexadecimal; empty for a native strategy.
     pub sha256: String,
@@ -34,48 +34,48 @@ impl std::fmt::Display for StrategyId {
     }
 }
 
-/// A strategy failed or broke its promise. The run ends with this text.
+/// Error for a strategy that failed or broke its contract. The run ends with this message.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("plugin {strategy}: {function}: {reason}")]
 pub struct StrategyError {
-    /// Who.
+    /// Strategy that failed.
     pub strategy: StrategyId,
-    /// In which call.
+    /// Function that was called.
     pub function: &'static str,
-    /// What happened, and what its author can do about it.
+    /// What happened, and what the plugin's author can do about it.
     pub reason: Box<str>,
-    /// Whose doing it is.
+    /// Party that is responsible.
     pub cause: Cause,
 }
 
-/// Whose doing it is that a strategy did not answer.
+/// Party responsible for a strategy's failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cause {
-    /// Its own.
+    /// The strategy itself.
     Strategy,
-    /// That of the machine, which did not give it memory or the like.
+    /// The machine, which did not provide memory or another resource.
     Machine,
-    /// The user's or the host's, who asked for the end while it was at work.
+    /// The user or the host, who interrupted the call.
     Interruption,
 }
 
-/// One walk over the grid of buckets: what an order is asked to plan.
+/// Input of a bucket order: one pass over the grid of buckets.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pass {
-    /// Partitions of the left-hand side (at least 1).
+    /// Number of partitions of the left-hand side (at least 1).
     pub lhs_partitions: u32,
-    /// Partitions of the right-hand side (at least 1).
+    /// Number of partitions of the right-hand side (at least 1).
     pub rhs_partitions: u32,
-    /// Whether left partition `p` and right partition `p` are the same entities, as they are
-    /// when an entity type occurs on both sides; loading one then loads the other.
+    /// Whether left partition `p` and right partition `p` contain the same entities, as they do if an entity type
+    /// occurs on both sides. Loading one then loads the other.
     pub shared: bool,
-    /// Edges in each bucket of this pass, row-major: index `lhs * rhs_partitions + rhs`.
+    /// Number of edges in each bucket of this pass, row-major: index `lhs * rhs_partitions + rhs`.
     pub edges: Vec<u64>,
-    /// Bytes of each left partition (embeddings and optimizer state); 0 where nothing is swapped.
+    /// Bytes of each left partition (embeddings and optimizer state); 0 if the side is not swapped.
     pub lhs_bytes: Vec<u64>,
     /// Bytes of each right partition; equal to `lhs_bytes` when `shared`.
     pub rhs_bytes: Vec<u64>,
-    /// How many partitions fit the buffer (at least 2).
+    /// Number of partitions that fit into the buffer (at least 2).
     pub buffer_partitions: u32,
     /// Partitions in the buffer before the first bucket, in no particular order.
     pub resident: Vec<(Side, u32)>,
@@ -90,34 +90,34 @@ pub struct Pass {
 }
 
 impl Pass {
-    /// Number of buckets in the grid.
+    /// Returns the number of buckets in the grid.
     #[must_use]
     pub fn buckets(&self) -> usize {
         self.lhs_partitions as usize * self.rhs_partitions as usize
     }
 }
 
-/// Decides in which order the buckets of a pass are trained.
+/// Strategy that decides in which order the buckets of a pass are trained.
 pub trait BucketOrder: Send {
-    /// Who this is.
+    /// Returns the identity of the strategy.
     fn id(&self) -> &StrategyId;
 
-    /// A run of this length begins, or goes on.
+    /// Called when a run of this length begins or continues.
     fn begin_run(&mut self, length: RunLength) {
         let _ = length;
     }
 
-    /// An order of all buckets of the grid. The caller checks that it is a permutation
+    /// Returns an order of all buckets of the grid. The caller checks that it is a permutation
     /// ([`crate::plan::check`]).
     ///
     /// # Errors
-    /// When the strategy refuses, faults or exceeds its limits.
+    /// Fails if the strategy refuses, traps or exceeds its limits.
     fn plan(&mut self, pass: &Pass) -> Result<Vec<Bucket>, StrategyError>;
 
-    /// Index into `free` of the bucket to train next, when other trainers hold `held`.
+    /// Returns the index into `free` of the bucket to train next, while other trainers hold `held`.
     ///
     /// # Errors
-    /// When the strategy refuses, faults, exceeds its limits or answers out of range.
+    /// Fails if the strategy refuses, traps, exceeds its limits or returns an index out of range.
     fn pick(
         &mut self,
         pass: &Pass,
@@ -126,44 +126,44 @@ pub trait BucketOrder: Send {
     ) -> Result<usize, StrategyError>;
 }
 
-/// Edges to take next: one relation, a number of its edges that are left.
+/// Edges of the next batch: a number of the remaining edges of one relation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Draw {
-    /// Relation, an index into the counts the sampler was made with.
+    /// Relation, an index into the counts that the sampler was created with.
     pub relation: u32,
-    /// How many of its edges; at least 1.
+    /// Number of its edges; at least 1.
     pub edges: u32,
 }
 
-/// Chooses the relation of each single-relation batch of one worker in one bucket.
+/// Strategy that chooses the relation of each single-relation batch of one worker in one bucket.
 pub trait RelationSampler: Send {
-    /// The next draw, or `None` once every edge was drawn.
+    /// Returns the next draw, or `None` when every edge has been drawn.
     ///
     /// # Errors
-    /// When the strategy refuses, faults or exceeds its limits.
+    /// Fails if the strategy refuses, traps or exceeds its limits.
     fn next(&mut self) -> Result<Option<Draw>, StrategyError>;
 
-    /// Mean loss per edge of the batch that the last draw gave.
+    /// Reports the mean loss per edge of the batch of the last draw.
     ///
     /// # Errors
-    /// As [`RelationSampler::next`].
+    /// Fails as [`RelationSampler::next`] does.
     fn observe(&mut self, relation: u32, mean_loss: f32) -> Result<(), StrategyError>;
 }
 
-/// Makes a [`RelationSampler`] per worker and bucket.
+/// Factory that creates one [`RelationSampler`] per worker and bucket.
 pub trait SamplerFactory: Send + Sync {
-    /// Who this is.
+    /// Returns the identity of the strategy.
     fn id(&self) -> &StrategyId;
 
-    /// A run of this length begins, or goes on.
+    /// Called when a run of this length begins or continues.
     fn begin_run(&self, length: RunLength) {
         let _ = length;
     }
 
-    /// A sampler over `counts[relation]` edges, in batches of at most `batch_size`.
+    /// Creates a sampler over `counts[relation]` edges, in batches of at most `batch_size` edges.
     ///
     /// # Errors
-    /// When the strategy refuses, faults or exceeds its limits.
+    /// Fails if the strategy refuses, traps or exceeds its limits.
     fn create(
         &self,
         counts: &[u64],
@@ -172,89 +172,91 @@ pub trait SamplerFactory: Send + Sync {
     ) -> Result<Box<dyn RelationSampler>, StrategyError>;
 }
 
-/// A loss that is a formula, for an executor that computes elsewhere than on the cores.
+/// Loss defined by a formula, for an executor that does not run on the CPU.
 #[derive(Clone, Debug)]
 pub struct Formula {
-    /// The formula and its derivatives.
+    /// Formula and its derivatives.
     pub derived: Arc<Derived>,
-    /// Its parameters as they are now.
+    /// Current values of its parameters.
     pub parameters: Vec<f32>,
 }
 
-/// A loss over rows of scores, as all workers share it; each evaluates it with a [`LossWorker`].
+/// Loss over rows of scores, shared by all workers. Each worker evaluates it through its own [`LossWorker`].
 ///
-/// Weights of edges and relations are applied by the caller, to losses and gradients alike.
+/// The caller applies the weights of edges and relations, to losses and gradients alike.
 pub trait Loss: Send + Sync {
-    /// Who this is.
+    /// Returns the identity of the strategy.
     fn id(&self) -> &StrategyId;
 
-    /// A run of this length begins, or goes on.
+    /// Called when a run of this length begins or continues.
     fn begin_run(&self, length: RunLength) {
         let _ = length;
     }
 
-    /// What evaluates it on one thread. It takes its buffers, or makes its instance, when it is first asked.
+    /// Creates an evaluator for one thread. Its buffers are allocated, or its plugin instance created, at its first
+    /// call.
     fn worker(&self) -> Box<dyn LossWorker>;
 
-    /// Hears of a batch that was trained: its edges, and their losses added up, both sides together,
-    /// with all weights. Workers call it at the same time.
+    /// Reports a trained batch: its number of edges, and the sum of their losses over both sides, with all weights.
+    /// Workers call it concurrently.
     ///
     /// # Errors
-    /// When the strategy refuses, faults or exceeds its limits.
+    /// Fails if the strategy refuses, traps or exceeds its limits.
     fn observe(&self, edges: usize, loss: f64) -> Result<(), StrategyError> {
         let _ = (edges, loss);
         Ok(())
     }
 
-    /// Several trainers have the loss in common: from now on [`Loss::observe`] only adds up, for
-    /// [`Loss::take_observed`], and parameters change where [`Loss::count`] is called. What was added up is dropped.
+    /// Prepares for several trainers that share the loss: from now on [`Loss::observe`] only accumulates sums for
+    /// [`Loss::take_observed`], and parameters change only in [`Loss::count`]. Sums accumulated so far are dropped.
     fn observe_apart(&self) {}
 
-    /// What was observed since this was asked last, where it is only added up.
+    /// Returns the sums observed since the last call, after [`Loss::observe_apart`].
     fn take_observed(&self) -> Observed {
         Observed::default()
     }
 
-    /// Counts batches of any trainer, and updates parameters if that is due: once, however many batches there are.
+    /// Counts batches of any trainer, and updates the parameters if they are due: at most once per call, however many
+    /// batches it counts.
     ///
     /// # Errors
-    /// As [`Loss::observe`].
+    /// Fails as [`Loss::observe`] does.
     fn count(&self, observed: &Observed) -> Result<(), StrategyError> {
         let _ = observed;
         Ok(())
     }
 
-    /// What has to be remembered so that a run can go on; `None` where nothing has.
+    /// Returns the state that must be saved so that a run can be resumed; `None` if there is no state.
     fn state(&self) -> Option<LossState> {
         None
     }
 
-    /// Goes on from what [`Loss::state`] gave.
+    /// Restores the state that [`Loss::state`] returned.
     ///
     /// # Errors
-    /// What of it does not fit.
+    /// Returns what does not fit.
     fn restore(&self, state: &LossState) -> Result<(), String> {
         let _ = state;
         Ok(())
     }
 
-    /// Bytes of buffers that one worker needs for rows of `columns` negatives.
+    /// Returns the bytes of buffers that one worker needs for rows of `columns` negatives.
     fn worker_bytes(&self, columns: usize) -> usize {
         let _ = columns;
         0
     }
 }
 
-/// Evaluates a [`Loss`] on one thread, with buffers or an instance of its own.
+/// Evaluator of a [`Loss`] on one thread, with its own buffers or plugin instance.
 pub trait LossWorker: Send {
     /// Evaluates rows of scores and their gradients, in place.
     ///
     /// # Errors
-    /// When the strategy refuses, faults or exceeds its limits. `scores` is then what is left to do: it begins
-    /// with the rows that failed, and their scores are as they came.
+    /// Fails if the strategy refuses, traps or exceeds its limits. `scores` then contains the remaining rows: it begins
+    /// with the rows that failed, whose scores are unchanged.
     fn evaluate(&mut self, scores: &mut Scores<'_>) -> Result<(), StrategyError>;
 
-    /// The formula that [`LossWorker::evaluate`] executes; `None` where a guest computes.
+    /// Returns the formula that [`LossWorker::evaluate`] executes; `None` if a plugin instance computes the loss.
     fn formula(&mut self) -> Option<&Formula> {
         None
     }

@@ -1,112 +1,113 @@
-//! Why a transaction is refused, and why a record is not used.
+//! Reasons for which a transaction is refused or a record is rejected.
 
 use super::{Cut, Difference, Phase, RankingId, Stale, Stamp, Token};
 use crate::graph::{Bucket, Side, SidePartition};
 use crate::schedule::PassId;
 
-/// Why a transaction changes nothing.
+/// Reason for which a transaction changes nothing.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum Refusal {
-    /// The record lacks the token: the trainer was revoked, or the register was set back before it joined. It drops
-    /// its tables and joins anew.
+    /// The token is not in the record: the trainer was revoked, or the register was restored to a state before it
+    /// joined. The trainer drops its tables and joins again.
     #[error(
-        "trainer {token} does not take part in the run: it was revoked, or the ledger has lost it"
+        "trainer {token} is not part of the run: it was revoked, or the ledger was restored to a state before it joined"
     )]
     Fenced {
-        /// Who asks.
+        /// Trainer that sent the transaction.
         token: Token,
     },
-    /// The register has lost transactions of this trainer that it knew to be applied. It drops its tables and joins
-    /// anew.
+    /// The register has lost transactions of this trainer that were acknowledged. The trainer drops its tables and
+    /// joins again.
     #[error(
-        "the ledger knows transaction {last} of trainer {token} as its last, after {after} was acknowledged"
+        "the last transaction of trainer {token} in the ledger is {last}, but {after} was acknowledged"
     )]
     SetBack {
-        /// Who asks.
+        /// Trainer that sent the transaction.
         token: Token,
-        /// The last one that the record knows.
+        /// Last transaction in the record.
         last: u64,
-        /// The last one that was acknowledged.
+        /// Last transaction that was acknowledged.
         after: u64,
     },
-    /// An earlier transaction, which was given up for lost, has arrived. The trainer takes it as acknowledged.
-    #[error("transaction {last} of trainer {token} was applied, though no answer to it came")]
+    /// An earlier transaction of the trainer, which was believed lost, has been applied. The trainer treats it as
+    /// acknowledged.
+    #[error("transaction {last} of trainer {token} was applied, although no reply to it arrived")]
     Overtaken {
-        /// Who asks.
+        /// Trainer that sent the transaction.
         token: Token,
-        /// The one that has arrived.
+        /// Transaction that has been applied.
         last: u64,
     },
-    /// This very transaction is applied.
-    #[error("transaction {number} of trainer {token} is applied")]
+    /// This transaction has already been applied.
+    #[error("transaction {number} of trainer {token} has already been applied")]
     Applied {
-        /// Who asks.
+        /// Trainer that sent the transaction.
         token: Token,
-        /// Its number.
+        /// Number of the transaction.
         number: u64,
     },
-    /// A number that does not follow what it comes after: a mistake of the caller.
+    /// The number of the transaction is not greater than `after`: a bug of the caller.
     #[error("transaction {number} cannot come after {after}")]
     Number {
-        /// The transaction's.
+        /// Number of the transaction.
         number: u64,
-        /// The one before.
+        /// Last transaction that was acknowledged.
         after: u64,
     },
-    /// The trainer differs from the run.
+    /// The trainer's terms differ from those of the run.
     #[error(transparent)]
     Difference(#[from] Difference),
-    /// Its token was drawn before.
-    #[error("a trainer with token {token} takes part already")]
+    /// The token is already in use.
+    #[error("a trainer with token {token} is already part of the run")]
     TokenTaken {
         /// The token.
         token: Token,
     },
-    /// A trainer with its rank lives.
+    /// A trainer with the same rank is part of the run.
     #[error("rank {rank} is taken by the trainer {}", name.escape_debug())]
     RankTaken {
         /// The rank.
         rank: u32,
-        /// Name of who has it.
+        /// Name of the trainer that has the rank.
         name: String,
     },
-    /// A name that is too long.
-    #[error("the trainer's name has {found} bytes, at most {most} are allowed")]
+    /// The trainer's name is too long.
+    #[error("the trainer's name has {found} bytes, but at most {most} are allowed")]
     Name {
-        /// Its bytes.
+        /// Length of the name in bytes.
         found: usize,
-        /// Most bytes.
+        /// Greatest allowed length in bytes.
         most: usize,
     },
-    /// So many that the record would become too large.
-    #[error("{what}: {most} are the most")]
+    /// A limit that keeps the record small is exceeded.
+    #[error("too many {what}: at most {most} are allowed")]
     TooMany {
-        /// Of what.
+        /// What is counted.
         what: &'static str,
-        /// Most of them.
+        /// Greatest allowed number.
         most: usize,
     },
-    /// The run is not where the transaction applies.
-    #[error("the run is {phase:?}, which has no place for this")]
+    /// The transaction does not apply in the current phase of the run.
+    #[error("this is not possible in the current phase of the run, {phase:?}")]
     Phase {
-        /// Where it is.
+        /// Current phase of the run.
         phase: Phase,
     },
-    /// The transaction is of another pass.
-    #[error("the run is at {current:?}, not at {asked:?}")]
+    /// The transaction was made for another pass.
+    #[error("the current pass is {current:?}, not {asked:?}")]
     Pass {
-        /// Where it is.
+        /// Current pass of the run.
         current: PassId,
-        /// What was asked for.
+        /// Pass that the transaction names.
         asked: PassId,
     },
-    /// A bucket outside the grid.
+    /// The bucket is outside the grid.
     #[error("there is no bucket {bucket}")]
     NoBucket {
         /// The bucket.
         bucket: Bucket,
     },
-    /// A bucket that is not to do.
+    /// The bucket is not to do.
     #[error("bucket {bucket} is leased, done or without edges")]
     NotToDo {
         /// The bucket.
@@ -119,155 +120,155 @@ pub enum Refusal {
         bucket: Bucket,
         /// The partition.
         group: SidePartition,
-        /// Who holds it.
+        /// Trainer that holds the partition.
         holder: Token,
     },
-    /// In the first pass, neither side of the bucket was given out before.
+    /// In the first pass, neither partition of the bucket was given out before.
     #[error(
-        "bucket {bucket} has no partition that was given out before (distributed_tree_init_order)"
+        "neither partition of bucket {bucket} was given out before (distributed_tree_init_order)"
     )]
     Tree {
         /// The bucket.
         bucket: Bucket,
     },
-    /// The trainer does not have the bucket.
+    /// The trainer has no lease of the bucket.
     #[error("trainer {token} has no lease of bucket {bucket}")]
     NotLeased {
-        /// Who asks.
+        /// Trainer that sent the transaction.
         token: Token,
         /// The bucket.
         bucket: Bucket,
     },
-    /// A partition that was trained has no new file, or one that was not has one.
-    #[error("the files replaced are of other partitions than the {buckets} buckets settled, first {} {}", shown(group.0), group.1)]
+    /// A partition that was trained has no new file, or a partition that was not trained has one.
+    #[error("the replaced files do not match the partitions of the {buckets} settled buckets: the first mismatch is partition {} {}", shown(group.0), group.1)]
     Partitions {
-        /// How many buckets.
+        /// Number of buckets settled.
         buckets: usize,
-        /// The first partition that is too few or too many.
+        /// First partition that is missing or superfluous.
         group: SidePartition,
     },
-    /// A file was made from another one than the record names.
-    #[error("partition {} {} was made from {found:?}, the ledger has {expected:?}", shown(group.0), group.1)]
+    /// A file was derived from another version of the partition than the one in the record.
+    #[error("partition {} {} was trained from {found:?}, but the ledger has {expected:?}", shown(group.0), group.1)]
     Fork {
         /// The partition.
         group: SidePartition,
-        /// What the record has.
+        /// Version in the record.
         expected: Stamp,
-        /// What it was made from.
+        /// Version that the file was derived from.
         found: Stamp,
     },
-    /// Names of files that are not the trainer's next ones.
-    #[error("a file of partition {} {} has a name that is not new: count {count}, after {last}", shown(group.0), group.1)]
+    /// The name of a file does not follow the trainer's last settled file.
+    #[error("a file of partition {} {} has the count {count} in its name, which must be greater than {last} and used once", shown(group.0), group.1)]
     FileName {
         /// The partition.
         group: SidePartition,
-        /// Count in the name; 0 if it is another trainer's or nobody's.
+        /// Count in the name; 0 if the file belongs to another trainer or to none.
         count: u64,
-        /// The last count of this trainer that was settled.
+        /// Greatest count that this trainer has settled.
         last: u64,
     },
-    /// Another number of files than the side has tables.
-    #[error("partition {} {} has {found} files, its side has {expected} tables", shown(group.0), group.1)]
+    /// The number of files differs from the number of tables of the side.
+    #[error("partition {} {} has {found} files, but its side has {expected} tables", shown(group.0), group.1)]
     Files {
         /// The partition.
         group: SidePartition,
-        /// Tables.
+        /// Number of tables.
         expected: usize,
-        /// Files.
+        /// Number of files.
         found: usize,
     },
-    /// Numbers that have no form in the record.
-    #[error("{what} is infinite or no number")]
+    /// A number is not finite and cannot be stored in the record.
+    #[error("{what} is infinite or not a number")]
     NotFinite {
-        /// What.
+        /// What the number is.
         what: &'static str,
     },
-    /// The record was made anew since it was checked.
-    #[error("the ledger is of history {current}, not of {asked}")]
+    /// The record was created again since it was checked.
+    #[error("the ledger belongs to history {current}, not to {asked}")]
     Incarnation {
-        /// The record's history.
+        /// History of the record.
         current: Token,
-        /// The one that was checked.
+        /// History of the record that was checked.
         asked: Token,
     },
-    /// The record does not go with the newest manifest that was read.
+    /// The record does not match the newest manifest.
     #[error(transparent)]
     Stale(#[from] Stale),
-    /// A trainer that was taken for silent has written something since.
-    #[error("trainer {token} lives: its last transaction is {last}, not {seen}")]
+    /// A trainer that was considered silent has written a transaction since.
+    #[error("trainer {token} is alive: its last transaction is {last}, not {seen}")]
     Alive {
         /// The trainer.
         token: Token,
         /// Its last transaction.
         last: u64,
-        /// The last one that was seen while it was silent.
+        /// Last transaction that was seen while it was considered silent.
         seen: u64,
     },
-    /// The ranking is another one than the transaction's, or none.
-    #[error("{asked} is not under way")]
+    /// There is no ranking in progress, or another one than the transaction names.
+    #[error("{asked} is not in progress")]
     Ranking {
-        /// What was asked for.
+        /// Ranking that the transaction names.
         asked: RankingId,
     },
-    /// Nobody to revoke.
+    /// There is no trainer with the token.
     #[error("there is no trainer {token}")]
     NoTrainer {
         /// The token.
         token: Token,
     },
-    /// The last trainer leaves, and no checkpoint has what was trained last.
-    #[error("the last trainer cannot leave before a checkpoint has everything")]
+    /// The last trainer cannot leave, because no checkpoint contains what was trained last.
+    #[error("the last trainer cannot leave before a checkpoint contains everything that was trained")]
     NotSaved,
-    /// The checkpoint to rank is not one of the end of the epoch, or no longer the newest.
-    #[error("checkpoint {version} is not the newest one of the end of the epoch")]
+    /// The checkpoint to rank was not taken at the end of the epoch, or is no longer the newest.
+    #[error("checkpoint {version} is not the newest checkpoint of the end of the epoch")]
     NotOfEpoch {
-        /// Its number.
+        /// Version number of the checkpoint.
         version: u64,
     },
-    /// A block that the ranking does not have.
-    #[error("there is no block {block} of the ranking")]
+    /// The block is not part of the ranking.
+    #[error("the ranking has no block {block}")]
     NoBlock {
         /// The block.
         block: u32,
     },
-    /// A block that another trainer has, or that is ranked.
+    /// The block is leased to another trainer, or already ranked.
     #[error("block {block} of the ranking is leased or ranked")]
     BlockTaken {
         /// The block.
         block: u32,
     },
-    /// The trainer does not have the block.
+    /// The trainer has no lease of the block.
     #[error("trainer {token} has no lease of block {block} of the ranking")]
     BlockNotLeased {
-        /// Who asks.
+        /// Trainer that sent the transaction.
         token: Token,
         /// The block.
         block: u32,
     },
-    /// Sums that no ranks have.
+    /// The sums are inconsistent: no set of ranks has them.
     #[error("the sums over the ranks of block {block} are impossible")]
     Totals {
         /// The block.
         block: u32,
     },
-    /// Blocks that are still to be ranked.
-    #[error("{left} blocks of the ranking are to do or under way")]
+    /// Some blocks are not ranked yet.
+    #[error("{left} blocks of the ranking are not ranked yet")]
     NotRanked {
-        /// How many.
+        /// Number of such blocks.
         left: usize,
     },
-    /// A checkpoint is under way.
+    /// Another trainer is writing a checkpoint.
     #[error("trainer {token} is writing checkpoint {version}")]
     CheckpointUnderWay {
-        /// Who writes it.
+        /// Trainer that writes it.
         token: Token,
-        /// Its number.
+        /// Version number of the checkpoint.
         version: u64,
     },
-    /// A checkpoint that the record does not know, or no more.
-    #[error("the ledger does not know {cut:?}, or has a newer one")]
+    /// The record does not contain the checkpoint, or no longer does.
+    #[error("the ledger does not contain {cut:?}, or has a newer checkpoint")]
     UnknownCut {
-        /// Where the checkpoint began.
+        /// Cut of the checkpoint.
         cut: Cut,
     },
 }
@@ -279,7 +280,7 @@ fn shown(side: Side) -> &'static str {
     }
 }
 
-/// A record that cannot be used. It is dropped, and the run goes on from the newest manifest.
+/// Error that describes an unusable record. The record is dropped, and the run continues from the newest manifest.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the ledger is damaged: {0}")]
 pub struct Damage(pub String);

@@ -1,11 +1,12 @@
-//! Between epochs: validation edges are ranked, block by block.
+//! Validation between epochs: edges are ranked, block by block.
 //!
-//! A ranking is of one checkpoint, which holds the end of the epoch: no bucket is given out and no checkpoint begins
-//! while it lasts, so every trainer ranks the same values. Blocks are leased, one to a trainer; whoever's part ends
-//! leaves its block to the others. The sums of all blocks are added in the order of the blocks, whoever ranked which and
-//! when. What follows from them, the learning rates and whether training is over, is computed here.
+//! A ranking belongs to one checkpoint, taken at the end of the epoch. No bucket is leased and no checkpoint begins
+//! while the ranking is in progress, so every trainer ranks the same values. Each trainer leases one block after
+//! another; when a trainer is removed, its block becomes free. The sums of the blocks are added in the order of the
+//! blocks, independent of who ranked them and when. The conclusions from them, that is, the learning rates and whether
+//! training ends, are computed here.
 //!
-//! A ranking is no part of a checkpoint: who goes on from one ranks anew, and finds the same.
+//! A ranking is not part of a checkpoint: a run that continues from a checkpoint ranks again, with the same result.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -17,43 +18,43 @@ use crate::event::{RankStats, RankTotals};
 use crate::plateau::{Plateau, Rules};
 use crate::schedule::PassId;
 
-/// Most blocks of a ranking: their sums are part of the record, which has to stay small.
+/// Most blocks of a ranking. Their sums are part of the record, which has to stay small.
 pub const MAX_BLOCKS: u32 = 256;
 
-/// What a run ranks between epochs, and what follows from it: the same for all trainers.
+/// Settings of the validation between epochs, which are the same for all trainers.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Validation {
-    /// Which edges are ranked among which candidates, in words that are compared.
+    /// Description of the edges ranked and their candidates, compared as text.
     pub what: String,
-    /// Epochs between two rankings.
+    /// Number of epochs between two rankings.
     pub interval: u32,
-    /// What follows.
+    /// Rules for the learning rates and early stopping.
     pub rules: Rules,
 }
 
 /// Sums over the ranks of a block's edges: left sides, right sides.
 pub type BlockTotals = [RankTotals; 2];
 
-/// A ranking under way.
+/// Ranking in progress.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Ranking {
-    /// Epochs that are trained.
+    /// Number of epochs trained.
     pub epochs: u32,
-    /// The checkpoint that is ranked.
+    /// Version number of the checkpoint that is ranked.
     pub version: u64,
-    /// Sums of every block; none of those that are to do or under way.
+    /// Sums of each block; none for blocks that are not ranked yet.
     pub blocks: Vec<Option<BlockTotals>>,
 }
 
-/// The ranking that a transaction is about.
+/// Identifier of a ranking.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RankingId {
-    /// Epochs that are trained.
+    /// Number of epochs trained.
     pub epochs: u32,
-    /// The checkpoint that is ranked.
+    /// Version number of the checkpoint that is ranked.
     pub version: u64,
 }
 
@@ -67,18 +68,18 @@ impl fmt::Display for RankingId {
     }
 }
 
-/// What a ranking has found.
+/// Result of a ranking.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Validated {
-    /// Epochs that were trained by then.
+    /// Number of epochs trained before the ranking.
     pub epochs: u32,
-    /// Ranks of both sides.
+    /// Statistics of the ranks of both sides.
     pub ranks: RankStats,
 }
 
 impl Ranking {
-    /// Which ranking it is.
+    /// Returns the identifier of the ranking.
     #[must_use]
     pub const fn id(&self) -> RankingId {
         RankingId {
@@ -87,7 +88,7 @@ impl Ranking {
         }
     }
 
-    /// The sums of all blocks in their order; none before every block is ranked.
+    /// Returns the sums of all blocks, added in their order, or `None` before every block is ranked.
     #[must_use]
     pub fn totals(&self) -> Option<BlockTotals> {
         let mut totals = BlockTotals::default();
@@ -105,7 +106,7 @@ impl Ranking {
 }
 
 impl Record {
-    /// Whether an epoch has ended whose ranks are due and not known.
+    /// Whether an epoch has ended that must be ranked and has not been.
     pub(super) fn awaits_ranking(&self) -> bool {
         let (pass, plateau) = (self.work.pass, &self.work.progress.plateau);
         let is_between = (pass.edge_set, pass.edge_chunk) == (0, 0) && self.work.plan.is_none();
@@ -115,7 +116,7 @@ impl Record {
             && validation.is_some_and(|v| pass.epoch.is_multiple_of(v.interval))
     }
 
-    /// Blocks of the ranking under way that nobody has and that are not ranked.
+    /// Returns the blocks of the current ranking that are neither leased nor ranked.
     #[must_use]
     pub fn free_blocks(&self) -> Vec<u32> {
         let leased: BTreeSet<u32> = self.trainers.values().filter_map(|t| t.block).collect();
@@ -127,7 +128,8 @@ impl Record {
             .collect()
     }
 
-    /// What the ranking under way has found, and what validation says then; none before every block is ranked.
+    /// Returns the result of the current ranking and the state of validation that follows from it, or `None` before
+    /// every block is ranked.
     #[must_use]
     pub fn outcome(&self) -> Option<(Validated, Plateau)> {
         let (ranking, validation) = (self.ranking.as_ref()?, self.terms.validation.as_ref()?);
@@ -185,7 +187,7 @@ impl Record {
         }
         let leased = &mut self.trainer(token)?.block;
         if leased.is_some() {
-            let (what, most) = ("blocks that a trainer has", 1);
+            let (what, most) = ("blocks leased to one trainer", 1);
             return Err(Refusal::TooMany { what, most });
         }
         *leased = Some(block);
@@ -248,7 +250,7 @@ impl Record {
         Ok(())
     }
 
-    /// Refuses what was decided in another ranking.
+    /// Refuses a decision made in another ranking.
     fn in_ranking(&self, asked: RankingId) -> Result<(), Refusal> {
         self.in_pass(end_of(asked.epochs), Phase::Ranking)?;
         match self.ranking.as_ref().map(Ranking::id) == Some(asked) {
@@ -257,7 +259,7 @@ impl Record {
         }
     }
 
-    /// The run ends: what is ranked so far is of no use.
+    /// Drops the ranking in progress, because the run ends.
     pub(super) fn drop_ranking(&mut self) {
         self.ranking = None;
         for trainer in self.trainers.values_mut() {
@@ -265,12 +267,12 @@ impl Record {
         }
     }
 
-    /// Whether the parts of a ranking agree: for what was read.
+    /// Checks the consistency of a ranking that was read.
     pub(super) fn check_ranking(&self) -> Result<(), String> {
         let Some(ranking) = &self.ranking else {
             let mut blocks = self.trainers.values().map(|trainer| trainer.block);
             return match blocks.any(|block| block.is_some()) {
-                true => Err("a trainer has a block of no ranking".to_owned()),
+                true => Err("a trainer has a lease of a block, but there is no ranking".to_owned()),
                 false => self.check_validated(),
             };
         };
@@ -280,11 +282,11 @@ impl Record {
             ref blocks,
         } = ranking;
         if self.phase() != Phase::Ranking || epochs != self.work.pass.epoch {
-            return Err(format!("nothing is to be ranked after {epochs} epochs"));
+            return Err(format!("it has a ranking after {epochs} epochs, which is not due"));
         }
         if self.checkpoints.of_pass() != Some(version) {
             return Err(format!(
-                "checkpoint {version} is ranked, which is not the newest"
+                "checkpoint {version} is ranked, but is not the newest"
             ));
         }
         let count = blocks.len();
@@ -300,7 +302,7 @@ impl Record {
             let is_to_do = blocks.get(block as usize).is_some_and(Option::is_none);
             if !is_to_do || !leased.insert(block) {
                 return Err(format!(
-                    "block {block} of the ranking is leased and not to do"
+                    "block {block} of the ranking is leased twice, already ranked or missing"
                 ));
             }
         }
@@ -319,13 +321,13 @@ impl Record {
 }
 
 impl Validation {
-    /// Whether a record can have these terms: for what was read.
+    /// Checks terms that were read.
     pub(super) fn check(&self) -> Result<(), String> {
         let decay = self.rules.lr_decay;
         let is_decay = decay.is_none_or(|decay| decay > 0.0 && decay < 1.0);
         match self.interval > 0 && is_decay {
             true => Ok(()),
-            false => Err(format!("it validates by {self}")),
+            false => Err(format!("its validation settings are invalid: {self}")),
         }
     }
 }
@@ -349,7 +351,7 @@ impl fmt::Display for Validation {
     }
 }
 
-/// Where a run stands after so many epochs.
+/// Returns the pass at which a run is after that many epochs.
 const fn end_of(epochs: u32) -> PassId {
     PassId {
         epoch: epochs,

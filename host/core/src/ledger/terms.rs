@@ -1,4 +1,4 @@
-//! What all trainers of a run must have in common, and where the first difference is.
+//! The terms that all trainers of a run must have in common, and the first difference between two sets of terms.
 
 use std::fmt::Display;
 
@@ -22,21 +22,22 @@ pub struct Grid {
     pub lhs: u32,
     /// Partitions of the right side.
     pub rhs: u32,
-    /// Whether left and right partition `p` are the same ([`Pass::shared`]). The tables of both sides are then
-    /// the left one's.
+    /// Whether left partition `p` and right partition `p` are the same ([`Pass::shared`]). The tables of both sides are
+    /// then those of the left side.
     pub shared: bool,
-    /// Entity types whose partitions each side swaps. A side without any is nobody's: every trainer has it.
+    /// Entity types whose partitions are swapped, for each side. The partitions of a side without any are not held by
+    /// one trainer: every trainer has them all.
     pub tables: [Vec<String>; 2],
 }
 
 impl Grid {
-    /// Number of buckets.
+    /// Returns the number of buckets.
     #[must_use]
     pub const fn buckets(&self) -> usize {
         self.lhs as usize * self.rhs as usize
     }
 
-    /// Partitions of `side`.
+    /// Returns the number of partitions of `side`.
     #[must_use]
     pub const fn partitions(&self, side: Side) -> u32 {
         match side {
@@ -45,32 +46,33 @@ impl Grid {
         }
     }
 
-    /// Index of `bucket`, row by row; none outside the grid.
+    /// Returns the index of `bucket`, row by row, or `None` outside the grid.
     #[must_use]
     pub fn index(&self, bucket: Bucket) -> Option<usize> {
         let is_inside = bucket.lhs < self.lhs && bucket.rhs < self.rhs;
         is_inside.then_some(bucket.lhs as usize * self.rhs as usize + bucket.rhs as usize)
     }
 
-    /// The bucket at `index`, which is less than [`Grid::buckets`].
+    /// Returns the bucket at `index`, which must be less than [`Grid::buckets`].
     #[must_use]
     pub const fn bucket(&self, index: usize) -> Bucket {
         let rhs = self.rhs as usize;
         Bucket::new((index / rhs) as u32, (index % rhs) as u32)
     }
 
-    /// Who `side` shares its partitions with: the left side where both are the same.
+    /// Returns the side that `side` shares its partitions with: the left side if both sides are the same, or else
+    /// `side`.
     pub(super) const fn owner(&self, side: Side) -> Side {
         if self.shared { Side::Lhs } else { side }
     }
 
-    /// Whether partitions of `side` are swapped, and thus held.
+    /// Whether partitions of `side` are swapped, and therefore held by trainers.
     #[must_use]
     pub fn is_swapped(&self, side: Side) -> bool {
         !self.tables[self.owner(side) as usize].is_empty()
     }
 
-    /// The partitions that a bucket with edges needs: those that its trainer holds.
+    /// Returns the partitions that the trainer of a bucket with edges holds.
     pub fn needs(&self, bucket: Bucket) -> impl Iterator<Item = SidePartition> + use<> {
         let group = |side, partition| {
             let is_swapped = self.is_swapped(side);
@@ -81,7 +83,7 @@ impl Grid {
         first.into_iter().chain(second)
     }
 
-    /// All partitions that are held, in the order of [`super::Work::partitions`].
+    /// Iterates over all partitions that are swapped, in the order of [`super::Work::partitions`].
     pub fn groups(&self) -> impl Iterator<Item = SidePartition> + '_ {
         let own = |side: &Side| self.owner(*side) == *side && self.is_swapped(*side);
         Side::BOTH
@@ -90,7 +92,7 @@ impl Grid {
             .flat_map(|side| (0..self.partitions(side)).map(move |p| (side, p)))
     }
 
-    /// Index of `group` in [`super::Work::partitions`]; none if nobody holds such.
+    /// Returns the index of `group` in [`super::Work::partitions`], or `None` if it is not swapped.
     #[must_use]
     pub fn group_index(&self, (side, partition): SidePartition) -> Option<usize> {
         let is_held = self.owner(side) == side && self.is_swapped(side);
@@ -101,7 +103,7 @@ impl Grid {
         (is_held && partition < self.partitions(side)).then_some(before + partition as usize)
     }
 
-    /// The grid of `pass`, with one table on every side that swaps.
+    /// Returns the grid of `pass`, with one table on every side that is swapped.
     #[must_use]
     pub fn of(pass: &Pass) -> Self {
         let tables = |bytes: &[u64]| match bytes.iter().any(|bytes| *bytes > 0) {
@@ -120,7 +122,7 @@ impl Grid {
         }
     }
 
-    /// Whether it is the grid of `pass`, but for tables: what swaps has bytes.
+    /// Whether this is the grid of `pass`, apart from its tables. A side is swapped if its partitions have bytes.
     #[must_use]
     pub fn fits(&self, pass: &Pass) -> bool {
         let swaps = |bytes: &[u64]| bytes.iter().any(|b| *b > 0);
@@ -130,53 +132,54 @@ impl Grid {
     }
 }
 
-/// A strategy that takes part.
+/// Plugin that a run uses.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Plugin {
-    /// Its name, for messages.
+    /// Name, for messages.
     pub name: String,
     /// SHA-256 of the component, in hexadecimal.
     pub sha256: String,
 }
 
-/// What must be the same for all trainers.
+/// Properties that must be the same for all trainers of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Terms {
     /// Version of the record and its transactions, [`PROTOCOL`].
     pub protocol: u32,
-    /// Hash of what a run's configuration decides about training.
+    /// Hash of the part of the configuration that affects training.
     pub training: String,
-    /// Checksum of the dataset's manifest, and so of its edges and dictionaries.
+    /// Checksum of the dataset's manifest, which covers its edges and dictionaries.
     pub dataset: u32,
-    /// The strategies, in a fixed order.
+    /// Plugins, in a fixed order.
     pub plugins: Vec<Plugin>,
-    /// How far the run goes.
+    /// Numbers of epochs, edge sets and edge chunks.
     pub extent: Extent,
-    /// Its buckets and partitions.
+    /// Buckets and partitions.
     pub grid: Grid,
-    /// Whether in the first pass every bucket but the first has a partition that was given out before
-    /// (`distributed_tree_init_order`).
+    /// Whether in the first pass every bucket after the first must share a partition with the buckets given out before
+    /// it (`distributed_tree_init_order`).
     pub tree_init: bool,
-    /// What is ranked between epochs; none of a run that does not validate.
+    /// Validation settings; none if the run does not validate.
     pub validation: Option<Validation>,
 }
 
-/// The first thing in which a trainer differs from the run that it wants to join.
+/// First difference between a trainer and the run that it wants to join.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{what} is {found} here, but {expected} in the run")]
 pub struct Difference {
-    /// What differs.
+    /// Name of the property that differs.
     pub what: String,
-    /// The run's.
+    /// Value in the run.
     pub expected: String,
-    /// The trainer's.
+    /// Value in the trainer.
     pub found: String,
 }
 
 impl Terms {
-    /// Terms of one pass over `grid`, and nothing else that trainers could differ in: for what only leases and settles.
+    /// Creates the terms of a single pass over `grid`, without anything else that trainers could differ in, for callers
+    /// that only lease and settle.
     #[must_use]
     pub const fn of_one_pass(grid: Grid) -> Self {
         Self {
@@ -195,10 +198,10 @@ impl Terms {
         }
     }
 
-    /// The first difference of `other`, which wants to join a run of these terms.
+    /// Compares these terms with those of a trainer that wants to join the run.
     ///
     /// # Errors
-    /// That difference.
+    /// Returns the first difference.
     pub fn agree(&self, other: &Self) -> Result<(), Difference> {
         if self == other {
             return Ok(());
@@ -247,10 +250,10 @@ impl Terms {
         same("`[validation]`", validation(self), validation(other))
     }
 
-    /// Whether a record can have these terms: for what was read.
+    /// Checks terms that were read.
     ///
     /// # Errors
-    /// What keeps it from that.
+    /// Returns the reason for which no record can have these terms.
     pub(super) fn check(&self) -> Result<(), String> {
         let Grid {
             lhs,
@@ -260,7 +263,7 @@ impl Terms {
         } = self.grid;
         if self.protocol != PROTOCOL {
             return Err(format!(
-                "its protocol version is {}, this program knows {PROTOCOL}",
+                "its protocol version is {}, but this program has version {PROTOCOL}",
                 self.protocol
             ));
         }
@@ -270,7 +273,7 @@ impl Terms {
         }
         if shared && (lhs != rhs || !tables[1].is_empty()) {
             return Err(format!(
-                "its sides are shared, with {lhs} x {rhs} partitions"
+                "its sides share their partitions, but it has {lhs} x {rhs} partitions or tables on the right side"
             ));
         }
         if let Some(tables) = tables.iter().find(|tables| tables.len() > MAX_TABLES) {

@@ -1,13 +1,13 @@
-//! Tests of the ledger: the invariants of a run, in every state that small models can reach, and at random in larger
-//! ones.
+//! Tests of the ledger: the invariants of a run, in every state that small models can reach, and in random walks
+//! through larger ones.
 //!
-//! A model is a [`world::World`]: the register, the files, the manifests, and trainers that work on them step by step.
-//! [`steps`] says what can happen next, [`requests`] what a transaction and its answer do, [`faults`] what goes
-//! wrong, [`rankings`] what happens between epochs, [`invariants`] what must hold, [`canonical`] which worlds are the
-//! same.
+//! A model's state is a [`world::World`]: the register, the files, the manifests, and the trainers that work on them
+//! step by step. [`steps`] defines the possible steps, [`requests`] the effects of a transaction and its reply,
+//! [`faults`] the faults, [`rankings`] the steps between epochs, [`invariants`] the invariants, and [`canonical`] which
+//! worlds are equivalent.
 //!
-//! A trainer decides by the record that it has read. Its transaction may follow at once, or after any number of others:
-//! then it has stood still in between ([`steps::Step::Decide`]).
+//! A trainer decides by the record that it has read. Its transaction follows at once, or after any number of others if
+//! the trainer pauses in between ([`steps::Step::Decide`]).
 
 mod asked;
 mod broken;

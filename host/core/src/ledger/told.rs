@@ -1,8 +1,8 @@
-//! What trainers have told of what is trained: how far their files of events count.
+//! Valid lengths of the trainers' event files.
 //!
-//! A trainer writes what happened to a file of its own before it settles, and the settlement says how long the file is
-//! then. So a checkpoint takes over what was told of its own revision, and nothing twice: a bucket that was trained and
-//! never settled is not told of.
+//! A trainer writes events to its own file before it settles, and the settlement states the length of the file at that
+//! moment. So a checkpoint takes over exactly the events up to its own revision, and none twice: events of a bucket
+//! that was trained but never settled are not taken over.
 
 use std::collections::BTreeMap;
 
@@ -10,47 +10,48 @@ use serde::{Deserialize, Serialize};
 
 use super::{Begun, Record, Sums, Token};
 
-/// Most trainers that have told something no checkpoint has taken over yet.
+/// Most trainers with events that no checkpoint has taken over yet.
 pub(super) const MAX_TOLD: usize = 1024;
 
-/// How far the file of a trainer counts.
+/// Valid length of a trainer's event file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Told {
-    /// Bytes of it.
+    /// Length in bytes.
     pub bytes: u64,
-    /// The revision that last said so.
+    /// Revision of the settlement that last set the length.
     pub revision: u64,
 }
 
-/// What an epoch gave.
+/// Result of an epoch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Finished {
-    /// The epoch, from 0.
+    /// Number of the epoch, from 0.
     pub epoch: u32,
     /// Sums over its buckets.
     pub sums: Sums,
 }
 
 impl Record {
-    /// How far the files of trainers count that the newest checkpoint may not have taken over.
+    /// Returns the valid lengths of event files that the newest checkpoint may not have taken over.
     #[must_use]
     pub const fn told(&self) -> &BTreeMap<Token, Told> {
         &self.work.told
     }
 
-    /// The file of `token` counts up to `bytes`; 0 where it tells nothing.
+    /// Sets the valid length of the event file of `token` to `bytes`; 0 if the trainer writes no events.
     pub(super) fn tell(&mut self, token: Token, bytes: u64) {
         let told = &mut self.work.told;
-        // What is beyond is lost to reports, and to nothing else.
+        // Events of further trainers are missing from reports, without any other effect.
         if bytes > 0 && (told.contains_key(&token) || told.len() < MAX_TOLD) {
             let revision = self.revision + 1;
             told.insert(token, Told { bytes, revision });
         }
     }
 
-    /// A checkpoint that began so has taken over what was told before.
+    /// Removes the lengths that a checkpoint, begun with `begun`, has taken over, except those of trainers that are
+    /// still in the run.
     pub(super) fn taken_over(&mut self, begun: Begun) {
         let trainers = &self.trainers;
         let is_later = |told: &Told| told.revision > begun.revision;

@@ -1,4 +1,4 @@
-//! Transactions: who asks for what, and whether it is applied already.
+//! Transactions: changes that trainers make to the record, and whether one has been applied.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,17 +6,17 @@ use super::{BlockTotals, Cut, Join, RankingId, Record, Refusal, Settlement, Toke
 use crate::graph::Bucket;
 use crate::schedule::PassId;
 
-/// A change of the record that a trainer asks for.
+/// Change of the record that a trainer requests.
 ///
-/// Between a trainer's decision and its transaction, any number of other transactions may come: the trainer's process
-/// may have stood still. So an action names what it was decided on (the pass, the ranking, the newest checkpoint, the
-/// last transaction of a silent trainer), and is refused where that has changed.
+/// Any number of other transactions may be applied between a trainer's decision and its transaction, because the
+/// trainer's process may have been suspended. So an action names what the decision was based on (the pass, the ranking,
+/// the newest checkpoint, the last transaction of a silent trainer), and is refused if that has changed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Action {
-    /// To take part.
+    /// Joins the run.
     Join(Box<Join>),
-    /// To give the pass its plan, which the asker has checked.
+    /// Sets the plan of the pass, which the trainer has checked.
     Open {
         /// The pass.
         pass: PassId,
@@ -25,117 +25,117 @@ pub enum Action {
         /// Buckets without edges.
         empty: Vec<Bucket>,
     },
-    /// A bucket to train.
+    /// Leases a bucket for training.
     Lease {
-        /// The pass that it is trained in.
+        /// The pass that the bucket is trained in.
         pass: PassId,
         /// The bucket.
         bucket: Bucket,
     },
-    /// To mark trained buckets as done, with the files that they are in, and to lease the next.
+    /// Marks trained buckets as done, names the files that contain them, and leases the next buckets.
     Settle(Box<Settlement>),
-    /// To give buckets back untrained.
+    /// Gives buckets back untrained.
     GiveUp {
         /// The pass that they were leased in.
         pass: PassId,
         /// The buckets.
         buckets: Vec<Bucket>,
     },
-    /// To end the part of a trainer that is silent.
+    /// Removes a silent trainer.
     Revoke(Silent),
-    /// To take part no more; what the asker has is to do again.
+    /// Leaves the run. The trainer's buckets are to do again.
     Leave,
-    /// The same, but not as the last one while something that is trained is in no checkpoint.
+    /// Leaves the run, but is refused for the last trainer if something trained is in no checkpoint.
     LeaveSaved,
-    /// To go on to the next pass.
+    /// Advances to the next pass.
     Advance {
         /// The pass that is done.
         from: PassId,
     },
-    /// To rank the validation edges, where an epoch has ended.
+    /// Begins to rank the validation edges at the end of an epoch.
     BeginRanking {
-        /// Epochs that are trained.
+        /// Number of epochs trained.
         epochs: u32,
-        /// The checkpoint that is ranked.
+        /// Version number of the checkpoint to rank.
         version: u64,
-        /// How many blocks the edges are cut into.
+        /// Number of blocks that the edges are divided into.
         blocks: u32,
     },
-    /// A block of edges to rank.
+    /// Leases a block of edges for ranking.
     LeaseBlock {
-        /// The ranking that it is a block of.
+        /// The ranking that the block belongs to.
         ranking: RankingId,
         /// The block.
         block: u32,
     },
-    /// To give a block back unranked.
+    /// Gives a block back unranked.
     GiveUpBlock {
         /// The ranking that it was leased in.
         ranking: RankingId,
         /// The block.
         block: u32,
     },
-    /// To add the ranks of a block.
+    /// Adds the ranks of a block.
     Ranked {
         /// The ranking that it was leased in.
         ranking: RankingId,
         /// The block.
         block: u32,
-        /// Sums over them.
+        /// Sums over its ranks.
         totals: Box<BlockTotals>,
     },
-    /// To draw the conclusions, when every block is ranked.
+    /// Ends the ranking, when every block is ranked, and applies its result to learning rates and early stopping.
     EndRanking(RankingId),
-    /// To write a checkpoint of this revision.
+    /// Begins a checkpoint of this revision.
     Checkpoint {
-        /// The pass that it is due in.
+        /// The pass for which it is written.
         pass: PassId,
         /// The newest manifest, which the new one follows; none before the first.
         newest: Option<Cut>,
     },
-    /// A checkpoint's manifest is durable.
+    /// Records that a checkpoint's manifest is durable.
     Committed(Cut),
-    /// To end the run: no bucket is given out any more.
+    /// Stops the run: no bucket is leased any more.
     Stop,
 }
 
 impl Action {
-    /// Whether it ends the part of who asks for it.
+    /// Whether the action removes the trainer that requests it.
     #[must_use]
     pub const fn leaves(&self) -> bool {
         matches!(self, Self::Leave | Self::LeaveSaved)
     }
 }
 
-/// What a trainer writes to the record.
+/// Change of the record by one trainer.
 ///
-/// It never uses a number for two transactions. So a record that knows the number has applied this transaction and no
-/// other one.
+/// A trainer never uses a number for two transactions. So a record whose last number of the trainer is this one has
+/// applied this transaction and no other.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Transaction {
-    /// Who asks.
+    /// Trainer that requests the change.
     pub token: Token,
-    /// Number of this transaction, greater than all before of the same trainer.
+    /// Number of the transaction, greater than all earlier ones of the same trainer.
     pub number: u64,
-    /// The last one that the trainer knows to be applied; 0 before it joined.
+    /// Number of the last transaction that the trainer knows to be applied; 0 before it joins.
     pub after: u64,
-    /// What it asks for.
+    /// Requested change.
     pub action: Action,
 }
 
-/// A trainer that has not been heard for the time of a lease.
+/// Trainer that has not been heard from for the duration of a lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Silent {
-    /// Its token.
+    /// Token of the trainer.
     pub token: Token,
-    /// Number of its last transaction. A later one shows that it lives.
+    /// Number of its last transaction. A later one shows that it is alive.
     pub last: u64,
 }
 
 impl Silent {
-    /// The trainer of `token` as `record` has it; none if it does not take part.
+    /// Returns the trainer `token` as it is in `record`, or `None` if it is not part of the run.
     #[must_use]
     pub fn of(record: &Record, token: Token) -> Option<Self> {
         let last = record.trainers.get(&token)?.last;
@@ -143,33 +143,32 @@ impl Silent {
     }
 }
 
-/// A change of the record that is asked for from outside the run. It needs no token: done twice, it is refused the
-/// second time.
+/// Change of the record that is requested from outside the run. It needs no token: a repetition is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
-    /// To end the part of a trainer that a person wants gone (`cluster evict`).
+    /// Removes a trainer at a user's request (`cluster evict`).
     Evict(Token),
-    /// To end the part of a trainer that is silent.
+    /// Removes a silent trainer.
     EvictSilent(Silent),
-    /// To end the run (`cluster stop`).
+    /// Stops the run (`cluster stop`).
     Stop,
 }
 
-/// What became of a transaction that no answer came to, as a record that was read again tells.
+/// State of a transaction whose reply was lost, according to a record that was read afterwards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
-    /// It is applied.
+    /// It has been applied.
     Applied,
-    /// It is not applied. It may still arrive, as long as the register is not written.
+    /// It has not been applied. It may still arrive until the register is written again.
     NotApplied,
-    /// The record lacks the trainer. For a transaction that ends its part, that is what it asked for.
+    /// The trainer is not in the record. If the transaction was to remove the trainer, it has achieved its purpose.
     Fenced,
-    /// The record has lost what the trainer knew to be applied.
+    /// The record has lost transactions that the trainer knew to be applied.
     SetBack {
-        /// The last one that it knows.
+        /// Number of the last transaction in the record.
         last: u64,
     },
-    /// Another one of the trainer, which was given up for lost, is applied instead.
+    /// Another transaction of the trainer, which was believed lost, has been applied instead.
     Overtaken {
         /// Its number.
         last: u64,
@@ -177,7 +176,8 @@ pub enum Fate {
 }
 
 impl Record {
-    /// What became of transaction `number` of `token`, when `after` was the last that it knew to be applied.
+    /// Returns the state of transaction `number` of `token`, where `after` is the last transaction that the trainer
+    /// knows to be applied.
     #[must_use]
     pub fn fate(&self, token: Token, number: u64, after: u64) -> Fate {
         let Some(last) = self.trainers.get(&token).map(|trainer| trainer.last) else {
@@ -191,10 +191,11 @@ impl Record {
         }
     }
 
-    /// The record after `transaction`. The caller writes it to the register if nobody wrote since this one was read.
+    /// Returns the record after `transaction`. The caller writes it to the register on the condition that nobody has
+    /// written since this record was read.
     ///
     /// # Errors
-    /// Why it changes nothing.
+    /// Returns the reason for which the transaction changes nothing.
     pub fn apply(&self, transaction: &Transaction) -> Result<Self, Refusal> {
         let &Transaction {
             token,
@@ -222,10 +223,11 @@ impl Record {
         Ok(next)
     }
 
-    /// The record after what a person asked for, to be written as that of [`Record::apply`].
+    /// Returns the record after a change requested from outside the run. It is written under the same condition as that
+    /// of [`Record::apply`].
     ///
     /// # Errors
-    /// Why it changes nothing.
+    /// Returns the reason for which the order changes nothing.
     pub fn order(&self, order: Order) -> Result<Self, Refusal> {
         let mut next = self.clone();
         match order {

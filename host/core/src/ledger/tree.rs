@@ -1,17 +1,18 @@
-//! The rule of the first pass: but for the first bucket, one side of every bucket was given out before
-//! (PBG, `distributed_tree_init_order`). So all partitions are trained into one space, not into several.
+//! The rule of the first pass: every bucket but the first must have a partition that was given out before (PBG,
+//! `distributed_tree_init_order`). So all partitions are trained into one embedding space instead of several.
 //!
-//! PBG counts a partition as given out from the grant on. Here a grant can end without a settlement; what was given
-//! up or revoked counts as not granted. So a lease must also hang on what is done and on the trainer's own leases
-//! alone: whoever else is revoked, it stays in the tree. Buckets without edges connect their partitions as soon as one
-//! of them is given out, because PBG would train them in no time; without that, what they alone connect could never
-//! be trained.
+//!
+//! In PBG, a partition counts as given out from the moment of its lease. Here a lease can end without a settlement, and
+//! buckets that were given up or revoked count as never leased. So a lease must be connected to the tree through the
+//! buckets that are done and the trainer's own leases alone: then it stays connected whichever other trainers are
+//! revoked. Buckets without edges connect their partitions as soon as one of the two is given out, because PBG would
+//! train them in no time. Otherwise partitions that only such buckets connect could never be trained.
 
 use super::{BucketState, Grid, Record, Token};
 use crate::graph::{Bucket, Side, SidePartition};
 use crate::schedule::PassId;
 
-/// Which partitions hang together, as a union-find structure.
+/// Connected components of the partitions, as a union-find structure.
 #[derive(Clone, Debug)]
 struct Forest(Vec<usize>);
 
@@ -34,14 +35,15 @@ impl Forest {
         node
     }
 
-    /// The larger number becomes the root of the smaller one, which keeps this short enough for a few hundred nodes.
+    /// Joins two components. The larger number becomes the root of the smaller one, which keeps the code simple and
+    /// fast enough for a few hundred nodes.
     fn join(&mut self, grid: &Grid, bucket: Bucket) {
         let lhs = self.find(node(grid, Side::Lhs, bucket.lhs));
         let rhs = self.find(node(grid, Side::Rhs, bucket.rhs));
         self.0[lhs.min(rhs)] = lhs.max(rhs);
     }
 
-    /// Where `bucket`, which was joined, belongs.
+    /// Returns the root of the component of `bucket`, which must have been joined.
     fn root(&self, grid: &Grid, bucket: Bucket) -> usize {
         self.find(node(grid, Side::Lhs, bucket.lhs))
     }
@@ -53,16 +55,17 @@ impl Forest {
     }
 }
 
-/// What a trainer may go on from.
+/// Partitions that a trainer's next lease may be connected to.
 #[derive(Debug)]
 pub(super) struct Tree<'a> {
     grid: &'a Grid,
-    /// Of everything given out, and of what stays whoever else is revoked; with a root where there is anything.
+    /// Components with all leases, and components with only the buckets that remain if all other trainers are revoked;
+    /// each with the root of the tree, if the tree is not empty.
     forests: [(Forest, Option<usize>); 2],
 }
 
 impl<'a> Tree<'a> {
-    /// For the leases of `token`; none where the rule does not apply.
+    /// Returns the tree for the leases of `token`, or `None` if the rule does not apply.
     pub(super) fn of(record: &'a Record, token: Option<Token>) -> Option<Self> {
         if !holds(record) {
             return None;
@@ -89,7 +92,7 @@ impl<'a> Tree<'a> {
         Some(Self { grid, forests })
     }
 
-    /// How many partitions that are held are in it.
+    /// Returns the number of swapped partitions in the tree.
     pub(super) fn groups(&self) -> usize {
         let (forest, root) = &self.forests[0];
         let is_in =
@@ -97,7 +100,8 @@ impl<'a> Tree<'a> {
         self.grid.groups().filter(is_in).count()
     }
 
-    /// Whether `bucket` hangs on it with one side and brings the other; for the first one, whether it brings two.
+    /// Whether exactly one partition of `bucket` is in the tree, so that the other one is added; if the tree is empty,
+    /// whether the bucket has two different partitions.
     pub(super) fn grows_by(&self, bucket: Bucket) -> bool {
         let (forest, root) = &self.forests[0];
         let find = |side, partition| forest.find(node(self.grid, side, partition));
@@ -108,7 +112,7 @@ impl<'a> Tree<'a> {
         }
     }
 
-    /// Whether `bucket` has a side that was given out before, or is the first.
+    /// Whether a partition of `bucket` was given out before, or the bucket is the first.
     pub(super) fn reaches(&self, bucket: Bucket) -> bool {
         self.forests
             .iter()
@@ -116,8 +120,9 @@ impl<'a> Tree<'a> {
     }
 }
 
-/// Whether the rule applies and is kept: by what is done, by that with the leases of each trainer, and by all together.
-/// Where a machine alone has begun the pass in another order, it does not apply.
+/// Whether the rule applies and is kept: by the buckets that are done, by these together with the leases of each
+/// trainer, and by these together with all leases. The rule does not apply if a single trainer has begun the pass in
+/// another order.
 pub(super) fn holds(record: &Record) -> bool {
     if !record.terms.tree_init || record.work.pass != PassId::default() {
         return false;
@@ -152,7 +157,7 @@ fn done(record: &Record) -> Vec<Bucket> {
         .collect()
 }
 
-/// What is done or without edges.
+/// Returns the components of the buckets that are done or without edges.
 fn forest(record: &Record) -> Forest {
     let grid = record.grid();
     let mut forest = Forest::new(grid);

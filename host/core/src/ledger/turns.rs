@@ -1,20 +1,20 @@
-//! Which of the free buckets a trainer had better take, so that the others find something to train, too.
+//! Recommends the next bucket to a trainer, so that the other trainers find buckets to train, too.
 //!
-//! A partition is trained by one trainer at a time. Where there are not many more partitions than the trainers hold, who
-//! takes whatever is free soon leaves partitions over that have been trained with each other already, and their trainer
-//! waits for the end of a bucket of somebody else; and so does the next one. In a round-robin tournament every round
-//! pairs all partitions. So each partition meets the others in the order of the rounds of one, and who is early waits
-//! for the partner. That costs little, because all rounds take about as long, and where they do not, whoever waits too
-//! long takes what is free (`pbg-train` knows how long a bucket takes).
+//! Only one trainer can hold a partition. If there are not many more partitions than the trainers hold, a trainer that
+//! takes any free bucket soon leaves a set of partitions whose buckets with each other are done. The next trainer then
+//! has to wait until another one finishes a bucket, and so on. In a round-robin tournament, every round pairs all
+//! partitions. So the buckets of each partition are trained in the order of the rounds of a tournament, and a trainer
+//! that is early waits for the other partition. The wait is short, because all rounds take about the same time. If they
+//! do not, a trainer that has waited too long takes any free bucket (`pbg-train` knows how long a bucket takes).
 //!
-//! The rule of the first pass ([`super::tree`]) leaves trainers without work as long as the tree has few partitions. So
-//! until it has two for each of them, a bucket is taken that brings a new one.
+//! The rule of the first pass ([`super::tree`]) leaves trainers without work while the tree has few partitions. So
+//! until the tree has two partitions for each trainer, a bucket that adds a partition is recommended.
 //!
-//! With two partitions in the buffer of each, and at least three for each trainer, every trainer follows a walk instead
-//! ([`super::walks`]), so that each pair of partitions costs one load.
+//! If buffers hold two partitions and there are at least three partitions for each trainer, every trainer instead
+//! follows a walk ([`super::walks`]), so that each pair of partitions costs one load.
 //!
-//! All are advice: [`Record::free`] says what the ledger gives out. The rounds follow from the plan's digest, which all
-//! trainers know, and are others in every pass.
+//! These are recommendations: [`Record::free`] decides which buckets can be leased. The rounds follow from the digest
+//! of the plan, which all trainers know, and differ from pass to pass.
 
 use std::cmp::Reverse;
 
@@ -25,26 +25,27 @@ use crate::graph::{Bucket, Side, SidePartition};
 use crate::schedule::PassId;
 use crate::seed::{self, Purpose};
 
-/// With so many partitions for each trainer and more, hardly anyone waits, and what is in a trainer's buffer decides.
+/// With at least this many partitions for each trainer, trainers hardly ever wait, and the content of a trainer's
+/// buffer decides.
 pub(super) const PLENTY: usize = 3;
-/// A buffer of so many partitions keeps one at most of those that a pair needs.
+/// With a buffer of this many partitions, at most one partition of a pair is already in the buffer.
 const NARROW: u32 = 2;
 
-/// What tells a trainer whose turn is which bucket. It remembers what follows from the plan of a pass.
+/// Recommends the next bucket to a trainer. Caches what follows from the plan of a pass.
 #[derive(Debug, Default)]
 pub struct Guide {
     planned: Option<Planned>,
     walks: Option<Walks>,
-    /// Which of them is the trainer's.
+    /// Index of the trainer's walk.
     taken: Option<usize>,
 }
 
-/// What walks follow from: the pass, the digest of its plan, and the number of trainers.
+/// Inputs of the walks: the pass, the digest of its plan, and the number of trainers.
 type Planned = (PassId, Option<u64>, usize);
 
 impl Guide {
-    /// Of the buckets that are `free` for `token`, with room for `buffer` partitions, those that it had better take.
-    /// None: it had better wait until others have settled.
+    /// Returns the recommended buckets among those that are `free` for `token`, whose buffer holds `buffer` partitions.
+    /// If the result is empty, the trainer should wait until others have settled.
     #[must_use]
     pub fn in_turn(
         &mut self,
@@ -69,7 +70,7 @@ impl Guide {
         if let Some(advice) = advice.and_then(|walks| walks.advice(record, token, free, taken)) {
             return advice;
         }
-        // Of two mirrored buckets, one that is left for later costs both partitions once more.
+        // If one of two mirrored buckets is left for later, both partitions have to be loaded once more.
         let mut same = record.nothing_new(token, free);
         same.retain(|bucket| record.grid().needs(*bucket).count() == 2);
         match same.is_empty() || record.trainers.len() < 2 {
@@ -79,10 +80,11 @@ impl Guide {
     }
 }
 
-/// The rounds of a pass, in each of which a partition is in one bucket at most, or in one and its mirror image.
+/// Rounds of a pass, as in a round-robin tournament. In each round, a partition occurs in one bucket at most, or in one
+/// bucket and its mirror image.
 pub(super) struct Rounds<'a> {
     grid: &'a Grid,
-    /// The places of partitions, by side.
+    /// Positions of the partitions in the tournament, by side.
     places: [Vec<u32>; 2],
 }
 
@@ -102,7 +104,7 @@ impl<'a> Rounds<'a> {
         Self { grid, places }
     }
 
-    /// The round of a bucket that needs two partitions; none for others.
+    /// Returns the round of a bucket that needs two partitions, or `None` for other buckets.
     pub(super) fn of_bucket(&self, bucket: Bucket) -> Option<u32> {
         if self.grid.needs(bucket).count() < 2 {
             return None;
@@ -112,18 +114,19 @@ impl<'a> Rounds<'a> {
         if !self.grid.shared {
             return Some((a + b) % self.grid.lhs.max(self.grid.rhs));
         }
-        // The circle method: the last place stays, the others go round it.
+        // The circle method: the last position is fixed, the others rotate.
         let circle = self.grid.lhs.next_multiple_of(2) - 1;
         let round = match (a == circle, b == circle) {
             (true, _) => b,
             (_, true) => a,
-            // Twice the round is the sum of the places; half of a number in the circle is this multiple of it.
+            // Twice the round is the sum of the positions, modulo the size of the circle. The size is odd, so this
+            // multiplication halves the sum.
             _ => (a + b) % circle * circle.div_ceil(2) % circle,
         };
         Some(round)
     }
 
-    /// How many of `buckets` each round has.
+    /// Returns the number of `buckets` in each round.
     fn count(&self, buckets: impl Iterator<Item = Bucket>) -> Vec<u32> {
         let mut counts = vec![0; self.grid.lhs.max(self.grid.rhs) as usize];
         for round in buckets.filter_map(|bucket| self.of_bucket(bucket)) {
@@ -134,8 +137,8 @@ impl<'a> Rounds<'a> {
 }
 
 impl Record {
-    /// Of the buckets that are `free` for `token` those that it had better take. None: it had better wait until others
-    /// have settled.
+    /// Returns the recommended buckets among those that are `free` for `token`. If the result is empty, the trainer
+    /// should wait until others have settled.
     #[must_use]
     pub fn in_turn(&self, token: Token, free: &[Bucket]) -> Vec<Bucket> {
         if self.trainers.len() < 2 {
@@ -151,7 +154,7 @@ impl Record {
             return free.to_vec();
         }
         let next = self.next_in_rounds(token, free, &rounds);
-        // Nobody could end the wait of one that is alone.
+        // If no other trainer is training, nothing would end the wait.
         let others_train = || {
             let mut trainers = self.trainers.iter();
             trainers.any(|(other, trainer)| *other != token && !trainer.leases.is_empty())
@@ -162,12 +165,12 @@ impl Record {
         }
     }
 
-    /// Whether who takes what is free soon leaves nothing for others.
+    /// Whether there are so few partitions that trainers taking any free bucket would soon leave nothing for others.
     fn is_few(&self) -> bool {
         self.grid().groups().count() < PLENTY * self.trainers.len()
     }
 
-    /// Those of the `free` buckets that need nothing but what `token` holds.
+    /// Returns those of the `free` buckets that need only partitions that `token` holds.
     pub(super) fn nothing_new(&self, token: Token, free: &[Bucket]) -> Vec<Bucket> {
         let grid = self.grid();
         let own = self.trainers.get(&token).into_iter();
@@ -177,8 +180,8 @@ impl Record {
         free.iter().copied().filter(is_held).collect()
     }
 
-    /// Buckets that bring a new partition into the tree; none where it has enough. Where partitions are few, they are of
-    /// one round if possible: that leaves the others whole.
+    /// Returns the free buckets that add a partition to the tree, or none if the tree is large enough. If there are few
+    /// partitions, the buckets are of a single round if possible, which leaves the other rounds complete.
     fn growing(
         &self,
         token: Token,
@@ -215,8 +218,9 @@ impl Record {
         growing
     }
 
-    /// Buckets that need nothing but what `token` holds; if there are none, those that both of their partitions have
-    /// next; and if there are none of these, those of a single partition, which are in no round.
+    /// Returns the free buckets that need only partitions that `token` holds. If there are none, returns those in the
+    /// next round of both of their partitions; and if there are none of these either, those of a single partition,
+    /// which are in no round.
     fn next_in_rounds(&self, token: Token, free: &[Bucket], rounds: &Rounds<'_>) -> Vec<Bucket> {
         let grid = self.grid();
         let of_free = |keep: &dyn Fn(&Bucket) -> bool| -> Vec<Bucket> {

@@ -1,20 +1,22 @@
 //! Walks of several trainers through a pass, for buffers of two partitions.
 //!
-//! With two partitions in its buffer, a trainer loads one for each pair of partitions that it trains if it keeps the
-//! other, and two if what it could keep has nothing left to train, or only with partitions that others hold. Which of
-//! these comes shows at the end of a pass, when it is too late: by what is nearest, one pair in ten costs two loads. So
-//! each trainer has a walk, drawn for all of them together: a sequence of pairs, each of which keeps a partition of the
-//! one before. All walks together have every pair once, and what a walk takes new was not in another one in the step
-//! before. So a trainer that is up to a step late keeps nobody waiting.
+//! With two partitions in its buffer, a trainer loads one partition for each pair that it trains if it keeps the other
+//! one. It loads two if neither partition that it could keep has anything left to train, or only with partitions that
+//! others hold. Whether that happens shows only at the end of a pass, when it is too late: a greedy choice by the
+//! contents of the buffer loads two partitions for one pair in ten. So each trainer has a walk, and the walks of all
+//! trainers are drawn together. A walk is a sequence of pairs, each of which keeps a partition of the previous one. All
+//! walks together contain every pair once, and a partition that a walk newly loads was in no other walk in the step
+//! before. So a trainer that is up to one step late delays no other.
 //!
-//! A pass thus costs a load for each pair and one more for each trainer, whatever its buckets take, as long as trainers
-//! keep step. With many partitions, walks are seldom drawn to their end without a pair that keeps nothing, which costs
-//! another load; of those that were drawn, the ones with the fewest are taken.
+//! A pass thus costs one load for each pair and one more for each trainer, however long its buckets take, as long as
+//! the trainers keep in step. With many partitions, it is rare to draw complete walks without a pair that keeps
+//! nothing, which costs an additional load. Of the walks drawn, those with the fewest such pairs are used.
 //!
-//! Where trainers do not keep step, where one came, left or took something else, the walks no longer
-//! [hold](Walks::advice), and what is nearest is taken again.
+//! If trainers do not keep in step, or if one has joined, left or taken another bucket, the walks are no longer
+//! [valid](Walks::advice), and the choice is greedy again.
 //!
-//! Walks follow from the plan's digest, the number of trainers and the buckets without edges, so all know all of them.
+//! Walks follow from the digest of the plan, the number of trainers and the buckets without edges, so every trainer
+//! computes the same walks.
 
 mod draft;
 
@@ -25,39 +27,41 @@ use super::{BucketState, Record, Token, tree};
 use crate::graph::Bucket;
 use crate::seed::{self, Purpose};
 
-/// Pairs that are looked at in search of walks that always keep something, and again of others if there are none: some
-/// hundredths of a second.
+/// Most pairs examined in the search for walks that always keep a partition, and again in the search for other walks if
+/// there are none. That takes some hundredths of a second.
 const MOST_LOOKS: u64 = 2_000_000;
-/// One pair of so many may keep nothing of the one before; with more of them, walks would gain little.
+/// At most one pair in this many may keep nothing of the previous one. With more such pairs, walks would gain little.
 const KEEPING: usize = 20;
 
-/// Half pairs that a trainer may be behind another one. One that is further behind would be waited for.
+/// Greatest lag of a trainer behind another one, in half pairs. Other trainers would have to wait for one that lags
+/// further.
 const LAG: u32 = 3;
-/// As [`LAG`], where all grow from one bucket: when the first one is settled, and thus others can begin, depends on how
-/// long files take to write.
+/// Like [`LAG`], for a pass that grows from one bucket: the time at which the first bucket is settled, so that others
+/// can begin, depends on how long its files take to write.
 const LATE_LAG: u32 = 5;
 
-/// Two partitions that a bucket needs, by their indices ([`super::Grid::group_index`]), the smaller one first.
+/// The two partitions that a bucket needs, by their indices ([`super::Grid::group_index`]), the smaller one first.
 pub(super) type Pair = [usize; 2];
 
-/// A walk for each trainer, in the order in which they begin.
+/// One walk for each trainer, in the order in which they begin.
 #[derive(Debug)]
 pub(super) struct Walks {
     pub(super) walks: Vec<Vec<Pair>>,
-    /// After so many pairs of the first trainer each begins its own: in a pass that grows from one bucket.
+    /// Number of pairs of the first trainer after which each trainer begins its own walk; not 0 in a pass that grows
+    /// from one bucket.
     pub(super) late: Vec<usize>,
-    /// Whose walk trains the buckets of each partition alone.
+    /// Walk that trains the buckets of a single partition, by partition.
     alone: Vec<usize>,
 }
 
-/// How many buckets of a pair are to do, and how many are leased or done.
+/// Number of buckets of a pair that are to do, and of those that are leased or done.
 #[derive(Clone, Copy, Debug, Default)]
 struct Buckets {
     to_do: u32,
     taken: u32,
 }
 
-/// The buckets of each pair.
+/// Bucket counts of all pairs.
 struct Pairs {
     groups: usize,
     buckets: Vec<Buckets>,
@@ -92,19 +96,19 @@ impl Pairs {
         self.buckets[self.at(pair)]
     }
 
-    /// Whether somebody has a bucket of it, or had.
+    /// Whether a bucket of the pair is leased or done.
     fn has_begun(&self, pair: &Pair) -> bool {
         self.get(*pair).taken > 0
     }
 
-    /// Most buckets of a pair: two where it has mirror images.
+    /// Returns the greatest number of buckets of a pair: two if buckets have mirror images.
     fn width(&self) -> u32 {
         let widths = self.buckets.iter().map(|of| of.to_do + of.taken);
         widths.max().unwrap_or(0)
     }
 }
 
-/// The partitions that `bucket` needs, if these are two.
+/// Returns the partitions that `bucket` needs, if it needs two.
 fn pair_of(record: &Record, bucket: Bucket) -> Option<Pair> {
     let grid = record.grid();
     let mut needs = grid.needs(bucket).filter_map(|g| grid.group_index(g));
@@ -113,7 +117,8 @@ fn pair_of(record: &Record, bucket: Bucket) -> Option<Pair> {
 }
 
 impl Walks {
-    /// The walks of the trainers that take part now; none where partitions are too few for them, or none were found.
+    /// Returns the walks of the current trainers, or `None` if there are too few partitions for them or no walks were
+    /// found.
     pub(super) fn of(record: &Record) -> Option<Self> {
         let trainers = record.trainers.len();
         let pairs = Pairs::of(record);
@@ -143,12 +148,13 @@ impl Walks {
         Some(Self { walks, late, alone })
     }
 
-    /// What `token` had better take of what is `free` for it, so that all go on with their walks; nothing if it had
-    /// better wait. None: the walks do not hold any more, and anything is as good. Who begins takes the first walk that
-    /// nobody has; it is kept in `taken`, once a bucket of it is leased.
+    /// Returns the recommended buckets among those that are `free` for `token`, so that all trainers continue their
+    /// walks; an empty list means that the trainer should wait. Returns `None` if the walks are no longer valid; then
+    /// any bucket is as good. A trainer that begins takes the first walk that no trainer has begun. Its index is stored
+    /// in `taken` once a bucket of it is leased.
     ///
-    /// They hold as long as of each the first so many pairs have begun and no others, and no trainer is too far behind
-    /// another ([`LAG`]).
+    /// The walks are valid as long as in each of them only a prefix of its pairs has begun, and no trainer lags too far
+    /// behind another ([`LAG`]).
     pub(super) fn advice(
         &self,
         record: &Record,
@@ -166,7 +172,7 @@ impl Walks {
         if !self.hold(&pairs) {
             return None;
         }
-        // While a trainer waits for partitions to begin with, those of a single one are left for later.
+        // While a trainer waits for partitions to begin with, buckets of a single partition are left for later.
         let somebody_waits = self.is_late() && !self.walks.iter().all(has_begun);
         let mut same = record.nothing_new(token, free);
         same.retain(|bucket| {
@@ -190,9 +196,9 @@ impl Walks {
         }
         let to_begin = |walk: &Vec<Pair>| walk.iter().filter(|p| !pairs.has_begun(p)).count();
         match self.walks.iter().all(|walk| to_begin(walk) <= 1) {
-            // The others are about to begin their last pairs, each with a partition that it has.
+            // The others are about to begin their last pairs, each with a partition that it already has.
             true => Some(of(&|pair| pair.is_none())),
-            // One that is through takes from the walks of others, which ends them.
+            // A trainer that has finished its walk takes pairs from the walks of others, which makes them invalid.
             false => None,
         }
     }
@@ -226,14 +232,16 @@ impl Walks {
     }
 }
 
-/// Where all grow from one bucket, whoever has trained a pair lets another one begin: 1, 2, 4 trainers and so on.
+/// Returns the delay of each walk in steps. If all walks grow from one bucket, each trainer that has trained a pair
+/// lets another one begin: 1, 2, 4 trainers and so on.
 fn late(trainers: usize, grows: bool) -> Vec<usize> {
     let step = |trainer: usize| (usize::BITS - trainer.leading_zeros()) as usize;
     let trainers = 0..trainers;
     trainers.map(|t| if grows { step(t) } else { 0 }).collect()
 }
 
-/// Whose walk trains the buckets of a single partition, when it first comes by it: in turn, so that trainers keep step.
+/// Assigns the buckets of each single partition to a walk that visits it, so that the walks get equally many and
+/// trainers keep in step.
 fn alone(walks: &[Vec<Pair>], late: &[usize], groups: usize) -> Vec<usize> {
     let mut visits: Vec<(usize, usize, usize)> = Vec::new();
     for (number, walk) in walks.iter().enumerate() {
@@ -252,7 +260,7 @@ fn alone(walks: &[Vec<Pair>], late: &[usize], groups: usize) -> Vec<usize> {
             counts[*walk] += 1;
         }
     }
-    // What is left over is the first visitor's.
+    // Partitions that are left over go to their first visitor.
     for (_, walk, partition) in visits {
         alone[partition].get_or_insert(walk);
     }

@@ -1,7 +1,8 @@
-//! Buckets and the files they are trained into: lease, settle, give up.
+//! Buckets and the files that they are trained into: leasing, settling, giving up.
 //!
-//! A trainer holds the partitions that its leased buckets need, no others and no longer. So nobody holds a partition
-//! while waiting for another one, and who wants to keep one leases the next bucket in the settlement of the last.
+//! A trainer holds exactly the partitions that its leased buckets need, and only as long as it has these leases. So no
+//! trainer holds a partition while it waits for another one. To keep a partition, a trainer leases the next bucket in
+//! the transaction that settles the last.
 
 use std::collections::BTreeSet;
 
@@ -14,7 +15,7 @@ use crate::graph::{Bucket, SidePartition};
 use crate::loss::LossState;
 use crate::schedule::PassId;
 
-/// Most buckets that a trainer has at once.
+/// Most buckets leased to one trainer at the same time.
 pub const MAX_LEASES: usize = 32;
 
 /// New files of a partition.
@@ -23,14 +24,14 @@ pub const MAX_LEASES: usize = 32;
 pub struct Settled {
     /// The partition.
     pub group: SidePartition,
-    /// What it was made from: [`Partition::stamp`] when it was leased or settled last.
+    /// Version that they were trained from: [`Partition::stamp`] at the lease or at the last settlement.
     pub from: Stamp,
-    /// A file per table of the side. They are durable.
+    /// One file per table of the side, all durable.
     pub files: Vec<File>,
 }
 
 impl Settled {
-    /// What the writer's copy is of once this is settled ([`Partition::stamp`]).
+    /// Returns the version of the writer's copy after the settlement ([`Partition::stamp`]).
     #[must_use]
     pub fn stamp(&self) -> Stamp {
         Stamp {
@@ -40,28 +41,29 @@ impl Settled {
     }
 }
 
-/// What a trainer has trained.
+/// Buckets that a trainer has trained, with their results.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Settlement {
-    /// The pass that they were trained in.
+    /// The pass that the buckets were trained in.
     pub pass: PassId,
-    /// The buckets.
+    /// The trained buckets.
     pub buckets: Vec<Bucket>,
-    /// New files of every partition that they need. Nothing else was trained into them.
+    /// New files of every partition that the buckets need. They contain the training of these buckets only.
     pub partitions: Vec<Settled>,
-    /// Buckets to lease with it. Partitions that these and the remaining leases do not need become free.
+    /// Buckets to lease in the same transaction. Partitions that neither these nor the remaining leases need become
+    /// free.
     pub next: Vec<Bucket>,
-    /// What training gave.
+    /// Sums over the trained buckets.
     pub sums: Sums,
-    /// What the loss remembers, where this trainer is the one who knows.
+    /// State of the loss, if this trainer is the one that keeps it.
     pub loss: Option<LossState>,
-    /// How long the trainer's file of events is with what it tells of these buckets ([`super::Told`]).
+    /// Length of the trainer's event file, including the events of these buckets, in bytes ([`super::Told`]).
     pub told: u64,
 }
 
 impl Record {
-    /// Buckets that `token` may lease now, by their index in the grid.
+    /// Returns the buckets that `token` may lease now, in the order of their indices in the grid.
     #[must_use]
     pub fn free(&self, token: Token) -> Vec<Bucket> {
         let grid = self.grid();
@@ -110,7 +112,7 @@ impl Record {
         }
         let leases = &mut self.trainer(token)?.leases;
         if leases.len() >= MAX_LEASES {
-            let (what, most) = ("buckets that a trainer has", MAX_LEASES);
+            let (what, most) = ("buckets leased to one trainer", MAX_LEASES);
             return Err(Refusal::TooMany { what, most });
         }
         leases.push(bucket);
@@ -170,7 +172,7 @@ impl Record {
             .try_for_each(|bucket| self.lease(token, *pass, *bucket))
     }
 
-    /// Takes a leased bucket from its trainer.
+    /// Removes a lease from its trainer, and sets the state of the bucket.
     fn release(&mut self, token: Token, bucket: Bucket, state: BucketState) -> Result<(), Refusal> {
         let leases = &mut self.trainer(token)?.leases;
         let Some(at) = leases.iter().position(|lease| *lease == bucket) else {
@@ -188,7 +190,7 @@ impl Record {
         }
     }
 
-    /// Whether the partitions of `buckets` and no others have new files, each once.
+    /// Checks that exactly the partitions of `buckets` have new files, each once.
     fn all_replaced(&self, buckets: &[Bucket], partitions: &[Settled]) -> Result<(), Refusal> {
         let needs = |bucket: &Bucket| self.grid().needs(*bucket);
         let mut missing: BTreeSet<SidePartition> = buckets.iter().flat_map(needs).collect();
@@ -200,7 +202,7 @@ impl Record {
         }
     }
 
-    /// Replaces the files of a partition. `counts` are those in names of files of this settlement.
+    /// Replaces the files of a partition. `counts` collects the counts in the names of this settlement's files.
     fn replace(
         &mut self,
         token: Token,
@@ -246,7 +248,7 @@ impl Record {
         Ok(())
     }
 
-    /// Sets the state of a bucket of the grid.
+    /// Sets the state of a bucket in the grid.
     pub(super) fn set(&mut self, bucket: Bucket, state: BucketState) {
         debug_assert!(self.grid().buckets() as u64 <= MAX_BUCKETS);
         if let Some(index) = self.grid().index(bucket) {

@@ -1,4 +1,4 @@
-//! Actions that were decided on by the very record that they are applied to.
+//! Actions that are decided by the same record that they are applied to.
 
 use super::super::*;
 use crate::graph::Bucket;
@@ -25,7 +25,7 @@ pub(super) fn to_revoke(record: &Record, token: Token) -> Action {
     Action::Revoke(Silent::of(record, token).expect("it takes part"))
 }
 
-/// The ranking under way.
+/// The ranking in progress.
 pub(super) fn ranking_id(record: &Record) -> RankingId {
     let of_no_checkpoint = RankingId {
         epochs: record.work.pass.epoch,

@@ -1,5 +1,5 @@
-//! Ledgers with a mistake, in each of which the checker must find a world that breaks an invariant. So the models reach
-//! what they are to guard against.
+//! Ledgers with a deliberate mistake. In each of them the checker must find a world that breaks an invariant, which
+//! shows that the models reach the situations that the ledger guards against.
 
 use super::checked::breaks;
 use super::world::{Budget, Mistake, Model};
@@ -11,7 +11,7 @@ fn model(mistake: Mistake, budget: Budget) -> Model {
     }
 }
 
-/// One bucket after another of the same left partition, whose files are collected by a checkpoint.
+/// Trainers train one bucket after another of the same left partition, and a checkpoint collects its replaced files.
 fn collecting(mistake: Mistake) -> Model {
     let budget = Budget {
         set_back: 1,
@@ -95,7 +95,7 @@ fn a_record_that_is_older_than_the_manifest_is_found() {
     assert!(breaks(collecting(Mistake::AnyRecordStands), "6") > 0);
 }
 
-/// Two trainers that validate; one of them may be taken for dead while it ranks.
+/// Two trainers that validate. One of them may be revoked while it ranks.
 fn validating(mistake: Mistake) -> Model {
     let budget = Budget {
         evictions: 1,
@@ -137,7 +137,7 @@ fn a_bucket_of_the_next_pass_that_is_trained_as_one_of_this_is_found() {
     };
     let mistake = Some(Mistake::LeaseOfAnyPass);
     assert!(breaks(model(mistake, paused), "3, 5") > 0);
-    // It takes a trainer that stands still between its decision and its transaction.
+    // The mistake shows only if a trainer pauses between its decision and its transaction.
     super::checked::holds(model(mistake, Budget::default()), 15);
     super::checked::holds(model(None, paused), 50);
 }

@@ -1,7 +1,7 @@
-//! Which worlds are the same: tokens, counts and revisions are named anew in a fixed way, because only their equality
-//! and their order have an effect, and trainers that differ in their token alone change places.
+//! Canonical form of worlds. Tokens, counts and revisions are renamed in a fixed way, because only their equality and
+//! order have an effect, and trainers that differ only in their tokens are sorted.
 //!
-//! Without that, the same situation would occur in as many states as there are ways to it.
+//! Without that, the same situation would occur in one state for each way that leads to it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{Hash, Hasher};
@@ -10,17 +10,17 @@ use std::sync::Arc;
 use super::super::*;
 use super::world::{Content, Decision, Manifest, Member, Model, Name, World};
 
-/// Tokens from here on stand for files whose writer makes no difference.
+/// Tokens from this one on represent files for which the writer makes no difference.
 const WRITERS: u64 = 1000;
 
-/// Sees all names in a world, and may change them.
+/// Visitor of all names in a world, which may change them.
 trait Walk {
     fn token(&mut self, token: &mut Token);
-    /// A number of a transaction of `of`, which is as it was.
+    /// Visits a transaction number of `of`, where `of` is the token before any renaming.
     fn number(&mut self, of: Token, number: &mut u64);
-    /// A count of settled files of `of`.
+    /// Visits a count of settled files of `of`.
     fn count(&mut self, of: Token, count: &mut u64);
-    /// A file of the partition at `index`; whether it is written and not known to be settled.
+    /// Visits a file of the partition at `index`. `is_pending` says whether it is written but not known to be settled.
     fn file(&mut self, index: usize, id: &mut FileId, is_pending: bool);
 }
 
@@ -45,7 +45,7 @@ pub(super) fn of(model: &Model, world: World) -> World {
     world
 }
 
-/// A trainer that no record knows can do nothing but find that out. Where it does not matter when, it is at once.
+/// A trainer that is in no record can only find that out. Where the time makes no difference, it finds out at once.
 fn forget_fenced(world: &mut World) {
     let flight = world.flight.iter().flat_map(|f| [&f.from, &f.to]);
     let records = || {
@@ -64,7 +64,7 @@ fn forget_fenced(world: &mut World) {
     }
 }
 
-/// A hash that is quick to compute (Fowler, Noll, Vo: FNV-1a, by whole words).
+/// A fast hash (Fowler, Noll, Vo: FNV-1a, by whole words).
 pub(super) fn hash(value: &impl Hash) -> u64 {
     struct Fnv(u64);
     impl Hasher for Fnv {
@@ -97,7 +97,7 @@ pub(super) fn hash(value: &impl Hash) -> u64 {
     state.finish()
 }
 
-/// What a trainer is at, without names.
+/// Returns a hash of a trainer's situation, without names.
 fn role(member: &Member) -> u64 {
     let tables: Vec<_> = member
         .tables
@@ -274,7 +274,7 @@ fn walk_record(record: &mut Record, with: &mut impl Walk) {
         .for_each(|cut| walk_cut(cut, with));
 }
 
-/// The names in a world, tokens in the order in which they occur.
+/// The names in a world, the tokens in order of occurrence.
 #[derive(Default)]
 struct Seen {
     tokens: Vec<Token>,
@@ -307,7 +307,7 @@ impl Walk for Seen {
     }
 }
 
-/// The names that they get.
+/// The new names.
 struct Names {
     tokens: BTreeMap<Token, Token>,
     numbers: BTreeMap<Token, Vec<u64>>,

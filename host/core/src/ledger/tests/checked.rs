@@ -1,4 +1,4 @@
-//! Runs the checker.
+//! Runs the model checker.
 
 use stateright::{Checker, HasDiscoveries, Model as _};
 
@@ -7,7 +7,8 @@ use super::world::Model;
 /// Visits every world of `model`.
 ///
 /// # Panics
-/// When one breaks an invariant; the steps to it are then shown. When there are fewer worlds than `at_least`.
+/// Panics when a world breaks an invariant, and shows the steps that lead to it. Panics when there are fewer worlds
+/// than `at_least`.
 pub(super) fn holds(model: Model, at_least: usize) {
     let any = HasDiscoveries::AnyFailures;
     let checker = model.checker().finish_when(any).spawn_bfs().join();
@@ -24,10 +25,10 @@ pub(super) fn holds(model: Model, at_least: usize) {
     assert!(worlds >= at_least, "only {worlds} worlds");
 }
 
-/// How many steps lead to a world of `model` that breaks `invariant`.
+/// Returns the number of steps that lead to a world of `model` that breaks `invariant`.
 ///
 /// # Panics
-/// When there is none.
+/// Panics when there is no such world.
 pub(super) fn breaks(model: Model, invariant: &str) -> usize {
     let properties = model.properties();
     let name = properties

@@ -1,4 +1,4 @@
-//! The course of a run, transaction by transaction: it gathers, goes from pass to pass, commits and ends.
+//! A run, transaction by transaction: it gathers its trainers, advances from pass to pass, commits and ends.
 
 use super::super::*;
 use super::asked::{to_checkpoint, to_lease, to_revoke};
@@ -131,7 +131,7 @@ fn the_last_one_leaves_when_everything_is_saved() {
     record = act(&record, ONE, to_lease(&record, Bucket::new(0, 0))).unwrap();
     record = settle(&record, &model.settlement(&record, ONE, Bucket::new(0, 0))).unwrap();
     assert!(!record.is_saved());
-    // The other one can still save it.
+    // The other trainer can still save the work.
     let left = act(&record, TWO, Action::LeaveSaved).unwrap();
     let denied = act(&left, ONE, Action::LeaveSaved).unwrap_err();
     assert_eq!(denied, Refusal::NotSaved);
@@ -143,7 +143,7 @@ fn the_last_one_leaves_when_everything_is_saved() {
     assert!(record.is_saved());
     let empty = act(&record, ONE, Action::LeaveSaved).unwrap();
     assert!(empty.trainers().is_empty());
-    // What is settled while a checkpoint is written is not in it.
+    // Work settled while a checkpoint is written is not part of the checkpoint.
     record = act(&left, ONE, to_checkpoint(&left)).unwrap();
     let (_, cut) = record.checkpoint_under_way().unwrap();
     record = act(&record, ONE, to_lease(&record, Bucket::new(1, 1))).unwrap();
@@ -170,11 +170,11 @@ fn what_is_told_counts_until_a_checkpoint_has_it() {
     assert_eq!(record.told()[&ONE].bytes, 100);
     record = act(&record, TWO, to_checkpoint(&record)).unwrap();
     let (_, cut) = record.checkpoint_under_way().unwrap();
-    // It stays as long as the trainer may tell more.
+    // The entry remains as long as the trainer may write more events.
     let committed = act(&record, TWO, Action::Committed(cut)).unwrap();
     assert_eq!(committed.told()[&ONE].bytes, 100);
     committed.check().unwrap();
-    // What one that has left told after the checkpoint began is for the next.
+    // Events of a trainer that has left, written after the checkpoint began, are left to the next checkpoint.
     let later = train(&record, Bucket::new(1, 1), 150);
     let left = act(&later, ONE, Action::Leave).unwrap();
     let committed = act(&left, TWO, Action::Committed(cut)).unwrap();

@@ -1,12 +1,13 @@
-//! Every world that small models can reach, fault by fault. In all of them trainers take their steps in any order, so
-//! one may pause before any step and wake after any other; each test says which faults come on top, and how many.
+//! Every world that small models can reach, fault by fault. In all of them, trainers take their steps in any order, so
+//! one may pause before any step and resume after any other. Each test says which faults can occur in addition, and how
+//! often.
 //!
-//! A grid of 3 x 3 shared partitions has room for one or two trainers at a time, one of 2 x 3 for two; the third one
-//! waits, takes over, and revokes. What needs most states, a register that loses its writes together with other faults,
-//! is checked on 1 x 2 partitions: one that both buckets need, and one for each.
+//! A grid of 3 x 3 shared partitions lets one or two trainers train at the same time, one of 2 x 3 partitions two; the
+//! third trainer waits, takes over, and revokes. The faults that need the most states, a register that loses writes
+//! together with other faults, are checked on 1 x 2 partitions: one that both buckets need, and one for each.
 //!
-//! The second argument of [`holds`] is a number of worlds that there are at least, so that no model shrinks unseen. It is
-//! well below what was counted: which of equal worlds stands for them depends on hashes.
+//! The second argument of [`holds`] is a lower bound of the number of worlds, so that no model shrinks unnoticed. It is
+//! well below the counted number, because the choice of the canonical world among equivalent ones depends on hashes.
 
 use super::checked::holds;
 use super::world::{Budget, Model};
@@ -25,8 +26,8 @@ const NONE: Budget = Budget {
     paused: 0,
 };
 
-/// A revoked trainer finds out at once. That it may at any later moment is checked where the states allow it, and makes
-/// no difference, because the record answers it the same whenever it asks.
+/// A revoked trainer finds out at once. That it may find out at any later moment is checked where the number of states
+/// allows it. It makes no difference, because the record gives it the same reply at any time.
 fn wakes_at_once(model: Model) -> Model {
     Model {
         wakes_at_once: true,
@@ -213,7 +214,7 @@ fn the_register_loses_its_last_writes_or_all() {
     }
 }
 
-/// Checkpoints that begin, are given up, taken over, and restarted from.
+/// Checkpoints that begin, are abandoned, taken over, and restarted from.
 #[test]
 fn checkpoints_outlive_trainers_and_the_register() {
     let checkpoint = Budget {
@@ -264,7 +265,8 @@ fn checkpoints_outlive_trainers_and_the_register() {
     }
 }
 
-/// Files that a checkpoint makes superfluous are removed, while records that name them may come back.
+/// Files that a checkpoint has made superfluous are removed, while the register may still return to records that name
+/// them.
 #[test]
 fn files_are_collected() {
     let checkpoint = Budget {
@@ -314,7 +316,7 @@ fn files_are_collected() {
     }
 }
 
-/// Blocks are ranked, given up, and ranked by others, while trainers and the register fail.
+/// Blocks are ranked, given up, and ranked by other trainers, while trainers and the register fail.
 #[test]
 fn blocks_are_ranked_whatever_happens() {
     let evicted = Budget {
@@ -351,7 +353,7 @@ fn blocks_are_ranked_whatever_happens() {
     holds(Model { blocks: 2, ..model }, 10_500);
 }
 
-/// A trainer stands still between a decision and its transaction, and anything else happens meanwhile.
+/// A trainer pauses between a decision and its transaction, and anything else happens in between.
 #[test]
 fn trainers_pause_between_a_decision_and_its_transaction() {
     let paused = Budget { paused: 1, ..NONE };

@@ -1,4 +1,4 @@
-//! What goes wrong in a world, besides answers that are lost, late or doubled.
+//! Faults in a world, other than lost replies and late or doubled writes.
 
 use std::sync::Arc;
 
@@ -9,14 +9,14 @@ use super::world::{Member, Model, World};
 pub(super) enum Fault {
     /// A trainer's process ends; the same machine can start another one.
     Crash(usize),
-    /// The register will fall back to what it has now. That is decided in advance so that a world needs to remember
-    /// one record instead of all.
+    /// The register's current record is the one that it will later be restored to. This is decided in advance so that a
+    /// world needs to remember one record instead of all.
     Remember,
-    /// The register loses every write since then.
+    /// The register loses every write since [`Fault::Remember`].
     SetBack,
-    /// The register loses everything.
+    /// The register loses its entire content.
     Wipe,
-    /// A write that was on its way arrives.
+    /// A delayed write arrives.
     Land,
 }
 
@@ -67,8 +67,9 @@ impl Model {
                 fell_back = true;
             }
             Fault::Land => {
-                // The register compares numbers. After it was set back they come again with other records, so that the
-                // write may be taken though others were written in between.
+                // The register compares sequence numbers. After it was restored to an earlier state, numbers are used
+                // again with other records. So the write may be accepted although other records were written in
+                // between.
                 if let Some(flight) = next.flight.take()
                     && (flight.fell_back || world.register.as_ref() == Some(&flight.from))
                 {

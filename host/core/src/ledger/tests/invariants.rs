@@ -1,4 +1,4 @@
-//! What must hold in every world; the numbers are those of the design.
+//! Invariants of every world, with the numbers of the design document.
 
 use crate::graph::SidePartition;
 use std::collections::BTreeMap;
@@ -62,14 +62,15 @@ fn one_holder(model: &Model, world: &World) -> bool {
     })
 }
 
-/// A record that somebody may use: the register's as long as it stands.
+/// Returns a record that trainers may use: the register's, as long as it is valid.
 pub(super) fn standing<'a>(model: &Model, world: &'a World) -> Option<&'a Record> {
     let newest = world.newest().map(|manifest| manifest.cut);
     let record = world.register.as_deref();
     record.filter(|record| model.stands(record, newest))
 }
 
-/// What the files of `work` must hold: the buckets of earlier passes, and of this one those that are done.
+/// Returns the expected content of the files of `work`: all buckets of earlier passes, and the done buckets of the
+/// current one.
 fn expected(model: &Model, work: &Work, group: SidePartition) -> Content {
     let mut content = 0;
     for index in 0..model.grid.buckets() {
@@ -101,7 +102,7 @@ fn content(world: &World, index: usize, partition: &Partition) -> Option<Content
 fn files_hold_what_is_done(model: &Model, world: &World) -> bool {
     let holds = |work: &Work| {
         let partitions = model.grid.groups().zip(&work.partitions).enumerate();
-        // What is missing is found by another invariant.
+        // Missing files are reported by another invariant.
         partitions.into_iter().all(|(index, (group, partition))| {
             let content = content(world, index, partition);
             content.is_none_or(|content| content == expected(model, work, group))
@@ -134,9 +135,9 @@ fn manifests_are_revisions(_: &Model, world: &World) -> bool {
         .all(|manifest| manifest.work == manifest.truth)
 }
 
-/// From every world, a trainer that joins and revokes all others settles a bucket, goes on to the next pass, or finds
-/// everything done. Each of these leads nearer to the end, and none back; so one trainer that lives gets every bucket
-/// done, if from some moment on nobody disturbs it.
+/// In every world, a trainer that joins and revokes all others can settle a bucket, advance to the next pass, or finds
+/// everything done. Each of these steps brings the run closer to its end, and none takes it back. So a single live
+/// trainer gets every bucket done if nothing disturbs it from some moment on.
 fn one_can_go_on(model: &Model, world: &World) -> bool {
     let token = world.next_token();
     let record = match standing(model, world) {
@@ -146,7 +147,7 @@ fn one_can_go_on(model: &Model, world: &World) -> bool {
     go_on(model, record, token).is_ok()
 }
 
-/// Nearer to the end by one step.
+/// Takes one step towards the end of the run.
 pub(super) fn go_on(model: &Model, mut record: Record, token: Token) -> Result<Record, Refusal> {
     let mut number = record.trainers.get(&token).map_or(0, |t| t.last);
     let mut act = |record: &Record, action| {
@@ -196,7 +197,7 @@ pub(super) fn go_on(model: &Model, mut record: Record, token: Token) -> Result<R
 }
 
 impl World {
-    /// Looks at a transaction that the register has taken, whatever the ledger looked at itself.
+    /// Checks a transaction that the register has accepted, independent of the ledger's own checks.
     pub(super) fn watch(&mut self, model: &Model, before: &Record, token: &Token, action: &Action) {
         let Action::Settle(settlement) = action else {
             return;

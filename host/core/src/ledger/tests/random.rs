@@ -35,7 +35,7 @@ fn budget() -> impl Strategy<Value = Budget> {
 }
 
 prop_compose! {
-    /// At most 128 buckets in all passes, as many as a content has bits.
+    /// At most 128 buckets in all passes, which is the number of bits of a content.
     fn model()(
         (lhs, rhs, is_shared) in (1..7_u32, 1..7_u32, any::<bool>()),
         trainers in 1..6_usize,
@@ -59,7 +59,7 @@ fn broken(model: &Model, world: &World) -> Option<&'static str> {
     broken.map(|property| property.name)
 }
 
-/// A step among those that are possible. Faults and whatever undoes work are seldom, so that runs get somewhere.
+/// Chooses one of the possible steps. Faults and steps that undo work are chosen rarely, so that runs make progress.
 fn choose(model: &Model, world: &World, choice: u32) -> Option<Step> {
     let mut steps = Vec::new();
     model.actions(world, &mut steps);
@@ -122,7 +122,7 @@ proptest! {
     }
 }
 
-/// A walk of at most 200 steps that a number decides.
+/// Takes a walk of at most 200 steps, chosen by pseudorandom numbers that start with `state`.
 fn walk(model: &Model, mut state: u64) -> Option<&'static str> {
     let mut world = model.init_states().remove(0);
     for _ in 0..200 {
@@ -139,8 +139,9 @@ fn walk(model: &Model, mut state: u64) -> Option<&'static str> {
     None
 }
 
-/// A ledger with a mistake, as those of [`broken`](super::broken), that takes too many steps for a checker: the register is set
-/// back twice, or a write arrives behind that, and a trainer of the older history makes a checkpoint of it.
+/// A ledger with a deliberate mistake, like those of [`broken`](super::broken), for which a checker would need too many
+/// steps: the register is restored to an earlier state twice, or a write arrives after that, and a trainer of the older
+/// history makes a checkpoint of it.
 #[test]
 fn a_checkpoint_of_a_record_that_does_not_stand_is_found() {
     let budget = Budget {
@@ -155,7 +156,7 @@ fn a_checkpoint_of_a_record_that_does_not_stand_is_found() {
         mistake,
         ..Model::new(1, 2, false, 3, budget)
     };
-    // A few of 100,000 walks find it; this is one.
+    // A few of 100,000 walks find the mistake; this is one of them.
     let starts = [954_140_164];
     let find = |mistake| starts.map(|start| walk(&model(mistake), start));
     let found = find(Some(Mistake::CheckpointOfAnyRecord));

@@ -1,4 +1,4 @@
-//! Rankings, transaction by transaction: how one goes, what is refused, and what follows from the ranks.
+//! Rankings, transaction by transaction: their course, the refusals, and the conclusions from the ranks.
 
 use super::super::*;
 use super::asked::{ranking_id, to_checkpoint, to_lease, to_revoke};
@@ -11,7 +11,7 @@ use crate::plateau::{Plateau, Rules};
 
 const BLOCKS: u32 = 3;
 
-/// One bucket, which two trainers validate.
+/// A model with one bucket, which two trainers validate.
 fn model() -> Model {
     Model {
         blocks: BLOCKS,
@@ -19,7 +19,7 @@ fn model() -> Model {
     }
 }
 
-/// Two trainers of a run of `epochs` epochs that stops and slows down by `rules`.
+/// Two trainers of a run of `epochs` epochs that applies `rules` to its validation.
 fn joined(epochs: u32, interval: u32, rules: Rules) -> Record {
     let mut record = model().found(None, 7);
     record.terms.extent.epochs = epochs;
@@ -69,7 +69,7 @@ fn begin(record: &Record, blocks: u32) -> Result<Record, Refusal> {
     )
 }
 
-/// An epoch is trained and committed, and a ranking begun.
+/// A record of a ranking that has begun, after an epoch was trained and committed.
 pub(super) fn ranking() -> Record {
     let record = committed(&trained(&joined(1, 1, Rules::default())));
     begin(&record, BLOCKS).unwrap()
@@ -98,7 +98,7 @@ fn end(record: &Record) -> Result<Record, Refusal> {
     act(record, TWO, Action::EndRanking(ranking_id(record)))
 }
 
-/// Ranks one block for each mean reciprocal rank, and draws the conclusions.
+/// Ranks one block with the mean reciprocal rank `mrr`, and ends the ranking.
 fn validated(record: &Record, mrr: f64) -> Record {
     let mut record = begin(&committed(record), 1).unwrap();
     record = lease(&record, ONE, 0).unwrap();
@@ -204,7 +204,7 @@ fn only_the_checkpoint_of_the_end_of_the_epoch_is_ranked() {
         act(&record, ONE, open).unwrap_err(),
         Refusal::Phase { phase }
     );
-    // Begun, and not at its end.
+    // The checkpoint has begun, but is not committed.
     let begun = act(&record, ONE, to_checkpoint(&record)).unwrap();
     assert!(matches!(
         begin(&begun, BLOCKS).unwrap_err(),

@@ -1,4 +1,4 @@
-//! A ranking as it lies in the register: how large it gets, and what is refused when it is read.
+//! The text of a ranking in the register: its size, and the damage that is refused when it is read.
 
 use super::super::*;
 use super::ranking::{lease, ranking};
@@ -6,7 +6,7 @@ use super::rankings::totals;
 use super::refusals::{ONE, TWO};
 use crate::event::RankTotals;
 
-/// Bytes that a ranking may take of the record.
+/// Most bytes of the record that a ranking may take.
 pub(super) const MOST_BYTES: usize = 96 << 10;
 
 #[test]
@@ -14,9 +14,9 @@ fn parts_of_a_ranking_that_do_not_agree_are_named() {
     for (change, named) in [
         (
             (|r| r.ranking.as_mut().unwrap().epochs = 2) as fn(&mut Record),
-            "nothing is to be ranked after 2 epochs",
+            "a ranking after 2 epochs, which is not due",
         ),
-        (|r| r.stopping = true, "nothing is to be ranked"),
+        (|r| r.stopping = true, "which is not due"),
         (
             |r| r.ranking.as_mut().unwrap().version = 2,
             "checkpoint 2 is ranked",
@@ -31,7 +31,7 @@ fn parts_of_a_ranking_that_do_not_agree_are_named() {
         ),
         (
             |r| r.ranking.as_mut().unwrap().blocks[0] = Some(totals(0)),
-            "block 0 of the ranking is leased and not to do",
+            "block 0 of the ranking is leased twice, already ranked",
         ),
         (
             |r| r.trainers.get_mut(&TWO).unwrap().block = Some(0),
@@ -41,7 +41,7 @@ fn parts_of_a_ranking_that_do_not_agree_are_named() {
             |r| r.trainers.get_mut(&TWO).unwrap().block = Some(9),
             "block 9 of the ranking is leased",
         ),
-        (|r| r.ranking = None, "a block of no ranking"),
+        (|r| r.ranking = None, "but there is no ranking"),
         (
             |r| {
                 let mut wrong = totals(1);
@@ -62,11 +62,11 @@ fn parts_of_a_ranking_that_do_not_agree_are_named() {
         (|r| r.checkpoints.before_pass = 7, "checkpoint 7 began"),
         (
             |r| r.terms.validation.as_mut().unwrap().interval = 0,
-            "validates by",
+            "validation settings are invalid",
         ),
         (
             |r| r.terms.validation.as_mut().unwrap().rules.lr_decay = Some(2.0),
-            "validates by",
+            "validation settings are invalid",
         ),
     ] {
         let mut record = lease(&ranking(), ONE, 0).unwrap();

@@ -1,7 +1,7 @@
-//! Rankings in a model: what trainers do between epochs, what must hold, and ledgers that get it wrong.
+//! Rankings in a model: the steps of trainers between epochs, the invariants, and ledgers with mistakes.
 //!
-//! A block's sums are those of `1 << block` edges. So the edges of a whole ranking tell which blocks are in it, and how
-//! often.
+//! The sums of a block are those of `1 << block` edges. So the number of edges of a whole ranking shows which blocks it
+//! contains, and how often.
 
 use std::hash::{Hash, Hasher};
 
@@ -13,7 +13,7 @@ use super::world::{Budget, Member, Mistake, Model, Stage, World};
 use crate::event::RankTotals;
 use crate::plateau::Rules;
 
-/// What is asked for between epochs.
+/// Request of a trainer between epochs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Part {
     Begin,
@@ -31,7 +31,7 @@ pub(super) fn validation() -> Validation {
     }
 }
 
-/// Sums of a block's ranks.
+/// Returns the sums of a block's ranks.
 pub(super) fn totals(block: u32) -> BlockTotals {
     let count = 1 << block;
     let sum = count as f64;
@@ -46,7 +46,8 @@ pub(super) fn totals(block: u32) -> BlockTotals {
 }
 
 impl Model {
-    /// What `member` may ask for where an epoch has ended. `first` is the one who does what makes no difference who does.
+    /// Adds the possible requests of `member` at the end of an epoch. `first` is the trainer that sends requests for
+    /// which the sender makes no difference.
     pub(super) fn ranking_requests(
         &self,
         world: &World,
@@ -126,7 +127,7 @@ impl Model {
     }
 }
 
-/// Nearer to the end of a ranking by one step, for one trainer alone.
+/// Takes one step towards the end of a ranking, for a single trainer.
 pub(super) fn go_on(
     model: &Model,
     mut record: Record,
@@ -163,7 +164,7 @@ pub(super) fn go_on(
     act(&record, ranked)
 }
 
-/// Each block's sums are its own, and those of a whole ranking have every block once.
+/// Each block has its own sums, and those of a whole ranking contain every block once.
 pub(super) fn blocks_count_once(model: &Model, world: &World) -> bool {
     let Some(record) = &world.register else {
         return true;
@@ -180,7 +181,7 @@ pub(super) fn blocks_count_once(model: &Model, world: &World) -> bool {
             .is_none_or(|validated| validated.ranks.count == whole)
 }
 
-/// The checkpoint that is ranked has all of the epoch and nothing else.
+/// The checkpoint that is ranked contains the whole epoch and nothing else.
 pub(super) fn is_of_epoch(model: &Model, world: &World) -> bool {
     let record = standing(model, world);
     let Some(ranking) = record.and_then(|record| record.ranking.as_ref()) else {
@@ -207,7 +208,7 @@ pub(super) fn hash(record: &Record, state: &mut impl Hasher) {
         .hash(state);
 }
 
-/// Whether a ledger with `mistake` takes `action` in another way.
+/// Whether a ledger with `mistake` treats `action` in another way.
 pub(super) fn is_about(mistake: Mistake, action: &Action) -> bool {
     matches!(
         (mistake, action),
@@ -217,7 +218,7 @@ pub(super) fn is_about(mistake: Mistake, action: &Action) -> bool {
     )
 }
 
-/// The record after `transaction`, without what keeps it in its place.
+/// Returns the record after `transaction`, without the check that the mistake omits.
 pub(super) fn apply_wrongly(record: &Record, tx: &Transaction) -> Result<Record, Refusal> {
     let refused = match record.apply(tx) {
         Err(refused) => refused,

@@ -1,4 +1,4 @@
-//! The record as it lies in the register: how large it gets, and what is refused when it is read.
+//! The text of the record in the register: its size, and the damage that is refused when it is read.
 
 use super::super::*;
 use super::asked::{to_checkpoint, to_lease};
@@ -7,7 +7,7 @@ use crate::graph::{Bucket, Side, SidePartition};
 use crate::loss::LossState;
 use crate::schedule::PassId;
 
-/// Bytes that the record must stay below.
+/// Upper bound of the record's size in bytes.
 const MOST_BYTES: usize = 256 * 1024;
 
 fn act(record: &Record, token: Token, action: Action) -> Result<Record, Refusal> {
@@ -49,7 +49,7 @@ fn file(token: Token, count: u64) -> File {
     }
 }
 
-/// A record of two trainers, one of which has settled (0, 1) and has (0, 0), with a checkpoint under way.
+/// A record of two trainers, one of which has settled (0, 1) and leased (0, 0), with a checkpoint in progress.
 fn in_the_middle() -> Record {
     let model = Model::new(3, 3, true, 0, Budget::default());
     let (one, two) = (Token(1), Token(2));
@@ -121,7 +121,7 @@ fn a_large_record_is_small_enough_for_the_register() {
         }
         record.check().unwrap();
         let text = serde_json::to_string(&record).unwrap();
-        // A ranking comes on top.
+        // A ranking is added to this size.
         let most = MOST_BYTES - super::ranking_text::MOST_BYTES;
         assert!(text.len() < most, "{} bytes", text.len());
         assert_eq!(serde_json::from_str::<Record>(&text).unwrap(), record);
@@ -181,7 +181,7 @@ fn a_record_goes_on_from_a_manifest() {
     );
 }
 
-/// What is wrong with a record after a change, as whoever reads it is told.
+/// Returns the damage that a reader of a record reports after `change`.
 fn damage(change: impl FnOnce(&mut Record)) -> String {
     let mut record = in_the_middle();
     change(&mut record);
@@ -193,11 +193,11 @@ fn parts_that_do_not_agree_are_named() {
     for (change, named) in [
         (
             (|r| r.terms.protocol = 2) as fn(&mut Record),
-            "its protocol version is 2, this program knows 1",
+            "its protocol version is 2, but this program has version 1",
         ),
         (|r| r.terms.grid.lhs = 0, "0 x 3 partitions"),
         (|r| r.terms.grid.rhs = u32::MAX, "3 x 4294967295 partitions"),
-        (|r| r.terms.grid.rhs = 4, "sides are shared"),
+        (|r| r.terms.grid.rhs = 4, "sides share their partitions"),
         (|r| r.terms.extent.edge_sets = 0, "0 edge sets"),
         (
             |r| r.work.buckets = Buckets::to_do(8),
@@ -213,14 +213,14 @@ fn parts_that_do_not_agree_are_named() {
             },
             "outside",
         ),
-        (|r| r.work.plan = None, "without a plan"),
+        (|r| r.work.plan = None, "the pass has no plan"),
         (
             |r| r.work.progress.sums.seconds = f64::NAN,
-            "a sum of the epoch is infinite or no number",
+            "a sum of the epoch is infinite or not a number",
         ),
         (
             |r| r.work.partitions[2].files = r.work.partitions[0].files.clone(),
-            "occurs twice",
+            "is named twice",
         ),
         (
             |r| r.work.partitions[0].files.extend_from_within(..),
@@ -265,7 +265,7 @@ fn trainers_that_do_not_agree_are_named() {
         "{stolen}"
     );
     let twice = damage(|r| r.trainers.get_mut(&Token(2)).unwrap().leases.push(bucket));
-    assert!(twice.contains("not its own"), "{twice}");
+    assert!(twice.contains("is not leased or is leased twice"), "{twice}");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Why single transactions of trainers are refused, and that they name it.
+//! Refusals of single transactions, and the reasons that they state.
 
 use super::super::*;
 use super::asked::{to_checkpoint, to_give_up, to_lease};
@@ -31,7 +31,7 @@ pub(super) fn open(record: &Record, empty: &[Bucket]) -> Record {
     act(record, ONE, Action::Open { pass, plan, empty }).unwrap()
 }
 
-/// Two trainers have joined, and the pass is open.
+/// A record in which two trainers have joined and the pass is open.
 pub(super) fn opened(model: &Model) -> Record {
     let mut record = model.found(None, 7);
     for token in [ONE, TWO] {
@@ -44,7 +44,7 @@ pub(super) fn settle(record: &Record, settlement: &Settlement) -> Result<Record,
     act(record, ONE, Action::Settle(Box::new(settlement.clone())))
 }
 
-/// The same, and the first trainer has `bucket`.
+/// The record of [`opened`] after the first trainer has leased `bucket`.
 fn leased(model: &Model, bucket: Bucket) -> Record {
     let record = opened(model);
     act(&record, ONE, to_lease(&record, bucket)).unwrap()
@@ -303,7 +303,7 @@ fn buckets_without_edges_are_done_and_connect() {
     assert_eq!(record.phase(), Phase::PassDone);
 }
 
-/// Each action names what it was decided on, and changes nothing once that is another one.
+/// Each action names what its decision was based on, and changes nothing once that has changed.
 #[test]
 fn what_was_decided_on_another_record_is_refused() {
     let model = Model {
@@ -344,7 +344,7 @@ fn what_was_decided_on_another_record_is_refused() {
         let refused = act(&record, ONE, of_next_pass).unwrap_err();
         assert!(matches!(refused, Refusal::Pass { .. }), "{refused}");
     }
-    // A trainer that has written something since it was taken for silent lives.
+    // A trainer that has written a transaction since it was considered silent is alive.
     let silent = Silent::of(&record, ONE).unwrap();
     let spoken = act(&record, ONE, to_give_up(&record, vec![bucket])).unwrap();
     let last = silent.last + 1;
@@ -358,7 +358,8 @@ fn what_was_decided_on_another_record_is_refused() {
     spoken
         .order(Order::EvictSilent(Silent { last, ..silent }))
         .unwrap();
-    // A checkpoint follows the one that was the newest when it was due, a trainer joins the record that it has checked.
+    // A checkpoint follows the manifest that was the newest when it was decided, and a trainer joins the record that it
+    // has checked.
     let begun = act(&record, ONE, to_checkpoint(&record)).unwrap();
     let cut = begun.checkpoint_under_way().unwrap().1;
     let committed = act(&begun, ONE, Action::Committed(cut)).unwrap();

@@ -1,4 +1,4 @@
-//! What a trainer asks of the register, and what it makes of the answer.
+//! Requests of a trainer to the register, and the effects of the replies.
 
 use std::sync::Arc;
 
@@ -10,20 +10,20 @@ use super::world::{
 };
 use crate::graph::Bucket;
 
-/// How a transaction and its answer travel.
+/// Delivery of a transaction and its reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Mode {
     Answered,
-    /// Applied; the answer is lost.
+    /// Applied, but the reply is lost.
     Unanswered,
-    /// On its way while its answer is given up.
+    /// Delayed, while the trainer stops waiting for the reply.
     Late,
-    /// Applied, answered, and on its way once more.
+    /// Applied and answered, but a copy of it arrives later.
     Doubled,
 }
 
 impl Budget {
-    /// Takes what a transaction costs that travels by `mode`.
+    /// Takes the cost of a transaction delivered by `mode` from the budget.
     pub(super) const fn pay(&mut self, mode: Mode) {
         match mode {
             Mode::Answered => {}
@@ -35,7 +35,7 @@ impl Budget {
 }
 
 impl Model {
-    /// A trainer finds the record and joins it at once; its answer comes.
+    /// A trainer reads the record and joins it at once; the reply arrives.
     pub(super) fn join_now(&self, world: &World, member: usize) -> Option<World> {
         let Action::Join(join) = self.decide_to_join(world, member)? else {
             return None;
@@ -43,7 +43,7 @@ impl Model {
         self.send_join(world, member, join)
     }
 
-    /// How `member` joins the record that there is now.
+    /// Returns the request with which `member` joins the current record.
     pub(super) fn decide_to_join(&self, world: &World, member: usize) -> Option<Action> {
         let record = standing(self, world)?;
         let Action::Join(mut join) = self.join(record, world.members[member].token) else {
@@ -55,7 +55,7 @@ impl Model {
         Some(Action::Join(join))
     }
 
-    /// A trainer joins with a new token; none if the record is not the one that it has found.
+    /// A trainer joins with a new token. Returns `None` if the record is not the one that it has read.
     pub(super) fn send_join(&self, world: &World, member: usize, join: Box<Join>) -> Option<World> {
         let mut next = world.clone();
         next.members[member] = Member {
@@ -70,7 +70,7 @@ impl Model {
         self.send(&next, member, decision, Mode::Answered)
     }
 
-    /// A transaction of `member`; none if the record refuses it without telling the trainer anything new.
+    /// Sends a transaction of `member`. Returns `None` if the record refuses it and the trainer learns nothing new.
     pub(super) fn send(
         &self,
         world: &World,
@@ -130,8 +130,8 @@ impl Model {
         Some(next)
     }
 
-    /// Whether `member`, which waits for no answer, would learn something from its own entry: every reader looks at it,
-    /// also one that finds nothing to ask for.
+    /// Whether `member`, which is not waiting for a reply, would learn something from its entry in the record. Every
+    /// reader looks at its entry, even if it then requests nothing.
     pub(super) fn may_learn(&self, world: &World, member: usize) -> bool {
         let of = &world.members[member];
         let entry = world.register.as_ref().zip(of.token);
@@ -139,7 +139,7 @@ impl Model {
         of.is_member() && entry.is_some_and(|trainer| trainer.is_none_or(|t| t.last != of.after))
     }
 
-    /// A trainer that waits for no answer reads the register.
+    /// A trainer that is not waiting for a reply reads the register.
     pub(super) fn look(&self, world: &World, member: usize) -> Option<World> {
         let mut next = world.clone();
         let record = world.register.as_ref()?;
@@ -155,20 +155,21 @@ impl Model {
         Some(next)
     }
 
-    /// The trainer learns that a transaction is applied which it had taken for lost.
+    /// The trainer learns that a transaction has been applied which it believed lost.
     fn overtaken(&self, world: &mut World, member: usize, last: u64) {
         let from = &mut world.members[member];
         match from.missed.take() {
             Some((number, action)) if number == last => {
                 self.acknowledged(world, member, number, &action);
             }
-            // One before it has arrived after the register was set back. What it was, a model does not remember.
+            // An earlier transaction has arrived after the register was restored. A model does not remember which one
+            // it was.
             Some((number, _)) if last < number => from.forget(),
             _ => world.broken = Some("an applied transaction is unknown to its trainer"),
         }
     }
 
-    /// A trainer without an answer reads the register.
+    /// A trainer that has received no reply reads the register.
     pub(super) fn read_again(&self, world: &World, member: usize) -> Option<World> {
         let mut next = world.clone();
         let record = world.register.as_ref()?;
@@ -178,13 +179,14 @@ impl Model {
             (Fate::Applied, _) => self.acknowledged(&mut next, member, number, &action),
             (Fate::NotApplied, _) => from.missed = Some((number, action)),
             (Fate::Fenced, Action::Join(_)) => from.missed = Some((number, action)),
-            // An earlier one has arrived after the register was set back: which of both the record has lost is not told.
+            // An earlier transaction has arrived after the register was restored. The record does not show which of the
+            // two it has lost.
             (Fate::Fenced | Fate::SetBack { .. } | Fate::Overtaken { .. }, _) => from.forget(),
         }
         Some(next)
     }
 
-    /// The trainer knows that its transaction is applied.
+    /// The trainer learns that its transaction has been applied.
     fn acknowledged(&self, world: &mut World, member: usize, number: u64, action: &Action) {
         let Some(record) = world.register.clone() else {
             return;
@@ -215,7 +217,8 @@ impl Model {
             }
             Action::GiveUp { buckets, .. } => {
                 of.leases.retain(|lease| !buckets.contains(lease));
-                // It may have trained one since it took this for lost: the file is nobody's, and its copies are read anew.
+                // The trainer may have trained one of the buckets since it believed this transaction lost. Then the
+                // file belongs to no one, and the partitions are read again.
                 let is_of =
                     |trained: &mut Settlement| trained.buckets.iter().any(|b| buckets.contains(b));
                 if let Some(dropped) = of.trained.take_if(is_of) {
@@ -231,7 +234,7 @@ impl Model {
             Action::LeaseBlock { block, .. } => of.block = Some(*block),
             Action::GiveUpBlock { .. } | Action::Ranked { .. } => of.block = None,
             Action::Checkpoint { .. } => {
-                // Another trainer may have written since: the cut is what this one has sent.
+                // Another trainer may have written since, so the cut is the one that this trainer has sent.
                 of.writing = of.cutting.take();
             }
             Action::Committed(_) => {
@@ -243,7 +246,7 @@ impl Model {
         }
     }
 
-    /// Reads the partitions that the trainer now holds and lacks, and drops the others.
+    /// Reads the partitions that the trainer holds but does not have in memory, and drops the others.
     fn load(&self, world: &mut World, member: usize, record: &Record) {
         let stands = standing(self, world).is_some();
         let of = &mut world.members[member];
@@ -266,7 +269,8 @@ impl Model {
             };
             match content {
                 Some(&content) => drop(of.tables.insert(index, Table { stamp, content })),
-                // Then the record is older than the newest manifest; who finds that makes a new one.
+                // In this case the record is older than the newest manifest; a trainer that detects this creates a new
+                // record.
                 None if !stands => return of.forget(),
                 None => {
                     world.broken = Some("a file that the lease names is not there");
@@ -276,7 +280,7 @@ impl Model {
         }
     }
 
-    /// The ledger, with the model's mistake.
+    /// Applies the transaction by the rules of the ledger, with the model's mistake.
     fn apply(&self, record: &Record, transaction: &Transaction) -> Result<Record, Refusal> {
         let &Transaction {
             token,
@@ -347,7 +351,7 @@ impl Model {
         }
     }
 
-    /// Whatever the trainer knows and its files were made from.
+    /// Applies the transaction whatever the trainer knows and whichever files its own were trained from.
     fn apply_uncompared(
         &self,
         record: &Record,
@@ -371,7 +375,8 @@ impl Model {
         Ok(next)
     }
 
-    /// The buckets that `member` may lease, and those that it might if nobody looked at holders.
+    /// Returns the buckets that `member` may lease. With [`Mistake::NobodyHolds`], partitions held by others are no
+    /// obstacle.
     pub(super) fn free(&self, record: &Record, token: Token) -> Vec<Bucket> {
         match self.mistake {
             Some(Mistake::NobodyHolds) => (0..self.grid.buckets())
@@ -383,7 +388,7 @@ impl Model {
 }
 
 impl Member {
-    /// Drops everything but its token, to say later which one it was.
+    /// Drops everything but the token, which the trainer names when it joins again.
     pub(super) fn forget(&mut self) {
         let token = self.token;
         *self = Self {
@@ -393,7 +398,7 @@ impl Member {
         };
     }
 
-    /// Whether it takes part, as far as it knows.
+    /// Whether the trainer believes that it is part of the run.
     pub(super) fn is_member(&self) -> bool {
         self.token.is_some() && self.number != u64::MAX
     }

@@ -1,6 +1,6 @@
-//! What can happen next in a world: the steps of trainers, in any order, and faults as long as there are some left.
+//! Possible steps in a world: those of the trainers, in any order, and faults while the budget lasts.
 //!
-//! A trainer that pauses is one that takes no step while others do; it may wake at any later moment.
+//! A trainer pauses by taking no step while others do; it may resume at any later moment.
 
 use stateright::Property;
 
@@ -12,35 +12,35 @@ use super::{canonical, invariants};
 use crate::graph::{Bucket, SidePartition};
 use crate::schedule::PassId;
 
-/// A step.
+/// Step of a world.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Step {
     /// A trainer decides and writes to the register at once.
     Send(usize, Request, Mode),
-    /// A trainer decides, and stands still before it writes.
+    /// A trainer decides, and pauses before it writes.
     Decide(usize, Request),
-    /// A trainer that stood still writes what it had decided on.
+    /// A trainer that paused writes what it has decided.
     Act(usize, Mode),
-    /// A trainer that has got no answer reads the register.
+    /// A trainer that has received no reply reads the register.
     ReadAgain(usize),
-    /// Another trainer reads the register, and finds its entry changed.
+    /// A trainer that is not waiting for a reply reads the register, and finds its entry changed.
     Look(usize),
-    /// A trainer that does not take part, or no more, joins.
+    /// A trainer that is not, or no longer, part of the run joins.
     Join(usize),
-    /// The same, but it stands still after it has found the record.
+    /// A trainer reads the record to join it, and pauses before it does.
     DecideToJoin(usize),
     /// A trainer trains a bucket and writes its partitions.
     Train(usize),
     /// A trainer writes the manifest of its checkpoint.
     WriteManifest(usize),
-    /// A trainer removes what its checkpoint has made superfluous.
+    /// A trainer removes the files that its checkpoint has made superfluous.
     Collect(usize),
-    /// Somebody finds that the record does not stand, and makes a new one of the newest manifest.
+    /// A trainer finds the record invalid, and creates a new one from the newest manifest.
     Found,
     Fault(super::faults::Fault),
 }
 
-/// What a trainer asks for, without what follows from the world.
+/// Request of a trainer, without the details that follow from the world.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Request {
     Open,
@@ -56,7 +56,7 @@ pub(super) enum Request {
 }
 
 impl Request {
-    /// The thread of a trainer that asks for it.
+    /// Returns the thread of a trainer that sends the request.
     const fn thread(&self) -> Thread {
         match self {
             Self::Settle(_) => Thread::Storage,
@@ -65,7 +65,7 @@ impl Request {
         }
     }
 
-    /// Whether others do it if this trainer does not.
+    /// Whether another trainer sends the request if this one does not.
     const fn is_anybodys(&self) -> bool {
         matches!(
             self,
@@ -74,7 +74,7 @@ impl Request {
     }
 }
 
-/// As [`Request::is_anybodys`].
+/// Like [`Request::is_anybodys`].
 const fn is_anybodys(action: &Action) -> bool {
     matches!(
         action,
@@ -124,8 +124,8 @@ impl Model {
         self.mistake == Some(Mistake::AnyRecordStands) || record.stands(newest).is_ok()
     }
 
-    /// Whether a trainer begins a checkpoint. It holds the record against the newest manifest before: of a register that
-    /// was set back, files may be gone.
+    /// Whether a trainer can begin a checkpoint. It compares the record with the newest manifest before, because the
+    /// files named by a restored register may be gone.
     pub(super) fn may_checkpoint(&self, world: &World) -> bool {
         self.mistake == Some(Mistake::CheckpointOfAnyRecord)
             || invariants::standing(self, world).is_some()
@@ -178,7 +178,7 @@ impl Model {
     }
 
     fn ways_to_join(&self, world: &World, member: usize, steps: &mut Vec<Step>) {
-        // One that finds a record that does not stand makes a new one first.
+        // A trainer that finds an invalid record creates a new one first.
         if invariants::standing(self, world).is_some() {
             steps.push(Step::Join(member));
             if world.budget.paused > 0 {
@@ -196,7 +196,7 @@ impl Model {
             .iter()
             .position(|m| m.is_member() && m.waiting.is_none());
         match record.phase() {
-            // Who does it makes no difference.
+            // It makes no difference which trainer does it.
             Phase::Opening if first == Some(member) => requests.push(Request::Open),
             Phase::PassDone if first == Some(member) => requests.push(Request::Advance),
             Phase::Ranking => self.ranking_requests(world, member, first, &mut requests),
@@ -236,7 +236,7 @@ impl Model {
         requests
     }
 
-    /// Whom `member` may revoke: those who are gone, and as many who live as the budget allows.
+    /// Returns the trainers that `member` may revoke: those that are gone, and live ones as the budget allows.
     fn revocations(
         &self,
         world: &World,
@@ -259,7 +259,7 @@ impl Model {
             .into_iter()
     }
 
-    /// How a transaction may travel; one that is anybody's is repeated by others if it is lost.
+    /// Returns the possible deliveries of a transaction. If anybody can send it, others repeat it when it is lost.
     fn modes(&self, world: &World, is_anybodys: bool) -> Vec<Mode> {
         let mut modes = vec![Mode::Answered];
         if is_anybodys {
@@ -314,7 +314,7 @@ impl Model {
         }
     }
 
-    /// A decision and its transaction, between which nothing happens.
+    /// Makes a decision and sends its transaction, without any step in between.
     fn request(&self, world: &World, member: usize, request: Request, mode: Mode) -> Option<World> {
         let mut next = world.clone();
         next.budget.pay(mode);
@@ -322,7 +322,7 @@ impl Model {
         self.send(&next, member, decision, mode)
     }
 
-    /// The transaction of what `member` decided on earlier. Where it is refused, the trainer decides anew.
+    /// Sends the transaction that `member` decided on earlier. If it is refused, the trainer decides again.
     fn act(&self, world: &World, member: usize, mode: Mode) -> Option<World> {
         let mut next = world.clone();
         let decision = next.members[member].decided.take()?;
@@ -334,7 +334,7 @@ impl Model {
         self.send(&paid, member, decision, mode).or(Some(next))
     }
 
-    /// What `member` asks for, by the record as it is now.
+    /// Returns the decision of `member` by the current record.
     fn decide(&self, world: &mut World, member: usize, request: Request) -> Option<Decision> {
         let record = world.register.clone()?;
         let newest = world.newest().map(|manifest| manifest.cut);
@@ -375,12 +375,12 @@ impl Model {
                 Action::Revoke(Silent::of(&record, token)?)
             }
             Request::Checkpoint => {
-                // The one that a ranking waits for is free.
+                // The checkpoint that a ranking waits for costs nothing.
                 budget.checkpoints = budget.checkpoints.saturating_sub(1);
                 Action::Checkpoint {
                     pass,
                     newest: match self.mistake {
-                        // As if it went with whatever there is.
+                        // As if the record matched any manifest.
                         Some(Mistake::CheckpointOfAnyRecord | Mistake::AnyRecordStands) => {
                             record.checkpoints.base
                         }
@@ -443,7 +443,7 @@ impl Model {
         Some(next)
     }
 
-    /// Writes the manifest if there is none of its number, which the store makes sure of.
+    /// Writes the manifest if none with its version exists, which the store ensures.
     fn write_manifest(&self, world: &World, member: usize) -> Option<World> {
         let mut next = world.clone();
         let writing = next.members[member].writing.as_mut()?;
@@ -479,7 +479,7 @@ impl Model {
         let groups: Vec<SidePartition> = self.grid.groups().collect();
         for &(index, id) in &writing.listed {
             let group = groups[index];
-            // Manifests that others have written since it does not know of.
+            // The trainer does not know of manifests that others have written since.
             let kept = |manifest: &Manifest| {
                 [Some(writing.cut), writing.before].contains(&Some(manifest.cut))
                     && manifest.work.partitions[index]

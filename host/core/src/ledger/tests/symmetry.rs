@@ -1,7 +1,7 @@
-//! Partitions that change places: worlds that differ in nothing else are the same.
+//! Symmetry of partitions: worlds that differ only in a permutation of their partitions are equivalent.
 //!
-//! Partitions are sorted by what is around them. Where that leaves ties, two states stand for one world, which costs
-//! time and hides nothing.
+//! Partitions are sorted by signatures of their surroundings. Where that leaves ties, several states represent one
+//! world, which costs time but hides nothing.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ struct Places<'a> {
     rhs: Vec<u32>,
 }
 
-/// The same world with its partitions in a fixed order.
+/// Returns the same world with its partitions in a fixed order.
 pub(super) fn sorted(model: &Model, mut world: World) -> World {
     let grid = &model.grid;
     let Some(record) = &world.register else {
@@ -49,7 +49,7 @@ pub(super) fn sorted(model: &Model, mut world: World) -> World {
     world
 }
 
-/// What is around each partition of `side`, given what is around those of the other.
+/// Returns a signature of the surroundings of each partition of `side`, given the signatures of the other side.
 fn signatures(grid: &Grid, record: &Record, world: &World, side: Side, others: &[u64]) -> Vec<u64> {
     (0..grid.partitions(side))
         .map(|partition| {
@@ -81,7 +81,7 @@ fn signatures(grid: &Grid, record: &Record, world: &World, side: Side, others: &
         .collect()
 }
 
-/// The rank of each.
+/// Returns the rank of each signature.
 fn places(signatures: &[u64]) -> Vec<u32> {
     let mut order: Vec<usize> = (0..signatures.len()).collect();
     order.sort_by_key(|index| signatures[*index]);

@@ -1,4 +1,4 @@
-//! Whose turn is which bucket.
+//! Tests of the recommendations of buckets.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,7 +20,7 @@ pub(super) fn act(record: &Record, token: Token, action: Action) -> Record {
     record.apply(&transaction).unwrap()
 }
 
-/// A pass that `trainers` have begun.
+/// A pass opened by `trainers` trainers.
 pub(super) fn opened(lhs: u32, rhs: u32, shared: bool, tree_init: bool, trainers: u64) -> Record {
     let mut model = Model::new(lhs, rhs, shared, 0, Budget::default());
     model.tree_init = tree_init;
@@ -101,7 +101,7 @@ fn what_is_held_comes_first_and_what_would_leave_others_over_never() {
         first.retain(|b| *b != bucket && *b != mirror(bucket));
         let held: BTreeSet<SidePartition> = record.grid().needs(bucket).collect();
         let rest = turn(&record, token);
-        // The mirror image, and the two on the diagonal.
+        // The mirror image, and two on the diagonal.
         assert_eq!(rest.len(), 3);
         assert!(
             rest.iter()
@@ -113,7 +113,8 @@ fn what_is_held_comes_first_and_what_would_leave_others_over_never() {
 #[test]
 fn nobody_waits_where_nobody_trains_nor_where_partitions_are_plenty() {
     let record = opened(8, 8, true, false, 4);
-    // Two partitions that are free alone, and have others to meet before each other.
+    // Buckets that are recommended when they alone are free, though their partitions come in earlier rounds with
+    // others.
     let late: Vec<Bucket> = record
         .free(Token(1))
         .into_iter()

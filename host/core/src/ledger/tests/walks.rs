@@ -1,4 +1,4 @@
-//! Walks of several trainers through a pass.
+//! Tests of the walks of several trainers through a pass.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use super::asked::{to_give_up, to_lease};
 use super::turns::{act, opened};
 use crate::graph::Bucket;
 
-/// The pair of `walk` in a step of all of them.
+/// Returns the pair of `walk` in `step`, where steps are counted for all walks together.
 fn at(walks: &Walks, walk: usize, step: usize) -> Option<Pair> {
     let own = step.checked_sub(walks.late[walk])?;
     walks.walks[walk].get(own).copied()
@@ -49,7 +49,7 @@ fn walks_have_every_pair_once_and_keep_out_of_each_others_way() {
                 }
             }
         }
-        // Pairs that keep nothing cost a load more; they are few.
+        // Pairs that keep nothing cost one more load; they are few.
         assert!(jumped <= jumps, "{partitions} x {trainers}: {jumped}");
     }
 }
@@ -62,7 +62,7 @@ fn there_are_none_where_partitions_are_few() {
     }
 }
 
-/// Whose turn is which bucket for a trainer that chooses for the first time.
+/// Returns the recommendations to a trainer that chooses for the first time.
 fn turn(record: &Record, token: Token) -> Vec<Bucket> {
     Guide::default().in_turn(record, token, &record.free(token), 2)
 }
@@ -74,7 +74,7 @@ fn whoever_takes_something_else_ends_all_walks() {
     // A pair of mirror images.
     assert_eq!(first.len(), 2);
     assert_eq!(first[0], Bucket::new(first[1].rhs, first[1].lhs));
-    // Whoever begins takes the first walk, and the next one the second.
+    // The trainer that begins takes the first walk, and the next one the second.
     assert_eq!(turn(&record, Token(2)), first);
     let begun = act(&record, Token(2), to_lease(&record, first[0]));
     assert!(turn(&begun, Token(2)).contains(&first[1]));
@@ -86,7 +86,7 @@ fn whoever_takes_something_else_ends_all_walks() {
     });
     let astray = act(&begun, Token(1), to_lease(&begun, other.unwrap()));
     assert_eq!(turn(&astray, Token(2)), [first[1]]);
-    // The mirror image comes first still; whoever has none takes anything.
+    // The mirror image still comes first. A trainer that has none may take any bucket.
     let settled = act(&astray, Token(2), to_give_up(&astray, vec![first[0]]));
     assert_eq!(turn(&settled, Token(2)), settled.free(Token(2)));
 }

@@ -1,4 +1,4 @@
-//! What a model is made of: a register, files, manifests, and trainers with what they remember.
+//! The parts of a model: a register, files, manifests, and the state of the trainers.
 
 use std::collections::BTreeMap;
 use std::hash::{Hash, Hasher};
@@ -8,73 +8,73 @@ use super::super::*;
 use crate::graph::Bucket;
 use crate::schedule::Extent;
 
-/// Which buckets were trained into a file or a table: a bit per pass and bucket.
+/// Buckets that were trained into a file or a table: one bit per pass and bucket.
 pub(super) type Content = u128;
 
-/// A file: its partition's index and its name.
+/// A file: the index of its partition and its name.
 pub(super) type Name = (usize, FileId);
 
-/// How often each fault may happen; that bounds the states.
+/// How often each fault may happen, which bounds the number of states.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Budget {
-    /// A trainer's process ends and starts again, without its memory.
+    /// Ends of a trainer's process, which starts again without its memory.
     pub(super) crashes: u8,
-    /// A trainer that lives is revoked: it paused, or others did not hear it.
+    /// Revocations of a live trainer, which paused or was not heard by others.
     pub(super) evictions: u8,
-    /// An answer is lost after its transaction was applied.
+    /// Replies that are lost after their transaction was applied.
     pub(super) lost: u8,
-    /// A transaction arrives later, or not at all, after its answer was given up.
+    /// Transactions that arrive late, or not at all, after their trainer stopped waiting for the reply.
     pub(super) late: u8,
-    /// A transaction that was answered arrives once more.
+    /// Transactions that arrive once more after they were answered.
     pub(super) doubled: u8,
-    /// The register loses its last writes, as many as it likes.
+    /// Losses of any number of the register's last writes.
     pub(super) set_back: u8,
-    /// The register loses everything.
+    /// Losses of the register's entire content.
     pub(super) wiped: u8,
-    /// A trainer gives its buckets back.
+    /// Buckets that are given back.
     pub(super) given_up: u8,
-    /// A trainer leaves.
+    /// Trainers that leave.
     pub(super) left: u8,
-    /// Checkpoints that begin. No fault, but as costly.
+    /// Checkpoints that begin. They are not faults, but cost as many states.
     pub(super) checkpoints: u8,
-    /// A trainer stands still between a decision and its transaction, while anything else happens.
+    /// Pauses of a trainer between a decision and its transaction, while anything else happens.
     pub(super) paused: u8,
 }
 
-/// A ledger with a mistake that the invariants must find.
+/// Deliberate mistake of a ledger, which the invariants must detect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Mistake {
-    /// A transaction of a token that the record lacks is applied.
+    /// A transaction is applied although its token is not in the record.
     NoFencing,
-    /// One partition of a bucket gets its new file, the other one keeps its old one.
+    /// One partition of a bucket gets its new file, the other one keeps its old file.
     HalfSettled,
-    /// A bucket is leased whoever holds its partitions.
+    /// A bucket is leased even if others hold its partitions.
     NobodyHolds,
     /// A revoked trainer's buckets stay leased.
     LeasesStay,
     /// A pass ends before all of its buckets are done.
     EarlyAdvance,
-    /// Neither the last known transaction nor what a file was made from is compared.
+    /// Neither the last known transaction nor the version that a file was trained from is compared.
     NothingCompared,
-    /// A manifest says where the run is when it is written, but names the files of its cut.
+    /// A manifest contains the run's position at the time when it is written, but the files of its cut.
     MixedManifest,
-    /// Files go as soon as the record does not name them.
+    /// Files are removed as soon as the record does not name them.
     EagerCollection,
-    /// A record is used whatever manifest there is.
+    /// A record is used without a comparison with the newest manifest.
     AnyRecordStands,
-    /// A checkpoint begins whatever manifest there is.
+    /// A checkpoint begins without a comparison with the newest manifest.
     CheckpointOfAnyRecord,
-    /// The ranks of a block are added, whoever has it and however often.
+    /// The ranks of a block are added without a check of its lease, and any number of times.
     RankedUnasked,
-    /// Any checkpoint is ranked.
+    /// Any checkpoint may be ranked.
     AnyCheckpointRanked,
-    /// Conclusions are drawn before every block is ranked.
+    /// A ranking ends before every block is ranked.
     EarlyConclusion,
-    /// A bucket is leased in whatever pass the run is.
+    /// A bucket is leased in the run's current pass, not in the pass that the transaction names.
     LeaseOfAnyPass,
 }
 
-/// What is modelled.
+/// Parameters of a model.
 #[derive(Clone, Debug)]
 pub(super) struct Model {
     pub(super) grid: Grid,
@@ -85,21 +85,21 @@ pub(super) struct Model {
     /// Whether the next bucket is leased before the current one is trained.
     pub(super) ahead: bool,
     pub(super) budget: Budget,
-    /// Whether files are collected; names must then keep their writers, which makes for more states.
+    /// Whether files are collected. Names must then keep their writers, which increases the number of states.
     pub(super) collects: bool,
-    /// Whether a trainer that no record knows any more finds that out at once, instead of at any later moment.
+    /// Whether a trainer that is no longer in any record finds that out at once, instead of at any later moment.
     pub(super) wakes_at_once: bool,
     pub(super) mistake: Option<Mistake>,
-    /// Blocks that are ranked after the epoch; 0 of a run that does not validate.
+    /// Blocks ranked after the epoch; 0 if the run does not validate.
     pub(super) blocks: u32,
 }
 
-/// A write that is on its way to the register.
+/// A delayed write to the register.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Flight {
     pub(super) from: Arc<Record>,
     pub(super) to: Arc<Record>,
-    /// Whether the register was set back since, so that its sequence numbers may come again.
+    /// Whether the register has been restored since, so that its sequence numbers may be used again.
     pub(super) fell_back: bool,
 }
 
@@ -107,19 +107,19 @@ pub(super) struct Flight {
 pub(super) struct Manifest {
     pub(super) cut: Cut,
     pub(super) work: Work,
-    /// What the register had at the cut.
+    /// Work in the register at the cut.
     pub(super) truth: Work,
 }
 
-/// A checkpoint that a trainer writes.
+/// A checkpoint that a trainer is writing.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Writing {
     pub(super) cut: Cut,
-    /// What the checkpoint began with.
+    /// Record that the checkpoint began with.
     pub(super) record: Arc<Record>,
-    /// Files that were there before.
+    /// Files that existed before.
     pub(super) listed: Vec<Name>,
-    /// The manifest that it follows.
+    /// Manifest that it follows.
     pub(super) before: Option<Cut>,
     pub(super) stage: Stage,
 }
@@ -138,7 +138,7 @@ pub(super) struct Table {
     pub(super) content: Content,
 }
 
-/// A thread of a trainer: each takes one decision at a time, and carries it out before the next.
+/// Thread of a trainer. Each makes one decision, and carries it out before the next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Thread {
     Training,
@@ -146,51 +146,51 @@ pub(super) enum Thread {
     Watch,
 }
 
-/// A decision whose transaction is still to come.
+/// Decision whose transaction is still to be sent.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Decision {
-    /// Who has taken it.
+    /// Thread that has made it.
     pub(super) thread: Thread,
     pub(super) action: Action,
-    /// Files that were there: for a checkpoint.
+    /// Files that existed then, for a checkpoint.
     pub(super) listed: Vec<Name>,
 }
 
 /// A trainer.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Member {
-    /// Its token; none before it joined.
+    /// Token; none before it joins.
     pub(super) token: Option<Token>,
     /// Number of the last transaction that it knows to be applied.
     pub(super) after: u64,
-    /// The last number that it used.
+    /// Last number that it has used.
     pub(super) number: u64,
-    /// A transaction without an answer.
+    /// Transaction whose reply it is waiting for.
     pub(super) waiting: Option<(u64, Action)>,
-    /// A transaction that was taken for lost, though it may still arrive.
+    /// Transaction believed lost, which may still arrive.
     pub(super) missed: Option<(u64, Action)>,
-    /// What one of its threads has decided on and not asked for yet.
+    /// Decision of one of its threads that is not sent yet.
     pub(super) decided: Option<Decision>,
     pub(super) leases: Vec<Bucket>,
-    /// The block of a ranking that it has.
+    /// Block of a ranking leased to it.
     pub(super) block: Option<u32>,
-    /// The pass that the trainer takes its leases to be of, as an edge chunk.
+    /// Pass that the trainer believes its leases to belong to, as an edge chunk.
     pub(super) pass: u32,
     pub(super) tables: BTreeMap<usize, Table>,
-    /// What is trained and written, but not settled.
+    /// Trained and written, but not settled.
     pub(super) trained: Option<Settlement>,
-    /// Files that it has named.
+    /// Number of files that it has named.
     pub(super) files: u64,
-    /// The checkpoint that it asked for last, before it knows whether it has begun.
+    /// Checkpoint that it requested last, before it knows whether the checkpoint has begun.
     pub(super) cutting: Option<Writing>,
     pub(super) writing: Option<Writing>,
 }
 
-/// A state of a model.
+/// State of a model.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct World {
     pub(super) register: Option<Arc<Record>>,
-    /// What the register is going to fall back to.
+    /// Record that the register will be restored to.
     pub(super) old: Option<Arc<Record>>,
     pub(super) flight: Option<Flight>,
     pub(super) disk: BTreeMap<Name, Content>,
@@ -198,12 +198,13 @@ pub(super) struct World {
     pub(super) manifests: Vec<Manifest>,
     pub(super) members: Vec<Member>,
     pub(super) budget: Budget,
-    /// An invariant that a step broke.
+    /// Invariant that a step broke.
     pub(super) broken: Option<&'static str>,
 }
 
 impl Model {
-    /// `lhs` x `rhs` partitions of one entity type on both sides, or of one on each.
+    /// Creates a model of `lhs` x `rhs` partitions: of the same entity type on both sides if `shared`, or else of one
+    /// type on each side.
     pub(super) fn new(lhs: u32, rhs: u32, shared: bool, trainers: usize, budget: Budget) -> Self {
         let side = |name: &str| vec![name.to_owned()];
         let tables = match shared {
@@ -243,7 +244,7 @@ impl Model {
         }
     }
 
-    /// Joins `record`, which was found to go with its own checkpoint.
+    /// Returns a request to join `record`, which was compared with its own newest checkpoint.
     pub(super) fn join(&self, record: &Record, instead_of: Option<Token>) -> Action {
         Action::Join(Box::new(Join {
             terms: self.terms(),
@@ -255,7 +256,7 @@ impl Model {
         }))
     }
 
-    /// A new record, from the newest manifest where there is one.
+    /// Creates a new record, from the newest manifest if there is one.
     pub(super) fn found(&self, newest: Option<&Manifest>, incarnation: u64) -> Record {
         Record::found(Founding {
             terms: self.terms(),
@@ -268,7 +269,7 @@ impl Model {
         .unwrap()
     }
 
-    /// The world in which every trainer has joined and nothing is trained.
+    /// Returns the world in which every trainer has joined and nothing is trained.
     pub(super) fn start(&self) -> World {
         let mut world = World {
             register: Some(Arc::new(self.found(None, 1))),
@@ -288,7 +289,7 @@ impl Model {
         world
     }
 
-    /// What `token` settles when it has trained `bucket`.
+    /// Returns the settlement of `token` after it has trained `bucket`.
     pub(super) fn settlement(&self, record: &Record, token: Token, bucket: Bucket) -> Settlement {
         let mut count = record.trainers[&token].files;
         let settled = |group| {
@@ -317,7 +318,7 @@ impl Model {
 }
 
 impl World {
-    /// A token that nobody has: names of a world that [`super::canonical`] has seen are much smaller.
+    /// Returns an unused token. The names in a world in canonical form ([`super::canonical`]) are much smaller.
     pub(super) fn next_token(&self) -> Token {
         Token(900)
     }
@@ -329,7 +330,7 @@ impl World {
 
 impl Eq for World {}
 
-/// Numbers of training take no part: models train nothing.
+/// Hashes the work without its sums, because models train nothing.
 pub(super) fn hash_work(work: &Work, state: &mut impl Hasher) {
     (work.pass.edge_chunk, work.pass.epoch, work.plan).hash(state);
     work.progress.plateau.seen.hash(state);

@@ -1,27 +1,28 @@
-//! Draws walks for all trainers together, step by step, at random; see [`super`] for what they are.
+//! Random construction of the walks of all trainers together, step by step; see [`super`] for their definition.
 
 use rand::RngExt as _;
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 use super::{Pair, Pairs};
 
-/// How much more a partition may have to meet that is not taken first, in pairs: walks that fail are drawn anew.
+/// Greatest advantage in open pairs of a candidate over the pair that is chosen instead of it. The randomness makes
+/// every new attempt a different one.
 const NOISE: u32 = 3;
 
-/// Walks as far as they are drawn.
+/// Walks that are partly drawn.
 pub(super) struct Draft<'a> {
     late: &'a [usize],
     groups: usize,
     /// Whether a pair is in no walk yet, by [`Pairs::at`] in either order.
     open: Vec<bool>,
-    /// How many open pairs each partition has.
+    /// Number of open pairs of each partition.
     degrees: Vec<u32>,
     pub(super) left: usize,
-    /// Per trainer and step.
+    /// Pairs by trainer and step.
     steps: Vec<Vec<Option<Pair>>>,
-    /// Whether a partition was in a step before.
+    /// Whether a partition was in an earlier step.
     seen: Vec<bool>,
-    /// Pairs so far that keep nothing of the one before.
+    /// Number of pairs so far that keep nothing of the previous one.
     pub(super) jumps: usize,
 }
 
@@ -64,8 +65,8 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// Draws walks in which at most so many pairs keep nothing of the one before ([`Self::jumps`]); false if they do not
-    /// get to all pairs.
+    /// Draws walks in which at most `most_jumps` pairs keep nothing of the previous one ([`Self::jumps`]). Returns
+    /// false if some pairs remain in no walk.
     pub(super) fn walk(
         &mut self,
         most_jumps: usize,
@@ -78,7 +79,7 @@ impl<'a> Draft<'a> {
                 break;
             }
             for turn in 0..trainers {
-                // Who chooses last has least to choose from.
+                // The last trainer to choose has the fewest pairs to choose from.
                 let trainer = if step % 2 == 0 {
                     turn
                 } else {
@@ -86,7 +87,7 @@ impl<'a> Draft<'a> {
                 };
                 let is_there = step >= self.late[trainer] && self.left > 0;
                 let next = is_there.then(|| self.next(trainer, step, most_jumps, rng, looks));
-                // In the last step, some of many trainers may have nothing left.
+                // In the last step, some of many trainers may have no pair left.
                 if next == Some(None) && self.left >= (trainers / 4).max(1) {
                     return false;
                 }
@@ -112,8 +113,8 @@ impl<'a> Draft<'a> {
         walks.map(Iterator::collect).collect()
     }
 
-    /// A pair that keeps a partition of the trainer's last one, and whose other one no trainer has had for a step; one
-    /// that keeps nothing if there is no such pair.
+    /// Returns a pair that keeps a partition of the trainer's previous one, and whose other partition no trainer has
+    /// had for a step. If there is none, returns a pair that keeps nothing, if [`Self::jumps`] allows.
     fn next(
         &mut self,
         trainer: usize,
@@ -132,7 +133,7 @@ impl<'a> Draft<'a> {
         let all = || (0..self.groups).collect();
         let free = |keep: usize, new: usize| !is_taken[keep] && !is_taken[new];
         let Some(kept) = kept else {
-            // The first pair of one that begins late has a partition that was seen, and another one.
+            // The first pair of a walk that begins late has one partition that was in an earlier step.
             let fits = |keep, new| free(keep, new) && (step == 0 || self.seen[keep]);
             return self.best(all(), fits, rng, looks);
         };
@@ -149,7 +150,7 @@ impl<'a> Draft<'a> {
         Some(pair)
     }
 
-    /// By partition, whether another trainer has it in a step.
+    /// Returns, by partition, whether another trainer has it in `step`.
     fn others(&self, trainer: usize, step: Option<usize>) -> Vec<bool> {
         let mut taken = vec![false; self.groups];
         let Some(step) = step else {
@@ -163,8 +164,8 @@ impl<'a> Draft<'a> {
         taken
     }
 
-    /// An open pair that fits, of which the first one is `from` these; by chance, but rather one whose partitions have
-    /// many left to meet.
+    /// Returns an open pair that fits and whose first partition is one of `from`. The choice is random, but prefers
+    /// pairs whose partitions have many open pairs.
     fn best(
         &self,
         from: Vec<usize>,
