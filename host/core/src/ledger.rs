@@ -1,35 +1,37 @@
-//! What several trainers of one run agree on: a record of a few kilobytes, and transactions that are functions of it.
+//! The state that the trainers of one run agree on: a record of a few kilobytes, and transactions, which are pure
+//! functions of it.
 //!
-//! The record lies in a register that compares and sets: a trainer that changes it reads it, applies a [`Transaction`] and
-//! writes the result under the condition that nobody wrote in between. Every record that was ever written is a
-//! consistent cut of the run. Nothing here reads a clock, draws a number, or knows a network or a file: tokens and
-//! counts are arguments.
+//! The record is stored in a register with compare-and-set. To change it, a trainer reads it, applies a
+//! [`Transaction`], and writes the result on the condition that nobody has written in between. Every record that was
+//! ever written is a consistent cut of the run. Nothing here reads a clock, draws a random number, or knows of a
+//! network or a file: tokens and counts are arguments.
 //!
-//! **Who may write.** A trainer draws a [`Token`] and joins with it. A transaction of a token that the record lacks is
-//! refused, so a trainer that was revoked, or that a register set back has forgotten, changes nothing. A transaction
-//! also names the last transaction of its trainer that is known to be applied (`after`). Where the record has another
-//! one, either an answer was lost or the register lost writes; [`Record::fate`] tells them apart.
+//! **Who may write.** A trainer draws a [`Token`] and joins with it. A transaction whose token is not in the record is
+//! refused. So a trainer that was revoked, or that is missing because the register was restored to an earlier state,
+//! changes nothing. A transaction also names the last transaction of its trainer that is known to be applied (`after`).
+//! If the record names another one, either a reply was lost or the register lost writes; [`Record::fate`] tells the two
+//! apart.
 //!
-//! **What it was decided on.** A trainer decides by a record that it has seen, and may stand still for any time before
-//! its transaction. So every [`Action`] names what the decision depended on, and is refused where that has changed:
-//! buckets by their pass, blocks by their ranking, checkpoints by the newest manifest, joining by the record that was
-//! judged, and the end of a silent trainer by its last transaction.
+//! **What a decision was based on.** A trainer decides by a record that it has read, and may be suspended for any time
+//! before its transaction is applied. So every [`Action`] names what the decision depended on, and is refused if that
+//! has changed since: for buckets the pass, for blocks the ranking, for checkpoints the newest manifest, for joining
+//! the record that was checked, and for revoking a silent trainer its last transaction.
 //!
-//! **Which record counts.** A checkpoint begins with a transaction that makes a [`Cut`]: the work of that revision is
-//! what the manifest says, and the manifest names the cut. A record stands ([`Record::stands`]) as long as it knows the
-//! cut of the newest manifest. One that does not is older than the manifest, or of another history; it is dropped, and
-//! [`Record::found`] makes a new one from the manifest.
+//! **Which record is valid.** A checkpoint begins with a transaction that makes a [`Cut`]: the manifest describes the
+//! work at that revision and names the cut. A record is valid ([`Record::stands`]) as long as it contains the cut of
+//! the newest manifest. Otherwise it is older than the manifest or belongs to another history. It is then dropped, and
+//! [`Record::found`] creates a new one from the manifest.
 //!
-//! **Which files may go.** A register set back names files that were replaced since. So a replaced file stays until
-//! a manifest exists whose cut is behind its replacement: no record that can still stand names it then
-//! ([`Record::is_garbage`]).
+//! **Which files may be deleted.** A register that was restored to an earlier state names files that have been replaced
+//! since. So a replaced file is kept until there is a manifest whose cut is later than the replacement: from then on,
+//! no valid record names the file ([`Record::is_garbage`]).
 //!
-//! **Between epochs.** A run that validates ranks edges where an epoch has ended ([`Ranking`]): of the checkpoint of that
-//! moment, in blocks that are leased as buckets are. What follows from the ranks is computed here, so that it is the
-//! same for every trainer.
+//! **Between epochs.** A run with validation ranks edges at the end of an epoch ([`Ranking`]). It ranks the checkpoint
+//! of that moment, in blocks that are leased in the same way as buckets. The conclusions from the ranks are computed
+//! here, so that they are the same for every trainer.
 //!
-//! In reading order: the words ([`Token`], [`Grid`], [`Terms`], [`Buckets`], [`Partition`]), the [`Record`], the
-//! [`Transaction`]s, the [`Ranking`], and why one is refused ([`Refusal`]).
+//! In reading order: the vocabulary ([`Token`], [`Grid`], [`Terms`], [`Buckets`], [`Partition`]), the [`Record`], the
+//! [`Transaction`]s, the [`Ranking`], and the reasons for which a transaction is refused ([`Refusal`]).
 
 mod buckets;
 mod check;

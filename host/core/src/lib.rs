@@ -1,12 +1,14 @@
-//! The pure heart of `pbg-host`: what is trained in which order, and under which rules.
+//! Pure core of `pbg-host`: the model vocabulary, the training schedule and the rules of a run.
 //!
-//! This crate does no I/O, knows no tensor library, no sandbox and no terminal.
-//! Modules, in reading order: the words ([`graph`], [`model`]), the
-//! seams where strategies plug in ([`strategy`]), the schedule that walks
-//! epoch > edge set > edge chunk > bucket ([`schedule`]), what several trainers agree on ([`ledger`]) and reach each other by ([`cluster`]), losses and operators as data ([`formula`], [`loss`], [`operator`]), how a bucket's edges become batches
-//! ([`batching`]), what a relation sampler owes ([`draws`]), when more training does not help
-//! ([`plateau`]), what a run reports ([`event`]), how embeddings are rounded for the disk ([`bfloat16`]), and how text
-//! that others chose is shown ([`text`]).
+//! This crate does no I/O and does not depend on a tensor library, the plugin sandbox or the terminal.
+//!
+//! Modules, in reading order: the vocabulary ([`graph`], [`model`]); the traits that plugins implement ([`strategy`]);
+//! the schedule, which iterates over epoch > edge set > edge chunk > bucket ([`schedule`]); the record that several
+//! trainers of a run agree on ([`ledger`]) and the interfaces through which they communicate ([`cluster`]); losses and
+//! operators as data ([`formula`], [`loss`], [`operator`]); the cutting of a bucket's edges into batches
+//! ([`batching`]); the check that a relation sampler draws only edges that are left ([`draws`]); early stopping
+//! ([`plateau`]); the events that a run reports ([`event`]); rounding of embeddings to bfloat16 for storage
+//! ([`bfloat16`]); and safe display of text from untrusted sources ([`text`]).
 
 pub mod batch_graph;
 pub mod batching;

@@ -1,17 +1,17 @@
-//! The states of all buckets of a pass: two bits each.
+//! The states of all buckets of a pass, packed into two bits each.
 
 use serde::{Deserialize, Serialize};
 
-/// Where a bucket is in its pass.
+/// State of a bucket in its pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BucketState {
-    /// Nobody has it.
+    /// Not leased and not trained yet.
     ToDo,
-    /// A trainer has it.
+    /// Leased to a trainer.
     Leased,
-    /// It is trained, and in the files of its partitions.
+    /// Trained, and stored in the files of its partitions.
     Done,
-    /// It has no edges in this pass. Nobody trains it, and it needs no partition.
+    /// Without edges in this pass. No trainer trains it, and it needs no partition.
     Empty,
 }
 
@@ -19,12 +19,12 @@ impl BucketState {
     const ALL: [Self; 4] = [Self::ToDo, Self::Leased, Self::Done, Self::Empty];
 }
 
-/// The states of buckets by their index in the grid. As text it is hexadecimal, two buckets per digit, the earlier one
-/// in the lower bits.
+/// The states of all buckets, by their index in the grid. Serialized as hexadecimal text, two buckets per digit, the
+/// lower-numbered bucket in the lower bits.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(into = "Text", try_from = "Text")]
 pub struct Buckets {
-    /// Four buckets per byte; bits behind the last bucket are 0.
+    /// Four buckets per byte; the bits after the last bucket are 0.
     bits: Vec<u8>,
     len: usize,
 }
@@ -37,14 +37,14 @@ struct Text {
 }
 
 impl Buckets {
-    /// `len` buckets to do.
+    /// Creates `len` buckets in state [`BucketState::ToDo`].
     #[must_use]
     pub fn to_do(len: usize) -> Self {
         let bits = vec![0; len.div_ceil(4)];
         Self { bits, len }
     }
 
-    /// Buckets in these states, by index.
+    /// Creates buckets with the given states, in the order of their indices.
     #[must_use]
     pub fn of(states: &[BucketState]) -> Self {
         let mut buckets = Self::to_do(states.len());
@@ -54,44 +54,44 @@ impl Buckets {
         buckets
     }
 
-    /// How many there are.
+    /// Returns the number of buckets.
     #[must_use]
     pub const fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether there is none.
+    /// Whether there are no buckets.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// State of the bucket at `index`; none outside the grid.
+    /// Returns the state of the bucket at `index`, or `None` outside the grid.
     #[must_use]
     pub fn get(&self, index: usize) -> Option<BucketState> {
         let byte = self.bits.get(index / 4).filter(|_| index < self.len)?;
         Some(BucketState::ALL[usize::from(byte >> (2 * (index % 4)) & 3)])
     }
 
-    /// All states, by index.
+    /// Iterates over all states, in the order of the indices.
     pub fn iter(&self) -> impl Iterator<Item = BucketState> + '_ {
         (0..self.len).filter_map(|index| self.get(index))
     }
 
-    /// How many are in `state`.
+    /// Returns the number of buckets in `state`.
     #[must_use]
     pub fn count(&self, state: BucketState) -> usize {
         self.iter().filter(|s| *s == state).count()
     }
 
-    /// Whether nothing is left to train.
+    /// Whether every bucket is done or empty.
     #[must_use]
     pub fn all_done(&self) -> bool {
         self.iter()
             .all(|state| matches!(state, BucketState::Done | BucketState::Empty))
     }
 
-    /// Sets the state of the bucket at `index`, which is in the grid.
+    /// Sets the state of the bucket at `index`, which must be in the grid.
     pub(super) fn set(&mut self, index: usize, state: BucketState) {
         let shift = 2 * (index % 4);
         let byte = &mut self.bits[index / 4];
@@ -127,14 +127,14 @@ impl TryFrom<Text> for Buckets {
             .collect();
         let bits = bits
             .filter(|bits| rest.is_empty() && bits.len() == count.div_ceil(4))
-            .ok_or_else(|| format!("the states of {count} buckets have another length"))?;
+            .ok_or_else(|| format!("the text of the bucket states has the wrong length for {count} buckets"))?;
         let unused = bits.last().map_or(0, |last| match count % 4 {
             0 => 0,
             used => last >> (2 * used),
         });
         match unused {
             0 => Ok(Self { bits, len: count }),
-            _ => Err(format!("there are states of more than {count} buckets")),
+            _ => Err(format!("the text has bucket states after the last of {count} buckets")),
         }
     }
 }

@@ -1,5 +1,5 @@
-//! Whether a record that was read can be used. It comes from a network and is untrusted: its sizes and shapes, and
-//! whether its parts agree, are checked before anything else.
+//! Validation of a record that was read. It comes from the network and is untrusted: its sizes and shapes, and the
+//! consistency of its parts, are checked before anything else.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,14 +9,14 @@ use super::{
 };
 use crate::graph::{Bucket, Side, SidePartition};
 
-/// Most values that a loss remembers.
+/// Most parameters of a stateful loss.
 const MAX_LOSS_PARAMETERS: usize = 4096;
 
 impl Record {
-    /// Whether sizes, shapes and parts of the record agree.
+    /// Checks the sizes and shapes of the record and the consistency of its parts.
     ///
     /// # Errors
-    /// The first thing that is wrong.
+    /// Returns the first inconsistency.
     pub fn check(&self) -> Result<(), Damage> {
         self.terms.check().map_err(Damage)?;
         self.check_work().map_err(Damage)?;
@@ -32,11 +32,11 @@ impl Record {
         let (found, expected) = (work.buckets.len(), grid.buckets());
         if found != expected {
             return Err(format!(
-                "it has states of {found} buckets, its grid has {expected}"
+                "it has the states of {found} buckets, but its grid has {expected}"
             ));
         }
         if self.changed > self.revision {
-            return Err(format!("it was last changed by {}", self.changed));
+            return Err(format!("it was last changed at revision {}, which is in the future", self.changed));
         }
         let pass = work.pass;
         let is_end = (pass.edge_set, pass.edge_chunk) == (0, 0) && work.plan.is_none();
@@ -46,7 +46,7 @@ impl Record {
         }
         let is_untouched = work.buckets.count(BucketState::ToDo) == found;
         if work.plan.is_none() && !is_untouched {
-            return Err("a pass without a plan has buckets that are not to do".to_owned());
+            return Err("the pass has no plan, but some of its buckets are not to do".to_owned());
         }
         if let Some(loss) = &work.progress.loss
             && loss.parameters.len() > MAX_LOSS_PARAMETERS
@@ -54,17 +54,17 @@ impl Record {
             return Err(format!("its loss has {} parameters", loss.parameters.len()));
         }
         if work.told.len() > MAX_TOLD {
-            return Err(format!("{} trainers have told something", work.told.len()));
+            return Err(format!("it has event files of {} trainers", work.told.len()));
         }
         if let Some(told) = work
             .told
             .values()
             .find(|told| told.revision > self.revision)
         {
-            return Err(format!("something was told at revision {}", told.revision));
+            return Err(format!("an event file was extended at revision {}, which is in the future", told.revision));
         }
         match work.progress.not_finite() {
-            Some(what) => Err(format!("{what} is infinite or no number")),
+            Some(what) => Err(format!("{what} is infinite or not a number")),
             None => Ok(()),
         }
     }
@@ -73,7 +73,7 @@ impl Record {
         let (found, expected) = (self.work.partitions.len(), self.grid().groups().count());
         if found != expected {
             return Err(format!(
-                "it has {found} partitions, its grid has {expected}"
+                "it has {found} partitions, but its grid has {expected}"
             ));
         }
         let mut names: BTreeSet<(Token, u64)> = BTreeSet::new();
@@ -91,7 +91,7 @@ impl Record {
                     continue;
                 };
                 if !names.insert((token, count)) {
-                    return Err(format!("file {count} of trainer {token} occurs twice"));
+                    return Err(format!("file {count} of trainer {token} is named twice"));
                 }
                 let settled = self.trainers.get(&token).map(|trainer| trainer.files);
                 if settled.is_some_and(|settled| count > settled) {
@@ -138,14 +138,14 @@ impl Record {
                 let is_leased = self.state(bucket) == Some(BucketState::Leased);
                 if !is_leased || !leased.insert(bucket) {
                     return Err(format!(
-                        "trainer {token} has bucket {bucket}, which is not its own"
+                        "trainer {token} has a lease of bucket {bucket}, which is not leased or is leased twice"
                     ));
                 }
                 for group in self.grid().needs(bucket) {
                     let holder = *holders.entry(group).or_insert(token);
                     if holder != token {
                         return Err(format!(
-                            "trainers {holder} and {token} hold {}",
+                            "trainers {holder} and {token} both hold {}",
                             shown(group)
                         ));
                     }
@@ -175,7 +175,7 @@ impl Record {
         );
         if before > newest {
             return Err(format!(
-                "checkpoint {before} began before the pass, and {newest} is the newest"
+                "checkpoint {before} began before the pass, but the newest checkpoint is {newest}"
             ));
         }
         let is_own = |cut: &super::Cut| {
@@ -184,7 +184,7 @@ impl Record {
         };
         match cuts.iter().all(is_own) {
             true => Ok(()),
-            false => Err("one of its checkpoints is of another history".to_owned()),
+            false => Err("one of its checkpoints belongs to another history".to_owned()),
         }
     }
 }

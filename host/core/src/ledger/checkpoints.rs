@@ -1,4 +1,4 @@
-//! Checkpoints: where one begins, which one is the last, which record goes with it, and which files nobody needs.
+//! Checkpoints: where one begins, which is the newest, whether a record matches it, and which files can be deleted.
 
 use crate::graph::SidePartition;
 use crate::schedule::PassId;
@@ -6,36 +6,37 @@ use serde::{Deserialize, Serialize};
 
 use super::{FileId, Phase, Record, Refusal, Token};
 
-/// Most checkpoints that began after the last one. Older ones are forgotten: a manifest of theirs would then be taken
-/// for one of another history, which costs work and loses none of the manifest's.
+/// Most checkpoints begun after the newest durable one. Older ones are forgotten. A manifest that one of them still
+/// writes is then treated as belonging to another history: the work since that manifest is lost, the manifest's own is
+/// not.
 pub const MAX_CUTS: usize = 16;
 
-/// The revision that a checkpoint is of. The manifest says it, so that a record can recognise the manifest.
+/// Revision that a checkpoint was taken at. It is stored in the manifest, so that a record can recognise the manifest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Cut {
-    /// Number of the checkpoint.
+    /// Version number of the checkpoint.
     pub version: u64,
-    /// Where it began; none for a machine alone.
+    /// Transaction that it began with; none for a single trainer.
     pub begun: Option<Begun>,
 }
 
-/// The transaction that a checkpoint began with.
+/// Transaction that a checkpoint began with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Begun {
     /// History of the record.
     pub incarnation: Token,
-    /// The record's revision before it.
+    /// Revision of the record before the transaction.
     pub revision: u64,
-    /// Who writes the checkpoint.
+    /// Trainer that writes the checkpoint.
     pub token: Token,
     /// Number of the transaction.
     pub number: u64,
 }
 
 impl Cut {
-    /// Whether `record` is the one that the checkpoint began with.
+    /// Whether `record` is the result of the transaction that the checkpoint began with.
     #[must_use]
     pub fn is_of(&self, record: &Record) -> bool {
         self.begun.is_some_and(|begun| {
@@ -44,32 +45,33 @@ impl Cut {
     }
 }
 
-/// The checkpoints that a record knows.
+/// The checkpoints that a record contains.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Checkpoints {
-    /// The last one whose manifest is durable.
+    /// Newest checkpoint whose manifest is durable.
     pub(super) base: Option<Cut>,
-    /// Those that began after it, the oldest first: the last may be under way, the others were given up with their
-    /// trainers, which may still write their manifest.
+    /// Checkpoints begun after `base`, the oldest first. The last may be in progress. The others were abandoned when
+    /// their trainers were removed, but those trainers may still write their manifest.
     pub(super) cuts: Vec<Cut>,
-    /// Number of the last one that began before the current pass did; 0 if none has.
+    /// Version number of the last checkpoint begun before the current pass; 0 if there is none.
     pub(super) before_pass: u64,
 }
 
-/// Why a record does not go with the newest manifest. It is dropped, and a new one made of the manifest.
+/// Reason for which a record does not match the newest manifest. Such a record is dropped, and a new one is created
+/// from the manifest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Stale {
-    /// The record does not know the manifest.
-    #[error("the ledger does not know checkpoint {}: it is older, or of another history", newest.version)]
+    /// The record does not contain the cut of the newest manifest.
+    #[error("the ledger does not contain checkpoint {}: it is older, or belongs to another history", newest.version)]
     Older {
-        /// Of the newest manifest.
+        /// Cut of the newest manifest.
         newest: Cut,
     },
-    /// The record's checkpoint is not there.
-    #[error("the ledger goes on from checkpoint {}, whose manifest is not there", base.version)]
+    /// The manifest of the record's newest durable checkpoint is missing.
+    #[error("the ledger continues from checkpoint {}, whose manifest is missing", base.version)]
     NoManifest {
-        /// What the record goes on from.
+        /// Newest durable checkpoint of the record.
         base: Cut,
     },
 }
@@ -79,17 +81,18 @@ impl Checkpoints {
         Self {
             base,
             cuts: Vec::new(),
-            // The run stands where the manifest says.
+            // The run is at the position that the manifest describes.
             before_pass: base.map_or(0, |base| base.version.saturating_sub(1)),
         }
     }
 
-    /// A pass begins: checkpoints so far are of earlier ones.
+    /// Marks all checkpoints so far as belonging to earlier passes.
     pub(super) fn begin_pass(&mut self) {
         self.before_pass = self.newest_version();
     }
 
-    /// Number of the newest checkpoint, if it began in the current pass and none that began after it is still to come.
+    /// Returns the version number of the newest checkpoint if it began in the current pass and no later one is in
+    /// progress.
     #[must_use]
     pub fn of_pass(&self) -> Option<u64> {
         let base = self.base.filter(|base| base.version > self.before_pass);
@@ -97,13 +100,13 @@ impl Checkpoints {
             .map(|base| base.version)
     }
 
-    /// The last one whose manifest is durable.
+    /// Returns the newest checkpoint whose manifest is durable.
     #[must_use]
     pub const fn base(&self) -> Option<Cut> {
         self.base
     }
 
-    /// Those that began after it, the oldest first.
+    /// Returns the checkpoints begun after [`Checkpoints::base`], the oldest first.
     #[must_use]
     pub fn cuts(&self) -> &[Cut] {
         &self.cuts
@@ -116,7 +119,7 @@ impl Checkpoints {
 }
 
 impl Record {
-    /// The checkpoint under way, and who writes it.
+    /// Returns the checkpoint in progress and the trainer that writes it.
     #[must_use]
     pub fn checkpoint_under_way(&self) -> Option<(Token, Cut)> {
         let cut = *self.checkpoints.cuts.last()?;
@@ -124,19 +127,19 @@ impl Record {
         self.trainers.contains_key(&token).then_some((token, cut))
     }
 
-    /// Whether the last checkpoint has everything that is trained.
+    /// Whether the newest durable checkpoint contains everything that is trained.
     #[must_use]
     pub fn is_saved(&self) -> bool {
         let begun = self.checkpoints.base.and_then(|base| base.begun);
         let begun = begun.filter(|begun| begun.incarnation == self.incarnation);
-        // The record before a checkpoint begins has the same work as the one after it.
+        // The record before the transaction that begins a checkpoint has the same work as the record after it.
         begun.map_or(0, |begun| begun.revision) >= self.changed
     }
 
-    /// Whether this record goes with the newest manifest, whose cut is `newest`.
+    /// Checks that this record matches the newest manifest, whose cut is `newest`.
     ///
     /// # Errors
-    /// Why it is to be dropped.
+    /// Returns the reason for which the record must be dropped.
     pub fn stands(&self, newest: Option<Cut>) -> Result<(), Stale> {
         let Checkpoints { base, ref cuts, .. } = self.checkpoints;
         match (base, newest) {
@@ -151,19 +154,19 @@ impl Record {
         }
     }
 
-    /// Whether a file of `group` for the table at `table` is named here.
+    /// Whether the record names `id` as the file of `group` for the table at `table`.
     #[must_use]
     pub fn names(&self, group: SidePartition, table: usize, id: FileId) -> bool {
         let file = self.partition(group).and_then(|p| p.files.get(table));
         file.is_some_and(|file| file.id == id)
     }
 
-    /// Whether no record that can stand will ever name a file. `self` is the record that the checkpoint began with,
-    /// its manifest is durable, [`Action::Committed`](super::Action::Committed) is acknowledged, and the file was
-    /// listed before the checkpoint began. The caller keeps what other manifests name.
+    /// Whether no valid record can ever name a file. Preconditions: `self` is the record that the checkpoint began
+    /// with, the checkpoint's manifest is durable, [`Action::Committed`](super::Action::Committed) is acknowledged, and
+    /// the file was listed before the checkpoint began. The caller keeps files that other manifests name.
     ///
-    /// A trainer that is gone by the cut settles nothing after it; one that lives settles only files of higher counts
-    /// than it has settled.
+    /// A trainer that had left by the cut settles nothing after it. A trainer that is still in the run settles only
+    /// files with counts higher than those it has settled.
     #[must_use]
     pub fn is_garbage(&self, group: SidePartition, table: usize, id: FileId) -> bool {
         let may_still_settle = id.writer.is_some_and(|(writer, count)| {
@@ -173,11 +176,11 @@ impl Record {
         !may_still_settle && !self.names(group, table, id)
     }
 
-    /// None begins while edges are ranked: the checkpoint that they are ranked with stays the newest one meanwhile, and
-    /// nothing changes that another one could hold.
+    /// Begins a checkpoint. None can begin while edges are ranked: the checkpoint that is ranked stays the newest one
+    /// during that time, and nothing changes that another checkpoint could contain.
     ///
-    /// `newest` is the manifest that the new one follows: if another checkpoint has been written since, this one would
-    /// follow the wrong one.
+    /// `newest` is the manifest that the new checkpoint follows. If another checkpoint has been written since it was
+    /// read, the transaction is refused.
     pub(super) fn begin_checkpoint(
         &mut self,
         (token, number): (Token, u64),
@@ -216,7 +219,8 @@ impl Record {
         Ok(())
     }
 
-    /// Anyone may say that a manifest is durable: who began it may have died after writing it.
+    /// Records that the manifest of `cut` is durable. Any trainer may report this, because the trainer that began the
+    /// checkpoint may have died after writing the manifest.
     pub(super) fn committed(&mut self, cut: Cut) -> Result<(), Refusal> {
         let Checkpoints { base, cuts, .. } = &mut self.checkpoints;
         if !cuts.contains(&cut) {

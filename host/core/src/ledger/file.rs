@@ -1,8 +1,8 @@
-//! Who writes, and which files of partitions the record names.
+//! Tokens of trainers, and the partition files that the record names.
 
 use serde::{Deserialize, Serialize};
 
-/// What tells one trainer from all others, those before it included: 64 random bits that it draws when it joins.
+/// Identifier of a trainer: 64 random bits, drawn when it joins and never used again, even by the same process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub struct Token(pub u64);
@@ -19,7 +19,7 @@ impl From<Token> for String {
     }
 }
 
-/// A text that is no [`Token`].
+/// Error for a text that is not a [`Token`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a token has 16 lower-case hexadecimal digits")]
 pub struct WrongToken;
@@ -36,57 +36,57 @@ impl TryFrom<String> for Token {
     }
 }
 
-/// What the name of a file says beside the partition and the entity type that it holds.
+/// The part of a file's name that is unique among the files of one partition and entity type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FileId {
-    /// Number of the checkpoint that it was written for.
+    /// Version number of the checkpoint that it was written for.
     #[serde(rename = "v")]
     pub version: u64,
-    /// The trainer that wrote it and its count of files; none for a machine alone.
+    /// Trainer that wrote it, and the trainer's count of files; none for a single trainer.
     #[serde(rename = "w")]
     pub writer: Option<(Token, u64)>,
 }
 
-/// A file with its size and checksum.
+/// File with its size and checksum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct File {
-    /// Its name.
+    /// Unique part of its name.
     pub id: FileId,
-    /// Bytes.
+    /// Size in bytes.
     pub size: u64,
-    /// CRC-32 of the bytes.
+    /// CRC-32 of the content.
     pub crc32: u32,
 }
 
-/// A partition in the record.
+/// Partition in the record.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Partition {
-    /// How often its files were replaced.
+    /// Number of times that its files were replaced.
     #[serde(rename = "g")]
     pub generation: u64,
-    /// A file per table of its side, in the order of the grid; none as long as it was never written.
+    /// One file per table of its side, in the order of the grid; empty if it was never written.
     #[serde(rename = "f")]
     pub files: Vec<File>,
 }
 
-/// What a copy of a partition in memory is of.
+/// Version of a partition that a copy in memory was read from.
 ///
-/// A generation alone does not say that: after the register lost its last writes, the same number comes again with
-/// other files. Names of files never do.
+/// A generation alone does not identify it: after the register has lost its last writes, the same number is used again
+/// with other files. Names of files are never used again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Stamp {
-    /// How often the files were replaced.
+    /// Number of times that the files were replaced.
     pub generation: u64,
-    /// The first of them.
+    /// First of the files.
     pub first: Option<FileId>,
 }
 
 impl Partition {
-    /// What a copy that is made of it now is of. A copy is valid as long as this stays the same.
+    /// Returns the version that a copy made now would have. A copy is valid as long as this stays the same.
     #[must_use]
     pub fn stamp(&self) -> Stamp {
         Stamp {

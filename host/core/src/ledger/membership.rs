@@ -1,4 +1,4 @@
-//! Who takes part: join, leave, revoke.
+//! Membership of trainers: joining, leaving, revoking.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,49 +7,49 @@ use crate::graph::Bucket;
 
 /// Most trainers of a run.
 pub const MAX_TRAINERS: usize = 256;
-/// Most bytes of a trainer's name.
+/// Greatest length of a trainer's name in bytes.
 pub const MAX_NAME: usize = 64;
 
-/// A trainer in the record.
+/// Trainer in the record.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Trainer {
-    /// What people call it. It is the trainer's own choice: escape it where it is shown.
+    /// Name for display. The trainer chooses it, so it must be escaped where it is shown.
     pub name: String,
-    /// Its rank, where it was started with one.
+    /// Rank, if the trainer was started with one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rank: Option<u32>,
     /// Number of its last transaction.
     pub last: u64,
-    /// The highest count of its files that were settled.
+    /// Greatest count of its settled files.
     pub files: u64,
-    /// The buckets that it has, in the order in which they were leased.
+    /// Buckets leased to it, in the order of their leases.
     pub leases: Vec<Bucket>,
-    /// The block of a ranking that it has.
+    /// Block of a ranking leased to it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub block: Option<u32>,
 }
 
-/// What a trainer says when it wants to take part.
+/// Request of a trainer to join the run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Join {
-    /// What the run must have in common with it.
+    /// Terms of the trainer, which must equal those of the run.
     pub terms: Terms,
-    /// What people call it.
+    /// Name for display.
     pub name: String,
-    /// Its rank, where it was started with one.
+    /// Rank, if the trainer was started with one.
     pub rank: Option<u32>,
-    /// An earlier token of the same trainer, which ends with this.
+    /// Earlier token of the same trainer, which the join removes.
     pub instead_of: Option<Token>,
     /// History of the record that the trainer has checked ([`Record::incarnation`]).
     pub incarnation: Token,
-    /// The newest manifest that it has held against that record; none before the first.
+    /// Newest manifest that the trainer has compared with that record; none before the first checkpoint.
     pub newest: Option<Cut>,
 }
 
 impl Record {
-    /// A trainer that has drawn `token` begins to take part.
+    /// Adds the trainer that has drawn `token`.
     pub(super) fn join(&mut self, token: Token, join: &Join) -> Result<(), Refusal> {
         let (current, asked) = (self.incarnation, join.incarnation);
         if current != asked {
@@ -100,7 +100,8 @@ impl Record {
         Ok(())
     }
 
-    /// As [`Record::remove`], unless `token` is the last and something that is trained is in no checkpoint.
+    /// Removes a trainer as [`Record::remove`] does, but refuses if it is the last one and no checkpoint contains
+    /// everything that is trained.
     pub(super) fn leave_saved(&mut self, token: Token) -> Result<(), Refusal> {
         match self.trainers.len() > 1 || self.is_saved() {
             true => self.remove(token),
@@ -108,7 +109,8 @@ impl Record {
         }
     }
 
-    /// As [`Record::remove`], unless the trainer has written something since it was silent.
+    /// Removes a trainer as [`Record::remove`] does, but refuses if it has written a transaction since it was
+    /// considered silent.
     pub(super) fn remove_silent(&mut self, silent: Silent) -> Result<(), Refusal> {
         let Silent { token, last } = silent;
         match Silent::of(self, token) {
@@ -121,8 +123,8 @@ impl Record {
         }
     }
 
-    /// The part of `token` ends. The buckets that it has are to do again, from the files that the record names, and so is
-    /// the block of a ranking.
+    /// Removes the trainer `token`. Its buckets are to do again, from the files that the record names, and so is its
+    /// block of a ranking.
     pub(super) fn remove(&mut self, token: Token) -> Result<(), Refusal> {
         let Some(trainer) = self.trainers.remove(&token) else {
             return Err(Refusal::NoTrainer { token });

@@ -1,11 +1,11 @@
-//! From pass to pass: open, advance, stop.
+//! Transitions between passes: open, advance, stop.
 
 use super::{BucketState, Buckets, Finished, Phase, Record, Refusal};
 use crate::graph::Bucket;
 use crate::schedule::PassId;
 use crate::seed::{self, Purpose};
 
-/// Digest of a plan, by which trainers recognise that their plugin gave the same one.
+/// Returns a digest of a plan, by which trainers recognise that their plugins returned the same one.
 #[must_use]
 pub fn plan_digest(plan: &[Bucket]) -> u64 {
     let bytes = |bucket: &Bucket| [bucket.lhs.to_le_bytes(), bucket.rhs.to_le_bytes()];
@@ -14,7 +14,7 @@ pub fn plan_digest(plan: &[Bucket]) -> u64 {
 }
 
 impl Record {
-    /// Gives the pass its plan. Buckets without edges are done with that.
+    /// Sets the plan of the pass, and marks the buckets without edges as [`BucketState::Empty`].
     pub(super) fn open(
         &mut self,
         pass: PassId,
@@ -33,7 +33,7 @@ impl Record {
         Ok(())
     }
 
-    /// Goes on to the next chunk, edge set or epoch.
+    /// Advances to the next edge chunk, edge set or epoch.
     pub(super) fn advance(&mut self, from: PassId) -> Result<(), Refusal> {
         self.in_pass(from, Phase::PassDone)?;
         let extent = self.terms.extent;
@@ -59,8 +59,8 @@ impl Record {
         Ok(())
     }
 
-    /// Ends the run on request. Trainers settle, the last one commits, and all leave. A ranking is dropped; it is made
-    /// anew when the run goes on.
+    /// Ends the run on request. The trainers settle their buckets, the last one commits a checkpoint, and all leave. A
+    /// ranking in progress is dropped and begins again when the run continues.
     pub(super) fn stop(&mut self) -> Result<(), Refusal> {
         match self.phase() {
             phase @ (Phase::Finished | Phase::Stopping) => Err(Refusal::Phase { phase }),
@@ -72,7 +72,7 @@ impl Record {
         }
     }
 
-    /// Refuses what was decided in another pass.
+    /// Refuses a decision made in another pass.
     pub(super) fn of_pass(&self, asked: PassId) -> Result<(), Refusal> {
         let current = self.work.pass;
         match current == asked {
@@ -81,7 +81,7 @@ impl Record {
         }
     }
 
-    /// Refuses what was decided in another pass or phase.
+    /// Refuses a decision made in another pass or phase.
     pub(super) fn in_pass(&self, asked: PassId, expected: Phase) -> Result<(), Refusal> {
         self.of_pass(asked)?;
         let phase = self.phase();

@@ -1,4 +1,4 @@
-//! The record: where the run is, who takes part, which files it has.
+//! The record: the position of the run, its trainers and its files.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use crate::loss::LossState;
 use crate::plateau::Plateau;
 use crate::schedule::PassId;
 
-/// Version of the record and its transactions. It grows with every change that a program of the old version would
+/// Version of the record and its transactions. It increases with every change that a program of the old version would
 /// misread.
 pub const PROTOCOL: u32 = 1;
 
@@ -22,20 +22,20 @@ pub const PROTOCOL: u32 = 1;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Sums {
-    /// Of training.
+    /// Statistics of training.
     pub train: TrainStats,
     /// Ranks of held-out edges before their bucket was trained.
     pub eval_before: RankStats,
-    /// Traffic of partitions, of all trainers.
+    /// Partition I/O of all trainers.
     pub io: IoStats,
-    /// Seconds of training, of all trainers.
+    /// Training time of all trainers in seconds.
     pub seconds: f64,
-    /// Seconds that strategies took.
+    /// Time spent in strategies, in seconds.
     pub calls: CallSeconds,
 }
 
 impl Sums {
-    /// Adds what another bucket gave.
+    /// Adds the sums of another bucket.
     pub fn add(&mut self, other: &Self) {
         self.train.add(&other.train);
         self.eval_before = self.eval_before.merge(&other.eval_before);
@@ -44,7 +44,7 @@ impl Sums {
         self.calls.add(&other.calls);
     }
 
-    /// Whether every number is finite. Others have no form in JSON.
+    /// Whether every number is finite. JSON cannot represent the others.
     #[must_use]
     pub fn is_finite(&self) -> bool {
         let Self {
@@ -67,22 +67,22 @@ impl Sums {
     }
 }
 
-/// What was learned beside the tables.
+/// State that training changes apart from the embedding tables.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Progress {
     /// Sums of the current epoch.
     pub sums: Sums,
-    /// What the epoch before it gave, where this run has trained one.
+    /// Sums of the previous epoch, if this run has trained one.
     pub finished: Option<Finished>,
-    /// What validation said so far.
+    /// State of validation.
     pub plateau: Plateau,
-    /// What the loss remembers, where it does.
+    /// State of the loss, if it has any.
     pub loss: Option<LossState>,
 }
 
 impl Progress {
-    /// The first part with a number that has no form in JSON; none if all have.
+    /// Returns the first part with a number that JSON cannot represent.
     pub(super) fn not_finite(&self) -> Option<&'static str> {
         let Self {
             sums,
@@ -98,35 +98,35 @@ impl Progress {
             return Some("a sum of the epoch");
         }
         if !(plateau.best_mrr.is_finite() && plateau.lr_factor.is_finite()) {
-            return Some("what validation said");
+            return Some("a number of the validation state");
         }
         let is_lost = loss.as_ref().is_some_and(|loss| !is_finite(loss));
-        is_lost.then_some("what the loss remembers")
+        is_lost.then_some("a number of the loss state")
     }
 }
 
-/// What is trained, and the files that it is in: what a manifest keeps of a revision.
+/// The training done so far and the files that contain it: the part of a record that a manifest preserves.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Work {
     /// The current pass.
     pub pass: PassId,
-    /// Digest of its plan ([`super::plan_digest`]); none before somebody opened it.
+    /// Digest of its plan ([`super::plan_digest`]); none before a trainer opens the pass.
     pub plan: Option<u64>,
-    /// Where each bucket of the pass is; all to do before it is open.
+    /// State of each bucket of the pass; all are to do before the pass is opened.
     pub buckets: Buckets,
-    /// Partitions that are held, in the order of [`Grid::groups`].
+    /// Swapped partitions, in the order of [`Grid::groups`].
     pub partitions: Vec<Partition>,
-    /// What was learned beside them.
+    /// State of training apart from the embedding tables.
     pub progress: Progress,
-    /// Whether validation said that more training does not help.
+    /// Whether validation ended training early.
     pub enough: bool,
-    /// How far the files of events count that checkpoints have not taken over.
+    /// Valid lengths of event files that no checkpoint has taken over yet.
     pub told: BTreeMap<Token, Told>,
 }
 
 impl Work {
-    /// Nothing trained yet.
+    /// Creates the work of a run that has trained nothing.
     #[must_use]
     pub fn none(grid: &Grid) -> Self {
         Self {
@@ -140,7 +140,7 @@ impl Work {
         }
     }
 
-    /// The same, when nobody has a bucket: what was leased is to do again.
+    /// Returns the same work without leases: leased buckets are to do again.
     #[must_use]
     pub fn released(&self) -> Self {
         let mut work = self.clone();
@@ -153,81 +153,83 @@ impl Work {
     }
 }
 
-/// What trainers may do now.
+/// Phase of a run, which decides what trainers may do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
-    /// Waiting for this many trainers in all.
+    /// Waiting for this many trainers in total.
     Gathering(u32),
     /// Waiting for the plan of the pass.
     Opening,
-    /// Buckets are given out.
+    /// Buckets are leased and trained.
     Training,
     /// Every bucket of the pass is done.
     PassDone,
-    /// An epoch has ended, and validation edges are to be ranked.
+    /// An epoch has ended, and its validation edges have to be ranked.
     Ranking,
-    /// No bucket is given out any more: the run ends on request.
+    /// The run ends on request: no bucket is leased any more.
     Stopping,
     /// Everything is trained.
     Finished,
 }
 
-/// What several trainers of one run agree on.
+/// State that the trainers of one run agree on.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Record {
-    /// What all trainers have in common.
+    /// Terms of the run.
     pub(super) terms: Terms,
-    /// The run, 64 random bits.
+    /// Identifier of the run: 64 random bits.
     pub(super) run: Token,
-    /// Drawn by the trainer that made this record: two records of one run are of the same history only if it is equal.
+    /// Identifier of the record's history, drawn by the trainer that created the record. Two records of one run belong
+    /// to the same history only if it is equal.
     pub(super) incarnation: Token,
-    /// Transactions that were applied to it.
+    /// Number of transactions applied to the record.
     pub(super) revision: u64,
-    /// How many trainers the first bucket waits for; 0 once they were there.
+    /// Number of trainers that the first lease waits for; 0 once they have joined.
     pub(super) wanted: u32,
-    /// Whether the run ends on request.
+    /// Whether the run is ending on request.
     pub(super) stopping: bool,
-    /// What is trained.
+    /// The training done so far.
     pub(super) work: Work,
-    /// Who takes part.
+    /// Trainers that take part in the run.
     pub(super) trainers: BTreeMap<Token, Trainer>,
-    /// The last one, and those under way.
+    /// Newest durable checkpoint, and the checkpoints begun after it.
     pub(super) checkpoints: Checkpoints,
-    /// The revision that last changed what a checkpoint holds: by a settlement, by going on to the next pass, or by a ranking.
+    /// Revision of the last transaction that changed what a checkpoint contains: a settlement, an advance to the next
+    /// pass, or the end of a ranking.
     pub(super) changed: u64,
-    /// The ranking under way.
+    /// Ranking in progress.
     pub(super) ranking: Option<Ranking>,
-    /// What the last one has found.
+    /// Result of the last ranking.
     pub(super) validated: Option<Validated>,
 }
 
-/// What a new record is made of.
+/// Arguments for the creation of a record.
 #[derive(Clone, Debug)]
 pub struct Founding {
-    /// What all trainers will have in common.
+    /// Terms of the run.
     pub terms: Terms,
-    /// The run.
+    /// Identifier of the run.
     pub run: Token,
-    /// 64 random bits, drawn for this record.
+    /// Identifier of the new history: 64 random bits, drawn for this record.
     pub incarnation: Token,
-    /// How many trainers the first bucket waits for (`num_machines`).
+    /// Number of trainers that the first lease waits for (`num_machines`).
     pub wanted: u32,
-    /// What the newest manifest says; [`Work::none`] without one.
+    /// Work of the newest manifest; [`Work::none`] if there is no manifest.
     pub work: Work,
-    /// The cut that it was made of; none without one.
+    /// Cut of that manifest; none if there is no manifest.
     pub base: Option<Cut>,
 }
 
 impl Record {
-    /// A record that nobody has joined yet. The caller creates it in the register, where there is none or one that
-    /// does not stand.
+    /// Creates a record without trainers. The caller stores it in the register if that is empty or contains an invalid
+    /// record ([`Record::stands`]).
     ///
     /// # Errors
-    /// When the work does not fit the terms.
+    /// Fails if the work does not fit the terms.
     pub fn found(founding: Founding) -> Result<Self, super::Damage> {
         let mut work = founding.work.released();
-        // Revisions begin anew.
+        // Revisions start from 0 again.
         work.told.values_mut().for_each(|told| told.revision = 0);
         let record = Self {
             terms: founding.terms,
@@ -247,67 +249,67 @@ impl Record {
         Ok(record)
     }
 
-    /// What all trainers have in common.
+    /// Returns the terms of the run.
     #[must_use]
     pub const fn terms(&self) -> &Terms {
         &self.terms
     }
 
-    /// The grid of buckets.
+    /// Returns the grid of buckets.
     #[must_use]
     pub const fn grid(&self) -> &Grid {
         &self.terms.grid
     }
 
-    /// The run.
+    /// Returns the identifier of the run.
     #[must_use]
     pub const fn run(&self) -> Token {
         self.run
     }
 
-    /// The history that it is of.
+    /// Returns the identifier of the record's history.
     #[must_use]
     pub const fn incarnation(&self) -> Token {
         self.incarnation
     }
 
-    /// How many transactions were applied to it.
+    /// Returns the number of transactions applied to the record.
     #[must_use]
     pub const fn revision(&self) -> u64 {
         self.revision
     }
 
-    /// What is trained.
+    /// Returns the training done so far.
     #[must_use]
     pub const fn work(&self) -> &Work {
         &self.work
     }
 
-    /// Who takes part.
+    /// Returns the trainers that take part in the run.
     #[must_use]
     pub const fn trainers(&self) -> &BTreeMap<Token, Trainer> {
         &self.trainers
     }
 
-    /// The last checkpoint, and those under way.
+    /// Returns the checkpoints of the record.
     #[must_use]
     pub const fn checkpoints(&self) -> &Checkpoints {
         &self.checkpoints
     }
 
-    /// The ranking under way, once it has begun.
+    /// Returns the ranking in progress.
     #[must_use]
     pub const fn ranking(&self) -> Option<&Ranking> {
         self.ranking.as_ref()
     }
 
-    /// What the last ranking of this record has found.
+    /// Returns the result of the last ranking.
     #[must_use]
     pub const fn validated(&self) -> Option<&Validated> {
         self.validated.as_ref()
     }
 
-    /// What trainers may do now.
+    /// Returns the phase of the run.
     #[must_use]
     pub fn phase(&self) -> Phase {
         let ranks = self.awaits_ranking();
@@ -324,13 +326,13 @@ impl Record {
         }
     }
 
-    /// The partition that `group` names, if it is one that is held.
+    /// Returns the partition `group`, or `None` if it is not swapped.
     #[must_use]
     pub fn partition(&self, group: SidePartition) -> Option<&Partition> {
         self.work.partitions.get(self.grid().group_index(group)?)
     }
 
-    /// Who has the partition that `group` names: the trainer that leased a bucket that needs it.
+    /// Returns the trainer that holds the partition `group`: the one with a lease of a bucket that needs it.
     #[must_use]
     pub fn holder(&self, group: SidePartition) -> Option<Token> {
         let holds = |trainer: &Trainer| {
@@ -341,16 +343,16 @@ impl Record {
         holder.map(|(token, _)| *token)
     }
 
-    /// State of `bucket`; none outside the grid.
+    /// Returns the state of `bucket`, or `None` outside the grid.
     #[must_use]
     pub fn state(&self, bucket: Bucket) -> Option<BucketState> {
         self.work.buckets.get(self.grid().index(bucket)?)
     }
 
-    /// The trainer of `token`.
+    /// Returns the trainer with `token`.
     ///
     /// # Errors
-    /// When it does not take part, or no more.
+    /// [`Refusal::Fenced`] if it is not part of the run.
     pub(super) fn trainer(&mut self, token: Token) -> Result<&mut Trainer, Refusal> {
         self.trainers
             .get_mut(&token)
