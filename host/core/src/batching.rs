@@ -1,15 +1,14 @@
-//! How the edges of a bucket become batches: chunks, hold-out, shuffle, shares, relations.
+//! Cutting of a bucket's edges into batches: edge chunks, hold-out, shuffle, workers' shares, groups by relation.
 //!
-//! Everything works on indices into the bucket's edges, so the edges themselves stay where they
-//! were read.
+//! Everything works on indices into the bucket's edges, so the edges themselves are not moved.
 
 use std::ops::Range;
 
 use rand::RngExt;
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-/// Rows of edge chunk `chunk` out of `chunks` in a bucket of `edges`: contiguous, of equal
-/// length but for the last.
+/// Returns the rows of edge chunk `chunk` of `chunks` in a bucket of `edges` edges. Chunks are contiguous and of equal
+/// length, except for the last.
 #[must_use]
 pub fn chunk_range(edges: u64, chunk: u32, chunks: u32) -> Range<u64> {
     let size = edges.div_ceil(u64::from(chunks.max(1)));
@@ -17,22 +16,22 @@ pub fn chunk_range(edges: u64, chunk: u32, chunks: u32) -> Range<u64> {
     start..(start + size).min(edges)
 }
 
-/// Number of edge chunks that brings the largest bucket to at most `max_edges` edges each.
+/// Returns the number of edge chunks with which the largest bucket has at most `max_edges` edges per chunk.
 #[must_use]
 pub fn derive_edge_chunks(largest_bucket: u64, max_edges: u64) -> u32 {
     u32::try_from(largest_bucket.div_ceil(max_edges.max(1)).max(1)).unwrap_or(u32::MAX)
 }
 
-/// Number of edges that [`hold_out`] holds out of a part of a bucket with so many.
+/// Returns the number of edges that [`hold_out`] holds out of `edges` edges.
 #[must_use]
 pub fn held_out(edges: u64, fraction: f64) -> u64 {
     (edges as f64 * fraction) as u64
 }
 
-/// Splits `0..edges` into held-out and trained indices, exactly disjoint, both ascending.
+/// Splits `0..edges` into held-out and training indices, which are disjoint and both ascending.
 ///
-/// The number held out is `fraction` of the edges, rounded down. With a generator that depends
-/// on the bucket and not on the epoch the split is the same in every epoch.
+/// The number held out is `fraction` of the edges, rounded down. If the generator depends on the bucket but not on the
+/// epoch, the split is the same in every epoch.
 #[must_use]
 pub fn hold_out(edges: u32, fraction: f64, rng: &mut Xoshiro256PlusPlus) -> (Vec<u32>, Vec<u32>) {
     let wanted = held_out(u64::from(edges), fraction) as u32;
@@ -51,25 +50,25 @@ pub fn hold_out(edges: u32, fraction: f64, rng: &mut Xoshiro256PlusPlus) -> (Vec
     (held, kept)
 }
 
-/// A uniform shuffle (Fisher-Yates).
+/// Shuffles uniformly (Fisher-Yates).
 pub fn shuffle(indices: &mut [u32], rng: &mut Xoshiro256PlusPlus) {
     for i in (1..indices.len()).rev() {
         indices.swap(i, rng.random_range(0..=i));
     }
 }
 
-/// Contiguous equal parts of `0..edges`, one per worker; the last ones may be short or empty.
+/// Returns contiguous equal parts of `0..edges`, one per worker; the last ones may be shorter or empty.
 pub fn shares(edges: usize, workers: usize) -> impl Iterator<Item = Range<usize>> {
     let size = edges.div_ceil(workers.max(1));
     (0..workers).map(move |w| (w * size).min(edges)..((w + 1) * size).min(edges))
 }
 
-/// A worker's share sorted by relation, each relation's edges in the order they had.
+/// A worker's share of edges, grouped by relation. Within a relation, the order is that of the share.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ByRelation {
-    /// The indices, grouped.
+    /// Indices of the edges, grouped.
     pub order: Vec<u32>,
-    /// Where each relation's group starts in `order`; one more entry than relations.
+    /// Start of each relation's group in `order`; one more entry than relations.
     pub starts: Vec<u32>,
 }
 
@@ -94,7 +93,7 @@ impl ByRelation {
         Self { order, starts }
     }
 
-    /// Edges per relation.
+    /// Returns the number of edges of each relation.
     #[must_use]
     pub fn counts(&self) -> Vec<u64> {
         self.starts
@@ -141,7 +140,7 @@ mod tests {
             for range in shares(order.len(), workers) {
                 let grouped = ByRelation::new(&order[range.clone()], &rel, 7);
                 prop_assert!(grouped.order.iter().map(|&i| rel[i as usize]).is_sorted());
-                // Stable: within a relation the share's order is kept.
+                // The grouping is stable: within a relation, the share's order is kept.
                 for r in 0..7 {
                     let expected: Vec<u32> =
                         order[range.clone()].iter().copied().filter(|&i| rel[i as usize] == r).collect();

@@ -1,12 +1,13 @@
-//! bfloat16: the upper half of a float, as embeddings lie on disk with `storage = "bf16"`.
+//! bfloat16, the upper half of a 32-bit float: the form of embeddings on disk with `storage = "bf16"`.
 //!
-//! Rounding is stochastic: a number between two neighbours becomes the upper one with the probability of its distance from
-//! the lower one, so that it stays the same on average. Rounding to the nearest would lose all updates that are smaller than
-//! half the distance of neighbours, which is what most updates are once learning rates are low (Gupta, Agrawal,
-//! Gopalakrishnan, Narayanan: "Deep Learning with Limited Numerical Precision", 2015, section 3).
+//! Rounding is stochastic: a number between two neighbours is rounded up with the probability of its distance from the
+//! lower one, in units of their distance, so that its mean stays the same. Rounding to the nearest would lose all
+//! updates that are smaller than half the distance of neighbours, which is what most updates are once learning rates
+//! are low (Gupta, Agrawal, Gopalakrishnan, Narayanan: "Deep Learning with Limited Numerical Precision", 2015, section
+//! 3).
 //!
-//! What is drawn follows from a seed and from where a number stands in its table, never from what was rounded before. A
-//! number that is a bfloat16 stays what it is, so rounding twice is rounding once.
+//! The random numbers follow from a seed and the position of a number in its table, never from numbers rounded before.
+//! A number that is already a bfloat16 stays unchanged, so rounding twice is the same as rounding once.
 
 use multiversion::multiversion;
 
@@ -14,25 +15,25 @@ use crate::seed;
 
 /// The lower half of a float.
 const LOWER: u32 = 0xffff;
-/// The exponent of infinity, and of what is no number.
+/// The exponent bits of infinity and NaN.
 const EXPONENT: u32 = 0x7f80_0000;
-/// What is no number, as the upper half of a float.
+/// NaN, as the upper half of a float.
 const NAN: u16 = 0x7fc0;
 
-/// How the numbers of one table are rounded at one point of a run.
+/// Stochastic rounding of one table at one point of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rounding {
     seed: u64,
 }
 
 impl Rounding {
-    /// What is drawn follows from `seed`, which no other table and no other point of the run has.
+    /// Creates the rounding with `seed`, which no other table and no other point of the run has.
     #[must_use]
     pub const fn new(seed: u64) -> Self {
         Self { seed }
     }
 
-    /// Rounds row `row` in place. Says whether any number changed.
+    /// Rounds row `row` in place. Returns whether any number changed.
     pub fn round(self, row: usize, values: &mut [f32]) -> bool {
         let changes = has_lower_halves(values);
         if changes {
@@ -41,7 +42,7 @@ impl Rounding {
         changes
     }
 
-    /// The rounded numbers of row `row`.
+    /// Writes the rounded numbers of row `row` to `out`.
     ///
     /// # Panics
     /// If `out` is shorter than `values`.
@@ -49,7 +50,7 @@ impl Rounding {
         narrow(&mut out[..values.len()], values, self.key(row));
     }
 
-    /// Rounds whole rows of `width` numbers, from the first one on.
+    /// Rounds whole rows of `width` numbers in place, starting with row 0.
     ///
     /// # Panics
     /// If `width` is 0.
@@ -65,16 +66,16 @@ impl Rounding {
     }
 }
 
-/// The floats of as many bfloat16.
+/// Converts bfloat16 numbers to floats.
 ///
 /// # Panics
-/// If the two are not of one length.
+/// If the slices have different lengths.
 pub fn widen(bits: &[u16], out: &mut [f32]) {
-    assert_eq!(bits.len(), out.len(), "a float for each");
+    assert_eq!(bits.len(), out.len(), "one float per bfloat16");
     widen_all(bits, out);
 }
 
-/// A 32-bit hash with low bias (Wellons: "Prospecting for Hash Functions", 2018) of a column, under a key.
+/// Hashes a column under a key, by a 32-bit hash with low bias (Wellons: "Prospecting for Hash Functions", 2018).
 #[inline(always)]
 fn noise(column: u32, key: [u32; 2]) -> u32 {
     let mut x = column.wrapping_mul(0x9e37_79b9) ^ key[0];
@@ -85,7 +86,8 @@ fn noise(column: u32, key: [u32; 2]) -> u32 {
     x >> 16
 }
 
-/// The upper half of a float, rounded up if its lower half and `noise` make a whole. Never up to infinity.
+/// Returns the upper half of a float, rounded up if the sum of its lower half and `noise` overflows 16 bits, but never
+/// up to infinity.
 #[inline(always)]
 fn upper(value: f32, noise: u32) -> u16 {
     let bits = value.to_bits();

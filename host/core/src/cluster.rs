@@ -1,11 +1,12 @@
-//! By what the trainers of one run reach each other: a register that compares and sets, and live traffic.
+//! Interfaces between the trainers of one run: a register with compare-and-set, and live traffic.
 //!
-//! What must survive is in the register, a few kilobytes ([`crate::ledger`]). What is only live, heartbeats, wake-ups and
-//! shared parameters, goes from trainer to trainer and may be lost. Both are traits that block, so that nobody but their
-//! implementation knows a network.
+//! The state that must survive is in the register, a few kilobytes ([`crate::ledger`]). Live traffic, that is,
+//! heartbeats, wake-ups and shared parameters, is sent from trainer to trainer and may be lost. Both interfaces are
+//! blocking traits, so that only their implementation knows of a network.
 //!
-//! A register may lie: an answer may never come, a refusal may be spurious, and its last writes may be lost. So whoever
-//! writes reads again after anything but [`Written::As`], and looks for its own transaction.
+//!
+//! A register is unreliable: a reply may never arrive, a refusal may be spurious, and its last writes may be lost. So a
+//! writer that gets anything but [`Written::As`] reads again and looks for its own transaction.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,43 +16,43 @@ use serde::{Deserialize, Serialize};
 use crate::graph::Bucket;
 use crate::ledger::Token;
 
-/// The newest value of a register.
+/// Newest value of a register.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// What the register calls it; the next write names it.
+    /// Revision number that the register has given the value. The next write names it.
     pub revision: u64,
-    /// What was written.
+    /// The value.
     pub value: Vec<u8>,
 }
 
-/// What became of a write that was answered.
+/// Reply to a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Written {
-    /// It is the newest value, under this revision.
+    /// The written value is the newest, with this revision number.
     As(u64),
-    /// Another value is the newest, as the register says, or one of the same `id` was written before.
+    /// Another value is the newest, according to the register, or a value with the same `id` was written before.
     Refused,
 }
 
-/// No answer came in time. What was asked for may have happened, or may still happen.
+/// Error for a reply that did not arrive in time. The request may have been carried out, or may still be.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct NoAnswer(pub String);
 
-/// One value that all trainers of a run agree on.
+/// Register of one value that all trainers of a run agree on.
 pub trait Register: Send + Sync {
-    /// The newest value; none if nothing was ever written. It is never older than what this register has answered
-    /// before, unless the register has lost writes.
+    /// Returns the newest value, or `None` if nothing was ever written. It is never older than a value that this
+    /// register has returned before, unless the register has lost writes.
     ///
     /// # Errors
-    /// When no answer comes.
+    /// Fails if no reply arrives.
     fn read(&self) -> Result<Option<Entry>, NoAnswer>;
 
-    /// Writes `value`, durably, if the newest is that of revision `after`; with none, if there is no value. `id` is of
-    /// this write and no other: a register may use it to recognise one that is repeated.
+    /// Writes `value`, durably, if the newest value has revision `after`, or with `None`, if there is no value. `id`
+    /// must be unique to this write: a register may use it to recognise a repetition.
     ///
     /// # Errors
-    /// When no answer comes.
+    /// Fails if no reply arrives.
     fn write(&self, after: Option<u64>, value: &[u8], id: &str) -> Result<Written, NoAnswer>;
 
     /// Whether the register was shut down on purpose, because no trainer took part in the run any more. It is asked only
@@ -61,82 +62,83 @@ pub trait Register: Send + Sync {
     }
 }
 
-/// What a trainer tells all others every few seconds.
+/// Heartbeat that a trainer sends to all others every few seconds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Beat {
-    /// Who.
+    /// Token of the trainer.
     pub token: Token,
-    /// What people call it. Its own choice: escape it where it is shown.
+    /// Name for display. The trainer chooses it, so it must be escaped where it is shown.
     pub name: String,
-    /// Its rank, where it was started with one.
+    /// Rank, if the trainer was started with one.
     pub rank: Option<u32>,
-    /// What it does.
+    /// Current activity.
     pub state: State,
-    /// The bucket that it trains, waits for or writes.
+    /// Bucket that it trains, waits for or writes.
     pub bucket: Option<Bucket>,
-    /// Edges that it trains per second, over its last bucket.
+    /// Edges trained per second, over its last bucket.
     pub edges_per_second: f64,
-    /// Share of its time that training waited for anything.
+    /// Fraction of its time that training spent waiting.
     pub waited: f64,
-    /// Seconds that the last exchange of parameters took; none of a model without shared ones.
+    /// Seconds that the last exchange of parameters took; none if the model has no shared parameters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parameters: Option<f64>,
 }
 
-/// What a trainer does.
+/// Current activity of a trainer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum State {
-    /// It waits for others: to come, to plan, to give partitions back.
+    /// Waiting for other trainers: to join, to plan, or to release partitions.
     Waiting,
-    /// It waits for the partitions of its bucket.
+    /// Waiting for the partitions of its bucket.
     Loading,
-    /// It trains.
+    /// Training a bucket.
     Training,
-    /// It waits until what it trained is durable.
+    /// Waiting until the trained partitions are durable.
     Settling,
-    /// It ranks edges.
+    /// Ranking edges.
     Validating,
 }
 
-/// What was heard of a trainer last.
+/// Last heartbeat received from a trainer.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Heard {
-    /// Its last beat.
+    /// The heartbeat.
     pub beat: Beat,
-    /// How long ago it arrived, by this machine's monotonic clock.
+    /// Time since it arrived, by this machine's monotonic clock.
     pub ago: Duration,
 }
 
-/// Answers questions of other trainers.
+/// Handler that answers the questions of other trainers.
 pub type Answers = Arc<dyn Fn(&[u8]) -> Vec<u8> + Send + Sync>;
 
-/// Traffic that may be lost. Everything sent comes back to the sender, too: who does not hear itself is cut off, and
-/// says nothing about others.
+/// Live traffic between trainers, which may be lost. Every message also returns to its sender. So a trainer that does
+/// not receive its own messages knows that it is cut off, and draws no conclusions about others.
 pub trait Live: Send + Sync {
-    /// Tells all trainers, this one included. Does not wait.
+    /// Sends a heartbeat to all trainers, including this one. Does not wait.
     fn beat(&self, beat: &Beat);
 
-    /// Who was heard since this connection was made, each once.
+    /// Returns the last heartbeat of each trainer that was received since this connection was made.
     fn heard(&self) -> Vec<Heard>;
 
-    /// Tells all trainers that the register's value has changed. Does not wait.
+    /// Notifies all trainers that the register's value has changed. Does not wait.
     fn wake(&self);
 
-    /// Waits for a wake-up, at most this long. One that came since the last call counts. Says whether one came.
+    /// Waits for a wake-up, at most for `at_most`. A wake-up that arrived since the last call counts. Returns whether
+    /// there was one.
     fn wait(&self, at_most: Duration) -> bool;
 
-    /// Asks the trainer `whom`.
+    /// Sends a question to the trainer `whom` and waits for the answer.
     ///
     /// # Errors
-    /// When no answer comes within this time.
+    /// Fails if no answer arrives within the time `within`.
     fn ask(&self, whom: Token, question: &[u8], within: Duration) -> Result<Vec<u8>, NoAnswer>;
 
-    /// Answers what is asked of `me` from now on, from a thread of the connection's own. Ends with the connection, or when
-    /// it is called for another token.
+    /// Answers questions to `me` from now on, on a thread of the connection. Ends with the connection, or when the
+    /// function is called for another token.
     ///
     /// # Errors
-    /// When there is no connection.
+    /// Fails if there is no connection.
     fn answer(&self, me: Token, answers: Answers) -> Result<(), NoAnswer>;
 }

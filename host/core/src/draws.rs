@@ -1,8 +1,8 @@
-//! What a relation sampler owes: every edge of its share drawn once.
+//! Check of a relation sampler: it must draw every edge of its share exactly once.
 
 use crate::strategy::Draw;
 
-/// What is left of a share while a sampler draws it.
+/// Edges of a share that a sampler has not drawn yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ledger {
     left: Vec<u64>,
@@ -10,48 +10,48 @@ pub struct Ledger {
     batch_size: u32,
 }
 
-/// How a sampler broke its promise.
+/// Violation of a sampler's contract.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DrawError {
-    /// There is no such relation.
-    #[error("it drew relation {relation}, there are {relations}")]
+    /// The relation does not exist.
+    #[error("it drew relation {relation}, but there are {relations} relations")]
     Relation {
-        /// What it drew.
+        /// Relation that was drawn.
         relation: u32,
-        /// How many there are.
+        /// Number of relations.
         relations: usize,
     },
-    /// It drew nothing, or more than there is.
+    /// The draw is empty, or larger than the number of edges left.
     #[error(
         "it drew {edges} edges of relation {relation}, which has {left} left; draw at least 1 and \
          at most what is left"
     )]
     Edges {
-        /// Of which relation.
+        /// Relation that was drawn.
         relation: u32,
-        /// How many edges it drew.
+        /// Number of edges drawn.
         edges: u32,
-        /// How many the relation has.
+        /// Number of edges left of the relation.
         left: u64,
     },
-    /// It drew more than a batch takes.
-    #[error("it drew {edges} edges at once, a batch takes at most {batch_size}")]
+    /// The draw is larger than a batch.
+    #[error("it drew {edges} edges at once, but a batch has at most {batch_size}")]
     Batch {
-        /// How many edges it drew.
+        /// Number of edges drawn.
         edges: u32,
-        /// How many fit.
+        /// Most edges of a batch.
         batch_size: u32,
     },
-    /// It ended before everything was drawn.
+    /// The sampler ended before every edge was drawn.
     #[error("it ended with {left} edges left to draw; every edge has to be drawn")]
     Early {
-        /// How many are left.
+        /// Number of edges left.
         left: u64,
     },
 }
 
 impl Ledger {
-    /// A share of `counts[relation]` edges, drawn in batches of at most `batch_size`.
+    /// Creates a share of `counts[relation]` edges, drawn in batches of at most `batch_size`.
     #[must_use]
     pub fn new(counts: &[u64], batch_size: u32) -> Self {
         Self {
@@ -61,16 +61,16 @@ impl Ledger {
         }
     }
 
-    /// Edges left of each relation.
+    /// Returns the number of edges left of each relation.
     #[must_use]
     pub fn left(&self) -> &[u64] {
         &self.left
     }
 
-    /// Takes an answer of [`crate::strategy::RelationSampler::next`] off.
+    /// Subtracts a draw, as returned by [`crate::strategy::RelationSampler::next`].
     ///
     /// # Errors
-    /// What is wrong with the answer; nothing is taken off then.
+    /// Returns the violation, and subtracts nothing.
     pub fn take(&mut self, answer: Option<Draw>) -> Result<(), DrawError> {
         let Some(Draw { relation, edges }) = answer else {
             return match self.total {
@@ -130,8 +130,8 @@ mod tests {
         assert!(texts[0].contains("4 edges of relation 0, which has 3 left"));
         assert!(texts[1].contains("0 edges"));
         assert!(texts[2].contains("relation 1, which has 0 left"));
-        assert!(texts[3].contains("5 edges at once, a batch takes at most 4"));
-        assert!(texts[4].contains("relation 3, there are 3"));
+        assert!(texts[3].contains("5 edges at once, but a batch has at most 4"));
+        assert!(texts[4].contains("relation 3, but there are 3"));
         assert_eq!(ledger, Ledger::new(&[3, 0, 50], 4));
     }
 }

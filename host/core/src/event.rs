@@ -1,5 +1,5 @@
-//! What a run reports. The training loop emits events; the terminal, `metrics.jsonl` and
-//! `--progress json` are readers of the same stream.
+//! Events of a run. The training loop emits them; the terminal, `metrics.jsonl` and `--progress json` read the same
+//! stream.
 
 mod ranks;
 mod stats;
@@ -15,17 +15,17 @@ use crate::graph::Bucket;
 use crate::plan::PlanCost;
 use crate::schedule::PassId;
 
-/// How much a line of a plugin matters.
+/// Importance of a line that a plugin logs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LogLevel {
     /// For the plugin's author.
     Debug,
-    /// For the person who trains.
+    /// For the user who trains.
     Info,
-    /// Something is odd, and training goes on.
+    /// Something is unusual, but training continues.
     Warn,
-    /// Explains the fault that follows.
+    /// Explains the failure that follows.
     Error,
 }
 
@@ -40,62 +40,62 @@ impl fmt::Display for LogLevel {
     }
 }
 
-/// Everything that happens in a run, in order.
+/// Event of a run. Events are emitted in order.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum Event {
-    /// Training starts, or goes on.
+    /// Training starts or resumes.
     RunStarted {
-        /// Epochs to train in all.
+        /// Total number of epochs.
         epochs: u32,
-        /// Passes per epoch.
+        /// Number of passes per epoch.
         passes_per_epoch: u32,
-        /// Buckets per pass.
+        /// Number of buckets per pass.
         buckets: u64,
-        /// Edges of one epoch, held-out ones included.
+        /// Number of edges of one epoch, including held-out ones.
         edges_per_epoch: u64,
-        /// Hogwild workers.
+        /// Number of Hogwild workers.
         workers: u32,
-        /// Where an earlier run stopped.
+        /// Position at which an earlier run stopped.
         resumed: Option<Resumed>,
     },
-    /// The dataset has more than it had when the checkpoint was committed: rows and parameters were
-    /// drawn for it.
+    /// The dataset has entities or relations that it did not have when the checkpoint was committed. Rows and
+    /// parameters were initialised for them.
     Grown {
-        /// New rows by entity type: entities, or features of a featurized type.
+        /// Number of new rows by entity type: of entities, or of features of a featurized type.
         rows: BTreeMap<String, u64>,
-        /// New relations.
+        /// Number of new relations.
         relations: u64,
     },
-    /// Training goes on with other edges than those before, as it was asked to.
+    /// Training continues with other edges than before, as requested.
     DataChanged {
-        /// What is not as it was.
+        /// Descriptions of the changes.
         changes: Vec<String>,
     },
     /// A bucket order planned a pass.
     PassPlanned {
-        /// Which pass.
+        /// The pass.
         #[serde(flatten)]
         pass: PassId,
-        /// Name and version of the order.
+        /// Name and version of the bucket order.
         order: String,
-        /// Buckets in the plan.
+        /// Number of buckets in the plan.
         buckets: u64,
-        /// What the plan will load.
+        /// Partition loads of the plan.
         #[serde(flatten)]
         cost: PlanCost,
     },
     /// A bucket's partitions and edges are in memory.
     BucketStarted {
-        /// Which pass.
+        /// The pass.
         #[serde(flatten)]
         pass: PassId,
-        /// Which bucket.
+        /// The bucket.
         #[serde(flatten)]
         bucket: Bucket,
         /// Its position in the plan.
         position: u64,
-        /// Edges that will be trained.
+        /// Number of edges to train.
         edges: u64,
     },
     /// Some edges of the current bucket were trained.
@@ -105,12 +105,12 @@ pub enum Event {
         /// Mean loss of this bucket so far.
         loss: f64,
     },
-    /// A bucket is trained.
+    /// A bucket has been trained.
     BucketFinished {
-        /// Which pass.
+        /// The pass.
         #[serde(flatten)]
         pass: PassId,
-        /// Which bucket.
+        /// The bucket.
         #[serde(flatten)]
         bucket: Bucket,
         /// Position in the plan.
@@ -119,15 +119,15 @@ pub enum Event {
         index: u64,
         /// Sums over its trained edges.
         stats: TrainStats,
-        /// Quality on the held-out edges before it was trained.
+        /// Ranks of the held-out edges before it was trained.
         #[serde(skip_serializing_if = "Option::is_none")]
         eval_before: Option<RankStats>,
-        /// The same afterwards.
+        /// Ranks of the held-out edges after it was trained.
         #[serde(skip_serializing_if = "Option::is_none")]
         eval_after: Option<RankStats>,
-        /// Seconds of training.
+        /// Duration of training in seconds.
         seconds: f64,
-        /// Traffic before and during it.
+        /// Partition I/O before and during training.
         io: IoStats,
     },
     /// All passes of an epoch are trained.
@@ -136,149 +136,150 @@ pub enum Event {
         epoch: u32,
         /// Sums over its trained edges.
         stats: TrainStats,
-        /// Quality on held-out edges, each measured before its bucket was trained.
+        /// Ranks of held-out edges, each measured before its bucket was trained.
         #[serde(skip_serializing_if = "Option::is_none")]
         eval_before: Option<RankStats>,
-        /// Seconds of the epoch, as far as this process trained it.
+        /// Duration of the epoch in seconds, as far as this process trained it.
         seconds: f64,
-        /// What of them went to strategies.
+        /// Seconds of these that were spent in strategies.
         #[serde(default)]
         calls: CallSeconds,
-        /// Traffic of the epoch.
+        /// Partition I/O of the epoch.
         io: IoStats,
-        /// The most main memory that the process has occupied by then, where the system tells.
+        /// Peak resident memory of the process so far in bytes, if the system reports it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         peak_bytes: Option<u64>,
-        /// Where the time of each group of the pipeline went, as far as this process trained the epoch.
+        /// Times of each group of the pipeline, as far as this process trained the epoch.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         groups: Vec<GroupSeconds>,
     },
     /// The validation edges were ranked.
     Validated {
-        /// Epochs trained by then.
+        /// Number of epochs trained so far.
         epochs: u32,
-        /// Edge set.
+        /// Name of the edge set.
         edges: String,
         /// Filtered ranks of both sides.
         ranks: RankStats,
         /// Whether its MRR is the highest so far.
         best: bool,
-        /// What learning rates are multiplied by from here on.
+        /// Factor of the learning rates from here on.
         lr_factor: f32,
-        /// Seconds that training stood still for it.
+        /// Seconds for which training was paused.
         seconds: f64,
     },
-    /// The run ends before its last epoch: validation did not get better any more.
+    /// The run ends before its last epoch, because validation no longer improved.
     StoppedEarly {
-        /// Epochs trained by then.
+        /// Number of epochs trained so far.
         epochs: u32,
-        /// Epochs that were trained when it was best.
+        /// Number of epochs trained at the best validation.
         best_epoch: u32,
-        /// The MRR then.
+        /// MRR of the best validation.
         best_mrr: f64,
     },
-    /// A checkpoint is on disk, complete.
+    /// A complete checkpoint is on disk.
     Committed {
-        /// Its version.
+        /// Version number.
         version: u64,
-        /// Seconds that training stood still for it.
+        /// Seconds for which training was paused.
         seconds: f64,
-        /// Seconds that writing its tables took beside training.
+        /// Seconds spent writing its tables in parallel with training.
         #[serde(default)]
         writing_seconds: f64,
     },
     /// A copy of the checkpoint is kept.
     Preserved {
-        /// Epochs trained by then.
+        /// Number of epochs trained so far.
         epoch: u32,
     },
-    /// A plugin said something.
+    /// A plugin logged a line.
     PluginLog {
-        /// Which plugin.
+        /// Name of the plugin.
         plugin: String,
-        /// How much it matters.
+        /// Importance.
         level: LogLevel,
         /// The text, without control characters.
         message: String,
     },
-    /// A plugin failed, and the run goes on with the standard one of its slot.
+    /// A plugin failed, and the run continues with the standard plugin of its slot.
     PluginFault {
         /// Name and version of the plugin.
         plugin: String,
-        /// In which call.
+        /// Function that was called.
         function: String,
-        /// What happened.
+        /// Reason of the failure.
         reason: String,
         /// Name and version of its fallback.
         fallback: String,
     },
-    /// The first bucket waits for more trainers.
+    /// The first lease waits for more trainers.
     Gathering {
-        /// Trainers that take part so far.
+        /// Number of trainers that have joined.
         here: u32,
-        /// How many it waits for.
+        /// Number of trainers that it waits for.
         wanted: u32,
     },
-    /// A trainer of the same rank has not said anything since it was stopped or died: it is waited for until it counts as
-    /// dead.
+    /// A trainer of the same rank is still in the ledger but silent, because it was stopped or has died. This trainer
+    /// waits until the other is considered dead.
     RankHeld {
         /// The rank.
         rank: u32,
-        /// How long it is waited for at most.
+        /// Longest wait in seconds.
         seconds: f64,
     },
-    /// Another trainer was silent for too long: its part has ended, and what it had not settled is to do again.
+    /// Another trainer was silent for too long and has been removed. The buckets that it had not settled are to do
+    /// again.
     TrainerLost {
-        /// What people call it.
+        /// Name of the trainer.
         name: String,
-        /// Its rank, where it was started with one.
+        /// Rank, if the trainer was started with one.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         rank: Option<u32>,
-        /// How long nothing was heard of it.
+        /// Seconds without a message from it.
         silent_seconds: f64,
         /// Its buckets, which will be trained again.
         buckets: Vec<Bucket>,
     },
-    /// The ledger did not go with the newest checkpoint, and a new one was made of that: what was trained since is to do
-    /// again.
+    /// The ledger did not match the newest checkpoint and was replaced by a new one made from it. The work since the
+    /// checkpoint is to do again.
     LedgerReplaced {
-        /// What was wrong with it.
+        /// Reason for which the old ledger was dropped.
         reason: String,
-        /// Version of the checkpoint; 0 without one.
+        /// Version number of the checkpoint; 0 if there is none.
         version: u64,
     },
-    /// This trainer's part was ended by others. It drops its tables and joins anew.
+    /// This trainer was removed from the run by others. It drops its tables and joins again.
     Rejoining {
-        /// Why.
+        /// Reason.
         reason: String,
     },
-    /// Events that trainers have told of are not in their files any more, or cannot be read: reports lack them.
+    /// Events that trainers have reported are missing from their files or cannot be read. Reports lack them.
     EventsLost {
-        /// Bytes.
+        /// Number of bytes lost.
         bytes: u64,
     },
-    /// The ledger does not answer: nothing can be leased, settled or committed until it does.
+    /// The ledger does not respond. Nothing can be leased, settled or committed until it does.
     LedgerSilent {
-        /// What the last attempt said.
+        /// Error of the last attempt.
         what: String,
-        /// Seconds without an answer so far.
+        /// Seconds without a reply so far.
         seconds: f64,
-        /// Seconds that an answer is still waited for, at least.
+        /// Least number of seconds for which this trainer will still wait for a reply.
         patience_seconds: f64,
     },
-    /// The ledger answers again.
+    /// The ledger responds again.
     LedgerAnswers {
-        /// Seconds without an answer.
+        /// Seconds without a reply.
         seconds: f64,
     },
-    /// What this trainer, which has started the server of the ledger, has seen of it or done about it.
+    /// This trainer, which has started the ledger's server, reports an observation or an action.
     LedgerServer {
-        /// What, in a sentence.
+        /// The report, as a sentence.
         what: String,
     },
-    /// Others have finished the run while this trainer did not take part.
+    /// Other trainers have finished the run while this trainer was not part of it.
     FinishedByOthers {
-        /// Version of their last checkpoint.
+        /// Version number of their last checkpoint.
         version: u64,
     },
     /// The others have stopped the run while this trainer did not take part.
@@ -286,41 +287,41 @@ pub enum Event {
         /// Version of their last checkpoint.
         version: u64,
     },
-    /// The run stopped before its end because it was asked to.
+    /// The run was stopped on request before its end.
     Interrupted {
-        /// Version of the checkpoint that holds everything trained so far.
+        /// Version number of the checkpoint that contains everything trained so far.
         version: u64,
     },
     /// Every epoch is trained.
     RunFinished {
-        /// Edges trained by this process.
+        /// Number of edges trained by this process.
         edges: u64,
-        /// Its seconds.
+        /// Duration in seconds.
         seconds: f64,
-        /// Its traffic.
+        /// Partition I/O.
         io: IoStats,
         /// Seconds of all workers together in each stage of the training step.
         #[serde(default)]
         stages: Vec<(String, f64)>,
-        /// Version of the checkpoint.
+        /// Version number of the checkpoint.
         version: u64,
     },
 }
 
-/// A line of `metrics.jsonl`: what happened, and who tells it where several trainers take part.
+/// Line of `metrics.jsonl`: an event, and if there are several trainers, its origin.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Line {
-    /// What happened.
+    /// The event.
     #[serde(flatten)]
     pub event: Event,
-    /// What people call the trainer.
+    /// Name of the trainer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trainer: Option<String>,
-    /// When, by the trainer's clock, in seconds since 1970.
+    /// Time by the trainer's clock, in seconds since 1970.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at: Option<f64>,
-    /// The revision of the ledger: of a bucket, that at which it was leased. Buckets that need a partition in common
-    /// follow each other in this order.
+    /// Revision of the ledger; for an event of a bucket, that of its lease. Buckets that need the same partition are
+    /// trained in the order of their revisions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub revision: Option<u64>,
 }
@@ -336,17 +337,17 @@ impl From<Event> for Line {
     }
 }
 
-/// Where an earlier run stopped.
+/// Position at which an earlier run stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Resumed {
-    /// The pass that goes on.
+    /// The pass that continues.
     #[serde(flatten)]
     pub pass: PassId,
-    /// Buckets of it that are already done.
+    /// Number of its buckets that are already done.
     pub done: u64,
-    /// Edges that are already trained of the bucket that goes on.
+    /// Number of edges already trained in the bucket that continues.
     #[serde(default)]
     pub edges: u64,
-    /// Version of the checkpoint.
+    /// Version number of the checkpoint.
     pub version: u64,
 }

@@ -1,9 +1,9 @@
-//! What losses and operators as data have in common: the words of their formulas, how a list of nodes is
-//! checked, and how its gradient is derived.
+//! Parts shared by losses and operators defined as data: the nodes of their formulas, the checks of a list of nodes,
+//! and the derivation of its gradient.
 //!
-//! A formula is a flat list of nodes in which operands come before the node that uses them. In reading order:
-//! the words ([`node`]), what can be wrong ([`error`]), the checks that every formula passes (`check`), nodes
-//! without repetitions (`builder`), and gradients, as more of the same nodes (`tape`).
+//! A formula is a flat list of nodes in which operands come before the node that uses them. In reading order: the nodes
+//! ([`node`]), the errors ([`error`]), the checks that every formula must pass (`check`), a builder of nodes without
+//! repetitions (`builder`), and gradients, as further nodes (`tape`).
 
 pub(crate) mod builder;
 pub(crate) mod check;

@@ -1,4 +1,4 @@
-//! What a plugin may use: `[plugins.limits]` of a configuration, which the sandbox keeps.
+//! Resource limits of plugins: `[plugins.limits]` of a configuration, enforced by the sandbox.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -6,11 +6,11 @@ use serde_json::{Map, Value};
 
 use crate::nearest::nearest;
 
-/// Limits of every call into a plugin.
+/// Resource limits of each call into a plugin.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PluginLimits {
-    /// Milliseconds of the processor that one call may take before it is stopped.
+    /// Milliseconds of processor time that one call may take before it is stopped.
     #[serde(default = "default::deadline_ms")]
     #[schemars(range(min = 1, max = 3_600_000))]
     pub deadline_ms: u64,
@@ -18,7 +18,7 @@ pub struct PluginLimits {
     #[serde(default = "default::memory_mib")]
     #[schemars(range(min = 1, max = 4096))]
     pub memory_mib: u64,
-    /// Entries that all tables of a plugin may have together: about one for each of its functions.
+    /// Entries that all tables of a plugin may have together, about one for each of its functions.
     #[serde(default = "default::table_elements")]
     #[schemars(range(min = 1, max = 10_000_000))]
     pub table_elements: u64,
@@ -26,11 +26,11 @@ pub struct PluginLimits {
     #[serde(default = "default::stack_kib")]
     #[schemars(range(min = 16, max = 1024))]
     pub stack_kib: u64,
-    /// MiB that one call may hand over, and that a file may have which a plugin reads.
+    /// MiB that one call may return to the host, and that a file may have for a plugin to read it.
     #[serde(default = "default::result_mib")]
     #[schemars(range(min = 1, max = 1024))]
     pub result_mib: u64,
-    /// Resource handles that a plugin may hold at once.
+    /// Resource handles that a plugin may hold at the same time.
     #[serde(default = "default::handles")]
     #[schemars(range(min = 1, max = 1_000_000))]
     pub handles: u64,
@@ -42,12 +42,12 @@ pub struct PluginLimits {
     #[serde(default = "default::log_lines")]
     #[schemars(range(min = 0, max = 1_000_000))]
     pub log_lines: u64,
-    /// Lines that all calls of a plugin in a run may log; what follows is not shown.
+    /// Lines that all calls of a plugin in a run may log; further lines are not shown.
     #[serde(default = "default::run_log_lines")]
     #[schemars(range(min = 0, max = 10_000_000))]
     pub run_log_lines: u64,
-    /// Seconds of processor time that compiling a plugin may take; each MiB of it adds twice as
-    /// many. What was compiled is kept.
+    /// Seconds of processor time that compiling a plugin may take; each MiB of it adds twice as many. The compiled code
+    /// is cached.
     #[serde(default = "default::compile_seconds")]
     #[schemars(range(min = 1, max = 3600))]
     pub compile_seconds: u64,
@@ -71,10 +71,10 @@ impl Default for PluginLimits {
 }
 
 impl PluginLimits {
-    /// Sets the limit that a configuration calls `key`.
+    /// Sets the limit with the key `key` of a configuration.
     ///
     /// # Errors
-    /// When there is no such limit, or it cannot be `value`.
+    /// Fails if there is no such limit, or if `value` is outside its range.
     pub fn set(&mut self, key: &str, value: u64) -> Result<(), String> {
         let schema = schemars::schema_for!(Self);
         let properties = schema.get("properties").and_then(Value::as_object);
@@ -82,10 +82,10 @@ impl PluginLimits {
         let Some(found) = properties.and_then(|properties| properties.get(key)) else {
             let known = names().map(String::as_str);
             return Err(match nearest(key, known) {
-                Some(near) => format!("no limit is called `{key}`; did you mean `{near}`?"),
+                Some(near) => format!("unknown limit `{key}`; did you mean `{near}`?"),
                 None => {
                     let known: Vec<&str> = names().map(String::as_str).collect();
-                    format!("no limit is called `{key}`; there is {}", known.join(", "))
+                    format!("unknown limit `{key}`; known limits: {}", known.join(", "))
                 }
             });
         };
@@ -95,7 +95,7 @@ impl PluginLimits {
             bound("maximum").unwrap_or(u64::MAX),
         );
         if !(least..=most).contains(&value) {
-            return Err(format!("{key}: must be {least} to {most}"));
+            return Err(format!("{key}: must be from {least} to {most}"));
         }
         let changed = serde_json::to_value(&*self).and_then(|mut limits| {
             limits[key] = value.into();

@@ -1,14 +1,12 @@
 //! Losses as data: expression graphs over the scores of one row.
 //!
-//! A graph is a flat list of nodes in which operands come before the node that uses them. Every
-//! node has a [`Shape`]: a scalar, one value per positive `[B]`, or one per negative `[B, N]`.
-//! Nothing mixes rows and no value decides what is computed next, so a batch can be sliced
-//! anywhere. In reading order: the words ([`node`](crate::formula::node)), what a plugin hands over and how it is
-//! checked ([`definition`]), the gradient, derived once ([`derive`](mod@derive)), and
-//! a slow, plain interpreter that tests trust ([`interpret`]).
+//! A graph is a flat list of nodes in which operands come before the node that uses them. Every node has a [`Shape`]: a
+//! scalar, one value per positive `[B]`, or one per negative `[B, N]`. No node mixes rows, and no value decides what is
+//! computed next, so a batch can be sliced anywhere. In reading order: the nodes ([`node`](crate::formula::node)); the
+//! definition that a plugin returns, and its checks ([`definition`]); the gradient, derived once
+//! ([`derive`](mod@derive)); and a slow, simple reference interpreter for tests ([`interpret`]).
 //!
-//! Masked negatives (the positive itself, padding) take no part in reductions, and their gradient
-//! is 0.
+//! Masked negatives (the positive itself, padding) are excluded from reductions, and their gradient is 0.
 
 pub mod definition;
 pub mod derive;

@@ -1,5 +1,4 @@
-//! The words in which a model and its training are described: what configuration, batch graph and
-//! kernels share.
+//! Vocabulary of a model and its training, shared by configuration, batch graph and kernels.
 
 use std::fmt;
 
@@ -8,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::operator::Traced;
 
-/// How a relation transforms an embedding of dimension D.
+/// Transformation of an embedding of dimension D by a relation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Operator {
     /// The identity.
@@ -22,14 +21,14 @@ pub enum Operator {
     Linear,
     /// Product with a D x D matrix, then sum with D parameters.
     Affine,
-    /// Element-wise complex product: the first D/2 numbers are real parts, the last D/2 imaginary.
+    /// Element-wise complex product: the first D/2 numbers are real parts, the last D/2 imaginary parts.
     ComplexDiagonal,
-    /// A formula, which a plugin has written.
+    /// A formula written by a plugin.
     Traced(Traced),
 }
 
 impl Operator {
-    /// Those that need no plugin.
+    /// All operators that need no plugin.
     pub const BUILT_IN: [Self; 6] = [
         Self::None,
         Self::Diagonal,
@@ -39,7 +38,7 @@ impl Operator {
         Self::ComplexDiagonal,
     ];
 
-    /// Its name in a configuration; of a formula, the name of its plugin.
+    /// Returns its name in a configuration; for a formula, the name of its plugin.
     #[must_use]
     pub fn name(&self) -> &str {
         match self {
@@ -53,7 +52,7 @@ impl Operator {
         }
     }
 
-    /// The one that needs no plugin and is called `name`.
+    /// Returns the built-in operator with the name `name`.
     #[must_use]
     pub fn built_in(name: &str) -> Option<Self> {
         let mut built_in = Self::BUILT_IN.into_iter();
@@ -66,7 +65,7 @@ impl Operator {
         matches!(self, Self::Linear | Self::Affine)
     }
 
-    /// Whether an embedding is one of complex numbers: a half of real and a half of imaginary parts.
+    /// Whether an embedding consists of complex numbers: real parts in one half, imaginary parts in the other.
     #[must_use]
     pub fn is_complex(self) -> bool {
         match self {
@@ -76,7 +75,7 @@ impl Operator {
         }
     }
 
-    /// Into how many components of equal length it cuts an embedding.
+    /// Returns the number of components of equal length into which it cuts an embedding.
     #[must_use]
     pub fn components(self) -> usize {
         match self {
@@ -87,7 +86,7 @@ impl Operator {
     }
 }
 
-/// How two embeddings become a score (higher is better).
+/// Comparator of two embeddings, which computes their score (higher is better).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Comparator {
@@ -103,48 +102,49 @@ pub enum Comparator {
 }
 
 impl Comparator {
-    /// All of them.
+    /// All comparators.
     pub const ALL: [Self; 4] = [Self::Dot, Self::Cos, Self::L2, Self::SquaredL2];
 }
 
 /// Penalty on embeddings and parameters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum Regularizer {
-    /// Cubed absolute values (Lacroix, Usunier, Obozinski 2018), moduli for `complex_diagonal`: of parameters, and of
-    /// embeddings as they are compared, one side transformed, as in PBG.
+    /// Sum of cubed absolute values (Lacroix, Usunier, Obozinski 2018), or of cubed moduli for `complex_diagonal`: of
+    /// parameters, and of embeddings as they are compared, one side transformed, as in PBG.
     #[default]
     N3,
-    /// The same of parameters and of embeddings as they are looked up, neither side transformed, as in the paper.
+    /// The same penalty on parameters, and on embeddings as they are looked up, neither side transformed, as in the
+    /// paper.
     #[serde(rename = "N3_embeddings")]
     N3Embeddings,
 }
 
 impl Regularizer {
-    /// All of them.
+    /// All regularizers.
     pub const ALL: [Self; 2] = [Self::N3, Self::N3Embeddings];
 }
 
-/// Where uniform negatives are drawn from.
+/// Entities from which uniform negatives are drawn.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum NegativesFrom {
-    /// The partition of the side that they replace, as in PBG.
+    /// The partition of the side that is replaced, as in PBG.
     #[default]
     Partition,
-    /// Both partitions of the bucket, where a relation has one entity type on both sides: scores become
-    /// comparable between partitions, which they hardly are otherwise.
+    /// Both partitions of the bucket, if a relation has the same entity type on both sides. This makes scores
+    /// comparable between partitions, which they otherwise hardly are.
     Bucket,
 }
 
 impl NegativesFrom {
-    /// All of them.
+    /// All variants.
     pub const ALL: [Self; 2] = [Self::Partition, Self::Bucket];
 }
 
-/// Where batches are trained.
+/// Device that trains batches.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Device {
-    /// On the cores, by Hogwild workers.
+    /// The CPU, with Hogwild workers.
     #[default]
     Cpu,
     /// On a GPU, counted from 0.
@@ -152,7 +152,7 @@ pub enum Device {
 }
 
 impl Device {
-    /// The device that a configuration calls `text`.
+    /// Parses the name of a device in a configuration.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let index = match text {
@@ -180,16 +180,16 @@ pub enum Precision {
     /// 32 bits.
     #[default]
     Fp32,
-    /// bfloat16: several times faster where the processor multiplies it, and refused elsewhere.
+    /// bfloat16: several times faster on processors that multiply it in hardware, and refused on others.
     Bf16,
 }
 
 impl Precision {
-    /// All of them.
+    /// All variants.
     pub const ALL: [Self; 2] = [Self::Fp32, Self::Bf16];
 }
 
-/// What embeddings are made of on disk.
+/// Number format of embeddings on disk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Storage {
@@ -201,10 +201,10 @@ pub enum Storage {
 }
 
 impl Storage {
-    /// All of them.
+    /// All variants.
     pub const ALL: [Self; 2] = [Self::F32, Self::Bf16];
 
-    /// Bytes of one number.
+    /// Returns the bytes of one number.
     #[must_use]
     pub const fn bytes(self) -> u64 {
         match self {
@@ -213,30 +213,30 @@ impl Storage {
         }
     }
 
-    /// Whether it is what it is by default.
+    /// Whether it is the default.
     #[must_use]
     pub fn is_default(&self) -> bool {
         *self == Self::default()
     }
 }
 
-/// What is remembered of the gradients of embeddings, by which their steps are scaled (Duchi, Hazan, Singer: "Adaptive
-/// Subgradient Methods", 2011).
+/// Optimizer of embeddings: the statistics of gradients by which their steps are scaled (Duchi, Hazan, Singer:
+/// "Adaptive Subgradient Methods", 2011).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Optimizer {
-    /// One number per row: the mean of the squared gradients of its coordinates, summed, as in PBG.
+    /// One number per row: the sum of the mean squared gradients of its coordinates, as in PBG.
     #[default]
     RowAdagrad,
-    /// One number per coordinate, which takes as much memory and disk as embeddings do.
+    /// One number per coordinate, which takes as much memory and disk space as the embeddings.
     Adagrad,
 }
 
 impl Optimizer {
-    /// All of them.
+    /// All variants.
     pub const ALL: [Self; 2] = [Self::RowAdagrad, Self::Adagrad];
 
-    /// Numbers that are remembered of a row of `dimension` numbers.
+    /// Returns the number of accumulators of a row of `dimension` numbers.
     #[must_use]
     pub const fn accumulators(self, dimension: usize) -> usize {
         match self {
@@ -245,14 +245,14 @@ impl Optimizer {
         }
     }
 
-    /// Whether it is what it is by default.
+    /// Whether it is the default.
     #[must_use]
     pub fn is_default(&self) -> bool {
         *self == Self::default()
     }
 }
 
-/// When the gradients of a batch are applied to embeddings.
+/// Time at which the gradients of a batch are applied to embeddings.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Update {
@@ -264,6 +264,6 @@ pub enum Update {
 }
 
 impl Update {
-    /// All of them.
+    /// All variants.
     pub const ALL: [Self; 2] = [Self::Batch, Self::Slice];
 }

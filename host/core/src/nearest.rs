@@ -1,9 +1,9 @@
-//! What somebody who wrote an unknown name may have meant.
+//! Suggestions for misspelled names.
 
-/// The known name that `name` is most likely a misspelling of.
+/// Returns the known name of which `name` is most likely a misspelling.
 #[must_use]
 pub fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    // Longer texts are no misspellings, and their distance costs quadratic time.
+    // Longer texts are not misspellings, and computing their distance takes quadratic time.
     const LONGEST: usize = 64;
     if name.chars().count() > LONGEST {
         return None;
@@ -22,7 +22,7 @@ pub fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&
         .map(|(_, k)| k)
 }
 
-/// `name` as keys are written: PBG also takes camel case and enumeration names in capitals.
+/// Returns `name` in snake case, as keys are written. PBG also accepts camel case, and enumeration names in capitals.
 #[must_use]
 pub fn snake_case(name: &str) -> String {
     let mut snake = String::new();

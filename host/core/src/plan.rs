@@ -1,4 +1,4 @@
-//! Checks a plan, counts the partition loads that it asks for, and evicts by what it says comes next.
+//! Validation of plans, their cost in partition loads, and eviction policies of the partition buffer.
 
 use std::fmt;
 
@@ -7,34 +7,34 @@ use serde::{Deserialize, Serialize};
 use crate::graph::{Bucket, Side};
 use crate::strategy::Pass;
 
-/// Why a plan is not an order of the grid.
+/// Reason for which a plan is not an order of the grid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PlanError {
-    /// The number of buckets differs from the grid's.
-    #[error("the plan has {found} buckets, the {lhs} x {rhs} grid has {expected}")]
+    /// The number of buckets differs from that of the grid.
+    #[error("the plan has {found} buckets, but the {lhs} x {rhs} grid has {expected}")]
     Length {
-        /// Buckets in the plan.
+        /// Number of buckets in the plan.
         found: usize,
-        /// Buckets in the grid.
+        /// Number of buckets in the grid.
         expected: usize,
-        /// Left partitions.
+        /// Number of left partitions.
         lhs: u32,
-        /// Right partitions.
+        /// Number of right partitions.
         rhs: u32,
     },
-    /// A bucket lies outside the grid.
+    /// A bucket is outside the grid.
     #[error("position {position} of the plan is bucket {bucket}, outside the {lhs} x {rhs} grid")]
     OutOfGrid {
-        /// Where in the plan.
+        /// Position in the plan.
         position: usize,
         /// The bucket.
         bucket: Bucket,
-        /// Left partitions.
+        /// Number of left partitions.
         lhs: u32,
-        /// Right partitions.
+        /// Number of right partitions.
         rhs: u32,
     },
-    /// A bucket occurs twice (so another one is missing).
+    /// A bucket occurs twice, so another one is missing.
     #[error("bucket {bucket} occurs twice in the plan, at positions {first} and {second}")]
     Repeated {
         /// The bucket.
@@ -46,10 +46,10 @@ pub enum PlanError {
     },
 }
 
-/// Whether `plan` names every bucket of the grid exactly once.
+/// Checks that `plan` contains every bucket of the grid exactly once.
 ///
 /// # Errors
-/// The first promise that the plan breaks.
+/// Returns the first violation.
 pub fn check(pass: &Pass, plan: &[Bucket]) -> Result<(), PlanError> {
     let (lhs, rhs) = (pass.lhs_partitions, pass.rhs_partitions);
     if plan.len() != pass.buckets() {
@@ -83,18 +83,18 @@ pub fn check(pass: &Pass, plan: &[Bucket]) -> Result<(), PlanError> {
     Ok(())
 }
 
-/// What a plan costs in partition traffic.
+/// Cost of a plan in partition loads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlanCost {
-    /// Partitions read into the buffer, the first fill included.
+    /// Number of partitions read into the buffer, including those that fill it at first.
     pub loads: u64,
-    /// Loads after the buffer was full for the first time: the literature's "swaps".
+    /// Number of loads after the buffer was full for the first time: the "swaps" of the literature.
     pub swaps: u64,
-    /// Bytes of those loads.
+    /// Bytes of all loads.
     pub bytes: u64,
 }
 
-/// A partition as the buffer sees it: where the sides share, left and right are one.
+/// Returns the key of a partition in the buffer. If the sides share their partitions, left and right have the same key.
 #[must_use]
 pub fn buffer_key(pass: &Pass, side: Side, partition: u32) -> (Side, u32) {
     if pass.shared {
@@ -104,8 +104,8 @@ pub fn buffer_key(pass: &Pass, side: Side, partition: u32) -> (Side, u32) {
     }
 }
 
-/// The partitions that `bucket` needs in the buffer: one or two, none for a bucket without edges
-/// or of partitions that are never swapped.
+/// Returns the partitions that `bucket` needs in the buffer: one or two; none if the bucket has no edges or its
+/// partitions are never swapped.
 pub fn needs(pass: &Pass, bucket: Bucket) -> impl Iterator<Item = (Side, u32)> + use<> {
     let bytes = |side, p: u32| match side {
         Side::Lhs => pass.lhs_bytes[p as usize],
@@ -120,7 +120,7 @@ pub fn needs(pass: &Pass, bucket: Bucket) -> impl Iterator<Item = (Side, u32)> +
     first.into_iter().chain(second)
 }
 
-/// Partition loads of `plan` with the pass's buffer under Belady's eviction (furthest next use).
+/// Computes the partition loads of `plan` with the pass's buffer under Belady's eviction (furthest next use).
 #[must_use]
 pub fn cost(pass: &Pass, plan: &[Bucket]) -> PlanCost {
     let mut eviction = Belady::new(pass, plan);
@@ -149,16 +149,16 @@ pub fn cost(pass: &Pass, plan: &[Bucket]) -> PlanCost {
     cost
 }
 
-/// Belady's rule over a known plan: evict the partition whose next use is furthest away.
+/// Belady's eviction policy for a known plan: evict the partition whose next use is furthest away.
 #[derive(Clone, Debug)]
 pub struct Belady {
-    /// Positions at which each partition is used, ascending: left ones, then right ones.
+    /// Ascending positions at which each partition is used: the left partitions, then the right ones.
     uses: Vec<Vec<usize>>,
     lhs_partitions: usize,
 }
 
 impl Belady {
-    /// Prepares the rule for `plan`.
+    /// Prepares the policy for `plan`.
     #[must_use]
     pub fn new(pass: &Pass, plan: &[Bucket]) -> Self {
         let lhs_partitions = pass.lhs_partitions as usize;
@@ -181,7 +181,7 @@ impl Belady {
         }
     }
 
-    /// Position after `position` at which `key` is needed again; `usize::MAX` when never.
+    /// Returns the position after `position` at which `key` is needed again; `usize::MAX` if it is not.
     #[must_use]
     pub fn next_use(&self, key: (Side, u32), position: usize) -> usize {
         let uses = &self.uses[Self::index(self.lhs_partitions, key.0, key.1)];
@@ -190,13 +190,13 @@ impl Belady {
     }
 }
 
-/// Decides what leaves a full buffer.
+/// Policy that decides which partition leaves a full buffer.
 pub trait Eviction: fmt::Debug + Send + Sync {
-    /// The bucket at `position`, which needs `groups`, is about to be trained.
+    /// Called before the bucket at `position`, which needs `groups`, is trained.
     fn used(&mut self, groups: &[(Side, u32)], position: usize);
 
-    /// Index into `resident` of the partition to evict at `position`, never one of `keep`;
-    /// `None` when everything must stay.
+    /// Returns the index into `resident` of the partition to evict at `position`, never one of `keep`; `None` if all
+    /// must stay.
     fn victim(
         &mut self,
         resident: &[(Side, u32)],
@@ -225,10 +225,10 @@ impl Eviction for Belady {
     }
 }
 
-/// Evicts what was not used for longest: where nobody knows what comes next.
+/// Policy that evicts the least recently used partition, for a future that is not known.
 #[derive(Clone, Debug, Default)]
 pub struct LeastRecentlyUsed {
-    /// Least recent first.
+    /// The least recently used first.
     used: Vec<(Side, u32)>,
 }
 

@@ -1,41 +1,42 @@
-//! When more training does not help: early stopping, and the decay of learning rates on a plateau.
+//! Detection of plateaus in validation: early stopping, and decay of the learning rates.
 //!
-//! Source of the decay: Bengio, "Practical recommendations for gradient-based training of deep
-//! architectures" (2012), section 3.1.
+//! The decay follows Bengio, "Practical recommendations for gradient-based training of deep architectures" (2012),
+//! section 3.1.
 
 use serde::{Deserialize, Serialize};
 
-/// What the MRR of the same ranks may differ by, relatively: several trainers add them up in another order than one
-/// machine, and in another one when their number changes. So much more is no better.
+/// Largest relative difference between the MRRs of the same ranks. Several trainers add them up in another order than a
+/// single machine, and in yet another order when their number changes. An increase of up to this much is no
+/// improvement.
 const ROUNDING: f64 = 1e-12;
 
-/// What follows from the ranks.
+/// Rules for early stopping and the decay of the learning rates.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Rules {
-    /// Training ends after this many rankings in a row without a higher MRR.
+    /// Number of rankings in a row without a higher MRR after which training ends.
     pub early_stop: Option<u32>,
-    /// What learning rates are multiplied by after `lr_patience` rankings in a row without a higher MRR.
+    /// Factor of the learning rates after `lr_patience` rankings in a row without a higher MRR.
     pub lr_decay: Option<f32>,
-    /// See `lr_decay`.
+    /// Number of rankings; see `lr_decay`.
     pub lr_patience: u32,
 }
 
-/// What the ranks of validation edges said so far. Part of a checkpoint, so that a resumed run
-/// decides as an uninterrupted one.
+/// State of validation. It is part of a checkpoint, so that a resumed run makes the same decisions as an uninterrupted
+/// one.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Plateau {
-    /// Epochs that were trained when edges were ranked last; 0 before.
+    /// Number of epochs trained at the last ranking; 0 before the first.
     pub seen: u32,
-    /// The highest MRR.
+    /// Highest MRR.
     pub best_mrr: f64,
-    /// Epochs that were trained by then; 0 before the first ranking.
+    /// Number of epochs trained at the highest MRR; 0 before the first ranking.
     pub best_epoch: u32,
-    /// Rankings since then.
+    /// Number of rankings since the highest MRR.
     pub since_best: u32,
-    /// Rankings since then, or since the learning rates were lowered.
+    /// Number of rankings since the highest MRR, or since the learning rates were last lowered.
     pub since_change: u32,
-    /// What the learning rates of the configuration are multiplied by.
+    /// Factor of the learning rates of the configuration.
     pub lr_factor: f32,
 }
 
@@ -53,8 +54,8 @@ impl Default for Plateau {
 }
 
 impl Plateau {
-    /// Takes in the MRR after `epochs` epochs. Learning rates are lowered after `lr_patience`
-    /// rankings in a row that were not the best, and then again after as many.
+    /// Adds the MRR after `epochs` epochs. The learning rates are lowered after `lr_patience` rankings in a row that
+    /// were not the best, and again after every further `lr_patience` of them.
     pub fn observe(&mut self, epochs: u32, mrr: f64, rules: &Rules) {
         self.seen = epochs;
         if self.best_epoch == 0 || mrr > self.best_mrr * (1.0 + ROUNDING) {
@@ -72,7 +73,8 @@ impl Plateau {
         }
     }
 
-    /// Earlier ranks compare with later ones no more: the next one is the best so far.
+    /// Forgets the best ranking, because earlier ranks are not comparable with later ones. The next ranking becomes the
+    /// best so far.
     pub fn forget_best(&mut self) {
         (self.best_mrr, self.best_epoch) = (0.0, 0);
         (self.since_best, self.since_change) = (0, 0);
@@ -121,7 +123,7 @@ mod tests {
             (true, 1.0, false),
             (true, 1.0, false),
             (false, 1.0, false),
-            // As good as the best is no better.
+            // An MRR equal to the best is no improvement.
             (false, 0.5, false),
             (true, 0.5, false),
             (false, 0.5, false),

@@ -1,9 +1,9 @@
-//! Text that somebody else chose, made fit for a terminal and a log.
+//! Safe display of untrusted text on a terminal or in a log.
 
 use std::borrow::Cow;
 
-/// `text` on one line of at most `bytes` bytes: control characters and those that reorder or
-/// break lines are escaped, the rest is cut with an ellipsis.
+/// Returns `text` on one line of at most `bytes` bytes. Control characters, and characters that reorder text or break
+/// lines, are escaped. Longer text is cut off with an ellipsis.
 #[must_use]
 pub fn escaped(text: &str, bytes: usize) -> String {
     let mut out = String::with_capacity(text.len().min(bytes));
@@ -23,15 +23,15 @@ pub fn escaped(text: &str, bytes: usize) -> String {
     out
 }
 
-/// As [`escaped`]; lines follow each other behind a space instead of an escaped line end.
+/// Like [`escaped`], but joins lines with spaces instead of escaping their ends.
 #[must_use]
 pub fn one_line(text: &str, bytes: usize) -> String {
     let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
     escaped(&lines.collect::<Vec<_>>().join(" "), bytes)
 }
 
-/// As [`escaped`], of any length, with line ends and tabs as they are: for messages that are put
-/// together from parts of which some may come from files and plugins.
+/// Like [`escaped`], but without a limit of length, and line ends and tabs are kept. For messages some of whose parts
+/// come from files or plugins.
 #[must_use]
 pub fn escaped_lines(text: &str) -> Cow<'_, str> {
     let harmless = |c: char| is_harmless(c) || matches!(c, '\n' | '\t');

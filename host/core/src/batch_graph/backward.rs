@@ -1,4 +1,4 @@
-//! The nodes behind the loss: gradients, and what becomes of them.
+//! The nodes after the loss: gradients, their sums and the updates.
 
 use super::builder::{Builder, Prepared};
 use super::dimension::{Dim, Element};
@@ -35,8 +35,8 @@ impl Builder {
         Ok(())
     }
 
-    /// The last node made gradients of positives: the first ones come with those of biases, and with the
-    /// factors with which distances subtract a row.
+    /// Adds the buffers of a side's first gradients of positives: those for the gradients of biases, and for the
+    /// factors with which distances subtract a row. Must follow the node that produces these gradients.
     pub(super) fn positives_begin(&mut self, side: Side, before: Option<usize>) {
         if before.is_none() {
             let dims = [Dim::Chunks, Dim::Positives, Dim::Count(2)];
@@ -73,8 +73,8 @@ impl Builder {
         Ok(output)
     }
 
-    /// The relation of each edge, by the operators of this pass, among all of both directions; gradients go where those
-    /// of the edges go.
+    /// Adds the prediction of each edge's relation, by the operators of this pass, among the relations of both
+    /// directions. The gradients are added to those of the edges.
     pub(super) fn predict_relations(
         &mut self,
         pass: BatchPass,
@@ -115,7 +115,7 @@ impl Builder {
         Ok(())
     }
 
-    /// Gradients of a slice's positives and candidates go back to their tables.
+    /// Adds the nodes that pass the gradients of a slice's positives and candidates back to their tables.
     pub(super) fn back_rows(
         &mut self,
         pass: BatchPass,
@@ -162,7 +162,8 @@ impl Builder {
         }
     }
 
-    /// Which positives of a side are regularised. Without an operator, rows are compared as they are looked up.
+    /// Returns which rows of a side's positives are regularised. Without an operator, the compared rows are the
+    /// looked-up ones.
     fn regularized(&self, rows: Prepared) -> Option<RegularizedRows> {
         let looked_up = rows.input.is_some();
         self.step_spec()
@@ -173,7 +174,7 @@ impl Builder {
             })
     }
 
-    /// Gradients of rows go back through comparison and operator.
+    /// Adds the node that passes gradients of rows back through comparator and operator.
     pub(super) fn back(
         &mut self,
         pass: BatchPass,
@@ -202,7 +203,7 @@ impl Builder {
         Ok(back)
     }
 
-    /// Gradients of rows as they were looked up are summed by table row.
+    /// Adds the node that sums the gradients of looked-up rows by table row.
     pub(super) fn sum(&mut self, side: Side, gradients: usize) -> Result<(), ShapeError> {
         let i = side as usize;
         let name = |what| Name {
@@ -227,7 +228,7 @@ impl Builder {
         Ok(())
     }
 
-    /// Sums of an operator's gradients, which the last node adds to; a matrix takes a block of rows.
+    /// Adds the sums of an operator's gradients, to which the last node adds. A matrix also needs a block of rows.
     fn parameter_gradients(&mut self, side: Side, rows: usize) {
         let i = side as usize;
         let width = parameter_width(self.step_spec().operator, self.step_spec().dimension[1]);
@@ -279,7 +280,7 @@ impl Builder {
         }
     }
 
-    /// The end of the batch: what was summed is applied.
+    /// Adds the nodes at the end of the batch, which apply the sums.
     pub(super) fn updates(&mut self) -> Result<(), ShapeError> {
         self.pass = None;
         for side in Side::BOTH {

@@ -1,4 +1,4 @@
-//! From what decides a relation's step to its graph of its training step.
+//! Construction of the graph of a training step from the specification of a relation's step.
 
 use super::builder::{Builder, Prepared};
 use super::dimension::{Dim, Element};
@@ -9,10 +9,10 @@ use crate::graph::Side;
 use crate::model::Operator;
 
 impl Graph {
-    /// The step of a relation.
+    /// Builds the graph of a relation's step.
     ///
     /// # Errors
-    /// The first operand whose shape does not fit its node.
+    /// Returns the first operand whose shape does not fit its node.
     pub fn new(step_spec: &StepSpec) -> Result<Self, ShapeError> {
         let mut builder = Builder::new(step_spec);
         for pass in 0..builder.graph.passes.len() {
@@ -62,7 +62,7 @@ impl Builder {
         self.regularize_parameters(pass)
     }
 
-    /// Copies of the parameters of the one relation.
+    /// Adds nodes that copy the parameters of the single relation.
     fn read(&mut self) -> Result<(), ShapeError> {
         let name = |what, side| Name {
             what,
@@ -95,7 +95,7 @@ impl Builder {
         Ok(())
     }
 
-    /// The rows of `side`, looked up, transformed and prepared: those of a slice, or all.
+    /// Adds the nodes that look up, transform and prepare the rows of `side`: those of a slice, or all.
     fn rows(&mut self, pass: BatchPass, side: Side, all: bool) -> Result<Prepared, ShapeError> {
         let i = side as usize;
         let name = |what| Name {
@@ -146,7 +146,8 @@ impl Builder {
         })
     }
 
-    /// The rows of `side` as they are in the table: all, or those of the edges and their negatives.
+    /// Adds the node that looks up the rows of `side` in the table: all rows, or those of the edges and their
+    /// negatives.
     fn looked_up(
         &mut self,
         pass: BatchPass,
@@ -185,7 +186,8 @@ impl Builder {
         side == pass.operator_side && self.step_spec().operator != Operator::None
     }
 
-    /// Scores of what replaces `side`, the loss, and gradients. Returns those of the candidates.
+    /// Adds the nodes for the scores of the candidates that replace `side`, the loss, and the gradients. Returns the
+    /// gradients of the candidates.
     fn compare(
         &mut self,
         side: Side,
@@ -238,7 +240,8 @@ impl Builder {
         )?;
         let inputs = [scores, queries.factor, candidates.factor];
         let gradients = self.candidate_gradients(side, &inputs)?;
-        // Scores of distances are not the positives' own: small ones would drown in the difference.
+        // For distances, the positives' own scores are computed separately, because small ones would lose all digits in
+        // the difference.
         if !self.step_spec().in_batch(side) || self.step_spec().is_distance() {
             let inputs = [lost[1], rows[side as usize].rows, queries.rows, lengths];
             self.positive_gradients(side, &inputs, positives)?;
@@ -246,7 +249,8 @@ impl Builder {
         Ok(gradients)
     }
 
-    /// Gradients of the positives of both sides, by their own scores, added to those that are there.
+    /// Adds the node for the gradients of the positives of both sides through their own scores, which it adds to
+    /// existing gradients.
     fn positive_gradients(
         &mut self,
         side: Side,
@@ -274,7 +278,8 @@ impl Builder {
     }
 }
 
-/// What rows are called before and after operators, with their extras and rounded: those of a slice, or all.
+/// Returns the names of rows after and before the operator, of their extras, and of their rounded form: those of a
+/// slice, or of all rows.
 const fn names_of_rows(all: bool) -> [&'static str; 4] {
     match all {
         false => [

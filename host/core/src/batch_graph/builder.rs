@@ -1,4 +1,4 @@
-//! Makes nodes and tensors one after the other, shapes checked.
+//! Builder of a batch graph: it appends nodes and tensors, and checks their shapes.
 
 use super::dimension::{Dim, Element, Shape};
 use super::error::ShapeError;
@@ -7,12 +7,12 @@ use super::infer::{infer, parameter_width};
 use super::step_spec::StepSpec;
 use crate::graph::Side;
 
-/// Rows of one side as they are compared, and what the way back needs.
+/// Rows of one side that are ready for comparison, and tensors that the backward pass needs.
 #[derive(Clone, Copy)]
 pub(super) struct Prepared {
     pub(super) rows: usize,
     pub(super) extras: usize,
-    /// The factor of products: the rows, or the rows in bf16.
+    /// The factor of matrix products: the rows, or the rows in bf16.
     pub(super) factor: usize,
     /// Rows before the operator.
     pub(super) input: Option<usize>,
@@ -24,11 +24,11 @@ pub(super) struct Builder {
     /// Relations and weights of edges.
     pub(super) attributes: usize,
     pub(super) tables: [usize; 2],
-    /// Shared parameters of each side's operator, and what the step reads of them.
+    /// Shared parameters of each side's operator, and the copies that the step reads.
     pub(super) shared: [usize; 2],
     pub(super) parameters: [usize; 2],
     pub(super) globals: [usize; 2],
-    /// Gradients so far: of operators, of global embeddings, of table rows.
+    /// Gradients added so far: of operators, of global embeddings, of table rows.
     pub(super) operator_gradients: [Option<usize>; 2],
     pub(super) global_gradients: [Option<usize>; 2],
     pub(super) sums: [Option<usize>; 2],
@@ -68,9 +68,9 @@ impl Builder {
         builder
     }
 
-    /// Adds what lies outside of the batch, and the batch's columns.
+    /// Adds the tensors that are not part of the batch, and the batch's columns.
     fn add_tables(&mut self, step_spec: &StepSpec) {
-        // An operator's parameters are made for the right side's dimension.
+        // An operator's parameters are sized for the right side's dimension.
         let width = Dim::Parameters(parameter_width(step_spec.operator, step_spec.dimension[1]));
         let packed = match step_spec.relations {
             None => vec![width],
@@ -130,8 +130,7 @@ impl Builder {
         self.graph.tensors.len() - 1
     }
 
-    /// A node with the results that its operation defines, named by `results`; one of them may take the
-    /// place of an operand.
+    /// Adds a node with the results that its operation defines, named by `results`. A result may replace an operand.
     pub(super) fn node(
         &mut self,
         name: Name,
@@ -172,7 +171,7 @@ impl Builder {
         Ok(outputs)
     }
 
-    /// A node with one result that takes the place of its first operand.
+    /// Adds a node with one result, which replaces its first operand.
     pub(super) fn in_place(
         &mut self,
         name: Name,
@@ -184,7 +183,7 @@ impl Builder {
         Ok(outputs.first().copied().unwrap_or(inputs[0]))
     }
 
-    /// Something else that the last node keeps while it runs, or for later ones.
+    /// Adds another tensor that the last node keeps while it runs, or for later nodes.
     pub(super) fn keeps(
         &mut self,
         what: &'static str,

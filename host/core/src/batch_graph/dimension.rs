@@ -1,10 +1,10 @@
-//! Dimensions that have a meaning before they have a size.
+//! Symbolic dimensions of tensors, and their sizes.
 
 use std::fmt;
 
 use crate::graph::Side;
 
-/// A dimension of a tensor.
+/// Symbolic dimension of a tensor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Dim {
     /// The batch: its chunks of positives that share negatives.
@@ -13,75 +13,75 @@ pub enum Dim {
     Positives,
     /// Uniform draws per chunk that replace a side.
     Draws(Side, usize),
-    /// Positives of a chunk, then its draws.
+    /// Positives of a chunk, followed by its draws.
     Rows(Side, usize),
-    /// Sampled negatives per chunk that replace a side: the chunk's own positives if so, then draws.
+    /// Sampled negatives per chunk that replace a side: the chunk's own positives if `in_batch`, followed by draws.
     Candidates {
-        /// The side that is replaced.
+        /// Side that is replaced.
         side: Side,
         /// Whether the chunk's own positives are candidates.
         in_batch: bool,
-        /// Uniform draws.
+        /// Number of uniform draws.
         uniform: usize,
     },
     /// All entities of a side's partition.
     Entities(Side),
     /// Rows of a side's table: entities, or features.
     TableRows(Side),
-    /// Rows of a side's table that a batch touches, at most.
+    /// Rows of a side's table that a batch touches: an upper bound.
     Touched(Side),
     /// Relations that share a template.
     Relations(usize),
-    /// Those relations in both directions, which dynamic relations have operators for.
+    /// The same relations in both directions: dynamic relations have an operator for each.
     RelationsBothWays(usize),
-    /// Those relations that occur in a batch, at most.
+    /// Relations of the template that occur in a batch: an upper bound.
     RelationsTouched(usize),
     /// Floats per embedding.
     Embedding(usize),
     /// Floats of an operator's packed parameters.
     Parameters(usize),
-    /// So many.
+    /// Fixed number.
     Count(usize),
 }
 
-/// Dimensions of a tensor, the batch first where it has one.
+/// Dimensions of a tensor. If the tensor has a batch dimension, it comes first.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Shape(pub Vec<Dim>);
 
-/// What a tensor is made of.
+/// Element type of a tensor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Element {
     /// A 32-bit float.
     F32,
     /// A bfloat16.
     Bf16,
-    /// An offset or an index.
+    /// An offset or an index, 32 bits.
     U32,
 }
 
-/// Sizes of what the specification of a step leaves open: those of one batch between two partitions.
+/// Sizes that the specification of a step leaves open: those of one batch between two partitions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sizes {
-    /// Edges in the batch.
+    /// Number of edges in the batch.
     pub edges: usize,
     /// Positives per chunk.
     pub chunk: usize,
-    /// Entities that may replace each side.
+    /// Number of entities that may replace each side.
     pub entities: [usize; 2],
-    /// Rows of each side's table.
+    /// Number of rows of each side's table.
     pub table_rows: [usize; 2],
-    /// Rows of each side's table that the batch touches, at most.
+    /// Number of rows of each side's table that the batch touches: an upper bound.
     pub touched: [usize; 2],
 }
 
 impl Sizes {
-    /// Chunks in the batch, the last one possibly not full.
+    /// Returns the number of chunks in the batch. The last one may be incomplete.
     #[must_use]
     pub fn chunks(&self) -> usize {
         self.edges.div_ceil(self.chunk.max(1))
     }
 
-    /// The size of `dim`.
+    /// Returns the size of `dim`.
     #[must_use]
     pub fn of(&self, dim: Dim) -> usize {
         match dim {
@@ -101,7 +101,7 @@ impl Sizes {
         }
     }
 
-    /// Elements of a tensor of the dimensions `dims`.
+    /// Returns the number of elements of a tensor with the dimensions `dims`.
     #[must_use]
     pub fn elements(&self, dims: &[Dim]) -> usize {
         dims.iter()
@@ -116,13 +116,13 @@ impl Shape {
         self.0.first() == Some(&Dim::Chunks)
     }
 
-    /// The dimensions of one chunk: all but the batch.
+    /// Returns the dimensions of one chunk: all but the batch.
     #[must_use]
     pub fn per_chunk(&self) -> &[Dim] {
         &self.0[usize::from(self.is_batched())..]
     }
 
-    /// Floats per row.
+    /// Returns the number of floats per row, or `None` if the last dimension is not that of rows.
     #[must_use]
     pub fn width(&self) -> Option<usize> {
         match self.0.last() {
@@ -131,7 +131,7 @@ impl Shape {
         }
     }
 
-    /// The same with rows of `width` floats.
+    /// Returns the same shape with rows of `width` floats.
     #[must_use]
     pub fn with_width(&self, width: usize) -> Self {
         let mut dims = self.0.clone();
@@ -143,7 +143,7 @@ impl Shape {
 }
 
 impl Element {
-    /// Bytes of one.
+    /// Returns the bytes of one element.
     #[must_use]
     pub const fn bytes(self) -> usize {
         match self {

@@ -1,19 +1,19 @@
-//! Shapes that do not fit.
+//! The error for operands of the wrong shape.
 
 use super::graph::Name;
 
-/// An operand of a node that does not have the shape that the node needs.
+/// Error for an operand whose shape does not fit its node.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("node {node}: {operand} must be {expected}, not {found}: {reason}")]
 pub struct ShapeError {
     /// The node.
     pub node: Name,
-    /// Which of its operands.
+    /// Name of the operand.
     pub operand: &'static str,
-    /// The shape that fits.
+    /// Expected shape.
     pub expected: String,
-    /// The shape that it has.
+    /// Actual shape.
     pub found: String,
-    /// Why.
+    /// Reason for which the node needs the expected shape.
     pub reason: &'static str,
 }

@@ -1,4 +1,4 @@
-//! Nodes, the tensors between them, and the clusters they form.
+//! The batch graph: nodes, the tensors between them, and the clusters that nodes form.
 
 use std::fmt;
 
@@ -9,12 +9,12 @@ use super::step_spec::StepSpec;
 use crate::graph::Side;
 use crate::model::Operator;
 
-/// What a node or a buffer is called: what it is, and the side that it belongs to.
+/// Name of a node or a buffer: its kind, and the side that it belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Name {
-    /// What it is.
+    /// Kind.
     pub what: &'static str,
-    /// Its side.
+    /// Side, if it belongs to one.
     pub side: Option<Side>,
 }
 
@@ -28,23 +28,23 @@ impl fmt::Display for Name {
     }
 }
 
-/// Where the negatives of one side come from.
+/// Source of the negatives that replace one side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Negatives {
-    /// None replace this side.
+    /// No negatives replace this side.
     None,
-    /// The chunk's own positives if `own`, then `uniform` draws.
+    /// The chunk's own positives if `in_batch`, followed by `uniform` draws.
     Sampled {
         /// Whether a chunk's positives are each other's negatives.
         in_batch: bool,
-        /// Uniform draws per chunk.
+        /// Number of uniform draws per chunk.
         uniform: usize,
     },
     /// Every entity of the partition.
     All,
 }
 
-/// One pass over the batch: the sides are compared after an operator was applied to one of them.
+/// One pass over the batch, in which the sides are compared after an operator was applied to one of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BatchPass {
     /// The side that goes through the operator.
@@ -54,12 +54,12 @@ pub struct BatchPass {
 }
 
 impl BatchPass {
-    /// Static relations: one comparison serves both sides.
+    /// Static relations: one comparison is used for both sides.
     pub const STATIC: &'static [Self] = &[Self {
         operator_side: Side::Rhs,
         replaced: &Side::BOTH,
     }];
-    /// Dynamic relations: the side that is replaced is compared as it is, the other one transformed.
+    /// Dynamic relations: the replaced side is compared unchanged, the other one transformed.
     pub const DYNAMIC: &'static [Self] = &[
         Self {
             operator_side: Side::Rhs,
@@ -72,7 +72,7 @@ impl BatchPass {
     ];
 }
 
-/// What a node computes. Operands are in the order in which they are listed.
+/// Operation of a node. The comments list its operands in their order after the colon.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
     /// Copies shared parameters: parameters.
@@ -83,38 +83,38 @@ pub enum Operation {
     GatherAll,
     /// Adds the global embedding: rows, global embedding.
     Global,
-    /// Transforms rows: rows, parameters, the relations of edges if these differ.
+    /// Transforms rows: rows, parameters, the relations of the edges if edges have different ones.
     Operator(Operator),
-    /// Makes rows ready for inner products, with or without a bias: rows.
+    /// Prepares rows for inner products, with or without a bias: rows.
     Prepare {
         /// Whether the first coordinate is a bias.
         bias: bool,
     },
     /// Rounds to bf16: floats.
     Round,
-    /// Scores of positives and negatives: queries, candidates.
+    /// Computes the scores of positives and negatives: queries, candidates.
     Score {
         /// Candidates per positive.
         columns: Dim,
     },
-    /// The loss and the gradients of scores: scores, scores of positives.
+    /// Computes the loss and the gradients of scores: scores, scores of positives.
     Loss,
-    /// Gradients of queries: gradients of scores, candidates.
+    /// Computes the gradients of queries: gradients of scores, candidates.
     QueryGradients,
-    /// Gradients of candidates: gradients of scores, queries, candidates.
+    /// Computes the gradients of candidates: gradients of scores, queries, candidates.
     CandidateGradients,
-    /// Gradients through the positives' scores: their gradients, candidates, queries.
+    /// Computes the gradients through the positives' own scores: their gradients, candidates, queries.
     PositiveGradients,
-    /// Scores of all relations, their loss and all its gradients: rows before the operator, rows that they are compared
-    /// with, parameters, the relations of edges.
+    /// Computes the scores of all relations, their loss and all its gradients: rows before the operator, rows that they
+    /// are compared with, parameters, the relations of the edges.
     PredictRelations,
-    /// N3 of positives: gradients, rows, biases where rows are compared.
+    /// Adds the gradients of the N3 penalty of positives: gradients, rows, biases if the rows are the compared ones.
     Regularize(RegularizedRows),
-    /// N3 of an operator's parameters: parameters, gradients.
+    /// Adds the gradients of the N3 penalty of an operator's parameters: parameters, gradients.
     RegularizeParameters,
-    /// Positives that were candidates have two gradients: positives', candidates'.
+    /// Adds the two gradients of positives that were also candidates: those of positives, those of candidates.
     Join,
-    /// Back through comparison and operator: gradients, rows, then as for the operator.
+    /// Passes gradients back through comparator and operator: gradients, rows, then the operands of the operator.
     Back(Operator),
     /// Sums gradients by table row: gradients, table.
     Sum,
@@ -124,21 +124,21 @@ pub enum Operation {
     UpdateParameters,
 }
 
-/// Nodes that run one after the other on one device, and whose time is measured together.
+/// Group of nodes that run one after the other on one device, and whose time is measured together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Cluster {
-    /// Rows are looked up, transformed and prepared.
+    /// Looks up, transforms and prepares rows.
     Gather,
-    /// Scores: a matrix product, and masks.
+    /// Computes scores: a matrix product, and masks.
     Score,
-    /// Scores become gradients.
+    /// Turns scores into gradients.
     Loss,
-    /// Gradients of rows: two matrix products.
+    /// Computes gradients of rows: two matrix products.
     Differentiate,
-    /// Gradients go back through operators and are summed by table row.
+    /// Passes gradients back through operators, and sums them by table row.
     Scatter,
-    /// Sums are applied to tables and parameters.
+    /// Applies sums to tables and parameters.
     Update,
 }
 
@@ -153,7 +153,7 @@ impl Cluster {
         Self::Update,
     ];
 
-    /// Its name.
+    /// Returns its name.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -168,7 +168,8 @@ impl Cluster {
 }
 
 impl Operation {
-    /// The cluster that nodes of this operation belong to; rounding belongs to what it rounds for.
+    /// Returns the cluster of nodes with this operation, or `None` for rounding, which belongs to the cluster of the
+    /// preceding node.
     #[must_use]
     pub const fn cluster(self) -> Option<Cluster> {
         match self {
@@ -195,69 +196,69 @@ impl Operation {
     }
 }
 
-/// Where on the way from the table to the comparison positives are regularised.
+/// Rows of positives that the regularizer penalizes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RegularizedRows {
-    /// Transformed and prepared.
+    /// The rows that are compared, transformed and prepared.
     Compared,
-    /// Before the operator.
+    /// The looked-up rows, before the operator.
     LookedUp,
 }
 
-/// How long a tensor lives, and whose it is.
+/// Lifetime and owner of a tensor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TensorLife {
-    /// A table or a parameter that all workers share: no buffer of the step.
+    /// A table or a parameter that all workers share, not a buffer of the step.
     Shared,
-    /// A column of the batch, there before the step begins.
+    /// A column of the batch, available before the step begins.
     Column,
-    /// Made by a node.
+    /// Result of a node.
     Made,
 }
 
-/// A tensor.
+/// Tensor of a batch graph.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tensor {
-    /// The buffer that it asks for: tensors of one name that do not live at the same time share one.
+    /// Name of its buffer: tensors of the same name that do not live at the same time share one.
     pub name: Name,
-    /// Its shape.
+    /// Shape.
     pub shape: Shape,
-    /// What it is made of.
+    /// Element type.
     pub element: Element,
-    /// Whose it is.
+    /// Lifetime and owner.
     pub kind: TensorLife,
-    /// The tensor whose place it takes, which is lost.
+    /// Tensor that it replaces in its buffer, and whose values are lost.
     pub instead_of: Option<usize>,
 }
 
-/// A node: an operation with its operands and results, which are indices of tensors.
+/// Node of a batch graph: an operation with its operands and results, which are indices of tensors.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Node {
-    /// Its name.
+    /// Name.
     pub name: Name,
-    /// What it computes.
+    /// Operation.
     pub operation: Operation,
-    /// Its cluster.
+    /// Cluster.
     pub cluster: Cluster,
-    /// The pass that it belongs to, an index into [`Graph::passes`]; none for the end of the batch.
+    /// Pass that it belongs to, an index into [`Graph::passes`]; none at the end of the batch.
     pub pass: Option<usize>,
-    /// The side that is replaced, where the node belongs to one comparison.
+    /// Side that is replaced, if the node belongs to one comparison.
     pub direction: Option<Side>,
-    /// Operands.
+    /// Operands, as indices into [`Graph::tensors`].
     pub inputs: Vec<usize>,
-    /// Results, those included that nothing reads but the node itself.
+    /// Results, as indices into [`Graph::tensors`], including those that only the node itself reads.
     pub outputs: Vec<usize>,
 }
 
-/// The training step of one relation; nodes in the order in which they run.
+/// Graph of the training step of one relation; its nodes are in the order in which they run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Graph {
-    /// What it was built from.
+    /// Specification that it was built from.
     pub step_spec: StepSpec,
     /// Passes over the batch.
     pub passes: &'static [BatchPass],
-    /// All tensors.
+    /// Tensors.
     pub tensors: Vec<Tensor>,
-    /// All nodes.
+    /// Nodes.
     pub nodes: Vec<Node>,
 }

@@ -1,4 +1,4 @@
-//! Shapes of results from shapes of operands, and what operands must look like.
+//! Shape inference: the shapes of results from those of operands, and the checks of operands.
 
 use super::dimension::{Dim, Shape};
 use super::error::ShapeError;
@@ -7,12 +7,12 @@ use super::operands::Operands;
 use crate::model::Operator;
 
 const COMPARED: &str =
-    "the two sides of a relation are compared, so their embeddings have one dimension";
+    "the two sides of a relation are compared, so their embeddings must have the same dimension";
 const BATCHED: &str = "the batch is the first dimension of everything but weights and tables";
 
-const GRADIENT: &str = "a gradient is as long as what it is the gradient of";
+const GRADIENT: &str = "a gradient has the shape of the values that it belongs to";
 
-/// Floats of an operator's packed parameters for embeddings of `dimension` floats.
+/// Returns the number of floats of an operator's packed parameters for embeddings of `dimension` floats.
 #[must_use]
 pub fn parameter_width(operator: Operator, dimension: usize) -> usize {
     match operator {
@@ -36,8 +36,8 @@ fn of_positives(width: usize) -> Shape {
     shape([Dim::Chunks, Dim::Positives, Dim::Embedding(width)])
 }
 
-/// Shapes of the results of `operation` on operands of `shapes`: those that the operation defines; what else a node
-/// keeps is the builder's.
+/// Returns the shapes of the results that `operation` defines for operands of `shapes`. The builder adds the tensors
+/// that a node keeps besides.
 pub(super) fn infer(
     node: Name,
     operation: Operation,
@@ -82,7 +82,7 @@ pub(super) fn infer(
     }
 }
 
-/// Rows of a table: those of positives, or those that were drawn as negatives.
+/// Returns the shape of rows of a table: those of the positives, followed by those drawn as negatives.
 fn gathered(operands: &Operands<'_>) -> Result<Shape, ShapeError> {
     let (_, width) = operands.rows(0, "table")?;
     operands.exactly(1, "edges", positives(), BATCHED)?;
@@ -116,7 +116,7 @@ fn prepared(operands: &Operands<'_>, bias: bool) -> Result<Shape, ShapeError> {
     Ok(rows.clone())
 }
 
-/// Scores of candidates, and of the positives.
+/// Returns the shapes of the scores of candidates, and of positives.
 fn scored(operands: &Operands<'_>, columns: Dim) -> Result<Vec<Shape>, ShapeError> {
     let (_, width) = operands.rows(0, "queries")?;
     operands.rows_of(1, "candidates", width, COMPARED)?;
@@ -124,14 +124,15 @@ fn scored(operands: &Operands<'_>, columns: Dim) -> Result<Vec<Shape>, ShapeErro
     Ok(vec![scores, positives()])
 }
 
-/// Gradients of the scores that a loss is given.
+/// Returns the shapes of the gradients of both kinds of scores.
 fn lost(operands: &Operands<'_>) -> Result<Vec<Shape>, ShapeError> {
     operands.exactly(1, "scores of positives", positives(), BATCHED)?;
     let scores = operands.get(0).cloned().unwrap_or_else(positives);
     Ok(vec![scores, positives()])
 }
 
-/// A gradient for each candidate of each chunk, or for each entity where a batch has one set of candidates.
+/// Returns the shape of one gradient for each candidate of each chunk, or for each entity if the whole batch has one
+/// set of candidates.
 fn candidate_gradients(operands: &Operands<'_>) -> Result<Shape, ShapeError> {
     let (_, width) = operands.rows(1, "queries")?;
     let candidates = operands.rows_of(2, "candidates", width, COMPARED)?;
@@ -156,21 +157,22 @@ fn positive_gradients(operands: &Operands<'_>) -> Result<Vec<Shape>, ShapeError>
     Ok(vec![of_positives(width), of_positives(width)])
 }
 
-/// Checks that the first operand has gradients of the second, which is rows; floats of a row.
+/// Checks that the first operand contains gradients of the second, which must be rows. Returns the number of floats of
+/// a row.
 fn gradients_of(operands: &Operands<'_>) -> Result<usize, ShapeError> {
     let (_, width) = operands.rows(1, "rows")?;
     operands.rows_of(0, "gradients", width, GRADIENT)?;
     Ok(width)
 }
 
-/// One gradient for each row of a table that the batch touches.
+/// Returns the shape of one gradient for each row of a table that the batch touches.
 fn summed(operands: &Operands<'_>) -> Result<Shape, ShapeError> {
     let (side, width) = operands.table(1)?;
     operands.rows_of(0, "gradients", width, GRADIENT)?;
     Ok(shape([Dim::Touched(side), Dim::Embedding(width)]))
 }
 
-/// Gradients before an operator, from those after it.
+/// Checks the operands of a node that computes gradients before an operator from those after it.
 fn back(operands: &Operands<'_>, operator: Operator) -> Result<(), ShapeError> {
     gradients_of(operands)?;
     if operator == Operator::None {
@@ -204,19 +206,19 @@ fn transformed(
             ),
             _ => (
                 "rows of a multiple of 4 floats",
-                "the operator takes coordinates four by four, so the dimension must be a multiple of 4",
+                "the operator groups coordinates by four, so the dimension must be a multiple of 4",
             ),
         };
         return Err(operands.wrong(rows, "rows", expected.to_owned(), reason));
     }
     let wanted = Dim::Parameters(parameter_width(operator, width));
-    let reason = "an operator's parameters are as many as the dimension asks for";
+    let reason = "the dimension determines the number of an operator's parameters";
     match operands.get(parameters).map(|shape| shape.0.as_slice()) {
-        // A row per relation: only positives have a relation of their own.
+        // One row of parameters per relation: only positives have relations.
         Some(&[relations @ Dim::Relations(_), _]) => {
             let per_edge = shape([Dim::Chunks, Dim::Positives, Dim::Embedding(width)]);
             if *input != per_edge {
-                let reason = "only positives have a relation of their own";
+                let reason = "only positives have a relation";
                 return Err(operands.wrong(rows, "rows", per_edge.to_string(), reason));
             }
             operands.exactly(parameters, "parameters", shape([relations, wanted]), reason)

@@ -1,4 +1,4 @@
-//! What the operands of a node must look like, and what is said of those that do not.
+//! Checks of a node's operands, and the errors for those that do not fit.
 
 use super::dimension::{Dim, Shape};
 use super::error::ShapeError;
@@ -36,7 +36,7 @@ impl Operands<'_> {
         }
     }
 
-    /// Operand `index`, which is rows of floats.
+    /// Returns operand `index`, which must be rows of floats, with the number of floats of a row.
     pub(super) fn rows(
         &self,
         index: usize,
@@ -52,7 +52,7 @@ impl Operands<'_> {
         })
     }
 
-    /// Operand `index`, rows as long as `width`.
+    /// Returns operand `index`, which must be rows of `width` floats.
     pub(super) fn rows_of(
         &self,
         index: usize,
@@ -68,7 +68,7 @@ impl Operands<'_> {
         Err(self.wrong(index, operand, expected, reason))
     }
 
-    /// Operand `index`, whose shape is known.
+    /// Checks that operand `index` has the shape `shape`.
     pub(super) fn exactly(
         &self,
         index: usize,
@@ -82,12 +82,12 @@ impl Operands<'_> {
         Err(self.wrong(index, operand, shape.to_string(), reason))
     }
 
-    /// Operand `index`, as a shape that a result has, too; none where it is missing.
+    /// Returns the shape of operand `index` as the shape of a result, or nothing if the operand is missing.
     pub(super) fn same(&self, index: usize) -> Vec<Shape> {
         self.get(index).cloned().into_iter().collect()
     }
 
-    /// The side of the table that is operand `index`, and floats of its rows.
+    /// Returns the side of the table that is operand `index`, and the number of floats of its rows.
     pub(super) fn table(&self, index: usize) -> Result<(Side, usize), ShapeError> {
         let (table, width) = self.rows(index, "table")?;
         match table.0.first() {

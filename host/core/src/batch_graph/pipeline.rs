@@ -1,8 +1,9 @@
-//! Groups of work on devices, and the bounded pipes between them: what runs beside what, and how much
-//! may wait.
+//! Groups of tasks on devices, and the bounded pipes between them: which work runs in parallel, and how much of it may
+//! be queued.
 //!
-//! A group carries out its tasks in sequence, each task belongs to one group. A group takes from its pipe,
-//! works, hands on, and takes again until the pipe is closed. A run makes its threads and pipes from this.
+//! Each task belongs to one group, which carries out its tasks in sequence. A group receives an item from its pipe,
+//! processes it, passes the result on, and repeats until the pipe is closed. A run creates its threads and pipes from
+//! this description.
 
 use serde::{Deserialize, Serialize};
 
@@ -20,19 +21,19 @@ pub const PLANNING: &str = "planning";
 /// Name of the group that trains.
 pub const TRAINING: &str = "training";
 
-/// What a group works with.
+/// Device that a group uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Device {
-    /// The files.
+    /// The files on disk.
     Disk,
-    /// The cores.
+    /// The CPU.
     Cpu,
     /// A GPU, counted from 0.
     Cuda(u32),
 }
 
-/// What a group does.
+/// Task of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Task {
@@ -42,17 +43,17 @@ pub enum Task {
     WriteBack,
     /// Writes versions of the checkpoint.
     Commit,
-    /// Reads a bucket's edges and puts them in random order.
+    /// Reads a bucket's edges and shuffles them.
     Edges,
-    /// Draws a batch's negatives, and finds the rows that it touches, each once, and where edges and draws have them.
+    /// Draws a batch's negatives, and finds the distinct rows that it touches and their positions in edges and draws.
     Plan,
-    /// A cluster of the batch graph.
+    /// Runs a cluster of the batch graph.
     #[serde(untagged)]
     Cluster(Cluster),
 }
 
 impl Task {
-    /// Its name.
+    /// Returns its name.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -69,54 +70,54 @@ impl Task {
 /// Tasks that are carried out in sequence.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Group {
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// Its devices.
+    /// Devices.
     pub devices: Vec<Device>,
-    /// Threads that do this side by side.
+    /// Number of threads that do this in parallel.
     pub threads: usize,
-    /// Its tasks, in order.
+    /// Tasks, in order.
     pub tasks: Vec<Task>,
 }
 
-/// A bounded queue between two groups, with the orders for what it carries in the other direction.
+/// Bounded queue between two groups, with a channel for requests in the other direction.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pipe {
-    /// Where from, and for what goes back, where to.
+    /// Group that sends the items and receives the requests.
     pub from: String,
-    /// Where to.
+    /// Group that receives the items.
     pub to: String,
-    /// What is in it.
+    /// Content of the queue.
     pub carries: String,
-    /// How many are on their way, at most.
+    /// Most items on their way.
     pub bound: usize,
-    /// Their bytes, at most.
+    /// Most bytes of these items.
     pub bytes: u64,
 }
 
-/// How a run is spread over devices.
+/// Distribution of a run over devices.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pipeline {
     /// Groups.
     pub groups: Vec<Group>,
     /// Pipes between them.
     pub pipes: Vec<Pipe>,
-    /// Slices whose gradients other workers may not see yet, at most: the staleness of what they read.
+    /// Most slices whose gradients other workers cannot see yet: the staleness of the rows that they read.
     pub slices_in_flight: usize,
 }
 
-/// A slice's buffers that a cluster is the first to write.
+/// Slice buffers that a cluster is the first to write.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClusterBuffers {
     /// The cluster.
     pub cluster: Cluster,
-    /// Their bytes together.
+    /// Bytes of all these buffers.
     pub bytes: u64,
-    /// Name and bytes of each that is not empty.
+    /// Name and bytes of each buffer that is not empty.
     pub buffers: Vec<(String, u64)>,
 }
 
-/// How a batch is cut.
+/// Division of batches into slices.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SlicePlan {
     /// Edges of a slice.
@@ -125,38 +126,38 @@ pub struct SlicePlan {
     pub slices_per_batch: usize,
     /// Buffers of one worker for one slice, by cluster.
     pub clusters: Vec<ClusterBuffers>,
-    /// Buffers of one worker for a whole batch: its columns, sums of gradients, and all entities where
-    /// all are negatives.
+    /// Bytes of one worker's buffers for a whole batch: its columns, sums of gradients, and all entities if all of them
+    /// are negatives.
     pub batch_bytes: u64,
 }
 
-/// What a pipeline is built from, besides the clusters of the graph.
+/// Parameters of a pipeline, besides the clusters of the graph.
 #[derive(Clone, Copy, Debug)]
 pub struct Machine {
-    /// Partitions that may be on their way between disk and buffer, both ways together; 0: storage is no group of
-    /// its own.
+    /// Most partitions on their way between disk and buffer, in both directions together; 0 if storage is not a
+    /// separate group.
     pub partitions_ahead: usize,
-    /// Partitions that do not stay in the buffer.
+    /// Number of partitions that do not stay in the buffer.
     pub swapped: usize,
-    /// Bytes of the largest of them, of as many as may be on their way.
+    /// Bytes of the largest partitions that may be on their way at the same time.
     pub partition_bytes: u64,
-    /// Buckets whose edges may be ready before they are trained; 0: edges are no group of their own.
+    /// Most buckets whose edges are prepared before they are trained; 0 if edges are not a separate group.
     pub buckets_ahead: usize,
     /// Bytes of the edges of the largest bucket, with their order.
     pub edge_bytes: u64,
-    /// Batches that may be planned before a GPU trains them; 0: planning is no group of its own.
+    /// Most batches that are planned before a GPU trains them; 0 if planning is not a separate group.
     pub batches_ahead: usize,
     /// Bytes of a full batch's plan.
     pub planned_bytes: u64,
-    /// Threads that train.
+    /// Number of training threads.
     pub threads: usize,
-    /// The GPU that trains, if one does.
+    /// The GPU that trains, if there is one.
     pub gpu: Option<u32>,
 }
 
 impl Pipeline {
-    /// Spreads a run over the machine: the clusters of the graph train, and storage and edges are groups beside
-    /// them, or tasks of theirs.
+    /// Distributes a run over the machine. The clusters of the graph form the training group; storage and edges are
+    /// groups in parallel to it, or tasks of it.
     #[must_use]
     pub fn new(machine: &Machine, slices: &SlicePlan, update: Update) -> Self {
         let (mut groups, mut pipes) = (Vec::new(), Vec::new());
@@ -203,7 +204,7 @@ impl Pipeline {
         }
     }
 
-    /// The pipe from the group of this name to training; none where there is no such group, and training does
+    /// Returns the pipe from the group `from` to training, or `None` if there is no such group and training carries out
     /// its tasks itself.
     #[must_use]
     pub fn pipe(&self, from: &str) -> Option<&Pipe> {
@@ -211,10 +212,10 @@ impl Pipeline {
     }
 }
 
-/// What may have a thread of its own.
+/// Tasks that may have a separate thread.
 struct Beside {
     pipe: Pipe,
-    /// How far it may be ahead of training; 0: training does its tasks.
+    /// How far it may be ahead of training; 0 if training carries out its tasks.
     ahead: usize,
     device: Device,
     tasks: Vec<Task>,
@@ -252,7 +253,7 @@ fn besides(machine: &Machine) -> Vec<Beside> {
     ];
     if machine.gpu.is_some() {
         let batches = machine.batches_ahead;
-        // Besides those that wait there are one that is planned, one that is drawn, and one between the two.
+        // In addition to the queued batches, one is being planned, one is being drawn, and one is between the two.
         let bytes = machine.planned_bytes.saturating_mul(batches as u64 + 3);
         besides.push(Beside {
             pipe: pipe(PLANNING, "planned batches", batches, bytes),
@@ -265,7 +266,7 @@ fn besides(machine: &Machine) -> Vec<Beside> {
 }
 
 impl SlicePlan {
-    /// The plan of batches of `sizes`, `chunks` chunks per slice.
+    /// Creates the plan of batches of `sizes`, with `chunks` chunks per slice.
     #[must_use]
     pub fn new(sliced: &Sliced, sizes: &Sizes, chunks: usize) -> Self {
         let bytes = |keep: Keep| {
@@ -292,14 +293,14 @@ impl SlicePlan {
         }
     }
 
-    /// Bytes of one worker's buffers for one slice.
+    /// Returns the bytes of one worker's buffers for one slice.
     #[must_use]
     pub fn slice_bytes(&self) -> u64 {
         sum(self.clusters.iter().map(|cluster| cluster.bytes))
     }
 }
 
-/// Adds up bytes. Where the sum is more than can be counted, it is the largest number.
+/// Adds up bytes, and saturates at the largest number.
 fn sum(bytes: impl Iterator<Item = u64>) -> u64 {
     bytes.fold(0, u64::saturating_add)
 }

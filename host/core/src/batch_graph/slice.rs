@@ -1,10 +1,9 @@
 //! Sub-slicing: the graph without its batch dimension, inside a loop over slices.
 //!
-//! A node that touches a tensor of the batch runs once per slice, on views of a slice's chunks; all
-//! others run once, before the loop or after it. What such nodes make exists for one slice only, in a
-//! buffer that the next slice uses again, and that tensors of one name share when they do not live at the
-//! same time. So memory does not depend on the size of the batch, but for its columns and for one
-//! gradient row per table row that it touches.
+//! A node that touches a tensor of the batch runs once per slice, on views of a slice's chunks. All other nodes run
+//! once, before or after the loop. Results of the nodes in the loop exist for one slice only, in buffers that the next
+//! slice reuses and that tensors of the same name share if they do not live at the same time. So memory does not depend
+//! on the size of the batch, except for its columns and one gradient row per table row that it touches.
 
 use std::ops::RangeInclusive;
 
@@ -14,57 +13,57 @@ use super::step_spec::StepSpec;
 use crate::graph::Side;
 use crate::model::Update;
 
-/// Positives per slice with all negatives: every slice reads all entities and their gradients once, so
-/// that fewer would leave the matrix product waiting for memory.
+/// Positives per slice with all negatives. Every slice reads all entities and their gradients once, so with fewer
+/// positives the matrix product would be bound by memory bandwidth.
 const ALL_NEGATIVES_ROWS: RangeInclusive<usize> = 64..=256;
-/// Bytes of a slice's buffers beyond which it has only the least of these.
+/// Bytes of a slice's buffers above which the slice has only the smallest number of [`ALL_NEGATIVES_ROWS`].
 const ALL_NEGATIVES_BYTES: usize = 64 << 20;
 
-/// Nodes of one cluster that follow each other, for one direction of comparison or for both.
+/// Consecutive nodes of one cluster, for one direction of comparison or for both.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Step {
-    /// Their cluster.
+    /// Cluster of the nodes.
     pub cluster: Cluster,
-    /// The side that is replaced, where they belong to one comparison.
+    /// Side that is replaced, if the nodes belong to one comparison.
     pub direction: Option<Side>,
-    /// The nodes, as indices.
+    /// Indices of the nodes.
     pub nodes: Vec<usize>,
 }
 
-/// One pass over the batch.
+/// One pass over the batch, as a loop over slices.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Loop {
-    /// Which.
+    /// The pass.
     pub pass: BatchPass,
-    /// Runs once, before the first slice.
+    /// Steps that run once, before the first slice.
     pub before: Vec<Step>,
-    /// Runs for every slice.
+    /// Steps that run for every slice.
     pub slice: Vec<Step>,
-    /// Runs once, after the last slice.
+    /// Steps that run once, after the last slice.
     pub after: Vec<Step>,
 }
 
-/// What a buffer is allocated for.
+/// Lifetime of a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Keep {
-    /// One slice; the next one uses it again.
+    /// One slice; the next one reuses the buffer.
     Slice,
     /// The whole batch.
     Batch,
 }
 
-/// A buffer that tensors of one name share.
+/// Buffer that tensors of the same name share.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Buffer {
-    /// Its name.
+    /// Name.
     pub name: Name,
-    /// What it is made of.
+    /// Element type.
     pub element: Element,
-    /// How long what is in it is needed.
+    /// Lifetime.
     pub keep: Keep,
-    /// The cluster that writes it first.
+    /// Cluster that writes it first.
     pub cluster: Cluster,
-    /// Dimensions of each tensor that it holds at some time; without the batch if it is a slice's.
+    /// Dimensions of each tensor that it holds at some time; without the batch for a slice's buffer.
     pub shapes: Vec<Vec<Dim>>,
     /// Passes that use it.
     pub passes: Vec<usize>,
@@ -73,14 +72,14 @@ pub struct Buffer {
 }
 
 impl Buffer {
-    /// Bytes of one chunk's part, or of the whole if it is kept for a batch.
+    /// Returns the bytes of one chunk's part, or of the whole buffer if it is kept for a batch.
     #[must_use]
     pub fn bytes(&self, sizes: &Sizes) -> usize {
         let elements = self.shapes.iter().map(|dims| sizes.elements(dims)).max();
         elements.unwrap_or(0).saturating_mul(self.element.bytes())
     }
 
-    /// Bytes with `chunks` chunks per slice.
+    /// Returns the bytes with `chunks` chunks per slice.
     #[must_use]
     pub fn bytes_of(&self, sizes: &Sizes, chunks: usize) -> usize {
         match self.keep {
@@ -90,21 +89,21 @@ impl Buffer {
     }
 }
 
-/// A graph as it is executed: loops over slices, and buffers.
+/// Graph in the form in which it is executed: loops over slices, and buffers.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sliced {
     /// The graph.
     pub graph: Graph,
-    /// The passes, one after the other.
+    /// Loops over slices, one per pass, in order.
     pub loops: Vec<Loop>,
-    /// Runs at the end of the batch.
+    /// Steps that run at the end of the batch.
     pub end: Vec<Step>,
-    /// What is allocated.
+    /// Buffers to allocate.
     pub buffers: Vec<Buffer>,
 }
 
 impl Graph {
-    /// The sliced form. With `Update::Slice` each slice ends with an update of its rows.
+    /// Converts the graph to its sliced form. With `Update::Slice`, each slice ends with an update of its rows.
     #[must_use]
     pub fn slice(self, update: Update) -> Sliced {
         let buffers = allocate(&self);
@@ -143,7 +142,7 @@ impl Graph {
     }
 }
 
-/// When a node runs.
+/// Part of a pass in which a node runs.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Place {
     Before,
@@ -156,8 +155,8 @@ fn is_batched(graph: &Graph, node: &Node) -> bool {
     operands.any(|&tensor| graph.tensors[tensor].shape.is_batched())
 }
 
-/// A node without a tensor of the batch runs before the loop of its pass, unless nodes of the loop come
-/// before it.
+/// Returns where a node runs. A node without a tensor of the batch runs before the loop of its pass, or after the loop
+/// if nodes of the loop precede it.
 fn place_of(graph: &Graph, index: usize) -> Place {
     let node = &graph.nodes[index];
     let looped = |other: &Node| other.pass == node.pass && is_batched(graph, other);
@@ -187,8 +186,7 @@ fn steps<'a>(nodes: impl Iterator<Item = (usize, &'a Node)>) -> Vec<Step> {
     steps
 }
 
-/// Gives every tensor a buffer: that of the tensor whose place it takes, one of its name that is free
-/// again, or a new one.
+/// Assigns a buffer to every tensor: that of the tensor that it replaces, a free one of the same name, or a new one.
 fn allocate(graph: &Graph) -> Vec<Buffer> {
     let mut buffers: Vec<Buffer> = Vec::new();
     let mut home: Vec<Option<usize>> = vec![None; graph.tensors.len()];
@@ -249,13 +247,13 @@ fn last_use(graph: &Graph, tensor: usize) -> usize {
 }
 
 impl Sliced {
-    /// What the graph was built from.
+    /// Returns the specification that the graph was built from.
     #[must_use]
     pub fn step_spec(&self) -> &StepSpec {
         &self.graph.step_spec
     }
 
-    /// Bytes that one chunk of a slice occupies in the pass that needs most.
+    /// Returns the bytes that one chunk of a slice takes in the pass that needs most.
     #[must_use]
     pub fn chunk_bytes(&self, sizes: &Sizes) -> usize {
         let of = |pass: usize| {
@@ -269,7 +267,8 @@ impl Sliced {
         (0..self.loops.len()).map(of).max().unwrap_or(0)
     }
 
-    /// Chunks per slice so that its buffers take `slice_bytes` at most, if one chunk does.
+    /// Returns the number of chunks per slice with which its buffers take at most `slice_bytes`, provided that the
+    /// least number of chunks fits.
     #[must_use]
     pub fn chunks_per_slice(&self, sizes: &Sizes, slice_bytes: usize) -> usize {
         let all = Side::BOTH.iter().any(|&side| self.step_spec().all(side));

@@ -1,38 +1,38 @@
-//! What the step of a relation depends on.
+//! The specification of a relation's training step.
 
 use super::dimension::{Dim, Sizes};
 use super::graph::Negatives;
 use crate::graph::Side;
 use crate::model::{Comparator, Operator, Regularizer};
 
-/// What the step of one relation depends on, but for the sizes of batches and partitions.
+/// Specification of the step of one relation, without the sizes of batches and partitions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StepSpec {
     /// Floats per embedding of each side's entity type.
     pub dimension: [usize; 2],
-    /// Whether both sides have one entity type.
+    /// Whether both sides have the same entity type.
     pub one_type: bool,
     /// Whether each side's entities are means of features.
     pub featurized: [bool; 2],
-    /// Transformation of embeddings.
+    /// Operator, which transforms embeddings.
     pub operator: Operator,
-    /// How two embeddings become a score.
+    /// Comparator, which computes the score of two embeddings.
     pub comparator: Comparator,
     /// Whether the first coordinate is a bias.
     pub bias: bool,
     /// Whether every entity type has a global embedding.
     pub global: bool,
-    /// With dynamic relations: how many share this template.
+    /// Number of dynamic relations that share this template; none for a static relation.
     pub relations: Option<usize>,
     /// Negatives that replace each side.
     pub negatives: [Negatives; 2],
-    /// Positives that share negatives; 1 with all negatives, which every positive has for itself.
+    /// Number of positives that share negatives; 1 with all negatives, where no positives share them.
     pub chunk: usize,
-    /// The penalty on rows and parameters.
+    /// Penalty on rows and parameters.
     pub regularizer: Option<Regularizer>,
-    /// Whether the relation of each edge is predicted, too; of dynamic relations.
+    /// Whether the relation of each edge is predicted, too (dynamic relations only).
     pub predicts_relations: bool,
-    /// Whether products have bf16 factors.
+    /// Whether matrix products have bf16 factors.
     pub half: bool,
 }
 
@@ -43,7 +43,7 @@ impl StepSpec {
         matches!(self.comparator, Comparator::L2 | Comparator::SquaredL2)
     }
 
-    /// Whether the operator's parameters are regularised: where they have a size.
+    /// Whether the operator's parameters are regularised, which they are if they have a size.
     #[must_use]
     pub fn regularizes_parameters(&self) -> bool {
         let sized = match self.operator {
@@ -60,7 +60,7 @@ impl StepSpec {
         )
     }
 
-    /// Uniform draws per chunk that replace `side`.
+    /// Returns the number of uniform draws per chunk that replace `side`.
     #[must_use]
     pub fn uniform(&self, side: Side) -> usize {
         match self.negatives[side as usize] {
@@ -87,8 +87,8 @@ impl StepSpec {
         }
     }
 
-    /// Sizes of a batch of `edges` edges between partitions of `entities` entities whose tables have
-    /// `rows` rows; `shared`: both sides are one partition.
+    /// Returns the sizes of a batch of `edges` edges between partitions of `entities` entities whose tables have `rows`
+    /// rows. `shared` says whether both sides are the same partition.
     #[must_use]
     pub fn sizes(
         &self,
@@ -99,7 +99,7 @@ impl StepSpec {
     ) -> Sizes {
         let chunk = self.chunk.clamp(1, edges.max(1));
         let chunks = edges.div_ceil(chunk);
-        // Rows that edges, draws and, between partitions of one type, the other side's draws name.
+        // Number of rows named by edges, draws and, between two partitions of the same type, the other side's draws.
         let of = |side: Side| {
             if self.featurized[side as usize] || self.all(side) {
                 return usize::MAX;
@@ -110,7 +110,7 @@ impl StepSpec {
             };
             edges.saturating_add(chunks.saturating_mul(self.uniform(side) + beyond))
         };
-        // A table on both sides has one sum per row.
+        // A table that is used for both sides has one sum per row.
         let (table_rows, touched) = match shared {
             true => (
                 [rows[0], 0],

@@ -1,37 +1,38 @@
-//! Sums over ranks, of which [`RankStats`] are the means.
+//! Sums over ranks, from which the means in [`RankStats`] are computed.
 
 use serde::{Deserialize, Serialize};
 
 use super::RankStats;
 
-/// Ranks of at most so much count as hits.
+/// Greatest ranks that count as hits.
 const HITS: [f64; 4] = [1.0, 3.0, 10.0, 50.0];
-/// Most edges that are ranked at all: sums of counts do not overflow.
+/// Most edges that can be ranked, so that sums of counts do not overflow.
 const MOST_EDGES: u64 = 1 << 48;
 
-/// Sums over the ranks of some edges on one side. The names in text are short: many of them lie in the ledger.
+/// Sums over the ranks of some edges on one side. The serialized field names are short, because the ledger contains
+/// many of these sums.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RankTotals {
-    /// Edges.
+    /// Number of edges.
     #[serde(rename = "n")]
     pub count: u64,
-    /// Their ranks.
+    /// Sum of the ranks.
     #[serde(rename = "r")]
     pub rank: f64,
-    /// Their reciprocal ranks.
+    /// Sum of the reciprocal ranks.
     #[serde(rename = "m")]
     pub mrr: f64,
-    /// How many ranks are at most 1, 3, 10 and 50.
+    /// Numbers of ranks that are at most 1, 3, 10 and 50.
     #[serde(rename = "h")]
     pub hits: [u64; 4],
-    /// Shares of candidates below the true entity.
+    /// Sum of the fractions of candidates ranked below the true entity.
     #[serde(rename = "a")]
     pub auc: f64,
 }
 
 impl RankTotals {
-    /// Adds the rank of an edge's true entity among `candidates` others.
+    /// Adds the rank of an edge's true entity among `candidates` other entities.
     pub fn add_rank(&mut self, rank: f64, candidates: u64) {
         self.count += 1;
         self.rank += rank;
@@ -45,7 +46,7 @@ impl RankTotals {
         };
     }
 
-    /// Adds the ranks of other edges. Sums of floats depend on the order, in their last digits.
+    /// Adds the ranks of other edges. The last digits of the sums depend on the order.
     pub fn add(&mut self, other: &Self) {
         self.count += other.count;
         self.rank += other.rank;
@@ -56,11 +57,11 @@ impl RankTotals {
         self.auc += other.auc;
     }
 
-    /// Whether there are ranks with these sums: for what was read.
+    /// Whether ranks with these sums can exist; used to check sums that were read.
     #[must_use]
     pub fn is_possible(&self) -> bool {
         let count = self.count as f64;
-        // Comparisons with what is no number are false.
+        // Comparisons with NaN are false.
         self.count <= MOST_EDGES
             && self.rank >= count
             && self.rank.is_finite()
@@ -70,7 +71,7 @@ impl RankTotals {
             && self.hits[3] <= self.count
     }
 
-    /// The means, without a loss.
+    /// Returns the means, without a loss.
     #[must_use]
     pub fn means(&self) -> RankStats {
         let mean = |sum: f64| sum / self.count.max(1) as f64;
@@ -88,7 +89,7 @@ impl RankTotals {
         }
     }
 
-    /// The means over both sides of the same edges.
+    /// Returns the means over both sides of the same edges.
     #[must_use]
     pub fn of_both(lhs: &Self, rhs: &Self) -> RankStats {
         RankStats {
@@ -107,7 +108,7 @@ mod tests {
     fn totals(ranks: &[u64]) -> RankTotals {
         let mut totals = RankTotals::default();
         for rank in ranks {
-            // Halves: ties count as the average rank.
+            // In halves, because ties count as the average rank.
             totals.add_rank(1.0 + *rank as f64 / 2.0, 50);
         }
         totals

@@ -1,24 +1,24 @@
-//! What events count: edges, losses, ranks, traffic, and times.
+//! Statistics of events: edges, losses, ranks, partition I/O and times.
 
 use serde::{Deserialize, Serialize};
 
 /// Sums over trained edges; divide by `count` for means.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct TrainStats {
-    /// Edges.
+    /// Number of edges.
     pub count: u64,
-    /// Loss, both sides, weighted, without regularisation.
+    /// Sum of losses of both sides, weighted, without regularisation.
     pub loss: f64,
-    /// Regularisation.
+    /// Sum of the regularisation terms.
     pub reg: f64,
-    /// Negatives of the left side that scored strictly above their positive.
+    /// Number of negatives of the left side that scored strictly above their positive.
     pub violators_lhs: u64,
-    /// The same for the right side.
+    /// Number of negatives of the right side that scored strictly above their positive.
     pub violators_rhs: u64,
 }
 
 impl TrainStats {
-    /// Adds another part of the same edges' statistics.
+    /// Adds the statistics of other edges.
     pub fn add(&mut self, other: &Self) {
         self.count += other.count;
         self.loss += other.loss;
@@ -27,7 +27,7 @@ impl TrainStats {
         self.violators_rhs += other.violators_rhs;
     }
 
-    /// Loss per edge; 0 without edges.
+    /// Returns the loss per edge; 0 without edges.
     #[must_use]
     pub fn mean_loss(&self) -> f64 {
         if self.count == 0 {
@@ -41,29 +41,29 @@ impl TrainStats {
 /// Mean ranking quality of some edges, over both sides.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RankStats {
-    /// Edges.
+    /// Number of edges.
     pub count: u64,
-    /// Loss per edge, where it is computed: not where all entities are candidates, or a sample of them.
+    /// Loss per edge, if it is computed, which it is not if all entities or a sample of them are candidates.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub loss: Option<f64>,
     /// Mean rank of the positive, ties counted as the average rank.
     pub mean_rank: f64,
     /// Mean reciprocal rank.
     pub mrr: f64,
-    /// Share of ranks of at most 1.
+    /// Fraction of ranks of at most 1.
     pub hits_at_1: f64,
-    /// Share of ranks of at most 3.
+    /// Fraction of ranks of at most 3.
     pub hits_at_3: f64,
-    /// Share of ranks of at most 10.
+    /// Fraction of ranks of at most 10.
     pub hits_at_10: f64,
-    /// Share of ranks of at most 50.
+    /// Fraction of ranks of at most 50.
     pub hits_at_50: f64,
     /// Probability that a positive scores above a negative.
     pub auc: f64,
 }
 
 impl RankStats {
-    /// The mean of two groups of edges, weighted by their counts.
+    /// Returns the means over two sets of edges, weighted by their counts.
     #[must_use]
     pub fn merge(&self, other: &Self) -> Self {
         let count = self.count + other.count;
@@ -93,7 +93,7 @@ impl RankStats {
         }
     }
 
-    /// Whether every number is finite. Others have no form in JSON.
+    /// Whether every number is finite. JSON cannot represent the others.
     #[must_use]
     pub fn is_finite(&self) -> bool {
         let Self {
@@ -116,26 +116,26 @@ impl RankStats {
     }
 }
 
-/// Partition traffic, and the time that training stood still. Commits are no traffic.
+/// Partition I/O, and the time that training spent waiting for it. Commits do not count as I/O.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct IoStats {
-    /// Partitions that entered the buffer.
+    /// Number of partitions that entered the buffer.
     pub loads: u64,
-    /// Partitions that left the buffer changed.
+    /// Number of partitions that left the buffer changed.
     pub writes: u64,
-    /// Bytes of the former, read or drawn anew.
+    /// Bytes of the partitions that entered, read or newly initialised.
     pub bytes_read: u64,
-    /// Bytes of the latter, written then or by a commit before.
+    /// Bytes of the partitions that left, written then or by an earlier commit.
     pub bytes_written: u64,
-    /// Seconds that training stood still for partitions and edges.
+    /// Seconds that training waited for partitions and edges.
     pub wait_seconds: f64,
-    /// Seconds that training stood still for commits.
+    /// Seconds that training waited for commits.
     #[serde(default)]
     pub commit_seconds: f64,
 }
 
 impl IoStats {
-    /// Adds more traffic.
+    /// Adds more I/O.
     pub fn add(&mut self, other: &Self) {
         self.loads += other.loads;
         self.writes += other.writes;
@@ -145,20 +145,20 @@ impl IoStats {
         self.commit_seconds += other.commit_seconds;
     }
 
-    /// Seconds that training stood still, for whatever reason.
+    /// Returns the total number of seconds that training waited.
     #[must_use]
     pub fn stood_still(&self) -> f64 {
         self.wait_seconds + self.commit_seconds
     }
 }
 
-/// Time that training spent asking the strategies that choose, in seconds; checking their answers
-/// is part of it. Losses are part of the training step.
+/// Time that training spent in calls of bucket orders and relation samplers, in seconds, including the checks of their
+/// results. Losses are part of the training step.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct CallSeconds {
-    /// The bucket order: all workers waited for it.
+    /// Time in the bucket order, for which all workers wait.
     pub order: f64,
-    /// The relation sampler, per worker.
+    /// Time in the relation sampler, per worker.
     pub sampler: f64,
 }
 
@@ -169,7 +169,7 @@ impl CallSeconds {
         self.sampler += other.sampler;
     }
 
-    /// Both together as a share of `seconds` of training.
+    /// Returns the sum of both as a fraction of `seconds` of training.
     #[must_use]
     pub fn share(&self, seconds: f64) -> f64 {
         if seconds > 0.0 {
@@ -180,16 +180,16 @@ impl CallSeconds {
     }
 }
 
-/// Where the time of a group of the pipeline went.
+/// Times of a group of the pipeline.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct GroupSeconds {
-    /// Its name.
+    /// Name of the group.
     pub group: String,
     /// Seconds that it worked.
     pub busy: f64,
-    /// Seconds that it waited for what comes in: its pipes were empty.
+    /// Seconds that it waited for input, because its pipes were empty.
     pub input: f64,
-    /// Seconds that it waited to hand on what goes out: its pipes were full.
+    /// Seconds that it waited for output, because its pipes were full.
     pub output: f64,
 }
 
@@ -201,7 +201,7 @@ impl GroupSeconds {
         self.output += other.output;
     }
 
-    /// The time since `earlier`, a reading of the same group.
+    /// Returns the time since `earlier`, a previous reading of the same group.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         Self {

@@ -1,10 +1,11 @@
-//! Writes nodes without writing one twice: common subexpressions, constants, what changes nothing.
+//! Builder of node lists that contain no node twice: it shares common subexpressions, folds constants, and drops
+//! operations without effect.
 
 use std::collections::HashMap;
 
 use super::node::{Binary, Node, NodeId, Reduction, Shape, Unary};
 
-/// The value of a node whose operands are all constants, in f64 and rounded once.
+/// Returns the value of a node whose operands are all constants, computed in f64 and rounded once.
 pub(crate) fn fold(node: Node, constant: impl Fn(NodeId) -> Option<f32>) -> Option<f32> {
     let wide = |id| constant(id).map(f64::from);
     let value = match node {
@@ -23,7 +24,7 @@ pub(crate) fn fold(node: Node, constant: impl Fn(NodeId) -> Option<f32>) -> Opti
     Some(value as f32)
 }
 
-/// A growing list of nodes, each of them once.
+/// Growing list of distinct nodes.
 #[derive(Debug, Default)]
 pub(crate) struct Builder {
     pub(crate) nodes: Vec<Node>,
@@ -59,7 +60,7 @@ impl Builder {
         }
     }
 
-    /// The operand of a negation.
+    /// Returns the operand of a negation.
     fn negated(&self, id: NodeId) -> Option<NodeId> {
         match self.nodes[id as usize] {
             Node::Unary(Unary::Neg, x) => Some(x),
@@ -67,7 +68,7 @@ impl Builder {
         }
     }
 
-    /// The node that has the value of `node`, a new one if need be.
+    /// Returns the node with the value of `node`, which is appended if it is new.
     pub(crate) fn push(&mut self, node: Node) -> NodeId {
         if let Some(value) = fold(node, |id| self.value(id)) {
             return self.intern(Node::Constant(value));
@@ -83,7 +84,7 @@ impl Builder {
                 let above = self.binary(Binary::Max, x, low);
                 self.binary(Binary::Min, above, high)
             }
-            // A sum over as many as there are columns, of which there is at least one.
+            // A sum divided by the number of columns, or by 1 if there are none.
             Node::Reduce(Reduction::Mean, x) => {
                 let (columns, one) = (self.push(Node::Columns), self.constant(1.0));
                 let columns = self.binary(Binary::Max, columns, one);
@@ -94,7 +95,7 @@ impl Builder {
         }
     }
 
-    /// Rules that keep the value of finite numbers, bit for bit, and the shape.
+    /// Applies simplifications that preserve the values of finite numbers, bit for bit, and the shape.
     fn simplify(&mut self, op: Binary, a: NodeId, b: NodeId) -> NodeId {
         let is = |id: NodeId, value: f32| self.value(id) == Some(value);
         match op {
@@ -135,7 +136,7 @@ impl Builder {
     }
 }
 
-/// Equal for nodes that are the same: constants by their bits.
+/// Returns a key that is equal for equal nodes, where constants are compared by their bits.
 fn key(node: Node) -> [u32; 5] {
     match node {
         Node::Positive => [0; 5],

@@ -1,26 +1,26 @@
-//! The checks that every list of nodes passes, whatever it is the formula of.
+//! Checks that are common to all formulas.
 
 use super::builder::fold;
 use super::error::GraphError;
 use super::node::{Node, NodeId, Shape};
 
-/// Bytes of a parameter's name.
+/// Most bytes of a parameter's name.
 const NAME_BYTES: usize = 64;
 
-/// A list of nodes that is checked from the first to the last.
+/// Checker of a list of nodes, from the first to the last.
 pub(crate) struct NodeCheck<'a> {
     nodes: &'a [Node],
     parameters: usize,
-    /// Of the nodes checked so far.
+    /// Shapes of the nodes checked so far.
     pub(crate) shapes: Vec<Shape>,
     constants: Vec<Option<f32>>,
 }
 
 impl<'a> NodeCheck<'a> {
-    /// Begins with `nodes`, which may refer to so many parameters.
+    /// Creates a checker of `nodes`, which may refer to `parameters` parameters.
     ///
     /// # Errors
-    /// Where there are none, or too many.
+    /// Fails if there are no nodes, or more than `max_nodes`.
     pub(crate) fn new(
         nodes: &'a [Node],
         parameters: usize,
@@ -44,8 +44,8 @@ impl<'a> NodeCheck<'a> {
         })
     }
 
-    /// Checks the next node: its operands come before it, and are of a shape that it takes; its value, where it
-    /// has the same one always, is finite.
+    /// Checks the next node: its operands must come before it and have a suitable shape, and a constant value must be
+    /// finite.
     pub(crate) fn next(&mut self, what: Node) -> Result<(), GraphError> {
         let node = self.shapes.len() as NodeId;
         self.operands(node, what)?;
@@ -103,10 +103,10 @@ fn reduced(node: NodeId, what: Node, shapes: &[Shape]) -> Result<(), GraphError>
     }
 }
 
-/// Checks the names of a formula's parameters, at most `limit` of them.
+/// Checks the names of a formula's parameters, of which there may be at most `limit`.
 ///
 /// # Errors
-/// Where there are too many, one is no name, or is there twice.
+/// Fails if there are too many, or if a name is invalid or used twice.
 pub(crate) fn parameter_names<'a>(
     names: impl ExactSizeIterator<Item = &'a str> + Clone,
     limit: usize,
@@ -126,7 +126,7 @@ pub(crate) fn parameter_names<'a>(
             ));
         }
         if names.clone().take(index).any(|other| other == name) {
-            return fault(format!("{name} is there twice"));
+            return fault(format!("the name {name} is used twice"));
         }
     }
     Ok(())

@@ -1,163 +1,163 @@
-//! What is wrong with a graph.
+//! Errors of formulas.
 
 use super::node::{Node, NodeId, Shape};
 
-/// A formula that is none of what it should be: of a loss, or of an operator. Messages name the node by its index in the list.
+/// Error in a formula of a loss or an operator. Messages name the node by its index in the list.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum GraphError {
-    /// No nodes.
+    /// There are no nodes.
     #[error("the graph has no nodes")]
     Empty,
-    /// More nodes than granted.
-    #[error("the graph has {found} nodes, more than the {limit} that one may have")]
+    /// There are more nodes than allowed.
+    #[error("the graph has {found} nodes, but at most {limit} are allowed")]
     TooManyNodes {
-        /// Nodes.
+        /// Number of nodes.
         found: usize,
-        /// How many there may be.
+        /// Greatest allowed number.
         limit: usize,
     },
-    /// More parameters than granted.
-    #[error("the graph has {found} parameters, more than the {limit} that one may have")]
+    /// There are more parameters than allowed.
+    #[error("the graph has {found} parameters, but at most {limit} are allowed")]
     TooManyParameters {
-        /// Parameters.
+        /// Number of parameters.
         found: usize,
-        /// How many there may be.
+        /// Greatest allowed number.
         limit: usize,
     },
-    /// An operand that is not there.
-    #[error("node {node}, {what}: there is no node {operand}, the graph has {nodes}")]
+    /// An operand does not exist.
+    #[error("node {node}, {what}: there is no node {operand}; the graph has {nodes} nodes")]
     UnknownOperand {
-        /// Which node.
+        /// Index of the node.
         node: NodeId,
         /// The node.
         what: Node,
-        /// The operand.
+        /// Index of the operand.
         operand: NodeId,
-        /// Nodes in the graph.
+        /// Number of nodes in the graph.
         nodes: usize,
     },
-    /// An operand that does not come before its user; a cycle would need one.
+    /// An operand does not come before the node that uses it, which would allow cycles.
     #[error(
-        "node {node}, {what}: operand {operand} does not come before it; a node uses earlier ones \
-         only, so that there are no cycles"
+        "node {node}, {what}: operand {operand} does not come before it; a node may only use \
+         earlier nodes, so that there are no cycles"
     )]
     ForwardReference {
-        /// Which node.
+        /// Index of the node.
         node: NodeId,
         /// The node.
         what: Node,
-        /// The operand.
+        /// Index of the operand.
         operand: NodeId,
     },
-    /// A parameter that is not there.
-    #[error("node {node}: there is no parameter {parameter}, the graph has {parameters}")]
+    /// A parameter does not exist.
+    #[error("node {node}: there is no parameter {parameter}; the graph has {parameters} parameters")]
     UnknownParameter {
-        /// Which node.
+        /// Index of the node.
         node: NodeId,
-        /// The index.
+        /// Index of the parameter.
         parameter: u32,
-        /// Parameters of the graph.
+        /// Number of parameters of the graph.
         parameters: usize,
     },
-    /// A number that is infinite or not a number, given or computed from constants alone.
+    /// A number is infinite or not a number, either given or computed from constants alone.
     #[error("node {node}, {what}: its value is always {value}, which is not finite")]
     NotFinite {
-        /// Which node.
+        /// Index of the node.
         node: NodeId,
         /// The node.
         what: Node,
         /// The value.
         value: f32,
     },
-    /// An operand of the wrong shape.
+    /// An operand has the wrong shape.
     #[error(
-        "node {node}, {what}: node {operand} is {found}, and only [B, N] can be reduced over the \
+        "node {node}, {what}: node {operand} is {found}, but only [B, N] can be reduced over the \
          negatives"
     )]
     Shape {
-        /// Which node.
+        /// Index of the node.
         node: NodeId,
         /// The node.
         what: Node,
-        /// The operand.
+        /// Index of the operand.
         operand: NodeId,
-        /// Its shape.
+        /// Shape of the operand.
         found: Shape,
     },
-    /// A name or value of a parameter.
+    /// The name or the value of a parameter is invalid.
     #[error("parameter {index} of the graph: {reason}")]
     Parameter {
-        /// Its index.
+        /// Index of the parameter.
         index: usize,
         /// What is wrong.
         reason: String,
     },
-    /// A node that formulas of this kind have not.
-    #[error("node {node}, {what}: there is no such node in {kind}")]
+    /// A node is not allowed in formulas of this kind.
+    #[error("node {node}, {what}: this node is not allowed in {kind}")]
     Foreign {
-        /// Which node.
+        /// Index of the node.
         node: NodeId,
         /// The node.
         what: Node,
-        /// What the formula is of.
+        /// Kind of the formula.
         kind: &'static str,
     },
-    /// Embeddings cannot be cut into so many components.
-    #[error("{found} components: an embedding is taken as a whole, or cut into 2 or 4 components")]
+    /// Embeddings cannot be cut into this many components.
+    #[error("{found} components: the number of components of an embedding must be 1, 2 or 4")]
     Components {
-        /// Components.
+        /// Number of components.
         found: u32,
     },
-    /// A component that is not there.
-    #[error("node {node}: there is no component {component}, embeddings have {components}")]
+    /// A component does not exist.
+    #[error("node {node}: there is no component {component}; embeddings have {components} components")]
     UnknownComponent {
-        /// Which node.
+        /// Index of the node.
         node: NodeId,
-        /// The index.
+        /// Index of the component.
         component: u32,
-        /// Components of an embedding.
+        /// Number of components of an embedding.
         components: u32,
     },
-    /// Nothing to learn.
+    /// The operator has no parameters to learn.
     #[error("it has no parameters, so it would be the same for all relations")]
     Parameterless,
-    /// Not one output per component.
+    /// The number of outputs differs from the number of components.
     #[error(
-        "{found} outputs for {components} components: an operator makes an embedding of an embedding"
+        "{found} outputs for {components} components: an operator must have one output per component"
     )]
     Outputs {
-        /// Outputs.
+        /// Number of outputs.
         found: usize,
-        /// Components of an embedding.
+        /// Number of components of an embedding.
         components: u32,
     },
-    /// An output that is the same for all embeddings.
+    /// An output does not depend on the embedding.
     #[error("the output, node {output}, depends on no component of the embedding")]
     Independent {
-        /// The node.
+        /// Index of the output node.
         output: NodeId,
     },
-    /// The output is not there.
-    #[error("the output is node {output}, the graph has {nodes}")]
+    /// The output node does not exist.
+    #[error("the output is node {output}, but the graph has {nodes} nodes")]
     UnknownOutput {
-        /// The index.
+        /// Index of the output node.
         output: NodeId,
-        /// Nodes in the graph.
+        /// Number of nodes in the graph.
         nodes: usize,
     },
     /// The output has the wrong shape.
     #[error(
-        "the output, node {output}, is {found}: a loss has one value per positive, [B]; {}",
+        "the output, node {output}, is {found}, but a loss must have one value per positive, [B]; {}",
         match .found {
             Shape::Matrix => "reduce it over the negatives, with sum or mean",
             _ => "it depends on no score",
         }
     )]
     OutputShape {
-        /// The node.
+        /// Index of the output node.
         output: NodeId,
-        /// Its shape.
+        /// Shape of the output node.
         found: Shape,
     },
 }

@@ -1,4 +1,4 @@
-//! The words of a graph: nodes, operations, shapes.
+//! Vocabulary of formulas: nodes, operations, shapes.
 
 use std::fmt;
 
@@ -7,15 +7,15 @@ use serde::{Deserialize, Serialize};
 /// Index of a node in its list.
 pub type NodeId = u32;
 
-/// What a value has one number per. Ordered by size: an operation on values of different shapes
-/// has the shape of the largest.
+/// Shape of a value. The shapes are ordered by size: an operation on values of different shapes has the largest of
+/// them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Shape {
-    /// One number for all rows; of an operator: the same for all edges of a relation.
+    /// One number for all rows; in an operator, one for all edges of a relation.
     Scalar,
-    /// One per positive: `[B]`; of an operator: for each edge another.
+    /// One number per positive: `[B]`; in an operator, one per edge.
     Row,
-    /// One per negative: `[B, N]`.
+    /// One number per negative: `[B, N]`.
     Matrix,
 }
 
@@ -29,13 +29,13 @@ impl fmt::Display for Shape {
     }
 }
 
-/// Functions of one value, element by element.
+/// Element-wise function of one value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Unary {
     /// `-x`
     Neg,
-    /// Distance from 0.
+    /// Absolute value.
     Abs,
     /// `e^x`
     Exp,
@@ -49,7 +49,7 @@ pub enum Unary {
     Softplus,
     /// `max(x, 0)`
     Relu,
-    /// `x`, without a gradient.
+    /// `x`, with a gradient of 0.
     StopGradient,
     /// Sine of an angle in radians.
     Sin,
@@ -57,10 +57,10 @@ pub enum Unary {
     Cos,
 }
 
-/// Functions of two values, element by element. Comparisons give 1 or 0.
+/// Element-wise function of two values. Comparisons return 1 or 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-#[expect(missing_docs, reason = "the names say it")]
+#[expect(missing_docs, reason = "the names are sufficient")]
 pub enum Binary {
     Add,
     Sub,
@@ -78,22 +78,22 @@ pub enum Binary {
     NotEqual,
 }
 
-/// From `[B, N]` to `[B]`.
+/// Reduction over the negatives of each row, from `[B, N]` to `[B]`. Masked negatives are excluded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reduction {
-    /// Of those that are not masked.
+    /// Sum.
     Sum,
-    /// The sum divided by the number of columns, masked ones included; 0 where there are none.
+    /// Sum divided by the number of columns, including masked ones; 0 if there are no columns.
     Mean,
-    /// Negative infinity where there are none.
+    /// Maximum; negative infinity if there are no negatives.
     Max,
-    /// `ln(sum(e^x))`; negative infinity where there are none.
+    /// `ln(sum(e^x))`; negative infinity if there are no negatives.
     #[serde(rename = "logsumexp")]
     LogSumExp,
 }
 
-/// One value of a formula. What it is the formula of decides which of them it may have.
+/// Node of a formula, which computes one value. The kind of the formula decides which nodes it may have.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Node {
@@ -101,32 +101,32 @@ pub enum Node {
     Positive,
     /// Scores of the negatives, `[B, N]`.
     Negative,
-    /// N, masked negatives included; a scalar.
+    /// N, the number of negatives, including masked ones; a scalar.
     Columns,
     /// A number.
     Constant(f32),
-    /// A named parameter, by index; a scalar.
+    /// A named parameter, by index; a scalar in a loss.
     Parameter(u32),
     /// A function of one value.
     Unary(Unary, NodeId),
     /// A function of two values.
     Binary(Binary, NodeId, NodeId),
-    /// The second where the first is not 0, the third elsewhere.
+    /// The second operand where the first is not 0, the third elsewhere.
     Select(NodeId, NodeId, NodeId),
-    /// The first, not below the second, not above the third.
+    /// The first operand, raised to at least the second and then lowered to at most the third.
     Clamp(NodeId, NodeId, NodeId),
-    /// Over the negatives.
+    /// A reduction over the negatives.
     Reduce(Reduction, NodeId),
-    /// `e^x` over its sum, row by row; `[B, N]`.
+    /// `e^x` divided by its sum over the row; `[B, N]`.
     Softmax(NodeId),
-    /// A component of an operator's embedding, by index.
+    /// A component of the embedding that an operator transforms, by index.
     Component(u32),
-    /// The gradient of a component of what an operator makes; in derivatives only.
+    /// The gradient of an output component of an operator, by index; in derivatives only.
     Gradient(u32),
 }
 
 impl Node {
-    /// The nodes that this one uses.
+    /// Returns the nodes that this one uses.
     pub fn operands(self) -> impl Iterator<Item = NodeId> {
         let of = match self {
             Self::Positive
@@ -143,7 +143,7 @@ impl Node {
         of.into_iter().flatten()
     }
 
-    /// The same node with other operands.
+    /// Returns the same node with other operands.
     #[must_use]
     pub fn map_operands(self, mut f: impl FnMut(NodeId) -> NodeId) -> Self {
         match self {
@@ -163,7 +163,7 @@ impl Node {
         }
     }
 
-    /// Its shape, from those of its operands.
+    /// Returns its shape, given the shapes of its operands.
     #[must_use]
     pub fn shape(self, of: impl Fn(NodeId) -> Shape) -> Shape {
         match self {
@@ -178,7 +178,7 @@ impl Node {
 }
 
 impl Unary {
-    /// The function.
+    /// Applies the function.
     #[must_use]
     pub fn apply(self, x: f64) -> f64 {
         match self {
@@ -207,7 +207,7 @@ impl Unary {
 }
 
 impl Binary {
-    /// The function; NaN comes through `Min` and `Max`.
+    /// Applies the function. `Min` and `Max` propagate NaN.
     #[must_use]
     pub fn apply(self, a: f64, b: f64) -> f64 {
         let number = |holds: bool| f64::from(u8::from(holds));

@@ -1,28 +1,28 @@
-//! The gradient of a formula, as more of the same nodes.
+//! Derivation of the gradient of a formula, as further nodes of the same kind.
 //!
-//! Reverse mode: from the outputs back, every node hands its operands their share. Derivatives are
-//! the stable ones: that of softplus is a sigmoid, that of logsumexp a softmax, so scores of 1e9
-//! give no infinities. What is common to values and gradients is computed once.
+//! Reverse mode: from the outputs back, every node passes each of its operands its share of the gradient. The
+//! derivatives have numerically stable forms: that of softplus is a sigmoid, that of logsumexp a softmax, so scores of
+//! 1e9 cause no infinities. Subexpressions that values and gradients have in common are computed once.
 
 use super::builder::Builder;
 use super::node::{Binary, Node, NodeId, Reduction, Shape, Unary};
 
-/// Forward values and gradients of a formula's nodes, as nodes of `out`.
+/// Values and gradients of a formula's nodes, as nodes of `out`.
 pub(crate) struct Tape {
     pub(crate) out: Builder,
-    /// Of every node of the formula, its value.
+    /// Value of every node of the formula.
     pub(crate) values: Vec<NodeId>,
-    /// Whether a source flows into the node, other than past a stopped gradient.
+    /// Whether the node depends on a source other than through a stopped gradient.
     active: Vec<bool>,
     gradients: Vec<Option<NodeId>>,
-    /// Shape of the node whose gradient is being passed on.
+    /// Shape of the node whose gradient is being passed back.
     shape: Shape,
-    /// Gradients of the sources: of what the formula is differentiated by.
+    /// Gradients of the sources, that is, of the nodes by which the formula is differentiated.
     sources: Vec<(Node, NodeId)>,
 }
 
 impl Tape {
-    /// The values of `nodes`, to be differentiated by those that are sources.
+    /// Computes the values of `nodes`, of which `is_source` names those to differentiate by.
     pub(crate) fn forward(nodes: &[Node], is_source: impl Fn(Node) -> bool) -> Self {
         let mut out = Builder::default();
         let mut values: Vec<NodeId> = Vec::with_capacity(nodes.len());
@@ -46,7 +46,8 @@ impl Tape {
         }
     }
 
-    /// Passes the gradients of outputs, each a node of the formula and its gradient in `out`, on to the sources.
+    /// Passes the gradients of outputs back to the sources. Each output is a node of the formula with its gradient in
+    /// `out`.
     pub(crate) fn backward(
         &mut self,
         nodes: &[Node],
@@ -68,7 +69,7 @@ impl Tape {
         }
     }
 
-    /// The gradient of a source, where it has one.
+    /// Returns the gradient of a source, if it has one.
     pub(crate) fn gradient(&self, source: Node) -> Option<NodeId> {
         let mut sources = self.sources.iter();
         let (_, gradient) = sources.find(|(node, _)| *node == source)?;
@@ -82,7 +83,7 @@ impl Tape {
         }
     }
 
-    /// Hands the operands of `node`, which has the value `y`, their share of its gradient `g`.
+    /// Passes the operands of `node`, which has the value `y`, their shares of its gradient `g`.
     fn pass(&mut self, node: Node, y: NodeId, g: NodeId) {
         match node {
             Node::Positive | Node::Negative | Node::Component(_) | Node::Parameter(_) => {
@@ -146,7 +147,7 @@ impl Tape {
                 out.binary(Binary::Div, half, y)
             }
             Unary::Sigmoid => {
-                // Not y (1 - y), which loses digits where y is close to 1.
+                // Not y (1 - y), which loses digits if y is close to 1.
                 let minus = out.unary(Unary::Neg, x);
                 let other = out.unary(Unary::Sigmoid, minus);
                 out.binary(Binary::Mul, y, other)
@@ -207,7 +208,7 @@ impl Tape {
         }
     }
 
-    /// `y = x^z`: `z x^(z-1)`, and `y ln x`, which is 0 where x is not above 0.
+    /// `y = x^z`: the derivatives are `z x^(z-1)`, and `y ln x`, which is set to 0 where x is not above 0.
     fn through_power(&mut self, [a, b]: [NodeId; 2], [x, z]: [NodeId; 2], y: NodeId, g: NodeId) {
         let (zero, one) = (self.out.constant(0.0), self.out.constant(1.0));
         if self.active[a as usize] {
@@ -235,11 +236,11 @@ impl Tape {
                 let columns = self.out.binary(Binary::Max, columns, one);
                 self.out.binary(Binary::Div, g, columns)
             }
-            // Shared equally by all that are largest.
+            // The gradient is shared equally by all maxima.
             Reduction::Max => {
                 let largest = self.out.binary(Binary::Equal, x, y);
                 let ties = self.out.sum(largest);
-                // At least the largest itself, unless there is none.
+                // There is at least the maximum itself, unless there are no negatives.
                 let one = self.out.constant(1.0);
                 let ties = self.out.binary(Binary::Max, ties, one);
                 let each = self.out.binary(Binary::Div, g, ties);
@@ -252,7 +253,7 @@ impl Tape {
         }
     }
 
-    /// The share of an operand that is taken where `other` is 0.
+    /// Passes the gradient to an operand that is selected where `other` is 0.
     fn give_chosen(&mut self, to: NodeId, g: NodeId, other: NodeId) {
         if self.active[to as usize] {
             let zero = self.out.constant(0.0);
@@ -265,8 +266,8 @@ impl Tape {
         self.values[id as usize]
     }
 
-    /// Adds to the gradient of node `to` of the graph. What was broadcast over the negatives is
-    /// summed over those that are not masked.
+    /// Adds to the gradient of node `to` of the formula. A value that was broadcast over the negatives gets the sum
+    /// over those that are not masked.
     fn give(&mut self, to: NodeId, share: NodeId) {
         let index = to as usize;
         if !self.active[index] {
@@ -285,7 +286,7 @@ impl Tape {
         self.gradients[index] = Some(self.added(self.gradients[index], share));
     }
 
-    /// How many negatives of each row are not masked.
+    /// Returns the number of negatives of each row that are not masked.
     fn present(&mut self) -> NodeId {
         let negative = self.out.push(Node::Negative);
         let one = self.out.binary(Binary::Equal, negative, negative);
@@ -300,7 +301,7 @@ impl Tape {
     }
 }
 
-/// Only what `outputs` need of the nodes of `out`: nodes, their shapes, and the outputs among them.
+/// Returns only the nodes of `out` that `outputs` need, with their shapes and the new indices of the outputs.
 pub(crate) fn compact<const N: usize>(
     out: &Builder,
     outputs: [&[NodeId]; N],

@@ -1,4 +1,4 @@
-//! What a plugin hands over, and the checked graph that it becomes.
+//! The definition of a loss that a plugin returns, and the checked graph made from it.
 
 use std::num::NonZeroU32;
 
@@ -6,35 +6,34 @@ use super::error::GraphError;
 use super::node::{Node, NodeId, Shape, Unary};
 use crate::formula::check::{NodeCheck, parameter_names};
 
-/// Nodes that a graph may have, unless its host grants other numbers.
+/// Default limit of the number of nodes of a graph.
 pub const MAX_NODES: usize = 1024;
-/// Parameters that a graph may have.
+/// Most parameters of a graph.
 pub const MAX_PARAMETERS: usize = 64;
 
-/// A number of the graph that its plugin may change while training goes on.
+/// Number of the graph that its plugin may change during training.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Parameter {
-    /// Lower-case letters, digits and underscores.
+    /// Name: lower-case letters, digits and underscores.
     pub name: String,
-    /// Value at the beginning of a run.
+    /// Initial value.
     pub value: f32,
 }
 
-/// A graph as a plugin hands it over; nothing of it is to be believed.
+/// Graph as a plugin returns it, not checked yet.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Definition {
-    /// Operands before users.
+    /// Nodes, operands before users.
     pub nodes: Vec<Node>,
-    /// The loss of each positive.
+    /// Node with the loss of each positive.
     pub output: NodeId,
-    /// What [`Node::Parameter`] refers to.
+    /// Parameters, to which [`Node::Parameter`] refers.
     pub parameters: Vec<Parameter>,
-    /// Parameters are updated after every so many batches; 0: never.
+    /// Number of batches between two updates of the parameters; 0 for no updates.
     pub update_every: u32,
 }
 
-/// A checked graph: operands come before users and are of the right shape, constants are finite,
-/// the output is `[B]`.
+/// Checked graph: operands come before users and have suitable shapes, constants are finite, and the output is `[B]`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Graph {
     nodes: Vec<Node>,
@@ -45,10 +44,10 @@ pub struct Graph {
 }
 
 impl Definition {
-    /// Checks all of it.
+    /// Checks the definition.
     ///
     /// # Errors
-    /// The first thing that is wrong, in the order of nodes.
+    /// Returns the first error, in the order of nodes.
     pub fn check(self, max_nodes: usize) -> Result<Graph, GraphError> {
         let found = self.nodes.len();
         let mut check = NodeCheck::new(&self.nodes, self.parameters.len(), max_nodes)?;
@@ -93,38 +92,39 @@ fn check_parameters(parameters: &[Parameter]) -> Result<(), GraphError> {
 }
 
 impl Graph {
-    /// Its nodes, operands before users.
+    /// Returns the nodes, operands before users.
     #[must_use]
     pub fn nodes(&self) -> &[Node] {
         &self.nodes
     }
 
-    /// The shape of every node.
+    /// Returns the shape of every node.
     #[must_use]
     pub fn shapes(&self) -> &[Shape] {
         &self.shapes
     }
 
-    /// Its parameters, with the values of the beginning.
+    /// Returns the parameters, with their initial values.
     #[must_use]
     pub fn parameters(&self) -> &[Parameter] {
         &self.parameters
     }
 
-    /// The loss of each positive.
+    /// Returns the node with the loss of each positive.
     #[must_use]
     pub fn output(&self) -> NodeId {
         self.output
     }
 
-    /// Whether its gradient is not that of its value on purpose.
+    /// Whether it contains a stopped gradient, so that its gradient intentionally differs from the derivative of its
+    /// value.
     #[must_use]
     pub fn stops_gradient(&self) -> bool {
         let stops = |node: &Node| matches!(node, Node::Unary(Unary::StopGradient, _));
         self.nodes.iter().any(stops)
     }
 
-    /// After how many batches its parameters are updated; `None`: never.
+    /// Returns the number of batches between two updates of the parameters; `None` if they are not updated.
     #[must_use]
     pub fn update_every(&self) -> Option<NonZeroU32> {
         self.update_every

@@ -1,29 +1,29 @@
-//! The gradient of a graph, as more of the same graph, derived once.
+//! The gradient of a loss graph, as further nodes, derived once.
 
 use super::definition::Graph;
 use super::node::{Node, NodeId, Shape};
 use crate::formula::tape::{Tape, compact};
 
-/// A loss with its derivatives. Nodes are [`Graph`] nodes without `Clamp`, `Mean` and
-/// `StopGradient`; none is there twice or in vain.
+/// Loss with its derivatives. The nodes are [`Graph`] nodes without `Clamp`, `Mean` and `StopGradient`; none is
+/// repeated or unused.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Derived {
-    /// Operands before users.
+    /// Nodes, operands before users.
     pub nodes: Vec<Node>,
-    /// Of every node.
+    /// Shape of every node.
     pub shapes: Vec<Shape>,
-    /// The loss of each positive.
+    /// Node with the loss of each positive.
     pub loss: NodeId,
-    /// Its derivative by the positive's score; a scalar where it is the same for all rows.
+    /// Node with its derivative by the positive's score; a scalar if it is the same for all rows.
     pub positive: NodeId,
-    /// Its derivatives by the negatives' scores; of a smaller shape where they are all the same.
+    /// Node with its derivatives by the negatives' scores; of a smaller shape if they are all the same.
     pub negative: NodeId,
-    /// How many parameters [`Node::Parameter`] refers to.
+    /// Number of parameters to which [`Node::Parameter`] refers.
     pub parameters: usize,
 }
 
 impl Derived {
-    /// Differentiates `graph` by both kinds of scores.
+    /// Differentiates `graph` by the scores of positives and negatives.
     #[must_use]
     pub fn of(graph: &Graph) -> Self {
         let of_scores = |node| matches!(node, Node::Positive | Node::Negative);
@@ -45,7 +45,7 @@ impl Derived {
         }
     }
 
-    /// The shape of a node.
+    /// Returns the shape of a node.
     #[must_use]
     pub fn shape(&self, id: NodeId) -> Shape {
         self.shapes[id as usize]

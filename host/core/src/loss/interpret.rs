@@ -1,4 +1,4 @@
-//! A graph row by row in f64: slow, plain, and what everything faster is compared with.
+//! Interpreter of loss graphs, row by row in f64: the slow, simple reference that faster executors are compared with.
 
 use super::definition::Graph;
 use super::derive::Derived;
@@ -6,10 +6,10 @@ use super::node::{Binary, Node, NodeId, Reduction};
 use crate::formula::builder::fold;
 use crate::strategy::MASKED;
 
-/// The value of a node in one row.
+/// Value of a node in one row.
 #[derive(Clone, Debug, PartialEq)]
 enum Value {
-    /// A scalar or the row's number.
+    /// A scalar, or the row's number.
     One(f64),
     /// One number per negative.
     Each(Vec<f64>),
@@ -24,7 +24,7 @@ impl Value {
     }
 }
 
-/// A row of scores.
+/// Scores of one row.
 struct Row<'a> {
     parameters: &'a [f32],
     positive: f64,
@@ -34,7 +34,7 @@ struct Row<'a> {
 impl Row<'_> {
     fn evaluate(&self, nodes: &[Node]) -> Vec<Value> {
         let mut values: Vec<Value> = Vec::with_capacity(nodes.len());
-        // What is made of constants alone is a constant, rounded as one.
+        // Nodes computed from constants alone are constants, rounded as such.
         let mut constants: Vec<Option<f32>> = Vec::with_capacity(nodes.len());
         for &node in nodes {
             let constant = fold(node, |id| constants[id as usize]);
@@ -55,7 +55,7 @@ impl Row<'_> {
             Node::Columns => Value::One(self.negatives.len() as f64),
             Node::Constant(value) => Value::One(value.into()),
             Node::Parameter(index) => Value::One(self.parameters[index as usize].into()),
-            // A checked loss has none.
+            // A checked loss has no such nodes.
             Node::Component(_) | Node::Gradient(_) => Value::One(f64::NAN),
             Node::Unary(op, x) => self.map([of(x); 3], |x, _, _| op.apply(x)),
             Node::Binary(op, a, b) => self.map([of(a), of(b), of(b)], |a, b, _| op.apply(a, b)),
@@ -88,7 +88,7 @@ impl Row<'_> {
         }
     }
 
-    /// The values of negatives that are not masked.
+    /// Returns the values of the negatives that are not masked.
     fn present<'v>(&'v self, value: &'v Value) -> impl Iterator<Item = f64> + 'v {
         let masked = f64::from(MASKED);
         let columns = (0..self.negatives.len()).filter(move |&j| self.negatives[j] != masked);
@@ -121,7 +121,7 @@ impl Row<'_> {
 }
 
 impl Graph {
-    /// The loss of one row, with the given values of the parameters.
+    /// Returns the loss of one row, with the given values of the parameters.
     #[must_use]
     pub fn loss_of(&self, parameters: &[f32], positive: f64, negatives: &[f64]) -> f64 {
         let row = Row {
@@ -133,7 +133,7 @@ impl Graph {
     }
 }
 
-/// What a loss makes of one row.
+/// Loss and gradients of one row.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RowLoss {
     /// The loss.
@@ -145,7 +145,7 @@ pub struct RowLoss {
 }
 
 impl Derived {
-    /// Loss and gradient of one row, with the given values of the parameters.
+    /// Returns the loss and gradients of one row, with the given values of the parameters.
     #[must_use]
     pub fn row(&self, parameters: &[f32], positive: f64, negatives: &[f64]) -> RowLoss {
         let row = Row {

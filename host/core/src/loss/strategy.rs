@@ -1,72 +1,73 @@
-//! A traced loss as a strategy: its graph, and who updates its parameters.
+//! A traced loss as a strategy: its graph, and the updates of its parameters.
 
 use serde::{Deserialize, Serialize};
 
 use super::definition::{Graph, Parameter};
 use crate::strategy::{RunLength, StrategyError, StrategyId};
 
-/// What happened since parameters were last updated.
+/// Training progress since the parameters were last updated.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Progress {
-    /// Batches trained since the beginning of the run.
+    /// Number of batches trained since the beginning of the run.
     pub step: u64,
-    /// Edges trained since the last update.
+    /// Number of edges trained since the last update.
     pub edges: u64,
-    /// Their mean loss, both sides together, with all weights.
+    /// Mean loss of these edges, over both sides, with all weights.
     pub mean_loss: f32,
 }
 
-/// Says how a graph's parameters go on.
+/// Strategy that updates a graph's parameters during training.
 pub trait ParameterSchedule: Send {
-    /// A run of this length begins, or goes on.
+    /// Called when a run of this length begins or continues.
     fn begin_run(&mut self, length: RunLength) {
         let _ = length;
     }
 
-    /// New values, one for each of `values`, all finite.
+    /// Returns new values, one for each of `values`, all finite.
     ///
     /// # Errors
-    /// When the strategy refuses, faults or exceeds its limits.
+    /// Fails if the strategy refuses, traps or exceeds its limits.
     fn update(&mut self, progress: &Progress, values: &[f32]) -> Result<Vec<f32>, StrategyError>;
 }
 
-/// Rows of scores at which a graph gave what is no loss.
+/// Rows of scores for which a graph computed an invalid loss.
 #[derive(Clone, Copy, Debug)]
 pub struct FailedRows<'a> {
     /// Scores of the positives.
     pub positive: &'a [f32],
     /// Scores of their negatives, row by row.
     pub negative: &'a [f32],
-    /// Negatives of a row.
+    /// Number of negatives per row.
     pub columns: usize,
     /// Values of the parameters.
     pub parameters: &'a [f32],
 }
 
-/// Keeps rows so that the graph can be asked again, and says in the error where they are.
+/// Callback that stores the rows, so that the graph can be evaluated on them again, and adds their location to the
+/// error.
 pub type KeepRows = Box<dyn Fn(StrategyError, FailedRows<'_>) -> StrategyError + Send + Sync>;
 
-/// A loss that is a graph.
+/// Loss defined by a graph.
 pub struct TracedLoss {
-    /// Who this is.
+    /// Identity of the strategy.
     pub id: StrategyId,
     /// The loss.
     pub graph: Graph,
-    /// Updates the parameters, where the graph says how often.
+    /// Updates the parameters, if the graph has an update interval.
     pub schedule: Option<Box<dyn ParameterSchedule>>,
-    /// Takes the rows at which it fails, where somebody does.
+    /// Stores the rows for which the loss fails, if set.
     pub keep: Option<KeepRows>,
 }
 
-/// Batches that were trained, as a loss hears of them.
+/// Trained batches, as reported to a loss.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Observed {
-    /// How many.
+    /// Number of batches.
     pub batches: u64,
-    /// Their edges.
+    /// Number of their edges.
     pub edges: u64,
-    /// Sum of their losses, both sides together, with all weights.
+    /// Sum of the edges' losses, over both sides, with all weights.
     pub loss: f64,
 }
 
@@ -78,34 +79,34 @@ impl Observed {
         self.loss += other.loss;
     }
 
-    /// Whether there are none.
+    /// Whether there are no batches.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.batches == 0
     }
 }
 
-/// What a loss has to remember so that a run can go on: the checkpoint carries it.
+/// State of a loss that is saved in the checkpoint so that a run can be resumed.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LossState {
-    /// Batches trained.
+    /// Number of batches trained.
     pub step: u64,
-    /// Edges since the last update of parameters.
+    /// Number of edges since the last update of parameters.
     pub edges: u64,
-    /// Sum of their losses.
+    /// Sum of the losses of these edges.
     pub loss: f64,
     /// Values of the parameters.
     pub parameters: Vec<f32>,
 }
 
-/// Whether `values` can be those of `parameters`: one for each, all finite.
+/// Checks that `values` has one finite value for each of `parameters`.
 ///
 /// # Errors
-/// What is wrong, as a clause about the plugin that answered them.
+/// Returns what is wrong, as a clause about the plugin that returned the values.
 pub fn check_values(parameters: &[Parameter], values: &[f32]) -> Result<(), String> {
     if parameters.len() != values.len() {
         return Err(format!(
-            "answered {} values for the {} parameters of the graph",
+            "returned {} values for the {} parameters of the graph",
             values.len(),
             parameters.len()
         ));
@@ -113,13 +114,13 @@ pub fn check_values(parameters: &[Parameter], values: &[f32]) -> Result<(), Stri
     let mut named = parameters.iter().zip(values);
     match named.find(|(_, value)| !value.is_finite()) {
         Some((Parameter { name, .. }, value)) => Err(format!(
-            "answered {value} for the parameter `{name}`, which is not finite"
+            "returned {value} for the parameter `{name}`, which is not finite"
         )),
         None => Ok(()),
     }
 }
 
-/// Parameters with these values, as a clause: `margin 0.5, temperature 1`.
+/// Returns the parameters with the values as a clause: `margin 0.5, temperature 1`.
 #[must_use]
 pub fn named_values(parameters: &[Parameter], values: &[f32]) -> String {
     let named = parameters.iter().zip(values);

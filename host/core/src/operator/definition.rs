@@ -1,4 +1,4 @@
-//! What a plugin hands over, and the checked formula that it becomes.
+//! The definition of an operator that a plugin returns, and the checked formula made from it.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,14 +7,14 @@ use crate::formula::check::{NodeCheck, parameter_names};
 use crate::formula::error::GraphError;
 use crate::formula::node::{Node, NodeId, Shape};
 
-/// Nodes that a formula may have, unless its host grants other numbers.
+/// Default limit of the number of nodes of a formula.
 pub const MAX_NODES: usize = 1024;
-/// Parameters that a formula may have.
+/// Most parameters of a formula.
 pub const MAX_PARAMETERS: usize = 16;
-/// Into how many components an embedding may be cut.
+/// Numbers of components into which an embedding may be cut.
 pub const COMPONENTS: [u32; 3] = [1, 2, 4];
 
-/// What the elements of a parameter are before any training.
+/// Initial values of a parameter's elements.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Initial {
@@ -24,37 +24,37 @@ pub enum Initial {
     One,
     /// Normally distributed around 0, with this standard deviation.
     Normal(f32),
-    /// An angle in radians, uniformly distributed from -pi to pi. It has no size, so N3 leaves it alone.
+    /// An angle in radians, uniformly distributed from -pi to pi. Its size has no meaning, so N3 does not penalise it.
     Angle,
 }
 
-/// A vector of the relation's own, as long as a component.
+/// Parameter vector of a relation, as long as a component.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ParameterVector {
-    /// Lower-case letters, digits and underscores: what checkpoints call it.
+    /// Name in checkpoints: lower-case letters, digits and underscores.
     pub name: String,
-    /// Its elements at the beginning of a run.
+    /// Initial values of its elements.
     pub initial: Initial,
 }
 
-/// A formula as a plugin hands it over, or as a configuration has it; nothing of it is to be believed.
+/// Formula as a plugin returns it or a configuration contains it, not checked yet.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Definition {
-    /// Name of the plugin that it is of.
+    /// Name of the plugin that it comes from.
     pub name: String,
-    /// Into how many components an embedding is cut.
+    /// Number of components into which an embedding is cut.
     pub components: u32,
-    /// What [`Node::Parameter`] refers to.
+    /// Parameters, to which [`Node::Parameter`] refers.
     pub parameters: Vec<ParameterVector>,
-    /// Operands before users.
+    /// Nodes, operands before users.
     pub nodes: Vec<Node>,
-    /// What each component becomes.
+    /// Output node of each component.
     pub outputs: Vec<NodeId>,
 }
 
-/// A checked formula with its derivatives: operands come before users, constants are finite, every output depends on
+/// Checked formula with its derivatives: operands come before users, constants are finite, and every output depends on
 /// the embedding.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Formula {
@@ -64,10 +64,10 @@ pub struct Formula {
 }
 
 impl Definition {
-    /// Checks all of it, and differentiates it.
+    /// Checks the definition, and differentiates it.
     ///
     /// # Errors
-    /// The first thing that is wrong, in the order of nodes.
+    /// Returns the first error, in the order of nodes.
     pub fn check(self, max_nodes: usize) -> Result<Formula, GraphError> {
         let components = self.components;
         if !COMPONENTS.contains(&components) {
@@ -141,7 +141,7 @@ impl Definition {
                 && !(deviation.is_finite() && deviation >= 0.0)
             {
                 let reason = format!(
-                    "{name} begins with a standard deviation of {deviation}, which must be finite and not negative"
+                    "the standard deviation of {name} is {deviation}, but must be finite and not negative"
                 );
                 return Err(GraphError::Parameter { index, reason });
             }
@@ -151,56 +151,58 @@ impl Definition {
 }
 
 impl Formula {
-    /// What it was made of.
+    /// Returns the definition that it was made from.
     #[must_use]
     pub fn definition(&self) -> &Definition {
         &self.definition
     }
 
-    /// The name of its plugin.
+    /// Returns the name of its plugin.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.definition.name
     }
 
-    /// Into how many components an embedding is cut.
+    /// Returns the number of components into which an embedding is cut.
     #[must_use]
     pub fn components(&self) -> usize {
         self.definition.components as usize
     }
 
-    /// The relation's vectors.
+    /// Returns the relation's parameter vectors.
     #[must_use]
     pub fn parameters(&self) -> &[ParameterVector] {
         &self.definition.parameters
     }
 
-    /// What each component becomes.
+    /// Returns the expression of the output components.
     #[must_use]
     pub fn forward(&self) -> &Expression {
         &self.forward
     }
 
-    /// The gradients of components, then those of parameters; none for what plays no part.
+    /// Returns the expression of the gradients of the components, followed by those of the parameters; those without
+    /// influence have none.
     #[must_use]
     pub fn backward(&self) -> &Expression {
         &self.backward
     }
 
-    /// Whether components pair up to complex numbers, whose modulus N3 penalises.
+    /// Whether components are the real and imaginary parts of complex numbers, whose modulus N3 penalises.
     #[must_use]
     pub fn is_complex(&self) -> bool {
         self.components() == 2
     }
 
-    /// Whether N3 of the parameters means anything.
+    /// Whether the N3 penalty applies to the parameters, which it does unless one of them is an angle.
     #[must_use]
     pub fn has_sized_parameters(&self) -> bool {
         let angle = |p: &ParameterVector| p.initial == Initial::Angle;
         !self.parameters().iter().any(angle)
     }
 
-    /// Whether its gradient is not that of its value on purpose.
+    /// Whether it contains a stopped gradient, so that its gradient intentionally differs from the derivative of its
+    /// value.
     #[must_use]
     pub fn stops_gradient(&self) -> bool {
         use crate::formula::node::Unary;
@@ -208,7 +210,7 @@ impl Formula {
         self.definition.nodes.iter().any(stops)
     }
 
-    /// Floats of its packed parameters for embeddings of `dimension` floats.
+    /// Returns the number of floats of its packed parameters for embeddings of `dimension` floats.
     #[must_use]
     pub fn parameter_width(&self, dimension: usize) -> usize {
         self.parameters().len() * (dimension / self.components())

@@ -1,24 +1,24 @@
-//! The gradients of a formula by components and parameters, derived once.
+//! The gradients of an operator's formula by components and parameters, derived once.
 
 use super::definition::Definition;
 use crate::formula::node::{Node, NodeId, Shape};
 use crate::formula::tape::{Tape, compact};
 
-/// A list of nodes and what is wanted of it. Nodes are those of a formula without `Clamp` and `StopGradient`, and
-/// the gradients that derivatives begin with; none is there twice or in vain. What has the shape of a scalar
-/// depends on parameters alone.
+/// List of nodes with selected outputs. The nodes are those of a formula without `Clamp` and `StopGradient`, and the
+/// gradients that derivatives start from; none is repeated or unused. A value with the shape of a scalar depends only
+/// on parameters.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Expression {
-    /// Operands before users.
+    /// Nodes, operands before users.
     pub nodes: Vec<Node>,
-    /// Of every node.
+    /// Shape of every node.
     pub shapes: Vec<Shape>,
-    /// What is wanted, in its order; none where it is 0 always.
+    /// Output nodes, in order; none for an output that is always 0.
     pub outputs: Vec<Option<NodeId>>,
 }
 
 impl Expression {
-    /// What each component becomes.
+    /// Returns the expression of the output components.
     pub(super) fn values(definition: &Definition) -> Self {
         let tape = Tape::forward(&definition.nodes, |_| false);
         let outputs = definition.outputs.iter();
@@ -26,7 +26,8 @@ impl Expression {
         Self::of(&tape, outputs.collect())
     }
 
-    /// The gradients of components and parameters, from [`Node::Gradient`] of what components became.
+    /// Returns the expression of the gradients of components and parameters, given the gradients of the output
+    /// components ([`Node::Gradient`]).
     pub(super) fn gradients(definition: &Definition, shapes: &[Shape]) -> Self {
         let is_source = |node| matches!(node, Node::Component(_) | Node::Parameter(_));
         let mut tape = Tape::forward(&definition.nodes, is_source);

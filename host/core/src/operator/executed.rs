@@ -1,10 +1,10 @@
-//! What computes a formula on rows: the seam between a formula and whoever only wants to try it.
+//! The trait of executors of an operator's formula, with which callers can run a formula without knowing the executor.
 
-/// A formula at work on rows of embeddings that share the parameters of one relation.
+/// Executor of a formula on rows of embeddings that share the parameters of one relation.
 pub trait Executed {
-    /// `y = f(x)`, row by row; parameters are packed one after the other.
+    /// Computes `y = f(x)`, row by row. The parameters are packed one after the other.
     fn forward(&mut self, parameters: &[f32], x: &[f32], y: &mut [f32]);
 
-    /// Replaces the gradients of `y` by those of `x`, row by row, and adds those of the parameters to `sums`.
+    /// Replaces the gradients of `y` with those of `x`, row by row, and adds those of the parameters to `sums`.
     fn backward(&mut self, parameters: &[f32], x: &[f32], gradients: &mut [f32], sums: &mut [f32]);
 }

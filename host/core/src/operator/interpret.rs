@@ -1,27 +1,28 @@
-//! A formula element by element in f64: slow, plain, and what everything faster is compared with.
+//! Interpreter of operators' formulas, element by element in f64: the slow, simple reference that faster executors are
+//! compared with.
 
 use super::definition::Formula;
 use super::derive::Expression;
 use crate::formula::builder::fold;
 use crate::formula::node::{Binary, Node, NodeId};
 
-/// One element of everything that an expression is about.
+/// One element of each input of an expression.
 #[derive(Clone, Copy, Debug)]
 pub struct Element<'a> {
-    /// Of each component of the embedding.
+    /// Element of each component of the embedding.
     pub components: &'a [f64],
-    /// Of each parameter.
+    /// Element of each parameter.
     pub parameters: &'a [f64],
-    /// Gradients by what each component became; empty where there are none yet.
+    /// Gradients of the output components; empty for the forward pass.
     pub gradients: &'a [f64],
 }
 
 impl Expression {
-    /// The values that are wanted.
+    /// Returns the values of the outputs.
     #[must_use]
     pub fn evaluate(&self, element: &Element<'_>) -> Vec<f64> {
         let mut values: Vec<f64> = Vec::with_capacity(self.nodes.len());
-        // What is made of constants alone is a constant, rounded as one.
+        // Nodes computed from constants alone are constants, rounded as such.
         let mut constants: Vec<Option<f32>> = Vec::with_capacity(self.nodes.len());
         for &node in &self.nodes {
             let constant = fold(node, |id| constants[id as usize]);
@@ -54,7 +55,7 @@ impl Element<'_> {
                 let above = Binary::Max.apply(of(x), of(low));
                 Some(Binary::Min.apply(above, of(high)))
             }
-            // A checked operator has none.
+            // A checked operator has no such nodes.
             Node::Positive
             | Node::Negative
             | Node::Columns
@@ -66,7 +67,7 @@ impl Element<'_> {
 }
 
 impl Formula {
-    /// What one element of each component becomes.
+    /// Returns one element of each output component.
     #[must_use]
     pub fn apply(&self, components: &[f64], parameters: &[f64]) -> Vec<f64> {
         self.forward().evaluate(&Element {

@@ -1,4 +1,4 @@
-//! The handle by which models, batch graphs and kernels know a formula.
+//! The handle with which models, batch graphs and kernels refer to an operator's formula.
 
 use std::fmt;
 use std::ops::Deref;
@@ -6,16 +6,16 @@ use std::sync::{Mutex, PoisonError};
 
 use super::definition::Formula;
 
-/// A formula that was admitted once and stays for as long as the process: as small as an index, and equal to
-/// another one exactly where the formulas are equal.
+/// Handle of a formula that is kept for the life of the process. It is as small as an index, and two handles are equal
+/// exactly if their formulas are equal.
 #[derive(Clone, Copy)]
 pub struct Traced(&'static Formula);
 
-/// All formulas so far. A process meets few of them, of a few kilobytes each, and each of them once.
+/// All formulas so far. A process has only a few of them, of a few kilobytes each, and stores each of them once.
 static KNOWN: Mutex<Vec<&'static Formula>> = Mutex::new(Vec::new());
 
 impl Traced {
-    /// The handle of a formula.
+    /// Returns the handle of a formula.
     #[must_use]
     pub fn new(formula: Formula) -> Self {
         let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
@@ -27,7 +27,7 @@ impl Traced {
         Self(formula)
     }
 
-    /// The formula, for as long as the process lives.
+    /// Returns the formula.
     #[must_use]
     pub fn formula(self) -> &'static Formula {
         self.0

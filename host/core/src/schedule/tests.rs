@@ -1,10 +1,10 @@
-//! Every bucket once, whoever trains it, and a schedule that is stored and read again.
+//! Tests of the schedule: every bucket is trained exactly once by any trainers, and a schedule survives serialisation.
 
 use proptest::prelude::*;
 
 use super::*;
 
-/// A grid whose sides are shared where it is square; a side of one partition is never swapped.
+/// A pass whose sides share their partitions if the grid is square. A side of one partition is never swapped.
 fn pass(n: u32, m: u32) -> Pass {
     let bytes = |n: u32| vec![if n == 1 { 0 } else { 100 }; n as usize];
     Pass {

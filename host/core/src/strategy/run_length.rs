@@ -1,21 +1,22 @@
-//! How long a run is, as its strategies are told.
+//! Length of a run, as reported to its strategies.
 
 use serde::{Deserialize, Serialize};
 
-/// The length of a run from its very beginning, as the configuration has it now.
+/// Length of a whole run from its first epoch, according to the current configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RunLength {
-    /// Epochs; at least 1, as the others.
+    /// Number of epochs; at least 1, like the other numbers.
     pub epochs: u32,
-    /// Edges that an epoch trains, without those that are held out.
+    /// Number of edges trained in an epoch, without held-out edges.
     pub edges_per_epoch: u64,
-    /// Batches of all epochs, of all workers together: exact, or an upper bound where batches have one relation each.
+    /// Number of batches in all epochs, of all workers together: exact, or an upper bound if each batch has a single
+    /// relation.
     pub batches: u64,
 }
 
 impl RunLength {
-    /// Where there is no run: small enough to be told apart, and nothing that a division by it would fail at.
+    /// Placeholder if there is no run. It is smaller than the length of any real run, and safe to divide by.
     pub const NONE: Self = Self {
         epochs: 1,
         edges_per_epoch: 1,

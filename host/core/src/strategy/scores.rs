@@ -1,26 +1,26 @@
-//! Scores as a loss gets them, and leaves them.
+//! Input and output of a loss: rows of scores, gradients and losses.
 
-/// Rows of scores, and where what a loss makes of them goes: row `i` has one positive and `columns` negatives.
+/// Rows of scores, with buffers for the gradients and losses. Row `i` has one positive and `columns` negatives.
 ///
-/// Every row stands for itself, so rows may be cut anywhere.
+/// Rows are independent of each other, so they may be cut anywhere.
 #[derive(Debug)]
 pub struct Scores<'a> {
-    /// Scores of the positives, `[rows]`.
+    /// Scores of the positives, `[rows]`: input.
     pub positive: &'a [f32],
-    /// Negatives, `[rows, columns]`: scores in, their gradients out. Masked ones come in as
-    /// [`MASKED`](super::MASKED) and must go out as 0.
+    /// Negatives, `[rows, columns]`: scores as input, replaced by their gradients. The scores of masked negatives are
+    /// [`MASKED`](super::MASKED), and their gradients must be 0.
     pub negative: &'a mut [f32],
-    /// Negatives of a row.
+    /// Number of negatives per row.
     pub columns: usize,
-    /// Gradients of the positives, `[rows]`: out.
+    /// Gradients of the positives, `[rows]`: output.
     pub positive_gradient: &'a mut [f32],
-    /// Losses, `[rows]`: out.
+    /// Losses, `[rows]`: output.
     pub loss: &'a mut [f32],
 }
 
-/// Slices that do not belong to the same rows.
+/// Error for slices whose lengths do not fit together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{positive} positives and {negative} negatives are no rows of {columns} negatives each")]
+#[error("{positive} positives and {negative} negatives do not form rows of {columns} negatives each")]
 pub struct UnevenScores {
     positive: usize,
     negative: usize,
@@ -28,10 +28,10 @@ pub struct UnevenScores {
 }
 
 impl Scores<'_> {
-    /// The same, once its lengths are known to fit: for those who did not make the slices themselves.
+    /// Checks that the lengths of the slices fit together.
     ///
     /// # Errors
-    /// When they do not.
+    /// Fails if they do not.
     pub fn checked(self) -> Result<Self, UnevenScores> {
         let rows = self.rows();
         let outputs = [self.positive_gradient.len(), self.loss.len()];
@@ -45,17 +45,17 @@ impl Scores<'_> {
         }
     }
 
-    /// How many rows there are.
+    /// Returns the number of rows.
     #[must_use]
     pub fn rows(&self) -> usize {
         self.positive.len()
     }
 
-    /// Hands over `most` rows at a time, and leaves them behind once they are evaluated: what is left of `self`
-    /// where `evaluate` fails begins with the rows that it failed at.
+    /// Calls `evaluate` for at most `most` rows at once, and removes the evaluated rows from `self`. If `evaluate`
+    /// fails, `self` begins with the rows for which it failed.
     ///
     /// # Errors
-    /// The first one of `evaluate`.
+    /// Returns the first error of `evaluate`.
     #[inline]
     pub fn in_blocks<E>(
         &mut self,
