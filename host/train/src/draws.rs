@@ -283,7 +283,7 @@ mod tests {
         let twice = draw_alone(&[(0, 2), (0, 1)]).unwrap_err();
         assert!(twice.contains("1 edges of relation 0, which has 0 left"));
         let large = draw_alone(&[(1, 3)]).unwrap_err();
-        assert!(large.contains("a batch takes at most 2"), "{large}");
+        assert!(large.contains("a batch has at most 2"), "{large}");
     }
 
     /// Draws as [`draw`] does, after batches that are trained already.

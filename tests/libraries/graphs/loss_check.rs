@@ -24,24 +24,24 @@ fn messages_name_the_node() {
         (
             vec![Node::Positive, negated(2), negated(0)],
             1,
-            "node 1, neg(2): operand 2 does not come before it; a node uses earlier ones only, so \
-             that there are no cycles",
+            "node 1, neg(2): operand 2 does not come before it; a node may only use \
+             earlier nodes, so that there are no cycles",
         ),
         (
             vec![Node::Positive, Node::Binary(Binary::Add, 0, 1)],
             1,
-            "node 1, add(0, 1): operand 1 does not come before it; a node uses earlier ones only, \
-             so that there are no cycles",
+            "node 1, add(0, 1): operand 1 does not come before it; a node may only use \
+             earlier nodes, so that there are no cycles",
         ),
         (
             vec![Node::Positive, Node::Select(0, 0, 77)],
             1,
-            "node 1, select(0, 0, 77): there is no node 77, the graph has 2",
+            "node 1, select(0, 0, 77): there is no node 77; the graph has 2 nodes",
         ),
         (
             vec![Node::Positive, Node::Parameter(3)],
             0,
-            "node 1: there is no parameter 3, the graph has 0",
+            "node 1: there is no parameter 3; the graph has 0 parameters",
         ),
         (
             vec![Node::Positive, Node::Constant(f32::NAN)],
@@ -60,35 +60,35 @@ fn messages_name_the_node() {
         (
             vec![Node::Positive, Node::Reduce(Reduction::Sum, 0)],
             1,
-            "node 1, sum(0): node 0 is [B], and only [B, N] can be reduced over the negatives",
+            "node 1, sum(0): node 0 is [B], but only [B, N] can be reduced over the negatives",
         ),
         (
             vec![Node::Columns, Node::Softmax(0)],
             1,
-            "node 1, softmax(0): node 0 is a scalar, and only [B, N] can be reduced over the \
+            "node 1, softmax(0): node 0 is a scalar, but only [B, N] can be reduced over the \
              negatives",
         ),
         (
             vec![Node::Positive],
             1,
-            "the output is node 1, the graph has 1",
+            "the output is node 1, but the graph has 1 nodes",
         ),
         (
             vec![Node::Negative, Node::Unary(Unary::Softplus, 0)],
             1,
-            "the output, node 1, is [B, N]: a loss has one value per positive, [B]; reduce it over \
+            "the output, node 1, is [B, N], but a loss must have one value per positive, [B]; reduce it over \
              the negatives, with sum or mean",
         ),
         (
             vec![Node::Constant(1.0)],
             0,
-            "the output, node 0, is a scalar: a loss has one value per positive, [B]; it depends on \
+            "the output, node 0, is a scalar, but a loss must have one value per positive, [B]; it depends on \
              no score",
         ),
         (
             vec![Node::Positive; 101],
             0,
-            "the graph has 101 nodes, more than the 100 that one may have",
+            "the graph has 101 nodes, more than the 100 allowed",
         ),
     ] {
         assert_eq!(refused(&nodes, output), expected);
@@ -117,7 +117,7 @@ fn parameters_have_names_and_finite_values() {
         "parameter 1 of the graph: alpha is inf, which is not finite"
     );
     let twice = refused(&[("margin", 1.0), ("margin", 1.0)]);
-    assert_eq!(twice, "parameter 1 of the graph: margin is there twice");
+    assert_eq!(twice, "parameter 1 of the graph: the name margin is used twice");
     assert!(refused(&[("\u{1b}[31m", 0.0)]).starts_with("parameter 0 of the graph: its name"));
     assert!(refused(&[("m", 0.0); 65]).starts_with("the graph has 65 parameters"));
 }

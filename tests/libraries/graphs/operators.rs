@@ -34,20 +34,20 @@ fn messages_say_what_is_wrong() {
         (
             &[X, Node::Component(1)],
             &[1],
-            "node 1: there is no component 1, embeddings have 1",
+            "node 1: there is no component 1; embeddings have 1 components",
         ),
         (
             &[X, Node::Parameter(1)],
             &[0],
-            "node 1: there is no parameter 1, the graph has 1",
+            "node 1: there is no parameter 1; the graph has 1 parameters",
         ),
         (
             &[X, Node::Positive],
             &[0],
-            "node 1, positive: there is no such node in an operator",
+            "node 1, positive: this node is not allowed in an operator",
         ),
-        (&[X, Node::Gradient(0)], &[0], "no such node in an operator"),
-        (&[X, Node::Softmax(0)], &[0], "no such node in an operator"),
+        (&[X, Node::Gradient(0)], &[0], "not allowed in an operator"),
+        (&[X, Node::Softmax(0)], &[0], "not allowed in an operator"),
         (
             &[X, Node::Unary(Unary::Sin, 1)],
             &[1],
@@ -55,7 +55,7 @@ fn messages_say_what_is_wrong() {
         ),
         (&[X, Node::Constant(f32::INFINITY)], &[0], "is always inf"),
         (&[X, P], &[1], "the output, node 1, depends on no component"),
-        (&[X, P], &[7], "the output is node 7, the graph has 2"),
+        (&[X, P], &[7], "the output is node 7, but the graph has 2"),
     ] {
         let found = refused(definition(nodes, outputs));
         assert!(found.contains(expected), "{found}");
@@ -68,7 +68,7 @@ fn messages_say_what_is_wrong() {
     assert!(refused(without).contains("no parameters"));
     let mut twice = definition(&[X, P, scaled], &[2]);
     twice.parameters.push(twice.parameters[0].clone());
-    assert!(refused(twice).contains("p is there twice"));
+    assert!(refused(twice).contains("the name p is used twice"));
     let mut wide = definition(&[X, P, scaled], &[2]);
     wide.parameters[0].initial = Initial::Normal(-1.0);
     assert!(refused(wide).contains("standard deviation of -1"));

@@ -202,7 +202,7 @@ fn a_plan_that_is_no_permutation_is_refused() {
         ),
         (
             &[(0, 0), (0, 1), (1, 0)],
-            "the plan has 3 buckets, the 2 x 2 grid has 4",
+            "the plan has 3 buckets, but the 2 x 2 grid has 4",
         ),
         (
             &[(0, 0), (0, 1), (1, 0), (1, 1), (1, 1)],

@@ -118,7 +118,7 @@ fn the_output_is_a_loss_per_positive() {
     let nodes = [POSITIVE, NEGATIVE, SUM];
     assert_refused(
         with_build(&graph(&nodes, 3, 1), 8),
-        "a loss has one value per positive",
+        "a loss must have one value per positive",
     );
     assert_refused(with_build(&graph(&nodes, 3, 9), 8), "the output is node 9");
     assert_refused(with_build(&graph(&[], 0, 0), 8), "no nodes");

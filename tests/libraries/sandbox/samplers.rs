@@ -154,11 +154,11 @@ fn draws_of_what_is_not_there_are_refused() {
         (
             0,
             3,
-            "next: it drew 3 edges at once, a batch takes at most 2",
+            "next: it drew 3 edges at once, but a batch has at most 2",
         ),
         (0, 0, "next: it drew 0 edges of relation 0"),
-        (2, 1, "next: it drew relation 2, there are 2"),
-        (-1, 1, "next: it drew relation 4294967295, there are 2"),
+        (2, 1, "next: it drew relation 2, but there are 2"),
+        (-1, 1, "next: it drew relation 4294967295, but there are 2"),
         (
             1,
             1,

@@ -10,7 +10,7 @@ pub enum GraphError {
     #[error("the graph has no nodes")]
     Empty,
     /// There are more nodes than allowed.
-    #[error("the graph has {found} nodes, but at most {limit} are allowed")]
+    #[error("the graph has {found} nodes, more than the {limit} allowed")]
     TooManyNodes {
         /// Number of nodes.
         found: usize,
@@ -18,7 +18,7 @@ pub enum GraphError {
         limit: usize,
     },
     /// There are more parameters than allowed.
-    #[error("the graph has {found} parameters, but at most {limit} are allowed")]
+    #[error("the graph has {found} parameters, more than the {limit} allowed")]
     TooManyParameters {
         /// Number of parameters.
         found: usize,

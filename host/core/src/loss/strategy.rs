@@ -106,7 +106,7 @@ pub struct LossState {
 pub fn check_values(parameters: &[Parameter], values: &[f32]) -> Result<(), String> {
     if parameters.len() != values.len() {
         return Err(format!(
-            "returned {} values for the {} parameters of the graph",
+            "answered {} values for the {} parameters of the graph",
             values.len(),
             parameters.len()
         ));
@@ -114,7 +114,7 @@ pub fn check_values(parameters: &[Parameter], values: &[f32]) -> Result<(), Stri
     let mut named = parameters.iter().zip(values);
     match named.find(|(_, value)| !value.is_finite()) {
         Some((Parameter { name, .. }, value)) => Err(format!(
-            "returned {value} for the parameter `{name}`, which is not finite"
+            "answered {value} for the parameter `{name}`, which is not finite"
         )),
         None => Ok(()),
     }

@@ -141,7 +141,7 @@ impl Definition {
                 && !(deviation.is_finite() && deviation >= 0.0)
             {
                 let reason = format!(
-                    "the standard deviation of {name} is {deviation}, but must be finite and not negative"
+                    "{name} has an initial standard deviation of {deviation}, which must be finite and not negative"
                 );
                 return Err(GraphError::Parameter { index, reason });
             }
