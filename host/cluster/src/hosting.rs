@@ -1,4 +1,4 @@
-//! Starts the server of a run on this machine, as rank 0, and says where it is.
+//! Start of a run's server on this machine, as rank 0, and the record of its address.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
@@ -11,29 +11,29 @@ use crate::place::{Place, local_address, outgoing_address};
 use crate::secret::Secret;
 use crate::server::{self, Lock, Record, Running, Start};
 
-/// A server to start for a run.
+/// Server to start for a run.
 pub(crate) struct Hosting<'a> {
     pub(crate) options: &'a Options,
     pub(crate) place: &'a Place,
-    /// Where it listens.
+    /// Address on which it listens.
     pub(crate) listen: IpAddr,
-    /// What trainers have to know.
+    /// Secret that trainers need to connect, if any.
     pub(crate) secret: Option<&'a Secret>,
 }
 
 impl Hosting<'_> {
-    /// The program.
+    /// Returns the program.
     ///
     /// # Errors
-    /// When there is none that is new enough.
+    /// Fails if there is none that is recent enough.
     pub(crate) fn program(&self) -> Result<PathBuf, ClusterError> {
         server::find(self.options.nats_server.as_deref(), &self.options.search)
     }
 
-    /// Starts it at `host`, with this port or any that is free, and waits until it listens.
+    /// Starts the server at `host`, on `port` or any free port, and waits until it listens.
     ///
     /// # Errors
-    /// When it ends or does not listen.
+    /// Fails if it ends or does not listen.
     pub(crate) fn start(
         &self,
         program: &std::path::Path,
@@ -52,10 +52,10 @@ impl Hosting<'_> {
         start.run(lock)
     }
 
-    /// Leaves a record of where it is; with the secret where others find it there.
+    /// Writes the record of the server's address, with the secret if other trainers read it from there.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// Fails if it cannot be written.
     pub(crate) fn leave_record(
         &self,
         address: &Address,
@@ -75,7 +75,7 @@ impl Hosting<'_> {
     }
 }
 
-/// Where a server of `file://` listens, and how others call that.
+/// Returns the address on which a server of `file://` listens, and the host name under which others reach it.
 pub(crate) fn own_address(options: &Options) -> (IpAddr, String) {
     let outgoing = || outgoing_address().unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST));
     let listen = options.listen.unwrap_or_else(outgoing);
@@ -86,7 +86,7 @@ pub(crate) fn own_address(options: &Options) -> (IpAddr, String) {
     (listen, host.to_string())
 }
 
-/// Where a server of `tcp://` listens.
+/// Returns the address on which a server of `tcp://` listens.
 pub(crate) fn listen_at(options: &Options, address: &Address) -> IpAddr {
     options.listen.unwrap_or_else(|| local_address(address))
 }

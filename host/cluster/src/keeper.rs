@@ -1,9 +1,9 @@
-//! Keeps the server alive that rank 0 has started: starts it again where its process has ended, or where it takes nothing
-//! any more since its disk was full.
+//! Supervision of the server that rank 0 has started: it is restarted if its process has ended, or if it no longer
+//! writes after its disk was full.
 //!
-//! Only rank 0 does this, and only on the machine where its server ran: the lock of the store says that none is alive. The
-//! address and the secret stay the same, so trainers find the new server by themselves. A server that was ended on purpose,
-//! since the run is over, stays ended.
+//! Only rank 0 does this, and only on the machine on which its server ran, where the lock of the store shows that no
+//! server is running. The address and the secret stay the same, so trainers reconnect by themselves. A server that was
+//! stopped on purpose at the end of the run is not restarted.
 
 use std::fmt;
 use std::process::Child;
@@ -21,18 +21,18 @@ use crate::secret::Secret;
 use crate::server::{self, Health, Lock, Record};
 use crate::wire::Line;
 
-/// How often the server is looked at.
+/// Interval between two checks of the server.
 const LOOK: Duration = Duration::from_millis(200);
-/// How long a connection may be away before the server's process is looked for.
+/// Time without a connection after which the server's process is checked.
 const AWAY: Duration = Duration::from_secs(1);
-/// The wait after an attempt that failed.
+/// Pause after a failed attempt.
 const REST: Duration = Duration::from_secs(5);
-/// Writes in a row without an answer after which a server that answers reads is started again.
+/// Number of consecutive unanswered writes after which a server that answers reads is restarted.
 const UNANSWERED: u32 = 2;
-/// Free bytes below which a disk counts as full: a record of the ledger and the server's own files need as much.
+/// Free bytes below which a disk counts as full: a record of the ledger and the server's own files need that much.
 const ROOM: u64 = 256 << 10;
 
-/// Takes a sentence about the server, from any thread.
+/// Callback that receives messages about the server, from any thread.
 #[derive(Clone)]
 pub struct Listener(pub Arc<dyn Fn(&str) + Send + Sync>);
 
@@ -42,20 +42,22 @@ impl fmt::Debug for Listener {
     }
 }
 
-/// The server's process, where this one has started it. Kept so that it does not stay a zombie.
+/// Process of the server, if this process has started it. It is kept so that it can be waited for and does not remain a
+/// zombie.
 pub(crate) type OwnChild = Arc<Mutex<Option<Child>>>;
 
-/// The thread that keeps the server alive.
+/// Handle of the thread that supervises the server.
 pub(crate) struct Keeper {
     ends: Arc<AtomicBool>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
 impl Keeper {
-    /// Starts it for rank 0 of a run without servers of its own, if the options name a listener; none otherwise.
+    /// Starts the supervision for rank 0 of a run without the user's servers, if the options have a listener. Returns
+    /// `None` otherwise.
     ///
     /// # Errors
-    /// When the system has no thread.
+    /// Fails if no thread can be started.
     pub(crate) fn start(
         options: &Options,
         place: Option<&Place>,
@@ -91,16 +93,16 @@ impl Keeper {
         }))
     }
 
-    /// Asks it to end, and does not wait for that.
+    /// Asks the thread to end, without waiting for it.
     pub(crate) fn ends(&self) {
         self.ends.store(true, Ordering::SeqCst);
     }
 
-    /// Ends it: it starts nothing any more.
+    /// Ends the thread and waits for it, so that it starts no server any more.
     pub(crate) fn end(&self) {
         self.ends();
         if let Some(thread) = lock(&self.thread).take() {
-            // What it panicked with was printed.
+            // The message of a panic has already been printed.
             let _panicked = thread.join();
         }
     }
@@ -113,11 +115,12 @@ struct Watch {
     child: OwnChild,
     listener: Listener,
     ends: Arc<AtomicBool>,
-    /// Since when there is no connection.
+    /// Time since which there is no connection.
     away: Option<Instant>,
-    /// Until when nothing is tried.
+    /// Time until which no attempt is made.
     rests: Option<Instant>,
-    /// Whether the disk has been full since the server was started: a server that could not write once does not write again.
+    /// Whether the disk has been full since the server was started. A server whose write has failed once never writes
+    /// again.
     was_full: bool,
     said: String,
 }
@@ -137,7 +140,7 @@ impl Watch {
         }
     }
 
-    /// Says something once.
+    /// Reports a message, unless it repeats the last one.
     fn say(&mut self, what: &str) {
         if self.said != what {
             (self.listener.0)(what);
@@ -149,7 +152,7 @@ impl Watch {
         if self.is_full() {
             self.was_full = true;
             self.say(&format!(
-                "the disk of {} is full: nats-server cannot write the ledger; it is started again once there is room",
+                "the disk of {} is full: nats-server cannot write the ledger and will be restarted when there is free space",
                 self.place.store.display()
             ));
             return Ok(());
@@ -158,8 +161,8 @@ impl Watch {
             self.away = None;
             let takes_nothing = self.line.signals.unanswered_writes() >= UNANSWERED;
             return match (self.was_full, takes_nothing) {
-                (true, _) => self.start_again("the disk was full and has room again"),
-                (false, true) => self.start_again("it answers, but writes nothing any more"),
+                (true, _) => self.start_again("the disk was full and has free space again"),
+                (false, true) => self.start_again("it answers, but no longer writes"),
                 (false, false) => Ok(()),
             };
         }
@@ -171,7 +174,7 @@ impl Watch {
     }
 
     fn is_full(&self) -> bool {
-        // A folder that is gone is made again.
+        // If the folder does not exist, it will be created again in its parent.
         let folders = self.place.store.ancestors();
         let found = folders
             .filter_map(|folder| rustix::fs::statvfs(folder).ok())
@@ -179,7 +182,7 @@ impl Watch {
         found.is_some_and(|disk| disk.f_bavail.saturating_mul(disk.f_frsize) < ROOM)
     }
 
-    /// The record of the server, if it is of this run and the server ran on this machine.
+    /// Returns the record of the server, if it belongs to this run and the server ran on this machine.
     fn record(&self) -> Result<Option<Record>, ClusterError> {
         let record = Record::read(&self.place.record)?;
         let is_own = |record: &Record| {
@@ -188,14 +191,14 @@ impl Watch {
         Ok(record.filter(is_own))
     }
 
-    /// Ends the server, which answers but does not write, and starts it again.
+    /// Stops the server, which answers but does not write, and starts it again.
     fn start_again(&mut self, why: &str) -> Result<(), ClusterError> {
         let Some(record) = self.record()? else {
             return Ok(());
         };
-        self.say(&format!("starting nats-server again: {why}"));
+        self.say(&format!("restarting nats-server: {why}"));
         let stopped = server::stop(&record, &self.place.store);
-        // Should this attempt fail, the next one finds a server that was not ended for good.
+        // If this attempt fails, the next one must not find the server marked as stopped on purpose.
         server::is_wanted(&self.place.store);
         stopped?;
         self.reap();
@@ -204,12 +207,12 @@ impl Watch {
 
     fn reap(&self) {
         if let Some(child) = &mut *lock(&self.child) {
-            // One that runs still is waited for later.
+            // A process that is still running is waited for later.
             child.try_wait().ok();
         }
     }
 
-    /// Starts the server where its process has ended.
+    /// Starts the server again if its process has ended.
     fn revive(&mut self) -> Result<(), ClusterError> {
         self.reap();
         if self.ends.load(Ordering::SeqCst) {
@@ -224,14 +227,14 @@ impl Watch {
             Health::Runs => {
                 let pid = record.pid;
                 self.say(&format!(
-                    "nats-server, process {pid}, runs but does not answer"
+                    "nats-server (process {pid}) is running but does not answer"
                 ));
                 return Ok(());
             }
             Health::Stopped => {
                 let pid = record.pid;
                 self.say(&format!(
-                    "nats-server, process {pid}, is stopped: `kill -CONT {pid}` has it go on"
+                    "nats-server (process {pid}) is stopped; `kill -CONT {pid}` resumes it"
                 ));
                 return Ok(());
             }
@@ -239,7 +242,7 @@ impl Watch {
         self.start_ended(&record)
     }
 
-    /// Starts the server of `record`, whose process has ended.
+    /// Starts the server of `record` again, whose process has ended.
     fn start_ended(&mut self, record: &Record) -> Result<(), ClusterError> {
         let Some(taken) = Lock::take(&self.place.store, Some(record))? else {
             return Ok(());
@@ -252,7 +255,7 @@ impl Watch {
         *lock(&self.child) = Some(running);
         (self.away, self.was_full) = (None, false);
         self.line.signals.forget_writes();
-        self.say(&format!("started nats-server again at {address}"));
+        self.say(&format!("restarted nats-server at {address}"));
         self.said.clear();
         Ok(())
     }

@@ -1,19 +1,19 @@
-//! By what the trainers of one run reach each other: NATS, behind [`pbg_core::cluster`]'s traits.
+//! Communication between the trainers of one run over NATS, behind the traits of [`pbg_core::cluster`].
 //!
-//! [`Method`] is what a user writes as `distributed_init_method`. [`connect`] makes a [`Connection`] of it, which is both
-//! a [`Register`](pbg_core::cluster::Register) and [`Live`](pbg_core::cluster::Live). Where no server is named, rank 0
-//! starts one, a process that outlives the trainer, and the others find it by a file or an address.
+//! [`Method`] is the value of `distributed_init_method`. [`connect`] creates a [`Connection`] with it, which implements
+//! both [`Register`](pbg_core::cluster::Register) and [`Live`](pbg_core::cluster::Live). If the method names no server,
+//! rank 0 starts one as a process that outlives the trainer, and the others find it by a file or an address.
 //!
-//! In reading order: `method` (what was asked for), `connection` and `meeting` (who starts what, who waits for whom),
-//! `hosting`, `keeper` and `server` (the process), `secret` (who is let in), `wire` (one client on a runtime of its own), `register`, `live`.
-//! Nothing here knows what is in the register or in a question.
+//! In reading order: `method` (the init method), `connection` and `meeting` (starting and finding the server),
+//! `hosting`, `keeper` and `server` (its process), `secret` (authentication), `wire` (a NATS client with its own
+//! runtime), `register`, `live`. Nothing here knows the content of the register or of a question.
 //!
-//! Nobody outside needs to know that there is a runtime: all methods block, each for a bounded time. They must not be
-//! called from a task of another runtime.
+//! The asynchronous runtime is not visible outside: all methods block, each for a bounded time. They must not be called
+//! from a task of another runtime.
 //!
-//! On servers of the user, a run takes the subjects `pbg.RUN.>`, to publish and to subscribe, and the stream `pbg-RUN`,
-//! for which it publishes to `$JS.API.STREAM.CREATE.pbg-RUN`, and likewise to `INFO`, `MSG.GET` and `DELETE`. It needs no
-//! other rights.
+//! On the user's servers, a run uses the subjects `pbg.RUN.>`, for publishing and subscribing, and the stream
+//! `pbg-RUN`, for which it publishes to `$JS.API.STREAM.CREATE.pbg-RUN`, and likewise to `INFO`, `MSG.GET` and
+//! `DELETE`. It needs no other permissions.
 
 mod answers;
 mod connection;

@@ -1,4 +1,4 @@
-//! Traffic that may be lost: beats, wake-ups, questions.
+//! Live traffic, which may be lost: heartbeats, wake-ups, questions.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -16,11 +16,11 @@ use crate::heard::Beats;
 use crate::options::RunName;
 use crate::wire::Line;
 
-/// What was told and has not left yet; more is dropped.
+/// Most messages queued for sending; further ones are dropped.
 const OUTBOX: usize = 64;
-/// How long subscribing may take.
+/// Timeout of subscribing.
 const SUBSCRIBE_WITHIN: Duration = Duration::from_secs(5);
-/// How long what was told last may take to leave when a connection ends.
+/// Longest time for sending the last messages when a connection ends.
 const LEAVE_WITHIN: Duration = Duration::from_millis(500);
 
 enum Told {
@@ -29,7 +29,7 @@ enum Told {
     Leave(tokio::sync::oneshot::Sender<()>),
 }
 
-/// The live traffic of a run.
+/// Live traffic of a run.
 pub(crate) struct Traffic {
     line: Line,
     run: RunName,
@@ -39,10 +39,10 @@ pub(crate) struct Traffic {
 }
 
 impl Traffic {
-    /// Subscribes to what all trainers of the run tell each other.
+    /// Subscribes to the heartbeats and wake-ups of all trainers of the run.
     ///
     /// # Errors
-    /// When the client takes no subscription.
+    /// Fails if the client accepts no subscription.
     pub(crate) fn open(line: Line, run: &RunName) -> Result<Self, ClusterError> {
         let beats = Arc::new(Beats::default());
         let subjects = [subject(run, "beat"), subject(run, "wake")];
@@ -53,7 +53,8 @@ impl Traffic {
             line.settled(run).await?;
             Ok::<_, async_nats::Error>((heard, woken))
         };
-        let failed = |why: String| ClusterError::System(format!("listen to other trainers: {why}"));
+        let failed =
+            |why: String| ClusterError::System(format!("subscribe to other trainers: {why}"));
         let (mut heard, mut woken) = match line.dialer.block(SUBSCRIBE_WITHIN, subscribe) {
             Some(Ok(both)) => both,
             Some(Err(error)) => return Err(failed(error.to_string())),
@@ -82,12 +83,12 @@ impl Traffic {
         })
     }
 
-    /// Nobody waits for what may be lost.
+    /// Queues a message without waiting; if the queue is full, the message is lost.
     fn tell(&self, what: Told) {
         self.outbox.try_send(what).ok();
     }
 
-    /// Waits, shortly, until what was told has left.
+    /// Stops answering, and waits a short time until the queued messages are sent.
     pub(crate) fn leave(&self) {
         self.answering
             .lock()
@@ -106,15 +107,15 @@ fn subject(run: &RunName, what: &str) -> String {
 async fn send(client: async_nats::Client, subjects: [String; 2], mut told: mpsc::Receiver<Told>) {
     let [beat, wake] = subjects;
     while let Some(what) = told.recv().await {
-        // An error means that the client has ended, and with it the connection.
+        // An error means that the client, and therefore the connection, has ended.
         let sent = match what {
-            // The client would send it when it is connected again, when it is not true any more.
+            // The client would send the heartbeat after it has reconnected, when it is out of date.
             Told::Beat(_) if client.connection_state() != State::Connected => Ok(()),
             Told::Beat(bytes) => client.publish(beat.clone(), bytes.into()).await,
             Told::Wake => client.publish(wake.clone(), Vec::new().into()).await,
             Told::Leave(done) => {
                 let flushed = client.flush().await;
-                // Nobody may be waiting any more.
+                // The receiver may have stopped waiting.
                 done.send(()).ok();
                 if flushed.is_err() { return } else { Ok(()) }
             }
@@ -127,7 +128,7 @@ async fn send(client: async_nats::Client, subjects: [String; 2], mut told: mpsc:
 
 impl Live for Connection {
     fn beat(&self, beat: &Beat) {
-        // A number that JSON has not is a beat that nobody would take.
+        // Other trainers would reject a heartbeat with a number that JSON cannot represent.
         if let Ok(bytes) = serde_json::to_vec(beat) {
             self.traffic.tell(Told::Beat(bytes));
         }
@@ -141,7 +142,7 @@ impl Live for Connection {
         self.traffic.tell(Told::Wake);
     }
 
-    /// A connection that was made again counts as a wake-up: some may have been missed.
+    /// A reconnection counts as a wake-up, because wake-ups may have been missed.
     fn wait(&self, at_most: Duration) -> bool {
         self.traffic.line.signals.wait(at_most)
     }

@@ -1,4 +1,4 @@
-//! How trainers without servers of their own find the one that rank 0 starts.
+//! Discovery of the server that rank 0 starts, for trainers without servers of their own.
 
 use std::path::Path;
 use std::process::Child;
@@ -14,23 +14,24 @@ use crate::server::{self, Lock, Record, Running};
 use crate::waiting::Waiting;
 use crate::wire::{Access, Dialer, Failure, Line};
 
-/// How long another run is listened for before its server is taken to be left over: longer than the beat of its trainers.
+/// Time for which another run's heartbeats are awaited before its server is considered abandoned. It is longer than the
+/// interval of heartbeats.
 const LISTEN_FOR: Duration = Duration::from_secs(5);
 
-/// Stands for a port until it is known: nobody answers there.
+/// Placeholder for a port that is not known yet; no server answers there.
 const UNKNOWN: u16 = 1;
 
-/// A server that was found or started.
+/// Connection to a server that was found or started.
 pub(crate) struct Reached {
-    /// The line to it.
+    /// Connection.
     pub(crate) line: Line,
-    /// Where it is.
+    /// Address.
     pub(crate) address: Address,
-    /// The process, if this one has started it.
+    /// Process, if this process has started it.
     pub(crate) child: Option<Child>,
 }
 
-/// Meets the others.
+/// Discovery of the server.
 pub(crate) struct Meeting<'a> {
     pub(crate) options: &'a Options,
     pub(crate) dialer: &'a Dialer,
@@ -38,16 +39,16 @@ pub(crate) struct Meeting<'a> {
 }
 
 impl Meeting<'_> {
-    /// At a file: rank 0 leaves there where its server is.
+    /// Finds the server by a file, into which rank 0 writes its address.
     ///
     /// # Errors
-    /// When there is no server, and none can be started, within the patience.
+    /// Fails if there is no server, and none can be started, within the timeout.
     pub(crate) fn at_file(&mut self, path: &Path) -> Result<Reached, ClusterError> {
         let place = Place::of_file(path);
         let shown = path.display();
         loop {
             let record = match Record::read(path) {
-                // Rank 0 replaces what is no record, too.
+                // Rank 0 replaces a file with invalid content, too.
                 Err(error @ ClusterError::Content { .. }) if !self.options.starts() => {
                     self.waiting.pause(&error.to_string())?;
                     continue;
@@ -59,7 +60,7 @@ impl Meeting<'_> {
                 None => format!("waiting for rank 0 to write {shown}"),
                 Some(record) if record.run != self.options.run.as_str() => {
                     format!(
-                        "waiting for rank 0: {shown} is of another run, {}",
+                        "waiting for rank 0: {shown} belongs to another run, {}",
                         record.run
                     )
                 }
@@ -80,14 +81,14 @@ impl Meeting<'_> {
         }
     }
 
-    /// The server of a record of this run. The error is the end of a sentence.
+    /// Connects to the server of a record of this run. The error is the end of a sentence.
     fn reach(&self, record: &Record) -> Result<Reached, String> {
         let address = Address::parse(&record.address, None)?;
         let secret = record
             .secret
             .as_deref()
             .and_then(|text| Secret::new(text).ok());
-        let secret = secret.ok_or("has no secret")?;
+        let secret = secret.ok_or("is recorded without a secret")?;
         let access = Access::private(Some(&secret), &address).map_err(|error| error.to_string())?;
         match self.dialer.dial(std::slice::from_ref(&address), &access) {
             Ok(line) => Ok(Reached {
@@ -95,12 +96,12 @@ impl Meeting<'_> {
                 address,
                 child: None,
             }),
-            Err(failure) => Err(format!("at {address} does not let in: {failure}")),
+            Err(failure) => Err(format!("at {address} cannot be used: {failure}")),
         }
     }
 
-    /// The server of this run that lives on this machine, but elsewhere than the record says: whoever has started it died
-    /// before it could write that.
+    /// Connects to this run's server if it runs on this machine, but not at the address in the record, because the
+    /// trainer that started it died before it could write the record.
     fn adopt(
         &self,
         place: &Place,
@@ -136,7 +137,7 @@ impl Meeting<'_> {
         lock: Lock,
     ) -> Result<Reached, ClusterError> {
         let (listen, host) = own_address(self.options);
-        // The same address and secret as before: trainers that are alive find the new server.
+        // With the same address and secret as before, live trainers find the new server.
         let old = old.filter(|old| old.run == self.options.run.as_str());
         let old_secret = old.and_then(|old| Secret::new(old.secret.as_deref()?).ok());
         let is_new = old_secret.is_none();
@@ -160,16 +161,16 @@ impl Meeting<'_> {
         };
         let program = hosting.program()?;
         if is_new {
-            // Should this process die before it knows the port, the next one finds the server's secret.
+            // If this process dies before it knows the port, the next one finds the server's secret.
             hosting.leave_record(&host, Some(&secret), 0)?;
         }
         let start = |port, lock| hosting.start(&program, &host, port, lock);
         let running = match start(old_port, lock) {
-            // Somebody else has the port by now.
+            // Another process uses the port now.
             Err(ClusterError::Start { .. }) if old_port.is_some() => {
                 let lock = Lock::take(&place.store, None)?;
                 let lost =
-                    || ClusterError::System("start two servers of one folder at a time".into());
+                    || ClusterError::System("start two servers at once on one folder".into());
                 start(None, lock.ok_or_else(lost)?)?
             }
             running => running?,
@@ -182,10 +183,10 @@ impl Meeting<'_> {
         self.dial_own(address, Some(&secret), running)
     }
 
-    /// At an address: rank 0 starts its server there.
+    /// Finds the server at an address, at which rank 0 starts it.
     ///
     /// # Errors
-    /// When there is no server, and none can be started, within the patience; when it refuses this trainer.
+    /// Fails if there is no server, and none can be started, within the timeout, or if the server rejects this trainer.
     pub(crate) fn at_address(&mut self, address: &Address) -> Result<Reached, ClusterError> {
         let secret = self.options.secret.clone();
         let access = Access::private(secret.as_ref(), address)?;
@@ -237,7 +238,7 @@ impl Meeting<'_> {
         }
     }
 
-    /// The line to a server that listens already.
+    /// Connects to a server that already listens.
     fn dial_own(
         &mut self,
         address: Address,
@@ -257,11 +258,10 @@ impl Meeting<'_> {
                     });
                 }
                 Err(failure) => {
-                    let what = format!(
-                        "waiting for the nats-server that was started at {address}: {failure}"
-                    );
+                    let what =
+                        format!("waiting for the nats-server started at {address}: {failure}");
                     if let Err(error) = self.waiting.pause(&what) {
-                        // Nobody knows it yet.
+                        // No other trainer knows of it yet.
                         let _ended = running.child.kill().and_then(|()| running.child.wait());
                         return Err(error);
                     }
@@ -270,18 +270,19 @@ impl Meeting<'_> {
         }
     }
 
-    /// A server of this folder is alive, but not one that this run can use: waits, or ends what another run has left.
+    /// Handles a live server on this folder that this run cannot use: waits for it, or stops it if another run has
+    /// abandoned it.
     fn make_room(&mut self, place: &Place, record: Option<&Record>) -> Result<(), ClusterError> {
         let shown = place.record.display();
         let Some(record) = record else {
             let store = place.store.display();
             return self.waiting.pause(&format!(
-                "a nats-server uses {store}, but {shown} does not say where it is"
+                "a nats-server uses {store}, but {shown} does not contain its address"
             ));
         };
         if record.run == self.options.run.as_str() {
             return self.waiting.pause(&format!(
-                "waiting for the nats-server that {shown} names, process {} on {}: it runs, but does not answer",
+                "waiting for the nats-server in {shown}, process {} on {}: it is running but does not answer",
                 record.pid, record.host
             ));
         }
@@ -294,13 +295,13 @@ impl Meeting<'_> {
             });
         }
         (self.waiting.notice)(&format!(
-            "ending the nats-server that run {} has left at {shown}",
+            "stopping the nats-server that run {} has left running at {shown}",
             record.run
         ));
         match server::stop(record, &place.store) {
             Ok(_) => self
                 .waiting
-                .pause(&format!("waiting for {shown} to be free")),
+                .pause(&format!("waiting for {shown} to become free")),
             Err(error) => self.waiting.pause(&error.to_string()),
         }
     }

@@ -1,65 +1,65 @@
-//! What a user writes as `distributed_init_method`, and what the surroundings of a process say about it.
+//! Init methods, the values of `distributed_init_method`, and the environment variables that `env://` reads.
 
 use std::net::IpAddr;
 use std::path::PathBuf;
 
-/// The port of NATS servers where none is named.
+/// Default port of NATS servers.
 const NATS_PORT: u16 = 4222;
 
-/// The methods, as messages name them.
+/// The allowed methods, for messages.
 const ALLOWED: &str = "file:///PATH, tcp://HOST:PORT, env://, nats://HOST[:PORT][,HOST[:PORT]] and tls://HOST[:PORT][,HOST[:PORT]]";
 
-/// Where a server is.
+/// Address of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Address {
-    /// A name or an IP address; one of version 6 without brackets.
+    /// Host name or IP address; an IPv6 address has no brackets.
     pub host: String,
     /// The port, never 0.
     pub port: u16,
 }
 
-/// How trainers find each other.
+/// Init method: the way in which trainers find each other.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Method {
-    /// Rank 0 starts a server and leaves its address and secret in this file.
+    /// Rank 0 starts a server and writes its address and secret to this file.
     File(PathBuf),
-    /// Rank 0 starts a server there.
+    /// Rank 0 starts a server at this address.
     Tcp(Address),
     /// The user's servers.
     Nats {
-        /// At least one.
+        /// Servers, at least one.
         servers: Vec<Address>,
-        /// Whether everything is encrypted and the servers' certificates are checked.
+        /// Whether traffic is encrypted and the servers' certificates are checked.
         tls: bool,
     },
 }
 
-/// A method, and what the surroundings say about this process.
+/// Init method, with the information about this process from the environment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Found {
-    /// The method; `env://` has become `tcp://`.
+    /// The method; `env://` has been resolved to `tcp://`.
     pub method: Method,
-    /// Which of all processes this is, where `env://` knows it.
+    /// Rank of this process, if `env://` provides it.
     pub rank: Option<u32>,
-    /// How many processes there are, where `env://` knows it.
+    /// Number of processes, if `env://` provides it.
     pub world_size: Option<u32>,
 }
 
-/// Why a text is no method.
+/// Error for an invalid init method.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MethodError {
-    /// It begins like none of them.
-    #[error("\"{0}\" is no method; these are: {ALLOWED}")]
+    /// The scheme is unknown.
+    #[error("unknown init method \"{0}\"; allowed are: {ALLOWED}")]
     Unknown(String),
-    /// A part of it is not as it has to be.
+    /// A part of the text is invalid.
     #[error("\"{text}\": {what}")]
     Malformed {
-        /// The method.
+        /// The text.
         text: String,
-        /// What is wrong, and what would be right.
+        /// What is wrong, and what would be valid.
         what: String,
     },
-    /// `env://` lacks a variable, or one has a value that it cannot have.
+    /// An environment variable that `env://` needs is not set, or has an invalid value.
     #[error("env://: {0}")]
     Surroundings(String),
 }
@@ -74,7 +74,7 @@ impl std::fmt::Display for Address {
 }
 
 impl Address {
-    /// Whether nobody on another machine is meant by it.
+    /// Whether it is an address of the local machine.
     #[must_use]
     pub fn is_loopback(&self) -> bool {
         match self.host.parse::<IpAddr>() {
@@ -83,20 +83,20 @@ impl Address {
         }
     }
 
-    /// Reads `host:port` or `[host]:port`; `default` is the port where none is named.
+    /// Parses `host:port` or `[host]:port`; `default` is the port if none is given.
     ///
     /// # Errors
-    /// What is wrong with it, as the end of a sentence.
+    /// Returns what is wrong, as the end of a sentence.
     pub(crate) fn parse(text: &str, default: Option<u16>) -> Result<Self, String> {
         if text.contains('@') {
             return Err(
-                "an address has no user and no password: name a file with distributed.credentials"
+                "an address must not contain a user or a password; set distributed.credentials to a file instead"
                     .into(),
             );
         }
         let (host, port) = match text.strip_prefix('[') {
             Some(rest) => {
-                let (host, rest) = rest.split_once(']').ok_or("there is no \"]\"")?;
+                let (host, rest) = rest.split_once(']').ok_or("the closing \"]\" is missing")?;
                 (host, rest.strip_prefix(':'))
             }
             None => match text.rsplit_once(':') {
@@ -108,31 +108,32 @@ impl Address {
         let is_ip = host.parse::<IpAddr>().is_ok();
         if host.is_empty() || host.len() > 253 || !(is_ip || host.chars().all(is_name)) {
             return Err(format!(
-                "\"{host}\" is no host: a name, an IP address or an IPv6 address in brackets is"
+                "\"{host}\" is not a host: it must be a name, an IP address or an IPv6 address in brackets"
             ));
         }
         let port = match (port, default) {
             (Some(port), _) => port.parse().ok().filter(|port| *port > 0),
             (None, Some(port)) => Some(port),
-            (None, None) => return Err(format!("\"{text}\" names no port, as in HOST:29500")),
+            (None, None) => return Err(format!("\"{text}\" has no port, as in HOST:29500")),
         };
         Ok(Self {
             host: host.to_owned(),
-            port: port.ok_or_else(|| format!("the port of \"{text}\" is not in 1..=65535"))?,
+            port: port
+                .ok_or_else(|| format!("the port of \"{text}\" is not in the range 1..=65535"))?,
         })
     }
 }
 
 impl Method {
-    /// Reads a method. `lookup` gives the environment's variables; only `env://` asks for them.
+    /// Parses an init method. `lookup` returns environment variables; it is called for `env://` only.
     ///
-    /// `env://` reads what `torchrun`, Slurm and Kubernetes set: `MASTER_ADDR` and `MASTER_PORT`; the rank from `RANK`,
-    /// `SLURM_PROCID` or `JOB_COMPLETION_INDEX`, the first that is set; how many there are from `WORLD_SIZE` or
-    /// `SLURM_NTASKS`. Where `torchrun` says that it uses the port itself (`TORCHELASTIC_USE_AGENT_STORE`), the next one
-    /// is taken.
+    /// `env://` reads the variables that `torchrun`, Slurm and Kubernetes set: `MASTER_ADDR` and `MASTER_PORT`; the
+    /// rank from `RANK`, `SLURM_PROCID` or `JOB_COMPLETION_INDEX`, whichever is set first; and the number of processes
+    /// from `WORLD_SIZE` or `SLURM_NTASKS`. If `torchrun` uses the port itself (`TORCHELASTIC_USE_AGENT_STORE`), the
+    /// next port is used.
     ///
     /// # Errors
-    /// What is wrong with the text or the variables, and what is allowed.
+    /// Returns what is wrong with the text or the variables, and what is allowed.
     pub fn parse(
         text: &str,
         lookup: impl Fn(&str) -> Option<String>,
@@ -173,13 +174,13 @@ impl Method {
     }
 }
 
-/// The path of `file://`, which is absolute: trainers on other machines have other working folders.
+/// Parses the path of `file://`, which must be absolute, because trainers on other machines have other working folders.
 fn file(rest: &str) -> Result<PathBuf, String> {
     let path = PathBuf::from(rest);
     match path.is_absolute() && path.file_name().is_some() && !rest.ends_with('/') {
         true => Ok(path),
         false => Err(
-            "the path of a file has to follow, from the root, as in file:///mnt/shared/rendezvous"
+            "file:// needs the absolute path of a file, from the root, as in file:///mnt/shared/rendezvous"
                 .into(),
         ),
     }
@@ -198,7 +199,7 @@ fn from_surroundings(lookup: impl Fn(&str) -> Option<String>) -> Result<Found, M
     let needed = |name: &str| {
         let lacking = || {
             MethodError::Surroundings(format!(
-                "{name} is not set; MASTER_ADDR and MASTER_PORT have to say where rank 0 is"
+                "{name} is not set; MASTER_ADDR and MASTER_PORT must be the address of rank 0"
             ))
         };
         set(name).ok_or_else(lacking)
@@ -213,7 +214,9 @@ fn from_surroundings(lookup: impl Fn(&str) -> Option<String>) -> Result<Found, M
     })?;
     if set("TORCHELASTIC_USE_AGENT_STORE").is_some_and(|value| value == "True") {
         address.port = address.port.checked_add(1).ok_or_else(|| {
-            MethodError::Surroundings("MASTER_PORT is 65535, and torchrun itself uses it".into())
+            MethodError::Surroundings(
+                "MASTER_PORT is 65535 and used by torchrun itself, so there is no next port".into(),
+            )
         })?;
     }
     let rank = number(&["RANK", "SLURM_PROCID", "JOB_COMPLETION_INDEX"])?;
@@ -222,7 +225,7 @@ fn from_surroundings(lookup: impl Fn(&str) -> Option<String>) -> Result<Found, M
         && rank >= size
     {
         return Err(MethodError::Surroundings(format!(
-            "the rank is {rank}, but there are {size} processes, counted from 0"
+            "the rank is {rank}, but there are only {size} processes, whose ranks are counted from 0"
         )));
     }
     Ok(Found {

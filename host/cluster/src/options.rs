@@ -1,4 +1,4 @@
-//! What a caller says about a connection.
+//! Options of a connection.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -12,12 +12,12 @@ use crate::keeper::Listener;
 use crate::method::Method;
 use crate::secret::Secret;
 
-/// The name of a run, which is a part of subjects and of a stream's name.
+/// Name of a run, which is part of subjects and of a stream's name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunName(String);
 
 impl RunName {
-    /// Checks a name: 1 to 64 of `a` to `z`, digits, `-` and `_`.
+    /// Checks a name: 1 to 64 characters, each of `a` to `z`, digits, `-` and `_`.
     ///
     /// # Errors
     /// [`ClusterError::RunName`].
@@ -30,22 +30,22 @@ impl RunName {
         }
     }
 
-    /// The name.
+    /// Returns the name.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
 }
 
-/// The longest token: more would be a wrong file.
+/// Greatest length of a token. A longer text comes from the wrong file.
 pub(crate) const LONGEST_TOKEN: usize = 1024;
 
-/// What the user's servers ask for. It is not shown, not even for debugging.
+/// Token that the user's servers require. It is never shown, not even in debug output.
 #[derive(Clone, PartialEq, Eq)]
 pub struct AccessToken(String);
 
 impl AccessToken {
-    /// Takes a text of 1 to 1024 characters without spaces.
+    /// Checks a token: 1 to 1024 characters without spaces.
     ///
     /// # Errors
     /// [`ClusterError::Token`].
@@ -57,7 +57,7 @@ impl AccessToken {
         }
     }
 
-    /// The text.
+    /// Returns the token.
     pub(crate) fn expose(&self) -> &str {
         &self.0
     }
@@ -69,52 +69,54 @@ impl fmt::Debug for AccessToken {
     }
 }
 
-/// What a connection is made of. [`Options::new`] gives the usual values.
+/// Options of a connection. [`Options::new`] sets the usual values.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// How trainers find each other.
+    /// Init method.
     pub method: Method,
-    /// The run: who names another one hears nothing of this one.
+    /// Name of the run. Runs with different names receive nothing from each other.
     pub run: RunName,
-    /// Which trainer this is. Only rank 0 starts a server.
+    /// Rank of this trainer. Only rank 0 starts a server.
     pub rank: Option<u32>,
-    /// The program that rank 0 starts (`distributed.nats_server`); if none, it is looked for.
+    /// Program that rank 0 starts (`distributed.nats_server`); if none, it is searched for.
     pub nats_server: Option<PathBuf>,
-    /// Folders in which `nats-server` is looked for before those of `PATH`.
+    /// Folders that are searched for `nats-server` before those in `PATH`.
     pub search: Vec<PathBuf>,
-    /// Where the server of `tcp://` keeps its files; `file://` has a folder beside its file.
+    /// Folder of the server's files for `tcp://`; with `file://`, they are in a folder next to the file.
     pub folder: Option<PathBuf>,
-    /// The address on which rank 0's server listens. If none: for `file://`, that of the interface by which this machine
-    /// reaches others; for `tcp://`, what the method names.
+    /// Address on which rank 0's server listens. Default for `file://`: that of the interface through which this
+    /// machine reaches others; for `tcp://`: the one in the method.
     pub listen: Option<IpAddr>,
-    /// How long to wait for others and for servers before giving up.
+    /// Longest time to wait for other trainers and for servers.
     pub patience: Duration,
-    /// How long a request to the register may take.
+    /// Timeout of a request to the register.
     pub answer: Duration,
-    /// What all trainers of the run know. `tcp://`: needed beyond one machine.
+    /// Secret shared by all trainers of the run. Required for `tcp://` beyond the local machine.
     pub secret: Option<Secret>,
-    /// What servers of `nats://` and `tls://` ask for.
+    /// Token that servers of `nats://` and `tls://` require.
     pub token: Option<AccessToken>,
-    /// A file of credentials (`.creds`) for `nats://` and `tls://`.
+    /// Credentials file (`.creds`) for `nats://` and `tls://`.
     pub credentials: Option<PathBuf>,
-    /// Certificates (PEM) that servers of `tls://` are checked by, instead of the system's.
+    /// Root certificates (PEM) for servers of `tls://`, instead of those of the system.
     pub authority: Option<PathBuf>,
-    /// A certificate and its key (PEM) that servers of `tls://` may ask for.
+    /// Client certificate and key (PEM) that servers of `tls://` may require.
     pub identity: Option<(PathBuf, PathBuf)>,
-    /// Whether traffic to other machines may go without encryption and secret.
+    /// Whether traffic to other machines may be sent without encryption and secret.
     pub insecure: bool,
-    /// Set by whoever wants no connection any more. What the register is asked gets 2 more seconds then.
+    /// Set to cancel the connection. A pending request to the register then has 2 more seconds.
     pub stop: Option<Arc<AtomicBool>>,
-    /// Whether rank 0 keeps its server alive for as long as the connection lives, and who is told about that.
+    /// Listener for messages about the server. If set, rank 0 restarts its server when necessary, as long as the
+    /// connection lives.
     pub keeps: Option<Listener>,
-    /// Whether a register is made where there is none. Who only looks at a run makes none.
+    /// Whether the register is created if it does not exist. Commands that only inspect a run do not create it.
     pub makes: bool,
-    /// On how many of the user's servers the register lies: 1 or 3.
+    /// Number of the user's servers that store the register: 1 or 3.
     pub replicas: usize,
 }
 
 impl Options {
-    /// Patience of 600 s, answers within 5 s, one replica, a register that is made; nothing else is set.
+    /// Creates options with a timeout of 600 s, replies within 5 s, one replica, and creation of the register; nothing
+    /// else is set.
     #[must_use]
     pub fn new(method: Method, run: RunName) -> Self {
         Self {
@@ -140,12 +142,12 @@ impl Options {
         }
     }
 
-    /// Whether this trainer starts a server where the method asks for one.
+    /// Whether this trainer starts a server if the method requires one.
     pub(crate) fn starts(&self) -> bool {
         self.rank == Some(0)
     }
 
-    /// Refuses what must not be done without being asked for.
+    /// Refuses options that are unsafe unless explicitly allowed.
     ///
     /// # Errors
     /// [`ClusterError::Insecure`], [`ClusterError::NoSecret`], [`ClusterError::Replicas`].

@@ -1,4 +1,4 @@
-//! Where a server that rank 0 starts has its files, and on which addresses of this machine it can listen.
+//! Location of the files of a server that rank 0 starts, and addresses of this machine on which it can listen.
 
 use std::ffi::OsString;
 use std::net::{IpAddr, Ipv4Addr, TcpListener, ToSocketAddrs, UdpSocket};
@@ -6,17 +6,17 @@ use std::path::{Path, PathBuf};
 
 use crate::method::Address;
 
-/// The place of a server that rank 0 starts.
+/// Location of the files of a server that rank 0 starts.
 #[derive(Clone, Debug)]
 pub(crate) struct Place {
-    /// Where its [`Record`] is.
+    /// File of its [`Record`].
     pub(crate) record: PathBuf,
-    /// The folder of its files.
+    /// Folder of its files.
     pub(crate) store: PathBuf,
 }
 
 impl Place {
-    /// That of `file://PATH`.
+    /// Returns the location for `file://PATH`.
     pub(crate) fn of_file(path: &Path) -> Self {
         let mut store = OsString::from(path);
         store.push(".nats");
@@ -26,7 +26,7 @@ impl Place {
         }
     }
 
-    /// That of `tcp://`, in a folder that the caller names.
+    /// Returns the location for `tcp://`, in the given folder.
     pub(crate) fn of_folder(folder: &Path) -> Self {
         let store = folder.join("nats");
         Self {
@@ -36,16 +36,16 @@ impl Place {
     }
 }
 
-/// The address of the interface by which this machine reaches others. Nothing is sent: the address of the other side is
-/// one that is set aside for documentation.
+/// Returns the address of the interface through which this machine reaches others. Nothing is sent: the peer's address
+/// is one reserved for documentation.
 pub(crate) fn outgoing_address() -> Option<IpAddr> {
     let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).ok()?;
     socket.connect((Ipv4Addr::new(192, 0, 2, 1), 9)).ok()?;
     Some(socket.local_addr().ok()?.ip())
 }
 
-/// The address of this machine that a name means; all addresses where it means none of them, as behind a translation of
-/// addresses.
+/// Returns the address of this machine to which a host name resolves, or the unspecified address if it resolves to none
+/// of this machine's, as behind network address translation.
 pub(crate) fn local_address(address: &Address) -> IpAddr {
     let resolved = (address.host.as_str(), address.port).to_socket_addrs();
     let mut candidates = resolved.into_iter().flatten().map(|found| found.ip());

@@ -1,9 +1,10 @@
 //! The register: the last message of a subject of one stream.
 //!
-//! A write names the sequence number of the message before it, which the leader of the stream compares. Reads ask the
-//! leader, too. A stream that is not there, because nobody has made it yet or because the server lost its files, is made
-//! by whoever reads, unless it only looks: the register is empty then, and the caller goes back to its newest manifest. The numbers of a new
-//! stream begin at a random one, so that who still writes after a revision of the old stream is refused.
+//! A write names the sequence number of the preceding message, which the leader of the stream compares. Reads are
+//! answered by the leader, too. If the stream does not exist, because no trainer has created it yet or because the
+//! server has lost its files, a reader creates it, unless it only inspects. The register is then empty, and the caller
+//! continues from its newest manifest. The sequence numbers of a new stream begin at a random number, so a write after
+//! a revision of the old stream is refused.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -26,18 +27,18 @@ use crate::secret::random;
 use crate::waiting::Waiting;
 use crate::wire::Line;
 
-/// How many revisions a server keeps, the newest included.
+/// Number of revisions that a server keeps, including the newest.
 pub const KEPT_REVISIONS: u32 = 64;
 
-/// The largest value in bytes: a message has headers, too.
+/// Largest size of a value in bytes. It leaves room for a message's headers.
 pub const MAX_VALUE: usize = (1 << 20) - (4 << 10);
 
-/// How often a request looks whether the caller was asked to stop.
+/// Interval at which a pending request checks whether the caller was asked to stop.
 const LOOK: Duration = Duration::from_millis(50);
-/// How long an answer may take once the caller was asked to stop.
+/// Timeout of a reply after the caller was asked to stop.
 const LAST_ANSWER: Duration = Duration::from_secs(2);
 
-/// The register of a run.
+/// Register of a run.
 pub(crate) struct Ledger {
     line: Line,
     context: Context,
@@ -49,7 +50,7 @@ pub(crate) struct Ledger {
     stop: Option<Arc<AtomicBool>>,
 }
 
-/// What a read found.
+/// Result of a read.
 enum Found {
     Value(Entry),
     Nothing,
@@ -57,11 +58,11 @@ enum Found {
 }
 
 impl Ledger {
-    /// The register of the run of `options`, on so many servers.
+    /// Creates the register of the run of `options`, stored on `replicas` servers.
     pub(crate) fn new(line: Line, options: &Options, replicas: usize) -> Self {
         let (run, within) = (&options.run, options.answer);
         let client = line.client.clone();
-        // The builder starts a task.
+        // The builder starts a task, so it needs the runtime.
         let build = async { ContextBuilder::new().timeout(within).build(client) };
         let context = line.dialer.run_now(build);
         Self {
@@ -96,21 +97,21 @@ impl Ledger {
         }
     }
 
-    /// Makes the stream if there is none. Several trainers may do that at once.
+    /// Creates the stream if it does not exist. Several trainers may do that at the same time.
     async fn make(&self) -> Result<(), CreateStreamError> {
         match self.context.create_stream(self.config()).await {
             Ok(_) => Ok(()),
-            // Another one has made it, whose first number is another.
+            // Another trainer has created it, with another first sequence number.
             Err(error) if code(&error) == Some(ErrorCode::STREAM_NAME_EXIST) => Ok(()),
             Err(error) => Err(error),
         }
     }
 
-    /// Makes the stream, and checks that it is one of ours.
+    /// Creates the stream, and checks that it has the expected configuration.
     ///
     /// # Errors
-    /// [`ClusterError::Unfit`] when the server cannot have it, or has another one of that name;
-    /// [`ClusterError::Patience`] when it does not answer.
+    /// [`ClusterError::Unfit`] if the server cannot store it, or has another stream of that name;
+    /// [`ClusterError::Patience`] if the server does not answer.
     pub(crate) fn open(&self, who: &str, waiting: &Waiting<'_>) -> Result<(), ClusterError> {
         if self.makes {
             self.make_patiently(who, waiting)?;
@@ -157,7 +158,7 @@ impl Ledger {
         match is_ours {
             true => Ok(()),
             false => Err(format!(
-                "its stream {} is not what pbg-host makes",
+                "its stream {} was not created by pbg-host",
                 self.stream
             )),
         }
@@ -201,7 +202,7 @@ impl Ledger {
                 Found::NoStream => self.make().await.map_err(|error| error.to_string())?,
             }
         }
-        Err("the stream goes as soon as it is made".into())
+        Err("the stream disappears as soon as it is created".into())
     }
 
     async fn write(&self, after: Option<u64>, value: Vec<u8>, id: &str) -> Result<Written, String> {
@@ -251,7 +252,7 @@ impl Ledger {
         answer.map_err(|why| NoAnswer(format!("{what} the ledger: {why}")))
     }
 
-    /// Comes back a moment after the caller was asked to stop.
+    /// Returns a short time after the caller was asked to stop.
     async fn stopped(&self) {
         let is_set = || {
             let stop = self.stop.as_ref();
@@ -277,7 +278,7 @@ impl Ledger {
                     revision: sequence,
                     value: message.payload.to_vec(),
                 }),
-                // Newer ones were written meanwhile.
+                // It was deleted because newer ones have been written since.
                 Err(error) if error.kind() == RawMessageErrorKind::NoMessageFound => {}
                 Err(error) => return Err(error.to_string()),
             }
@@ -296,7 +297,8 @@ impl Ledger {
     }
 }
 
-/// A number so large that two streams hardly ever use the same ones, and so small that every reader of JSON keeps it.
+/// Returns a first sequence number that is so large that two streams hardly ever use the same numbers, and small enough
+/// for every JSON reader to represent it exactly.
 fn first_sequence(random: [u8; 32]) -> u64 {
     let [a, b, c, d, ..] = random;
     (u64::from(u32::from_le_bytes([a, b, c, d])) << 20) + 1
@@ -320,7 +322,7 @@ fn is_no_stream(error: &GetStreamError) -> bool {
     matches!(error.kind(), GetStreamErrorKind::JetStream(error) if error.error_code() == ErrorCode::STREAM_NOT_FOUND)
 }
 
-/// Whether waiting does not help.
+/// Whether retrying is useless.
 fn is_final(error: &CreateStreamError) -> bool {
     /// There is no cluster for several replicas (`JSStreamReplicasNotSupportedErr`).
     const NO_REPLICAS: u64 = 10074;
@@ -334,7 +336,7 @@ fn is_final(error: &CreateStreamError) -> bool {
     code(error).is_some_and(|code| code.0 == NO_REPLICAS || never.contains(&code))
 }
 
-/// Clustered streams word the same refusal otherwise.
+/// Whether the error is a refused write, for which clustered streams have another error code.
 fn is_refusal(error: &(dyn std::error::Error + 'static)) -> bool {
     let source = error
         .source()
@@ -343,7 +345,7 @@ fn is_refusal(error: &(dyn std::error::Error + 'static)) -> bool {
 }
 
 impl Register for Connection {
-    /// A register whose stream is gone reads as empty, and the stream is made anew.
+    /// A register whose stream does not exist reads as empty, and the stream is created again.
     fn read(&self) -> Result<Option<Entry>, NoAnswer> {
         self.ledger.block("reading", self.ledger.read())
     }
@@ -367,19 +369,19 @@ impl Register for Connection {
 }
 
 impl Connection {
-    /// The newest revisions that the register has kept, at most [`KEPT_REVISIONS`], in the order in which they were
-    /// written; for `cluster history`.
+    /// Returns the newest revisions that the register has kept, at most [`KEPT_REVISIONS`], in the order in which they
+    /// were written; for `cluster history`.
     ///
     /// # Errors
-    /// When no answer comes.
+    /// Fails if no reply arrives.
     pub fn history(&self) -> Result<Vec<Entry>, NoAnswer> {
         self.ledger.block("reading", self.ledger.history())
     }
 
-    /// Drops the register with all its revisions, for `cluster forget`. The next read finds it empty.
+    /// Deletes the register with all its revisions, for `cluster forget`. The next read finds it empty.
     ///
     /// # Errors
-    /// When no answer comes, or when there is no register.
+    /// Fails if no reply arrives, or if there is no register.
     pub fn forget(&self) -> Result<(), NoAnswer> {
         self.ledger.forget()
     }

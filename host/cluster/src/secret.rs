@@ -1,8 +1,9 @@
-//! What all trainers of a run know, and the keys that follow from it.
+//! The secret shared by all trainers of a run, and the keys derived from it.
 //!
-//! The secret itself goes nowhere: not to the server, not into its configuration. Both sides make the same keys of it. The
-//! server knows the public key of the one user and lets in who signs its challenge; its certificate is signed by an
-//! authority that only who knows the secret can be, so a trainer talks to no other server.
+//! The secret itself is never sent: not to the server, and not in its configuration. Both sides derive the same keys
+//! from it. The server knows the public key of the only user, and accepts clients that sign its challenge. Its
+//! certificate is signed by an authority that only owners of the secret can be, so a trainer connects to no other
+//! server.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -17,18 +18,18 @@ use sha2::{Digest, Sha256};
 
 use crate::error::ClusterError;
 
-/// Hexadecimal digits of a secret: 256 bits. Whoever connects is shown a certificate that is signed with a key made of the
-/// secret, and could try secrets against that at leisure: fewer bits, or words, would be found.
+/// Hexadecimal digits of a secret: 256 bits. Every client is shown a certificate signed with a key derived from the
+/// secret, and could test guesses against it offline. Fewer bits, or words, would be found.
 pub(crate) const DIGITS: usize = 64;
-/// Digits that differ in a secret that was drawn; one in 10^14 has fewer.
+/// Least number of distinct digits of a secret. One in 10^14 random secrets has fewer.
 const LEAST_DIFFERENT: usize = 8;
 
-/// What comes before the 32 bytes of an Ed25519 key in PKCS #8.
+/// Prefix of the 32 bytes of an Ed25519 key in PKCS #8.
 const PKCS8: [u8; 16] = [
     0x30, 0x2e, 0x02, 0x01, 0x00, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x04, 0x22, 0x04, 0x20,
 ];
 
-/// What all trainers of a run know. It is not shown, not even for debugging.
+/// Secret shared by all trainers of a run. It is never shown, not even in debug output.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(String);
 
@@ -39,7 +40,7 @@ impl fmt::Debug for Secret {
 }
 
 impl Secret {
-    /// Takes 64 hexadecimal digits, which somebody has drawn.
+    /// Checks a secret: 64 random hexadecimal digits.
     ///
     /// # Errors
     /// [`ClusterError::Secret`].
@@ -53,20 +54,20 @@ impl Secret {
         }
     }
 
-    /// Draws one of 256 bits.
+    /// Draws a random secret of 256 bits.
     ///
     /// # Errors
-    /// When the system has no random numbers.
+    /// Fails if the system provides no random numbers.
     pub(crate) fn draw() -> Result<Self, ClusterError> {
         Ok(Self(hexadecimal(&random()?)))
     }
 
-    /// The text, for the file in which others find it.
+    /// Returns the text, for the file in which other trainers find it.
     pub(crate) fn expose(&self) -> &str {
         &self.0
     }
 
-    /// 32 bytes that follow from the secret, others for each purpose.
+    /// Derives 32 bytes from the secret, different ones for each purpose.
     fn derive(&self, purpose: &str) -> [u8; 32] {
         let mut hash = Sha256::new();
         hash.update(b"pbg-host cluster 1 ");
@@ -80,18 +81,18 @@ impl Secret {
         UserKey::new_from_raw(KeyPairType::User, self.derive("user")).map_err(no_key)
     }
 
-    /// The key with which a client signs the server's challenge.
+    /// Returns the key with which a client signs the server's challenge.
     ///
     /// # Errors
-    /// When no key can be made.
+    /// Fails if no key can be created.
     pub(crate) fn user_seed(&self) -> Result<String, ClusterError> {
         self.user()?.seed().map_err(no_key)
     }
 
-    /// What the server knows that key by.
+    /// Returns the public key with which the server verifies that signature.
     ///
     /// # Errors
-    /// When no key can be made.
+    /// Fails if no key can be created.
     pub(crate) fn user_public(&self) -> Result<String, ClusterError> {
         Ok(self.user()?.public_key())
     }
@@ -108,10 +109,10 @@ impl Secret {
         CertifiedIssuer::self_signed(params, key).map_err(no_key)
     }
 
-    /// A certificate and key (PEM) for the server at `host`, made anew each time.
+    /// Creates a certificate and key (PEM) for the server at `host`, new ones at each call.
     ///
     /// # Errors
-    /// When no key can be made.
+    /// Fails if no key can be created.
     pub(crate) fn certificate(&self, host: &str) -> Result<(String, String), ClusterError> {
         let key = KeyPair::generate_for(&PKCS_ED25519).map_err(no_key)?;
         let params = CertificateParams::new(vec![host.to_owned()]).map_err(no_key)?;
@@ -121,10 +122,10 @@ impl Secret {
         Ok((certificate.pem(), key.serialize_pem()))
     }
 
-    /// By what a client knows that a server has the secret, too.
+    /// Returns the TLS configuration with which a client verifies that a server has the secret, too.
     ///
     /// # Errors
-    /// When no key can be made.
+    /// Fails if no key can be created.
     pub(crate) fn tls(&self) -> Result<ClientConfig, ClusterError> {
         let mut roots = RootCertStore::empty();
         roots.add(self.authority()?.der().clone()).map_err(no_key)?;
@@ -133,10 +134,10 @@ impl Secret {
     }
 }
 
-/// Random bytes of the system.
+/// Returns random bytes of the system.
 ///
 /// # Errors
-/// When it has none.
+/// Fails if there are none.
 pub(crate) fn random() -> Result<[u8; 32], ClusterError> {
     let mut bytes = [0; 32];
     getrandom::fill(&mut bytes)
@@ -149,7 +150,7 @@ fn hexadecimal(bytes: &[u8]) -> String {
 }
 
 fn no_key(error: impl fmt::Display) -> ClusterError {
-    ClusterError::System(format!("make the keys of a secret: {error}"))
+    ClusterError::System(format!("create the keys of a secret: {error}"))
 }
 
 #[cfg(test)]

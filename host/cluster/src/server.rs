@@ -1,8 +1,8 @@
-//! The `nats-server` that rank 0 starts where no server is named.
+//! The `nats-server` that rank 0 starts if the init method names no server.
 //!
-//! It is a process of a group of its own: Ctrl-C in the trainer's terminal does not reach it, and it outlives the trainer,
-//! so that all others go on when rank 0 ends. Its store has one server at most: a lock on a file of the store is open as the
-//! server's standard input, and goes when that process ends, however it ends.
+//! It runs in its own process group: Ctrl-C in the trainer's terminal does not reach it, and it outlives the trainer,
+//! so that all others continue when rank 0 ends. At most one server runs on a store: a locked file of the store is open
+//! as the server's standard input, and the lock is released when that process ends, however it ends.
 
 mod process;
 mod program;

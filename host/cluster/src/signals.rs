@@ -1,11 +1,11 @@
-//! What happens on a line without being asked for.
+//! Asynchronous events of a connection.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_nats::Event;
 
-/// What happens on a line without being asked for.
+/// Asynchronous events of a connection.
 #[derive(Default)]
 pub(crate) struct Signals {
     state: Mutex<State>,
@@ -16,7 +16,7 @@ pub(crate) struct Signals {
 struct State {
     woken: bool,
     connections: u64,
-    /// Writes in a row that got no answer, while reads did.
+    /// Number of consecutive writes without a reply, while reads were answered.
     unanswered_writes: u32,
     complaint: Option<String>,
 }
@@ -26,13 +26,13 @@ impl Signals {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Ends the waiting of whoever waits, or of who waits next.
+    /// Wakes the current waiter, or the next one.
     pub(crate) fn wake(&self) {
         self.state().woken = true;
         self.changed.notify_all();
     }
 
-    /// Waits for a wake-up since the last call.
+    /// Waits for a wake-up since the last call, at most for `at_most`. Returns whether there was one.
     pub(crate) fn wait(&self, at_most: Duration) -> bool {
         let waited = self
             .changed
@@ -41,12 +41,12 @@ impl Signals {
         std::mem::take(&mut state.woken)
     }
 
-    /// What the server has complained of last, such as a right that is lacking.
+    /// Returns the server's last error message, such as a missing permission.
     pub(crate) fn complaint(&self) -> Option<String> {
         self.state().complaint.clone()
     }
 
-    /// A write of the register got an answer, or none.
+    /// Records whether a write to the register was answered.
     pub(crate) fn wrote(&self, is_answered: bool) {
         let mut state = self.state();
         state.unanswered_writes = match is_answered {
@@ -55,22 +55,22 @@ impl Signals {
         };
     }
 
-    /// Writes in a row that got no answer.
+    /// Returns the number of consecutive writes without a reply.
     pub(crate) fn unanswered_writes(&self) -> u32 {
         self.state().unanswered_writes
     }
 
-    /// The server is another one now.
+    /// Resets the count of unanswered writes, because the server has been replaced.
     pub(crate) fn forget_writes(&self) {
         self.state().unanswered_writes = 0;
     }
 
-    /// Takes note of what the client tells.
+    /// Records an event that the client reports.
     pub(crate) fn happened(&self, event: &Event) {
         match event {
             Event::Connected => {
                 self.state().connections += 1;
-                // Wake-ups may have been missed meanwhile.
+                // Wake-ups may have been missed before.
                 if self.state().connections > 1 {
                     self.wake();
                 }

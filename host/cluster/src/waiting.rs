@@ -1,4 +1,4 @@
-//! Waits that end, and say for what.
+//! Waits with a common deadline, which report what they wait for.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -8,10 +8,10 @@ use std::time::{Duration, Instant};
 
 use crate::error::ClusterError;
 
-/// How often something is looked for again.
+/// Interval between two attempts.
 const POLL: Duration = Duration::from_millis(200);
 
-/// The end of every wait, and who is told about it.
+/// Common deadline of all waits, and the callback that receives their messages.
 pub(crate) struct Waiting<'a> {
     until: Instant,
     patience: Duration,
@@ -21,7 +21,7 @@ pub(crate) struct Waiting<'a> {
 }
 
 impl<'a> Waiting<'a> {
-    /// Waits that end after `patience`, all together, or when `stop` is set.
+    /// Creates waits that end together after `patience`, or when `stop` is set.
     pub(crate) fn new(
         patience: Duration,
         notice: &'a dyn Fn(&str),
@@ -36,10 +36,10 @@ impl<'a> Waiting<'a> {
         }
     }
 
-    /// Waits a moment, and says for what if that is news.
+    /// Waits a moment, and reports what it waits for, unless that repeats the last message.
     ///
     /// # Errors
-    /// [`ClusterError::Patience`] when the time is over; [`ClusterError::Interrupted`] when nobody wants it any more.
+    /// [`ClusterError::Patience`] after the deadline; [`ClusterError::Interrupted`] if the caller has cancelled.
     pub(crate) fn pause(&self, what: &str) -> Result<(), ClusterError> {
         if self
             .stop

@@ -1,4 +1,4 @@
-//! One client of NATS on a runtime of its own, for callers that block.
+//! A NATS client with its own runtime, for callers that block.
 
 use std::fs;
 use std::future::Future;
@@ -17,23 +17,23 @@ use crate::options::{Options, RunName};
 use crate::secret::Secret;
 use crate::signals::Signals;
 
-/// The largest message: what servers take if nothing else is configured.
+/// Largest message in bytes: the default limit of servers.
 pub(crate) const MAX_PAYLOAD: usize = 1 << 20;
 
-/// How long a server may take to let a client in.
+/// Timeout of connecting to a server.
 const DIAL_WITHIN: Duration = Duration::from_secs(3);
-/// A server that leaves three of these unanswered is given up, and others are tried.
+/// Interval between pings. A server that leaves three of them unanswered is given up, and others are tried.
 const PING_EVERY: Duration = Duration::from_secs(4);
-/// The longest pause between two attempts to connect again.
+/// Longest pause between two attempts to reconnect.
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
-/// How long tasks may take to end.
+/// Longest time that tasks may take to end.
 const END_WITHIN: Duration = Duration::from_secs(1);
-/// How often a client without a server is looked at.
+/// Interval at which a client without a connection is checked.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
-/// Messages of one subscription that nobody has taken yet; more are dropped. As many of the largest are 128 MiB.
+/// Most unread messages of one subscription; further ones are dropped. At the largest size, this many take 128 MiB.
 const QUEUE: usize = 128;
 
-/// By what a server knows a client, and the client a server.
+/// Credentials with which a client authenticates, and by which it verifies the server.
 #[derive(Default)]
 pub(crate) struct Access {
     seed: Option<String>,
@@ -44,17 +44,17 @@ pub(crate) struct Access {
 }
 
 enum Tls {
-    /// With the authority of a secret.
+    /// With the authority derived from a secret.
     Own(Box<ClientConfig>),
     /// With the files that the options name.
     Files(Box<Options>),
 }
 
 impl Access {
-    /// To a server that rank 0 has started. Beyond this machine, traffic is encrypted.
+    /// Returns the access to a server that rank 0 has started. Beyond the local machine, traffic is encrypted.
     ///
     /// # Errors
-    /// When no keys can be made.
+    /// Fails if no keys can be created.
     pub(crate) fn private(secret: Option<&Secret>, to: &Address) -> Result<Self, ClusterError> {
         let Some(secret) = secret else {
             return Ok(Self::default());
@@ -70,10 +70,10 @@ impl Access {
         })
     }
 
-    /// To servers of the user, which may name others that belong to them.
+    /// Returns the access to the user's servers, which may announce further servers of their cluster.
     ///
     /// # Errors
-    /// [`ClusterError::File`] for credentials that cannot be read.
+    /// [`ClusterError::File`] if the credentials cannot be read.
     pub(crate) fn of_user(options: &Options, tls: bool) -> Result<Self, ClusterError> {
         let read = |path| fs::read_to_string(path).map_err(ClusterError::file(path));
         let credentials = options.credentials.as_deref().map(read).transpose()?;
@@ -98,8 +98,8 @@ impl Access {
         }
         if let Some(credentials) = &self.credentials {
             let used = to.credentials(credentials);
-            // What the parser says could have a part of the file in it.
-            to = used.map_err(|_| Failure::Refused("the file of credentials is none".into()))?;
+            // The parser's message could contain a part of the file.
+            to = used.map_err(|_| Failure::Refused("the credentials file is invalid".into()))?;
         }
         if !self.follows {
             to = to.ignore_discovered_servers();
@@ -123,18 +123,18 @@ impl Access {
     }
 }
 
-/// Why a server cannot be used.
+/// Reason for which a server cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
-    /// It knows this client not, or this client it.
+    /// Authentication failed, of the client or of the server.
     #[error("{0}")]
     Refused(String),
-    /// It does not answer as a server does.
+    /// It does not answer like a server.
     #[error("{0}")]
     Silent(String),
 }
 
-/// A runtime that ends in bounded time: looking up a name, which cannot be interrupted, may go on without it.
+/// Runtime that ends in bounded time. A name lookup, which cannot be interrupted, may continue without it.
 struct Bounded(Option<Runtime>);
 
 impl Drop for Bounded {
@@ -145,22 +145,22 @@ impl Drop for Bounded {
     }
 }
 
-/// Connects to servers.
+/// Connector to servers.
 #[derive(Clone)]
 pub(crate) struct Dialer {
-    /// Ends the runtime with the last of all that use it.
+    /// Ends the runtime when the last user is dropped.
     _runtime: Arc<Bounded>,
     handle: Handle,
     run: RunName,
 }
 
 impl Dialer {
-    /// With a runtime of its own.
+    /// Creates a dialer with its own runtime.
     ///
     /// # Errors
-    /// When the system has no thread.
+    /// Fails if no thread can be started.
     pub(crate) fn new(run: &RunName) -> Result<Self, ClusterError> {
-        // Whoever comes first decides for the process; another choice would do as well.
+        // The first caller decides for the whole process; another choice would work as well.
         crypto::ring::default_provider().install_default().ok();
         let mut builder = Builder::new_multi_thread();
         let built = builder
@@ -180,7 +180,7 @@ impl Dialer {
     /// Connects to the first of `servers` that answers.
     ///
     /// # Errors
-    /// When none does, or when one refuses.
+    /// Fails if none answers, or if authentication fails.
     pub(crate) fn dial(&self, servers: &[Address], access: &Access) -> Result<Line, Failure> {
         let signals = Arc::new(Signals::default());
         let hears = Arc::clone(&signals);
@@ -216,18 +216,18 @@ impl Dialer {
         }
     }
 
-    /// Runs a future to its end, at most this long.
+    /// Runs a future to completion, or returns `None` after `within`.
     pub(crate) fn block<T>(&self, within: Duration, future: impl Future<Output = T>) -> Option<T> {
         let bounded = async { tokio::time::timeout(within, future).await };
         self.handle.block_on(bounded).ok()
     }
 
-    /// Runs a future that does not wait, within the runtime.
+    /// Runs a future that does not wait in the context of the runtime.
     pub(crate) fn run_now<T>(&self, future: impl Future<Output = T>) -> T {
         self.handle.block_on(future)
     }
 
-    /// Runs a future beside the callers.
+    /// Runs a future in the background.
     pub(crate) fn spawn(&self, future: impl Future<Output = ()> + Send + 'static) {
         self.handle.spawn(future);
     }
@@ -245,7 +245,7 @@ fn failure(error: &async_nats::ConnectError) -> Failure {
     }
     let is_refusal = match error.kind() {
         ConnectErrorKind::Authentication | ConnectErrorKind::AuthorizationViolation => true,
-        // A certificate that does not follow from the secret.
+        // A certificate that is not derived from the secret.
         _ => text.contains("invalid peer certificate"),
     };
     match is_refusal {
@@ -254,7 +254,7 @@ fn failure(error: &async_nats::ConnectError) -> Failure {
     }
 }
 
-/// A connection to a server, made again by itself when it breaks.
+/// Connection to a server, which reconnects by itself.
 #[derive(Clone)]
 pub(crate) struct Line {
     pub(crate) dialer: Dialer,
@@ -263,23 +263,24 @@ pub(crate) struct Line {
 }
 
 impl Line {
-    /// Whether there is a server.
+    /// Whether the client is connected to a server.
     pub(crate) fn is_connected(&self) -> bool {
         self.client.connection_state() == State::Connected
     }
 
-    /// Waits until there is a server. The client would keep what is sent meanwhile, however large, and send it when nobody
-    /// waits for an answer any more.
+    /// Waits until the client is connected. Otherwise it would queue messages, however large, and send them when no
+    /// caller waits for the reply any more.
     pub(crate) async fn connected(&self) {
         while !self.is_connected() {
             tokio::time::sleep(LOOK_EVERY).await;
         }
     }
 
-    /// Waits until the server has seen all that was sent before, subscriptions included. An error means that it has not.
+    /// Waits until the server has processed everything sent before, including subscriptions. An error means that it has
+    /// not.
     pub(crate) async fn settled(&self, run: &RunName) -> Result<(), async_nats::RequestError> {
         self.connected().await;
-        // Nobody answers there, which the server says at once.
+        // No subscriber answers there, which the server reports at once.
         let nobody = format!("pbg.{}.nobody", run.as_str());
         match self.client.request(nobody, Vec::new().into()).await {
             Err(error) if error.kind() != RequestErrorKind::NoResponders => Err(error),
@@ -287,7 +288,7 @@ impl Line {
         }
     }
 
-    /// Whether a trainer of another run is heard.
+    /// Whether a heartbeat of a trainer of another run is received within `within`.
     pub(crate) fn hears_beats(&self, run: &str, within: Duration) -> bool {
         let Ok(run) = RunName::new(run) else {
             return false;

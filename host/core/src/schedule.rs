@@ -54,7 +54,9 @@ pub struct Acquired {
 
 /// Error for a completion that does not match the schedule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("trainer {trainer} reports position {position} of the plan as done, but has no lease of it")]
+#[error(
+    "trainer {trainer} reports position {position} of the plan as done, but has no lease of it"
+)]
 pub struct NotHeld {
     /// Trainer that reports the bucket as done.
     pub trainer: u32,

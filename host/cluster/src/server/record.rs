@@ -1,4 +1,4 @@
-//! What is left in a file about a server that rank 0 has started: where it is, and how it is reached.
+//! The record file of a server that rank 0 has started: its address and secret.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -9,32 +9,32 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::ClusterError;
 
-/// More is no record of ours.
+/// Largest size of a record in bytes; a larger file is not a record.
 const MAX_SIZE: u64 = 16 << 10;
 
-/// A server that was started. The file has mode 0600: who can read it can join.
+/// Record of a server that was started. The file has mode 0600, because its reader can join the run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Record {
-    /// The run that it was started for.
+    /// Run that it was started for.
     pub(crate) run: String,
-    /// `host:port`.
+    /// Address, as `host:port`.
     pub(crate) address: String,
-    /// What trainers have to know; none where they know it otherwise, or where none is needed.
+    /// Secret that trainers need; none if they get it in another way, or if none is needed.
     pub(crate) secret: Option<String>,
-    /// The server's process.
+    /// Process id of the server.
     pub(crate) pid: u32,
-    /// The name of the machine on which it runs.
+    /// Name of the machine on which it runs.
     pub(crate) host: String,
-    /// When it was started, in seconds since 1970. For people only.
+    /// Time of its start, in seconds since 1970; for information only.
     pub(crate) started: u64,
 }
 
 impl Record {
-    /// Reads one. None if there is no file.
+    /// Reads a record. Returns `None` if there is no file.
     ///
     /// # Errors
-    /// [`ClusterError::File`]; [`ClusterError::Content`] if it is no record.
+    /// [`ClusterError::File`]; [`ClusterError::Content`] if it is not a record.
     pub(crate) fn read(path: &Path) -> Result<Option<Self>, ClusterError> {
         let file = match File::open(path) {
             Ok(file) => file,
@@ -48,14 +48,15 @@ impl Record {
             true => None,
             false => serde_json::from_slice(&bytes).ok(),
         };
-        // What the parser says could have a part of the secret in it.
+        // The parser's message could contain a part of the secret.
         parsed.map(Some).ok_or_else(|| ClusterError::Content {
             path: path.to_owned(),
-            what: "this file was not written by pbg-host for its trainers to meet at".into(),
+            what: "this file was not written by pbg-host as the meeting point of its trainers"
+                .into(),
         })
     }
 
-    /// Writes it in one step: who reads finds the old one or this one.
+    /// Writes the record atomically: a reader gets either the old one or the new one.
     ///
     /// # Errors
     /// [`ClusterError::File`].
@@ -67,7 +68,7 @@ impl Record {
     }
 }
 
-/// Writes a file that only its owner reads, in one step.
+/// Writes a file atomically, with read permission for its owner only.
 ///
 /// # Errors
 /// [`ClusterError::File`].
@@ -93,7 +94,7 @@ pub(super) fn private(path: &Path, bytes: &[u8]) -> Result<(), ClusterError> {
     written().map_err(ClusterError::file(path))
 }
 
-/// The name of this machine.
+/// Returns the name of this machine.
 pub(crate) fn machine() -> String {
     let name = rustix::system::uname();
     name.nodename().to_string_lossy().into_owned()

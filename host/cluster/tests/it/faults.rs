@@ -26,7 +26,7 @@ fn what_was_acknowledged_survives_kills() {
         }
         drop(rank_0);
         world.kill();
-        // Started again at the same place, so those that were connected find it.
+        // It is started again at the same address, so trainers that were connected find it.
         let rank_0 = world.connect();
         assert_eq!(world.record()["address"], address);
         let entry = rank_0.read().unwrap().unwrap();
@@ -45,12 +45,12 @@ fn what_was_acknowledged_survives_kills() {
     );
 }
 
-/// Whether each thread of a process was stopped: the kernel tells them one after the other.
+/// Whether every thread of a process is stopped, because the kernel stops them one after the other.
 fn stands_still(process: Pid) -> bool {
     let threads = format!("/proc/{}/task", process.as_raw_nonzero());
     fs::read_dir(threads).unwrap().all(|thread| {
         let stat = fs::read_to_string(thread.unwrap().path().join("stat")).unwrap();
-        // The state stands behind the name, which is in parentheses.
+        // The state follows the name, which is in parentheses.
         stat.rsplit_once(") ").unwrap().1.starts_with('T')
     })
 }
@@ -71,12 +71,12 @@ fn a_server_that_stands_still_gives_no_answer_in_time_and_goes_on_later() {
     register.read().unwrap_err();
     register.write(Some(first), b"b", "2").unwrap_err();
     assert!(start.elapsed() < LONG);
-    // Long enough that the client takes the connection for broken.
+    // Long enough for the client to consider the connection broken.
     thread::sleep(Duration::from_secs(12));
     register.read().unwrap_err();
     kill_process(server, Signal::CONT).unwrap();
     eventually("it reads again", || register.read().is_ok());
-    // The write that was not answered has happened, or has not, or happens yet: who writes looks again.
+    // The unanswered write may have happened, or not, or may still happen, so the writer reads again.
     eventually("it writes again", || {
         let Ok(Some(entry)) = register.read() else {
             return false;

@@ -1,4 +1,4 @@
-//! Beats, wake-ups and questions.
+//! Heartbeats, wake-ups and questions.
 
 use std::sync::Arc;
 use std::thread;

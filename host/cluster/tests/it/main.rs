@@ -1,7 +1,7 @@
-//! Connections over a real nats-server on this machine.
+//! Tests of connections over a real nats-server on this machine.
 //!
-//! The server is the program that `PBG_TEST_NATS` names, or the one that the set-up of the tests installs. Without either,
-//! these tests say so and check nothing; with `PBG_REQUIRE=nats` they fail.
+//! The server is the program that `PBG_TEST_NATS` names, or the one that the set-up of the tests has installed. Without
+//! either, these tests print that and check nothing; with `PBG_REQUIRE=nats` they fail.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 

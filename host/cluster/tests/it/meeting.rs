@@ -1,4 +1,4 @@
-//! How trainers find each other, and who is not let in.
+//! Discovery of the server, and clients that are rejected.
 
 use std::fs;
 use std::net::{IpAddr, TcpListener, UdpSocket};
@@ -54,7 +54,7 @@ fn the_file_and_the_secret_are_for_the_owner_alone() {
             );
         }
     }
-    // The server is told a public key.
+    // The server is configured with a public key only.
     for entry in fs::read_dir(world.path("meet.nats")).unwrap().flatten() {
         if entry.path().is_file() {
             let text = fs::read(entry.path()).unwrap();
@@ -89,7 +89,7 @@ fn stale_files_are_replaced() {
     ] {
         fs::write(world.path("meet"), &stale).unwrap();
         let connection = world.connect();
-        // The server's files are beside the file, so the register is still there.
+        // The server's files are next to the file, so the register still exists.
         assert_eq!(connection.read().unwrap().unwrap().value, b"a", "{stale}");
         assert_eq!(world.record()["run"], "test");
         connection.stop_server().unwrap();
@@ -111,7 +111,7 @@ fn a_server_that_nobody_could_tell_of_is_found_and_ended() {
     fs::write(world.path("meet"), early.to_string()).unwrap();
     assert!(connection.stop_server().unwrap());
     assert!(world.servers().is_empty());
-    // Nobody listens where the port was not known yet.
+    // Nobody listens at the placeholder port.
     let connection = world.connect();
     assert_eq!(connection.read().unwrap().unwrap().value, b"a");
     assert_ne!(connection.server(), "127.0.0.1:1");
@@ -133,7 +133,7 @@ fn what_another_run_has_left_is_ended_unless_its_trainers_are_at_work() {
         });
         let text = error(quiet(&options));
         *ended.lock().unwrap() = true;
-        assert!(text.contains("run test meets"), "{text}");
+        assert!(text.contains("used by run test"), "{text}");
     });
     let server = world.server();
     drop(first);
@@ -189,8 +189,7 @@ fn who_is_not_wanted_any_more_waits_no_longer() {
     assert!(started.elapsed() < LONG);
 }
 
-/// A port that nobody uses, until somebody else takes it.
-/// Four times these digits.
+/// Returns a secret that consists of `digits`, repeated four times.
 fn secret(digits: &str) -> Secret {
     Secret::new(&digits.repeat(4)).unwrap()
 }
@@ -229,13 +228,13 @@ fn two_ranks_meet_at_an_address_if_they_have_the_same_secret() {
             options.secret = wrong.clone();
             let text = error(quiet(&options));
             assert!(
-                text.contains("refuses this trainer") && text.contains("same secret"),
+                text.contains("authentication at the server") && text.contains("same secret"),
                 "{text}"
             );
             assert!(!text.contains("fedcba"), "{text}");
         }
     }
-    // Who was let in notices nothing.
+    // The connected trainer is not affected.
     assert_eq!(rank_0.read().unwrap().unwrap().value, b"a");
     assert!(rank_0.stop_server().unwrap());
 }
@@ -259,8 +258,8 @@ fn beyond_this_machine_traffic_is_encrypted_and_both_sides_are_checked() {
     );
     options.secret = Some(secret("fedcba9876543210"));
     let text = error(quiet(&options));
-    assert!(text.contains("refuses this trainer"), "{text}");
-    // At a file, too.
+    assert!(text.contains("authentication at the server"), "{text}");
+    // The same with a file.
     let mut options = world.options();
     options.listen = None;
     let at_file = quiet(&options).unwrap();
@@ -268,7 +267,7 @@ fn beyond_this_machine_traffic_is_encrypted_and_both_sides_are_checked() {
     assert_eq!(at_file.read().unwrap(), None);
 }
 
-/// An address of this machine that others reach.
+/// Returns an address of this machine that other machines can reach.
 fn outgoing() -> Option<IpAddr> {
     let socket = UdpSocket::bind("0.0.0.0:0").ok()?;
     socket.connect("192.0.2.1:9").ok()?;
@@ -313,5 +312,5 @@ fn servers_of_the_user_are_joined_and_left_alone() {
     options.replicas = 3;
     options.run = RunName::new("three").unwrap();
     let text = error(quiet(&options));
-    assert!(text.contains("cannot hold the ledger"), "{text}");
+    assert!(text.contains("cannot store the ledger"), "{text}");
 }

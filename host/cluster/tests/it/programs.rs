@@ -1,4 +1,4 @@
-//! Programs that are no server, or too old a one.
+//! Programs that are not nats-server, or too old a version.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -7,8 +7,8 @@ use std::process::Command;
 
 use crate::world::{World, error, quiet};
 
-/// A program that a process of its own writes: one that is open for writing, also in what other tests have just forked,
-/// cannot be started.
+/// Writes a program by a process of its own. A file that is open for writing cannot be executed, and a process that
+/// another test has just forked may have inherited the open file.
 fn script(world: &World, text: &str) -> PathBuf {
     let (draft, path) = (world.path("draft"), world.path("nats-server"));
     fs::write(&draft, format!("#!/bin/sh\n{text}\n")).unwrap();
@@ -25,10 +25,10 @@ fn programs_that_cannot_serve_are_named_with_what_to_do() {
     for (text, part) in [
         (
             "echo nats-server: v2.9.25",
-            "is version 2.9.25; 2.12 or newer is needed",
+            "has version 2.9.25, but 2.12 or newer is needed",
         ),
-        ("echo hello", "asked for its version, it says \"hello\""),
-        ("exit 3", "is no nats-server that runs here"),
+        ("echo hello", "`--version` prints \"hello\""),
+        ("exit 3", "is not a nats-server that runs on this machine"),
         (
             "[ $1 = --version ] && exec echo nats-server: v2.99.0; echo no room >&2; exit 1",
             "no room",

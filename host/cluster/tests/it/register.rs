@@ -1,4 +1,4 @@
-//! The register compares and sets.
+//! Tests of the register's compare-and-set.
 
 use std::thread;
 
@@ -170,7 +170,7 @@ fn who_only_looks_makes_no_register() {
     };
     let looking = quiet(&looks).unwrap();
     assert_eq!(looking.read(), Ok(None));
-    // There is no stream whose history could be asked for.
+    // There is no stream with a history.
     looking.history().unwrap_err();
     assert_eq!(first.read(), Ok(None));
     assert_eq!(looking.history(), Ok(Vec::new()));

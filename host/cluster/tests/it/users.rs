@@ -1,4 +1,4 @@
-//! Servers of the user: three that hold the ledger together, and one that asks for a token and encrypts.
+//! The user's servers: a cluster of three that store the ledger together, and one that requires a token and encryption.
 
 use std::fs;
 use std::net::TcpListener;
@@ -63,14 +63,14 @@ impl Servers {
 impl Drop for Servers {
     fn drop(&mut self) {
         for child in &mut self.children {
-            // One that the test has killed has ended already.
+            // A server that the test has killed has already ended.
             child.kill().ok();
             child.wait().ok();
         }
     }
 }
 
-/// Ports that nobody uses, until somebody else takes them.
+/// Returns ports that are free at the moment.
 fn free_ports(n: usize) -> Vec<u16> {
     let bound: Vec<TcpListener> = (0..n)
         .map(|_| TcpListener::bind("127.0.0.1:0").unwrap())
@@ -108,7 +108,7 @@ fn three(world: &World) -> Servers {
     Servers::start(world, (0..3).map(configuration).collect(), clients)
 }
 
-/// Adds a line of its own to the register, once, whatever answers are lost.
+/// Adds a line to the register exactly once, even if replies are lost.
 fn add(register: &dyn Register, line: &str) {
     for attempt in 0..1000 {
         let Ok(entry) = register.read() else { continue };
@@ -165,7 +165,7 @@ fn three_servers_lose_nothing_when_one_is_killed_and_stand_still_without_two() {
     });
 }
 
-/// A server with a certificate and a token, and the file of the authority that has signed it.
+/// A server with a certificate and a token, and the file of the authority that has signed the certificate.
 fn encrypted(world: &World, token: &str) -> (Servers, PathBuf) {
     let mut authority = CertificateParams::default();
     authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -207,15 +207,15 @@ fn tls_checks_the_server_and_the_server_checks_the_token() {
     assert!(connection.wait(LONG));
     options.token = Some(AccessToken::new("another-token-than-that").unwrap());
     let text = error(quiet(&options));
-    assert!(text.contains("refuses this trainer"), "{text}");
+    assert!(text.contains("authentication at the server"), "{text}");
     assert!(!text.contains("another-token"), "{text}");
-    // An authority that has not signed the server's certificate: the system's.
+    // The system's authorities have not signed the server's certificate.
     options.authority = None;
     options.patience = Duration::ZERO;
     error(quiet(&options));
 }
 
-/// A server whose users have the rights of one run, as the crate's documentation lists them.
+/// A server whose users have the permissions for one run, as the crate's documentation lists them.
 fn narrow(world: &World, run: &str) -> Servers {
     let api = ["CREATE", "INFO", "MSG.GET", "DELETE"]
         .map(|what| format!("$JS.API.STREAM.{what}.pbg-{run}"));

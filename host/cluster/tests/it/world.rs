@@ -1,4 +1,4 @@
-//! A folder of a test, and the servers that the test has started.
+//! The folder of a test, and the servers that the test has started.
 
 use std::env;
 use std::fs;
@@ -12,17 +12,17 @@ use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// Longer than anything takes on a machine that is busy.
+/// Longer than anything takes on a busy machine.
 pub(crate) const LONG: Duration = Duration::from_secs(60);
 
-/// The server to test with. Says so where there is none.
+/// Returns the server program to test with. If there is none, reports that.
 pub(crate) fn program() -> Option<PathBuf> {
     let installed = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.deps/nats/nats-server");
     let program = env::var_os("PBG_TEST_NATS").map_or_else(installed, PathBuf::from);
     if program.is_file() {
         return Some(program);
     }
-    let why = "PBG_TEST_NATS names no nats-server, and the set-up of the tests has installed none";
+    let why = "PBG_TEST_NATS does not name a nats-server, and the set-up of the tests has not installed one";
     crate::tools::without("nats", why);
     None
 }
@@ -34,7 +34,7 @@ pub(crate) struct World {
 }
 
 impl World {
-    /// None where there is no server to test with.
+    /// Returns `None` if there is no server program to test with.
     pub(crate) fn new() -> Option<Self> {
         Some(Self {
             program: program()?,
@@ -46,7 +46,7 @@ impl World {
         self.folder.path().join(name)
     }
 
-    /// Rank 0 of `file://`, which has a server on this machine.
+    /// Options of rank 0 with `file://`, whose server runs on this machine.
     pub(crate) fn options(&self) -> Options {
         let run = RunName::new("test").unwrap();
         let mut options = Options::new(Method::File(self.path("meet")), run);
@@ -62,12 +62,12 @@ impl World {
         quiet(&self.options()).unwrap()
     }
 
-    /// What is in the file at which trainers meet.
+    /// Returns the content of the file at which trainers meet.
     pub(crate) fn record(&self) -> Value {
         serde_json::from_slice(&fs::read(self.path("meet")).unwrap()).unwrap()
     }
 
-    /// The servers that live in this folder, which only this test has started.
+    /// Returns the processes of the servers in this folder, which only this test has started.
     pub(crate) fn servers(&self) -> Vec<Pid> {
         let here = self.folder.path().as_os_str().as_encoded_bytes();
         let has = |line: &[u8]| {
@@ -89,7 +89,7 @@ impl World {
         found
     }
 
-    /// The only server.
+    /// Returns the process of the only server.
     pub(crate) fn server(&self) -> Pid {
         let servers = self.servers();
         assert_eq!(servers.len(), 1);
@@ -106,19 +106,19 @@ impl World {
 impl Drop for World {
     fn drop(&mut self) {
         for server in self.servers() {
-            // It may have ended in the meantime, or be the child of nobody here.
+            // It may have ended in the meantime, or may not be a child of this process.
             kill_process(server, Signal::KILL).ok();
             waitpid(Some(server), WaitOptions::empty()).ok();
         }
     }
 }
 
-/// Connects without anybody who listens.
+/// Connects without a listener for messages.
 pub(crate) fn quiet(options: &Options) -> Result<Connection, ClusterError> {
     connect(options, &|_| ())
 }
 
-/// Waits until something is so.
+/// Waits until a condition holds.
 #[track_caller]
 pub(crate) fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
     let until = Instant::now() + LONG;

@@ -51,7 +51,9 @@ pub enum GraphError {
         operand: NodeId,
     },
     /// A parameter does not exist.
-    #[error("node {node}: there is no parameter {parameter}; the graph has {parameters} parameters")]
+    #[error(
+        "node {node}: there is no parameter {parameter}; the graph has {parameters} parameters"
+    )]
     UnknownParameter {
         /// Index of the node.
         node: NodeId,
@@ -110,7 +112,9 @@ pub enum GraphError {
         found: u32,
     },
     /// A component does not exist.
-    #[error("node {node}: there is no component {component}; embeddings have {components} components")]
+    #[error(
+        "node {node}: there is no component {component}; embeddings have {components} components"
+    )]
     UnknownComponent {
         /// Index of the node.
         node: NodeId,

@@ -127,14 +127,16 @@ impl TryFrom<Text> for Buckets {
             .collect();
         let bits = bits
             .filter(|bits| rest.is_empty() && bits.len() == count.div_ceil(4))
-            .ok_or_else(|| format!("the text of the bucket states has the wrong length for {count} buckets"))?;
+            .ok_or_else(|| format!("the states of {count} buckets have the wrong length"))?;
         let unused = bits.last().map_or(0, |last| match count % 4 {
             0 => 0,
             used => last >> (2 * used),
         });
         match unused {
             0 => Ok(Self { bits, len: count }),
-            _ => Err(format!("the text has bucket states after the last of {count} buckets")),
+            _ => Err(format!(
+                "the text has bucket states after the last of {count} buckets"
+            )),
         }
     }
 }

@@ -36,7 +36,10 @@ impl Record {
             ));
         }
         if self.changed > self.revision {
-            return Err(format!("it was last changed at revision {}, which is in the future", self.changed));
+            return Err(format!(
+                "it was last changed at revision {}, which is in the future",
+                self.changed
+            ));
         }
         let pass = work.pass;
         let is_end = (pass.edge_set, pass.edge_chunk) == (0, 0) && work.plan.is_none();
@@ -54,14 +57,20 @@ impl Record {
             return Err(format!("its loss has {} parameters", loss.parameters.len()));
         }
         if work.told.len() > MAX_TOLD {
-            return Err(format!("it has event files of {} trainers", work.told.len()));
+            return Err(format!(
+                "it has event files of {} trainers",
+                work.told.len()
+            ));
         }
         if let Some(told) = work
             .told
             .values()
             .find(|told| told.revision > self.revision)
         {
-            return Err(format!("an event file was extended at revision {}, which is in the future", told.revision));
+            return Err(format!(
+                "an event file was extended at revision {}, which is in the future",
+                told.revision
+            ));
         }
         match work.progress.not_finite() {
             Some(what) => Err(format!("{what} is infinite or not a number")),

@@ -217,7 +217,9 @@ pub enum Refusal {
         token: Token,
     },
     /// The last trainer cannot leave, because no checkpoint contains what was trained last.
-    #[error("the last trainer cannot leave before a checkpoint contains everything that was trained")]
+    #[error(
+        "the last trainer cannot leave before a checkpoint contains everything that was trained"
+    )]
     NotSaved,
     /// The checkpoint to rank was not taken at the end of the epoch, or is no longer the newest.
     #[error("checkpoint {version} is not the newest checkpoint of the end of the epoch")]

@@ -282,7 +282,9 @@ impl Record {
             ref blocks,
         } = ranking;
         if self.phase() != Phase::Ranking || epochs != self.work.pass.epoch {
-            return Err(format!("it has a ranking after {epochs} epochs, which is not due"));
+            return Err(format!(
+                "it has a ranking after {epochs} epochs, which is not due"
+            ));
         }
         if self.checkpoints.of_pass() != Some(version) {
             return Err(format!(

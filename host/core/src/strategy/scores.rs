@@ -20,7 +20,9 @@ pub struct Scores<'a> {
 
 /// Error for slices whose lengths do not fit together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{positive} positives and {negative} negatives do not form rows of {columns} negatives each")]
+#[error(
+    "{positive} positives and {negative} negatives do not form rows of {columns} negatives each"
+)]
 pub struct UnevenScores {
     positive: usize,
     negative: usize,

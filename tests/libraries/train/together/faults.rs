@@ -261,7 +261,10 @@ fn no_checkpoint_is_made_of_a_ledger_that_is_older_than_the_newest() {
     let outcome = join(&config, &cluster(&connection, 0, 1), &stop, &mut watch);
     finished(&outcome);
     assert_eq!(told.len(), 2, "{told:?}");
-    assert!(told[0].contains("does not contain checkpoint 2"), "{told:?}");
+    assert!(
+        told[0].contains("does not contain checkpoint 2"),
+        "{told:?}"
+    );
     assert_eq!(trained, 3 * 16);
     assert!(ReadCheckpoint::open(Path::new(&config.checkpoint_path)).is_ok());
 }

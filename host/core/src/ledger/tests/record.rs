@@ -265,7 +265,10 @@ fn trainers_that_do_not_agree_are_named() {
         "{stolen}"
     );
     let twice = damage(|r| r.trainers.get_mut(&Token(2)).unwrap().leases.push(bucket));
-    assert!(twice.contains("is not leased or is leased twice"), "{twice}");
+    assert!(
+        twice.contains("is not leased or is leased twice"),
+        "{twice}"
+    );
 }
 
 #[test]
