@@ -106,7 +106,7 @@ impl Checkpoints {
         self.base
     }
 
-    /// Returns the checkpoints begun after [`Checkpoints::base`], the oldest first.
+    /// Returns the checkpoints begun after the newest durable one, the oldest first.
     #[must_use]
     pub fn cuts(&self) -> &[Cut] {
         &self.cuts
