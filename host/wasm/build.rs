@@ -1,5 +1,5 @@
-//! Embeds the standard plugins: for every folder `plugins/<slot>/<name>` of the repository the
-//! component `<target>/plugins/<name>.wasm`, which `cargo xtask build` makes.
+//! Embeds the standard plugins: for every folder `plugins/<slot>/<name>` of the repository, the component
+//! `<target>/plugins/<name>.wasm`, which `cargo xtask build` builds.
 
 use std::env;
 use std::fmt::Write as _;
@@ -11,7 +11,7 @@ use std::process::ExitCode;
 /// Folders below `plugins/`.
 const SLOTS: [&str; 4] = ["orders", "samplers", "losses", "operators"];
 
-/// Interfaces and the variant of `Slot` that a plugin is which exports one.
+/// Name of the interface that a plugin exports, and the variant of `Slot` that it makes the plugin.
 const KINDS: [(&str, &str); 5] = [
     ("bucket-order", "BucketOrder"),
     ("relation-sampler", "RelationSampler"),
@@ -68,12 +68,12 @@ fn workspace() -> Result<PathBuf, String> {
 }
 
 fn components(workspace: &Path) -> PathBuf {
-    // A relative folder is relative to where cargo was called, taken as the repository's root.
+    // A relative folder is relative to cargo's working directory, which is assumed to be the repository's root.
     let target = env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into());
     workspace.join(target).join("plugins")
 }
 
-/// What a component is, from the interface that it names.
+/// Returns the `Slot` variant of a component, found by the interface name in its bytes.
 fn kind(component: &Path) -> Result<&'static str, String> {
     let bytes = fs::read(component)
         .map_err(|error| format!("cannot read {}: {error}", component.display()))?;
@@ -87,7 +87,7 @@ fn kind(component: &Path) -> Result<&'static str, String> {
         .into_iter()
         .find(|(interface, _)| names(interface))
         .map(|(_, kind)| kind)
-        .ok_or_else(|| format!("{} is no plugin", component.display()))
+        .ok_or_else(|| format!("{} is not a plugin: it names no interface of pbg:plugin", component.display()))
 }
 
 /// Names of the plugins of one slot, sorted.
@@ -110,6 +110,6 @@ fn variable(name: &str) -> Result<String, String> {
 }
 
 fn instruct(line: &str) {
-    // Cargo reads instructions from standard output; where that is closed there is no one to tell.
+    // Cargo reads instructions from standard output. If that is closed, nobody can receive an error either.
     let _ = writeln!(io::stdout(), "{line}");
 }

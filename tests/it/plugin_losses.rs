@@ -153,10 +153,10 @@ fn an_evaluation_that_fails_can_be_replayed() {
     let nan = format!("(f32.store (i32.const 1048576) (f32.const nan)) {ZEROS}");
     for (evaluate, reason) in [
         ("unreachable", "unreachable"),
-        (nan.as_str(), "answered NaN among the losses"),
+        (nan.as_str(), "returned NaN among the losses"),
         (
             &ZEROS.replace("(local.get $rows)", "(i32.const 3)"),
-            "answered 3 losses for",
+            "returned 3 losses for",
         ),
     ] {
         let place = with_loss(&computed(evaluate));

@@ -124,7 +124,7 @@ fn a_fault_can_be_replayed() {
         .fails(6, &["no longer the evil that failed", "--plugin"]);
     place
         .run(["plugin", "replay", "pbg.toml"])
-        .fails(2, &["pbg.toml", "no replay file"]);
+        .fails(2, &["pbg.toml", "not a replay file"]);
 }
 
 #[test]
@@ -216,7 +216,7 @@ fn pins_are_for_the_plugins_that_run() {
     let wrong = "0".repeat(64);
     let check = |pin: &str| place.run(["check", "--set", "bucket_order=inside_out", "--set", pin]);
     check(&pin("inside_out", sha256)).succeeds();
-    check(&pin("inside_out", &wrong)).fails(6, &["its pin wants", sha256]);
+    check(&pin("inside_out", &wrong)).fails(6, &["its pin requires", sha256]);
     check(&pin("snake", sha256)).fails(3, &["snake is pinned"]);
     check(&pin("inside_out", "abc")).fails(3, &["64 hexadecimal digits"]);
 }

@@ -74,7 +74,7 @@ pub fn counted(good: &[u8]) -> Vec<Bomb> {
         (
             "a component that is handed what it instantiates",
             handed(good),
-            Some("that it is handed"),
+            Some("that it receives from outside"),
         ),
     ]
 }

@@ -1,7 +1,7 @@
-//! The host's side of the interfaces, generated from the WIT files.
+//! Host side of the plugin interfaces, generated from the WIT files.
 
 mod generated {
-    // One world with every interface that some plugin exports, so that the kinds share their types.
+    // One world with every interface that some plugin exports, so that all kinds of plugins share their types.
     wasmtime::component::bindgen!({
         inline: "
             package pbg:host;
@@ -24,7 +24,7 @@ pub(crate) use generated::exports::pbg::plugin::{
 };
 pub(crate) use generated::pbg::plugin::{files, log, run, types};
 
-/// The package that this host speaks.
+/// Name of the WIT package that this host supports.
 pub(crate) const PACKAGE: &str = "pbg:plugin";
-/// Its version.
+/// Version of the WIT package that this host supports.
 pub(crate) const VERSION: &str = "0.1.0";

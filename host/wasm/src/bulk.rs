@@ -1,8 +1,8 @@
-//! How much there is to compile and to instantiate, before either starts.
+//! Limits on what a component contains, checked before it is compiled or instantiated.
 //!
-//! Compilation has limits of its own where a child process does it (`compiler.rs`). Counting comes
-//! first all the same: it costs next to nothing, it says what there is too much of, and it is all
-//! that bounds what instances take where no code of the plugin runs.
+//! A child process that compiles (`compiler.rs`) has limits on time and memory besides. Counting still comes first: it
+//! costs next to nothing, its message says which count is too large, and nothing else bounds what instances use where
+//! no code of the plugin runs.
 
 mod code;
 mod tree;
@@ -12,7 +12,7 @@ use wasmparser::{Parser, Payload};
 use code::Code;
 use tree::Tree;
 
-/// One count of a component, the most that it may be, and what to do about it.
+/// Upper bound on one count of a component, with advice for exceeding it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Cap {
     pub(crate) most: u64,
@@ -29,60 +29,60 @@ impl Cap {
         Self { most, what, advice }
     }
 
-    /// Refuses a count above the most.
+    /// Returns an error if `count` exceeds the bound.
     pub(crate) fn check(self, count: u64) -> Result<(), String> {
         let Self { most, what, advice } = self;
         if count <= most {
             return Ok(());
         }
         Err(format!(
-            "has more than {most} {what}, the most of a plugin: {advice}"
+            "has more than {most} {what}, the limit for a plugin: {advice}"
         ))
     }
 }
 
-/// What a component may have. CPython, SpiderMonkey and QuickJS in a component stay well below.
+/// Bounds on the counts of a component. CPython, SpiderMonkey and QuickJS as components stay well below them.
 pub(crate) mod cap {
     use super::{Cap, LEAVE_OUT, NEST_LESS, SPLIT};
 
-    /// Of modules and components, each as often as it is instantiated.
+    /// Modules and components, counted once per instantiation.
     pub(crate) const INSTANCES: Cap = Cap::new(
         1000,
         "instances of modules and nested components",
         NEST_LESS,
     );
-    /// Imports, exports, aliases, types and arguments between modules, as often as instantiated.
+    /// Imports, exports, aliases, types and arguments between modules, counted once per instantiation.
     pub(crate) const ITEMS: Cap = Cap::new(
         100_000,
         "imports, exports, types and aliases in its instances",
         NEST_LESS,
     );
-    /// As often as their modules are instantiated.
+    /// Functions, counted once per instantiation of their module.
     pub(crate) const FUNCTIONS: Cap = Cap::new(40_000, "functions in its instances", LEAVE_OUT);
-    /// As often as their modules are instantiated.
+    /// Globals, counted once per instantiation of their module.
     pub(crate) const GLOBALS: Cap = Cap::new(50_000, "globals in its instances", LEAVE_OUT);
-    /// As often as their modules are instantiated.
+    /// Entries of element segments, counted once per instantiation of their module.
     pub(crate) const ELEMENTS: Cap = Cap::new(
         100_000,
         "entries of element segments in its instances",
         LEAVE_OUT,
     );
-    /// As often as their modules are instantiated.
+    /// Bytes of data segments, counted once per instantiation of their module.
     pub(crate) const DATA: Cap = Cap::new(
         256 << 20,
         "bytes of data segments in its instances",
         LEAVE_OUT,
     );
-    /// The time to compile a function grows faster than its size.
+    /// Size of one function. The time to compile a function grows faster than its size.
     pub(crate) const FUNCTION_BYTES: Cap = Cap::new(512 << 10, "bytes in one function", SPLIT);
-    /// The compiler holds something for each of them in each block.
+    /// Locals of one function. The compiler keeps data for each of them in each block.
     pub(crate) const FUNCTION_LOCALS: Cap = Cap::new(5000, "locals in one function", SPLIT);
-    /// All functions together.
+    /// Locals of all functions together.
     pub(crate) const LOCALS: Cap = Cap::new(1_000_000, "locals", LEAVE_OUT);
-    /// Blocks, loops and branches in each other.
+    /// Nesting depth of blocks, loops and branches.
     pub(crate) const NESTING: Cap = Cap::new(2000, "blocks nested in each other", SPLIT);
 
-    /// All of them, as the documentation lists them.
+    /// All bounds, in the order of the documentation.
     pub(crate) const ALL: [Cap; 10] = [
         INSTANCES,
         ITEMS,
@@ -97,7 +97,7 @@ pub(crate) mod cap {
     ];
 }
 
-/// Refuses what would keep the compiler or instantiation busy for long.
+/// Returns an error if compiling or instantiating the component would take too long.
 pub(crate) fn check(bytes: &[u8]) -> Result<(), String> {
     let (mut tree, mut code) = (Tree::default(), Code::default());
     for payload in Parser::new(0).parse_all(bytes) {
@@ -111,5 +111,5 @@ pub(crate) fn check(bytes: &[u8]) -> Result<(), String> {
 }
 
 fn invalid(error: &wasmparser::BinaryReaderError) -> String {
-    format!("is no valid component: {error}")
+    format!("is not a valid component: {error}")
 }

@@ -1,10 +1,9 @@
-//! Compiled code kept between runs.
+//! Cache of compiled code between runs.
 //!
-//! A folder that only the user can read holds one file per component and engine, one per engine
-//! of functions (`functions.rs`), and a secret key. A file is an HMAC-SHA256 and the code; the HMAC covers the file's name, which has the
-//! component's SHA-256 and everything that the engine makes code depend on, so that a file which
-//! was changed, renamed, or brought from elsewhere does not verify. What does not verify is
-//! removed and compiled again.
+//! A folder that only the user can read holds one file per component and engine, one file of functions per engine
+//! (`functions.rs`), and a secret key. A file consists of an HMAC-SHA256 and the code. The HMAC covers the file's name,
+//! which contains the component's SHA-256 and everything of the engine that the code depends on. So a file that was
+//! changed, renamed or copied from elsewhere fails the check. It is then removed, and the component is compiled again.
 
 use std::fs::{self, DirBuilder, File, Metadata, OpenOptions};
 use std::hash::{Hash as _, Hasher};
@@ -18,11 +17,11 @@ use rustix::process::{Resource, geteuid, getrlimit};
 use sha2::{Digest as _, Sha256};
 use wasmtime::Engine;
 
-/// Bytes of the key: a block of SHA-256.
+/// Size (bytes) of the key: a block of SHA-256.
 const KEY: usize = 64;
-/// Bytes of an HMAC.
+/// Size (bytes) of an HMAC.
 const TAG: usize = 32;
-/// Bytes that all files together may have; the oldest go first.
+/// Largest total size (bytes) of all files; the oldest are removed first.
 const CAPACITY: u64 = 1 << 30;
 
 /// A folder of compiled code.
@@ -32,7 +31,7 @@ pub struct Cache {
     key: [u8; KEY],
 }
 
-/// Why compiled code cannot be kept. Plugins load without, only slower.
+/// Reason why compiled code cannot be kept. Plugins load without a cache, only slower.
 #[derive(Debug, thiserror::Error)]
 #[error("compiled plugins are not kept: {}: {reason}", .path.display())]
 pub struct CacheError {
@@ -40,7 +39,7 @@ pub struct CacheError {
     reason: String,
 }
 
-/// Code that this user's program compiled and signed. Only this module makes one.
+/// Code that this user's program compiled and signed. Only this module creates one.
 pub(crate) struct Authentic(Vec<u8>);
 
 impl Authentic {
@@ -50,10 +49,10 @@ impl Authentic {
 }
 
 impl Cache {
-    /// Opens `folder`, and makes it if need be.
+    /// Opens `folder`, creating it if it does not exist.
     ///
     /// # Errors
-    /// When it cannot be made, is another user's, or others may read or write it.
+    /// When it cannot be created, belongs to another user, or others can read or write it.
     pub fn open(folder: &Path) -> Result<Self, CacheError> {
         let failed = |reason: String| CacheError {
             path: folder.to_owned(),
@@ -83,8 +82,8 @@ impl Cache {
         })
     }
 
-    /// The code of the component of this SHA-256, if it is here and sound. A file that is not
-    /// sound is removed.
+    /// Loads the code of the component with this SHA-256, if it is in the cache and its HMAC is valid. A file with an
+    /// invalid HMAC is removed.
     pub(crate) fn load(&self, engine: &Engine, sha256: &str) -> Option<Authentic> {
         let name = name(engine, sha256);
         let path = self.folder.join(&name);
@@ -97,22 +96,22 @@ impl Cache {
             .split_at_checked(TAG)
             .is_some_and(|(tag, code)| self.mac(&name, code).verify_slice(tag).is_ok());
         if !sound {
-            // If it stays, it is refused the next time too.
+            // If it cannot be removed, it is rejected the next time, too.
             let _ = fs::remove_file(&path);
             return None;
         }
         Some(Authentic(bytes))
     }
 
-    /// Removes code that verifies but that the engine refuses.
+    /// Removes code whose HMAC is valid but which the engine rejects.
     pub(crate) fn forget(&self, engine: &Engine, sha256: &str) {
         let _ = fs::remove_file(self.folder.join(name(engine, sha256)));
     }
 
-    /// Keeps what `Component::serialize` returned.
+    /// Stores the result of `Component::serialize`.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// When the file cannot be written.
     pub(crate) fn store(
         &self,
         engine: &Engine,
@@ -162,7 +161,8 @@ impl Cache {
     }
 }
 
-/// The file of a component's code: its content, and what its code depends on besides.
+/// Returns the name of a component's file: its SHA-256, and a hash of everything of the engine that the code depends
+/// on.
 fn name(engine: &Engine, sha256: &str) -> String {
     struct Digest(Sha256);
     impl Hasher for Digest {
@@ -183,19 +183,19 @@ fn name(engine: &Engine, sha256: &str) -> String {
     format!("{sha256}-{engine}")
 }
 
-/// Whether only this user can have written it, and nobody else can read it.
+/// Checks that only this user can have written the file, and that nobody else can read it.
 fn private(metadata: &Metadata) -> Result<(), String> {
     if metadata.uid() != geteuid().as_raw() {
         return Err("belongs to another user".to_owned());
     }
     if metadata.mode() & 0o077 != 0 {
-        return Err("others may read or write it; `chmod go-rwx` makes it yours".to_owned());
+        return Err("others may read or write it; run `chmod go-rwx` on it".to_owned());
     }
     Ok(())
 }
 
 fn read_private(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
-    // A symbolic link is not followed, a pipe is not waited for.
+    // Symbolic links are not followed, and opening a pipe must not block.
     let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
     let file = OpenOptions::new()
         .read(true)
@@ -203,7 +203,7 @@ fn read_private(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
         .open(path)?;
     let metadata = file.metadata()?;
     if !metadata.is_file() || metadata.len() > limit {
-        return Err(io::Error::other("is no file that this program wrote"));
+        return Err(io::Error::other("is not a file that this program wrote"));
     }
     private(&metadata).map_err(io::Error::other)?;
     let mut bytes = Vec::with_capacity(metadata.len() as usize);
@@ -215,10 +215,10 @@ fn read_key(path: &Path) -> io::Result<[u8; KEY]> {
     let bytes = read_private(path, KEY as u64)?;
     bytes
         .try_into()
-        .map_err(|_| io::Error::other("is no key; remove it to get a new one"))
+        .map_err(|_| io::Error::other("is not a valid key; remove it to get a new one"))
 }
 
-/// Two programs that start at once agree on the key of the one that was first.
+/// Creates the key. If two programs start at the same time, both use the key of the first.
 fn make_key(folder: &Path, path: &Path) -> io::Result<[u8; KEY]> {
     let mut key = [0; KEY];
     getrandom::fill(&mut key).map_err(io::Error::other)?;
@@ -238,15 +238,15 @@ fn replace(folder: &Path, path: &Path, parts: &[&[u8]]) -> io::Result<()> {
     })
 }
 
-/// Writes a file under a name that no other program uses.
+/// Writes a file under a name that no other program uses, and returns its path.
 fn write_new(folder: &Path, parts: &[&[u8]]) -> io::Result<PathBuf> {
     let size: u64 = parts.iter().map(|part| part.len() as u64).sum();
     if getrlimit(Resource::Fsize)
         .current
         .is_some_and(|limit| size > limit)
     {
-        // Writing on would end the program with a signal.
-        return Err(io::Error::other("larger than this process may write"));
+        // Writing beyond the limit would end the program with a signal.
+        return Err(io::Error::other("larger than the file size limit of this process"));
     }
     let mut suffix = [0; 8];
     getrandom::fill(&mut suffix).map_err(io::Error::other)?;

@@ -1,4 +1,5 @@
-//! The one place where native code is taken from a file instead of from the compiler.
+//! Loading of native code. This is the only module that takes code from a file or a child process instead of from the
+//! compiler.
 
 #![allow(
     unsafe_code,
@@ -11,31 +12,30 @@ use wasmtime::component::Component;
 use crate::cache::Authentic;
 use crate::compiler::Compiled;
 
-/// Code that this program compiled.
+/// Native code that this program compiled.
 pub(crate) enum Native {
-    /// Earlier, and kept since.
+    /// Compiled earlier, and read from the cache.
     Kept(Authentic),
-    /// Just now, in a process of its own.
+    /// Compiled just now, in a child process.
     Fresh(Compiled),
 }
 
-/// Makes a component of code that this user's program compiled.
+/// Creates a component from code that this user's program compiled.
 ///
 /// # Errors
-/// When it was compiled for another engine.
+/// When the code was compiled for another engine.
 pub(crate) fn revive(engine: &Engine, code: &Native) -> wasmtime::Result<Component> {
     let bytes = match code {
         Native::Kept(code) => code.bytes(),
         Native::Fresh(code) => code.bytes(),
     };
-    // SAFETY: `deserialize` must be given what `Component::serialize` returned. An `Authentic`
-    // is made in `cache.rs` alone, from a file whose HMAC-SHA256 under this user's secret key
-    // matches over its name and every byte; the key is in a file that only this user can read,
-    // and what `Cache::store` signs with it is what `serialize` returned. Code of another
-    // version of the engine is signed too, and `deserialize` refuses it.
-    // A `Compiled` is made in `compiler.rs` alone, from what a child of this process answered: it
-    // runs this very program, or from Python the extension of the same build, nobody else holds an end of the socket
-    // between them, and what it answers with is what `precompile_component` returned, which is the same as `serialize`.
-    // Functions of earlier components in it were answered by such a child, too, and came back signed.
+    // SAFETY: `deserialize` must be given bytes that `Component::serialize` returned. An `Authentic` is created only in
+    // `cache.rs`, from a file whose HMAC-SHA256 under this user's secret key matches over its name and every byte. The
+    // key is in a file that only this user can read, and `Cache::store` signs with it only what `serialize` returned.
+    // Code of another version of the engine is signed too, and `deserialize` rejects it.
+    // A `Compiled` is created only in `compiler.rs`, from the answer of a child of this process. The child runs this
+    // very program or, started from Python, the extension of the same build. Nobody else holds an end of the socket
+    // between them, and the answer is what `precompile_component` returned, which is the same as `serialize` returns.
+    // Functions of earlier components in it were answered by such a child, too, and were signed while they were stored.
     unsafe { Component::deserialize(engine, bytes) }
 }

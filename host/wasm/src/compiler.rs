@@ -1,10 +1,9 @@
-//! Compilation in a process of its own, which is given time and memory and no more.
+//! Compilation in a child process with limited time and memory.
 //!
-//! The compiler cannot be interrupted, and what it takes does not follow from a component's size.
-//! So the program starts itself once more: the child gets the component over a socket, limits
-//! itself, compiles, and answers with the code, and with functions that the next component may
-//! have, too. Nothing else of the child is used, and a plugin whose code is in the cache starts
-//! none.
+//! The compiler cannot be interrupted, and its cost does not follow from a component's size. So the program starts
+//! itself once more: the child receives the component over a socket, limits itself, compiles, and answers with the code
+//! and with functions that the next component may contain, too. Nothing else of the child is used, and a plugin whose
+//! code is in the cache starts no child.
 
 use std::ffi::OsString;
 use std::fmt::Display;
@@ -35,30 +34,30 @@ use crate::functions::{self, Functions};
 use crate::limits::Limits;
 use crate::program::chain;
 
-/// Bytes that the compiler may hold. CPython and SpiderMonkey, the largest there are, take 600 MiB.
+/// Largest amount of memory (bytes) of the compiler. CPython and SpiderMonkey, the largest known components, take 600
+/// MiB.
 pub(crate) const MEMORY: u64 = 1 << 30;
-/// Bytes of an answer that are taken: the code, which has 35 MiB for CPython, and functions.
+/// Largest size (bytes) of an answer: the code, which has 35 MiB for CPython, and functions.
 const ANSWER: u64 = (256 << 20) + functions::CAPACITY as u64;
-/// Threads that compile: more of them would share the time of the processor, and each takes
-/// memory.
+/// Number of threads that compile. More of them would share the processor time, and each takes memory.
 const THREADS: &str = "4";
-/// How often a compilation that is under way looks whether it is still wanted.
+/// Interval at which a running compilation checks whether it was interrupted.
 const GRAIN: Duration = Duration::from_millis(50);
-/// Bytes of what comes before a component.
+/// Largest size (bytes) of the header that precedes a component.
 const HEADER: u64 = 4096;
 
 /// First byte of an answer.
 const SUCCEEDED: u8 = 0;
 const REFUSED: u8 = 1;
 
-/// How to start the child that compiles.
+/// Command that starts the child that compiles.
 #[derive(Clone, Debug)]
 pub struct Compiler {
     program: PathBuf,
     arguments: Vec<OsString>,
 }
 
-/// Code that the child answered with. Only this module makes one.
+/// Code that the child answered with. Only this module creates one.
 pub(crate) struct Compiled {
     code: Vec<u8>,
     functions: Vec<u8>,
@@ -69,58 +68,58 @@ impl Compiled {
         &self.code
     }
 
-    /// Functions to give to the next compilation in the place of those that this one was given; empty where these are
-    /// still the ones.
+    /// Returns the functions for the next compilation, which replace those that this one was given. Empty if these have
+    /// not changed.
     pub(crate) fn functions(&self) -> &[u8] {
         &self.functions
     }
 }
 
-/// Why there is no code.
+/// Reason why there is no code.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Refusal {
-    /// It is no component, or one that has too much of something.
+    /// The bytes are not a component, or the component exceeds a limit on its contents.
     Unfit(String),
-    /// It takes more than compilation may take.
+    /// Compiling it takes more time or memory than allowed.
     Limit(String),
-    /// The machine does not give what compilation takes.
+    /// The system does not provide the resources for compiling.
     Machine(String),
-    /// Ctrl-C.
+    /// The user interrupted the compilation.
     Interrupted,
 }
 
-/// What the child is told before it gets the component.
+/// Header that the child receives before the component.
 #[derive(Serialize, Deserialize)]
 struct Request {
     settings: Settings,
     seconds: u64,
     memory: u64,
-    /// Bytes of functions that come before the component; none where functions are not kept.
+    /// Bytes of functions that precede the component; `None` if functions are not kept.
     functions: Option<u64>,
 }
 
 impl Compiler {
-    /// The argument by which [`Compiler::this_program`] asks the program for [`Compiler::serve`].
+    /// Argument with which [`Compiler::this_program`] starts the program, so that it calls [`Compiler::serve`].
     pub const ARGUMENT: &str = "compile-for-parent";
 
-    /// A child that is `program` with `arguments`, with which it has to call
+    /// Creates a compiler whose child is `program` with `arguments`. With these the program must call
     /// [`Compiler::serve`] before anything else.
     #[must_use]
     pub fn new(program: PathBuf, arguments: Vec<OsString>) -> Self {
         Self { program, arguments }
     }
 
-    /// A child that is this very program, even if its file was replaced since it started.
+    /// Creates a compiler whose child is this very program, even if its file was replaced since it started.
     #[must_use]
     pub fn this_program() -> Self {
         Self::new("/proc/self/exe".into(), vec![Self::ARGUMENT.into()])
     }
 
-    /// The code of the component `bytes`. Setting `stop` ends the child. `functions` are what the last
-    /// compilation answered with; without, nobody keeps them.
+    /// Compiles the component `bytes`. Setting `stop` ends the child. `functions` are those that the last compilation
+    /// answered with; `None` if functions are not kept.
     ///
     /// # Errors
-    /// When the child refuses the component or is ended, by its limits or by `stop`.
+    /// When the child rejects the component, or is ended by its limits or by `stop`.
     pub(crate) fn compile(
         &self,
         settings: &Settings,
@@ -144,7 +143,7 @@ impl Compiler {
             functions: functions.map(|functions| functions.len() as u64),
         };
         let input = [functions.unwrap_or_default(), bytes];
-        // A child that ends early leaves a broken pipe; how it ended says more.
+        // A child that ends early leaves a broken pipe; its exit status says more.
         let answer = ended_by(stop, &child, || exchange(stream, &request, input));
         if answer.is_err() {
             let _gone = child.kill();
@@ -165,7 +164,7 @@ impl Compiler {
         Command::new(&self.program)
             .args(&self.arguments)
             .env("RAYON_NUM_THREADS", THREADS)
-            // A backtrace of a compiler without memory would only take longer.
+            // A backtrace of a compiler that ran out of memory would only take time.
             .env("RUST_BACKTRACE", "0")
             .stdin(stream)
             .stdout(Stdio::null())
@@ -173,15 +172,14 @@ impl Compiler {
             .spawn()
     }
 
-    /// The child's side: compiles the component that comes over standard input, and answers
-    /// there, too.
+    /// Runs the child: compiles the component that arrives over standard input, and answers over the same socket.
     ///
     /// # Errors
-    /// When standard input is not the socket of a parent that asks.
+    /// When standard input is not the socket of a parent that sends a request.
     pub fn serve() -> io::Result<()> {
         let stream = io::stdin().as_fd().try_clone_to_owned()?;
         let stream = UnixStream::from(stream);
-        // Nobody waits for the answer where the parent is gone.
+        // If the parent is gone, nobody waits for the answer.
         set_parent_process_death_signal(Some(Signal::KILL))?;
         let mut input = BufReader::new(&stream);
         let mut header = Vec::new();
@@ -213,12 +211,12 @@ impl Compiler {
                 answer(&[&[SUCCEEDED], &length.to_le_bytes(), &kept, &code])
             }
             Ok(Err(reason)) => answer(&[&[REFUSED], reason.as_bytes()]),
-            Err(_) => answer(&[&[REFUSED], b"makes the compiler fail"]),
+            Err(_) => answer(&[&[REFUSED], b"crashes the compiler"]),
         }
     }
 }
 
-/// Does `work`, which waits for `child`. The child is terminated if `stop` is set before that.
+/// Does `work`, which waits for `child`. If `stop` is set before it is done, terminates the child.
 fn ended_by<T>(stop: Option<&AtomicBool>, child: &Child, work: impl FnOnce() -> T) -> T {
     let Some(stop) = stop else {
         return work();
@@ -229,12 +227,12 @@ fn ended_by<T>(stop: Option<&AtomicBool>, child: &Child, work: impl FnOnce() -> 
         let watch = move || {
             while waiting.recv_timeout(GRAIN) == Err(RecvTimeoutError::Timeout) {
                 if stop.load(Ordering::Relaxed) {
-                    // Nobody has waited for the child yet, so the number is still its own.
+                    // Nobody has waited for the child yet, so the process id still belongs to it.
                     let _gone = kill_process(child, Signal::TERM);
                 }
             }
         };
-        // Where there is no thread for it, the child's limit of time ends it.
+        // If the thread cannot be started, the child's time limit ends it.
         let _unwatched = thread::Builder::new().spawn_scoped(scope, watch);
         let done = work();
         drop(finished);
@@ -242,7 +240,7 @@ fn ended_by<T>(stop: Option<&AtomicBool>, child: &Child, work: impl FnOnce() -> 
     })
 }
 
-/// An answer's code and functions.
+/// Splits an answer into code and functions.
 fn compiled(answer: &[u8]) -> Option<Compiled> {
     let (length, rest) = answer.split_first_chunk()?;
     let length = usize::try_from(u64::from_le_bytes(*length)).ok()?;
@@ -257,7 +255,7 @@ fn compiled(answer: &[u8]) -> Option<Compiled> {
 fn exchange(mut stream: UnixStream, request: &Request, input: [&[u8]; 2]) -> io::Result<Vec<u8>> {
     let mut header = serde_json::to_vec(request)?;
     header.push(b'\n');
-    // The child reads all before it answers, so neither side waits for the other.
+    // The child reads everything before it answers, so the two sides cannot block each other.
     let sent = stream
         .write_all(&header)
         .and_then(|()| input.iter().try_for_each(|part| stream.write_all(part)));
@@ -275,7 +273,7 @@ fn exchange(mut stream: UnixStream, request: &Request, input: [&[u8]; 2]) -> io:
     Ok(answer)
 }
 
-/// The other side ended, which its status explains.
+/// Ignores that the other side ended, since its exit status explains it.
 fn gone(error: io::Error) -> io::Result<()> {
     match error.kind() {
         io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset => Ok(()),
@@ -283,25 +281,25 @@ fn gone(error: io::Error) -> io::Result<()> {
     }
 }
 
-/// What became of a child that did not answer.
+/// Returns why a child ended without an answer.
 fn ended(status: ExitStatus, seconds: u64) -> Refusal {
     let signal = status.signal().and_then(Signal::from_named_raw);
     match signal {
         Some(Signal::XCPU) => Refusal::Limit(format!(
-            "takes longer to compile than {seconds} s of processor time, which is for its size; \
-             plugins with an interpreter in them, such as Python's, are large: raise \
-             plugins.limits.compile_seconds for one that you trust, or build it with \
+            "takes longer to compile than the {seconds} s of processor time allowed for its size; \
+             plugins that contain an interpreter, such as those in Python, are large: raise \
+             plugins.limits.compile_seconds for a plugin that you trust, or build it with \
              optimisation for size"
         )),
-        // The allocator aborts; so does a stack that is used up.
+        // The allocator aborts; a stack overflow ends with one of the other signals.
         Some(Signal::ABORT | Signal::SEGV | Signal::BUS) => Refusal::Limit(format!(
-            "takes more than {} MiB of memory to compile, the most of a plugin: build it with \
+            "takes more than {} MiB of memory to compile, the limit for a plugin: build it with \
              optimisation for size, and split up its largest functions",
             MEMORY >> 20
         )),
         Some(Signal::INT | Signal::TERM | Signal::HUP) => Refusal::Interrupted,
         _ => Refusal::Machine(format!(
-            "the process that compiles it was ended by the system ({status}): is there memory left?"
+            "the process that compiles it was ended by the system ({status}); check that enough memory is free"
         )),
     }
 }
@@ -320,20 +318,20 @@ fn precompile(
     let engine = Engine::new(&config).map_err(|error| broken(&error))?;
     engine
         .precompile_component(bytes)
-        .map_err(|error| format!("is no valid component: {}", chain(&error)))
+        .map_err(|error| format!("is not a valid component: {}", chain(&error)))
 }
 
-/// Limits this process, which has used little of anything so far.
+/// Limits this process, which has used few resources so far.
 fn confine(request: &Request) -> io::Result<()> {
     let seconds = processor_seconds()?.saturating_add(request.seconds);
-    // The signal of the first limit ends the process; the second is for where it is blocked.
+    // The signal of the soft limit ends the process; the hard limit is for processes that block the signal.
     lower(Resource::Cpu, seconds, seconds.saturating_add(1))?;
     let memory = request.memory.saturating_add(data_bytes()?);
     lower(Resource::Data, memory, memory)?;
     lower(Resource::Core, 0, 0)
 }
 
-/// Lowers a limit; one that is lower already stays.
+/// Lowers a limit, unless it is already lower.
 fn lower(resource: Resource, current: u64, maximum: u64) -> io::Result<()> {
     let now = getrlimit(resource);
     let least = |limit: Option<u64>, new: u64| Some(limit.map_or(new, |limit| limit.min(new)));
@@ -347,10 +345,11 @@ fn lower(resource: Resource, current: u64, maximum: u64) -> io::Result<()> {
     Ok(())
 }
 
-/// Time that this process took so far, rounded up: the program is loaded before it compiles.
+/// Returns the processor time (seconds) that this process has used so far, rounded up. The program uses some before it
+/// compiles.
 fn processor_seconds() -> io::Result<u64> {
     let text = std::fs::read_to_string("/proc/self/stat")?;
-    // The second field, in parentheses, may have spaces.
+    // The second field, in parentheses, may contain spaces.
     let fields = text.rsplit_once(')').map_or("", |(_, rest)| rest);
     let numbers = fields.split_whitespace().skip(11).take(2);
     let ticks: u64 = numbers
@@ -359,7 +358,7 @@ fn processor_seconds() -> io::Result<u64> {
     Ok(ticks.div_ceil(clock_ticks_per_second()))
 }
 
-/// Bytes of writable memory of its own that this process has.
+/// Returns the bytes of private writable memory of this process.
 fn data_bytes() -> io::Result<u64> {
     let text = std::fs::read_to_string("/proc/self/status")?;
     let line = text.lines().find_map(|line| line.strip_prefix("VmData:"));

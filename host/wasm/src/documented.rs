@@ -1,4 +1,4 @@
-//! The limits as `docs/plugins/safety.md` lists them, so that it says what the code does.
+//! Table of the limits for `docs/plugins/safety.md`, generated so that the page agrees with the code.
 
 use std::fmt::Write as _;
 
@@ -9,7 +9,7 @@ use crate::bulk::cap;
 use crate::guest::{INSTANCES, MEMORIES, TABLES};
 use crate::{compiler, limits};
 
-/// Every key of `[plugins.limits]`: what it limits, and what a plugin that reaches it sees.
+/// Every key of `[plugins.limits]`: its name, what it limits, and what happens to a plugin that exceeds it.
 const KEYS: [(&str, &str, &str); 10] = [
     (
         "deadline_ms",
@@ -59,7 +59,7 @@ const KEYS: [(&str, &str, &str); 10] = [
     ),
 ];
 
-/// The table of the keys and the list of what is not configurable, as Markdown.
+/// Returns the table of the keys and the list of the fixed limits, as Markdown.
 #[must_use]
 pub fn documented_limits() -> String {
     let defaults = serde_json::to_value(PluginLimits::default()).unwrap_or(Value::Null);

@@ -1,4 +1,4 @@
-//! The compiler and the clock that all plugins of a sandbox share.
+//! Wasmtime engine and clock that all plugins of a sandbox share.
 
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::{self, JoinHandle};
@@ -10,35 +10,34 @@ use wasmtime::{Config, Engine, OptLevel};
 
 use crate::limits::Limits;
 
-/// How often the clock ticks: the grain of every deadline.
+/// Interval of the clock's ticks: the resolution of every deadline.
 pub(crate) const TICK: Duration = Duration::from_millis(10);
 
-/// What decides how code is compiled, besides the code: the same for the process that compiles
-/// and the one that runs it.
+/// Settings that the compiled code depends on: they are the same in the process that compiles and in the one that runs
+/// the code.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Settings {
     stack_bytes: usize,
-    /// Whether the first content of a memory is a file in memory that is mapped.
+    /// Whether the initial content of a linear memory is mapped from a file in memory.
     images: bool,
-    /// Whether as many addresses are reserved for a memory as it could ever have.
+    /// Whether address space is reserved for the largest size that a linear memory can reach.
     reserves: bool,
 }
 
 impl Settings {
-    /// What suits this process.
+    /// Chooses the settings for this process.
     fn of_here(limits: &Limits) -> Self {
         Self {
             stack_bytes: limits.stack_bytes,
-            // Where this process may write small files only, filling a file in memory would end
-            // the process with a signal.
+            // If the size of files is limited, filling a file in memory would end the process with a signal.
             images: getrlimit(Resource::Fsize).current.is_none(),
-            // Where addresses are limited (`ulimit -v`), they are for what is used.
+            // If address space is limited (`ulimit -v`), none is reserved beyond what is used.
             reserves: getrlimit(Resource::As).current.is_none(),
         }
     }
 }
 
-/// An engine whose epoch a thread of its own advances; the thread ends with it.
+/// A wasmtime engine with a thread that advances its epoch. Dropping it ends the thread.
 pub(crate) struct Runtime {
     pub(crate) engine: Engine,
     pub(crate) settings: Settings,
@@ -73,7 +72,7 @@ impl Drop for Runtime {
     fn drop(&mut self) {
         self.stop = None;
         if let Some(ticker) = self.ticker.take() {
-            // It cannot panic: it only waits and counts.
+            // The thread cannot panic: it only waits and counts.
             let _ = ticker.join();
         }
     }
@@ -81,7 +80,7 @@ impl Drop for Runtime {
 
 pub(crate) fn config(settings: &Settings) -> Config {
     let mut config = Config::new();
-    // Reserved, not used: addresses beyond the memory fault by themselves, so that the compiled
+    // The address space is reserved, not used: accesses beyond the memory fault by themselves, so that the compiled
     // code needs no bounds checks.
     let (reservation, guard, growth) = match settings.reserves {
         true => (4 << 30, 32 << 20, 2 << 30),
@@ -95,14 +94,14 @@ pub(crate) fn config(settings: &Settings) -> Config {
         .memory_guard_size(guard)
         .memory_reservation_for_growth(growth)
         .memory_init_cow(settings.images)
-        // Guests come optimised by their own compiler: doing it again makes loading one fifth
-        // longer and calls one twentieth shorter.
+        // Guests were optimised by their own compiler. Optimising again makes loading one fifth slower and calls only
+        // one twentieth faster.
         .cranelift_opt_level(OptLevel::None)
-        // Relaxed SIMD rounds differently from machine to machine.
+        // Relaxed SIMD instructions round differently on different machines.
         .wasm_relaxed_simd(false)
         .wasm_memory64(false)
-        // What a composed component passes from one part to the other, generated code copies between
-        // the memories of both; the limits are on all of them together.
+        // The parts of a composed component pass data through generated code that copies between their memories. The
+        // limits cover all memories together.
         .wasm_multi_memory(true)
         .wasm_tail_call(false);
     config

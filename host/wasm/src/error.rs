@@ -1,4 +1,4 @@
-//! Why a plugin cannot be used.
+//! Errors of loading a plugin.
 
 use std::path::PathBuf;
 
@@ -7,19 +7,19 @@ use pbg_core::strategy::Cause;
 use crate::fault::Fault;
 use crate::kind::Slot;
 
-/// A plugin that cannot be loaded, with its name or path and what to do about it.
+/// Error of loading a plugin, with its name or path and what to do about it.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LoadError {
-    /// Neither a file nor a standard plugin.
+    /// Neither a file nor a standard plugin has this name.
     #[error(
-        "plugin {name}: no such file, and no standard plugin of this name{}; the standard ones are {standard}",
+        "plugin {name}: no such file, and no standard plugin of this name{}; the standard plugins are {standard}",
         .nearest.map(|n| format!(" (did you mean {n}?)")).unwrap_or_default()
     )]
     Unknown {
-        /// What was asked for.
+        /// Name that was given.
         name: String,
-        /// The standard plugin it was most likely meant to be.
+        /// Standard plugin with the most similar name.
         nearest: Option<&'static str>,
         /// Names of the standard plugins.
         standard: String,
@@ -29,150 +29,150 @@ pub enum LoadError {
     Unreadable {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// Reason.
         reason: String,
     },
-    /// The bytes are no component, or one that does not compile.
+    /// The bytes are not a component, or one that does not compile.
     #[error("plugin {label}: {reason}")]
     NotAComponent {
-        /// Which plugin.
+        /// Name of the plugin.
         label: String,
-        /// What the bytes are instead and how to make a component.
+        /// What the bytes are instead, and how to make a component.
         reason: String,
     },
-    /// Compiling it takes more than it may.
+    /// Compiling it takes more time or memory than allowed.
     #[error("plugin {label}: {reason}")]
     Compilation {
-        /// Which plugin.
+        /// Name of the plugin.
         label: String,
-        /// Which limit, and what to do.
+        /// Limit that was exceeded, and what to do.
         reason: String,
     },
-    /// The machine does not give what it takes to load it.
+    /// The system does not provide the resources for loading it.
     #[error("plugin {label}: {reason}")]
     Machine {
-        /// Which plugin.
+        /// Name of the plugin.
         label: String,
-        /// What is missing.
+        /// Resource that is missing.
         reason: String,
     },
-    /// Somebody asked for the end while it was loaded.
+    /// The user interrupted the program while the plugin was loaded.
     #[error("plugin {label}: interrupted while it was loaded")]
     Interrupted {
-        /// Which plugin.
+        /// Name of the plugin.
         label: String,
     },
-    /// It imports what is not offered.
-    #[error("plugin {label}: imports {import}, which plugins do not get: {advice}")]
+    /// It imports an interface that is not available to plugins.
+    #[error("plugin {label}: imports {import}, which is not available to plugins: {advice}")]
     Import {
-        /// Which plugin.
+        /// Name of the plugin.
         label: String,
-        /// The import.
+        /// Name of the import.
         import: String,
-        /// How to build it without.
+        /// How to build the plugin without it.
         advice: String,
     },
     /// It was built for another version of the interfaces.
     #[error(
-        "plugin {label}: was built for {found}, this program speaks {expected}; build it with the \
+        "plugin {label}: was built for {found}, but this program supports {expected}; build it with the \
          SDK of this version"
     )]
     Version {
-        /// Which plugin.
+        /// Name of the plugin.
         label: String,
-        /// The interface with the version that it has.
+        /// Interface that it names, with the version.
         found: String,
-        /// The package and version that is spoken here.
+        /// Package and version that this program supports.
         expected: String,
     },
-    /// It exports no strategy, or not all functions of one.
+    /// It exports no strategy, or lacks a function of one.
     #[error("plugin {label}: {reason}")]
     Interface {
-        /// Which plugin.
+        /// Name of the plugin.
         label: String,
         /// What is missing.
         reason: String,
     },
     /// It is a strategy for another slot.
-    #[error("plugin {label}: is a {found}, where a {expected} is wanted")]
+    #[error("plugin {label}: is a {found}, but a {expected} is needed")]
     WrongKind {
-        /// Which plugin.
+        /// Name of the plugin.
         label: String,
-        /// What it is.
+        /// Slot that it fills.
         found: Slot,
-        /// What was wanted.
+        /// Slot that was to be filled.
         expected: Slot,
     },
     /// It failed while it was loaded.
     #[error("plugin {label}: {function}: {reason}")]
     Fault {
-        /// Which plugin.
+        /// Name of the plugin.
         label: String,
-        /// In which step or function.
+        /// Step or function in which it failed.
         function: &'static str,
-        /// What happened and what its author can do.
+        /// What happened, and what its author can do.
         reason: String,
     },
-    /// What it says about itself makes no sense.
-    #[error("plugin {label}: its metadata is wrong: {reason}; its author has to mend that")]
+    /// Its metadata is invalid.
+    #[error("plugin {label}: its metadata is invalid: {reason}; its author has to fix that")]
     Metadata {
-        /// Which plugin.
+        /// Name of the plugin.
         label: String,
         /// What is wrong.
         reason: String,
     },
-    /// The configuration gives it parameters that it does not take.
+    /// The configuration sets parameters that the plugin does not have, or values that it does not take.
     #[error("plugin {label}: {}", .problems.join("; "))]
     Parameters {
-        /// Which plugin.
+        /// Name of the plugin.
         label: String,
-        /// One text per parameter.
+        /// One message per parameter.
         problems: Vec<String>,
     },
-    /// The configuration grants it a folder that cannot be opened.
-    #[error("plugin {label}: the folder {} that is granted to it: {reason}", .path.display())]
+    /// A folder that the configuration grants to the plugin cannot be opened.
+    #[error("plugin {label}: cannot open the granted folder {}: {reason}", .path.display())]
     Grant {
-        /// Which plugin.
+        /// Name of the plugin.
         label: String,
         /// The folder.
         path: PathBuf,
-        /// Why.
+        /// Reason.
         reason: String,
     },
-    /// The configuration wants another file of this name.
+    /// Its SHA-256 differs from the one that the configuration pins.
     #[error(
-        "plugin {label}: has SHA-256 {found}, its pin wants {expected}; it is not the plugin that \
-         was pinned, or a newer one: look at it before changing plugins.pins"
+        "plugin {label}: has SHA-256 {found}, but its pin requires {expected}; it is not the plugin that \
+         was pinned, or a newer one: inspect it before changing plugins.pins"
     )]
     Pinned {
-        /// Which plugin.
+        /// Name of the plugin.
         label: String,
-        /// What the pin says.
+        /// SHA-256 that the configuration pins.
         expected: String,
-        /// What the file has.
+        /// SHA-256 of the plugin's file.
         found: String,
     },
-    /// The stacks of the threads here are smaller than that of a plugin may be.
+    /// The threads of this process have less stack than a plugin may use.
     #[error(
-        "plugins.limits.stack_kib is {asked}, and the threads here have room for {room} KiB of a \
+        "plugins.limits.stack_kib is {asked}, but the threads of this process have room for {room} KiB of a \
          plugin's stack: lower it, or allow larger stacks (ulimit -s, RUST_MIN_STACK)"
     )]
     Stack {
-        /// KiB of the limit.
+        /// Configured limit (KiB).
         asked: u64,
-        /// KiB that there are.
+        /// Available stack (KiB).
         room: u64,
     },
     /// The sandbox itself cannot start.
     #[error("the plugin sandbox cannot start: {reason}")]
     Sandbox {
-        /// Why.
+        /// Reason.
         reason: String,
     },
 }
 
 impl LoadError {
-    /// A call that failed while the plugin was loaded.
+    /// Converts a fault that occurred while the plugin was loaded.
     pub(crate) fn fault(label: &str, function: &'static str, fault: Fault) -> Self {
         let label = label.to_owned();
         let Fault { reason, cause } = fault;

@@ -1,4 +1,4 @@
-//! Turns what went wrong in a call into a text for the user and the plugin's author.
+//! Conversion of errors of calls into messages for the user and the plugin's author.
 
 use std::fmt::Write as _;
 
@@ -10,17 +10,17 @@ use crate::guest::{Denied, Interrupted};
 use crate::limits::Limits;
 use crate::log::GuestLog;
 
-/// Frames of the guest's stack that a message shows.
+/// Largest number of frames of the guest's stack that a message shows.
 const FRAMES: usize = 8;
 
-/// Why a call ended without an answer.
+/// Reason why a call ended without an answer.
 pub(crate) struct Fault {
     pub(crate) reason: String,
     pub(crate) cause: Cause,
 }
 
 impl From<String> for Fault {
-    /// What the plugin did.
+    /// Creates a fault that the plugin caused.
     fn from(reason: String) -> Self {
         Self {
             reason,
@@ -29,7 +29,7 @@ impl From<String> for Fault {
     }
 }
 
-/// Why a call ended without an answer. The instance is gone.
+/// Returns the reason why a call ended without an answer. The instance must not be used again.
 pub(crate) fn describe(error: &wasmtime::Error, limits: &Limits, log: &GuestLog) -> Fault {
     if error.is::<Interrupted>() {
         return Fault {
@@ -46,7 +46,7 @@ pub(crate) fn describe(error: &wasmtime::Error, limits: &Limits, log: &GuestLog)
     explain(error, limits, log).into()
 }
 
-/// Whether the system refused memory: it says so as an error of its own.
+/// Returns whether the system refused memory, which wasmtime reports as an operating system error.
 fn lacks_memory(error: &wasmtime::Error) -> bool {
     let refused = |cause: &(dyn std::error::Error + 'static)| {
         let system = cause.downcast_ref::<std::io::Error>();
@@ -58,13 +58,13 @@ fn lacks_memory(error: &wasmtime::Error) -> bool {
 
 fn no_memory(error: &wasmtime::Error) -> String {
     format!(
-        "the system has no memory or addresses left for it ({}); allow this process more \
+        "the system has no memory or address space left for it ({}); allow this process more \
          (ulimit -v), or leave more memory free",
         escaped(&causes(error), 300)
     )
 }
 
-/// The texts of an error and its causes on one line, without the engine's picture of the stack.
+/// Returns the texts of an error and its causes on one line, without the engine's stack trace.
 pub(crate) fn causes(error: &wasmtime::Error) -> String {
     let picture = error
         .downcast_ref::<WasmBacktrace>()
@@ -105,20 +105,20 @@ fn cause(error: &wasmtime::Error, limits: &Limits) -> String {
             Denied::Memory { .. } => {
                 format!("{denied}; free what is not needed, or raise plugins.limits.memory_mib")
             }
-            Denied::Table { .. } => format!("{denied}; no plugin needs as many functions"),
+            Denied::Table { .. } => format!("{denied}; no plugin needs that many functions"),
         };
     }
     if let Some(trap) = error.downcast_ref::<Trap>() {
         return trapped(*trap, limits);
     }
-    // These come as texts only.
+    // Wasmtime reports these only as texts.
     let chain = causes(error);
     if chain.contains("fuel allocated for hostcalls has been exhausted") {
-        return "handed over more data than any valid answer has; it was not copied".to_owned();
+        return "passed the host more data than any valid answer has; it was not copied".to_owned();
     }
     if chain.contains("handle limit") {
         return format!(
-            "holds more than {} resource handles; drop what is done with",
+            "holds more than {} resource handles; drop handles that are no longer used",
             limits.handles
         );
     }
@@ -132,19 +132,19 @@ fn cause(error: &wasmtime::Error, limits: &Limits) -> String {
 fn trapped(trap: Trap, limits: &Limits) -> String {
     match trap {
         Trap::Interrupt => format!(
-            "took longer than {} ms and was stopped; look for a loop without end, or raise \
+            "took longer than {} ms and was stopped; look for an endless loop, or raise \
              plugins.limits.deadline_ms",
             limits.deadline_ms
         ),
         Trap::StackOverflow => format!(
-            "overflowed its stack of {} KiB; look for recursion without end",
+            "overflowed its stack of {} KiB; look for endless recursion",
             limits.stack_bytes >> 10
         ),
         Trap::UnreachableCodeReached => {
             "trapped: it executed `unreachable`, which is how a panic or an abort ends".to_owned()
         }
         Trap::MemoryOutOfBounds => {
-            "trapped: out of bounds memory access, a wild pointer or recursion without end"
+            "trapped: out of bounds memory access, a wild pointer or endless recursion"
                 .to_owned()
         }
         other => {
@@ -157,8 +157,7 @@ fn trapped(trap: Trap, limits: &Limits) -> String {
     }
 }
 
-/// The innermost functions that are the plugin's own, by name where the component kept its name
-/// section.
+/// Returns the innermost functions of the plugin itself, by name if the component kept its name section.
 fn frames(trace: &WasmBacktrace) -> String {
     let all = trace.frames().iter().map(|frame| match frame.func_name() {
         Some(name) => escaped(&format!("{:#}", rustc_demangle::demangle(name)), 120),
@@ -167,7 +166,7 @@ fn frames(trace: &WasmBacktrace) -> String {
     summary(all.collect())
 }
 
-/// Without what leads from a panic to its end, and with repeated names counted.
+/// Joins the names, without those between a panic and its trap, and with repeated names counted.
 fn summary(names: Vec<String>) -> String {
     let panicking = |name: &str| {
         PANICKING.iter().any(|module| name.starts_with(module)) || name.ends_with("rust_panic")
@@ -176,7 +175,7 @@ fn summary(names: Vec<String>) -> String {
         .iter()
         .rposition(|name| panicking(name))
         .map_or(0, |last| last + 1);
-    // A plugin that is nothing but panic machinery is shown as it is.
+    // A plugin that consists only of panic machinery is shown completely.
     let own = if own == names.len() { 0 } else { own };
     let groups: Vec<&[String]> = names[own..].chunk_by(|a, b| a == b).collect();
     let mut shown: Vec<String> = groups

@@ -1,8 +1,8 @@
-//! Functions compiled before, for components that have them again.
+//! Store of compiled functions, reused when another component contains the same functions.
 //!
-//! A component with an interpreter in it has ten thousand functions, and the next build of its plugin, or another plugin
-//! in the same language, has the same ones over other data. So the child that compiles (`compiler.rs`) is given the
-//! functions of earlier components, each under a SHA-256 of what it is made from and of the compiler's settings, and
+//! A component that contains an interpreter has ten thousand functions. The next build of its plugin, or another plugin
+//! in the same language, has the same functions over other data. So the child that compiles (`compiler.rs`) receives
+//! the compiled functions of earlier components, each under a SHA-256 of its source and of the compiler's settings, and
 //! answers with those that are worth keeping. `cache.rs` keeps and signs them as it does components.
 
 use std::borrow::Cow;
@@ -13,38 +13,38 @@ use std::sync::{Mutex, PoisonError};
 
 use wasmtime::CacheStore;
 
-/// Bytes of components that come with an interpreter, or are as large as one: smaller ones are compiled in less time than
-/// it takes to read functions.
+/// Smallest size (bytes) of a component for which functions are kept: components with an interpreter, and others as
+/// large. Smaller ones compile in less time than it takes to read the kept functions.
 pub(crate) const LARGE: usize = 1 << 20;
-/// Bytes of functions that are kept. Those of CPython have 33 MiB.
+/// Largest total size (bytes) of the functions that are kept. CPython's take 33 MiB.
 pub(crate) const CAPACITY: usize = 64 << 20;
-/// Bytes of a function's key: a SHA-256.
+/// Size (bytes) of a function's key: a SHA-256.
 const KEY: usize = 32;
-/// Bytes of a function's length.
+/// Size (bytes) of the length that precedes a function.
 const LENGTH: usize = 4;
 
 type Key = [u8; KEY];
 
-/// What one compilation finds and adds.
+/// Functions of earlier compilations, and those that the current compilation adds.
 #[derive(Debug)]
 pub(crate) struct Functions {
-    /// The file: a key, a length in little-endian bytes, and as many bytes, again and again.
+    /// Content of the file: for each function its key, its length (little-endian) and its bytes.
     bytes: Vec<u8>,
     earlier: BTreeMap<Key, Earlier>,
-    /// Functions that were compiled just now.
+    /// Functions that the current compilation compiled.
     new: Mutex<BTreeMap<Key, Vec<u8>>>,
 }
 
 #[derive(Debug)]
 struct Earlier {
-    /// Where it lies in the file.
+    /// Range of the function's bytes in the file.
     place: Range<usize>,
-    /// Whether this component has it, too.
+    /// Whether the current component contains it, too.
     used: AtomicBool,
 }
 
 impl Functions {
-    /// Those of a file that [`Functions::kept`] wrote; what follows a broken entry is left out.
+    /// Reads a file that [`Functions::kept`] wrote. A broken entry and everything behind it are dropped.
     pub(crate) fn read(bytes: Vec<u8>) -> Self {
         let mut earlier = BTreeMap::new();
         let mut at = 0;
@@ -60,8 +60,8 @@ impl Functions {
         }
     }
 
-    /// The next file: this component's functions, and as many of the earlier ones as fit behind them. Empty where the last
-    /// file has all of them.
+    /// Returns the content of the next file: this component's functions, then as many of the earlier ones as fit. Empty
+    /// if the last file already has all of this component's functions.
     pub(crate) fn kept(&self) -> Vec<u8> {
         let new = self.new.lock().unwrap_or_else(PoisonError::into_inner);
         let mut kept = Vec::new();
@@ -106,7 +106,7 @@ impl CacheStore for Functions {
     }
 }
 
-/// The key of the entry at `at`, and where its bytes lie.
+/// Returns the key of the entry at `at`, and the range of its bytes.
 fn entry(bytes: &[u8], at: usize) -> Option<(Key, Range<usize>)> {
     let (key, rest) = bytes.get(at..)?.split_first_chunk::<KEY>()?;
     let (length, rest) = rest.split_first_chunk::<LENGTH>()?;
@@ -123,12 +123,13 @@ mod tests {
 
     use super::*;
 
-    /// Functions that a component brings: those that were there before, and new ones.
+    /// Compiles `text`. Returns how many functions were reused and how many are new, and the functions for the next
+    /// compilation.
     fn compiled(functions: Functions, text: &str) -> ([usize; 2], Functions) {
         let functions = Arc::new(functions);
         let mut config = Config::new();
         let store = Arc::clone(&functions);
-        // In parallel, a few functions that wasmtime adds itself are not always made the same.
+        // Compiled in parallel, a few functions that wasmtime itself adds do not always come out the same.
         let config = config.parallel_compilation(false);
         let config = config.enable_incremental_compilation(store).unwrap();
         let component = wat::parse_str(text).unwrap();

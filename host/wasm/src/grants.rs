@@ -1,5 +1,5 @@
-//! What a plugin may read: folders that the user granted it, through cap-std, which lets no path
-//! lead out of them.
+//! Read access of plugins to the folders that the user granted them. It goes through cap-std, which rejects every path
+//! that leads out of them.
 
 use std::io::{self, Read as _};
 use std::path::PathBuf;
@@ -11,7 +11,7 @@ use rustix::fs::OFlags;
 
 use crate::error::LoadError;
 
-/// Things that a folder may have to be listed.
+/// Largest number of entries of a folder that can be listed.
 const ENTRIES: usize = 10_000;
 /// Bytes of a path that a message shows.
 const PATH_BYTES: usize = 200;
@@ -19,17 +19,17 @@ const PATH_BYTES: usize = 200;
 /// Folders that one plugin may read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Grant {
-    /// The plugin's name.
+    /// Name of the plugin.
     pub plugin: String,
-    /// Folders.
+    /// Folders that it may read.
     pub read: Vec<PathBuf>,
 }
 
-/// The folders of one plugin, open.
+/// Open folders of one plugin.
 #[derive(Debug, Default)]
 pub(crate) struct Folders(Vec<Dir>);
 
-/// One thing in a folder.
+/// An entry of a folder.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Entry {
     pub(crate) name: String,
@@ -38,8 +38,8 @@ pub(crate) struct Entry {
 }
 
 impl Folders {
-    /// Opens the folders that `grants` has for `plugin`. A folder that is replaced later by
-    /// another one of its name stays the one that was granted.
+    /// Opens the folders that `grants` lists for `plugin`. They stay those that were granted, even if another folder
+    /// takes their name later.
     pub(crate) fn open(grants: &[Grant], plugin: &str) -> Result<Self, LoadError> {
         let paths = grants
             .iter()
@@ -55,17 +55,17 @@ impl Folders {
         paths.map(open).collect::<Result<_, _>>().map(Self)
     }
 
-    /// The content of a file of at most `limit` bytes.
+    /// Reads a file of at most `limit` bytes.
     pub(crate) fn read(&self, path: &str, limit: usize) -> Result<Vec<u8>, String> {
         self.first(path, |folder| read(folder, path, limit))
     }
 
-    /// What is in a folder, by name.
+    /// Lists a folder, sorted by name.
     pub(crate) fn list(&self, path: &str) -> Result<Vec<Entry>, String> {
         self.first(path, |folder| list(folder, path))
     }
 
-    /// The answer of the first folder that has `path`.
+    /// Calls `answer` for each folder, and returns the result of the first that has `path`.
     fn first<T>(&self, path: &str, answer: impl Fn(&Dir) -> io::Result<T>) -> Result<T, String> {
         let shown = escaped(path, PATH_BYTES);
         if self.0.is_empty() {
@@ -86,19 +86,19 @@ impl Folders {
 
 fn read(folder: &Dir, path: &str, limit: usize) -> io::Result<Vec<u8>> {
     let mut options = OpenOptions::new();
-    // A pipe is not waited for.
+    // Opening a pipe must not block.
     options
         .read(true)
         .custom_flags(OFlags::NONBLOCK.bits() as i32);
     let file = folder.open_with(path, &options)?;
     if !file.metadata()?.is_file() {
-        return Err(io::Error::other("is no file"));
+        return Err(io::Error::other("is not a regular file"));
     }
     let mut bytes = Vec::new();
     file.take(limit as u64 + 1).read_to_end(&mut bytes)?;
     if bytes.len() > limit {
         return Err(io::Error::other(format!(
-            "is larger than {limit} bytes, the most a plugin may read at once \
+            "is larger than {limit} bytes, the limit for a file that a plugin reads \
              (plugins.limits.result_mib)"
         )));
     }
@@ -133,7 +133,8 @@ mod tests {
 
     use super::*;
 
-    /// A granted folder with a file, a folder and ways out, beside a file that is not granted.
+    /// Creates a granted folder with a file, a folder and links that lead out of it, next to a file that is not
+    /// granted.
     fn granted() -> (tempfile::TempDir, Folders) {
         let place = tempfile::tempdir().expect("a folder");
         let path = |name: &str| place.path().join(name);
@@ -201,7 +202,7 @@ mod tests {
         let pipe = place.path().join("open/pipe");
         let made = std::process::Command::new("mkfifo").arg(&pipe).status();
         assert!(made.expect("mkfifo runs").success());
-        assert!(folders.read("pipe", 100).unwrap_err().contains("no file"));
+        assert!(folders.read("pipe", 100).unwrap_err().contains("not a regular file"));
         let shown = folders.read("no\u{1b}[2J", 100).unwrap_err();
         assert!(shown.starts_with("no\\u{1b}[2J: no such file"), "{shown}");
     }

@@ -1,4 +1,4 @@
-//! What lives in a store beside the instance: its caps and its log.
+//! Data of a store, next to the instance: limits, clock, log and folders.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -15,14 +15,14 @@ use crate::grants::Folders;
 use crate::limits::Limits;
 use crate::log::GuestLog;
 
-/// Memories, tables and core instances of one component. Guests of `componentize-py` link a
-/// dozen modules; nothing needs hundreds.
+/// Largest numbers of memories, tables and core instances of one component. Guests of `componentize-py` link a dozen
+/// modules; nothing needs hundreds.
 pub(crate) const MEMORIES: usize = 8;
 pub(crate) const TABLES: usize = 32;
 pub(crate) const INSTANCES: usize = 128;
 
-/// A plugin asked for more than its limits grant. The growth traps, so that the message names
-/// the cause and not what the guest did without the memory.
+/// Growth that exceeds a limit. It traps, so that the message names the cause and not what the guest did without the
+/// memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Denied {
     #[error("asked for {asked} bytes of memory, its limit is {limit}")]
@@ -31,33 +31,34 @@ pub(crate) enum Denied {
     Table { asked: usize, limit: usize },
 }
 
-/// Somebody asked for the end of the run while the plugin was at work.
+/// The user interrupted the run while the plugin was running.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("was interrupted")]
 pub(crate) struct Interrupted;
 
-/// How long a call may go on after somebody asked for the end: the bucket at hand is to be
-/// finished, whose calls are short.
+/// Time for which a call may continue after an interruption, so that the current bucket can be finished. Its calls are
+/// short.
 const GRACE: Duration = Duration::from_millis(300);
 
-/// How many times its limit a call may take by the clock: where the processor is shared, or a
-/// folder slow.
+/// Factor by which a call's wall-clock time may exceed its limit of processor time, for busy processors and slow
+/// folders.
 const PATIENCE: u32 = 10;
 
-/// When a call has to end. Time is that of the processor, so that a busy machine stops no call; it is asked
-/// for only at ticks, since that is slow beside a short call. A process that stands still (a signal, a machine
-/// that sleeps) has no ticks: what lies between two of them counts as the limit at most.
+/// Deadline of a call. It measures processor time, so that a busy machine does not stop a call. Reading that time is
+/// slow compared with a short call, so it is read only at ticks. A process that is suspended (by a signal, or on a
+/// machine that sleeps) has no ticks: the time between two ticks counts as the limit at most.
 pub(crate) struct Clock {
     limit: Duration,
-    /// When this call began, or its last tick came.
+    /// Start of the current call, or its last tick.
     last: Instant,
-    /// By the clock, from the begin of this call to its last tick.
+    /// Wall-clock time from the start of the current call to its last tick.
     elapsed: Duration,
-    /// At the first tick of this call: what it is taken to have used by then, and what its thread had used.
+    /// At the first tick of the current call: the processor time that the call is assumed to have used, and the
+    /// processor time of its thread.
     used_before: Option<(Duration, Duration)>,
-    /// Set once somebody asks for the end.
+    /// Set when the user interrupts the run.
     stop: Option<Arc<AtomicBool>>,
-    /// When this call first saw that it is set.
+    /// Time at which the current call first noticed the interruption.
     asked: Option<Instant>,
 }
 
@@ -73,7 +74,7 @@ impl Clock {
         }
     }
 
-    /// A call begins.
+    /// Begins a call.
     pub(crate) fn begin(&mut self) {
         self.last = Instant::now();
         self.elapsed = Duration::ZERO;
@@ -81,7 +82,7 @@ impl Clock {
         self.asked = None;
     }
 
-    /// What becomes of the call at a tick, which comes on the call's thread.
+    /// Decides at a tick, on the call's thread, whether the call may continue.
     fn tick(&mut self) -> wasmtime::Result<UpdateDeadline> {
         let now = Instant::now();
         let since = now.duration_since(self.last);
@@ -102,8 +103,8 @@ impl Clock {
         Ok(UpdateDeadline::Continue(1))
     }
 
-    /// Whether a call has had its time, at a tick that comes `since` the last one or the call's begin, on a thread that has
-    /// used `of_thread` of the processor.
+    /// Returns whether a call has used up its time, at a tick `since` after the last one (or after the call's start),
+    /// when its thread has used `of_thread` of processor time.
     fn is_over(&mut self, since: Duration, of_thread: Duration) -> bool {
         self.elapsed += since.min(self.limit);
         let first = (since.min(TICK), of_thread);
@@ -113,7 +114,7 @@ impl Clock {
     }
 }
 
-/// Time of the processor that this thread has taken.
+/// Returns the processor time of this thread.
 fn processor_time() -> Duration {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     Duration::new(
@@ -122,28 +123,28 @@ fn processor_time() -> Duration {
     )
 }
 
-/// The data of a store.
+/// Data of a store.
 pub(crate) struct Guest {
     pub(crate) clock: Clock,
     memory: Budget,
-    /// The most that any instance of the program had.
+    /// Largest amount of memory (bytes) of any instance of the program.
     peak: Arc<AtomicUsize>,
     table: Budget,
     pub(crate) log: GuestLog,
     folders: Arc<Folders>,
     file_bytes: usize,
-    /// What the call at hand may know of the run.
+    /// Length of the run, as far as the current call may see it.
     pub(crate) run: RunLength,
 }
 
-/// What all memories, or all tables, have together.
+/// Total of all memories, or of all tables, and its limit.
 struct Budget {
     used: usize,
     limit: usize,
 }
 
 impl Budget {
-    /// Grants the growth, or says what was asked for in total.
+    /// Grants the growth, or returns the total that was requested.
     fn grow(&mut self, current: usize, desired: usize) -> Result<(), usize> {
         let total = self.used.saturating_add(desired.saturating_sub(current));
         if total > self.limit {
@@ -155,8 +156,8 @@ impl Budget {
 }
 
 impl Guest {
-    /// A store with every limit set. The limiter must come before the instance: how many
-    /// memories, tables and instances it grants is read once, when it is set.
+    /// Creates a store with every limit set. The limiter must be set before the instance is created: the numbers of
+    /// memories, tables and instances are read once, when it is set.
     pub(crate) fn store(
         runtime: &Runtime,
         limits: &Limits,
@@ -198,7 +199,7 @@ impl ResourceLimiter for Guest {
         maximum: Option<usize>,
     ) -> wasmtime::Result<bool> {
         if maximum.is_some_and(|maximum| desired > maximum) {
-            return Ok(false); // its own bound: fails by itself, and must not count
+            return Ok(false); // beyond the memory's own maximum: fails by itself, and must not be counted
         }
         let limit = self.memory.limit;
         match self.memory.grow(current, desired) {
@@ -296,7 +297,7 @@ mod tests {
     fn a_process_that_stood_still_costs_a_call_nothing() {
         let (day, ms) = (Duration::from_secs(86_400), Duration::from_millis);
         let mut clock = Clock::new(LIMIT, None);
-        // Before the first tick, and between two others.
+        // Before the first tick, and between two later ones.
         assert!(!clock.is_over(day, ms(3)));
         assert!(!clock.is_over(TICK, ms(13)));
         assert!(!clock.is_over(day, ms(23)));

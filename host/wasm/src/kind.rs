@@ -4,25 +4,25 @@ use serde::{Deserialize, Serialize};
 
 use crate::bindings::{PACKAGE, VERSION};
 
-/// Which strategy a component is.
+/// Slot that a plugin fills: the kind of strategy that its component exports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Slot {
-    /// Decides in which order buckets are trained.
+    /// Order in which buckets are trained.
     BucketOrder,
-    /// Chooses the relation of each batch.
+    /// Choice of the relation type of each batch.
     RelationSampler,
-    /// A loss as data.
+    /// Loss given as a graph.
     TracedLoss,
-    /// A loss as code.
+    /// Loss computed by code.
     ComputedLoss,
-    /// An operator as data.
+    /// Operator given as a formula.
     TracedOperator,
 }
 
 impl Slot {
-    /// All kinds.
+    /// All slots.
     pub const ALL: [Self; 5] = [
         Self::BucketOrder,
         Self::RelationSampler,
@@ -31,7 +31,7 @@ impl Slot {
         Self::TracedOperator,
     ];
 
-    /// The interface whose export makes a component one of this kind, with its version.
+    /// Returns the interface, with its version, whose export makes a component fill this slot.
     pub(crate) fn interface(self) -> String {
         let name = match self {
             Self::BucketOrder => "bucket-order",

@@ -1,12 +1,11 @@
 //! The sandbox of `pbg-host`: loads, limits and calls strategies that are WebAssembly components.
 //!
-//! A plugin can make training useless, never unsafe. It gets no import but a log and the
-//! files that the user granted it, every call has
-//! a deadline and every resource a limit, every answer is checked against its contract before it
-//! is returned, and an instance that failed in any way is never used again. What went wrong comes
-//! as a text that names the plugin, the function, the cause and what its author can do.
+//! A plugin can make training useless, never unsafe. It can import only a log, the run's length and the files that the
+//! user granted it. Every call has a deadline and every resource a limit. Every answer is checked against its contract
+//! before it is returned. An instance that failed in any way is never used again. Errors are texts that name the
+//! plugin, the function, the cause and what the plugin's author can do.
 //!
-//! The way in is [`PluginSource::resolve`] and [`Sandbox`]:
+//! The entry points are [`PluginSource::resolve`] and [`Sandbox`]:
 //!
 //! ```
 //! use pbg_wasm::{Limits, PluginSource, Sandbox};
@@ -20,9 +19,9 @@
 //! # Ok::<(), pbg_wasm::LoadError>(())
 //! ```
 //!
-//! Compiling a standard component takes some tens of milliseconds, so a [`Cache`] keeps the code.
-//! Reading it back is `unsafe`, since it would run whatever the file holds: `compiled.rs` is the
-//! one place that does, and `cache.rs` says why it may.
+//! Compiling a standard component takes some tens of milliseconds, so a [`Cache`] keeps the compiled code. Loading that
+//! code is `unsafe`, since it would run whatever the file holds: only `compiled.rs` does it, and `cache.rs` explains
+//! why the files can be trusted.
 
 mod bindings;
 mod bulk;

@@ -1,4 +1,4 @@
-//! What a plugin may use.
+//! Resource limits of a plugin.
 
 use pbg_core::limits::PluginLimits;
 use rustix::process::{Resource, getrlimit};
@@ -6,51 +6,49 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::LoadError;
 
-/// Limits of one plugin. They hold for every call, the ones that load it included, and
-/// `[plugins.limits]` of a configuration sets them.
+/// Resource limits of one plugin, set by `[plugins.limits]` of a configuration. They apply to every call, including
+/// those that load the plugin.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Limits {
-    /// Milliseconds of the processor that one call may take, at least 1 (`deadline_ms`).
+    /// Milliseconds of processor time that one call may take, at least 1 (`deadline_ms`).
     pub deadline_ms: u64,
     /// Bytes of linear memory, all memories of the plugin together (`memory_mib`).
     pub memory_bytes: usize,
     /// Entries of all tables together (`table_elements`).
     pub table_elements: usize,
-    /// Bytes of the stack of the compiled code; must fit the stack of the calling thread
-    /// (`stack_kib`).
+    /// Bytes of the stack of the compiled code (`stack_kib`). It must fit into the stack of the calling thread.
     pub stack_bytes: usize,
-    /// Bytes that one call may hand to the host, checked before they are copied, and that a file
-    /// may have which a plugin reads (`result_mib`).
+    /// Bytes that one call may pass to the host, checked before they are copied. Also the size of the largest file that
+    /// a plugin can read (`result_mib`).
     pub result_bytes: usize,
     /// Resource handles alive at once (`handles`).
     pub handles: usize,
     /// Nodes of a traced loss's graph (`graph_nodes`).
     pub graph_nodes: usize,
-    /// Lines that one call may log; the rest is counted and dropped (`log_lines`).
+    /// Lines that one call may log; further lines are counted and dropped (`log_lines`).
     pub log_lines: u32,
-    /// Lines that all calls of a run may log; what follows is not shown (`run_log_lines`).
+    /// Lines that all calls of a run may log; further lines are not shown (`run_log_lines`).
     #[serde(default = "run_log_lines")]
     pub run_log_lines: u32,
-    /// Seconds of processor time that compiling a component may take where a
-    /// [`Compiler`](crate::Compiler) does it, at least 1; each MiB of it adds twice as many
-    /// (`compile_seconds`).
+    /// Seconds of processor time for compiling a component with a [`Compiler`](crate::Compiler), at least 1; each MiB
+    /// of the component adds twice as many (`compile_seconds`).
     #[serde(default = "compile_seconds")]
     pub compile_seconds: u64,
-    /// Bytes of the component itself.
+    /// Bytes of the component.
     pub component_bytes: u64,
 }
 
 const MIB: usize = 1 << 20;
-/// CPython and SpiderMonkey in a component have 12 to 18 MiB.
+/// Largest size (bytes) of a component. CPython and SpiderMonkey as components have 12 to 18 MiB.
 pub(crate) const COMPONENT_BYTES: u64 = 64 * MIB as u64;
 
-/// For replays of a version that did not limit it.
+/// Default for replays written by versions without this limit.
 fn run_log_lines() -> u32 {
     Limits::default().run_log_lines
 }
 
-/// For replays of a version that did not limit it.
+/// Default for replays written by versions without this limit.
 fn compile_seconds() -> u64 {
     Limits::default().compile_seconds
 }
@@ -80,7 +78,7 @@ impl From<&PluginLimits> for Limits {
     }
 }
 
-/// Back, whole MiB and KiB: for changing some of those that a replay has.
+/// Converts back, rounding down to whole MiB and KiB: for changing some limits of a replay.
 impl From<&Limits> for PluginLimits {
     fn from(limits: &Limits) -> Self {
         Self {
@@ -98,13 +96,13 @@ impl From<&Limits> for PluginLimits {
     }
 }
 
-/// Bytes of stack for what the host does between a thread's beginning and the plugin's code.
+/// Bytes of stack that the host uses between a thread's start and the plugin's code.
 const HOST_STACK: u64 = 256 << 10;
-/// Bytes of the stack of a thread that nobody configured.
+/// Bytes of stack of a thread by default.
 const THREAD_STACK: u64 = 2 << 20;
 
-/// Bytes of the smallest stack on which plugins are called: that of the first thread, which the
-/// system limits, or of a worker, which the standard library makes.
+/// Returns the size (bytes) of the smallest stack on which plugins are called: that of the main thread, limited by the
+/// system, or of a worker thread, created by the standard library.
 fn smallest_stack() -> u64 {
     let workers = std::env::var("RUST_MIN_STACK").ok();
     let workers = workers.and_then(|bytes| bytes.parse().ok());
@@ -113,15 +111,15 @@ fn smallest_stack() -> u64 {
 }
 
 impl Limits {
-    /// Seconds of processor time to compile a component of so many bytes. CPython and SpiderMonkey
-    /// take up to 2.5 s for each MiB on a busy machine, QuickJS, which is small, up to 3 s.
+    /// Returns the seconds of processor time for compiling a component of `bytes` bytes. CPython and SpiderMonkey take
+    /// up to 2.5 s per MiB on a busy machine; QuickJS, which is small, takes up to 3 s.
     pub(crate) fn seconds_to_compile(&self, bytes: usize) -> u64 {
         let for_its_size = self.compile_seconds.saturating_mul(2 * bytes as u64) / MIB as u64;
         self.compile_seconds.saturating_add(for_its_size)
     }
 
-    /// Refuses a plugin's stack that the threads here have no room for: running over its end would
-    /// end the program with a signal.
+    /// Returns an error if the threads of this process have no room for a plugin's stack: an overflow would end the
+    /// program with a signal.
     pub(crate) fn check_stack(&self) -> Result<(), LoadError> {
         let room = smallest_stack().saturating_sub(HOST_STACK);
         if self.stack_bytes as u64 <= room {
@@ -133,8 +131,8 @@ impl Limits {
         })
     }
 
-    /// The same, with what comes from a file that nobody checked brought below what a
-    /// configuration may set.
+    /// Returns limits no larger than those that a configuration may set, for limits read from a file that nobody
+    /// checked.
     pub(crate) fn within_reason(self) -> Self {
         Self {
             deadline_ms: self.deadline_ms.clamp(1, 3_600_000),

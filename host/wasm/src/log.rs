@@ -1,4 +1,4 @@
-//! What plugins log: bounded, escaped, delivered as it comes, and kept for the fault message.
+//! Log of plugins: limited, escaped, delivered immediately, and kept for fault messages.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -7,16 +7,16 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use pbg_core::event::LogLevel;
 use pbg_core::text::escaped;
 
-/// Receives every line that plugins log: its level, the plugin's name, the line. It is called on the
-/// thread that called the plugin and must not block: no deadline covers it.
+/// Receiver of every line that plugins log, called with its level, the plugin's name and the line. It is called on the
+/// thread that called the plugin and must not block, since no deadline covers it.
 pub type LogSink = Arc<dyn Fn(LogLevel, &str, &str) + Send + Sync>;
 
 /// Bytes of one line that are kept.
 const LINE_BYTES: usize = 1024;
-/// Bytes of the last lines that a fault shows.
+/// Bytes of the last lines that a fault message shows.
 const TAIL_BYTES: usize = 4096;
 
-/// Lines that all instances of a plugin may write together.
+/// Counter of the lines that all instances of a plugin have logged, and their limit.
 pub(crate) struct RunLines {
     limit: u32,
     written: AtomicU32,
@@ -30,8 +30,8 @@ impl RunLines {
         }
     }
 
-    /// Takes a line; says how many were taken before it where it is one of those that may be
-    /// written, or the first that may not.
+    /// Counts a line. Returns how many lines came before it, or `None` if the limit was exceeded before. The first line
+    /// beyond the limit returns the limit.
     fn take(&self) -> Option<u32> {
         let more = |written| (written <= self.limit).then_some(written + 1);
         let order = Ordering::Relaxed;
@@ -46,7 +46,7 @@ pub(crate) struct GuestLog {
     label: String,
     tail: VecDeque<String>,
     tail_bytes: usize,
-    /// Lines that this call may still write.
+    /// Lines that the current call may still log.
     left: u32,
     dropped: u64,
 }
@@ -64,13 +64,13 @@ impl GuestLog {
         }
     }
 
-    /// A new call begins: it may write `lines` lines.
+    /// Begins a call that may log `lines` lines.
     pub(crate) fn begin(&mut self, lines: u32) {
         self.left = lines;
         self.dropped = 0;
     }
 
-    /// The call ended: says what was dropped.
+    /// Ends the call, and logs how many lines were dropped.
     pub(crate) fn end(&mut self) {
         if self.dropped > 0 {
             let note = format!("{} more log messages dropped", self.dropped);
@@ -82,7 +82,7 @@ impl GuestLog {
     pub(crate) fn write(&mut self, level: LogLevel, message: &str) {
         for line in message.split('\n').filter(|line| !line.trim().is_empty()) {
             if self.left == 0 {
-                // A flood must cost no more than counting its messages.
+                // A flood of messages must cost no more than counting them.
                 self.dropped += 1;
                 return;
             }
@@ -93,7 +93,7 @@ impl GuestLog {
         }
     }
 
-    /// A line on its way to the user, while the run has some left.
+    /// Passes a line to the sink, while the run has lines left.
     fn show(&self, level: LogLevel, line: &str) {
         match self.run.take() {
             Some(before) if before < self.run.limit => {
@@ -101,7 +101,7 @@ impl GuestLog {
             }
             Some(most) => {
                 let note = format!(
-                    "logged {most} lines, the most of a run; what follows is not shown \
+                    "logged {most} lines, the limit for a run; further lines are not shown \
                      (plugins.limits.run_log_lines)"
                 );
                 (self.sink)(LogLevel::Warn, &self.label, &note);
@@ -121,7 +121,7 @@ impl GuestLog {
         }
     }
 
-    /// The last lines, oldest first.
+    /// Returns the last lines, oldest first.
     pub(crate) fn tail(&self) -> impl Iterator<Item = &str> {
         self.tail.iter().map(String::as_str)
     }
@@ -150,7 +150,7 @@ mod tests {
     fn a_run_has_an_end_of_lines_too() {
         let (sink, lines) = recorded();
         let run = lines_of_run(25);
-        // Every call is of another instance.
+        // Every call uses another instance.
         for _ in 0..10 {
             let mut log = GuestLog::new(Arc::clone(&sink), "evil".to_owned(), Arc::clone(&run));
             log.begin(10);

@@ -1,4 +1,4 @@
-//! Losses in the sandbox: graphs that the host executes, and code that it calls.
+//! Losses in the sandbox: graphs that the host executes, and code that the host calls.
 
 mod computed;
 mod graph;
@@ -13,14 +13,14 @@ pub(crate) use traced::load as load_traced;
 
 /// A loss that is a component.
 pub enum LoadedLoss {
-    /// Its graph, checked; the sandbox is entered again only where parameters are updated.
+    /// Its checked graph; the sandbox is entered again only to update parameters.
     Traced(TracedLoss),
-    /// Called for every slice of a batch.
+    /// Code that is called for every slice of a batch.
     Computed(ComputedLoss),
 }
 
 impl LoadedLoss {
-    /// Who this is.
+    /// Returns the identity of the loss.
     #[must_use]
     pub fn id(&self) -> &StrategyId {
         match self {

@@ -1,4 +1,4 @@
-//! What a plugin says about itself, checked before anyone believes it.
+//! Metadata of a plugin, checked before it is used.
 
 use pbg_core::text::escaped;
 use serde::Serialize;
@@ -6,18 +6,18 @@ use serde::Serialize;
 use crate::bindings::metadata as wit;
 use crate::parameters::{Parameter, ParameterKind};
 
-/// Name, version, summary and parameters of a plugin: bounded, and fit for a terminal.
+/// Name, version, summary and parameters of a plugin: bounded in length, and escaped for a terminal.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Metadata {
-    /// Short name: letters, digits, `_`, `-` and `.`, at most 64.
+    /// Short name: letters, digits, `_`, `-` and `.`, at most 64 characters.
     pub name: String,
-    /// Version: letters, digits, `_`, `-`, `+` and `.`, at most 64.
+    /// Version: letters, digits, `_`, `-`, `+` and `.`, at most 64 characters.
     pub version: String,
-    /// One sentence.
+    /// Description in one sentence.
     pub summary: String,
-    /// What a configuration may set.
+    /// Parameters that a configuration may set.
     pub parameters: Vec<Parameter>,
-    /// Name of the plugin that goes on where this one fails, if it names one.
+    /// Name of the plugin that replaces this one when it fails, if it names one.
     pub fallback: Option<String>,
 }
 
@@ -26,10 +26,10 @@ const TEXT_BYTES: usize = 1000;
 const PARAMETERS: usize = 64;
 const OPTIONS: usize = 64;
 
-/// Checks what `describe` answered.
+/// Checks the answer to `describe`.
 ///
 /// # Errors
-/// What is wrong with it.
+/// What is wrong with it, as a text.
 pub(crate) fn check(answer: wit::Description) -> Result<Metadata, String> {
     word("name", &answer.name, "_-.")?;
     word("version", &answer.version, "_-+.")?;
@@ -67,7 +67,7 @@ pub(crate) fn check(answer: wit::Description) -> Result<Metadata, String> {
     })
 }
 
-/// Names end up in messages, files and configurations.
+/// Checks a name, since names are used in messages, files and configurations.
 fn word(what: &str, text: &str, also: &str) -> Result<(), String> {
     let allowed = |c: char| c.is_ascii_alphanumeric() || also.contains(c);
     if text.is_empty() || text.len() > NAME_BYTES || !text.chars().all(allowed) {

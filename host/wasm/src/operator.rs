@@ -9,18 +9,19 @@ use crate::error::LoadError;
 use crate::replay::Call;
 use crate::strategy::Strategy;
 
-/// Bytes of a formula: more than the largest one, so that one with too many nodes is told how many.
+/// Largest size (bytes) of a formula: more than the largest valid one, so that a formula with too many nodes is
+/// reported with their number.
 const FORMULA_BYTES: usize = 4 << 20;
 
-/// An operator that is a component: asked for its formula, and not needed any more.
+/// An operator that is a component. The component is asked for its formula once and not needed afterwards.
 pub struct LoadedOperator {
-    /// Who this is.
+    /// Identity of the operator.
     pub id: StrategyId,
-    /// The formula, checked.
+    /// The checked formula.
     pub formula: Formula,
 }
 
-/// Asks a component for its formula, and checks it.
+/// Gets the formula of a component, and checks it.
 pub(crate) fn load(strategy: Strategy<GuestIndices>) -> Result<LoadedOperator, LoadError> {
     let built = build(&strategy).map_err(|error| match error.function {
         "build" => strategy.record(error, || Some(Call::Build)),
@@ -44,7 +45,7 @@ fn build(strategy: &Strategy<GuestIndices>) -> Result<Formula, StrategyError> {
         .map_err(|error| strategy.fault("build", error.to_string()))
 }
 
-/// The same formula in the host's words; nothing is checked yet.
+/// Converts a formula into the host's types, without checking it.
 fn lift(name: &str, formula: wit::Formula) -> Definition {
     let parameters = formula.parameters.into_iter();
     Definition {

@@ -17,10 +17,10 @@ use crate::strategy::{SMALL_ANSWER, Strategy};
 
 /// A bucket order that is a component. Every answer is checked before it is returned.
 ///
-/// A fault drops the instance; the next call starts from a fresh one.
+/// A fault drops the instance; the next call creates a fresh one.
 pub struct LoadedOrder {
     strategy: Strategy<GuestIndices>,
-    /// Configured, and never one that faulted.
+    /// A configured instance; `None` after a fault.
     instantiated: Option<Instantiated>,
 }
 
@@ -39,7 +39,7 @@ impl LoadedOrder {
         })
     }
 
-    /// One call of a configured instance.
+    /// Calls a configured instance.
     fn call<R>(
         &mut self,
         function: &'static str,
@@ -51,8 +51,8 @@ impl LoadedOrder {
             .call_ready(instantiated, function, result_bytes, call)
     }
 
-    /// How many bytes the answer to `plan` may have: twice a right one, so that a plan of the
-    /// wrong length gets the message about its length.
+    /// Returns the largest size (bytes) of the answer to `plan`: twice that of a valid one, so that a plan of the wrong
+    /// length is reported as such.
     fn plan_bytes(&self, pass: &Pass) -> Result<usize, StrategyError> {
         let right = pass.buckets().saturating_mul(size_of::<types::Bucket>());
         let limit = self.strategy.program.limits.result_bytes;
@@ -60,7 +60,7 @@ impl LoadedOrder {
             let buckets = pass.buckets();
             return Err(self.strategy.fault(
                 "plan",
-                format!("a plan of {buckets} buckets exceeds the {limit} bytes of an answer; use fewer partitions"),
+                format!("a plan of {buckets} buckets exceeds the limit of {limit} bytes for an answer; use fewer partitions"),
             ));
         }
         Ok(right.saturating_mul(2).saturating_add(SMALL_ANSWER))
@@ -134,7 +134,7 @@ impl LoadedOrder {
         let picked = answer as usize;
         if picked >= free.len() {
             let reason = format!(
-                "answered {picked}, no index into the {} free buckets",
+                "returned {picked}, which is not an index into the {} free buckets",
                 free.len()
             );
             return Err(self.strategy.fault("pick", reason));
@@ -143,7 +143,7 @@ impl LoadedOrder {
     }
 }
 
-/// The resident partitions in columns.
+/// Resident partitions of each side.
 struct Resident {
     lhs: Vec<u32>,
     rhs: Vec<u32>,

@@ -1,26 +1,26 @@
-//! Parameters: declared by plugins, set by configurations, checked in between.
+//! Parameters of plugins: declarations, and the check of configured values against them.
 
 use pbg_core::nearest::nearest;
 use pbg_core::text::escaped;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-/// The value of a parameter that was checked against its declaration.
+/// Value of a parameter, checked against its declaration.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum ParameterValue {
     Boolean(bool),
     Integer(i64),
     Number(f64),
-    /// Also the word of a choice.
+    /// A text, or the chosen word of a choice.
     Text(String),
 }
 
-/// One parameter that a plugin declares.
+/// A parameter that a plugin declares.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Parameter {
     /// Key in the configuration.
     pub name: String,
-    /// What it does.
+    /// Description.
     pub doc: String,
     /// Type, default and range.
     #[serde(flatten)]
@@ -56,7 +56,7 @@ pub enum ParameterKind {
 }
 
 impl ParameterKind {
-    /// The default as JSON.
+    /// Returns the default as JSON.
     #[must_use]
     pub fn default_value(&self) -> Value {
         match self {
@@ -67,7 +67,7 @@ impl ParameterKind {
         }
     }
 
-    /// `value` as one of this type, if it is one and in its range; the phrase for a message if not.
+    /// Converts `value` to this type and checks its range. The error is a phrase for a message ("must be ...").
     pub(crate) fn check(&self, value: &Value) -> Result<ParameterValue, String> {
         let fitting = match self {
             Self::Boolean { .. } => value.as_bool().map(ParameterValue::Boolean),
@@ -99,7 +99,7 @@ impl ParameterKind {
     }
 }
 
-/// The type with its range, as in "a whole number from 1 to 9".
+/// Writes the type with its range, as in "a whole number from 1 to 9".
 impl std::fmt::Display for ParameterKind {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
@@ -130,8 +130,8 @@ fn range<T: std::fmt::Display>(
     }
 }
 
-/// Every declared parameter, in that order, with what `given` sets or its default. `given` is a
-/// JSON object, or null for nothing.
+/// Returns every declared parameter, in the declared order, with its value from `given` or its default. `given` is a
+/// JSON object, or null for none.
 ///
 /// # Errors
 /// One text per parameter that is unknown or out of its range.
@@ -175,7 +175,7 @@ pub(crate) fn complete(
     }
 }
 
-/// As a plugin gets its parameters, for a strategy that is no component.
+/// Returns every declared parameter with its value from `given` or its default, for a strategy that is not a component.
 ///
 /// # Errors
 /// One text per parameter that is unknown or out of its range.

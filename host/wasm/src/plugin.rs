@@ -1,4 +1,4 @@
-//! Loading: from a source to something that fills a slot.
+//! Loading of plugins: from a source to a strategy that fills a slot.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -26,9 +26,9 @@ use crate::sampler::LoadedSampler;
 use crate::source::PluginSource;
 use crate::strategy::Strategy;
 
-/// Where plugins run: one compiler, one clock, one set of limits.
+/// Sandbox in which plugins run: one engine, one clock, one set of limits.
 ///
-/// Cloning is cheap and shares all of it. A plugin that faulted does not harm the others.
+/// Cloning is cheap and shares all of these. A plugin that faults does not affect the others.
 #[derive(Clone)]
 pub struct Sandbox {
     runtime: Arc<Runtime>,
@@ -37,37 +37,37 @@ pub struct Sandbox {
     cache: Option<Arc<Cache>>,
     compiler: Option<Arc<Compiler>>,
     grants: Vec<Grant>,
-    /// SHA-256 by plugin name.
+    /// Required SHA-256 by plugin name.
     pins: Vec<(String, String)>,
     faults: Option<PathBuf>,
     stop: Option<Arc<AtomicBool>>,
 }
 
-/// What `plugin inspect` shows.
+/// Properties of a plugin, as `plugin inspect` shows them.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Inspection {
-    /// The slot that it fills.
+    /// Slot that it fills.
     pub kind: Slot,
-    /// The interface package and version it was built for, as in `pbg:plugin@0.1.0`.
+    /// Interface package and version that it was built for, such as `pbg:plugin@0.1.0`.
     pub wit: String,
     /// Name, version, summary and parameters.
     #[serde(flatten)]
     pub metadata: Metadata,
     /// Interfaces that it imports.
     pub imports: Vec<String>,
-    /// Whether it asks to read files, for which a configuration has to grant it a folder.
+    /// Whether it imports the interface for reading files; a configuration has to grant it a folder then.
     pub reads_files: bool,
-    /// Bytes of the component.
+    /// Size of the component (bytes).
     pub size: u64,
     /// SHA-256 of the component, in hexadecimal.
     pub sha256: String,
 }
 
-/// Bytes that a description may have; the strings in it have limits of their own.
+/// Largest size (bytes) of a description; the strings in it have their own limits.
 const DESCRIPTION_BYTES: usize = 256 << 10;
 
-/// A plugin whose contract was checked and which said who it is. It fills no slot yet: its
-/// parameters depend on its name. A clone shares the compiled code, and nothing of an instance.
+/// A plugin whose interfaces and metadata were checked. It fills no slot yet, since its parameters in the configuration
+/// depend on its name. Clones share the compiled code, but no instance.
 #[derive(Clone)]
 pub struct Plugin {
     program: Program,
@@ -75,11 +75,11 @@ pub struct Plugin {
 }
 
 impl Sandbox {
-    /// A sandbox whose plugins have `limits` and whose log lines go nowhere.
+    /// Creates a sandbox whose plugins have `limits` and whose log lines are dropped.
     ///
     /// # Errors
-    /// [`LoadError::Sandbox`] where the machine has no support for it, [`LoadError::Stack`] where
-    /// the threads here have no room for its plugins' stack.
+    /// [`LoadError::Sandbox`] if the machine does not support it, [`LoadError::Stack`] if the threads of this process
+    /// have no room for the stack of its plugins.
     pub fn new(limits: Limits) -> Result<Self, LoadError> {
         limits.check_stack()?;
         let runtime = Runtime::new(&limits).map_err(|error| LoadError::Sandbox {
@@ -98,52 +98,51 @@ impl Sandbox {
         })
     }
 
-    /// The same sandbox, with the log lines of plugins loaded from now on going to `log`.
+    /// Returns the same sandbox, with the log lines of plugins loaded from now on sent to `log`.
     #[must_use]
     pub fn with_log(self, log: LogSink) -> Self {
         Self { log, ..self }
     }
 
-    /// The same sandbox, which keeps compiled code in `cache`.
+    /// Returns the same sandbox, which keeps compiled code in `cache`.
     #[must_use]
     pub fn with_cache(self, cache: Cache) -> Self {
         let cache = Some(Arc::new(cache));
         Self { cache, ..self }
     }
 
-    /// The same sandbox, which leaves compilation to `compiler`. Without one it is done here, and
-    /// nothing but counting bounds it; so it is for the standard plugins in any case, whose code
-    /// comes with the program.
+    /// Returns the same sandbox, which compiles with `compiler`. Without one, this process compiles, and only the
+    /// counts of `bulk` limit it. Standard plugins are always compiled in this process, since they come with the
+    /// program.
     #[must_use]
     pub fn with_compiler(self, compiler: Compiler) -> Self {
         let compiler = Some(Arc::new(compiler));
         Self { compiler, ..self }
     }
 
-    /// The same sandbox, in which plugins may read what `grants` opens to them.
+    /// Returns the same sandbox, in which plugins may read the folders of `grants`.
     #[must_use]
     pub fn with_grants(self, grants: Vec<Grant>) -> Self {
         Self { grants, ..self }
     }
 
-    /// The same sandbox, in which plugins of these names must have these SHA-256 (in
-    /// hexadecimal).
+    /// Returns the same sandbox, in which plugins of these names must have these SHA-256 (hexadecimal).
     #[must_use]
     pub fn with_pins(self, pins: Vec<(String, String)>) -> Self {
         Self { pins, ..self }
     }
 
-    /// The same sandbox, which leaves a [`Replay`] of every failing call of a plugin that fills a
-    /// slot in the folder `faults`.
+    /// Returns the same sandbox, which writes a [`Replay`] of every failing call of a plugin in a slot to the folder
+    /// `faults`.
     #[must_use]
     pub fn with_faults(self, faults: PathBuf) -> Self {
         let faults = Some(faults);
         Self { faults, ..self }
     }
 
-    /// The same sandbox, in which calls that are at work when `stop` is set, or begin after it, end
-    /// within a third of a second: they fail with [`Cause::Interruption`]. So does a compilation in a
-    /// process of its own, with [`LoadError::Interrupted`].
+    /// Returns the same sandbox, which can be interrupted with `stop`. Calls that are running when `stop` is set, or
+    /// begin later, end within a third of a second: they fail with [`Cause::Interruption`]. A compilation in a child
+    /// process fails with [`LoadError::Interrupted`].
     ///
     /// [`Cause::Interruption`]: pbg_core::strategy::Cause::Interruption
     #[must_use]
@@ -152,10 +151,10 @@ impl Sandbox {
         Self { stop, ..self }
     }
 
-    /// Reads, compiles and checks a plugin, and asks it who it is.
+    /// Reads, compiles and checks a plugin, and reads its metadata.
     ///
     /// # Errors
-    /// Any [`LoadError`] but [`LoadError::WrongKind`] and [`LoadError::Parameters`].
+    /// Any [`LoadError`] except [`LoadError::WrongKind`] and [`LoadError::Parameters`].
     pub fn open(&self, source: PluginSource) -> Result<Plugin, LoadError> {
         let label = source.label();
         let standard = matches!(source, PluginSource::Standard(_));
@@ -207,8 +206,7 @@ impl Sandbox {
         }
     }
 
-    /// Opens a plugin and makes it a bucket order, configured with `parameters` (a JSON object;
-    /// null for none).
+    /// Opens a plugin as a bucket order, configured with `parameters` (a JSON object; null for none).
     ///
     /// # Errors
     /// Any [`LoadError`].
@@ -222,19 +220,19 @@ impl Sandbox {
 }
 
 impl Plugin {
-    /// What is known of it.
+    /// Returns the plugin's properties.
     #[must_use]
     pub fn inspection(&self) -> &Inspection {
         &self.inspection
     }
 
-    /// Bytes of memory that its largest instance had so far, and those of its clones.
+    /// Returns the largest amount of memory (bytes) that an instance of this plugin or of its clones has had.
     #[must_use]
     pub fn peak_memory(&self) -> usize {
         self.program.peak_memory()
     }
 
-    /// Who it is.
+    /// Returns the plugin's identity.
     #[must_use]
     pub fn id(&self) -> StrategyId {
         StrategyId {
@@ -244,11 +242,11 @@ impl Plugin {
         }
     }
 
-    /// Makes it a bucket order, configured with `parameters` (a JSON object; null for none).
+    /// Turns the plugin into a bucket order, configured with `parameters` (a JSON object; null for none).
     ///
     /// # Errors
-    /// [`LoadError::WrongKind`], [`LoadError::Parameters`], [`LoadError::Interface`], or
-    /// [`LoadError::Fault`] where it refuses its configuration.
+    /// [`LoadError::WrongKind`], [`LoadError::Parameters`], [`LoadError::Interface`], or [`LoadError::Fault`] if the
+    /// plugin rejects its configuration.
     pub fn into_order(self, parameters: &Value) -> Result<LoadedOrder, LoadError> {
         self.expect(Slot::BucketOrder)?;
         let id = self.id();
@@ -256,7 +254,7 @@ impl Plugin {
         LoadedOrder::new(self.program, id, declared, parameters)
     }
 
-    /// Makes it a relation sampler, as [`Plugin::into_order`] makes it an order.
+    /// Turns the plugin into a relation sampler; see [`Plugin::into_order`].
     ///
     /// # Errors
     /// As [`Plugin::into_order`].
@@ -267,10 +265,10 @@ impl Plugin {
         LoadedSampler::new(self.program, id, declared, parameters)
     }
 
-    /// Makes it a loss, traced or computed, as [`Plugin::into_order`] makes it an order.
+    /// Turns the plugin into a loss, traced or computed; see [`Plugin::into_order`].
     ///
     /// # Errors
-    /// As [`Plugin::into_order`]; a graph that is no loss is a [`LoadError::Fault`] of `build`.
+    /// As [`Plugin::into_order`]; a graph that is not a valid loss is a [`LoadError::Fault`] of `build`.
     pub fn into_loss(self, parameters: &Value) -> Result<LoadedLoss, LoadError> {
         let computed = self.inspection.kind == Slot::ComputedLoss;
         if !computed {
@@ -289,10 +287,10 @@ impl Plugin {
         })
     }
 
-    /// Makes it an operator, as [`Plugin::into_order`] makes it an order.
+    /// Turns the plugin into an operator; see [`Plugin::into_order`].
     ///
     /// # Errors
-    /// As [`Plugin::into_order`]; a formula that is no operator is a [`LoadError::Fault`] of `build`.
+    /// As [`Plugin::into_order`]; a formula that is not a valid operator is a [`LoadError::Fault`] of `build`.
     pub fn into_operator(self, parameters: &Value) -> Result<LoadedOperator, LoadError> {
         self.expect(Slot::TracedOperator)?;
         let id = self.id();

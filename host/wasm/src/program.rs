@@ -1,4 +1,4 @@
-//! A compiled component, its contract checked, and the instances that answer calls.
+//! A compiled component whose imports and exports were checked, and the instances that answer calls.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -25,51 +25,51 @@ use crate::kind::Slot;
 use crate::limits::Limits;
 use crate::log::{GuestLog, LogSink, RunLines};
 
-/// Interfaces that a component may import: `types` has no function.
+/// Interfaces that a component may import; `types` has no functions.
 const OFFERED: [&str; 4] = ["files", "log", "run", "types"];
 
-/// Compiled code with everything that an instance of it needs. A clone shares the code.
+/// Compiled code with everything that its instances need. Clones share the code.
 #[derive(Clone)]
 pub(crate) struct Program {
     runtime: Arc<Runtime>,
     pub(crate) limits: Limits,
     sink: LogSink,
-    /// What it may read.
+    /// Folders that it may read.
     pub(crate) folders: Arc<Folders>,
-    /// Where the arguments of failing calls go.
+    /// Folder for replays of failing calls.
     pub(crate) faults: Option<PathBuf>,
-    /// How messages and log lines name it.
+    /// Name in messages and log lines.
     pub(crate) label: String,
-    /// The file or standard name that it came from.
+    /// File or standard name that it was loaded from.
     pub(crate) source: String,
     pub(crate) kind: Slot,
     pub(crate) imports: Vec<String>,
     pub(crate) sha256: String,
     pub(crate) size: u64,
     pub(crate) pre: InstancePre<Guest>,
-    /// Bytes of memory that the largest instance had.
+    /// Largest amount of memory (bytes) of any instance.
     peak: Arc<AtomicUsize>,
-    /// What all instances may log.
+    /// Counter of the lines that all instances have logged.
     lines: Arc<RunLines>,
-    /// Set once somebody asks for the end.
+    /// Set when the user interrupts the run.
     pub(crate) stop: Option<Arc<AtomicBool>>,
 }
 
-/// What functions of earlier components are kept as, in the place of a component's SHA-256.
+/// Key of the kept functions in the cache, in place of a component's SHA-256.
 const FUNCTIONS: &str = "functions";
 
-/// Where code comes from.
+/// Context for obtaining a component's code.
 pub(crate) struct Workshop<'a> {
-    /// What was compiled before.
+    /// Cache of code compiled earlier.
     pub(crate) cache: Option<&'a Cache>,
-    /// A process that compiles; this one, where there is none.
+    /// Child process that compiles; without one, this process compiles.
     pub(crate) compiler: Option<&'a Compiler>,
-    /// Ends that process once it is set.
+    /// Ends the child process when it is set.
     pub(crate) stop: Option<&'a AtomicBool>,
 }
 
-/// An instance in a store of its own. Any error poisons it: wasmtime would enter it again after
-/// some of them, with the guest's memory in whatever state the fault left it.
+/// An instance with its store. After any error it must not be used again: wasmtime would enter it again after some
+/// errors, with the guest's memory in whatever state the fault left it.
 pub(crate) struct Instantiated {
     store: Store<Guest>,
     instance: Instance,
@@ -129,15 +129,15 @@ impl Program {
         })
     }
 
-    /// Bytes of memory that the largest instance of this program and its clones had.
+    /// Returns the largest amount of memory (bytes) of any instance of this program and its clones.
     pub(crate) fn peak_memory(&self) -> usize {
         self.peak.load(Ordering::Relaxed)
     }
 
-    /// A fresh instance.
+    /// Creates an instance.
     ///
     /// # Errors
-    /// What the component did wrong while it was instantiated.
+    /// What went wrong while the component was instantiated.
     pub(crate) fn open(&self) -> Result<Instantiated, Fault> {
         let (sink, lines) = (Arc::clone(&self.sink), Arc::clone(&self.lines));
         let log = GuestLog::new(sink, self.label.clone(), lines);
@@ -156,8 +156,8 @@ impl Program {
         }
     }
 
-    /// One call, with its own deadline and at most `result_bytes` handed to the host.
-    /// A fault leaves `instantiated` empty.
+    /// Makes one call, with its own deadline and at most `result_bytes` passed to the host. A fault leaves
+    /// `instantiated` empty.
     ///
     /// # Errors
     /// What the plugin did wrong.
@@ -192,13 +192,13 @@ impl Program {
     }
 }
 
-/// The texts of an error and its causes, made fit for a message.
+/// Returns the texts of an error and its causes, escaped for a message.
 pub(crate) fn chain(error: &wasmtime::Error) -> String {
     escaped(&fault::causes(error), 500)
 }
 
 impl Workshop<'_> {
-    /// The component's code: from the cache, or compiled and then kept there.
+    /// Returns the component's code: from the cache, or compiled and then stored there.
     fn component(
         &self,
         runtime: &Runtime,
@@ -218,13 +218,13 @@ impl Workshop<'_> {
         }
         bulk::check(bytes).map_err(Refusal::Unfit)?;
         let unfit = |error: wasmtime::Error| {
-            Refusal::Unfit(format!("is no valid component: {}", chain(&error)))
+            Refusal::Unfit(format!("is not a valid component: {}", chain(&error)))
         };
         let keep = |name: &str, code: &[u8]| {
             if let Some(cache) = self.cache
                 && let Err(error) = cache.store(engine, name, code)
             {
-                // It loads all the same, only slower the next time.
+                // The component loads without the cache; it is only compiled again the next time.
                 sink(LogLevel::Debug, "plugins", &error.to_string());
             }
         };
@@ -255,7 +255,7 @@ impl Workshop<'_> {
     }
 }
 
-/// Why there is no code, as the error of loading.
+/// Converts the reason why there is no code into a load error.
 fn refused(refusal: Refusal, label: &str) -> LoadError {
     let label = label.to_owned();
     match refusal {
@@ -274,7 +274,7 @@ fn link(runtime: &Runtime, component: &Component) -> wasmtime::Result<InstancePr
     linker.instantiate_pre(component)
 }
 
-/// Tells the usual mistakes apart before the compiler speaks of bytes and sections.
+/// Detects the usual mistakes before the compiler reports bytes and sections.
 fn check_header(bytes: &[u8]) -> Result<(), String> {
     const MAGIC: &[u8] = b"\0asm";
     const CORE: &[u8] = &[1, 0, 0, 0];
@@ -298,11 +298,11 @@ fn check_header(bytes: &[u8]) -> Result<(), String> {
                 .to_owned(),
         )
     } else {
-        Err("is WebAssembly of an unknown version, or cut short".to_owned())
+        Err("is WebAssembly of an unknown version, or truncated".to_owned())
     }
 }
 
-/// The imports, and the kind that the exports make it.
+/// Returns the imports, and the slot that the exports determine.
 fn check_interfaces(
     runtime: &Runtime,
     component: &Component,
@@ -365,7 +365,7 @@ fn check_version(name: &str, label: &str) -> Result<(), LoadError> {
 
 fn advice(import: &str) -> &'static str {
     if import.starts_with("wasi:") {
-        "there is no WASI here, so no clock, files, network or randomness; build Rust for \
+        "WASI is not available, so there is no clock, file system, network or randomness; build Rust for \
          wasm32-unknown-unknown, Python with `componentize-py componentize --stub-wasi`, \
          JavaScript with `componentize-qjs --stub-wasi --sync`"
     } else {

@@ -1,4 +1,4 @@
-//! What a plugin was asked when it failed: a file from which it can be asked again.
+//! Replays: files with the arguments of a failed call, from which the call can be repeated.
 
 mod asked;
 mod scores;
@@ -25,38 +25,38 @@ use crate::plugin::Plugin;
 use asked::{draw, evaluate, ready, update};
 pub use scores::KeptScores;
 
-/// Form of the files.
+/// Version of the file format.
 const FORMAT: u32 = 1;
-/// Files that a folder keeps of one plugin and function; later faults are not written.
+/// Replays that a folder keeps per plugin and function; later faults are not written.
 const FILES: u32 = 20;
-/// Scores that a replay keeps; a call with more has none.
+/// Largest number of scores in a replay; a call with more scores gets no replay.
 pub(crate) const KEPT: usize = 1 << 20;
-/// Bytes of the largest file that is read.
+/// Size (bytes) of the largest file that is read.
 const BYTES: u64 = 256 << 20;
 
-/// One failed call, with everything that its answer depends on but the plugin.
+/// A failed call, with everything but the plugin that its answer depends on.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Replay {
     format: u32,
-    /// Who failed.
+    /// Plugin that failed.
     pub plugin: StrategyId,
-    /// The slot that it filled.
+    /// Slot that it filled.
     pub kind: Slot,
-    /// Where it was loaded from: a file, or the name of a standard plugin.
+    /// Source that it was loaded from: a file, or the name of a standard plugin.
     pub source: String,
-    /// In which function.
+    /// Function that failed.
     pub function: String,
-    /// How.
+    /// Error message.
     pub reason: String,
-    /// What it was allowed.
+    /// Limits of the plugin.
     pub limits: Limits,
-    /// What it was configured with.
+    /// Parameters that the configuration gave.
     pub parameters: Value,
-    /// How long the run was.
+    /// Length of the run.
     #[serde(default)]
     pub run: RunLength,
-    /// What it was asked.
+    /// The call.
     pub call: Call,
 }
 
@@ -64,21 +64,21 @@ pub struct Replay {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "call", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Call {
-    /// A plan.
+    /// `plan` of a bucket order.
     Plan {
-        /// Of which pass.
+        /// Pass to plan.
         pass: Pass,
     },
-    /// A pick.
+    /// `pick` of a bucket order.
     Pick {
-        /// Of which pass.
+        /// Pass that is being trained.
         pass: Pass,
-        /// What other trainers hold.
+        /// Buckets that other trainers hold.
         held: Vec<Bucket>,
-        /// What is free.
+        /// Buckets that are free.
         free: Vec<Bucket>,
     },
-    /// A share drawn up to the fault.
+    /// Draws of a relation sampler, up to the fault.
     Draw {
         /// Edges of each relation.
         counts: Vec<u64>,
@@ -86,36 +86,36 @@ pub enum Call {
         batch_size: u32,
         /// Seed of the share.
         seed: u64,
-        /// What was observed after each draw that was trained.
+        /// Mean loss observed after each draw that was trained.
         losses: Vec<f32>,
     },
-    /// The formula of a loss or an operator.
+    /// `build`: the formula of a loss or an operator.
     Build,
-    /// New values of a formula's parameters.
+    /// `update`: new values of a formula's parameters.
     Update {
-        /// What happened since the last ones.
+        /// Progress since the last update.
         progress: Progress,
-        /// The values until then.
+        /// Values before the update.
         values: Vec<f32>,
     },
-    /// Rows of scores.
+    /// `evaluate` of a loss.
     Evaluate {
-        /// Of the positives.
+        /// Scores of the positives.
         positive: KeptScores,
-        /// Of the negatives, row by row.
+        /// Scores of the negatives, row by row.
         negative: KeptScores,
-        /// Negatives of a row.
+        /// Number of negatives of a row.
         columns: usize,
-        /// Values that a formula's parameters had.
+        /// Values of a formula's parameters.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         parameters: Vec<f32>,
     },
 }
 
-/// Makes a formula something that can be evaluated.
+/// Function that turns a traced loss into one that can be evaluated.
 pub type Executed = fn(TracedLoss) -> Box<dyn Loss>;
 
-/// Why a file cannot be replayed.
+/// Reason why a file cannot be replayed.
 #[derive(Debug, thiserror::Error)]
 #[error("{}: {reason}", .path.display())]
 pub struct ReplayError {
@@ -145,15 +145,15 @@ impl Replay {
         }
     }
 
-    /// The same in a run of this length.
+    /// Returns the same replay with this run length.
     pub(crate) fn in_run(self, run: RunLength) -> Self {
         Self { run, ..self }
     }
 
-    /// Reads a file.
+    /// Reads a replay file.
     ///
     /// # Errors
-    /// When it cannot be read, or is no replay that this program could ask.
+    /// When it cannot be read, or does not hold a call that this program could make.
     pub fn read(path: &Path) -> Result<Self, ReplayError> {
         let failed = |reason: String| ReplayError {
             path: path.to_owned(),
@@ -161,13 +161,13 @@ impl Replay {
         };
         let size = fs::metadata(path).map_err(|error| failed(error.to_string()))?;
         if !size.is_file() || size.len() > BYTES {
-            return Err(failed("is no replay file".to_owned()));
+            return Err(failed("is not a replay file".to_owned()));
         }
         let text = fs::read_to_string(path).map_err(|error| failed(error.to_string()))?;
         let mut replay: Self = serde_json::from_str(&text)
-            .map_err(|error| failed(format!("is no replay file: {error}")))?;
+            .map_err(|error| failed(format!("is not a replay file: {error}")))?;
         if replay.format != FORMAT {
-            let reason = format!("has format {}, this program reads {FORMAT}", replay.format);
+            let reason = format!("has format {}, but this program reads format {FORMAT}", replay.format);
             return Err(failed(reason));
         }
         replay.call.check().map_err(failed)?;
@@ -175,10 +175,10 @@ impl Replay {
         Ok(replay)
     }
 
-    /// Asks `plugin` what was asked when the call failed. A formula is `executed` to that end.
+    /// Repeats the call with `plugin`. A traced loss is evaluated with `executed`.
     ///
     /// # Errors
-    /// When the plugin does not fit, or fails while it is configured.
+    /// When the plugin fills another slot, or fails while it is configured.
     pub fn ask(
         &self,
         plugin: Plugin,
@@ -235,7 +235,8 @@ impl Replay {
         Ok(order)
     }
 
-    /// A loss is asked for its formula while it is loaded, so that it may fail then.
+    /// Loads a loss and calls `ask` with it. Loading already calls `build`, so a fault of `build` is returned as a
+    /// failed call.
     fn ask_loss(
         &self,
         plugin: Plugin,
@@ -258,7 +259,7 @@ impl Replay {
         }
     }
 
-    /// Writes it to a new file in `folder`, which is made if need be.
+    /// Writes the replay to a new file in `folder`, which is created if it does not exist.
     pub(crate) fn write(&self, folder: &Path) -> io::Result<PathBuf> {
         fs::create_dir_all(folder)?;
         let (path, file) = self.create(folder)?;
@@ -271,7 +272,7 @@ impl Replay {
 
     fn create(&self, folder: &Path) -> io::Result<(PathBuf, File)> {
         for number in 1..=FILES {
-            // The plugin's name has no characters that mean something in a path.
+            // The plugin's name has no characters with a meaning in a path.
             let name = format!("{}-{}-{number}.json", self.plugin.name, self.function);
             let path = folder.join(name);
             match OpenOptions::new().write(true).create_new(true).open(&path) {
@@ -280,14 +281,14 @@ impl Replay {
             }
         }
         Err(io::Error::other(format!(
-            "there are {FILES} already in {}",
+            "{FILES} replays of it are already in {}",
             folder.display()
         )))
     }
 }
 
 impl Call {
-    /// A file may hold what no run asks.
+    /// Checks that a run could make this call, since a file may hold anything.
     fn check(&self) -> Result<(), String> {
         let sound = match self {
             Self::Plan { pass } | Self::Pick { pass, .. } => {
@@ -320,7 +321,7 @@ impl Call {
         if sound {
             Ok(())
         } else {
-            Err("asks what no run asks: its numbers contradict each other".to_owned())
+            Err("holds a call that no run makes: its numbers contradict each other".to_owned())
         }
     }
 }

@@ -20,9 +20,8 @@ use crate::strategy::{SMALL_ANSWER, Strategy};
 
 /// A relation sampler that is a component. Every draw is checked before it is returned.
 ///
-/// Each worker gets an instance of its own for each bucket, so that what a plugin remembers can
-/// depend neither on which worker was faster nor on where a run was resumed. An instance costs
-/// some ten microseconds for a compiled plugin.
+/// Each worker gets a fresh instance for each bucket, so that a plugin's state cannot depend on which worker was faster
+/// or on where a run was resumed. Creating an instance costs some ten microseconds for a compiled plugin.
 pub struct LoadedSampler {
     strategy: Arc<Strategy<GuestIndices>>,
 }
@@ -35,7 +34,7 @@ impl LoadedSampler {
         given: &Value,
     ) -> Result<Self, LoadError> {
         let strategy = Strategy::new(program, id, declared, given)?;
-        // A configuration that the plugin refuses ends a run before it starts.
+        // A plugin that rejects its configuration fails here, before the run starts.
         strategy
             .open()
             .map_err(|fault| strategy.load_error(fault))?;
@@ -81,7 +80,7 @@ impl SamplerFactory for LoadedSampler {
     }
 }
 
-/// A fresh instance, and its sampler for a share.
+/// Creates a fresh instance, and its sampler for a share.
 fn begin(
     strategy: &Strategy<GuestIndices>,
     share: &Share,
@@ -99,7 +98,7 @@ fn begin(
     Ok((instantiated, sampler))
 }
 
-/// What a walk began with.
+/// Arguments with which a sampler was created.
 struct Share {
     counts: Vec<u64>,
     batch_size: u32,
@@ -117,18 +116,18 @@ impl Share {
     }
 }
 
-/// Batches of a share whose losses are kept for a replay; longer walks have none.
+/// Largest number of batches of a share whose losses are kept for a replay; a longer share gets no replay.
 const LOSSES: usize = 1 << 20;
 
-/// One worker's walk over its share of a bucket. Its instance goes with it.
+/// One worker's draws from its share of a bucket, with the instance that makes them.
 struct LoadedDraws {
     strategy: Arc<Strategy<GuestIndices>>,
-    /// Empty after a fault: what the sampler knew is gone, so nothing more is drawn from it.
+    /// `None` after a fault: the sampler's state is lost, so nothing more is drawn from it.
     instantiated: Option<Instantiated>,
     sampler: ResourceAny,
     ledger: Ledger,
     share: Share,
-    /// What was observed, where faults are kept.
+    /// Mean losses observed so far; empty unless faults are recorded.
     losses: Vec<f32>,
 }
 

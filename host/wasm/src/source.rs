@@ -1,4 +1,4 @@
-//! Where the bytes of a plugin come from.
+//! Sources of plugins: files, standard plugins and bytes in memory.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -9,15 +9,15 @@ use pbg_core::nearest::nearest;
 use crate::error::LoadError;
 use crate::standard::{Standard, standard};
 
-/// A plugin to be loaded.
+/// Source of a plugin that is to be loaded.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum PluginSource {
     /// A component file.
     File(PathBuf),
-    /// One that comes with the program.
+    /// A standard plugin, embedded in the program.
     Standard(&'static Standard),
-    /// Bytes at hand, with a name for messages.
+    /// Bytes in memory, with a name for messages.
     Bytes {
         /// Name for messages.
         label: String,
@@ -27,7 +27,7 @@ pub enum PluginSource {
 }
 
 impl PluginSource {
-    /// What `name` means where there is no plugin path; see [`PluginPath::resolve`].
+    /// Resolves `name` without a plugin path; see [`PluginPath::resolve`].
     ///
     /// # Errors
     /// As [`PluginPath::resolve`].
@@ -35,7 +35,7 @@ impl PluginSource {
         PluginPath::default().resolve(name)
     }
 
-    /// How messages name it: the path, or the standard plugin's name.
+    /// Returns the name for messages: the path, or the standard plugin's name.
     #[must_use]
     pub fn label(&self) -> String {
         match self {
@@ -45,7 +45,7 @@ impl PluginSource {
         }
     }
 
-    /// The bytes, at most `limit`.
+    /// Reads the bytes, at most `limit`.
     ///
     /// # Errors
     /// [`LoadError::Unreadable`].
@@ -66,16 +66,16 @@ impl PluginSource {
 pub struct PluginPath(Vec<PathBuf>);
 
 impl PluginPath {
-    /// A path of `folders`; those that do not exist hold nothing.
+    /// Creates a plugin path of `folders`. Folders that do not exist are treated as empty.
     #[must_use]
     pub fn new(folders: impl IntoIterator<Item = PathBuf>) -> Self {
-        // An empty entry of a list of folders means none, not the working folder.
+        // An empty entry in a list of folders names no folder, not the working directory.
         let named = |folder: &PathBuf| !folder.as_os_str().is_empty();
         Self(folders.into_iter().filter(named).collect())
     }
 
-    /// The component files of all folders, sorted by folder and name. Of files with the same
-    /// name only the first can be meant by it.
+    /// Returns the component files of all folders, sorted by folder and name. If several have the same name, only the
+    /// first of them can be selected by it.
     #[must_use]
     pub fn files(&self) -> Vec<PathBuf> {
         let mut files: Vec<PathBuf> = Vec::new();
@@ -89,15 +89,15 @@ impl PluginPath {
         files
     }
 
-    /// What `name` in a configuration or after `--plugin` means: an existing file wins; a bare
-    /// name, with or without `.wasm`, is looked up among the standard plugins, which so mean the
-    /// same everywhere, and then in the folders.
+    /// Resolves `name`, as given in a configuration or after `--plugin`. An existing file comes first. A bare name,
+    /// with or without `.wasm`, is then looked up among the standard plugins, so that their names mean the same
+    /// everywhere, and last in the folders.
     ///
     /// # Errors
-    /// [`LoadError::Unknown`] where it is none of these.
+    /// [`LoadError::Unknown`] if `name` is none of these.
     pub fn resolve(&self, name: &str) -> Result<PluginSource, LoadError> {
         let path = Path::new(name);
-        // A folder of a standard plugin's name must not hide the plugin.
+        // A folder with the name of a standard plugin must not hide the plugin.
         if path.exists() && !path.is_dir() {
             return Ok(PluginSource::File(path.to_owned()));
         }
@@ -129,16 +129,16 @@ impl PluginPath {
 
 fn read_file(path: &Path, limit: u64) -> Result<Vec<u8>, String> {
     let metadata = std::fs::metadata(path).map_err(|error| error.to_string())?;
-    // Reading a pipe or a device could wait for ever.
+    // Reading a pipe or a device could block forever.
     if !metadata.is_file() {
         return Err("is not a regular file".to_owned());
     }
-    let too_large = || format!("is larger than {limit} bytes, the most a plugin may have");
+    let too_large = || format!("is larger than {limit} bytes, the limit for a plugin");
     if metadata.len() > limit {
         return Err(too_large());
     }
     let mut bytes = Vec::new();
-    // It may grow while it is read.
+    // The file may grow while it is read.
     File::open(path)
         .and_then(|file| file.take(limit.saturating_add(1)).read_to_end(&mut bytes))
         .map_err(|error| error.to_string())?;

@@ -2,14 +2,14 @@
 
 use crate::kind::Slot;
 
-/// A plugin that comes with the program. It has no other power than one from a file.
+/// A plugin embedded in the program. It has no more rights than one from a file.
 #[derive(Clone, Copy, Debug)]
 pub struct Standard {
-    /// Name, as in a configuration.
+    /// Name that a configuration uses.
     pub name: &'static str,
-    /// The slot that it fills.
+    /// Slot that it fills.
     pub kind: Slot,
-    /// The component.
+    /// Bytes of the component.
     pub bytes: &'static [u8],
 }
 

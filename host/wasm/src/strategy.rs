@@ -1,4 +1,4 @@
-//! What every slot has in common: a program, who it is, its parameters, and how its calls fail.
+//! Common parts of all slots: program, identity, parameters, and errors of calls.
 
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
@@ -21,14 +21,14 @@ use crate::parameters::{Parameter, ParameterValue, complete};
 use crate::program::{Instantiated, Program, chain};
 use crate::replay::{Call, Replay};
 
-/// Bytes for an answer that is a number or a refusal.
+/// Largest size (bytes) of an answer that is a number or a refusal.
 pub(crate) const SMALL_ANSWER: usize = 64 << 10;
-/// Bytes of a refusal that a message shows.
+/// Largest number of bytes of a refusal that a message shows.
 const REFUSAL_BYTES: usize = 4096;
 
-/// What a component of a slot exports: found once, loaded from the instance at every call.
+/// Exports of a component that fills a slot: located once, loaded from the instance at every call.
 pub(crate) trait Exports: Sized {
-    /// The functions of an instance.
+    /// Functions of an instance.
     type Functions;
 
     fn find(pre: &InstancePre<Guest>) -> wasmtime::Result<Self>;
@@ -87,17 +87,17 @@ pub(crate) struct Strategy<E> {
     pub(crate) program: Program,
     pub(crate) id: StrategyId,
     exports: E,
-    /// What the configuration sets.
+    /// Parameters as the configuration gives them.
     given: Value,
-    /// What `configure` gets: every declared parameter.
+    /// Every declared parameter with its value, as passed to `configure`.
     parameters: Vec<(String, ParameterValue)>,
-    /// How long the run is, once there is one.
+    /// Length of the run; [`RunLength::NONE`] before a run begins.
     run: Mutex<RunLength>,
 }
 
 impl<E: Exports> Strategy<E> {
-    /// Checks that the plugin exports what its slot asks for, and the parameters that a configuration gives against
-    /// those that it declares.
+    /// Checks that the plugin exports the functions of its slot, and that the parameters given in the configuration
+    /// match those that it declares.
     pub(crate) fn new(
         program: Program,
         id: StrategyId,
@@ -122,7 +122,7 @@ impl<E: Exports> Strategy<E> {
         })
     }
 
-    /// A run of this length begins.
+    /// Notes that a run of this length begins.
     pub(crate) fn begin_run(&self, length: RunLength) {
         *self.run.lock().unwrap_or_else(PoisonError::into_inner) = length;
     }
@@ -131,8 +131,8 @@ impl<E: Exports> Strategy<E> {
         *self.run.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What `function` may know of the run. What is called before there is one as well is told of none, so that its
-    /// answer does not depend on when that was.
+    /// Returns the run length that `function` may see. A function that is also called before a run sees none, so that
+    /// its answer does not depend on when it was called.
     fn known_in(&self, function: &str) -> RunLength {
         match function {
             "configure" | "build" => RunLength::NONE,
@@ -140,7 +140,7 @@ impl<E: Exports> Strategy<E> {
         }
     }
 
-    /// A fresh instance after `configure`, which is handed the parameters.
+    /// Creates an instance and calls its `configure` with the parameters.
     pub(crate) fn open(&self) -> Result<Option<Instantiated>, StrategyError> {
         let opened = self.program.open();
         let mut instantiated = Some(opened.map_err(|fault| self.failed("instantiation", fault))?);
@@ -153,7 +153,7 @@ impl<E: Exports> Strategy<E> {
         Ok(instantiated)
     }
 
-    /// One call that the plugin may refuse. A fault leaves `instantiated` empty, a refusal does not.
+    /// Calls a function that the plugin may refuse. A fault leaves `instantiated` empty; a refusal does not.
     pub(crate) fn call<R>(
         &self,
         instantiated: &mut Option<Instantiated>,
@@ -174,7 +174,7 @@ impl<E: Exports> Strategy<E> {
             })
     }
 
-    /// As [`Strategy::call`], of a fresh instance where `instantiated` is empty.
+    /// Like [`Strategy::call`], but creates an instance if `instantiated` is empty.
     pub(crate) fn call_ready<R>(
         &self,
         instantiated: &mut Option<Instantiated>,
@@ -188,7 +188,7 @@ impl<E: Exports> Strategy<E> {
         self.call(instantiated, function, result_bytes, call)
     }
 
-    /// Leaves a file with which `call` can be asked again, where faults are kept.
+    /// Writes a replay of `call` if faults are recorded, and returns `error` with a note about it.
     pub(crate) fn record(
         &self,
         error: StrategyError,
@@ -200,7 +200,7 @@ impl<E: Exports> Strategy<E> {
         self.recorder().record(error, call)
     }
 
-    /// What [`Strategy::record`] needs, for those who outlive the instance.
+    /// Returns the state that [`Strategy::record`] needs, for callers that outlive the instance.
     pub(crate) fn recorder(&self) -> Recorder {
         Recorder {
             folder: self.program.faults.clone(),
@@ -211,7 +211,7 @@ impl<E: Exports> Strategy<E> {
         }
     }
 
-    /// What the plugin did wrong in `function`.
+    /// Returns the error for what the plugin did wrong in `function`.
     pub(crate) fn fault(&self, function: &'static str, reason: String) -> StrategyError {
         self.failed(function, reason.into())
     }
@@ -225,7 +225,7 @@ impl<E: Exports> Strategy<E> {
         }
     }
 
-    /// A fault while it was loaded, as the error of loading.
+    /// Converts a fault that occurred during loading into a load error.
     pub(crate) fn load_error(&self, fault: StrategyError) -> LoadError {
         let StrategyError {
             function,
@@ -238,7 +238,7 @@ impl<E: Exports> Strategy<E> {
     }
 }
 
-/// Parameters as the bindings take them.
+/// Converts parameters into the types of the bindings.
 fn lower(parameters: &[(String, ParameterValue)]) -> Vec<types::ParameterValue<'_>> {
     let parameters = parameters.iter();
     let lower = parameters.map(|(name, value)| types::ParameterValue {
@@ -253,7 +253,7 @@ fn lower(parameters: &[(String, ParameterValue)]) -> Vec<types::ParameterValue<'
     lower.collect()
 }
 
-/// Leaves replays of what failed.
+/// Writes replays of failed calls.
 pub(crate) struct Recorder {
     folder: Option<PathBuf>,
     source: (Slot, String),
@@ -263,7 +263,7 @@ pub(crate) struct Recorder {
 }
 
 impl Recorder {
-    /// Leaves a file with which `call` can be asked again, where faults are kept.
+    /// Writes a replay of `call` if faults are recorded, and returns `error` with a note about it.
     pub(crate) fn record(
         &self,
         mut error: StrategyError,
@@ -283,10 +283,10 @@ impl Recorder {
         let replay = replay.in_run(self.run);
         let note = match replay.write(folder) {
             Ok(path) => format!(
-                "`pbg-host plugin replay {}` asks it the same again",
+                "`pbg-host plugin replay {}` repeats this call",
                 path.display()
             ),
-            Err(why) => format!("its arguments could not be kept: {why}"),
+            Err(why) => format!("its arguments could not be saved: {why}"),
         };
         error.reason = format!("{}\n  {note}", error.reason).into();
         error

@@ -237,7 +237,7 @@ fn a_pick_outside_its_list_is_refused() {
         .expect_err("out of range")
         .to_string();
     assert!(
-        error.contains("pick: answered 4, no index into the 4 free buckets"),
+        error.contains("pick: returned 4, which is not an index into the 4 free buckets"),
         "{error}"
     );
 }
@@ -338,9 +338,9 @@ fn metadata_must_be_fit_for_messages_and_files() {
     };
     assert_fails(
         named("a\\1b[b").component(),
-        &["its metadata is wrong: name \"a\\u{1b}[b\""],
+        &["its metadata is invalid: name \"a\\u{1b}[b\""],
     );
-    assert_fails(named("../x").component(), &["its metadata is wrong: name"]);
+    assert_fails(named("../x").component(), &["its metadata is invalid: name"]);
 }
 
 #[test]

@@ -174,17 +174,17 @@ fn answers_have_the_lengths_of_the_rows() {
     for (lists, reason) in [
         (
             [(8192, 1), (8192, 2), (8192, 6)],
-            "answered 1 losses for 2 rows of 3 negatives, not 2",
+            "returned 1 losses for 2 rows of 3 negatives, expected 2",
         ),
         (
             [(8192, 2), (8192, 3), (8192, 6)],
-            "answered 3 gradients of positives",
+            "returned 3 gradients of positives",
         ),
         (
             [(8192, 2), (8192, 2), (8192, 5)],
-            "answered 5 gradients of negatives",
+            "returned 5 gradients of negatives",
         ),
-        ([(8192, 0), (8192, 0), (8192, 0)], "answered 0 losses"),
+        ([(8192, 0), (8192, 0), (8192, 0)], "returned 0 losses"),
         // All of its memory.
         (
             [(0, 131_072), (8192, 2), (8192, 6)],

@@ -157,7 +157,7 @@ fn an_order_is_no_loss_and_a_loss_no_order() {
     let refused = load("inside_out", &Value::Null).err().expect("an order");
     assert_eq!(
         refused.to_string(),
-        "plugin inside_out: is a bucket order, where a traced loss is wanted"
+        "plugin inside_out: is a bucket order, but a traced loss is needed"
     );
     let source = PluginSource::resolve("softmax").expect("a standard plugin");
     let refused = sandbox().load_order(source, &Value::Null).err();

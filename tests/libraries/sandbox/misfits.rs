@@ -38,7 +38,7 @@ fn files_of_other_kinds_are_told_apart() {
         b"\x7fELF and so on".to_vec(),
         &["is not a WebAssembly file"],
     );
-    assert_refused(b"\0asm\x0d\0".to_vec(), &["cut short"]);
+    assert_refused(b"\0asm\x0d\0".to_vec(), &["truncated"]);
     let core = wat::parse_str(Guest::default().text()).expect("valid text");
     assert_refused(
         core,
@@ -121,7 +121,7 @@ fn wasi_is_refused_with_the_way_to_build_without() {
             bytes,
             &[
                 &format!("imports {import}"),
-                "there is no WASI",
+                "WASI is not available",
                 "wasm32-unknown-unknown",
                 "--stub-wasi",
             ],
@@ -170,7 +170,7 @@ fn another_version_is_refused() {
         encode(module, &interfaces, "order"),
         &[
             "was built for pbg:plugin/bucket-order@0.2.0",
-            "this program speaks pbg:plugin@0.1.0",
+            "this program supports pbg:plugin@0.1.0",
         ],
     );
 }
@@ -256,7 +256,7 @@ fn names_are_files_first_and_standard_plugins_next() {
     let parts = [
         "plugin insideout.wasm: no such file",
         "did you mean inside_out?",
-        "the standard ones are affinity, ",
+        "the standard plugins are affinity, ",
         ", random, ",
         ", proportional, ",
     ];

@@ -191,7 +191,7 @@ fn files_that_ask_nonsense_are_refused() {
     );
     check(&|v| v["call"]["pass"]["edges"] = json!([]), "contradict");
     check(&|v| v["format"] = json!(2), "format 2");
-    check(&|v| v["limits"] = json!({}), "is no replay file");
-    check(&|v| *v = json!([]), "is no replay file");
+    check(&|v| v["limits"] = json!({}), "is not a replay file");
+    check(&|v| *v = json!([]), "is not a replay file");
     Replay::read(place.path()).expect_err("a folder");
 }

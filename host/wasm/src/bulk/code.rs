@@ -1,10 +1,10 @@
-//! Function bodies: what makes them long to compile.
+//! Counts of function bodies that determine how long they take to compile.
 
 use wasmparser::{FunctionBody, Operator};
 
 use super::{cap, invalid};
 
-/// What the functions so far have together.
+/// Counts of all functions so far.
 #[derive(Default)]
 pub(super) struct Code {
     locals: u64,
@@ -25,8 +25,8 @@ impl Code {
     }
 }
 
-/// How many blocks are in each other where most are. Counting stops at an instruction that
-/// cannot be read: the compiler refuses the function there, too.
+/// Returns the largest nesting depth of blocks. Counting stops at an instruction that cannot be read: the compiler
+/// rejects the function there, too.
 fn nesting(body: &FunctionBody<'_>) -> u64 {
     let (mut depth, mut deepest) = (0_u64, 0);
     let Ok(operators) = body.get_operators_reader() else {
@@ -43,7 +43,7 @@ fn nesting(body: &FunctionBody<'_>) -> u64 {
                 depth += 1;
                 deepest = deepest.max(depth);
             }
-            // The last one ends the function.
+            // The last `end` closes the function itself.
             Ok(Operator::End) => depth = depth.saturating_sub(1),
             Ok(_) => {}
             Err(_) => break,

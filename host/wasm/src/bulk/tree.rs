@@ -1,8 +1,8 @@
-//! Modules and components in each other, each as often as it is instantiated.
+//! Counts of nested modules and components, each counted once per instantiation.
 //!
-//! A component of a few bytes makes two instances of one that makes two instances of one ...: what
-//! counts is what comes of it. Only components that are written where they are instantiated, or
-//! around it, can be counted; no build tool makes others.
+//! A component of a few bytes can make two instances of one that makes two instances of another, and so on: what
+//! matters is the total. Only components that are defined where they are instantiated, or in an enclosing component,
+//! can be counted; no build tool makes others.
 
 use wasmparser::{
     ComponentAlias, ComponentExternalKind, ComponentInstance, ComponentOuterAliasKind,
@@ -11,7 +11,7 @@ use wasmparser::{
 
 use super::{cap, invalid};
 
-/// What one instance brings with it, instances within it included.
+/// Counts of one instance, including the instances within it.
 #[derive(Clone, Copy, Default)]
 struct Weight {
     instances: u64,
@@ -51,13 +51,14 @@ impl Weight {
 struct Frame {
     encoding: Encoding,
     weight: Weight,
-    /// By index; `None` for one that comes from elsewhere.
+    /// Weights by module index; `None` for a module that is imported or passed in.
     modules: Vec<Option<Weight>>,
-    /// By index; `None` for one that comes from elsewhere.
+    /// Weights by component index; `None` for a component that is imported or passed in.
     components: Vec<Option<Weight>>,
 }
 
-/// The modules and components that are being read, and what all of them have as they are written.
+/// The modules and components that are being read, from the outermost to the innermost, and the counts of all
+/// definitions.
 #[derive(Default)]
 pub(super) struct Tree {
     open: Vec<Frame>,
@@ -86,7 +87,7 @@ impl Tree {
         innermost.is_some_and(|frame| frame.encoding == Encoding::Module)
     }
 
-    /// What was read belongs to one around it from now on.
+    /// Ends the innermost module or component, and registers its weight with the enclosing one.
     fn close(&mut self) {
         let Some(closed) = self.open.pop() else {
             return;
@@ -99,7 +100,7 @@ impl Tree {
         }
     }
 
-    /// More of the innermost one.
+    /// Adds to the counts of the innermost module or component.
     fn count(&mut self, more: Weight) -> Result<(), String> {
         self.written.add(more)?;
         match self.open.last_mut() {
@@ -150,7 +151,7 @@ impl Tree {
             Payload::ComponentExportSection(section) => {
                 self.items(section.count().into())?;
                 for export in section.clone() {
-                    // An export is one more name of what it exports.
+                    // An export gives what it exports one more index.
                     let export = export.map_err(|error| invalid(&error))?;
                     self.name_again(export.kind, 0, export.index);
                 }
@@ -190,15 +191,15 @@ impl Tree {
         }
     }
 
-    /// The innermost one makes an instance of what weighs so much.
+    /// Adds the weight of an instance to the innermost component.
     fn instance_of(&mut self, known: Option<Option<Weight>>) -> Result<(), String> {
         let Some(weight) = known else {
-            return Ok(()); // there is none of this index, as the compiler says
+            return Ok(()); // no such index: the compiler reports it
         };
         let Some(mut weight) = weight else {
             return Err(
-                "makes an instance of a module or component that it is handed, which cannot be \
-                 counted before: build it as one component that contains what it instantiates"
+                "instantiates a module or component that it receives from outside, which cannot be \
+                 counted in advance: build it as one component that contains what it instantiates"
                     .to_owned(),
             );
         };
@@ -229,10 +230,10 @@ impl Tree {
         }
     }
 
-    /// One more index for what the component so far outwards has at `index`.
+    /// Gives what the component `outwards` levels further out has at `index` one more index in the innermost one.
     fn name_again(&mut self, kind: ComponentExternalKind, outwards: u32, index: u32) {
         let Some(at) = self.open.len().checked_sub(1 + outwards as usize) else {
-            return; // the compiler says what is wrong with it
+            return; // no such level: the compiler reports it
         };
         let find = |known: &[Option<Weight>]| known.get(index as usize).copied().flatten();
         match kind {
@@ -257,7 +258,7 @@ impl Tree {
     }
 }
 
-/// What a section of a module adds to each of its instances.
+/// Returns what a section of a module adds to the weight of each of its instances.
 fn of_module(payload: &Payload<'_>) -> Result<Weight, String> {
     let mut weight = Weight::default();
     match payload {

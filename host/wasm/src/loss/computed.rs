@@ -1,4 +1,4 @@
-//! Losses as code: called for every slice, from every worker.
+//! Losses as code: called for every slice, by every worker.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -10,22 +10,22 @@ use crate::program::Instantiated;
 use crate::replay::{Call, KEPT, KeptScores};
 use crate::strategy::{SMALL_ANSWER, Strategy};
 
-/// Scores that one call hands over, where a row has fewer: 256 KiB.
+/// Scores that one call passes, unless a single row has more: 256 KiB.
 const SCORES_AT_ONCE: usize = 64 << 10;
 
-/// A loss that is called for its values. Every answer is checked before it is used.
+/// A loss whose code computes losses and gradients. Every answer is checked before it is used.
 ///
-/// Each worker has an instance of its own; one that faulted is never used again.
+/// Each worker has its own instance; one that faulted is never used again.
 pub struct ComputedLoss {
     inner: Arc<Inner>,
-    /// The instance that accepted its configuration, for the first worker.
+    /// The instance that accepted the configuration, for the first worker.
     first: Mutex<Option<Instantiated>>,
 }
 
-/// What workers share.
+/// State that all workers share.
 struct Inner(Strategy<GuestIndices>);
 
-/// Makes a loss of a component, and sees that it accepts its configuration.
+/// Creates a loss from a component, and checks that the component accepts its configuration.
 pub(crate) fn load(strategy: Strategy<GuestIndices>) -> Result<ComputedLoss, LoadError> {
     match strategy.open() {
         Ok(instantiated) => Ok(ComputedLoss {
@@ -37,7 +37,7 @@ pub(crate) fn load(strategy: Strategy<GuestIndices>) -> Result<ComputedLoss, Loa
 }
 
 impl Inner {
-    /// One call; the scores of one that fails are kept.
+    /// Makes one call; if it fails, writes its scores to a replay.
     fn call(
         &self,
         instantiated: &mut Option<Instantiated>,
@@ -57,7 +57,7 @@ impl Inner {
         })
     }
 
-    /// Leaves the scores as they are where it fails.
+    /// Makes one call. If it fails, the scores keep their values.
     fn call_checked(
         &self,
         instantiated: &mut Option<Instantiated>,
@@ -70,11 +70,11 @@ impl Inner {
         let limit = self.0.program.limits.result_bytes;
         if right > limit {
             return Err(self.fault(format!(
-                "gradients of {columns} negatives exceed the {limit} bytes of an answer; use a \
+                "gradients of {columns} negatives exceed the limit of {limit} bytes for an answer; use a \
                  traced loss, or fewer negatives"
             )));
         }
-        // Twice a right answer, so that one of the wrong length gets the message about its length.
+        // Twice the size of a valid answer, so that one of the wrong length is reported as such.
         let bytes = right.saturating_mul(2).saturating_add(SMALL_ANSWER);
         let answer = self
             .0
@@ -96,7 +96,7 @@ impl Inner {
     }
 }
 
-/// Lengths and finiteness.
+/// Checks the lengths and that all numbers are finite.
 fn check(answer: &Evaluation, rows: &Scores<'_>) -> Result<(), String> {
     for (what, values, expected) in [
         ("losses", &answer.loss, rows.positive.len()),
@@ -113,18 +113,18 @@ fn check(answer: &Evaluation, rows: &Scores<'_>) -> Result<(), String> {
     ] {
         if values.len() != expected {
             return Err(format!(
-                "answered {} {what} for {} rows of {} negatives, not {expected}",
+                "returned {} {what} for {} rows of {} negatives, expected {expected}",
                 values.len(),
                 rows.positive.len(),
                 rows.columns
             ));
         }
-        // Scores that are not finite are not the plugin's fault.
+        // If a score is not finite, the plugin is not to blame.
         let finite = |values: &[f32]| values.iter().fold(true, |all, v| all & v.is_finite());
         if !finite(values) && finite(rows.positive) && finite(rows.negative) {
             let at = values.iter().position(|v| !v.is_finite()).unwrap_or(0);
             return Err(format!(
-                "answered {} among the {what}, at {at}; every number must be finite, whatever the \
+                "returned {} among the {what}, at index {at}; every number must be finite for any \
                  scores",
                 values[at]
             ));
@@ -150,16 +150,16 @@ impl Loss for ComputedLoss {
         })
     }
 
-    /// What an instance may take at most.
+    /// Returns the memory limit of an instance.
     fn worker_bytes(&self, _columns: usize) -> usize {
         self.inner.0.program.limits.memory_bytes
     }
 }
 
-/// Asks an instance of its own.
+/// A worker with its own instance.
 struct Worker {
     inner: Arc<Inner>,
-    /// Configured. Empty before the first call, and after one that failed.
+    /// A configured instance; `None` before the first call and after a call that failed.
     instantiated: Option<Instantiated>,
 }
 

@@ -1,11 +1,11 @@
-//! A graph from the other side of the boundary.
+//! Conversion of loss graphs from the types of the bindings.
 
 use pbg_core::loss::node::{Binary, Node, Reduction, Unary};
 use pbg_core::loss::{Definition, Parameter};
 
 use crate::bindings::loss_traced as wit;
 
-/// The same graph in the host's words; nothing is checked yet.
+/// Converts a graph into the host's types, without checking it.
 pub(super) fn lift(graph: wit::Graph) -> Definition {
     let parameters = graph.parameters.into_iter();
     Definition {

@@ -1,4 +1,4 @@
-//! Losses as data: asked for once, and again only for new values of their parameters.
+//! Losses as graphs: the component is asked for the graph once, and later only for new parameter values.
 
 use pbg_core::loss::{
     FailedRows, Parameter, ParameterSchedule, Progress, TracedLoss, check_values,
@@ -12,10 +12,11 @@ use crate::program::Instantiated;
 use crate::replay::{Call, KEPT, KeptScores};
 use crate::strategy::{SMALL_ANSWER, Strategy};
 
-/// Bytes of a graph: more than the largest one, so that one with too many nodes is told how many.
+/// Largest size (bytes) of a graph: more than the largest valid one, so that a graph with too many nodes is reported
+/// with their number.
 const GRAPH_BYTES: usize = 4 << 20;
 
-/// Asks a component for its graph, and checks it.
+/// Gets the graph of a component, and checks it.
 pub(crate) fn load(strategy: Strategy<GuestIndices>) -> Result<TracedLoss, LoadError> {
     let mut guest = Guest {
         strategy,
@@ -42,7 +43,7 @@ pub(crate) fn load(strategy: Strategy<GuestIndices>) -> Result<TracedLoss, LoadE
     }
 }
 
-/// The call that a graph fails at, where it is not too large for a file.
+/// Returns the call for a replay of failed rows, unless they are too many for a file.
 fn kept(rows: FailedRows<'_>) -> Option<Call> {
     (rows.positive.len() + rows.negative.len() <= KEPT).then(|| Call::Evaluate {
         positive: KeptScores(rows.positive.to_vec()),
@@ -52,12 +53,12 @@ fn kept(rows: FailedRows<'_>) -> Option<Call> {
     })
 }
 
-/// A component that has or had an instance.
+/// A component whose instance is created when it is needed.
 struct Guest {
     strategy: Strategy<GuestIndices>,
-    /// Configured, and never one that faulted.
+    /// A configured instance; `None` before the first call and after a fault.
     instantiated: Option<Instantiated>,
-    /// Those of the graph.
+    /// Parameters of the graph.
     parameters: Vec<Parameter>,
 }
 

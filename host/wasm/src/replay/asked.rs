@@ -1,4 +1,4 @@
-//! Calls that failed, asked again.
+//! Repetition of failed calls.
 
 use pbg_core::loss::{LossState, Progress};
 use pbg_core::strategy::{Cause, Loss, RelationSampler, RunLength, Scores, StrategyError};
@@ -40,7 +40,7 @@ pub(super) fn update(
     Ok(format!("{values:?}"))
 }
 
-/// A loss that can be evaluated, with the values that its parameters had.
+/// Returns a loss that can be evaluated, with the parameter values of the failed call.
 pub(super) fn ready(
     loss: LoadedLoss,
     parameters: &[f32],
@@ -63,7 +63,7 @@ pub(super) fn ready(
     Ok(traced)
 }
 
-/// Why `loss` cannot be asked for losses.
+/// Returns the error for a loss that cannot be evaluated.
 fn not_asked(loss: &dyn Loss, reason: &str) -> StrategyError {
     StrategyError {
         strategy: loss.id().clone(),

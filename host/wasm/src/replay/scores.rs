@@ -1,8 +1,8 @@
-//! Scores in a replay.
+//! Scores in a replay file.
 
 use serde::{Deserialize, Serialize};
 
-/// Scores as numbers of a file. JSON has none for what is not finite, so that is a text there.
+/// Scores in JSON. JSON has no numbers that are not finite, so these are written as strings.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(from = "Vec<Score>", into = "Vec<Score>")]
 pub struct KeptScores(pub Vec<f32>);
