@@ -87,7 +87,7 @@ fn kind(component: &Path) -> Result<&'static str, String> {
         .into_iter()
         .find(|(interface, _)| names(interface))
         .map(|(_, kind)| kind)
-        .ok_or_else(|| format!("{} is not a plugin: it names no interface of pbg:plugin", component.display()))
+        .ok_or_else(|| format!("{} is not a plugin", component.display()))
 }
 
 /// Names of the plugins of one slot, sorted.

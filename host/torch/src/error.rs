@@ -1,15 +1,15 @@
-//! Why a step on a device fails.
+//! Errors of a step on a device.
 
 use pbg_kernels::step::StepError;
 use tch::TchError;
 
-/// libtorch failed, or what it was given does not fit.
+/// Error of a step on a device.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum DeviceError {
-    /// libtorch failed.
+    /// An error of libtorch.
     #[error("libtorch: {}", said(.0))]
     Tensor(#[from] TchError),
-    /// Anything else that ends a step on the cores, too.
+    /// Any other error, which can end a step on the CPU, too.
     #[error(transparent)]
     Step(#[from] StepError),
 }
@@ -23,20 +23,20 @@ impl From<DeviceError> for StepError {
     }
 }
 
-/// Why a step failed, where libtorch did.
+/// Converts an error of libtorch into the error of a step.
 pub(super) fn failed(error: &TchError) -> StepError {
     let said = said(error);
     match said.contains("out of memory") {
         true => StepError::Memory(format!(
-            "{}. A smaller batch_size or execution.slice_bytes, or fewer buffer_partitions, need less; `pbg-host check` \
-             says how much",
+            "{}. A smaller batch_size or execution.slice_bytes, or fewer buffer_partitions, need less memory; \
+             `pbg-host check` shows how much",
             said.trim_end_matches('.')
         )),
         false => StepError::Tensor(said),
     }
 }
 
-/// What libtorch says, without what it says to those who develop it: where in its source, and how to debug that.
+/// Returns libtorch's message, without notes for its developers (source locations and debugging advice).
 pub(super) fn said(error: &TchError) -> String {
     let text = error.to_string();
     let asides = [
@@ -50,7 +50,7 @@ pub(super) fn said(error: &TchError) -> String {
     let is_kept =
         |line: &&str| !line.is_empty() && !asides.iter().any(|aside| line.starts_with(aside));
     let said = lines.filter(is_kept).collect::<Vec<_>>().join(" ");
-    // How much its allocator has, and a page about that.
+    // Drops the state of its allocator and a link to its documentation.
     let said = said
         .split(" Of the allocated memory")
         .next()

@@ -1,15 +1,15 @@
-//! A loss that is a formula, evaluated on scores that are on a device.
+//! Evaluation of a traced loss on scores on a device.
 //!
-//! Every node is one operation of libtorch on `[rows, 1]` or `[rows, columns]`; scalars are computed here.
-//! Masked negatives take no part in reductions, and their gradient is 0.
+//! Every node is one operation of libtorch on `[rows, 1]` or `[rows, columns]`; scalars are computed on the host.
+//! Masked negatives are excluded from reductions, and their gradient is 0.
 
 use pbg_core::loss::{Binary, Node, NodeId, Reduction, Unary};
 use pbg_core::strategy::{Formula, MASKED};
 use tch::{Kind, TchError, Tensor};
 
-/// What a loss makes of scores.
+/// Losses and their derivatives.
 pub(super) struct Losses {
-    /// `[rows]`
+    /// Losses, `[rows]`.
     pub(super) loss: Tensor,
     /// Derivatives by the positives' scores, `[rows]`.
     pub(super) positive: Tensor,
@@ -23,7 +23,7 @@ enum Value {
     Many(Tensor),
 }
 
-/// A formula being evaluated.
+/// Evaluation of a formula.
 struct Evaluation<'a> {
     parameters: &'a [f32],
     positive: Tensor,
@@ -52,7 +52,7 @@ pub(super) fn evaluate(
     for (index, &node) in derived.nodes.iter().enumerate() {
         let value = evaluation.node(node)?;
         evaluation.values.push(Some(value));
-        // Scores are large: what nobody reads any more goes.
+        // Scores are large, so values that no later node reads are freed.
         for operand in node.operands() {
             if last_uses[operand as usize] == index {
                 evaluation.values[operand as usize] = None;
@@ -76,7 +76,7 @@ pub(super) fn evaluate(
     })
 }
 
-/// The last node that reads each node; one beyond all for the outputs.
+/// Returns the last node that reads each node; for outputs, the number of nodes.
 fn last_uses(nodes: &[Node], outputs: [NodeId; 3]) -> Vec<usize> {
     let mut last = vec![0; nodes.len()];
     for (index, node) in nodes.iter().enumerate() {
@@ -97,7 +97,7 @@ impl Evaluation<'_> {
             Node::Negative => Value::Many(self.negative.shallow_clone()),
             Node::Columns => Value::One(self.negative.size()[1] as f64),
             Node::Constant(value) => Value::One(value.into()),
-            // A checked loss has none.
+            // A checked loss has no such node.
             Node::Component(_) | Node::Gradient(_) => Value::One(f64::NAN),
             Node::Parameter(index) => Value::One(self.parameters[index as usize].into()),
             Node::Unary(op, x) => match self.value(x)? {
@@ -130,7 +130,7 @@ impl Evaluation<'_> {
         value.ok_or_else(|| TchError::Shape(format!("node {id} of the loss has no value")))
     }
 
-    /// A node's value as a tensor that can be combined with any other.
+    /// Returns a node's value as a tensor that can be combined with any other.
     fn tensor(&self, id: NodeId) -> Result<Tensor, TchError> {
         match self.value(id)? {
             Value::One(value) => {
@@ -140,12 +140,12 @@ impl Evaluation<'_> {
         }
     }
 
-    /// A node's value, one number per negative.
+    /// Returns a node's value with one number per negative.
     fn matrix(&self, id: NodeId) -> Result<Tensor, TchError> {
         self.tensor(id)?.f_expand(self.negative.size(), false)
     }
 
-    /// `x` with `value` in the place of masked negatives.
+    /// Returns `x` with the values of masked negatives replaced by `value`.
     fn present(&self, x: &Tensor, value: f64) -> Result<Tensor, TchError> {
         x.f_masked_fill(&self.masked, value)
     }
@@ -156,7 +156,7 @@ impl Evaluation<'_> {
         match op {
             Reduction::Sum => sum(),
             Reduction::Mean => sum()?.f_div_scalar(columns.max(1) as f64),
-            // The largest of nothing is an error of libtorch's.
+            // The maximum of no values is an error in libtorch.
             Reduction::Max | Reduction::LogSumExp if columns == 0 => {
                 let place = (Kind::Float, x.device());
                 Tensor::f_full([rows, 1], f64::NEG_INFINITY, place)
@@ -167,7 +167,7 @@ impl Evaluation<'_> {
     }
 }
 
-/// As 32-bit floats have it.
+/// Rounds to a 32-bit float.
 fn rounded(value: f64) -> Value {
     Value::One(f64::from(value as f32))
 }

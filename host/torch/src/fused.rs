@@ -1,9 +1,9 @@
-//! Kernels of our own for a GPU: what libtorch would compute in many passes over the same numbers, in one.
+//! CUDA kernels for computations that would take libtorch many passes over the same numbers.
 //!
-//! They are compiled when a worker is made, and a loss when it is first evaluated, by the compiler that libtorch brings
-//! along ([`compiler`]). Products and sorting rows into place stay libtorch's. Each computes what the operations beside its
-//! call compute in main memory. Tests compare both: on a GPU, and on a core, for which the same source is compiled as C++, but
-//! for rows of more than a warp.
+//! They are compiled when a worker is created, and a loss when it is first evaluated, by the compiler that comes with
+//! libtorch ([`compiler`]). Products, and sorting of rows, are left to libtorch. Each kernel computes the same as the
+//! operations that its caller uses in main memory. Tests compare both: on a GPU and, except for rows of more than a
+//! warp, on the CPU, for which the same source is compiled as C++.
 
 #![expect(
     unsafe_code,
@@ -38,12 +38,12 @@ use super::sums::Sums;
 /// Threads of a block.
 const BLOCK: u32 = 256;
 const WARP: u32 = 32;
-/// Blocks of a loss: several on every multiprocessor of the largest GPUs.
+/// Largest number of blocks of a loss: several per multiprocessor of the largest GPUs.
 const MOST_BLOCKS: i64 = 2048;
-/// Rows of a block of `transform_back`, as `kernels.cu` has it.
+/// Rows per block of `transform_back`, as in `kernels.cu`.
 const ROWS: i64 = 16;
 
-/// Kernels of one GPU.
+/// Compiled kernels of one GPU.
 pub(super) struct Kernels {
     compiler: Compiler,
     update_rows: Kernel,
@@ -55,17 +55,17 @@ pub(super) struct Kernels {
     losses: RefCell<Vec<(Arc<Derived>, Cut, Kernel)>>,
 }
 
-/// Rows whose gradients are applied.
+/// Rows to which gradients are applied.
 pub(super) struct Rows<'t> {
-    /// `[count, dimension]`, with accumulators and sums of gradients.
+    /// Rows, `[count, dimension]`; their accumulators, `[count]`; sums of gradients, `[count, dimension]`.
     pub(super) rows: &'t Tensor,
     pub(super) accumulators: &'t Tensor,
     pub(super) gradients: &'t Tensor,
-    /// Where they go: rows of a table, and its embeddings and accumulators. Without it, back where they came from.
+    /// Target: row ids of a table, with its embeddings and accumulators. Without a target, rows are updated in place.
     pub(super) to: Option<(&'t Tensor, [&'t Tensor; 2])>,
 }
 
-/// An operator that has a kernel.
+/// An operator for which kernels exist.
 #[derive(Clone, Copy)]
 pub(super) enum Simple {
     Diagonal,
@@ -75,7 +75,7 @@ pub(super) enum Simple {
 }
 
 impl Simple {
-    /// That of `operator`, if it has one.
+    /// Returns the kernel's operator for `operator`, if one exists.
     pub(super) fn of(operator: Operator) -> Option<Self> {
         match operator {
             Operator::Diagonal => Some(Self::Diagonal),
@@ -86,19 +86,20 @@ impl Simple {
         }
     }
 
-    /// Relations of `count` rows: those of a slice's edges, which what is drawn and goes through nothing has not.
+    /// Returns the relations of `count` rows, those of a slice's edges. Without an operator there are none, as draws
+    /// have no relation.
     fn relations(self, of_edges: Option<&Tensor>, count: i64) -> Result<Option<&Tensor>, TchError> {
         let relations = of_edges.filter(|_| !matches!(self, Self::None));
         match relations {
             Some(relations) if relations.size()[0] != count => {
-                let message = "every row that goes through an operator has a relation";
+                let message = "every row with an operator must have a relation";
                 Err(TchError::Shape(message.to_owned()))
             }
             _ => Ok(relations),
         }
     }
 
-    /// What kernels are given first, in either direction.
+    /// Returns the first arguments of a kernel, the same forward and backward.
     fn arguments<'t>(
         self,
         (x, places): (&'t Tensor, Option<&'t Tensor>),
@@ -119,7 +120,7 @@ impl Simple {
         ]
     }
 
-    /// Coordinates that a thread computes together, of `dimension`.
+    /// Returns the number of coordinates, out of `dimension`, for which a kernel needs a thread.
     fn width(self, dimension: i64) -> i64 {
         match self {
             Self::ComplexDiagonal => dimension / 2,
@@ -128,7 +129,7 @@ impl Simple {
     }
 }
 
-/// A thread for each of `count` numbers.
+/// Returns one thread for each of `count` numbers.
 fn each(count: i64) -> Threads {
     Threads {
         blocks: (count + i64::from(BLOCK) - 1) / i64::from(BLOCK),
@@ -136,7 +137,7 @@ fn each(count: i64) -> Threads {
     }
 }
 
-/// A warp for each of `count` rows.
+/// Returns one warp for each of `count` rows.
 fn warps(count: i64) -> Threads {
     let rows = BLOCK / WARP;
     Threads {
@@ -150,7 +151,7 @@ fn or_none(tensor: Option<&Tensor>) -> Argument<'_> {
 }
 
 impl Kernels {
-    /// Those of the GPU of `place`; none for main memory.
+    /// Compiles the kernels for the GPU of `place`; `None` for main memory.
     ///
     /// # Errors
     /// When they cannot be compiled.
@@ -160,7 +161,7 @@ impl Kernels {
             .transpose()
     }
 
-    /// The same on a core.
+    /// Compiles the kernels for the CPU.
     #[cfg(test)]
     pub(super) fn on_core() -> Result<Self, TchError> {
         Self::compiled(Compiler::Core)
@@ -195,18 +196,18 @@ impl Kernels {
         })
     }
 
-    /// What tells when a GPU has done all that it was asked for on this thread until now.
+    /// Records an event after everything that this thread has queued on the GPU so far.
     pub(super) fn copied(&self) -> Result<Copied, TchError> {
         match self.compiler {
             Compiler::Gpu(gpu) => Copied::new(gpu),
             #[cfg(test)]
             Compiler::Core => Err(TchError::Torch(
-                "a core does what it is asked for".to_owned(),
+                "kernels on the CPU have no events".to_owned(),
             )),
         }
     }
 
-    /// Scores become gradients, and what they add up to is added to `sums`.
+    /// Replaces scores by gradients, and adds losses, violators and gradients to `sums`.
     pub(super) fn loss(
         &self,
         formula: &Formula,
@@ -256,7 +257,7 @@ impl Kernels {
         Ok(kernel)
     }
 
-    /// Row-Adagrad, unless the loss is not finite.
+    /// Applies row-Adagrad, unless the loss is not finite.
     pub(super) fn update_rows(&self, of: &Rows<'_>, lr: f32, sums: &Sums) -> Result<(), TchError> {
         let [count, dimension]: [i64; 2] = [of.rows.size()[0], of.rows.size()[1]];
         let (ids, [to_rows, to_accumulators]) = match of.to {
@@ -279,7 +280,7 @@ impl Kernels {
         start(&self.update_rows, warps(count), &arguments)
     }
 
-    /// Adagrad of what a batch has read of a parameter, unless the loss is not finite.
+    /// Applies Adagrad to the parameters that a batch has read, unless the loss is not finite.
     pub(super) fn update_parameters(
         &self,
         read: &Parameter,
@@ -303,7 +304,7 @@ impl Kernels {
         start(&self.update_parameters, each(count * width), &arguments)
     }
 
-    /// Inner products of rows with each other.
+    /// Computes inner products of rows, pair by pair.
     pub(super) fn score_positives(
         &self,
         queries: &Tensor,
@@ -322,7 +323,7 @@ impl Kernels {
         Ok(scores)
     }
 
-    /// The way back: adds the gradients of both to `sums`, those of queries first.
+    /// Backward pass of `score_positives`: adds the gradients of queries and candidates to `sums`.
     pub(super) fn differentiate_positives(
         &self,
         [queries, candidates]: [&Tensor; 2],
@@ -342,7 +343,7 @@ impl Kernels {
         start(&self.differentiate_positives, warps(count), &arguments)
     }
 
-    /// What an operator makes of rows, which are looked up in `x` first where that is said.
+    /// Applies an operator to rows. With `places` they are looked up in `x` first.
     pub(super) fn transform(
         &self,
         operator: Simple,
@@ -360,8 +361,8 @@ impl Kernels {
         Ok(y)
     }
 
-    /// The way back: `gradients` of what was made become those of rows, or are added to `of_rows` where these were looked
-    /// up; those of parameters are added to their sums.
+    /// Backward pass of `transform`, from `gradients` of its results. Gradients of rows are added to `of_rows` if the
+    /// rows were looked up; otherwise they replace `gradients`. Gradients of parameters are added to their sums.
     pub(super) fn transform_back(
         &self,
         operator: Simple,
@@ -389,10 +390,11 @@ impl Kernels {
     }
 }
 
-/// Starts a kernel of this file.
+/// Starts a kernel of `kernels.cu` or of a loss.
 fn start(kernel: &Kernel, threads: Threads, arguments: &[Argument<'_>]) -> Result<(), TchError> {
-    // SAFETY: the functions above give each kernel what its source declares, in that order. All tensors are of the step of
-    // one worker, on its GPU, and as large as the sizes beside them: those are read from tensors of the same rows. They are
-    // the worker's own, or of tables and parameters that it holds, and it goes on with libtorch on this thread.
+    // SAFETY: the functions above give each kernel the arguments that its source declares, in that order. All tensors
+    // belong to the step of one worker and are on its GPU. They are as large as the sizes passed with them, which were
+    // read from tensors with the same rows. They are the worker's own, or belong to tables and parameters that it
+    // holds, and it continues with libtorch on this thread.
     unsafe { kernel.start(threads, arguments) }
 }

@@ -1,11 +1,11 @@
-//! Products of bfloat16 matrices in main memory that is not libtorch's.
+//! Products of bfloat16 matrices in main memory that libtorch does not own.
 
 #![expect(unsafe_code, reason = "numbers in main memory as libtorch's tensors")]
 
 use pbg_kernels::libtorch::{HalfLayout, HalfMatrices};
 use tch::{Device, Kind, TchError, Tensor};
 
-/// As [`Libtorch::multiply`](pbg_kernels::libtorch::Libtorch::multiply).
+/// Multiplies matrices; see [`Libtorch::multiply`](pbg_kernels::libtorch::Libtorch::multiply).
 pub(super) fn multiply(
     out: &mut [u16],
     layout: HalfLayout,
@@ -23,11 +23,11 @@ pub(super) fn multiply(
             "the matrices lie in their buffer"
         );
     }
-    // A single matrix is a few microseconds cheaper without the batch, and its result may be a view.
+    // A single matrix is a few microseconds cheaper without a batch dimension, and its result may be a view.
     let batched = layout.count > 1;
-    // SAFETY: all matrices lie within their slices, as was just checked. The slices outlive the tensors,
-    // which end with this call and which libtorch keeps no reference to. It writes to `out` alone, whose
-    // borrow is exclusive, and only reads the factors.
+    // SAFETY: all matrices lie within their slices, as was just checked. The slices outlive the tensors, which end with
+    // this call and to which libtorch keeps no reference. libtorch writes only to `out`, whose borrow is exclusive, and
+    // only reads the factors.
     let (mut out, a, b) = unsafe {
         (
             view(out.as_mut_ptr(), layout, false, batched)?,
@@ -44,11 +44,11 @@ pub(super) fn multiply(
     Ok(())
 }
 
-/// Matrices as a tensor of two dimensions, or of three with `batched`.
+/// Returns matrices as a tensor of two dimensions, or of three if `batched`.
 ///
 /// # Safety
-/// All matrices of `layout` must lie in memory that is readable, and writable if the tensor is written,
-/// from `start` on for as long as the tensor lives.
+/// All matrices of `layout`, counted from `start`, must lie in memory that is readable for as long as the tensor lives,
+/// and writable if the tensor is written.
 unsafe fn view(
     start: *const u16,
     layout: HalfLayout,
@@ -64,7 +64,7 @@ unsafe fn view(
         size.insert(0, layout.count as i64);
         strides.insert(0, layout.stride as i64);
     }
-    // SAFETY: the caller vouches for the memory; a number of bfloat16 has two bytes.
+    // SAFETY: the caller guarantees the memory; a bfloat16 number has two bytes.
     unsafe { Tensor::f_from_blob(start.cast(), &size, &strides, Kind::BFloat16, Device::Cpu) }
 }
 
@@ -81,7 +81,7 @@ mod tests {
         }
     }
 
-    /// The upper half of a small number, which is all of it.
+    /// Returns the upper half of a small number; its lower half is zero.
     fn bits(number: f32) -> u16 {
         (number.to_bits() >> 16) as u16
     }
@@ -90,7 +90,7 @@ mod tests {
     fn products_leave_what_lies_between_matrices() -> Result<(), TchError> {
         let number = |i: usize| bits(i as f32);
         let a: Vec<u16> = (0..2 * 6).map(number).collect();
-        // Columns of what is multiplied: two matrices of 2 x 3, transposed.
+        // The second factor: two matrices of 2 x 3, transposed.
         let b: Vec<u16> = (1..=2 * 6).map(number).collect();
         let mut out = vec![bits(7.0); 2 * 5];
         let factor = |bits, transposed| HalfMatrices {
@@ -107,12 +107,12 @@ mod tests {
                 factors.1,
                 accumulate,
             )?;
-            // [0 1 2; 3 4 5] [1 4; 2 5; 3 6], and the same with 6 more in each place.
+            // [0 1 2; 3 4 5] [1 4; 2 5; 3 6], and the same with 6 added to each element.
             let expected = [8.0, 17.0, 26.0, 62.0, 7.0, 170.0, 233.0, 242.0, 332.0];
             for (i, (&bits, &sum)) in out.iter().zip(&expected).enumerate() {
                 let found = f32::from_bits(u32::from(bits) << 16);
                 let expected = if i == 4 { sum } else { times * sum };
-                // Eight bits of it are kept.
+                // bfloat16 keeps eight bits.
                 assert!((found - expected).abs() <= expected / 128.0, "{i}: {found}");
             }
             assert_eq!(out[9], bits(7.0));

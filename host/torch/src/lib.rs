@@ -1,19 +1,19 @@
-//! What libtorch computes: products of bfloat16 matrices on the cores, and the training step on a GPU.
+//! Computations with libtorch: products of bfloat16 matrices on the CPU, and the training step on a GPU.
 //!
-//! The only crate that names libtorch. A program that links it calls [`install`] as it starts.
+//! This is the only crate that uses libtorch. A program that links it calls [`install`] when it starts.
 //!
-//! On a GPU it is the same batch graph as on the cores, walked by the same clusters, but a slice is as large
-//! as the device's memory likes it, and every node is a handful of libtorch's operations. Tables and
-//! parameters are resident there ([`tables`], [`parameters`]); tables come and go over a stream of their
-//! own ([`stream`]). A batch works on a copy of the rows that it touches, each once ([`working_set`]),
-//! found by offsets that are computed on the host ([`touched`]); at its end they go back to their tables.
-//! A GPU itself sees to it that nothing is applied that is not finite. The host waits for what a batch came
-//! to, and of batches that were planned ahead for the one before: the GPU goes on meanwhile. It also waits
-//! where it carries numbers that nobody carried ahead (weights, counts of relations).
+//! On a GPU, a batch is trained with the same batch graph and stages as on the CPU, but a slice is as large as fits the
+//! device's memory well, and every node is a few operations of libtorch. Tables and parameters are resident on the
+//! device ([`tables`], [`parameters`]); tables are copied over a separate stream ([`stream`]). A batch works on a copy
+//! of the rows that it touches, each once ([`working_set`]). The offsets into this copy are computed on the host
+//! ([`touched`]). At its end the rows are written back to their tables. The GPU itself makes sure that nothing is
+//! applied that is not finite. The host waits for the result of a batch, and if batches were planned ahead, only for
+//! that of the batch before, while the GPU continues. The host also waits where it copies numbers that were not copied
+//! ahead (weights, counts of relations).
 //!
-//! A loss that is a formula is evaluated there too ([`formula`]); scores for a guest that computes come to
-//! the host and gradients go back. On a GPU most of what is not a product is a kernel of our own ([`fused`]): the loss, the
-//! operators that need no plugin, the updates.
+//! A traced loss is evaluated on the device ([`formula`]). For a computed loss, scores are copied to the host and
+//! gradients back. On a GPU, most operations other than products are kernels of this crate ([`fused`]): the loss, the
+//! operators that need no plugin, and the updates.
 
 mod distances;
 mod error;
@@ -49,11 +49,11 @@ use tch::TchError;
 
 pub use place::TorchPlace;
 
-/// libtorch, linked.
+/// libtorch, linked into this program.
 #[derive(Clone, Copy, Debug)]
 struct Linked;
 
-/// Hands libtorch over to the kernels of this process.
+/// Makes libtorch available to the kernels of this process.
 pub fn install() {
     libtorch::install(&Linked);
 }
@@ -91,8 +91,8 @@ impl Libtorch for Linked {
 
 /// Makes libtorch compute every operation of this thread on this thread.
 ///
-/// OpenMP keeps the number of threads per thread: a worker that has not said so itself would have a
-/// team of its own spinning beside it. Everything that is called from outside says so first.
+/// OpenMP keeps the number of threads per thread: a worker that does not set it would have its own team of threads
+/// spinning beside it. Every function that is called from outside calls this first.
 fn on_this_thread() {
     thread_local! {
         static DONE: Cell<bool> = const { Cell::new(false) };

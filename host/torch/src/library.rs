@@ -1,8 +1,8 @@
-//! libtorch's CUDA half, opened only where a GPU is asked for.
+//! libtorch's CUDA library, opened only when a GPU is used.
 //!
-//! The program is linked with the other half alone, which needs no GPU. The
-//! CUDA half registers itself with it as it is opened, so it has to be opened with its symbols visible to
-//! all, and before libtorch is asked about CUDA for the first time: it remembers the answer.
+//! The program is linked only with libtorch's CPU library, which needs no GPU. The CUDA library registers itself with
+//! it when it is opened. So it has to be opened with global symbols, and before libtorch is first asked about CUDA,
+//! since it remembers the answer.
 
 #![expect(
     unsafe_code,
@@ -21,8 +21,8 @@ use tch::TchError;
 const CUDA: &str = "libtorch_cuda.so";
 const OTHER_HALF: &str = "libtorch_cpu.so";
 
-/// What is said where the library cannot be opened: `tried` has a line for each place where it was looked
-/// for, with what the system said; `beside` is where the other half of libtorch is.
+/// Returns the error for a library that cannot be opened. `tried` has a line for each path that was tried, with the
+/// system's message; `beside` is the folder of libtorch's CPU library.
 fn not_opened(tried: &str, beside: Option<&Path>) -> OpenError {
     let folder = beside.map_or("the folder of libtorch_cpu.so".to_owned(), |folder| {
         folder.display().to_string()
@@ -34,19 +34,19 @@ fn not_opened(tried: &str, beside: Option<&Path>) -> OpenError {
     ))
 }
 
-/// Opens the library, once.
+/// Opens the library at the first call.
 pub(super) fn open() -> Result<(), OpenError> {
     opened().map(|_| ())
 }
 
-/// The folder of the library, which is open.
+/// Opens the library, and returns its folder.
 pub(super) fn folder() -> Result<PathBuf, TchError> {
     opened().map_err(|error| TchError::Torch(error.to_string()))?;
     let folder = folder_of(CUDA);
     folder.ok_or_else(|| TchError::Torch(format!("the folder of {CUDA} is not known")))
 }
 
-/// That a library of CUDA's cannot be opened.
+/// Returns the error for a library of CUDA's that cannot be opened.
 pub(super) fn not_found(path: &Path, error: &libloading::Error) -> TchError {
     TchError::Torch(format!(
         "{} cannot be opened: {}",
@@ -63,16 +63,16 @@ fn opened() -> Result<&'static Library, OpenError> {
         .map_err(Clone::clone)
 }
 
-/// The library's function `name`.
+/// Returns the library's function `name`.
 ///
 /// # Errors
-/// When the library cannot be opened, or has no such function: it is of another version, then.
+/// When the library cannot be opened, or has no such function because it is another version.
 ///
 /// # Safety
 /// `F` must be the type of the function, as the library declares it.
 pub(super) unsafe fn function<F: Copy>(name: &str) -> Result<F, TchError> {
     let library = opened().map_err(|error| TchError::Torch(error.to_string()))?;
-    // SAFETY: the caller vouches for the type, and the library is never closed.
+    // SAFETY: the caller guarantees the type, and the library is never closed.
     unsafe { library.get::<F>(name.as_bytes()) }
         .map(|function| *function)
         .map_err(|error| {
@@ -81,19 +81,18 @@ pub(super) unsafe fn function<F: Copy>(name: &str) -> Result<F, TchError> {
         })
 }
 
-/// Tries beside the other half of libtorch, then wherever the system looks for libraries.
+/// Tries the folder of libtorch's CPU library, then the system's search path.
 fn first_of_all() -> Result<Library, OpenError> {
     let beside = folder_of(OTHER_HALF);
     let mut tried = String::new();
     for path in candidates(beside.as_deref()) {
-        // SAFETY: what runs is libtorch's registration of its kernels, which is made to run as the library
-        // is opened, at any time and on any thread. The handle lives as long as the program, so nothing
-        // that was registered ever dangles.
+        // SAFETY: opening runs libtorch's registration of its kernels, which may run at any time and on any thread. The
+        // handle lives as long as the program, so nothing that was registered ever dangles.
         match unsafe { Library::open(Some(&path), RTLD_NOW | RTLD_GLOBAL) } {
             Ok(library) => return Ok(library),
             Err(error) => {
                 let (path, cause) = (path.display().to_string(), cause(&error));
-                // The loader begins with what it could not find, which may be something else.
+                // The loader's message begins with the path that it did not find, which may be another library.
                 let cause = cause.strip_prefix(&format!("{path}: ")).unwrap_or(&cause);
                 let _infallible = write!(tried, "\n  {path}: {cause}");
             }
@@ -102,7 +101,8 @@ fn first_of_all() -> Result<Library, OpenError> {
     Err(not_opened(&tried, beside.as_deref()))
 }
 
-/// A link is followed first: the libraries that the CUDA half needs lie where it really is.
+/// Returns the paths to try. A link is resolved first: the libraries that the CUDA library needs are in the folder of
+/// its target.
 fn candidates(beside: Option<&Path>) -> Vec<PathBuf> {
     let mut paths = Vec::new();
     if let Some(folder) = beside {
@@ -113,12 +113,13 @@ fn candidates(beside: Option<&Path>) -> Vec<PathBuf> {
     paths
 }
 
-/// What the system's loader said.
+/// Returns the message of the system's loader.
 fn cause(error: &libloading::Error) -> String {
     std::error::Error::source(error).map_or_else(|| error.to_string(), ToString::to_string)
 }
 
-/// The folder that a library of this process was loaded from, where the system tells (Linux, `proc_pid_maps(5)`).
+/// Returns the folder that a library of this process was loaded from, if the system provides it (Linux,
+/// `proc_pid_maps(5)`).
 fn folder_of(library: &str) -> Option<PathBuf> {
     let maps = fs::read_to_string("/proc/self/maps").ok()?;
     let path = maps

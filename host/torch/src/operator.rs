@@ -1,6 +1,6 @@
-//! How relations transform embeddings on a device, forward and backward.
+//! Operators of relation types on a device, forward and backward.
 //!
-//! With static relations all rows have the same parameters, with dynamic ones every row those of its edge.
+//! With static relations all rows have the same parameters; with dynamic ones every row has those of its edge.
 
 use pbg_core::model::Operator;
 use tch::{TchError, Tensor};
@@ -9,21 +9,21 @@ use super::fused::{Kernels, Simple};
 use super::parameters::Parameter;
 use super::traced_operator::Given;
 
-/// Floats of matrices that are gathered at once, where every row has a matrix of its own.
+/// Largest number of floats of matrices that are gathered at once, if every row has its own matrix.
 const MATRICES: i64 = 16 << 20;
 
-/// An operator and whose parameters its rows have.
+/// An operator, and the parameters that its rows use.
 #[derive(Clone, Copy)]
 pub(super) struct Transform<'a> {
     pub(super) operator: Operator,
-    /// The place of each row's relation among those that occur; none: all have the only one.
+    /// Index of each row's relation among those that occur; `None` if there is only one.
     pub(super) relations: Option<&'a Tensor>,
-    /// On a GPU.
+    /// Kernels; `None` without a GPU.
     pub(super) kernels: Option<&'a Kernels>,
 }
 
 impl Transform<'_> {
-    /// `y = f(x)`, row by row.
+    /// Computes `y = f(x)`, row by row.
     pub(super) fn forward(&self, parameters: &[Parameter], x: &Tensor) -> Result<Tensor, TchError> {
         if let Some((kernels, operator)) = self.kernel() {
             return kernels.transform(operator, parameters, self.relations, (x, None));
@@ -44,12 +44,13 @@ impl Transform<'_> {
         }
     }
 
-    /// The kernel for it, if there is one.
+    /// Returns the kernel for the operator, if one exists.
     fn kernel(&self) -> Option<(&Kernels, Simple)> {
         self.kernels.zip(Simple::of(self.operator))
     }
 
-    /// From the gradient of `y`, which may become it, that of `x`; those of the parameters are added to their sums.
+    /// Computes the gradient of `x` from the gradient of `y`, which may be overwritten. Adds the gradients of the
+    /// parameters to their sums.
     pub(super) fn backward(
         &self,
         parameters: &mut [Parameter],
@@ -105,13 +106,13 @@ impl Transform<'_> {
         }
     }
 
-    /// The values of all parameters, as [`Transform::rows`].
+    /// Returns the values of all parameters; see [`Transform::rows`].
     fn all_rows(&self, parameters: &[Parameter]) -> Result<Vec<Tensor>, TchError> {
         let rows = |parameter: &Parameter| self.rows(&parameter.values);
         parameters.iter().map(rows).collect()
     }
 
-    /// A parameter's values for every row, or one row for all.
+    /// Returns a parameter's values for every row, or one row for all.
     fn rows(&self, values: &Tensor) -> Result<Tensor, TchError> {
         match self.relations {
             Some(relations) => values.f_index_select(0, relations),
@@ -119,7 +120,7 @@ impl Transform<'_> {
         }
     }
 
-    /// Adds gradients of every row to the sums of its parameter.
+    /// Adds the gradients of every row to the sums of its parameter.
     fn sum(&self, parameter: &mut Parameter, rows: &Tensor) -> Result<(), TchError> {
         let sums = &mut parameter.gradients;
         let _same = match self.relations {
@@ -129,7 +130,7 @@ impl Transform<'_> {
         Ok(())
     }
 
-    /// `M x` of every row, or `M' x`.
+    /// Computes `M x` for every row, or `M' x`.
     fn multiply(
         &self,
         matrix: &Parameter,
@@ -180,7 +181,7 @@ impl Transform<'_> {
     }
 }
 
-/// Rows whose matrices of `size` x `size` are gathered at once.
+/// Splits rows into blocks (first row, number of rows) whose matrices of `size` x `size` are gathered at once.
 fn blocks(rows: i64, size: i64) -> impl Iterator<Item = (i64, i64)> {
     let at_once = (MATRICES / (size * size).max(1)).max(1);
     (0..rows)
@@ -188,13 +189,13 @@ fn blocks(rows: i64, size: i64) -> impl Iterator<Item = (i64, i64)> {
         .map(move |first| (first, at_once.min(rows - first)))
 }
 
-/// Real and imaginary parts of rows.
+/// Returns the real and imaginary parts of rows.
 fn halves(x: &Tensor) -> Result<[Tensor; 2], TchError> {
     let half = x.size()[1] / 2;
     Ok([x.f_narrow(1, 0, half)?, x.f_narrow(1, half, half)?])
 }
 
-/// `x y`, or `x` times the conjugate of `y`.
+/// Computes `x y`, or `x` times the conjugate of `y`.
 fn complex_product(
     [a, b]: &[Tensor; 2],
     [c, d]: &[Tensor; 2],

@@ -1,4 +1,4 @@
-//! Parameters on a device: operators of relations and global embeddings.
+//! Parameters on a device: operators of relation types, and global embeddings.
 
 use pbg_core::graph::Side;
 use tch::{Kind, TchError, Tensor};
@@ -18,26 +18,26 @@ pub(super) struct Parameters {
     adagrad: Vec<Tensor>,
 }
 
-/// Those that one batch reads, and the sums of their gradients.
+/// Parameters that one batch reads, and the sums of their gradients.
 pub(super) struct Read {
-    /// Per side, the operator's tensors: a row per relation that occurs.
+    /// Operator tensors of each side, with a row per relation that occurs.
     operators: [Vec<Parameter>; 2],
-    /// Per side, the global embedding.
+    /// Global embedding of each side.
     globals: [Option<Parameter>; 2],
 }
 
-/// Rows of a parameter.
+/// Rows of a parameter tensor.
 pub(super) struct Parameter {
-    /// Which.
+    /// Index of the tensor in [`Parameters`].
     index: usize,
-    /// `[relations, width]`
+    /// Values, `[relations, width]`.
     pub(super) values: Tensor,
-    /// The same of their gradients.
+    /// Sums of gradients, `[relations, width]`.
     pub(super) gradients: Tensor,
 }
 
 impl Parameters {
-    /// Copies of `params` on `place`.
+    /// Copies `params` to `place`.
     pub(super) fn new(params: &Params, place: TorchPlace) -> Result<Self, TchError> {
         let (mut values, mut adagrad) = (Vec::new(), Vec::new());
         for tensor in params.tensors() {
@@ -48,7 +48,7 @@ impl Parameters {
         Ok(Self { values, adagrad })
     }
 
-    /// Brings `params` up to date.
+    /// Copies all parameters back to `params`.
     pub(super) fn download(&self, params: &Params) -> Result<(), TchError> {
         for (tensor, (values, adagrad)) in params
             .tensors()
@@ -63,7 +63,7 @@ impl Parameters {
         Ok(())
     }
 
-    /// What a batch of `relation` reads.
+    /// Copies the parameters that a batch of `relation` reads.
     pub(super) fn read(
         &self,
         spec: &ModelSpec,
@@ -90,7 +90,8 @@ impl Parameters {
                 });
             }
         }
-        // All at once, since each operation costs a GPU's thread as much as a small one's work.
+        // All gradients share one tensor, since each operation costs as much host time as the computation of a small
+        // one.
         let numbers = |(_, _, values): &(Side, usize, Tensor)| values.numel() as i64;
         let Some((_, _, first)) = selected.first() else {
             return Ok(read);
@@ -111,8 +112,8 @@ impl Parameters {
         Ok(read)
     }
 
-    /// Adagrad, an accumulator per element. What is not finite is left out; returns whether all was, by
-    /// parameter.
+    /// Applies Adagrad with an accumulator per element. Elements that are not finite are skipped; returns for each
+    /// parameter whether there were none.
     pub(super) fn update(
         &mut self,
         read: Read,
@@ -126,7 +127,7 @@ impl Parameters {
         Ok(finite)
     }
 
-    /// The same on a GPU, unless the loss is not finite.
+    /// Applies Adagrad on a GPU, unless the loss is not finite.
     pub(super) fn apply(
         &mut self,
         read: Read,
@@ -168,7 +169,7 @@ impl Parameters {
 
 #[cfg(test)]
 impl Parameter {
-    /// With zero gradients.
+    /// Creates a parameter with zero gradients.
     pub(super) fn of(index: usize, values: Tensor) -> Self {
         Self {
             index,
@@ -179,7 +180,7 @@ impl Parameter {
 }
 
 impl Read {
-    /// What has gradients, each once, and which rows of the parameter it is.
+    /// Returns the parameters with gradients, each once, and their rows in the full tensor.
     fn changed(self, touched: &Touched) -> Result<Vec<(Parameter, Tensor)>, TchError> {
         let Self { operators, globals } = self;
         let mut changed = Vec::new();
@@ -188,7 +189,7 @@ impl Read {
         }
         let [lhs, rhs] = globals;
         let globals = match (lhs, rhs) {
-            // The same vector on both sides gets one step with the sum.
+            // A vector that both sides share gets one step, with the sum of the gradients.
             (Some(mut lhs), Some(rhs)) if lhs.index == rhs.index => {
                 let _same = lhs.gradients.f_add_(&rhs.gradients)?;
                 [Some(lhs), None]
@@ -202,17 +203,17 @@ impl Read {
         Ok(changed)
     }
 
-    /// The operator's parameters on `side`.
+    /// Returns the operator's parameters on `side`.
     pub(super) fn operator(&mut self, side: Side) -> &mut [Parameter] {
         &mut self.operators[side as usize]
     }
 
-    /// Whether there is a global embedding on `side`.
+    /// Returns whether `side` has a global embedding.
     pub(super) fn has_global(&self, side: Side) -> bool {
         self.globals[side as usize].is_some()
     }
 
-    /// The global embedding on `side`.
+    /// Returns the global embedding on `side`.
     pub(super) fn global(&mut self, side: Side) -> Option<&mut Parameter> {
         self.globals[side as usize].as_mut()
     }

@@ -1,4 +1,4 @@
-//! Where tensors live.
+//! Devices on which tensors are stored.
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,19 +13,19 @@ use super::tables::ResidentRows;
 use super::worker::TorchWorker;
 use super::{fused, library};
 
-/// A device, opened.
+/// An opened device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TorchPlace(Device);
 
 impl TorchPlace {
-    /// Main memory: what a device computes, without one. For tests and comparisons; training on the cores
-    /// has kernels of its own.
+    /// Main memory: the device's computations, without a device. For tests and comparisons; training on the CPU has its
+    /// own kernels.
     pub const MAIN_MEMORY: Self = Self(Device::Cpu);
 
-    /// GPU `index`. Opens libtorch's CUDA library the first time.
+    /// Opens GPU `index`, and at the first call libtorch's CUDA library.
     ///
     /// # Errors
-    /// When there is no such library or no such GPU.
+    /// When the library or the GPU does not exist.
     pub fn cuda(index: u32) -> Result<Self, OpenError> {
         library::open()?;
         let count = match Cuda::is_available() {
@@ -42,7 +42,7 @@ impl TorchPlace {
         }
     }
 
-    /// The first GPU, whether or not there is one.
+    /// The first GPU, whether or not it exists.
     #[cfg(test)]
     pub(super) const fn first_gpu() -> Self {
         Self(Device::Cuda(0))
@@ -52,7 +52,7 @@ impl TorchPlace {
         self.0
     }
 
-    /// Floats there.
+    /// Returns the kind and device of floats there.
     pub(super) fn floats(self) -> (Kind, Device) {
         (Kind::Float, self.0)
     }

@@ -1,5 +1,5 @@
-//! What of a batch the host computes by itself, while a device may train the one before: its compiled step, how it is
-//! cut, and which rows it touches.
+//! Planning of batches on the host, while a device may train the batch before: the compiled step, the division into
+//! slices, and the rows that a batch touches.
 
 use std::sync::Arc;
 
@@ -12,18 +12,18 @@ use super::place::TorchPlace;
 use super::step::DeviceStep;
 use super::touched::{Offsets, Touch};
 
-/// Plans batches of one model.
+/// Planner for batches of one model.
 #[derive(Debug)]
 pub(super) struct TorchPlanner {
     spec: Arc<ModelSpec>,
     execution: Execution,
     programs: Programs,
     touch: Touch,
-    /// Where what is planned goes.
+    /// Device that trains the batches.
     place: TorchPlace,
 }
 
-/// A batch that was planned.
+/// A planned batch.
 #[derive(Debug)]
 pub(super) struct Planned {
     pub(super) program: Arc<Program>,
@@ -32,7 +32,7 @@ pub(super) struct Planned {
 }
 
 impl TorchPlanner {
-    /// A planner of batches of `spec`.
+    /// Creates a planner for batches of `spec`.
     ///
     /// # Errors
     /// When the step cannot be executed on a device.
@@ -74,14 +74,14 @@ impl BatchPlanner for TorchPlanner {
     }
 }
 
-/// Why `spec` cannot be trained on a device, if so.
+/// Returns the reason why `spec` cannot be trained on a device, if there is one.
 pub(super) fn refusal(spec: &ModelSpec, precision: Precision) -> Option<String> {
     let execution = Execution::with_precision(precision);
     let refused = programs(spec, &execution).err();
     refused.map(|error| error.to_string())
 }
 
-/// The compiled steps of all relations.
+/// Compiles the steps of all relations.
 fn programs(spec: &ModelSpec, execution: &Execution) -> Result<Programs, WorkerError> {
     let mut programs = Programs::default();
     for relation in 0..spec.relations.len() {

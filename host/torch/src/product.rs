@@ -1,11 +1,11 @@
-//! libtorch's own batched matrix product, for those who compare others with it.
+//! libtorch's own batched matrix product, as a baseline for comparisons.
 
 use pbg_core::model::Precision;
 use pbg_kernels::libtorch::{Product, ProductShape};
 use pbg_kernels::step::WorkerError;
 use tch::{Device, Kind, TchError, Tensor};
 
-/// Random factors in main memory, and room for their product.
+/// Random factors in main memory, and a tensor for their product.
 #[derive(Debug)]
 pub(super) struct TorchProduct {
     left: Tensor,
@@ -14,7 +14,7 @@ pub(super) struct TorchProduct {
 }
 
 impl TorchProduct {
-    /// Factors of `shape`. They were multiplied once: the first product makes libtorch prepare itself.
+    /// Creates factors of `shape` and multiplies them once, since libtorch prepares itself at the first product.
     ///
     /// # Errors
     /// When libtorch fails.

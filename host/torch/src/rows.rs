@@ -8,14 +8,14 @@ use super::parameters::Parameter;
 use pbg_kernels::device::Comparison;
 use pbg_kernels::device::N3;
 
-/// Rows ready for comparison, and what is needed to go back from their gradients. Positives first, then
-/// draws, chunk by chunk, without padding.
+/// Rows ready for comparison, with the data for the backward pass. Positives come first, then draws, chunk by chunk,
+/// without padding.
 pub(super) struct Prepared {
-    /// `[rows, dimension]`
+    /// Rows, `[rows, dimension]`.
     pub(super) values: Tensor,
-    /// Rows before the operator, where there is one.
+    /// Rows before the operator, if there is one.
     input: Option<Tensor>,
-    /// For `cos`: one over each row's length, `[rows, 1]`.
+    /// For `cos`: the inverse of each row's length, `[rows, 1]`.
     inverse_norms: Option<Tensor>,
     /// For distances: squared lengths, `[rows]`.
     pub(super) squares: Option<Tensor>,
@@ -25,11 +25,11 @@ pub(super) struct Prepared {
 
 /// Gradients of prepared rows, in the same order.
 pub(super) struct Gradients {
-    /// `[rows, dimension]`
+    /// Gradients of the rows, `[rows, dimension]`.
     pub(super) values: Tensor,
-    /// Of the biases, `[rows]`.
+    /// Gradients of the biases, `[rows]`.
     pub(super) bias: Option<Tensor>,
-    /// For distances: sums of the factors with which a row itself is subtracted.
+    /// For distances: sums of the factors by which the row itself is multiplied and then subtracted, `[rows]`.
     pub(super) row_factors: Option<Tensor>,
 }
 
@@ -48,7 +48,7 @@ impl Prepared {
         Self::compared(values, input, comparison)
     }
 
-    /// Prepares rows that are transformed already, and need not be known as they were before.
+    /// Prepares rows that are already transformed, if their values before the operator are not needed.
     pub(super) fn without_input(values: Tensor, comparison: Comparison) -> Result<Self, TchError> {
         Self::compared(values, None, comparison)
     }
@@ -75,7 +75,7 @@ impl Prepared {
             Comparator::Dot => {}
             Comparator::Cos => {
                 let norms = squares(&prepared.values, true)?.f_sqrt()?;
-                // A zero vector has no direction: it scores 0 with everything and gets no gradient.
+                // A zero vector has no direction: its score is 0 with every row, and it gets no gradient.
                 let inverse = norms
                     .f_reciprocal()?
                     .f_masked_fill(&norms.f_eq(0.0)?, 0.0)?;
@@ -89,12 +89,12 @@ impl Prepared {
         Ok(prepared)
     }
 
-    /// Zero gradients of these rows.
+    /// Returns zero gradients of these rows.
     pub(super) fn gradients(&self, comparison: Comparison) -> Result<Gradients, TchError> {
         self.gradients_in(self.values.f_zeros_like()?, comparison)
     }
 
-    /// Zero gradients of the rows of both sides.
+    /// Returns zero gradients of the rows of both sides, which share one tensor.
     pub(super) fn gradients_of(
         rows: &[Self; 2],
         comparison: Comparison,
@@ -119,7 +119,7 @@ impl Prepared {
         })
     }
 
-    /// N3 of the first `count` rows: adds its gradient and returns its value.
+    /// Adds the gradient of N3 of the first `count` rows, and returns its value.
     pub(super) fn regularize(
         &self,
         n3: N3,
@@ -127,7 +127,7 @@ impl Prepared {
         gradients: &mut Gradients,
     ) -> Result<Tensor, TchError> {
         let mut rows = self.values.f_narrow(0, 0, count)?;
-        // A bias counts like any coordinate; while rows are compared a zero is in its place.
+        // A bias counts like any coordinate; during the comparison its place holds a zero.
         if let Some(biases) = &self.biases {
             rows = rows.f_mul_scalar(1.0)?;
             let mut place = rows.f_narrow(1, 0, 1)?;
@@ -139,8 +139,7 @@ impl Prepared {
         value.f_sum(tch::Kind::Double)
     }
 
-    /// N3 of the first `count` rows before the operator, if there is one: adds its gradient to those of these rows and
-    /// returns its value.
+    /// Adds the gradient of N3 of the first `count` rows before the operator, if there is one, and returns its value.
     pub(super) fn regularize_input(
         &self,
         n3: N3,
@@ -156,7 +155,7 @@ impl Prepared {
         value.f_sum(tch::Kind::Double).map(Some)
     }
 
-    /// Gradients of the rows as they were looked up; those of parameters are added to their sums.
+    /// Computes the gradients of the rows as they were looked up, and adds those of parameters to their sums.
     pub(super) fn back(
         &self,
         gradients: Gradients,
@@ -171,7 +170,7 @@ impl Prepared {
         if let Some(row_factors) = row_factors {
             values = values.f_sub(&self.values.f_mul(&row_factors.f_unsqueeze(1)?)?)?;
         }
-        // The bias took no part in the comparison; what is there came from the regulariser.
+        // The bias was not part of the comparison; the gradient in its place comes from the regulariser.
         let mut regularizer = None;
         if bias.is_some() {
             regularizer = Some(values.f_narrow_copy(1, 0, 1)?);
@@ -193,16 +192,16 @@ impl Prepared {
     }
 }
 
-/// Squared lengths of rows.
+/// Returns the squared lengths of rows.
 fn squares(rows: &Tensor, keep: bool) -> Result<Tensor, TchError> {
     rows.f_square()?.f_sum_dim_intlist(1_i64, keep, None)
 }
 
-/// N3 of every row, and its gradient.
+/// Returns N3 of every row, and its gradient.
 pub(super) fn cubes(n3: N3, rows: &Tensor) -> Result<(Tensor, Tensor), TchError> {
     let coefficient = f64::from(n3.coefficient);
     let half = rows.size()[1] / 2;
-    // The lengths of numbers, and one for every coordinate.
+    // Lengths of the numbers, and the same for every coordinate.
     let (lengths, each) = if n3.complex {
         let (re, im) = (rows.f_narrow(1, 0, half)?, rows.f_narrow(1, half, half)?);
         let lengths = re.f_square()?.f_add(&im.f_square()?)?.f_sqrt()?;

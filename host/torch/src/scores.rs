@@ -1,5 +1,5 @@
-//! Scores of a slice in one direction on a device - the negatives that replace one side against the other
-//! side's positives - and their gradients.
+//! Scores of a slice in one direction on a device, and their gradients. A direction compares the negatives that replace
+//! one side with the other side's positives.
 
 use pbg_core::batch_graph::Negatives;
 use pbg_core::model::Comparator;
@@ -14,35 +14,35 @@ use pbg_kernels::device::Slice;
 
 /// One direction of one slice.
 pub(super) struct Direction<'a> {
-    /// On a GPU.
+    /// Kernels; `None` without a GPU.
     pub(super) kernels: Option<&'a Kernels>,
     pub(super) slice: &'a Slice,
-    /// Negatives that replace the side.
+    /// Kind of the negatives that replace the side.
     pub(super) negatives: Negatives,
     pub(super) comparison: Comparison,
-    /// Whether products have bf16 factors.
+    /// Whether products have bfloat16 factors.
     pub(super) half: bool,
-    /// With all negatives: the true entity of each row.
+    /// With all entities as negatives: the true entity of each row.
     pub(super) positive_entities: Tensor,
 }
 
-/// What is compared: rows of the side that is replaced, with all negatives every entity too, and rows of
-/// the other side.
+/// Rows that are compared: those of the side that is replaced, all entities if all are negatives, and the rows of the
+/// other side.
 pub(super) struct Compared<'a, T> {
     pub(super) candidates: &'a mut T,
     pub(super) all: Option<&'a mut T>,
     pub(super) queries: &'a mut T,
 }
 
-/// Scores, and what the way back needs; after the loss, their gradients with all weights.
+/// Scores, with the data for the backward pass. After the loss they hold gradients, with all weights.
 pub(super) struct ScoreTensors {
-    /// `[edges, columns]`
+    /// Scores of the negatives, `[edges, columns]`.
     pub(super) negative: Tensor,
-    /// `[edges]`
+    /// Scores of the positives, `[edges]`.
     pub(super) positive: Tensor,
     /// For `l2`: distances of the negatives, `[chunks, positives, columns]`.
     pub(super) distances: Option<Tensor>,
-    /// For `l2`: those of the positives.
+    /// For `l2`: distances of the positives, `[edges]`.
     pub(super) positive_distances: Option<Tensor>,
 }
 
@@ -55,7 +55,7 @@ impl Direction<'_> {
         self.negatives == Negatives::All
     }
 
-    /// Whether the chunk's own positives are candidates, and how many draws per chunk.
+    /// Returns whether the chunk's own positives are candidates, and the number of draws per chunk.
     fn sampled(&self) -> (bool, i64) {
         match self.negatives {
             Negatives::Sampled { in_batch, uniform } => (in_batch, uniform as i64),
@@ -63,18 +63,18 @@ impl Direction<'_> {
         }
     }
 
-    /// Distances are not taken from the products: their differences of large numbers would spoil the
-    /// positives' small ones.
+    /// Returns whether the positives' scores are on the diagonal of the products. For distances they are not used: the
+    /// cancellation of large numbers would spoil the positives' small distances.
     fn positive_on_diagonal(&self) -> bool {
         self.sampled().0 && !self.comparison.is_distance()
     }
 
-    /// Whether scores are inner products and nothing else.
+    /// Returns whether scores are plain inner products.
     fn is_product(&self) -> bool {
         !self.comparison.is_distance() && !self.comparison.bias
     }
 
-    /// Rows of positives as `[chunks, positives, ...]`, padded with zeros.
+    /// Reshapes the positives' rows to `[chunks, positives, ...]`, padded with zeros.
     fn chunked(&self, rows: &Tensor) -> Result<Tensor, TchError> {
         let missing = self.slice.padded() as i64 - self.edges();
         let mut size = rows.size();
@@ -87,12 +87,12 @@ impl Direction<'_> {
         padded.f_reshape(size)
     }
 
-    /// The positives among rows of a side.
+    /// Returns the positives among the rows of a side.
     fn positives(&self, rows: &Tensor) -> Result<Tensor, TchError> {
         rows.f_narrow(0, 0, self.edges())
     }
 
-    /// The candidates among rows of the side that is replaced: `[chunks, columns, ...]`.
+    /// Returns the candidates among the rows of the side that is replaced: `[chunks, columns, ...]`.
     fn candidates(&self, rows: &Tensor) -> Result<Tensor, TchError> {
         if self.all() {
             return rows.f_unsqueeze(0);
@@ -109,7 +109,7 @@ impl Direction<'_> {
         }
     }
 
-    /// The other way round: what belongs to candidates is added to what belongs to the rows of their side.
+    /// Inverse of `candidates`: adds values of candidates to those of the rows of their side.
     fn add_candidates(&self, to: &mut Tensor, candidates: &Tensor) -> Result<(), TchError> {
         if self.all() {
             let _same = to.f_add_(&candidates.f_squeeze_dim(0)?)?;
@@ -132,12 +132,12 @@ impl Direction<'_> {
         Ok(())
     }
 
-    /// `[chunks, positives, ...]` by edge, without padding.
+    /// Reshapes `[chunks, positives, ...]` to one row per edge, without padding.
     fn flat(&self, chunked: &Tensor) -> Result<Tensor, TchError> {
         let mut size = chunked.size();
         size.splice(0..2, [-1]);
         if size.len() == 2 && size[1] == 0 {
-            // The number of rows of nothing cannot be inferred.
+            // The number of rows cannot be inferred from an empty tensor.
             size[0] = self.slice.padded() as i64;
         }
         self.positives(&chunked.f_reshape(size)?)
@@ -153,7 +153,7 @@ impl Direction<'_> {
         }
     }
 
-    /// Adds a product to `sums`, a view of what they are sums of.
+    /// Adds a product to `sums`, which is a view of the sums to update.
     fn add_product(&self, mut sums: Tensor, a: &Tensor, b: &Tensor) -> Result<(), TchError> {
         let _same = match self.half {
             false => sums.f_baddbmm_(a, b)?,
@@ -162,7 +162,7 @@ impl Direction<'_> {
         Ok(())
     }
 
-    /// Computes positive and negative scores, masks included.
+    /// Computes positive and negative scores, and masks negatives.
     pub(super) fn score(
         &self,
         compared: &Compared<'_, Prepared>,
@@ -174,7 +174,7 @@ impl Direction<'_> {
         let products = self.product(&q, &k.f_transpose(1, 2)?)?;
         let (scores, distances) = self.finish(products, queries, among)?;
         let (positive, positive_distances) = if self.positive_on_diagonal() {
-            // A copy, which the mask must not reach.
+            // A copy, since the mask must not change it.
             let diagonal = self.of_positives(&scores)?.f_mul_scalar(1.0)?;
             (self.flat(&diagonal)?, None)
         } else {
@@ -190,7 +190,7 @@ impl Direction<'_> {
         })
     }
 
-    /// Turns inner products into scores; for `l2` the second result are distances.
+    /// Turns inner products into scores; for `l2` also returns the distances.
     fn finish(
         &self,
         products: Tensor,
@@ -221,7 +221,8 @@ impl Direction<'_> {
         Ok((scores, distances))
     }
 
-    /// Scores of the positives, without the cancellation of products; for `l2` their distances too.
+    /// Computes the scores of the positives without the cancellation of products; for `l2` also returns their
+    /// distances.
     fn score_positives(
         &self,
         compared: &Compared<'_, Prepared>,
@@ -253,14 +254,14 @@ impl Direction<'_> {
         Ok((scores, distances))
     }
 
-    /// The scores of a chunk's positives with themselves, `[chunks, positives]`: a view.
+    /// Returns the scores of a chunk's positives with themselves, `[chunks, positives]`, as a view.
     fn of_positives(&self, scores: &Tensor) -> Result<Tensor, TchError> {
         scores
             .f_narrow(2, 0, self.slice.chunk as i64)?
             .f_diagonal(0, 1, 2)
     }
 
-    /// Masks each positive among its own negatives, and padding; `negative` is a view of `scores`.
+    /// Masks each positive among its own negatives, and padding. `negative` is a view of `scores`.
     fn mask(&self, scores: &Tensor, negative: &Tensor) -> Result<(), TchError> {
         let masked = f64::from(MASKED);
         if self.all() {
@@ -283,7 +284,7 @@ impl Direction<'_> {
         Ok(())
     }
 
-    /// Adds the gradients of both sides' rows; `scores` are gradients now.
+    /// Adds the gradients of both sides' rows; `scores` holds gradients.
     pub(super) fn differentiate(
         &self,
         scores: &ScoreTensors,
@@ -325,7 +326,7 @@ impl Direction<'_> {
         Ok(())
     }
 
-    /// Gradients of biases, and of distances: what remains are factors of inner products.
+    /// Adds the gradients of biases and of distances. Returns the factors of the inner products.
     fn undo_finish(
         &self,
         mut factors: Tensor,
@@ -348,7 +349,7 @@ impl Direction<'_> {
         Ok(factors)
     }
 
-    /// Gradients through the positives' scores where the products do not carry them.
+    /// Adds gradients through the positives' scores if the products do not include them.
     fn differentiate_positives(
         &self,
         scores: &ScoreTensors,

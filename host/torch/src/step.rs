@@ -1,4 +1,4 @@
-//! The stages of a step on a device: each a handful of libtorch's operations.
+//! Stages of a training step on a device: each is a few operations of libtorch.
 
 mod ask;
 mod at_once;
@@ -47,44 +47,44 @@ pub(super) struct DeviceStep<'b> {
     pub(super) job: &'b BatchJob<'b>,
     pub(super) place: TorchPlace,
     pub(super) loss: &'b mut dyn LossWorker,
-    /// The loss's, as it is when the batch begins.
+    /// Formula of the loss at the start of the batch; `None` for a computed loss.
     pub(super) formula: Option<Formula>,
     pub(super) touched: Touched,
     pub(super) set: WorkingSet,
     pub(super) read: Read,
-    /// Factors of the edges' losses, `[edges]`, where any is not 1.
+    /// Factors of the edges' losses, `[edges]`; `None` if all are 1.
     pub(super) weights: Option<Tensor>,
     pub(super) sums: Sums,
-    /// Where the rows go back to; none of the right side if both are one table.
+    /// Tables to which the rows are written back; `None` for the right side if both are the same table.
     pub(super) tables: [Option<MutexGuard<'b, TableRows>>; 2],
     pub(super) parameters: &'b mut Parameters,
-    /// On a GPU.
+    /// Kernels; `None` without a GPU.
     pub(super) kernels: Option<&'b Kernels>,
-    /// Takes what the batch comes to, where a GPU may go on before that is known.
+    /// Receives the result of the batch if the GPU may continue before it is known.
     pub(super) later: Option<&'b mut Option<Later>>,
 }
 
-/// Every entity of a side, prepared, and their gradients.
+/// All entities of a side, prepared, and their gradients.
 pub(super) struct EntireSide {
     rows: Prepared,
     gradients: Gradients,
 }
 
-/// Both sides of a slice.
+/// Prepared rows of both sides of a slice, and their gradients.
 pub(super) struct SliceRows {
     rows: [Prepared; 2],
     gradients: [Gradients; 2],
 }
 
-/// Scores, and what was compared.
+/// Scores, and the rows that were compared.
 pub(super) struct Scored<'m> {
     scores: ScoreTensors,
     rows: &'m mut SliceRows,
-    /// Every entity, where all are negatives.
+    /// All entities, if all are negatives.
     entities: Option<&'m mut EntireSide>,
 }
 
-/// The same after the loss.
+/// Gradients of scores, and the rows that were compared.
 pub(super) struct ScoreGradients<'m>(Scored<'m>);
 
 impl<'b> DeviceStep<'b> {
@@ -118,13 +118,13 @@ impl<'b> DeviceStep<'b> {
         })
     }
 
-    /// N3 of the operator's parameters, those of each relation as often as it is counted.
+    /// Adds N3 of the operator's parameters; those of each relation count by its number of edges.
     fn regularize_parameters(&mut self, side: Side) -> Result<(), TchError> {
         let n3 = self.n3();
         let parameters = self.read.operator(side);
         let width: i64 = parameters.iter().map(|p| p.values.size()[1]).sum();
         let n3 = N3 {
-            // Where they are two halves as well.
+            // Parameters that consist of real and imaginary parts, too.
             complex: n3.complex && width == self.plan.dimension as i64,
             ..n3
         };
@@ -143,7 +143,7 @@ impl<'b> DeviceStep<'b> {
         self.sums.add(REGULARIZER, &value)
     }
 
-    /// What the loss makes of scores, with all weights.
+    /// Evaluates the loss on scores, with all weights.
     fn losses(&mut self, slice: &Slice, scores: &ScoreTensors) -> Result<Losses, DeviceError> {
         let losses = match &self.formula {
             Some(formula) => formula::evaluate(formula, &scores.positive, &scores.negative)?,
@@ -189,7 +189,7 @@ impl StepExecutor for DeviceStep<'_> {
         _: SliceStages<'_>,
         _: &mut SliceRows,
     ) -> Result<(), DeviceError> {
-        // Refused when the step was compiled.
+        // Steps with this operation are rejected when they are compiled.
         Err(StepError::Batch(NO_RELATIONS.to_owned()).into())
     }
 
@@ -346,7 +346,7 @@ impl StepExecutor for DeviceStep<'_> {
             self.sums.stats(0)?;
             return Ok(());
         }
-        // Nothing is applied that is not finite.
+        // Nothing that is not finite is applied.
         self.sums.stats(0)?;
         let finite = self.set.update(self.spec.lr)?;
         all_finite(&[finite])

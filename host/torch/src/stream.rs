@@ -1,12 +1,12 @@
-//! The stream over which partitions come to a GPU and leave it, beside the one of its kernels.
+//! CUDA stream over which partitions are copied to and from a GPU, separate from the stream of its kernels.
 //!
-//! The bindings of libtorch know no streams. Its CUDA library has functions for them with C names and
-//! status codes, made for programs that are compiled apart from it (`torch/csrc/stable/c/shim.h` and
-//! `torch/csrc/inductor/aoti_torch/c/shim.h` of libtorch 2.11); these are called here.
+//! The bindings of libtorch do not support streams. Its CUDA library has functions for them with C names and status
+//! codes, made for programs that are compiled separately (`torch/csrc/stable/c/shim.h` and
+//! `torch/csrc/inductor/aoti_torch/c/shim.h` of libtorch 2.11); this module calls them.
 //!
-//! Nothing tells one stream to wait for the other, for nothing needs to: whoever carries a table waits
-//! for the copies before the table is handed on, and the last batch of a bucket is waited for before the
-//! bucket ends. So memory that is given back is in use by neither.
+//! Neither stream has to wait for the other on the device. The thread that copies a table waits for the copies before
+//! it passes the table on, and the last batch of a bucket is waited for before the bucket ends. So neither stream uses
+//! memory that is freed.
 
 #![expect(
     unsafe_code,
@@ -23,30 +23,30 @@ use tch::{Device, TchError};
 use super::library;
 use super::place::TorchPlace;
 
-/// A status: 0 where all went well.
+/// Status of a call; 0 for success.
 type Status = c_int;
 type FromPool = unsafe extern "C" fn(bool, i32, *mut *mut c_void) -> Status;
 type NewGuard = unsafe extern "C" fn(*mut c_void, i32, *mut *mut c_void) -> Status;
 type DeleteGuard = unsafe extern "C" fn(*mut c_void) -> Status;
 
-/// A stream of CUDA's.
+/// A CUDA stream.
 #[derive(Clone, Copy)]
 struct Stream(*mut c_void);
 
-// SAFETY: the pointer is never followed here. It is CUDA's name for a stream that lives as long as the
-// process, and CUDA lets all threads use a stream at any time.
+// SAFETY: this crate never dereferences the pointer. It is CUDA's handle of a stream that exists until the process
+// ends, and CUDA allows all threads to use a stream at any time.
 unsafe impl Send for Stream {}
 
-/// While it lives, what its thread asks of the GPU goes over the stream for copies.
+/// Guard that makes the GPU operations of its thread use the stream for copies.
 pub(super) struct Copying {
     guard: *mut c_void,
     delete: DeleteGuard,
-    /// What it changes belongs to the thread, so it must stay there.
+    /// The guard changes the state of its thread, so it must stay there.
     _thread: PhantomData<*mut ()>,
 }
 
 impl Copying {
-    /// Lets this thread's work go over the stream for copies of `place`; nothing to do in main memory.
+    /// Makes the GPU operations of this thread use the stream for copies of `place`; does nothing in main memory.
     ///
     /// # Errors
     /// When libtorch fails.
@@ -64,7 +64,7 @@ impl Copying {
             )
         };
         let mut guard = std::ptr::null_mut();
-        // SAFETY: the stream is one of this GPU's, and the guard is written to a place for it.
+        // SAFETY: the stream belongs to this GPU, and the guard is written to a place for it.
         succeeded("aoti_torch_create_cuda_stream_guard", unsafe {
             create(stream.0, index, &raw mut guard)
         })?;
@@ -78,13 +78,13 @@ impl Copying {
 
 impl Drop for Copying {
     fn drop(&mut self) {
-        // SAFETY: the guard was made by its counterpart, on this thread, and is deleted once. Deleting
-        // fails only where the GPU does, which the next operation says.
+        // SAFETY: the guard was created by the matching function, on this thread, and is deleted once. Deleting fails
+        // only if the GPU does, which the next operation reports.
         let _failed = unsafe { (self.delete)(self.guard) };
     }
 }
 
-/// GPU `index`'s stream for copies: always the same one, since memory that libtorch keeps for later
+/// Returns GPU `index`'s stream for copies. It is always the same one, since memory that libtorch keeps for reuse
 /// belongs to a stream.
 fn stream(index: i32) -> Result<Stream, TchError> {
     static STREAMS: Mutex<BTreeMap<i32, Stream>> = Mutex::new(BTreeMap::new());

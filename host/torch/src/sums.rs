@@ -1,4 +1,4 @@
-//! What a batch's losses add up to.
+//! Sums over the edges of a batch: losses, violators and gradients.
 
 use tch::{Device, Kind, TchError, Tensor};
 
@@ -8,15 +8,15 @@ use super::place::TorchPlace;
 use pbg_kernels::step::BatchStats;
 use pbg_kernels::step::StepError;
 
-/// Where the regulariser is; the two losses and the two counts of violators come before it.
+/// Index of the regulariser, which follows the two losses and the two counts of violators.
 pub(super) const REGULARIZER: usize = 4;
-/// Where the gradients of positives' scores are, of which one that is not finite shows.
+/// Index of the sum of gradients of positives' scores, which shows whether one of them is not finite.
 pub(super) const POSITIVE_GRADIENTS: usize = 5;
-/// How many rows and parameters had gradients that are not finite, where a kernel applied them.
+/// Index of the number of rows and parameters whose gradients were not finite when a kernel applied them.
 const NOT_FINITE: usize = 6;
 const COUNT: usize = NOT_FINITE + 1;
 
-/// Sums over the edges of a batch, which stay on the device until they are asked for.
+/// Sums over the edges of a batch, kept on the device until they are read.
 pub(super) struct Sums(Tensor);
 
 impl Sums {
@@ -27,12 +27,12 @@ impl Sums {
         )?))
     }
 
-    /// All of them, as kernels know them.
+    /// Returns all sums, as kernels expect them.
     pub(super) fn all(&self) -> &Tensor {
         &self.0
     }
 
-    /// What the loss of one side adds to: losses, violators, and gradients of positives' scores.
+    /// Returns the sums that the loss of one side is added to: losses, violators, and gradients of positives' scores.
     pub(super) fn of_loss(&self, side: usize) -> Result<[Tensor; 3], TchError> {
         let at = |index| self.0.f_narrow(0, index as i64, 1);
         Ok([at(side)?, at(2 + side)?, at(POSITIVE_GRADIENTS)?])
@@ -45,14 +45,15 @@ impl Sums {
         Ok(())
     }
 
-    /// Waits for the device. An error if the loss, its gradients, or what a kernel has applied are not finite.
+    /// Waits for the device and returns the sums. It is an error if the loss, its gradients or the gradients applied by
+    /// a kernel are not finite.
     pub(super) fn stats(&self, edges: usize) -> Result<BatchStats, DeviceError> {
         stats(&self.0, edges)
     }
 
-    /// The same, later: the device may go on with the next batch meanwhile.
+    /// Starts copying the sums, so that the device can continue with the next batch meanwhile.
     pub(super) fn later(&self, edges: usize, kernels: &Kernels) -> Result<Later, TchError> {
-        // To memory of the system's that a GPU writes to by itself.
+        // Copies to pinned memory, which a GPU writes by itself.
         let values = self
             .0
             .f_to_device_(Device::Cpu, Kind::Double, true, false)?;
@@ -65,7 +66,7 @@ impl Sums {
     }
 }
 
-/// Sums that are on their way.
+/// Sums that are being copied from the device.
 pub(super) struct Later {
     values: Tensor,
     copied: Copied,
@@ -73,7 +74,7 @@ pub(super) struct Later {
 }
 
 impl Later {
-    /// As [`Sums::stats`].
+    /// Waits for the copy and returns the sums; see [`Sums::stats`].
     pub(super) fn stats(self) -> Result<BatchStats, DeviceError> {
         self.copied.wait()?;
         stats(&self.values, self.edges)
@@ -109,7 +110,7 @@ fn stats(sums: &Tensor, edges: usize) -> Result<BatchStats, DeviceError> {
     })
 }
 
-/// An error unless all gradients were finite. Waits for the device.
+/// Returns an error unless all gradients were finite. Waits for the device.
 pub(super) fn all_finite(finite: &[Tensor]) -> Result<(), DeviceError> {
     let all = Tensor::f_stack(finite, 0)?.f_all()?;
     match all.f_int64_value(&[])? {

@@ -12,30 +12,30 @@ use super::place::TorchPlace;
 use super::stream::Copying;
 use super::transfer;
 
-/// A table's rows on a device, for its worker and for the storage thread.
+/// A table's rows on a device, shared by the worker and the storage thread.
 #[derive(Debug)]
 pub(super) struct ResidentRows(Mutex<TableRows>);
 
 /// Embeddings and their accumulators.
 #[derive(Debug)]
 pub(super) struct TableRows {
-    /// `[rows, dimension]`
+    /// Embeddings, `[rows, dimension]`.
     pub(super) embeddings: Tensor,
-    /// `[rows]`
+    /// Accumulators, `[rows]`.
     pub(super) row_adagrad: Tensor,
     place: TorchPlace,
-    /// Whether they changed since they were carried last.
+    /// Whether they have changed since they were last copied back.
     changed: bool,
 }
 
 impl ResidentRows {
-    /// Those of a table, if they were made here.
+    /// Returns the rows of a table, if this crate created them.
     pub(super) fn of(resident: &dyn Resident) -> Option<&Self> {
         let resident: &dyn Any = resident;
         resident.downcast_ref()
     }
 
-    /// A copy of the rows of `table` on `place`.
+    /// Copies the rows of `table` to `place`.
     pub(super) fn upload(table: &mut Table, place: TorchPlace) -> Result<Self, TchError> {
         let _beside_kernels = Copying::begin(place)?;
         let rows = table.embeddings.rows();
@@ -50,7 +50,7 @@ impl ResidentRows {
         })))
     }
 
-    /// The rows, for the worker that trains them.
+    /// Locks the rows, for the worker that trains them.
     pub(super) fn lock(&self) -> MutexGuard<'_, TableRows> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -79,7 +79,7 @@ impl Resident for ResidentRows {
 }
 
 impl TableRows {
-    /// Copies of the rows `ids`, and of their accumulators.
+    /// Copies the rows `ids` and their accumulators.
     pub(super) fn select(&self, ids: &Tensor) -> Result<(Tensor, Tensor), TchError> {
         Ok((
             self.embeddings.f_index_select(0, ids)?,
@@ -87,13 +87,13 @@ impl TableRows {
         ))
     }
 
-    /// Embeddings and accumulators, for a kernel that changes them.
+    /// Returns embeddings and accumulators, for a kernel that changes them.
     pub(super) fn changing(&mut self) -> [&Tensor; 2] {
         self.changed = true;
         [&self.embeddings, &self.row_adagrad]
     }
 
-    /// Puts rows and accumulators in the places of the rows `ids`, which are all different.
+    /// Overwrites the rows `ids`, which must all be different, and their accumulators.
     pub(super) fn replace(
         &mut self,
         ids: &Tensor,

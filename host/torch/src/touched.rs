@@ -1,4 +1,4 @@
-//! Which rows of tables a batch touches, each once, and where every edge and draw finds its own.
+//! Rows of tables that a batch touches, each once, and the offsets at which edges and draws find theirs.
 
 use std::ops::Range;
 
@@ -11,7 +11,8 @@ use pbg_kernels::device::BatchPlan;
 use pbg_kernels::step::BatchJob;
 
 const NONE: u32 = u32::MAX;
-/// Columns of [`Touched`], of which most have one per side. Rows come last: they are known when all else is numbered.
+/// Columns of [`Touched`], most of which exist once per side. Rows come last, since they are known only when everything
+/// else is numbered.
 const POSITIVES: usize = 0;
 const DRAWS: usize = 2;
 const ENTITIES: usize = 4;
@@ -20,17 +21,17 @@ const RELATION_OF_EDGE: usize = 7;
 const ROWS: usize = 8;
 const COLUMNS: usize = 10;
 
-/// Different rows of one table or tensor, numbered in the order in which they were touched.
+/// Distinct rows of one table or tensor, numbered in the order of their first use.
 #[derive(Debug, Default)]
 struct Numbers {
-    /// The number of each row.
+    /// Number of each row.
     of: Vec<u32>,
-    /// The rows by number.
+    /// Rows by number.
     rows: Vec<i64>,
 }
 
 impl Numbers {
-    /// Forgets all, for a table of `rows` rows.
+    /// Removes all numbers, for a table of `rows` rows.
     fn reset(&mut self, rows: usize) {
         for &row in &self.rows {
             self.of[row as usize] = NONE;
@@ -41,7 +42,7 @@ impl Numbers {
         }
     }
 
-    /// The number of a row, which it gets if it has none.
+    /// Returns the number of a row, assigning one if it has none.
     fn number(&mut self, row: u32) -> i64 {
         let number = &mut self.of[row as usize];
         if *number == NONE {
@@ -52,46 +53,46 @@ impl Numbers {
     }
 }
 
-/// Numbers rows for batch after batch.
+/// Numbers the rows of batch after batch.
 #[derive(Debug, Default)]
 pub(super) struct Touch {
     tables: [Numbers; 2],
     relations: Numbers,
-    /// Columns of [`Touched`], one behind the other.
+    /// Columns of [`Touched`], concatenated.
     columns: Vec<i64>,
 }
 
-/// What one batch touches, on the host.
+/// Rows that a batch touches, on the host.
 #[derive(Debug)]
 pub(super) struct Offsets {
-    /// The columns of [`Touched`], one behind the other.
+    /// Columns of [`Touched`], concatenated.
     columns: Tensor,
-    /// Where each of them is.
+    /// Range of each column.
     spans: [Range<usize>; COLUMNS],
-    /// See [`Touched::relation_counts`].
+    /// Number of edges of each relation; see [`Touched::relation_counts`].
     relation_counts: Vec<f32>,
 }
 
-/// What one batch touches, on the device. All are offsets, `i64`.
+/// Rows that a batch touches, on the device. All tensors are offsets, `i64`.
 pub(super) struct Touched {
-    /// Rows of each side's table that are in the working set; none of the right one if both are the same.
+    /// Rows of each side's table that are in the working set; none for the right one if both tables are the same.
     pub(super) rows: [Tensor; 2],
-    /// Where in the working set the positives of each side are: the left table's rows come first.
+    /// Offsets into the working set of the positives of each side. The left table's rows come first.
     pub(super) positives: [Tensor; 2],
-    /// The same of draws that replace each side.
+    /// Offsets into the working set of the draws that replace each side.
     pub(super) draws: [Tensor; 2],
-    /// With all negatives: the positives' offsets in their own table.
+    /// With all entities as negatives: the positives' offsets in their own table.
     pub(super) positive_entities: [Tensor; 2],
-    /// Rows of the operator's tensors: of the relations that occur, or the only one.
+    /// Rows of the operator's tensors: those of the relations that occur, or the only one.
     pub(super) relations: Tensor,
-    /// Which of them each edge has; empty with static relations.
+    /// Index of each edge's relation among `relations`; empty with static relations.
     pub(super) relation_of_edge: Tensor,
-    /// How many edges have each of them; with static relations, how often N3 counts it.
+    /// Number of edges of each of these relations; with static relations, the weight of the parameters in N3.
     pub(super) relation_counts: Vec<f32>,
 }
 
 impl Touch {
-    /// Numbers what a batch touches, in memory from which a GPU at `place` copies without anybody waiting.
+    /// Numbers what a batch touches, in pinned memory from which a GPU at `place` copies without blocking the host.
     pub(super) fn batch(
         &mut self,
         job: &BatchJob<'_>,
@@ -136,7 +137,7 @@ impl Touch {
             };
             self.tables[side as usize].reset(rows);
         }
-        // All rows of a table first, so that their numbers are their offsets.
+        // All rows of a table are numbered first, so that their numbers are their offsets.
         for side in Side::BOTH {
             if plan.negatives[side as usize] == Negatives::All {
                 let numbers = &mut self.tables[table_of(job, side)];
@@ -147,9 +148,9 @@ impl Touch {
         }
     }
 
-    /// Appends where entities are that are on `side` or replace it: number of the left table's rows, and of the right one's,
-    /// turned round, until it is known how many come before them. Offsets beyond the side's own table count on into the
-    /// other one.
+    /// Appends the positions of entities that are on `side` or replace it: the numbers of the left table's rows, and
+    /// the bitwise complements of those of the right one's, until the number of left rows is known. Offsets beyond the
+    /// side's own table refer to the other table.
     fn number(&mut self, job: &BatchJob<'_>, side: Side, ids: &[u32]) -> Range<usize> {
         let own = table_of(job, side);
         let rows = match job.tables.shared() {
@@ -168,7 +169,7 @@ impl Touch {
         extend(&mut self.columns, ids.iter().map(number))
     }
 
-    /// The right table's rows come behind the left one's.
+    /// Moves the right table's rows behind the left one's.
     fn follow_the_left_rows(&mut self) {
         let before = self.tables[0].rows.len() as i64;
         if !self.tables[1].rows.is_empty() {
@@ -182,7 +183,8 @@ impl Touch {
         }
     }
 
-    /// Numbers the relations that occur, and appends those of edges; returns how often each does, too.
+    /// Numbers the relations that occur, and appends those of the edges. Returns the number of edges of each relation
+    /// and the range of the column.
     fn number_relations(
         &mut self,
         job: &BatchJob<'_>,
@@ -209,7 +211,7 @@ impl Touch {
     }
 }
 
-/// Appends numbers; returns where they are.
+/// Appends numbers, and returns their range.
 fn extend(columns: &mut Vec<i64>, numbers: impl Iterator<Item = i64>) -> Range<usize> {
     let start = columns.len();
     columns.extend(numbers);
@@ -217,7 +219,7 @@ fn extend(columns: &mut Vec<i64>, numbers: impl Iterator<Item = i64>) -> Range<u
 }
 
 impl Offsets {
-    /// Carries them to the device, in one copy.
+    /// Copies them to the device, in one copy.
     pub(super) fn carry(self, place: TorchPlace) -> Result<Touched, TchError> {
         let carried = match place.device() {
             device @ Device::Cuda(_) => {
@@ -243,7 +245,7 @@ impl Offsets {
     }
 }
 
-/// Which of the two tables has the rows of `side`.
+/// Returns the index of the table that has the rows of `side`.
 fn table_of(job: &BatchJob<'_>, side: Side) -> usize {
     match job.tables.shared() {
         true => 0,

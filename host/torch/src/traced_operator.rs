@@ -1,4 +1,4 @@
-//! Operators that are formulas, on a device: a tensor per node.
+//! Traced operators on a device: every node becomes a tensor.
 
 use pbg_core::loss::node::{Binary, Node, NodeId};
 use pbg_core::operator::{Expression, Formula};
@@ -6,14 +6,14 @@ use tch::{Kind, TchError, Tensor};
 
 use super::formula::{binary, unary};
 
-/// What an expression is about.
+/// Inputs of an expression.
 pub(super) struct Given<'a> {
     components: Vec<Tensor>,
     gradients: Vec<Tensor>,
     parameters: &'a [Tensor],
 }
 
-/// The components of rows.
+/// Splits rows into components.
 fn cut(rows: &Tensor, components: usize) -> Result<Vec<Tensor>, TchError> {
     let width = rows.size()[1] / components as i64;
     let component = |index| rows.f_narrow(1, index * width, width);
@@ -35,7 +35,7 @@ impl<'a> Given<'a> {
         })
     }
 
-    /// What an expression is asked for; none where it is 0 always.
+    /// Evaluates the outputs of an expression; `None` for an output that is always 0.
     pub(super) fn evaluate(
         &self,
         expression: &Expression,
@@ -48,7 +48,7 @@ impl<'a> Given<'a> {
         Ok(expression.outputs.iter().map(|id| id.map(of)).collect())
     }
 
-    /// What an expression makes of the components, side by side.
+    /// Evaluates the first `components` outputs of an expression and concatenates them.
     pub(super) fn made(
         &self,
         expression: &Expression,
@@ -57,7 +57,7 @@ impl<'a> Given<'a> {
         self.joined(&self.evaluate(expression)?[..components])
     }
 
-    /// Components side by side.
+    /// Concatenates components along a row; `None` counts as zeros.
     pub(super) fn joined(&self, components: &[Option<Tensor>]) -> Result<Tensor, TchError> {
         let whole = |component: &Option<Tensor>| match component {
             Some(tensor) => self.spread(tensor),
@@ -70,7 +70,7 @@ impl<'a> Given<'a> {
         Tensor::f_cat(&components, 1)
     }
 
-    /// A value for each row, where it is the same for all.
+    /// Expands a value that is the same for all rows.
     pub(super) fn spread(&self, tensor: &Tensor) -> Result<Tensor, TchError> {
         tensor.f_expand(self.components[0].size(), false)
     }
@@ -94,7 +94,7 @@ impl<'a> Given<'a> {
                 let above = binary(Binary::Max, of(x), of(low))?;
                 binary(Binary::Min, &above, of(high))
             }
-            // A checked operator has none.
+            // A checked operator has no such node.
             Node::Positive
             | Node::Negative
             | Node::Columns

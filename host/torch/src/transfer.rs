@@ -1,14 +1,14 @@
-//! Numbers on their way between main memory and a device.
+//! Copies of numbers between main memory and a device.
 
 use tch::{TchError, Tensor};
 
 use super::place::TorchPlace;
 
-/// Floats that are carried at once: enough for a copy's rate, little beside a table, since libtorch copies
-/// through memory of its own.
+/// Floats that are copied at once: enough to reach a copy's full rate, but little compared with a table, since libtorch
+/// copies through its own buffer.
 const BLOCK: usize = 4 << 20;
 
-/// A copy of `values`, which are `rows` rows, on `place`.
+/// Copies `values`, which are `rows` rows, to `place`.
 pub(super) fn upload(values: &[f32], rows: usize, place: TorchPlace) -> Result<Tensor, TchError> {
     let width = values.len() / rows.max(1);
     let on_place = Tensor::f_empty([rows as i64, width as i64], place.floats())?;
@@ -24,8 +24,7 @@ pub(super) fn upload(values: &[f32], rows: usize, place: TorchPlace) -> Result<T
     Ok(on_place)
 }
 
-/// Copies `values`, as many rows as they are, back: hands the first row and the numbers of each block
-/// to `take`.
+/// Copies `values` back to main memory, block by block: passes the first row and the numbers of each block to `take`.
 pub(super) fn download(
     values: &Tensor,
     mut take: impl FnMut(usize, &[f32]),
@@ -44,12 +43,12 @@ pub(super) fn download(
     Ok(())
 }
 
-/// A copy of `values` on `place`.
+/// Copies `values` to `place`.
 pub(super) fn floats(values: &[f32], place: TorchPlace) -> Result<Tensor, TchError> {
     Tensor::f_from_slice(values)?.f_to_device(place.device())
 }
 
-/// A copy of `values` in main memory, however they are shaped.
+/// Copies `values`, of any shape, to main memory.
 pub(super) fn to_host(values: &Tensor) -> Result<Vec<f32>, TchError> {
     let mut numbers = vec![0.0; values.numel()];
     values.f_copy_data(&mut numbers, values.numel())?;

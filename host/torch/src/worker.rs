@@ -1,4 +1,4 @@
-//! A worker that trains on a device.
+//! Worker that trains batches on a device.
 
 use std::sync::{Arc, MutexGuard};
 
@@ -23,23 +23,23 @@ use super::tables::{ResidentRows, TableRows};
 use super::transfer;
 use super::working_set::WorkingSet;
 
-/// Trains batches with libtorch's operations.
+/// Worker that trains batches with libtorch's operations.
 pub(super) struct TorchWorker {
     spec: Arc<ModelSpec>,
     execution: Execution,
     place: TorchPlace,
-    /// Plans what nobody has planned before.
+    /// Plans batches that were not planned ahead.
     planner: TorchPlanner,
-    /// Resident from the first batch on.
+    /// Parameters on the device, from the first batch on.
     parameters: Option<Parameters>,
-    /// On a GPU.
+    /// Kernels; `None` without a GPU.
     kernels: Option<Kernels>,
-    /// The last planned batch, if it was not given yet.
+    /// Result of the last planned batch, if it was not returned yet.
     last: Option<Trained>,
     times: ClusterTimes,
 }
 
-/// What a batch came to.
+/// Result of a batch.
 enum Trained {
     Known(BatchStats),
     Later(Later),
@@ -55,10 +55,10 @@ impl Trained {
 }
 
 impl TorchWorker {
-    /// A worker of `spec` on `place`.
+    /// Creates a worker for `spec` on `place`.
     ///
     /// # Errors
-    /// When the specification breaks a rule.
+    /// When the specification is invalid.
     pub(super) fn new(
         spec: Arc<ModelSpec>,
         execution: Execution,
@@ -178,13 +178,13 @@ impl DeviceWorker for TorchWorker {
                 self.last = Some(trained);
                 Ok(before)
             }
-            // `finish` gives the one before, which is at its end.
+            // `finish` returns the result of the batch before, which is complete.
             (Ok(before), Err(error)) => {
                 self.last = before.map(Trained::Known);
                 Err(error.into())
             }
             (Err(error), trained) => {
-                // The device may not be at it when its tables go.
+                // The device must be done with the batch before its tables are freed.
                 let _also = trained.map(Trained::stats);
                 Err(error.into())
             }
@@ -214,7 +214,7 @@ impl std::fmt::Debug for TorchWorker {
     }
 }
 
-/// The rows of both tables; none of the right one if it is the left one.
+/// Locks the rows of both tables; `None` for the right one if it is the same as the left one.
 fn lock<'a>(tables: &Tables<'a>) -> Result<[Option<MutexGuard<'a, TableRows>>; 2], StepError> {
     let of = |side: Side| {
         let resident = tables.side(side).resident.as_deref();
@@ -230,7 +230,7 @@ fn lock<'a>(tables: &Tables<'a>) -> Result<[Option<MutexGuard<'a, TableRows>>; 2
     Ok([of(Side::Lhs)?, rhs])
 }
 
-/// The factor of each edge's loss, if any is not 1.
+/// Returns the factor of each edge's loss, `[edges]`, unless all are 1.
 fn weights(
     job: &BatchJob<'_>,
     relation: f32,

@@ -1,4 +1,4 @@
-//! The rows that a batch touches, each once: what it reads, sums gradients for, and changes.
+//! Rows that a batch touches, each once, with the sums of their gradients.
 
 use tch::{TchError, Tensor};
 
@@ -9,18 +9,18 @@ use super::tables::TableRows;
 use super::touched::Touched;
 use pbg_kernels::device::EPSILON;
 
-/// Copies of rows of one or two tables, the left table's first.
+/// Copies of rows of one or two tables; those of the left table come first.
 pub(super) struct WorkingSet {
-    /// `[touched, dimension]`
+    /// Rows, `[touched, dimension]`.
     rows: Tensor,
-    /// `[touched]`
+    /// Accumulators, `[touched]`.
     row_adagrad: Tensor,
-    /// Gradients, summed over the batch.
+    /// Sums of gradients over the batch, `[touched, dimension]`.
     sums: Tensor,
 }
 
 impl WorkingSet {
-    /// Copies the rows that a batch touches; the right table is `None` if it is the left one.
+    /// Copies the rows that a batch touches. The right table is `None` if it is the left one.
     pub(super) fn load(
         tables: [Option<&TableRows>; 2],
         touched: &Touched,
@@ -41,8 +41,7 @@ impl WorkingSet {
         })
     }
 
-    /// Copies of the rows at `places`; those that are longer than `max_norm` are scaled down to it, here
-    /// too.
+    /// Copies the rows at `places`. Rows longer than `max_norm` are scaled down to it, in the working set, too.
     pub(super) fn look_up(
         &mut self,
         places: &Tensor,
@@ -56,19 +55,19 @@ impl WorkingSet {
             .f_square()?
             .f_sum_dim_intlist(1_i64, true, None)?
             .f_sqrt()?;
-        // As torch does, so that rounding does not leave a row a little too long.
+        // As torch does, so that rounding does not leave a row slightly too long.
         let scales = norms
             .f_add_scalar(1e-7)?
             .f_reciprocal()?
             .f_mul_scalar(f64::from(max))?;
         let too_long = norms.f_gt(f64::from(max))?;
         let rows = rows.f_mul(&scales.f_where_self(&too_long, &scales.f_ones_like()?)?)?;
-        // A row that is there twice is the same twice.
+        // If a place occurs twice, both rows are the same.
         let _same = self.rows.f_index_copy_(0, places, &rows)?;
         Ok(rows)
     }
 
-    /// What an operator makes of the rows at `places`, by a kernel.
+    /// Applies an operator to the rows at `places`, with a kernel.
     pub(super) fn transformed(
         &self,
         (kernels, operator): (&Kernels, Simple),
@@ -79,7 +78,7 @@ impl WorkingSet {
         kernels.transform(operator, parameters, relations, (&self.rows, Some(places)))
     }
 
-    /// Adds the gradients of those to the sums of rows and of parameters.
+    /// Backward pass of `transformed`: adds the gradients to the sums of rows and of parameters.
     pub(super) fn add_transformed(
         &mut self,
         (kernels, operator): (&Kernels, Simple),
@@ -98,8 +97,8 @@ impl WorkingSet {
         Ok(())
     }
 
-    /// Row-Adagrad with the sums, which are zero afterwards. What is not finite is left out; returns
-    /// whether all was.
+    /// Applies row-Adagrad with the sums, and sets them to zero. Rows whose gradients are not finite are skipped;
+    /// returns whether there were none.
     pub(super) fn update(&mut self, lr: f32) -> Result<Tensor, TchError> {
         let means = self.sums.f_square()?.f_mean_dim(1_i64, false, None)?;
         let sums = self.row_adagrad.f_add(&means)?;
@@ -118,7 +117,7 @@ impl WorkingSet {
         finite.f_all()
     }
 
-    /// The same on a GPU, unless the loss is not finite.
+    /// Applies row-Adagrad on a GPU, unless the loss is not finite.
     pub(super) fn apply(
         &mut self,
         kernels: &Kernels,
@@ -134,7 +133,7 @@ impl WorkingSet {
         kernels.update_rows(&rows, lr, sums)
     }
 
-    /// The same, and puts the rows back where they came from.
+    /// Applies row-Adagrad on a GPU, and writes the rows back to their tables.
     pub(super) fn apply_to(
         &self,
         tables: [Option<&mut TableRows>; 2],
@@ -159,7 +158,7 @@ impl WorkingSet {
         Ok(())
     }
 
-    /// Puts the rows back where they came from.
+    /// Writes the rows back to their tables.
     pub(super) fn store(
         &self,
         tables: [Option<&mut TableRows>; 2],
@@ -179,7 +178,7 @@ impl WorkingSet {
     }
 }
 
-/// The rows of all tensors; of a single one, which nobody else has, those themselves.
+/// Concatenates the rows of all tensors; a single tensor is returned as it is.
 fn one_behind_the_other(mut tensors: Vec<Tensor>) -> Result<Tensor, TchError> {
     match tensors.len() {
         1 => Ok(tensors.remove(0)),

@@ -246,7 +246,9 @@ fn write_new(folder: &Path, parts: &[&[u8]]) -> io::Result<PathBuf> {
         .is_some_and(|limit| size > limit)
     {
         // Writing beyond the limit would end the program with a signal.
-        return Err(io::Error::other("larger than the file size limit of this process"));
+        return Err(io::Error::other(
+            "larger than the file size limit of this process",
+        ));
     }
     let mut suffix = [0; 8];
     getrandom::fill(&mut suffix).map_err(io::Error::other)?;

@@ -144,8 +144,7 @@ fn trapped(trap: Trap, limits: &Limits) -> String {
             "trapped: it executed `unreachable`, which is how a panic or an abort ends".to_owned()
         }
         Trap::MemoryOutOfBounds => {
-            "trapped: out of bounds memory access, a wild pointer or endless recursion"
-                .to_owned()
+            "trapped: out of bounds memory access, a wild pointer or endless recursion".to_owned()
         }
         other => {
             let text = other.to_string();

@@ -202,7 +202,12 @@ mod tests {
         let pipe = place.path().join("open/pipe");
         let made = std::process::Command::new("mkfifo").arg(&pipe).status();
         assert!(made.expect("mkfifo runs").success());
-        assert!(folders.read("pipe", 100).unwrap_err().contains("not a regular file"));
+        assert!(
+            folders
+                .read("pipe", 100)
+                .unwrap_err()
+                .contains("not a regular file")
+        );
         let shown = folders.read("no\u{1b}[2J", 100).unwrap_err();
         assert!(shown.starts_with("no\\u{1b}[2J: no such file"), "{shown}");
     }

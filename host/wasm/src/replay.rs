@@ -167,7 +167,10 @@ impl Replay {
         let mut replay: Self = serde_json::from_str(&text)
             .map_err(|error| failed(format!("is not a replay file: {error}")))?;
         if replay.format != FORMAT {
-            let reason = format!("has format {}, but this program reads format {FORMAT}", replay.format);
+            let reason = format!(
+                "has format {}, but this program reads format {FORMAT}",
+                replay.format
+            );
             return Err(failed(reason));
         }
         replay.call.check().map_err(failed)?;

@@ -340,7 +340,10 @@ fn metadata_must_be_fit_for_messages_and_files() {
         named("a\\1b[b").component(),
         &["its metadata is invalid: name \"a\\u{1b}[b\""],
     );
-    assert_fails(named("../x").component(), &["its metadata is invalid: name"]);
+    assert_fails(
+        named("../x").component(),
+        &["its metadata is invalid: name"],
+    );
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! A GPU as kernels need it: it compiles their source and starts them.
+//! Compilation of kernels, and their start on a GPU.
 
 #![expect(
     unsafe_code,
@@ -15,36 +15,37 @@ use super::functions::{Functions, Handle, Status, functions, succeeded};
 use crate::error::said;
 use crate::place::TorchPlace;
 
-/// An event that takes no time.
+/// Flag of an event that records no time.
 const DISABLE_TIMING: c_uint = 2;
-/// Numbers of the attributes that are a GPU's compute capability.
+/// Numbers of the attributes that hold a GPU's compute capability.
 const MAJOR: c_int = 75;
 const MINOR: c_int = 76;
 
-/// A GPU, for kernels.
+/// A GPU on which kernels are compiled and started.
 #[derive(Clone, Copy)]
 pub(super) struct Gpu {
     functions: &'static Functions,
-    /// The context that libtorch works in, too.
+    /// CUDA context, which libtorch uses, too.
     context: Handle,
-    /// Compute capability.
+    /// Compute capability: major and minor version.
     capability: [c_int; 2],
 }
 
-// SAFETY: the context is CUDA's name for what lives as long as the process, and CUDA lets all threads use it.
+// SAFETY: the context is a handle of CUDA's that is valid until the process ends, and CUDA allows all threads to use
+// it.
 unsafe impl Send for Gpu {}
 
-/// Who compiles kernels.
+/// Target for which kernels are compiled.
 #[derive(Clone, Copy)]
 pub(super) enum Compiler {
     Gpu(Gpu),
-    /// For a core.
+    /// The CPU, for tests.
     #[cfg(test)]
     Core,
 }
 
 impl Compiler {
-    /// As [`Gpu::compile`].
+    /// Compiles kernels; see [`Gpu::compile`].
     pub(super) fn compile<const N: usize>(
         self,
         source: &str,
@@ -58,41 +59,41 @@ impl Compiler {
     }
 }
 
-/// A kernel, on one GPU for good.
+/// A compiled kernel of one GPU.
 #[derive(Clone, Copy)]
 pub(super) enum Kernel {
     Gpu {
         gpu: Gpu,
         function: Handle,
     },
-    /// On a core.
+    /// A kernel on the CPU, for tests.
     #[cfg(test)]
     Core(super::on_core::Entry),
 }
 
-// SAFETY: as the GPU's context; the module that the function is of is never unloaded.
+// SAFETY: as for the GPU's context. The module that contains the function is never unloaded.
 unsafe impl Send for Kernel {}
 
-/// What a kernel is started with. All of them are read when it is started, except for what tensors have.
+/// Argument of a kernel. Its value is read when the kernel is started; the content of a tensor, when it runs.
 pub(super) enum Argument<'t> {
-    /// The address of a tensor's numbers, which lie one behind the other.
+    /// Address of a tensor's numbers, which must be contiguous.
     Tensor(&'t Tensor),
-    /// A tensor that is not there.
+    /// Null pointer for a tensor that is not given.
     None,
     Count(i64),
     Number(f32),
 }
 
-/// How many threads a kernel has.
+/// Number of threads with which a kernel is started.
 #[derive(Clone, Copy)]
 pub(super) struct Threads {
     pub(super) blocks: i64,
-    /// In two directions.
+    /// Threads of a block in x and y direction.
     pub(super) block: [u32; 2],
 }
 
 impl Gpu {
-    /// The GPU of `place`; none for main memory.
+    /// Opens the GPU of `place`; `None` for main memory.
     ///
     /// # Errors
     /// When the compiler or the driver cannot be opened.
@@ -102,7 +103,7 @@ impl Gpu {
         };
         let functions = functions()?;
         let (mut device, mut context, mut capability) = (0, ptr::null_mut(), [0; 2]);
-        // SAFETY: every pointer is to a place for what is written there.
+        // SAFETY: every pointer is to a place for what the function writes.
         unsafe {
             succeeded(
                 "cuDeviceGet",
@@ -123,10 +124,10 @@ impl Gpu {
         }))
     }
 
-    /// Compiles `source`, whose kernels have the names that C has.
+    /// Compiles `source`, whose kernels have C names, and returns the kernels `names`.
     ///
     /// # Errors
-    /// What the compiler says.
+    /// The compiler's messages.
     pub(super) fn compile<const N: usize>(
         self,
         source: &str,
@@ -135,7 +136,7 @@ impl Gpu {
         let image = self.image(source)?;
         let functions = self.functions;
         let mut module = ptr::null_mut();
-        // SAFETY: the image is one that the compiler made, and is copied. Every pointer is to a place for what is written.
+        // SAFETY: the image was made by the compiler, and is copied. Every pointer is to a place for what is written.
         self.within(|| unsafe {
             let status = (functions.load)(&raw mut module, image.as_ptr().cast());
             succeeded("cuModuleLoadData", status)
@@ -143,7 +144,7 @@ impl Gpu {
         let mut kernels = Vec::with_capacity(N);
         for name in names {
             let mut function = ptr::null_mut();
-            // SAFETY: the module was just loaded, and the name ends with a zero.
+            // SAFETY: the module was just loaded, and the name ends with a zero byte.
             self.within(|| unsafe {
                 let status = (functions.function)(&raw mut function, module, name.as_ptr());
                 succeeded("cuModuleGetFunction", status)
@@ -157,9 +158,9 @@ impl Gpu {
         kernels.try_into().map_err(wrong)
     }
 
-    /// Does something in the GPU's context, and leaves this thread's own as it was.
+    /// Does `work` in the GPU's context, and then restores the context of this thread.
     fn within<T>(self, work: impl FnOnce() -> Result<T, TchError>) -> Result<T, TchError> {
-        // SAFETY: the context is retained for good.
+        // SAFETY: the context is never released.
         succeeded("cuCtxPushCurrent", unsafe {
             (self.functions.push_context)(self.context)
         })?;
@@ -171,7 +172,7 @@ impl Gpu {
         done
     }
 
-    /// The machine code of `source` for this GPU.
+    /// Compiles `source` to machine code for this GPU.
     fn image(self, source: &str) -> Result<Vec<u8>, TchError> {
         let functions = self.functions;
         let [major, minor] = self.capability;
@@ -183,7 +184,7 @@ impl Gpu {
         let options = [options[0].as_ptr(), options[1].as_ptr()];
         let source = text(source.to_owned())?;
         let mut program = ptr::null_mut();
-        // SAFETY: texts end with a zero and outlive the calls; sizes are asked for before what has them is written; the
+        // SAFETY: strings end with a zero byte and outlive the calls. Sizes are queried before the data are copied. The
         // program is destroyed once.
         unsafe {
             let status = (functions.create)(
@@ -212,17 +213,17 @@ impl Gpu {
     }
 }
 
-/// What a program has: bytes of a size that it is asked for first.
+/// Reads an output of a program, after querying its size.
 ///
 /// # Safety
-/// The program must be one of the compiler's, and the functions two that belong together.
+/// The program must be one of the compiler's, and the two functions must belong to the same output.
 unsafe fn read(
     program: Handle,
     size_of: unsafe extern "C" fn(Handle, *mut usize) -> Status,
     copy: unsafe extern "C" fn(Handle, *mut c_char) -> Status,
 ) -> Result<Vec<u8>, TchError> {
     let mut size = 0;
-    // SAFETY: the caller vouches for both; there is room for what is copied.
+    // SAFETY: the caller guarantees both; the buffer has the size that was queried.
     unsafe {
         succeeded("nvrtc", size_of(program, &raw mut size))?;
         let mut bytes = vec![0; size];
@@ -232,11 +233,11 @@ unsafe fn read(
 }
 
 impl Kernel {
-    /// Starts it, behind what libtorch was asked for before on this thread.
+    /// Starts the kernel, ordered after the operations that this thread has queued with libtorch.
     ///
     /// # Safety
-    /// The arguments must be of the kernel's types. Tensors must be on its GPU and have all that it reads or writes there,
-    /// and nobody else may use what it writes until libtorch's next operation on this thread.
+    /// The arguments must have the types of the kernel's parameters. Tensors must be on its GPU and contain everything
+    /// that it reads or writes. Nobody else may use what it writes until libtorch's next operation on this thread.
     pub(super) unsafe fn start(
         &self,
         threads: Threads,
@@ -247,7 +248,7 @@ impl Kernel {
             values.push(match argument {
                 Argument::Tensor(tensor) => {
                     if !tensor.is_contiguous() {
-                        let message = "a kernel was given numbers that do not lie together";
+                        let message = "a kernel was given a tensor that is not contiguous";
                         return Err(TchError::Torch(message.to_owned()));
                     }
                     tensor.data_ptr() as u64
@@ -263,12 +264,12 @@ impl Kernel {
             .collect();
         match *self {
             Self::Gpu { gpu, function } => {
-                // SAFETY: as the caller vouches.
+                // SAFETY: guaranteed by the caller.
                 unsafe { gpu.start(function, threads, &mut places) }
             }
             #[cfg(test)]
             Self::Core(entry) => {
-                // SAFETY: as the caller vouches.
+                // SAFETY: guaranteed by the caller.
                 unsafe { super::on_core::start(entry, threads, &mut places) };
                 Ok(())
             }
@@ -277,10 +278,10 @@ impl Kernel {
 }
 
 impl Gpu {
-    /// Starts a kernel with the places of its arguments.
+    /// Starts a kernel with the addresses of its arguments.
     ///
     /// # Safety
-    /// As [`Kernel::start`]; each place has eight bytes.
+    /// As [`Kernel::start`]; each address must have eight bytes.
     unsafe fn start(
         self,
         function: Handle,
@@ -289,9 +290,9 @@ impl Gpu {
     ) -> Result<(), TchError> {
         let blocks = c_uint::try_from(threads.blocks.max(1)).unwrap_or(c_uint::MAX);
         let [x, y] = threads.block;
-        // SAFETY: each place has eight bytes, of which a kernel reads as many as its parameter has (the lower ones: GPUs and
-        // x86-64 are little-endian). The null stream is the one that libtorch's operations go over on a thread that has
-        // chosen no other. The caller vouches for the rest.
+        // SAFETY: each address has eight bytes, of which a kernel reads the size of its parameter (the lower ones: GPUs
+        // and x86-64 are little-endian). The null stream is the one that libtorch uses on a thread that has selected no
+        // other. The caller guarantees the rest.
         self.within(|| unsafe {
             let status = (self.functions.launch)(
                 function,
@@ -311,7 +312,7 @@ impl Gpu {
     }
 }
 
-/// Opens what compiles and starts kernels on the GPU of `place`.
+/// Checks that kernels can be compiled and started on the GPU of `place`.
 ///
 /// # Errors
 /// What is missing, and what to do.
@@ -326,17 +327,17 @@ pub(crate) fn open(place: TorchPlace) -> Result<(), OpenError> {
     })
 }
 
-/// A moment in what a GPU does for a thread.
+/// An event on a GPU's stream, for instance the end of a copy.
 pub(crate) struct Copied {
     gpu: Gpu,
     event: Handle,
 }
 
-// SAFETY: the event is CUDA's name for what lives until it is destroyed, and CUDA lets all threads use it.
+// SAFETY: the event is a handle of CUDA's that is valid until it is destroyed, and CUDA allows all threads to use it.
 unsafe impl Send for Copied {}
 
 impl Copied {
-    /// Comes behind all that libtorch and kernels were asked for on this thread until now.
+    /// Records an event after everything that this thread has queued with libtorch and kernels so far.
     pub(super) fn new(gpu: Gpu) -> Result<Self, TchError> {
         let mut event = ptr::null_mut();
         // SAFETY: the event is written to a place for it.
@@ -345,7 +346,7 @@ impl Copied {
             succeeded("cuEventCreate", status)
         })?;
         let copied = Self { gpu, event };
-        // SAFETY: the event was just made; the null stream is that of libtorch's operations.
+        // SAFETY: the event was just created; the null stream is that of libtorch's operations.
         gpu.within(|| unsafe {
             let status = (gpu.functions.record_event)(copied.event, ptr::null_mut());
             succeeded("cuEventRecord", status)
@@ -353,9 +354,9 @@ impl Copied {
         Ok(copied)
     }
 
-    /// Waits for it.
+    /// Waits until the GPU has reached the event.
     pub(crate) fn wait(&self) -> Result<(), TchError> {
-        // SAFETY: the event is there until it is dropped.
+        // SAFETY: the event exists until `self` is dropped.
         self.gpu.within(|| unsafe {
             let status = (self.gpu.functions.wait_for_event)(self.event);
             succeeded("cuEventSynchronize", status)

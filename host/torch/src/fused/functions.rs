@@ -1,8 +1,8 @@
-//! The functions of CUDA's run-time compiler and driver that are called here.
+//! Functions of CUDA's runtime compiler and driver.
 //!
-//! Both are libraries that libtorch's CUDA half needs itself: the compiler is opened through libtorch's own link to it, the
-//! driver is in the process by then. Names and types are those of `nvrtc.h` and `cuda.h` of CUDA 13; the functions are the
-//! same since CUDA 12.
+//! Both are libraries that libtorch's CUDA library needs itself. The compiler is opened through libtorch's own link to
+//! it; the driver is already loaded by then. Names and types are those of `nvrtc.h` and `cuda.h` of CUDA 13; the
+//! functions have not changed since CUDA 12.
 
 #![expect(
     unsafe_code,
@@ -17,15 +17,15 @@ use tch::TchError;
 
 use crate::library;
 
-/// libtorch's link to the compiler, beside its CUDA half.
+/// libtorch's link to the compiler, in the folder of its CUDA library.
 const LINK: &str = "libcaffe2_nvrtc.so";
 const DRIVER: &str = "libcuda.so.1";
 
-/// A status of either library: 0 where all went well.
+/// Status of a call to either library; 0 for success.
 pub(super) type Status = c_int;
 pub(super) type Handle = *mut c_void;
 
-/// The functions that are called.
+/// The functions that this crate calls.
 pub(super) struct Functions {
     pub(super) create: unsafe extern "C" fn(
         *mut Handle,
@@ -67,7 +67,7 @@ pub(super) struct Functions {
     ) -> Status,
 }
 
-/// Looks the functions up, once. The libraries are never closed.
+/// Returns the functions, looked up at the first call. The libraries are never closed.
 pub(super) fn functions() -> Result<&'static Functions, TchError> {
     static FUNCTIONS: OnceLock<Result<Functions, String>> = OnceLock::new();
     let found = FUNCTIONS.get_or_init(|| look_up().map_err(|error| error.to_string()));
@@ -78,7 +78,7 @@ pub(super) fn functions() -> Result<&'static Functions, TchError> {
 
 fn look_up() -> Result<Functions, TchError> {
     let open = |path: &std::path::Path| {
-        // SAFETY: both are loaded by libtorch's CUDA half too, at any time and on any thread.
+        // SAFETY: libtorch's CUDA library loads both, too, at any time and on any thread.
         unsafe { Library::open(Some(path), RTLD_NOW | RTLD_LOCAL) }
             .map_err(|error| library::not_found(path, &error))
     };
@@ -114,13 +114,13 @@ fn look_up() -> Result<Functions, TchError> {
 /// # Safety
 /// `F` must be the type of the function, as its library declares it.
 unsafe fn symbol<F: Copy>(library: &'static Library, name: &str) -> Result<F, TchError> {
-    // SAFETY: the caller vouches for the type, and the library is never closed.
+    // SAFETY: the caller guarantees the type, and the library is never closed.
     unsafe { library.get::<F>(name.as_bytes()) }
         .map(|function| *function)
         .map_err(|error| TchError::Torch(format!("CUDA's libraries are too old: {error}")))
 }
 
-/// The driver's status where a GPU has too little memory.
+/// Status of the driver when a GPU has too little memory.
 const OUT_OF_MEMORY: Status = 2;
 
 pub(super) fn succeeded(name: &str, status: Status) -> Result<(), TchError> {

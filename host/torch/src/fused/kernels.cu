@@ -1,15 +1,16 @@
-// Kernels of a step that are the same for every model. Rows lie one behind the other; offsets are of rows.
+// Kernels of a training step that are the same for every model. Rows are stored one after the other; offsets count
+// rows.
 
 typedef long long Index;
 
-// Tests on a core have one lane.
+// Tests on the CPU have one lane per warp.
 #ifndef WARP
 #define WARP 32
 #endif
 #define ALL 0xffffffffu
 
-// Where a batch's sums are, as `sums.rs` has them: losses of both sides, their violators, the regulariser, gradients of
-// positives' scores, and how many rows had a gradient that is not finite.
+// Positions of a batch's sums, as in `sums.rs`: losses of both sides, their violators, the regulariser, gradients of
+// positives' scores, and the number of rows whose gradient is not finite.
 #define LOSS_LHS 0
 #define LOSS_RHS 1
 #define REGULARIZER 4
@@ -18,7 +19,7 @@ typedef long long Index;
 
 __device__ bool is_finite(float x) { return fabsf(x) <= 3.402823466e38f; }
 
-// Whether anything may be applied: the loss and its gradients are finite.
+// Returns whether gradients may be applied: the loss and its gradients are finite.
 __device__ bool may_apply(const double* sums) {
     double loss = sums[LOSS_LHS] + sums[LOSS_RHS] + sums[REGULARIZER];
     return fabs(loss) <= 1.7976931348623157e308 && fabs(sums[POSITIVE_GRADIENTS]) <= 1.7976931348623157e308;
@@ -29,8 +30,8 @@ __device__ float sum_of_warp(float x) {
     return x;
 }
 
-// Row-Adagrad of `count` rows, a warp each. Rows and accumulators are written where `ids` says, or back where they came from;
-// then gradients become zero, for the next slice.
+// Applies row-Adagrad to `count` rows, one warp each. Rows and accumulators are written to the rows `ids` of the target
+// tables. Without `ids` they are updated in place, and the gradients are set to zero for the next slice.
 extern "C" __global__ void update_rows(
     float* rows, float* accumulators, float* gradients, Index count, Index dimension, float lr, float epsilon,
     const Index* ids, float* to_rows, float* to_accumulators, double* sums
@@ -48,7 +49,7 @@ extern "C" __global__ void update_rows(
     Index to = ids ? ids[row] : row;
     float* target = to_rows + to * dimension;
     for (Index i = threadIdx.x; i < dimension; i += WARP) {
-        // Not even a product with zero, where a gradient is not finite.
+        // Where a gradient is not finite, not even its product with zero may be added.
         target[i] = step == 0.0f ? of[i] : of[i] + gradient[i] * step;
         if (!ids) gradient[i] = 0.0f;
     }
@@ -58,7 +59,7 @@ extern "C" __global__ void update_rows(
     }
 }
 
-// Adagrad of the parameters of `count` relations, `ids` of all.
+// Applies Adagrad to the parameters of `count` relations, which are the rows `ids` of all parameters.
 extern "C" __global__ void update_parameters(
     const float* gradients, Index count, Index width, float lr, float epsilon,
     const Index* ids, float* values, float* accumulators, double* sums
@@ -76,7 +77,7 @@ extern "C" __global__ void update_parameters(
     }
 }
 
-// Scores of positives: inner products of `count` rows with each other, a warp each.
+// Computes the scores of positives: inner products of `count` pairs of rows, one warp each.
 extern "C" __global__ void score_positives(
     const float* queries, const float* candidates, Index count, Index dimension, float* scores
 ) {
@@ -89,7 +90,7 @@ extern "C" __global__ void score_positives(
     if (threadIdx.x == 0) scores[row] = sum;
 }
 
-// The way back: gradients of both rows are added to what is there.
+// Backward pass of score_positives: adds the gradients of both rows to those that are there.
 extern "C" __global__ void differentiate_positives(
     const float* queries, const float* candidates, Index count, Index dimension, const float* gradients,
     float* of_queries, float* of_candidates
@@ -103,16 +104,16 @@ extern "C" __global__ void differentiate_positives(
     }
 }
 
-// Rows are looked up at `places`, without which they are taken one after the other, and go through an operator. `relations`
-// has the place of each row's parameters; without it all have the first. Diagonal and translation have one parameter,
-// complex_diagonal has real and imaginary parts.
+// Applies an operator to rows. They are looked up at `places`, or taken in order without it. `relations` has the place
+// of each row's parameters; without it, all rows use the first ones. Diagonal and translation have one parameter
+// vector, complex_diagonal has real and imaginary parts.
 
 #define DIAGONAL 0
 #define TRANSLATION 1
 #define COMPLEX_DIAGONAL 2
 #define NONE 3
 
-// A warp for each row.
+// One warp computes one row.
 extern "C" __global__ void transform(
     Index kind, const float* x, const Index* places, Index count, Index dimension, const Index* relations,
     const float* first, const float* second, float* y
@@ -139,9 +140,10 @@ extern "C" __global__ void transform(
     }
 }
 
-// The way back, from `gradients` of what was made. Those of parameters are added to their sums, and those of rows to
-// `of_rows` where these were looked up; without it they take the place of `gradients`. A block takes ROWS rows, a thread a
-// coordinate of them; it adds its sum for a parameter where the relation changes.
+// Backward pass of transform, from `gradients` of its results. Gradients of parameters are added to their sums.
+// Gradients of rows are added to `of_rows` if the rows were looked up; without it they replace `gradients`. A block
+// computes ROWS rows, a thread one coordinate of them; the thread adds its sum for a parameter when the relation
+// changes.
 #define ROWS 16
 
 __device__ void give(float* gradients, float* of_rows, Index at, Index to, float gradient) {

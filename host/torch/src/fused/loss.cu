@@ -1,8 +1,8 @@
-// What comes before and behind the statements of a loss, which `loss_source.rs` writes between them.
+// Code around the statements of a loss, which `loss_source.rs` inserts.
 
 typedef long long Index;
 
-// Tests on a core have one lane.
+// Tests on the CPU have one lane per warp.
 #ifndef WARP
 #define WARP 32
 #endif
@@ -11,7 +11,7 @@ typedef long long Index;
 #define INFINITE __int_as_float(0x7f800000)
 #define NOT_A_NUMBER __int_as_float(0x7fffffff)
 
-// NaN where either is.
+// The result is NaN if either argument is.
 __device__ float larger(float a, float b) { return a >= b || a != a ? a : b; }
 __device__ float smaller(float a, float b) { return a <= b || a != a ? a : b; }
 __device__ float plus(float a, float b) { return a + b; }
@@ -19,7 +19,7 @@ __device__ float sigmoid(float x) { return 1.0f / (1.0f + expf(-x)); }
 __device__ float softplus(float x) { return x > 20.0f ? x : log1pf(expf(x)); }
 __device__ float relu(float x) { return x < 0.0f ? 0.0f : x; }
 
-// One number of all threads of a row. There are WARPS of them; each takes every (WARP * WARPS)th column.
+// Reductions over all threads of a row. It has WARPS warps; each thread computes every (WARP * WARPS)th column.
 #if WARPS == 1
 #define OVER_ROW(name, combine) \
     __device__ float name(float x) { \
@@ -44,7 +44,7 @@ OVER_ROW(max_of_row, larger)
 
 #define KEPT (IN_REGISTERS * (32 / WARP))
 
-// Every column of a thread. Short rows of short losses are in registers, for which loops are written out.
+// Loops over all columns of a thread. Short rows of short losses are in registers, which requires unrolled loops.
 #define COLUMN (threadIdx.x + (Index)k * (WARP * WARPS))
 #if IN_REGISTERS > 0
 #define EACH \
@@ -58,9 +58,9 @@ OVER_ROW(max_of_row, larger)
             if (bool present = score != MASKED; true)
 #endif
 
-// Scores of `rows` positives and of their `columns` negatives become gradients. Losses, violators and gradients of positives
-// are added to `losses`, `violators` and `gradients`.
-// A block has as many threads as `fused.rs` says, for which registers have to suffice.
+// Replaces the scores of `rows` positives and of their `columns` negatives by gradients. Adds losses, violators and
+// gradients of positives to `losses`, `violators` and `gradients`.
+// `fused.rs` sets the number of threads of a block, which must not exceed the registers.
 extern "C" __global__ void __launch_bounds__(WARPS == 1 ? 4 * WARP : WARP * WARPS) loss(
     float* positives, float* negatives, const float* weights, Index rows, Index columns,
     double* losses, double* violators, double* gradients PARAMETERS
@@ -84,7 +84,7 @@ extern "C" __global__ void __launch_bounds__(WARPS == 1 ? 4 * WARP : WARP * WARP
             if (COLUMN < columns) negative[COLUMN] = present ? NEGATIVE * weight : 0.0f;
         }
 #if WARPS > 1
-        // Not all may have read it.
+        // Other warps may not have read it yet.
         __syncthreads();
 #endif
         if (threadIdx.x == 0) {

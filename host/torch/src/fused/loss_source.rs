@@ -1,30 +1,31 @@
-//! A loss that is a formula, as a kernel: every node of it is a statement of C.
+//! Source of the CUDA kernel of a traced loss: every node of its graph becomes a statement of C.
 //!
-//! A row of scores is one warp's, or one block's where it is long. It stays in registers from the first statement to the
-//! last, unless it is very long or the loss is. What a node has once per row is a variable; what it has per negative is computed again wherever it is needed, for
-//! which nothing has to be kept.
+//! A row of scores is computed by one warp, or by one block if it is long. It stays in registers from the first
+//! statement to the last, unless the row or the loss is very long. A value that a node has once per row is a variable.
+//! A value per negative is computed again wherever it is needed, so that nothing has to be stored for it.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use pbg_core::loss::{Binary, Derived, Node, NodeId, Reduction, Shape, Unary};
 
-/// How a row is shared: the same source serves all rows of up to so many columns.
+/// Division of a row among threads. One kernel serves all rows with the same division.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Cut {
-    /// Warps of a row: 1, 8 or 32.
+    /// Warps per row: 1, 8 or 32.
     pub(super) warps: u32,
-    /// Columns that a thread has of it, a power of two, where they are few enough to be in registers.
+    /// Columns of the row per thread, a power of two; `None` if they are too many for registers.
     in_registers: Option<u32>,
 }
 
-/// Columns that a thread may have in registers.
+/// Largest number of columns that a thread keeps in registers.
 const MOST_IN_REGISTERS: u32 = 32;
-/// Values per negative that a kernel may compute for each column in registers: the compiler writes them down for each.
+/// Largest number of values per negative that a kernel computes for columns in registers: the compiler unrolls the code
+/// for every column.
 const MOST_VALUES: usize = 32;
 
 impl Cut {
-    /// That of rows of `columns` negatives.
+    /// Returns the division of rows with `columns` negatives.
     pub(super) fn of(columns: i64) -> Self {
         let columns = u32::try_from(columns).unwrap_or(u32::MAX);
         let cut = [1, 8, 32].into_iter().find_map(|warps| {
@@ -39,7 +40,7 @@ impl Cut {
     }
 }
 
-/// Whether a loss is short enough to be written down for every column of a thread.
+/// Returns whether a loss is short enough to be unrolled for every column of a thread.
 fn is_short(derived: &Derived) -> bool {
     let mut written = Written::new(derived);
     written.all();
@@ -52,7 +53,7 @@ fn is_short(derived: &Derived) -> bool {
     written.values <= MOST_VALUES && !derived.nodes.iter().any(is_long)
 }
 
-/// The source of the kernel of a loss. Of a long one rows are not in registers.
+/// Returns the source of a loss's kernel. A long loss does not keep its rows in registers.
 pub(super) fn source(derived: &Derived, cut: Cut) -> String {
     let in_registers = cut.in_registers.filter(|_| is_short(derived));
     let [statements, gradients] = Written::new(derived).all();
@@ -74,14 +75,14 @@ pub(super) fn source(derived: &Derived, cut: Cut) -> String {
 struct Written<'a> {
     derived: &'a Derived,
     text: String,
-    /// Nodes whose largest value is known, and those whose sum of exponentials is.
+    /// Nodes whose maximum over a row has been written.
     extremes: BTreeSet<NodeId>,
     exponentials: BTreeSet<NodeId>,
-    /// Values per negative so far, as often as they are computed.
+    /// Computations of values per negative written so far.
     values: usize,
 }
 
-/// The variable of a node.
+/// Returns the name of a node's variable.
 fn value(derived: &Derived, id: NodeId) -> String {
     match derived.shape(id) {
         Shape::Matrix => format!("e{id}"),
@@ -100,7 +101,7 @@ impl<'a> Written<'a> {
         }
     }
 
-    /// The statements of a row, and those of the gradient of a negative.
+    /// Writes the statements of a row and those of the gradient of a negative.
     fn all(&mut self) -> [String; 2] {
         for id in 0..self.derived.nodes.len() as NodeId {
             self.statement(id);
@@ -119,7 +120,7 @@ impl<'a> Written<'a> {
         value(self.derived, id)
     }
 
-    /// What a node has once per row.
+    /// Writes the statement for a node with one value per row.
     fn statement(&mut self, id: NodeId) {
         let node = self.derived.nodes[id as usize];
         match node {
@@ -154,7 +155,7 @@ impl<'a> Written<'a> {
         }
     }
 
-    /// The largest of the values of `x` that are not masked.
+    /// Writes the maximum of the unmasked values of `x`.
     fn extreme(&mut self, x: NodeId) {
         if self.extremes.insert(x) {
             self.line(&format!("float most{x} = -INFINITE;"));
@@ -168,11 +169,11 @@ impl<'a> Written<'a> {
         }
     }
 
-    /// The sum of `e^x` of those, divided by that of the largest.
+    /// Writes the sum of `e^x` over the unmasked values of `x`, relative to the maximum.
     fn exponentials(&mut self, x: NodeId) {
         if self.exponentials.insert(x) {
             self.extreme(x);
-            // Where there are none, or one is infinite.
+            // If all are masked, or one is infinite.
             self.line(&format!(
                 "float base{x} = fabsf(most{x}) == INFINITE ? 0.0f : most{x};"
             ));
@@ -181,7 +182,7 @@ impl<'a> Written<'a> {
         }
     }
 
-    /// The sum of what is made of the values of `x` that are not masked.
+    /// Writes the sum of the expression `of` over the unmasked values of `x`.
     fn sum(&mut self, x: NodeId, of: &str, name: &str) {
         self.line(&format!("float {name} = 0.0f;"));
         self.line("EACH {");
@@ -190,7 +191,7 @@ impl<'a> Written<'a> {
         self.line(&format!("{name} = sum_of_row({name});"));
     }
 
-    /// What a negative's value of `x` is made of.
+    /// Writes the statements that compute the value of `x` for one negative.
     fn elements(&mut self, x: NodeId) {
         let mut needed = vec![false; self.derived.nodes.len()];
         let mut open = vec![x];
@@ -235,7 +236,7 @@ impl<'a> Written<'a> {
             Node::Clamp(x, low, high) => {
                 format!("smaller(larger({}, {}), {})", of(x), of(low), of(high))
             }
-            // These have statements of their own; a checked loss has no others.
+            // These have their own statements; a checked loss has no other nodes.
             Node::Negative
             | Node::Reduce(..)
             | Node::Softmax(_)
@@ -245,7 +246,7 @@ impl<'a> Written<'a> {
     }
 }
 
-/// A number, bit by bit.
+/// Writes a number by its bits, so that none are lost.
 fn number_of(number: f32) -> String {
     format!("__int_as_float({})", number.to_bits().cast_signed())
 }
@@ -317,7 +318,7 @@ mod tests {
         assert_eq!(cut(1025), (8, Some(8)));
         assert_eq!(cut(14_541), (32, Some(16)));
         assert_eq!(cut(1 << 20), (32, None));
-        // The compiler would take minutes for it.
+        // The compiler would take minutes to unroll it.
         let long = derived(&[
             Node::Positive,
             Node::Negative,
@@ -334,7 +335,7 @@ mod tests {
         let derived = softmax();
         let source = source(&derived, Cut::of(1000));
         let count = |part: &str| source.matches(part).count();
-        // For the loss, and once more for the gradient of each negative.
+        // Once for the loss, and once more for the gradient of each negative.
         assert_eq!(count("expf(e1 - base1)"), 2, "{source}");
         assert_eq!(count("max_of_row(most1)"), 1, "{source}");
         for placeholder in [

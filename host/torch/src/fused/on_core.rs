@@ -1,5 +1,5 @@
-//! Kernels on a core, for tests where there is no GPU: the same source, compiled as C++. A warp has one lane there, and
-//! threads come one after the other.
+//! Kernels on the CPU, for tests on machines without a GPU: the same source, compiled as C++. A warp has one lane
+//! there, and threads run one after the other.
 
 use std::ffi::{CStr, c_long, c_uint, c_void};
 use std::fmt::Write as _;
@@ -9,10 +9,10 @@ use libloading::os::unix::Library;
 
 use super::compiler::{Kernel, Threads};
 
-/// Calls a kernel for all of its threads.
+/// Function that runs a kernel for all of its threads.
 pub(super) type Entry = unsafe extern "C" fn(*mut *mut c_void, c_long, c_uint, c_uint);
 
-/// What CUDA has and C++ lacks.
+/// Definitions that CUDA has and C++ lacks.
 const PRELUDE: &str = r"
 #include <cmath>
 #include <cstring>
@@ -41,7 +41,7 @@ static void start(void (*kernel)(A...), void** places, long blocks, unsigned x, 
 }
 ";
 
-/// Compiles `source`, whose kernels have the names that C has.
+/// Compiles `source`, whose kernels have C names, and returns the kernels `names`.
 pub(super) fn compile<const N: usize>(source: &str, names: [&CStr; N]) -> [Kernel; N] {
     let names = names.map(|name| name.to_str().expect("a name of C"));
     let mut text = format!("{PRELUDE}{source}");
@@ -65,24 +65,24 @@ pub(super) fn compile<const N: usize>(source: &str, names: [&CStr; N]) -> [Kerne
         "{}",
         String::from_utf8_lossy(&said.stderr)
     );
-    // SAFETY: nothing runs as it is loaded.
+    // SAFETY: the library runs no code while it is loaded.
     let library = unsafe { Library::new(&library) }.expect("a library");
     let library: &Library = Box::leak(Box::new(library));
     names.map(|name| {
-        // SAFETY: the type is that of the function that was written above.
+        // SAFETY: the type is that of the function written above.
         let entry = unsafe { library.get::<Entry>(format!("start_{name}").as_bytes()) };
         Kernel::Core(*entry.expect("it was written"))
     })
 }
 
-/// Starts a kernel with the places of its arguments.
+/// Starts a kernel with the addresses of its arguments.
 ///
 /// # Safety
 /// As [`Kernel::start`].
 pub(super) unsafe fn start(entry: Entry, threads: Threads, places: &mut [*mut c_void]) {
     let [x, y] = threads.block;
-    // A warp has one lane. What is no warp takes any number of threads.
+    // A warp has one lane. A block that is not made of warps may have any number of threads.
     let x = if x == super::WARP { 1 } else { x };
-    // SAFETY: the caller vouches for the arguments.
+    // SAFETY: the caller guarantees the arguments.
     unsafe { entry(places.as_mut_ptr(), threads.blocks.max(1) as c_long, x, y) }
 }

@@ -1,4 +1,4 @@
-//! Kernels, on a core, against what libtorch's operations or plain loops make of the same numbers.
+//! Tests of the kernels, run on the CPU, against libtorch's operations or plain loops on the same numbers.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ fn kernels() -> Kernels {
     Kernels::on_core().expect("they are compiled")
 }
 
-/// Numbers between -2 and 2, the same each time.
+/// Returns pseudo-random numbers between -2 and 2, the same each time.
 fn numbers(size: &[i64], seed: f64) -> Tensor {
     let count: i64 = size.iter().product();
     let values = Tensor::arange(count, (Kind::Double, Device::Cpu));
@@ -54,7 +54,7 @@ pub(crate) fn softmax() -> Vec<Node> {
     ]
 }
 
-/// Losses with every kind of node.
+/// Losses that together use every kind of node.
 fn formulas() -> Vec<Formula> {
     let ranking = vec![
         Node::Positive,
@@ -123,7 +123,7 @@ fn a_loss_and_its_gradients_are_those_of_its_formula() {
             let rows = 7;
             let positive = numbers(&[rows], 0.3);
             let negative = numbers(&[rows, columns], 1.1);
-            // One of each row, all of one row.
+            // One negative is masked in some rows, and all negatives of one row.
             let _same = negative
                 .narrow(1, 0, 1)
                 .narrow(0, 0, 3)
@@ -305,7 +305,7 @@ fn updates_are_adagrads_and_leave_out_what_is_not_finite() {
     close("left out", &table.get(0), &rows.get(1));
     close("left out", &accumulated.get(0), &accumulators.get(1));
     assert!(sums.stats(3).is_err(), "one gradient is infinite");
-    // Of a batch whose loss is not finite nothing is applied.
+    // If the loss of a batch is not finite, nothing is applied.
     let untouched = table.copy();
     let broken = self::sums();
     let _same = broken.all().narrow(0, 0, 1).fill_(f64::NAN);

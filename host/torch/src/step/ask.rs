@@ -1,4 +1,4 @@
-//! Losses that are no formula: a guest is asked.
+//! Evaluation of computed losses on the host.
 
 use pbg_core::strategy::{LossWorker, Scores};
 use pbg_kernels::step::StepError;
@@ -9,10 +9,10 @@ use crate::place::TorchPlace;
 use crate::scores::ScoreTensors;
 use crate::transfer;
 
-/// Scores that a guest is asked about at once: as many as a slice on a core has.
+/// Scores per call of a loss: as many as a slice on the CPU has.
 const ASKED_AT_ONCE: i64 = 1 << 18;
 
-/// Evaluates a loss that is no formula: scores come to the host, gradients go back.
+/// Evaluates a loss that is not a formula: copies scores to the host and gradients back to the device.
 pub(super) fn ask(
     worker: &mut dyn LossWorker,
     scores: &ScoreTensors,

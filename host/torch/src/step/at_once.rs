@@ -1,4 +1,4 @@
-//! The end of a batch on a GPU.
+//! End of a batch on a GPU.
 
 use pbg_kernels::step::BatchStats;
 
@@ -7,8 +7,8 @@ use crate::error::DeviceError;
 use crate::fused::Kernels;
 
 impl DeviceStep<'_> {
-    /// The end of a batch on a GPU, which makes sure by itself that nothing is applied that is not finite. It is waited for
-    /// behind everything, or later.
+    /// Ends a batch on a GPU, which makes sure by itself that nothing is applied that is not finite. The result is
+    /// waited for after all updates are queued, or later.
     pub(super) fn update_at_once(mut self, kernels: &Kernels) -> Result<BatchStats, DeviceError> {
         let (lr, sums) = (self.spec.relation_lr, &self.sums);
         self.parameters

@@ -1,4 +1,4 @@
-//! Rows of the working set that a stage reads, and that their gradients go back to.
+//! Rows of the working set that a stage reads, and to which their gradients are added.
 
 use pbg_core::batch_graph::RegularizedRows;
 use pbg_core::graph::Side;
@@ -11,18 +11,18 @@ use crate::fused::{Kernels, Simple};
 use crate::operator::Transform;
 use crate::rows::{Gradients, Prepared};
 
-/// Rows of the working set that go through the same.
+/// Rows of the working set with the same transformation.
 pub(super) struct Selection<'t> {
     side: Side,
-    /// Where the working set has them.
+    /// Offsets of the rows in the working set.
     places: Tensor,
     transform: Transform<'t>,
-    /// The kernel that looks them up and transforms them at once, and the other way round.
+    /// Kernel that looks up and transforms the rows in one pass, and its backward pass.
     at_once: Option<(&'t Kernels, Simple)>,
 }
 
 impl<'b> DeviceStep<'b> {
-    /// The place of each relation of a slice's edges, with dynamic relations.
+    /// Returns the index of each edge's relation in a slice, with dynamic relations.
     pub(super) fn relations(&self, slice: &Slice) -> Result<Option<Tensor>, TchError> {
         match self.job.relations() {
             Some(_) => Ok(Some(part(&self.touched.relation_of_edge, slice)?)),
@@ -53,8 +53,8 @@ impl<'b> DeviceStep<'b> {
         Prepared::new(rows, transform, self.read.operator(*side), comparison)
     }
 
-    /// Every entity of a side. Rows that change between slices have to be known as they were when they went through an
-    /// operator.
+    /// Selects all entities of a side. If rows change between slices, `changes` is true, and their values before the
+    /// operator have to be kept.
     pub(super) fn all(
         &self,
         side: Side,
@@ -79,7 +79,7 @@ impl<'b> DeviceStep<'b> {
         })
     }
 
-    /// A slice's positives on `side`, and the draws that replace them.
+    /// Selects a slice's positives on `side`, and the draws that replace them.
     pub(super) fn of_slice<'t>(
         &self,
         at: SliceStages<'_>,
@@ -114,13 +114,14 @@ impl<'b> DeviceStep<'b> {
         })
     }
 
-    /// The kernel for rows of `side`, where they go through nothing else than `operator`.
+    /// Returns the kernel for rows of `side`, if `operator` is their only transformation.
     fn at_once(&self, side: Side, operator: Operator) -> Option<(&'b Kernels, Simple)> {
         let is_alone = self.spec.max_norm.is_none() && !self.read.has_global(side);
         self.kernels.zip(Simple::of(operator)).filter(|_| is_alone)
     }
 
-    /// Gradients of prepared rows become those of rows as they were looked up, or of what a kernel made of these at once.
+    /// Computes gradients of the rows as they were looked up from those of prepared rows. If a kernel looks up and
+    /// transforms in one pass, it still has to go back through the operator.
     pub(super) fn back(
         &mut self,
         selection: &Selection<'_>,
@@ -131,7 +132,7 @@ impl<'b> DeviceStep<'b> {
         rows.back(gradients, &selection.transform, operator)
     }
 
-    /// Those are summed by table row.
+    /// Sums gradients by row of the working set.
     pub(super) fn sum(
         &mut self,
         selection: &Selection<'_>,
@@ -153,7 +154,7 @@ impl<'b> DeviceStep<'b> {
     }
 }
 
-/// The part of a column that belongs to a slice's edges.
+/// Returns the part of a column that belongs to a slice's edges.
 pub(super) fn part(column: &Tensor, slice: &Slice) -> Result<Tensor, TchError> {
     column.f_narrow(0, slice.rows.start as i64, slice.rows.len() as i64)
 }

@@ -1,4 +1,4 @@
-//! Whole steps with the kernels of a GPU, on a core, against the same steps with libtorch's operations.
+//! Tests of whole steps with the kernels for a GPU, run on the CPU, against the same steps with libtorch's operations.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use crate::place::TorchPlace;
 
 const DIMENSION: usize = 6;
 const ENTITIES: usize = 7;
-/// Edges, in chunks of 2: the last one is padded.
+/// Edges in chunks of 2; the last chunk is padded.
 const LHS: [u32; 5] = [0, 3, 3, 6, 1];
 const RHS: [u32; 5] = [2, 0, 5, 5, 4];
 const RELATION: [u32; 5] = [1, 0, 1, 2, 1];
@@ -46,7 +46,7 @@ fn spec(operator: Operator, is_dynamic: bool) -> ModelSpec {
         max_norm: None,
         operator_init_scale: Some(0.5),
         regularizer: Regularizer::N3,
-        // Matrices have none.
+        // Matrices have no N3 regulariser.
         regularization_coef: if operator == Operator::Linear {
             0.0
         } else {
@@ -87,7 +87,7 @@ fn table(seed: f32) -> Table {
     Table::new(values.collect(), DIMENSION)
 }
 
-/// Losses, rows and parameters with their accumulators after three steps; and the kernels.
+/// Returns losses, rows and parameters with their accumulators after three steps, and the kernels.
 fn trained(
     (spec, is_shared): (&ModelSpec, bool),
     update: Update,
@@ -158,7 +158,7 @@ fn trained(
     (numbers, worker.kernels)
 }
 
-/// What is trained, and whether both sides are one table.
+/// Returns names, models, and whether both sides use the same table.
 fn cases() -> Vec<(&'static str, ModelSpec, bool)> {
     let complex = || spec(Operator::ComplexDiagonal, true);
     let with = |change: &dyn Fn(&mut ModelSpec)| {
