@@ -1,4 +1,4 @@
-//! Embeds what a new project gets: the templates, the SDKs, and the WIT files.
+//! Embeds the files of new projects: templates, SDKs and WIT files.
 
 use std::env;
 use std::fmt::Write as _;
@@ -9,7 +9,7 @@ use std::process::ExitCode;
 
 use toml::{Table, Value};
 
-/// Name of the table and folder in the repository.
+/// Name of each table, and its folder in the repository.
 const TREES: [(&str, &str); 6] = [
     ("TEMPLATES", "host/author/templates"),
     ("SDK_RUST", "plugins/sdk/src"),
@@ -63,7 +63,7 @@ fn embed() -> Result<(), String> {
     fs::write(&out, code).map_err(|error| format!("cannot write {}: {error}", out.display()))
 }
 
-/// All files below `folder` but what interpreters leave there.
+/// Collects all files below `folder`, except those that interpreters leave there.
 fn collect(folder: &Path, files: &mut Vec<PathBuf>) -> Result<(), String> {
     let unreadable = |error: io::Error| format!("cannot read {}: {error}", folder.display());
     for entry in fs::read_dir(folder).map_err(unreadable)? {
@@ -79,7 +79,7 @@ fn collect(folder: &Path, files: &mut Vec<PathBuf>) -> Result<(), String> {
     Ok(())
 }
 
-/// The manifest of the SDK without the workspace around it: what it inherits is written out.
+/// Returns the manifest of the SDK without its workspace: inherited values are written out.
 fn sdk_manifest(root: &Path) -> Result<String, String> {
     let workspace = read_toml(&root.join("Cargo.toml"))?;
     let sdk = read_toml(&root.join("plugins/sdk/Cargo.toml"))?;
@@ -113,7 +113,7 @@ fn sdk_manifest(root: &Path) -> Result<String, String> {
     toml::to_string(&alone).map_err(|error| error.to_string())
 }
 
-/// `table` with every `x.workspace = true` replaced by what the workspace says.
+/// Returns `table` with every `x.workspace = true` replaced by the value of the workspace.
 fn resolved(
     table: &Value,
     name: &str,
@@ -144,6 +144,6 @@ fn variable(name: &str) -> Result<String, String> {
 }
 
 fn instruct(line: &str) {
-    // Cargo reads instructions from standard output; where that is closed there is no one to tell.
+    // Cargo reads instructions from standard output. If that is closed, nobody can receive an error either.
     let _ = writeln!(io::stdout(), "{line}");
 }

@@ -114,7 +114,7 @@ fn the_check_of_a_loss_plays_its_updates() {
     ] {
         let place = with_loss(&traced(&margin(value)));
         let checked = place.run(["plugin", "check", "evil.wasm"]);
-        let found = "BROKEN  update         after 5 batches, told a mean loss of 3";
+        let found = "BROKEN  update         after 5 batches, with a mean loss of 3";
         assert!(checked.stdout.contains(found), "{}", checked.stdout);
         assert!(checked.stdout.contains(reason), "{}", checked.stdout);
         checked.fails(6, &["evil", "1 promise"]);

@@ -1,4 +1,4 @@
-//! From a project to a component.
+//! Builds of projects.
 
 pub(crate) mod c;
 mod javascript;
@@ -14,7 +14,7 @@ use crate::error::BuildError;
 use crate::language::Language;
 use crate::manifest::Manifest;
 
-/// What a build left.
+/// Result of a build.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Built {
     /// The component.
@@ -23,12 +23,11 @@ pub struct Built {
     pub manifest: Manifest,
 }
 
-/// Builds the project in `folder` with the tools of its language. What these say goes to standard
-/// error as they say it. The component is `NAME.wasm` in the folder; a failed build leaves an
-/// older one as it is.
+/// Builds the project in `folder` with the tools of its language, whose messages are written to standard error
+/// immediately. The component is `NAME.wasm` in the folder. A failed build does not change an existing one.
 ///
 /// # Errors
-/// [`BuildError`]: no project, a tool that is missing or fails, a result that is no plugin.
+/// [`BuildError`]: there is no project, a tool is missing or fails, or the result is not a plugin.
 pub fn build(folder: &Path) -> Result<Built, BuildError> {
     let manifest = Manifest::read(folder)?;
     let component = folder.join(format!("{}.wasm", manifest.name));
@@ -46,7 +45,7 @@ pub fn build(folder: &Path) -> Result<Built, BuildError> {
     })
 }
 
-/// Makes a component of a core module.
+/// Encodes a core module as a component.
 fn componentize(module: &Path, component: &Path) -> Result<(), BuildError> {
     let bytes = fs::read(module).map_err(|e| BuildError::io("read", module, e))?;
     let encoded = encode(&bytes).map_err(|error| BuildError::Encode {

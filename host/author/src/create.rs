@@ -1,4 +1,4 @@
-//! Projects from templates.
+//! Creation of projects from templates.
 
 use std::fs;
 use std::io;
@@ -11,11 +11,11 @@ use crate::language::Language;
 use crate::name::Name;
 use crate::world::ProjectKind;
 
-/// Writes a project for a plugin called `name` into `folder`, which must be empty or new, and
-/// returns the paths of the author's own files in it, relative to the folder.
+/// Creates a project for a plugin called `name` in `folder`, which must be empty or not exist. Returns the paths of the
+/// files that the author edits, relative to the folder.
 ///
 /// # Errors
-/// [`CreateError`]; then nothing was written, unless it is about writing.
+/// [`CreateError`]. Nothing was written, unless the error is about writing.
 pub fn create(
     name: &str,
     kind: ProjectKind,
@@ -51,7 +51,7 @@ fn is_free(folder: &Path) -> bool {
     }
 }
 
-/// The files that the author is to change: those of the language and those of the kind in it.
+/// Returns the files that the author edits: those of the language, and those of the plugin's kind in it.
 fn own_files(name: &Name, kind: ProjectKind, language: Language) -> Vec<(String, String)> {
     let folders = [
         "common/".to_owned(),
@@ -78,7 +78,7 @@ fn filled(text: &str, name: &Name, kind: ProjectKind, language: Language) -> Str
         .replace("{{version}}", env!("CARGO_PKG_VERSION"))
 }
 
-/// The SDK, and the WIT files where the language's tools read them.
+/// Returns the SDK, and the WIT files if the language's tools read them.
 fn given_files(language: Language) -> Vec<(String, String)> {
     let tree = |folder: &str, files: &[(&str, &str)]| -> Vec<(String, String)> {
         files
@@ -87,7 +87,7 @@ fn given_files(language: Language) -> Vec<(String, String)> {
             .collect()
     };
     let sdk = match language {
-        // Its bindings are generated already.
+        // The bindings of the Rust SDK are already generated.
         Language::Rust => {
             let mut files = tree("pbg-plugin-sdk/src", embedded::SDK_RUST);
             let manifest = embedded::SDK_RUST_MANIFEST.to_owned();

@@ -1,3 +1,3 @@
-//! Files that come with the program, as (path, content).
+//! Files embedded in the program, as (path, content).
 
 include!(concat!(env!("OUT_DIR"), "/embedded.rs"));

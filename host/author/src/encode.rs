@@ -1,26 +1,26 @@
-//! A core module with the WIT of its world in it becomes a component.
+//! Encoding of core modules as components. The module contains the WIT of its world.
 
 use wit_component::ComponentEncoder;
 
 const HEADER: &[u8] = b"\0asm\x01\0\0\0";
 const CUSTOM_SECTION: u8 = 0;
 
-/// Bytes that do not make a component.
+/// Reason why bytes cannot be encoded as a component.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EncodeError {
-    /// They are no module.
-    #[error("is no WebAssembly module: {0}")]
+    /// The bytes are not a module.
+    #[error("is not a WebAssembly module: {0}")]
     NotAModule(&'static str),
-    /// They are a module that fits no world.
+    /// The module does not match its world.
     #[error("cannot become a component: {0}")]
     Misfit(String),
 }
 
-/// The component of `module`, without what only tools read.
+/// Encodes `module` as a component, without sections that only tools read.
 ///
 /// # Errors
-/// [`EncodeError`] where the bytes are no core module, or where the module lacks the types of its
-/// world, or imports or exports something else than these say.
+/// [`EncodeError`] if the bytes are not a core module, or if the module lacks the types of its world, or its imports or
+/// exports differ from them.
 pub fn encode(module: &[u8]) -> Result<Vec<u8>, EncodeError> {
     let module = without_clutter(module).map_err(EncodeError::NotAModule)?;
     ComponentEncoder::default()
@@ -30,19 +30,19 @@ pub fn encode(module: &[u8]) -> Result<Vec<u8>, EncodeError> {
         .map_err(|error| misfit(&error))
 }
 
-/// The encoder's own error type only has texts.
+/// Converts the encoder's error, which consists only of texts.
 fn misfit(error: &impl std::fmt::Display) -> EncodeError {
     EncodeError::Misfit(format!("{error:#}"))
 }
 
-/// Keeps the names of functions, which make a trap readable, and the types that the encoder needs.
+/// Removes custom sections, except the names of functions, which make a trap readable, and the types for the encoder.
 fn without_clutter(module: &[u8]) -> Result<Vec<u8>, &'static str> {
     let mut rest = module.strip_prefix(HEADER).ok_or("wrong header")?;
     let mut kept = HEADER.to_vec();
     while let Some((id, after_id)) = rest.split_first() {
         let (size, body) = leb128(after_id)?;
         if size > body.len() {
-            return Err("a section ends after the file");
+            return Err("a section extends beyond the file");
         }
         let (section, next) = body.split_at(size);
         if *id != CUSTOM_SECTION || is_needed(section)? {
@@ -55,11 +55,13 @@ fn without_clutter(module: &[u8]) -> Result<Vec<u8>, &'static str> {
 
 fn is_needed(custom: &[u8]) -> Result<bool, &'static str> {
     let (size, name) = leb128(custom)?;
-    let name = name.get(..size).ok_or("a name ends after its section")?;
+    let name = name
+        .get(..size)
+        .ok_or("a name extends beyond its section")?;
     Ok(name == b"name" || name.starts_with(b"component-type"))
 }
 
-/// An unsigned number of at most 32 bits, and what follows it.
+/// Reads an unsigned number of at most 32 bits; returns it and the remaining bytes.
 fn leb128(bytes: &[u8]) -> Result<(usize, &[u8]), &'static str> {
     let mut value = 0u64;
     for (i, byte) in bytes.iter().enumerate().take(5) {

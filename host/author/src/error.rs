@@ -1,4 +1,4 @@
-//! Why a project cannot be made or built.
+//! Errors of creating and building projects.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -7,11 +7,11 @@ use std::process::ExitStatus;
 use crate::encode::EncodeError;
 use crate::language::Language;
 
-/// A project that cannot be made.
+/// Error of creating a project.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CreateError {
-    /// The name fits no language.
+    /// The name cannot be used in all languages.
     #[error("the name {name:?} {reason}")]
     Name {
         /// The name.
@@ -19,15 +19,15 @@ pub enum CreateError {
         /// What is wrong with it.
         reason: &'static str,
     },
-    /// There is something in the folder already.
+    /// The folder is not empty.
     #[error("{} exists and is not an empty folder; choose another one with --path", .folder.display())]
     Occupied {
         /// The folder.
         folder: PathBuf,
     },
-    /// The language is too slow for the kind.
+    /// The language is too slow for this kind of plugin.
     #[error(
-        "there is no template of a computed loss in {language}: it is called for every slice of a batch; write it in Rust, or as a formula"
+        "there is no template for a computed loss in {language}, because it is called for every slice of a batch; write it in Rust, or as a formula"
     )]
     TooSlow {
         /// The language.
@@ -38,31 +38,31 @@ pub enum CreateError {
     Write {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// Reason.
         error: io::Error,
     },
     /// The bindings for C cannot be generated.
     #[error("cannot generate the bindings for C: {reason}")]
     Bindings {
-        /// Why.
+        /// Reason.
         reason: String,
     },
 }
 
-/// A project that cannot be built.
+/// Error of building a project.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BuildError {
-    /// The folder holds no project.
+    /// The folder contains no project.
     #[error(
-        "{}: no plugin project: there is no plugin.toml in it; `pbg-host plugin new NAME` makes one",
+        "{}: not a plugin project: it contains no plugin.toml; `pbg-host plugin new NAME` creates one",
         .folder.display()
     )]
     NoProject {
         /// The folder.
         folder: PathBuf,
     },
-    /// `plugin.toml` is wrong.
+    /// `plugin.toml` is invalid.
     #[error("{}: {reason}", .path.display())]
     Manifest {
         /// The file.
@@ -70,37 +70,37 @@ pub enum BuildError {
         /// What is wrong with it.
         reason: String,
     },
-    /// A program that the build needs is not there.
+    /// A program that the build needs was not found.
     #[error("the build needs {tool}, which was not found: {advice}")]
     ToolMissing {
-        /// Its name.
+        /// Name of the program.
         tool: String,
-        /// How to get it.
+        /// How to install it.
         advice: &'static str,
     },
-    /// A program failed; what it said went to standard error.
+    /// A program failed. Its messages were written to standard error.
     #[error("`{command}` failed ({status}); its messages are above")]
     Tool {
         /// The command line.
         command: String,
-        /// How it ended.
+        /// Exit status.
         status: ExitStatus,
     },
-    /// The author's code fails while it is built.
+    /// The author's code failed during the build.
     #[error("{reason}")]
     Code {
-        /// Where and why.
+        /// Place and reason.
         reason: String,
     },
-    /// A program ran and did not leave what it should.
-    #[error("`{command}` left no {expected}")]
+    /// A program succeeded, but did not produce its output.
+    #[error("`{command}` produced no {expected}")]
     NoOutput {
         /// The command line.
         command: String,
-        /// What is missing.
+        /// Output that is missing.
         expected: String,
     },
-    /// The WIT files of the project are wrong.
+    /// The WIT files of the project are invalid.
     #[error("{}: {reason}", .path.display())]
     Wit {
         /// The folder.
@@ -108,12 +108,12 @@ pub enum BuildError {
         /// What is wrong with them.
         reason: String,
     },
-    /// The core module cannot become a component.
+    /// The core module cannot be encoded as a component.
     #[error("{}: {error}", .module.display())]
     Encode {
         /// The core module.
         module: PathBuf,
-        /// Why.
+        /// Reason.
         error: EncodeError,
     },
     /// A file cannot be read or written.
@@ -123,7 +123,7 @@ pub enum BuildError {
         action: &'static str,
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// Reason.
         error: io::Error,
     },
 }

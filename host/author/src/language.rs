@@ -1,4 +1,4 @@
-//! The languages that projects can be written in.
+//! Languages of projects.
 
 use serde::{Deserialize, Serialize};
 
@@ -20,7 +20,7 @@ impl Language {
     /// All languages.
     pub const ALL: [Self; 4] = [Self::Rust, Self::Python, Self::JavaScript, Self::C];
 
-    /// Folder of its templates.
+    /// Returns the folder of its templates.
     pub(crate) const fn folder(self) -> &'static str {
         match self {
             Self::Rust => "rust",

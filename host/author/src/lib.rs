@@ -1,11 +1,10 @@
-//! What `pbg-host` gives to the authors of plugins: a project to start from, and the way from a
-//! project to a component.
+//! Tools for authors of plugins: creation of a project, and its build.
 //!
-//! * [`create`] writes a project from a template: code, a test, a manual, and everything that the
-//!   build needs beside the language's own tools. The SDK comes with the program, so a project
-//!   never speaks another version of the interfaces than the program that made it.
-//! * [`build`] runs those tools and encodes what they leave as a component.
-//! * [`encode`] is the last step alone: from a core module with the types of its world to a
+//! * [`create`] writes a project from a template: code, a test, a manual, and everything that the build needs besides
+//!   the language's own tools. The SDK comes with the program, so a project uses the same version of the interfaces as
+//!   the program that created it.
+//! * [`build`] runs these tools and encodes their result as a component.
+//! * [`encode`] is the last step alone: it encodes a core module, which contains the types of its world, as a
 //!   component.
 
 mod builder;

@@ -1,4 +1,4 @@
-//! `plugin.toml`: what the build of a project has to know.
+//! `plugin.toml`: the parameters of a project's build.
 
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -13,18 +13,18 @@ use crate::world::World;
 /// Name of the file.
 pub const MANIFEST: &str = "plugin.toml";
 
-/// No manifest is as long.
+/// Largest size of a manifest (bytes).
 const BYTES: u64 = 64 << 10;
 
 /// The content of `plugin.toml`.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Manifest {
-    /// Name of the plugin, of its component and of the module with its code.
+    /// Name of the plugin, its component, and the module with its code.
     pub name: String,
-    /// What it is written in.
+    /// Language of the project.
     pub language: Language,
-    /// What it exports.
+    /// World that the component exports.
     pub world: World,
 }
 
@@ -32,7 +32,7 @@ impl Manifest {
     /// Reads the manifest of a project.
     ///
     /// # Errors
-    /// [`BuildError::NoProject`] where there is none, [`BuildError::Manifest`] where it is wrong.
+    /// [`BuildError::NoProject`] if the file does not exist, [`BuildError::Manifest`] if it is invalid.
     pub fn read(folder: &Path) -> Result<Self, BuildError> {
         let path = folder.join(MANIFEST);
         let text = match text_of(&path) {
@@ -49,17 +49,17 @@ impl Manifest {
             reason,
         };
         let manifest: Self = toml::from_str(&text).map_err(|error| wrong(error.to_string()))?;
-        // The name becomes the path of a file.
+        // The name is used as the path of a file.
         crate::name::Name::new(&manifest.name).map_err(|error| wrong(error.to_string()))?;
         Ok(manifest)
     }
 }
 
-/// The text of a regular file. A pipe would be waited for, and a device never ends.
+/// Reads a regular file. Opening a pipe could block, and a device never ends.
 fn text_of(path: &Path) -> io::Result<String> {
     let metadata = fs::metadata(path)?;
     if !metadata.is_file() || metadata.len() > BYTES {
-        let reason = format!("it is no regular file of at most {BYTES} bytes");
+        let reason = format!("it is not a regular file of at most {BYTES} bytes");
         return Err(io::Error::new(io::ErrorKind::InvalidData, reason));
     }
     let mut text = String::new();

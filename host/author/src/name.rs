@@ -1,8 +1,8 @@
-//! Names of plugins, which become names of files, modules, crates and types.
+//! Names of plugins, which are used as names of files, modules, crates and types.
 
 use crate::error::CreateError;
 
-/// Words that some language, or some tool, would take for something else.
+/// Words that are reserved in some language or tool.
 const TAKEN: [&str; 74] = [
     // Rust.
     "abstract",
@@ -83,12 +83,12 @@ const TAKEN: [&str; 74] = [
     "plugin",
 ];
 
-/// A name that every language takes for a module.
+/// A name that every language accepts for a module.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Name(String);
 
 impl Name {
-    /// Checks a name: lower-case letters, digits and underscores, a letter first, at most 64.
+    /// Checks a name: lower-case letters, digits and underscores, a letter first, at most 64 characters.
     pub(crate) fn new(text: &str) -> Result<Self, CreateError> {
         let refuse = |reason| CreateError::Name {
             name: text.to_owned(),
@@ -102,17 +102,17 @@ impl Name {
             ));
         }
         if TAKEN.contains(&text) || text.starts_with("pbg_plugin") {
-            return Err(refuse("means something else in one of the languages"));
+            return Err(refuse("is reserved in one of the languages"));
         }
         Ok(Self(text.to_owned()))
     }
 
-    /// As in `snake`.
+    /// Returns the name, as in `snake`.
     pub(crate) fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// Of a type, as in `Snake`.
+    /// Returns the name of the type, as in `Snake`.
     pub(crate) fn camel(&self) -> String {
         let words = self.0.split('_').filter(|word| !word.is_empty());
         words
@@ -120,7 +120,7 @@ impl Name {
             .collect()
     }
 
-    /// Of a package, as in `my-snake`.
+    /// Returns the name of the package, as in `my-snake`.
     pub(crate) fn kebab(&self) -> String {
         self.0.replace('_', "-")
     }

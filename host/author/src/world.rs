@@ -1,19 +1,19 @@
-//! The kinds of plugins, and the WIT worlds that they are.
+//! Kinds of plugins, and their WIT worlds.
 
 use serde::{Deserialize, Serialize};
 
-/// Which slot a plugin fills.
+/// Slot that a plugin fills.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProjectKind {
     /// A bucket order.
     Order,
     /// A relation sampler.
     Sampler,
-    /// A loss as a formula.
+    /// A loss given as a formula.
     Loss,
-    /// A loss as code.
+    /// A loss computed by code.
     ComputedLoss,
-    /// An operator as a formula.
+    /// An operator given as a formula.
     Operator,
 }
 
@@ -27,7 +27,7 @@ impl ProjectKind {
         Self::Operator,
     ];
 
-    /// The world of a new project.
+    /// Returns the world of a new project.
     #[must_use]
     pub const fn world(self) -> World {
         match self {
@@ -48,16 +48,16 @@ pub enum World {
     Order,
     /// A relation sampler.
     Sampler,
-    /// A loss as a formula.
+    /// A loss given as a formula.
     TracedLoss,
-    /// A loss as code.
+    /// A loss computed by code.
     ComputedLoss,
-    /// An operator as a formula.
+    /// An operator given as a formula.
     TracedOperator,
 }
 
 impl World {
-    /// Its name in WIT.
+    /// Returns its name in WIT.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {

@@ -1,4 +1,4 @@
-//! The Rust SDK's bindings of the WIT files, which `UPDATE_DOCS=1` generates again.
+//! Checks the Rust SDK's bindings of the WIT files; `UPDATE_DOCS=1` generates them again.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,8 +7,8 @@ use wit_bindgen_core::wit_parser::Resolve;
 use wit_bindgen_core::{Files, WorldGenerator as _};
 use wit_bindgen_rust::{Opts, WithOption};
 
-/// Modules of the bindings, each with the interface that its world exports. All of them have a world of their own beside
-/// `metadata`: the encoder of components joins the two.
+/// Modules of the bindings, each with the interface that its world exports. Each has its own world, separate from that
+/// of `metadata`: the encoder of components joins the two.
 const STRATEGIES: [(&str, &str); 5] = [
     ("computed", "loss-computed"),
     ("operator", "operator-traced"),
@@ -17,14 +17,14 @@ const STRATEGIES: [(&str, &str); 5] = [
     ("traced", "loss-traced"),
 ];
 
-/// The module with the types that the others share.
+/// Module with the types that the others share.
 const TYPES: &str = "order";
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// The bindings of the world of this name in `package`, or in the WIT files where there is none.
+/// Generates the bindings of `world` in `package`, or in the WIT files without one.
 fn generated(
     module: &str,
     package: Option<&str>,
@@ -54,7 +54,7 @@ fn generated(
     String::from_utf8(source.to_vec()).expect("a text")
 }
 
-/// The bindings of a strategy's world.
+/// Generates the bindings of a strategy's world.
 fn of_strategy(module: &str, interface: &str) -> String {
     let package = format!(
         "package pbg:sdk;

@@ -1,4 +1,5 @@
-//! The WIT files: frozen, and shown in `docs/plugins/wit.md`, which `UPDATE_DOCS=1` writes again.
+//! Checks that the WIT files are frozen, and that `docs/plugins/wit.md` shows them; `UPDATE_DOCS=1` writes the page
+//! again.
 
 use std::fs;
 use std::path::Path;
@@ -12,7 +13,7 @@ How to read WIT: <https://component-model.bytecodealliance.org/design/wit.html>.
 This page is generated: `UPDATE_DOCS=1 cargo test --release -p pbg-author` writes it again.
 ";
 
-/// What a reader needs first comes first; files that are not named follow by name.
+/// Files that a reader needs first; the others follow by name.
 const FIRST: [&str; 4] = ["worlds", "types", "metadata", "log"];
 
 #[test]
@@ -45,7 +46,7 @@ fn the_page_shows_the_files() {
     );
 }
 
-/// What of a WIT file the component model compares: no comments, no empty lines.
+/// Returns the lines of a WIT file that the component model compares: no comments, no empty lines.
 fn compared(folder: &Path, name: &str) -> Vec<String> {
     let text = fs::read_to_string(folder.join(name)).unwrap_or_default();
     let lines = text.lines().map(str::trim);
@@ -63,7 +64,7 @@ fn a_version_is_frozen() {
     assert!(names.len() >= 9, "{names:?}");
     for name in names {
         let (then, mut now) = (compared(&frozen, &name), compared(&current, &name));
-        // New worlds may follow those that there are, and a world may offer more than it did.
+        // New worlds may follow the existing ones, and a world may import more than it did.
         if name == "worlds.wit" {
             now.retain(|line| !line.starts_with("import ") || then.contains(line));
             now.truncate(then.len());

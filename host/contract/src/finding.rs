@@ -1,33 +1,33 @@
-//! What was found out.
+//! Results of a check.
 
 use std::fmt::Display;
 
 use serde::Serialize;
 
-/// Whether a promise is kept.
+/// Outcome of one check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Outcome {
-    /// It held wherever it was tried.
+    /// The promise held in all cases.
     Kept,
-    /// It did not.
+    /// The promise was broken in some case.
     Broken,
-    /// No promise, but good to know.
+    /// Not a promise, but useful information.
     Note,
 }
 
-/// One promise, or one thing worth knowing.
+/// Result of checking one promise, or useful information.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Finding {
-    /// The promise in a word or two.
+    /// Name of the promise, in a word or two.
     pub promise: &'static str,
-    /// Whether it is kept.
+    /// Whether the promise holds.
     pub outcome: Outcome,
-    /// What was tried, or the first case in which it was broken; may have several lines.
+    /// Cases that were tried, or the first case in which it was broken; may have several lines.
     pub detail: String,
 }
 
-/// Findings in the order in which they were made.
+/// Findings in the order of their checks.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(transparent)]
 pub struct Report {
@@ -35,7 +35,7 @@ pub struct Report {
 }
 
 impl Report {
-    /// Adds a promise with what was tried, or with how it was broken.
+    /// Adds a promise with the cases that were tried, or with the error that broke it.
     pub fn promise(&mut self, promise: &'static str, result: Result<String, String>) {
         let (outcome, detail) = match result {
             Ok(tried) => (Outcome::Kept, tried),
@@ -48,7 +48,7 @@ impl Report {
         });
     }
 
-    /// Adds something that is no promise.
+    /// Adds information that is not a promise.
     pub fn note(&mut self, what: &'static str, detail: impl Display) {
         self.findings.push(Finding {
             promise: what,
@@ -57,13 +57,13 @@ impl Report {
         });
     }
 
-    /// What was found out.
+    /// Returns all findings.
     #[must_use]
     pub fn findings(&self) -> &[Finding] {
         &self.findings
     }
 
-    /// How many promises are broken.
+    /// Returns the number of broken promises.
     #[must_use]
     pub fn broken(&self) -> usize {
         let broken = |finding: &&Finding| finding.outcome == Outcome::Broken;

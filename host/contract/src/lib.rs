@@ -1,9 +1,8 @@
-//! What `pbg-host` asks of each kind of strategy, tried on many inputs.
+//! Checks of the contract of each kind of strategy, on many inputs.
 //!
-//! The host checks every answer of a plugin when it comes. This crate asks beforehand, so that an
-//! author learns in seconds what a run would find out in hours: each function tries one kind of
-//! strategy and returns [`Finding`]s. It knows strategies by the traits of `pbg-core` alone, so
-//! it also tries native ones.
+//! The host checks every answer of a plugin when it is given. This crate checks a plugin in advance, so that its author
+//! learns in seconds what a run would reveal after hours. Each function checks one kind of strategy and returns
+//! [`Finding`]s. It uses strategies only through the traits of `pbg-core`, so it can check native ones, too.
 
 mod finding;
 mod loss;

@@ -1,4 +1,4 @@
-//! The promises of a loss.
+//! Checks of a loss.
 
 mod direction;
 mod update;
@@ -13,20 +13,20 @@ use crate::finding::Report;
 use crate::timing::{Timing, time};
 use direction::Directions;
 
-/// What is to be known of a loss that is a formula; nothing of one that is code.
+/// Properties of a traced loss; the default is that of a computed loss.
 #[derive(Clone, Debug, Default)]
 pub struct Formula {
-    /// Whether its gradient is not that of its value on purpose, so that the comparison with finite differences
-    /// is left out.
+    /// Whether the gradient differs from that of the value on purpose, so that it is not compared with finite
+    /// differences.
     stops_gradient: bool,
-    /// After how many batches `update` is called.
+    /// Number of batches between calls of `update`; `None` if it is never called.
     update_every: Option<NonZeroU32>,
-    /// What it changes.
+    /// Parameters that `update` changes.
     parameters: Vec<Parameter>,
 }
 
 impl Formula {
-    /// What this graph says.
+    /// Returns the properties of a graph.
     #[must_use]
     pub fn of(graph: &Graph) -> Self {
         Self {
@@ -37,7 +37,7 @@ impl Formula {
     }
 }
 
-/// Scores of some rows, as the host hands them over.
+/// Scores of some rows, as the host passes them.
 #[derive(Clone, Debug)]
 struct ScoreRows {
     name: &'static str,
@@ -54,7 +54,7 @@ struct Found {
     negative: Vec<f32>,
 }
 
-/// Tries a loss on ordinary and extreme scores, and the updates of its formula's parameters.
+/// Checks a loss on ordinary and extreme scores, and the updates of its formula's parameters.
 pub fn check_loss(loss: &dyn Loss, formula: &Formula) -> Report {
     let mut report = Report::default();
     check_rows(&mut report, loss.worker().as_mut(), formula);
@@ -75,7 +75,7 @@ pub fn check_loss(loss: &dyn Loss, formula: &Formula) -> Report {
     report
 }
 
-/// Tries one worker.
+/// Checks one worker.
 fn check_rows(report: &mut Report, loss: &mut dyn LossWorker, formula: &Formula) {
     let cases = cases();
     let found: Result<Vec<Found>, String> = cases.iter().map(|rows| finite(loss, rows)).collect();
@@ -120,13 +120,13 @@ fn check_rows(report: &mut Report, loss: &mut dyn LossWorker, formula: &Formula)
     }
 }
 
-/// What every loss is tried on.
+/// Returns the scores on which every loss is tried.
 fn cases() -> Vec<ScoreRows> {
     let cases = extremes().into_iter();
     cases.chain([ordinary(7, 5), ordinary(1, 200)]).collect()
 }
 
-/// Pseudo-random scores in [-2, 2), the same ones every time.
+/// Returns pseudo-random scores in [-2, 2), the same each time.
 fn ordinary(rows: usize, columns: usize) -> ScoreRows {
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
     let mut next = || {
@@ -158,7 +158,7 @@ fn extremes() -> Vec<ScoreRows> {
         rows("scores of 1e9", &[1e9, -1e8, 0.0], &[1e9, -1e8, 0.0]),
         rows("scores of 1e-30", &[1e-30], &[1e-30, -1e-30]),
         rows("masked negatives", &[0.5], &[MASKED, 0.25, MASKED]),
-        rows("nothing but masked negatives", &[0.5], &[MASKED, MASKED]),
+        rows("only masked negatives", &[0.5], &[MASKED, MASKED]),
     ]
 }
 
@@ -212,7 +212,10 @@ fn again(
 ) -> Result<String, String> {
     for (rows, before) in cases.iter().zip(found).rev() {
         if evaluate(loss, rows)? != *before {
-            return Err(format!("{}: other numbers for the same scores", rows.name));
+            return Err(format!(
+                "{}: different numbers for the same scores",
+                rows.name
+            ));
         }
     }
     Ok(format!(
@@ -221,7 +224,7 @@ fn again(
     ))
 }
 
-/// A row must cost the same alone as among others: the host cuts batches anywhere.
+/// Checks that a row has the same loss alone and among others, since the host divides batches anywhere.
 fn rows_alone(loss: &mut dyn LossWorker) -> Result<String, String> {
     let all = ordinary(9, 13);
     let together = evaluate(loss, &all)?;
@@ -236,19 +239,19 @@ fn rows_alone(loss: &mut dyn LossWorker) -> Result<String, String> {
         let near = |a: f32, b: f32| (a - b).abs() <= 1e-5 * (1.0 + a.abs());
         if !near(found.loss[0], together.loss[row]) {
             return Err(format!(
-                "a row costs {} alone and {} among others; rows may not see each other",
+                "a row has the loss {} alone and {} among others; rows must not affect each other",
                 found.loss[0], together.loss[row]
             ));
         }
     }
-    Ok("cost the same alone and among others".to_owned())
+    Ok("have the same loss alone and among others".to_owned())
 }
 
-/// Step of the finite differences, in units of a score.
+/// Step of the finite differences, in units of scores.
 const STEP: f32 = 1.0 / 64.0;
 
-/// Compares the gradient with slopes of the loss. Where the slopes to the left and to the right
-/// differ there is a kink, and any slope between them will do.
+/// Compares the gradient with slopes of the loss. Where the slopes to the left and to the right differ there is a kink,
+/// and any slope between them is accepted.
 fn gradient(loss: &mut dyn LossWorker) -> Result<String, String> {
     let (mut compared, mut worst) = (0, 0.0_f32);
     for rows in [ordinary(7, 5), ordinary(2, 60)] {
@@ -263,7 +266,7 @@ fn gradient(loss: &mut dyn LossWorker) -> Result<String, String> {
                 let (left, right) = slopes(loss, &rows, row, place, found.loss[row])?;
                 let (least, most) = (left.min(right), left.max(right));
                 let outside = (least - claimed).max(claimed - most).max(0.0);
-                // Rounding of the loss, and its curvature within a step.
+                // Rounding errors of the loss, and its curvature within a step.
                 let allowed = 2e-3 * (1.0 + claimed.abs()) + 1e-4 * found.loss[row].abs();
                 if outside > allowed {
                     let of = if place == 0 {
@@ -306,10 +309,10 @@ fn slopes(
     Ok(((here - moved(-STEP)?) / STEP, (moved(STEP)? - here) / STEP))
 }
 
-/// What evaluating a slice of `rows` rows with `columns` negatives costs.
+/// Times the evaluation of a slice of `rows` rows with `columns` negatives.
 ///
 /// # Errors
-/// The loss's.
+/// The first error of the loss.
 pub fn bench_loss(
     loss: &mut dyn LossWorker,
     rows: usize,
@@ -335,7 +338,7 @@ pub fn bench_loss(
 mod tests {
     use super::*;
 
-    /// `factor` times the hinge of each negative; the right gradient has factor 1.
+    /// `factor` times the gradient of the hinge of each negative; the correct factor is 1.
     struct Hinge {
         factor: f32,
         margin: f32,

@@ -1,4 +1,4 @@
-//! The promises of an operator.
+//! Checks of an operator.
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -12,29 +12,29 @@ use crate::timing::{Timing, time};
 #[cfg(test)]
 mod tests;
 
-/// Elements of a component that are tried together.
+/// Elements of a component in a case.
 const WIDTH: usize = 24;
-/// Embeddings that are tried together.
+/// Embeddings in a case.
 const ROWS: usize = 5;
-/// Half of what values are moved by for differences; they are computed in f64.
+/// Step of the finite differences, which are computed in f64.
 const STEP: f64 = 1e-5;
 
-/// Embeddings of a relation with its parameters.
+/// Embeddings and the parameters of one relation.
 struct Case {
     name: &'static str,
-    /// Row by row.
+    /// Embeddings, row by row.
     embeddings: Vec<f32>,
-    /// Packed.
+    /// Parameters, one vector after the other.
     parameters: Vec<f32>,
 }
 
-/// Floats of an embedding that [`check_operator`] tries.
+/// Returns the dimension of the embeddings in [`check_operator`].
 #[must_use]
 pub fn checked_dimension(formula: &Formula) -> usize {
     WIDTH * formula.components()
 }
 
-/// Tries a formula, and what executes it on embeddings of [`checked_dimension`].
+/// Checks a formula, and its execution on embeddings of [`checked_dimension`].
 pub fn check_operator(formula: &Formula, executed: &mut dyn Executed) -> Report {
     let mut report = Report::default();
     let cases = cases(formula);
@@ -55,7 +55,7 @@ pub fn check_operator(formula: &Formula, executed: &mut dyn Executed) -> Report 
     report
 }
 
-/// Numbers in [-1, 1), the same ones every time.
+/// Returns pseudo-random numbers in [-1, 1), the same each time.
 fn numbers(count: usize, seed: u64) -> Vec<f32> {
     let mut state = 0x9e37_79b9_7f4a_7c15_u64 ^ seed;
     let mut next = || {
@@ -76,14 +76,14 @@ fn cases(formula: &Formula) -> Vec<Case> {
     };
     vec![
         case("ordinary embeddings", 1.0, 0.3),
-        case("parameters as they begin", 1.0, 0.0),
+        case("initial parameters", 1.0, 0.0),
         case("zeros", 0.0, 0.3),
         case("numbers of 1e-30", 1e-30, 0.3),
         case("numbers of 1e4", 1e4, 0.3),
     ]
 }
 
-/// Parameters as a run may begin with, moved by up to `spread`, as if they were trained.
+/// Returns initial parameters of a run, moved by up to `spread` as if by training.
 fn parameters(formula: &Formula, spread: f32) -> Vec<f32> {
     let mut packed = Vec::new();
     for (index, parameter) in (2..).zip(formula.parameters()) {
@@ -102,8 +102,8 @@ fn parameters(formula: &Formula, spread: f32) -> Vec<f32> {
     packed
 }
 
-/// What rows become, their gradients, and those of the parameters, where every number that is made has the gradient
-/// that `weights` says.
+/// Runs the operator forward and backward. Returns its results, the gradients of the embeddings, and those of the
+/// parameters, where the results have the gradients `weights`.
 fn run(executed: &mut dyn Executed, case: &Case, weights: &[f32]) -> [Vec<f32>; 3] {
     let mut made = vec![0.0; case.embeddings.len()];
     executed.forward(&case.parameters, &case.embeddings, &mut made);
@@ -145,7 +145,7 @@ fn finite(
     ))
 }
 
-/// The components and parameters of an element, for a message.
+/// Describes the components and parameters of an element, for a message.
 fn shown(formula: &Formula, case: &Case, at: usize, element: usize) -> String {
     let dimension = checked_dimension(formula);
     let row = (at / dimension).min(ROWS - 1);
@@ -158,7 +158,7 @@ fn shown(formula: &Formula, case: &Case, at: usize, element: usize) -> String {
     )
 }
 
-/// One element of a row, in f64.
+/// Returns one element of each vector, in f64.
 fn element(vectors: &[f32], at: usize) -> Vec<f64> {
     vectors
         .chunks(WIDTH)
@@ -166,7 +166,7 @@ fn element(vectors: &[f32], at: usize) -> Vec<f64> {
         .collect()
 }
 
-/// The formula at its own speed against the same, element by element in f64.
+/// Compares the executed formula with its evaluation element by element in f64.
 fn exact(formula: &Formula, executed: &mut dyn Executed, case: &Case) -> Result<String, String> {
     let weights = numbers(case.embeddings.len(), 9);
     let [made, gradients, _] = run(executed, case, &weights);
@@ -194,7 +194,7 @@ fn exact(formula: &Formula, executed: &mut dyn Executed, case: &Case) -> Result<
                 let off = (found - expected).abs() / (1.0 + expected.abs());
                 if off.is_nan() || off > 1e-4 {
                     return Err(format!(
-                        "the host computes {found} where the formula is {expected}: components {components:?}, \
+                        "the host computes {found}, but the formula gives {expected}: components {components:?}, \
                          parameters {parameters:?}"
                     ));
                 }
@@ -203,11 +203,11 @@ fn exact(formula: &Formula, executed: &mut dyn Executed, case: &Case) -> Result<
         }
     }
     Ok(format!(
-        "{compared} numbers are those of the formula in f64, to {worst:.1e}"
+        "{compared} numbers agree with the formula in f64, to {worst:.1e}"
     ))
 }
 
-/// Central differences of the weighted sum of everything that is made.
+/// Compares the gradients with finite differences of the weighted sum of all results.
 fn gradient(formula: &Formula, executed: &mut dyn Executed, case: &Case) -> Result<String, String> {
     let weights = numbers(case.embeddings.len(), 9);
     let [_, gradients, sums] = run(executed, case, &weights);
@@ -256,8 +256,8 @@ fn gradient(formula: &Formula, executed: &mut dyn Executed, case: &Case) -> Resu
     ))
 }
 
-/// The slopes on both sides of `values[i]`, the lesser one first: where they differ there is a kink, and any slope
-/// between them will do.
+/// Returns the slopes on both sides of `values[i]`, the smaller one first. Where they differ there is a kink, and any
+/// slope between them is accepted.
 fn slopes(values: &[f64], i: usize, value: impl Fn(&[f64]) -> f64) -> (f64, f64) {
     let moved = |by: f64| {
         let mut values = values.to_vec();
@@ -269,7 +269,7 @@ fn slopes(values: &[f64], i: usize, value: impl Fn(&[f64]) -> f64) -> (f64, f64)
     (left.min(right), left.max(right))
 }
 
-/// How far a derivative is from what differences allow.
+/// Returns how far a derivative is outside the range of the finite differences, or an error if it is too far.
 fn compare(
     claimed: f64,
     (least, most): (f64, f64),
@@ -285,7 +285,8 @@ fn compare(
     }
 }
 
-/// Whether what is made depends on the embedding: one that no gradient reaches is never trained by a relation's edges.
+/// Checks that the result depends on the embedding. Otherwise no gradient reaches it, and a relation's edges never
+/// train it.
 fn reached(executed: &mut dyn Executed, case: &Case) -> Result<String, String> {
     let weights = numbers(case.embeddings.len(), 9);
     let [_, gradients, _] = run(executed, case, &weights);
@@ -299,7 +300,7 @@ fn reached(executed: &mut dyn Executed, case: &Case) -> Result<String, String> {
     }
 }
 
-/// Whether every parameter has a part in what is made: one without a gradient is never trained.
+/// Checks that the result depends on every parameter: one without a gradient is never trained.
 fn used(formula: &Formula, executed: &mut dyn Executed, case: &Case) -> Result<String, String> {
     let weights = numbers(case.embeddings.len(), 9);
     let [_, _, sums] = run(executed, case, &weights);
@@ -307,7 +308,7 @@ fn used(formula: &Formula, executed: &mut dyn Executed, case: &Case) -> Result<S
     for (parameter, sums) in parameters {
         if sums.iter().all(|sum| *sum == 0.0) {
             return Err(format!(
-                "{} has no gradient, so it would never be trained; use it, or leave it out",
+                "{} has no gradient, so it would never be trained; use it, or remove it",
                 parameter.name
             ));
         }
@@ -320,7 +321,7 @@ fn used(formula: &Formula, executed: &mut dyn Executed, case: &Case) -> Result<S
     Ok(format!("{}: each has a gradient", names.join(", ")))
 }
 
-/// What `rows` embeddings of `dimension` floats cost there, and there and back.
+/// Times the forward pass of `rows` embeddings of `dimension` floats, and the forward and backward pass.
 #[must_use]
 pub fn bench_operator(
     formula: &Formula,

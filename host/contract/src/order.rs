@@ -1,4 +1,4 @@
-//! The promises of a bucket order.
+//! Checks of a bucket order.
 
 mod cases;
 mod pick;
@@ -13,13 +13,13 @@ use pbg_lab::bound;
 use crate::finding::Report;
 use crate::timing::{Timing, time};
 
-/// An order in a fresh instance, or why there is none.
+/// A bucket order in a fresh instance, or the reason why there is none.
 pub type Opened = Result<Box<dyn BucketOrder>, String>;
 
-/// Seeds that every grid is planned with.
+/// Seeds with which every grid is planned.
 const SEEDS: [u64; 3] = [0, 1, u64::MAX];
 
-/// Tries an order on grids of many shapes, buffers and seeds. `open` gives a fresh instance.
+/// Checks an order on grids of many shapes, buffers and seeds. `open` returns a fresh instance.
 pub fn check_order(mut open: impl FnMut() -> Opened) -> Report {
     let mut report = Report::default();
     let mut order = match open() {
@@ -76,7 +76,7 @@ fn plans(order: &mut dyn BucketOrder, passes: &[Pass]) -> Result<Planned, String
     Ok(Planned { plans, slowest })
 }
 
-/// A plan that is a permutation of the grid.
+/// Returns a plan, checked to be a permutation of the grid.
 fn plan_of(order: &mut dyn BucketOrder, pass: &Pass) -> Result<Vec<Bucket>, String> {
     let plan = order.plan(pass).map_err(|fault| failed(&fault, pass))?;
     plan::check(pass, &plan).map_err(|broken| format!("{}: {broken}", cases::named(pass)))?;
@@ -109,8 +109,7 @@ fn tried(passes: &[Pass]) -> String {
     )
 }
 
-/// The same pass must give the same plan: from the same instance in another order of calls, and
-/// from a fresh instance.
+/// Checks that the same pass gives the same plan: from the same instance after other calls, and from a fresh instance.
 fn again(
     order: &mut dyn BucketOrder,
     open: &mut impl FnMut() -> Opened,
@@ -131,13 +130,13 @@ fn again(
     for &at in &chosen {
         if plan_of(open()?.as_mut(), &passes[at])? != plans[at] {
             return Err(format!(
-                "{}: a fresh instance planned differently; a resumed run would, too",
+                "{}: a fresh instance planned differently, and so would a resumed run",
                 cases::named(&passes[at])
             ));
         }
     }
     Ok(format!(
-        "the same plan again for {} passes in reverse, and from {} fresh instances",
+        "the same plan again for {} passes in reverse order, and from {} fresh instances",
         passes.len(),
         chosen.len()
     ))
@@ -153,7 +152,8 @@ fn seeds(passes: &[Pass], plans: &[Vec<Bucket>]) -> &'static str {
     }
 }
 
-/// One row per grid and buffer: swaps, averaged over the seeds, and what no order can do with less.
+/// Returns one row per grid and buffer: the number of swaps, averaged over the seeds, and the lower bound for any
+/// order.
 fn swaps(order: &mut dyn BucketOrder) -> String {
     let mut lines =
         vec!["partitions x buffer: swaps per pass (mean of the seeds), lower bound".to_owned()];
@@ -174,10 +174,10 @@ fn swaps(order: &mut dyn BucketOrder) -> String {
     lines.join("\n")
 }
 
-/// What a plan of a grid of `partitions x partitions` buckets costs.
+/// Times the planning of a grid of `partitions` x `partitions` buckets.
 ///
 /// # Errors
-/// The order's.
+/// The first error of the order.
 pub fn bench_order(
     order: &mut dyn BucketOrder,
     partitions: u32,

@@ -1,4 +1,4 @@
-//! The promises of a relation sampler.
+//! Checks of a relation sampler.
 
 use std::time::{Duration, Instant};
 
@@ -8,10 +8,10 @@ use pbg_core::strategy::{Draw, SamplerFactory, StrategyError};
 use crate::finding::Report;
 use crate::timing::{Timing, time};
 
-/// One share: edges of each relation, and edges of a batch.
+/// Edges of each relation in a share, and batch size.
 type Share = (Vec<u64>, u32);
 
-/// Shares with no relation, empty ones, one, many, uneven and large ones.
+/// Returns shares with no relations, and with empty, single, many, uneven and large ones.
 fn shares() -> Vec<Share> {
     let uneven: Vec<u64> = (0..50).map(|r| (r * r * 37) % 1000).collect();
     let counts = [
@@ -28,7 +28,7 @@ fn shares() -> Vec<Share> {
     let mut shares: Vec<Share> = Vec::new();
     for counts in counts {
         let edges: u64 = counts.iter().sum();
-        // Batches of one edge take as many calls as there are edges.
+        // With batches of one edge, a share takes as many calls as it has edges.
         let fitting = sizes
             .iter()
             .filter(|&&size| edges / u64::from(size) <= 5000);
@@ -37,7 +37,7 @@ fn shares() -> Vec<Share> {
     shares
 }
 
-/// Tries a sampler on shares of many shapes.
+/// Checks a sampler on shares of many shapes.
 pub fn check_sampler(sampler: &dyn SamplerFactory) -> Report {
     let mut report = Report::default();
     let shares = shares();
@@ -58,7 +58,7 @@ pub fn check_sampler(sampler: &dyn SamplerFactory) -> Report {
     report.promise(
         "drains",
         Ok(format!(
-            "every edge of {} shares once, in {draws} draws, and not one more",
+            "every edge of {} shares exactly once, in {draws} draws",
             shares.len()
         )),
     );
@@ -73,7 +73,7 @@ pub fn check_sampler(sampler: &dyn SamplerFactory) -> Report {
     report
 }
 
-/// All draws of a share, each checked against what is left of it.
+/// Draws a share to its end, checking each draw against the remaining edges.
 fn drain(
     sampler: &dyn SamplerFactory,
     (counts, batch_size): &Share,
@@ -118,7 +118,7 @@ fn again(
     Ok(format!("the same draws again for {} shares", shares.len()))
 }
 
-/// Whatever losses it hears of, every edge is drawn once.
+/// Checks that every edge is drawn once for any observed losses.
 fn observes(sampler: &dyn SamplerFactory) -> Result<String, String> {
     let share = (vec![500, 20, 0, 300, 1], 10);
     let losses = [0.0, 1e-30, 1e30, f32::MAX, -1.0];
@@ -129,7 +129,7 @@ fn observes(sampler: &dyn SamplerFactory) -> Result<String, String> {
     let first = drain(sampler, &share, 3, &mut |r| uneven(r))?;
     let even = drain(sampler, &share, 3, &mut |_| 1.0)?;
     Ok(format!(
-        "drains whatever the losses, tried from 0 to {:e}; losses {} what is drawn",
+        "drains for all losses, tried from 0 to {:e}; losses {} the draws",
         f32::MAX,
         if first == even {
             "do not change"
@@ -149,13 +149,13 @@ fn seeds(sampler: &dyn SamplerFactory) -> &'static str {
     }
 }
 
-/// Rounds of the test of frequencies, at most: an interpreter takes milliseconds to begin.
+/// Largest number of rounds of the frequency test: an interpreter takes milliseconds to start a share.
 const ROUNDS: u64 = 2000;
-/// Time for them.
+/// Time limit of the frequency test.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// How often each relation is drawn first, against its share of the edges: Pearson's chi-square with three
-/// degrees of freedom, which exceeds 16.3 for a proportional sampler once in a thousand times.
+/// Compares how often each relation is drawn first with its share of the edges, by Pearson's chi-square with three
+/// degrees of freedom. For a proportional sampler it exceeds 16.3 once in a thousand times.
 fn frequencies(sampler: &dyn SamplerFactory) -> String {
     const COUNTS: [u64; 4] = [100, 200, 300, 400];
     let mut seen = [0_u64; 4];
@@ -167,7 +167,7 @@ fn frequencies(sampler: &dyn SamplerFactory) -> String {
         let walk = sampler.create(&COUNTS, 10, seed);
         let first = walk.and_then(|mut walk| walk.next());
         let Ok(Some(draw)) = first else {
-            return "none: it did not begin".to_owned();
+            return "none: the sampler could not draw".to_owned();
         };
         if let Some(count) = seen.get_mut(draw.relation as usize) {
             *count += 1;
@@ -194,10 +194,10 @@ fn frequencies(sampler: &dyn SamplerFactory) -> String {
     )
 }
 
-/// What one draw with its observation costs, on shares of `relations` relations.
+/// Times one draw with its observation, on shares of `relations` relations.
 ///
 /// # Errors
-/// The sampler's.
+/// The first error of the sampler.
 pub fn bench_sampler(
     sampler: &dyn SamplerFactory,
     relations: u32,
@@ -213,7 +213,7 @@ pub fn bench_sampler(
         let draw = match walk.next()? {
             Some(draw) => draw,
             None => {
-                // A worker begins a new walk for every share, and so does this.
+                // A new share starts with a new sampler, as in a worker.
                 seed += 1;
                 walk = sampler.create(&counts, batch_size, seed)?;
                 return Ok(());
@@ -228,7 +228,7 @@ mod tests {
     use super::*;
     use pbg_core::strategy::{RelationSampler, StrategyId};
 
-    /// Draws relation by relation; leaves `forgotten` edges.
+    /// Sampler that draws relation by relation, and leaves `forgotten` edges of each.
     struct InOrder {
         id: StrategyId,
         forgotten: u64,

@@ -1,27 +1,26 @@
-//! How long calls take.
+//! Durations of calls.
 
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
 
-/// Times of one kind of call.
+/// Durations of one kind of call.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Timing {
-    /// How many calls were timed.
+    /// Number of calls that were timed.
     pub calls: u32,
-    /// Half of them were faster, in seconds.
+    /// Median, in seconds.
     pub median: f64,
-    /// The fastest, in seconds: what it costs where nothing else runs.
+    /// Shortest, in seconds: the cost when nothing else runs.
     pub least: f64,
-    /// The slowest, in seconds.
+    /// Longest, in seconds.
     pub most: f64,
 }
 
-/// Times `call` again and again for about `budget`, at least three times, after one call that
-/// does not count.
+/// Times `call` repeatedly for about `budget`, at least three times, after one call that is not counted.
 ///
 /// # Errors
-/// The first one of `call`.
+/// The first error of `call`.
 pub fn time<E>(budget: Duration, mut call: impl FnMut() -> Result<(), E>) -> Result<Timing, E> {
     call()?;
     let begin = Instant::now();

@@ -1,4 +1,4 @@
-//! C: clang compiles the sources with generated bindings, and the encoder makes a component.
+//! Builds of projects in C: clang compiles the sources with generated bindings, and the encoder makes a component.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -33,7 +33,7 @@ pub(crate) fn build(
     command
         .args(["--target=wasm32-unknown-unknown", "-std=c11", "-O2"])
         .args(["-Wall", "-Wextra", "-mbulk-memory", "-msimd128"])
-        // The SDK has the few functions of a C library that the bindings need.
+        // The SDK contains the few functions of a C library that the bindings need.
         .args(["-nostdlib", "-nostdlibinc", "-isystem", "pbg_plugin/libc"])
         .args(["-Ipbg_plugin", "-Ibindings"])
         .args(["-Wl,--no-entry", "-Wl,-z,stack-size=65536", "-o"])
@@ -43,7 +43,7 @@ pub(crate) fn build(
     componentize(&folder.join(module), component)
 }
 
-/// The author's module, every source of the SDK but those for native tests, and the bindings.
+/// Returns the author's module, every source of the SDK except those for native tests, and the bindings.
 fn sources(folder: &Path, name: &str) -> Result<Vec<PathBuf>, BuildError> {
     let mut sources = vec![PathBuf::from(format!("{name}.c"))];
     for place in ["pbg_plugin", "pbg_plugin/libc", BINDINGS] {
@@ -61,8 +61,8 @@ fn sources(folder: &Path, name: &str) -> Result<Vec<PathBuf>, BuildError> {
     Ok(sources)
 }
 
-/// Generates header and glue from the project's WIT files. The world is always called `plugin` in
-/// them, so that one SDK serves all worlds.
+/// Generates the header and the glue code from the project's WIT files. The world is always called `plugin` in them, so
+/// that one SDK serves all worlds.
 pub(crate) fn write_bindings(folder: &Path, world: World) -> Result<(), BuildError> {
     let wit = folder.join("wit");
     let wrong = |reason: String| BuildError::Wit {

@@ -1,4 +1,4 @@
-//! JavaScript: componentize-qjs puts the module and its interpreter into a component.
+//! Builds of projects in JavaScript: componentize-qjs puts the module and its interpreter into a component.
 
 use std::path::Path;
 use std::process::Command;
@@ -7,7 +7,7 @@ use super::tool;
 use crate::error::BuildError;
 use crate::manifest::Manifest;
 
-const COMPONENTIZE_QJS: &str = "`npm install` in the project's folder gets it";
+const COMPONENTIZE_QJS: &str = "run `npm install` in the project's folder";
 
 /// Builds the project in `folder` into `component`.
 pub(crate) fn build(
@@ -24,8 +24,8 @@ pub(crate) fn build(
     command
         .args(["--js", "component.js", "--module-root", ".", "--wit", "wit"])
         .args(["--world", manifest.world.name()])
-        // The sandbox has no WASI and no asynchronous calls. The variant for small size is left
-        // out: it has tail calls, which the sandbox does not take.
+        // The sandbox has no WASI and no asynchronous calls. The variant optimised for size is not used: it has tail
+        // calls, which the sandbox rejects.
         .args(["--stub-wasi", "--sync", "--output"])
         .arg(component);
     tool::run(&mut command, folder)

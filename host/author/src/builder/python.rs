@@ -1,4 +1,4 @@
-//! Python: componentize-py puts the module, its interpreter and the bindings into a component.
+//! Builds of projects in Python: componentize-py puts the module, its interpreter and the bindings into a component.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -8,8 +8,8 @@ use super::tool;
 use crate::error::BuildError;
 use crate::manifest::Manifest;
 
-const COMPONENTIZE_PY: &str = "in the project's folder, `python3 -m venv .venv` and \
-    `.venv/bin/pip install componentize-py==0.25.1`; an environment that is active will do, too";
+const COMPONENTIZE_PY: &str = "in the project's folder, run `python3 -m venv .venv` and \
+    `.venv/bin/pip install componentize-py==0.25.1`; an active environment works, too";
 
 /// Builds the project in `folder` into `component`.
 pub(crate) fn build(
@@ -24,7 +24,7 @@ pub(crate) fn build(
     let component =
         std::path::absolute(component).map_err(|e| BuildError::io("write", component, e))?;
     let mut command = Command::new(program);
-    // There is no WASI in the sandbox: without the stubs the component would be refused.
+    // The sandbox has no WASI: without the stubs the component would be rejected.
     command
         .args([
             "--quiet",
@@ -39,10 +39,9 @@ pub(crate) fn build(
     tool::explained(&mut command, folder, reason)
 }
 
-/// Why the author's modules cannot be imported, and the line where that begins, out of the tracebacks that
-/// componentize-py shows.
+/// Finds in the tracebacks of componentize-py why the author's modules cannot be imported, and the line at fault.
 fn reason(said: &str) -> Option<String> {
-    // The project is the first folder of the path for modules.
+    // The project is the first folder of the module path.
     const PROJECT: &str = "File \"/0/";
     let (traceback, causes) = said.split_once("\nCaused by:\n")?;
     let cause = causes.lines().next()?.trim().trim_end_matches(':');
@@ -69,7 +68,7 @@ fn reason(said: &str) -> Option<String> {
 mod tests {
     use super::*;
 
-    /// As componentize-py 0.25.1 says it.
+    /// Output of componentize-py 0.25.1.
     #[test]
     fn the_line_at_which_an_import_fails_is_found() {
         let said = |source: &str, then: &str, cause: &str| {

@@ -1,4 +1,4 @@
-//! Rust: Cargo compiles a core module, and the encoder makes it a component.
+//! Builds of projects in Rust: Cargo compiles a core module, and the encoder makes it a component.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -28,7 +28,7 @@ pub(crate) fn build(folder: &Path, component: &Path) -> Result<(), BuildError> {
     componentize(&module, component)
 }
 
-/// The last module that Cargo's messages name: those of dependencies come before it.
+/// Returns the last module in Cargo's messages; those of dependencies come before it.
 fn module(messages: &[u8]) -> Option<PathBuf> {
     let lines = messages.split(|&byte| byte == b'\n');
     let artifacts = lines

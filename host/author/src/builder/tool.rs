@@ -1,4 +1,4 @@
-//! Other programs: found, run, and named in errors.
+//! External programs: finding and running them, and errors with their names.
 
 use std::env;
 use std::ffi::OsStr;
@@ -9,7 +9,7 @@ use std::process::{Command, Output, Stdio};
 
 use crate::error::BuildError;
 
-/// The first of `candidates` that is a file, or else `name` in one of the folders of `PATH`.
+/// Returns the first of `candidates` that is a file, or `name` in the first folder of `PATH` that contains it.
 ///
 /// # Errors
 /// [`BuildError::ToolMissing`] with `advice`.
@@ -25,7 +25,7 @@ pub(crate) fn find(
         .cloned()
         .chain(on_path)
         .find(|p| p.is_file());
-    // Relative ones would be sought in the folder that the tool is started in.
+    // Relative paths would be resolved in the folder in which the tool is started.
     found
         .and_then(|path| std::path::absolute(path).ok())
         .ok_or_else(|| BuildError::ToolMissing {
@@ -34,12 +34,12 @@ pub(crate) fn find(
         })
 }
 
-/// Runs a command in `folder`. What it says goes to standard error as it comes.
+/// Runs a command in `folder`. Its output goes to standard error immediately.
 ///
 /// # Errors
-/// [`BuildError::Tool`] where it fails.
+/// [`BuildError::Tool`] if it fails.
 pub(crate) fn run(command: &mut Command, folder: &Path) -> Result<(), BuildError> {
-    // Results of pbg-host are on standard output; messages of tools are none.
+    // Standard output is for pbg-host's results, not for messages of tools.
     let said = io::stderr().as_fd().try_clone_to_owned();
     let stdout = said.map_or_else(|_| Stdio::null(), Stdio::from);
     finish(command.stdout(stdout), folder).map(drop)
@@ -53,8 +53,8 @@ pub(crate) fn output(command: &mut Command, folder: &Path) -> Result<Vec<u8>, Bu
     finish(command.stdout(Stdio::piped()), folder).map(|output| output.stdout)
 }
 
-/// Runs a command in `folder` that writes nothing of use to standard output. Of what it says when it fails, `reason`
-/// makes the error; where it cannot, and where the command succeeds, that goes to standard error.
+/// Runs a command in `folder` that writes nothing useful to standard output. If it fails, `reason` extracts the error
+/// from its messages. If `reason` finds none, or the command succeeds, its messages go to standard error.
 ///
 /// # Errors
 /// [`BuildError::Code`] with the reason, or as [`run`].
@@ -88,7 +88,7 @@ fn finish(command: &mut Command, folder: &Path) -> Result<Output, BuildError> {
         .current_dir(folder)
         .stdin(Stdio::null())
         .stderr(Stdio::inherit());
-    // What pbg-host wrote before must not come after what the tool writes.
+    // Earlier output of pbg-host must come before the tool's.
     let _closed = io::stderr().flush();
     let output = command
         .output()
@@ -102,7 +102,7 @@ fn finish(command: &mut Command, folder: &Path) -> Result<Output, BuildError> {
     })
 }
 
-/// A command as one would type it, the program by its name alone.
+/// Formats a command as a user would type it, with only the file name of the program.
 pub(crate) fn line(command: &Command) -> String {
     let program = Path::new(command.get_program());
     let program = program.file_name().unwrap_or(program.as_os_str());

@@ -1,13 +1,13 @@
-//! The promise of a loss that training with it raises the scores of positives and lowers those of negatives.
+//! Check that training with a loss raises the scores of positives and lowers those of negatives.
 
 use pbg_core::strategy::LossWorker;
 
 use super::{evaluate, ordinary};
 
-/// What ordinary scores are multiplied by: a loss may have no gradient for scores far from its margins.
+/// Factors for ordinary scores: a loss may have no gradient for scores far from its margins.
 const SCALES: [f32; 4] = [1.0, 10.0, 100.0, 1000.0];
 
-/// The signs of the derivatives of a loss by one kind of scores.
+/// Signs of the derivatives of a loss by one kind of scores.
 #[derive(Debug, Default)]
 struct Signs {
     rises: usize,
@@ -15,7 +15,7 @@ struct Signs {
     flat: usize,
 }
 
-/// How a loss changes with the scores of positives and with those of negatives.
+/// Signs of the derivatives of a loss by the scores of positives, and by those of negatives.
 #[derive(Debug, Default)]
 pub(super) struct Directions {
     positives: Signs,
@@ -39,7 +39,7 @@ impl Signs {
 }
 
 impl Directions {
-    /// Adds the derivatives of `loss` as it is now, on scores of several sizes.
+    /// Counts the signs of the derivatives of `loss` on scores of several magnitudes.
     pub(super) fn add(&mut self, loss: &mut dyn LossWorker) -> Result<(), String> {
         for scale in SCALES {
             let mut rows = ordinary(25, 8);
@@ -52,7 +52,7 @@ impl Directions {
         Ok(())
     }
 
-    /// What was found, or everything that is the wrong way round.
+    /// Returns a summary, or everything that has the wrong direction.
     pub(super) fn judged(&self) -> Result<String, String> {
         let Self {
             positives,
@@ -108,7 +108,7 @@ mod tests {
 
     use super::*;
 
-    /// A loss with the same derivative everywhere: by the positive, and by each negative.
+    /// A loss with the same derivatives everywhere: by the positive, and by each negative.
     struct Linear(f32, f32);
 
     impl LossWorker for Linear {

@@ -1,4 +1,4 @@
-//! The promise of a loss that changes parameters of its formula while training goes on.
+//! Check of a loss that changes parameters of its formula during training.
 
 use std::num::NonZeroU32;
 
@@ -7,19 +7,19 @@ use pbg_core::strategy::{Loss, RunLength};
 
 use super::{cases, finite};
 
-/// Batches of the run that is played, or more where `update` is called less often.
+/// Batches of the simulated run; more if `update` is called rarely.
 const BATCHES: u64 = 1 << 20;
 
-/// Updates that are tried at least.
+/// Smallest number of updates.
 const UPDATES: u64 = 20;
 
-/// Edges of a batch.
+/// Edges per batch.
 const EDGES: u64 = 1000;
 
-/// Epochs of the run.
+/// Epochs of the simulated run.
 const EPOCHS: u32 = 8;
 
-/// Plays a run in which the loss falls, from update to update, and evaluates the loss after each.
+/// Simulates a run in which the mean loss falls from update to update, and evaluates the loss after each update.
 pub(super) fn tried(
     loss: &dyn Loss,
     parameters: &[Parameter],
@@ -35,7 +35,8 @@ pub(super) fn tried(
         batches: length,
     });
     while updates < UPDATES || batches < BATCHES {
-        // As many batches as were trained until then, from the second update on: few updates reach the end of a long run.
+        // From update `UPDATES` on, as many batches pass as had been trained by then, so that few updates reach the end
+        // of a long run.
         let passed = if updates < UPDATES {
             every
         } else {
@@ -48,12 +49,12 @@ pub(super) fn tried(
             edges: passed * EDGES,
             loss: told * (passed * EDGES) as f64,
         };
-        let place = || format!("after {batches} batches, told a mean loss of {told}");
+        let place = || format!("after {batches} batches, with a mean loss of {told}");
         let values =
             update_twice(loss, &observed).map_err(|broken| format!("{}: {broken}", place()))?;
         still_finite(loss).map_err(|broken| {
             format!(
-                "{}, it left {}: {broken}",
+                "{}, `update` returned {}: {broken}",
                 place(),
                 named_values(parameters, &values)
             )
@@ -69,7 +70,7 @@ pub(super) fn tried(
     ))
 }
 
-/// Falls from 3 to 0, which losses with a margin reach.
+/// Returns the mean loss of an update: it falls from 3 to 0, which losses with a margin reach.
 fn mean_loss(update: u64) -> f64 {
     if update > UPDATES {
         0.0
@@ -78,14 +79,14 @@ fn mean_loss(update: u64) -> f64 {
     }
 }
 
-/// Values after an update, which must be the same whenever it is asked for.
+/// Updates the parameters twice from the same state, and returns their values. They must be the same both times.
 fn update_twice(loss: &dyn Loss, observed: &Observed) -> Result<Vec<f32>, String> {
     let before = loss.state().unwrap_or_default();
     let first = counted(loss, observed)?;
     loss.restore(&before)?;
     let second = counted(loss, observed)?;
     if first.parameters != second.parameters {
-        return Err("`update` answers other values to the same question".to_owned());
+        return Err("`update` returned other values for the same arguments".to_owned());
     }
     Ok(second.parameters)
 }

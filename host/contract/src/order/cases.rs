@@ -1,9 +1,9 @@
-//! Passes that differ in everything a plan may depend on.
+//! Passes that differ in everything that a plan may depend on.
 
 use pbg_core::graph::Side;
 use pbg_core::strategy::Pass;
 
-/// Shapes of grids, with 1 x n, n x 1, square and not.
+/// Shapes of grids: 1 x n, n x 1, square and others.
 const GRIDS: [(u32, u32); 9] = [
     (1, 1),
     (1, 7),
@@ -16,7 +16,7 @@ const GRIDS: [(u32, u32); 9] = [
     (16, 16),
 ];
 
-/// The grids with every seed, one seed after another.
+/// Returns the passes of every grid with every seed, one seed after the other.
 pub(crate) fn passes(seeds: &[u64]) -> Vec<Pass> {
     seeds.iter().flat_map(|&seed| of_seed(seed)).collect()
 }
@@ -33,7 +33,7 @@ fn of_seed(seed: u64) -> Vec<Pass> {
         passes.push(bipartite);
         passes.push(sparse(lhs, rhs, seed));
     }
-    // One side that always stays in memory, and a pass without any edge.
+    // A pass in which one side always stays in memory, and one without edges.
     let mut still = uniform(6, 1, 2, seed);
     still.rhs_bytes = vec![0];
     let mut empty = uniform(3, 3, 2, seed);
@@ -42,8 +42,8 @@ fn of_seed(seed: u64) -> Vec<Pass> {
     passes
 }
 
-/// As many edges in each bucket, as many bytes in each partition, nothing resident; sides are
-/// shared where the grid is square.
+/// Creates a pass with the same number of edges in each bucket, the same size of each partition, and nothing resident.
+/// Sides are shared if the grid is square.
 pub(crate) fn uniform(lhs: u32, rhs: u32, buffer: u32, seed: u64) -> Pass {
     Pass {
         lhs_partitions: lhs,
@@ -61,7 +61,7 @@ pub(crate) fn uniform(lhs: u32, rhs: u32, buffer: u32, seed: u64) -> Pass {
     }
 }
 
-/// Uneven buckets, a third of them empty, in the middle of a run, with resident partitions.
+/// Creates a pass in the middle of a run, with uneven buckets, a third of them empty, and resident partitions.
 fn sparse(lhs: u32, rhs: u32, seed: u64) -> Pass {
     let mut pass = uniform(lhs, rhs, 2, seed);
     for (index, edges) in pass.edges.iter_mut().enumerate() {
@@ -73,7 +73,7 @@ fn sparse(lhs: u32, rhs: u32, seed: u64) -> Pass {
     pass
 }
 
-/// A pass in a few words, for messages.
+/// Describes a pass in a few words, for messages.
 pub(crate) fn named(pass: &Pass) -> String {
     format!(
         "grid {}x{}{}, buffer {}, seed {}, {} edges, {} resident",

@@ -1,4 +1,4 @@
-//! Several trainers on one grid.
+//! Check of `pick`: several trainers on one grid.
 
 use std::collections::VecDeque;
 
@@ -11,31 +11,31 @@ use super::{cases, failed};
 
 const TRAINERS: usize = 3;
 
-/// What picks of three trainers were like.
+/// Statistics of the picks of three trainers.
 #[derive(Default)]
 pub(crate) struct Played {
-    /// Answers, each asked for twice.
+    /// Number of picks, each repeated once.
     asked: usize,
-    /// Those that took a bucket with as few bytes to load as any free one.
+    /// Number of picks that chose a bucket with the fewest bytes to load of all free ones.
     fewest: usize,
 }
 
 impl Played {
-    /// What was tried.
+    /// Describes what was tried.
     pub(crate) fn tried(&self) -> String {
         let asked = self.asked;
-        format!("{asked} answers to {TRAINERS} trainers, each in range and the same again")
+        format!("{asked} picks for {TRAINERS} trainers, each in range and the same again")
     }
 
-    /// How well they spare the disks.
+    /// Describes how often `pick` chose a bucket with the fewest bytes to load.
     pub(crate) fn affinity(&self) -> String {
         let (fewest, asked) = (self.fewest, self.asked);
-        format!("{fewest} of {asked} picks took a bucket with fewest bytes to load")
+        format!("{fewest} of {asked} picks took a bucket with the fewest bytes to load")
     }
 }
 
-/// Plays passes with three trainers, who always take what `pick` answers and keep in their buffers what
-/// they trained last. The same question must get the same answer.
+/// Simulates passes with three trainers, which always train the bucket that `pick` returns, and keep the partitions of
+/// their last bucket in their buffers. The same arguments must give the same answer.
 pub(crate) fn check(order: &mut dyn BucketOrder) -> Result<Played, String> {
     let mut played = Played::default();
     let mut still = cases::uniform(1, 5, 2, 3);
@@ -54,7 +54,7 @@ fn play(order: &mut dyn BucketOrder, pass: &Pass, played: &mut Played) -> Result
     let mut left: Vec<Bucket> = (0..pass.lhs_partitions)
         .flat_map(|lhs| (0..pass.rhs_partitions).map(move |rhs| Bucket::new(lhs, rhs)))
         .collect();
-    // Who trains what, and what is in whose buffer: of the bucket before.
+    // Bucket of each busy trainer, and buffer content of each trainer, left by its last bucket.
     let mut held: VecDeque<(usize, Bucket)> = VecDeque::new();
     let mut idle: VecDeque<usize> = (0..TRAINERS).collect();
     let mut buffers = vec![Vec::new(); TRAINERS];
@@ -68,7 +68,7 @@ fn play(order: &mut dyn BucketOrder, pass: &Pass, played: &mut Played) -> Result
             })
             .collect();
         let Some(&trainer) = idle.front().filter(|_| !free.is_empty()) else {
-            // The first one is done.
+            // The trainer that started first is done.
             idle.extend(held.pop_front().map(|(trainer, _)| trainer));
             continue;
         };
@@ -84,11 +84,14 @@ fn play(order: &mut dyn BucketOrder, pass: &Pass, played: &mut Played) -> Result
         };
         let picked = answer()?;
         if picked >= offered.len() {
-            return Err(format!("answered {picked} of {}", offered.len()));
+            return Err(format!(
+                "returned {picked}, with {} free buckets",
+                offered.len()
+            ));
         }
         if answer()? != picked {
             return Err(format!(
-                "{}: the same question got another answer",
+                "{}: the same arguments gave another answer",
                 cases::named(pass)
             ));
         }
@@ -103,7 +106,7 @@ fn play(order: &mut dyn BucketOrder, pass: &Pass, played: &mut Played) -> Result
     Ok(())
 }
 
-/// Bytes of the partitions of `bucket` that are not resident.
+/// Returns the total bytes of the partitions of `bucket` that are not resident.
 fn lacking(pass: &Pass, bucket: Bucket) -> u64 {
     plan::needs(pass, bucket)
         .filter(|group| !pass.resident.contains(group))

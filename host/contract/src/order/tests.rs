@@ -1,10 +1,10 @@
-//! Orders that keep their promises, and orders that break one each.
+//! Orders that keep their promises, and orders that break one of them.
 
 use super::*;
 use crate::finding::Outcome;
 use pbg_core::strategy::StrategyId;
 
-/// An order whose functions are given.
+/// An order with a given planning function.
 struct Toy<P> {
     id: StrategyId,
     calls: u64,
@@ -44,7 +44,7 @@ fn check(plan: impl FnMut(&Pass, u64) -> Vec<Bucket> + Send + Clone + 'static) -
     })
 }
 
-/// The only broken promise.
+/// Returns the only broken promise.
 fn broken(report: &Report) -> (&str, &str) {
     assert_eq!(report.broken(), 1, "{report:?}");
     let is_broken = |finding: &&crate::Finding| finding.outcome == Outcome::Broken;
@@ -60,14 +60,14 @@ fn a_good_order_keeps_every_promise() {
     // The published swaps of the lexicographic order (Marius, table of orderings).
     let detail = swaps.map_or("", |f| f.detail.as_str());
     assert!(detail.contains(" 8 x 2:   60.0"), "{detail}");
-    // The first that is free spares the disks by chance only.
+    // This order always picks the first free bucket, which has the fewest bytes to load only by chance.
     let affinity = report.findings().iter().find(|f| f.promise == "affinity");
     let detail = affinity.map_or("", |f| f.detail.as_str());
     assert!(
         detail.contains(" of 90 picks") && !detail.starts_with("90 "),
         "{detail}"
     );
-    // Beside the swaps, their lower bound.
+    // Next to the swaps is their lower bound.
     let detail = swaps.map_or("", |f| f.detail.as_str());
     assert!(detail.contains("16 x 4:  205.0     38"), "{detail}");
 }
