@@ -1,3 +1,3 @@
-//! Nothing: Cargo looks at dependencies of build scripts only where there is one.
+//! Empty: Cargo considers dependencies of a build script only if one exists.
 
 fn main() {}

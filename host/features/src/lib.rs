@@ -1,1 +1,1 @@
-//! Nothing: the manifest of this crate is what it is for.
+//! Empty: only the manifest of this crate matters.

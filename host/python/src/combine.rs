@@ -1,4 +1,4 @@
-//! One model of several.
+//! Combination of several models into one.
 
 use std::path::PathBuf;
 
@@ -8,7 +8,8 @@ use pyo3::prelude::*;
 
 use crate::front::work;
 
-/// Makes the checkpoint `out` of `checkpoints`, or of the `last` versions that the only one of them has kept.
+/// Combines `checkpoints` into the checkpoint `out`; or, if there is only one of them, the `last` versions that it has
+/// preserved.
 #[pyfunction]
 pub(crate) fn combine(
     py: Python<'_>,

@@ -11,21 +11,21 @@ use pyo3::prelude::*;
 use crate::errors::usage;
 use crate::front::work;
 
-/// A configuration that was read and checked; its paths are relative to the working folder.
+/// A configuration that was read and checked. Its paths are relative to the working folder.
 #[pyclass(frozen)]
 pub(crate) struct Config {
     pub(crate) config: pbg_config::Config,
 }
 
-/// Keys and values as JSON.
+/// Reads keys and values from JSON.
 pub(crate) fn changes(json: &str) -> Result<Vec<(String, String)>> {
     overrides(&serde_json::from_str(json).map_err(usage)?)
 }
 
 #[pymethods]
 impl Config {
-    /// From a file or the folder of a checkpoint, changed by `values`; from `values` alone, or the file of the working
-    /// folder, where no path is given.
+    /// Reads a configuration from a file or the folder of a checkpoint, changed by `values`. Without a path it consists
+    /// of `values`, if `alone`, or of the file in the working folder changed by them.
     #[staticmethod]
     fn read(py: Python<'_>, path: Option<PathBuf>, values: &str, alone: bool) -> PyResult<Self> {
         let config = work(py, |front| match alone {
@@ -35,8 +35,8 @@ impl Config {
         Ok(Self { config })
     }
 
-    /// As `read`, of a model that was trained: what is left open is as it was trained. With `best` it is the model that
-    /// validation found best.
+    /// Reads the configuration of a trained model: values that are not set are those of its training. With `best` it is
+    /// the model with the best validation.
     #[staticmethod]
     fn trained(
         py: Python<'_>,
@@ -53,12 +53,12 @@ impl Config {
                 false => load::trained(path, checkpoint, best, &changes(values)?, front),
             }
         })?;
-        // Python opens the version that is current when the model is asked.
+        // The version that is current when the model is asked is opened, not this one.
         let config = asked.config;
         Ok(Self { config })
     }
 
-    /// From what `to_toml` gave.
+    /// Reads the output of `to_toml`.
     #[staticmethod]
     fn from_toml(py: Python<'_>, text: &str) -> PyResult<Self> {
         let config = work(py, |_| {
@@ -67,7 +67,7 @@ impl Config {
         Ok(Self { config })
     }
 
-    /// One of a well-known model, as text.
+    /// Returns the text of a preset.
     #[staticmethod]
     fn preset(py: Python<'_>, name: &str) -> PyResult<&'static str> {
         work(py, |_| match pbg_config::Preset::named(name) {
@@ -88,7 +88,7 @@ impl Config {
         work(py, |_| json(&self.config))
     }
 
-    /// Whether it asks for what libtorch computes.
+    /// Whether the configuration needs libtorch.
     #[getter]
     fn needs_libtorch(&self) -> bool {
         let execution = &self.config.execution;
@@ -96,7 +96,7 @@ impl Config {
     }
 }
 
-/// That there is no preset of this name, and which there are.
+/// Returns the error for an unknown preset, with the names of the known ones.
 fn no_preset(name: &str) -> Failure {
     let known = pbg_config::Preset::ALL.map(pbg_config::Preset::name);
     let lower = name.to_lowercase();
@@ -104,12 +104,12 @@ fn no_preset(name: &str) -> Failure {
         Some(near) => format!("did you mean `{near}`? "),
         None => String::new(),
     };
-    let text = format!("there is no preset {name:?}");
-    let help = format!("{meant}there are {}", known.join(", "));
+    let text = format!("unknown preset {name:?}");
+    let help = format!("{meant}the presets are {}", known.join(", "));
     Failure::message(FailureKind::Usage, text).help(help)
 }
 
-/// A value as JSON.
+/// Writes a value as JSON.
 pub(crate) fn json(value: &impl serde::Serialize) -> Result<String> {
     serde_json::to_string(value).map_err(|error| Failure::new(FailureKind::Internal, error))
 }

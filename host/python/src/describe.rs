@@ -1,4 +1,4 @@
-//! What a dataset holds.
+//! Description of a dataset.
 
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -12,7 +12,7 @@ use pyo3::prelude::*;
 use crate::config::{Config, json};
 use crate::errors::raised;
 
-/// Describes the dataset of a configuration, as JSON. Signals end it.
+/// Describes the dataset of a configuration, as JSON. A signal ends it.
 #[pyfunction]
 pub(crate) fn describe(
     py: Python<'_>,

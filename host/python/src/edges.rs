@@ -1,4 +1,4 @@
-//! Import of edges: from files, and from what a program hands in.
+//! Import of edges from files, and from tables and iterables of a Python program.
 
 use std::fs;
 use std::ops::ControlFlow;
@@ -21,10 +21,10 @@ use crate::config::{Config, json};
 use crate::errors::{raised, usage};
 use crate::front::work;
 
-/// A column of edges: its name, and its texts or its numbers.
+/// A column of edges: its name, and its names or its weights.
 type Column = (String, Option<Vec<String>>, Option<Vec<f32>>);
 
-/// Edges that a program hands in, in files beside the dataset until they are imported.
+/// Edges passed by a Python program, stored in files next to the dataset until they are imported.
 #[pyclass(frozen)]
 pub(crate) struct Spool {
     folder: TempDir,
@@ -48,7 +48,7 @@ impl Spool {
                     .tempdir_in(parent)
             });
             made.map_err(|error| {
-                let text = format!("cannot make a folder in {}", parent.display());
+                let text = format!("cannot create a folder in {}", parent.display());
                 Failure::new(FailureKind::Io, error).context(text)
             })
         })?;
@@ -58,14 +58,14 @@ impl Spool {
         })
     }
 
-    /// Begins a file and gives its path.
+    /// Begins a file, and returns its path.
     fn begin(&self, name: &str) -> PathBuf {
         let path = self.folder.path().join(name);
         *self.lock() = Some(EdgeSpool::new(&path));
         path
     }
 
-    /// Adds all tables of an object with `__arrow_c_stream__`.
+    /// Adds all record batches of an object with `__arrow_c_stream__`.
     fn put_stream(
         &self,
         py: Python<'_>,
@@ -80,12 +80,12 @@ impl Spool {
         })
     }
 
-    /// Adds the table of an object with `__arrow_c_array__`.
+    /// Adds the record batch of an object with `__arrow_c_array__`.
     fn put_batch(&self, py: Python<'_>, batch: PyArrowType<RecordBatch>) -> PyResult<()> {
         work(py, |_| self.put(|spool| Ok(spool.put(&batch.0)?)))
     }
 
-    /// Adds edges by columns: the name of each with its names, its weights, or neither where it is not read.
+    /// Adds edges by columns: each has a name and either entity names, weights, or neither if it is not read.
     fn put_columns(&self, py: Python<'_>, columns: Vec<Column>, rows: usize) -> PyResult<()> {
         let columns = columns.into_iter().map(|column| match column {
             (name, Some(names), _) => (name, Values::Names(names)),
@@ -115,12 +115,13 @@ impl Spool {
     fn put(&self, put: impl FnOnce(&mut EdgeSpool) -> Result<()>) -> Result<()> {
         match self.lock().as_mut() {
             Some(spool) => put(spool),
-            None => Err(usage("no file was begun")),
+            None => Err(usage("no file is open")),
         }
     }
 }
 
-/// The roles of a table's columns in their order: `lhs`, `rel`, `rhs`, `weight`, or `-` for one that is not read.
+/// Returns the roles of a table's columns, in their order: `lhs`, `rel`, `rhs`, `weight`, or `-` for one that is not
+/// read.
 #[pyfunction]
 pub(crate) fn column_roles(
     py: Python<'_>,
@@ -143,7 +144,7 @@ pub(crate) fn column_roles(
     })
 }
 
-/// What an import is told, as the package writes it.
+/// Options of an import, in the JSON form of the package.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Options {
@@ -162,8 +163,8 @@ struct Options {
     memory: Option<u64>,
 }
 
-/// Imports sets of files; `progress` is called with phase, done and total, and its exception ends the import. Gives the
-/// report as JSON.
+/// Imports edge sets from files. `progress` is called with phase, done and total; an exception that it raises ends the
+/// import. Returns the report as JSON.
 #[pyfunction]
 pub(crate) fn import_edges(
     py: Python<'_>,
@@ -225,13 +226,13 @@ fn import_options(config: &pbg_config::Config, given: Options) -> Result<ImportO
     })
 }
 
-/// An argument that is a text, as what it says.
+/// Parses a text argument.
 fn parsed<T: FromStr<Err = String>>(argument: &str, text: Option<String>) -> Result<Option<T>> {
     let parsed = text.map(|text| text.parse()).transpose();
     parsed.map_err(|what| usage(format!("{argument}: {what}")))
 }
 
-/// Phase, done and total.
+/// Returns the phase, and the amounts done and in total.
 fn shown(progress: ImportProgress) -> (String, u64, u64) {
     match progress {
         ImportProgress::Spooling { path, bytes } => {
@@ -245,7 +246,7 @@ fn shown(progress: ImportProgress) -> (String, u64, u64) {
             ..
         } => (format!("reading {set}"), bytes, total_bytes),
         ImportProgress::NamesToDisk { why } => {
-            let what = format!("{why}: names are sorted on the disk, and reading begins anew");
+            let what = format!("{why}: names are sorted on disk, and reading starts again");
             (what, 0, 0)
         }
         ImportProgress::Numbering { bytes, total_bytes } => {

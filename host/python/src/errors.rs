@@ -1,4 +1,4 @@
-//! Failures as exceptions: one class per kind, with the exit code of the program.
+//! Conversion of failures to exceptions: one class per kind, with the program's exit code.
 
 use pbg_config::ConfigErrors;
 use pbg_session::failure::Label;
@@ -6,15 +6,15 @@ use pbg_session::{Failure, FailureKind};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-/// The module with the classes.
+/// Module of the exception classes.
 const MODULE: &str = "pbg_host.errors";
 
-/// The exception that a failure is.
+/// Converts a failure to an exception.
 pub(crate) fn raised(py: Python<'_>, failure: Failure) -> PyErr {
     exception(py, failure.of_a_program()).unwrap_or_else(|error| error)
 }
 
-/// What the program says, and what Python says instead.
+/// Phrases of the program's messages, and how Python's messages put them.
 const SPELLINGS: [(&str, &str); 16] = [
     ("`--allow-plugin-change`", "`allow_plugin_change=True`"),
     ("`--allow-data-change`", "`allow_data_change=True`"),
@@ -43,14 +43,14 @@ const SPELLINGS: [(&str, &str); 16] = [
     ("--plugin ", "plugins: "),
 ];
 
-/// A text of the program as Python says it.
+/// Rewrites a message of the program for Python.
 pub(crate) fn spelled(text: &str) -> String {
     let features = text.split_once("`--features ").and_then(|(before, rest)| {
         let (named, after) = rest.split_once("=FILE`")?;
         Some(format!("{before}`features={{\"{named}\": FILE}}`{after}"))
     });
     let text = features.unwrap_or_else(|| text.to_owned());
-    // With its value, as in `--width 128`.
+    // An option with its value, as in `--width 128`.
     let text = text.replace("`--width ", "`width=");
     let text = text
         .replace("`--header yes`", "`header=True`")
@@ -63,19 +63,19 @@ pub(crate) fn spelled(text: &str) -> String {
     })
 }
 
-/// Options of an import that have a text, which are arguments of the same names.
+/// Import options with a text value, which are keyword arguments of the same names.
 const WITH_A_TEXT: [&str; 3] = ["separator", "comment", "columns"];
 
-/// A text with `--option VALUE` as an argument of Python.
+/// Replaces `--option VALUE` in a text by a keyword argument.
 fn with_a_text(text: &str, option: &str) -> String {
     let begun = format!("`--{option}");
     let mut parts = text.split(&begun);
     let mut spelled = parts.next().unwrap_or_default().to_owned();
     for part in parts {
         match part.split_once('`') {
-            // That of the columns by name is a dictionary, which `SPELLINGS` has.
+            // Columns given by name are a dictionary, which `SPELLINGS` handles.
             Some((value, rest)) if !value.contains("NAME") => {
-                // A shell needs quotes of its own.
+                // Quotes that a shell needs are removed.
                 let value = match value.trim().trim_matches('\'') {
                     "" => String::new(),
                     value => format!("\"{value}\""),
@@ -117,7 +117,7 @@ fn exception(py: Python<'_>, failure: Failure) -> PyResult<PyErr> {
     Ok(PyErr::from_value(class.call((message,), Some(&named))?))
 }
 
-/// What Python handed over that is not what the package hands over.
+/// Returns the failure for input that is not in the package's JSON form.
 pub(crate) fn usage(error: impl std::fmt::Display) -> Failure {
     Failure::message(FailureKind::Usage, error)
 }

@@ -1,4 +1,4 @@
-//! Events of runs: while they go on, and those that a checkpoint has.
+//! Events of runs: of those in progress, and of those in a checkpoint's folder.
 
 use std::collections::VecDeque;
 use std::path::PathBuf;
@@ -12,7 +12,7 @@ use pyo3::prelude::*;
 use crate::config::json;
 use crate::front::work;
 
-/// Events on their way from the thread that trains to whoever asks for them.
+/// Queue of events from the training thread to Python.
 #[derive(Default)]
 pub(crate) struct Inbox {
     state: Mutex<State>,
@@ -30,7 +30,7 @@ impl Inbox {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds an event. How far a bucket is matters only once: the last says it.
+    /// Adds an event. Of consecutive progress events only the last is kept.
     pub(crate) fn put(&self, event: Event) {
         let mut state = self.lock();
         let is_progress = |event: &Event| matches!(event, Event::Progress { .. });
@@ -41,13 +41,13 @@ impl Inbox {
         self.changed.notify_all();
     }
 
-    /// Says that no more will come.
+    /// Notes that no more events will follow.
     pub(crate) fn close(&self) {
         self.lock().closed = true;
         self.changed.notify_all();
     }
 
-    /// The next event, as soon as there is one; `None` when there is none within `time`, or none will come.
+    /// Returns the next event. `None` if none arrives within `time`, or none will follow.
     pub(crate) fn next(&self, time: Duration) -> Option<Event> {
         let waits = |state: &mut State| state.events.is_empty() && !state.closed;
         let waited = self.changed.wait_timeout_while(self.lock(), time, waits);
@@ -55,20 +55,20 @@ impl Inbox {
         state.events.pop_front()
     }
 
-    /// Whether every event was taken and no more will come.
+    /// Returns whether every event was taken and none will follow.
     pub(crate) fn is_over(&self) -> bool {
         let state = self.lock();
         state.closed && state.events.is_empty()
     }
 }
 
-/// Makes sure that events of this kind exist.
+/// Returns an error unless this kind of event exists.
 #[pyfunction]
 pub(crate) fn known_event(py: Python<'_>, kind: &str) -> PyResult<()> {
     work(py, |_| kept::known(kind))
 }
 
-/// The events in `metrics.jsonl` of a checkpoint's folder, as JSON.
+/// Returns the events in `metrics.jsonl` of a checkpoint's folder, as JSON.
 #[pyfunction]
 pub(crate) fn metrics(py: Python<'_>, checkpoint: PathBuf) -> PyResult<String> {
     work(py, |_| {

@@ -1,4 +1,4 @@
-//! Python as what a session works for.
+//! Python as the front end of a session.
 
 use std::ffi::OsString;
 use std::fmt::Display;
@@ -12,14 +12,14 @@ use pyo3::prelude::*;
 
 use crate::errors::{raised, spelled};
 
-/// How the process is started that compiles plugins, once [`start`] has said so.
+/// Command that starts the process that compiles plugins, once [`start`] has set it.
 static COMPILER: OnceLock<Compiler> = OnceLock::new();
 
-/// Says how the process is started that compiles plugins: a program with arguments, by which it calls
+/// Sets the command that starts the process that compiles plugins: a program with arguments, with which it calls
 /// `compile_for_parent` of this very module before anything else.
 #[pyfunction]
 pub(crate) fn start(program: PathBuf, arguments: Vec<OsString>) {
-    // Whoever was first said the same.
+    // The first caller has set the same command.
     let _known = COMPILER.set(Compiler::new(program, arguments));
 }
 
@@ -29,20 +29,20 @@ pub(crate) fn compile_for_parent() -> PyResult<()> {
     Compiler::serve().map_err(|error| PyOSError::new_err(error.to_string()))
 }
 
-/// Keeps what is to be said until Python can hear it.
+/// Queue of warnings until Python can be called.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Listener {
     warnings: Arc<Mutex<Vec<String>>>,
 }
 
 impl Listener {
-    /// What was odd since the last call.
+    /// Removes and returns all warnings.
     pub(crate) fn drain(&self) -> Vec<String> {
         let mut warnings = self.warnings.lock().unwrap_or_else(PoisonError::into_inner);
         std::mem::take(&mut warnings)
     }
 
-    /// Hands it to Python's warnings.
+    /// Issues all warnings in Python.
     pub(crate) fn tell(&self, py: Python<'_>) -> PyResult<()> {
         let warnings = self.drain();
         if warnings.is_empty() {
@@ -74,13 +74,13 @@ impl Front for Listener {
         Arc::new(|_, _, _| ())
     }
 
-    /// The package loads the extension with libtorch where a configuration needs it.
+    /// The package loads the extension with libtorch if a configuration needs it.
     fn to_libtorch(&self, _what: &str, _without: &str) -> Result<()> {
         Ok(())
     }
 }
 
-/// Does `work` while Python runs on; then Python hears what was odd, and what failed.
+/// Does `work` with the interpreter released, and then issues its warnings or raises its failure.
 pub(crate) fn work<T: Send>(
     py: Python<'_>,
     work: impl FnOnce(&Listener) -> Result<T> + Send,

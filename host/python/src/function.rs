@@ -1,7 +1,7 @@
-//! Strategies that are functions of Python and run in its process.
+//! Strategies that are Python functions and run in the process of Python.
 //!
-//! They work with the rights of whoever wrote them, and nothing stops one that does not end. What they answer is held to
-//! what is asked of every strategy: the host checks each plan and each formula, and [`order::check_order`] and
+//! They have the rights of the Python process, and nothing stops one that does not end. Their answers are checked like
+//! those of every strategy: the host checks each plan and each formula, and [`order::check_order`] and
 //! [`loss::check_loss`] try them on many inputs.
 
 pub(crate) mod loss;
@@ -40,19 +40,19 @@ fn fault(id: &StrategyId, function: &'static str, reason: impl Display) -> Strat
     }
 }
 
-/// How long the run is, as the package has it: epochs, edges per epoch, batches.
+/// Converts the length of a run for the package: epochs, edges per epoch, batches.
 const fn told(run: RunLength) -> (u32, u64, u64) {
     (run.epochs, run.edges_per_epoch, run.batches)
 }
 
-/// An answer, or what is wrong.
+/// Answer of a Python function, or its error message.
 #[derive(FromPyObject)]
 enum Answer<T> {
     Given(T),
     Wrong(String),
 }
 
-/// What Python answers, which runs meanwhile.
+/// Calls a Python function, attached to the interpreter.
 fn asked<T: for<'a, 'py> FromPyObject<'a, 'py>>(
     id: &StrategyId,
     function: &'static str,
@@ -69,7 +69,7 @@ fn asked<T: for<'a, 'py> FromPyObject<'a, 'py>>(
     }
 }
 
-/// Every parameter that a strategy declares, with what `given` sets or its default; all are JSON.
+/// Returns every declared parameter with its value from `given` or its default; all are JSON.
 #[pyfunction]
 pub(crate) fn parameters(
     py: Python<'_>,
@@ -79,7 +79,7 @@ pub(crate) fn parameters(
 ) -> PyResult<String> {
     work(py, |_| {
         let declared: Vec<Parameter> = serde_json::from_str(declared)
-            .map_err(|error| usage(format!("plugin {plugin}: its metadata is wrong: {error}")))?;
+            .map_err(|error| usage(format!("plugin {plugin}: its metadata is invalid: {error}")))?;
         let given = serde_json::from_str(given).map_err(usage)?;
         let refused = |problems: Vec<String>| {
             let text = format!("plugin {plugin}: {}", problems.join("; "));
@@ -89,7 +89,7 @@ pub(crate) fn parameters(
     })
 }
 
-/// Makes a project of a plugin in Python in `folder`, which must be empty or new; `kind` is `order` or `loss`.
+/// Creates a project for a plugin in Python in `folder`, which must be empty or not exist. `kind` is `order` or `loss`.
 #[pyfunction]
 pub(crate) fn create_project(
     py: Python<'_>,
@@ -101,7 +101,7 @@ pub(crate) fn create_project(
         let slot = match kind {
             "order" => ProjectKind::Order,
             "loss" => ProjectKind::Loss,
-            other => return Err(usage(format!("there are no projects of a {other}"))),
+            other => return Err(usage(format!("unknown kind of project {other}"))),
         };
         let made = pbg_author::create(name, slot, Language::Python, &folder);
         made.map(drop)
@@ -109,7 +109,7 @@ pub(crate) fn create_project(
     })
 }
 
-/// Builds the project in `folder`, loads what it made, and gives the path of the component.
+/// Builds the project in `folder`, loads the component, and returns its path.
 #[pyfunction]
 pub(crate) fn build_project(py: Python<'_>, folder: PathBuf) -> PyResult<PathBuf> {
     work(py, |front| {

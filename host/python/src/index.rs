@@ -1,4 +1,4 @@
-//! How an index is built, as the package writes it.
+//! Options for building an index, in the JSON form of the package.
 
 use pbg_core::model::Comparator;
 use pbg_session::Result;
@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::errors::usage;
 
-/// How an index is built.
+/// Options for building an index.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Options {
@@ -21,7 +21,7 @@ pub(crate) struct Options {
 }
 
 impl Options {
-    /// As the index takes it.
+    /// Converts to the options of `pbg-train`.
     pub(crate) fn options(self) -> Result<IndexOptions> {
         Ok(IndexOptions {
             entity_type: self.entity_type,
@@ -34,7 +34,7 @@ impl Options {
     }
 }
 
-/// The comparator of this name.
+/// Returns the comparator of this name.
 pub(crate) fn comparator(name: Option<String>) -> Result<Option<Comparator>> {
     let parsed = name.map(|name| serde_json::from_value(Value::from(name)));
     parsed

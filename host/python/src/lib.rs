@@ -1,8 +1,8 @@
-//! The native half of the Python package `pbg_host`: what it calls of the host.
+//! Native half of the Python package `pbg_host`: the functions of the host that it calls.
 //!
-//! Nothing of the logic is here: values come in and go out as JSON where they are not arrays, names or paths, and the
-//! package beside this crate (`package/pbg_host`) gives them types and documentation. Python runs on while this works,
-//! and failures are its exceptions ([`errors`]).
+//! This crate contains no logic. Values that are not arrays, names or paths are passed as JSON, and the package next to
+//! this crate (`package/pbg_host`) gives them types and documentation. The interpreter is released while a function
+//! works, and failures become exceptions ([`errors`]).
 
 mod combine;
 mod config;
@@ -22,13 +22,13 @@ mod version;
 
 use pyo3::prelude::*;
 
-/// The functions of `pbg_host`.
+/// The extension module `pbg_host._native`.
 #[pymodule]
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     fill(module)
 }
 
-/// Puts everything into `module`.
+/// Adds all classes and functions to `module`.
 ///
 /// # Errors
 /// When Python is out of memory.

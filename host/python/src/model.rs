@@ -1,4 +1,4 @@
-//! A trained model to ask. It lives on a thread of its own, which keeps the tables that questions needed.
+//! A trained model that answers questions. It lives on its own thread, which keeps the tables that questions have used.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -22,13 +22,13 @@ use crate::version::Version;
 /// An entity with its score.
 type Near = (String, f32);
 
-/// How often a question that is being answered looks whether Python still wants it.
+/// Interval at which a call checks whether Python has received a signal.
 const GRAIN: Duration = Duration::from_millis(50);
 
-/// Something for the thread to do.
+/// A job for the model's thread.
 type Request = Box<dyn for<'r> FnOnce(&'r Resolved, &mut Option<query::Model<'r>>) + Send>;
 
-/// A trained model to ask.
+/// A trained model that answers questions.
 #[pyclass(frozen)]
 pub(crate) struct Model {
     jobs: Mutex<Sender<Request>>,
@@ -36,12 +36,12 @@ pub(crate) struct Model {
     resolved: Resolved,
 }
 
-/// What to evaluate, as the package writes it.
+/// Options of an evaluation, in the JSON form of the package.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Evaluation {
     edges: String,
-    /// Edge sets whose edges are no wrong answers; all of the dataset where it is unset.
+    /// Edge sets whose edges are not counted as wrong answers; `None` for all of the dataset.
     filter: Option<Vec<String>>,
     candidates: Option<u32>,
     limit: Option<usize>,
@@ -57,7 +57,7 @@ impl Evaluation {
             Some("relation") => Some(By::Relation),
             Some("entity_type") => Some(By::EntityType),
             Some(other) => {
-                let what = format!("by is \"relation\" or \"entity_type\", not {other:?}");
+                let what = format!("by must be \"relation\" or \"entity_type\", not {other:?}");
                 return Err(usage(what));
             }
         };
@@ -94,7 +94,7 @@ impl Model {
         })
     }
 
-    /// Scores of edges.
+    /// Returns the scores of edges.
     fn score(&self, py: Python<'_>, edges: Vec<(String, String, String)>) -> PyResult<Vec<f32>> {
         let stop = Arc::clone(&self.stop);
         self.ask(py, move |resolved, model| {
@@ -115,7 +115,7 @@ impl Model {
         })
     }
 
-    /// The entities that are nearest to one, with their scores, and what Python warns of.
+    /// Returns the nearest entities of one, with their scores, and a warning if there is one.
     fn neighbors(
         &self,
         py: Python<'_>,
@@ -143,7 +143,7 @@ impl Model {
         })
     }
 
-    /// Builds the index, and gives what Python warns of beside the report; options and report are JSON.
+    /// Builds the index. Returns the report and warnings; options and report are JSON.
     fn build_index(&self, py: Python<'_>, options: &str) -> PyResult<(String, Vec<String>)> {
         let options: index::Options = work(py, |_| serde_json::from_str(options).map_err(usage))?;
         let stop = Arc::clone(&self.stop);
@@ -155,7 +155,7 @@ impl Model {
         })
     }
 
-    /// Answers questions; both are JSON.
+    /// Answers questions; questions and answers are JSON.
     fn predict(&self, py: Python<'_>, asked: &str) -> PyResult<String> {
         let asked: Asked = work(py, |_| serde_json::from_str(asked).map_err(usage))?;
         let stop = Arc::clone(&self.stop);
@@ -172,7 +172,7 @@ impl Model {
         })
     }
 
-    /// The version of the checkpoint that is current, held open.
+    /// Opens the current version of the checkpoint.
     fn version(&self, py: Python<'_>) -> PyResult<Version> {
         work(py, |_| {
             let entities = &self.resolved.dataset().manifest().entities;
@@ -183,13 +183,13 @@ impl Model {
         })
     }
 
-    /// What there is, as JSON: the dataset's folder and its manifest.
+    /// Returns the dataset's folder and manifest, as JSON.
     fn manifest(&self, py: Python<'_>) -> PyResult<String> {
         work(py, |_| manifest(&self.resolved))
     }
 }
 
-/// The dataset's folder, its manifest, and what tells it from others, as JSON.
+/// Returns the dataset's folder, manifest and identity, as JSON.
 pub(crate) fn manifest(resolved: &Resolved) -> Result<String> {
     let dataset = resolved.dataset();
     json(&serde_json::json!({
@@ -200,8 +200,8 @@ pub(crate) fn manifest(resolved: &Resolved) -> Result<String> {
 }
 
 impl Model {
-    /// Has the thread do `job`, and waits for what comes of it. A signal sets `stop`, which some jobs heed, and leaves
-    /// the others to the thread.
+    /// Runs `job` on the model's thread, and waits for its result. A signal sets `stop`. Jobs that check it end; others
+    /// are finished by the thread without anyone waiting.
     fn ask<T: Send + 'static>(
         &self,
         py: Python<'_>,
@@ -213,7 +213,7 @@ impl Model {
         self.stop.store(false, Ordering::Relaxed);
         let (answer, mut answered) = channel();
         let job: Request = Box::new(move |resolved, model| {
-            // Nobody may wait for it any more.
+            // The receiver may be gone.
             let _unheard = answer.send(job(resolved, model));
         });
         let jobs = self
@@ -236,7 +236,7 @@ impl Model {
     }
 }
 
-/// The last version of the checkpoint.
+/// Opens the last version of the checkpoint.
 fn checkpoint(resolved: &Resolved) -> Result<ReadCheckpoint> {
     let path = &resolved.config().checkpoint_path;
     Ok(ReadCheckpoint::open(path.as_ref()).map_err(pbg_train::RunError::from)?)
@@ -245,7 +245,7 @@ fn checkpoint(resolved: &Resolved) -> Result<ReadCheckpoint> {
 fn serve(resolved: &Resolved, jobs: &Receiver<Request>) {
     let mut model: Option<query::Model<'_>> = None;
     for job in jobs {
-        // What is kept in memory is of one version; every answer is of the one that is current.
+        // The tables in memory belong to one version; every answer must use the current one.
         let current = checkpoint(resolved).ok();
         model = model.filter(|model| {
             let held = model.version();
@@ -255,7 +255,7 @@ fn serve(resolved: &Resolved, jobs: &Receiver<Request>) {
     }
 }
 
-/// The model, opened when it is first asked.
+/// Returns the model, opening it at first use.
 fn opened<'m, 'r>(
     resolved: &'r Resolved,
     model: &'m mut Option<query::Model<'r>>,

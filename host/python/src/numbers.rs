@@ -1,4 +1,4 @@
-//! A checkpoint that begins with the numbers of another program.
+//! Creation of a checkpoint from the embeddings and parameters of another program.
 
 use std::path::Path;
 
@@ -16,7 +16,7 @@ use crate::front::work;
 use crate::model::manifest;
 use crate::version::{Tensors, handed};
 
-/// A checkpoint of a run that has trained nothing yet, and whose numbers are from elsewhere.
+/// A checkpoint that has no version yet, and is filled with numbers from another program.
 #[pyclass(frozen)]
 pub(crate) struct Numbers {
     checkpoint: Checkpoint,
@@ -24,7 +24,7 @@ pub(crate) struct Numbers {
     resolved: Resolved,
 }
 
-/// A tensor as Python hands it over: name, shape and bytes of `float32`.
+/// A tensor from Python: name, shape and bytes of `float32`.
 type Given = (String, Vec<usize>, Vec<u8>);
 
 #[pymethods]
@@ -39,7 +39,7 @@ impl Numbers {
             let folder = Path::new(&config.checkpoint_path);
             let checkpoint = Checkpoint::open_or_create(folder).map_err(RunError::from)?;
             if checkpoint.run().is_some() {
-                let text = format!("there is a checkpoint in {} already", folder.display());
+                let text = format!("{} already contains a checkpoint", folder.display());
                 let help = "choose another checkpoint_path";
                 return Err(Failure::message(FailureKind::Checkpoint, text).help(help));
             }
@@ -51,18 +51,18 @@ impl Numbers {
         })
     }
 
-    /// What there is, as JSON: the dataset's folder and its manifest.
+    /// Returns the dataset's folder and manifest, as JSON.
     fn manifest(&self, py: Python<'_>) -> PyResult<String> {
         work(py, |_| manifest(&self.resolved))
     }
 
-    /// The parameters that are wanted, as a run begins with them: name, shape and bytes of `float32`.
+    /// Returns the parameters that have to be written, with their initial values: name, shape and bytes of `float32`.
     fn parameters<'py>(&self, py: Python<'py>) -> PyResult<Tensors<'py>> {
         let parameters = work(py, |_| Ok(self.resolved.first_parameters()?))?;
         Ok(handed(py, parameters))
     }
 
-    /// Writes a partition: rows of `dim` numbers, and an accumulator for each.
+    /// Writes a partition: embeddings of `dim` numbers, and an accumulator for each.
     fn write_partition(
         &self,
         py: Python<'_>,
@@ -75,7 +75,7 @@ impl Numbers {
         work(py, |_| {
             let (rows, sums) = (floats(embeddings), floats(row_adagrad));
             if rows.len() != dim * sums.len() {
-                return Err(usage("a partition has as many accumulators as rows"));
+                return Err(usage("a partition must have as many accumulators as rows"));
             }
             let data = PartitionData {
                 rows: sums.len(),
@@ -91,7 +91,7 @@ impl Numbers {
         })
     }
 
-    /// Writes the parameters, all of them.
+    /// Writes all parameters.
     fn write_parameters(&self, py: Python<'_>, tensors: Vec<Given>) -> PyResult<()> {
         work(py, |_| {
             let values: Vec<_> = tensors.iter().map(|(_, _, bytes)| floats(bytes)).collect();
@@ -109,7 +109,7 @@ impl Numbers {
         })
     }
 
-    /// Makes it the first version and gives its number.
+    /// Commits the first version, and returns its number.
     fn commit(&self, py: Python<'_>) -> PyResult<u64> {
         work(py, |_| {
             let version = self.checkpoint.commit(self.run.clone());

@@ -1,4 +1,4 @@
-//! Bucket orders without training.
+//! Comparison of bucket orders without training.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ use crate::errors::usage;
 use crate::front::work;
 use crate::function::FunctionOrder;
 
-/// What orders are compared on, as the package writes it.
+/// Orders and grid of a comparison, in the JSON form of the package.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Setting {
@@ -36,7 +36,7 @@ struct Setting {
     write_bytes_per_second: Option<f64>,
 }
 
-/// An order: as the command line names it, with parameters besides.
+/// An order: its name as on the command line, and parameters.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Order {
@@ -63,7 +63,7 @@ impl Setting {
         }
     }
 
-    /// The passes of a configuration, or of a grid of these sizes; one for each seed.
+    /// Returns the first pass of a configuration, or a pass over a grid of these sizes; one for each seed.
     fn passes(&self, config: Option<&Config>) -> Result<Vec<(u64, pbg_core::strategy::Pass)>> {
         let seeds = self.seeds.iter().copied();
         if let Some(config) = config {
@@ -95,7 +95,7 @@ impl Setting {
     }
 }
 
-/// Compares orders on a configuration, or on a grid; setting and comparison are JSON.
+/// Compares orders on a configuration or on a grid; setting and comparison are JSON.
 #[pyfunction]
 pub(crate) fn compare_orders(
     py: Python<'_>,
@@ -119,7 +119,7 @@ pub(crate) fn compare_orders(
             .map(|wanted| Ok((wanted.label.clone(), Ok(loader.load(wanted)?))));
         let mut orders: Vec<NamedOrder> = named.collect::<Result<_>>()?;
         orders.extend(functions);
-        // Without any, all standard ones take part.
+        // By default, all standard orders are compared.
         if orders.is_empty() {
             orders = loader.orders(&[]);
         }
@@ -129,7 +129,7 @@ pub(crate) fn compare_orders(
     })
 }
 
-/// The plan of one order, with what is known of it; setting and plan are JSON.
+/// Returns the plan of one order with its analysis; setting and plan are JSON.
 #[pyfunction]
 pub(crate) fn plan_order(
     py: Python<'_>,

@@ -1,4 +1,4 @@
-//! Questions and answers of predictions, as the package writes them.
+//! Questions and answers of predictions, in the JSON form of the package.
 
 use std::sync::atomic::AtomicBool;
 
@@ -9,23 +9,23 @@ use serde::{Deserialize, Serialize};
 
 use crate::errors::{spelled, usage};
 
-/// Questions that are asked together.
+/// Questions that are answered together.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Asked {
     questions: Vec<Edge>,
     k: u32,
-    /// Edge sets whose edges are left out; all of the dataset where it is unset.
+    /// Edge sets whose edges are excluded from the answers; `None` for all of the dataset.
     filter: Option<Vec<String>>,
     loops: bool,
     threads: Option<usize>,
-    /// Whether by the index.
+    /// Whether the index is used.
     index: bool,
-    /// What walks over it keep in view.
+    /// Beam width of the index search.
     width: Option<u32>,
 }
 
-/// An edge of which one side is open.
+/// An edge with one unknown side.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Edge {
@@ -34,7 +34,7 @@ struct Edge {
     tail: Option<String>,
 }
 
-/// Answers in the order of their questions, and what Python warns of.
+/// Answers in the order of their questions, and warnings.
 #[derive(Default, Serialize)]
 pub(crate) struct Answers {
     answers: Vec<Answer>,
@@ -64,13 +64,13 @@ impl Edge {
     }
 }
 
-/// The names of all edge sets of the dataset.
+/// Returns the names of all edge sets of the dataset.
 pub(crate) fn edge_sets(resolved: &Resolved) -> Vec<String> {
     let sets = resolved.dataset().manifest().edge_sets.keys();
     sets.cloned().collect()
 }
 
-/// Answers all questions, as many at once as the predictor likes; none where `stop` is set on the way.
+/// Answers all questions in blocks of the predictor's size. If `stop` is set meanwhile, returns an error.
 pub(crate) fn answer(resolved: &Resolved, asked: Asked, stop: &AtomicBool) -> Result<Answers> {
     let options = PredictOptions {
         count: asked.k,
@@ -119,8 +119,8 @@ pub(crate) fn answer(resolved: &Resolved, asked: Asked, stop: &AtomicBool) -> Re
     Ok(Answers { answers, warnings })
 }
 
-/// What Python warns of where an index was asked for: answers by it that miss much, or none by it, since it finds too
-/// little.
+/// Returns the warning about an index search, if there is one: its recall is poor, or it was not used because its
+/// measured recall is too low.
 pub(crate) fn index_warning(how: &std::result::Result<Width, AllInstead>) -> Option<String> {
     match how {
         Ok(width) => width.is_poor().then(|| spelled(&width.to_string())),

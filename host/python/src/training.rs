@@ -1,4 +1,4 @@
-//! Training on a thread of its own, so that Python hears of it and can interrupt it.
+//! Training on a separate thread, so that Python can receive events and interrupt it.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,7 +20,7 @@ use crate::events::Inbox;
 use crate::front::{Listener, work};
 use crate::function::{FunctionLoss, FunctionOrder};
 
-/// A run that trains.
+/// A training run.
 #[pyclass(frozen)]
 pub(crate) struct Training {
     stop: Arc<AtomicBool>,
@@ -30,11 +30,11 @@ pub(crate) struct Training {
     thread: Mutex<Option<JoinHandle<Result<Outcome>>>>,
 }
 
-/// What the thread needs.
+/// State that the training thread needs.
 struct Run {
     config: pbg_config::Config,
     plugins: Vec<String>,
-    /// Functions of Python in the place of what is configured.
+    /// Python functions that replace configured strategies.
     order: Option<Box<dyn BucketOrder>>,
     loss: Option<Box<dyn Loss>>,
     allowed: Allowed,
@@ -45,7 +45,7 @@ struct Run {
 
 #[pymethods]
 impl Training {
-    /// Starts to train.
+    /// Starts training.
     #[new]
     fn new(
         py: Python<'_>,
@@ -86,7 +86,7 @@ impl Training {
         })
     }
 
-    /// The next event as JSON; nothing when there is none within `seconds`, or none will come.
+    /// Returns the next event as JSON. `None` if none arrives within `seconds`, or none will follow.
     fn next(&self, py: Python<'_>, seconds: f64) -> PyResult<Option<String>> {
         let time = Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX);
         let event = py.detach(|| self.inbox.next(time));
@@ -94,25 +94,25 @@ impl Training {
         event.map(|event| work(py, |_| json(&event))).transpose()
     }
 
-    /// Whether it has ended and every event was taken.
+    /// Whether the run has ended and every event was taken.
     #[getter]
     fn is_over(&self) -> bool {
         self.inbox.is_over()
     }
 
-    /// Whether an interrupted run ends behind the batches that it trains, not only behind the bucket.
+    /// Whether an interrupted run ends after the current batches, not only after the current bucket.
     #[getter]
     fn stops_within_buckets(&self) -> bool {
         self.stops_within_buckets
     }
 
-    /// Has it commit and end after the bucket that it trains, or after the batches.
+    /// Makes the run commit and end after the current bucket, or after the current batches.
     fn interrupt(&self) {
         self.stop.store(true, Ordering::SeqCst);
     }
 
-    /// Waits for its end: whether every epoch is trained, and the version of the checkpoint. The second call says
-    /// nothing.
+    /// Waits for the end of the run. Returns whether all epochs are trained, and the version of the checkpoint. A
+    /// second call returns `None`.
     fn finish(&self, py: Python<'_>) -> PyResult<Option<(bool, u64)>> {
         let mut thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(thread) = thread.take() else {
@@ -150,7 +150,8 @@ impl Run {
 
     fn train(&mut self) -> Result<Outcome> {
         if self.config.distributed_init_method.is_some() {
-            let what = "distributed_init_method: one of several trainers is a process of its own";
+            let what =
+                "distributed_init_method: each trainer of a distributed run is a separate process";
             return Err(
                 Failure::message(FailureKind::Config, what).help("start it with `pbg-host train`")
             );
@@ -181,13 +182,13 @@ impl Run {
             self.inbox.put(event);
         };
         let outcome = resolved.train(filled.strategies, self.allowed, &self.stop, &mut emit);
-        // What a plugin said last explains its failure.
+        // The last log lines of a plugin explain its failure.
         said();
         Ok(outcome?)
     }
 }
 
-/// Closes the inbox whatever happens, so that nobody waits for a thread that panicked.
+/// Closes the inbox even if the thread panics, so that nobody waits for it forever.
 struct Closes<'a>(&'a Inbox);
 
 impl Drop for Closes<'_> {
@@ -196,7 +197,7 @@ impl Drop for Closes<'_> {
     }
 }
 
-/// The formula of a function, if there is one.
+/// Creates the loss of a Python function, if one is given.
 fn built(
     py: Python<'_>,
     loss: Option<&FunctionLoss>,
@@ -207,7 +208,7 @@ fn built(
     built.map_err(|failure| raised(py, failure))
 }
 
-/// What a run will need of memory and disk, as JSON.
+/// Returns the memory and disk space that a run will need, as JSON.
 #[pyfunction]
 pub(crate) fn check(
     py: Python<'_>,

@@ -1,4 +1,4 @@
-//! One version of a trained model, held open: its numbers, and where they lie.
+//! One version of a trained model, held open: its parameters, and the places of its embeddings.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,7 @@ use pyo3::types::PyBytes;
 
 use crate::front::work;
 
-/// A version of a checkpoint. Its files stay where they are for as long as it lives.
+/// A version of a checkpoint. Its files are not removed while it lives.
 #[pyclass(frozen)]
 pub(crate) struct Version {
     pub(crate) checkpoint: ReadCheckpoint,
@@ -19,13 +19,13 @@ pub(crate) struct Version {
     pub(crate) types: BTreeSet<String>,
 }
 
-/// Where the numbers of a partition lie: file, rows, numbers per row; whether embeddings are bfloat16, and bytes before them;
-/// bytes before the accumulators, and how many a row has.
+/// Place of a partition's numbers: file, number of rows, dimension; whether embeddings are bfloat16, and their offset
+/// in bytes; the offset of the accumulators in bytes, and their number per row.
 type Place = (String, usize, usize, (bool, u64), (u64, usize));
 
 #[pymethods]
 impl Version {
-    /// Where the embeddings of a type lie, by partition; those that have none are left out.
+    /// Returns the places of an entity type's partitions. Partitions without embeddings are omitted.
     fn places(&self, py: Python<'_>, entity_type: &str) -> PyResult<Vec<Place>> {
         work(py, |_| {
             if !self.types.contains(entity_type) {
@@ -50,7 +50,7 @@ impl Version {
         })
     }
 
-    /// The parameters of operators and global embeddings: name, shape and bytes of `float32`.
+    /// Returns the parameters of operators and global embeddings: name, shape and bytes of `float32`.
     fn parameters<'py>(&self, py: Python<'py>) -> PyResult<Tensors<'py>> {
         let model = work(py, |_| {
             Ok(self.checkpoint.model().map_err(RunError::from)?)
@@ -62,7 +62,7 @@ impl Version {
 /// Names, shapes and bytes of `float32`.
 pub(crate) type Tensors<'py> = Vec<(String, Vec<usize>, Bound<'py, PyBytes>)>;
 
-/// Tensors as Python gets them.
+/// Converts tensors for Python.
 pub(crate) fn handed(py: Python<'_>, tensors: Vec<Tensor>) -> Tensors<'_> {
     let bytes = |values: &[f32]| -> Vec<u8> {
         values

@@ -1,4 +1,4 @@
-//! `pbg_host._native_torch`: `pbg_host._native` with libtorch, which Python loads in its place where a run needs that.
+//! `pbg_host._native_torch`: `pbg_host._native` with libtorch. Python loads it instead if a run needs libtorch.
 
 use pyo3::prelude::*;
 

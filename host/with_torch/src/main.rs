@@ -1,4 +1,4 @@
-//! `pbg-host-torch`: `pbg-host` with libtorch, in whose place it goes on where a run needs that.
+//! `pbg-host-torch`: `pbg-host` with libtorch. `pbg-host` replaces itself by it if a run needs libtorch.
 
 fn main() {
     pbg_torch::install();

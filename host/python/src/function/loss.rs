@@ -1,4 +1,4 @@
-//! Losses that are formulas.
+//! Losses of Python, which are formulas.
 
 use pbg_contract::Formula;
 use pbg_core::loss::node::{Binary, Node, Reduction, Unary};
@@ -16,12 +16,12 @@ use super::{asked, fault, strategy_id, told};
 use crate::config::json;
 use crate::front::work;
 
-/// A formula as the package has it: nodes as words and numbers, the output, names and values of parameters, and after how
-/// many batches they are updated.
+/// A formula from the package: nodes (operation and operands), the output, names and values of parameters, and the
+/// number of batches between their updates.
 type Told = (Vec<(String, Vec<f64>)>, u32, Vec<(String, f64)>, u32);
 
-/// A loss of Python: a function that writes its formula down, and one that updates its parameters; both say what is wrong
-/// instead where something is.
+/// A loss of Python: a function that returns its formula, and one that updates its parameters. Both may return an error
+/// message instead.
 #[pyclass(frozen)]
 pub(crate) struct FunctionLoss {
     id: StrategyId,
@@ -45,7 +45,7 @@ impl FunctionLoss {
 }
 
 impl FunctionLoss {
-    /// Has the formula written down, and checks it as that of a component.
+    /// Gets the formula, and checks it like that of a component.
     pub(crate) fn traced(&self, py: Python<'_>, limits: &Limits) -> Result<TracedLoss> {
         let graph = self.graph(limits.graph_nodes);
         let graph = graph.map_err(|error| Failure::new(FailureKind::Plugin, error))?;
@@ -65,7 +65,7 @@ impl FunctionLoss {
         })
     }
 
-    /// As training takes it.
+    /// Returns the loss as a strategy of the host.
     pub(crate) fn loss(&self, py: Python<'_>, limits: &Limits) -> Result<Box<dyn Loss>> {
         Ok(pbg_train::traced(self.traced(py, limits)?))
     }
@@ -74,7 +74,7 @@ impl FunctionLoss {
         let (nodes, output, parameters, update_every): Told =
             asked(&self.id, "build", |py| self.build.call0(py))?;
         let nodes = nodes.iter().map(|(word, operands)| {
-            let unknown = || fault(&self.id, "build", format!("there is no node {word}"));
+            let unknown = || fault(&self.id, "build", format!("unknown node {word}"));
             node(word, operands).ok_or_else(unknown)
         });
         let parameters = parameters.into_iter().map(|(name, value)| Parameter {
@@ -92,7 +92,7 @@ impl FunctionLoss {
     }
 }
 
-/// A node from its word and what follows it: places of other nodes, or a number.
+/// Returns a node from the name of its operation and its operands: indices of other nodes, or a number.
 fn node(name: &str, operands: &[f64]) -> Option<Node> {
     let at = |operand: f64| operand as u32;
     Some(match (name, operands) {
@@ -113,7 +113,7 @@ fn node(name: &str, operands: &[f64]) -> Option<Node> {
     })
 }
 
-/// The operation that has this name.
+/// Returns the operation with this name.
 fn word<'a, T: Deserialize<'a>>(name: &'a str) -> Option<T> {
     let name: StrDeserializer<'_, NoWord> = name.into_deserializer();
     T::deserialize(name).ok()
@@ -122,7 +122,7 @@ fn word<'a, T: Deserialize<'a>>(name: &'a str) -> Option<T> {
 struct Asked {
     id: StrategyId,
     update: Py<PyAny>,
-    /// Those of the graph.
+    /// Parameters of the graph.
     parameters: Vec<Parameter>,
     run: RunLength,
 }
@@ -143,7 +143,7 @@ impl ParameterSchedule for Asked {
     }
 }
 
-/// Tries the promises of a loss on many scores. Findings are JSON.
+/// Checks the contract of a loss on many scores. Returns the findings as JSON.
 #[pyfunction]
 pub(crate) fn check_loss(py: Python<'_>, loss: &FunctionLoss) -> PyResult<String> {
     let traced = work(py, |_| {

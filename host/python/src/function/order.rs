@@ -1,4 +1,4 @@
-//! Bucket orders.
+//! Bucket orders of Python.
 
 use pbg_contract::Opened;
 use pbg_core::graph::Bucket;
@@ -10,7 +10,7 @@ use super::{asked, fault, strategy_id, told};
 use crate::config::json;
 use crate::front::work;
 
-/// A bucket order of Python: functions that take a pass as JSON, and answer or say what is wrong.
+/// A bucket order of Python: functions that receive a pass as JSON and return an answer or an error message.
 #[pyclass(frozen)]
 pub(crate) struct FunctionOrder {
     id: StrategyId,
@@ -34,7 +34,7 @@ impl FunctionOrder {
 }
 
 impl FunctionOrder {
-    /// As the host asks an order.
+    /// Returns the order as a strategy of the host.
     pub(crate) fn order(&self, py: Python<'_>) -> Box<dyn BucketOrder> {
         Box::new(Asked {
             id: self.id.clone(),
@@ -85,7 +85,7 @@ impl BucketOrder for Asked {
             .into_iter()
             .map(|(lhs, rhs)| Bucket { lhs, rhs })
             .collect();
-        // Whoever only compares orders does not check again.
+        // Commands that only compare orders do not check plans again.
         plan::check(pass, &plan).map_err(|broken| fault(&self.id, "plan", broken))?;
         Ok(plan)
     }
@@ -101,14 +101,16 @@ impl BucketOrder for Asked {
         let picked: usize = asked(&self.id, "pick", |py| self.pick.call1(py, given))?;
         if picked >= free.len() {
             let count = free.len();
-            let reason = format!("answered {picked}, no index into the {count} free buckets");
+            let reason =
+                format!("returned {picked}, which is not an index into the {count} free buckets");
             return Err(fault(&self.id, "pick", reason));
         }
         Ok(picked)
     }
 }
 
-/// Tries the promises of an order on many grids; `make` gives a fresh one each time. Findings are JSON.
+/// Checks the contract of an order on many grids. `make` returns a fresh one at each call. Returns the findings as
+/// JSON.
 #[pyfunction]
 pub(crate) fn check_order(py: Python<'_>, make: Py<PyAny>) -> PyResult<String> {
     work(py, |_| {
