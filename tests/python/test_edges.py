@@ -183,9 +183,9 @@ def test_parquet_in_all_compressions(keys: Keys, tmp_path: Path, compression: st
     ("source", "said"),
     [
         ([("a", "r")], None),
-        ([("a", "r", "b"), ("a", "b")], "tuples of 2, 3"),
+        ([("a", "r", "b"), ("a", "b")], "2, 3 or 4 elements, not 2, 3"),
         ([1, 2], "an edge is a tuple"),
-        ([("a", "r", None)], "names are text"),
+        ([("a", "r", None)], "names must be text"),
         ([("a", "r", "b", "much")], "weights are numbers, not 'much'"),
         ({"x": ["a"], "y": ["b"]}, "which of its columns x, y are the entities"),
         ({}, "a table without columns"),

@@ -142,11 +142,11 @@ def test_what_is_not_decorated_is_told(keys: Keys) -> None:
     for call in calls:
         with pytest.raises(pbg_host.UsageError, match="bare .*\nhelp: decorate .*@pbg_host"):
             call(bare)
-    with pytest.raises(pbg_host.UsageError, match="zigzag .* is no loss"):
+    with pytest.raises(pbg_host.UsageError, match="zigzag .* is not a valid loss"):
         pbg_host.check_loss(zigzag)  # type: ignore[arg-type]
     with pytest.raises(pbg_host.UsageError, match="a list"):
         pbg_host.train(keys, plugins=zigzag)  # type: ignore[arg-type]
-    with pytest.raises(pbg_host.UsageError, match="has no name; say it"):
+    with pytest.raises(pbg_host.UsageError, match="has no name; pass one"):
         pbg_host.order(functools.partial(bare))
     assert pbg_host.order(zigzag, name="other").name == "other"
 
@@ -154,7 +154,7 @@ def test_what_is_not_decorated_is_told(keys: Keys) -> None:
 def test_what_a_function_cannot_do_is_told(
     keys: Keys, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with pytest.raises(pbg_host.UsageError, match=r"functions are given as plugins=\[...\]"):
+    with pytest.raises(pbg_host.UsageError, match=r"pass functions as plugins=\[...\]"):
         pbg_host.train(keys, bucket_order=zigzag)
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
@@ -184,7 +184,7 @@ def test_what_only_a_component_can_be_is_told(keys: Keys, plugin: Any, is_one: s
         lambda: pbg_host.build(plugin),
     ]
     for call in calls:
-        with pytest.raises(pbg_host.UsageError, match=f" is {is_one}, and ") as raised:
+        with pytest.raises(pbg_host.UsageError, match=f" is {is_one}, but ") as raised:
             call()
         kind = is_one.rpartition(" ")[2]
         assert f"`pbg-host plugin new mine --kind {kind} --lang python`" in str(raised.value)

@@ -142,7 +142,7 @@ def test_parameters_come_from_the_configuration_too(graph: Keys, tmp_path: Path)
         pbg_host.check_loss(pbg_host.loss(Widening, margin=-1.0))
     with pytest.raises(pbg_host.ConfigError, match="did you mean margin"):
         pbg_host.check_loss(pbg_host.loss(Widening, margn=1.0))
-    with pytest.warns(pbg_host.PbgWarning, match="margin: the loss softer 0.1.0 has none"):
+    with pytest.warns(pbg_host.PbgWarning, match="margin: the loss softer 0.1.0 has no such parameter"):
         bytes_with(softer, margin=0.5)
 
 
@@ -181,7 +181,7 @@ def test_what_they_do_wrong_is_told_with_its_line(graph: Keys) -> None:
             pbg_host.check_loss(loss)
     with pytest.raises(pbg_host.PluginError, match="plugin fails 0.1.0: build: ValueError"):
         pbg_host.train(graph, plugins=[fails])
-    with pytest.raises(pbg_host.UsageError, match="one loss, and fails and decides"):
+    with pytest.raises(pbg_host.UsageError, match="one loss, but there are two: fails and decides"):
         pbg_host.train(graph, plugins=[fails, decides])
 
 

@@ -79,7 +79,7 @@ def test_ranks_are_filtered_by_all_edge_sets_unless_others_are_named(model: pbg_
 def test_what_is_no_edge_set_is_not_ranked(model: pbg_host.Model) -> None:
     asked: Any = [("e1", "r0", "e2")]
     for call in (model.evaluate, lambda edges: pbg_host.evaluate(model.config, edges)):
-        with pytest.raises(pbg_host.UsageError, match="the name of an edge set is wanted") as raised:
+        with pytest.raises(pbg_host.UsageError, match="expected the name of an edge set") as raised:
             call(asked)
         assert "score_all" in str(raised.value) and "[('e1', 'r0', 'e2')]" in str(raised.value)
     with pytest.raises(pbg_host.DataError, match="no edge set `nope`; it has `test`, `train`"):
@@ -102,7 +102,7 @@ def test_a_model_says_that_its_dataset_was_imported_anew(keys: dict[str, Any]) -
         lambda: also.evaluate("test"),
     ]
     for call in calls:
-        with pytest.raises(pbg_host.DataError, match="was imported anew after it was opened"):
+        with pytest.raises(pbg_host.DataError, match="was imported again after it was opened"):
             call()
     # Names that were read before are those of the model.
     assert open_before.neighbors("e1").names == before
@@ -307,18 +307,18 @@ def test_a_number_of_answers_is_whole(model: pbg_host.Model, k: Any) -> None:
         lambda: model.predict(head="e1", relation="r0", k=k),
         lambda: model.predict_all([("e1", "r0", None)], k=k),
     ):
-        with pytest.raises(pbg_host.UsageError, match=f"k: a whole number .* not {k!r}"):
+        with pytest.raises(pbg_host.UsageError, match=f"k: expected a whole number .* not {k!r}"):
             ask()
 
 
 def test_other_arguments_are_told_by_name(model: pbg_host.Model) -> None:
     calls: list[tuple[str, Any]] = [
-        ("limit: a whole number", lambda: model.evaluate("test", limit=-1)),
-        ("candidates: a whole number", lambda: model.evaluate("test", candidates=0)),
-        ("threads: a whole number", lambda: model.predict_all([], threads=0)),
-        ("head: names are text", lambda: model.predict(head=0.5, relation="r0")),  # type: ignore[arg-type]
-        ("edges: names are text", lambda: model.score("e1", None, "e2")),  # type: ignore[arg-type]
-        ("comparator: one of dot, cos", lambda: model.neighbors("e1", comparator="coss")),  # type: ignore[arg-type]
+        ("limit: expected a whole number", lambda: model.evaluate("test", limit=-1)),
+        ("candidates: expected a whole number", lambda: model.evaluate("test", candidates=0)),
+        ("threads: expected a whole number", lambda: model.predict_all([], threads=0)),
+        ("head: names must be text", lambda: model.predict(head=0.5, relation="r0")),  # type: ignore[arg-type]
+        ("edges: names must be text", lambda: model.score("e1", None, "e2")),  # type: ignore[arg-type]
+        ("comparator: expected one of dot, cos", lambda: model.neighbors("e1", comparator="coss")),  # type: ignore[arg-type]
         ("frame is 'pandas'", lambda: model.metrics(frame="panda")),  # type: ignore[arg-type]
     ]
     for said, call in calls:
@@ -339,16 +339,16 @@ def test_edges_to_score_may_be_a_table(model: pbg_host.Model) -> None:
         np.array(edges),
     ):
         assert model.score_all(table).tolist() == expected
-    with pytest.raises(pbg_host.UsageError, match="one column each for head, relation and tail is wanted, and there are a, tail"):
+    with pytest.raises(pbg_host.UsageError, match="expected one column each for head, relation and tail, but the columns are a, tail"):
         model.score_all(pandas.DataFrame({"a": ["e1"], "tail": ["e2"]}))
     twice = {**columns, "predicate": columns["relation"]}
     for table in (twice, pandas.DataFrame(twice)):
-        with pytest.raises(pbg_host.UsageError, match="there are head, relation, tail, predicate"):
+        with pytest.raises(pbg_host.UsageError, match="the columns are head, relation, tail, predicate"):
             model.score_all(table)
     for wrong in (["e1"], [("e1", "e2")], [5]):
         with pytest.raises(pbg_host.UsageError, match=r"tuples \(head, relation, tail\), not"):
             model.score_all(wrong)
-    with pytest.raises(pbg_host.UsageError, match="questions are tuples"):
+    with pytest.raises(pbg_host.UsageError, match="questions must be tuples"):
         model.predict_all([("e1", "r0")])  # type: ignore[list-item]
 
 

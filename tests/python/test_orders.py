@@ -38,7 +38,7 @@ def test_what_cannot_be_compared_is_told(trained: pbg_host.Config, tmp_path: Pat
         pbg_host.orders.compare(orders=["random", "nope"], partitions=4)
     with pytest.raises(pbg_host.PluginError, match="did you mean inside_out"):
         pbg_host.orders.compare(orders=["inside_ot"], partitions=4)
-    with pytest.raises(pbg_host.UsageError, match="<lambda> is no order\nhelp: decorate it"):
+    with pytest.raises(pbg_host.UsageError, match="<lambda> is not a valid order\nhelp: decorate it"):
         pbg_host.orders.compare(orders=[lambda grid: grid.grid()], partitions=4)  # type: ignore[list-item]
     with pytest.raises(pbg_host.PluginError):
         pbg_host.orders.plan(tmp_path / "none.wasm", partitions=4)

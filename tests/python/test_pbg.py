@@ -181,7 +181,7 @@ def test_a_configuration_is_data(tmp_path: Path) -> None:
     assert config["dimension"] == 8 and config["lr"] == 0.1
     assert config["edge_paths"] == ["edges/train", "edges/test"]
     for wrong, said in (
-        ("return dict(lr=open('/etc/passwd'))", "line 2.*is no data"),
+        ("return dict(lr=open('/etc/passwd'))", "line 2.*cannot be read as data"),
         ("return [1]", "returns no dictionary"),
         ("return {", "never closed|invalid"),
         ("x = __import__('os')\n    return {}", "line 2"),

@@ -138,8 +138,8 @@ def test_a_second_ctrl_c_waits_no_longer_than_2_seconds(graph: Keys, tmp_path: P
         said = process.stderr.readline()
         assert said.startswith("finishing the current bucket, then saving; press Ctrl-C again")
         os.kill(process.pid, signal.SIGINT)
-        assert process.stderr.readline().startswith("waiting 2 seconds at most")
-        assert process.stderr.readline().startswith("stopped before all is saved")
+        assert process.stderr.readline().startswith("waiting at most 2 seconds")
+        assert process.stderr.readline().startswith("stopped before everything was saved")
         assert process.stdout.readline() == "interrupted\n"
         assert process.wait() == 130
     assert not (tmp_path / "planned").exists(), "nobody waited for it"

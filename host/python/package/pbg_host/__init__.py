@@ -9,7 +9,7 @@
     model.evaluate("test")["filtered"]["mrr"]
     model.predict(head="asp.n.02", relation="hypernym")
 
-Everything here calls what the program `pbg-host` calls; docs/python.md is the tour.
+All functions call the same code as the program `pbg-host`. docs/python.md is the tour.
 """
 
 from pbg_plugin import Pass

@@ -1,4 +1,4 @@
-"""Sandboxed components of functions."""
+"""Builds of Python functions as sandboxed components."""
 
 from __future__ import annotations
 
@@ -24,21 +24,22 @@ _EXPORTS: dict[Kind, tuple[str, str]] = {
 
 
 def build(function: Function, /, path: str | os.PathLike[str] | None = None) -> Path:
-    """Makes a sandboxed component of the source of an order or a loss, by default `NAME.wasm` in the working folder, and
-    gives its path.
+    """Builds a sandboxed component from the source of an order or a loss, by default `NAME.wasm` in the working
+    folder, and returns its path.
 
-    It has the function and what that uses of its module: other functions, plain values and imports of pure Python. Packages
-    with compiled code, such as NumPy, are not in the sandbox. What the decorator says is in it: name, version, and
-    parameters as defaults. Needs componentize-py 0.25.1 (`pip install 'pbg-host[build]'`).
+    It contains the function and what the function uses from its module: other functions, plain values, and imports of
+    pure Python packages. Packages with compiled code, such as NumPy, are not available in the sandbox. The component
+    keeps the name, the version and the parameters from the decorator, the latter as defaults. Needs componentize-py
+    0.25.1 (`pip install 'pbg-host[build]'`).
     """
     if only := component_only(function):
         raise UsageError(
-            f"{_called(function)} is {only[0]}, and build makes components of orders and losses",
+            f"{_called(function)} is {only[0]}, but build only makes components of orders and losses",
             help=as_component(only[1]),
         )
     if not isinstance(function, Function):
         raise UsageError(
-            f"{_called(function)} is no order and no loss",
+            f"{_called(function)} is neither an order nor a loss",
             help="decorate it with @pbg_host.order or @pbg_host.loss",
         )
     name, kind = function.name, function.kind
@@ -64,7 +65,8 @@ def build(function: Function, /, path: str | os.PathLike[str] | None = None) -> 
 
 @contextlib.contextmanager
 def _tools_of_this_python() -> Iterator[None]:
-    """Programs beside the interpreter are found, whether or not its environment is active."""
+    """Adds the folder of the interpreter to `PATH`, so that its programs are found even if its environment is not
+    active."""
     before = os.environ.get("PATH", "")
     os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), before])
     try:

@@ -1,4 +1,4 @@
-"""What a run will need."""
+"""Computation of what a run needs."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ def check(
     plugins: Sequence[PluginLike] = (),
     **keys: Any,
 ) -> dict[str, Any]:
-    """What training will need of memory and disk at most, in bytes by part, as `pbg-host check` says before anything is
-    started: `memory`, `disk`, `execution` and `slices`."""
+    """Returns the memory and disk space that training needs at most, in bytes and by part, as `pbg-host check` prints
+    them: `memory`, `disk`, `execution` and `slices`. Nothing is started."""
     named, functions = sorted_out(plugins)
     checked = config_of(config, keys)
     module, native = native_for(checked._native)

@@ -1,4 +1,4 @@
-"""One model of several."""
+"""Combination of several models into one."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ Folder = Union[str, "os.PathLike[str]"]
 def combine(
     how: How, checkpoints: Folder | Sequence[Folder], /, out: Folder, *, last: int | None = None
 ) -> Model:
-    """Makes one model of several, a checkpoint in the folder `out`, and returns it.
+    """Combines several models into one, writes it as a checkpoint to the folder `out`, and returns it.
 
-    `"average"` takes the mean of embeddings and parameters: of versions of one run, which `checkpoint_preservation_interval`
-    keeps and of which `last` counts those that take part. `"concatenate"` sets embeddings side by side, so that scores are
-    the sums of scores: of models that were trained apart, with seeds of their own.
+    `"average"` takes the mean of embeddings and parameters. It is for versions of one run, which
+    `checkpoint_preservation_interval` keeps; `last` is the number of versions to average. `"concatenate"` concatenates
+    embeddings, so that scores are sums of scores. It is for models that were trained separately, with different seeds.
 
         pbg_host.combine("average", "model", "mean", last=8)
         pbg_host.combine("concatenate", ["mean_1", "mean_2", "mean_3"], "sum").evaluate("test")

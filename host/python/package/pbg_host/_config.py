@@ -12,25 +12,26 @@ from ._load import as_json
 from .errors import UsageError
 
 ConfigLike = Union["Config", str, "os.PathLike[str]", Mapping[str, Any]]
-"""What stands for a configuration: one, the path of a TOML file or of a checkpoint's folder, or a dictionary. Where none is
-given, it is `pbg.toml` of the working folder."""
+"""Argument that names a configuration: a `Config`, the path of a TOML file or of a checkpoint's folder, or a
+dictionary. `None` means `pbg.toml` in the working folder."""
 
 
 class Config(Mapping[str, Any]):
     """A configuration that was read and checked.
 
-    `source` is the path of a TOML file, the folder of a checkpoint, which stands for the configuration that trained it, a
-    dictionary, or another configuration. Keys besides change it, as `--set` does on the command line: dictionaries change
-    the keys in them and leave the others, lists replace what there is, `None` unsets.
+    `source` is the path of a TOML file, the folder of a checkpoint (for the configuration that trained it), a
+    dictionary, or another configuration. `keys` change it, as `--set` does on the command line: dictionaries change
+    only the keys that they contain, lists replace the old value, `None` unsets a key.
 
         Config("pbg.toml", num_epochs=10, execution={"precision": "bf16"})
         Config("pbg.toml", **{"entities.user.num_partitions": 4})
         Config(Config.preset("complex"), dataset="data", checkpoint_path="model")
 
-    Without `source`, keys that have `entities` are a configuration by themselves; others change `pbg.toml` of the working
-    folder. Paths in a file are relative to the file, all others to the working folder. docs/config.md has every key.
+    Without `source`, keys that include `entities` form a complete configuration; other keys change `pbg.toml` in the
+    working folder. Paths in a file are relative to that file, all others to the working folder. docs/config.md
+    documents every key.
 
-    Raises `ConfigError`, which has everything that is wrong at once.
+    Raises `ConfigError` with all errors of the configuration.
     """
 
     def __init__(self, source: ConfigLike | None = None, /, **keys: Any) -> None:
@@ -54,9 +55,9 @@ class Config(Mapping[str, Any]):
         best: bool = False,
         **keys: Any,
     ) -> Config:
-        """The configuration by which a trained model is asked: what `source` leaves open is as it was trained.
-        `checkpoint` takes the place of its `checkpoint_path`, or of `source` where there is none. With `best` it is the model
-        that validation found best, which early stopping keeps, not the last of the run."""
+        """Returns the configuration of a trained model: keys that `source` does not set have the values of its
+        training. `checkpoint` replaces its `checkpoint_path`, or is the source if there is no other. With `best` it is
+        the model that was best in validation, which early stopping keeps, not the last one of the run."""
         if source is None or isinstance(source, (str, os.PathLike)):
             alone = _are_alone(source, keys)
             return cls._of(_native.Config.trained(source, checkpoint, best, as_json(keys), alone))
@@ -67,16 +68,16 @@ class Config(Mapping[str, Any]):
 
     @staticmethod
     def preset(name: str) -> dict[str, Any]:
-        """The keys of a well-known model with values that are good on real graphs: `complex`, `distmult`, `transe` or
-        `pbg`. Paths and partitions are for you to change."""
+        """Returns the keys of a well-known model, with values that work well on real graphs: `complex`, `distmult`,
+        `transe`, `rotate` or `pbg`. Change the paths and partitions to yours."""
         return dict(Config._of(_native.Config.from_toml(_native.Config.preset(name))))
 
     def to_toml(self) -> str:
-        """As a file has it, with every key."""
+        """Returns the configuration as a TOML file, with every key."""
         return self._native.to_toml()
 
     def to_dict(self) -> dict[str, Any]:
-        """A copy of its values."""
+        """Returns a copy of the values."""
         values: dict[str, Any] = json.loads(self._native.to_json())
         return values
 
@@ -106,8 +107,8 @@ def _read(source: ConfigLike | None, keys: dict[str, Any]) -> _native.Config:
 
 
 def _are_alone(source: object, keys: Mapping[str, Any]) -> bool:
-    """Whether `keys` are a configuration by themselves. Without a source, they otherwise change that of the working
-    folder."""
+    """Returns whether `keys` form a complete configuration. Otherwise, without a source, they change that of the
+    working folder."""
     return source is None and any(key.partition(".")[0] == "entities" for key in keys)
 
 
@@ -116,7 +117,7 @@ def _unpickled(text: str) -> Config:
 
 
 def _merged(source: Mapping[str, Any], keys: Mapping[str, Any]) -> dict[str, Any]:
-    """`source` with `keys` changed, tables key by key."""
+    """Returns `source` with `keys` changed, tables key by key."""
     if not isinstance(source, Mapping):
         raise UsageError(
             "a configuration is the path of a file, the folder of a checkpoint, a dictionary or a pbg_host.Config, not "
@@ -135,7 +136,7 @@ def _merged(source: Mapping[str, Any], keys: Mapping[str, Any]) -> dict[str, Any
 
 
 def config_of(source: ConfigLike | None, keys: dict[str, Any]) -> Config:
-    """The configuration that the arguments of a function stand for."""
+    """Returns the configuration that a function's arguments name."""
     if isinstance(source, Config) and not keys:
         return source
     return Config(source, **keys)

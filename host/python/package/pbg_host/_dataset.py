@@ -1,4 +1,4 @@
-"""The files of a dataset that was opened, read with Arrow."""
+"""Reads the files of an open dataset with Arrow."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from .errors import DataError
 def names_in(
     opened: Mapping[str, Any], entity_type: str, rows: Sequence[int] | None = None
 ) -> Any:
-    """The names of a type in the dataset that was opened, as an array of Arrow: by partition, of each the first `rows`."""
+    """Returns the names of an entity type as an Arrow array, partition by partition; `rows` limits each partition to
+    its first rows."""
     about = opened["manifest"]["entities"][entity_type]
     features = about.get("features")
     file = features["names_file"] if features else about["file"]
@@ -29,13 +30,14 @@ def names_in(
 
 
 def relations_in(opened: Mapping[str, Any]) -> list[str]:
-    """The names of the relations in the dataset that was opened, by id."""
+    """Returns the names of the relations, by id."""
     names: list[str] = dataset_file(opened, "relations.arrow").read_all()["name"].to_pylist()
     return names
 
 
 def dataset_file(opened: Mapping[str, Any], file: str) -> Any:
-    """An Arrow file of the dataset that was opened, which stays readable; not one of another import since."""
+    """Opens an Arrow file of the dataset, and checks that the dataset has not been replaced by another import. An open
+    file stays readable if that happens later."""
     try:
         import pyarrow as pa
     except ImportError as error:
@@ -45,20 +47,20 @@ def dataset_file(opened: Mapping[str, Any], file: str) -> Any:
     except (OSError, pa.ArrowException):
         _check_is_same(opened)
         raise
-    # Afterwards, so that it is true of the file that was opened.
+    # The check comes after opening, so that it applies to the file that was opened.
     _check_is_same(opened)
     return reader
 
 
 def _check_is_same(opened: Mapping[str, Any]) -> None:
-    """Raises where the dataset that was opened has been replaced by another import."""
+    """Raises `DataError` if the dataset has been replaced by another import since it was opened."""
     folder = opened["path"]
     try:
         now = json.loads(Path(folder, "manifest.json").read_text())["crc32"]
     except FileNotFoundError:
-        raise DataError(f"{folder} is no dataset any more: it has no manifest.json") from None
+        raise DataError(f"{folder} is no longer a dataset: it has no manifest.json") from None
     if now != opened["identity"]:
         raise DataError(
-            f"the dataset {folder} was imported anew after it was opened, and its files are others now",
+            f"the dataset {folder} was imported again after it was opened, and its files have been replaced",
             help="open the model again: pbg_host.Model(...)",
         )

@@ -1,4 +1,4 @@
-"""What a dataset holds."""
+"""Description of a dataset."""
 
 from __future__ import annotations
 
@@ -18,12 +18,13 @@ def describe(
     threads: int | None = None,
     **keys: Any,
 ) -> dict[str, Any]:
-    """What the dataset of a configuration holds: the report that `pbg-host describe --json` prints.
+    """Describes the dataset of a configuration. Returns the report that `pbg-host describe --json` prints.
 
-    `edge_sets` counts edges, entities, relations, `duplicates` and `loops`, `also_in` and `reversed_in` by other edge set,
-    and `unseen`: what sets that are not trained have that no trained edge has. `entity_types` has the `degrees` of the
-    trained edges, `relations` their edges, `components` the connected parts, and `shared_names` the names that several
-    types have. `memory` bounds what counting takes, in bytes; what it does not suffice for is in `not_counted`."""
+    `edge_sets` counts, for each set, edges, entities, relations, `duplicates` and `loops`; edges that are `also_in` or
+    `reversed_in` another edge set; and, for sets that are not trained, `unseen` entities and relations that no trained
+    edge has. `entity_types` has the `degrees` of the trained edges, `relations` the number of their edges,
+    `components` the connected components, and `shared_names` the names that several types have. `memory` limits the
+    memory for counting, in bytes; counts that need more are listed in `not_counted`."""
     native = config_of(config, keys)._native
     memory, threads = whole_or_none("memory", memory), whole_or_none("threads", threads)
     description: dict[str, Any] = json.loads(_native.describe(native, memory, threads))

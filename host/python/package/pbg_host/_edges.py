@@ -1,4 +1,4 @@
-"""Import of edges: from files, and from whatever a program has them in."""
+"""Import of edges from files, tables and iterables."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ class LazyFrame(Protocol):
     """A `polars.LazyFrame`."""
 
     def collect(self) -> Any:
-        """All of its rows as a table."""
+        """Returns all rows as a table."""
 
     def collect_schema(self) -> Any:
-        """What tells it from others that can collect."""
+        """Returns the schema; distinguishes lazy frames from other objects with `collect`."""
 
 
 EdgeSource = Union[
@@ -37,13 +37,13 @@ EdgeSource = Union[
     Mapping[str, Sequence[Any]],
     Iterable[Any],
 ]
-"""Where edges come from: a file (text or Parquet, plain or compressed), a folder of files or a pattern of their names;
-a table that speaks Arrow's C stream (`pyarrow.Table` and `RecordBatchReader`, `pandas.DataFrame`, `polars.DataFrame`, a
-DuckDB result, ...); a `polars.LazyFrame`; a dictionary of columns; or an iterable of any of these or of tuples
+"""Source of edges: a file (text or Parquet, plain or compressed), a folder of files or a pattern of file names; a
+table that supports Arrow's C stream (`pyarrow.Table` and `RecordBatchReader`, `pandas.DataFrame`, `polars.DataFrame`,
+a DuckDB result, ...); a `polars.LazyFrame`; a dictionary of columns; or an iterable of any of these or of tuples
 `(lhs, rel, rhs)`, `(lhs, rel, rhs, weight)` or `(lhs, rhs)`."""
 
 _AT_ONCE = 65536
-"""Tuples that are in memory at once."""
+"""Largest number of tuples in memory."""
 
 
 def import_edges(
@@ -67,30 +67,31 @@ def import_edges(
     progress: bool | Callable[[str, int, int], None] = False,
     **keys: Any,
 ) -> dict[str, Any]:
-    """Makes the dataset that a configuration names, as `pbg-host import` does.
+    """Imports edges into the dataset that a configuration names, as `pbg-host import` does.
 
-    `edges` has the edge sets by name. What is no file is written to one beside the dataset first, which is removed again:
-    memory stays bounded however much an iterable yields.
+    `edges` maps the names of edge sets to their sources. Edges that are not in a file are first written to a temporary
+    file next to the dataset, so that memory stays bounded however many edges an iterable yields.
 
         pbg_host.import_edges("pbg.toml", edges={"train": "train.tsv.gz", "test": frame})
 
-    `columns` says what the columns are: `{"lhs": "head", "rhs": "tail"}` by name, or `["lhs", "-", "rhs"]` by position;
-    columns of tables that are called `lhs`, `rel`, `rhs`, `weight`, `head`, `relation`, `tail` and the like are known.
-    How a text file is written is found out from its first lines, whatever its name; `header`, `separator` ("tab", "comma",
-    "semicolon", "pipe", "space", "ntriples" or a character), `comment` (a character, or "none") and `skip_lines` say it.
-    What files were read as, with the first edge, is in the report under `read_as`. `on_bad_line="skip"` goes on without
-    lines that are not edges, and counts them in the report.
-    `entity_min_count` and `relation_min_count` leave out what is in fewer edges. The ids of the dataset that is there are
-    kept, or those of `dictionary`; `fresh` forgets them. `features` has files with the features of featurized types.
-    `memory` bounds names and buffers, in bytes. `progress` is `True` for a bar (with tqdm), or a function that gets what
-    is done, how much, and of how much.
+    `columns` names the columns, either by name, as in `{"lhs": "head", "rhs": "tail"}`, or by position, as in `["lhs",
+    "-", "rhs"]`. Common column names, such as `lhs`, `rel`, `rhs`, `weight`, `head`, `relation` and `tail`, are
+    recognized. The format of a text file is detected from its first lines, whatever its name. `header`, `separator`
+    ("tab", "comma", "semicolon", "pipe", "space", "ntriples" or a character), `comment` (a character, or "none") and
+    `skip_lines` set it explicitly. The report lists the detected formats, each with the first edge, under `read_as`.
+    `on_bad_line="skip"` skips lines that are not edges, and counts them in the report.
 
-    Gives the report that `pbg-host import --json` prints. Raises `DataError` with file and line where an edge is wrong;
-    the dataset is then as it was.
+    `entity_min_count` and `relation_min_count` drop entities and relations that occur in fewer edges. Ids are kept
+    from the existing dataset, or from `dictionary`; `fresh` assigns new ones. `features` maps featurized entity types
+    to files with their features. `memory` limits the memory for names and buffers, in bytes. `progress` is `True` for
+    a bar (with tqdm), or a function that is called with the phase, the amount done, and the total.
+
+    Returns the report that `pbg-host import --json` prints. If an edge is invalid, raises `DataError` with its file
+    and line, and the dataset is not changed.
     """
     native = config_of(config, keys)._native
     if not isinstance(edges, Mapping):
-        raise UsageError("edges: a dictionary of edge sets by name is wanted, as in {'train': 'train.tsv'}")
+        raise UsageError("edges: expected a dictionary of edge sets by name, such as {'train': 'train.tsv'}")
     spool: list[_native.Spool] = []
     spooled: dict[str, str] = {}
 
@@ -141,7 +142,7 @@ def import_edges(
 
 @contextlib.contextmanager
 def _named(spooled: Mapping[str, str]) -> Iterator[None]:
-    """Errors name what was handed in, and not the files that it was written to meanwhile."""
+    """Makes errors name the argument with the edges, instead of the temporary file to which they were written."""
     try:
         yield
     except PbgError as error:
@@ -151,7 +152,7 @@ def _named(spooled: Mapping[str, str]) -> Iterator[None]:
 
 
 def _of(spooled: Mapping[str, str], text: str) -> str:
-    """A text that names what was handed in instead of the files."""
+    """Replaces paths of temporary files in a text by the arguments with the edges."""
     for path, label in spooled.items():
         text = re.sub(f"{re.escape(path)}:(\\d+)", f"{label}, row \\1", text)
         text = text.replace(path, label)
@@ -161,7 +162,7 @@ def _of(spooled: Mapping[str, str], text: str) -> str:
 def _yes_or_no(argument: str, value: Any) -> bool | None:
     if value is None or isinstance(value, bool):
         return value
-    raise UsageError(f"{argument} is True, False or None, not {value!r}")
+    raise UsageError(f"{argument} must be True, False or None, not {value!r}")
 
 
 def _columns(columns: str | Mapping[str, str] | Sequence[str] | None) -> str | None:
@@ -182,7 +183,8 @@ def _is_lazy(item: object) -> bool:
 
 
 def _collected(frame: Any) -> Iterable[Any]:
-    """The rows of a lazy frame: in batches, which need not fit into memory together, where its polars has them."""
+    """Returns the rows of a lazy frame: in batches, which need not fit into memory together, if this version of polars
+    supports them."""
     if hasattr(frame, "collect_batches"):
         batches: Iterable[Any] = frame.collect_batches()
         return batches
@@ -190,7 +192,7 @@ def _collected(frame: Any) -> Iterable[Any]:
 
 
 def _files_and_tables(label: str, source: EdgeSource) -> Iterator[Any]:
-    """Paths, and iterables of tables or tuples between them."""
+    """Yields paths, and iterables of tables or tuples."""
     if isinstance(source, (str, os.PathLike)):
         yield source
     elif _is_table(source):
@@ -208,7 +210,7 @@ def _files_and_tables(label: str, source: EdgeSource) -> Iterator[Any]:
 
 
 class _Spooled:
-    """What is handed in as edges `label`, on its way to a file; `given` says what its columns are."""
+    """Writes the edges of the argument `label` to a file; `given` names their columns."""
 
     def __init__(self, spool: _native.Spool, label: str, given: str | None) -> None:
         self._spool = spool
@@ -216,7 +218,7 @@ class _Spooled:
         self._given = given
 
     def put_all_of(self, items: Iterable[Any]) -> bool:
-        """Writes tables and tuples; whether there were any."""
+        """Writes tables and tuples. Returns whether there were any."""
         any_there = self._put_all(items)
         self._spool.finish()
         return any_there
@@ -260,7 +262,7 @@ class _Spooled:
             ) from None
         if len(widths) > 1 or not widths <= {2, 3, 4}:
             shown = ", ".join(str(width) for width in sorted(widths))
-            raise DataError(f"{self._label}: tuples of {shown} where all have 2, 3 or 4 are wanted")
+            raise DataError(f"{self._label}: expected tuples that all have 2, 3 or 4 elements, not {shown}")
         roles = ("lhs", "rhs") if widths == {2} else ("lhs", "rel", "rhs", "weight")
         self._put(zip(roles, roles, zip(*rows)), len(rows))
 

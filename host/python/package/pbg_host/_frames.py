@@ -1,4 +1,4 @@
-"""Rows as DataFrames of whichever library is installed."""
+"""Tables as DataFrames of the library that is installed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ _MODULES = {"pandas": "pandas", "polars": "polars", "arrow": "pyarrow"}
 
 
 def frame_of(columns: Mapping[str, Any], kind: Frame | None) -> Any:
-    """A table of columns; of `kind`, or of what is installed: pandas, else polars, else pyarrow."""
+    """Creates a table from columns, of the given `kind`, or of the first library that is installed: pandas, polars,
+    pyarrow."""
     chosen = kind if kind is not None else _installed()
     if chosen == "pandas":
         import pandas
@@ -33,13 +34,13 @@ def frame_of(columns: Mapping[str, Any], kind: Frame | None) -> Any:
 
 
 def rows_frame(rows: Sequence[Mapping[str, Any]], kind: Frame | None) -> Any:
-    """A table of rows, with a column for every name that one of them has."""
+    """Creates a table from rows, with a column for every name that occurs in one of them."""
     names = dict.fromkeys(name for row in rows for name in row)
     return frame_of({name: [row.get(name) for row in rows] for name in names}, kind)
 
 
 def flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Nested values with their names joined by dots; lists stay."""
+    """Flattens nested dictionaries, joining their keys with dots. Lists are not changed."""
     found: dict[str, Any] = {}
     for name, value in values.items():
         if isinstance(value, Mapping):

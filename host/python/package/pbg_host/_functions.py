@@ -1,4 +1,4 @@
-"""Strategies that are functions of Python: what orders and losses of this process have in common."""
+"""Common parts of strategies that are Python functions: orders and losses of this process."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Native = Any
 
 
 class Function:
-    """A strategy of Python, made of a function or of a class of the SDK."""
+    """A strategy of Python: a function, or a class of the SDK."""
 
     kind: ClassVar[Kind]
 
@@ -37,27 +37,28 @@ class Function:
         if not callable(make):
             raise UsageError(f"pbg_host.{self.kind}: {make!r} is neither a function nor a class")
         if name is None and not hasattr(make, "__name__"):
-            raise UsageError(f"pbg_host.{self.kind}: {make!r} has no name; say it: name=...")
+            raise UsageError(f"pbg_host.{self.kind}: {make!r} has no name; pass one: name=...")
         if parameters and not self._is_class:
             raise UsageError(
                 f"a function has no parameters: write a class of pbg_plugin.{self._base().__name__}"
             )
         if self._is_class and not issubclass(make, self._base()):
-            raise UsageError(f"{make.__name__} is no pbg_plugin.{self._base().__name__}")
+            raise UsageError(f"{make.__name__} is not a pbg_plugin.{self._base().__name__}")
         about = make.metadata() if self._is_class else None
         self._parameters = dict(parameters)
         self.name: str = name or (about.name if about else make.__name__)
-        """What runs and tables call it."""
+        """Name in runs and tables."""
         self.version: str = version or (about.version if about else "0.1.0")
         self.__doc__ = make.__doc__
 
     @classmethod
     def _base(cls) -> type:
-        """The class of the SDK."""
+        """Returns the base class in the SDK."""
         raise NotImplementedError
 
     def _instance(self, given: Mapping[str, Any] | None = None) -> Any:
-        """One that is configured: with `given`, else with what it was decorated with, else with its defaults."""
+        """Returns a configured instance. Parameters come from `given`, from the decorator, or from their defaults, in
+        this order."""
         parameters = self._made_of.metadata().parameters if self._is_class else []
         declared = as_json([_declared(parameter) for parameter in parameters])
         values = as_json({**self._parameters, **(given or {})})
@@ -72,19 +73,20 @@ class Function:
         raise NotImplementedError
 
     def native(self, module: Any = _native, given: Mapping[str, Any] | None = None) -> Native:
-        """As the host asks it; `given` are parameters that a configuration sets."""
+        """Returns the strategy as an object of the host; `given` are parameters from a configuration."""
         raise NotImplementedError
 
     def parameter_names(self) -> list[str]:
-        """What a configuration may set."""
+        """Returns the names of the parameters that a configuration may set."""
         return [p.name for p in self._made_of.metadata().parameters] if self._is_class else []
 
     def _sha256(self) -> str:
-        """What tells it from another one of the same name, so that a run goes on with the one that it began with."""
+        """Returns a hash that distinguishes this strategy from others with its name, so that a run is resumed with the
+        same one."""
         try:
             text = told_of(self._made_of)
         except UsageError:
-            # What cannot be written down as a module is known by its own source alone.
+            # If it cannot be written as a module, only its own source is hashed.
             text = source_of(self._made_of) or _code(self._made_of)
         told = f"{self.kind}\n{text}\n{sorted(self._parameters.items())}"
         return hashlib.sha256(told.encode()).hexdigest()
@@ -103,7 +105,7 @@ def decorated(
     version: str | None,
     parameters: Mapping[str, Any],
 ) -> Any:
-    """What a decorator gives, used with or without arguments."""
+    """Returns the result of a decorator, used with or without arguments."""
 
     def made(make: Any) -> F:
         return function(make, name, version, parameters)
@@ -112,25 +114,25 @@ def decorated(
 
 
 PluginLike = Union[str, "os.PathLike[str]", Function]
-"""What takes the place of a standard plugin: the file or the name of a component, or a function that `pbg_host.order` or
-`pbg_host.loss` decorates."""
+"""A plugin: the file or the name of a component, or a function decorated with `pbg_host.order` or `pbg_host.loss`. It
+replaces a standard plugin."""
 
 
 def wanted(thing: Any, kind: type[F]) -> F:
-    """`thing`, if it is a function of this kind."""
+    """Returns `thing` if it is a function of this kind; otherwise raises `UsageError`."""
     if isinstance(thing, kind):
         return thing
     raise undecorated(thing, kind.kind)
 
 
 def undecorated(thing: Any, kind: Kind) -> UsageError:
-    """`thing` is not what `kind` is."""
+    """Returns the error for `thing`, which is not of this `kind`."""
     help = f"decorate it with @pbg_host.{kind}" if callable(thing) else None
     if isinstance(thing, Function):
         help = None
     if only := component_only(thing):
         help = as_component(only[1])
-    return UsageError(f"{_called(thing)} is no {kind}", help=help)
+    return UsageError(f"{_called(thing)} is not a valid {kind}", help=help)
 
 
 _ONLY_COMPONENTS = {
@@ -140,13 +142,14 @@ _ONLY_COMPONENTS = {
 
 
 def component_only(thing: Any) -> tuple[str, str] | None:
-    """What `thing` is if it runs as a component alone, not in the process of Python: in words, and as `plugin new` calls it."""
+    """If `thing` can run only as a component, not in Python's process, returns its kind: in words, and as an argument
+    of `plugin new`."""
     kind = thing if isinstance(thing, type) else type(thing)
     return next((names for base, names in _ONLY_COMPONENTS.items() if issubclass(kind, base)), None)
 
 
 def as_component(kind: str) -> str:
-    """How a component of this kind is made of a class."""
+    """Returns advice for making a component of a class."""
     return (
         f"make a component of it: `pbg-host plugin new mine --kind {kind} --lang python`, put the class into mine/mine.py, "
         "`pbg-host plugin build mine`, and name the file: plugins=['mine/mine.wasm']"
@@ -156,9 +159,9 @@ def as_component(kind: str) -> str:
 def sorted_out(
     plugins: Sequence[PluginLike],
 ) -> tuple[list[str], dict[Kind, Function]]:
-    """Files and names, and the function of each kind."""
+    """Splits plugins into files and names, and the function of each kind."""
     if isinstance(plugins, (str, os.PathLike, Function)) or not isinstance(plugins, Sequence):
-        raise UsageError("plugins: a list of files, names, orders or losses is wanted")
+        raise UsageError("plugins: expected a list of files, names, orders or losses")
     named: list[str] = []
     functions: dict[Kind, Function] = {}
     for plugin in plugins:
@@ -166,14 +169,14 @@ def sorted_out(
             if first := functions.get(plugin.kind):
                 what = {"order": "bucket order", "loss": "loss"}[plugin.kind]
                 raise UsageError(
-                    f"plugins: a run has one {what}, and {first.name} and {plugin.name} are there"
+                    f"plugins: a run has one {what}, but there are two: {first.name} and {plugin.name}"
                 )
             functions[plugin.kind] = plugin
         elif isinstance(plugin, (str, os.PathLike)):
             named.append(os.fspath(plugin))
         elif only := component_only(plugin):
             raise UsageError(
-                f"plugins: {_called(plugin)} is {only[0]}, and of what Python defines only orders and losses run in its process",
+                f"plugins: {_called(plugin)} is {only[0]}, but only orders and losses can run in Python's process",
                 help=as_component(only[1]),
             )
         else:
@@ -187,7 +190,7 @@ def sorted_out(
 def natives(
     functions: Mapping[Kind, Function], module: Any, config: Mapping[str, Any]
 ) -> tuple[Native | None, Native | None]:
-    """An order and a loss as the host asks them, with the parameters that a configuration has for them."""
+    """Returns the order and the loss as objects of the host, with their parameters from the configuration."""
 
     def native(kind: Kind) -> Native | None:
         function = functions.get(kind)
@@ -199,7 +202,7 @@ def natives(
             if "margin" in function.parameter_names():
                 given.setdefault("margin", margin)
             else:
-                _warn(f"margin: the loss {function.name} {function.version} has none")
+                _warn(f"margin: the loss {function.name} {function.version} has no such parameter")
         return function.native(module, given)
 
     return native("order"), native("loss")
@@ -207,7 +210,7 @@ def natives(
 
 @dataclass(frozen=True)
 class Finding:
-    """A promise of a strategy, or something worth knowing about it."""
+    """Result of checking one promise of a strategy, or useful information about it."""
 
     promise: str
     outcome: str
@@ -216,7 +219,7 @@ class Finding:
 
 
 def findings(name: str, told: str) -> list[Finding]:
-    """What a check has found; the first promise that is broken is an error."""
+    """Returns the findings of a check, or raises the first promise that is broken."""
     found = [Finding(**finding) for finding in json.loads(told)]
     for finding in found:
         if finding.outcome == "broken":
@@ -225,7 +228,8 @@ def findings(name: str, told: str) -> list[Finding]:
 
 
 def answered(answer: Callable[[], Any], run: tuple[int, int, int] = (1, 1, 1)) -> Any:
-    """An answer, or what went wrong and in which line. `run` is what `pbg_plugin.run.length` says meanwhile."""
+    """Returns an answer, or an error message with the line at fault. `pbg_plugin.run.length` returns `run`
+    meanwhile."""
     before = pbg_plugin.run.length()
     pbg_plugin.run.provide(pbg_plugin.RunLength(*run))
     try:
@@ -245,7 +249,7 @@ def answered(answer: Callable[[], Any], run: tuple[int, int, int] = (1, 1, 1)) -
 
 
 def _declared(parameter: Any) -> dict[str, Any]:
-    """A parameter as the host has it."""
+    """Converts a parameter for the host."""
     fields = dataclasses.asdict(parameter)
     fields["type"] = fields.pop("kind")
     return fields

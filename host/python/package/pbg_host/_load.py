@@ -1,4 +1,4 @@
-"""The native half of the package: the extension without libtorch, and the one with it where that is needed."""
+"""Loads the native half of the package: the extension without libtorch, or the one with it where a run needs it."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from ._native import Config as NativeConfig
 
 TORCH = "2.11.0"
-"""The version of PyTorch whose libtorch the extension was built with."""
+"""Version of PyTorch with whose libtorch the extension was built."""
 
-# A plugin is compiled in a process of its own: Python, which loads the extension from its file and nothing else.
+# A plugin is compiled in a separate process: a Python interpreter that loads only the extension, from its file.
 _COMPILE = """
 import importlib.machinery, importlib.util, sys
 loader = importlib.machinery.ExtensionFileLoader("_native", sys.argv[1])
@@ -43,24 +43,24 @@ _start(_native)
 
 
 class TorchError(errors.SystemRefusedError):
-    """There is no PyTorch of the version that half precision and GPUs need."""
+    """PyTorch is not installed in the version that half precision and GPUs need."""
 
 
 def torch_folder(
-    needed: str = "half precision and GPUs need", without: str = 'fp32 on "cpu" does without'
+    needed: str = "half precision and GPUs need", without: str = 'fp32 on "cpu" does not need it'
 ) -> Path:
-    """The folder of the libraries of the installed PyTorch, which has to be of the version built with. Errors say who
-    `needed` it, and what does `without`."""
+    """Returns the folder of the libraries of the installed PyTorch, which must have the version `TORCH`. Error
+    messages begin with `needed`, and name `without` as the alternative."""
     try:
         version = importlib.metadata.version("torch")
     except importlib.metadata.PackageNotFoundError:
         raise TorchError(
-            f"{needed} libtorch, which comes with PyTorch, and that is not installed",
+            f"{needed} libtorch, which comes with PyTorch, but PyTorch is not installed",
             help=f"pip install 'pbg-host[torch]', which is torch=={TORCH}; {without}",
         ) from None
     if version.partition("+")[0] != TORCH:
         raise TorchError(
-            f"{needed} the libtorch of PyTorch {TORCH}, and {version} is installed",
+            f"{needed} the libtorch of PyTorch {TORCH}, but {version} is installed",
             help=f"pip install 'torch=={TORCH}'; {without}",
         )
     spec = importlib.util.find_spec("torch")
@@ -72,10 +72,10 @@ def torch_folder(
 
 @functools.cache
 def native_torch() -> Any:
-    """The extension with libtorch."""
+    """Returns the extension with libtorch."""
     folder = torch_folder()
     try:
-        # The extension names these libraries and finds the ones that are loaded by then.
+        # The extension needs these libraries, and uses those that are already loaded.
         for name in ("libc10.so", "libtorch_cpu.so"):
             ctypes.CDLL(str(folder / name), mode=ctypes.RTLD_GLOBAL)
         module = importlib.import_module("._native_torch", __package__)
@@ -90,7 +90,7 @@ def native_torch() -> Any:
 
 
 def native_for(config: NativeConfig) -> tuple[Any, Any]:
-    """The extension that computes what `config` asks for, and the configuration as that extension has it."""
+    """Returns the extension that `config` needs, and the configuration as an object of that extension."""
     if not config.needs_libtorch:
         return _native, config
     module = native_torch()
@@ -98,7 +98,7 @@ def native_for(config: NativeConfig) -> tuple[Any, Any]:
 
 
 def as_json(value: object) -> str:
-    """Values of Python and NumPy as JSON."""
+    """Converts values of Python and NumPy to JSON."""
     try:
         return json.dumps(value, default=_plain, allow_nan=False)
     except (TypeError, ValueError) as error:
@@ -114,5 +114,5 @@ def _plain(value: object) -> object:
         return value.tolist()
     if isinstance(value, (tuple, set, frozenset, Iterator)):
         return list(value)
-    advice = "; functions are given as plugins=[...]" if callable(value) else ""
-    raise TypeError(f"{value!r} is no value of a configuration{advice}")
+    advice = "; pass functions as plugins=[...]" if callable(value) else ""
+    raise TypeError(f"{value!r} is not a value of a configuration{advice}")

@@ -1,4 +1,4 @@
-"""What happened in a run, from its checkpoint."""
+"""Events of a run, from its checkpoint."""
 
 from __future__ import annotations
 
@@ -17,12 +17,13 @@ def metrics(
     *,
     frame: Frame | None = None,
 ) -> Any:
-    """The events of a run, also while it goes on: a table with a row for each, in the order in which they happened.
+    """Returns the events of a run as a table, with a row for each event in the order in which they happened. Also
+    works while the run goes on.
 
         pbg_host.metrics("model", "epoch_finished")[["epoch", "stats.loss"]]
 
-    `kind` leaves only those of one kind, such as `bucket_finished`, `epoch_finished`, `validated` or `committed`. Fields
-    within fields have names with dots.
+    `kind` selects events of one kind, such as `bucket_finished`, `epoch_finished`, `validated` or `committed`. Nested
+    fields become columns whose names are joined with dots.
     """
     if kind is not None:
         _native.known_event(kind)

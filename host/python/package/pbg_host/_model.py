@@ -1,4 +1,4 @@
-"""A trained model to ask."""
+"""Trained models: scores, predictions, evaluation and embeddings."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Scored:
     names: list[str]
     scores: Floats
     left_out: int = 0
-    """Entities that would make a known edge, and were left out for it."""
+    """Number of entities that were excluded because they complete a known edge."""
 
     def __len__(self) -> int:
         return len(self.names)
@@ -45,40 +45,41 @@ class Scored:
         return iter(zip(self.names, self.scores.tolist()))
 
     def to_frame(self, frame: Frame | None = None) -> Any:
-        """A table with columns `name` and `score`."""
+        """Returns a table with columns `name` and `score`."""
         return frame_of({"name": self.names, "score": self.scores}, frame)
 
 
 @dataclass(frozen=True)
 class Partition:
-    """The embeddings of a partition, as the checkpoint's file has them."""
+    """Embeddings of a partition, mapped from the checkpoint's file."""
 
     path: Path
-    """The file."""
+    """File of the checkpoint."""
     numbers: Floats | Halves = field(repr=False)
-    """A row per entity: a view of the file, of which only what is looked at is read. It cannot be changed, and stays
-    readable when a later commit replaces the file. With `storage = "bf16"` these are the bits of bfloat16 as `uint16`, for
-    NumPy has no such type: `numbers.view(ml_dtypes.bfloat16)` gives it one, and `torch.from_numpy(numbers.astype("i2"))
-    .view(torch.bfloat16)` is a tensor."""
+    """Rows of the file, one per entity: a read-only view, of which only accessed parts are read. It stays readable
+    when a later commit replaces the file. With `storage = "bf16"` the elements are the bits of bfloat16 as `uint16`,
+    since NumPy has no such type: `numbers.view(ml_dtypes.bfloat16)` or
+    `torch.from_numpy(numbers.astype("i2")).view(torch.bfloat16)` interprets them."""
 
     @property
     def rows(self) -> Floats:
-        """The same as `float32`: the view itself, or with `storage = "bf16"` an array that is made anew each time."""
+        """The rows as `float32`: the view itself, or with `storage = "bf16"` a new array each time."""
         if self.numbers.dtype == np.float32:
             return self.numbers.view(np.float32)
-        # The upper halves of floats.
+        # bfloat16 is the upper half of a float.
         return (self.numbers.astype("<u4") << 16).view("<f4")
 
 
 class Model:
-    """A trained model: what `pbg-host eval`, `predict`, `score` and `neighbors` ask, and its numbers.
+    """A trained model: it answers the questions of `pbg-host eval`, `predict`, `score` and `neighbors`, and gives
+    access to the embeddings and parameters.
 
-    `source` is a configuration, or the folder of a checkpoint; what a configuration says nothing about is as it was
-    trained. A model keeps the tables that questions needed in memory. Each answer is of the version of the checkpoint that
-    is current when it is asked: training that goes on meanwhile changes answers.
+    `source` is a configuration, or the folder of a checkpoint. Keys that it does not set have the values of the
+    training. A model keeps the tables that questions have used in memory. Each answer uses the current version of the
+    checkpoint, so answers may change while training continues.
 
-    With `best` it is the model with the highest validation MRR, which a run with `validation.early_stop` keeps beside its last
-    one; without it, a model that has a better one beside it says so.
+    With `best` it is the model with the highest validation MRR, which a run with `validation.early_stop` keeps besides
+    the last one. Without it, opening a model warns if a better one was kept.
 
         model = pbg_host.Model("model")
         model.neighbors("piano.n.01", k=5)
@@ -95,7 +96,7 @@ class Model:
         **keys: Any,
     ) -> None:
         self.config: Config = Config.trained(source, checkpoint=checkpoint, best=best, **keys)
-        """The configuration by which it is asked."""
+        """The configuration of the model."""
         self._is_best = best
         module, native = native_for(self.config._native)
         self._native = module.Model(native)
@@ -110,13 +111,14 @@ class Model:
     # Questions
 
     def score(self, head: str, relation: str, tail: str, /) -> float:
-        """The score of an edge. Higher is better; scores are comparable for the same relation only."""
+        """Returns the score of an edge. Higher is better; scores are comparable only within a relation."""
         scores: list[float] = self._native.score([_triple((head, relation, tail))])
         return scores[0]
 
     def score_all(self, edges: Iterable[Edge] | Any, /) -> Floats:
-        """The scores of edges `(head, relation, tail)`, in their order: `model.score_all(zip(heads, relations, tails))`. A
-        table with columns of these names, or of those that an import knows, will do."""
+        """Returns the scores of edges `(head, relation, tail)`, in their order, as in `model.score_all(zip(heads,
+        relations, tails))`. `edges` may also be a table whose columns have these names, or others that an import
+        recognizes."""
         return _floats(self._native.score(_triples(edges)))
 
     def neighbors(
@@ -132,18 +134,18 @@ class Model:
         index: bool = False,
         width: int | None = None,
     ) -> Scored:
-        """The `k` entities of the same type whose embeddings are nearest to that of `name`, by the model's comparator or
-        another one. With a `relation` those that are nearest once its operator was applied, on the side that is `asked` for,
-        the tail unless it is said: known edges are among them, which `predict` leaves out. With `index` those that
-        `build_index` made found without a look at all entities: nearly the same, and the more so the greater `width`, the
-        entities in view."""
+        """Returns the `k` entities of the same type whose embeddings are nearest to that of `name`, by the model's
+        comparator or another one. With a `relation`, returns those nearest after its operator was applied, on the side
+        `asked`, by default the tail; unlike in `predict`, answers of known edges are included. With `index`, the index
+        of `build_index` is searched instead of comparing all entities. The result is nearly the same; a greater
+        `width` (the beam width of the search) makes it more accurate."""
         if relation is not None:
             for given, what in ((entity_type, "entity_type"), (comparator, "comparator")):
                 if given is not None:
-                    raise UsageError(f"{what}: a relation has its own, leave it out")
+                    raise UsageError(f"{what}: a relation determines it, so it cannot be given")
             return self._neighbors_by(name, relation, asked or "tail", k, index, width)
         if asked is not None:
-            raise UsageError("asked: a side of a relation, which is not given")
+            raise UsageError("asked: needs a relation")
         _check_comparator(comparator)
         by = (whole_or_none("width", width),) if index else None
         found, warning = self._native.neighbors(name, whole("k", k), entity_type, comparator, by)
@@ -171,9 +173,10 @@ class Model:
         recall_queries: int = 200,
         threads: int | None = None,
     ) -> dict[str, Any]:
-        """Builds the index that `neighbors` and `predict` answer by with `index=True`, of one entity type or of all, and
-        measures what walks over it find of the ten nearest, as the command `pbg-host index` does. It is kept in the folder
-        of the checkpoint, and is of what the checkpoint holds now. Returns what was built and measured."""
+        """Builds the index that `neighbors` and `predict` use with `index=True`, for one entity type or all, and
+        measures how many of the ten nearest entities its searches find, as the command `pbg-host index` does. The
+        index is stored in the checkpoint's folder, and is built from the checkpoint's current version. Returns a
+        report of what was built and measured."""
         _check_comparator(comparator)
         options = {
             "entity_type": entity_type,
@@ -202,9 +205,9 @@ class Model:
         index: bool = False,
         width: int | None = None,
     ) -> Scored:
-        """The `k` entities that best complete `(head, relation, ?)` or `(?, relation, tail)`, without those that make an edge
-        of the sets `filter`, by default of all. `loops=False` leaves out the entity that is asked about. `index` and
-        `width` are as for `neighbors`."""
+        """Returns the `k` entities that best complete `(head, relation, ?)` or `(?, relation, tail)`, except those
+        that complete an edge of the sets `filter`, by default all sets. `loops=False` also excludes the entity of the
+        question. `index` and `width` are those of `neighbors`."""
         return self.predict_all(
             [(head, relation, tail)],
             k=k,
@@ -227,11 +230,11 @@ class Model:
         index: bool = False,
         width: int | None = None,
     ) -> list[Scored]:
-        """As `predict`, for many questions `(head, relation, None)` or `(None, relation, tail)` in one pass over the
-        partitions. With `index` and without a `width`, questions that a look at all entities answers sooner are answered so,
-        exactly."""
+        """Answers many questions `(head, relation, None)` or `(None, relation, tail)` in one pass over the partitions;
+        see `predict`. With `index` and without `width`, questions that are answered faster by comparing all entities
+        are answered that way, exactly."""
         if isinstance(filter, str):
-            raise UsageError("filter: a list of edge sets is wanted")
+            raise UsageError("filter: expected a list of edge sets")
         asked = {
             "questions": [_question(question) for question in questions],
             "k": whole("k", k),
@@ -259,19 +262,20 @@ class Model:
         threads: int | None = None,
         seen: bool = False,
     ) -> dict[str, Any]:
-        """How well the edges of a set are ranked, each side among all entities or a sample of `candidates`: the report
-        that `pbg-host eval --json` prints. `report["raw"]` and, without the other true edges of the sets `filter`, by
-        default of all, `report["filtered"]` have `mrr`, `hits_at_1`, `hits_at_10`, `mean_rank`, `auc` and so on; with
-        `filter=[]` there is no `"filtered"`. `by` adds the ranks of each relation or entity type. `report["unseen"]`
-        counts the edges with an entity or a relation that no trained edge has; with `seen` they are left out."""
+        """Ranks the edges of a set, each side among all entities or among a sample of `candidates`. Returns the report
+        that `pbg-host eval --json` prints. `report["raw"]` has `mrr`, `hits_at_1`, `hits_at_10`, `mean_rank`, `auc`
+        and so on. `report["filtered"]` has the same, without the other true edges of the sets `filter`, by default all
+        sets; with `filter=[]` there is no `"filtered"`. `by` adds the ranks of each relation or entity type.
+        `report["unseen"]` counts the edges with an entity or a relation that no trained edge has; with `seen` these
+        are excluded."""
         if not isinstance(edges, str):
             raise UsageError(
-                f"evaluate: the name of an edge set is wanted, such as 'test', not {_shortened(edges)}",
-                help="import edges as a set of their own, as import_edges(config, edges={'mine': ...}) does, or score them "
+                f"evaluate: expected the name of an edge set, such as 'test', not {_shortened(edges)}",
+                help="import the edges as a separate set with import_edges(config, edges={'mine': ...}), or score them "
                 "with score_all",
             )
         if isinstance(filter, str):
-            raise UsageError("filter: a list of edge sets is wanted")
+            raise UsageError("filter: expected a list of edge sets")
         options = {
             "edges": edges,
             "filter": None if filter is None else list(filter),
@@ -287,21 +291,21 @@ class Model:
     # Numbers
 
     def partitions(self, entity_type: str | None = None, /) -> list[Partition]:
-        """The embeddings of a type by partition, as views of the checkpoint's files: nothing is copied, and nothing read
-        before it is looked at. Rows that lie there as bfloat16 are converted by `rows`. The type's global embedding, which
-        `global_embedding` has, is not in them."""
-        # Held until the files are mapped: a commit leaves them where they are.
+        """Returns the embeddings of a type by partition, as views of the checkpoint's files: nothing is copied, and
+        nothing is read before it is accessed. `rows` converts bfloat16 to `float32`. The type's global embedding is
+        not added; see `global_embedding`."""
+        # Held until the files are mapped, so that a commit does not remove them.
         version = self._native.version()
         return [partition_at(place) for place in version.places(self._type(entity_type))]
 
     def global_embedding(self, entity_type: str | None = None, /) -> Floats | None:
-        """What is added to every embedding of a type before it is used; `None` if it has none."""
+        """Returns the vector that is added to every embedding of a type before it is used; `None` if it has none."""
         name = f"entities/{self._type(entity_type)}/global_embedding"
         return self.parameters().get(name)
 
     def embeddings(self, entity_type: str | None = None, /) -> Floats:
-        """The embeddings of a type in one array in main memory, with its global embedding added, as operators and
-        comparators see them and `pbg-host export` writes them. Rows are in the order of `names`."""
+        """Returns the embeddings of a type as one array in main memory, with its global embedding added, as operators
+        and comparators use them and `pbg-host export` writes them. Rows are in the order of `names`."""
         return self._embeddings(self._native.version(), self._type(entity_type))
 
     def _embeddings(self, version: Version, entity_type: str) -> Floats:
@@ -313,12 +317,12 @@ class Model:
         return rows
 
     def names(self, entity_type: str | None = None, /) -> list[str]:
-        """The names of a type's entities that have an embedding, by partition, then by row."""
+        """Returns the names of a type's entities that have an embedding, ordered by partition and row."""
         names: list[str] = self._names(self._native.version(), self._type(entity_type)).to_pylist()
         return names
 
     def to_arrow(self, entity_type: str | None = None, /) -> Any:
-        """A `pyarrow.Table` of a type: columns `name` and `embedding`, as `embeddings` has them."""
+        """Returns a `pyarrow.Table` of a type, with columns `name` and `embedding`, the latter as in `embeddings`."""
         import pyarrow as pa
 
         version, entity_type = self._native.version(), self._type(entity_type)
@@ -328,7 +332,7 @@ class Model:
         return pa.table({"name": self._names(version, entity_type), "embedding": lists})
 
     def to_frame(self, entity_type: str | None = None, /, *, frame: Frame | None = None) -> Any:
-        """A table of a type: a column `name` and one for every dimension, called `0`, `1` and so on."""
+        """Returns a table of a type: a column `name`, and a column for every dimension, called `0`, `1` and so on."""
         version, entity_type = self._native.version(), self._type(entity_type)
         rows = self._embeddings(version, entity_type)
         columns: dict[str, Any] = {"name": self._names(version, entity_type).to_pylist()}
@@ -336,11 +340,12 @@ class Model:
         return frame_of(columns, frame)
 
     def parameters(self) -> dict[str, Floats]:
-        """The parameters of operators and global embeddings by name, with their Adagrad accumulators (docs/formats.md)."""
+        """Returns the parameters of operators and global embeddings by name, with their Adagrad accumulators
+        (docs/formats.md)."""
         return parameters_of(self._native.version())
 
     def metrics(self, kind: str | None = None, /, *, frame: Frame | None = None) -> Any:
-        """As `pbg_host.metrics` of its run."""
+        """Returns the events of the model's run; see `pbg_host.metrics`."""
         from ._metrics import metrics
 
         folder = Path(self.config["checkpoint_path"])
@@ -351,10 +356,10 @@ class Model:
             return entity_type
         if len(self.entity_types) == 1:
             return self.entity_types[0]
-        raise DataError(f"which entity type: {', '.join(self.entity_types)}?")
+        raise DataError(f"name one of the entity types: {', '.join(self.entity_types)}")
 
     def _names(self, version: Version, entity_type: str) -> Any:
-        """Names of the rows that a version has: the dataset may have more by now."""
+        """Returns the names of the rows that a version has; the dataset may have more by now."""
         rows = [place[1] for place in version.places(entity_type)]
         return names_in(self._opened, entity_type, rows)
 
@@ -363,7 +368,7 @@ class Model:
 
 
 def parameters_of(version: Version) -> dict[str, Floats]:
-    """The parameters of a version by name."""
+    """Returns the parameters of a version by name."""
     return {
         name: np.frombuffer(values, dtype="<f4").reshape(shape)
         for name, shape, values in version.parameters()
@@ -371,7 +376,7 @@ def parameters_of(version: Version) -> dict[str, Floats]:
 
 
 def partition_at(place: tuple[str, int, int, tuple[bool, int], tuple[int, int]]) -> Partition:
-    """The partition whose numbers lie there."""
+    """Returns the partition whose numbers are at `place`."""
     path, rows, dim, (is_half, offset), _ = place
     shape, dtype = (rows, dim), "<u2" if is_half else "<f4"
     # A file without rows cannot be mapped.
@@ -384,15 +389,15 @@ def partition_at(place: tuple[str, int, int, tuple[bool, int], tuple[int, int]])
 def _check_comparator(comparator: str | None) -> None:
     if comparator is not None and comparator not in get_args(Comparator):
         wanted = ", ".join(get_args(Comparator))
-        raise UsageError(f"comparator: one of {wanted} is wanted, not {comparator!r}")
+        raise UsageError(f"comparator: expected one of {wanted}, not {comparator!r}")
 
 
 def _triple(edge: Any) -> tuple[str, str, str]:
-    """An edge whose parts are names, or whole numbers as names."""
+    """Converts an edge to a tuple of names; whole numbers become names."""
     try:
         head, relation, tail = [] if isinstance(edge, str) else edge
     except (TypeError, ValueError):
-        raise UsageError(f"edges are tuples (head, relation, tail), not {edge!r}") from None
+        raise UsageError(f"edges must be tuples (head, relation, tail), not {edge!r}") from None
     return name("edges", head), name("edges", relation), name("edges", tail)
 
 
@@ -409,7 +414,7 @@ def _triples(edges: Any) -> list[tuple[str, str, str]]:
         roles = {}
     if not {"lhs", "rel", "rhs"} <= set(roles):
         raise UsageError(
-            f"edges: one column each for head, relation and tail is wanted, and there are {', '.join(shown)}"
+            f"edges: expected one column each for head, relation and tail, but the columns are {', '.join(shown)}"
         )
     columns = [list(edges[roles[role]]) for role in ("lhs", "rel", "rhs")]
     return [_triple(edge) for edge in zip(*columns)]
@@ -418,7 +423,7 @@ def _triples(edges: Any) -> list[tuple[str, str, str]]:
 def _question(question: Any) -> dict[str, Any]:
     if isinstance(question, str) or not isinstance(question, Sequence) or len(question) != 3:
         raise UsageError(
-            f"questions are tuples (head, relation, None) or (None, relation, tail), not {question!r}"
+            f"questions must be tuples (head, relation, None) or (None, relation, tail), not {question!r}"
         )
     parts = zip(("head", "relation", "tail"), question)
     return {part: None if of is None else name(part, of) for part, of in parts}
@@ -436,12 +441,12 @@ def _floats(values: Iterable[float]) -> Floats:
 def evaluate(
     source: ConfigLike | None = None, edges: str = "test", /, *, best: bool = False, **options: Any
 ) -> dict[str, Any]:
-    """As `Model(source, best=best).evaluate(edges, ...)`."""
+    """Opens a model and ranks the edges of a set; see `Model.evaluate`."""
     return Model(source, best=best).evaluate(edges, **options)
 
 
 def breakdown(report: dict[str, Any], *, frame: Frame | None = None) -> Any:
-    """The ranks by relation or entity type of a report that was made with `by`, as a table."""
+    """Returns the ranks by relation or entity type as a table, from a report made with `by`."""
     from ._frames import flat
 
     return rows_frame([flat(row) for row in report.get("by", [])], frame)

@@ -1,4 +1,4 @@
-"""The native half of the package: `host/python/src`. `_native_torch` has the same with libtorch."""
+"""The native half of the package: `host/python/src`. `_native_torch` has the same functions with libtorch."""
 
 import os
 from collections.abc import Callable

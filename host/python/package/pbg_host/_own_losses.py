@@ -1,4 +1,4 @@
-"""Losses that are formulas of Python."""
+"""Losses that are Python formulas."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Formula = Callable[[Any], Any]
 
 
 class LossFunction(Function):
-    """A loss of Python; `pbg_host.loss` makes one. Calling it calls the function."""
+    """A loss of Python, created by `pbg_host.loss`. Calling it calls the function."""
 
     kind = "loss"
 
@@ -28,11 +28,11 @@ class LossFunction(Function):
         return _Function(self._made_of)
 
     def __call__(self, scores: Any) -> Any:
-        """The formula of scores, which are `pbg_plugin.Scores`."""
+        """Returns the formula for scores, which are `pbg_plugin.Scores`."""
         return self._instance().build(scores)
 
     def evaluate(self, positive: float, negatives: Sequence[float]) -> float:
-        """The loss of one positive with its negatives, in Python: to look at and to plot."""
+        """Computes the loss of one positive with its negatives, in Python: for inspection and plots."""
         return float(interpret.evaluate(self._instance(), positive, negatives))
 
     def native(self, module: Any = _native, given: Mapping[str, Any] | None = None) -> Any:
@@ -55,7 +55,7 @@ class LossFunction(Function):
 
 
 class _Function(pbg_plugin.TracedLoss):
-    """A function as a loss of the SDK."""
+    """Wraps a function as a loss of the SDK."""
 
     def __init__(self, function: Formula) -> None:
         self._function = function
@@ -75,7 +75,7 @@ def loss(
 def loss(
     make: Any = None, /, *, name: str | None = None, version: str | None = None, **parameters: Any
 ) -> Any:
-    """Makes a loss of a function that writes its formula down.
+    """Creates a loss from a function that returns its formula.
 
         from pbg_plugin import softplus
 
@@ -87,18 +87,19 @@ def loss(
         pbg_host.train("pbg.toml", plugins=[mine])
         pbg_host.build(mine)                      # mine.wasm, for `pbg-host train --plugin` and other machines
 
-    `scores.positive` has one number per positive edge, `scores.negatives` one per negative; the result must have one per
-    positive (docs/plugins/losses.md). The function is called once: the host derives the gradient and computes both at its
-    own speed, so a loss in Python costs what one in Rust does. A class of the SDK, `pbg_plugin.TracedLoss`, will do as
-    well, with `parameters` and an `update` of numbers that change while training goes on.
+    `scores.positive` has one number per positive edge, `scores.negatives` one per negative. The result must have one
+    per positive edge (docs/plugins/losses.md). The function is called once: the host derives the gradient and computes
+    both at its own speed, so a loss in Python is as fast as one in Rust. Instead of a function, `make` may be a
+    subclass of `pbg_plugin.TracedLoss`, with `parameters`, and with an `update` of numbers that change during
+    training.
     """
     return decorated(LossFunction, make, name, version, parameters)
 
 
 def check_loss(loss: LossFunction, /) -> list[Finding]:
-    """Tries on ordinary and extreme scores what is asked of every loss, as `pbg-host plugin check` does: that loss and
-    gradient are finite, that rows do not see each other, that the gradient is that of the loss, and that training with it
-    raises the scores of positives and lowers those of negatives. Raises `PluginError` with the first case in which it is not
-    so."""
+    """Checks the contract of a loss on ordinary and extreme scores, as `pbg-host plugin check` does: loss and gradient
+    must be finite, rows must not affect each other, the gradient must be that of the loss, and training must raise the
+    scores of positives and lower those of negatives. Raises `PluginError` with the first case that breaks the
+    contract."""
     checked = wanted(loss, LossFunction)
     return findings(checked.name, _native.check_loss(checked.native()))

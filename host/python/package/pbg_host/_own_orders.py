@@ -1,4 +1,4 @@
-"""Bucket orders that are functions of Python."""
+"""Bucket orders that are Python functions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Plan = Callable[[Any], Any]
 
 
 class OrderFunction(Function):
-    """A bucket order of Python; `pbg_host.order` makes one. Calling it calls the function."""
+    """A bucket order of Python, created by `pbg_host.order`. Calling it calls the function."""
 
     kind = "order"
 
@@ -28,7 +28,7 @@ class OrderFunction(Function):
         return _Function(self._made_of)
 
     def __call__(self, grid: Any) -> Any:
-        """The plan of a grid, a `pbg_plugin.Pass`."""
+        """Returns the plan of a grid, which is a `pbg_plugin.Pass`."""
         return self._instance().plan(grid)
 
     def native(self, module: Any = _native, given: Mapping[str, Any] | None = None) -> Any:
@@ -48,7 +48,7 @@ class OrderFunction(Function):
 
 
 class _Function(pbg_plugin.Order):
-    """A function as an order of the SDK."""
+    """Wraps a function as an order of the SDK."""
 
     def __init__(self, function: Plan) -> None:
         self._function = function
@@ -68,7 +68,7 @@ def order(
 def order(
     make: Any = None, /, *, name: str | None = None, version: str | None = None, **parameters: Any
 ) -> Any:
-    """Makes a bucket order of a function from a grid to the list of its buckets.
+    """Creates a bucket order from a function that maps a grid to the list of its buckets.
 
         @pbg_host.order
         def rows(grid):
@@ -79,18 +79,20 @@ def order(
         pbg_host.train("pbg.toml", plugins=[rows])
         pbg_host.build(rows)                      # rows.wasm, for `pbg-host train --plugin` and other machines
 
-    The grid is a `pbg_host.Pass`, as plugins in Python get it: `lhs_partitions`, `rhs_partitions`, `edges`,
-    `buffer_partitions`, `rng()` and so on (docs/plugins). A class of the SDK, `pbg_plugin.Order`, will do as well;
-    `parameters` are then its. It must be a pure function of the grid, or a run that is resumed differs from one that is not.
+    The grid is a `pbg_host.Pass`, as for plugins in Python: it has `lhs_partitions`, `rhs_partitions`, `edges`,
+    `buffer_partitions`, `rng()` and so on (docs/plugins). Instead of a function, `make` may be a subclass of
+    `pbg_plugin.Order`; `parameters` then set its parameters. The plan must depend only on the grid, otherwise a
+    resumed run differs from an uninterrupted one.
 
-    It runs in this process, so nothing limits it; what it returns is checked as that of every order.
+    The function runs in this process, without limits. Its plans are checked like those of every order.
     """
     return decorated(OrderFunction, make, name, version, parameters)
 
 
 def check_order(order: OrderFunction, /) -> list[Finding]:
-    """Tries on many grids what is asked of every order, as `pbg-host plugin check` does: that its plans have every bucket
-    once and depend on the grid alone, and what they load. Raises `PluginError` with the first case in which it does not."""
+    """Checks the contract of an order on many grids, as `pbg-host plugin check` does: each plan must contain every
+    bucket once and depend only on the grid. The findings also say what the plans load. Raises `PluginError` with the
+    first case that breaks the contract."""
     checked = wanted(order, OrderFunction)
     return findings(checked.name, _native.check_order(checked.native))
 

@@ -1,4 +1,4 @@
-"""Configurations of PyTorch-BigGraph, as data: docs/pbg-keys.md has every key."""
+"""Configurations of PyTorch-BigGraph, read as data: docs/pbg-keys.md lists every key."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _SAME = (
     "num_edge_chunks bucket_order workers batch_size num_batch_negs num_uniform_negs disable_lhs_negs disable_rhs_negs "
     "lr relation_lr eval_fraction eval_num_batch_negs eval_num_uniform_negs dynamic_relations"
 ).split()
-"""Keys that both have."""
+"""Keys with the same name and meaning in both."""
 
 _WITHOUT = (
     "entities relations entity_path edge_paths checkpoint_path verbose background_io hogwild_delay num_gpus "
@@ -26,15 +26,15 @@ _WITHOUT = (
     "num_groups_for_partition_server num_groups_per_sharded_partition_server partition_shard_size "
     "checkpoint_preservation_interval init_path half_precision max_edges_per_chunk"
 ).split()
-"""Keys of PBG that are set elsewhere, or that the machine decides."""
+"""Keys of PBG that are set elsewhere, or that the host decides."""
 
 _WORDS = ("comparator", "loss_fn", "regularizer", "bucket_order")
 
 
 def read_config(path: str | os.PathLike[str], /) -> dict[str, Any]:
-    """What `get_torchbiggraph_config` of a Python file returns, read as data: nothing in the file is run. It may use
-    literals, names that were given one, sums and products of them, lists, dictionaries, `dict(...)` and f-strings.
-    Raises `ConfigError` with the line of anything else."""
+    """Returns the dictionary that `get_torchbiggraph_config` of a Python file returns. The file is read as data:
+    nothing in it is run. It may use literals, names assigned to literals, sums and products of these, lists,
+    dictionaries, `dict(...)` and f-strings. For anything else, raises `ConfigError` with the line."""
     file = Path(path)
     try:
         tree = ast.parse(file.read_text(), str(file))
@@ -62,7 +62,7 @@ def _assign(node: ast.Assign, names: dict[str, Any], file: Path, *, strict: bool
     try:
         value = _value(node.value, names, file)
     except ConfigError:
-        # What the configuration does not use may be anything.
+        # Values that the configuration does not use may be anything.
         if strict:
             raise
         return
@@ -105,14 +105,15 @@ def _value(node: ast.expr, names: Mapping[str, Any], file: Path) -> Any:
             return left / right
         if isinstance(node.op, ast.Add) and (numbers or type(left) is type(right)):
             return left + right
-    raise ConfigError(f"{file}, line {node.lineno}: `{ast.unparse(node)}` is no data, and is not run")
+    raise ConfigError(f"{file}, line {node.lineno}: `{ast.unparse(node)}` cannot be read as data, and is not run")
 
 
 _OPERATORS = ("none", "diagonal", "translation", "linear", "affine", "complex_diagonal")
 
 
 def ours_of(theirs: Mapping[str, Any]) -> dict[str, Any]:
-    """Our keys for a configuration of PBG, without paths. Keys that have no counterpart are a warning."""
+    """Converts a configuration of PBG to our keys, without paths. Keys without a counterpart are listed in a
+    warning."""
     values: dict[str, Any] = {}
     for key in _SAME:
         if (value := theirs.get(key)) is not None:
@@ -133,13 +134,13 @@ def ours_of(theirs: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def theirs_of(config: Config, relations: Sequence[str]) -> dict[str, Any]:
-    """A configuration of PBG for one of ours, without paths; relations in the order of their ids."""
+    """Converts our configuration to PBG's, without paths. Relations are in the order of their ids."""
     values = {key: config[key] for key in _SAME if config[key] is not None and key != "regularizer"}
-    # Version 1.0.0 knows no regularizer, and refuses its keys.
+    # PBG 1.0.0 has no regularizer, and rejects its keys.
     if coefficient := values.pop("regularization_coef", None):
-        _warn(f"PBG 1.0.0 trains on without the regularizer: regularization_coef = {coefficient:g} is left out")
+        _warn(f"PBG 1.0.0 has no regularizer: regularization_coef = {coefficient:g} is omitted")
     if values.get("global_emb") is None:
-        # What it is here where it is unset; PBG would add one to dynamic relations, too, and fail.
+        # Our default. PBG would add a global embedding to dynamic relations, too, and fail.
         values["global_emb"] = not config["dynamic_relations"]
     values["entities"] = {
         name: {key: value for key, value in about.items() if value is not None and value is not False}
@@ -152,8 +153,8 @@ def theirs_of(config: Config, relations: Sequence[str]) -> dict[str, Any]:
     for about in of:
         if about.get("operator", "none") not in _OPERATORS:
             raise ConfigError(
-                f"relation {about['name']}: PBG has no operator {about['operator']}; only a model with "
-                f"{', '.join(_OPERATORS)} goes to PBG"
+                f"relation {about['name']}: PBG has no operator {about['operator']}; only models with "
+                f"{', '.join(_OPERATORS)} can be written for PBG"
             )
     values["relations"] = [
         {key: value for key, value in about.items() if value is not None and value is not False}

@@ -1,5 +1,5 @@
-"""What is shown of work that takes long: bars by tqdm, in the terminal and in notebooks; lines in log files, and where it is
-not installed."""
+"""Progress of long operations: bars (with tqdm) in terminals and notebooks; lines in log files, or if tqdm is not
+installed."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _bars() -> Any:
 
 
 class _Line:
-    """Takes the place of a bar: one line for each phase, once it is done, and some on the way where it takes long."""
+    """Replaces a bar: prints one line for each phase when it is done, and further lines meanwhile if it takes long."""
 
     def __init__(self, *, total: int, desc: str, unit: str, unit_scale: bool) -> None:
         self.n = 0
@@ -46,7 +46,7 @@ class _Line:
 
     def _say(self) -> None:
         seconds = time.monotonic() - self._begin
-        # What has no unit is only counted to see it move.
+        # Without a unit, the count only shows that something moves.
         part = "" if self.n >= self._total else f" of {_short(self._total)}"
         done = f"{_short(self.n)}{part}{self._unit} in " if self._unit else ""
         notes = "".join(f"  {name} {value}" for name, value in self._notes.items())
@@ -62,7 +62,7 @@ def _short(number: float) -> str:
 
 
 class Bar:
-    """A bar for work in phases; `contextlib.closing` leaves it as it is."""
+    """A bar for work in phases; `contextlib.closing` leaves it on the screen."""
 
     def __init__(self, wanted: bool, unit: str = "") -> None:
         self._make = _bars() if wanted else None
@@ -71,7 +71,7 @@ class Bar:
         self._phase = ""
 
     def show(self, phase: str, done: int, total: int) -> None:
-        """`done` of `total` of a phase; another phase begins another bar."""
+        """Shows that `done` of `total` of a phase are done. A new phase starts a new bar."""
         if self._make is None:
             return
         if self._bar is None or phase != self._phase:
@@ -81,29 +81,29 @@ class Bar:
         self._bar.update(done - self._bar.n)
 
     def note(self, **values: str) -> None:
-        """Figures behind the bar."""
+        """Shows values behind the bar."""
         if self._bar is not None:
             self._bar.set_postfix(values, refresh=False)
 
     def say(self, text: str) -> None:
-        """A line beside the bar, where there is one at all."""
+        """Prints a line next to the bar, if progress is shown."""
         if self._make is not None:
             say(text)
 
     def close(self) -> None:
-        """Leaves the bar as it is."""
+        """Ends the bar and leaves it on the screen."""
         if self._bar is not None:
             self._bar.close()
             self._bar = None
 
 
 def is_watched() -> bool:
-    """Whether somebody sees a bar, in a terminal or a notebook. Elsewhere, as in the log file of a batch job, there are
-    lines."""
+    """Returns whether somebody watches, in a terminal or a notebook. Otherwise, as in the log file of a batch job,
+    lines are printed."""
     return "ipykernel" in sys.modules or (sys.stderr is not None and sys.stderr.isatty())
 
 
 def say(text: str) -> None:
-    """A line for whoever watches."""
+    """Prints a line to standard error."""
     if sys.stderr is not None:
         print(text, file=sys.stderr, flush=True)

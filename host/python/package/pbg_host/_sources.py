@@ -1,4 +1,4 @@
-"""The source of a function with what it uses, as a module of its own."""
+"""Writes the source of a function, with everything that it uses, as a separate module."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _PLAIN = (bool, int, float, str, bytes, type(None))
 
 
 def source_of(thing: Any) -> str | None:
-    """The source of a function or a class without its decorators; `None` where there is none."""
+    """Returns the source of a function or a class without its decorators; `None` if it cannot be read."""
     try:
         text = textwrap.dedent(inspect.getsource(thing))
         node = ast.parse(text).body[0]
@@ -31,19 +31,20 @@ def source_of(thing: Any) -> str | None:
 
 
 _BASES = {"order": ("Order", "plan", "grid_pass"), "loss": ("TracedLoss", "build", "scores")}
-"""Of each kind the class of the SDK, its method that a function is, and what that gets."""
+"""For each kind of strategy: its class in the SDK, the method that a function replaces, and the name of its
+argument."""
 
 
 def told_of(make: Any) -> str:
-    """The sources of the function or class `make` and of what it uses."""
+    """Returns the sources of the function or class `make` and of everything that it uses."""
     parts: dict[str, str] = {}
     _collect(make, parts)
     return "\n\n".join(parts.values())
 
 
 def module_of(make: Any, kind: str, name: str, version: str, parameters: Mapping[str, Any]) -> str:
-    """A module with the function or class `make`, what it uses, and the strategy `PbgPlugin`, whose parameters have the
-    given values as defaults."""
+    """Returns the source of a module with the function or class `make`, everything that it uses, and the strategy
+    `PbgPlugin`, whose parameters have the given values as defaults."""
     base, method, given = _BASES[kind]
     if isinstance(make, type):
         plugin = (
@@ -71,30 +72,30 @@ def module_of(make: Any, kind: str, name: str, version: str, parameters: Mapping
 
 
 def _collect(thing: Any, parts: dict[str, str]) -> None:
-    """Adds the source of `thing`, behind that of what it uses."""
+    """Adds the source of `thing`, after those of everything that it uses."""
     own = thing.__name__
     text = source_of(thing)
     if text is None:
         raise UsageError(
-            f"the source of {own} cannot be read", help="write it in a file or a cell of a notebook"
+            f"the source of {own} cannot be read", help="define it in a file or a cell of a notebook"
         )
     parts[own] = ""
     for name, value in _used(thing):
         if name not in parts:
             _add(own, name, value, parts)
-    # Behind what it uses.
+    # It must come after everything that it uses.
     del parts[own]
     parts[own] = text
 
 
 def _add(user: str, name: str, value: Any, parts: dict[str, str]) -> None:
-    # Another strategy is called as what it was made of.
+    # For another strategy, its function or class is called.
     value = getattr(value, "_made_of", value)
     module = getattr(value, "__module__", None)
     if isinstance(value, ModuleType):
         parts[name] = f"import {value.__name__} as {name}"
     elif module is not None and module.partition(".")[0] == "pbg_plugin":
-        # By the module that has it: `ln` is called `log` there.
+        # Import from the module that defines it: `ln` is called `log` there.
         parts[name] = f"from {module} import {value.__name__} as {name}"
     elif isinstance(value, (FunctionType, type)) and _is_beside(user, value):
         if value.__name__ not in parts:
@@ -108,12 +109,12 @@ def _add(user: str, name: str, value: Any, parts: dict[str, str]) -> None:
     else:
         raise UsageError(
             f"{user} uses {name}, a {type(value).__name__}, which cannot be written into a component",
-            help="make it inside of the function, or a number, a text, or a list of such",
+            help="create it inside the function, or replace it by a number, a text, or a list of these",
         )
 
 
 def _is_beside(user: str, value: Any) -> bool:
-    """Whether it was written by the user, and not installed."""
+    """Returns whether a function or class was written by the user, not installed."""
     try:
         file = inspect.getsourcefile(value) or ""
     except TypeError:
@@ -130,7 +131,7 @@ def _is_plain(value: Any) -> bool:
 
 
 def _used(thing: Any) -> list[tuple[str, Any]]:
-    """Names of the module, or of functions around it, that the code of `thing` uses, with their values."""
+    """Returns the global and nonlocal names that the code of `thing` uses, with their values."""
     functions, globals_ = [thing], getattr(thing, "__globals__", {})
     if isinstance(thing, type):
         plain = [getattr(value, "__func__", value) for value in vars(thing).values()]
@@ -140,7 +141,7 @@ def _used(thing: Any) -> list[tuple[str, Any]]:
 
     def add(names: Iterable[str], values: Mapping[str, Any]) -> None:
         for name in names:
-            # Test runners and the like add names that no source can have.
+            # Test runners and other tools add names that no source can contain.
             if name in values and name.isidentifier() and not hasattr(builtins, name):
                 found[name] = values[name]
 
@@ -152,12 +153,12 @@ def _used(thing: Any) -> list[tuple[str, Any]]:
 
 
 def _is(value: Any, thing: Any) -> bool:
-    """Whether `value` is `thing`, decorated or not."""
+    """Returns whether `value` is `thing`, decorated or not."""
     return value is thing or getattr(value, "_made_of", None) is thing
 
 
 def _outside_of_bodies(statements: Iterable[ast.AST]) -> set[str]:
-    """Names in what runs when a function or a class is made: bases, defaults, what a class says beside its methods."""
+    """Returns the names used when a function or a class is defined: bases, defaults, and class-level statements."""
     names: set[str] = set()
     for node in statements:
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
@@ -173,7 +174,7 @@ def _outside_of_bodies(statements: Iterable[ast.AST]) -> set[str]:
 
 
 def _names(code: CodeType) -> set[str]:
-    """Names that code looks up outside of functions."""
+    """Returns the names that code looks up outside its function."""
     names = {
         instruction.argval
         for instruction in dis.get_instructions(code)

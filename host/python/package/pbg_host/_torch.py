@@ -1,4 +1,4 @@
-"""`pbg-host-torch`: what `pbg-host` becomes for half precision and GPUs, with the libtorch of the installed PyTorch."""
+"""`pbg-host-torch`: starts the program with the libtorch of the installed PyTorch, for half precision and GPUs."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from .errors import PbgError
 
 
 def main() -> None:
-    """Becomes the program; ends with an error where there is no PyTorch of its version."""
+    """Replaces this process by the program; exits with an error if PyTorch of the right version is not installed."""
     asked: dict[str, str] = {}
-    # The program that becomes this script says for what.
+    # `pbg-host`, which started this script, names its reason in these variables.
     if (needed := os.environ.get("PBG_HOST_LIBTORCH_FOR")) is not None:
         asked["needed"] = f"{needed} needs"
     if (without := os.environ.get("PBG_HOST_WITHOUT_LIBTORCH")) is not None:

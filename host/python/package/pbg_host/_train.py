@@ -1,4 +1,4 @@
-"""Training: as a call, and as an iterator of events."""
+"""Training, as a function and as an iterator of events."""
 
 from __future__ import annotations
 
@@ -21,28 +21,28 @@ from ._progress import Bar, is_watched, say
 from .errors import InterruptedRunError, UsageError
 
 _GRAIN = 0.1
-"""Seconds after which a wait for events looks for Ctrl-C."""
+"""Interval in seconds at which a wait for events checks for Ctrl-C."""
 
 _running: weakref.WeakSet[Training] = weakref.WeakSet()
 
 
 _abandoned: list[Training] = []
-"""Runs that were to end and that nobody waited for any longer."""
+"""Interrupted runs whose end nobody waits for any more."""
 
 _PATIENCE = 2.0
-"""Seconds that the second Ctrl-C waits for a bucket or batch to end and for all to be saved."""
+"""Seconds that are waited after the second Ctrl-C for the end of a bucket or batch and the commit."""
 
 
 @atexit.register
 def _commit_all() -> None:
-    """Python ends: what trains commits what it has."""
+    """Runs when Python exits: interrupts all runs, which then commit."""
     running = list(_running)
     for training in running:
         training.interrupt()
     with contextlib.suppress(KeyboardInterrupt):
         _settle(running, is_watched())
     if any(not training._is_over_by_now() for training in _abandoned):
-        # The interpreter cannot come to its end while threads are at work that may call it.
+        # The interpreter cannot finish while threads run that may call it.
         for stream in (sys.stdout, sys.stderr):
             with contextlib.suppress(AttributeError, OSError, ValueError):
                 stream.flush()
@@ -50,7 +50,7 @@ def _commit_all() -> None:
 
 
 class Event(Mapping[str, Any]):
-    """Something that happened in a run: its `kind`, and what belongs to it by name.
+    """An event of a run: its `kind`, and its fields by name.
 
     Kinds and fields are those of `metrics.jsonl` and of `pbg-host train --progress json`: `bucket_finished`,
     `epoch_finished`, `validated`, `committed`, `plugin_log` and so on.
@@ -75,18 +75,18 @@ class Event(Mapping[str, Any]):
 
 @dataclass(frozen=True)
 class TrainResult:
-    """How a run ended."""
+    """Result of a run."""
 
     finished: bool
-    """Whether every epoch is trained. If not, it was interrupted, and the same call goes on."""
+    """Whether every epoch is trained. If not, the run was interrupted, and the same call continues it."""
     version: int
-    """The version of the checkpoint that holds everything trained so far."""
+    """Version of the checkpoint that contains everything trained so far."""
     checkpoint: str
-    """Its folder."""
+    """Folder of the checkpoint."""
 
 
 class Training:
-    """A run that trains on threads of its own, as an iterator of its events.
+    """A run that trains on separate threads, as an iterator of its events.
 
         with pbg_host.Training("pbg.toml", num_epochs=10) as training:
             for event in training:
@@ -94,9 +94,10 @@ class Training:
                     training.interrupt()
         print(training.result)
 
-    It goes on whether or not somebody takes events; those that are not taken wait, but for `progress`, of which only the
-    last does. `interrupt` has it commit and end after the bucket that it trains, or, where the graph has one partition, after
-    the batches; so does leaving the `with`, and the end of Python. The iterator raises what ended the run, if that was an error.
+    The run continues whether or not its events are taken. Events that are not taken are queued; of consecutive
+    `progress` events only the last one is kept. `interrupt` makes the run commit and end after the current bucket, or,
+    if the graph has one partition, after the current batches. Leaving the `with` block or exiting Python does the
+    same. If the run ended with an error, the iterator raises it.
     """
 
     def __init__(
@@ -111,9 +112,9 @@ class Training:
     ) -> None:
         named, functions = sorted_out(plugins)
         self.config: Config = config_of(config, keys)
-        """What it trains."""
+        """The configuration that is trained."""
         self.result: TrainResult | None = None
-        """How it ended, once it has."""
+        """The result, once the run has ended."""
         module, native = native_for(self.config._native)
         order, loss = natives(functions, module, self.config)
         self._native = module.Training(
@@ -122,7 +123,7 @@ class Training:
         _running.add(self)
 
     def next_event(self, timeout: float | None = None) -> Event | None:
-        """The next event; `None` when none came within `timeout` seconds, or the run has ended."""
+        """Returns the next event; `None` if none arrived within `timeout` seconds, or the run has ended."""
         waited = 0.0
         while not self._native.is_over:
             grain = _GRAIN if timeout is None else min(_GRAIN, timeout - waited)
@@ -140,12 +141,12 @@ class Training:
             yield event
 
     def interrupt(self) -> None:
-        """Has the run commit and end after the bucket that it trains, or, where the graph has one partition, after the
-        batches. Returns at once; any thread may call it."""
+        """Makes the run commit and end after the current bucket, or, if the graph has one partition, after the current
+        batches. Returns immediately; any thread may call it."""
         self._native.interrupt()
 
     def wait(self) -> TrainResult:
-        """Waits for the end of the run, without its events."""
+        """Waits for the end of the run, ignoring its events, and returns the result."""
         while not self._native.is_over:
             self._native.next(_GRAIN)
         ended = self._native.finish()
@@ -154,17 +155,17 @@ class Training:
             finished, version = ended
             self.result = TrainResult(finished, version, self.config["checkpoint_path"])
         if self.result is None:
-            raise UsageError("the run has failed, as was told before")
+            raise UsageError("the run has failed; its error was raised before")
         return self.result
 
     def close(self) -> None:
-        """Interrupts the run if it goes on, and waits until it has committed. An error that ended it is not raised. Ctrl-C
-        meanwhile waits no longer than 2 seconds, a second one not at all."""
+        """Interrupts the run if it still trains, and waits until it has committed. An error of the run is not raised.
+        After Ctrl-C, it waits at most 2 seconds longer; after a second one, not at all."""
         self.interrupt()
         _settle([self], is_watched())
 
     def _is_over_by_now(self) -> bool:
-        """Whether it has ended; events that wait are dropped."""
+        """Returns whether the run has ended; drops queued events."""
         while self._native.next(0.0) is not None:
             pass
         return bool(self._native.is_over)
@@ -192,20 +193,21 @@ def train(
     allow_data_change: bool = False,
     **keys: Any,
 ) -> TrainResult:
-    """Trains to the last epoch of a configuration, from where its checkpoint stands, as `pbg-host train` does.
+    """Trains to the last epoch of a configuration, starting from its checkpoint, as `pbg-host train` does.
 
         pbg_host.train("pbg.toml", num_epochs=10, plugins=["my_order.wasm"])
 
-    `plugins` are what takes the place of the standard ones: files or names of components, and functions that `pbg_host.order`
-    or `pbg_host.loss` decorates. `progress` shows a bar by tqdm in terminals and notebooks; elsewhere, as in log files, and
-    without tqdm, a line for each epoch and every half minute. `progress=False` shows nothing. `on_event` hears every event;
-    where it returns `False`, the run commits and ends.
+    `plugins` replace the standard ones: files or names of components, and functions decorated with `pbg_host.order` or
+    `pbg_host.loss`. `progress` shows a bar (with tqdm) in terminals and notebooks. In other places, such as log files,
+    and without tqdm, it prints a line for each epoch and every half minute. `progress=False` shows nothing. `on_event`
+    is called with every event; if it returns `False`, the run commits and ends.
 
-    Ctrl-C finishes the bucket that is being trained, or, where the graph has one partition, the batches, commits, and raises
-    `KeyboardInterrupt`: the same call goes on from there. A second Ctrl-C waits no longer than 2 seconds for that, a third
-    not at all: the bucket is then committed only if Python lives on until it is trained. No more than it is lost.
+    Ctrl-C finishes the current bucket, or, if the graph has one partition, the current batches, commits, and raises
+    `KeyboardInterrupt`: the same call continues from there. After a second Ctrl-C this takes at most 2 seconds longer,
+    after a third no time: the bucket is then committed only if Python keeps running until it is trained. At most this
+    bucket is lost.
     """
-    # The bar comes first: what it imports takes its time, and Ctrl-C is to find a run that it can end.
+    # The bar is created first: its imports take time, and Ctrl-C must find a run that it can interrupt.
     with contextlib.closing(Bar(progress, unit=" edges")) as bar:
         training = Training(
             config,
@@ -221,7 +223,7 @@ def train(
                 if on_event is not None and on_event(event) is False:
                     training.interrupt()
         except BaseException:
-            # An error of the run has ended it; anything else is to end it.
+            # An error of the run has already ended it; anything else must interrupt it.
             training.interrupt()
             bar.close()
             with contextlib.suppress(KeyboardInterrupt):
@@ -231,24 +233,24 @@ def train(
 
 
 def _settle(trainings: Sequence[Training], shown: bool) -> None:
-    """Waits for the commits of runs that were interrupted; an error of theirs does not hide what interrupted them. From
-    Ctrl-C on it waits no longer than 2 seconds, and raises it then."""
+    """Waits for the commits of interrupted runs. Their errors do not hide the exception that interrupted them. After
+    Ctrl-C, it waits at most 2 seconds longer, and then raises `KeyboardInterrupt`."""
     left = [training for training in trainings if not training._native.is_over]
     try:
         if shown and left:
             within = all(training._native.stops_within_buckets for training in left)
-            first = "stopping at the next batch to go on from" if within else "finishing the current bucket"
-            say(f"{first}, then saving; press Ctrl-C again to wait no longer than 2 seconds for it")
+            first = "stopping at the next batch that it can resume from" if within else "finishing the current bucket"
+            say(f"{first}, then saving; press Ctrl-C again to wait at most 2 seconds longer")
         _wait_for(trainings, None)
         for result in (training.result for training in left):
             if shown and result is not None and not result.finished:
-                say(f"saved as version {result.version}: the same call goes on from there")
+                say(f"saved as version {result.version}: the same call continues from there")
         return
     except KeyboardInterrupt as error:
         pressed = error
     with contextlib.suppress(KeyboardInterrupt):
         if shown:
-            say("waiting 2 seconds at most; press Ctrl-C again to stop at once")
+            say("waiting at most 2 seconds; press Ctrl-C again to stop immediately")
         _wait_for(trainings, time.monotonic() + _PATIENCE)
     left = [training for training in trainings if not training._native.is_over]
     for training in left:
@@ -256,7 +258,8 @@ def _settle(trainings: Sequence[Training], shown: bool) -> None:
         _abandoned.append(training)
     if shown and left:
         say(
-            "stopped before all is saved: what is not when Python ends is lost, and the same call goes on from what is"
+            "stopped before everything was saved: what is not saved when Python exits is lost, and the same call "
+            "continues from the last saved version"
         )
     raise pressed
 
@@ -273,7 +276,7 @@ def _wait_for(trainings: Sequence[Training], until: float | None) -> None:
 
 
 class _Display:
-    """Events as a bar over the edges of an epoch."""
+    """Shows events as a progress bar over the edges of an epoch."""
 
     def __init__(self, bar: Bar, epochs: int) -> None:
         self._bar = bar
@@ -297,7 +300,7 @@ class _Display:
             self._before += event["stats"]["count"]
             self._draw(0)
         elif kind == "epoch_finished":
-            # With those that are held out, which are not trained.
+            # Includes held-out edges, which are not trained.
             self._before = self._total
             stats = event["stats"]
             self._bar.note(loss=f"{stats['loss'] / max(stats['count'], 1):.4g}")
@@ -308,7 +311,7 @@ class _Display:
             self._bar.close()
             self._bar.say(
                 f"stopped early after {event['epochs']} epochs: MRR was highest after {event['best_epoch']} "
-                f"({event['best_mrr']:.4f}); Model(..., best=True) is the model of then"
+                f"({event['best_mrr']:.4f}); Model(..., best=True) opens the best model"
             )
 
     def _draw(self, edges: int) -> None:

@@ -1,6 +1,7 @@
-"""What can go wrong: one class per kind of failure, as `pbg-host` has one exit code per kind.
+"""Exceptions: one class per kind of failure, as `pbg-host` has one exit code per kind.
 
-Every class is a `PbgError`. `str()` of one is what the program would print: what failed, the reasons beneath, advice.
+Every class is a `PbgError`. `str()` of an exception is what the program would print: what failed, its causes, and
+advice.
 """
 
 from __future__ import annotations
@@ -15,28 +16,28 @@ _FOLDER = os.path.dirname(__file__) + os.sep
 
 
 class Problem(NamedTuple):
-    """One thing that is wrong with a configuration."""
+    """An error in a configuration."""
 
     path: str
     """Path of the key, as in `entities.user.dimension`; empty for the text as a whole."""
     line: int | None
-    """Line of the file, counted from 1; `None` for what did not come from a file."""
+    """Line of the file, counted from 1; `None` for a value that did not come from a file."""
     message: str
     """What is wrong, and what to do about it."""
 
 
 class PbgError(Exception):
-    """Whatever pbg-host refuses or fails at."""
+    """Base class of all errors of pbg-host."""
 
     exit_code: ClassVar[int] = 1
-    """With what `pbg-host` would end."""
+    """Exit code of `pbg-host` for this kind of failure."""
 
     message: str
     """What failed."""
     causes: tuple[str, ...]
-    """The reasons beneath, the nearest first."""
+    """Underlying causes, the nearest first."""
     help: str | None
-    """Advice, where there is some."""
+    """Advice, or `None`."""
 
     def __init__(
         self,
@@ -60,40 +61,40 @@ class PbgError(Exception):
 
 
 class InternalError(PbgError):
-    """A defect of pbg-host; please report it."""
+    """A bug in pbg-host; please report it."""
 
 
 class UsageError(PbgError, ValueError):
-    """What was asked makes no sense."""
+    """Invalid arguments."""
 
     exit_code = 2
 
 
 class ConfigError(PbgError, ValueError):
-    """The configuration is wrong; `problems` has everything at once."""
+    """Invalid configuration; `problems` lists all errors."""
 
     exit_code = 3
 
     @property
     def problems(self) -> list[Problem]:
-        """Everything that is wrong, in the order of the file."""
+        """All errors in the configuration, in the order of the file."""
         return self._problems
 
 
 class DataError(PbgError):
-    """Input data or dataset: missing, damaged, or does not fit."""
+    """The input data or the dataset are missing or damaged, or do not match."""
 
     exit_code = 4
 
 
 class CheckpointError(PbgError):
-    """Checkpoint: missing, damaged, or of another configuration."""
+    """The checkpoint is missing or damaged, or belongs to another configuration."""
 
     exit_code = 5
 
 
 class PluginError(PbgError):
-    """A plugin failed, exceeded its limits or broke a promise."""
+    """A plugin failed, exceeded its limits or broke its contract."""
 
     exit_code = 6
 
@@ -105,7 +106,7 @@ class NotFiniteError(PbgError, ArithmeticError):
 
 
 class SystemRefusedError(PbgError):
-    """The system refused: disk full, permissions, memory."""
+    """The operating system refused a request: the disk is full, permissions or memory are missing."""
 
     exit_code = 8
 
@@ -117,19 +118,19 @@ class LockedError(PbgError):
 
 
 class ClusterError(PbgError):
-    """Several machines: the others cannot be reached, or refuse this trainer."""
+    """Other trainers or their server cannot be reached, or they rejected this trainer."""
 
     exit_code = 10
 
 
 class InterruptedRunError(PbgError):
-    """Stopped before it had anything to commit; the same call resumes."""
+    """Interrupted before there was anything to commit; the same call resumes the run."""
 
     exit_code = 130
 
 
 class PbgWarning(UserWarning):
-    """Something odd that does not stop the work."""
+    """A problem that does not stop the work."""
 
 
 BY_EXIT_CODE: dict[int, type[PbgError]] = {
@@ -151,7 +152,7 @@ BY_EXIT_CODE: dict[int, type[PbgError]] = {
 
 
 def _warn(text: str) -> None:
-    """Warns whoever called the package: of the line of theirs that did."""
+    """Issues a warning with the location of the caller's line outside this package."""
     level, frame = 1, sys._getframe()
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_FOLDER):
         level, frame = level + 1, frame.f_back

@@ -1,4 +1,4 @@
-"""Bucket orders without training: what a run by them would read, write and wait for (docs/order-lab.md)."""
+"""Comparison of bucket orders without training: what a run would read, write and wait for (docs/order-lab.md)."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from ._own_orders import OrderFunction
 from .errors import UsageError, _warn
 
 OrderLike = Union[str, "os.PathLike[str]", tuple[str, Mapping[str, Any]], OrderFunction]
-"""An order: a standard one's name or the file of a component, or a pair of that and its parameters; or a function that
-`pbg_host.order` decorates."""
+"""An order: the name of a standard one or the file of a component, a pair of either and its parameters, or a function
+decorated with `pbg_host.order`."""
 
 
 def compare(
@@ -37,16 +37,16 @@ def compare(
     frame: Frame | None = None,
     **keys: Any,
 ) -> Any:
-    """Compares bucket orders, as `pbg-host orders compare` does: a table with a row for each order and seed.
+    """Compares bucket orders, as `pbg-host orders compare` does. Returns a table with a row for each order and seed.
 
         pbg_host.orders.compare(partitions=16, buffer=4)
         pbg_host.orders.compare("pbg.toml", orders=["inside_out", ("beta", {"assignment": "random"})])
 
-    Either on a configuration and its dataset, or on a grid of `partitions`, which has the entities and edges of
-    Freebase86m unless told otherwise; `rhs_partitions` gives the right side entities of its own. `buffer` partitions fit
-    into memory. `rates`, for which stalls are predicted, has `edges_per_second`, `read_bytes_per_second` and
-    `write_bytes_per_second`. Without `orders`, all standard ones are compared. An order that refuses this grid is a
-    warning, one that there is not an error.
+    Orders are compared on a configuration and its dataset, or on a grid of `partitions`. The grid has the entities and
+    edges of Freebase86m by default; `rhs_partitions` gives the right side separate entities. `buffer` partitions fit
+    into memory. `rates`, from which stalls are predicted, has the keys `edges_per_second`, `read_bytes_per_second` and
+    `write_bytes_per_second`. Without `orders`, all standard orders are compared. An order that rejects the grid causes
+    a warning; an unknown order is an error.
     """
     setting = _setting(
         orders, partitions, rhs_partitions, buffer, seeds, entities, edges, dimension, rates
@@ -79,8 +79,8 @@ def plan(
     frame: Frame | None = None,
     **keys: Any,
 ) -> Any:
-    """The plan of one order: a table with a row for each bucket, in the order in which they are trained, with its
-    partitions `lhs` and `rhs` and its `edges`. Where it plans for is said as in `compare`."""
+    """Returns the plan of one order as a table with a row for each bucket, in the order of training: its partitions
+    `lhs` and `rhs`, and its number of `edges`. The other arguments are those of `compare`."""
     setting = _setting(
         [order], partitions, rhs_partitions, buffer, [seed], entities, edges, dimension, None
     )
@@ -115,11 +115,11 @@ def _setting(
     rates: Mapping[str, float] | None,
 ) -> dict[str, Any]:
     if isinstance(orders, (str, os.PathLike, Function)) or not isinstance(orders, Sequence):
-        raise UsageError("orders: a list is wanted")
+        raise UsageError("orders: expected a list")
     known = {"edges_per_second", "read_bytes_per_second", "write_bytes_per_second"}
     given = dict(rates or {})
     if unknown := set(given) - known:
-        raise UsageError(f"rates: {', '.join(sorted(unknown))} is none of {', '.join(sorted(known))}")
+        raise UsageError(f"rates: {', '.join(sorted(unknown))} is not one of {', '.join(sorted(known))}")
     return {
         "orders": [_order(order) for order in orders if not isinstance(order, OrderFunction)],
         "partitions": whole_or_none("partitions", partitions),

@@ -1,13 +1,13 @@
-"""PyTorch-BigGraph's folders: a graph and a model of PBG into ours, and ours into PBG's.
+"""Conversion of PyTorch-BigGraph's folders: reads a graph and a model of PBG, and writes ours for PBG.
 
     config = pbg_host.pbg.read("configs/fb15k_config.py", dataset="data", checkpoint_path="model")
     pbg_host.Model(config).predict(head="/m/027rn", relation="/location/country/form_of_government")
 
     pbg_host.pbg.write(pbg_host.Model("model"), "for_pbg")      # torchbiggraph_train for_pbg/config.py
 
-Files in HDF5 are read and written with `h5py` (`pip install 'pbg-host[pbg]'`), in pieces: what has to fit into main memory
-are names of entities, and one partition. PBG keeps the state of its optimizers in the format of PyTorch; where that is not
-installed, accumulators begin at 0, which is a warning.
+HDF5 files are read and written with `h5py` (`pip install 'pbg-host[pbg]'`), piece by piece: only the names of entities
+and one partition have to fit into main memory. PBG stores the state of its optimizers in PyTorch's format. If PyTorch
+is not installed, accumulators start at 0, with a warning.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from ._native import Version
 
 _AT_ONCE = 1 << 18
-"""Edges or rows that are in memory at once."""
+"""Largest number of edges or rows in memory."""
 
 __all__ = ["read", "read_config", "write"]
 
@@ -48,21 +48,22 @@ def read(
     base: str | os.PathLike[str] | None = None,
     **keys: Any,
 ) -> Config:
-    """Makes a dataset of PBG's entities and edges, and a checkpoint of its newest one, if there is one; gives the
-    configuration of both.
+    """Imports PBG's entities and edges into a dataset, and its newest checkpoint, if there is one, into a checkpoint.
+    Returns the configuration of both.
 
-    `config` is PBG's configuration: a Python file, which is read as data and not run, or what its function returns.
-    `edge_sets` are names for its edge paths, or folders of edges by name in the place of these; by default the names of
-    the folders where they are `train`, `valid` and `test` or more than three, otherwise those three in turn. The first set
-    is the one to train on. `base` is the folder that relative paths are relative to, by default the working folder, as in
-    PBG. `keys` change our configuration.
+    `config` is PBG's configuration: a Python file, which is read as data and not run, or the dictionary that its
+    function returns. `edge_sets` are names for its edge paths, or a dictionary from names to folders of edges, which
+    replaces these paths. By default, edge sets have the names of their folders if these are among `train`, `valid` and
+    `test`, or if there are more than three; otherwise they are named with these three in order. The first set is the
+    one that is trained. `base` is the folder that relative paths refer to, by default the working folder, as in PBG.
+    `keys` change the returned configuration.
     """
     theirs = dict(config) if isinstance(config, Mapping) else read_config(config)
     root = Path(base) if base is not None else Path()
     entities = root / theirs["entity_path"]
     sets = _edge_sets(theirs["edge_paths"], edge_sets)
     if not sets:
-        raise DataError("there are no edges: edge_paths is empty, and edge_sets names no folders")
+        raise DataError("no edges: edge_paths is empty, and edge_sets names no folders")
     values = ours_of(theirs)
     values.update(dataset=dataset, checkpoint_path=checkpoint_path, edge_sets=list(sets)[:1])
     ours = Config(values, **keys)
@@ -78,7 +79,7 @@ def read(
 def _edge_sets(
     paths: Sequence[str], given: Sequence[str] | Mapping[str, str | os.PathLike[str]] | None
 ) -> dict[str, Path]:
-    """The folders of edges by the name of their set."""
+    """Returns the folders of edges by the names of their sets."""
     if isinstance(given, Mapping):
         return {name: Path(path) for name, path in given.items()}
     found = [Path(path) for path in paths]
@@ -105,7 +106,7 @@ class _Graph:
         self.dynamic: list[str] | None = None
         self._entities = entities
         if any(about.get("featurized") for about in theirs["entities"].values()):
-            raise DataError("featurized entity types of PBG are not read")
+            raise DataError("featurized entity types of PBG are not supported")
         if theirs.get("dynamic_relations"):
             self.dynamic = json.loads((entities / "dynamic_rel_names.json").read_text())
 
@@ -114,13 +115,13 @@ class _Graph:
         try:
             names: list[str] = json.loads(file.read_text())
         except FileNotFoundError:
-            # Without names, entities are called by where they are.
+            # If there are no names, entities are named by their position.
             count = (self._entities / f"entity_count_{entity_type}_{partition}.txt").read_text()
             return [f"{partition}:{row}" for row in range(int(count))]
         return [str(name) for name in names]
 
     def edges(self, folder: Path) -> Iterator[dict[str, Any]]:
-        """The edges of a folder by name, bucket by bucket."""
+        """Yields the edges of a folder by name, bucket by bucket."""
         for path in sorted(folder.glob("edges_*_*.h5")):
             left, right = (int(part) for part in path.stem.split("_")[1:])
             yield from self._bucket(path, left, right)
@@ -159,7 +160,7 @@ class _Graph:
                 yield columns if weight is None else {**columns, "weight": weight}
 
 
-# Checkpoints of PBG into ours
+# Reading of PBG's checkpoints
 
 
 def _read_checkpoint(config: Config, graph: _Graph, folder: Path) -> None:
@@ -170,7 +171,7 @@ def _read_checkpoint(config: Config, graph: _Graph, folder: Path) -> None:
     about = json.loads(numbers.manifest())
     manifest = about["manifest"]
     for name, partitions in graph.types.items():
-        # A file of all rows in our order takes PBG's partitions one by one.
+        # A temporary file of all rows in our order receives PBG's partitions one by one.
         counts = manifest["entities"][name]["counts"]
         dim = config["entities"][name]["dimension"] or config["dimension"]
         scratch = Path(config["checkpoint_path"]) / f".pbg-{name}.tmp"
@@ -198,7 +199,7 @@ def _read_checkpoint(config: Config, graph: _Graph, folder: Path) -> None:
 
 
 def _scatter(source: Any, target: Any, rows: Any) -> None:
-    """A partition's rows to where we have them; those of entities without edges have no place."""
+    """Copies the rows of a partition to our positions. Entities without edges have none."""
     if len(source["embeddings"]) != len(target):
         raise CheckpointError(f"{source.filename}: {len(source['embeddings'])} rows, {len(target)} names")
     state = _state(source)
@@ -214,7 +215,7 @@ def _scatter(source: Any, target: Any, rows: Any) -> None:
 def _parameters(
     source: Any, numbers: _native.Numbers, graph: _Graph, relations: list[str]
 ) -> list[tuple[str, list[int], bytes]]:
-    """The parameters of PBG under our names, which are PBG's; with dynamic relations in our order of relations."""
+    """Returns PBG's parameters under our names, which are the same. Dynamic relations are permuted into our order."""
     order = None
     if graph.dynamic is not None:
         theirs = {name: at for at, name in enumerate(graph.dynamic)}
@@ -245,8 +246,8 @@ _PARAMETERS = ("diagonal", "linear_transformation", "translation", "real", "imag
 
 
 def _rank(name: str, types: Sequence[str]) -> tuple[int, int, int]:
-    """Where a parameter stands among those of PBG's model, by which the state of their optimizer is numbered: operators of
-    left sides, those of right sides, global embeddings."""
+    """Returns the sort key of a parameter in PBG's model, by which the state of its optimizer is numbered: operators
+    of left sides, operators of right sides, global embeddings."""
     parts = name.split("/")
     if parts[0] == "entities":
         return 2, types.index(parts[1]), 0
@@ -255,14 +256,14 @@ def _rank(name: str, types: Sequence[str]) -> tuple[int, int, int]:
 
 
 def _state(source: Any) -> dict[int, Any]:
-    """The state of PBG's optimizer of a file, by number of the parameter; empty where it is not there."""
+    """Returns the state of the optimizer in a file of PBG, by number of the parameter; empty if there is none."""
     if "optimizer/state_dict" not in source:
         return {}
     try:
         import torch
     except ImportError:
         _warn(
-            "PyTorch is not installed, which reads the state of PBG's optimizers: accumulators begin at 0"
+            "PyTorch, which reads the state of PBG's optimizers, is not installed: accumulators start at 0"
         )
         return {}
     stream = io.BytesIO(source["optimizer/state_dict"][...].tobytes())
@@ -273,14 +274,15 @@ def _state(source: Any) -> dict[int, Any]:
     }
 
 
-# Ours into PBG's
+# Writing of PBG's folders
 
 
 def write(model: Model, folder: str | os.PathLike[str], /, *, edge_sets: Sequence[str] = ()) -> Path:
-    """Writes a model, its entities and edges as PBG has them, and gives the path of a configuration with which PBG trains
-    on: `torchbiggraph_train FOLDER/config.py`. The state of its optimizers goes along where PyTorch is installed. PBG trains
-    on the edge sets of the model's configuration; `edge_sets` are those that are written, for its evaluation, besides. PBG
-    takes what is there for its first epoch, so `num_epochs` in that file is one more than in ours."""
+    """Writes a model, its entities and edges in PBG's format. Returns the path of a configuration with which PBG
+    continues training: `torchbiggraph_train FOLDER/config.py`. The state of the optimizers is written if PyTorch is
+    installed. PBG trains on the edge sets of the model's configuration; `edge_sets` are written besides, for
+    evaluation. PBG counts the existing model as its first epoch, so `num_epochs` in the written file is one more than
+    ours."""
     target = Path(folder).absolute()
     entities, checkpoint = target / "entities", target / "model"
     for path in (entities, checkpoint):
@@ -289,7 +291,7 @@ def write(model: Model, folder: str | os.PathLike[str], /, *, edge_sets: Sequenc
     relations = relations_in(model._opened)
     theirs = theirs_of(model.config, relations)
     theirs["num_epochs"] += 1
-    # PBG has a version for every pass over an edge set.
+    # PBG writes a version for every pass over an edge set.
     version = len(trained) * (theirs.get("num_edge_chunks") or 1)
     ours = model._native.version()
     for name in model.entity_types:
@@ -325,7 +327,7 @@ def _write_entities(
         start += rows
         sums = np.zeros(0, "<f4")
         if rows > 0:
-            # PBG remembers the mean of a row's squared gradients.
+            # PBG accumulates the mean of a row's squared gradients.
             sums = np.memmap(path, "<f4", "r", offset, shape=(rows, width)).mean(axis=1)
         with h5py.File(checkpoint / f"embeddings_{name}_{number}.v{version}.h5", "w") as file:
             file.attrs["format_version"] = 1
@@ -350,7 +352,7 @@ def _write_model(model: Model, ours: Version, checkpoint: Path, version: int) ->
 
 
 def _private(name: str) -> str:
-    """What PBG calls a parameter inside."""
+    """Returns PBG's internal name of a parameter."""
     parts = name.split("/")
     if parts[0] == "entities":
         return f"global_embs.emb_{parts[1]}"
@@ -359,7 +361,8 @@ def _private(name: str) -> str:
 
 
 def _write_state(file: Any, sums: list[Floats], lr: float, *, rows: bool) -> None:
-    """The state of an optimizer of PBG, where PyTorch is there to write it: of the rows of a partition, or of parameters."""
+    """Writes the state of an optimizer of PBG, for the rows of a partition or for parameters, if PyTorch is
+    installed."""
     try:
         import torch
     except ImportError:
@@ -383,7 +386,7 @@ def _write_edges(model: Model, name: str, folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     about = model._manifest["edge_sets"].get(name)
     if about is None:
-        raise DataError(f"there is no edge set {name!r}")
+        raise DataError(f"unknown edge set {name!r}")
     reader = dataset_file(model._opened, about["file"])
     columns = ["lhs", "rel", "rhs"] + (["weight"] if about["has_weight"] else [])
     for left in range(about["lhs_partitions"]):
