@@ -1,11 +1,11 @@
-"""A search for good settings with Optuna: trials that do badly after an epoch are pruned, and the search is resumable.
+"""Searches good settings with Optuna: trials with poor ranks after an epoch are pruned, and the search is resumable.
 
     pip install optuna
     python search.py pbg.toml --trials 20
 
 The configuration needs `[validation] edges`, by whose MRR trials are compared. The study and the checkpoints of its trials
-are in the folder `search` beside it. The same command goes on after an interruption: a trial that was under way resumes from
-its last commit.
+are in the folder `search` next to it. After an interruption the same command continues the search: the interrupted trial
+resumes from its last commit.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ WAITING = TrialState.WAITING
 
 
 def settings(trial: optuna.Trial) -> dict[str, Any]:
-    """What is searched."""
+    """Suggests the settings of a trial."""
     return {
         "lr": trial.suggest_float("lr", 0.01, 1.0, log=True),
         "num_uniform_negs": trial.suggest_categorical("num_uniform_negs", [50, 100, 500]),
@@ -32,9 +32,9 @@ def settings(trial: optuna.Trial) -> dict[str, Any]:
 
 
 def objective(trial: optuna.Trial, config: pbg_host.Config, folder: Path) -> float:
-    """The best MRR of a trial's validation edges; a trial is pruned between two epochs."""
+    """Trains one trial and returns its best MRR on the validation edges; prunes it between two epochs if it is poor."""
     found = settings(trial)
-    # A trial that was interrupted is tried again with the same settings, and goes on from its checkpoint.
+    # An interrupted trial is started again with the same settings, and resumes from its checkpoint.
     checkpoint = folder / "-".join(f"{value:.6g}" for _, value in sorted(found.items()))
     best = 0.0
 
@@ -54,7 +54,7 @@ def objective(trial: optuna.Trial, config: pbg_host.Config, folder: Path) -> flo
 
 
 def main(arguments: list[str] | None = None) -> optuna.Study:
-    """Searches; a study that is there goes on."""
+    """Runs the search, continuing an existing study."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("config", type=Path)
     parser.add_argument("--trials", type=int, default=20)
@@ -76,7 +76,7 @@ def main(arguments: list[str] | None = None) -> optuna.Study:
     waiting = [trial for trial in study.trials if trial.state == WAITING]
     known += [trial.system_attrs.get("fixed_params", {}) for trial in waiting]
     for trial in study.trials:
-        # Interrupted, by Ctrl-C or with its process.
+        # The trial was interrupted by Ctrl-C, or its process was killed.
         if trial.state not in (*ENDED, WAITING) and trial.params not in known:
             study.enqueue_trial(trial.params)
             known.append(trial.params)
