@@ -13,11 +13,12 @@ use crate::glue::types as __with_name1;
 pub mod exports {
     pub mod pbg {
         pub mod plugin {
-            /// A loss as code, for what no graph can say: the host hands over scores and takes back losses
-            /// and gradients. Every score crosses the boundary twice, so it is slower than a traced loss.
+            /// A loss as code, for losses that no graph can express: the host passes scores and receives
+            /// losses and gradients. Every score crosses the sandbox boundary twice, so it is slower than a
+            /// traced loss.
             ///
-            /// Rows do not see each other: the host cuts a batch into slices as it likes and calls several
-            /// instances at once. Weights of edges and relations are applied by the host.
+            /// Rows are independent of each other: the host may cut a batch into slices anywhere, and calls
+            /// several instances in parallel. Weights of edges and relations are applied by the host.
             #[allow(dead_code, async_fn_in_trait, unused_imports, clippy::all)]
             pub mod loss_computed {
                 #[used]
@@ -25,14 +26,14 @@ pub mod exports {
                 static __FORCE_SECTION_REF: fn() = super::super::super::super::__link_custom_section_describing_imports;
                 use super::super::super::super::_rt;
                 pub type ParameterValue = super::super::super::super::__with_name1::ParameterValue;
-                /// What `evaluate` answers; every number must be finite.
+                /// Result of `evaluate`; every number must be finite.
                 #[derive(Clone)]
                 pub struct Evaluation {
                     /// Loss of each positive, `[B]`.
                     pub loss: _rt::Vec<f32>,
-                    /// Derivative of each loss by the score of its positive, `[B]`.
+                    /// Derivative of each loss with respect to the score of its positive, `[B]`.
                     pub positive_gradient: _rt::Vec<f32>,
-                    /// Derivatives by the scores of its negatives, row by row, `[B, N]`.
+                    /// Derivatives with respect to the scores of its negatives, row by row, `[B, N]`.
                     pub negative_gradient: _rt::Vec<f32>,
                 }
                 impl ::core::fmt::Debug for Evaluation {
@@ -320,17 +321,17 @@ pub mod exports {
                     }
                 }
                 pub trait Guest {
-                    /// As for bucket orders: called once per instance, with every parameter of the description. An
-                    /// error is shown to the user as it stands.
+                    /// Called once per instance, with every parameter of the description, as for bucket orders. An
+                    /// error is shown to the user unchanged.
                     #[allow(async_fn_in_trait)]
                     fn configure(
                         parameters: _rt::Vec<ParameterValue>,
                     ) -> Result<(), _rt::String>;
                     /// Evaluates rows: `positive` has `[B]` scores, `negative` has `[B, N]`, row by row, with
-                    /// `columns` = N, which may be 0. A negative that does not count (the positive itself, padding)
-                    /// has the score -1e9; its gradient is taken to be 0 whatever the answer says.
+                    /// `columns` = N, which may be 0. A masked negative (the positive itself, padding) has the score
+                    /// -1e9; its gradient is treated as 0, whatever the result contains.
                     ///
-                    /// It must be a pure function of its arguments and the configuration.
+                    /// Must be a pure function of its arguments and the configuration.
                     #[allow(async_fn_in_trait)]
                     fn evaluate(
                         positive: _rt::Vec<f32>,

@@ -6,21 +6,21 @@
 #[allow(dead_code, clippy::all)]
 pub mod pbg {
     pub mod plugin {
-        /// Lines for the user and for the plugin's author.
+        /// Log lines for the user and for the plugin's author.
         #[allow(dead_code, async_fn_in_trait, unused_imports, clippy::all)]
         pub mod log {
             #[used]
             #[doc(hidden)]
             static __FORCE_SECTION_REF: fn() = super::super::super::__link_custom_section_describing_imports;
-            /// How much a line matters.
+            /// Severity of a line.
             #[repr(u8)]
             #[derive(Clone, Copy, Eq, Ord, PartialEq, PartialOrd)]
             pub enum Level {
                 /// For the plugin's author.
                 Debug,
-                /// For whoever trains.
+                /// For the user.
                 Info,
-                /// Something is odd, and training goes on.
+                /// Something unexpected, after which training goes on.
                 Warn,
                 /// Shown with the message of the fault that follows.
                 Error,
@@ -54,9 +54,9 @@ pub mod pbg {
                 }
             }
             #[allow(unused_unsafe, clippy::all)]
-            /// Writes one line. The host prefixes the plugin's name, escapes control characters, cuts long
-            /// lines and drops what exceeds a number of lines per call. The last lines are shown when the
-            /// plugin faults.
+            /// Writes one line. The host prefixes the plugin's name, escapes control characters, truncates
+            /// long lines, and drops lines above the limit per call. The last lines are shown when the
+            /// plugin fails.
             #[allow(async_fn_in_trait)]
             pub fn write(level: Level, message: &str) -> () {
                 unsafe {
@@ -77,26 +77,26 @@ pub mod pbg {
                 }
             }
         }
-        /// Files of the folders that the user granted to this plugin, to be read and no more:
+        /// Read access to files in the folders that the user granted to this plugin:
         /// `[[plugins.grants]] plugin = "NAME", read = ["FOLDER"]` in the configuration.
         ///
-        /// Paths are relative to a granted folder, with `/` between names. No path leads out of it, not
-        /// by `..`, not by a symbolic link. Where several folders are granted, the first that has the
-        /// path serves it. A plugin that reads files depends on more than its arguments: that the files
-        /// stay as they are between a run and its resumption is up to the user.
+        /// Paths are relative to a granted folder, with `/` between names. No path leads out of the
+        /// folder, neither by `..` nor by a symbolic link. If several folders are granted, the first one
+        /// that has the path is used. A plugin that reads files depends on more than its arguments: the
+        /// user must not change the files between a run and its resumption.
         #[allow(dead_code, async_fn_in_trait, unused_imports, clippy::all)]
         pub mod files {
             #[used]
             #[doc(hidden)]
             static __FORCE_SECTION_REF: fn() = super::super::super::__link_custom_section_describing_imports;
             use super::super::super::_rt;
-            /// One thing in a folder.
+            /// Entry of a folder.
             #[derive(Clone)]
             pub struct Entry {
                 pub name: _rt::String,
-                /// Whether it is a folder; everything else is a file.
+                /// Whether the entry is a folder; every other entry is a file.
                 pub folder: bool,
-                /// Bytes of a file, 0 for a folder.
+                /// Size of a file in bytes; 0 for a folder.
                 pub bytes: u64,
             }
             impl ::core::fmt::Debug for Entry {
@@ -112,7 +112,8 @@ pub mod pbg {
                 }
             }
             #[allow(unused_unsafe, clippy::all)]
-            /// The content of a file. The error is a sentence for the user: what is wrong with which path.
+            /// Returns the content of a file. An error is a sentence for the user that names the path and
+            /// the problem.
             #[allow(async_fn_in_trait)]
             pub fn read(path: &str) -> Result<_rt::Vec<u8>, _rt::String> {
                 unsafe {
@@ -183,8 +184,8 @@ pub mod pbg {
                 }
             }
             #[allow(unused_unsafe, clippy::all)]
-            /// What is in a folder, by name; `.` is the granted folder itself. Names that are not Unicode
-            /// are left out.
+            /// Returns the entries of a folder, sorted by name; `.` is the granted folder itself. Names that
+            /// are not Unicode are left out.
             #[allow(async_fn_in_trait)]
             pub fn list(path: &str) -> Result<_rt::Vec<Entry>, _rt::String> {
                 unsafe {
@@ -290,23 +291,23 @@ pub mod pbg {
                 }
             }
         }
-        /// How long the run is that a strategy works for: what a plan that changes over a run is measured by.
+        /// Length of the run, for strategies that change over a run.
         #[allow(dead_code, async_fn_in_trait, unused_imports, clippy::all)]
         pub mod run {
             #[used]
             #[doc(hidden)]
             static __FORCE_SECTION_REF: fn() = super::super::super::__link_custom_section_describing_imports;
-            /// The length of a run from its very beginning, as the configuration has it now. Every number is at least 1.
+            /// Length of a run from its beginning, according to the current configuration. Every number is at least 1.
             #[repr(C)]
             #[derive(Clone, Copy)]
             pub struct RunLength {
-                /// Epochs.
+                /// Number of epochs.
                 pub epochs: u32,
-                /// Edges that an epoch trains; those that are held out are none of them.
+                /// Number of edges trained per epoch, without held-out edges.
                 pub edges_per_epoch: u64,
-                /// Batches of all epochs, all workers together: what a loss is told as `progress.step` at the end. Exact where a
-                /// batch mixes relations (`dynamic_relations`) or there is one relation. Otherwise an upper bound for samplers that
-                /// fill their batches: a relation leaves at most one that is not full in each worker's share of each bucket.
+                /// Number of batches of all epochs and workers: the value of `progress.step` of a loss at the end. Exact if
+                /// batches mix relations (`dynamic_relations`) or if there is one relation. Otherwise an upper bound for samplers
+                /// that fill their batches: each relation has at most one partial batch in each worker's share of each bucket.
                 pub batches: u64,
             }
             impl ::core::fmt::Debug for RunLength {
@@ -322,13 +323,13 @@ pub mod pbg {
                 }
             }
             #[allow(unused_unsafe, clippy::all)]
-            /// The length of the run. It is known in every function that a run calls while it trains: `plan`, `pick`, `create`,
-            /// `next`, `observe`, `evaluate` and `update`. Where there is no run - in `describe`, `configure` and `build`, and when
-            /// a plugin is inspected, checked or measured - all three are 1, but for `update`, which `plugin check` calls with a
-            /// length that is made up.
+            /// Returns the length of the run. It is known in every function that is called during training: `plan`, `pick`,
+            /// `create`, `next`, `observe`, `evaluate` and `update`. Outside a run (in `describe`, `configure` and `build`, and when
+            /// a plugin is inspected, checked or measured) all three numbers are 1, except in `update`, which `plugin check` calls
+            /// with a simulated length.
             ///
-            /// A run that is resumed with another number of epochs, or whose graph has grown, has another length from then on. A
-            /// run may end before (validation stops it) and, where `batches` is a bound, does.
+            /// The length changes if the run is resumed with another number of epochs or with a grown graph. A run may end earlier
+            /// if validation stops it, and ends at fewer `batches` if their number is an upper bound.
             #[allow(async_fn_in_trait)]
             pub fn length() -> RunLength {
                 unsafe {
@@ -366,14 +367,14 @@ pub mod pbg {
 pub mod exports {
     pub mod pbg {
         pub mod plugin {
-            /// Who a plugin is and which parameters it takes. Every plugin exports this.
+            /// Name, version and parameters of a plugin. Every plugin exports this interface.
             #[allow(dead_code, async_fn_in_trait, unused_imports, clippy::all)]
             pub mod metadata {
                 #[used]
                 #[doc(hidden)]
                 static __FORCE_SECTION_REF: fn() = super::super::super::super::__link_custom_section_describing_imports;
                 use super::super::super::super::_rt;
-                /// A whole number with its default, and its range where it has one (bounds included).
+                /// A whole number with its default and an optional range (bounds included).
                 #[repr(C)]
                 #[derive(Clone, Copy)]
                 pub struct IntegerParameter {
@@ -393,7 +394,7 @@ pub mod exports {
                             .finish()
                     }
                 }
-                /// A finite number with its default, and its range where it has one (bounds included).
+                /// A finite number with its default and an optional range (bounds included).
                 #[repr(C)]
                 #[derive(Clone, Copy)]
                 pub struct NumberParameter {
@@ -471,7 +472,7 @@ pub mod exports {
                 pub struct Parameter {
                     /// Key in the configuration: lower-case letters, digits and underscores.
                     pub name: _rt::String,
-                    /// One or two sentences: what it does, in which unit.
+                    /// One or two sentences that describe the effect and the unit.
                     pub doc: _rt::String,
                     pub kind: ParameterKind,
                 }
@@ -487,19 +488,19 @@ pub mod exports {
                             .finish()
                     }
                 }
-                /// What `describe` answers.
+                /// Result of `describe`.
                 #[derive(Clone)]
                 pub struct Description {
-                    /// Short name, as in a configuration: `inside_out`.
+                    /// Short name, as used in a configuration: `inside_out`.
                     pub name: _rt::String,
                     /// Version of the plugin, as in `1.2.0`.
                     pub version: _rt::String,
-                    /// One sentence.
+                    /// One sentence that describes the plugin.
                     pub summary: _rt::String,
                     pub parameters: _rt::Vec<Parameter>,
-                    /// Name of the plugin that goes on in the place of this one where it fails and the user asks
-                    /// for a run that goes on: one that decides the same, such as the formula of a loss that is
-                    /// code. `none`: the one that a configuration gets which names none.
+                    /// Name of the plugin that replaces this one if it fails and the configuration asks the run to
+                    /// continue (`on_fault`). It should compute the same, such as the traced form of a computed
+                    /// loss. `none`: the default plugin of the configuration key.
                     pub fallback: Option<_rt::String>,
                 }
                 impl ::core::fmt::Debug for Description {
@@ -904,7 +905,8 @@ pub mod exports {
                     }
                 }
                 pub trait Guest {
-                    /// Must give the same answer at every call. It is the first function that the host calls.
+                    /// Returns the description, the same at every call. It is the first function that the host
+                    /// calls.
                     #[allow(async_fn_in_trait)]
                     fn describe() -> Description;
                 }

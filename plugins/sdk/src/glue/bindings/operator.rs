@@ -14,14 +14,14 @@ pub mod exports {
     pub mod pbg {
         pub mod plugin {
             /// An operator as data: how a relation transforms an embedding before it is compared. The plugin
-            /// says once what the formula is, the host derives its gradients and computes all of them at its
-            /// own speed. No call crosses the boundary while a batch is trained.
+            /// returns the formula once; the host derives its gradients and computes all of them at native
+            /// speed. No call crosses the sandbox boundary while a batch is trained.
             ///
-            /// An embedding of D numbers is taken as a whole, or cut into 2 or 4 components of equal length:
-            /// the first D/2 numbers as real parts and the last D/2 as imaginary parts, for example. A
-            /// relation has parameters, vectors of the length of a component. The formula is about one element
-            /// of each: it says what the same element of each component becomes. Elements do not see each
-            /// other, and no value decides what is computed next.
+            /// An embedding of D numbers is one component, or is split into 2 or 4 components of equal length:
+            /// for example, the first D/2 numbers are real parts and the last D/2 are imaginary parts. A
+            /// relation has parameters, vectors of the length of a component. The formula computes one element
+            /// of each component of the result from the same element of the components and the parameters.
+            /// There are no operations that mix elements and no control flow that depends on values.
             #[allow(dead_code, async_fn_in_trait, unused_imports, clippy::all)]
             pub mod operator_traced {
                 #[used]
@@ -38,7 +38,7 @@ pub mod exports {
                 pub enum UnaryOp {
                     /// `-x`
                     Neg,
-                    /// The distance from 0; its derivative at 0 is 0.
+                    /// Absolute value; its derivative at 0 is 0.
                     Abs,
                     /// `e^x`
                     Exp,
@@ -48,11 +48,11 @@ pub mod exports {
                     Sqrt,
                     /// `1 / (1 + e^-x)`
                     Sigmoid,
-                    /// `ln(1 + e^x)`, also where `e^x` overflows.
+                    /// `ln(1 + e^x)`, finite also where `e^x` overflows.
                     Softplus,
                     /// `max(x, 0)`; its derivative at 0 is 1.
                     Relu,
-                    /// `x`, and no gradient flows back through it.
+                    /// `x`; no gradient flows back through it.
                     StopGradient,
                     /// Sine of an angle in radians.
                     Sin,
@@ -107,8 +107,7 @@ pub mod exports {
                         }
                     }
                 }
-                /// Functions of two values. Comparisons give 1 where they hold and 0 elsewhere, and have no
-                /// gradient.
+                /// Functions of two values. A comparison is 1 if it holds and 0 otherwise, and has no gradient.
                 #[repr(u8)]
                 #[derive(Clone, Copy, Eq, Ord, PartialEq, PartialOrd)]
                 pub enum BinaryOp {
@@ -118,9 +117,9 @@ pub mod exports {
                     Div,
                     /// `left` to the power of `right`.
                     Pow,
-                    /// The smaller one; on a tie the gradient goes to `left`.
+                    /// The smaller operand; on a tie the gradient goes to `left`.
                     Min,
-                    /// The larger one; on a tie the gradient goes to `left`.
+                    /// The larger operand; on a tie the gradient goes to `left`.
                     Max,
                     Less,
                     LessEqual,
@@ -219,7 +218,7 @@ pub mod exports {
                             .finish()
                     }
                 }
-                /// `then` where `condition` is not 0, `otherwise` elsewhere. Both are computed.
+                /// `then` where `condition` is not 0, otherwise `otherwise`. Both are computed.
                 #[repr(C)]
                 #[derive(Clone, Copy)]
                 pub struct Select {
@@ -262,7 +261,7 @@ pub mod exports {
                 /// One value of the formula.
                 #[derive(Clone, Copy)]
                 pub enum Node {
-                    /// A component of the embedding, counted from 0.
+                    /// Index of a component of the embedding, from 0.
                     Component(u32),
                     /// Index into the parameters of the formula.
                     Parameter(u32),
@@ -303,7 +302,7 @@ pub mod exports {
                         }
                     }
                 }
-                /// What the elements of a parameter are before any training.
+                /// Initial values of the elements of a parameter.
                 #[derive(Clone, Copy)]
                 pub enum Initial {
                     /// 0.
@@ -312,8 +311,8 @@ pub mod exports {
                     One,
                     /// Normally distributed around 0, with this standard deviation.
                     Normal(f32),
-                    /// An angle in radians, uniformly distributed from -pi to pi. Where a formula has one, the
-                    /// regulariser leaves its parameters alone: an angle has no size.
+                    /// An angle in radians, uniformly distributed from -pi to pi. If a formula has one, the
+                    /// regulariser does not penalise its parameters, since an angle has no magnitude.
                     Angle,
                 }
                 impl ::core::fmt::Debug for Initial {
@@ -331,10 +330,10 @@ pub mod exports {
                         }
                     }
                 }
-                /// A vector of the relation's own, as long as a component.
+                /// A vector that belongs to a relation, as long as a component.
                 #[derive(Clone)]
                 pub struct VectorParameter {
-                    /// Lower-case letters, digits and underscores: what checkpoints call it.
+                    /// Name in checkpoints: lower-case letters, digits and underscores.
                     pub name: _rt::String,
                     pub initial: Initial,
                 }
@@ -352,12 +351,12 @@ pub mod exports {
                 /// The formula.
                 #[derive(Clone)]
                 pub struct Formula {
-                    /// 1, 2 or 4.
+                    /// Number of components: 1, 2 or 4.
                     pub components: u32,
-                    /// At least one, at most 16.
+                    /// Parameters of a relation, 1 to 16.
                     pub parameters: _rt::Vec<VectorParameter>,
                     pub nodes: _rt::Vec<Node>,
-                    /// What each component becomes, in their order; each depends on a component.
+                    /// Result for each component, in order. Each must depend on a component of the embedding.
                     pub outputs: _rt::Vec<NodeId>,
                 }
                 impl ::core::fmt::Debug for Formula {
@@ -749,13 +748,13 @@ pub mod exports {
                     }
                 }
                 pub trait Guest {
-                    /// As for bucket orders: called once, with every parameter of the description. An error is
-                    /// shown to the user as it stands.
+                    /// Called once, with every parameter of the description, as for bucket orders. An error is
+                    /// shown to the user unchanged.
                     #[allow(async_fn_in_trait)]
                     fn configure(
                         parameters: _rt::Vec<ParameterValue>,
                     ) -> Result<(), _rt::String>;
-                    /// The formula. Called once per run.
+                    /// Returns the formula. Called once per run.
                     #[allow(async_fn_in_trait)]
                     fn build() -> Result<Formula, _rt::String>;
                 }

@@ -10,10 +10,10 @@ use crate::glue::log as __with_name0;
 #[allow(dead_code, clippy::all)]
 pub mod pbg {
     pub mod plugin {
-        /// Words that several interfaces share.
+        /// Types that several interfaces share.
         ///
-        /// Released types are frozen: the component model compares them by structure, so that a new
-        /// field or case would break every plugin built before it. New needs get new types.
+        /// Released types are frozen: the component model compares types by structure, so a new field or
+        /// case would break every existing plugin. Extensions get new types.
         #[allow(dead_code, async_fn_in_trait, unused_imports, clippy::all)]
         pub mod types {
             #[used]
@@ -27,7 +27,7 @@ pub mod pbg {
                 Integer(i64),
                 /// Finite.
                 Number(f64),
-                /// A text, or the word of a choice.
+                /// A text, or the chosen option of a choice.
                 Text(_rt::String),
             }
             impl ::core::fmt::Debug for Value {
@@ -49,7 +49,7 @@ pub mod pbg {
                     }
                 }
             }
-            /// A parameter as it is set.
+            /// A parameter with its value.
             #[derive(Clone)]
             pub struct ParameterValue {
                 pub name: _rt::String,
@@ -66,8 +66,8 @@ pub mod pbg {
                         .finish()
                 }
             }
-            /// The edges whose left-hand side lies in partition `lhs` and whose right-hand side lies in
-            /// partition `rhs`. Partitions count from 0 on either side.
+            /// The edges whose left-hand side is in partition `lhs` and whose right-hand side is in
+            /// partition `rhs`. Partitions are numbered from 0 on each side.
             #[repr(C)]
             #[derive(Clone, Copy)]
             pub struct Bucket {
@@ -85,8 +85,8 @@ pub mod pbg {
                         .finish()
                 }
             }
-            /// Where training stands: epoch > edge set > edge chunk, each counted from 0 within the one
-            /// before it.
+            /// Position of training: epoch > edge set > edge chunk, each counted from 0 within the level
+            /// above it.
             #[repr(C)]
             #[derive(Clone, Copy)]
             pub struct Position {
@@ -114,11 +114,10 @@ pub mod pbg {
 pub mod exports {
     pub mod pbg {
         pub mod plugin {
-            /// Decides in which order the buckets of a pass are trained.
+            /// Determines the order in which the buckets of a pass are trained.
             ///
-            /// An order is a pure function of its arguments: the same pass must give the same plan, or a
-            /// resumed run would differ from one that was not stopped. Everything random comes from
-            /// `pass.seed`.
+            /// An order is a pure function of its arguments: the same pass must give the same plan, otherwise
+            /// a resumed run would differ from an uninterrupted one. Everything random comes from `pass.seed`.
             #[allow(dead_code, async_fn_in_trait, unused_imports, clippy::all)]
             pub mod bucket_order {
                 #[used]
@@ -128,32 +127,32 @@ pub mod exports {
                 pub type Bucket = super::super::super::super::pbg::plugin::types::Bucket;
                 pub type ParameterValue = super::super::super::super::pbg::plugin::types::ParameterValue;
                 pub type Position = super::super::super::super::pbg::plugin::types::Position;
-                /// One walk over the grid of buckets. Numbers come in columns, which cross the boundary at the
-                /// speed of a copy.
+                /// One pass over the grid of buckets. Numbers are in columns, which cross the sandbox boundary
+                /// at the speed of a copy.
                 #[derive(Clone)]
                 pub struct Pass {
-                    /// Partitions of the left-hand side, at least 1.
+                    /// Number of partitions of the left-hand side, at least 1.
                     pub lhs_partitions: u32,
-                    /// Partitions of the right-hand side, at least 1.
+                    /// Number of partitions of the right-hand side, at least 1.
                     pub rhs_partitions: u32,
-                    /// Whether left partition `p` and right partition `p` are the same entities, so that loading
+                    /// Whether left partition `p` and right partition `p` hold the same entities, so that loading
                     /// one loads the other. If so, the grid is square.
                     pub shared: bool,
-                    /// Edges of each bucket, row by row: index `lhs * rhs-partitions + rhs`.
+                    /// Number of edges of each bucket, row by row: index `lhs * rhs-partitions + rhs`.
                     pub edges: _rt::Vec<u64>,
-                    /// Bytes that loading each left partition reads; 0 for what always stays in memory.
+                    /// Bytes read when each left partition is loaded; 0 for partitions that always stay in memory.
                     pub lhs_bytes: _rt::Vec<u64>,
-                    /// Bytes that loading each right partition reads. Where the sides are shared, the same
-                    /// numbers, and a partition counts once.
+                    /// Bytes read when each right partition is loaded. If the sides are shared, these are the same
+                    /// numbers as `lhs-bytes`, and a partition counts once.
                     pub rhs_bytes: _rt::Vec<u64>,
-                    /// How many partitions fit the buffer, at least 2.
+                    /// Number of partitions that fit the buffer, at least 2.
                     pub buffer_partitions: u32,
-                    /// Left partitions that are in the buffer before the first bucket. Where the sides are
-                    /// shared, all resident partitions are here.
+                    /// Left partitions that are in the buffer before the first bucket. If the sides are shared,
+                    /// all resident partitions are listed here.
                     pub resident_lhs: _rt::Vec<u32>,
                     /// Right partitions that are in the buffer before the first bucket.
                     pub resident_rhs: _rt::Vec<u32>,
-                    /// Where training stands.
+                    /// Position of the pass in the run.
                     pub position: Position,
                     /// Seed for everything random in this plan; differs from pass to pass.
                     pub seed: u64,
@@ -638,18 +637,20 @@ pub mod exports {
                     }
                 }
                 pub trait Guest {
-                    /// Called once, before anything else but `describe`. `parameters` holds every parameter of the
-                    /// description, in its order: what the configuration set, checked against its type and range,
-                    /// and defaults for the rest. An error is shown to the user as it stands.
+                    /// Called once, before every other function except `describe`. `parameters` holds every
+                    /// parameter of the description, in its order: the values that the configuration sets, checked
+                    /// against type and range, and the defaults of the others. An error is shown to the user
+                    /// unchanged.
                     #[allow(async_fn_in_trait)]
                     fn configure(
                         parameters: _rt::Vec<ParameterValue>,
                     ) -> Result<(), _rt::String>;
-                    /// The order in which to train: every bucket of the grid exactly once. The host checks it.
+                    /// Returns the order in which to train: every bucket of the grid exactly once. The host checks
+                    /// it.
                     #[allow(async_fn_in_trait)]
                     fn plan(pass: Pass) -> Result<_rt::Vec<Bucket>, _rt::String>;
-                    /// Several trainers share one grid: which of the buckets that are free now to train next, as
-                    /// an index into `free` (never empty), while other trainers hold `held`.
+                    /// Chooses the next bucket if several trainers share one grid. Returns an index into `free`
+                    /// (never empty), the buckets that may be leased; other trainers hold the buckets `held`.
                     #[allow(async_fn_in_trait)]
                     fn pick(
                         pass: Pass,

@@ -13,12 +13,12 @@ use crate::glue::types as __with_name1;
 pub mod exports {
     pub mod pbg {
         pub mod plugin {
-            /// Chooses the relation of each batch where relations have parameters of their own, so that all
-            /// edges of a batch share one relation.
+            /// Chooses the relation of each batch with static relations, where all edges of a batch have the
+            /// same relation.
             ///
-            /// Every worker trains its share of a bucket with a sampler of its own, in an instance of its
-            /// own: nothing that a plugin remembers outlives the share. So a resumed run draws what one that
-            /// was not stopped draws, as long as everything random comes from the seed.
+            /// Every worker trains its share of a bucket with a separate sampler in a separate instance: no
+            /// state of a plugin outlives the share. So a resumed run makes the same draws as an uninterrupted
+            /// one, provided that everything random comes from the seed.
             #[allow(dead_code, async_fn_in_trait, unused_imports, clippy::all)]
             pub mod relation_sampler {
                 #[used]
@@ -26,13 +26,13 @@ pub mod exports {
                 static __FORCE_SECTION_REF: fn() = super::super::super::super::__link_custom_section_describing_imports;
                 use super::super::super::super::_rt;
                 pub type ParameterValue = super::super::super::super::__with_name1::ParameterValue;
-                /// The next batch: so many edges of one relation, the next ones of the share.
+                /// The next batch: a number of edges of one relation, the next untrained ones of the share.
                 #[repr(C)]
                 #[derive(Clone, Copy)]
                 pub struct Draw {
-                    /// Index into the counts.
+                    /// Index of the relation in `counts`.
                     pub relation: u32,
-                    /// At least 1, at most the batch size, at most what the relation has left.
+                    /// Number of edges: at least 1, at most the batch size and the remaining edges of the relation.
                     pub edges: u32,
                 }
                 impl ::core::fmt::Debug for Draw {
@@ -46,7 +46,7 @@ pub mod exports {
                             .finish()
                     }
                 }
-                /// The walk of one worker over its share of one bucket.
+                /// Draws of one worker over its share of one bucket.
                 #[derive(Debug)]
                 #[repr(transparent)]
                 pub struct Sampler {
@@ -484,9 +484,10 @@ pub mod exports {
                 }
                 pub trait Guest {
                     type Sampler: GuestSampler;
-                    /// Called once, before anything else but `describe`. `parameters` holds every parameter of the
-                    /// description, in its order: what the configuration set, checked against its type and range,
-                    /// and defaults for the rest. An error is shown to the user as it stands.
+                    /// Called once, before every other function except `describe`. `parameters` holds every
+                    /// parameter of the description, in its order: the values that the configuration sets, checked
+                    /// against type and range, and the defaults of the others. An error is shown to the user
+                    /// unchanged.
                     #[allow(async_fn_in_trait)]
                     fn configure(
                         parameters: _rt::Vec<ParameterValue>,
@@ -570,21 +571,22 @@ pub mod exports {
                     unsafe fn resource_from_raw_(handle: *mut Self::Rep) -> Self::Rep {
                         *unsafe { _rt::Box::from_raw(handle) }
                     }
-                    /// Begins: `counts` has the number of edges of each relation, 0 for those that the share
-                    /// lacks; a batch takes `batch-size` edges, or what its relation has left; everything
-                    /// random comes from `seed`, which differs from share to share.
+                    /// Creates the sampler of a share. `counts` has the number of edges of each relation, 0 for
+                    /// relations that the share lacks. A batch should take `batch-size` edges, or the remaining
+                    /// ones of its relation. Everything random must come from `seed`, which differs from share to
+                    /// share.
                     #[allow(async_fn_in_trait)]
                     fn create(
                         counts: _rt::Vec<u64>,
                         batch_size: u32,
                         seed: u64,
                     ) -> Result<Sampler, _rt::String>;
-                    /// The next batch; `none` once every edge of the share was drawn, and not before. The host
-                    /// checks both.
+                    /// Returns the next batch; `none` once every edge of the share has been drawn, and not before.
+                    /// The host checks both.
                     #[allow(async_fn_in_trait)]
                     fn next(&self) -> Result<Option<Draw>, _rt::String>;
-                    /// The batch that `next` gave is trained: its mean loss per edge, a finite number. Called
-                    /// once after every `next` that gave a batch, before the next one.
+                    /// Receives the mean loss per edge, a finite number, of the batch that `next` returned. Called
+                    /// once that batch is trained, before the following `next`.
                     #[allow(async_fn_in_trait)]
                     fn observe(&self, relation: u32, mean_loss: f32) -> ();
                 }

@@ -13,13 +13,13 @@ use crate::glue::types as __with_name1;
 pub mod exports {
     pub mod pbg {
         pub mod plugin {
-            /// A loss as data: the plugin says once what the formula is, the host derives its gradient and
-            /// computes both at its own speed. No call crosses the boundary while a batch is trained.
+            /// A loss as data: the plugin returns the formula once; the host derives its gradient and computes
+            /// both at native speed. No call crosses the sandbox boundary while a batch is trained.
             ///
-            /// The formula is about one row: the score of one positive edge and the scores of its negatives.
-            /// Weights of edges and relations are applied by the host. Rows do not see each other, and no
-            /// value decides what is computed next: an operation that mixed rows, and data-dependent control
-            /// flow, do not exist, so that the host may cut a batch into slices anywhere.
+            /// The formula computes the loss of one row: the score of one positive edge and the scores of its
+            /// negatives. Weights of edges and relations are applied by the host. There are no operations that
+            /// mix rows and no control flow that depends on values, so that the host may cut a batch into
+            /// slices anywhere.
             #[allow(dead_code, async_fn_in_trait, unused_imports, clippy::all)]
             pub mod loss_traced {
                 #[used]
@@ -36,7 +36,7 @@ pub mod exports {
                 pub enum UnaryOp {
                     /// `-x`
                     Neg,
-                    /// The distance from 0; its derivative at 0 is 0.
+                    /// Absolute value; its derivative at 0 is 0.
                     Abs,
                     /// `e^x`
                     Exp,
@@ -46,11 +46,11 @@ pub mod exports {
                     Sqrt,
                     /// `1 / (1 + e^-x)`
                     Sigmoid,
-                    /// `ln(1 + e^x)`, also where `e^x` overflows.
+                    /// `ln(1 + e^x)`, finite also where `e^x` overflows.
                     Softplus,
                     /// `max(x, 0)`; its derivative at 0 is 1, as in PBG.
                     Relu,
-                    /// `x`, and no gradient flows back through it.
+                    /// `x`; no gradient flows back through it.
                     StopGradient,
                 }
                 impl ::core::fmt::Debug for UnaryOp {
@@ -97,8 +97,8 @@ pub mod exports {
                         }
                     }
                 }
-                /// Functions of two values, element by element. Comparisons give 1 where they hold and 0
-                /// elsewhere, and have no gradient.
+                /// Functions of two values, element by element. A comparison is 1 if it holds and 0 otherwise,
+                /// and has no gradient.
                 #[repr(u8)]
                 #[derive(Clone, Copy, Eq, Ord, PartialEq, PartialOrd)]
                 pub enum BinaryOp {
@@ -108,9 +108,9 @@ pub mod exports {
                     Div,
                     /// `left` to the power of `right`.
                     Pow,
-                    /// The smaller one; on a tie the gradient goes to `left`.
+                    /// The smaller operand; on a tie the gradient goes to `left`.
                     Min,
-                    /// The larger one; on a tie the gradient goes to `left`.
+                    /// The larger operand; on a tie the gradient goes to `left`.
                     Max,
                     Less,
                     LessEqual,
@@ -173,17 +173,17 @@ pub mod exports {
                         }
                     }
                 }
-                /// What becomes of all negatives of a row together: from `[B, N]` to `[B]`. Masked negatives
-                /// (the positive itself, padding) take no part.
+                /// Reduction over the negatives of each row: from `[B, N]` to `[B]`. Masked negatives (the
+                /// positive itself, padding) are left out.
                 #[repr(u8)]
                 #[derive(Clone, Copy, Eq, Ord, PartialEq, PartialOrd)]
                 pub enum Reduction {
                     Sum,
-                    /// The sum divided by `columns`; 0 where there are none.
+                    /// The sum divided by `columns`; 0 without negatives.
                     Mean,
-                    /// The largest; negative infinity where there is none.
+                    /// The largest value; negative infinity without negatives.
                     Max,
-                    /// `ln(sum(e^x))`, without overflow; negative infinity where there is none.
+                    /// `ln(sum(e^x))`, without overflow; negative infinity without negatives.
                     Logsumexp,
                 }
                 impl ::core::fmt::Debug for Reduction {
@@ -252,7 +252,7 @@ pub mod exports {
                             .finish()
                     }
                 }
-                /// `then` where `condition` is not 0, `otherwise` elsewhere. Both are computed.
+                /// `then` where `condition` is not 0, otherwise `otherwise`. Both are computed.
                 #[repr(C)]
                 #[derive(Clone, Copy)]
                 pub struct Select {
@@ -311,7 +311,8 @@ pub mod exports {
                     }
                 }
                 /// One value of the formula. Its shape is a scalar, `[B]` (one value per positive) or `[B, N]`
-                /// (one per negative). Operands of different shapes are broadcast: the result has the largest.
+                /// (one per negative). Operands of different shapes are broadcast: the result has the largest
+                /// shape.
                 #[derive(Clone, Copy)]
                 pub enum Node {
                     /// Scores of the positives, `[B]`.
@@ -330,7 +331,7 @@ pub mod exports {
                     Clamp(Clamp),
                     /// `[B, N]` to `[B]`.
                     Reduce(Reduce),
-                    /// `e^x` divided by the sum of the row's: `[B, N]` to `[B, N]`.
+                    /// `e^x` divided by the row's sum of `e^x`: `[B, N]` to `[B, N]`.
                     Softmax(NodeId),
                 }
                 impl ::core::fmt::Debug for Node {
@@ -369,12 +370,12 @@ pub mod exports {
                         }
                     }
                 }
-                /// A number that `update` may change while training goes on: a margin, a temperature.
+                /// A number that `update` may change during training: a margin, a temperature.
                 #[derive(Clone)]
                 pub struct NamedParameter {
                     /// Lower-case letters, digits and underscores.
                     pub name: _rt::String,
-                    /// Its value at the beginning of a run.
+                    /// Value at the beginning of a run.
                     pub value: f32,
                 }
                 impl ::core::fmt::Debug for NamedParameter {
@@ -395,7 +396,7 @@ pub mod exports {
                     /// The loss of each positive: a node of shape `[B]`.
                     pub output: NodeId,
                     pub parameters: _rt::Vec<NamedParameter>,
-                    /// `update` is called after every so many batches; 0: never.
+                    /// Number of batches after which `update` is called each time; 0: never.
                     pub update_every: u32,
                 }
                 impl ::core::fmt::Debug for Graph {
@@ -411,7 +412,7 @@ pub mod exports {
                             .finish()
                     }
                 }
-                /// What happened since the last call of `update`, or since the beginning.
+                /// Progress since the last call of `update`, or since the beginning of the run.
                 #[repr(C)]
                 #[derive(Clone, Copy)]
                 pub struct Progress {
@@ -419,7 +420,7 @@ pub mod exports {
                     pub step: u64,
                     /// Edges trained since the last call.
                     pub edges: u64,
-                    /// Their mean loss, both sides together, with all weights.
+                    /// Mean loss of these edges, both sides together, with all weights.
                     pub mean_loss: f32,
                 }
                 impl ::core::fmt::Debug for Progress {
@@ -872,18 +873,18 @@ pub mod exports {
                     }
                 }
                 pub trait Guest {
-                    /// As for bucket orders: called once, with every parameter of the description. An error is
-                    /// shown to the user as it stands.
+                    /// Called once, with every parameter of the description, as for bucket orders. An error is
+                    /// shown to the user unchanged.
                     #[allow(async_fn_in_trait)]
                     fn configure(
                         parameters: _rt::Vec<ParameterValue>,
                     ) -> Result<(), _rt::String>;
-                    /// The formula. Called once per run.
+                    /// Returns the formula. Called once per run.
                     #[allow(async_fn_in_trait)]
                     fn build() -> Result<Graph, _rt::String>;
-                    /// New values of the graph's parameters, in their order; `values` are those of now. It must be
-                    /// a pure function of its arguments, the configuration and the length of the run (`run.length`):
-                    /// a run that is stopped and resumed goes on with the values that it had.
+                    /// Returns new values of the graph's parameters, in their order; `values` are the current ones.
+                    /// Must be a pure function of its arguments, the configuration and the length of the run
+                    /// (`run.length`): a resumed run continues with the values that it had.
                     #[allow(async_fn_in_trait)]
                     fn update(
                         progress: Progress,
