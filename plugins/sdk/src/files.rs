@@ -1,8 +1,8 @@
-//! Files of the folders that the user granted to this plugin.
+//! Read access to files in the folders that the user granted to this plugin.
 //!
 //! `[[plugins.grants]] plugin = "NAME", read = ["FOLDER"]` in a configuration grants folders to the
-//! plugin of that name. Paths are relative to a granted folder and never lead out of it. Natively
-//! there are the files that a test [provides](provide).
+//! plugin of that name. Paths are relative to a granted folder and never lead out of it. In native
+//! tests, the files are those that the test [provides](provide).
 //!
 //! ```
 //! use pbg_plugin_sdk::files;
@@ -14,7 +14,7 @@
 
 use crate::Result;
 
-/// One thing in a folder.
+/// Entry of a folder.
 ///
 /// ```
 /// let entry = pbg_plugin_sdk::files::Entry { name: "order.csv".to_owned(), folder: false, bytes: 8 };
@@ -22,18 +22,18 @@ use crate::Result;
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// Its name in the folder.
+    /// Name within the folder.
     pub name: String,
-    /// Whether it is a folder; everything else is a file.
+    /// Whether the entry is a folder; every other entry is a file.
     pub folder: bool,
-    /// Bytes of a file, 0 for a folder.
+    /// Size of a file in bytes; 0 for a folder.
     pub bytes: u64,
 }
 
-/// The content of a file.
+/// Reads a file.
 ///
 /// # Errors
-/// A sentence for the user: what is wrong with which path.
+/// If the file cannot be read: a sentence for the user that names the path and the problem.
 ///
 /// ```
 /// # use pbg_plugin_sdk::files;
@@ -43,10 +43,10 @@ pub fn read(path: &str) -> Result<Vec<u8>> {
     served::read(path)
 }
 
-/// The content of a text file in UTF-8.
+/// Reads a text file in UTF-8.
 ///
 /// # Errors
-/// As [`read`], and where it is not UTF-8.
+/// As [`read`], and if the content is not UTF-8.
 ///
 /// ```
 /// # use pbg_plugin_sdk::files;
@@ -55,10 +55,10 @@ pub fn read(path: &str) -> Result<Vec<u8>> {
 /// assert_eq!(files::read_text("names.txt").unwrap(), "größer");
 /// ```
 pub fn read_text(path: &str) -> Result<String> {
-    String::from_utf8(read(path)?).map_err(|_| format!("{path}: is no text in UTF-8"))
+    String::from_utf8(read(path)?).map_err(|_| format!("{path}: not UTF-8 text"))
 }
 
-/// What is in a folder, by name; `.` is the granted folder itself.
+/// Returns the entries of a folder, sorted by name; `.` is the granted folder itself.
 ///
 /// # Errors
 /// As [`read`].
@@ -111,7 +111,7 @@ mod served {
         static FILES: RefCell<BTreeMap<String, Vec<u8>>> = const { RefCell::new(BTreeMap::new()) };
     }
 
-    /// Makes a file that this thread's plugins can read; only outside the sandbox.
+    /// Provides a file that plugins in this thread can read; only outside the sandbox.
     ///
     /// ```
     /// # use pbg_plugin_sdk::files;

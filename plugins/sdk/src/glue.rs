@@ -1,7 +1,7 @@
-//! Between the generated bindings and the traits: only in the wasm build.
+//! Connects the generated bindings with the traits; only in the wasm build.
 //!
-//! Every kind of plugin is two worlds here: [`metadata`], which all have, and that of its own
-//! interface. The encoder of components joins them.
+//! Every kind of plugin has two worlds here: [`metadata`], which all kinds have, and the world of its own
+//! interface. The component encoder joins them.
 
 pub mod bindings;
 pub mod computed;
@@ -17,7 +17,7 @@ use std::sync::Once;
 pub use bindings::metadata::pbg::plugin::{files, log, run};
 pub use bindings::order::pbg::plugin::types;
 
-/// Hands one line to the host.
+/// Writes one line to the host's log.
 pub fn write_log(level: crate::log::Level, message: &str) {
     use crate::log::Level;
     let level = match level {
@@ -29,7 +29,7 @@ pub fn write_log(level: crate::log::Level, message: &str) {
     log::write(level, message);
 }
 
-/// A panic is an `unreachable` to the host; the hook sends its message and place ahead.
+/// Installs a panic hook that logs the message and location of a panic. The host itself sees only an `unreachable` trap.
 pub fn report_panics() {
     static HOOK: Once = Once::new();
     HOOK.call_once(|| {
@@ -39,10 +39,10 @@ pub fn report_panics() {
     });
 }
 
-/// The instance of a component: made on first use.
+/// Instance of a plugin's type in a component, created on first use.
 pub type Slot<T> = RefCell<Option<T>>;
 
-/// What `configure` gets, as authors read it.
+/// Converts the parameters of `configure` to the SDK's type.
 pub(crate) fn lift_parameters(parameters: Vec<types::ParameterValue>) -> crate::Parameters {
     let value = |value| match value {
         types::Value::Boolean(value) => crate::Value::Boolean(value),
@@ -54,7 +54,7 @@ pub(crate) fn lift_parameters(parameters: Vec<types::ParameterValue>) -> crate::
     crate::Parameters::new(parameters.map(|parameter| (parameter.name, value(parameter.value))))
 }
 
-/// Calls `f` with the instance in `slot`.
+/// Calls `f` with the instance in `slot`, creating the instance if necessary.
 pub fn with<T: Default, R>(
     slot: &'static std::thread::LocalKey<Slot<T>>,
     f: impl FnOnce(&mut T) -> R,

@@ -1,10 +1,11 @@
-//! The Hilbert curve over the grid.
+//! Hilbert curve over the grid of buckets.
 
 use crate::{Bucket, Pass};
 
 impl Pass {
-    /// The grid along the Hilbert curve of the smallest enclosing square whose side is a power of
-    /// two; cells beyond the grid are left out. Neighbours on the curve share a row or a column.
+    /// Returns the buckets of the grid along the Hilbert curve of the smallest enclosing square whose
+    /// side is a power of two; cells outside the grid are left out. Neighbours on the curve share a
+    /// row or a column.
     ///
     /// Source: D. Hilbert, "Über die stetige Abbildung einer Linie auf ein Flächenstück" (1891).
     ///
@@ -26,7 +27,7 @@ impl Pass {
                     || y >> level << level >= u64::from(self.rhs_partitions)
             };
             if outside(0) {
-                // Skip the largest square that starts here and lies outside as a whole.
+                // Skip the largest square that starts here and lies completely outside.
                 let starts = |level: &u32| index.is_multiple_of(1 << (2 * level));
                 let level = (0..=levels)
                     .take_while(starts)
@@ -42,7 +43,7 @@ impl Pass {
     }
 }
 
-/// Cell number `index` of the curve through the square of side `2^levels`.
+/// Returns cell number `index` of the curve through the square of side `2^levels`.
 fn cell(index: u64, levels: u32) -> (u64, u64) {
     let (mut x, mut y) = (0, 0);
     for level in 0..levels {

@@ -1,8 +1,8 @@
-//! Which edges of a share are left to draw.
+//! Remaining edges of a share, by relation.
 
 use crate::{Draw, Share};
 
-/// What is left of a [`Share`], by relation.
+/// Number of remaining edges of a [`Share`], by relation.
 ///
 /// Every operation takes time logarithmic in the number of relations: the counts are the leaves
 /// of a binary indexed tree (Fenwick, "A new data structure for cumulative frequency tables",
@@ -26,7 +26,7 @@ pub struct Left {
 }
 
 impl Left {
-    /// All edges of `share`.
+    /// Starts with all edges of `share`.
     ///
     /// ```
     /// # use pbg_plugin_sdk::{Left, Share};
@@ -52,7 +52,7 @@ impl Left {
         }
     }
 
-    /// Edges left.
+    /// Returns the number of remaining edges.
     ///
     /// ```
     /// # use pbg_plugin_sdk::{Left, Share};
@@ -64,7 +64,7 @@ impl Left {
         self.total
     }
 
-    /// Edges left of `relation`; 0 for one that does not exist.
+    /// Returns the number of remaining edges of `relation`; 0 for one that does not exist.
     ///
     /// ```
     /// # use pbg_plugin_sdk::{Left, Share};
@@ -76,7 +76,7 @@ impl Left {
         self.counts.get(relation as usize).copied().unwrap_or(0)
     }
 
-    /// The relations that have edges left, in ascending order.
+    /// Returns the relations with remaining edges, in ascending order.
     ///
     /// ```
     /// # use pbg_plugin_sdk::{Left, Share};
@@ -90,9 +90,9 @@ impl Left {
             .map(|(relation, _)| relation)
     }
 
-    /// The relation of edge `number` where the edges that are left are counted from 0 by
-    /// ascending relation; `None` where there are not as many. With a uniformly random number
-    /// every edge is equally likely, so a relation is as likely as its share of them.
+    /// Returns the relation of remaining edge `number`, counted from 0 by ascending relation; `None`
+    /// if there are not so many edges. With a uniformly random `number` every edge is equally likely,
+    /// so relations are drawn in proportion to their remaining edges.
     ///
     /// ```
     /// # use pbg_plugin_sdk::{Left, Share};
@@ -105,7 +105,7 @@ impl Left {
         if number >= self.total {
             return None;
         }
-        // Descends to the last position whose sum does not exceed the number.
+        // Descend to the last position whose cumulative sum does not exceed the number.
         let (mut position, mut before) = (0, number);
         let mut step = self.sums.len().next_power_of_two() / 2;
         while step > 0 {
@@ -119,7 +119,7 @@ impl Left {
         Some(position as u32)
     }
 
-    /// Draws a batch of `relation`: as many edges as a batch takes, or what is left of them.
+    /// Draws a batch of `relation`: a full batch, or all remaining edges of the relation.
     ///
     /// # Panics
     /// If the relation has no edges left.

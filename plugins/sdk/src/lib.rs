@@ -1,8 +1,8 @@
-//! What the author of a `pbg-host` plugin depends on.
+//! SDK for `pbg-host` plugins.
 //!
-//! A plugin is a sandboxed WebAssembly component: it sees its arguments and nothing else, and
-//! the host checks whatever it answers. Write a type, implement a trait of this crate, name the
-//! type in one macro:
+//! A plugin is a sandboxed WebAssembly component: it sees only its arguments, and the host checks
+//! everything that it returns. Define a type, implement a trait of this crate for it, and export
+//! it with a macro:
 //!
 //! ```
 //! use pbg_plugin_sdk::{Bucket, Metadata, Order, Pass, Result, export_order};
@@ -41,14 +41,14 @@
 //! [`export_computed_loss!`] for code, and operators of relations, with [`TracedOperator`] and
 //! [`export_traced_operator!`].
 //!
-//! Three rules keep a plugin out of trouble:
+//! Three rules for plugins:
 //!
-//! * Everything random comes from [`Pass::seed`] or [`Share::seed`] through [`Rng`]; there is no other randomness
-//!   and no clock, so the same run gives the same numbers again.
-//! * A wish that cannot be met is an `Err` with a sentence for the user; a bug may panic, and its
-//!   message and place reach the user too.
-//! * [`log`] writes lines to the host, a few per call; [`files`] reads what the user granted; [`run`] says how long the
-//!   run is.
+//! * Everything random comes from [`Pass::seed`] or [`Share::seed`] through [`Rng`]; there is no other random source
+//!   and no clock, so a repeated run gives the same numbers.
+//! * A request that cannot be fulfilled is an `Err` with a sentence for the user; a bug may panic, and the message and
+//!   location of the panic are shown to the user.
+//! * [`log`] writes lines to the host, a limited number per call; [`files`] reads granted files; [`run`] returns the
+//!   length of the run.
 
 pub mod files;
 #[cfg(target_family = "wasm")]
@@ -83,7 +83,7 @@ pub use rng::Rng;
 pub use sampler::{Draw, Draws, Sampler, Share};
 pub use traffic::Traffic;
 
-/// What a plugin's functions return: an error is a sentence for the user.
+/// Result of a plugin's functions. An error is a sentence for the user.
 ///
 /// ```
 /// fn positive(overlap: i64) -> pbg_plugin_sdk::Result<i64> {

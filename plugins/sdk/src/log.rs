@@ -1,7 +1,7 @@
-//! Lines for the host's log: shown as they come, and the last of them with a fault.
+//! Lines for the host's log. The host shows them at once, and the last lines again with a fault.
 //!
-//! The host escapes control characters, cuts long lines and drops what exceeds a number of lines
-//! per call. Natively the lines are kept for the test to look at, and shown with its output.
+//! The host escapes control characters, truncates long lines, and drops lines above the limit per
+//! call. In native tests, the lines are printed and kept, so that the test can [`take`] them.
 //!
 //! ```
 //! use pbg_plugin_sdk::log;
@@ -10,7 +10,7 @@
 //! assert_eq!(log::take(), [(log::Level::Info, "three layers".to_owned())]);
 //! ```
 
-/// How much a line matters.
+/// Severity of a line.
 ///
 /// ```
 /// use pbg_plugin_sdk::log::Level;
@@ -20,9 +20,9 @@
 pub enum Level {
     /// For the plugin's author.
     Debug,
-    /// For the person who trains.
+    /// For the user.
     Info,
-    /// Something is odd, and training goes on.
+    /// Something unexpected, after which training goes on.
     Warn,
     /// Shown with the message of the fault that follows.
     Error,
@@ -37,7 +37,7 @@ pub fn debug(message: impl AsRef<str>) {
     write(Level::Debug, message.as_ref());
 }
 
-/// Writes one line for the person who trains.
+/// Writes one line for the user.
 ///
 /// ```
 /// pbg_plugin_sdk::log::info(format!("{} layers", 4));
@@ -46,7 +46,7 @@ pub fn info(message: impl AsRef<str>) {
     write(Level::Info, message.as_ref());
 }
 
-/// Writes one line about something odd.
+/// Writes one line about something unexpected.
 ///
 /// ```
 /// pbg_plugin_sdk::log::warn("all buckets are empty");
@@ -55,7 +55,7 @@ pub fn warn(message: impl AsRef<str>) {
     write(Level::Warn, message.as_ref());
 }
 
-/// Writes one line that explains the fault to come. Panics write theirs without help.
+/// Writes one line that explains the fault that follows. Not needed for panics, whose messages are logged anyway.
 ///
 /// ```
 /// pbg_plugin_sdk::log::error("the grid is not square");
@@ -90,7 +90,7 @@ mod native {
         LINES.with_borrow_mut(|lines| lines.push((level, message.to_owned())));
     }
 
-    /// The lines that this thread wrote since the last call; only outside the sandbox.
+    /// Returns the lines that this thread has written since the last call; only outside the sandbox.
     ///
     /// ```
     /// use pbg_plugin_sdk::log;
@@ -104,10 +104,10 @@ mod native {
     }
 }
 
-/// Writes a line to the log, as [`log::info`](crate::log::info) does, with the arguments of the macro of this name in
-/// the standard library. That one's lines go nowhere in a sandbox, silently. `#[macro_use] extern crate pbg_plugin_sdk;`
-/// where a plugin's code begins, which new projects have, puts this one in its place in all of its modules; so does
-/// `use pbg_plugin_sdk::println;` in one.
+/// Writes a line to the log, like [`log::info`](crate::log::info), with the arguments of the standard library's macro of
+/// this name. In a sandbox, the output of the standard macro is silently lost. `#[macro_use] extern crate pbg_plugin_sdk;`
+/// at the start of a plugin, which new projects have, replaces it in all modules; `use pbg_plugin_sdk::println;` replaces
+/// it in one module.
 ///
 /// ```
 /// use pbg_plugin_sdk::{log, println};
@@ -120,7 +120,7 @@ macro_rules! println {
     ($($argument:tt)*) => { $crate::log::info(::std::format!($($argument)*)) };
 }
 
-/// The same for warnings.
+/// Writes a warning to the log, like [`log::warn`](crate::log::warn); see [`println!`](crate::println).
 ///
 /// ```
 /// use pbg_plugin_sdk::{eprintln, log};

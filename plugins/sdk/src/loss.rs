@@ -1,9 +1,9 @@
-//! Losses: what one row, a positive edge and its negatives, costs.
+//! Losses of rows; a row is a positive edge and its negatives.
 //!
-//! [`TracedLoss`] is the standard way: the loss is written as a formula on [expressions](formula),
-//! the host takes the formula as data, derives its gradient and computes both at its own speed.
-//! [`ComputedLoss`] is for what no formula can say: the plugin computes loss and gradient itself,
-//! with [SIMD](crate::simd), and every score crosses the boundary twice.
+//! [`TracedLoss`] is the standard way: the loss is written as a formula on [expressions](formula).
+//! The host receives the formula as data, derives its gradient and computes both at native speed.
+//! [`ComputedLoss`] is for losses that no formula can express: the plugin computes loss and gradient
+//! itself, with [SIMD](crate::simd), and every score crosses the sandbox boundary twice.
 
 mod computed;
 pub mod formula;
@@ -16,11 +16,11 @@ pub use graph::{Binary, Graph, NamedParameter, Node, Reduction, Unary};
 pub use interpret::RowLoss;
 pub use traced::{Progress, TracedLoss, Values, trace};
 
-/// Score of a negative that does not count: the positive itself, or padding. Formulas leave such
-/// negatives out by themselves.
+/// Score of a masked negative: the positive itself, or padding. Formulas leave masked negatives out
+/// automatically.
 ///
 /// ```
-/// // A masked negative has no part in a sum.
+/// // A masked negative is not part of a sum.
 /// let row = pbg_plugin_sdk::loss::formula::row(|s| s.negatives().sum(), 0.0, &[2.0, -1e9, 3.0]);
 /// assert_eq!(row.loss, 5.0);
 /// assert_eq!(row.negative, [1.0, 0.0, 1.0]);

@@ -1,4 +1,4 @@
-//! Who a plugin is and which parameters it takes.
+//! Name, version and parameters of a plugin.
 
 use std::ops::{Bound, RangeBounds};
 
@@ -12,20 +12,20 @@ use std::ops::{Bound, RangeBounds};
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Metadata {
-    /// Short name, as in a configuration: `inside_out`.
+    /// Short name, as used in a configuration: `inside_out`.
     pub name: String,
     /// Version of the plugin.
     pub version: String,
-    /// One sentence.
+    /// One sentence that describes the plugin.
     pub summary: String,
-    /// What a configuration may set.
+    /// Parameters that a configuration may set.
     pub parameters: Vec<Parameter>,
-    /// Name of the plugin that goes on where this one fails.
+    /// Name of the plugin that replaces this one if it fails.
     pub fallback: Option<String>,
 }
 
 impl Metadata {
-    /// Metadata without parameters.
+    /// Creates metadata without parameters.
     ///
     /// ```
     /// assert!(pbg_plugin_sdk::Metadata::new("a", "1.0.0", "An order.").parameters.is_empty());
@@ -41,8 +41,8 @@ impl Metadata {
         }
     }
 
-    /// Names the plugin that goes on where this one fails: one that decides the same, such as the
-    /// formula of a loss that is code. It gets its own parameters.
+    /// Names the plugin that replaces this one if it fails. It should compute the same, such as the
+    /// traced form of a computed loss. It gets its own parameters.
     ///
     /// ```
     /// use pbg_plugin_sdk::Metadata;
@@ -70,8 +70,8 @@ impl Metadata {
     }
 }
 
-/// One parameter: name, type, default, range, documentation. The host checks a configuration
-/// against it before the plugin sees a value.
+/// Declaration of a parameter: name, type, default, range and documentation. The host checks the
+/// values of a configuration against it before the plugin sees them.
 ///
 /// ```
 /// use pbg_plugin_sdk::{Parameter, ParameterKind};
@@ -82,7 +82,7 @@ impl Metadata {
 pub struct Parameter {
     /// Key in the configuration: lower-case letters, digits and underscores.
     pub name: String,
-    /// What it does, in which unit.
+    /// Description of the effect and the unit.
     pub doc: String,
     /// Type, default and range.
     pub kind: ParameterKind,
@@ -98,12 +98,12 @@ pub struct Parameter {
 pub enum ParameterKind {
     /// True or false.
     Boolean {
-        /// Value where the configuration sets none.
+        /// Value if the configuration sets none.
         default: bool,
     },
     /// A whole number.
     Integer {
-        /// Value where the configuration sets none.
+        /// Value if the configuration sets none.
         default: i64,
         /// Least allowed value.
         minimum: Option<i64>,
@@ -112,7 +112,7 @@ pub enum ParameterKind {
     },
     /// A finite number.
     Number {
-        /// Value where the configuration sets none.
+        /// Value if the configuration sets none.
         default: f64,
         /// Least allowed value.
         minimum: Option<f64>,
@@ -121,14 +121,14 @@ pub enum ParameterKind {
     },
     /// Any text.
     Text {
-        /// Value where the configuration sets none.
+        /// Value if the configuration sets none.
         default: String,
     },
-    /// One of several words.
+    /// One of several options.
     Choice {
-        /// The words.
+        /// The options.
         options: Vec<String>,
-        /// Index of the default.
+        /// Index of the default option.
         default: u32,
     },
 }
@@ -142,7 +142,7 @@ impl Parameter {
         }
     }
 
-    /// True or false.
+    /// Declares a boolean.
     ///
     /// ```
     /// assert_eq!(pbg_plugin_sdk::Parameter::boolean("mirror", true, "").name, "mirror");
@@ -152,7 +152,7 @@ impl Parameter {
         Self::new(name, doc, ParameterKind::Boolean { default })
     }
 
-    /// A whole number within `range` (`..` where any will do).
+    /// Declares a whole number within `range` (`..` for any).
     ///
     /// ```
     /// use pbg_plugin_sdk::{Parameter, ParameterKind};
@@ -183,7 +183,7 @@ impl Parameter {
         )
     }
 
-    /// A finite number within `range` (`..` where any will do).
+    /// Declares a finite number within `range` (`..` for any).
     ///
     /// ```
     /// use pbg_plugin_sdk::{Parameter, ParameterKind};
@@ -214,7 +214,7 @@ impl Parameter {
         )
     }
 
-    /// Any text.
+    /// Declares a text.
     ///
     /// ```
     /// assert_eq!(pbg_plugin_sdk::Parameter::text("label", "", "").name, "label");
@@ -230,7 +230,7 @@ impl Parameter {
         )
     }
 
-    /// One of `options`; the first is the default.
+    /// Declares a choice of `options`; the first is the default.
     ///
     /// ```
     /// let p = pbg_plugin_sdk::Parameter::choice("by", &["edges", "bytes"], "What counts.");

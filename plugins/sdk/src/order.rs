@@ -4,20 +4,20 @@ use std::cmp::Reverse;
 
 use crate::{Bucket, Metadata, Parameters, Pass, Result};
 
-/// Decides in which order the buckets of a pass are trained. See the [crate] for an example.
+/// Order in which the buckets of a pass are trained. See the [crate] for an example.
 ///
-/// A new instance starts from `Default`, is configured once, and then answers. It must be a pure
-/// function of its arguments: the same pass, the same plan, or a run that was resumed would
-/// differ from one that was not stopped.
+/// A new instance is created by `Default`, configured once, and then called. It must be a pure
+/// function of its arguments: the same pass must give the same plan, otherwise a resumed run would
+/// differ from an uninterrupted one.
 pub trait Order: Default + 'static {
     /// Name, version, summary and parameters.
     fn metadata() -> Metadata;
 
-    /// Takes the parameters of the configuration, all of them, already checked against
-    /// [`Order::metadata`]. The default body takes none.
+    /// Receives all parameters of the configuration, already checked against [`Order::metadata`]. The
+    /// default implementation ignores them.
     ///
     /// # Errors
-    /// Where a combination of values makes no sense; the text is shown to the user.
+    /// If a combination of values makes no sense; the text is shown to the user.
     ///
     /// ```
     /// # use pbg_plugin_sdk::{Bucket, Metadata, Order, Parameter, Parameters, Pass, Result, Value};
@@ -49,17 +49,18 @@ pub trait Order: Default + 'static {
         Ok(())
     }
 
-    /// The order in which to train: every bucket of [`Pass::grid`] exactly once.
+    /// Returns the order in which to train: every bucket of [`Pass::grid`] exactly once.
     ///
     /// # Errors
-    /// Where the plugin cannot plan this pass; the text is shown to the user.
+    /// If the plugin cannot plan this pass; the text is shown to the user.
     fn plan(&mut self, pass: &Pass) -> Result<Vec<Bucket>>;
 
-    /// Several trainers share one grid: which of the `free` buckets (never empty) to train next,
-    /// as an index, while other trainers hold `held`. What the asker has in its buffer is resident in `pass`.
+    /// Chooses the next bucket if several trainers share one grid. Returns an index into `free` (never empty), the
+    /// buckets that may be leased; other trainers hold the buckets `held`. The resident partitions of `pass` are those
+    /// in the buffer of the trainer.
     ///
-    /// The default body follows [`pick_by_plan`], with the plan of the pass for an empty buffer: the same
-    /// for every trainer at any time.
+    /// The default implementation calls [`pick_by_plan`] with the plan of the pass for an empty buffer, which is the
+    /// same for all trainers at any time.
     ///
     /// # Errors
     /// As [`Order::plan`].
@@ -74,13 +75,15 @@ pub trait Order: Default + 'static {
     }
 }
 
-/// The free bucket with fewest bytes to load, in eighths of the largest partition; of those one that
-/// is written together with the last, then one of the partition with most free buckets, then the
-/// first in `plan`. `None` where nothing is free.
+/// Returns the index in `free` of the bucket with the fewest bytes to load, in eighths of the largest
+/// partition. Ties are broken by: buckets that need the same partitions as the last one, then the
+/// partition with the most free buckets, then the position in `plan`. Returns `None` if no bucket is
+/// free.
 ///
-/// Two mirrored buckets and those on the diagonal between them need the same partitions, which are
-/// written once if they follow each other. And a partition is trained by one trainer at a time: one
-/// that is left behind is what all others wait for at the end of a pass, with nothing to do.
+/// Two mirrored buckets and the diagonal buckets of their partitions need the same partitions, which
+/// are written only once if these buckets follow each other. The partition with the most free buckets
+/// comes first because only one trainer can use a partition at a time: at the end of a pass, all
+/// other trainers would have to wait for it.
 ///
 /// ```
 /// use pbg_plugin_sdk::{Bucket, Pass, Side, pick_by_plan};
@@ -114,8 +117,8 @@ pub fn pick_by_plan(pass: &Pass, plan: &[Bucket], free: &[Bucket]) -> Option<usi
         .map(|(index, _)| index)
 }
 
-/// What loading `bucket` costs: nothing, or about so many eighths of the largest partition. Few
-/// partitions are exactly equal, and a row more or less must not decide.
+/// Returns the cost of loading `bucket`: whether anything is loaded, and the bytes in eighths of the
+/// largest partition. Rounding ignores small differences, since few partitions are exactly equal.
 fn eighths(pass: &Pass, bucket: Bucket) -> (bool, u64) {
     let bytes = pass.bytes_to_load(bucket);
     let all = pass.lhs_bytes.iter().chain(&pass.rhs_bytes);
@@ -124,11 +127,11 @@ fn eighths(pass: &Pass, bucket: Bucket) -> (bool, u64) {
     (bytes > 0, u64::try_from(rounded).unwrap_or(u64::MAX))
 }
 
-/// What is free. Partitions that others hold have nothing.
+/// Free buckets. Partitions that other trainers hold have none.
 struct Free {
-    /// Buckets by their index in the grid.
+    /// Whether each bucket is free, by its index in the grid.
     buckets: Vec<bool>,
-    /// How many of them each partition has, by side.
+    /// Number of free buckets of each partition, by side.
     left: [Vec<usize>; 2],
 }
 
@@ -148,8 +151,8 @@ impl Free {
         all
     }
 
-    /// Whether `bucket` needs nothing to be loaded, and no other partitions than what was trained last, as far as can be
-    /// told: its mirror image is trained, or it lies on the diagonal.
+    /// Returns whether `bucket` loads nothing and probably needs the same partitions as the last bucket: its mirror
+    /// image is no longer free, or it is on the diagonal.
     fn goes_with_last(&self, pass: &Pass, bucket: Bucket) -> bool {
         if !pass.shared || pass.bytes_to_load(bucket) > 0 {
             return false;
@@ -158,7 +161,7 @@ impl Free {
         bucket == mirror || !self.buckets[pass.index(mirror)]
     }
 
-    /// The partitions that are loaded for `bucket`, each once: what always stays in memory is everybody's.
+    /// Returns the partitions that are loaded for `bucket`, each once, without those that always stay in memory.
     fn needs(pass: &Pass, bucket: Bucket) -> impl Iterator<Item = (usize, usize)> {
         let (lhs, rhs) = (bucket.lhs as usize, bucket.rhs as usize);
         let is_new = !pass.shared || lhs != rhs;
@@ -168,17 +171,17 @@ impl Free {
         first.into_iter().chain(second)
     }
 
-    /// The larger number of those of the partitions of `bucket`.
+    /// Returns the larger of the numbers of free buckets of the partitions of `bucket`.
     fn most(&self, pass: &Pass, bucket: Bucket) -> usize {
         let numbers = Self::needs(pass, bucket).map(|(side, partition)| self.left[side][partition]);
         numbers.max().unwrap_or(0)
     }
 }
 
-/// Names an [`Order`] as what this crate exports as a component.
+/// Exports an [`Order`] as the component of this crate. A crate can export only one.
 ///
-/// Natively it only checks that the type is an [`Order`]; the glue exists in the wasm build
-/// alone, so that several orders can be linked into one test program. One per crate.
+/// In a native build it only checks that the type is an [`Order`]; the glue code exists only in the
+/// wasm build, so that several orders can be linked into one test program.
 ///
 /// ```
 /// # use pbg_plugin_sdk::{Bucket, Metadata, Order, Pass, Result};
@@ -217,7 +220,7 @@ mod tests {
         let plan = pass.grid();
         let free = [Bucket::new(0, 0), Bucket::new(3, 1), Bucket::new(3, 2)];
         assert_eq!(pick_by_plan(&pass, &plan, &free), Some(2));
-        // Bytes count, not partitions: two small ones before a large one.
+        // Bytes count, not partitions: two small partitions are preferred to a large one.
         pass.lhs_bytes = vec![100, 100, 1, 1000];
         pass.rhs_bytes.clone_from(&pass.lhs_bytes);
         pass.resident.clear();
@@ -239,12 +242,12 @@ mod tests {
         assert_eq!(pick_by_plan(&pass, &pass.grid(), &free[..2]), Some(0));
         let off = [free[0], free[1], free[3], Bucket::new(2, 3)];
         assert_eq!(pick_by_plan(&pass, &pass.grid(), &off), Some(2));
-        // Partitions of a graph are never quite equal, which is no reason to leave one behind.
+        // Small differences in the size of partitions do not matter.
         let mut uneven = pass;
         uneven.lhs_bytes[2] += 400;
         uneven.rhs_bytes[2] += 400;
         assert_eq!(pick_by_plan(&uneven, &uneven.grid(), &off), Some(2));
-        // Sides that are not shared have partitions of their own.
+        // If the sides are not shared, each has its own partitions.
         let mut apart = Pass::uniform(4, 4, 0);
         apart.shared = false;
         let free = [Bucket::new(0, 1), Bucket::new(1, 0), Bucket::new(2, 0)];

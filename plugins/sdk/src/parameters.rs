@@ -1,4 +1,4 @@
-//! The parameters of a configuration, as a plugin receives them.
+//! Parameters of a configuration, as a plugin receives them.
 
 mod read;
 
@@ -6,7 +6,7 @@ use serde::de::DeserializeOwned;
 
 use crate::Result;
 
-/// The value of one parameter.
+/// Value of a parameter.
 ///
 /// ```
 /// use pbg_plugin_sdk::{Parameters, Value};
@@ -21,12 +21,12 @@ pub enum Value {
     Integer(i64),
     /// A finite number.
     Number(f64),
-    /// A text, or the word of a choice.
+    /// A text, or the chosen option of a choice.
     Text(String),
 }
 
-/// A plugin's parameters: every one that its metadata declares, with the configuration's value or
-/// the default.
+/// Parameters of a plugin: all that its metadata declares, with the value of the configuration or the
+/// default.
 ///
 /// ```
 /// use pbg_plugin_sdk::{Parameters, Value};
@@ -39,7 +39,7 @@ pub enum Value {
 pub struct Parameters(Vec<(String, Value)>);
 
 impl Parameters {
-    /// Parameters by their names.
+    /// Creates parameters from names and values.
     ///
     /// ```
     /// use pbg_plugin_sdk::{Parameters, Value};
@@ -52,7 +52,7 @@ impl Parameters {
         Self(values.map(|(name, value)| (name.into(), value)).collect())
     }
 
-    /// The value of one.
+    /// Returns the value of the parameter `name`.
     ///
     /// ```
     /// use pbg_plugin_sdk::{Parameters, Value};
@@ -67,10 +67,10 @@ impl Parameters {
             .map(|(_, value)| value)
     }
 
-    /// Reads them into a type of the author's.
+    /// Deserializes the parameters into a type of the plugin.
     ///
     /// # Errors
-    /// Where the type does not fit what the metadata declares.
+    /// If the type does not match the declarations of the metadata.
     ///
     /// ```
     /// let parameters = pbg_plugin_sdk::Parameters::default();

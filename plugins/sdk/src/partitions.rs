@@ -1,10 +1,10 @@
-//! The partitions of a pass as the buffer counts them: numbered once, whichever side they are on.
+//! Partitions of a pass as the buffer counts them: numbered across both sides.
 
 use crate::{Bucket, Pass, Side};
 
 impl Pass {
-    /// How many partitions there are to load: those of one side where the sides are shared,
-    /// those of both otherwise.
+    /// Returns the number of partitions: those of one side if the sides are shared, otherwise those
+    /// of both.
     ///
     /// ```
     /// use pbg_plugin_sdk::Pass;
@@ -21,7 +21,8 @@ impl Pass {
         }
     }
 
-    /// The number, below [`Pass::partitions`], of a partition of one side: left ones come first.
+    /// Returns the number, below [`Pass::partitions`], of a partition of one side; left partitions
+    /// come first.
     ///
     /// ```
     /// use pbg_plugin_sdk::{Pass, Side};
@@ -36,8 +37,8 @@ impl Pass {
         }
     }
 
-    /// The partitions at the two ends of a bucket, left and right; the same one twice for a
-    /// bucket on the diagonal of a shared grid.
+    /// Returns the left and the right partition of a bucket; for a bucket on the diagonal of a shared
+    /// grid, the same one twice.
     ///
     /// ```
     /// use pbg_plugin_sdk::{Bucket, Pass};
@@ -51,8 +52,9 @@ impl Pass {
         ]
     }
 
-    /// The buckets between two partitions: both mirrored ones, or the single one on the diagonal,
-    /// where the sides are shared; otherwise one if they are on different sides.
+    /// Returns the buckets between two partitions. If the sides are shared, these are the two
+    /// mirrored buckets, or the single one on the diagonal; otherwise one bucket if the partitions
+    /// are on different sides.
     ///
     /// ```
     /// use pbg_plugin_sdk::{Bucket, Pass};
@@ -78,7 +80,7 @@ impl Pass {
         first.into_iter().chain(second)
     }
 
-    /// Bytes that loading `partition` reads; 0 for what always stays in memory.
+    /// Returns the bytes read when `partition` is loaded; 0 if it always stays in memory.
     ///
     /// ```
     /// assert_eq!(pbg_plugin_sdk::Pass::uniform(4, 5, 0).bytes(8), 1 << 20);
@@ -93,8 +95,8 @@ impl Pass {
         }
     }
 
-    /// What must be in the buffer while `bucket` is trained: its ends, without what always stays
-    /// in memory; nothing for a bucket without edges.
+    /// Returns the partitions that must be in the buffer while `bucket` is trained: its left and right
+    /// partition, except those that always stay in memory; none for a bucket without edges.
     ///
     /// ```
     /// use pbg_plugin_sdk::{Bucket, Pass};
@@ -112,7 +114,7 @@ impl Pass {
         first.into_iter().chain(second)
     }
 
-    /// The partitions that are in the buffer before the first bucket.
+    /// Returns the partitions that are in the buffer before the first bucket.
     ///
     /// ```
     /// use pbg_plugin_sdk::{Pass, Side};
@@ -126,9 +128,9 @@ impl Pass {
             .map(|&(side, number)| self.partition(side, number))
     }
 
-    /// `plan` with the partitions of either side renamed at random; where the sides are shared,
-    /// alike on both. What the plan costs on partitions of equal size stays the same, and which
-    /// partitions bear it changes with the seed.
+    /// Returns `plan` with the partitions of each side renumbered at random; if the sides are shared,
+    /// in the same way on both. With partitions of equal size the cost of the plan does not change,
+    /// but which partitions are loaded more often depends on the seed.
     ///
     /// ```
     /// use pbg_plugin_sdk::Pass;
@@ -156,12 +158,12 @@ impl Pass {
         plan.iter().map(renamed).collect()
     }
 
-    /// `order` with mirrored buckets moved up to their neighbours: for each `(i, j)` that is
-    /// left, `(i, j)`, `(j, i)`, `(i, i)`, `(j, j)` as far as they are left. Two partitions are
-    /// then loaded once for up to four buckets (Marius, branch `osdi2021`, `makeSymmetric`).
+    /// Returns `order` with mirrored buckets moved next to each other: each remaining bucket `(i, j)`
+    /// is followed by those of `(j, i)`, `(i, i)`, `(j, j)` that remain. Two partitions are then
+    /// loaded once for up to four buckets (Marius, branch `osdi2021`, `makeSymmetric`).
     ///
-    /// Where the sides are different partitions, a mirrored bucket shares none, and the order
-    /// stays as it is. Buckets outside the grid are dropped, missing ones stay missing.
+    /// If the sides are not shared, a mirrored bucket shares no partition, and the order is not
+    /// changed. Buckets outside the grid are dropped; buckets that `order` lacks are not added.
     ///
     /// ```
     /// use pbg_plugin_sdk::{Bucket, Pass};

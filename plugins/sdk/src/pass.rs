@@ -1,7 +1,7 @@
-//! What an order is asked to plan.
+//! Buckets, and the pass over the grid of buckets that an order plans.
 
-/// The edges whose left-hand side lies in partition `lhs` and whose right-hand side lies in
-/// partition `rhs`.
+/// The edges whose left-hand side is in partition `lhs` and whose right-hand side is in partition
+/// `rhs`.
 ///
 /// ```
 /// use pbg_plugin_sdk::Bucket;
@@ -16,7 +16,7 @@ pub struct Bucket {
 }
 
 impl Bucket {
-    /// The bucket of left partition `lhs` and right partition `rhs`.
+    /// Creates the bucket of left partition `lhs` and right partition `rhs`.
     ///
     /// ```
     /// assert_eq!(pbg_plugin_sdk::Bucket::new(3, 0).lhs, 3);
@@ -26,7 +26,7 @@ impl Bucket {
         Self { lhs, rhs }
     }
 
-    /// The bucket with its sides exchanged.
+    /// Returns the bucket with its sides exchanged.
     ///
     /// ```
     /// use pbg_plugin_sdk::Bucket;
@@ -54,7 +54,7 @@ pub enum Side {
     Rhs,
 }
 
-/// One walk over the grid of buckets.
+/// One pass over the grid of buckets.
 ///
 /// ```
 /// use pbg_plugin_sdk::Pass;
@@ -63,23 +63,23 @@ pub enum Side {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pass {
-    /// Partitions of the left-hand side, at least 1.
+    /// Number of partitions of the left-hand side, at least 1.
     pub lhs_partitions: u32,
-    /// Partitions of the right-hand side, at least 1.
+    /// Number of partitions of the right-hand side, at least 1.
     pub rhs_partitions: u32,
-    /// Whether left partition `p` and right partition `p` are the same entities, so that loading
-    /// one loads the other.
+    /// Whether left partition `p` and right partition `p` hold the same entities, so that loading one
+    /// loads the other.
     pub shared: bool,
-    /// Edges of each bucket, row by row: index `lhs * rhs_partitions + rhs`.
+    /// Number of edges of each bucket, row by row: index `lhs * rhs_partitions + rhs`.
     pub edges: Vec<u64>,
-    /// Bytes that loading each left partition reads; 0 for what always stays in memory.
+    /// Bytes read when each left partition is loaded; 0 for partitions that always stay in memory.
     pub lhs_bytes: Vec<u64>,
-    /// Bytes that loading each right partition reads; equal to `lhs_bytes` when `shared`.
+    /// Bytes read when each right partition is loaded; equal to `lhs_bytes` when `shared`.
     pub rhs_bytes: Vec<u64>,
-    /// How many partitions fit the buffer, at least 2.
+    /// Number of partitions that fit the buffer, at least 2.
     pub buffer_partitions: u32,
-    /// Partitions that are in the buffer before the first bucket; where the sides are shared,
-    /// all named as left ones.
+    /// Partitions that are in the buffer before the first bucket; if the sides are shared, all of
+    /// them are listed as left partitions.
     pub resident: Vec<(Side, u32)>,
     /// Epoch, counted from 0.
     pub epoch: u32,
@@ -92,8 +92,8 @@ pub struct Pass {
 }
 
 impl Pass {
-    /// A pass for tests: 1000 edges per bucket, 1 MiB per partition, nothing resident, a buffer
-    /// of two, sides shared where the grid is square.
+    /// Creates a pass for tests: 1000 edges per bucket, 1 MiB per partition, no resident partitions,
+    /// a buffer of two, shared sides if the grid is square.
     ///
     /// ```
     /// let pass = pbg_plugin_sdk::Pass::uniform(4, 4, 7);
@@ -118,7 +118,7 @@ impl Pass {
         }
     }
 
-    /// Every bucket of the grid, row by row.
+    /// Returns every bucket of the grid, row by row.
     ///
     /// ```
     /// use pbg_plugin_sdk::{Bucket, Pass};
@@ -133,7 +133,7 @@ impl Pass {
             .collect()
     }
 
-    /// Position of `bucket` in [`Pass::grid`] and in [`Pass::edges`].
+    /// Returns the position of `bucket` in [`Pass::grid`] and in [`Pass::edges`].
     ///
     /// ```
     /// use pbg_plugin_sdk::{Bucket, Pass};
@@ -144,7 +144,7 @@ impl Pass {
         bucket.lhs as usize * self.rhs_partitions as usize + bucket.rhs as usize
     }
 
-    /// Whether `bucket` lies in the grid.
+    /// Returns whether `bucket` is in the grid.
     ///
     /// ```
     /// use pbg_plugin_sdk::{Bucket, Pass};
@@ -155,7 +155,7 @@ impl Pass {
         bucket.lhs < self.lhs_partitions && bucket.rhs < self.rhs_partitions
     }
 
-    /// Edges of `bucket`, which must lie in the grid.
+    /// Returns the number of edges of `bucket`, which must be in the grid.
     ///
     /// ```
     /// use pbg_plugin_sdk::{Bucket, Pass};
@@ -166,7 +166,7 @@ impl Pass {
         self.edges[self.index(bucket)]
     }
 
-    /// How many partitions two buckets have in common: what stays in the buffer between them.
+    /// Returns the number of partitions that two buckets share, which can stay in the buffer between them.
     ///
     /// ```
     /// use pbg_plugin_sdk::{Bucket, Pass};
@@ -183,7 +183,7 @@ impl Pass {
         u32::from(held(b.lhs)) + u32::from(b.rhs != b.lhs && held(b.rhs))
     }
 
-    /// Bytes of the partitions of `bucket` that are not resident; 0 where it has no edges.
+    /// Returns the bytes of the partitions of `bucket` that are not resident; 0 if it has no edges.
     ///
     /// ```
     /// use pbg_plugin_sdk::{Bucket, Pass, Side};
@@ -215,9 +215,9 @@ impl Pass {
         lacks(lhs, self.lhs_bytes[bucket.lhs as usize]) + of_rhs
     }
 
-    /// The grid in layers around its first corner: layer `i` holds the buckets whose smaller
-    /// partition number is `i`, so the corner `(i, i)` and, for every `j > i`, the mirrored pair
-    /// `(j, i)`, `(i, j)`. Pairs stay together and are shuffled, inside and among each other.
+    /// Returns the grid in layers around its first corner. Layer `i` holds the buckets whose smaller
+    /// partition number is `i`: the corner `(i, i)` and, for every `j > i`, the mirrored pair
+    /// `(j, i)`, `(i, j)`. Pairs stay together; their order, and the order within each, is random.
     ///
     /// ```
     /// use pbg_plugin_sdk::{Bucket, Pass};
@@ -247,7 +247,7 @@ impl Pass {
         groups.concat()
     }
 
-    /// The generator that belongs to this pass.
+    /// Returns the random number generator of this pass, seeded with [`Pass::seed`].
     ///
     /// ```
     /// let pass = pbg_plugin_sdk::Pass::uniform(4, 4, 7);

@@ -1,10 +1,10 @@
-//! The one source of randomness: a generator seeded from the arguments.
+//! Random number generator of plugins, seeded from the arguments.
 
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng as _, SeedableRng as _};
 
-/// A small deterministic generator (xoshiro256++). How it draws and shuffles is part of this
-/// crate's promise: the same seed gives the same plan in every version.
+/// Small deterministic random number generator (xoshiro256++). Its draws and shuffles are part of this
+/// crate's interface: the same seed gives the same plan in every version.
 ///
 /// ```
 /// use pbg_plugin_sdk::Rng;
@@ -18,7 +18,7 @@ use rand_xoshiro::rand_core::{Rng as _, SeedableRng as _};
 pub struct Rng(Xoshiro256PlusPlus);
 
 impl Rng {
-    /// A generator that depends on `seed` alone.
+    /// Creates a generator from `seed`.
     ///
     /// ```
     /// use pbg_plugin_sdk::Rng;
@@ -29,7 +29,7 @@ impl Rng {
         Self(Xoshiro256PlusPlus::seed_from_u64(seed))
     }
 
-    /// 64 random bits.
+    /// Returns 64 random bits.
     ///
     /// ```
     /// let mut rng = pbg_plugin_sdk::Rng::new(1);
@@ -39,7 +39,7 @@ impl Rng {
         self.0.next_u64()
     }
 
-    /// A number in `0..bound`, each equally likely.
+    /// Returns a number in `0..bound`, each equally likely.
     ///
     /// # Panics
     /// If `bound` is 0.
@@ -50,8 +50,8 @@ impl Rng {
     /// ```
     pub fn below(&mut self, bound: u64) -> u64 {
         assert!(bound > 0, "below(0): there is no number below 0");
-        // Lemire's method: the high half of a product, rejecting the few draws that would make
-        // some results likelier than others.
+        // Lemire's method: take the high half of a product, and reject the few draws that would
+        // make some results more likely than others.
         loop {
             let product = u128::from(self.next_u64()) * u128::from(bound);
             let low = product as u64;
@@ -61,7 +61,7 @@ impl Rng {
         }
     }
 
-    /// A number in `[0, 1)`, in steps of 2⁻⁵³.
+    /// Returns a number in `[0, 1)`, in steps of 2⁻⁵³.
     ///
     /// ```
     /// let x = pbg_plugin_sdk::Rng::new(1).unit();
@@ -86,7 +86,7 @@ impl Rng {
         }
     }
 
-    /// An index into `weights` with probability proportional to its weight; `None` where all are 0.
+    /// Returns an index into `weights`, with probability proportional to its weight; `None` if all are 0.
     /// The sum must not exceed `u64::MAX`.
     ///
     /// ```

@@ -1,8 +1,8 @@
-//! How long the run is that a plugin works for: what a plan that changes over a run is measured by.
+//! Length of the run, for strategies that change over a run.
 //!
-//! It is known where a run calls the plugin while it trains: in [`TracedLoss::update`](crate::TracedLoss::update),
-//! [`Order::plan`](crate::Order::plan), [`Sampler::begin`](crate::Sampler::begin) and so on. Elsewhere, and in tests
-//! that [provide] none, there is [no run](Length::NONE).
+//! It is known in functions that are called during training: [`TracedLoss::update`](crate::TracedLoss::update),
+//! [`Order::plan`](crate::Order::plan), [`Sampler::begin`](crate::Sampler::begin) and so on. In other functions, and in
+//! tests that [provide] none, it is [`Length::NONE`].
 //!
 //! ```
 //! use pbg_plugin_sdk::run;
@@ -11,8 +11,8 @@
 //! assert_eq!(run::length().share(25), 0.25);
 //! ```
 
-/// The length of a run from its very beginning, as the configuration has it now. A run that is resumed with another number
-/// of epochs, or whose graph has grown, has another one.
+/// Length of a run from its beginning, according to the current configuration. It changes if the run is resumed with
+/// another number of epochs or with a grown graph.
 ///
 /// ```
 /// use pbg_plugin_sdk::run::Length;
@@ -21,18 +21,18 @@
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Length {
-    /// Epochs; at least 1, as the others.
+    /// Number of epochs; at least 1, as are the other numbers.
     pub epochs: u32,
-    /// Edges that an epoch trains, without those that are held out.
+    /// Number of edges trained per epoch, without held-out edges.
     pub edges_per_epoch: u64,
-    /// Batches of all epochs, all workers together: what [`Progress::step`](crate::loss::Progress::step) is at the end.
-    /// Exact where a batch mixes relations or there is one; otherwise an upper bound, for samplers that fill their
-    /// batches.
+    /// Number of batches of all epochs and workers: the value of [`Progress::step`](crate::loss::Progress::step) at the
+    /// end. Exact if batches mix relations or if there is only one relation; otherwise an upper bound for samplers that
+    /// fill their batches.
     pub batches: u64,
 }
 
 impl Length {
-    /// Where there is no run: all numbers are 1.
+    /// Length outside a run: all numbers are 1.
     ///
     /// ```
     /// use pbg_plugin_sdk::run::Length;
@@ -44,7 +44,7 @@ impl Length {
         batches: 1,
     };
 
-    /// The share of the run that is over after `step` batches, from 0 to 1.
+    /// Returns the share of the run that is finished after `step` batches, from 0 to 1.
     ///
     /// ```
     /// use pbg_plugin_sdk::run::Length;
@@ -57,7 +57,7 @@ impl Length {
     }
 }
 
-/// The length of the run, or [`Length::NONE`].
+/// Returns the length of the run, or [`Length::NONE`] outside a run.
 ///
 /// ```
 /// use pbg_plugin_sdk::run;
@@ -96,7 +96,7 @@ mod served {
         static LENGTH: Cell<Length> = const { Cell::new(Length::NONE) };
     }
 
-    /// Makes this thread's plugins part of a run of this length; only outside the sandbox.
+    /// Sets the length of the run for plugins in this thread; only outside the sandbox.
     ///
     /// ```
     /// use pbg_plugin_sdk::run;

@@ -2,11 +2,12 @@
 
 use crate::{Metadata, Parameters, Result, Rng};
 
-/// Chooses the relation of each batch, where all edges of a batch share one.
+/// Relation sampler: chooses the relation of each batch with static relations, where all edges of a
+/// batch have the same relation.
 ///
-/// One instance serves one worker in one bucket: it starts from `Default`, is configured, and
-/// [begins](Sampler::begin) to draw the worker's share. Nothing outlives the share, so everything
-/// random has to come from [`Share::seed`].
+/// An instance serves one worker in one bucket: it is created by `Default`, configured, and
+/// [begins](Sampler::begin) to draw the worker's share. No state outlives the share, so everything
+/// random must come from [`Share::seed`].
 ///
 /// ```
 /// use pbg_plugin_sdk::{Draw, Draws, Left, Metadata, Result, Sampler, Share, export_sampler};
@@ -31,7 +32,7 @@ use crate::{Metadata, Parameters, Result, Rng};
 ///
 /// impl Draws for Walk {
 ///     fn next(&mut self) -> Result<Option<Draw>> {
-///         // The relation of the first edge that is left.
+///         // The relation of the first remaining edge.
 ///         Ok(self.0.relation_of(0).map(|relation| self.0.take(relation)))
 ///     }
 /// }
@@ -50,18 +51,18 @@ use crate::{Metadata, Parameters, Result, Rng};
 /// # }
 /// ```
 pub trait Sampler: Default + 'static {
-    /// What draws one share.
+    /// Draws of one share.
     type Draws: Draws;
 
     /// Name, version, summary and parameters.
     fn metadata() -> Metadata;
 
-    /// Takes the parameters of the configuration, all of them, already checked against
-    /// [`Sampler::metadata`]; see [`Order::configure`](crate::Order::configure). The default body
-    /// takes none.
+    /// Receives all parameters of the configuration, already checked against
+    /// [`Sampler::metadata`]; see [`Order::configure`](crate::Order::configure). The default
+    /// implementation ignores them.
     ///
     /// # Errors
-    /// Where a combination of values makes no sense; the text is shown to the user.
+    /// If a combination of values makes no sense; the text is shown to the user.
     fn configure(&mut self, parameters: &Parameters) -> Result<()> {
         let _ = parameters;
         Ok(())
@@ -70,20 +71,20 @@ pub trait Sampler: Default + 'static {
     /// Begins to draw `share`.
     ///
     /// # Errors
-    /// Where the plugin cannot draw it; the text is shown to the user.
+    /// If the plugin cannot draw the share; the text is shown to the user.
     fn begin(&self, share: &Share) -> Result<Self::Draws>;
 }
 
-/// The walk over one share; see [`Sampler`] for an example.
+/// Draws of one share; see [`Sampler`] for an example.
 pub trait Draws: 'static {
-    /// The next batch; `None` once every edge was drawn, and not before.
+    /// Returns the next batch; `None` once every edge has been drawn, and not before.
     ///
     /// # Errors
-    /// Where the plugin cannot go on; the text is shown to the user.
+    /// If the plugin cannot continue; the text is shown to the user.
     fn next(&mut self) -> Result<Option<Draw>>;
 
-    /// The batch that [`Draws::next`] gave is trained: the mean loss of its edges, a finite
-    /// number. The default body forgets it.
+    /// Receives the mean loss of the edges, a finite number, of the batch that [`Draws::next`]
+    /// returned, once it is trained. The default implementation ignores it.
     ///
     /// ```
     /// # use pbg_plugin_sdk::{Draw, Draws, Result};
@@ -103,7 +104,7 @@ pub trait Draws: 'static {
     }
 }
 
-/// What one worker trains of one bucket.
+/// Share of a bucket that one worker trains.
 ///
 /// ```
 /// let share = pbg_plugin_sdk::Share { counts: vec![5, 0, 2], batch_size: 4, seed: 7 };
@@ -111,16 +112,16 @@ pub trait Draws: 'static {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Share {
-    /// Edges of each relation; 0 for those that the share lacks.
+    /// Number of edges of each relation; 0 for relations that the share lacks.
     pub counts: Vec<u64>,
-    /// Edges that a batch takes at most; at least 1.
+    /// Maximum number of edges of a batch; at least 1.
     pub batch_size: u32,
     /// Seed for everything random; differs from share to share.
     pub seed: u64,
 }
 
 impl Share {
-    /// The generator that belongs to this share.
+    /// Returns the random number generator of this share, seeded with [`Share::seed`].
     ///
     /// ```
     /// # use pbg_plugin_sdk::Share;
@@ -133,7 +134,7 @@ impl Share {
     }
 }
 
-/// The next batch: so many edges of one relation.
+/// The next batch: a number of edges of one relation.
 ///
 /// ```
 /// let draw = pbg_plugin_sdk::Draw { relation: 3, edges: 1000 };
@@ -141,14 +142,14 @@ impl Share {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Draw {
-    /// Index into [`Share::counts`].
+    /// Index of the relation in [`Share::counts`].
     pub relation: u32,
-    /// At least 1, at most the batch size, at most what the relation has left.
+    /// Number of edges: at least 1, at most the batch size and the remaining edges of the relation.
     pub edges: u32,
 }
 
-/// Names a [`Sampler`] as what this crate exports as a component, as
-/// [`export_order!`](crate::export_order) names an order. [`Sampler`] has an example.
+/// Exports a [`Sampler`] as the component of this crate, like [`export_order!`](crate::export_order).
+/// See [`Sampler`] for an example.
 #[macro_export]
 macro_rules! export_sampler {
     ($sampler:ty) => {

@@ -1,13 +1,13 @@
-//! Vectorised functions on slices of `f32`, for losses that compute themselves.
+//! Vectorised functions on slices of `f32`, for computed losses.
 //!
-//! The loops work on 16 numbers at a time and compile to 128-bit vectors in the sandbox. There is no
-//! fused multiplication anywhere, so the sandbox and a native test give the same bits.
+//! The loops process 16 numbers per step and compile to 128-bit vectors in the sandbox. No function
+//! uses fused multiply-add, so the sandbox and a native test give the same bits.
 //!
 //! Accuracy against exact values, over all arguments whose result is a normal number: [`exp`] and
 //! [`log`] within 2 units in the last place, [`sigmoid`] and [`softplus`] within 3. Where `e^x` is
 //! below the smallest normal number, `exp` is 0. NaN stays NaN.
 
-/// Numbers per loop: four vectors of the sandbox, so that their latencies overlap.
+/// Numbers per loop step: four vectors of the sandbox, so that their latencies overlap.
 const WIDTH: usize = 16;
 
 /// Replaces each x by `e^x`.
@@ -21,8 +21,8 @@ pub fn exp(values: &mut [f32]) {
     map(values, exp_of);
 }
 
-/// Replaces each x by `e^(x - shift)`, and returns their sum. With the largest value as shift
-/// nothing overflows.
+/// Replaces each x by `e^(x - shift)`, and returns the sum of the results. With the largest value as
+/// `shift` nothing overflows.
 ///
 /// ```
 /// let mut x = [1000.0, 1000.0];
@@ -47,7 +47,7 @@ pub fn log(values: &mut [f32]) {
     map(values, log_of);
 }
 
-/// Replaces each x by `ln(1 + e^x)`, also where `e^x` overflows.
+/// Replaces each x by `ln(1 + e^x)`, which is finite also where `e^x` overflows.
 ///
 /// ```
 /// let mut x = [1e9, 0.0, -1e9];
@@ -70,7 +70,7 @@ pub fn sigmoid(values: &mut [f32]) {
 }
 
 /// Replaces each x by `factor * sigmoid(x)`, the derivative of `factor * softplus(x)`, and returns
-/// the sum of `softplus(x)`: both for the price of one.
+/// the sum of `softplus(x)`. Both together cost as much as one of them.
 ///
 /// ```
 /// let mut x = [0.0, 0.0];
@@ -95,7 +95,7 @@ pub fn scale(values: &mut [f32], factor: f32) {
     map(values, |x| factor * x);
 }
 
-/// The sum, in 16 partial sums.
+/// Returns the sum, computed as 16 partial sums.
 ///
 /// ```
 /// assert_eq!(pbg_plugin_sdk::simd::sum(&[1.0, 2.0, 3.0]), 6.0);
@@ -105,7 +105,7 @@ pub fn sum(values: &[f32]) -> f32 {
     fold(values, 0.0, |a, x| a + x)
 }
 
-/// The largest value, negative infinity where there is none; a NaN is passed over.
+/// Returns the largest value, negative infinity for an empty slice; NaN is ignored.
 ///
 /// ```
 /// assert_eq!(pbg_plugin_sdk::simd::max(&[1.0, 7.0, 3.0]), 7.0);
@@ -116,8 +116,8 @@ pub fn max(values: &[f32]) -> f32 {
     fold(values, f32::NEG_INFINITY, |a, x| if x > a { x } else { a })
 }
 
-/// `ln(sum(e^x))`, without overflow; negative infinity where there is none. To have the gradient
-/// too, use [`max`] and [`exp_shifted`].
+/// Returns `ln(sum(e^x))`, without overflow; negative infinity for an empty slice. To compute the
+/// gradient as well, use [`max`] and [`exp_shifted`].
 ///
 /// ```
 /// let found = pbg_plugin_sdk::simd::logsumexp(&[1000.0, 1000.0]);
@@ -128,7 +128,7 @@ pub fn max(values: &[f32]) -> f32 {
 pub fn logsumexp(values: &[f32]) -> f32 {
     let largest = max(values);
     if largest == f32::NEG_INFINITY {
-        // Nothing, or nothing but negative infinities and NaN.
+        // The slice is empty or has only negative infinities and NaN.
         return fold(values, largest, |a, x| if x.is_nan() { x } else { a });
     }
     let (chunks, rest) = values.as_chunks::<WIDTH>();
@@ -162,7 +162,7 @@ fn map_sum(values: &mut [f32], f: impl Fn(f32) -> (f32, f32)) -> f32 {
             sums[i] += term;
         }
     }
-    // The rest takes a loop of its own, in full width.
+    // The remaining numbers are padded to the full width.
     let mut last = [0.0; WIDTH];
     let count = rest.len();
     last[..count].copy_from_slice(rest);
@@ -205,15 +205,16 @@ fn join(mut parts: [f32; WIDTH], step: impl Fn(f32, f32) -> f32) -> f32 {
 const LN2_HIGH: f32 = 0.693_359_4;
 const LN2_LOW: f32 = -2.121_944_4e-4;
 
-/// `2^n e^r` with `|r| <= ln 2 / 2`, reduced in two steps (Cody and Waite), and a polynomial.
+/// Computes `e^x` as `2^n e^r` with `|r| <= ln 2 / 2`: a reduction in two steps (Cody and Waite), and
+/// a polynomial for `e^r`.
 #[inline(always)]
 fn exp_of(x: f32) -> f32 {
-    // Below, the result is no normal number; above, it is infinite.
+    // Below `SMALLEST` the result is not a normal number; above `LARGEST` it is infinite.
     const SMALLEST: f32 = -87.336_54;
     const LARGEST: f32 = 88.722_83;
-    // Adding and subtracting it rounds to an integer, which then sits in the low bits of the sum.
+    // Adding and subtracting this number rounds to an integer, which is in the low bits of the sum.
     const ROUND: f32 = 12_582_912.0;
-    // Comparisons are false for NaN, which so passes through.
+    // Comparisons with NaN are false, so NaN stays NaN.
     let bounded = if x < SMALLEST { SMALLEST } else { x };
     let bounded = if bounded > LARGEST { LARGEST } else { bounded };
     let shifted = bounded * std::f32::consts::LOG2_E + ROUND;
@@ -226,7 +227,7 @@ fn exp_of(x: f32) -> f32 {
     let p = p * r + 1.666_666_5e-1;
     let p = p * r + 0.5;
     let p = (p * r * r + r) + 1.0;
-    // 2^n in two factors: n reaches 128, whose power of two is no f32.
+    // 2^n in two factors: n can be 128, and 2^128 is not an f32.
     let n = (shifted.to_bits() as i32).wrapping_sub(ROUND.to_bits() as i32);
     let half = n >> 1;
     let power = |n: i32| f32::from_bits(((n.wrapping_add(127)) << 23) as u32);
@@ -235,7 +236,7 @@ fn exp_of(x: f32) -> f32 {
     if x > LARGEST { f32::INFINITY } else { value }
 }
 
-/// `ln(1 + f) - f` for f from sqrt 1/2 - 1 to sqrt 2 - 1 (the polynomial of Cephes' `logf`).
+/// Computes `ln(1 + f) - f` for f from sqrt 1/2 - 1 to sqrt 2 - 1 (the polynomial of Cephes' `logf`).
 #[inline(always)]
 fn log1p_tail(f: f32) -> f32 {
     let p = 7.037_683_6e-2_f32;
@@ -253,9 +254,9 @@ fn log1p_tail(f: f32) -> f32 {
 
 #[inline(always)]
 fn log_of(x: f32) -> f32 {
-    // Bits of sqrt 1/2: the mantissa is taken from there to sqrt 2.
+    // Bits of sqrt 1/2: the mantissa is reduced to the range from sqrt 1/2 to sqrt 2.
     const SQRT_HALF: u32 = 0x3f35_04f3;
-    // Numbers too small for a full mantissa are scaled up by 2^23 first.
+    // Subnormal numbers are scaled up by 2^23 first.
     let tiny = x < f32::MIN_POSITIVE;
     let scaled = if tiny { x * 8_388_608.0 } else { x };
     let bits = scaled.to_bits().wrapping_sub(SQRT_HALF) as i32;
@@ -268,7 +269,7 @@ fn log_of(x: f32) -> f32 {
     if x >= 0.0 { value } else { f32::NAN }
 }
 
-/// `ln(1 + u)` for u from 0 to 1.
+/// Computes `ln(1 + u)` for u from 0 to 1.
 #[inline(always)]
 fn log1p_of(u: f32) -> f32 {
     const BOUND: f32 = std::f32::consts::SQRT_2 - 1.0;
@@ -283,7 +284,7 @@ fn log1p_of(u: f32) -> f32 {
     }
 }
 
-/// Of `e^-|x|` both follow without overflow.
+/// Computes both functions from `e^-|x|`, which does not overflow.
 #[inline(always)]
 fn sigmoid_and_softplus(x: f32) -> (f32, f32) {
     let e = exp_of(-x.abs());
@@ -296,14 +297,14 @@ fn sigmoid_and_softplus(x: f32) -> (f32, f32) {
 mod tests {
     use super::*;
 
-    /// Distance in units of the last place of the f32 nearest to `exact`.
+    /// Returns the error of `found` in units in the last place of the f32 nearest to `exact`.
     fn ulps(found: f32, exact: f64) -> f64 {
         let nearest = exact as f32;
         let next = f32::from_bits(nearest.abs().to_bits() + 1);
         (f64::from(found) - exact).abs() / (f64::from(next) - f64::from(nearest.abs()))
     }
 
-    /// The largest error of `function` over `arguments`, evaluated in slices of odd lengths.
+    /// Returns the largest error of `function` over `arguments`, evaluated in slices of an odd length.
     fn worst(
         arguments: impl Iterator<Item = f32>,
         function: fn(&mut [f32]),

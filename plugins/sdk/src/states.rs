@@ -1,14 +1,15 @@
 //! Orders as sequences of buffer states, and how buckets are assigned to states.
 //!
-//! A state is the set of partitions in the buffer, numbered as [`Pass::partitions`] does. A
-//! sequence of states in which every two partitions meet, together with an assignment of each
-//! bucket to a state that holds both its ends, is an order whose partition traffic is known:
-//! what each state has and the one before it had not.
+//! A state is the set of partitions in the buffer, numbered as in [`Pass::partitions`]. A sequence of
+//! states in which every two partitions meet, together with an assignment of each bucket to a state
+//! that holds both of its partitions, is an order with known partition traffic: each state loads the
+//! partitions that the previous state does not have.
 
 use crate::{Bucket, Pass, Rng};
 
-/// The buckets, each in the first state that holds both its ends; what no state holds comes last.
-/// A bucket is so trained as early as it can be, and most of the work is in early states.
+/// Assigns each bucket to the first state that holds both of its partitions, and returns the plan;
+/// buckets that no state holds come last. So each bucket is trained as early as possible, and most of
+/// the work is in early states.
 ///
 /// ```
 /// use pbg_plugin_sdk::{Bucket, Pass, states};
@@ -26,7 +27,7 @@ pub fn assign_to_first(pass: &Pass, states: &[Vec<usize>]) -> Vec<Bucket> {
     for state in states {
         held.set(previous);
         for (newcomer, &a) in state.iter().enumerate().filter(|&(_, &a)| !held.has(a)) {
-            // Of two newcomers the later one brings the buckets between them.
+            // The buckets between two new partitions of a state are planned with the later one.
             let met = state
                 .iter()
                 .enumerate()
@@ -43,9 +44,9 @@ pub fn assign_to_first(pass: &Pass, states: &[Vec<usize>]) -> Vec<Bucket> {
     plan
 }
 
-/// The buckets, each in a state drawn uniformly from those that hold both its ends, in random
-/// order within a state; what no state holds comes last. This evens out the work per state
-/// (Waleffe et al., "MariusGNN", EuroSys 2023, section 5.1).
+/// Assigns each bucket to a state drawn uniformly from those that hold both of its partitions, and
+/// returns the plan, in random order within a state; buckets that no state holds come last. This
+/// balances the work per state (Waleffe et al., "MariusGNN", EuroSys 2023, section 5.1).
 ///
 /// ```
 /// use pbg_plugin_sdk::{Pass, Rng, states};
@@ -61,7 +62,7 @@ pub fn assign_at_random(pass: &Pass, states: &[Vec<usize>], rng: &mut Rng) -> Ve
     for (number, state) in states.iter().enumerate() {
         for (at, &a) in state.iter().enumerate() {
             for bucket in state[..=at].iter().flat_map(|&b| pass.between(a, b)) {
-                // Keeping the n-th host with probability 1/n makes each equally likely.
+                // Choosing the n-th possible state with probability 1/n makes all equally likely.
                 let index = pass.index(bucket);
                 hosts[index] += 1;
                 if rng.below(u64::from(hosts[index])) == 0 {
@@ -80,19 +81,20 @@ pub fn assign_at_random(pass: &Pass, states: &[Vec<usize>], rng: &mut Rng) -> Ve
     plan.concat()
 }
 
-/// The states of BETA, the elimination order of Marius, which loads one partition per state.
+/// Returns the states of BETA, the elimination order of Marius, which loads one partition per state.
 ///
 /// Source: Mohoney et al., "Marius: Learning Massive Graph Embeddings on a Single Machine" (OSDI
-/// 2021), section 4.1, algorithm 3. With a buffer of `c`: keep `c - 1` random partitions and
-/// bring each other one through the last slot once; those `c - 1` are then done and are replaced
-/// one by one; repeat with what is left. After the first fill it loads, for `p` partitions,
+/// 2021), section 4.1, algorithm 3. With a buffer of `c`: keep `c - 1` random partitions and load
+/// each of the others into the last slot once; the `c - 1` partitions are then finished and are
+/// replaced one by one; repeat with the rest. After the first fill, the number of loads for `p`
+/// partitions is
 ///
 /// `(p - c) + (x + 1) · ((p - c) - x (c - 1) / 2)`, with `x = ⌊(p - c) / (c - 1)⌋`.
 ///
-/// Where the sides are different partitions (ours; the source has only one set): keep `c - 1` of
-/// one side, bring every partition of the other side through the last slot, to and fro. Of the
-/// two ways round it takes the one that loads less: with `a` kept ones, `b` passing ones and
-/// `g = ⌈a / (c - 1)⌉`, `a + g b - (g - 1)` loads.
+/// If the sides are not shared (our extension; the source has only one set of partitions): keep
+/// `c - 1` partitions of one side and load every partition of the other side into the last slot, in
+/// alternating directions. The kept side is the one that needs fewer loads: with `a` kept partitions,
+/// `b` passing ones and `g = ⌈a / (c - 1)⌉`, it is `a + g b - (g - 1)` loads.
 ///
 /// ```
 /// use pbg_plugin_sdk::{Pass, states};
@@ -129,7 +131,7 @@ pub fn elimination(pass: &Pass, rng: &mut Rng) -> Vec<Vec<usize>> {
     states
 }
 
-/// The elimination of a grid whose sides are different partitions.
+/// Returns the elimination states of a grid whose sides are not shared.
 fn two_sided(pass: &Pass, capacity: usize, rng: &mut Rng) -> Vec<Vec<usize>> {
     let lhs = pass.lhs_partitions as usize;
     let mut kept: Vec<usize> = (0..lhs).collect();
@@ -147,7 +149,7 @@ fn two_sided(pass: &Pass, capacity: usize, rng: &mut Rng) -> Vec<Vec<usize>> {
     for group in kept.chunks(capacity - 1) {
         let stays = passing[0];
         states.extend((1..=group.len()).map(|n| {
-            // The slots of the group before are emptied one by one.
+            // The partitions of the previous group are replaced one by one.
             let mut state = group[..n].to_vec();
             state.push(stays);
             state
@@ -157,7 +159,7 @@ fn two_sided(pass: &Pass, capacity: usize, rng: &mut Rng) -> Vec<Vec<usize>> {
             state.push(next);
             states.push(state);
         }
-        // Back again: what passed last is still in the buffer.
+        // Reverse the direction, since the partition that passed last is still in the buffer.
         passing[..].reverse();
         let others = passing.len().min(1);
         rng.shuffle(&mut passing[others..]);
@@ -165,7 +167,7 @@ fn two_sided(pass: &Pass, capacity: usize, rng: &mut Rng) -> Vec<Vec<usize>> {
     states
 }
 
-/// A set of small numbers that is set anew many times.
+/// Set of small numbers that can be replaced in time proportional to the new members.
 struct Marks {
     round: u32,
     rounds: Vec<u32>,

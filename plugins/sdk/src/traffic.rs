@@ -1,8 +1,8 @@
-//! The partition loads that a plan asks for, counted as the host counts them.
+//! Partition loads of a plan, counted as the host counts them.
 
 use crate::{Bucket, Pass};
 
-/// What a plan costs in partition traffic.
+/// Partition traffic of a plan.
 ///
 /// ```
 /// use pbg_plugin_sdk::Pass;
@@ -11,22 +11,23 @@ use crate::{Bucket, Pass};
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Traffic {
-    /// Partitions read into the buffer.
+    /// Number of partitions loaded into the buffer.
     pub loads: u64,
-    /// Those of them that evicted another one: the "swaps" of the literature.
+    /// Number of loads that evicted another partition: the "swaps" of the literature.
     pub swaps: u64,
-    /// Bytes of the loads.
+    /// Bytes loaded.
     pub bytes: u64,
 }
 
-/// Position of a use that never comes.
+/// Position of the next use of a partition that is not used again.
 const NEVER: usize = usize::MAX;
 
 impl Pass {
-    /// The traffic of `plan`, which may be any sequence of buckets of the grid, with this pass's
-    /// buffer and what is resident in it. Evicted is what is needed again latest, the highest
-    /// number among equals (Belady, "A study of replacement algorithms for a virtual-storage
-    /// computer", 1966): no rule loads fewer partitions for a known plan.
+    /// Returns the traffic of `plan`, which may be any sequence of buckets of the grid, with this
+    /// pass's buffer size and resident partitions. The partition whose next use is furthest away is
+    /// evicted, among several the one with the lowest number (Belady, "A study of replacement
+    /// algorithms for a virtual-storage computer", 1966); no rule loads fewer partitions for a known
+    /// plan.
     ///
     /// ```
     /// use pbg_plugin_sdk::{Bucket, Pass};
@@ -63,7 +64,7 @@ impl Pass {
         let mut resident: Vec<usize> = self.resident_partitions().collect();
         let mut next_use = self.first_uses(plan);
         for (position, &bucket) in plan.iter().enumerate() {
-            // All of a bucket's partitions are in use before any of them is looked for.
+            // Update the next use of all partitions of the bucket before choosing a victim.
             for (end, partition) in self.needs(bucket).enumerate() {
                 next_use[partition] = later[position][end];
             }
@@ -86,7 +87,7 @@ impl Pass {
         }
     }
 
-    /// Per position, where the first and the second partition that it needs are needed next.
+    /// Returns for each position the next use of the first and of the second partition that it needs.
     fn later_uses(&self, plan: &[Bucket]) -> Vec<[usize; 2]> {
         let mut next = vec![NEVER; self.partitions()];
         let mut later = vec![[NEVER; 2]; plan.len()];

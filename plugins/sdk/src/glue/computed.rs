@@ -1,4 +1,4 @@
-//! The world of computed losses.
+//! Component of computed losses.
 
 use super::{Slot, lift_parameters, types, with};
 use crate::loss::evaluate as evaluate_rows;
@@ -6,7 +6,7 @@ use crate::{ComputedLoss, Result};
 
 pub use super::bindings::computed::exports::pbg::plugin::loss_computed;
 
-/// `loss-computed.configure`.
+/// Implements `loss-computed.configure`.
 pub fn configure<L: ComputedLoss>(
     slot: &'static std::thread::LocalKey<Slot<L>>,
     parameters: Vec<types::ParameterValue>,
@@ -14,7 +14,7 @@ pub fn configure<L: ComputedLoss>(
     with(slot, |loss| loss.configure(&lift_parameters(parameters)))
 }
 
-/// `loss-computed.evaluate`.
+/// Implements `loss-computed.evaluate`.
 pub fn evaluate<L: ComputedLoss>(
     slot: &'static std::thread::LocalKey<Slot<L>>,
     positive: Vec<f32>,
@@ -31,7 +31,7 @@ pub fn evaluate<L: ComputedLoss>(
     })
 }
 
-/// The component of a computed loss: what `export_computed_loss!` expands to in the wasm build.
+/// Defines the component of a computed loss; `export_computed_loss!` expands to it in the wasm build.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __computed_loss_component {

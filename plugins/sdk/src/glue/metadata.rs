@@ -1,11 +1,11 @@
-//! The world that every plugin has: it says who it is, and it may log.
+//! Metadata interface, which every plugin exports.
 
 pub use super::bindings::metadata::exports::pbg::plugin::metadata::{
     ChoiceParameter, Description, Guest, IntegerParameter, NumberParameter, Parameter,
     ParameterKind,
 };
 
-/// `metadata.describe`.
+/// Implements `metadata.describe`.
 pub fn describe(metadata: fn() -> crate::Metadata) -> Description {
     super::report_panics();
     let metadata = metadata();
@@ -54,7 +54,7 @@ fn lower(kind: crate::ParameterKind) -> ParameterKind {
     }
 }
 
-/// The part of a component that every kind has: `Component` says who it is.
+/// Implements the metadata interface, which every kind of plugin has, for `Component`.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __metadata_component {

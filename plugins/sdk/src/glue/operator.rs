@@ -1,4 +1,4 @@
-//! The world of traced operators.
+//! Component of traced operators.
 
 use super::{Slot, lift_parameters, types, with};
 use crate::loss::Binary;
@@ -7,7 +7,7 @@ use crate::{Result, TracedOperator};
 
 pub use super::bindings::operator::exports::pbg::plugin::operator_traced;
 
-/// `operator-traced.configure`.
+/// Implements `operator-traced.configure`.
 pub fn configure<O: TracedOperator>(
     slot: &'static std::thread::LocalKey<Slot<O>>,
     parameters: Vec<types::ParameterValue>,
@@ -17,7 +17,7 @@ pub fn configure<O: TracedOperator>(
     })
 }
 
-/// `operator-traced.build`.
+/// Implements `operator-traced.build`.
 pub fn build<O: TracedOperator>(
     slot: &'static std::thread::LocalKey<Slot<O>>,
 ) -> Result<operator_traced::Formula> {
@@ -106,7 +106,7 @@ fn binary(op: Binary) -> operator_traced::BinaryOp {
     }
 }
 
-/// The component of a traced operator: what `export_traced_operator!` expands to in the wasm build.
+/// Defines the component of a traced operator; `export_traced_operator!` expands to it in the wasm build.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __traced_operator_component {

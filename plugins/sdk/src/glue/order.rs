@@ -1,11 +1,11 @@
-//! The world of orders.
+//! Component of bucket orders.
 
 use super::{Slot, lift_parameters, types, with};
 use crate::{Bucket, Order, Pass, Result, Side};
 
 pub use super::bindings::order::exports::pbg::plugin::bucket_order;
 
-/// `bucket-order.configure`.
+/// Implements `bucket-order.configure`.
 pub fn configure<O: Order>(
     slot: &'static std::thread::LocalKey<Slot<O>>,
     parameters: Vec<types::ParameterValue>,
@@ -13,7 +13,7 @@ pub fn configure<O: Order>(
     with(slot, |order| order.configure(&lift_parameters(parameters)))
 }
 
-/// `bucket-order.plan`.
+/// Implements `bucket-order.plan`.
 pub fn plan<O: Order>(
     slot: &'static std::thread::LocalKey<Slot<O>>,
     pass: bucket_order::Pass,
@@ -28,7 +28,7 @@ pub fn plan<O: Order>(
         .collect())
 }
 
-/// `bucket-order.pick`.
+/// Implements `bucket-order.pick`.
 pub fn pick<O: Order>(
     slot: &'static std::thread::LocalKey<Slot<O>>,
     pass: bucket_order::Pass,
@@ -67,7 +67,7 @@ fn lift_pass(pass: bucket_order::Pass) -> Pass {
     }
 }
 
-/// The component of an order: what `export_order!` expands to in the wasm build.
+/// Defines the component of a bucket order; `export_order!` expands to it in the wasm build.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __order_component {

@@ -1,4 +1,4 @@
-//! The world of relation samplers.
+//! Component of relation samplers.
 
 use std::cell::RefCell;
 
@@ -7,10 +7,10 @@ use crate::{Draws, Result, Sampler, Share};
 
 pub use super::bindings::sampler::exports::pbg::plugin::relation_sampler;
 
-/// What a `sampler` handle stands for.
+/// Draws of one share, behind a `sampler` handle.
 pub struct Walk<D>(RefCell<D>);
 
-/// `relation-sampler.configure`.
+/// Implements `relation-sampler.configure`.
 pub fn configure<S: Sampler>(
     slot: &'static std::thread::LocalKey<Slot<S>>,
     parameters: Vec<types::ParameterValue>,
@@ -20,7 +20,7 @@ pub fn configure<S: Sampler>(
     })
 }
 
-/// `sampler.create`.
+/// Implements `sampler.create`.
 pub fn create<S: Sampler>(
     slot: &'static std::thread::LocalKey<Slot<S>>,
     share: Share,
@@ -29,7 +29,7 @@ pub fn create<S: Sampler>(
 }
 
 impl<D: Draws> Walk<D> {
-    /// `sampler.next`.
+    /// Implements `sampler.next`.
     pub fn next(&self) -> Result<Option<relation_sampler::Draw>> {
         let draw = self.0.borrow_mut().next()?;
         Ok(draw.map(|draw| relation_sampler::Draw {
@@ -38,13 +38,13 @@ impl<D: Draws> Walk<D> {
         }))
     }
 
-    /// `sampler.observe`.
+    /// Implements `sampler.observe`.
     pub fn observe(&self, relation: u32, mean_loss: f32) {
         self.0.borrow_mut().observe(relation, mean_loss);
     }
 }
 
-/// The component of a sampler: what `export_sampler!` expands to in the wasm build.
+/// Defines the component of a relation sampler; `export_sampler!` expands to it in the wasm build.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __sampler_component {

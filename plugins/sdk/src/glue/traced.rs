@@ -1,4 +1,4 @@
-//! The world of traced losses.
+//! Component of traced losses.
 
 use super::{Slot, lift_parameters, types, with};
 use crate::loss::{self, Binary, Node, Progress, Reduction, Unary, Values, trace};
@@ -6,7 +6,7 @@ use crate::{Result, TracedLoss};
 
 pub use super::bindings::traced::exports::pbg::plugin::loss_traced;
 
-/// `loss-traced.configure`.
+/// Implements `loss-traced.configure`.
 pub fn configure<L: TracedLoss>(
     slot: &'static std::thread::LocalKey<Slot<L>>,
     parameters: Vec<types::ParameterValue>,
@@ -14,14 +14,14 @@ pub fn configure<L: TracedLoss>(
     with(slot, |loss| loss.configure(&lift_parameters(parameters)))
 }
 
-/// `loss-traced.build`.
+/// Implements `loss-traced.build`.
 pub fn build<L: TracedLoss>(
     slot: &'static std::thread::LocalKey<Slot<L>>,
 ) -> Result<loss_traced::Graph> {
     with(slot, |loss| trace(loss)).map(lower)
 }
 
-/// `loss-traced.update`.
+/// Implements `loss-traced.update`.
 pub fn update<L: TracedLoss>(
     slot: &'static std::thread::LocalKey<Slot<L>>,
     progress: loss_traced::Progress,
@@ -127,7 +127,7 @@ fn reduction(op: Reduction) -> loss_traced::Reduction {
     }
 }
 
-/// The component of a traced loss: what `export_traced_loss!` expands to in the wasm build.
+/// Defines the component of a traced loss; `export_traced_loss!` expands to it in the wasm build.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __traced_loss_component {

@@ -3,16 +3,16 @@
 use super::MASKED;
 use crate::{Metadata, Parameters, Result};
 
-/// A loss that computes itself, row by row: for what no [formula](super::formula) can say.
+/// A loss as code, evaluated row by row, for losses that no [formula](super::formula) can express.
 ///
-/// Every score crosses the boundary of the sandbox twice, and vectors are narrower there, so it is
-/// slower than a formula; [`simd`](crate::simd) has what makes it bearable.
+/// Every score crosses the sandbox boundary twice, and vector registers are narrower in the sandbox,
+/// so it is slower than a formula; the functions of [`simd`](crate::simd) make up for part of that.
 ///
 /// ```
 /// use pbg_plugin_sdk::loss::{RowResult, ScoreRow};
 /// use pbg_plugin_sdk::{ComputedLoss, Metadata, Result, export_computed_loss};
 ///
-/// /// The three hardest negatives: sorting is no operation of formulas.
+/// /// The three hardest negatives: formulas have no operation for sorting.
 /// #[derive(Default)]
 /// struct Hardest;
 ///
@@ -52,26 +52,26 @@ pub trait ComputedLoss: Default + 'static {
     /// Name, version, summary and parameters.
     fn metadata() -> Metadata;
 
-    /// Takes the parameters of the configuration, all of them, already checked against
+    /// Receives all parameters of the configuration, already checked against
     /// [`ComputedLoss::metadata`]; see [`Order::configure`](crate::Order::configure). The default
-    /// body takes none.
+    /// implementation ignores them.
     ///
     /// # Errors
-    /// Where a combination of values makes no sense; the text is shown to the user.
+    /// If a combination of values makes no sense; the text is shown to the user.
     fn configure(&mut self, parameters: &Parameters) -> Result<()> {
         let _ = parameters;
         Ok(())
     }
 
-    /// Loss and gradient of one row. It must depend on nothing but its arguments and the
-    /// configuration: the host cuts batches as it likes, among several instances.
+    /// Computes loss and gradient of one row. The result must depend only on the arguments and the
+    /// configuration, since the host distributes the rows of a batch over several instances.
     ///
     /// # Errors
-    /// Where the loss cannot be computed; the text is shown to the user.
+    /// If the loss cannot be computed; the text is shown to the user.
     fn row(&self, row: ScoreRow<'_>) -> Result<RowResult>;
 }
 
-/// The scores of one row.
+/// Scores of one row.
 ///
 /// ```
 /// use pbg_plugin_sdk::loss::ScoreRow;
@@ -82,14 +82,14 @@ pub trait ComputedLoss: Default + 'static {
 pub struct ScoreRow<'a> {
     /// Score of the positive.
     pub positive: f32,
-    /// Scores of its negatives, without masked ones and in no particular order; their gradients
-    /// have to be left in their places.
+    /// Scores of its negatives, without masked ones and in no particular order. The loss must
+    /// overwrite each score with its gradient.
     pub negatives: &'a mut [f32],
     /// Number of negatives, masked ones included.
     pub columns: usize,
 }
 
-/// What one row costs.
+/// Loss and gradient of one row.
 ///
 /// ```
 /// use pbg_plugin_sdk::loss::RowResult;
@@ -99,7 +99,7 @@ pub struct ScoreRow<'a> {
 pub struct RowResult {
     /// The loss.
     pub loss: f32,
-    /// Its derivative by the positive's score.
+    /// Derivative with respect to the positive's score.
     pub positive_gradient: f32,
 }
 
@@ -113,17 +113,17 @@ pub struct RowResult {
 pub struct Evaluation {
     /// Loss of each positive, `[rows]`.
     pub loss: Vec<f32>,
-    /// Derivatives by the positives' scores, `[rows]`.
+    /// Derivatives with respect to the positives' scores, `[rows]`.
     pub positive_gradient: Vec<f32>,
-    /// Derivatives by the negatives' scores, `[rows, columns]`; 0 for masked ones.
+    /// Derivatives with respect to the negatives' scores, `[rows, columns]`; 0 for masked ones.
     pub negative_gradient: Vec<f32>,
 }
 
-/// Loss and gradients of rows of scores, as the host asks for them: `negative` has `columns` scores
-/// per positive, row by row, masked ones as [`MASKED`].
+/// Computes loss and gradients of several rows, as the host requests them: `negative` has `columns`
+/// scores per positive, row by row, masked ones as [`MASKED`].
 ///
 /// # Errors
-/// What [`ComputedLoss::row`] says, and lengths that do not fit each other.
+/// If [`ComputedLoss::row`] fails, or if the lengths do not match.
 ///
 /// ```
 /// # use pbg_plugin_sdk::loss::{RowResult, ScoreRow, evaluate};
@@ -138,7 +138,7 @@ pub struct Evaluation {
 /// #         Ok(RowResult { loss, positive_gradient: -1.0 })
 /// #     }
 /// # }
-/// // The masked negative gets no gradient, and the others stay in their places.
+/// // The masked negative gets no gradient, and the order of the others is kept.
 /// let found = evaluate(&Mean, &[1.0], vec![-1e9, 2.0, 3.0], 3).unwrap();
 /// assert_eq!(found.negative_gradient, [0.0, 1.0, 1.0]);
 /// assert_eq!(found.loss, [4.0]);
@@ -152,7 +152,7 @@ pub fn evaluate<L: ComputedLoss>(
     let rows = positive.len();
     if negative.len() != rows * columns {
         let found = negative.len();
-        return Err(format!("{found} negatives for {rows} rows of {columns}"));
+        return Err(format!("expected {rows} rows of {columns} negatives, got {found} negatives"));
     }
     let mut found = Evaluation {
         loss: Vec::with_capacity(rows),
@@ -176,13 +176,14 @@ pub fn evaluate<L: ComputedLoss>(
     Ok(found)
 }
 
-/// Moves masked scores to the end of a row: how many are left, and in which places they were.
+/// Moves masked scores to the end of a row. Returns the number of unmasked scores; `moved` gets the
+/// former indices of the masked ones.
 fn set_masked_aside(row: &mut [f32], moved: &mut Vec<usize>) -> usize {
     moved.clear();
     let mut present = row.len();
     let mut at = 0;
     while at < present {
-        // Whole stretches without one are the rule.
+        // Fast path: most stretches have no masked score.
         let stretch = &row[at..present.min(at + 64)];
         if !stretch.iter().fold(false, |any, &s| any | (s == MASKED)) {
             at += stretch.len();
@@ -197,7 +198,7 @@ fn set_masked_aside(row: &mut [f32], moved: &mut Vec<usize>) -> usize {
     present
 }
 
-/// The reverse, with gradients of 0 for what was masked.
+/// Reverses [`set_masked_aside`], with a gradient of 0 for each masked negative.
 fn put_back(row: &mut [f32], mut present: usize, moved: &[usize]) {
     row[present..].fill(0.0);
     for &place in moved.iter().rev() {
@@ -206,7 +207,7 @@ fn put_back(row: &mut [f32], mut present: usize, moved: &[usize]) {
     }
 }
 
-/// Names a [`ComputedLoss`] as what this crate exports as a component; see
+/// Exports a [`ComputedLoss`] as the component of this crate; see
 /// [`export_order!`](crate::export_order).
 ///
 /// ```

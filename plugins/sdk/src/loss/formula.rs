@@ -1,8 +1,8 @@
-//! Expressions on scores: ordinary operators and functions, which write down what they are told.
+//! Expressions on scores: operators and functions that record a formula instead of computing it.
 //!
 //! A value is a [`Scalar`], a [`Row`] (one number per positive) or a [`Matrix`] (one per negative);
-//! an operation on different ones has the shape of the largest. What a loss returns is a [`Row`]:
-//! the compiler refuses one that was not reduced over the negatives.
+//! an operation on different shapes has the largest of them. A loss returns a [`Row`], so a loss
+//! that is not reduced over the negatives does not compile.
 //!
 //! ```
 //! use pbg_plugin_sdk::loss::formula::{row, softplus};
@@ -20,8 +20,8 @@
 //! assert_eq!(found.negative, [0.0, 0.5, 0.0]);
 //! ```
 //!
-//! There is no operation that mixes rows, and no way to look at a value and decide what to compute
-//! next: [`Expr::select`] computes both sides and takes one.
+//! There is no operation that mixes rows, and no control flow that depends on values:
+//! [`Expr::select`] computes both sides and selects one.
 
 mod notation;
 mod over_negatives;
@@ -38,7 +38,7 @@ pub use notation::{exp, log, relu, sigmoid, softplus};
 
 use shape::{ForAll, PerNegative, PerPositive, With};
 
-/// Where a formula is written down.
+/// Recorder of a formula.
 #[derive(Debug, Default)]
 pub struct Trace(RefCell<Graph>);
 
@@ -69,7 +69,7 @@ impl Trace {
     }
 }
 
-/// What a formula starts from.
+/// Scores of a row, from which a formula starts.
 ///
 /// ```
 /// use pbg_plugin_sdk::loss::formula::row;
@@ -84,7 +84,7 @@ pub struct Scores<'t> {
 }
 
 impl<'t> Scores<'t> {
-    /// Scores of the positives.
+    /// Returns the scores of the positives.
     ///
     /// ```
     /// let found = pbg_plugin_sdk::loss::formula::row(|s| -s.positive(), 3.0, &[]);
@@ -95,7 +95,7 @@ impl<'t> Scores<'t> {
         self.positive
     }
 
-    /// Scores of the negatives.
+    /// Returns the scores of the negatives.
     ///
     /// ```
     /// let found = pbg_plugin_sdk::loss::formula::row(|s| s.negatives().sum(), 0.0, &[1.0, 2.0]);
@@ -106,7 +106,7 @@ impl<'t> Scores<'t> {
         self.negatives
     }
 
-    /// Number of negatives per positive, masked ones included, as PBG counts them.
+    /// Returns the number of negatives per positive, including masked ones, as PBG counts them.
     ///
     /// ```
     /// let found = pbg_plugin_sdk::loss::formula::row(|s| s.positive() * s.columns(), 1.0, &[0.0, -1e9]);
@@ -117,7 +117,7 @@ impl<'t> Scores<'t> {
         self.trace.push(Node::Columns)
     }
 
-    /// A number.
+    /// Returns a constant.
     ///
     /// ```
     /// let found = pbg_plugin_sdk::loss::formula::row(|s| s.positive() + s.constant(1.0), 1.0, &[]);
@@ -128,8 +128,8 @@ impl<'t> Scores<'t> {
         self.trace.push(Node::Constant(value))
     }
 
-    /// A number that [`TracedLoss::update`](super::TracedLoss::update) may change later; the same
-    /// one for the same name.
+    /// Returns a number that [`TracedLoss::update`](super::TracedLoss::update) may change later, with
+    /// its initial value. The same name returns the same parameter.
     ///
     /// ```
     /// let graph = pbg_plugin_sdk::loss::formula::graph(|s| s.positive() * s.parameter("scale", 2.0));
@@ -152,8 +152,8 @@ impl<'t> Scores<'t> {
     }
 }
 
-/// A value of a formula; the functions below and the operators `+ - * /` make new ones, together
-/// with numbers where one likes.
+/// A value of a formula. The methods below and the operators `+ - * /` make new values, also from
+/// numbers.
 ///
 /// ```
 /// use pbg_plugin_sdk::loss::formula::row;
@@ -161,7 +161,7 @@ impl<'t> Scores<'t> {
 /// assert_eq!((found.loss, found.positive), (1.25, 0.5));
 /// ```
 ///
-/// It has no number while the formula is written down, so it cannot be compared, and `if` on it does not compile:
+/// It has no number while the formula is built, so it cannot be compared, and `if` on it does not compile:
 ///
 /// ```compile_fail,E0369
 /// use pbg_plugin_sdk::loss::formula::row;
@@ -257,7 +257,7 @@ impl<'t, S> Expr<'t, S> {
     }
 }
 
-/// The graph of a formula.
+/// Returns the graph of a formula.
 ///
 /// ```
 /// let graph = pbg_plugin_sdk::loss::formula::graph(|s| s.positive() + 1.0);
@@ -269,7 +269,7 @@ pub fn graph(formula: impl for<'t> FnOnce(Scores<'t>) -> Row<'t>) -> Graph {
     trace.finish(output)
 }
 
-/// Loss and gradient that a formula gives one row: to try one out.
+/// Computes loss and gradient of a formula for one row, to test it.
 ///
 /// ```
 /// let found = pbg_plugin_sdk::loss::formula::row(|s| s.negatives().sum() - s.positive(), 1.0, &[3.0]);

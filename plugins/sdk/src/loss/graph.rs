@@ -1,4 +1,4 @@
-//! A formula as data.
+//! Formula of a loss as a graph of nodes.
 
 /// Functions of one value.
 ///
@@ -20,7 +20,7 @@ pub enum Unary {
     StopGradient,
 }
 
-/// Functions of two values; comparisons give 1 or 0.
+/// Functions of two values; comparisons return 1 or 0.
 ///
 /// ```
 /// use pbg_plugin_sdk::loss::Binary;
@@ -44,7 +44,7 @@ pub enum Binary {
     NotEqual,
 }
 
-/// What becomes of all negatives of a row together.
+/// Reduction over the negatives of a row.
 ///
 /// ```
 /// use pbg_plugin_sdk::loss::Reduction;
@@ -59,7 +59,7 @@ pub enum Reduction {
     LogSumExp,
 }
 
-/// One value of a formula; operands are indices of nodes before it.
+/// Node of a formula; operands are indices of earlier nodes.
 ///
 /// ```
 /// use pbg_plugin_sdk::loss::{Node, formula::graph};
@@ -72,7 +72,7 @@ pub enum Node {
     Positive,
     /// Scores of the negatives.
     Negative,
-    /// Number of negatives per positive, masked ones included.
+    /// Number of negatives per positive, including masked ones.
     Columns,
     /// A number.
     Constant(f32),
@@ -82,18 +82,18 @@ pub enum Node {
     Unary(Unary, u32),
     /// A function of two values.
     Binary(Binary, u32, u32),
-    /// Condition, value where it is not 0, value elsewhere.
+    /// Condition, value where the condition is not 0, value elsewhere.
     Select(u32, u32, u32),
     /// Value, lower bound, upper bound.
     Clamp(u32, u32, u32),
-    /// Over the negatives.
+    /// Reduction over the negatives.
     Reduce(Reduction, u32),
-    /// `e^x` over its sum, row by row.
+    /// `e^x` divided by the row's sum of `e^x`.
     Softmax(u32),
 }
 
 impl Node {
-    /// The nodes that this one uses.
+    /// Returns the operands of this node.
     pub(super) fn operands(self) -> impl Iterator<Item = usize> {
         let of = match self {
             Self::Unary(_, x) | Self::Reduce(_, x) | Self::Softmax(x) => [Some(x), None, None],
@@ -105,7 +105,7 @@ impl Node {
     }
 }
 
-/// A number of a formula that [`TracedLoss::update`](super::TracedLoss::update) may change.
+/// Parameter of a formula that [`TracedLoss::update`](super::TracedLoss::update) may change.
 ///
 /// ```
 /// let graph = pbg_plugin_sdk::loss::formula::graph(|s| s.parameter("margin", 0.5) - s.positive());
@@ -113,13 +113,13 @@ impl Node {
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct NamedParameter {
-    /// Lower-case letters, digits and underscores.
+    /// Name: lower-case letters, digits and underscores.
     pub name: String,
-    /// Value at the beginning.
+    /// Value at the beginning of a run.
     pub value: f32,
 }
 
-/// A formula: what the host gets.
+/// Graph of a loss formula, as passed to the host.
 ///
 /// ```
 /// use pbg_plugin_sdk::loss::formula::graph;
@@ -129,12 +129,12 @@ pub struct NamedParameter {
 /// ```
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Graph {
-    /// Operands before users.
+    /// Nodes; operands precede the nodes that use them.
     pub nodes: Vec<Node>,
-    /// The loss of each positive.
+    /// Index of the node with the loss of each positive.
     pub output: u32,
-    /// What [`Node::Parameter`] refers to.
+    /// Parameters, to which [`Node::Parameter`] refers by index.
     pub parameters: Vec<NamedParameter>,
-    /// After how many batches parameters are updated; 0: never.
+    /// Number of batches between two updates of the parameters; 0: never.
     pub update_every: u32,
 }

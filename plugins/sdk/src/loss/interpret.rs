@@ -1,13 +1,13 @@
-//! A formula on plain slices, with its gradient: a row at a time, in f64.
+//! Interpreter of a loss formula and its gradient on plain slices, row by row, in f64.
 //!
-//! This is how a plugin's own tests run its formula without a sandbox. The host has faster ways,
-//! and is tested against this one.
+//! A plugin's tests use it to run the formula without a sandbox. The faster implementations of the
+//! host are tested against it.
 
 use super::MASKED;
 use super::computed::Evaluation;
 use super::graph::{Binary, Graph, Node, Reduction, Unary};
 
-/// What a formula makes of one row.
+/// Loss and gradient of one row.
 ///
 /// ```
 /// let found = pbg_plugin_sdk::loss::formula::row(|s| s.negatives().mean(), 0.0, &[1.0, 3.0]);
@@ -17,17 +17,17 @@ use super::graph::{Binary, Graph, Node, Reduction, Unary};
 pub struct RowLoss {
     /// The loss.
     pub loss: f64,
-    /// Its derivative by the positive's score.
+    /// Derivative with respect to the positive's score.
     pub positive: f64,
-    /// Its derivatives by the negatives' scores; 0 for masked ones.
+    /// Derivatives with respect to the negatives' scores; 0 for masked ones.
     pub negative: Vec<f64>,
 }
 
 impl Graph {
-    /// Loss and gradient of one row, with the given values of the parameters.
+    /// Computes loss and gradient of one row, with the given values of the parameters.
     ///
     /// # Panics
-    /// If the graph is not one that expressions made.
+    /// If the graph was not built from expressions.
     ///
     /// ```
     /// let graph = pbg_plugin_sdk::loss::formula::graph(|s| s.positive() * s.parameter("scale", 2.0));
@@ -63,13 +63,13 @@ impl Graph {
         result
     }
 
-    /// Loss and gradient of rows of scores, with the parameters' first values.
+    /// Computes loss and gradients of several rows, with the initial values of the parameters.
     ///
     /// * `positive`: `[rows]`.
     /// * `negative`: `[rows, columns]`, row by row.
     ///
     /// # Panics
-    /// If the lengths do not fit each other.
+    /// If the lengths do not match.
     ///
     /// ```
     /// let graph = pbg_plugin_sdk::loss::formula::graph(|s| s.negatives().sum() - s.positive());
@@ -94,14 +94,14 @@ impl Graph {
     }
 }
 
-/// A row of scores. Values have one number, or one per negative.
+/// Scores and parameters of one row. Values have one number, or one per negative.
 struct Row<'a> {
     parameters: &'a [f32],
     positive: f64,
     negatives: &'a [f64],
 }
 
-/// The number that belongs to negative `j`.
+/// Returns the element of `value` for negative `j`.
 fn at(value: &[f64], j: usize) -> f64 {
     value[if value.len() == 1 { 0 } else { j }]
 }
@@ -109,7 +109,7 @@ fn at(value: &[f64], j: usize) -> f64 {
 impl Row<'_> {
     fn forward(&self, nodes: &[Node]) -> Vec<Vec<f64>> {
         let mut values: Vec<Vec<f64>> = Vec::with_capacity(nodes.len());
-        // A matrix of one column has one number too, so shapes are kept apart from lengths.
+        // A matrix of one column also has one number, so the shape cannot be told from the length.
         let mut wide: Vec<bool> = Vec::with_capacity(nodes.len());
         for &node in nodes {
             let matrix = match node {
@@ -154,7 +154,7 @@ impl Row<'_> {
         }
     }
 
-    /// Negatives that are not masked.
+    /// Returns the indices of the negatives that are not masked.
     fn present(&self) -> impl Iterator<Item = usize> + '_ {
         (0..self.negatives.len()).filter(|&j| self.negatives[j] != f64::from(MASKED))
     }
@@ -180,7 +180,7 @@ impl Row<'_> {
         }
     }
 
-    /// Hands the operands of a node their share of its gradient. One arm per kind of node, so it is long.
+    /// Adds a node's share of the gradient to the gradients of its operands. One match arm per kind of node.
     fn pass(
         &self,
         node: Node,
@@ -195,7 +195,7 @@ impl Row<'_> {
             let place = if sums.len() == 1 { 0 } else { j };
             sums[place] += share;
         };
-        // What is masked got no gradient from any reduction.
+        // Masked negatives got no gradient from any reduction.
         let flowing = || (0..gradient.len()).filter(|&j| gradient[j] != 0.0);
         match node {
             Node::Unary(op, x) => {

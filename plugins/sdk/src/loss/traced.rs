@@ -46,36 +46,37 @@ use crate::{Metadata, Parameters, Result};
 /// ```
 ///
 /// The host calls [`build`](TracedLoss::build) once per run and applies the weights of edges and
-/// relations. A Rust `if` in it is decided then, by parameters; scores are not known yet.
+/// relations. A Rust `if` in it is evaluated at that time and can depend on parameters only, since
+/// scores are not known yet.
 pub trait TracedLoss: Default + 'static {
     /// Name, version, summary and parameters.
     fn metadata() -> Metadata;
 
-    /// Takes the parameters of the configuration, all of them, already checked against
-    /// [`TracedLoss::metadata`]; see [`Order::configure`](crate::Order::configure). The default body
-    /// takes none.
+    /// Receives all parameters of the configuration, already checked against
+    /// [`TracedLoss::metadata`]; see [`Order::configure`](crate::Order::configure). The default
+    /// implementation ignores them.
     ///
     /// # Errors
-    /// Where a combination of values makes no sense; the text is shown to the user.
+    /// If a combination of values makes no sense; the text is shown to the user.
     fn configure(&mut self, parameters: &Parameters) -> Result<()> {
         let _ = parameters;
         Ok(())
     }
 
-    /// Writes the formula down: the loss of each positive.
+    /// Builds the formula: the loss of each positive.
     ///
     /// # Errors
-    /// Where the loss cannot be built; the text is shown to the user.
+    /// If the loss cannot be built; the text is shown to the user.
     fn build<'t>(&self, scores: Scores<'t>) -> Result<Row<'t>>;
 
-    /// After how many batches [`TracedLoss::update`] is called; 0, the default: never.
+    /// Returns the number of batches between two calls of [`TracedLoss::update`]; 0, the default: never.
     fn update_every(&self) -> u32 {
         0
     }
 
-    /// Changes the values of [`Scores::parameter`]s. It must depend on nothing but its arguments, the
-    /// configuration and the [length of the run](crate::run): a run that is resumed goes on with the
-    /// values that it had.
+    /// Changes the values of [`Scores::parameter`]s. The result must depend only on the arguments, the
+    /// configuration and the [length of the run](crate::run): a resumed run continues with the values
+    /// that it had.
     ///
     /// ```
     /// # use pbg_plugin_sdk::loss::{Progress, Values, formula::{Row, Scores}};
@@ -104,17 +105,17 @@ pub trait TracedLoss: Default + 'static {
     /// ```
     ///
     /// # Errors
-    /// Where the loss cannot go on; the text is shown to the user.
+    /// If training cannot continue; the text is shown to the user.
     fn update(&self, progress: &Progress, values: &mut Values) -> Result<()> {
         let _ = (progress, values);
         Ok(())
     }
 }
 
-/// The graph of a loss, as the host gets it.
+/// Returns the graph of a loss, as passed to the host.
 ///
 /// # Errors
-/// What [`TracedLoss::build`] says.
+/// If [`TracedLoss::build`] fails.
 ///
 /// ```
 /// # use pbg_plugin_sdk::loss::formula::{Row, Scores};
@@ -136,7 +137,7 @@ pub fn trace<L: TracedLoss>(loss: &L) -> Result<Graph> {
     Ok(graph)
 }
 
-/// What happened since the last [`TracedLoss::update`], or since the beginning.
+/// Progress since the last [`TracedLoss::update`], or since the beginning of the run.
 ///
 /// ```
 /// use pbg_plugin_sdk::loss::Progress;
@@ -149,7 +150,7 @@ pub struct Progress {
     pub step: u64,
     /// Edges trained since the last call.
     pub edges: u64,
-    /// Their mean loss, both sides together, with all weights.
+    /// Mean loss of these edges, both sides together, with all weights.
     pub mean_loss: f32,
 }
 
@@ -165,7 +166,7 @@ pub struct Progress {
 pub struct Values(Vec<NamedParameter>);
 
 impl Values {
-    /// The values of the beginning.
+    /// Returns the initial values of `graph`'s parameters.
     ///
     /// ```
     /// use pbg_plugin_sdk::loss::{Values, formula::graph};
@@ -177,7 +178,7 @@ impl Values {
         Self(graph.parameters.clone())
     }
 
-    /// The numbers, in the order in which the formula named them.
+    /// Returns the numbers, in the order in which the formula named the parameters.
     ///
     /// ```
     /// use pbg_plugin_sdk::loss::{Values, formula::graph};
@@ -189,7 +190,7 @@ impl Values {
         self.0.iter().map(|parameter| parameter.value).collect()
     }
 
-    /// Takes other numbers, in the same order; what is missing stays.
+    /// Replaces the numbers, in the same order; parameters beyond the end of `values` keep theirs.
     #[cfg(target_family = "wasm")]
     pub(crate) fn set_all(&mut self, values: &[f32]) {
         for (parameter, &value) in self.0.iter_mut().zip(values) {
@@ -223,7 +224,7 @@ impl IndexMut<&str> for Values {
     }
 }
 
-/// Names a [`TracedLoss`] as what this crate exports as a component; see
+/// Exports a [`TracedLoss`] as the component of this crate; see
 /// [`export_order!`](crate::export_order).
 ///
 /// ```

@@ -1,13 +1,13 @@
-//! Expressions on vectors: ordinary operators and functions, which write down what they are told.
+//! Expressions on vectors: operators and functions that record a formula instead of computing it.
 //!
-//! A [`Vector`] is a component of the embedding, a parameter of the relation, or made of those, element by
-//! element. There is no operation that mixes elements, and no way to look at a value and decide what to compute
-//! next: [`Vector::select`] computes both sides and takes one.
+//! A [`Vector`] is a component of the embedding, a parameter of the relation, or the result of an elementwise
+//! operation. There is no operation that mixes elements, and no control flow that depends on values:
+//! [`Vector::select`] computes both sides and selects one.
 //!
 //! ```
 //! use pbg_plugin_sdk::operator::{Initial, formula::formula};
 //!
-//! // Complex numbers, turned by an angle of the relation's (RotatE).
+//! // Complex numbers, rotated by an angle of the relation (RotatE).
 //! let rotate = formula(|x| {
 //!     let ([re, im], angle) = (x.components(), x.parameter("angle", Initial::Angle));
 //!     vec![
@@ -26,14 +26,14 @@ use std::ops::{Add, Div, Mul, Neg, Sub};
 use super::graph::{Formula, Initial, Node, Unary, VectorParameter};
 use crate::loss::Binary;
 
-/// Where a formula is written down.
+/// Recorder of a formula.
 #[derive(Debug, Default)]
 pub struct Trace(RefCell<Formula>);
 
 impl Trace {
     fn push(&self, node: Node) -> Vector<'_> {
         let mut formula = self.0.borrow_mut();
-        // Components and parameters are there once, however often one asks for them.
+        // Each component and parameter has only one node, even if it is requested several times.
         let leaf = matches!(node, Node::Component(_) | Node::Parameter(_));
         let known = formula.nodes.iter().position(|other| *other == node);
         let id = known.filter(|_| leaf).unwrap_or_else(|| {
@@ -59,7 +59,7 @@ impl Trace {
     }
 }
 
-/// What a formula starts from.
+/// Embedding and parameters of a relation, from which a formula starts.
 ///
 /// ```
 /// use pbg_plugin_sdk::operator::{Initial, formula::formula};
@@ -72,7 +72,7 @@ pub struct Embedding<'t> {
 }
 
 impl<'t> Embedding<'t> {
-    /// The component with this index, counted from 0.
+    /// Returns the component with this index, counted from 0.
     ///
     /// ```
     /// use pbg_plugin_sdk::operator::{Initial, formula::formula};
@@ -85,7 +85,7 @@ impl<'t> Embedding<'t> {
         self.trace.push(Node::Component(index))
     }
 
-    /// All components, as many as the pattern on the left asks for.
+    /// Returns the first `N` components; `N` follows from the pattern that they are assigned to.
     ///
     /// ```
     /// use pbg_plugin_sdk::operator::{Initial, formula::formula};
@@ -100,7 +100,8 @@ impl<'t> Embedding<'t> {
         std::array::from_fn(|index| self.component(index as u32))
     }
 
-    /// A vector of the relation's own, as long as a component; the same one for the same name.
+    /// Returns a parameter: a vector that belongs to the relation, as long as a component. The same name returns the
+    /// same parameter.
     ///
     /// ```
     /// use pbg_plugin_sdk::operator::{Initial, formula::formula};
@@ -121,7 +122,7 @@ impl<'t> Embedding<'t> {
         self.trace.push(Node::Parameter(index as u32))
     }
 
-    /// A number, the same in all elements.
+    /// Returns a constant, the same in all elements.
     ///
     /// ```
     /// use pbg_plugin_sdk::operator::{Initial, formula::formula};
@@ -138,8 +139,8 @@ impl<'t> Embedding<'t> {
     }
 }
 
-/// A value of a formula; the functions below and the operators `+ - * /` make new ones, together
-/// with numbers where one likes.
+/// A value of a formula. The methods below and the operators `+ - * /` make new values, also from
+/// numbers.
 ///
 /// ```
 /// use pbg_plugin_sdk::operator::{Initial, formula::formula};
@@ -147,7 +148,7 @@ impl<'t> Embedding<'t> {
 /// assert_eq!(half.apply(&[4.0], &[&[0.25]]), [1.25]);
 /// ```
 ///
-/// It has no number while the formula is written down, so it cannot be compared, and `if` on it does not compile:
+/// It has no number while the formula is built, so it cannot be compared, and `if` on it does not compile:
 ///
 /// ```compile_fail,E0369
 /// use pbg_plugin_sdk::operator::formula::formula;
@@ -197,23 +198,23 @@ macro_rules! unary_methods {
 }
 
 unary_methods! {
-    /// The distance from 0; its derivative at 0 is 0.
+    /// Returns the absolute value; its derivative at 0 is 0.
     abs, Abs;
-    /// `e^x`
+    /// Returns `e^x`.
     exp, Exp;
-    /// Natural logarithm.
+    /// Returns the natural logarithm.
     log, Log;
-    /// Square root; its derivative at 0 is infinite.
+    /// Returns the square root; its derivative at 0 is infinite.
     sqrt, Sqrt;
-    /// `1 / (1 + e^-x)`
+    /// Returns `1 / (1 + e^-x)`.
     sigmoid, Sigmoid;
-    /// `ln(1 + e^x)`, also where `e^x` overflows.
+    /// Returns `ln(1 + e^x)`, which is finite also where `e^x` overflows.
     softplus, Softplus;
-    /// `max(x, 0)`; its derivative at 0 is 1.
+    /// Returns `max(x, 0)`; its derivative at 0 is 1.
     relu, Relu;
-    /// The same value, through which no gradient flows back.
+    /// Returns the same value as a constant: no gradient flows back through it.
     stop_gradient, StopGradient;
-    /// Sine of an angle in radians.
+    /// Returns the sine of an angle in radians.
     ///
     /// ```
     /// use pbg_plugin_sdk::operator::{Initial, formula::formula};
@@ -221,7 +222,7 @@ unary_methods! {
     /// assert_eq!(sine.apply(&[2.0], &[&[0.0]]), [0.0]);
     /// ```
     sin, Sin;
-    /// Cosine of an angle in radians.
+    /// Returns the cosine of an angle in radians.
     ///
     /// ```
     /// use pbg_plugin_sdk::operator::{Initial, formula::formula};
@@ -242,23 +243,23 @@ macro_rules! binary_methods {
 }
 
 binary_methods! {
-    /// The power with this exponent.
+    /// Returns `self` to the power of `right`.
     pow, Pow;
-    /// The smaller one; on a tie the gradient goes to `self`.
+    /// Returns the smaller of both; on a tie the gradient goes to `self`.
     minimum, Min;
-    /// The larger one; on a tie the gradient goes to `self`.
+    /// Returns the larger of both; on a tie the gradient goes to `self`.
     maximum, Max;
-    /// 1 where `self` is less, 0 elsewhere.
+    /// Returns 1 where `self` is less than `right`, 0 elsewhere.
     less, Less;
-    /// 1 where `self` is less or equal, 0 elsewhere.
+    /// Returns 1 where `self` is at most `right`, 0 elsewhere.
     less_equal, LessEqual;
-    /// 1 where `self` is greater, 0 elsewhere.
+    /// Returns 1 where `self` is greater than `right`, 0 elsewhere.
     greater, Greater;
-    /// 1 where `self` is greater or equal, 0 elsewhere.
+    /// Returns 1 where `self` is at least `right`, 0 elsewhere.
     greater_equal, GreaterEqual;
-    /// 1 where both are equal, 0 elsewhere.
+    /// Returns 1 where both are equal, 0 elsewhere.
     equal, Equal;
-    /// 1 where they differ, 0 elsewhere.
+    /// Returns 1 where both differ, 0 elsewhere.
     not_equal, NotEqual;
 }
 
@@ -272,7 +273,7 @@ impl<'t> Vector<'t> {
         self.trace.push(Node::Binary(op, self.id, right))
     }
 
-    /// `then` where `self` is not 0, `otherwise` elsewhere; both are computed.
+    /// Returns `then` where `self` is not 0, `otherwise` elsewhere; both are computed.
     ///
     /// ```
     /// use pbg_plugin_sdk::operator::{Initial, formula::formula};
@@ -289,7 +290,7 @@ impl<'t> Vector<'t> {
         self.trace.push(Node::Select(self.id, then, otherwise))
     }
 
-    /// `min(max(x, low), high)`; the derivative is 1 from `low` to `high`, bounds included.
+    /// Returns `min(max(x, low), high)`; the derivative is 1 from `low` to `high`, bounds included.
     ///
     /// ```
     /// use pbg_plugin_sdk::operator::{Initial, formula::formula};
@@ -338,7 +339,7 @@ operators! {
     Div div Div;
 }
 
-/// The formula that a function writes down: to try one out.
+/// Returns the formula that a function builds, to test it.
 ///
 /// ```
 /// use pbg_plugin_sdk::operator::{Initial, formula::formula};

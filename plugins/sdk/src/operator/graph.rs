@@ -1,4 +1,4 @@
-//! A formula as data.
+//! Formula of an operator as a graph of nodes.
 
 use crate::loss::Binary;
 
@@ -24,7 +24,7 @@ pub enum Unary {
     Cos,
 }
 
-/// One value of a formula; operands are indices of nodes before it.
+/// Node of a formula; operands are indices of earlier nodes.
 ///
 /// ```
 /// use pbg_plugin_sdk::operator::{Initial, Node, formula::formula};
@@ -33,7 +33,7 @@ pub enum Unary {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Node {
-    /// A component of the embedding.
+    /// Index of a component of the embedding.
     Component(u32),
     /// Index of a parameter.
     Parameter(u32),
@@ -43,13 +43,13 @@ pub enum Node {
     Unary(Unary, u32),
     /// A function of two values.
     Binary(Binary, u32, u32),
-    /// Condition, value where it is not 0, value elsewhere.
+    /// Condition, value where the condition is not 0, value elsewhere.
     Select(u32, u32, u32),
     /// Value, lower bound, upper bound.
     Clamp(u32, u32, u32),
 }
 
-/// What the elements of a parameter are before any training.
+/// Initial values of the elements of a parameter.
 ///
 /// ```
 /// use pbg_plugin_sdk::operator::{Initial, formula::formula};
@@ -64,12 +64,12 @@ pub enum Initial {
     One,
     /// Normally distributed around 0, with this standard deviation.
     Normal(f32),
-    /// An angle in radians, uniformly distributed from -pi to pi. Where a formula has one, the regulariser leaves
-    /// its parameters alone: an angle has no size.
+    /// An angle in radians, uniformly distributed from -pi to pi. If a formula has one, the regulariser does not
+    /// penalise its parameters, since an angle has no magnitude.
     Angle,
 }
 
-/// A vector of the relation's own, as long as a component.
+/// Parameter of a relation: a vector as long as a component.
 ///
 /// ```
 /// use pbg_plugin_sdk::operator::{Initial, formula::formula};
@@ -78,13 +78,13 @@ pub enum Initial {
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct VectorParameter {
-    /// Lower-case letters, digits and underscores: what checkpoints call it.
+    /// Name in checkpoints: lower-case letters, digits and underscores.
     pub name: String,
-    /// Its elements at the beginning of a run.
+    /// Initial values of its elements.
     pub initial: Initial,
 }
 
-/// A formula: what the host gets.
+/// Formula of an operator, as passed to the host.
 ///
 /// ```
 /// use pbg_plugin_sdk::operator::{Initial, formula::formula};
@@ -93,12 +93,12 @@ pub struct VectorParameter {
 /// ```
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Formula {
-    /// Into how many components of equal length an embedding is cut.
+    /// Number of components of equal length into which an embedding is split.
     pub components: u32,
-    /// What [`Node::Parameter`] refers to.
+    /// Parameters, to which [`Node::Parameter`] refers by index.
     pub parameters: Vec<VectorParameter>,
-    /// Operands before users.
+    /// Nodes; operands precede the nodes that use them.
     pub nodes: Vec<Node>,
-    /// What each component becomes.
+    /// Index of the node with the result of each component.
     pub outputs: Vec<u32>,
 }

@@ -1,14 +1,14 @@
-//! A formula, evaluated plainly: to try one out.
+//! Interpreter of an operator's formula, for tests.
 
 use super::graph::{Formula, Node, Unary};
 use crate::loss::Binary;
 
 impl Formula {
-    /// What it makes of an embedding; `parameters` has the vectors of the relation, in the order in which the
-    /// formula names them.
+    /// Transforms an embedding; `parameters` has the vectors of the relation, in the order in which the formula
+    /// names them.
     ///
     /// # Panics
-    /// If the embedding cannot be cut into components, or a vector is missing or is not as long as one.
+    /// If the embedding cannot be split into components, or if a vector is missing or shorter than a component.
     ///
     /// ```
     /// use pbg_plugin_sdk::operator::{Initial, formula::formula};
@@ -21,7 +21,7 @@ impl Formula {
         assert_eq!(
             embedding.len(),
             width * self.components as usize,
-            "an embedding is cut into components of equal length"
+            "the embedding cannot be split into components of equal length"
         );
         let mut made = vec![0.0; embedding.len()];
         for i in 0..width {

@@ -36,35 +36,35 @@ use crate::{Metadata, Parameters, Result};
 /// # }
 /// ```
 ///
-/// The host calls [`build`](TracedOperator::build) once per run. A Rust `if` in it is decided then, by parameters of
-/// the configuration; embeddings are not known yet.
+/// The host calls [`build`](TracedOperator::build) once per run. A Rust `if` in it is evaluated at that time and can
+/// depend on parameters of the configuration only, since embeddings are not known yet.
 pub trait TracedOperator: Default + 'static {
     /// Name, version, summary and parameters.
     fn metadata() -> Metadata;
 
-    /// Takes the parameters of the configuration, all of them, already checked against
-    /// [`TracedOperator::metadata`]; see [`Order::configure`](crate::Order::configure). The default body
-    /// takes none.
+    /// Receives all parameters of the configuration, already checked against
+    /// [`TracedOperator::metadata`]; see [`Order::configure`](crate::Order::configure). The default
+    /// implementation ignores them.
     ///
     /// # Errors
-    /// Where a combination of values makes no sense; the text is shown to the user.
+    /// If a combination of values makes no sense; the text is shown to the user.
     fn configure(&mut self, parameters: &Parameters) -> Result<()> {
         let _ = parameters;
         Ok(())
     }
 
-    /// Writes the formula down: what each component of an embedding becomes. As many as these are, 1, 2 or 4, into
-    /// so many components an embedding is cut.
+    /// Builds the formula and returns the result for each component of an embedding. The number of results, 1, 2 or
+    /// 4, is the number of components into which an embedding is split.
     ///
     /// # Errors
-    /// Where the operator cannot be built; the text is shown to the user.
+    /// If the operator cannot be built; the text is shown to the user.
     fn build<'t>(&self, x: Embedding<'t>) -> Result<Vec<Vector<'t>>>;
 }
 
-/// The formula of an operator, as the host gets it.
+/// Returns the formula of an operator, as passed to the host.
 ///
 /// # Errors
-/// Where the operator refuses to be built.
+/// If [`TracedOperator::build`] fails.
 ///
 /// ```
 /// # use pbg_plugin_sdk::operator::{Initial, formula::{Embedding, Vector}};
@@ -87,7 +87,7 @@ pub fn trace<O: TracedOperator>(operator: &O) -> Result<Formula> {
     Ok(trace.finish(outputs))
 }
 
-/// Names a [`TracedOperator`] as what this crate exports as a component; see
+/// Exports a [`TracedOperator`] as the component of this crate; see
 /// [`export_order!`](crate::export_order).
 ///
 /// ```

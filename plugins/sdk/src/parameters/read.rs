@@ -1,4 +1,4 @@
-//! Parameters read into the author's type by serde.
+//! Deserializes parameters into the plugin's type with serde.
 
 use std::fmt::Display;
 
@@ -8,11 +8,11 @@ use serde::forward_to_deserialize_any;
 
 use super::Value;
 
-/// What does not fit the author's type.
+/// Mismatch between the parameters and the plugin's type.
 #[derive(Debug)]
 pub(super) struct Error(String);
 
-/// Reads values by their names into the author's type.
+/// Deserializes named values into the plugin's type.
 pub(super) fn read<'de, T: Deserialize<'de>>(values: &[(String, Value)]) -> Result<T, Error> {
     T::deserialize(Fields {
         rest: values.iter().cloned(),
@@ -33,7 +33,7 @@ impl de::Error for Error {
         Self(message.to_string())
     }
 
-    // The given texts show the value, and showing floats takes more code than reading them.
+    // The default messages print the value, and printing floats would add more code than reading them.
     fn invalid_type(found: Unexpected, expected: &dyn de::Expected) -> Self {
         let found = match found {
             Unexpected::Bool(_) => "a boolean",
@@ -54,10 +54,10 @@ impl de::Error for Error {
     }
 }
 
-/// Parameters as the fields of the author's type.
+/// Deserializer of parameters as the fields of the plugin's type.
 struct Fields<I> {
     rest: I,
-    /// Whose name was read last.
+    /// Parameter whose name was read last, until its value is read.
     current: Option<(String, Value)>,
 }
 
@@ -97,7 +97,7 @@ impl<'de, I: Iterator<Item = (String, Value)>> MapAccess<'de> for Fields<I> {
     }
 }
 
-/// One value, for serde.
+/// Deserializer of one value.
 struct Field(Value);
 
 impl<'de> Deserializer<'de> for Field {

@@ -1,4 +1,4 @@
-//! Operators and functions, so that a formula reads like one.
+//! Arithmetic operators and free functions on expressions, in mathematical notation.
 
 use std::ops::{Add, Div, Mul, Neg, Sub};
 
@@ -48,35 +48,35 @@ macro_rules! functions {
 }
 
 functions! {
-    /// [`Expr::softplus`], as in a formula.
+    /// Function form of [`Expr::softplus`].
     ///
     /// ```
     /// use pbg_plugin_sdk::loss::formula::{row, softplus};
     /// assert_eq!(row(|s| softplus(s.positive()), 0.0, &[]).positive, 0.5);
     /// ```
     softplus;
-    /// [`Expr::sigmoid`], as in a formula.
+    /// Function form of [`Expr::sigmoid`].
     ///
     /// ```
     /// use pbg_plugin_sdk::loss::formula::{row, sigmoid};
     /// assert_eq!(row(|s| sigmoid(s.positive()), 0.0, &[]).loss, 0.5);
     /// ```
     sigmoid;
-    /// [`Expr::relu`], as in a formula.
+    /// Function form of [`Expr::relu`].
     ///
     /// ```
     /// use pbg_plugin_sdk::loss::formula::{relu, row};
     /// assert_eq!(row(|s| relu(s.positive()), -1.0, &[]).loss, 0.0);
     /// ```
     relu;
-    /// [`Expr::exp`], as in a formula.
+    /// Function form of [`Expr::exp`].
     ///
     /// ```
     /// use pbg_plugin_sdk::loss::formula::{exp, row};
     /// assert_eq!(row(|s| exp(s.positive()), 0.0, &[]).loss, 1.0);
     /// ```
     exp;
-    /// [`Expr::log`], as in a formula.
+    /// Function form of [`Expr::log`].
     ///
     /// ```
     /// use pbg_plugin_sdk::loss::formula::{log, row};

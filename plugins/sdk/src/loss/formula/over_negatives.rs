@@ -1,4 +1,4 @@
-//! Methods over all negatives of a row.
+//! Methods of expressions that combine all negatives of a row.
 
 use super::{Matrix, Row};
 use crate::loss::graph::{Node, Reduction};
@@ -8,7 +8,7 @@ impl<'t> Matrix<'t> {
         self.trace.push(Node::Reduce(op, self.id))
     }
 
-    /// The sum over the negatives.
+    /// Returns the sum over the negatives.
     ///
     /// ```
     /// let found = pbg_plugin_sdk::loss::formula::row(|s| s.negatives().sum(), 0.0, &[1.0, 2.0]);
@@ -19,7 +19,7 @@ impl<'t> Matrix<'t> {
         self.reduce(Reduction::Sum)
     }
 
-    /// The sum divided by [`Scores::columns`](super::Scores::columns); 0 where there are none.
+    /// Returns the sum divided by [`Scores::columns`](super::Scores::columns); 0 without negatives.
     ///
     /// ```
     /// let found = pbg_plugin_sdk::loss::formula::row(|s| s.negatives().mean(), 0.0, &[1.0, 2.0]);
@@ -30,8 +30,8 @@ impl<'t> Matrix<'t> {
         self.reduce(Reduction::Mean)
     }
 
-    /// The largest of the negatives; negative infinity where there are none. Those that are largest
-    /// share the gradient.
+    /// Returns the largest value; negative infinity without negatives. On a tie, the largest
+    /// negatives share the gradient equally.
     ///
     /// ```
     /// let found = pbg_plugin_sdk::loss::formula::row(|s| s.negatives().max(), 0.0, &[1.0, 2.0]);
@@ -42,7 +42,7 @@ impl<'t> Matrix<'t> {
         self.reduce(Reduction::Max)
     }
 
-    /// The smallest of the negatives; infinity where there are none.
+    /// Returns the smallest value; infinity without negatives.
     ///
     /// ```
     /// let found = pbg_plugin_sdk::loss::formula::row(|s| s.negatives().min(), 0.0, &[1.0, 2.0]);
@@ -53,7 +53,7 @@ impl<'t> Matrix<'t> {
         -(-self).max()
     }
 
-    /// `ln(sum(e^x))`, without overflow; negative infinity where there are none.
+    /// Returns `ln(sum(e^x))`, without overflow; negative infinity without negatives.
     ///
     /// ```
     /// let found = pbg_plugin_sdk::loss::formula::row(|s| s.negatives().logsumexp(), 0.0, &[1e6, 1e6]);
@@ -65,7 +65,7 @@ impl<'t> Matrix<'t> {
         self.reduce(Reduction::LogSumExp)
     }
 
-    /// `e^x` divided by the sum over the row: weights that add up to 1.
+    /// Returns `e^x` divided by the row's sum of `e^x`: weights with the sum 1.
     ///
     /// ```
     /// let found = pbg_plugin_sdk::loss::formula::row(

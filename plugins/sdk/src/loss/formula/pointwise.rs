@@ -1,4 +1,4 @@
-//! Methods that work element by element.
+//! Elementwise methods of expressions.
 
 use super::{Expr, Operand};
 use crate::loss::graph::{Binary, Node, Unary};
@@ -12,56 +12,56 @@ macro_rules! unary_methods {
 }
 
 unary_methods! {
-    /// The distance from 0; its derivative at 0 is 0.
+    /// Returns the absolute value; its derivative at 0 is 0.
     ///
     /// ```
     /// let found = pbg_plugin_sdk::loss::formula::row(|s| s.positive().abs(), -2.0, &[]);
     /// assert_eq!((found.loss, found.positive), (2.0, -1.0));
     /// ```
     abs, Abs;
-    /// `e^x`
+    /// Returns `e^x`.
     ///
     /// ```
     /// let found = pbg_plugin_sdk::loss::formula::row(|s| s.positive().exp(), 0.0, &[]);
     /// assert_eq!((found.loss, found.positive), (1.0, 1.0));
     /// ```
     exp, Exp;
-    /// Natural logarithm.
+    /// Returns the natural logarithm.
     ///
     /// ```
     /// let found = pbg_plugin_sdk::loss::formula::row(|s| s.positive().log(), 1.0, &[]);
     /// assert_eq!((found.loss, found.positive), (0.0, 1.0));
     /// ```
     log, Log;
-    /// Square root; its derivative at 0 is infinite.
+    /// Returns the square root; its derivative at 0 is infinite.
     ///
     /// ```
     /// let found = pbg_plugin_sdk::loss::formula::row(|s| s.positive().sqrt(), 4.0, &[]);
     /// assert_eq!((found.loss, found.positive), (2.0, 0.25));
     /// ```
     sqrt, Sqrt;
-    /// `1 / (1 + e^-x)`
+    /// Returns `1 / (1 + e^-x)`.
     ///
     /// ```
     /// let found = pbg_plugin_sdk::loss::formula::row(|s| s.positive().sigmoid(), 0.0, &[]);
     /// assert_eq!((found.loss, found.positive), (0.5, 0.25));
     /// ```
     sigmoid, Sigmoid;
-    /// `ln(1 + e^x)`, also where `e^x` overflows.
+    /// Returns `ln(1 + e^x)`, which is finite also where `e^x` overflows.
     ///
     /// ```
     /// let found = pbg_plugin_sdk::loss::formula::row(|s| s.positive().softplus(), 1e9, &[]);
     /// assert_eq!((found.loss, found.positive), (1e9, 1.0));
     /// ```
     softplus, Softplus;
-    /// `max(x, 0)`; its derivative at 0 is 1, as in PBG.
+    /// Returns `max(x, 0)`; its derivative at 0 is 1, as in PBG.
     ///
     /// ```
     /// let found = pbg_plugin_sdk::loss::formula::row(|s| s.positive().relu(), 0.0, &[]);
     /// assert_eq!((found.loss, found.positive), (0.0, 1.0));
     /// ```
     relu, Relu;
-    /// The same value, as if it were a number: no gradient flows back through it.
+    /// Returns the same value as a constant: no gradient flows back through it.
     ///
     /// ```
     /// let found = pbg_plugin_sdk::loss::formula::row(
@@ -89,43 +89,43 @@ macro_rules! binary_methods {
 }
 
 binary_methods! {
-    /// To the power of `right`.
+    /// Returns `self` to the power of `right`.
     ///
     /// ```
     /// let found = pbg_plugin_sdk::loss::formula::row(|s| s.positive().pow(3.0), 2.0, &[]);
     /// assert_eq!((found.loss, found.positive), (8.0, 12.0));
     /// ```
     pow, Pow;
-    /// The smaller one; on a tie the gradient goes to the left one.
+    /// Returns the smaller of `self` and `right`; on a tie the gradient goes to `self`.
     ///
     /// ```
     /// let found = pbg_plugin_sdk::loss::formula::row(|s| s.positive().minimum(1.0), 2.0, &[]);
     /// assert_eq!((found.loss, found.positive), (1.0, 0.0));
     /// ```
     minimum, Min;
-    /// The larger one; on a tie the gradient goes to the left one. `max` of the
-    /// negatives is the largest of a row.
+    /// Returns the larger of `self` and `right`; on a tie the gradient goes to `self`. `max`, in
+    /// contrast, is the largest negative of a row.
     ///
     /// ```
     /// let found = pbg_plugin_sdk::loss::formula::row(|s| s.positive().maximum(1.0), 2.0, &[]);
     /// assert_eq!((found.loss, found.positive), (2.0, 1.0));
     /// ```
     maximum, Max;
-    /// 1 where it is less than `right`, 0 elsewhere.
+    /// Returns 1 where `self` is less than `right`, 0 elsewhere.
     ///
     /// ```
     /// let found = pbg_plugin_sdk::loss::formula::row(|s| s.negatives().less(1.0).sum(), 0.0, &[0.0, 1.0]);
     /// assert_eq!(found.loss, 1.0);
     /// ```
     less, Less;
-    /// 1 where it is at most `right`, 0 elsewhere.
+    /// Returns 1 where `self` is at most `right`, 0 elsewhere.
     ///
     /// ```
     /// let found = pbg_plugin_sdk::loss::formula::row(|s| s.negatives().less_equal(1.0).sum(), 0.0, &[0.0, 1.0]);
     /// assert_eq!(found.loss, 2.0);
     /// ```
     less_equal, LessEqual;
-    /// 1 where it is greater than `right`, 0 elsewhere.
+    /// Returns 1 where `self` is greater than `right`, 0 elsewhere.
     ///
     /// ```
     /// // Negatives that score above their positive.
@@ -137,21 +137,21 @@ binary_methods! {
     /// assert_eq!(found.loss, 1.0);
     /// ```
     greater, Greater;
-    /// 1 where it is at least `right`, 0 elsewhere.
+    /// Returns 1 where `self` is at least `right`, 0 elsewhere.
     ///
     /// ```
     /// let found = pbg_plugin_sdk::loss::formula::row(|s| s.negatives().greater_equal(1.0).sum(), 0.0, &[0.0, 1.0]);
     /// assert_eq!(found.loss, 1.0);
     /// ```
     greater_equal, GreaterEqual;
-    /// 1 where it equals `right`, 0 elsewhere.
+    /// Returns 1 where `self` equals `right`, 0 elsewhere.
     ///
     /// ```
     /// let found = pbg_plugin_sdk::loss::formula::row(|s| s.negatives().equal(1.0).sum(), 0.0, &[0.0, 1.0]);
     /// assert_eq!(found.loss, 1.0);
     /// ```
     equal, Equal;
-    /// 1 where it differs from `right`, 0 elsewhere.
+    /// Returns 1 where `self` differs from `right`, 0 elsewhere.
     ///
     /// ```
     /// let found = pbg_plugin_sdk::loss::formula::row(|s| s.negatives().not_equal(1.0).sum(), 0.0, &[0.0, 2.0]);
@@ -161,8 +161,8 @@ binary_methods! {
 }
 
 impl<'t, S> Expr<'t, S> {
-    /// `then` where this is not 0, `otherwise` elsewhere. Both are computed: a value that is not
-    /// finite on the side that is not taken still spoils the gradient.
+    /// Returns `then` where `self` is not 0, `otherwise` elsewhere. Both are computed: if the side
+    /// that is not selected is not finite, the gradient is not a number.
     ///
     /// ```
     /// // Half the weight for negatives below 0.
@@ -190,7 +190,7 @@ impl<'t, S> Expr<'t, S> {
         self.trace.push(Node::Select(self.id, then, otherwise))
     }
 
-    /// Not below `low`, not above `high`; the derivative is 1 from one to the other, bounds included.
+    /// Returns `min(max(x, low), high)`; the derivative is 1 from `low` to `high`, bounds included.
     ///
     /// ```
     /// let found = pbg_plugin_sdk::loss::formula::row(|s| s.positive().clamp(-1.0, 1.0), 3.0, &[]);

@@ -1,4 +1,4 @@
-//! What a value has one number per.
+//! Shapes of values, as types.
 //!
 //! ```
 //! use pbg_plugin_sdk::loss::formula::shape::{PerNegative, PerPositive};
@@ -30,7 +30,7 @@ pub struct PerPositive;
 #[derive(Clone, Copy, Debug)]
 pub struct PerNegative;
 
-/// Shapes that go together, and the shape of the result.
+/// Shape of the result of an operation on two shapes.
 ///
 /// ```
 /// use pbg_plugin_sdk::loss::formula::shape::{ForAll, PerPositive, With};
@@ -40,7 +40,7 @@ pub struct PerNegative;
 /// assert!(joined(ForAll, PerPositive).ends_with("PerPositive"));
 /// ```
 pub trait With<Other> {
-    /// The larger one.
+    /// The larger of the two shapes.
     type Joint;
 }
 

@@ -28,7 +28,7 @@ struct Mine {
     inner: Inner,
 }
 
-/// Values of [`Mine`], with what `changed` has instead.
+/// Returns values for [`Mine`], some of them replaced by `changed`.
 fn mine(changed: &[(&str, Value)]) -> Vec<(String, Value)> {
     let values = [
         ("mirror", Value::Boolean(true)),
