@@ -1,4 +1,4 @@
-//! What a plugin's own tests need: contracts that the host enforces, checked natively.
+//! Assertions for a plugin's tests: the contracts that the host enforces, checked natively.
 
 mod losses;
 mod operators;
@@ -13,12 +13,12 @@ pub use samplers::{assert_draws, assert_sampler};
 
 use crate::{Bucket, Metadata, Order, ParameterKind, Parameters, Pass, Value};
 
-/// Asserts that an order keeps its promises, configured with its defaults: over grids of many
-/// shapes, buffers and seeds every plan is a permutation of the grid, equal passes give equal
-/// plans, and `pick` answers within its list.
+/// Asserts the contract of an order, configured with its defaults: for grids of many shapes, buffers
+/// and seeds, every plan is a permutation of the grid, equal passes give equal plans, and `pick`
+/// returns a valid index.
 ///
 /// # Panics
-/// With the pass and the broken promise.
+/// If the contract is violated. The message has the pass.
 ///
 /// ```
 /// # use pbg_plugin_sdk::{Bucket, Metadata, Order, Pass, Result};
@@ -54,10 +54,10 @@ pub fn assert_order<O: Order>() {
     }
 }
 
-/// Asserts for one pass what [`assert_order`] asserts for many, and returns the plan.
+/// Asserts the contract of [`assert_order`] for one pass, and returns the plan.
 ///
 /// # Panics
-/// With the pass and the broken promise.
+/// If the contract is violated. The message has the pass.
 ///
 /// ```
 /// # use pbg_plugin_sdk::{Bucket, Metadata, Order, Pass, Result, testing};
@@ -78,7 +78,7 @@ pub fn assert_plan<O: Order>(pass: &Pass) -> Vec<Bucket> {
     assert_eq!(
         sorted,
         pass.grid(),
-        "the plan is no permutation of the grid of {pass:?}"
+        "the plan is not a permutation of the grid of {pass:?}"
     );
     assert_eq!(
         answered(order.plan(pass), pass),
@@ -88,22 +88,22 @@ pub fn assert_plan<O: Order>(pass: &Pass) -> Vec<Bucket> {
     let fresh = answered(with_defaults::<O>().plan(pass), pass);
     assert_eq!(
         fresh, plan,
-        "another instance plans differently for {pass:?}"
+        "the plan of another instance differs for {pass:?}"
     );
     let (held, free) = plan.split_at(plan.len() / 2);
     let picked = answered(order.pick(pass, held, free), pass);
     assert!(
         picked < free.len(),
-        "pick answered {picked} of {} for {pass:?}",
+        "pick returned index {picked} of {} free buckets for {pass:?}",
         free.len()
     );
     plan
 }
 
-/// An instance configured as the host does it where the configuration sets nothing.
+/// Creates an order with default parameters, as the host does if the configuration sets none.
 ///
 /// # Panics
-/// If it refuses its own defaults.
+/// If the order refuses its own defaults.
 ///
 /// ```
 /// # use pbg_plugin_sdk::{Bucket, Metadata, Order, Parameter, Parameters, Pass, Result, testing};
@@ -132,7 +132,7 @@ pub fn with_defaults<O: Order>() -> O {
     order
 }
 
-/// The parameters that a plugin gets where the configuration sets nothing.
+/// Returns the parameters that a plugin gets if the configuration sets none.
 ///
 /// ```
 /// use pbg_plugin_sdk::{Metadata, Parameter, Value, testing};
@@ -165,7 +165,7 @@ mod tests {
     use super::*;
     use crate::Result;
 
-    /// Names the first bucket twice, as many buckets as the grid has.
+    /// Repeats the first bucket, as often as the grid has buckets.
     #[derive(Default)]
     struct Stuck;
 
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    #[should_panic(expected = "no permutation")]
+    #[should_panic(expected = "not a permutation")]
     fn a_repeated_bucket_is_found() {
         assert_order::<Stuck>();
     }

@@ -152,7 +152,9 @@ pub fn evaluate<L: ComputedLoss>(
     let rows = positive.len();
     if negative.len() != rows * columns {
         let found = negative.len();
-        return Err(format!("expected {rows} rows of {columns} negatives, got {found} negatives"));
+        return Err(format!(
+            "expected {rows} rows of {columns} negatives, got {found} negatives"
+        ));
     }
     let mut found = Evaluation {
         loss: Vec::with_capacity(rows),

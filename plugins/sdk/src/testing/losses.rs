@@ -1,9 +1,9 @@
-//! What losses promise.
+//! Contract of losses.
 
 use crate::loss::{ComputedLoss, Evaluation, Graph, MASKED, TracedLoss, evaluate, trace};
 use crate::testing::defaults;
 
-/// Rows of scores that losses meet: ordinary, equal, extreme, masked, none.
+/// Returns test cases (positives, negatives, columns): ordinary, masked, equal, extreme and no scores.
 fn cases() -> Vec<(Vec<f32>, Vec<f32>, usize)> {
     let wave = |n: usize, step: f32| (0..n).map(|i| (i as f32 * step).sin() * 2.0).collect();
     let mut masked: Vec<f32> = wave(12, 0.7);
@@ -26,11 +26,11 @@ fn cases() -> Vec<(Vec<f32>, Vec<f32>, usize)> {
     ]
 }
 
-/// Asserts that a formula, configured with its defaults, is a loss: finite for ordinary and for
-/// extreme scores, for equal ones, for none and for masked ones.
+/// Asserts the contract of a traced loss, configured with its defaults: loss and gradients are finite
+/// for ordinary, extreme, equal and masked scores, and without negatives.
 ///
 /// # Panics
-/// With the row and what is wrong.
+/// If the contract is violated. The message has the row and the problem.
 ///
 /// ```
 /// # use pbg_plugin_sdk::loss::formula::{Row, Scores};
@@ -55,10 +55,10 @@ pub fn assert_traced_loss<L: TracedLoss>() {
     }
 }
 
-/// The graph of a formula configured as the host does it where the configuration sets nothing.
+/// Returns the graph of a loss with default parameters, as the host gets it if the configuration sets none.
 ///
 /// # Panics
-/// If it refuses its own defaults.
+/// If the loss refuses its own defaults.
 ///
 /// ```
 /// # use pbg_plugin_sdk::loss::formula::{Row, Scores};
@@ -80,12 +80,12 @@ pub fn traced_with_defaults<L: TracedLoss>() -> Graph {
     trace(&loss).unwrap_or_else(|refusal| panic!("the plugin refuses to build: {refusal}"))
 }
 
-/// Asserts that a computed loss, configured with its defaults, keeps its promises: as
-/// [`assert_traced_loss`], its gradients are those of [finite differences](assert_gradient), and rows
-/// do not depend on each other.
+/// Asserts the contract of a computed loss, configured with its defaults: the same as
+/// [`assert_traced_loss`]; in addition, its gradients agree with [finite differences](assert_gradient),
+/// and rows do not depend on each other.
 ///
 /// # Panics
-/// With the row and what is wrong.
+/// If the contract is violated. The message has the row and the problem.
 ///
 /// ```
 /// # use pbg_plugin_sdk::loss::{RowResult, ScoreRow};
@@ -119,7 +119,7 @@ pub fn assert_computed_loss<L: ComputedLoss>() {
             let same = alone.loss[0] == all.loss[i]
                 && alone.positive_gradient[0] == all.positive_gradient[i]
                 && alone.negative_gradient == all.negative_gradient[range];
-            assert!(same, "row {i} of {positive:?} depends on the others");
+            assert!(same, "row {i} of {positive:?} depends on the other rows");
         }
         let moderate = |x: &f32| x.abs() < 1e3 || *x == MASKED;
         if positive.iter().chain(&negative).all(moderate) {
@@ -128,10 +128,10 @@ pub fn assert_computed_loss<L: ComputedLoss>() {
     }
 }
 
-/// A computed loss configured as the host does it where the configuration sets nothing.
+/// Creates a computed loss with default parameters, as the host does if the configuration sets none.
 ///
 /// # Panics
-/// If it refuses its own defaults.
+/// If the loss refuses its own defaults.
 ///
 /// ```
 /// # use pbg_plugin_sdk::loss::{RowResult, ScoreRow};
@@ -157,11 +157,11 @@ pub fn computed_with_defaults<L: ComputedLoss>() -> L {
     loss
 }
 
-/// Asserts that gradients are those of central differences, to 1 % of the largest one. Next to a kink,
-/// where differences depend on the side, nothing is asserted.
+/// Asserts that gradients agree with central differences, within 1 % of the largest gradient. Next to
+/// a kink, where left and right differences disagree, nothing is asserted.
 ///
 /// # Panics
-/// With the score and both derivatives.
+/// If a gradient disagrees. The message has the score and both derivatives.
 ///
 /// ```
 /// let graph = pbg_plugin_sdk::loss::formula::graph(|s| (s.negatives() - s.positive()).sum());
@@ -199,7 +199,7 @@ pub fn assert_gradient(
             let difference = (right + left) / 2.0;
             assert!(
                 !smooth || (difference - f64::from(gradient)).abs() <= tolerance,
-                "row {i}, {}: the gradient is {gradient}, differences give {difference}",
+                "row {i}, {}: the gradient is {gradient}, finite differences give {difference}",
                 moved.map_or("positive".to_owned(), |j| format!("negative {j}"))
             );
         };
@@ -210,7 +210,7 @@ pub fn assert_gradient(
     }
 }
 
-/// Lengths, finiteness, and no gradient where masked.
+/// Asserts the lengths, that all numbers are finite, and that masked negatives have no gradient.
 fn assert_fits(found: &Evaluation, positive: &[f32], negative: &[f32]) {
     let rows = format!("of {positive:?} and {negative:?}: {found:?}");
     assert_eq!(found.loss.len(), positive.len(), "losses {rows}");

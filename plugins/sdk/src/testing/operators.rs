@@ -1,14 +1,14 @@
-//! What operators promise.
+//! Contract of operators.
 
 use crate::TracedOperator;
 use crate::operator::{Formula, Initial, Node, trace};
 use crate::testing::defaults;
 
-/// Asserts that a formula, configured with its defaults, is an operator: components, parameters and outputs fit each
-/// other, and what it makes of ordinary embeddings is finite.
+/// Asserts the contract of a traced operator, configured with its defaults: components, parameters and outputs are
+/// consistent, and the results for ordinary embeddings are finite.
 ///
 /// # Panics
-/// With what is wrong.
+/// If the contract is violated. The message describes the problem.
 ///
 /// ```
 /// # use pbg_plugin_sdk::operator::{Initial, formula::{Embedding, Vector}};
@@ -30,14 +30,20 @@ pub fn assert_traced_operator<O: TracedOperator>() {
     let components = formula.components;
     assert!(
         [1, 2, 4].contains(&components),
-        "{components} outputs: an embedding is taken as a whole, or cut into 2 or 4 components"
+        "the formula has {components} outputs; it must have 1, 2 or 4"
     );
     for node in &formula.nodes {
         if let Node::Component(index) = node {
-            assert!(*index < components, "component {index} of {components}");
+            assert!(
+                *index < components,
+                "the formula uses component {index}, but has only {components} outputs"
+            );
         }
     }
-    assert!(!formula.parameters.is_empty(), "it has no parameters");
+    assert!(
+        !formula.parameters.is_empty(),
+        "the formula has no parameters"
+    );
     let wave = |n: usize, step: f32| (0..n).map(|i| (i as f32 * step + 0.3).sin()).collect();
     let embedding: Vec<f32> = wave(components as usize * 8, 0.9);
     let parameters: Vec<Vec<f32>> = formula
@@ -49,11 +55,11 @@ pub fn assert_traced_operator<O: TracedOperator>() {
     let made = formula.apply(&embedding, &parameters);
     assert!(
         made.iter().all(|value| value.is_finite()),
-        "{embedding:?} becomes {made:?}"
+        "the result for {embedding:?} is not finite: {made:?}"
     );
 }
 
-/// The elements of a parameter of eight, as a run may begin with.
+/// Returns typical initial values of a parameter with eight elements.
 fn beginning(initial: Initial) -> Vec<f32> {
     let spread = |i: i32| (i as f32 - 3.5) / 4.0;
     (0..8)
@@ -66,10 +72,10 @@ fn beginning(initial: Initial) -> Vec<f32> {
         .collect()
 }
 
-/// The formula of an operator configured as the host does it where the configuration sets nothing.
+/// Returns the formula of an operator with default parameters, as the host gets it if the configuration sets none.
 ///
 /// # Panics
-/// If it refuses its own defaults.
+/// If the operator refuses its own defaults.
 ///
 /// ```
 /// # use pbg_plugin_sdk::operator::{Initial, formula::{Embedding, Vector}};

@@ -1,14 +1,14 @@
-//! The contract of relation samplers.
+//! Contract of relation samplers.
 
 use super::defaults;
 use crate::{Draw, Draws as _, Sampler, Share};
 
-/// Asserts that a sampler keeps its promises, configured with its defaults: over shares of many
-/// shapes, batch sizes and seeds it draws every edge exactly once in batches that fit, and equal
-/// shares with equal losses give equal draws.
+/// Asserts the contract of a sampler, configured with its defaults: for shares of many shapes, batch
+/// sizes and seeds, it draws every edge exactly once in batches of valid size, and equal shares with
+/// equal losses give equal draws.
 ///
 /// # Panics
-/// With the share and the broken promise.
+/// If the contract is violated. The message has the share.
 ///
 /// ```
 /// # use pbg_plugin_sdk::{Draw, Draws, Left, Metadata, Result, Sampler, Share, testing};
@@ -50,18 +50,18 @@ pub fn assert_sampler<S: Sampler>() {
                 assert_eq!(
                     drawn,
                     assert_draws::<S>(&share),
-                    "draws of {share:?} differ"
+                    "the draws of two instances differ for {share:?}"
                 );
             }
         }
     }
 }
 
-/// Asserts for one share what [`assert_sampler`] asserts for many, and returns the draws. Batch
-/// number `i` is observed with the mean loss `1 / (1 + i)`.
+/// Asserts the contract of [`assert_sampler`] for one share, and returns the draws. The sampler
+/// observes the mean loss `1 / (1 + i)` for batch number `i`.
 ///
 /// # Panics
-/// With the share and the broken promise.
+/// If the contract is violated. The message has the share.
 ///
 /// ```
 /// # use pbg_plugin_sdk::{Draw, Draws, Left, Metadata, Result, Sampler, Share, testing};
@@ -93,18 +93,18 @@ pub fn assert_draws<S: Sampler>(share: &Share) -> Vec<Draw> {
         let Draw { relation, edges } = draw;
         let of_relation = left.get_mut(relation as usize);
         let of_relation = of_relation
-            .unwrap_or_else(|| panic!("it drew relation {relation}, which {share:?} has not"));
+            .unwrap_or_else(|| panic!("it drew relation {relation}, which is not in {share:?}"));
         let most = (*of_relation).min(u64::from(share.batch_size));
         assert!(
             (1..=most).contains(&u64::from(edges)),
-            "it drew {edges} edges of relation {relation}, of at most {most}, from {share:?}"
+            "it drew {edges} edges of relation {relation}, of at most {most} edges, from {share:?}"
         );
         *of_relation -= u64::from(edges);
         walk.observe(relation, 1.0 / (1.0 + drawn.len() as f32));
         drawn.push(draw);
     }
     let left: u64 = left.iter().sum();
-    assert_eq!(left, 0, "it ended with edges left to draw from {share:?}");
+    assert_eq!(left, 0, "it ended before all edges of {share:?} were drawn");
     drawn
 }
 
@@ -117,7 +117,7 @@ mod tests {
     use super::*;
     use crate::{Left, Metadata, Result};
 
-    /// Ends one draw early.
+    /// Ends before the last edge is drawn.
     #[derive(Default)]
     struct Lazy;
 
@@ -143,12 +143,12 @@ mod tests {
     }
 
     #[test]
-    #[should_panic(expected = "it ended with edges left")]
+    #[should_panic(expected = "it ended before all edges")]
     fn an_early_end_is_found() {
         assert_sampler::<Lazy>();
     }
 
-    /// Draws the same batch for ever.
+    /// Draws the same batch forever.
     #[derive(Default)]
     struct Stuck;
 
