@@ -1,13 +1,13 @@
 //! Binary cross-entropy over the positive, whose label is 1, and its negatives, whose labels are 0.
 //!
-//! The mean over all `1 + N` scores of `softplus(x) - y x`. With label smoothing `e` the labels are
+//! The loss is the mean over all `1 + N` scores of `softplus(x) - y x`. With label smoothing `e` the labels are
 //! `1 - e/2` and `e/2` (Szegedy et al., "Rethinking the Inception Architecture" (2016), section 7, for
 //! two classes).
 
 use pbg_plugin_sdk::loss::formula::{Row, Scores, softplus};
 use pbg_plugin_sdk::{Metadata, Parameter, Parameters, Result, TracedLoss, export_traced_loss};
 
-/// The loss as it was configured.
+/// The loss with its parameters.
 #[derive(Clone, Copy, Debug, Default, serde::Deserialize)]
 pub struct Bce {
     label_smoothing: f32,
@@ -24,7 +24,7 @@ impl TracedLoss for Bce {
             "label_smoothing",
             0.0,
             0.0..=1.0,
-            "How much of each label is shared by both classes.",
+            "Share of each label that is distributed over both classes.",
         ))
     }
 
@@ -37,7 +37,7 @@ impl TracedLoss for Bce {
         let (positive, negatives) = (scores.positive(), scores.negatives());
         let wrong = self.label_smoothing / 2.0;
         let of_positive = softplus(-positive) + wrong * positive;
-        // Without smoothing there is nothing to multiply.
+        // Without smoothing the linear term is omitted.
         let of_negatives = match wrong {
             0.0 => softplus(negatives),
             wrong => softplus(negatives) - wrong * negatives,
@@ -77,7 +77,7 @@ mod tests {
         }
     }
 
-    /// With smoothing every negative has a linear term, which a masked score would blow up.
+    /// With smoothing every negative has a linear term, which would be huge for a masked score.
     #[test]
     fn a_masked_negative_has_no_term() {
         let loss = Bce {

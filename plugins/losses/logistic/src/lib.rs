@@ -1,7 +1,7 @@
-//! PBG's logistic loss: `softplus(-s)` and the mean over the negatives of `softplus(t)`.
+//! PBG's logistic loss: `softplus(-s)` plus the mean over the negatives of `softplus(t)`.
 //!
-//! Every score is a yes or no of its own: the edge is there. The negatives together count as much as
-//! the positive. Source: Lerer et al., "PyTorch-BigGraph: A Large-scale Graph Embedding System" (2019),
+//! Every score is a separate binary decision whether the edge exists. The negatives together have the
+//! same weight as the positive. Source: Lerer et al., "PyTorch-BigGraph: A Large-scale Graph Embedding System" (2019),
 //! section 3.
 
 use pbg_plugin_sdk::loss::formula::{Row, Scores, softplus};
@@ -16,7 +16,7 @@ impl TracedLoss for Logistic {
         Metadata::new(
             "logistic",
             env!("CARGO_PKG_VERSION"),
-            "Logistic loss of the positive, and the mean of that of its negatives (PBG).",
+            "Logistic loss of the positive, plus the mean logistic loss of its negatives (PBG).",
         )
     }
 

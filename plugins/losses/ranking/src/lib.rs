@@ -1,12 +1,12 @@
 //! PBG's ranking loss: every negative should stay `margin` below its positive.
 //!
-//! The sum over the negatives of `max(0, margin - s + t)`. Source: Lerer et al., "PyTorch-BigGraph: A
+//! The loss is the sum over the negatives of `max(0, margin - s + t)`. Source: Lerer et al., "PyTorch-BigGraph: A
 //! Large-scale Graph Embedding System" (2019), section 3.
 
 use pbg_plugin_sdk::loss::formula::{Row, Scores, relu};
 use pbg_plugin_sdk::{Metadata, Parameter, Parameters, Result, TracedLoss, export_traced_loss};
 
-/// The loss, with the margin that it was configured with.
+/// The loss with its margin.
 #[derive(Clone, Copy, Debug, Default, serde::Deserialize)]
 pub struct Ranking {
     margin: f32,
@@ -17,13 +17,13 @@ impl TracedLoss for Ranking {
         Metadata::new(
             "ranking",
             env!("CARGO_PKG_VERSION"),
-            "Sum of how far negatives come within a margin of their positive (PBG).",
+            "Sum over the negatives of max(0, margin - positive + negative) (PBG).",
         )
         .parameter(Parameter::number(
             "margin",
             0.1,
             ..,
-            "How far negatives should stay below their positive.",
+            "Distance that negatives should stay below their positive.",
         ))
     }
 

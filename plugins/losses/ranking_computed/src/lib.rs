@@ -1,11 +1,11 @@
-//! PBG's ranking loss, computed in the sandbox: what a traced loss saves is measured against it.
+//! PBG's ranking loss, computed in the sandbox, as the baseline for measuring traced losses.
 
 use pbg_plugin_sdk::loss::{RowResult, ScoreRow};
 use pbg_plugin_sdk::{
     ComputedLoss, Metadata, Parameter, Parameters, Result, export_computed_loss, simd,
 };
 
-/// The loss, with the margin that it was configured with.
+/// The loss with its margin.
 #[derive(Clone, Copy, Debug, Default, serde::Deserialize)]
 pub struct RankingComputed {
     margin: f32,
@@ -16,14 +16,14 @@ impl ComputedLoss for RankingComputed {
         Metadata::new(
             "ranking_computed",
             env!("CARGO_PKG_VERSION"),
-            "The ranking loss, computed in the sandbox: to compare with the traced one.",
+            "The ranking loss, computed in the sandbox, for comparison with the traced one.",
         )
         .fallback("ranking")
         .parameter(Parameter::number(
             "margin",
             0.1,
             ..,
-            "How far negatives should stay below their positive.",
+            "Distance that negatives should stay below their positive.",
         ))
     }
 

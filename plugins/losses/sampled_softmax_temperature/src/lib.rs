@@ -1,9 +1,9 @@
 //! Sampled softmax with a temperature, also known as InfoNCE: cross-entropy of the positive among
 //! itself and its negatives, on scores divided by the temperature.
 //!
-//! Low temperatures look at the hardest negatives only, high ones at all of them alike. Negatives may stand for more
-//! entities than there are of them: then what a sample is expected to miss of the sum over all entities is made up for.
-//! Without that, the fewer negatives there are, the more the loss takes a positive for found. Source: van den
+//! With a low temperature only the hardest negatives count, with a high one all of them count alike. The sum over the
+//! negatives may be scaled up to an estimate of the sum over all entities from which they are drawn. Without this
+//! correction, the loss of a positive is too small, the more so the fewer negatives there are. Source: van den
 //! Oord et al., "Representation Learning with Contrastive Predictive Coding" (2018), equation 4; the
 //! temperature as in Wu et al., "Unsupervised Feature Learning via Non-Parametric Instance
 //! Discrimination" (2018), equation 2; the correction as in Jean et al., "On Using Very Large Target Vocabulary for
@@ -12,7 +12,7 @@
 use pbg_plugin_sdk::loss::formula::{Row, Scores, softplus};
 use pbg_plugin_sdk::{Metadata, Parameter, Parameters, Result, TracedLoss, export_traced_loss};
 
-/// The loss as it was configured.
+/// The loss with its parameters.
 #[derive(Clone, Copy, Debug, Default, serde::Deserialize)]
 pub struct SampledSoftmax {
     temperature: f32,
@@ -24,19 +24,19 @@ impl TracedLoss for SampledSoftmax {
         Metadata::new(
             "sampled_softmax_temperature",
             env!("CARGO_PKG_VERSION"),
-            "Cross-entropy of the positive among its negatives, on scores over a temperature.",
+            "Cross-entropy of the positive among its negatives, on scores divided by a temperature.",
         )
         .parameter(Parameter::number(
             "temperature",
             1.0,
             1e-3..=1e3,
-            "Divides the scores: lower looks at harder negatives.",
+            "Divisor of the scores; a lower one gives more weight to hard negatives.",
         ))
         .parameter(Parameter::integer(
             "entities",
             0,
             0..=1 << 40,
-            "Entities that the negatives stand for, as all that could be drawn; 0: themselves.",
+            "Number of entities from which negatives are drawn, to which their sum is scaled; 0: no scaling.",
         ))
     }
 

@@ -1,13 +1,13 @@
-//! RotatE's self-adversarial loss: negatives count by how likely the model takes them for true.
+//! RotatE's self-adversarial loss: negatives are weighted by the probability that the model assigns to them.
 //!
-//! `-ln sigmoid(gamma + s) - sum(p ln sigmoid(-t - gamma))`, with weights `p = softmax(alpha t)` that no
-//! gradient flows through. Scores are negated distances. Source: Sun et al., "RotatE: Knowledge Graph
+//! The loss is `-ln sigmoid(gamma + s) - sum(p ln sigmoid(-t - gamma))`, with weights `p = softmax(alpha t)`
+//! through which no gradient flows. Scores are negated distances. Source: Sun et al., "RotatE: Knowledge Graph
 //! Embedding by Relational Rotation in Complex Space" (2019), equations 4 and 5.
 
 use pbg_plugin_sdk::loss::formula::{Row, Scores, softplus};
 use pbg_plugin_sdk::{Metadata, Parameter, Parameters, Result, TracedLoss, export_traced_loss};
 
-/// The loss as it was configured.
+/// The loss with its parameters.
 #[derive(Clone, Copy, Debug, Default, serde::Deserialize)]
 pub struct SelfAdversarial {
     margin: f32,
@@ -25,13 +25,13 @@ impl TracedLoss for SelfAdversarial {
             "margin",
             6.0,
             0.0..,
-            "Distance below which an edge is taken for true: gamma.",
+            "Distance below which an edge counts as true (gamma).",
         ))
         .parameter(Parameter::number(
             "temperature",
             1.0,
             0.0..,
-            "How much the highest-scoring negatives are preferred: alpha; 0 weights all the same.",
+            "Preference for negatives with high scores (alpha); 0 weights all of them equally.",
         ))
     }
 
@@ -82,7 +82,7 @@ mod tests {
             .sum();
         let expected = -log_sigmoid(gamma - 0.4) - of_negatives;
         assert!((found.loss - expected).abs() < 1e-6);
-        // Weights are numbers to the gradient.
+        // The weights are constants for the gradient.
         for ((found, p), t) in found.negative.iter().zip(weights).zip(negatives) {
             let slope = 1.0 / (1.0 + (-(t + gamma)).exp());
             assert!((found - p * slope).abs() < 1e-6);

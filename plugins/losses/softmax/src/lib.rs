@@ -1,7 +1,7 @@
 //! PBG's softmax loss: cross-entropy of the positive among itself and its negatives.
 //!
-//! `-s + ln(e^s + sum(e^t))`, which is `softplus(logsumexp(t) - s)`: written so, nothing overflows and
-//! a positive that wins clearly costs no digits. Source: Lerer et al., "PyTorch-BigGraph: A
+//! The loss is `-s + ln(e^s + sum(e^t))`, computed as `softplus(logsumexp(t) - s)`, which does not
+//! overflow and loses no precision if the positive has by far the highest score. Source: Lerer et al., "PyTorch-BigGraph: A
 //! Large-scale Graph Embedding System" (2019), section 3.
 
 use pbg_plugin_sdk::loss::formula::{Row, Scores, softplus};

@@ -1,4 +1,4 @@
-//! PBG's softmax loss, computed in the sandbox: what a traced loss saves is measured against it.
+//! PBG's softmax loss, computed in the sandbox, as the baseline for measuring traced losses.
 
 use pbg_plugin_sdk::loss::{RowResult, ScoreRow};
 use pbg_plugin_sdk::{ComputedLoss, Metadata, Result, export_computed_loss, simd};
@@ -12,7 +12,7 @@ impl ComputedLoss for SoftmaxComputed {
         Metadata::new(
             "softmax_computed",
             env!("CARGO_PKG_VERSION"),
-            "The softmax loss, computed in the sandbox: to compare with the traced one.",
+            "The softmax loss, computed in the sandbox, for comparison with the traced one.",
         )
         .fallback("softmax")
     }

@@ -1,4 +1,4 @@
-//! DistMult: every number of an embedding times a factor of the relation's.
+//! DistMult: every number of an embedding is multiplied by a factor of the relation.
 //!
 //! Source: Yang et al., "Embedding Entities and Relations for Learning and Inference in Knowledge Bases" (2015),
 //! section 3. It is the built-in operator `diagonal`, as a formula.
@@ -7,7 +7,7 @@ use pbg_plugin_sdk::operator::Initial;
 use pbg_plugin_sdk::operator::formula::{Embedding, Vector};
 use pbg_plugin_sdk::{Metadata, Result, TracedOperator, export_traced_operator};
 
-/// The operator; it has no parameters that a configuration sets.
+/// The operator; it has no configurable parameters.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct DistMult;
 

@@ -1,13 +1,13 @@
-//! QuatE: quaternions, each times a quaternion of length 1 of the relation's.
+//! QuatE: quaternions, each multiplied by a quaternion of length 1 of the relation.
 //!
-//! The quarters of an embedding are the real parts and those of i, j and k. Source: Zhang et al., "Quaternion
+//! The four quarters of an embedding are the real parts and the coefficients of i, j and k. Source: Zhang et al., "Quaternion
 //! Knowledge Graph Embeddings" (2019), section 3.2; the paper compares by inner products.
 
 use pbg_plugin_sdk::operator::Initial;
 use pbg_plugin_sdk::operator::formula::{Embedding, Vector};
 use pbg_plugin_sdk::{Metadata, Result, TracedOperator, export_traced_operator};
 
-/// The operator; it has no parameters that a configuration sets.
+/// The operator; it has no configurable parameters.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct QuatE;
 
@@ -16,13 +16,13 @@ impl TracedOperator for QuatE {
         Metadata::new(
             "quate",
             env!("CARGO_PKG_VERSION"),
-            "Quaternions times a quaternion of length 1 each (QuatE).",
+            "Quaternions, each multiplied by a quaternion of length 1 (QuatE).",
         )
     }
 
     fn build<'t>(&self, x: Embedding<'t>) -> Result<Vec<Vector<'t>>> {
         let [a, b, c, d] = x.components();
-        // Most of it a real part, so that a relation begins close to the identity, and far from length 0.
+        // The real part dominates initially, so that a relation is close to the identity and far from length 0.
         let real = x.parameter("real", Initial::One);
         let [i, j, k] = ["i", "j", "k"].map(|name| x.parameter(name, Initial::Normal(0.1)));
         let length = (real * real + i * i + j * j + k * k).sqrt();

@@ -1,6 +1,6 @@
-//! RotatE: complex numbers, each turned by an angle of the relation's.
+//! RotatE: complex numbers, each rotated by an angle of the relation.
 //!
-//! The first half of an embedding are real parts, the second half imaginary ones. Source: Sun et al., "RotatE:
+//! The first half of an embedding has the real parts, the second half the imaginary parts. Source: Sun et al., "RotatE:
 //! Knowledge Graph Embedding by Relational Rotation in Complex Space" (2019), section 3; the paper compares with a
 //! distance and draws angles uniformly.
 
@@ -8,7 +8,7 @@ use pbg_plugin_sdk::operator::Initial;
 use pbg_plugin_sdk::operator::formula::{Embedding, Vector};
 use pbg_plugin_sdk::{Metadata, Result, TracedOperator, export_traced_operator};
 
-/// The operator; it has no parameters that a configuration sets.
+/// The operator; it has no configurable parameters.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RotatE;
 
@@ -17,7 +17,7 @@ impl TracedOperator for RotatE {
         Metadata::new(
             "rotate",
             env!("CARGO_PKG_VERSION"),
-            "Complex numbers turned by an angle each (RotatE).",
+            "Complex numbers, each rotated by an angle (RotatE).",
         )
     }
 

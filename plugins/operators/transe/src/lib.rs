@@ -1,4 +1,4 @@
-//! TransE: an embedding plus a vector of the relation's.
+//! TransE: a vector of the relation is added to an embedding.
 //!
 //! Source: Bordes et al., "Translating Embeddings for Modeling Multi-relational Data" (2013), section 2. It is the
 //! built-in operator `translation`, as a formula; the paper compares with a distance (`comparator = "l2"`).
@@ -7,7 +7,7 @@ use pbg_plugin_sdk::operator::Initial;
 use pbg_plugin_sdk::operator::formula::{Embedding, Vector};
 use pbg_plugin_sdk::{Metadata, Result, TracedOperator, export_traced_operator};
 
-/// The operator; it has no parameters that a configuration sets.
+/// The operator; it has no configurable parameters.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct TransE;
 

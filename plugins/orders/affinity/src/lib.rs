@@ -4,12 +4,12 @@
 //! the order of that name in its implementation. A random walk:
 //!
 //! 1. Start with a random bucket `b`.
-//! 2. If the mirror of `b`, `(b.rhs, b.lhs)`, is left, train it: it needs no new partition.
-//! 3. Take an unused bucket that shares partition `b.lhs` or `b.rhs`, which of the two with
-//!    probability proportional to the length of its list; a random one if both lists ran dry.
+//! 2. If the mirror of `b`, `(b.rhs, b.lhs)`, is not yet planned, train it: it needs no new partition.
+//! 3. Take an unused bucket that shares partition `b.lhs` or `b.rhs`, chosen with probability
+//!    proportional to the lengths of their lists; if both lists are empty, a random bucket.
 //!    That bucket is the new `b`. Repeat from 2.
 //!
-//! With a buffer of two, a step of kind 2 loads nothing and one of kind 3 mostly one partition.
+//! With a buffer of two, step 2 loads nothing and step 3 usually loads one partition.
 
 use pbg_plugin_sdk::{Bucket, Metadata, Order, Pass, Result, Rng, export_order};
 
@@ -38,16 +38,16 @@ impl Order for Affinity {
     }
 }
 
-/// The state of the walk: what was planned, and shuffled lists of what may come next.
+/// State of the random walk: the plan so far, and shuffled lists of possible next buckets.
 struct Walk<'a> {
     pass: &'a Pass,
     plan: Vec<Bucket>,
     used: Vec<bool>,
-    /// All buckets.
+    /// All buckets, shuffled.
     all: Vec<Bucket>,
-    /// Per partition number, the buckets that touch it on either side. A diagonal bucket is in
-    /// its list twice, once per side. Used buckets stay until they are met, so that lengths
-    /// weigh a list by all it held.
+    /// For each partition number, the buckets that have it on either side. A diagonal bucket is in
+    /// its list twice, once per side. Used buckets stay in a list until they are popped, and count
+    /// for its length until then.
     touching: Vec<Vec<Bucket>>,
     /// The bucket whose partitions the next one should share.
     last: Option<Bucket>,
@@ -77,7 +77,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Plans `bucket` if the grid has it and it is unused.
+    /// Plans `bucket` if it is in the grid and unused.
     fn take(&mut self, bucket: Bucket) {
         if self.is_left(bucket) {
             self.used[self.pass.index(bucket)] = true;
@@ -89,7 +89,7 @@ impl<'a> Walk<'a> {
         self.pass.contains(bucket) && !self.used[self.pass.index(bucket)]
     }
 
-    /// An unused bucket, one that shares a partition with the last one where there is such a one.
+    /// Returns an unused bucket, if possible one that shares a partition with the last one.
     fn step(&mut self, rng: &mut Rng) -> Option<Bucket> {
         if let Some(last) = self.last {
             let sides = [last.lhs as usize, last.rhs as usize];
@@ -124,7 +124,7 @@ mod tests {
         testing::assert_order::<Affinity>();
     }
 
-    /// Partition numbers that two buckets have in common, on whichever side.
+    /// Returns whether two buckets have a partition number in common, on any side.
     fn touch(a: Bucket, b: Bucket) -> bool {
         [a.lhs, a.rhs].iter().any(|p| [b.lhs, b.rhs].contains(p))
     }

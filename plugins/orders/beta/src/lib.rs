@@ -1,18 +1,18 @@
-//! BETA, the buffer-aware order of Marius: each load meets as many new partitions as it can.
+//! BETA, the buffer-aware order of Marius: each load pairs with as many new partitions as possible.
 //!
 //! Source: Mohoney et al., "Marius: Learning Massive Graph Embeddings on a Single Machine" (OSDI
-//! 2021), section 4.1 and algorithm 3. With a buffer of `c` of `p` partitions: keep `c - 1`, bring
-//! each other partition through the last slot, replace the `c - 1`, repeat with what is left.
-//! After the first fill it makes
+//! 2021), section 4.1 and algorithm 3. With a buffer of `c` of `p` partitions: keep `c - 1`, load each
+//! of the others into the last slot, replace the `c - 1`, repeat with the rest. After the first fill
+//! it makes
 //!
 //! `(p - c) + (x + 1) · ((p - c) - x (c - 1) / 2)` swaps, with `x = ⌊(p - c) / (c - 1)⌋`,
 //!
-//! where no order makes fewer than `⌈(p (p - 1) - c (c - 1)) / (2 (c - 1))⌉`. With a buffer of two
+//! and no order makes fewer than `⌈(p (p - 1) - c (c - 1)) / (2 (c - 1))⌉`. With a buffer of two
 //! it is optimal: `p (p - 1) / 2 - 1`. For grids of two entity types see [`states::elimination`].
 //!
-//! A bucket may be trained in any state that holds both its partitions. Parameter `assignment`:
-//! `greedy` takes the first such state (Marius), `random` a random one, which spreads the work
-//! more evenly over the loads (Waleffe et al., "MariusGNN", EuroSys 2023).
+//! A bucket may be trained in any state that holds both of its partitions. The parameter `assignment`
+//! chooses one: `greedy` the first such state (Marius), `random` a random one, which distributes the
+//! work more evenly over the loads (Waleffe et al., "MariusGNN", EuroSys 2023).
 
 use pbg_plugin_sdk::{
     Bucket, Metadata, Order, Parameter, Parameters, Pass, Result, export_order, states,
@@ -25,7 +25,7 @@ pub struct Beta {
     assignment: Assignment,
 }
 
-/// Which of the states that hold a bucket's partitions trains it.
+/// Choice of the state that trains a bucket, among those that hold its partitions.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Assignment {
@@ -39,12 +39,12 @@ impl Order for Beta {
         Metadata::new(
             "beta",
             env!("CARGO_PKG_VERSION"),
-            "Marius' buffer-aware order: partitions are eliminated a buffer's worth at a time.",
+            "Marius' buffer-aware order: keeps all slots but one, and loads all other partitions into that slot.",
         )
         .parameter(Parameter::choice(
             "assignment",
             &["greedy", "random"],
-            "State of the buffer that trains a bucket: the first that can, or a random one.",
+            "State of the buffer in which a bucket is trained: the first possible one, or a random one.",
         ))
     }
 
@@ -89,7 +89,7 @@ mod tests {
             assert_eq!(pass.traffic(&greedy).swaps, 78);
             assert!(pass.traffic(&spread).swaps <= 78);
             for (sum, plan) in excess.iter_mut().zip([greedy, spread]) {
-                // With even work, a load comes at half of the plan on average.
+                // If the work is even, the mean position of a load is the middle of the plan.
                 pass.replay(&plan, |at, _, evicted| {
                     if evicted.is_some() {
                         *sum += at as i64 - plan.len() as i64 / 2;

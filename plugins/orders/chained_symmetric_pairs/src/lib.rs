@@ -1,13 +1,13 @@
 //! PBG's first order: a chain of mirrored pairs, the diagonal last.
 //!
 //! Source: the order of that name in the first releases of PyTorch-BigGraph (Lerer et al., 2019),
-//! which `affinity` replaced. Shuffle the pairs of two partitions, take the last one, then always
-//! the first pair of the shuffled list that has a partition in common with the one before, or the
-//! last one left where none has. A pair `{a, b}` is two buckets, `(a, b)` and `(b, a)`. All
+//! which was replaced by `affinity`. Shuffle the pairs of two partitions, take the last pair, then
+//! always the first pair of the shuffled list that shares a partition with the previous one, or the
+//! last remaining pair if there is none. A pair `{a, b}` is two buckets, `(a, b)` and `(b, a)`. All
 //! buckets `(a, a)` follow at the end, where each may load its partition once more.
 //!
 //! The original searches the list at each step, `O(P⁴)`; a list per partition makes it `O(P²)`.
-//! Where the sides are different partitions, each bucket is a pair of its own.
+//! If the sides are not shared, each bucket is a pair of its own.
 
 use pbg_plugin_sdk::{Bucket, Metadata, Order, Pass, Result, Rng, export_order};
 
@@ -20,7 +20,7 @@ impl Order for ChainedSymmetricPairs {
         Metadata::new(
             "chained_symmetric_pairs",
             env!("CARGO_PKG_VERSION"),
-            "A chain of mirrored pairs that share a partition each, the diagonal last.",
+            "A chain of mirrored pairs, each of which shares a partition with the last; the diagonal comes last.",
         )
     }
 
@@ -37,14 +37,14 @@ impl Order for ChainedSymmetricPairs {
     }
 }
 
-/// The pairs that are left.
+/// Pairs and the state of the chain.
 struct Chain {
     /// All pairs, shuffled.
     pairs: Vec<[usize; 2]>,
     used: Vec<bool>,
-    /// Per partition, its pairs as positions in `pairs`, the first one last.
+    /// For each partition, its pairs as positions in `pairs`, in descending order.
     of_partition: Vec<Vec<usize>>,
-    /// All pairs at or beyond this position are used.
+    /// All pairs from this position on are used.
     end: usize,
     last: Option<[usize; 2]>,
 }
@@ -83,7 +83,7 @@ impl Chain {
         self.last
     }
 
-    /// The first unused pair of a partition.
+    /// Returns the position of the first unused pair of a partition.
     fn first_of(&mut self, partition: usize) -> Option<usize> {
         let list = &mut self.of_partition[partition];
         while list.pop_if(|position| self.used[*position]).is_some() {}
@@ -110,7 +110,7 @@ mod tests {
         testing::assert_order::<ChainedSymmetricPairs>();
     }
 
-    /// The search of the original, as its description has it.
+    /// Searches the list as the original does.
     fn by_searching(mut pairs: Vec<[usize; 2]>) -> Vec<[usize; 2]> {
         let mut chain: Vec<[usize; 2]> = pairs.pop().into_iter().collect();
         while let Some(&last) = chain.last() {

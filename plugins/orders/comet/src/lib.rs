@@ -1,17 +1,18 @@
 //! COMET: BETA over random groups of partitions.
 //!
 //! Source: Waleffe et al., "MariusGNN: Resource-Efficient Out-of-Core Training of Graph Neural
-//! Networks" (EuroSys 2023), section 5.1. Three things distinguish it from `beta`:
+//! Networks" (EuroSys 2023), section 5.1. It differs from `beta` in three ways:
 //!
-//! * Groups of `r = fine_to_coarse_ratio` physical partitions move as one. Which partitions form a
-//!   group is drawn anew in each pass, so that other ones meet.
-//! * The groups follow BETA with room for `c / r` groups, so it makes `r` times BETA's swaps of
-//!   `p / r` partitions in a buffer of `c / r`.
-//! * A bucket is trained in a random one of the states that hold both its partitions, so that
-//!   each load comes with about the same work.
+//! * Groups of `r = fine_to_coarse_ratio` physical partitions are loaded together. The groups are
+//!   drawn again in each pass, so that different partitions meet.
+//! * The groups follow BETA with room for `c / r` groups, so it makes `r` times the swaps of BETA
+//!   with `p / r` partitions in a buffer of `c / r`.
+//! * A bucket is trained in a random one of the states that hold both of its partitions, so that
+//!   each load is followed by about the same work.
 //!
-//! The shipped settings of its authors have `c / r = 2`, which is the default here. It swaps more
-//! than `beta` and mixes more. Where `r` does not divide the partitions, groups differ by one.
+//! The published settings of its authors have `c / r = 2`, which is the default here. It swaps more
+//! than `beta` and mixes more. If `r` does not divide the number of partitions, group sizes differ by
+//! one.
 
 use pbg_plugin_sdk::{
     Bucket, Metadata, Order, Parameter, Parameters, Pass, Result, Rng, Side, export_order, states,
@@ -35,7 +36,7 @@ impl Order for Comet {
             "fine_to_coarse_ratio",
             0,
             0..=1 << 20,
-            "Partitions per group; at most half the buffer, which is also what 0 stands for.",
+            "Partitions per group; at most half the buffer. 0 means half the buffer.",
         ))
     }
 
@@ -69,8 +70,8 @@ impl Order for Comet {
     }
 }
 
-/// The partitions of one side in random groups of at most `ratio`, whose sizes differ by at most
-/// one.
+/// Divides the partitions of one side into random groups of at most `ratio` partitions, whose sizes
+/// differ by at most one.
 fn groups(pass: &Pass, side: Side, ratio: usize, rng: &mut Rng) -> Vec<Vec<usize>> {
     let number = match side {
         Side::Lhs => pass.lhs_partitions,

@@ -1,5 +1,5 @@
-//! A bucket order that somebody wrote down: a CSV file with one bucket per line, or JSON, `[[0, 0], [1, 0]]`, as
-//! `pbg-host orders plan --json` and `pbg-host cluster history --order` print it.
+//! Bucket order read from a file: CSV with one bucket per line, or JSON, `[[0, 0], [1, 0]]`, as printed by
+//! `pbg-host orders plan --json` and `pbg-host cluster history --order`.
 //!
 //! ```text
 //! lhs,rhs
@@ -7,7 +7,7 @@
 //! 1,0
 //! ```
 //!
-//! The heading may be left out. The file lies in a folder that the configuration grants:
+//! The heading may be omitted. The file must be in a folder that the configuration grants:
 //!
 //! ```toml
 //! bucket_order = "from_file"
@@ -17,8 +17,8 @@
 //! read = ["orders"]
 //! ```
 //!
-//! Every pass has the order of the file, which names every bucket of the grid once. It is also
-//! the example of a plugin that reads files.
+//! Every pass has the order of the file, which must name every bucket of the grid once. This plugin is
+//! also the example of a plugin that reads files.
 
 use pbg_plugin_sdk::{
     Bucket, Metadata, Order, Parameter, Parameters, Pass, Result, export_order, files,
@@ -40,7 +40,7 @@ impl Order for FromFile {
         .parameter(Parameter::text(
             "path",
             "order.csv",
-            "The file, one `lhs,rhs` per line or JSON `[[lhs, rhs], ...]`, in a folder that [[plugins.grants]] opens.",
+            "Path of the file, with one `lhs,rhs` per line or JSON `[[lhs, rhs], ...]`, in a folder of [[plugins.grants]].",
         ))
     }
 
@@ -55,8 +55,8 @@ impl Order for FromFile {
         let mut named = vec![false; pass.grid().len()];
         for (place, entry) in entries(&text) {
             let at = |what: String| format!("{}, {place}: {what}", self.path);
-            let bucket =
-                parse(entry).ok_or_else(|| at("must be two partitions, as in 0,3".into()))?;
+            let bucket = parse(entry)
+                .ok_or_else(|| at("must be two partition numbers, as in 0,3".into()))?;
             let Bucket { lhs, rhs } = bucket;
             if !pass.contains(bucket) {
                 let (rows, columns) = (pass.lhs_partitions, pass.rhs_partitions);
@@ -65,7 +65,7 @@ impl Order for FromFile {
                 )));
             }
             if std::mem::replace(&mut named[pass.index(bucket)], true) {
-                return Err(at(format!("{lhs},{rhs} was named before")));
+                return Err(at(format!("{lhs},{rhs} is listed twice")));
             }
             plan.push(bucket);
         }
@@ -80,7 +80,7 @@ impl Order for FromFile {
     }
 }
 
-/// What should be buckets, each with its place in the file.
+/// Splits the text into entries, which should be buckets, each with its position in the file for messages.
 fn entries(text: &str) -> Vec<(String, &str)> {
     let json = text
         .trim()
@@ -94,14 +94,14 @@ fn entries(text: &str) -> Vec<(String, &str)> {
             .map(|(number, line)| (format!("line {number}"), line))
             .collect();
     };
-    // Behind the last `]` there is nothing.
+    // Remove the last `]`, so that splitting at `]` gives no empty entry at the end.
     let json = json.trim_end();
     let json = json.strip_suffix(']').unwrap_or(json);
     if json.is_empty() {
         return Vec::new();
     }
     let numbered = (1..).zip(json.split(']'));
-    // What is no entry is none of two partitions either.
+    // An invalid entry becomes empty, which is then reported as not being two partition numbers.
     let entry = |(number, text)| {
         (
             format!("bucket {number}"),
@@ -111,7 +111,7 @@ fn entries(text: &str) -> Vec<(String, &str)> {
     numbered.map(entry).collect()
 }
 
-/// An entry of a list, whose `]` is cut off, without what comes before it.
+/// Returns the content of a list entry whose `]` has been removed, without its comma and `[`.
 fn inside(number: i32, entry: &str) -> Option<&str> {
     let entry = entry.trim_start();
     let entry = if number > 1 {
@@ -162,9 +162,12 @@ mod tests {
     #[test]
     fn mistakes_are_named_with_their_line() {
         for (text, reason) in [
-            ("0,0\n0,1,2\n", "order.csv, line 2: must be two partitions"),
+            (
+                "0,0\n0,1,2\n",
+                "order.csv, line 2: must be two partition numbers",
+            ),
             ("lhs,rhs\n0,2\n", "line 2: 0,2 is outside the 2 x 2 grid"),
-            ("0,0\n0,0\n", "line 2: 0,0 was named before"),
+            ("0,0\n0,0\n", "line 2: 0,0 is listed twice"),
             (
                 "0,0\n1,0\n1,1\n",
                 "does not name bucket 0,1; it must name all 4",

@@ -1,12 +1,12 @@
-//! The Hilbert order: the grid along the Hilbert curve.
+//! Hilbert order: the grid along the Hilbert curve.
 //!
 //! Source: the order of that name in Marius (Mohoney et al., OSDI 2021, section 4.1), after D.
-//! Hilbert (1891). Every step goes to a neighbouring cell, so it changes one partition, and any
-//! stretch of the curve stays in a small square. The partitions are renamed at random in each
-//! pass. Cells of the enclosing square of a power of two that lie outside the grid are left out.
+//! Hilbert (1891). Every step goes to a neighbouring cell, so it changes one partition, and every
+//! section of the curve stays in a small square. The partitions are renumbered at random in each
+//! pass. Cells of the enclosing square of a power of two that are outside the grid are left out.
 //!
 //! With a buffer of two and `P = 2^k` partitions on both sides it makes `P² - Θ(P)` swaps: half of
-//! the steps change a row and half a column, and the mirror of a bucket is far away.
+//! the steps change the row and half the column, and the mirror of a bucket is far away.
 
 use pbg_plugin_sdk::{Bucket, Metadata, Order, Pass, Result, export_order};
 
@@ -19,7 +19,7 @@ impl Order for Hilbert {
         Metadata::new(
             "hilbert",
             env!("CARGO_PKG_VERSION"),
-            "The grid along the Hilbert curve, with partitions renamed at random.",
+            "The grid along the Hilbert curve, with partitions renumbered at random.",
         )
     }
 

@@ -1,10 +1,10 @@
-//! The Hilbert order with mirrored buckets together.
+//! Hilbert order with mirrored buckets together.
 //!
 //! Source: `HilbertSymmetric` of Marius (Mohoney et al., OSDI 2021, section 4.1, and branch
-//! `osdi2021`). Walk the grid along the Hilbert curve; for each bucket `(i, j)` that is left,
-//! train `(i, j)`, `(j, i)`, `(i, i)`, `(j, j)` as far as they are left. That is the curve folded
-//! at the diagonal, and about half of `hilbert`'s swaps. Where the sides are different partitions,
-//! mirrored buckets share none, and it is `hilbert`.
+//! `osdi2021`). Follow the Hilbert curve; for each bucket `(i, j)` that is not yet planned, train
+//! those of `(i, j)`, `(j, i)`, `(i, i)`, `(j, j)` that are not yet planned. This folds the curve at
+//! the diagonal and makes about half of `hilbert`'s swaps. If the sides are not shared, mirrored
+//! buckets share no partition, and the order is that of `hilbert`.
 
 use pbg_plugin_sdk::{Bucket, Metadata, Order, Pass, Result, export_order};
 

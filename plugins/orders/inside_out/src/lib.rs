@@ -1,13 +1,13 @@
 //! PBG's `INSIDE_OUT` bucket order: layers of the grid, from the last corner outwards.
 //!
 //! Source: Lerer et al., "PyTorch-BigGraph: A Large-scale Graph Embedding System" (2019), figure
-//! 1 and section 4.1: a bucket that pairs a new partition with one that was trained before keeps
-//! the embeddings of all partitions in one space.
+//! 1 and section 4.1: if every bucket pairs a new partition with one that was trained before, the
+//! embeddings of all partitions stay in one common space.
 //!
 //! Layer `i` holds the buckets with `min(lhs, rhs) = i`, for `i` from `min(L, R) - 1` down to 0:
-//! the corner `(i, i)` and, for every `j > i`, the pair `(j, i)`, `(i, j)`. Pairs are shuffled
-//! inside and among each other. Partition `i` stays loaded through its layer, so with a buffer
-//! of two about one partition is loaded per pair.
+//! the corner `(i, i)` and, for every `j > i`, the pair `(j, i)`, `(i, j)`. The order of pairs and the
+//! order within each pair are random. Partition `i` stays loaded throughout its layer, so with a
+//! buffer of two about one partition is loaded per pair.
 
 use pbg_plugin_sdk::{Bucket, Metadata, Order, Pass, Result, export_order};
 

@@ -1,18 +1,19 @@
-//! An order made for reading ahead: what is evicted is not in use while its successor is read.
+//! Order for reading ahead: the evicted partition is not in use while its successor is read.
 //!
 //! Source: the schedule released with Legend (arXiv 2505.09258), for 12 partitions and a buffer of
-//! 3, and the idea behind it; the general form is ours. Of a buffer of `c`, `c - 2` slots hold
-//! pivots and two take turns: each load replaces the older one of these two, so a newcomer meets
-//! the pivots and the newcomer before it, `c - 1` partitions as in `beta`. While it is read, the
-//! buckets between the newcomer before it and the pivots are trained. None of them needs the
-//! partition that is being replaced, so reading ahead takes no spare slot. A pivot that met
-//! every partition is replaced itself, and the older of the other two takes its place.
+//! 3, and its idea; the general form is ours. In a buffer of `c`, `c - 2` slots hold pivots. The other
+//! two alternate: each load replaces the partition that was loaded earlier of these two. So a new
+//! partition meets the pivots and the previously loaded one, `c - 1` partitions as in `beta`. While it
+//! is read, the buckets between the previously loaded partition and the pivots are trained. None of
+//! them needs the partition that is being replaced, so reading ahead takes no spare slot. A pivot that
+//! has met every partition is replaced itself, and the older of the other two becomes a pivot.
 //!
-//! Each load takes a partition with most unmet ones in the buffer, among equals one that did not
-//! meet the newest; of several walks with random ties, the one with the fewest loads is taken. It
-//! makes fewer swaps than `beta` in small grids and a tenth more at most in large ones (32 at 12
-//! partitions and a buffer of 3, the least possible; the source has 34). With a buffer of two there are no pivots, and only the newcomer's own bucket can be
-//! trained meanwhile.
+//! Each load takes the partition with the most unmet partitions in the buffer, on a tie one that has
+//! not met the newest; among several sequences with random ties, the one with the fewest loads is
+//! taken. It makes fewer swaps than `beta` in small grids and at most a tenth more in large ones (32
+//! for 12 partitions and a buffer of 3, the least possible; the source has 34). With a buffer of two
+//! there are no pivots, and only the diagonal bucket of the previously loaded partition can be trained
+//! meanwhile.
 
 mod walk;
 
@@ -27,7 +28,7 @@ impl Order for Legend {
         Metadata::new(
             "legend",
             env!("CARGO_PKG_VERSION"),
-            "A prefetch-friendly order: what is evicted is not in use while its successor is read.",
+            "A prefetch-friendly order: the evicted partition is not in use while its successor is read.",
         )
     }
 

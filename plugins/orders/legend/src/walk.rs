@@ -1,14 +1,14 @@
-//! Walks through states of the buffer in which what was loaded last always stays.
+//! Sequences of loads in which the last loaded partition is never evicted next.
 
 use pbg_plugin_sdk::{Bucket, Pass, Rng, Side};
 
-/// Work for walks in one plan, in steps times partitions: some hundredths of a second.
+/// Work limit for one plan, in steps times partitions: some hundredths of a second.
 const WORK: usize = 4_000_000;
 
 /// A sequence of loads.
 #[derive(Clone, Debug)]
 pub(crate) struct Walk {
-    /// The first fill.
+    /// Partitions of the first fill.
     first: Vec<usize>,
     loads: Vec<Load>,
 }
@@ -19,7 +19,7 @@ struct Load {
     evicted: usize,
 }
 
-/// The walk with the fewest loads of as many random ones as the work allows.
+/// Returns the sequence with the fewest loads, of as many random ones as the work limit allows.
 pub(crate) fn shortest(pass: &Pass, rng: &mut Rng) -> Walk {
     let mut best = Walk::random(pass, rng);
     let work = (best.loads.len() + 1) * pass.partitions() * pass.buffer_partitions as usize;
@@ -39,7 +39,7 @@ impl Walk {
         for (at, &a) in first.iter().enumerate() {
             first[..at].iter().for_each(|&b| unmet.meet(a, b));
         }
-        // Pivots, then the older and the newer of the two others.
+        // The pivots, then the older and the newer of the two other partitions.
         let mut buffer = first.clone();
         let mut outside: Vec<usize> = (0..pass.partitions())
             .filter(|p| !buffer.contains(p))
@@ -68,7 +68,7 @@ impl Walk {
         Self { first, loads }
     }
 
-    /// The buckets: after each load first those that need what is evicted next.
+    /// Returns the plan: after each load, first the buckets that need the partition that is evicted next.
     pub(crate) fn plan(&self, pass: &Pass) -> Vec<Bucket> {
         let mut planned = vec![false; pass.edges.len()];
         let mut plan = Vec::with_capacity(planned.len());
@@ -100,7 +100,8 @@ impl Walk {
     }
 }
 
-/// Random partitions; where the sides differ, pivots of one side and the other two of the other.
+/// Returns random partitions for the first fill; if the sides are not shared, the pivots are of one
+/// side and the other two of the other side.
 fn first_fill(pass: &Pass, rng: &mut Rng) -> Vec<usize> {
     let room = (pass.buffer_partitions as usize)
         .max(2)
@@ -127,11 +128,11 @@ fn first_fill(pass: &Pass, rng: &mut Rng) -> Vec<usize> {
     fill
 }
 
-/// Which pairs of partitions with buckets between them have not met.
+/// Pairs of partitions with buckets between them that have not met.
 struct Unmet {
     partitions: usize,
     matrix: Vec<bool>,
-    /// Per partition, how many it has not met.
+    /// For each partition, the number of partitions that it has not met.
     of: Vec<usize>,
     pairs: usize,
 }

@@ -1,10 +1,10 @@
-//! The lexicographic bucket order: the grid row by row.
+//! Lexicographic bucket order: the grid row by row.
 //!
-//! The plainest order, and the yardstick of Marius' figure of orders (Mohoney et al., "Marius:
-//! Learning Massive Graph Embeddings on a Single Machine", OSDI 2021): row `i` keeps partition
-//! `i` and streams all others past it. On a `P x P` grid with a buffer of two it makes `P² - 4`
-//! swaps; a larger buffer saves little, since what a row ends with is not what the next begins
-//! with. The seed changes nothing.
+//! This is the simplest order, and the baseline in Marius' comparison of orders (Mohoney et al.,
+//! "Marius: Learning Massive Graph Embeddings on a Single Machine", OSDI 2021): row `i` keeps
+//! partition `i` and loads all others one by one. On a `P x P` grid with a buffer of two it makes
+//! `P² - 4` swaps. A larger buffer saves little, since a row does not begin with the partitions at
+//! which the previous row ended. The plan does not depend on the seed.
 
 use pbg_plugin_sdk::{Bucket, Metadata, Order, Pass, Result, export_order};
 

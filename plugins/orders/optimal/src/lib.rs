@@ -1,16 +1,16 @@
-//! The fewest bytes that are known to suffice.
+//! Order that searches for the plan that reads the fewest bytes.
 //!
-//! Ours. It looks for the sequence of loads that lets all partitions with edges between them meet
-//! and reads the fewest bytes: partitions may differ in size, buckets without edges ask for
-//! nothing, the two sides may be different entity types, and what is in the buffer already is free.
-//! BETA, compositions of known best sequences and random greedy walks compete; small grids are
-//! then searched exactly, others improved by simulated annealing ([`pbg_order_search`]).
+//! It searches for the sequence of loads in which all partitions with edges between them meet and
+//! which reads the fewest bytes. Partitions may differ in size, buckets without edges need no loads,
+//! the two sides may be different entity types, and resident partitions cost nothing. It takes the
+//! best of BETA, compositions of the best known sequences, and random greedy searches. Small grids
+//! are then searched exactly, others improved by simulated annealing ([`pbg_order_search`]).
 //!
-//! It never reads more than `beta` with the same seed. On complete grids of equal partitions it
-//! reads what the table of records in `docs/orders.md` says, for instance 8 partitions after the
-//! first fill at `p = 8, c = 4` (`beta` 9), 32 at `(12, 3)` (34), 16 at `(16, 8)` (17).
+//! It never reads more than `beta` with the same seed. On complete grids of equal partitions it makes
+//! the swaps listed in the table of records in `docs/orders.md`, for instance 8 at `p = 8, c = 4`
+//! (`beta`: 9), 32 at `(12, 3)` (34), 16 at `(16, 8)` (17).
 //!
-//! The search counts its steps, since a plugin has no clock: `effort` 1 is about a million. The
+//! The search counts its steps, since a plugin has no clock: `effort` 1 is about a million steps. The
 //! default stays well below the deadline of a call on a slow machine.
 
 use pbg_plugin_sdk::{
@@ -29,7 +29,7 @@ impl Order for Optimal {
         Metadata::new(
             "optimal",
             env!("CARGO_PKG_VERSION"),
-            "Reads the fewest bytes: known best sequences, exact and local search.",
+            "Searches for the fewest bytes read: best known sequences, exact and local search.",
         )
         .parameter(Parameter::integer(
             "effort",
@@ -72,7 +72,7 @@ mod tests {
             pass.rhs_bytes[p] *= 10;
         }
         let plan = testing::assert_plan::<Optimal>(&pass);
-        // Each large one once, and small ones as little as without large ones.
+        // Each large partition is loaded once, and small ones are not loaded more often than without large ones.
         let mut large = 0;
         pass.replay(&plan, |_, loaded, _| {
             large += u32::from(loaded == 2 || loaded == 5)

@@ -4,9 +4,9 @@
 //! the order of that name in its implementation: `inside_out` with its layers reversed.
 //!
 //! Layer `i` holds the buckets with `min(lhs, rhs) = i`, for `i` from 0 to `min(L, R) - 1`: the
-//! corner `(i, i)` and, for every `j > i`, the pair `(j, i)`, `(i, j)`. Pairs are shuffled inside
-//! and among each other. Partition `i` stays loaded through its layer, so with a buffer of two
-//! about one partition is loaded per pair.
+//! corner `(i, i)` and, for every `j > i`, the pair `(j, i)`, `(i, j)`. The order of pairs and the
+//! order within each pair are random. Partition `i` stays loaded throughout its layer, so with a
+//! buffer of two about one partition is loaded per pair.
 
 use pbg_plugin_sdk::{Bucket, Metadata, Order, Pass, Result, export_order};
 

@@ -1,9 +1,9 @@
-//! The snake order: the grid row by row, every second row backwards.
+//! Snake order: the grid row by row, every second row backwards.
 //!
-//! Also called boustrophedon, "as the ox ploughs". As `lexicographic`, but a row begins with the
-//! partitions that the row before ended with. On a `P x P` grid with a buffer of `C >= 3` it makes
-//! `P (P - C)` swaps; with a buffer of two `P² - P - 2` where `P` is even and one more where it is
-//! odd. The seed changes nothing.
+//! Also called boustrophedon, "as the ox ploughs". It is `lexicographic`, except that a row begins
+//! with the partitions at which the previous row ended. On a `P x P` grid with a buffer of `C >= 3` it
+//! makes `P (P - C)` swaps; with a buffer of two `P² - P - 2` if `P` is even and one more if it is
+//! odd. The plan does not depend on the seed.
 
 use pbg_plugin_sdk::{Bucket, Metadata, Order, Pass, Result, export_order};
 
