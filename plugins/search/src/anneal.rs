@@ -1,27 +1,27 @@
-//! Makes a sequence of loads cheaper by simulated annealing.
+//! Simulated annealing of a sequence of loads.
 //!
-//! The sequence is cut to less than the best cost, and then random changes look for one in which
-//! all pairs meet again. Each slot of the buffer has a row of occupants; a change gives a load to
-//! another node or another slot, or exchanges neighbours.
+//! Loads are removed until the sequence is cheaper than the best one, and then random changes search
+//! for a sequence in which all pairs meet again. Each load puts a node into a slot of the buffer; a
+//! change replaces its node or its slot, or exchanges neighbouring loads.
 
 use pbg_plugin_sdk::Rng;
 
 use crate::problem::{Load, Problem, Walk};
 
-/// A mask has a bit per node.
+/// Maximum number of nodes, since a mask has one bit per node.
 const NODES: usize = 64;
 
-/// Evaluations of one attempt.
+/// Maximum number of evaluations per attempt.
 const ATTEMPT: u64 = 300_000;
 
-/// How likely a change is accepted after which one more pair does not meet, as an attempt goes on:
-/// `exp(-1 / t)`, with temperatures `t` from 1 to 1/4. As numbers, since functions such as `exp`
-/// are rounded differently by different machines.
+/// Probabilities of accepting a change after which one more pair does not meet, for successive parts
+/// of an attempt: `exp(-1 / t)`, with temperatures `t` from 1 to 1/4. They are constants, since
+/// functions such as `exp` round differently on different machines.
 const WORSE: [f64; 8] = [
     0.3679, 0.2955, 0.2263, 0.1634, 0.1099, 0.0678, 0.0376, 0.0183,
 ];
 
-/// The cheapest sequence found within `steps`, at worst `walk`.
+/// Returns the cheapest sequence found within `steps`, or `walk` if none is cheaper.
 pub(crate) fn shorten(problem: &Problem, mut walk: Walk, steps: u64, rng: &mut Rng) -> Walk {
     let nodes = problem.nodes();
     if nodes > NODES || walk.loads.is_empty() {
@@ -37,7 +37,7 @@ pub(crate) fn shorten(problem: &Problem, mut walk: Walk, steps: u64, rng: &mut R
         let sequence = Sequence::shortened(problem, &walk, bound, rng);
         let evaluation = (sequence.loads.len() * (problem.capacity + 4) + nodes) as u64;
         let evaluations = (left / evaluation).min(ATTEMPT);
-        // Too few changes find nothing.
+        // A short attempt is unlikely to succeed.
         if evaluations < 1000 {
             return walk;
         }
@@ -49,16 +49,17 @@ pub(crate) fn shorten(problem: &Problem, mut walk: Walk, steps: u64, rng: &mut R
     }
 }
 
-/// Occupants of slots.
+/// Sequence of loads, by slot.
 #[derive(Clone, Debug)]
 struct Sequence {
+    /// Node in each slot after the first fill.
     first: Vec<u8>,
-    /// Slot and node; a node that is in the slot already is no load.
+    /// Slot and node; if the node is already in the slot, nothing is loaded.
     loads: Vec<(u8, u8)>,
 }
 
 impl Sequence {
-    /// `walk` without some of its loads, so that it costs less than `bound`.
+    /// Creates a sequence from `walk` without some of its loads, so that it costs less than `bound`.
     fn shortened(problem: &Problem, walk: &Walk, bound: u64, rng: &mut Rng) -> Self {
         let mut slots: Vec<u8> = walk.fill.iter().map(|&node| node as u8).collect();
         let first = slots.clone();
@@ -110,7 +111,7 @@ impl Sequence {
         }
     }
 
-    /// A random change.
+    /// Changes the sequence at random.
     fn change(&mut self, nodes: u64, rng: &mut Rng) {
         let slots = self.first.len() as u64;
         let length = self.loads.len() as u64;
@@ -130,7 +131,7 @@ impl Sequence {
         }
     }
 
-    /// The load at `at` takes another slot, and so does what would have come after either.
+    /// Moves the load at `at` to the slot `other`, and exchanges the two slots in all later loads.
     fn evict_another(&mut self, at: usize, other: u8) {
         let slot = std::mem::replace(&mut self.loads[at].0, other);
         for load in &mut self.loads[at + 1..] {
@@ -145,7 +146,7 @@ impl Sequence {
 
 struct Annealing<'a> {
     problem: &'a Problem,
-    /// Per node, what it must meet, itself included: it must be loaded.
+    /// For each node, the mask of nodes that it must meet, including itself, since it must be loaded.
     wanted: Vec<u64>,
     resident: u64,
     met: Vec<u64>,
@@ -167,7 +168,7 @@ impl<'a> Annealing<'a> {
         }
     }
 
-    /// A sequence cheaper than `bound` in which all pairs meet, and the evaluations it took.
+    /// Searches for a sequence cheaper than `bound` in which all pairs meet. Returns it and the number of evaluations.
     fn run(
         &mut self,
         mut current: Sequence,
@@ -200,8 +201,8 @@ impl<'a> Annealing<'a> {
         ((missing == 0).then_some(current), evaluations)
     }
 
-    /// Pairs that do not meet; `None` where the sequence costs `bound` or more,
-    /// or has a node in two slots at once.
+    /// Counts the pairs that do not meet; `None` if the sequence costs `bound` or more, or has a node
+    /// in two slots at once.
     fn missing(&mut self, sequence: &Sequence, bound: u64) -> Option<u32> {
         self.slots.clone_from(&sequence.first);
         self.met.fill(0);

@@ -1,36 +1,36 @@
-//! The cheapest sequence of a few nodes, by A* over (pairs left, buffer).
+//! Exact search for the cheapest sequence of a few nodes: A* over (remaining pairs, buffer).
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
 use crate::problem::{Load, Problem, Walk, has};
 
-/// Nodes up to which it is tried: 28 pairs and 8 nodes fit one number.
+/// Maximum number of nodes: 28 pairs and 8 nodes fit one number.
 const NODES: usize = 8;
 
-/// Where a sequence stands: bits 0..8 the buffer, 8..16 nodes never loaded, 16..44 pairs that
+/// State of a sequence: bits 0..8 are the buffer, 8..16 the nodes never loaded, 16..44 the pairs that
 /// have not met.
 type State = u64;
 
-/// The cheapest sequence if it costs less than `bound`, or the certainty that there is none
-/// (`Some(None)`); `None` where the nodes are too many or the steps ran out.
+/// Returns the cheapest sequence if it costs less than `bound`; `Some(None)` if it is proven that none
+/// does; `None` if there are too many nodes or the steps are exhausted.
 pub(crate) fn search(problem: &Problem, bound: u64, steps: u64) -> Option<Option<Walk>> {
     (problem.nodes() <= NODES).then(|| Search::new(problem).run(bound, steps))?
 }
 
 struct Search<'a> {
     problem: &'a Problem,
-    /// Per pair, its two nodes.
+    /// The two nodes of each pair.
     pairs: Vec<[usize; 2]>,
-    /// Cheapest known cost of a state, and how it was reached.
+    /// Lowest known cost of each state, with its predecessor and load.
     reached: BTreeMap<State, (u64, Option<(State, Load)>)>,
     queue: BinaryHeap<Reverse<(u64, u64, State)>>,
 }
 
-/// Steps that looking at all successors of a state takes.
+/// Number of steps counted for the expansion of a state.
 const EXPANSION: u64 = 8000;
 
-/// Stands for "nothing was evicted".
+/// Value of `evicted` if nothing was evicted.
 const NOTHING: usize = usize::MAX;
 
 impl<'a> Search<'a> {
@@ -83,7 +83,7 @@ impl<'a> Search<'a> {
         Some(None)
     }
 
-    /// `state` with `node` in the buffer and all pairs that now meet done.
+    /// Returns `state` after adding `node` to the buffer and removing the pairs that now meet.
     fn with(&self, state: State, node: usize) -> State {
         let state = (state | 1 << node) & !(1 << (8 + node));
         let meets = |&(_, &[a, b]): &(usize, &[usize; 2])| state >> a & state >> b & 1 == 1;
@@ -103,8 +103,8 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// What is still to be paid: each pair its share of the cheaper load that can bring it, or
-    /// each node that was never loaded, whichever is more.
+    /// Returns a lower bound of the remaining cost, the larger of two: for each remaining pair, its
+    /// share of the cheaper load that can make it meet; and the loads of all nodes never loaded.
     fn at_least(&self, state: State) -> u64 {
         let left = |pair: usize| state >> (16 + pair) & 1 == 1;
         let mut degree = [0_u64; NODES];

@@ -1,22 +1,22 @@
-//! Random greedy walks: each load brings most bytes' worth of meetings.
+//! Random greedy search: each load brings the most new meetings per byte.
 
 use pbg_plugin_sdk::Rng;
 
 use crate::problem::{Load, Problem, Walk, clear, has, ones, set};
 
-/// Which slot a load takes when no partition in the buffer is done.
+/// Eviction rule for loads when no partition in the buffer has met all its partners.
 #[derive(Clone, Copy, Debug)]
 enum Turn {
-    /// The newest: the others stay until they met all, as in BETA.
+    /// Evicts the newest; the others stay until they have met all partners, as in BETA.
     Newest,
-    /// The older of the two newest, as in Legend: successive newcomers meet.
+    /// Evicts the older of the two newest, as in Legend, so that successively loaded partitions meet.
     Older,
 }
 
-/// Walks beyond which further ones seldom help.
+/// Maximum number of sequences; more rarely help.
 const WALKS: u64 = 500;
 
-/// About how many steps a walk takes, if each load brings what it can.
+/// Estimates the steps for one sequence, assuming that each load makes as many pairs meet as possible.
 pub(crate) fn steps(problem: &Problem) -> u64 {
     let nodes = problem.nodes() as u64;
     let pairs = problem
@@ -29,11 +29,11 @@ pub(crate) fn steps(problem: &Problem) -> u64 {
     loads * nodes * (40 + 4 * nodes.div_ceil(64))
 }
 
-/// The cheapest of as many random walks as `steps` allow, at least one; of either kind in turn.
+/// Returns the cheapest of as many random sequences as `steps` allow, at least one, alternating the eviction rule.
 pub(crate) fn shortest(problem: &Problem, steps: u64, rng: &mut Rng) -> Walk {
     let bound = problem.lower_bound();
     let words = problem.nodes().div_ceil(64) as u64;
-    // Looking at a node for a load, and a walk's own memory.
+    // Steps for examining a node for a load, and for allocating a sequence.
     let (look, start) = (40 + 4 * words, 1000 + 100 * problem.nodes() as u64);
     let mut best = walk(problem, Turn::Older, rng);
     let mut used = 0;
@@ -112,8 +112,8 @@ fn walk(problem: &Problem, turn: Turn, rng: &mut Rng) -> Walk {
     walk
 }
 
-/// What a node is worth whose buckets in `row` are not met: those with nodes that are held, whether the newest of
-/// them is among these, and those with any.
+/// Rates a node whose unmet partners are `row`: the number of them in the buffer, whether the newest node is one of
+/// them, and their total number.
 fn score(row: &[u64], held: &[u64], newest: Option<usize>) -> (u32, bool, u32) {
     let words = row.iter().zip(held);
     let gain = words.map(|(a, b)| (a & b).count_ones()).sum();
@@ -121,7 +121,7 @@ fn score(row: &[u64], held: &[u64], newest: Option<usize>) -> (u32, bool, u32) {
     (gain, with_newest, ones(row))
 }
 
-/// The slot to give up: one that is done, the largest number of bytes last, or as `turn` says.
+/// Returns the slot to evict: the first node that has met all its partners, otherwise as `turn` says.
 fn victim(problem: &Problem, buffer: &[usize], unmet: &[Vec<u64>], turn: Turn) -> usize {
     let done = (0..buffer.len()).find(|&slot| ones(&unmet[buffer[slot]]) == 0);
     done.unwrap_or(match turn {

@@ -1,36 +1,36 @@
-//! Sequences for complete grids of equal partitions: certificates, and what is composed of them.
+//! Known sequences for complete grids of equal partitions: certificates, and compositions of them.
 //!
-//! `f(p, c)` loads after the first fill suffice, the least of:
+//! The number `f(p, c)` of loads after the first fill is the least of:
 //!
-//! * a certificate: a sequence that was searched for at length, from `certificates.txt`;
-//! * one cycle of BETA, `p - 1` loads, after which `c - 1` partitions are done and the rest stands as
-//!   at the start: `f(p, c) <= p - 1 + f(p - c + 1, c)`. BETA ends so with what it began with; a
-//!   better end makes the whole better;
-//! * bundles of `r` partitions that move as one: `f(p, c) <= r f(p / r, c / r)`;
-//! * `2 (p - c)` where `p < 2 c`: all others pass once, then come again.
+//! * a certificate: a sequence found by a long search, from `certificates.txt`;
+//! * one cycle of BETA, `p - 1` loads, after which `c - 1` partitions are finished and the same problem
+//!   remains for the others: `f(p, c) <= p - 1 + f(p - c + 1, c)`. A better sequence for the remaining
+//!   problem improves the whole;
+//! * groups of `r` partitions that are loaded together: `f(p, c) <= r f(p / r, c / r)`;
+//! * `2 (p - c)` if `p < 2 c`: the other partitions are loaded into the last slot, then once more.
 
 use pbg_plugin_sdk::Rng;
 
 use crate::problem::{Load, Problem, Walk};
 use crate::sort_by_number;
 
-/// Lines of `p c: evicted loaded, ...`; the first fill is `0..c`.
+/// Certificates, in lines of `p c: evicted loaded, ...`; the first fill is `0..c`.
 const CERTIFICATES: &str = include_str!("certificates.txt");
 
-/// The fewest loads after the first fill that are known for `p` partitions of equal size, all of
-/// whose buckets have edges, in a buffer of `c`.
+/// Returns the fewest known loads after the first fill for `p` partitions of equal size and a buffer
+/// of `c`, if all buckets have edges.
 #[must_use]
 pub fn swaps(p: usize, c: usize) -> u64 {
     Compositions::default().best(p, c.max(2)).0
 }
 
-/// Whether nothing better than [`walk`] is to be expected from a short search.
+/// Returns whether a short search is unlikely to improve on [`walk`].
 pub(crate) fn is_certified(problem: &Problem) -> bool {
     problem.is_complete() && problem.weight.windows(2).all(|w| w[0] == w[1])
 }
 
-/// The best composition, with labels given so that residents come first and heavy nodes are
-/// loaded seldom; `None` where all nodes fit.
+/// Returns the best composition, labelled so that the first fill has the resident nodes and heavy
+/// nodes are loaded rarely; `None` if all nodes fit the buffer.
 pub(crate) fn walk(problem: &Problem, rng: &mut Rng) -> Option<Walk> {
     let (p, c) = (problem.nodes(), problem.capacity);
     if p <= c {
@@ -48,10 +48,10 @@ pub(crate) fn walk(problem: &Problem, rng: &mut Rng) -> Option<Walk> {
     })
 }
 
-/// The node of each label.
+/// Returns the node of each label.
 fn names(problem: &Problem, loads: &[Load], rng: &mut Rng) -> Vec<usize> {
     let (p, c) = (problem.nodes(), problem.capacity);
-    // A label of the first fill is loaded once more, unless it is resident.
+    // A label of the first fill is loaded once more than the sequence says, unless it is resident.
     let mut times: Vec<u64> = (0..p).map(|label| u64::from(label < c)).collect();
     for load in loads {
         times[load.loaded] += 1;
@@ -76,21 +76,21 @@ fn names(problem: &Problem, loads: &[Load], rng: &mut Rng) -> Vec<usize> {
     names
 }
 
-/// How a sequence is made.
+/// Construction of a sequence.
 #[derive(Clone, Copy, Debug)]
 enum Recipe {
-    /// All fit.
+    /// No loads, since all partitions fit.
     Nothing,
-    /// Others pass through the last slot, then come again.
+    /// The other partitions are loaded into the last slot, then once more.
     TwoPasses,
-    /// A cycle of BETA before a smaller problem.
+    /// A cycle of BETA, followed by a smaller problem.
     Cycle,
-    /// Bundles of so many partitions.
+    /// Groups of this many partitions.
     Bundles(usize),
     Certificate,
 }
 
-/// What is known by `(p, c)`; either list is short.
+/// Known sequences by `(p, c)`; both lists are short.
 struct Compositions {
     certificates: Vec<((usize, usize), Vec<Load>)>,
     best: Vec<((usize, usize), (u64, Recipe))>,
@@ -156,7 +156,7 @@ impl Compositions {
         best
     }
 
-    /// The loads of the best sequence, from a first fill of `0..c`.
+    /// Returns the loads of the best sequence, after a first fill of `0..c`.
     fn build(&mut self, p: usize, c: usize) -> Vec<Load> {
         match self.best(p, c).1 {
             Recipe::Nothing => Vec::new(),
@@ -172,7 +172,7 @@ impl Compositions {
             loaded,
         });
         let mut loads: Vec<Load> = passes.collect();
-        // The rest: what came last, then `c - 1` and all that passed, in turn.
+        // Labels of the remaining problem: the last loaded one, then `c - 1` and the others in the order of their loads.
         let rest: Vec<usize> = std::iter::once(p - 1).chain(c - 1..p - 1).collect();
         let refill = rest.iter().skip(1).take(c - 1).enumerate();
         loads.extend(refill.map(|(evicted, &loaded)| Load { evicted, loaded }));
@@ -186,7 +186,7 @@ impl Compositions {
     }
 }
 
-/// Each label stands for `bundle` labels that follow each other.
+/// Replaces each label by `bundle` consecutive labels.
 fn bundled(loads: &[Load], bundle: usize) -> Vec<Load> {
     let members = |load: &Load| {
         let load = *load;

@@ -1,19 +1,19 @@
-//! Searches sequences of buffer states that load few bytes; what the orders `optimal` and
-//! `overlap` have in common.
+//! Search for sequences of buffer states that load few bytes, shared by the orders `optimal` and
+//! `overlap`.
 //!
-//! The question: given partitions with sizes, the pairs of them that have edges between them, a
-//! buffer and what is in it, which sequence of loads lets every such pair meet and reads the
-//! fewest bytes? Four answers compete, and the best one by the host's own count wins:
+//! Given partitions with sizes, the pairs of them that have edges between them, a buffer and its
+//! resident partitions, it searches for the sequence of loads in which every such pair meets and which
+//! reads the fewest bytes. The best of four candidates, by the host's own count, is returned:
 //!
-//! 1. BETA ([`pbg_plugin_sdk::states::elimination`]), so that no answer is worse;
-//! 2. a composition of published and found sequences ([`known`]), whose labels are given to
-//!    partitions so that what is resident comes first and large partitions are loaded seldom;
-//! 3. random greedy walks ([`greedy`]), which know of empty buckets and of two entity types;
-//! 4. up to eight partitions, an exact search ([`exact`]); beyond, the best of the others made
-//!    shorter by simulated annealing ([`anneal`]). Neither where a lower bound shows that the best
-//!    of the others is within a hundredth of the shortest.
+//! 1. BETA ([`pbg_plugin_sdk::states::elimination`]), so that the result is never worse;
+//! 2. a composition of known sequences ([`known`]), labelled so that the first fill has the resident
+//!    partitions and large partitions are loaded rarely;
+//! 3. random greedy sequences ([`greedy`]), which take empty buckets and two entity types into account;
+//! 4. for up to eight partitions an exact search ([`exact`]), for more the best of the others improved
+//!    by simulated annealing ([`anneal`]). Both are omitted if a lower bound shows that the best of the
+//!    others is within a hundredth of the optimum.
 //!
-//! There is no clock in the sandbox, so work is counted; the same pass gives the same answer.
+//! There is no clock in the sandbox, so work is counted in steps; the same pass gives the same result.
 
 mod anneal;
 mod exact;
@@ -26,23 +26,23 @@ pub use known::swaps as known_swaps;
 use pbg_plugin_sdk::{Pass, Rng, states};
 use problem::{Problem, Walk};
 
-/// The states of a plan, numbered as [`Pass::partitions`] does.
+/// Result of a search. Partitions are numbered as in [`Pass::partitions`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Found {
-    /// The states, none with more partitions than the buffer holds.
+    /// Sequence of buffer states, none with more partitions than the buffer holds.
     pub states: Vec<Vec<usize>>,
-    /// Bytes that the plan of these states reads: each bucket in the first state that can train it.
+    /// Bytes read by the plan that trains each bucket in the first possible state.
     pub bytes: u64,
-    /// Whether a lower bound or an exact search showed that no sequence reads less.
+    /// Whether a lower bound or an exact search has proven that no sequence reads fewer bytes.
     pub proven: bool,
 }
 
-/// What could be gained at most must be one part in this many for a search to begin: partitions of
-/// one type differ by a row, which is nothing to search for.
+/// The expensive searches run only if the possible gain exceeds one part in this many. Partitions of
+/// one type may differ in size by a row, which is not worth a search.
 const GAIN: u64 = 100;
 
-/// Searches with about a million simple steps per unit of `effort`. `rng` is the pass's own, fresh:
-/// BETA is then the same as in the order of that name.
+/// Searches with about a million simple steps per unit of `effort`. `rng` must be a fresh generator of
+/// the pass, so that BETA is the same as in the order of that name.
 #[must_use]
 pub fn search(pass: &Pass, effort: u64, rng: &mut Rng) -> Found {
     let mut best = Found::of(pass, states::elimination(pass, rng));
@@ -86,8 +86,8 @@ pub fn search(pass: &Pass, effort: u64, rng: &mut Rng) -> Found {
     best
 }
 
-/// Ascending by key, equal ones as they were. One for all keys: a sort is 8 KB of code, which the
-/// host compiles whenever it loads the plugin anew.
+/// Sorts `items` by ascending key (stable). The key is a `dyn` function so that all callers share one
+/// instance: a sort is 8 KB of code, which the host compiles when it loads the plugin.
 pub fn sort_by_number(items: &mut [usize], key: &dyn Fn(usize) -> u64) {
     items.sort_by_key(|&item| key(item));
 }

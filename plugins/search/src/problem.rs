@@ -1,15 +1,15 @@
-//! The question without buckets: nodes with weights, pairs that must meet, a buffer.
+//! The search problem without buckets: nodes with weights, pairs that must meet, and a buffer.
 
 use pbg_plugin_sdk::Pass;
 
-/// Partitions to load are nodes, numbered densely.
+/// Search problem. Its nodes are the partitions to load, numbered densely.
 #[derive(Clone, Debug)]
 pub(crate) struct Problem {
-    /// Bytes per node.
+    /// Bytes of each node.
     pub(crate) weight: Vec<u64>,
-    /// Per node, a bit per node that it must meet, in words of 64.
+    /// For each node, the set of nodes that it must meet, as bits in words of 64.
     pub(crate) partners: Vec<Vec<u64>>,
-    /// Nodes that fit.
+    /// Number of nodes that fit the buffer.
     pub(crate) capacity: usize,
     /// Nodes in the buffer at the start.
     pub(crate) resident: Vec<usize>,
@@ -20,7 +20,7 @@ pub(crate) struct Problem {
 /// A sequence of loads; nothing is evicted while the buffer fills.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Walk {
-    /// What the buffer holds first, resident or loaded.
+    /// Nodes of the first fill, resident or loaded.
     pub(crate) fill: Vec<usize>,
     pub(crate) loads: Vec<Load>,
 }
@@ -32,7 +32,7 @@ pub(crate) struct Load {
 }
 
 impl Problem {
-    /// `None` where nothing needs to be loaded.
+    /// Creates the problem of a pass; `None` if nothing needs to be loaded.
     pub(crate) fn new(pass: &Pass) -> Option<Self> {
         let mut used = vec![false; pass.partitions()];
         for bucket in pass.grid() {
@@ -70,13 +70,13 @@ impl Problem {
         self.weight.len()
     }
 
-    /// Whether all nodes must meet each other.
+    /// Returns whether all nodes must meet each other.
     pub(crate) fn is_complete(&self) -> bool {
         let nodes = self.nodes() as u32;
         self.partners.iter().all(|row| ones(row) == nodes - 1)
     }
 
-    /// Bytes that `walk` reads.
+    /// Returns the bytes that `walk` reads.
     pub(crate) fn cost(&self, walk: &Walk) -> u64 {
         let fill = walk
             .fill
@@ -86,8 +86,9 @@ impl Problem {
         fill.map(|&node| self.weight[node]).chain(loads).sum()
     }
 
-    /// Bytes below which no sequence is: each pair costs its share of the cheaper of the loads
-    /// that can bring it, each node is loaded once, and further loads cost what the lightest does.
+    /// Returns a lower bound of the bytes of every sequence: each pair costs its share of the cheaper
+    /// of the loads that can make it meet, each node is loaded at least once, and each further load
+    /// costs at least the lightest node.
     pub(crate) fn lower_bound(&self) -> u64 {
         let lightest = self.weight.iter().copied().min().unwrap_or(0);
         let bytes = self.pairs_cost(|node| self.weight[node] as f64, lightest as f64);
@@ -97,8 +98,8 @@ impl Problem {
         (bytes as u64).max(once + loads.saturating_sub(nodes) * lightest)
     }
 
-    /// What the loads that bring all pairs cost at least, where a load of a node costs `cost` and
-    /// none less than `least`.
+    /// Returns a lower bound of the cost of loads in which all pairs meet, if loading a node costs
+    /// `cost`, and no load costs less than `least`.
     fn pairs_cost(&self, cost: impl Fn(usize) -> f64, least: f64) -> f64 {
         let share = |node: usize| cost(node) / self.most_pairs(node);
         let is_resident = |node: usize| self.resident.contains(&node);
@@ -112,13 +113,13 @@ impl Problem {
         sum * (1.0 - 1e-9)
     }
 
-    /// Most pairs that a load of `node` can bring.
+    /// Returns the largest number of pairs that can meet by loading `node`.
     fn most_pairs(&self, node: usize) -> f64 {
         f64::from(ones(&self.partners[node])).min((self.capacity - 1) as f64)
     }
 
-    /// The loads that fill the buffer bring fewer pairs than later ones, since the i-th finds i - 1
-    /// others there: how many loads' worth they miss at least.
+    /// Returns the number of additional loads that are necessary because the buffer is filled first:
+    /// the i-th load of the first fill meets only i - 1 others, fewer than later loads do.
     fn filling(&self) -> f64 {
         if self.nodes() < self.capacity {
             return 0.0;
@@ -129,7 +130,7 @@ impl Problem {
         missed.map(|loads| loads.max(0.0)).sum()
     }
 
-    /// The states of a walk, in partitions.
+    /// Returns the buffer states of a walk, as partitions.
     pub(crate) fn states(&self, walk: &Walk) -> Vec<Vec<usize>> {
         let mut buffer = walk.fill.clone();
         let partitions = |buffer: &[usize]| buffer.iter().map(|&n| self.partitions[n]).collect();

@@ -1,4 +1,4 @@
-//! The answers against formulas, bounds and an independent count of what meets.
+//! Compares results with formulas, bounds and an independent check of the pairs that meet.
 
 use pbg_plugin_sdk::{Pass, Side, states};
 use proptest::prelude::*;
@@ -20,7 +20,7 @@ fn lower_bound(p: u64, c: u64) -> u64 {
     ((p * (p - 1) - c * (c - 1)) / 2).div_ceil(c - 1)
 }
 
-/// Asserts that the states fit and meet what they must, and that the bytes are the plan's.
+/// Asserts that the states fit the buffer, that all necessary pairs meet, and that the bytes are those of the plan.
 fn assert_answer(pass: &Pass, found: &Found) {
     for bucket in pass.grid() {
         let needs: Vec<usize> = pass.needs(bucket).collect();
@@ -107,7 +107,7 @@ fn a_small_search_is_exact() {
     }
 }
 
-/// A grid of random shape, sizes, empty buckets and residents.
+/// Generates a pass with random shape, sizes, empty buckets and resident partitions.
 fn any_pass() -> impl Strategy<Value = Pass> {
     let sizes = (
         1_u32..14,

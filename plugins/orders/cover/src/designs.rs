@@ -1,20 +1,20 @@
-//! Which design covers a grid: rounds of disjoint states in which every two partitions meet.
+//! Block designs that cover a grid: rounds of disjoint states in which every two partitions meet.
 //!
-//! Partitions may first be bundled, `r` to a point, so that designs of smaller blocks serve
-//! larger buffers. Then, where a buffer holds `c / r` points:
+//! Partitions may first be grouped, `r` to a point, so that designs of smaller blocks can be used for
+//! larger buffers. The design then depends on the number `c / r` of points that a buffer holds:
 //!
 //! * 2: a round-robin tournament;
 //! * 3: a Kirkman triple system;
 //! * a prime power `q`: the lines of the affine space over the field of `q` elements.
 //!
-//! A design needs a certain number of points. Where there are fewer partitions, the next larger
-//! one is taken and its last points are left out, and with them the states of a single point.
-//! Besides, for even `c`, two designs of half the partitions side by side, followed by rounds that
-//! pair half a buffer of the one with half a buffer of the other: GE2's form for `2 · 4^k`
-//! partitions. Of all these the one with the smallest sum of state sizes is taken.
+//! A design needs a certain number of points. If there are fewer partitions, the next larger design is
+//! used without its last points, and without the states that then have only one point. For even `c`,
+//! another candidate is two parallel designs of half the partitions each, followed by rounds that pair
+//! half a buffer of one with half a buffer of the other: GE2's form for `2 · 4^k` partitions. Among
+//! all candidates, the one with the smallest sum of state sizes is taken.
 //!
-//! Where the sides are different partitions, rounds pair a part of the buffer from one side with
-//! the rest from the other.
+//! If the sides are not shared, rounds pair a part of the buffer from one side with the rest from the
+//! other.
 
 use pbg_plugin_sdk::Pass;
 
@@ -22,7 +22,7 @@ use crate::field::{self, Field};
 use crate::kirkman;
 use crate::{Round, State};
 
-/// The rounds of a pass; partitions are numbered as [`Pass::partitions`] does.
+/// Returns the rounds of a pass; partitions are numbered as in [`Pass::partitions`].
 pub(crate) fn rounds(pass: &Pass) -> Vec<Round> {
     let buffer = (pass.buffer_partitions as usize).max(2);
     let lhs: State = (0..pass.lhs_partitions as usize).collect();
@@ -37,12 +37,12 @@ pub(crate) fn rounds(pass: &Pass) -> Vec<Round> {
         .unwrap_or_default()
 }
 
-/// Loads of a sequence in which no state has anything from the one before.
+/// Returns the sum of state sizes, which is the number of loads if no state shares a partition with the previous one.
 fn size(rounds: &[Round]) -> usize {
     rounds.iter().flatten().map(Vec::len).sum()
 }
 
-/// The smallest of the designs in which every two of `partitions` meet in a state of `buffer`.
+/// Returns the smallest of the designs in which every two of `partitions` meet in a state of `buffer`.
 fn covering(partitions: usize, buffer: usize) -> Vec<Round> {
     if partitions <= buffer {
         return vec![vec![(0..partitions).collect()]];
@@ -66,7 +66,7 @@ fn covering(partitions: usize, buffer: usize) -> Vec<Round> {
         let bundle = buffer / field.order();
         let points = partitions.div_ceil(bundle);
         let dimension = (1..).find(|&k| field.order().pow(k) >= points).unwrap_or(1);
-        // One that is far too large leaves lines of two or three points, and takes long to make.
+        // A design that is far too large leaves lines of two or three points, and is slow to construct.
         if field.order().pow(dimension) <= 4 * points {
             consider(bundled(field::lines(&field, dimension), partitions, bundle));
         }
@@ -77,7 +77,7 @@ fn covering(partitions: usize, buffer: usize) -> Vec<Round> {
     best
 }
 
-/// Replaces each point by its bundle of `bundle` partitions, the last ones of which are missing.
+/// Replaces each point by its group of `bundle` partitions; points beyond the last partition are left out.
 fn bundled(rounds: Vec<Round>, partitions: usize, bundle: usize) -> Vec<Round> {
     let members = |&point: &usize| {
         let start = (point * bundle).min(partitions);
@@ -97,7 +97,7 @@ fn bundled(rounds: Vec<Round>, partitions: usize, bundle: usize) -> Vec<Round> {
         .collect()
 }
 
-/// Every two of `players` meet once, each player at most once in a round (the circle method).
+/// Returns the rounds of a tournament in which every two of `players` meet once (the circle method).
 fn round_robin(players: usize) -> Vec<Round> {
     let even = players.next_multiple_of(2);
     let circle = even - 1;
@@ -112,7 +112,7 @@ fn round_robin(players: usize) -> Vec<Round> {
     (0..circle).map(round).collect()
 }
 
-/// Two designs of half the partitions side by side, then pairs of half buffers.
+/// Returns two parallel designs of half the partitions each, followed by rounds that pair half buffers.
 fn doubled(partitions: usize, buffer: usize) -> Vec<Round> {
     let half = partitions.div_ceil(2);
     let first = covering(half, buffer);
@@ -136,7 +136,7 @@ fn doubled(partitions: usize, buffer: usize) -> Vec<Round> {
     rounds
 }
 
-/// Every member of `a` meets every one of `b`: bundles of the one with bundles of the other.
+/// Returns rounds in which every member of `a` meets every member of `b`, in groups of `bundle_a` and `bundle_b`.
 fn paired(a: &[usize], bundle_a: usize, b: &[usize], bundle_b: usize) -> Vec<Round> {
     let a: Vec<&[usize]> = a.chunks(bundle_a).collect();
     let b: Vec<&[usize]> = b.chunks(bundle_b).collect();
@@ -162,7 +162,7 @@ mod tests {
         pass
     }
 
-    /// Asserts that the rounds cover the grid with disjoint states that fit, and counts states.
+    /// Asserts that the rounds cover the grid with disjoint states that fit the buffer. Returns the number of states.
     fn assert_covering(pass: &Pass) -> usize {
         let rounds = rounds(pass);
         let mut met = vec![false; pass.edges.len()];

@@ -1,27 +1,27 @@
 //! Finite fields of prime-power order, and the lines of affine spaces over them.
 
-/// The field of `order` elements, which are the numbers below it: 0 and 1 are what they say.
+/// Finite field of `order` elements, represented by the numbers below `order`; 0 and 1 are the neutral elements.
 #[derive(Clone, Debug)]
 pub(crate) struct Field {
     order: usize,
     characteristic: usize,
-    /// Powers of the generator.
+    /// Powers of the generator, by exponent.
     exp: Vec<usize>,
-    /// Their exponents; the entry of 0 means nothing.
+    /// Exponent of each element; the entry of 0 is not used.
     log: Vec<usize>,
 }
 
 impl Field {
-    /// `None` where `order` is no prime power.
+    /// Constructs the field; `None` if `order` is not a prime power.
     pub(crate) fn new(order: usize) -> Option<Self> {
         let characteristic = (2..=order).find(|p| order.is_multiple_of(*p))?;
         let degree = order.ilog(characteristic);
         if characteristic.pow(degree) != order {
             return None;
         }
-        // Elements are polynomials over the prime field, their coefficients the digits of the
-        // number. A polynomial `x^degree = tail` is primitive if the powers of x are all
-        // elements but 0; in the prime field itself, a number stands for x.
+        // Elements are polynomials over the prime field, whose coefficients are the digits of the
+        // number. A polynomial `x^degree = tail` is primitive if the powers of x are all elements
+        // except 0. For degree 1, the generator `tail` is a number and takes the role of x.
         (1..order).find_map(|tail| {
             let next = |power: usize| match degree {
                 1 => power * tail % order,
@@ -65,18 +65,18 @@ impl Field {
         self.power(self.log[a] + self.log[b])
     }
 
-    /// A power of the generator.
+    /// Returns a power of the generator.
     pub(crate) fn power(&self, exponent: usize) -> usize {
         self.exp[exponent % (self.order - 1)]
     }
 
-    /// The exponent of an element other than 0.
+    /// Returns the exponent of an element other than 0.
     pub(crate) fn exponent(&self, element: usize) -> usize {
         self.log[element]
     }
 }
 
-/// Sum of two polynomials: digit by digit, without carry.
+/// Adds two polynomials, digit by digit without carry.
 fn add_digits(mut a: usize, mut b: usize, characteristic: usize) -> usize {
     let (mut sum, mut unit) = (0, 1);
     while a > 0 || b > 0 {
@@ -88,16 +88,16 @@ fn add_digits(mut a: usize, mut b: usize, characteristic: usize) -> usize {
     sum
 }
 
-/// `power · x`, where `x^degree = tail`.
+/// Multiplies `power` by x, where `x^degree = tail`.
 fn times_x(power: usize, tail: usize, characteristic: usize, order: usize) -> usize {
     let top = power * characteristic / order;
     let shifted = power * characteristic % order;
     (0..top).fold(shifted, |sum, _| add_digits(sum, tail, characteristic))
 }
 
-/// The lines of the affine space of `dimension` over `field`, by direction: the lines of one
-/// direction meet every point once, and any two points lie on one line. A point is a number
-/// whose digits to base `field.order()` are its coordinates.
+/// Returns the lines of the affine space of `dimension` over `field`, grouped by direction. The lines
+/// of one direction contain every point once, and any two points are on exactly one line. A point is a
+/// number whose digits to base `field.order()` are its coordinates.
 pub(crate) fn lines(field: &Field, dimension: u32) -> Vec<Vec<Vec<usize>>> {
     let base = field.order();
     let points = base.pow(dimension);
@@ -128,7 +128,7 @@ fn leading_digit(mut point: usize, base: usize) -> usize {
     point
 }
 
-/// `start + factor · direction`, coordinate by coordinate.
+/// Computes `start + factor · direction`, coordinate by coordinate.
 fn along(field: &Field, mut start: usize, mut direction: usize, factor: usize) -> usize {
     let base = field.order();
     let (mut point, mut unit) = (0, 1);

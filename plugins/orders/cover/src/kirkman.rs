@@ -1,21 +1,21 @@
-//! Kirkman triple systems: triples by rounds that meet every point once, any two points in
-//! exactly one triple.
+//! Kirkman triple systems: rounds of triples that contain every point once, with any two points in exactly one triple
+//! of all rounds.
 
 use crate::Round;
 use crate::field::Field;
 
-/// A system on the fewest points, at least `points`, for which one is constructed here. Systems
-/// exist for all `6 k + 3` points (Ray-Chaudhuri and Wilson, 1971); constructed are those for
-/// `3 q` and `2 q + 1` points, with prime powers `q = 6 t + 1`, and thrice as many points as
-/// another one has. Below 100 only 33 and 69 are missing, for which 39 and 75 are taken.
+/// Returns the smallest system with at least `points` points that can be constructed here, and its number of points.
+/// Systems exist for all `6 k + 3` points (Ray-Chaudhuri and Wilson, 1971). This module constructs those for `3 q` and
+/// `2 q + 1` points, with prime powers `q = 6 t + 1`, and those with three times the points of another system. Below
+/// 100 only 33 and 69 are missing, for which 39 and 75 are returned.
 pub(crate) fn at_least(points: usize) -> (usize, Vec<Round>) {
     let sizes = (0..).map(|k| 6 * k + 3).skip_while(|&size| size < points);
     let mut found = sizes.filter_map(|size| Some((size, system(size)?)));
-    // There is always one: thrice as many points as any system, again and again.
+    // There is always one, since the number of points of a system can be tripled repeatedly.
     found.next().unwrap_or_default()
 }
 
-/// The system on exactly `points` points, where one is constructed.
+/// Returns the system on exactly `points` points, if it can be constructed here.
 fn system(points: usize) -> Option<Vec<Round>> {
     if points == 3 {
         return Some(vec![vec![vec![0, 1, 2]]]);
@@ -30,8 +30,8 @@ fn system(points: usize) -> Option<Vec<Round>> {
         .or_else(|| system(points / 3).map(|third| tripled(points / 3, &third)))
 }
 
-/// On three copies of a field of `6 t + 1` elements (Ray-Chaudhuri and Wilson, "Solution of
-/// Kirkman's schoolgirl problem", 1971, theorem 5).
+/// Constructs a system on three copies of a field of `6 t + 1` elements (Ray-Chaudhuri and Wilson,
+/// "Solution of Kirkman's schoolgirl problem", 1971, theorem 5).
 fn three_copies(field: &Field) -> Vec<Round> {
     let q = field.order();
     let t = q / 6;
@@ -64,7 +64,8 @@ fn three_copies(field: &Field) -> Vec<Round> {
     of_base.chain(of_rest).collect()
 }
 
-/// On two copies of a field of `6 t + 1` elements and one more point (the same paper, theorem 6).
+/// Constructs a system on two copies of a field of `6 t + 1` elements and one more point (the same
+/// paper, theorem 6).
 fn two_copies(field: &Field) -> Vec<Round> {
     let q = field.order();
     let t = q / 6;
@@ -102,8 +103,8 @@ fn two_copies(field: &Field) -> Vec<Round> {
         .collect()
 }
 
-/// On three copies of the points of another system: each of its triples becomes nine across the
-/// copies, in three rounds, and the copies of a point form a triple.
+/// Constructs a system on three copies of the points of another system: each of its triples becomes
+/// nine triples across the copies, in three rounds, and the three copies of each point form a triple.
 fn tripled(points: usize, third: &[Round]) -> Vec<Round> {
     let copy = |point: usize, copy: usize| copy % 3 * points + point;
     let mut rounds = vec![

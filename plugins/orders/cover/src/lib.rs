@@ -1,21 +1,22 @@
 //! COVER: states of the buffer from block designs, in rounds that several trainers can share.
 //!
 //! Source: the order of that name in GE2 (Zheng et al., "GE2: A General and Efficient Knowledge
-//! Graph Embedding Learning System", SIGMOD 2024), which has it for buffers of four and `p = 4^k`
+//! Graph Embedding Learning System", SIGMOD 2024), which defines it for buffers of four and `p = 4^k`
 //! or `2 · 4^k` partitions. Its states are the lines of the affine space over the field of four
-//! elements: any two points lie on exactly one line, and the lines of one direction are
-//! disjoint and meet every point, which makes them a round. So it works for every field and, with
-//! other resolvable designs, for the sizes between; see the [`designs`] module for which is taken
-//! when. Partitions are named at random in each pass, and a bucket is trained in the first
-//! state that holds its partitions.
+//! elements. Any two points are on exactly one line, and the lines of one direction are disjoint and
+//! contain every point, so they form a round. This works for every field and, with other resolvable
+//! designs, for the sizes in between; the [`designs`] module describes the choice. Partitions are
+//! numbered at random in each pass, and a bucket is trained in the first state that holds its
+//! partitions.
 //!
-//! With `p = q^k` and a buffer of `q` there are `(p - 1) / (q - 1)` rounds of `p / q` states, and
-//! each pair of partitions meets once, the least any sequence of whole buffers can do. For one
-//! trainer that is too many loads (60 swaps at `p = 16, c = 4` where `beta` has 42); for `p / q`
-//! trainers there is no better one.
+//! With `p = q^k` and a buffer of `q` there are `(p - 1) / (q - 1)` rounds of `p / q` states, and each
+//! pair of partitions meets exactly once, the minimum for sequences that replace the whole buffer. For
+//! one trainer these are too many loads (60 swaps at `p = 16, c = 4`, where `beta` makes 42); for
+//! `p / q` trainers it is optimal.
 //!
-//! Parameter `sequence`: `chained` goes on with a state that shares most partitions with the one
-//! before, for one trainer; `rounds` keeps rounds together, for several; `shuffled` is random.
+//! The parameter `sequence` sets the sequence of the states: `chained` continues with the state that
+//! shares the most partitions with the previous one, for one trainer; `rounds` keeps rounds together,
+//! for several trainers; `shuffled` is random.
 
 mod designs;
 mod field;
@@ -26,7 +27,7 @@ use pbg_plugin_sdk::{
 };
 use serde::Deserialize;
 
-/// The partitions of a buffer, numbered as [`Pass::partitions`] does.
+/// Partitions in the buffer, numbered as in [`Pass::partitions`].
 type State = Vec<usize>;
 
 /// States that share no partition.
@@ -38,7 +39,7 @@ pub struct Cover {
     sequence: Sequence,
 }
 
-/// In which sequence the states come.
+/// Sequence of the states.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Sequence {
@@ -58,8 +59,8 @@ impl Order for Cover {
         .parameter(Parameter::choice(
             "sequence",
             &["chained", "rounds", "shuffled"],
-            "Sequence of the states: each shares most with the one before (for one trainer), by \
-             rounds of disjoint states (for several), or random.",
+            "Sequence of the states: each shares the most partitions with the previous one (for one trainer), \
+             rounds of disjoint states (for several trainers), or random.",
         ))
     }
 
@@ -86,7 +87,7 @@ impl Order for Cover {
     }
 }
 
-/// Gives the partitions of either side random names.
+/// Renumbers the partitions of each side at random.
 fn rename(pass: &Pass, rounds: &mut [Round], rng: &mut Rng) {
     let mut names: Vec<usize> = (0..pass.partitions()).collect();
     let (lhs, rhs) = names.split_at_mut(pass.lhs_partitions as usize);
@@ -97,7 +98,7 @@ fn rename(pass: &Pass, rounds: &mut [Round], rng: &mut Rng) {
     }
 }
 
-/// The states, each followed by the first unused one that shares most partitions with it.
+/// Reorders the states so that each is followed by the first unused state that shares the most partitions with it.
 fn chained(partitions: usize, states: Vec<State>) -> Vec<State> {
     let mut holding = vec![Vec::new(); partitions];
     for (number, state) in states.iter().enumerate().rev() {
@@ -156,7 +157,7 @@ mod tests {
 
     #[test]
     fn chains_reuse_a_partition_at_each_step() {
-        // 20 lines of 4 points; one that is not parallel to the last shares a point with it.
+        // 20 lines of 4 points; a line that is not parallel to the last one shares a point with it.
         assert!(swaps(Sequence::Chained, 16, 4) <= 19 * 3 + 4);
         assert!(swaps(Sequence::Chained, 64, 4) <= swaps(Sequence::Shuffled, 64, 4));
     }

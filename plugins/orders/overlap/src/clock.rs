@@ -1,46 +1,47 @@
-//! A plan on a clock: one disk, one trainer, reading ahead.
+//! Simulated time of a plan: one disk, one trainer, reading ahead.
 
 use pbg_plugin_sdk::{Bucket, Pass};
 use serde::Deserialize;
 
-/// How fast things go, and where what is read ahead waits.
+/// Rates of the disk and of training, and where partitions that are read ahead are held.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 pub struct Rates {
     /// Bytes that the disk reads per second.
     pub read_bytes_per_second: f64,
     /// Bytes that the disk writes per second.
     pub write_bytes_per_second: f64,
-    /// Edges that are trained per second.
+    /// Edges trained per second.
     pub edges_per_second: f64,
-    /// Whether what is read ahead waits beside the buffer.
+    /// Whether partitions that are read ahead are held outside the buffer.
     pub spare_slot: bool,
 }
 
 impl Rates {
-    /// Seconds that training `bucket` takes.
+    /// Returns the seconds that training `bucket` takes.
     #[must_use]
     pub fn training(&self, pass: &Pass, bucket: Bucket) -> f64 {
         pass.edges_of(bucket) as f64 / self.edges_per_second
     }
 
-    /// Seconds that reading a partition takes.
+    /// Returns the seconds that reading a partition takes.
     #[must_use]
     pub fn reading(&self, pass: &Pass, partition: usize) -> f64 {
         pass.bytes(partition) as f64 / self.read_bytes_per_second
     }
 
-    /// Seconds that writing a partition takes.
+    /// Returns the seconds that writing a partition takes.
     #[must_use]
     pub fn writing(&self, pass: &Pass, partition: usize) -> f64 {
         pass.bytes(partition) as f64 / self.write_bytes_per_second
     }
 }
 
-/// Seconds for which training stands still under `plan`.
+/// Returns the seconds for which training waits under `plan`.
 ///
-/// The disk does one thing at a time. What a bucket lacks is read from the moment on when the last
-/// bucket that lacked something began. With a spare slot, what it replaces is written once the
-/// bucket before is done; without, it must be out of use and written before the read begins.
+/// The disk executes one request at a time. The partitions that a bucket lacks are read from the
+/// moment at which the previous bucket with a load began. With a spare slot, the evicted partitions
+/// are written once the previous bucket is trained; without one, they must be out of use and written
+/// before the read begins.
 #[must_use]
 pub fn stall(pass: &Pass, plan: &[Bucket], rates: &Rates) -> f64 {
     let mut loads = Vec::new();
@@ -100,10 +101,11 @@ mod tests {
         pass.edges = vec![3, 7, 0, 0, 4, 0, 0, 0, 5];
         (pass.lhs_bytes, pass.rhs_bytes) = (vec![4; 3], vec![4; 3]);
         let plan = [(0, 0), (0, 1), (1, 1), (2, 2)].map(|(l, r)| Bucket::new(l, r));
-        // Reads of 4 s, writes of 2 s. Partition 0 is waited for (4 s); 1 is read while (0, 0)
-        // trains for 3 s, 1 s is left; 2 is read while (0, 1) and (1, 1) train for 11 s.
+        // Reads take 4 s, writes 2 s. Training waits for partition 0 (4 s). Partition 1 is read while
+        // (0, 0) trains for 3 s, and training waits 1 s. Partition 2 is read while (0, 1) and (1, 1)
+        // train for 11 s.
         assert_eq!(stall(&pass, &plan, &rates(true)), 5.0);
-        // Without a spare slot, 0 is written from its last use on: 2 + 4 s against 4 s of (1, 1).
+        // Without a spare slot, partition 0 is written after its last use: 2 + 4 s while (1, 1) trains for 4 s.
         assert_eq!(stall(&pass, &plan, &rates(false)), 7.0);
     }
 }

@@ -1,12 +1,12 @@
-//! Gives buckets to states so that each load finds work to hide behind.
+//! Assigns buckets to states so that each load overlaps with training.
 
 use pbg_order_search::sort_by_number;
 use pbg_plugin_sdk::{Bucket, Pass};
 
 use crate::clock::Rates;
 
-/// `states` with the first one cut into the steps in which the buffer fills: training begins with
-/// the first partition. What is resident is there from the start.
+/// Splits the first state into the steps in which the buffer fills, so that training begins with the
+/// first partition. Resident partitions are in the buffer from the start.
 pub(crate) fn filled_one_by_one(pass: &Pass, states: Vec<Vec<usize>>) -> Vec<Vec<usize>> {
     let Some(first) = states.first() else {
         return states;
@@ -24,7 +24,8 @@ pub(crate) fn filled_one_by_one(pass: &Pass, states: Vec<Vec<usize>>) -> Vec<Vec
     steps
 }
 
-/// The plan in which each state trains what it must, and what covers `share` of the next load.
+/// Returns the plan in which each state trains the buckets that no later state can train, and more
+/// buckets until `share` of the next load's time is covered.
 pub(crate) fn plan(pass: &Pass, states: &[Vec<usize>], rates: &Rates, share: f64) -> Vec<Bucket> {
     let mut last_chance = vec![usize::MAX; pass.edges.len()];
     for (number, state) in states.iter().enumerate() {
@@ -67,12 +68,13 @@ pub(crate) fn plan(pass: &Pass, states: &[Vec<usize>], rates: &Rates, share: f64
             }
             taken
         });
-        // What leaves next is trained first: it is out of use while its successor is read.
+        // Buckets of the partitions that are evicted next come first, so that these partitions are not
+        // in use while their successors are read.
         let leaves = |bucket: &Bucket| pass.ends(*bucket).iter().any(|end| leaves.contains(end));
         plan.extend(ready.iter().copied().filter(leaves));
         plan.extend(ready.into_iter().filter(|bucket| !leaves(bucket)));
     }
-    // Buckets without edges need nothing.
+    // Buckets without edges need no partitions.
     plan.extend(
         pass.grid()
             .into_iter()
@@ -81,7 +83,7 @@ pub(crate) fn plan(pass: &Pass, states: &[Vec<usize>], rates: &Rates, share: f64
     plan
 }
 
-/// The buckets that a state can train.
+/// Returns the buckets that a state can train.
 fn held<'a>(pass: &'a Pass, state: &'a [usize]) -> impl Iterator<Item = Bucket> + 'a {
     state
         .iter()

@@ -1,21 +1,21 @@
-//! The least predicted stall: loads hide behind training.
+//! Order with the least predicted stall: loads overlap with training.
 //!
-//! Ours. Reading ahead lets a load take place while buckets are trained. How much of it training
-//! hides depends on where the buckets are: `beta` trains most of them early, so that its last
-//! loads have nothing to hide behind. This order takes sequences of states with few loads
-//! ([`pbg_order_search`] and BETA) and gives each bucket to one of the states that hold its
-//! partitions such that each state has work for as long as the next load takes:
+//! With reading ahead, a load takes place while buckets are trained. How much of the load is hidden
+//! depends on the positions of the buckets: `beta` trains most of them early, so that its last loads
+//! have little training to overlap with. This order takes sequences of states with few loads
+//! ([`pbg_order_search`] and BETA) and assigns each bucket to one of the states that hold its
+//! partitions, so that each state has work for as long as the next load takes:
 //!
-//! go through the states; in each, train the buckets that no later state can train, then, as long
-//! as the next load is not covered, those whose last chance comes first. For buckets of equal size
-//! whose partitions meet in one stretch this covers as much as can be covered (Glover, "Maximum
-//! matching in a convex bipartite graph", 1967).
+//! In each state, it trains the buckets that no later state can train. Then, while the next load is
+//! not covered, it adds the buckets whose last possible state comes first. For buckets of equal size
+//! whose possible states are consecutive, this covers as much as possible (Glover, "Maximum matching
+//! in a convex bipartite graph", 1967).
 //!
-//! Each candidate is put on a clock ([`clock`]) with the rates of the parameters, and the one that
-//! stalls least is taken, at equal stall the one that reads least. It never stalls longer, by that
-//! clock, than `beta` or `optimal` with the same seed. The rates should be measured ones: `pbg-host
-//! train` reports edges and bytes per second. Those that are not set are the ones that `pbg-host
-//! orders` predicts stalls for: 400,000 edges/s, and 400 MB/s each way as of a network disk.
+//! The time of each candidate is simulated ([`clock`]) with the rates of the parameters. The candidate
+//! with the least stall is taken, on a tie the one that reads the fewest bytes. By this simulation, it
+//! never stalls longer than `beta` or `optimal` with the same seed. The rates should be measured:
+//! `pbg-host train` reports edges and bytes per second. The defaults are those with which `pbg-host
+//! orders` predicts stalls: 400,000 edges/s, and 400 MB/s each way, as of a network disk.
 
 pub mod clock;
 mod level;
@@ -33,13 +33,13 @@ pub struct Overlap {
     search: Search,
 }
 
-/// How states are looked for.
+/// Parameters of the search for states.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 struct Search {
     effort: u64,
 }
 
-/// Buckets of a grid beyond which fewer candidates compete.
+/// Number of buckets of a grid above which fewer candidates are simulated.
 const LARGE: usize = 1 << 14;
 
 impl Order for Overlap {
@@ -48,7 +48,7 @@ impl Order for Overlap {
         Metadata::new(
             "overlap",
             env!("CARGO_PKG_VERSION"),
-            "Spreads work over loads so that training hides them.",
+            "Distributes buckets over loads so that loads overlap with training.",
         )
         .parameter(rate(
             "read_bytes_per_second",
@@ -63,13 +63,13 @@ impl Order for Overlap {
         .parameter(rate(
             "edges_per_second",
             4e5,
-            "Edges that are trained per second.",
+            "Edges trained per second.",
         ))
         .parameter(Parameter::boolean(
             "spare_slot",
             true,
-            "Whether what is read ahead waits beside the buffer, as in pbg-host; without, a read \
-             begins when what it replaces is not in use any more and has been written.",
+            "Whether partitions that are read ahead are held outside the buffer, as in pbg-host. If false, a read \
+             begins once the partition that it replaces is no longer in use and has been written.",
         ))
         .parameter(Parameter::integer(
             "effort",
@@ -99,7 +99,7 @@ impl Order for Overlap {
                 best = Some((stall, plan));
             }
         };
-        // Putting a plan on the clock takes its time.
+        // Simulating a plan is expensive.
         let shares: &[f64] = if pass.edges.len() <= LARGE {
             &[0.5, 1.0, 2.0]
         } else {
@@ -128,7 +128,7 @@ mod tests {
         testing::assert_order::<Overlap>();
     }
 
-    /// BETA's plan with the same seed.
+    /// Returns BETA's plan with the same seed.
     fn beta(pass: &Pass) -> Vec<Bucket> {
         states::assign_to_first(pass, &states::elimination(pass, &mut pass.rng()))
     }
@@ -141,7 +141,7 @@ mod tests {
                 order.rates.spare_slot = spare_slot;
                 let mut pass = Pass::uniform(p, p, 1);
                 pass.buffer_partitions = c;
-                // Training takes as long as loading, all in all.
+                // Training takes as long as loading in total.
                 let io = pass.traffic(&beta(&pass)).bytes as f64 * 2.0 / 4e8;
                 let edges = pass.edges.iter().sum::<u64>() as f64;
                 order.rates.edges_per_second = edges / io;

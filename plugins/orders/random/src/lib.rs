@@ -1,9 +1,9 @@
 //! PBG's `RANDOM` bucket order: a uniform shuffle of the `lhs x rhs` grid.
 //!
 //! Source: Lerer et al., "PyTorch-BigGraph: A Large-scale Graph Embedding System" (2019),
-//! section 4.1. Neighbours in the plan seldom share a partition, so with a buffer of two most
-//! buckets swap both: about `2 · (1 - 1/P)` loads per bucket on a `P x P` grid. In return the
-//! edges of an epoch come in the least biased order.
+//! section 4.1. Successive buckets rarely share a partition, so with a buffer of two most buckets
+//! load both: about `2 · (1 - 1/P)` loads per bucket on a `P x P` grid. In return the order of the
+//! edges of an epoch has the least bias.
 
 use pbg_plugin_sdk::{Bucket, Metadata, Order, Pass, Result, export_order};
 

@@ -1,10 +1,10 @@
-//! A random order with mirrored buckets together.
+//! Random order with mirrored buckets together.
 //!
-//! Source: `RandomSymmetric` of Marius (branch `osdi2021`). Walk a random order of the grid; for
-//! each bucket `(i, j)` that is left, train `(i, j)`, `(j, i)`, `(i, i)`, `(j, j)` as far as they
-//! are left. Two partitions then serve up to four buckets, which halves the loads of `random`
-//! and keeps much of its mixing. Where the sides are different partitions, mirrored buckets share
-//! none, and it is `random`.
+//! Source: `RandomSymmetric` of Marius (branch `osdi2021`). Go through the grid in random order; for
+//! each bucket `(i, j)` that is not yet planned, train those of `(i, j)`, `(j, i)`, `(i, i)`, `(j, j)`
+//! that are not yet planned. Two partitions then serve up to four buckets, which halves the loads of
+//! `random` and keeps much of its mixing. If the sides are not shared, mirrored buckets share no
+//! partition, and the order is that of `random`.
 
 use pbg_plugin_sdk::{Bucket, Metadata, Order, Pass, Result, export_order};
 

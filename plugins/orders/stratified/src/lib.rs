@@ -1,18 +1,18 @@
-//! The stratified order of Dist-KGE: rounds of buckets that share no partition.
+//! Stratified order of Dist-KGE: rounds of buckets that share no partition.
 //!
 //! Source: Kochsiek and Gemulla, "Parallel Training of Knowledge Graph Embedding Models: A
-//! Comparison of Techniques" (VLDB 2021), section 4.3. The grid of `n = 2^k` partitions is cut in
-//! quadrants. The off-diagonal ones are trained in `n / 2` rounds each, a round being a cyclic
-//! shift of a random permutation matrix, so `n / 2` trainers can share it without conflict. Then
-//! both diagonal quadrants are treated likewise, side by side. With `combine_mirrored` a
-//! bucket is followed by its mirror, which needs the same two partitions.
+//! Comparison of Techniques" (VLDB 2021), section 4.3. The grid of `n = 2^k` partitions is divided into
+//! quadrants. Each off-diagonal quadrant is trained in `n / 2` rounds; a round is a cyclic shift of a
+//! random permutation matrix, so `n / 2` trainers can share it without conflict. Then both diagonal
+//! quadrants are treated in the same way, in parallel. With `combine_mirrored` a bucket is followed by
+//! its mirror, which needs the same two partitions.
 //!
-//! Partitions are renamed at random in each pass. A number that is no power of two is filled up
-//! with partitions without buckets. Where the sides are different partitions, the whole grid is
-//! one off-diagonal quadrant.
+//! Partitions are renumbered at random in each pass. If their number is not a power of two, partitions
+//! without buckets are added. If the sides are not shared, the whole grid is one off-diagonal
+//! quadrant.
 //!
-//! It is made for as many trainers as a round has buckets. A single one with a small buffer loads
-//! two partitions for almost every pair of buckets.
+//! The order is meant for as many trainers as a round has buckets. A single trainer with a small
+//! buffer loads two partitions for almost every pair of buckets.
 
 use pbg_plugin_sdk::{
     Bucket, Metadata, Order, Parameter, Parameters, Pass, Result, Rng, export_order,
@@ -63,7 +63,7 @@ impl Order for Stratified {
 }
 
 impl Stratified {
-    /// Rounds of the quadrant whose rows and columns are `names`.
+    /// Returns the rounds of the quadrant whose rows and columns are `names`.
     fn diagonal(self, names: &[u32], rng: &mut Rng) -> Vec<Vec<Bucket>> {
         if let [name] = *names {
             return vec![vec![Bucket::new(name, name)]];
@@ -84,8 +84,8 @@ impl Stratified {
     }
 }
 
-/// Rounds of the square of `rows` and equally many `columns`: the cyclic shifts of a random
-/// permutation.
+/// Returns the rounds of the square of `rows` and equally many `columns`: the cyclic shifts of a
+/// random permutation.
 fn shifts(rows: &[u32], columns: &[u32], rng: &mut Rng) -> Vec<Vec<Bucket>> {
     let mut columns = columns.to_vec();
     rng.shuffle(&mut columns);
@@ -111,7 +111,7 @@ mod tests {
         testing::assert_order::<Stratified>();
     }
 
-    /// The buckets of a plan in runs of `length`, each of which should share no partition.
+    /// Asserts that in each section of `length` buckets of the plan no two buckets share a partition.
     fn assert_conflict_free(plan: &[Bucket], length: usize) {
         for round in plan.chunks(length) {
             let mut ends: Vec<u32> = round.iter().flat_map(|b| [b.lhs, b.rhs]).collect();

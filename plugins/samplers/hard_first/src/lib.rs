@@ -1,10 +1,10 @@
-//! The relation whose last batches had the highest mean loss comes next.
+//! Relation sampler that chooses the relation whose last batches had the highest mean loss.
 //!
-//! The rule is greedy selection by a running mean, as in the bandit literature (Sutton and Barto,
-//! "Reinforcement Learning", section 2.5: recency-weighted average): a relation that was not
-//! observed yet counts as hardest, those with most edges first, and with probability `explore` the
-//! next relation is drawn in proportion to the edges left instead, so that none is put off to the
-//! end of the share for what one batch looked like.
+//! This is greedy selection by a running mean, as in the bandit literature (Sutton and Barto,
+//! "Reinforcement Learning", section 2.5: recency-weighted average). Relations that have not been
+//! observed yet count as hardest, the ones with the most edges first. With probability `explore` the
+//! next relation is drawn in proportion to the remaining edges instead, so that a single batch with a
+//! low loss does not defer a relation to the end of the share.
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
@@ -20,19 +20,19 @@ pub struct HardFirst {
     explore: f64,
 }
 
-/// Its walk over one share.
+/// Draws of one share.
 #[derive(Debug)]
 pub struct Walk {
     sampler: HardFirst,
     left: Left,
     /// Running mean of each relation's loss, once observed.
     means: Vec<Option<f32>>,
-    /// Relations by hardness. Entries whose mean is no longer the relation's are skipped.
+    /// Relations by hardness. Entries with an outdated mean are skipped.
     queue: BinaryHeap<Entry>,
     rng: Rng,
 }
 
-/// A relation and how hard it was when it was put into the queue.
+/// Relation, with its mean loss and remaining edges at the time of queueing.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Entry {
     mean: Option<f32>,
@@ -73,13 +73,13 @@ impl Sampler for HardFirst {
             "memory",
             0.7,
             0.0..=0.999,
-            "Weight of what was known of a relation against its newest batch.",
+            "Weight of the previous mean loss of a relation; its newest batch has the remaining weight.",
         ))
         .parameter(Parameter::number(
             "explore",
             0.1,
             0.0..=1.0,
-            "Probability of a draw in proportion to the edges left instead.",
+            "Probability of drawing a relation in proportion to its remaining edges instead.",
         ))
     }
 
@@ -106,7 +106,7 @@ impl Sampler for HardFirst {
 }
 
 impl Walk {
-    /// The hardest relation that has edges left; its entry is gone then.
+    /// Removes the hardest relation with remaining edges from the queue and returns it.
     fn hardest(&mut self) -> Option<u32> {
         while let Some(entry) = self.queue.pop() {
             let stale = entry.mean != self.means[entry.relation as usize];

@@ -1,10 +1,10 @@
-//! PBG's relation sampler: the relation of the next batch is drawn with probability proportional
-//! to the edges that it has left.
+//! PBG's relation sampler: the relation of the next batch is drawn with a probability proportional to
+//! its remaining edges.
 //!
 //! Source: Lerer et al., "PyTorch-BigGraph: A Large-scale Graph Embedding System" (2019), section
-//! 4.3 (batches of one relation); the rule is `EdgeList`'s batching in PBG's `util.py`. A batch is
-//! as likely of a relation as a uniformly random edge that is left, so the mix of relations stays
-//! that of the share from its beginning to its end, but for the last batches of each relation.
+//! 4.3 (batches of one relation); the rule is `EdgeList`'s batching in PBG's `util.py`. The relation
+//! of a batch is that of a uniformly random remaining edge, so the mix of relations stays constant
+//! throughout the share, except for the last batches of each relation.
 
 use pbg_plugin_sdk::{Draw, Draws, Left, Metadata, Result, Rng, Sampler, Share, export_sampler};
 
@@ -12,7 +12,7 @@ use pbg_plugin_sdk::{Draw, Draws, Left, Metadata, Result, Rng, Sampler, Share, e
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Proportional;
 
-/// Its walk over one share.
+/// Draws of one share.
 #[derive(Debug)]
 pub struct Walk {
     left: Left,
@@ -26,7 +26,7 @@ impl Sampler for Proportional {
         Metadata::new(
             "proportional",
             env!("CARGO_PKG_VERSION"),
-            "Relations with probability proportional to their edges left (PBG).",
+            "Relations with a probability proportional to their remaining edges (PBG).",
         )
     }
 
@@ -62,8 +62,8 @@ mod tests {
         testing::assert_sampler::<Proportional>();
     }
 
-    /// Chi-square of how often each of three relations is drawn first and second, against the
-    /// exact probabilities.
+    /// Chi-square test of the frequencies of the first and second relation drawn, of three relations,
+    /// against the exact probabilities.
     #[test]
     fn the_edges_left_decide_how_likely_a_relation_is() {
         let counts = [100_u64, 300, 600];

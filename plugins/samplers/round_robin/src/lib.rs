@@ -1,7 +1,7 @@
-//! The relations take turns, each with one batch, until all have no edges left.
+//! Relation sampler that takes one batch of each relation in turn, until no edges remain.
 //!
-//! The first turn is a random relation's, another one for each worker, so that the workers of a
-//! bucket seldom train the same relation at the same time: they share its parameters.
+//! The first relation is random and differs between workers, so that the workers of a bucket, which
+//! share the parameters of a relation, rarely train the same relation at the same time.
 
 use pbg_plugin_sdk::{Draw, Draws, Left, Metadata, Result, Sampler, Share, export_sampler};
 
@@ -9,11 +9,11 @@ use pbg_plugin_sdk::{Draw, Draws, Left, Metadata, Result, Sampler, Share, export
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RoundRobin;
 
-/// Its walk over one share.
+/// Draws of one share.
 #[derive(Debug)]
 pub struct Walk {
     left: Left,
-    /// The relations that have edges left, in the order of their turns.
+    /// Relations with remaining edges, in the order of their turns.
     relations: std::collections::VecDeque<u32>,
 }
 

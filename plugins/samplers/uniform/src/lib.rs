@@ -1,8 +1,8 @@
-//! Every relation that has edges left is equally likely to be the next.
+//! Relation sampler that draws each relation with remaining edges with equal probability.
 //!
-//! Rare relations are trained early in the share, frequent ones alone at its end: their last
-//! batches come in a row. What this buys: parameters of rare relations move while the embeddings
-//! still do.
+//! Rare relations are trained early in the share, and the last batches of frequent relations follow
+//! each other at its end. The advantage is that the parameters of rare relations are trained while the
+//! embeddings still change.
 
 use pbg_plugin_sdk::{Draw, Draws, Left, Metadata, Result, Rng, Sampler, Share, export_sampler};
 
@@ -10,11 +10,11 @@ use pbg_plugin_sdk::{Draw, Draws, Left, Metadata, Result, Rng, Sampler, Share, e
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Uniform;
 
-/// Its walk over one share.
+/// Draws of one share.
 #[derive(Debug)]
 pub struct Walk {
     left: Left,
-    /// The relations that have edges left, in no particular order.
+    /// Relations with remaining edges, in no particular order.
     relations: Vec<u32>,
     rng: Rng,
 }
@@ -26,7 +26,7 @@ impl Sampler for Uniform {
         Metadata::new(
             "uniform",
             env!("CARGO_PKG_VERSION"),
-            "Each relation with edges left is equally likely.",
+            "Each relation with remaining edges is equally likely.",
         )
     }
 
