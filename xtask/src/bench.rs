@@ -17,7 +17,7 @@ use serde_json::Value;
 use crate::repo::Repo;
 use crate::{build, step};
 
-/// What PBG 1.0.0 runs with.
+/// Python packages with which PBG 1.0.0 runs.
 const PACKAGES: [&str; 6] = [
     "torchbiggraph==1.0.0",
     "torch==2.2.2",
@@ -26,13 +26,13 @@ const PACKAGES: [&str; 6] = [
     "h5py",
     "tqdm",
 ];
-/// CPU-seconds of start-up, of those of the epochs that count, at most.
+/// Maximum CPU-seconds of start-up, as a share of those of the measured epochs.
 const START_UP: f64 = 0.05;
-/// However short they are.
+/// Maximum number of measured epochs, however short they are.
 const MOST_EPOCHS: i64 = 1000;
 const SETS: [&str; 3] = ["train", "valid", "test"];
 const SCRIPT: &str = include_str!("bench/pbg.py");
-/// What the scripts that run PBG share.
+/// Module shared by the scripts that run PBG.
 const SHARED_SCRIPT: &str = include_str!("bench/pbg_shared.py");
 
 /// PBG's own configurations.
@@ -45,7 +45,7 @@ enum Configuration {
 }
 
 impl Configuration {
-    /// Ours of the same.
+    /// Returns the path of our equivalent configuration.
     fn path(self) -> &'static str {
         match self {
             Self::Fb15k => "configs/fb15k237_pbg.toml",
@@ -53,7 +53,7 @@ impl Configuration {
         }
     }
 
-    /// PBG's keys, for the relations of these names.
+    /// Returns PBG's keys, with relations of these names.
     fn of_pbg(self, relations: BTreeSet<String>) -> Value {
         let relation = |name: &str, operator: &str| serde_json::json!({"name": name, "lhs": "all", "rhs": "all", "operator": operator});
         match self {
@@ -70,55 +70,55 @@ impl Configuration {
     }
 }
 
-/// What to compare.
+/// Options of the comparison with PBG.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Which of PBG's own configurations.
+    /// PBG configuration to compare.
     #[arg(long, value_enum, default_value = "fb15k")]
     config: Configuration,
     /// Folder with train, valid and test edges (head, relation, tail; .txt or .tsv, plain or .gz)
-    /// [default: a made-up graph of the size of FB15k-237].
+    /// [default: a synthetic graph of the size of FB15k-237].
     #[arg(long, value_name = "DIR")]
     dataset: Option<PathBuf>,
-    /// Epochs that count, after one that warms up
-    /// [default: of either side as many as it takes for its start-up to be under 5 % of their CPU-seconds; 1 with
+    /// Measured epochs, after one warm-up epoch
+    /// [default: for each program as many as necessary for its start-up to be under 5 % of their CPU-seconds; 1 with
     /// --rank or --machines].
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=MOST_EPOCHS))]
     epochs: Option<u32>,
-    /// How often both train, in turn; the run of the median ratio is shown, and how far the others are from it.
+    /// Number of runs, in which both programs train in turn. The run with the median ratio is shown, and the spread.
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100))]
     runs: u32,
-    /// Hogwild workers of both, of each trainer where there are several.
+    /// Hogwild workers of each program, or of each trainer with --machines.
     #[arg(
         long,
         default_value_t = 2,
         default_value_if("machines", clap::builder::ArgPredicate::IsPresent, "1")
     )]
     workers: u32,
-    /// Compare so many trainers of either that share a graph of 4 partitions.
+    /// Compare this many trainers of each program, which share a graph of 4 partitions.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(2..=16))]
     machines: Option<u32>,
-    /// Also rank the test edges among all entities, which takes PBG minutes.
+    /// Also rank the test edges among all entities (PBG takes minutes for this).
     #[arg(long)]
     rank: bool,
-    /// More keys for pbg-host, as in `--set execution.precision=bf16`; can be repeated.
+    /// Further keys for pbg-host, as in `--set execution.precision=bf16`; can be repeated.
     #[arg(long = "set", value_name = "KEY=VALUE")]
     set: Vec<String>,
 }
 
 impl Args {
-    /// Epochs that count, unless each side says how many.
+    /// Returns the number of measured epochs; `None` if each program determines its own.
     fn given_epochs(&self) -> Option<u32> {
         let one = self.rank || self.machines.is_some();
         self.epochs.or(one.then_some(1))
     }
 }
 
-/// Edges per CPU-second, edges per second, bytes at the peak, rank.
+/// Result of one program.
 struct Speed {
-    /// That count.
+    /// Number of measured epochs.
     epochs: u32,
-    /// In CPU-seconds, of those of the epochs.
+    /// CPU-seconds of start-up, as a share of those of the measured epochs.
     start_up: f64,
     per_cpu_second: f64,
     per_second: f64,
@@ -142,7 +142,7 @@ pub(crate) fn vs_pbg(repo: &Repo, args: &Args) -> Result<()> {
     }
     let mut runs = Vec::new();
     for run in 1..=args.runs {
-        // Either would go on with what it finds.
+        // Both programs would resume from an existing model.
         for model in ["pbg-model", "model"].map(|name| folder.join(name)) {
             if model.exists() {
                 fs::remove_dir_all(&model)
@@ -160,7 +160,7 @@ pub(crate) fn vs_pbg(repo: &Repo, args: &Args) -> Result<()> {
     print(pbg, ours);
     if let [first, .., last] = &runs[..] {
         println!(
-            "{} runs in turn: the ratio per CPU-second from {:.1}x to {:.1}x; PBG's speed differs by {:.0} %, \
+            "{} runs in turn: the ratio per CPU-second is {:.1}x to {:.1}x; PBG's speed varies by {:.0} %, \
              pbg-host's by {:.0} %",
             runs.len(),
             ratio(first),
@@ -172,18 +172,18 @@ pub(crate) fn vs_pbg(repo: &Repo, args: &Args) -> Result<()> {
     Ok(())
 }
 
-/// How far the largest is above the smallest, in percent.
+/// Returns by how many percent the largest speed exceeds the smallest.
 fn spread(speeds: impl Iterator<Item = f64> + Clone) -> f64 {
     let least = speeds.clone().fold(f64::INFINITY, f64::min);
     100.0 * (speeds.fold(0.0, f64::max) / least - 1.0)
 }
 
-/// Where the Python is that has PBG, once it is installed.
+/// Returns the path of the Python with PBG, which exists once PBG is installed.
 pub(crate) fn pbg_python(repo: &Repo) -> PathBuf {
     repo.deps.join("pbg/bin/python")
 }
 
-/// Installs PBG where it is missing, and says where its Python is.
+/// Installs PBG if it is missing, and returns the path of its Python.
 pub(crate) fn install(repo: &Repo) -> Result<PathBuf> {
     let folder = repo.deps.join("pbg");
     let python = pbg_python(repo);
@@ -196,7 +196,7 @@ pub(crate) fn install(repo: &Repo) -> Result<PathBuf> {
         repo.short(&folder)
     ));
     let what_to_do = format!(
-        "make {} a Python environment with {}",
+        "create a Python environment in {} with {}",
         folder.display(),
         PACKAGES.join(", ")
     );
@@ -216,10 +216,10 @@ pub(crate) fn install(repo: &Repo) -> Result<PathBuf> {
     Ok(python)
 }
 
-/// Puts train.txt, valid.txt and test.txt into `folder`.
+/// Writes train.txt, valid.txt and test.txt to `folder`.
 fn prepare(repo: &Repo, args: &Args, folder: &Path) -> Result<()> {
     let Some(dataset) = &args.dataset else {
-        step::announce("making up a graph");
+        step::announce("generating a graph");
         for (seed, (set, edges)) in SETS.iter().zip([272_115, 1000, 1000]).enumerate() {
             let out = folder.join(format!("{set}.txt"));
             let mut command = Command::new(repo.program());
@@ -233,7 +233,7 @@ fn prepare(repo: &Repo, args: &Args, folder: &Path) -> Result<()> {
         let names = ["txt", "tsv", "txt.gz", "tsv.gz"].map(|e| dataset.join(format!("{set}.{e}")));
         let found = names.iter().find(|path| path.exists()).ok_or_else(|| {
             anyhow!(
-                "{} has no {set} edges\nwhat to do: name one of its files {set}.txt or {set}.tsv",
+                "{} has no file with {set} edges\nwhat to do: name it {set}.txt or {set}.tsv",
                 dataset.display()
             )
         })?;
@@ -251,7 +251,7 @@ fn prepare(repo: &Repo, args: &Args, folder: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Names in the second column of the training edges.
+/// Returns the names in the second column of the training edges.
 fn relations(folder: &Path) -> Result<BTreeSet<String>> {
     let path = folder.join("train.txt");
     let text =
@@ -260,7 +260,7 @@ fn relations(folder: &Path) -> Result<BTreeSet<String>> {
     Ok(names.map(str::to_owned).collect())
 }
 
-/// Writes a script that runs PBG, and beside it what it imports.
+/// Writes a script that runs PBG, and the module that it imports.
 fn write_scripts(path: &Path, script: &str) -> Result<()> {
     let shared = path.with_file_name("pbg_shared.py");
     [(path, script), (&shared, SHARED_SCRIPT)]
@@ -269,7 +269,7 @@ fn write_scripts(path: &Path, script: &str) -> Result<()> {
         .context("cannot write the scripts that run PBG")
 }
 
-/// PBG's own configuration. Version 1.0.0 has no regulariser, so neither has ours here.
+/// Trains with PBG's own configuration. Version 1.0.0 has no regulariser, so ours is switched off as well.
 fn run_pbg(python: &Path, args: &Args, folder: &Path) -> Result<Speed> {
     let mut config = serde_json::json!({
         "entities": {"all": {"num_partitions": 1}},
@@ -290,13 +290,16 @@ fn run_pbg(python: &Path, args: &Args, folder: &Path) -> Result<Speed> {
     let share = args.given_epochs().map_or(START_UP, |_| 0.0);
     command.arg(share.to_string());
     command.arg(if args.rank { "1" } else { "0" });
-    let text = step::output(&mut command, "run the command by hand to see what PBG says")?;
+    let text = step::output(
+        &mut command,
+        "run the command by hand to see PBG's messages",
+    )?;
     let line = text.lines().find_map(|line| line.strip_prefix("RESULT "));
-    let result: Value = serde_json::from_str(line.context("PBG gave no result")?)?;
+    let result: Value = serde_json::from_str(line.context("PBG printed no result")?)?;
     let number = |key: &str| {
         result[key]
             .as_f64()
-            .with_context(|| format!("PBG gave no {key}"))
+            .with_context(|| format!("PBG's result has no {key}"))
     };
     Ok(Speed {
         epochs: number("epochs")? as u32,
@@ -337,12 +340,12 @@ fn run_ours(repo: &Repo, args: &Args, folder: &Path) -> Result<Speed> {
         bench.arg("train").arg(&config).args(keys(1));
         bench.args(["--epochs", &epochs.to_string(), "--json"]);
         let text = step::output(&mut bench, "see the message above")?;
-        serde_json::from_str::<Value>(&text).context("pbg-host bench gave no JSON")
+        serde_json::from_str::<Value>(&text).context("pbg-host bench printed no valid JSON")
     };
     let number = |report: &Value, key: &str| {
         report[key]
             .as_f64()
-            .with_context(|| format!("there is no {key}"))
+            .with_context(|| format!("the report of pbg-host bench has no {key}"))
     };
     let mut epochs = args.given_epochs().unwrap_or(1);
     let mut report = bench(epochs)?;
@@ -387,7 +390,7 @@ fn print(pbg: &Speed, ours: &Speed) {
     println!("{:<28} {:>12} {:>12}", "epochs", pbg.epochs, ours.epochs);
     println!(
         "{:<28} {:>10.1} % {:>10.1} %",
-        "start-up, left out",
+        "start-up, not included",
         100.0 * pbg.start_up,
         100.0 * ours.start_up
     );

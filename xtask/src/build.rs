@@ -1,24 +1,24 @@
-//! The program and its standard plugins.
+//! Builds the programs and the standard plugins.
 
 use anyhow::Result;
 
 use crate::repo::Repo;
 use crate::{plugins, setup, step};
 
-/// Everything that users install.
+/// Builds everything that users install.
 pub(crate) fn run(repo: &Repo) -> Result<()> {
     setup::run(repo)?;
     setup::libtorch(repo)?;
     programs(repo, &["pbg-host", "pbg-host-torch"])
 }
 
-/// What trains on the cores in single precision, which needs no libtorch.
+/// Builds the program that trains on the cores in single precision, which needs no libtorch.
 pub(crate) fn without_libtorch(repo: &Repo) -> Result<()> {
     setup::run(repo)?;
     programs(repo, &["pbg-host"])
 }
 
-/// Plugins come first: the program embeds them.
+/// Builds the plugins, which the programs embed, then the programs.
 fn programs(repo: &Repo, names: &[&str]) -> Result<()> {
     plugins::build(repo)?;
     let shown = names.join(" and ");

@@ -1,4 +1,4 @@
-//! From nothing to trained embeddings of WordNet, every command shown as one would type it.
+//! Demo: trains embeddings of WordNet from its edges, and prints every command so that it can be typed.
 
 use std::fs;
 use std::process::Command;
@@ -14,7 +14,7 @@ mod together;
 const EXAMPLE: &str = "examples/wordnet";
 const FOLDER: &str = "target/demo";
 
-/// A thing, an artefact, a place, a person, a quality and an action.
+/// Synsets whose neighbours are looked up: an animal, an artefact, a place, a person, a quality and an action.
 const WELL_KNOWN: [&str; 6] = [
     "dog.n.01",
     "piano.n.01",
@@ -24,7 +24,7 @@ const WELL_KNOWN: [&str; 6] = [
     "swim.v.01",
 ];
 
-/// Edges of `test` with one side open: what something is, what its parts are, what it is a part of.
+/// Questions, which are edges of `test` with one side open: hypernyms, parts and wholes.
 const ASKED: [[&str; 4]; 6] = [
     ["--head", "asp.n.02", "--relation", "hypernym"],
     ["--head", "american_elm.n.01", "--relation", "hypernym"],
@@ -44,7 +44,7 @@ const ASKED: [[&str; 4]; 6] = [
     ],
 ];
 
-/// The demo owns its folder: each one starts from the edges, and a model trained elsewhere is never touched.
+/// Runs the demo. It uses its own folder and always starts from the edges, so a model trained elsewhere is never touched.
 pub(crate) fn run(repo: &Repo, machines: Option<u32>) -> Result<()> {
     build::without_libtorch(repo)?;
     step::announce(&format!(
@@ -69,7 +69,7 @@ pub(crate) fn run(repo: &Repo, machines: Option<u32>) -> Result<()> {
         }
         Some(machines) => together::train(repo, &config, machines)?,
     }
-    step::announce("ranking the edges that training has not seen");
+    step::announce("ranking the edges of the test set");
     pbg_host(
         repo,
         &[
@@ -87,7 +87,7 @@ pub(crate) fn run(repo: &Repo, machines: Option<u32>) -> Result<()> {
     Ok(())
 }
 
-/// An empty folder with the example's configuration, in partitions where several trainers share the work.
+/// Creates the folder with the example's configuration, in more partitions if several trainers share the work.
 fn prepare(repo: &Repo, machines: Option<u32>) -> Result<()> {
     let folder = repo.root.join(FOLDER);
     if folder.exists() {
@@ -105,14 +105,14 @@ fn prepare(repo: &Repo, machines: Option<u32>) -> Result<()> {
     fs::write(&copy, text).with_context(|| format!("cannot write {}", copy.display()))
 }
 
-/// What a person would ask the model.
+/// Queries the model.
 fn ask(repo: &Repo, config: &str) -> Result<()> {
-    step::announce("looking up what is near to some well-known synsets");
+    step::announce("looking up the neighbours of some well-known synsets");
     for name in WELL_KNOWN {
         pbg_host(repo, &["neighbors", config, name, "-k", "5"])?;
     }
     step::announce(
-        "asking for edges that training has not seen: hypernyms and parts, without those of train and valid",
+        "predicting edges of the test set: hypernyms and parts, without known edges of train and valid",
     );
     for question in ASKED {
         let mut command = vec!["predict", config];
@@ -123,7 +123,7 @@ fn ask(repo: &Repo, config: &str) -> Result<()> {
     Ok(())
 }
 
-/// Commands run in the repository's folder, so that they can be repeated as they are shown.
+/// Runs a command in the repository's folder, so that it can be repeated as it is shown.
 fn pbg_host(repo: &Repo, args: &[&str]) -> Result<()> {
     let program = repo.program();
     println!("\n$ {} {}", repo.short(&program), args.join(" "));

@@ -1,5 +1,5 @@
-//! The documentation as a site that can be searched: the pages of docs/, of which docs/SUMMARY.md is the table of
-//! contents, and what is generated from the program and the SDK.
+//! Searchable site of the documentation: the pages of docs/, with docs/SUMMARY.md as the table of contents, and pages
+//! generated from the program and the SDK.
 
 mod generated;
 mod links;
@@ -14,10 +14,10 @@ use anyhow::{Context, Result};
 use crate::repo::Repo;
 use crate::{build, setup, step};
 
-/// What makes the site.
+/// Version of mdBook, which makes the site.
 const MDBOOK: &str = "0.5.4";
 
-/// How it looks. Nothing in it is fetched from elsewhere.
+/// Configuration of mdBook. The site loads nothing from elsewhere.
 const BOOK: &str = r#"[book]
 title = "pbg-host"
 description = "Embeddings of graphs that are larger than memory"
@@ -39,12 +39,12 @@ use-boolean-and = true
 limit-results = 20
 "#;
 
-/// Wide tables have room and wrap.
+/// Style sheet that lets wide tables wrap.
 const STYLE: &str = include_str!("docs/site.css");
-/// Where names in them may wrap.
+/// Script that lets names in tables wrap.
 const SCRIPT: &str = include_str!("docs/site.js");
 
-/// Makes the site in target/docs/site and says where it begins.
+/// Makes the site in target/docs/site and prints the path of its first page.
 pub(crate) fn run(repo: &Repo) -> Result<()> {
     build::without_libtorch(repo)?;
     let mdbook = mdbook(repo)?;
@@ -67,7 +67,7 @@ pub(crate) fn run(repo: &Repo) -> Result<()> {
     Ok(())
 }
 
-/// The program, compiled into .deps where it is missing.
+/// Returns the path of mdBook's program, which is compiled into .deps if it is missing.
 fn mdbook(repo: &Repo) -> Result<PathBuf> {
     let _lock = setup::lock(repo)?;
     let folder = repo.deps.join("mdbook");
@@ -77,7 +77,7 @@ fn mdbook(repo: &Repo) -> Result<PathBuf> {
         return Ok(program);
     }
     step::announce(&format!(
-        "installing mdbook {MDBOOK} with cargo (a few minutes, 15 MB on the disk)"
+        "installing mdbook {MDBOOK} with cargo (a few minutes, 15 MB on disk)"
     ));
     let mut cargo = repo.plain_cargo("install");
     cargo.args(["mdbook", "--version", MDBOOK, "--locked", "--force"]);

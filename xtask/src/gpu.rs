@@ -1,4 +1,4 @@
-//! What a machine with a GPU is asked (`benches/gpu.sh`), here or on another one that has no compiler.
+//! Tests and measurements on a GPU (`benches/gpu.sh`), on this machine or on another one without a compiler.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,51 +10,52 @@ use crate::repo::Repo;
 use crate::{build, step};
 
 const SCRIPT: &str = "benches/gpu.sh";
-/// Configurations that it trains.
+/// Configurations that the script trains.
 const CONFIGS: [&str; 3] = [
     "fb15k237_pbg.toml",
     "fb15k237_pbg_partitioned.toml",
     "fb15k237_complex_n3.toml",
 ];
-/// Tests that compare a GPU with the cores and with PBG: package, and a name for people.
+/// Tests that compare a GPU with the cores and with PBG: package, and name of the test program.
 const TESTS: [(&str, &str); 3] = [
     ("pbg-kernels", "kernels"),
     ("pbg-library-tests", "libraries"),
     ("pbg-torch", "torch"),
 ];
 
-/// Where it runs, and on what.
+/// Options of the tests on a GPU.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Pack all of it into this .tar.xz for another machine, in the place of running it here.
+    /// Pack everything into this .tar.xz for another machine instead of running it here.
     #[arg(long, value_name = "FILE")]
     pack: Option<PathBuf>,
-    /// Folder with FB15k-237 as train.tsv.gz, valid.tsv.gz and test.tsv.gz: also train that.
+    /// Also train FB15k-237 from this folder, which has train.tsv.gz, valid.tsv.gz and test.tsv.gz.
     #[arg(long, value_name = "FOLDER", conflicts_with = "pack")]
     fb15k: Option<PathBuf>,
 }
 
-/// Builds, lays out what the script needs in target/gpu, and runs or packs it.
+/// Builds, collects the files that the script needs in target/gpu, and runs or packs it.
 pub(crate) fn run(repo: &Repo, args: &Args) -> Result<()> {
     build::run(repo)?;
     step::announce("building the tests that compare a GPU with the cores");
     let tests = TESTS.map(|(package, name)| Ok((compiled(repo, package)?, name)));
     let tests = tests.into_iter().collect::<Result<Vec<_>>>()?;
     let folder = repo.target.join("gpu");
-    step::announce("laying out target/gpu");
+    step::announce("collecting files in target/gpu");
     lay_out(repo, &folder, &tests)?;
     match &args.pack {
         Some(file) => pack(&folder, file),
         None => {
-            step::announce("asking the GPU");
+            step::announce("testing and measuring the GPU");
             let mut script = Command::new(folder.join("run.sh"));
             script.args(&args.fb15k);
-            step::run(&mut script, "see what is marked FAILED above")
+            step::run(&mut script, "see the lines marked FAILED above")
         }
     }
 }
 
-/// The program with a package's tests that name a GPU: of its integration tests if it has some, else of its own.
+/// Builds the test program of a package with tests for GPUs, and returns its path: integration tests, or for `pbg-torch`
+/// the unit tests.
 fn compiled(repo: &Repo, package: &str) -> Result<PathBuf> {
     let mut cargo = repo.cargo("test");
     cargo.args([
@@ -76,7 +77,7 @@ fn compiled(repo: &Repo, package: &str) -> Result<PathBuf> {
         (is_library == (package == "pbg-torch")).then(|| PathBuf::from(program))
     });
     let program = programs.next_back();
-    program.with_context(|| format!("Cargo names no tests of {package}"))
+    program.with_context(|| format!("Cargo reports no test program of {package}"))
 }
 
 fn lay_out(repo: &Repo, folder: &Path, tests: &[(PathBuf, &str)]) -> Result<()> {
@@ -120,7 +121,7 @@ fn copy(from: &Path, to: &Path) -> Result<()> {
     Ok(())
 }
 
-/// A copy without what debuggers read, which is half of it.
+/// Copies a program without debug information, which is half of it.
 fn stripped(from: &Path, to: &Path) -> Result<()> {
     copy(from, to)?;
     let mut strip = Command::new("strip");
@@ -138,7 +139,7 @@ fn pack(folder: &Path, file: &Path) -> Result<()> {
     let bytes = fs::metadata(file).with_context(|| format!("{} is gone", file.display()))?;
     ensure!(bytes.len() > 0, "{} is empty", file.display());
     println!(
-        "{}, {} MiB. On the machine with the GPU, which needs Python with torch 2.11.0:\n    tar xf {0} && gpu/run.sh",
+        "{}, {} MiB. On the machine with the GPU, which needs Python with torch 2.11.0, run:\n    tar xf {0} && gpu/run.sh",
         file.display(),
         bytes.len() >> 20
     );

@@ -11,10 +11,10 @@ use crate::repo::Repo;
 use crate::setup::{self, WASM_TARGET as TARGET, WasmToolchain};
 use crate::step;
 
-/// One folder per kind of strategy; a kind without plugins has none.
+/// Folders of the kinds of strategies; a kind without plugins has no folder.
 const KINDS: [&str; 4] = ["orders", "samplers", "losses", "operators"];
 
-/// A crate below `plugins/`.
+/// Crate of a standard plugin.
 #[derive(Debug)]
 struct Plugin {
     package: String,
@@ -22,7 +22,7 @@ struct Plugin {
     library: String,
 }
 
-/// Leaves a component of every standard plugin in `repo.plugins()`.
+/// Builds a component of every standard plugin in `repo.plugins()`.
 pub(crate) fn build(repo: &Repo) -> Result<()> {
     let plugins = find(repo)?;
     step::announce(&format!("building {} standard plugins", plugins.len()));
@@ -47,7 +47,7 @@ pub(crate) fn build(repo: &Repo) -> Result<()> {
     remove_others(&repo.plugins(), &plugins)
 }
 
-/// `cargo build` with the compiler for plugins, and its build folder.
+/// Returns `cargo build` with the compiler for plugins, and its build folder.
 fn compiler(repo: &Repo) -> Result<(Command, PathBuf)> {
     let mut cargo = repo.cargo("build");
     let WasmToolchain::Debian { linker } = setup::wasm_toolchain(repo)? else {
@@ -58,7 +58,7 @@ fn compiler(repo: &Repo) -> Result<(Command, PathBuf)> {
         .current_dir(&repo.root)
         .arg("build")
         .arg("-Zbuild-std=std,panic_abort");
-    // Allows -Z to a stable compiler.
+    // Allows -Z options with a stable compiler.
     cargo
         .env("RUSTC_BOOTSTRAP", "1")
         .env("RUSTC", "/usr/bin/rustc");
@@ -84,7 +84,7 @@ fn find(repo: &Repo) -> Result<Vec<Plugin>> {
                 .with_context(|| format!("cannot read {}", manifest.display()))?;
             if let Some(other) = plugins.insert(plugin.library.clone(), plugin) {
                 bail!(
-                    "two plugins want to be {}.wasm; one of them is the package {}",
+                    "two plugins have the library name {}; one of them is the package {}",
                     other.library,
                     other.package
                 );
@@ -97,12 +97,13 @@ fn find(repo: &Repo) -> Result<Vec<Plugin>> {
 fn read_manifest(path: &Path) -> Result<Plugin> {
     let manifest: toml::Table = fs::read_to_string(path)?.parse()?;
     let name_in = |table: &str| Some(manifest.get(table)?.get("name")?.as_str()?.to_owned());
-    let package = name_in("package").context("it names no package")?;
+    let package = name_in("package").context("it has no package name")?;
     let library = name_in("lib").unwrap_or_else(|| package.replace('-', "_"));
     Ok(Plugin { package, library })
 }
 
-/// An unchanged file keeps its time, so what embeds it is not built again; a changed one is replaced as a whole.
+/// Replaces a file atomically, but only if its content has changed: an unchanged file keeps its modification time, so
+/// that the program that embeds it is not rebuilt.
 fn write_if_changed(path: &Path, bytes: &[u8]) -> Result<()> {
     if fs::read(path).is_ok_and(|old| old == bytes) {
         return Ok(());
@@ -116,7 +117,7 @@ fn write_if_changed(path: &Path, bytes: &[u8]) -> Result<()> {
     write().with_context(|| format!("cannot write {}", path.display()))
 }
 
-/// A renamed or removed plugin must not live on inside the program.
+/// Removes components of renamed or removed plugins, so that the program does not embed them.
 fn remove_others(folder: &Path, plugins: &[Plugin]) -> Result<()> {
     for entry in
         fs::read_dir(folder).with_context(|| format!("cannot read {}", folder.display()))?

@@ -1,4 +1,4 @@
-//! Where things are, and Cargo with the settings that follow from that.
+//! Folders of the checkout, and Cargo commands with the settings that follow from them.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -9,21 +9,21 @@ use anyhow::{Context, Result};
 /// The target of native builds; nothing else is supported.
 pub(crate) const NATIVE: &str = "x86_64-unknown-linux-gnu";
 
-/// The folders of one checkout.
+/// Folders of one checkout.
 #[derive(Debug)]
 pub(crate) struct Repo {
-    /// The folder of the workspace's manifest.
+    /// Folder of the workspace's manifest.
     pub(crate) root: PathBuf,
-    /// What set-up installs, ignored by Git.
+    /// Folder of the dependencies that set-up installs, ignored by Git.
     pub(crate) deps: PathBuf,
     /// Cargo's build folder.
     pub(crate) target: PathBuf,
-    /// Headers and libraries of libtorch: in `deps`, or wherever the user's `LIBTORCH` says.
+    /// Folder of libtorch's headers and libraries: in `deps`, or the user's `LIBTORCH`.
     pub(crate) libtorch: PathBuf,
 }
 
 impl Repo {
-    /// The checkout that this program was started from; `deps` moves what set-up installs.
+    /// Finds the checkout from which this program was started; `deps` is another folder for dependencies.
     pub(crate) fn find(deps: Option<PathBuf>) -> Result<Self> {
         let manifest_dir = env::var_os("CARGO_MANIFEST_DIR")
             .map_or_else(|| env!("CARGO_MANIFEST_DIR").into(), PathBuf::from);
@@ -52,33 +52,34 @@ impl Repo {
         })
     }
 
-    /// Whether set-up is in charge of libtorch.
+    /// Returns whether libtorch is installed by set-up, not by the user.
     pub(crate) fn owns_libtorch(&self) -> bool {
         self.libtorch == self.deps.join("libtorch")
     }
 
-    /// The components of the standard plugins, where the build script that embeds them looks for them.
+    /// Returns the folder of the standard plugins' components, where the build script that embeds them expects them.
     pub(crate) fn plugins(&self) -> PathBuf {
         self.target.join("plugins")
     }
 
-    /// The program that users run.
+    /// Returns the path of the program `pbg-host`.
     pub(crate) fn program(&self) -> PathBuf {
         self.target.join("release/pbg-host")
     }
 
-    /// Cargo in the repository, with the settings for building.
+    /// Returns a Cargo command in the repository, with the settings for building.
     pub(crate) fn cargo(&self, subcommand: &str) -> Command {
         let mut cargo = self.plain_cargo(subcommand);
         self.add_settings(&mut cargo);
         cargo
     }
 
-    /// maturin in the repository, whose Cargo has the same settings, so that it compiles only its own library once more.
+    /// Returns a maturin command in the repository. Its Cargo has the same settings, so that it compiles only its own
+    /// library again.
     pub(crate) fn maturin(&self, program: PathBuf, subcommand: &str) -> Command {
         let mut maturin = self.starts_cargo(program, subcommand);
         self.add_settings(&mut maturin);
-        // As `.cargo/config.toml` has it; maturin would set another one.
+        // The same as in `.cargo/config.toml`; maturin would set another one.
         maturin.env(
             "PYO3_CONFIG_FILE",
             self.root.join("host/python/pyo3-config.txt"),
@@ -93,7 +94,8 @@ impl Repo {
         }
     }
 
-    /// Cargo in the repository, without what the Cargo that started this program told it about xtask.
+    /// Returns a Cargo command in the repository, without the environment variables about xtask that Cargo has set for
+    /// this program.
     pub(crate) fn plain_cargo(&self, subcommand: &str) -> Command {
         let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
         self.starts_cargo(cargo.into(), subcommand)
@@ -111,7 +113,7 @@ impl Repo {
             }
         }
         if env::var_os("CARGO_TARGET_DIR").is_some() {
-            // A relative one was relative to where this program was started.
+            // A relative path was relative to the folder in which this program was started.
             cargo.env("CARGO_TARGET_DIR", &self.target);
         }
         cargo
@@ -121,15 +123,15 @@ impl Repo {
         cargo
     }
 
-    /// `.cargo/config.toml` lets programs find `.deps/libtorch` from a build folder directly below the repository.
-    /// Other places need their absolute path in the program.
+    /// Returns the rpath of libtorch if it must be absolute. `.cargo/config.toml` has a relative one, with which programs
+    /// find `.deps/libtorch` from a build folder directly below the repository.
     fn extra_rpath(&self) -> Option<PathBuf> {
         let usual = self.target.parent() == Some(&self.root)
             && self.libtorch == self.root.join(".deps/libtorch");
         (!usual).then(|| self.libtorch.join("lib"))
     }
 
-    /// `path` as one would type it in the repository's folder.
+    /// Returns `path` relative to the repository's folder, for messages.
     pub(crate) fn short<'a>(&self, path: &'a Path) -> std::path::Display<'a> {
         path.strip_prefix(&self.root).unwrap_or(path).display()
     }

@@ -1,4 +1,4 @@
-//! Installs what is missing: nothing when everything is there.
+//! Set-up: installs missing dependencies.
 
 mod compiler;
 mod debian;
@@ -24,24 +24,24 @@ pub(crate) use nats::test_server as test_nats;
 pub(crate) use python::{environment, install, interpreter, maturin, test_python};
 pub(crate) use wasm_target::{TARGET as WASM_TARGET, WasmToolchain, toolchain as wasm_toolchain};
 
-/// What `pbg-host` and its plugins need.
+/// Installs the dependencies of `pbg-host` and its plugins.
 pub(crate) fn run(repo: &Repo) -> Result<()> {
     let _lock = lock(repo)?;
     wasm_target::install(repo)
 }
 
-/// What `pbg-host-torch` needs beyond that.
+/// Installs the additional dependencies of `pbg-host-torch`.
 pub(crate) fn libtorch(repo: &Repo) -> Result<()> {
     compiler::check()?;
     let _lock = lock(repo)?;
     libtorch::install(repo)
 }
 
-/// What tests need beyond that. Only Python is needed in any case; tests skip what needs the others, which are returned
-/// where they are missing.
+/// Installs the additional dependencies of tests. Python is required. Tests that need one of the other tools are skipped
+/// if it is missing; the missing tools are returned.
 ///
 /// # Errors
-/// When Python or its packages are missing, or something that `PBG_REQUIRE` names.
+/// If Python or its packages, or a tool named in `PBG_REQUIRE`, cannot be installed.
 pub(crate) fn for_tests(repo: &Repo) -> Result<Vec<Missing>> {
     python::packages(repo)?;
     maturin(repo)?;
@@ -53,7 +53,7 @@ pub(crate) fn for_tests(repo: &Repo) -> Result<Vec<Missing>> {
     Ok(missing)
 }
 
-/// The server by which several trainers meet.
+/// Installs the NATS server for several trainers, and returns the path of its program.
 pub(crate) fn nats(repo: &Repo) -> Result<PathBuf> {
     if let Some(missing) = nats::install(repo)? {
         missing.tell();
@@ -61,7 +61,7 @@ pub(crate) fn nats(repo: &Repo) -> Result<PathBuf> {
     Ok(nats::test_server(repo))
 }
 
-/// Two set-ups of one checkout take turns; the lock goes with the file handle.
+/// Locks the set-up of this checkout, so that two set-ups do not run in parallel. Closing the file releases the lock.
 pub(crate) fn lock(repo: &Repo) -> Result<File> {
     let path = repo.deps.join("lock");
     fs::create_dir_all(&repo.deps)

@@ -1,4 +1,4 @@
-//! Tells what happens before it happens, runs other programs, and says what to do by hand when one fails.
+//! Announces steps, runs other programs, and says what to do by hand if one fails.
 
 use std::ffi::OsStr;
 use std::fmt::Write as _;
@@ -8,12 +8,12 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow};
 
-/// One line about what is going to happen.
+/// Prints one line about the next step.
 pub(crate) fn announce(what: &str) {
     println!("==> {what}");
 }
 
-/// Runs `command` with the terminal as its own. `what_to_do` is for the case that it fails.
+/// Runs `command` with the terminal of this program. `what_to_do` is part of the error if it fails.
 pub(crate) fn run(command: &mut Command, what_to_do: &str) -> Result<()> {
     let status = start_error(command.status(), command, what_to_do)?;
     if status.success() {
@@ -23,7 +23,7 @@ pub(crate) fn run(command: &mut Command, what_to_do: &str) -> Result<()> {
     }
 }
 
-/// Runs `command` and returns what it prints. Where it fails, the error has all that it said.
+/// Runs `command` and returns its standard output. If it fails, the error contains all of its output.
 pub(crate) fn output(command: &mut Command, what_to_do: &str) -> Result<String> {
     let output = start_error(command.output(), command, what_to_do)?;
     if !output.status.success() {
@@ -35,13 +35,14 @@ pub(crate) fn output(command: &mut Command, what_to_do: &str) -> Result<String> 
         .with_context(|| format!("`{}` printed something that is not UTF-8", shown(command)))
 }
 
-/// What an error and its causes say, the last cause at the end, for [`output`]'s have what the program said first.
+/// Returns the messages of an error and its causes, the last cause at the end. Errors of [`output`] have the program's
+/// output first.
 pub(crate) fn lines_of(error: &anyhow::Error) -> String {
     let causes: Vec<String> = error.chain().map(ToString::to_string).collect();
     causes.join("\n")
 }
 
-/// Whether `command` can be started and succeeds; its output is not shown.
+/// Runs `command` without showing its output, and returns whether it succeeded.
 pub(crate) fn succeeds(command: &mut Command) -> bool {
     command.output().is_ok_and(|output| output.status.success())
 }
@@ -62,7 +63,7 @@ fn failed(command: &Command, status: ExitStatus, what_to_do: &str) -> anyhow::Er
     )
 }
 
-/// The command as one would type it.
+/// Formats the command so that it can be typed.
 pub(crate) fn shown(command: &Command) -> String {
     let program = command.get_program();
     let mut text = quoted(Path::new(program).file_name().unwrap_or(program));
@@ -82,14 +83,14 @@ fn quoted(word: &OsStr) -> String {
     }
 }
 
-/// How long each step took.
+/// Durations of steps.
 #[derive(Debug, Default)]
 pub(crate) struct Times {
     steps: Vec<(String, Duration)>,
 }
 
 impl Times {
-    /// Announces and runs one step. The time counts when it fails, too.
+    /// Announces and runs one step, and records its time, also if it fails.
     pub(crate) fn step<T>(&mut self, what: &str, run: impl FnOnce() -> Result<T>) -> Result<T> {
         announce(what);
         let start = Instant::now();
@@ -98,7 +99,7 @@ impl Times {
         result
     }
 
-    /// One line per step and one for the sum.
+    /// Prints one line per step and one for the sum.
     pub(crate) fn print(&self) {
         let total: Duration = self.steps.iter().map(|(_, time)| *time).sum();
         println!();

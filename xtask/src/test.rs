@@ -1,4 +1,4 @@
-//! Everything that a change must pass, with the time of each step.
+//! All checks that a change must pass, with the time of each step.
 
 use std::env;
 use std::ffi::OsString;
@@ -18,13 +18,14 @@ use crate::{build, plugins, setup, wheel};
 pub(crate) mod scratch;
 
 const SEE_ABOVE: &str = "see the messages above";
-/// The package that has the tests with the program.
+/// Package of the tests that run the program.
 const PROGRAM: &str = "pbg-host";
 
-/// Every step runs in the release profile, so each dependency is compiled once.
+/// Runs all checks. Every step uses the release profile, so each dependency is compiled once.
 ///
-/// Tests train real models, which an unoptimised build makes minutes long; wasmtime, Arrow and the bindings of libtorch
-/// in a second profile would cost as many minutes again, and so would clippy's own run of libtorch's build script.
+/// Tests train real models, which would take minutes in an unoptimised build. Compiling wasmtime, Arrow and the bindings
+/// of libtorch in a second profile would cost minutes as well, and so would another run of libtorch's build script for
+/// clippy.
 pub(crate) fn run(repo: &Repo) -> Result<()> {
     let mut times = Times::default();
     let result = steps(repo, &mut times);
@@ -38,14 +39,14 @@ fn steps(repo: &Repo, times: &mut Times) -> Result<()> {
         setup::libtorch(repo)
     })?;
     let missing = thread::scope(|scope| {
-        // It waits for the network, and compiling does not.
+        // Set-up waits for the network, so it runs in parallel with compiling.
         let set_up = scope.spawn(|| {
             let missing = setup::for_tests(repo)?;
             wheel::environment(repo)?;
             Ok(missing)
         });
         let checked = compile(repo, times).and_then(|()| lint(repo, times));
-        let waited = times.step("waiting for what tests need", || joined(set_up));
+        let waited = times.step("waiting for the set-up of tests", || joined(set_up));
         checked.and(waited)
     })?;
     let (python, examples) = times.step(
@@ -53,13 +54,13 @@ fn steps(repo: &Repo, times: &mut Times) -> Result<()> {
         || wheel_and_examples(repo),
     )?;
     let tests = times.step("running the tests", || all(repo, &python));
-    // Once more at the end, where it is read.
+    // Repeat the notices at the end, where they are noticed.
     missing.iter().for_each(setup::Missing::tell);
     tests.and(examples)
 }
 
-/// Installs the wheel while the examples in the documentation run: either leaves a core idle most of its time. Gives
-/// the Python that has the wheel, and what became of the examples.
+/// Installs the wheel while the examples in the documentation run, since each leaves a core idle most of the time.
+/// Returns the Python with the wheel, and the result of the examples.
 fn wheel_and_examples(repo: &Repo) -> Result<(PathBuf, Result<()>)> {
     thread::scope(|scope| {
         let examples = scope.spawn(|| {
@@ -70,7 +71,7 @@ fn wheel_and_examples(repo: &Repo) -> Result<(PathBuf, Result<()>)> {
             step::output(&mut cargo, SEE_ABOVE)
         });
         let python = wheel::pack(repo).and_then(|wheel| wheel::install(repo, &wheel));
-        step::announce("what the examples in the documentation said");
+        step::announce("output of the examples in the documentation");
         let examples = joined(examples).map(|said| println!("{said}"));
         if let (Err(_), Err(error)) = (&python, &examples) {
             // The first error ends the program with its message; this one would be lost.
@@ -90,8 +91,9 @@ fn compile(repo: &Repo, times: &mut Times) -> Result<()> {
     })?;
     times.step("building the standard plugins", || plugins::build(repo))?;
     times.step("building the program and its tests", || {
-        // The tests start both programs, and the wheel has the library; `cargo test` by itself makes only the program in
-        // whose package they are. In one go, since torch-sys keeps one core busy with its C++ for a while.
+        // The tests start both programs, and the wheel contains the library; `cargo test` alone builds only the program
+        // of its own package. One command builds everything, since the C++ code of torch-sys keeps one core busy for a
+        // while.
         let mut cargo = repo.cargo("build");
         step::run(
             cargo.args(["--release", "--workspace", "--lib", "--bins", "--tests"]),
@@ -116,12 +118,12 @@ fn lint(repo: &Repo, times: &mut Times) -> Result<()> {
     })
 }
 
-/// What a thread has to say, a panic included.
+/// Joins a thread and returns its result, resuming a panic.
 fn joined<T>(thread: ScopedJoinHandle<'_, T>) -> T {
     thread.join().unwrap_or_else(|panic| resume_unwind(panic))
 }
 
-/// The tests with the program and, in the time that these wait, all others, whose messages follow.
+/// Runs the tests with the program and, in parallel, all others, whose output is printed afterwards.
 fn all(repo: &Repo, python: &Path) -> Result<()> {
     let scratch = Scratch::make();
     thread::scope(|scope| {
@@ -133,12 +135,12 @@ fn all(repo: &Repo, python: &Path) -> Result<()> {
         let package = scope.spawn(|| wheel::test(repo, python, &scratch));
         let mut cargo = tests(repo);
         scratch.is_for(&mut cargo);
-        // Half of the time its tests wait for programs, locks and leases.
+        // These tests spend half of their time waiting for programs, locks and leases.
         let threads = 2 * thread::available_parallelism().map_or(1, NonZero::get);
         cargo.env("RUST_TEST_THREADS", threads.to_string());
         let mut result = step::run(cargo.args(["--package", PROGRAM]), SEE_ABOVE);
         for (what, thread) in [("crates", crates), ("Python package", package)] {
-            step::announce(&format!("what the tests of the {what} said"));
+            step::announce(&format!("output of the tests of the {what}"));
             match joined(thread) {
                 Ok(said) => println!("{said}"),
                 // The first error ends the program with its message; this one would be lost.
@@ -150,10 +152,10 @@ fn all(repo: &Repo, python: &Path) -> Result<()> {
     })
 }
 
-/// `cargo test`, with what tests look for.
+/// Returns `cargo test` with the environment variables that tests need.
 fn tests(repo: &Repo) -> Command {
     let mut cargo = repo.cargo("test");
-    // Whoever mends one failure wants to know of the others.
+    // Report all failures, not only the first one.
     cargo.args(["--release", "--tests", "--no-fail-fast"]);
     cargo.env("PBG_TEST_PYTHON", setup::test_python(repo));
     cargo.env("PBG_TEST_JAVASCRIPT", setup::test_javascript(repo));
@@ -161,7 +163,7 @@ fn tests(repo: &Repo) -> Command {
     cargo
 }
 
-/// Tests that go on for as long as they are given: those of the workspace whose names have `filter`.
+/// Runs the tests of `package` whose names contain `filter` for `minutes` each.
 pub(crate) fn long(repo: &Repo, package: &str, filter: &str, minutes: u64) -> Result<()> {
     build::run(repo)?;
     step::announce(&format!("testing for {minutes} minutes"));

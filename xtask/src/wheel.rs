@@ -1,7 +1,7 @@
-//! The wheel: the programs and the Python package in one file that pip installs.
+//! Wheel with the programs and the Python package, to be installed by pip.
 //!
-//! maturin makes it of `host/python/pyproject.toml`. It builds one library; what else is native in the wheel is built
-//! before it, by the same Cargo in the same folder, and handed over as files.
+//! maturin makes it from `host/python/pyproject.toml`. It builds one library; the other native files of the wheel are
+//! built before, by the same Cargo in the same folder, and passed to maturin as data files.
 
 use std::env;
 use std::ffi::OsString;
@@ -16,19 +16,19 @@ use crate::repo::Repo;
 use crate::test::scratch::Scratch;
 use crate::{bench, build, setup, step};
 
-/// The package, as Python imports it.
+/// Python package.
 const PACKAGE: &str = "pbg_host";
-/// What authors of plugins in Python import.
+/// Python package for authors of plugins.
 const SDK: &str = "pbg_plugin";
-/// What makes components of them, as `host/python/pyproject.toml` has it.
+/// Package that makes components of Python plugins, with the same version as in `host/python/pyproject.toml`.
 const COMPONENTIZE: &str = "componentize-py==0.25.1";
 
-/// The package of the second library, and with it of all that the first one is made of.
+/// Cargo package of the library with libtorch. Building it also builds everything that the other library consists of.
 pub(crate) const EXTENSION: &str = "pbg-python-torch";
-/// The second library, by its name in Cargo's build folder and in the package.
+/// Name of the library with libtorch in Cargo's build folder, and in the package.
 const WITH_TORCH: (&str, &str) = ("libpbg_python_torch.so", "_native_torch.abi3.so");
 
-/// Builds everything, and the wheel; `tested` also tests it, and `pbg` with models of PBG itself.
+/// Builds everything and the wheel. `tested` also tests it; `pbg` also tests with models of PBG itself.
 pub(crate) fn run(repo: &Repo, tested: bool, pbg: bool) -> Result<()> {
     build::run(repo)?;
     extension(repo)?;
@@ -40,20 +40,20 @@ pub(crate) fn run(repo: &Repo, tested: bool, pbg: bool) -> Result<()> {
     if tested {
         environment(repo)?;
         let python = install(repo, &wheel)?;
-        step::announce("testing it");
+        step::announce("testing the wheel");
         print!("{}", test(repo, &python, &Scratch::make())?);
     }
     Ok(())
 }
 
-/// Builds the native half of the package that has libtorch.
+/// Builds the native library of the package with libtorch.
 fn extension(repo: &Repo) -> Result<()> {
     let mut cargo = repo.cargo("build");
     cargo.args(["--release", "--package", EXTENSION]);
     step::run(&mut cargo, "see the compiler's message above")
 }
 
-/// Puts together what was built.
+/// Packs the built files into the wheel and returns its path.
 pub(crate) fn pack(repo: &Repo) -> Result<PathBuf> {
     let program = setup::maturin(repo)?;
     let folder = repo.target.join("wheel");
@@ -71,14 +71,15 @@ pub(crate) fn pack(repo: &Repo) -> Result<PathBuf> {
     made.with_context(|| format!("maturin has left no wheel in {}", folder.display()))
 }
 
-/// Fills the folder `data` of `host/python/pyproject.toml`: what pip puts beside the package, and the programs.
+/// Fills the folder `data` of `host/python/pyproject.toml` with files that pip installs next to the package, and the
+/// programs.
 fn hand_over(repo: &Repo) -> Result<()> {
-    // Relative to the manifest, wherever Cargo builds.
+    // The path is relative to the manifest, independent of Cargo's build folder.
     let data = repo.root.join("target/wheel/data");
     remove(&data)?;
     let packages = data.join("platlib");
     let package = packages.join(PACKAGE);
-    // Orders that are functions of Python get what plugins in Python get.
+    // Orders that are Python functions use the same SDK as plugins in Python.
     let sdk = repo.root.join("plugins/sdk-python").join(SDK);
     copy_package(&sdk, &packages.join(SDK))?;
     fs::create_dir_all(&package).with_context(|| format!("cannot create {}", package.display()))?;
@@ -88,14 +89,14 @@ fn hand_over(repo: &Repo) -> Result<()> {
         &package.join(name),
     )?;
     program(repo, "pbg-host", &data.join("scripts"))?;
-    // The script of this name looks for libtorch, and becomes it.
+    // The script of the same name looks for libtorch and executes this program.
     program(repo, "pbg-host-torch", &package.join("_bin"))
 }
 
 const SEE_ABOVE: &str = "see the messages above";
 const FOR_PIP: &str = "install Python 3 with venv and pip, and see the message above";
 
-/// What the tests of the package need besides: what it works with, and what checks it.
+/// Additional packages for the tests: libraries that the package supports, and test tools.
 const FOR_TESTS: [&str; 14] = [
     COMPONENTIZE,
     "h5py",
@@ -113,30 +114,33 @@ const FOR_TESTS: [&str; 14] = [
     "tqdm",
 ];
 
-/// The environment in which the wheel is tested.
+/// Returns the folder of the virtual environment in which the wheel is tested.
 fn folder(repo: &Repo) -> PathBuf {
     repo.target.join("wheel_test")
 }
 
-/// Makes that environment anew, with what the tests need besides the wheel.
+/// Creates that environment again, with the packages that the tests need besides the wheel.
 pub(crate) fn environment(repo: &Repo) -> Result<()> {
     let folder = folder(repo);
     step::announce(&format!(
-        "making {} for the tests of the wheel with pip",
+        "creating {} for the tests of the wheel with pip",
         repo.short(&folder)
     ));
     setup::environment(&folder, &FOR_TESTS, FOR_PIP)
 }
 
-/// Installs the wheel there. Gives the Python that has it.
+/// Installs the wheel there, and returns the path of its Python.
 pub(crate) fn install(repo: &Repo, wheel: &Path) -> Result<PathBuf> {
     let python = setup::interpreter(&folder(repo));
-    step::announce(&format!("installing it into {}", repo.short(&folder(repo))));
+    step::announce(&format!(
+        "installing the wheel into {}",
+        repo.short(&folder(repo))
+    ));
     setup::install(&python, &[wheel.as_os_str()], FOR_PIP)?;
     Ok(python)
 }
 
-/// Checks the types of the package with `python`, and runs its tests. Gives what these say.
+/// Checks the types of the package with `python`, and runs its tests. Returns their output.
 pub(crate) fn test(repo: &Repo, python: &Path, scratch: &Scratch) -> Result<String> {
     let tests = repo.root.join("tests/python");
     let both = ["--package", PACKAGE, "--package", SDK];
@@ -153,13 +157,13 @@ pub(crate) fn test(repo: &Repo, python: &Path, scratch: &Scratch) -> Result<Stri
     // Building components and running notebooks take one core each.
     pytest.args(["--numprocesses", "2", "--dist", "loadfile"]);
     pytest.env("PYTHONDONTWRITEBYTECODE", "1");
-    // The program is the wheel's.
+    // Use the program of the wheel.
     let programs = python.parent().context("a program is in a folder")?;
     pytest.env("PATH", with_first(programs)?);
     pytest.env("PBG_TEST_LIBTORCH", repo.libtorch.join("lib"));
-    // What the tests with the program have compiled is not compiled again, and the user's own cache stays as it is.
+    // Share the compiled components of the tests with the program, and do not touch the user's own cache.
     pytest.env("PBG_HOST_CACHE", repo.target.join("tmp/compiled"));
-    // Where it was installed: by `--pbg`, or for a comparison.
+    // PBG, if it was installed by `--pbg` or for a comparison.
     let pbg = bench::pbg_python(repo);
     if pbg.exists() {
         pytest.env("PBG_TEST_PBG", pbg);
@@ -169,7 +173,7 @@ pub(crate) fn test(repo: &Repo, python: &Path, scratch: &Scratch) -> Result<Stri
     Ok(said)
 }
 
-/// `PATH` with another folder before the others.
+/// Returns `PATH` with another folder before the others.
 fn with_first(folder: &Path) -> Result<OsString> {
     let others = env::var_os("PATH").unwrap_or_default();
     let folders = [folder.to_owned()]
@@ -178,7 +182,7 @@ fn with_first(folder: &Path) -> Result<OsString> {
     env::join_paths(folders).context("PATH")
 }
 
-/// The sources of the package, and nothing that Python or checkers have left there.
+/// Copies the sources of a package, without files that Python or checkers have left there.
 fn copy_package(from: &Path, to: &Path) -> Result<()> {
     fs::create_dir_all(to).with_context(|| format!("cannot create {}", to.display()))?;
     for entry in fs::read_dir(from).with_context(|| format!("cannot read {}", from.display()))? {
@@ -203,17 +207,17 @@ fn program(repo: &Repo, name: &str, folder: &Path) -> Result<()> {
         .with_context(|| format!("cannot make {} executable", to.display()))
 }
 
-/// A copy without the names of functions, which are a quarter of a program.
+/// Copies a program without the names of functions, which are a quarter of it.
 fn stripped(from: &Path, to: &Path) -> Result<()> {
     let mut strip = Command::new("strip");
     strip.arg("--strip-unneeded").arg(from).arg("-o").arg(to);
     step::run(
         &mut strip,
-        "install binutils, which has `strip`, and build before",
+        "install binutils, which has `strip`, and build first",
     )
 }
 
-/// The platform of what was built here: it needs a C library as new as this machine's.
+/// Returns the platform tag of the build, which needs a C library at least as new as this machine's.
 fn platform() -> Result<String> {
     let mut getconf = Command::new("getconf");
     getconf.arg("GNU_LIBC_VERSION");
@@ -221,7 +225,7 @@ fn platform() -> Result<String> {
     let version = said.split_whitespace().last().unwrap_or_default();
     let (major, minor) = version
         .split_once('.')
-        .with_context(|| format!("{said:?} is no version of the C library"))?;
+        .with_context(|| format!("{said:?} is not a version of the C library"))?;
     Ok(format!("manylinux_{major}_{minor}"))
 }
 

@@ -1,6 +1,6 @@
 //! Turns the database files of WordNet 3.0 into the triples of `examples/wordnet`.
 //!
-//! The output depends on the input alone: no clock, no random state, no iteration order of a hash map.
+//! The output depends only on the input, not on a clock, random state or the iteration order of a hash map.
 
 mod database;
 mod relation;
@@ -15,7 +15,7 @@ use crate::step;
 
 pub(crate) use database::Triple;
 
-/// Reads the `data.*` and `index.*` files below `dict` and writes the three edge sets and their counts into `out`.
+/// Reads the `data.*` and `index.*` files in `dict`, writes the three edge sets to `out`, and prints their counts.
 pub(crate) fn run(dict: &Path, out: &Path) -> Result<()> {
     step::announce(&format!(
         "reading the WordNet database in {}",
@@ -37,7 +37,7 @@ pub(crate) struct EdgeSets {
 }
 
 impl EdgeSets {
-    /// The sets with their names, which are also the stems of their files.
+    /// Returns the sets with their names, which are also the stems of their files.
     pub(crate) fn named(&self) -> [(&'static str, &[Triple]); 3] {
         [
             ("train", &self.train),

@@ -1,4 +1,4 @@
-//! What other processes take, as the system tells.
+//! Processor time and memory of other processes, as reported by the system.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -10,21 +10,22 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
-/// Ticks of processor time in a second: what Linux tells all programs.
+/// Ticks of processor time per second; Linux reports this constant to all programs.
 const TICKS: f64 = 100.0;
 
-/// How often memory is looked at.
+/// Interval between two measurements of memory.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// What programs took.
+/// Resources used by programs.
 pub(super) struct Taken {
     pub(super) cpu_seconds: f64,
     pub(super) seconds: f64,
-    /// Of all together.
+    /// Peak memory of all programs together.
     pub(super) peak_bytes: u64,
 }
 
-/// Runs programs side by side to their ends. What they say goes to the files `NAME-0.log`, `NAME-1.log`, ... of `folder`.
+/// Runs programs in parallel until all have ended. Their output goes to the files `NAME-0.log`, `NAME-1.log`, ... in
+/// `folder`.
 pub(super) fn run(
     folder: &Path,
     name: &str,
@@ -48,7 +49,7 @@ pub(super) fn run(
             while !ended.load(Ordering::Relaxed) {
                 let looking = Instant::now();
                 peak = peak.max(bytes_of_descendants());
-                // Looking at many large processes takes long, and must not take a core from what is measured.
+                // Measuring many large processes is slow, and must not take a core from the measured programs.
                 thread::sleep(LOOK.max(20 * looking.elapsed()));
             }
             peak
@@ -79,7 +80,7 @@ fn wait(child: &mut Child, log: &Path) -> Result<()> {
     }
 }
 
-/// Processor time of children that have ended, and of those that they have waited for.
+/// Returns the processor time of ended children, and of the ended children for which those have waited.
 pub(super) fn cpu_seconds_of_ended_children() -> Result<f64> {
     let text = fs::read_to_string("/proc/self/stat").context("cannot read /proc/self/stat")?;
     let fields = fields(&text);
@@ -88,7 +89,7 @@ pub(super) fn cpu_seconds_of_ended_children() -> Result<f64> {
     Ok(ticks.context("/proc/self/stat has no times of children")? / TICKS)
 }
 
-/// What all descendants of this process occupy: what they share counts once.
+/// Returns the memory of all descendants of this process; shared pages count once.
 pub(super) fn bytes_of_descendants() -> u64 {
     let mut parents = BTreeMap::new();
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
@@ -123,7 +124,7 @@ pub(super) fn bytes_of_descendants() -> u64 {
         .sum()
 }
 
-/// The fields of a line of `stat` behind the name, which may have spaces.
+/// Returns the fields of a `stat` line after the name, which may contain spaces.
 fn fields(stat: &str) -> Vec<&str> {
     let rest = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
     rest.split_whitespace().collect()

@@ -1,7 +1,7 @@
-//! What the shipped configurations reach on two graphs that none of them was tuned on, beside what they reached last.
+//! Quality of the shipped configurations on two graphs on which none of them was tuned, with the last figures for comparison.
 //!
-//! Two exceptions: the learning rate and the batches of the presets `complex` and `distmult` were chosen by WordNet, and
-//! examples/wordnet/pbg.toml is made for it. For these the planted graph is the one that says something.
+//! There are two exceptions: the learning rate and the batch size of the presets `complex` and `distmult` were chosen on
+//! WordNet, and examples/wordnet/pbg.toml is made for it. For these, only the planted graph is meaningful.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -16,15 +16,14 @@ use super::processes::cpu_seconds_of_ended_children;
 use crate::repo::Repo;
 use crate::{build, step};
 
-/// Where the last figures are.
+/// File with the last figures.
 const FIGURES: &str = "benches/quality.csv";
 const HEADER: &str = "graph,configuration,epochs,mrr,hits10,cpu_seconds";
-/// Test edges that are ranked, of those of a graph.
+/// Maximum number of ranked test edges of a graph.
 const RANKED: &str = "3000";
-/// Of so many edges the last one is for validation, the one before for the test.
+/// Of each group of this many edges, the last one is for validation and the one before it for the test.
 const SPLIT: usize = 20;
-/// Epochs of configurations that were made for half an hour, by what their names end with: enough to tell whether they
-/// still learn what they did.
+/// Number of epochs for long configurations (half an hour), by the end of their names: enough to detect a regression.
 const SHORTENED: [(&str, u32); 4] = [
     ("_relations.toml", 16),
     ("_concatenated.toml", 16),
@@ -34,24 +33,24 @@ const SHORTENED: [(&str, u32); 4] = [
 /// Presets of `pbg-host config new`.
 const PRESETS: [&str; 5] = ["complex", "distmult", "transe", "rotate", "pbg"];
 
-/// What to measure.
+/// Options of the measurement of quality.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Only rows whose graph or configuration has this in its name, as in `--only wordnet`; can be repeated.
+    /// Measure only rows whose graph or configuration contains this name, as in `--only wordnet`; can be repeated.
     #[arg(long, value_name = "NAME")]
     only: Vec<String>,
-    /// Also configurations with all entities as negatives, which take half an hour.
+    /// Also measure configurations with all entities as negatives, which takes half an hour.
     #[arg(long)]
     all: bool,
-    /// Epochs, in the place of each configuration's own, or of those that long ones are measured after.
+    /// Number of epochs [default: that of each configuration; fewer for long ones].
     #[arg(long, value_name = "N")]
     epochs: Option<u32>,
-    /// Keep the figures in benches/quality.csv, row by row.
+    /// Save the figures to benches/quality.csv, row by row.
     #[arg(long)]
     save: bool,
 }
 
-/// What a configuration reached.
+/// Result of a configuration.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Figures {
     epochs: u64,
@@ -60,10 +59,10 @@ struct Figures {
     cpu_seconds: f64,
 }
 
-/// Graph and configuration.
+/// Names of the graph and of the configuration.
 type Row = (String, String);
 
-/// Trains and ranks, and prints every figure beside the last one.
+/// Trains and ranks, and prints every figure together with the last one.
 pub(crate) fn run(repo: &Repo, args: &Args) -> Result<()> {
     build::run(repo)?;
     let folder = repo.root.join("target/quality");
@@ -100,7 +99,7 @@ pub(crate) fn run(repo: &Repo, args: &Args) -> Result<()> {
     Ok(())
 }
 
-/// Epochs to measure a configuration after that has more.
+/// Returns the reduced number of epochs of a long configuration.
 fn shortened(configuration: &str) -> Option<u32> {
     let mut all = SHORTENED.iter();
     let found = all.find(|(ending, _)| configuration.ends_with(ending));
@@ -114,14 +113,14 @@ struct Graph {
     sets: [String; 3],
 }
 
-/// A graph made up with something to learn: relations lead from group to group.
+/// Generates a graph with a structure to learn: relations lead from group to group.
 fn planted(repo: &Repo, folder: &Path) -> Result<Graph> {
     let all = folder.join("planted.tsv");
     let mut generate = Command::new(repo.program());
     generate.args(["generate", "--entities", "20000", "--edges", "400000"]);
     generate.args(["--relations", "40", "--groups", "1000", "--seed", "1"]);
     step::run(generate.arg("--out").arg(&all), "see the message above")?;
-    let text = fs::read_to_string(&all).context("cannot read the graph that was made up")?;
+    let text = fs::read_to_string(&all).context("cannot read the generated graph")?;
     let of = |set: &str, keep: &dyn Fn(usize) -> bool| {
         let lines = text.lines().enumerate();
         let kept = lines.filter(|(line, _)| keep(line % SPLIT));
@@ -140,7 +139,7 @@ fn planted(repo: &Repo, folder: &Path) -> Result<Graph> {
     })
 }
 
-/// WordNet, whole.
+/// Returns the WordNet graph of the example.
 fn wordnet(repo: &Repo) -> Graph {
     let folder = repo.root.join("examples/wordnet");
     let of = |set: &str| format!("{set}={}", folder.join(format!("{set}.tsv.gz")).display());
@@ -150,7 +149,7 @@ fn wordnet(repo: &Repo) -> Graph {
     }
 }
 
-/// Name and path of every configuration that is measured: presets first.
+/// Returns name and path of every configuration to measure, presets first.
 fn configurations(repo: &Repo, folder: &Path, all: bool) -> Result<Vec<(String, PathBuf)>> {
     let mut found = Vec::new();
     for preset in PRESETS {
@@ -219,9 +218,11 @@ fn measure(
         eval.args(["--limit", RANKED, "--json"]),
         "see the message above",
     )?;
-    let ranks: Value = serde_json::from_str(&text).context("pbg-host eval gave no JSON")?;
-    let number = |at: &Value, key: &str| at[key].as_f64().with_context(|| format!("no {key}"));
-    let events = fs::read_to_string(model.join("metrics.jsonl")).context("no metrics.jsonl")?;
+    let ranks: Value =
+        serde_json::from_str(&text).context("pbg-host eval printed no valid JSON")?;
+    let number = |at: &Value, key: &str| at[key].as_f64().with_context(|| format!("no rank {key}"));
+    let events =
+        fs::read_to_string(model.join("metrics.jsonl")).context("the run left no metrics.jsonl")?;
     let ends = events.lines().filter(|line| {
         let event: Option<Value> = serde_json::from_str(line).ok();
         event.is_some_and(|event| event["event"] == "epoch_finished")
@@ -234,7 +235,7 @@ fn measure(
     })
 }
 
-/// A figure, and the last one behind it.
+/// A figure, the last one in brackets, and the number of digits.
 struct Beside(f64, Option<f64>, usize);
 
 impl fmt::Display for Beside {
@@ -246,7 +247,7 @@ impl fmt::Display for Beside {
 }
 
 fn print((graph, configuration): &Row, found: Figures, last: Option<&Figures>) {
-    // Other epochs say nothing.
+    // Figures after another number of epochs are not comparable.
     let last = last.filter(|last| last.epochs == found.epochs);
     let beside = |of: fn(&Figures) -> f64, digits| Beside(of(&found), last.map(of), digits);
     println!(
@@ -266,7 +267,7 @@ fn parse(text: &str) -> Result<BTreeMap<Row, Figures>> {
     let parsed = lines.map(|line| {
         let columns: Vec<&str> = line.split(',').collect();
         let [graph, configuration, epochs, mrr, hits10, cpu_seconds] = columns[..] else {
-            bail!("{FIGURES} has a line of other columns: {line}");
+            bail!("{FIGURES} has a line with the wrong number of columns: {line}");
         };
         let figures = Figures {
             epochs: epochs.parse()?,

@@ -1,5 +1,5 @@
-//! One epoch and all that surrounds it on made-up graphs of several sizes, in bounded memory: what each step takes, and
-//! with which power of the size it grows.
+//! Costs of import, one epoch, ranking, neighbours and export on synthetic graphs of several sizes in bounded memory,
+//! and the powers of the size with which they grow.
 
 use std::fs;
 use std::iter;
@@ -16,18 +16,18 @@ use super::processes::{self, Taken};
 use crate::repo::Repo;
 use crate::{build, step};
 
-/// Entities of Freebase's graph of 86 million for each of its 338 million edges.
+/// Entities per edge of Freebase's graph: 86 million entities, 338 million edges.
 const ENTITIES_PER_EDGE: f64 = 86.0 / 338.0;
-/// Relations of that graph.
+/// Number of relations of Freebase's graph.
 const RELATIONS: u64 = 14_824;
 const MIB: f64 = 1024.0 * 1024.0;
-/// How often the disk is looked at.
+/// Interval between two measurements of disk usage.
 const LOOK: Duration = Duration::from_millis(500);
 
-/// What to measure.
+/// Options of the measurement of costs.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Edges of each graph; Freebase's has 338000000.
+    /// Number of edges of each graph; Freebase's has 338000000.
     #[arg(
         long,
         value_delimiter = ',',
@@ -37,32 +37,32 @@ pub(crate) struct Args {
     /// Dimension of the embeddings.
     #[arg(long, default_value_t = 50)]
     dimension: u32,
-    /// Partitions of the entities.
+    /// Number of partitions of the entities.
     #[arg(long, default_value_t = 64)]
     partitions: u32,
-    /// Partitions in memory.
+    /// Number of partitions in memory.
     #[arg(long, default_value_t = 4)]
     buffer: u32,
-    /// Negatives of each edge and side: half of them in the batch, half drawn.
+    /// Negatives per edge and side: half of them from the batch, half uniform.
     #[arg(long, default_value_t = 1000)]
     negatives: u32,
     /// Memory for names and buffers of the import, in MiB.
     #[arg(long, value_name = "MIB")]
     import_memory: Option<u64>,
-    /// Where graphs, datasets and models are made and removed again [default: target/scale].
+    /// Folder for graphs, datasets and models, which are removed again [default: target/scale].
     #[arg(long, value_name = "FOLDER")]
     folder: Option<PathBuf>,
 }
 
-/// A step, and what it took.
+/// Step with its costs.
 struct Measured {
     name: &'static str,
     taken: Taken,
-    /// Most bytes of the disk that graph, dataset, model and export took together.
+    /// Peak disk usage of graph, dataset, model and export together.
     disk_bytes: u64,
 }
 
-/// One graph.
+/// Measurement of one graph.
 struct Size<'a> {
     repo: &'a Repo,
     args: &'a Args,
@@ -70,11 +70,11 @@ struct Size<'a> {
     folder: PathBuf,
 }
 
-/// What of a graph is compared with that of others.
+/// Costs of a graph, to be compared with those of others.
 struct Costs {
     edges: u64,
     steps: Vec<Measured>,
-    /// Bytes of partitions that training read and wrote.
+    /// Bytes of partitions read and written by training.
     traffic: f64,
 }
 
@@ -219,11 +219,12 @@ operator = "complex_diagonal"
         })
     }
 
-    /// What `check` says beforehand.
+    /// Prints what `check` announces.
     fn announced(&self) -> Result<()> {
         let mut check = self.command(&["check", "pbg.toml", "--time", "--json"]);
         let text = step::output(&mut check, "see the message above")?;
-        let report: Value = serde_json::from_str(&text).context("check gave no JSON")?;
+        let report: Value =
+            serde_json::from_str(&text).context("pbg-host check printed no valid JSON")?;
         let sum = |parts: &Value| -> f64 {
             let parts = parts.as_array().into_iter().flatten();
             parts.filter_map(|part| part[1].as_f64()).sum()
@@ -291,7 +292,7 @@ fn grow(all: &[Costs]) {
         return;
     };
     println!("\ngrows with the number of edges to the power of");
-    // What a run takes whatever its size weighs on the small ones: so the exponents from one size to the next, too.
+    // Fixed costs distort small sizes, so the exponents between successive sizes are printed as well.
     let pairs = all.windows(2).filter(|_| all.len() > 2);
     let pairs = pairs.map(|pair| format!("{} to {}", short(pair[0].edges), short(pair[1].edges)));
     let columns: Vec<_> = iter::once("all sizes".to_owned()).chain(pairs).collect();
@@ -315,7 +316,7 @@ fn grow(all: &[Costs]) {
     print("bytes read and written", &|costs| costs.traffic);
 }
 
-/// A number of edges in a few characters.
+/// Abbreviates a number of edges.
 fn short(edges: u64) -> String {
     match edges {
         0..1_000_000 => format!("{} k", edges / 1_000),
@@ -323,7 +324,7 @@ fn short(edges: u64) -> String {
     }
 }
 
-/// The slope of the line through the logarithms of points, by least squares.
+/// Returns the slope of the least-squares line through the logarithms of `points`.
 fn exponent(points: &[(f64, f64)]) -> f64 {
     let logarithms = points
         .iter()

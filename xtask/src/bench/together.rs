@@ -1,6 +1,6 @@
-//! Several trainers of PyTorch-BigGraph beside as many of pbg-host: the same edges and configuration, a worker each.
+//! Compares several trainers of PyTorch-BigGraph with the same number of pbg-host trainers, with the same edges and configuration.
 //!
-//! Either is run with one epoch and with more, and the difference counts: that takes off what starting costs.
+//! Each program is run with one epoch and with more, and the difference counts, so that start-up is not included.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ use crate::{setup, step};
 const SCRIPT: &str = include_str!("pbg_together.py");
 const PARTITIONS: u32 = 4;
 
-/// Trains with both, PBG with partitions in its trainers and in the shared folder.
+/// Trains with both programs; PBG with partition servers in its trainers, and with partitions in the shared folder.
 pub(super) fn compare(
     repo: &Repo,
     python: &Path,
@@ -26,7 +26,9 @@ pub(super) fn compare(
     folder: &Path,
 ) -> Result<()> {
     if args.rank {
-        bail!("--rank is for one machine: ranks do not depend on who trains");
+        bail!(
+            "--rank cannot be combined with --machines: ranks do not depend on the number of trainers"
+        );
     }
     let lines = fs::read_to_string(folder.join("train.txt")).context("cannot read train.txt")?;
     let edges = lines.lines().count() as f64;
@@ -63,7 +65,7 @@ pub(super) fn compare(
     Ok(())
 }
 
-/// What the epochs behind the first take.
+/// Measures the epochs after the first one.
 fn counting(
     (edges, epochs): (f64, u32),
     mut train: impl FnMut(u32) -> Result<Taken>,
@@ -92,7 +94,7 @@ struct Pbg<'a> {
 }
 
 impl Pbg<'_> {
-    /// Version 1.0.0 has no regulariser, so neither has ours here.
+    /// Imports for PBG. Version 1.0.0 has no regulariser, so ours is switched off as well.
     fn import(&self, servers: i32) -> Result<()> {
         let mut config = serde_json::json!({
             "entities": {"all": {"num_partitions": PARTITIONS}},
@@ -115,7 +117,11 @@ impl Pbg<'_> {
             .arg("import")
             .arg(self.folder)
             .arg(path);
-        step::output(&mut command, "run the command by hand to see what PBG says").map(drop)
+        step::output(
+            &mut command,
+            "run the command by hand to see PBG's messages",
+        )
+        .map(drop)
     }
 
     fn train(&self, epochs: u32, servers: i32) -> Result<Taken> {
@@ -128,7 +134,7 @@ impl Pbg<'_> {
                 .arg(self.folder.join("pbg_config.py"));
             command.args(["--rank", &rank.to_string()]);
             command.args(["--param", &format!("num_epochs={epochs}")]);
-            // Which owner a parameter has follows from the hash of its name.
+            // PBG assigns parameters to owners by the hash of their names.
             command.env("PYTHONHASHSEED", "1");
             command
         };

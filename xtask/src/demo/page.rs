@@ -1,4 +1,4 @@
-//! The page that the demo ends with: what the model knows of the words of some topics, and how it was trained.
+//! Page at the end of the demo: a map of some topics, answers of the model, and the course of training.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
@@ -13,7 +13,7 @@ use super::{ASKED, EXAMPLE, FOLDER, WELL_KNOWN, pbg_host};
 use crate::repo::Repo;
 use crate::step;
 
-/// What the map shows, and the synsets that have all of it below them.
+/// Topics of the map, each with the synsets whose hyponyms belong to it.
 const TOPICS: [(&str, &[&str]); 8] = [
     ("animals", &["animal.n.01"]),
     ("plants", &["plant.n.02"]),
@@ -25,10 +25,10 @@ const TOPICS: [(&str, &[&str]); 8] = [
     ("the body", &["body_part.n.01"]),
 ];
 
-/// Synsets of each topic: those with most edges, which are the well-known ones.
+/// Maximum number of synsets per topic; those with the most edges, which are well-known, are chosen.
 const OF_TOPIC: usize = 45;
 
-/// Writes the page and says where it is.
+/// Writes the page and prints its path.
 pub(super) fn write(repo: &Repo, config: &str) -> Result<()> {
     step::announce("writing the page of the run: a map of eight topics, neighbours, predictions");
     let (topics, questions) = (
@@ -56,7 +56,7 @@ fn save(repo: &Repo, path: &str, text: &str) -> Result<()> {
     fs::write(repo.root.join(path), text).with_context(|| format!("cannot write {path}"))
 }
 
-/// A question as a line of three columns.
+/// Formats a question as a line of three columns.
 fn line(options: &[&str]) -> String {
     let value = |name: &str| {
         let at = options.iter().position(|option| *option == name);
@@ -66,7 +66,7 @@ fn line(options: &[&str]) -> String {
     format!("{}\n", columns.join("\t"))
 }
 
-/// The edges that say what is below what, and how many each synset has.
+/// Hyponyms and number of edges of each synset.
 #[derive(Default)]
 struct Edges {
     below: HashMap<String, Vec<String>>,
@@ -98,7 +98,7 @@ impl Edges {
         }
     }
 
-    /// A line for each synset of the map: its name and its topic.
+    /// Returns a line for each synset of the map: its name and its topic.
     fn topics(&self) -> String {
         let mut text = String::new();
         let mut shown = HashSet::new();

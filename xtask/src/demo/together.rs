@@ -1,4 +1,4 @@
-//! The demo with several trainers: one of them is killed in the middle, and still every edge is trained once per epoch.
+//! Demo with several trainers: one of them is killed in the middle, and every edge is still trained once per epoch.
 
 use std::fs::{self, File};
 use std::path::PathBuf;
@@ -13,15 +13,15 @@ use super::{FOLDER, pbg_host};
 use crate::repo::Repo;
 use crate::{setup, step};
 
-/// Buckets that the trainer that is killed has trained before.
+/// Number of buckets that the trainer trains before it is killed.
 const BEFORE: usize = 60;
-/// Silence after which a trainer counts as dead; short, since somebody watches.
+/// Seconds without a heartbeat after which a trainer counts as dead; few, so that the demo is short.
 const LEASE: &str = "distributed.lease=5";
-/// Nothing here takes longer.
+/// Timeout of all waits.
 const PATIENCE: Duration = Duration::from_secs(900);
 
-/// The configuration with four partitions for each trainer: with fewer, trainers wait for each other. Each bucket is visited
-/// once per epoch, since a visit costs a transaction, and there are few epochs: somebody watches.
+/// Returns the configuration with four partitions per trainer; with fewer, trainers wait for each other. Each bucket is
+/// visited once per epoch, since a visit costs a transaction. There are few epochs, so that the demo is short.
 pub(super) fn partitioned(config: &str, machines: u32) -> String {
     let partitions = format!("num_partitions = {}", 4 * machines);
     config
@@ -30,7 +30,7 @@ pub(super) fn partitioned(config: &str, machines: u32) -> String {
         .replace("num_epochs = 36", "num_epochs = 12")
 }
 
-/// Trains the configuration with `machines` trainers in processes of their own.
+/// Trains the configuration with `machines` trainers in separate processes.
 pub(super) fn train(repo: &Repo, config: &str, machines: u32) -> Result<()> {
     let nats = setup::nats(repo)?;
     step::announce(&format!(
@@ -65,7 +65,7 @@ pub(super) fn train(repo: &Repo, config: &str, machines: u32) -> Result<()> {
     every_edge_once(repo, &trainers)
 }
 
-/// Says what each epoch has trained, by the sums of what the ledger was told.
+/// Checks, by the sums in the ledger's events, that each epoch has trained every edge, and prints a summary.
 fn every_edge_once(repo: &Repo, trainers: &[Trainer]) -> Result<()> {
     let all = edges(repo)?;
     let first = trainers
@@ -80,7 +80,7 @@ fn every_edge_once(repo: &Repo, trainers: &[Trainer]) -> Result<()> {
         let count = event["stats"]["count"].as_u64();
         ensure!(
             count == Some(all),
-            "an epoch has trained {count:?} of {all} edges"
+            "an epoch trained {count:?} of {all} edges"
         );
         epochs += 1;
     }
@@ -90,7 +90,7 @@ fn every_edge_once(repo: &Repo, trainers: &[Trainer]) -> Result<()> {
     for event in lost {
         let (silent, buckets) = (&event["silent_seconds"], event["buckets"].as_array());
         println!(
-            "nothing was heard of the killed one for {:.1} s: {} of its buckets went to others",
+            "the killed trainer was silent for {:.1} s: {} of its buckets were leased to others",
             silent.as_f64().unwrap_or_default(),
             buckets.map_or(0, Vec::len)
         );
@@ -99,17 +99,17 @@ fn every_edge_once(repo: &Repo, trainers: &[Trainer]) -> Result<()> {
     Ok(())
 }
 
-/// Edges of the training set, as the import has counted them.
+/// Returns the number of training edges, as counted by the import.
 fn edges(repo: &Repo) -> Result<u64> {
     let manifest = repo.root.join(FOLDER).join("dataset/manifest.json");
     let text = fs::read_to_string(&manifest);
     let text = text.with_context(|| format!("cannot read {}", manifest.display()))?;
-    let manifest: Value = serde_json::from_str(&text).context("the manifest is no JSON")?;
+    let manifest: Value = serde_json::from_str(&text).context("the manifest is not valid JSON")?;
     let count = manifest["edge_sets"]["train"]["edges"].as_u64();
     count.context("the manifest has no number of edges")
 }
 
-/// A trainer, which ends with the demo.
+/// Process of a trainer, which is killed when this is dropped.
 struct Trainer {
     rank: u32,
     child: Child,
@@ -153,7 +153,7 @@ impl Trainer {
         })
     }
 
-    /// What it has told so far; a line that is being written is left out.
+    /// Returns the events that it has written so far, without an incomplete line.
     fn events(&self) -> Result<Vec<Value>> {
         let text = fs::read_to_string(&self.events).context("cannot read a trainer's events")?;
         let events = text
@@ -162,7 +162,7 @@ impl Trainer {
         Ok(events.collect())
     }
 
-    /// Waits until it has trained `buckets`.
+    /// Waits until it has trained `buckets` buckets.
     fn trains(&mut self, buckets: usize) -> Result<()> {
         let started = Instant::now();
         loop {
@@ -172,13 +172,13 @@ impl Trainer {
                 return Ok(());
             }
             if self.child.try_wait()?.is_some() || started.elapsed() > PATIENCE {
-                bail!("trainer {} has not trained: {}", self.rank, self.said());
+                bail!("trainer {} does not train: {}", self.rank, self.said());
             }
             thread::sleep(Duration::from_millis(50));
         }
     }
 
-    /// Waits for its end.
+    /// Waits until it has ended successfully.
     fn ends(&mut self) -> Result<()> {
         let status = self.child.wait().context("cannot wait for a trainer")?;
         ensure!(

@@ -1,4 +1,4 @@
-//! Pages that are made of the program and of the SDK.
+//! Pages generated from the program and the SDK.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -11,17 +11,17 @@ use super::pages::{read, save};
 use crate::repo::Repo;
 use crate::step;
 
-/// In the table of contents they come before this page.
+/// Entry of the table of contents before which the generated pages are inserted.
 const BEFORE: &str = "- [Bucket orders]";
 const COMMANDS: &str = "docs/commands.md";
 const SDK: &str = "docs/rust-sdk.md";
-/// Where the documentation of the crate goes.
+/// Folder for the documentation of the SDK's crate.
 const RUST: &str = "docs/rust";
 
-/// Writes them, and names them in the table of contents.
+/// Writes the pages, and adds them to the table of contents.
 pub(super) fn write(repo: &Repo, source: &Path) -> Result<()> {
     step::announce("writing the reference of commands and of the SDK");
-    let mut commands = "# Commands\n\nWhat `pbg-host COMMAND --help` says.\n".to_owned();
+    let mut commands = "# Commands\n\nThe output of `pbg-host COMMAND --help`.\n".to_owned();
     describe(&repo.program(), &[], &mut commands)?;
     save(&source.join(COMMANDS), commands)?;
     let mut cargo = repo.cargo("doc");
@@ -45,7 +45,7 @@ pub(super) fn write(repo: &Repo, source: &Path) -> Result<()> {
     save(&contents, text)
 }
 
-/// The help of a command and of those below it.
+/// Appends the help of a command and of its subcommands.
 fn describe(program: &Path, path: &[String], page: &mut String) -> Result<()> {
     let mut command = Command::new(program);
     command.args(path).arg("--help").env("COLUMNS", "82");
@@ -66,13 +66,13 @@ fn describe(program: &Path, path: &[String], page: &mut String) -> Result<()> {
     Ok(())
 }
 
-/// The commands that a help lists.
+/// Returns the commands that a help text lists.
 fn below(help: &str) -> Vec<String> {
     let Some((_, list)) = help.split_once("\nCommands:\n") else {
         return Vec::new();
     };
     let lines = list.lines().take_while(|line| !line.is_empty());
-    // A line that is indented further goes on with the explanation of the one above.
+    // A line with deeper indentation continues the explanation above.
     let names = lines.filter(|line| line.starts_with("  ") && !line.starts_with("   "));
     let names = names.filter_map(|line| line.split_whitespace().next());
     names
@@ -81,7 +81,7 @@ fn below(help: &str) -> Vec<String> {
         .collect()
 }
 
-/// Copies a folder with all that is in it.
+/// Copies a folder recursively.
 fn copy(from: &Path, to: &Path) -> Result<()> {
     let entries = fs::read_dir(from).with_context(|| format!("cannot list {}", from.display()))?;
     for entry in entries {

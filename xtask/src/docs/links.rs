@@ -1,19 +1,19 @@
-//! The links of a page in Markdown.
+//! Links of a page in Markdown.
 
 use std::ops::Range;
 
-/// A link to another page, or to a place in one.
+/// Link to another page, or to a heading of a page.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Link {
-    /// Where its target stands in the text.
+    /// Position of the path in the text, in bytes.
     pub(super) at: Range<usize>,
-    /// The file, relative to the page; empty for the page itself.
+    /// Path of the file, relative to the page; empty for the page itself.
     pub(super) path: String,
-    /// The heading.
+    /// Anchor of the heading.
     pub(super) anchor: Option<String>,
 }
 
-/// The links of `text` that lead to files; those in code are none.
+/// Returns the links of `text` to files, without those in code.
 pub(super) fn of(text: &str) -> Vec<Link> {
     let mut links = Vec::new();
     for (start, line) in prose(text) {
@@ -47,7 +47,7 @@ pub(super) fn of(text: &str) -> Vec<Link> {
     links
 }
 
-/// What the headings of `text` are called in links.
+/// Returns the anchors of the headings of `text`.
 #[cfg(test)]
 pub(super) fn anchors(text: &str) -> Vec<String> {
     let headings = prose(text).filter(|(_, line)| line.starts_with('#'));
@@ -63,7 +63,7 @@ pub(super) fn anchors(text: &str) -> Vec<String> {
     headings.map(slug).collect()
 }
 
-/// The lines outside of blocks of code, and where they begin.
+/// Returns the lines outside of code blocks, with their positions.
 fn prose(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let mut start = 0;
     let mut is_code = false;

@@ -1,5 +1,5 @@
-//! The pages of the site: those that the table of contents names, and the files that they lead to, in the folders that
-//! they have in the repository, so that links between them stay as they are.
+//! Pages of the site: those in the table of contents and the files that they link to. They keep their folders of the
+//! repository, so that links between them need not change.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -9,10 +9,10 @@ use anyhow::{Context, Result};
 
 use super::links;
 
-/// The table of contents.
+/// Path of the table of contents.
 pub(super) const CONTENTS: &str = "docs/SUMMARY.md";
 
-/// Copies the pages and what they lead to from `root` to `source`.
+/// Copies the pages and the files that they link to from `root` to `source`.
 pub(super) fn collect(root: &Path, source: &Path) -> Result<()> {
     let contents = read(&root.join(CONTENTS))?;
     save(&source.join("SUMMARY.md"), as_page(&contents, "docs"))?;
@@ -36,7 +36,7 @@ pub(super) fn collect(root: &Path, source: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Writes a file and the folders above it.
+/// Writes a file, creating its folder.
 pub(super) fn save(path: &Path, bytes: impl AsRef<[u8]>) -> Result<()> {
     let folder = path.parent().map_or(Ok(()), fs::create_dir_all);
     folder
@@ -48,7 +48,7 @@ pub(super) fn read(path: &Path) -> Result<String> {
     fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))
 }
 
-/// The files that the page at `path` leads to.
+/// Returns the files to which the page at `path` links.
 pub(super) fn leads_to(text: &str, path: &Path) -> Vec<PathBuf> {
     let folder = path.parent().unwrap_or(Path::new(""));
     let links = links::of(text).into_iter();
@@ -56,7 +56,8 @@ pub(super) fn leads_to(text: &str, path: &Path) -> Vec<PathBuf> {
     files.map(|link| normal(&folder.join(link.path))).collect()
 }
 
-/// A page with links as the site has them, relative to `folder` of the repository if they are to be to its root.
+/// Rewrites the links of a page for the site. If `folder` is not empty, links relative to it become relative to the
+/// repository's root.
 fn as_page(text: &str, folder: &str) -> String {
     let mut page = text.to_owned();
     for link in links::of(text).into_iter().rev() {
@@ -69,7 +70,7 @@ fn as_page(text: &str, folder: &str) -> String {
     page
 }
 
-/// The page of a folder is its index.
+/// Returns the path of a file in the site: `README.md` becomes the index of its folder.
 fn in_site(path: &Path) -> PathBuf {
     match path.file_name() {
         Some(name) if name == "README.md" => path.with_file_name("index.md"),
@@ -77,7 +78,7 @@ fn in_site(path: &Path) -> PathBuf {
     }
 }
 
-/// A path without `..` in the middle.
+/// Removes `.` and `..` from a path where possible.
 fn normal(path: &Path) -> PathBuf {
     let mut normal = PathBuf::new();
     for part in path.components() {
@@ -119,7 +120,7 @@ mod tests {
     fn the_table_of_contents_has_every_page_once() {
         let listed = leads_to(&read(&root().join(CONTENTS)).unwrap(), Path::new(CONTENTS));
         let once: BTreeSet<PathBuf> = listed.iter().cloned().collect();
-        assert_eq!(once.len(), listed.len(), "a page is there twice");
+        assert_eq!(once.len(), listed.len(), "a page is listed twice");
         for page in below("docs") {
             let named = once.contains(&page) || page == Path::new(CONTENTS);
             assert!(named, "{CONTENTS} lacks {}", page.display());
@@ -139,13 +140,13 @@ mod tests {
                     path => normal(&folder.join(path)),
                 };
                 let (from, to) = (page.display(), target.display());
-                // The site shows it beside every page, and has none of it.
-                assert_ne!(target, Path::new(CONTENTS), "{from} leads to {to}");
-                assert!(root().join(&target).is_file(), "{from} leads to {to}");
+                // The site shows the table of contents next to every page, but has no page of it.
+                assert_ne!(target, Path::new(CONTENTS), "{from} links to {to}");
+                assert!(root().join(&target).is_file(), "{from} links to {to}");
                 if let Some(anchor) = link.anchor {
                     let text = read(&root().join(&target)).unwrap();
                     let has = links::anchors(&text).contains(&anchor);
-                    assert!(has, "{from} leads to {to}, which has no heading #{anchor}");
+                    assert!(has, "{from} links to {to}, which has no heading #{anchor}");
                 }
             }
         }

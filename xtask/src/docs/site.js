@@ -1,5 +1,5 @@
 "use strict";
-// Long names in the cells of tables may go on in the next line where a part of them ends, and nowhere else.
+// Long names in table cells may wrap only after one of their parts.
 const names = [...document.querySelectorAll(".content td code, .content th")].filter(({ children }) => children.length === 0);
 for (const name of names) {
   const parts = name.textContent.split(/(?<=[_.,/=:(])/);

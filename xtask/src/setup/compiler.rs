@@ -1,4 +1,4 @@
-//! The C++ compiler that builds the bindings of libtorch.
+//! Check of the C++ compiler that builds the bindings of libtorch.
 
 use std::env;
 use std::ffi::OsString;
@@ -8,7 +8,7 @@ use anyhow::{Result, ensure};
 
 use crate::step;
 
-/// Compiles a program that needs the standard library: a compiler without its headers is of no use.
+/// Compiles a program that uses the standard library, since a compiler without its headers is not sufficient.
 pub(crate) fn check() -> Result<()> {
     let compiler = env::var_os("CXX").unwrap_or_else(|| OsString::from("c++"));
     let source = concat!(env!("CARGO_MANIFEST_DIR"), "/src/setup/probe.cpp");
@@ -19,7 +19,7 @@ pub(crate) fn check() -> Result<()> {
     );
     ensure!(
         works,
-        "`{}` is no C++17 compiler\nwhat to do: install one (`apt-get install g++`), or set CXX to the one you have",
+        "`{}` is not a working C++17 compiler\nwhat to do: install one (`apt-get install g++`), or set CXX to another one",
         compiler.display()
     );
     Ok(())

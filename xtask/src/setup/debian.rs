@@ -1,18 +1,18 @@
-//! Debian packages that some tests need, where this machine lets them be installed.
+//! Debian packages that some tests need, installed if possible.
 
 use std::process::Command;
 
 use super::missing::Missing;
 use crate::step;
 
-/// Programs that tests need.
+/// Tool that tests need.
 struct Tool {
-    /// What `PBG_REQUIRE` calls them.
+    /// Name in `PBG_REQUIRE`.
     name: &'static str,
     programs: &'static [&'static str],
-    /// What has them.
+    /// Debian packages with the programs.
     packages: &'static [&'static str],
-    /// What is not tested without them.
+    /// Description of what is not tested without the tool.
     consequence: &'static str,
 }
 
@@ -31,7 +31,7 @@ const TOOLS: [Tool; 2] = [
     },
 ];
 
-/// Installs what is missing if this is root on Debian. Gives what tests do without otherwise, or where that fails.
+/// Installs missing tools if this runs as root on Debian. Returns the tools that are still missing.
 pub(super) fn install() -> Vec<Missing> {
     let missing = || {
         let lacks = |tool: &&Tool| !tool.programs.iter().all(|program| starts(program));
@@ -55,7 +55,7 @@ pub(super) fn install() -> Vec<Missing> {
     let told = |tool: &Tool| Missing {
         tool: tool.name,
         notice: format!(
-            "{}: as root `apt-get install {}` gets what that needs",
+            "{}; to change that, run `apt-get install {}` as root",
             tool.consequence,
             tool.packages.join(" ")
         ),
@@ -67,14 +67,14 @@ pub(super) fn install() -> Vec<Missing> {
 fn apt_get(arguments: &[&str]) -> anyhow::Result<()> {
     let mut apt = Command::new("apt-get");
     apt.args(arguments).env("DEBIAN_FRONTEND", "noninteractive");
-    step::output(&mut apt, "read what apt-get says above").map(drop)
+    step::output(&mut apt, "see the output of apt-get above").map(drop)
 }
 
 fn starts(program: &str) -> bool {
     step::succeeds(Command::new(program).arg("--version"))
 }
 
-/// Without asking for rights: what the user has not, set-up does not take.
+/// Returns whether this runs as root. Set-up does not ask for more rights.
 fn is_root() -> bool {
     step::output(Command::new("id").arg("-u"), "").is_ok_and(|id| id.trim() == "0")
 }

@@ -1,4 +1,4 @@
-//! The npm package with which tests build plugins in JavaScript.
+//! npm package with which tests build plugins in JavaScript.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,15 +12,15 @@ use crate::step;
 use super::lock;
 use super::missing::Missing;
 
-/// The version that new projects depend on. It names its native part by version as well.
+/// The version on which new projects depend. It fixes the version of its native part as well.
 const PACKAGE: &str = "componentize-qjs@0.4.5";
 
-/// The folder of its program.
+/// Returns the folder of the package's program.
 pub(crate) fn test_programs(repo: &Repo) -> PathBuf {
     repo.deps.join("javascript/node_modules/.bin")
 }
 
-/// Installs it. Gives what tests do without where that fails.
+/// Installs the package. Returns the missing tool if that fails.
 pub(super) fn packages(repo: &Repo) -> anyhow::Result<Option<Missing>> {
     let _lock = lock(repo)?;
     let program = test_programs(repo).join("componentize-qjs");
@@ -31,12 +31,12 @@ pub(super) fn packages(repo: &Repo) -> anyhow::Result<Option<Missing>> {
     fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
     let shown = repo.short(&folder).to_string();
     step::announce(&format!(
-        "installing {PACKAGE} into {shown} with npm (13 MB, 38 on the disk)"
+        "installing {PACKAGE} into {shown} with npm (13 MB, 38 MB on disk)"
     ));
     Ok(installed("npm", (&folder, &shown), &program).err())
 }
 
-/// Installs the package into a folder, which messages show as the second of `folder`, and starts its `program`.
+/// Installs the package into a folder and starts its `program`. `folder` is the path and its form in messages.
 fn installed(npm: &str, folder: (&Path, &str), program: &Path) -> Result<(), Missing> {
     let (folder, shown) = folder;
     let missing = |reason: String, said| Missing {
@@ -45,15 +45,15 @@ fn installed(npm: &str, folder: (&Path, &str), program: &Path) -> Result<(), Mis
         said,
     };
     if !step::succeeds(Command::new(npm).arg("--version")) {
-        let reason = format!("there is no npm; install Node with npm, then {PACKAGE} into {shown}");
+        let reason = format!("npm not found; install Node with npm, then {PACKAGE} into {shown}");
         return Err(missing(reason, None));
     }
     let mut command = Command::new(npm);
     command.args(["install", "--save-exact", "--no-audit", "--no-fund"]);
     command.args(["--loglevel=error", "--fetch-retries=1", "--prefix"]);
     command.arg(folder).arg(PACKAGE);
-    step::output(&mut command, "read what npm says above").map_err(|error| {
-        let reason = format!("npm could not install {PACKAGE} into {shown}; it said:");
+    step::output(&mut command, "see the output of npm above").map_err(|error| {
+        let reason = format!("npm could not install {PACKAGE} into {shown}:");
         missing(reason, Some(step::lines_of(&error)))
     })?;
     let started = step::output(Command::new(program).arg("--help"), "see above");
@@ -69,7 +69,7 @@ mod tests {
 
     use super::*;
 
-    /// Why it failed is what npm said, not that Node had to be installed.
+    /// The notice shows npm's own output, and does not advise to install Node if Node is there.
     #[test]
     fn what_npm_said_is_told() {
         let place = tempfile::tempdir().expect("a folder");

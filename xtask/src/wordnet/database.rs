@@ -9,7 +9,7 @@ use anyhow::{Context, Result, bail, ensure};
 
 use super::relation::{self, Pos};
 
-/// A fact about two synsets.
+/// Relation between two synsets.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Triple {
     pub(crate) lhs: Arc<str>,
@@ -33,9 +33,9 @@ struct Pointer {
     to: Key,
 }
 
-/// All triples of the database in `dict`, sorted and without repetition.
+/// Returns all triples of the database in `dict`, sorted and without repetition.
 ///
-/// Pointers between words count for the synsets of those words; a pointer from a synset to itself says nothing and is dropped.
+/// Pointers between words count for the synsets of those words. A pointer from a synset to itself is dropped.
 pub(crate) fn read(dict: &Path) -> Result<Vec<Triple>> {
     let mut names: HashMap<Key, Arc<str>> = HashMap::new();
     let mut taken: HashMap<Arc<str>, Key> = HashMap::new();
@@ -48,7 +48,7 @@ pub(crate) fn read(dict: &Path) -> Result<Vec<Triple>> {
             let synset = Synset::parse(line, pos).with_context(at)?;
             let name: Arc<str> = synset.name(&senses).with_context(at)?.into();
             if let Some(other) = taken.insert(Arc::clone(&name), synset.key) {
-                bail!("{}: the name {name} is already that of {other:?}", at());
+                bail!("{}: the name {name} is already used by {other:?}", at());
             }
             names.insert(synset.key, name);
             pointers.extend(synset.pointers);
@@ -62,7 +62,7 @@ fn resolve(pointers: &[Pointer], names: &HashMap<Key, Arc<str>>) -> Result<Vec<T
         names
             .get(key)
             .cloned()
-            .with_context(|| format!("a pointer leads to {key:?}, where no synset is"))
+            .with_context(|| format!("a pointer leads to {key:?}, where there is no synset"))
     };
     let mut triples = BTreeSet::new();
     for pointer in pointers.iter().filter(|pointer| pointer.from != pointer.to) {
@@ -75,7 +75,7 @@ fn resolve(pointers: &[Pointer], names: &HashMap<Key, Arc<str>>) -> Result<Vec<T
     Ok(triples.into_iter().collect())
 }
 
-/// The offsets of each lemma's synsets, in the order of its senses.
+/// Offsets of the synsets of each lemma, in the order of its senses.
 type Senses = HashMap<String, Vec<u32>>;
 
 fn read_index(path: &Path) -> Result<Senses> {
@@ -88,7 +88,7 @@ fn read_index(path: &Path) -> Result<Senses> {
     Ok(senses)
 }
 
-/// `lemma pos synset_cnt p_cnt [symbol...] sense_cnt tagsense_cnt offset...`
+/// Parses `lemma pos synset_cnt p_cnt [symbol...] sense_cnt tagsense_cnt offset...`.
 fn parse_index(line: &str) -> Result<(&str, Vec<u32>)> {
     let fields: Vec<&str> = line.split_ascii_whitespace().collect();
     let lemma = *fields.first().context("no lemma")?;
@@ -116,7 +116,7 @@ struct Synset {
 }
 
 impl Synset {
-    /// `offset lex_filenum ss_type w_cnt(hex) [word lex_id]... p_cnt [symbol offset pos source/target]... [frames] | gloss`
+    /// Parses `offset lex_filenum ss_type w_cnt(hex) [word lex_id]... p_cnt [symbol offset pos source/target]... [frames] | gloss`.
     fn parse(line: &str, pos: Pos) -> Result<Self> {
         let mut fields = line.split_ascii_whitespace();
         let mut next = |what: &'static str| {
@@ -168,7 +168,7 @@ impl Synset {
         })
     }
 
-    /// The name that NLTK gives it: first word, type, and which of that word's senses it is.
+    /// Returns its name in NLTK: first word, type, and number of the sense of that word.
     fn name(&self, senses: &Senses) -> Result<String> {
         let Self {
             key: (_, offset),
@@ -186,7 +186,7 @@ impl Synset {
     }
 }
 
-/// Adjectives may end in a syntactic marker: `galore(ip)`.
+/// Removes the syntactic marker of an adjective, as in `galore(ip)`.
 fn without_marker(word: &str) -> &str {
     match word.find('(') {
         Some(at) if word.ends_with(')') => &word[..at],
@@ -203,7 +203,7 @@ fn read_text(path: &Path) -> Result<String> {
     })
 }
 
-/// The lines after the licence, whose lines begin with a blank, with their numbers.
+/// Returns the lines after the licence, with their numbers. Lines of the licence begin with a blank.
 fn entries(text: &str) -> impl Iterator<Item = (usize, &str)> {
     text.lines()
         .enumerate()

@@ -1,9 +1,9 @@
-//! Which pointers of WordNet become relations, and under which name.
+//! Names of the relations of WordNet's pointers.
 
-/// The relation of a pointer symbol in the file of part of speech `pos`, or `None` for the inverse of one that is kept.
+/// Returns the relation of a pointer symbol in the file of part of speech `pos`, or `None` if its inverse is kept instead.
 ///
-/// Of an inverse pair the direction that leads to the rarer, more general or containing synset stays
-/// (`hypernym`, not `hyponym`), except for meronyms, where the whole names its parts.
+/// Of two inverse relations, the direction to the rarer, more general or containing synset is kept
+/// (`hypernym`, not `hyponym`), except for meronyms, where the direction from the whole to its parts is kept.
 /// Symbols are those of the manual page wninput(5).
 pub(crate) fn of_symbol(symbol: &str, pos: Pos) -> Result<Option<&'static str>, UnknownSymbol> {
     Ok(Some(match symbol {
@@ -24,7 +24,7 @@ pub(crate) fn of_symbol(symbol: &str, pos: Pos) -> Result<Option<&'static str>, 
         "$" => "verb_group",
         "&" => "similar_to",
         "<" => "participle_of",
-        // One symbol, two meanings: a relational adjective points to its noun, an adverb to its adjective.
+        // This symbol has two meanings: a relational adjective points to its noun, an adverb to its adjective.
         "\\" if pos == Pos::Adverb => "derived_from_adjective",
         "\\" => "pertainym",
         "~" | "~i" | "#m" | "#s" | "#p" | "-c" | "-r" | "-u" => return Ok(None),
@@ -48,7 +48,7 @@ pub(crate) enum Pos {
 impl Pos {
     pub(crate) const ALL: [Self; 4] = [Self::Noun, Self::Verb, Self::Adjective, Self::Adverb];
 
-    /// The suffix of the file's name.
+    /// Returns the suffix of the file's name.
     pub(crate) fn suffix(self) -> &'static str {
         match self {
             Self::Noun => "noun",
@@ -58,7 +58,7 @@ impl Pos {
         }
     }
 
-    /// The part of speech behind a letter of the data files; satellites (`s`) live in the adjective file.
+    /// Returns the part of speech of a letter of the data files; satellites (`s`) are in the adjective file.
     pub(crate) fn of_letter(letter: &str) -> Option<Self> {
         match letter {
             "n" => Some(Self::Noun),

@@ -1,4 +1,4 @@
-//! Splits triples into train, valid and test so that nothing leaks and nothing is unknown.
+//! Splits triples into train, valid and test so that nothing leaks and every name of valid and test occurs in train.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -8,22 +8,22 @@ use anyhow::{Result, ensure};
 
 use super::{EdgeSets, Triple};
 
-/// One in so many triples goes to valid, and as many to test.
+/// One of this many triples goes to valid, and one to test.
 const HOLD_OUT: usize = 20;
 
-/// All triples about the same two synsets, whatever their relation and direction, move together:
-/// otherwise one direction of a symmetric relation in train would give away the other one in test.
+/// Unordered pair of synsets. All triples of a pair are in the same set: otherwise one direction of a symmetric relation
+/// in train would reveal the other direction in test.
 type Pair = (Arc<str>, Arc<str>);
 
-/// Every synset and every relation occurs in train; which pairs are held out is decided by a hash of their names,
-/// so that a change of some triples leaves the rest of the split as it is.
+/// Splits the triples. Every synset and every relation occurs in train. The held-out pairs are chosen by a hash of their
+/// names, so that changing some triples does not change the rest of the split.
 pub(crate) fn split(triples: Vec<Triple>) -> Result<EdgeSets> {
     let goal = triples.len() / HOLD_OUT;
     let mut pairs: BTreeMap<Pair, Vec<Triple>> = BTreeMap::new();
     for triple in triples {
         pairs.entry(pair_of(&triple)).or_default().push(triple);
     }
-    // A synset must keep one neighbour in train, so what counts is pairs.
+    // A synset must keep one neighbour in train, so pairs are counted, not triples.
     let mut neighbours: HashMap<Arc<str>, usize> = HashMap::new();
     for name in pairs.keys().flat_map(|(a, b)| [a, b]) {
         *neighbours.entry(Arc::clone(name)).or_default() += 1;
@@ -56,7 +56,7 @@ pub(crate) fn split(triples: Vec<Triple>) -> Result<EdgeSets> {
     for triple in sets.valid.iter().chain(&sets.test) {
         ensure!(
             trained.contains(triple.rel),
-            "the relation {} is held out as a whole",
+            "no triple of the relation {} is in train",
             triple.rel
         );
     }
@@ -68,7 +68,8 @@ pub(crate) fn pair_of(triple: &Triple) -> Pair {
     if a <= b { (a, b) } else { (b, a) }
 }
 
-/// FNV-1a over both names, then the finalizer of splitmix64: FNV alone leaves similar names close together.
+/// Hashes both names with FNV-1a and then the finalizer of splitmix64, since FNV alone gives similar hashes for similar
+/// names.
 fn hash(a: &str, b: &str) -> u64 {
     let bytes = a.bytes().chain([b'\t']).chain(b.bytes());
     let fnv = bytes.fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {

@@ -86,7 +86,7 @@ fn damaged_databases_are_refused_with_the_place() {
         (
             "data.adv",
             "00000100 02 r 01 caninely 0 001 \\ 00000900 a 0101 | x\n",
-            "where no synset is",
+            "where there is no synset",
         ),
         (
             "data.adv",
@@ -235,7 +235,7 @@ fn the_example_fits_its_four_megabytes() {
     assert!(bytes < 4_000_000, "{bytes} bytes");
 }
 
-/// The whole comparison needs the Debian package; without it the checks above are what there is.
+/// The full comparison needs the Debian package; without it, only the checks above are made.
 #[test]
 fn the_example_is_what_the_program_makes() {
     let dict = Path::new("/usr/share/wordnet");

@@ -1,4 +1,4 @@
-//! Writes the edge sets as compressed TSV, and how many triples of each relation they hold.
+//! Writes the edge sets as compressed TSV, and counts the triples of each relation.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -22,7 +22,7 @@ pub(crate) fn write(sets: &EdgeSets, out: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The header carries neither time nor file name, so the same text gives the same bytes.
+/// Compresses with gzip. The header has neither time nor file name, so the same text gives the same bytes.
 fn compress(text: &str) -> std::io::Result<Vec<u8>> {
     let mut encoder = GzBuilder::new()
         .mtime(0)
@@ -31,7 +31,7 @@ fn compress(text: &str) -> std::io::Result<Vec<u8>> {
     encoder.finish()
 }
 
-/// How many triples of each relation train, valid and test hold.
+/// Number of triples of each relation in train, valid and test.
 pub(crate) type Counts<'a> = BTreeMap<&'a str, [usize; 3]>;
 
 fn count(sets: &EdgeSets) -> Counts<'_> {
@@ -44,7 +44,7 @@ fn count(sets: &EdgeSets) -> Counts<'_> {
     counts
 }
 
-/// The Markdown table of the folder's README.
+/// Returns the Markdown table of the example's README.
 pub(crate) fn table(counts: &Counts<'_>) -> String {
     let total = counts.values().fold([0; 3], |sum, n| {
         [sum[0] + n[0], sum[1] + n[1], sum[2] + n[2]]
