@@ -56,8 +56,7 @@ formula = ({ positive, negatives }) => negatives.greater(positive).select(negati
 process.stdout.write(`${evaluate(new Loss(), 1, [1, 2, 3])}\n`);
 "#;
 
-const NO_VALUE: &str =
-    "TypeError: scores and embeddings have no value while the formula is written down";
+const NO_VALUE: &str = "TypeError: scores and embeddings have no value while the formula is built";
 const UNUSED: &str = "TypeError: the formula does not use the result of ";
 
 /// The same in Python, where comparisons are values of the formula as well.
@@ -133,7 +132,7 @@ fn javascript_refuses_to_look_at_a_score() {
 
 #[test]
 fn python_refuses_to_look_at_a_score() {
-    let looked = "TypeError: scores are not known while the formula is written down";
+    let looked = "TypeError: scores are not known while the formula is built";
     let expected = [
         &[looked; 8][..],
         &[
@@ -207,10 +206,7 @@ fn a_loss_in_javascript_that_looks_at_a_score_trains_nothing() {
     fs::write(&path, format!("{before}{looks}")).unwrap();
     finish(&mut in_project(&project, &["plugin", "build"])).succeeds();
     let checked = place.run(["plugin", "check", "mine/mine.wasm"]);
-    checked.fails(
-        6,
-        &["build", "have no value while the formula is written down"],
-    );
+    checked.fails(6, &["build", "have no value while the formula is built"]);
 }
 
 fn checked(component: &[u8]) -> (Vec<Value>, Workplace) {

@@ -168,8 +168,8 @@ def test_what_they_do_wrong_is_told_with_its_line(graph: Keys) -> None:
 
     for loss, said in (
         (fails, r"ValueError: no such thing \(test_losses.py, line \d+, in fails\)"),
-        (decides, "scores are not known while the formula is written down"),
-        (compares, "scores are not known while the formula is written down"),
+        (decides, "scores are not known while the formula is built"),
+        (compares, "scores are not known while the formula is built"),
         (long, "nodes"),
         (pbg_host.loss(lambda scores: scores.negatives, name="odd"), "one number per positive"),
         (pbg_host.loss(lambda scores: 1.0, name="one"), "one number per positive"),

@@ -1,4 +1,4 @@
-/* Stands in for the host where a test runs natively; not part of the component. */
+/* Replacement for the host in native tests; not part of the component. */
 #include "pbg_plugin.h"
 
 #include <stdint.h>
@@ -12,7 +12,7 @@ void __wasm_import_pbg_plugin_log_write(int32_t level, uint8_t *text, size_t len
     printf("log %d: %.*s\n", (int)level, (int)length, (const char *)text);
 }
 
-/* A test grants no folder; a plugin that reads files is tried with `pbg-host train`. */
+/* Native tests have no granted folders; test a plugin that reads files with `pbg-host train`. */
 void __wasm_import_pbg_plugin_files_read(uint8_t *path, size_t length, uint8_t *answer) {
     (void)path, (void)length, (void)answer;
     abort();
@@ -23,7 +23,7 @@ void __wasm_import_pbg_plugin_files_list(uint8_t *path, size_t length, uint8_t *
     abort();
 }
 
-/* The record has the same layout there: a number of 32 bits, then two of 64. */
+/* The record has the same layout in the component: a number of 32 bits, then two of 64. */
 void __wasm_import_pbg_plugin_run_length(uint8_t *answer) {
     memcpy(answer, &pbg_native_run_length, sizeof pbg_native_run_length);
 }

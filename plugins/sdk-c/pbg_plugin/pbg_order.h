@@ -1,4 +1,4 @@
-/* Helpers for bucket orders: what a plan makes the host load. */
+/* Helpers for bucket orders: partitions of buckets, and partition loads of plans. */
 #ifndef PBG_ORDER_H
 #define PBG_ORDER_H
 
@@ -9,39 +9,39 @@
 typedef exports_pbg_plugin_bucket_order_pass_t pbg_pass_t;
 typedef exports_pbg_plugin_bucket_order_bucket_t pbg_bucket_t;
 
-/* What a plan costs in partition traffic. */
+/* Partition traffic of a plan. */
 typedef struct pbg_traffic {
-    uint64_t loads; /* partitions read into the buffer */
-    uint64_t swaps; /* those of them that evicted another one: the "swaps" of the literature */
-    uint64_t bytes; /* of the loads */
+    uint64_t loads; /* number of partitions loaded into the buffer */
+    uint64_t swaps; /* number of loads that evicted another partition: the "swaps" of the literature */
+    uint64_t bytes; /* bytes loaded */
 } pbg_traffic_t;
 
-/* Number of edges of a bucket. */
+/* Returns the number of edges of a bucket. */
 static inline uint64_t pbg_edges_of(const pbg_pass_t *pass, pbg_bucket_t bucket) {
     return pass->edges.ptr[(size_t)bucket.lhs * pass->rhs_partitions + bucket.rhs];
 }
 
-/* How many partitions two buckets have in common: what stays in the buffer. */
+/* Returns the number of partitions that two buckets share, which can stay in the buffer. */
 static inline unsigned pbg_in_common(const pbg_pass_t *pass, pbg_bucket_t a, pbg_bucket_t b) {
     if (!pass->shared) return (a.lhs == b.lhs) + (a.rhs == b.rhs);
     bool lhs = b.lhs == a.lhs || b.lhs == a.rhs, rhs = b.rhs == a.lhs || b.rhs == a.rhs;
     return lhs + (b.rhs != b.lhs && rhs);
 }
 
-/* How many partitions there are to load: those of one side where shared, else of both. */
+/* Returns the number of partitions: those of one side if shared, otherwise those of both. */
 static inline uint32_t pbg_partitions(const pbg_pass_t *pass) {
     return pass->lhs_partitions + (pass->shared ? 0 : pass->rhs_partitions);
 }
 
-/* What loading a partition, numbered below `pbg_partitions`, left ones first, reads; 0 for what always stays in
-   memory. */
+/* Returns the bytes read when a partition is loaded; 0 if it always stays in memory. Partitions are numbered below
+   `pbg_partitions`, left ones first. */
 static inline uint64_t pbg_bytes(const pbg_pass_t *pass, uint32_t partition) {
     uint32_t left = pass->lhs_partitions;
     return partition < left ? pass->lhs_bytes.ptr[partition] : pass->rhs_bytes.ptr[partition - left];
 }
 
-/* The partitions that training a bucket needs in the buffer, and how many: none for a bucket without edges and for
-   what always stays in memory. */
+/* Writes the partitions that a bucket needs in the buffer and returns their number, without those that always stay
+   in memory; none for a bucket without edges. */
 static inline size_t pbg_needs(const pbg_pass_t *pass, pbg_bucket_t bucket, uint32_t needed[2]) {
     if (!pbg_edges_of(pass, bucket)) return 0;
     uint32_t rhs = pass->shared ? bucket.rhs : pass->lhs_partitions + bucket.rhs;
@@ -51,7 +51,7 @@ static inline size_t pbg_needs(const pbg_pass_t *pass, pbg_bucket_t bucket, uint
     return count;
 }
 
-/* Where in the plan, from `at` on, a partition is needed next; `count` for nowhere. */
+/* Returns the position in the plan, from `at` on, of the next use of a partition; `count` if there is none. */
 static inline size_t pbg_next_use(const pbg_pass_t *pass, const pbg_bucket_t *plan, size_t count, size_t at,
                                   uint32_t partition) {
     for (; at < count; at++) {
@@ -64,8 +64,8 @@ static inline size_t pbg_next_use(const pbg_pass_t *pass, const pbg_bucket_t *pl
     return count;
 }
 
-/* What a plan of `count` buckets loads, counted as the host counts it: evicted is what is needed again latest (Belady
-   1966). False where there is no memory for the count. */
+/* Counts the loads of a plan of `count` buckets as the host does: the partition whose next use is furthest away is
+   evicted (Belady 1966). Returns false if there is not enough memory. */
 static inline bool pbg_traffic(const pbg_pass_t *pass, const pbg_bucket_t *plan, size_t count, pbg_traffic_t *answer) {
     uint32_t partitions = pbg_partitions(pass), right = pass->shared ? 0 : pass->lhs_partitions;
     bool *resident = (bool *)calloc(partitions, sizeof *resident);

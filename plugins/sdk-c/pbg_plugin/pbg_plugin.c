@@ -1,4 +1,4 @@
-/* The helpers of pbg_plugin.h. */
+/* Implements the helpers of pbg_plugin.h. */
 #include "pbg_plugin.h"
 
 #include <stdlib.h>
@@ -51,7 +51,7 @@ void pbg_declare_number(description *answer, const char *name, double initial, d
     declare(answer, kind, name, doc)->kind.val.number = value;
 }
 
-/* The value of a name; NULL if there is none. */
+/* Returns the value with a name; NULL if there is none. */
 static const pbg_plugin_types_value_t *value_of(const pbg_plugin_types_parameter_value_t *values,
                                                 size_t count, const char *name) {
     size_t length = strlen(name);
@@ -128,7 +128,7 @@ uint64_t pbg_rng_next(pbg_rng *rng) {
     return result;
 }
 
-/* The 128-bit product of two numbers, in halves: there is no library with __multi3. */
+/* Computes the 128-bit product of two numbers in halves, since there is no library with __multi3. */
 static uint64_t product(uint64_t a, uint64_t b, uint64_t *high) {
     uint64_t a0 = (uint32_t)a, a1 = a >> 32, b0 = (uint32_t)b, b1 = b >> 32;
     uint64_t low = a0 * b0;

@@ -1,6 +1,6 @@
-// Between the host's calls and the author's classes.
+// Connects the host's calls with the author's classes.
 //
-// Whole numbers of 64 bits come as numbers, which are exact up to 2^53. Counts and bytes stay below that; larger seeds
+// Whole numbers of 64 bits are passed as numbers, which are exact up to 2^53. Counts and bytes stay below that; larger seeds
 // are rounded.
 
 import * as log from './log.js';
@@ -10,11 +10,11 @@ import { Pass } from './order.js';
 import * as run from './run.js';
 import { Share } from './sampler.js';
 
-/** Throw it where a wish cannot be met: its text is shown to the user. */
+/** Error for a request that cannot be fulfilled; its text is shown to the user. */
 export class Refused extends Error {}
 
 /**
- * What the component of an order exports; `write` is the host's log, `length` says how long the run is.
+ * Returns the exports of an order's component; `write` is the host's log, `length` returns the length of the run.
  * `export const { metadata, bucketOrder } = exportOrder(MyOrder, write, length);`
  */
 export function exportOrder(Plugin, write, length) {
@@ -29,7 +29,7 @@ export function exportOrder(Plugin, write, length) {
   };
 }
 
-/** What the component of a relation sampler exports. */
+/** Returns the exports of a relation sampler's component. */
 export function exportSampler(Plugin, write, length) {
   const { plugin, metadata, configure } = begin(Plugin, write, length);
   class Sampler {
@@ -53,7 +53,7 @@ export function exportSampler(Plugin, write, length) {
   };
 }
 
-/** What the component of a traced loss exports. */
+/** Returns the exports of a traced loss's component. */
 export function exportTracedLoss(Plugin, write, length) {
   const { plugin, metadata, configure } = begin(Plugin, write, length);
   const update = (progress, numbers) => {
@@ -82,7 +82,7 @@ export function exportTracedLoss(Plugin, write, length) {
   };
 }
 
-/** What the component of a traced operator exports. */
+/** Returns the exports of a traced operator's component. */
 export function exportTracedOperator(Plugin, write, length) {
   const { plugin, metadata, configure } = begin(Plugin, write, length);
   return {
@@ -91,7 +91,7 @@ export function exportTracedOperator(Plugin, write, length) {
   };
 }
 
-// The one instance of a class in this component, and what every kind of strategy exports of it.
+// Creates the only instance of a class in this component, and returns it with the exports that every kind of strategy has.
 function begin(Plugin, write, length) {
   log.setWriter(write);
   run.setLength(length);
@@ -100,7 +100,7 @@ function begin(Plugin, write, length) {
   return { plugin, metadata: metadataOf(Plugin), configure };
 }
 
-// What the author's code throws becomes a text for the user, and where it was thrown a log line.
+// An error of the author's code becomes a text for the user, and its stack becomes log lines.
 function call(run) {
   try {
     return run();
@@ -111,7 +111,7 @@ function call(run) {
   }
 }
 
-// A pass as authors get it, and as their tests make it.
+// Converts a pass to the class that authors use.
 function passOf(fields) {
   const wide = (counts) => BigUint64Array.from(counts, BigInt);
   return new Pass({
@@ -123,7 +123,7 @@ function passOf(fields) {
   });
 }
 
-// An answer that is not of the interface's type ends the call without a word, so it is looked at before.
+// A result that does not have the interface's type would end the call without a message, so it is checked first.
 function plan(answer) {
   if (!Array.isArray(answer)) throw new TypeError(`plan returned ${shown(answer)}, not an array of buckets`);
   return Array.from(answer, (bucket, at) => pair(bucket, `bucket ${at} of the plan`, 'lhs', 'rhs'));
@@ -138,7 +138,7 @@ function draw(answer) {
   return pair(answer, 'a draw', 'relation', 'edges');
 }
 
-// An object with two whole numbers; an error that names `what` where `value` is something else.
+// Converts `value` to an object with two whole numbers; an error that names `what` if it is something else.
 function pair(value, what, first, second) {
   if (value?.[first] === undefined || value[second] === undefined) {
     throw new TypeError(`${what} is ${shown(value)}, not { ${first}, ${second} }`);
@@ -149,7 +149,7 @@ function pair(value, what, first, second) {
   };
 }
 
-// A number that the host has room for; an error that names `what` where it is none.
+// Checks that a number is whole and fits 32 bits; an error that names `what` if it does not.
 function whole(number, what) {
   if (!Number.isInteger(number)) throw new TypeError(`${what} is ${shown(number)}, not a whole number`);
   if (number < 0 || number >= 2 ** 32) {
@@ -158,7 +158,7 @@ function whole(number, what) {
   return number;
 }
 
-// A value as its author would write it.
+// Formats a value as in source code.
 function shown(value) {
   if (typeof value === 'bigint') return `${value}n`;
   try {
@@ -168,7 +168,7 @@ function shown(value) {
   }
 }
 
-// Parameters by their names.
+// Converts parameters to an object by name.
 function named(parameters) {
   return Object.fromEntries(parameters.map(({ name, value }) => [name, value.val]));
 }

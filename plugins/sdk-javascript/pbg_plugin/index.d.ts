@@ -1,6 +1,6 @@
-// Types of what index.js has, for completion in editors and for TypeScript.
+// Types of index.js, for completion in editors and for TypeScript.
 
-/** Throw it where a wish cannot be met: its text is shown to the user. */
+/** Error for a request that cannot be fulfilled; its text is shown to the user. */
 export class Refused extends Error {}
 
 /** Lines for the host's log. */
@@ -13,22 +13,22 @@ export namespace log {
   function take(): [string, string][];
 }
 
-/** How long the run is that a plugin works for: from its beginning, as the configuration has it now. */
+/** Length of the run from its beginning, according to the current configuration. */
 export interface RunLength {
-  /** Epochs; at least 1, as the others. */
+  /** Number of epochs; at least 1, as are the other numbers. */
   epochs: number;
-  /** Edges that an epoch trains, without those that are held out. */
+  /** Number of edges trained per epoch, without held-out edges. */
   edgesPerEpoch: number;
-  /** Batches of all epochs, all workers together: what `progress.step` is at the end, or an upper bound of it. */
+  /** Number of batches of all epochs and workers: the value of `progress.step` at the end, or an upper bound. */
   batches: number;
-  /** The share of the run that is over after so many batches, from 0 to 1. */
+  /** Returns the share of the run that is finished after `step` batches, from 0 to 1. */
   share(step: number): number;
 }
 
 export namespace run {
-  /** Known in `update`, `plan`, `begin` and so on; elsewhere all numbers are 1. */
+  /** Returns the length, known in `update`, `plan`, `begin` and so on; in other functions all numbers are 1. */
   function length(): RunLength;
-  /** Makes plugins part of a run of this length; only outside the sandbox. */
+  /** Sets the length of the run for plugins; only outside the sandbox. */
   function provide(length: { epochs?: number; edgesPerEpoch?: number; batches?: number }): void;
 }
 
@@ -50,41 +50,41 @@ interface Bounds {
   maximum?: number;
 }
 
-/** Who a plugin is. */
+/** Metadata of a plugin. */
 export interface Metadata {
   name: string;
   version: string;
   summary: string;
   parameters?: Parameter[];
-  /** The standard plugin that takes its place where it fails. */
+  /** Name of the plugin that replaces this one if it fails. */
   fallback?: string;
 }
 
-/** What declares parameters; bounds are included and may be left out. */
+/** Functions that declare parameters; bounds are included and optional. */
 export const parameter: {
   boolean(name: string, initial: boolean, doc: string): Parameter;
   integer(name: string, initial: number, doc: string, bounds?: Bounds): Parameter;
   number(name: string, initial: number, doc: string, bounds?: Bounds): Parameter;
   text(name: string, initial: string, doc: string): Parameter;
-  /** One of several words; the first is the default. */
+  /** Declares a choice of options; the first is the default. */
   choice(name: string, options: string[], doc: string): Parameter;
 };
 
-/** The parameters that a plugin gets where a configuration sets nothing. */
+/** Returns the parameters that a plugin gets if the configuration sets none. */
 export function defaults(plugin: { metadata(): Metadata }): Record<string, Value>;
 
-/** xoshiro256++, seeded through SplitMix64: the same numbers as the other SDKs give. */
+/** xoshiro256++, seeded through SplitMix64; gives the same numbers as the other SDKs. */
 export class Rng {
   constructor(seed: bigint | number);
-  /** 64 random bits. */
+  /** Returns 64 random bits. */
   nextU64(): bigint;
-  /** A whole number from 0 to `bound - 1`, each equally likely. */
+  /** Returns a whole number from 0 to `bound - 1`, each equally likely. */
   below(bound: number | bigint): number;
-  /** A number in [0, 1). */
+  /** Returns a number in [0, 1). */
   unit(): number;
   /** Puts an array in random order, in place. */
   shuffle(items: unknown[]): void;
-  /** An index with probability proportional to its weight; null where all are 0. */
+  /** Returns an index with probability proportional to its weight; null if all are 0. */
   weighted(weights: (number | bigint)[]): number | null;
 }
 
@@ -94,102 +94,102 @@ export interface Bucket {
   rhs: number;
 }
 
-/** What a plan loads; `swaps` are the loads that evict another partition. */
+/** Partition traffic of a plan; `swaps` are the loads that evict another partition. */
 export interface Traffic {
   loads: number;
   swaps: number;
   bytes: bigint;
 }
 
-/** One walk over the grid of buckets. */
+/** One pass over the grid of buckets. */
 export class Pass {
   constructor(fields: Partial<Pass>);
-  /** For tests: 1000 edges per bucket, 1 MiB per partition, a buffer of two. */
+  /** Creates a pass for tests: 1000 edges per bucket, 1 MiB per partition, a buffer of two. */
   static uniform(lhsPartitions: number, rhsPartitions: number, seed?: bigint | number): Pass;
   lhsPartitions: number;
   rhsPartitions: number;
-  /** Whether left partition p and right partition p are the same entities. */
+  /** Whether left partition p and right partition p hold the same entities. */
   shared: boolean;
-  /** Edges of each bucket, row by row. */
+  /** Number of edges of each bucket, row by row. */
   edges: BigUint64Array;
-  /** What loading each partition reads, 0 for what always stays in memory. */
+  /** Bytes read when each partition is loaded, 0 for partitions that always stay in memory. */
   lhsBytes: BigUint64Array;
   rhsBytes: BigUint64Array;
-  /** How many partitions fit the buffer. */
+  /** Number of partitions that fit the buffer. */
   bufferPartitions: number;
-  /** What is in the buffer before the first bucket, all on the left where shared. */
+  /** Partitions in the buffer before the first bucket, all listed as left ones if shared. */
   residentLhs: number[];
   residentRhs: number[];
   position: { epoch: number; edgeSet: number; edgeChunk: number };
-  /** For everything random in this plan. */
+  /** Seed for everything random in this plan. */
   seed: bigint;
-  /** All buckets, row by row. */
+  /** Returns all buckets, row by row. */
   grid(): Bucket[];
-  /** Position of a bucket in `grid()` and `edges`. */
+  /** Returns the position of a bucket in `grid()` and `edges`. */
   index(bucket: Bucket): number;
   edgesOf(bucket: Bucket): bigint;
-  /** How many partitions two buckets have in common: what stays in the buffer. */
+  /** Returns the number of partitions that two buckets share, which can stay in the buffer. */
   inCommon(a: Bucket, b: Bucket): number;
-  /** Bytes of a bucket's partitions that are not resident; 0n where it has no edges. */
+  /** Returns the bytes of a bucket's partitions that are not resident; 0n if it has no edges. */
   bytesToLoad(bucket: Bucket): bigint;
-  /** How many partitions there are to load. */
+  /** Returns the number of partitions. */
   partitions(): number;
-  /** The partitions that training a bucket needs in the buffer, numbered below `partitions()`. */
+  /** Returns the partitions that a bucket needs in the buffer, numbered below `partitions()`. */
   needs(bucket: Bucket): number[];
-  /** What loading a partition reads. */
+  /** Returns the bytes read when a partition is loaded. */
   bytes(partition: number): bigint;
-  /** What a plan loads, counted as the host counts it. */
+  /** Returns the traffic of a plan, counted as the host counts it. */
   traffic(plan: Bucket[]): Traffic;
-  /** The generator that belongs to this pass. */
+  /** Returns the random number generator of this pass. */
   rng(): Rng;
 }
 
-/** Decides in which order the buckets of a pass are trained: a pure function of its arguments. */
+/** Order in which the buckets of a pass are trained; must be a pure function of its arguments. */
 export class Order {
   static metadata(): Metadata;
-  /** Takes every declared parameter, already checked. */
+  /** Receives every declared parameter, already checked. */
   configure(parameters: Record<string, any>): void;
-  /** Every bucket of `pass.grid()` exactly once, in the order of training. */
+  /** Returns every bucket of `pass.grid()` exactly once, in the order of training. */
   plan(pass: Pass): Bucket[];
-  /** Several trainers share one grid: index of the bucket of `free` to train next. */
+  /** Chooses the next bucket if several trainers share one grid: returns an index into `free`. */
   pick(pass: Pass, held: Bucket[], free: Bucket[]): number;
 }
 
-/** The free bucket with fewest bytes to load, then first in `plan`. */
+/** Returns the index of the free bucket with the fewest bytes to load, on a tie the first in `plan`. */
 export function pickByPlan(pass: Pass, plan: Bucket[], free: Bucket[]): number;
 
-/** What one worker trains of one bucket. */
+/** Share of a bucket that one worker trains. */
 export class Share {
   constructor(fields: { counts: ArrayLike<number>; batchSize: number; seed: bigint | number });
-  /** Edges of each relation. */
+  /** Number of edges of each relation. */
   counts: number[];
-  /** Edges that a batch takes at most. */
+  /** Maximum number of edges of a batch. */
   batchSize: number;
   seed: bigint;
   rng(): Rng;
 }
 
-/** A batch: edges of one relation. */
+/** A batch: a number of edges of one relation. */
 export interface Draw {
   relation: number;
   edges: number;
 }
 
-/** The edges of a share that are left to draw, by relation. */
+/** Remaining edges of a share, by relation. */
 export class Left {
   constructor(share: Share);
   counts: number[];
   total: number;
-  /** The relations that have edges left, ascending. */
+  /** Returns the relations with remaining edges, ascending. */
   relations(): number[];
-  /** Draws a batch: as many edges as one takes, or what is left of the relation. */
+  /** Draws a full batch, or all remaining edges of the relation. */
   take(relation: number): Draw;
 }
 
-/** What draws the batches of a share; null once every edge was drawn. */
+/** Draws of a share; `next` returns null once every edge has been drawn. */
 export interface Draws {
   next(): Draw | null | undefined;
-  /** Called after each batch was trained. */
+  /** Called after each batch is trained. */
   observe?(relation: number, meanLoss: number): void;
 }
 
@@ -204,7 +204,7 @@ type Operand = Expr | number;
 
 /** A value of a formula. */
 export class Expr {
-  /** Throws: it has no value while the formula is written down. */
+  /** Throws an error: a value has no number while the formula is built. */
   [Symbol.toPrimitive](hint: string): never;
   add(other: Operand): this;
   sub(other: Operand): this;
@@ -228,19 +228,19 @@ export class Expr {
   softplus(): this;
   relu(): this;
   stopGradient(): this;
-  /** Over the negatives of each positive. */
+  /** Returns the sum over the negatives of each positive. */
   sum(): this;
   mean(): this;
   max(): this;
   logsumexp(): this;
-  /** exp(x) divided by the sum of the row's. */
+  /** Returns exp(x) divided by the row's sum of exp(x). */
   softmax(): this;
-  /** `then` where this is not 0, `otherwise` elsewhere. */
+  /** Returns `then` where this value is not 0, `otherwise` elsewhere. */
   select(then: Operand, otherwise: Operand): this;
   clamp(low: Operand, high: Operand): this;
 }
 
-/** What a formula starts from. */
+/** Inputs of a formula. */
 export interface Scores {
   /** One number per positive. */
   positive: Expr;
@@ -249,30 +249,30 @@ export interface Scores {
   /** Number of negatives per positive. */
   readonly columns: Expr;
   constant(value: number): Expr;
-  /** A number that `update` may change later. */
+  /** Returns a number that `update` may change later. */
   parameter(name: string, value: number): Expr;
 }
 
 /** A loss as a formula on the scores of one row. */
 export class TracedLoss {
   static metadata(): Metadata;
-  /** After how many batches `update` is called; 0: never. */
+  /** Number of batches between two calls of `update`; 0: never. */
   updateEvery: number;
   configure(parameters: Record<string, any>): void;
-  /** Writes the formula down: the loss of each positive. */
+  /** Builds the formula: the loss of each positive. */
   build(scores: Scores): Expr;
   /** Changes the values of parameters. */
   update(progress: { step: number; edges: number; meanLoss: number }, values: Record<string, number>): void;
 }
 
-/** The graph of a loss, as the host gets it. */
+/** Returns the graph of a loss, as passed to the host. */
 export function trace(loss: TracedLoss): unknown;
 
-/** A value of an operator's formula: a component, a parameter, or made of those element by element. */
+/** A value of an operator's formula: a component, a parameter, or the result of an elementwise operation. */
 export class Vector extends Expr {
-  /** Sine of an angle in radians. */
+  /** Returns the sine of an angle in radians. */
   sin(): this;
-  /** Cosine of an angle in radians. */
+  /** Returns the cosine of an angle in radians. */
   cos(): this;
   /** There is no operation that mixes the elements of an embedding. */
   sum(): never;
@@ -282,18 +282,18 @@ export class Vector extends Expr {
   softmax(): never;
 }
 
-/** How the elements of a parameter begin; a number: normally distributed with this standard deviation. */
+/** Initial values of the elements of a parameter; a number is the standard deviation of a normal distribution. */
 export type Initial = 'zero' | 'one' | 'angle' | number;
 
-/** What an operator's formula starts from. */
+/** Inputs of an operator's formula. */
 export interface Embedding {
-  /** The component with this index, counted from 0. */
+  /** Returns the component with this index, counted from 0. */
   component(index: number): Vector;
-  /** The first `count` components. */
+  /** Returns the first `count` components. */
   components(count: number): Vector[];
-  /** A vector of the relation's own; the same one for the same name. */
+  /** Returns a parameter: a vector that belongs to the relation. The same name returns the same parameter. */
   parameter(name: string, initial: Initial): Vector;
-  /** A number, the same in all elements. */
+  /** Returns a constant, the same in all elements. */
   constant(value: number): Vector;
 }
 
@@ -301,9 +301,9 @@ export interface Embedding {
 export class TracedOperator {
   static metadata(): Metadata;
   configure(parameters: Record<string, any>): void;
-  /** Writes the formula down: what each component becomes, 1, 2 or 4 of them. */
+  /** Builds the formula and returns the results for 1, 2 or 4 components. */
   build(x: Embedding): Vector[];
 }
 
-/** The formula of an operator, as the host gets it. */
+/** Returns the formula of an operator, as passed to the host. */
 export function traceOperator(operator: TracedOperator): unknown;

@@ -1,7 +1,7 @@
-// What the author of a pbg-host plugin in JavaScript imports.
+// SDK for pbg-host plugins in JavaScript.
 //
-// A plugin is a class; `component.js` of a project names it to the host. The same class runs in
-// Node: `pbg_plugin/testing.js` has what tests need.
+// A plugin is a class; `component.js` of a project exports it to the host. The same class runs in
+// Node: `pbg_plugin/testing.js` has assertions for tests.
 //
 // `console.log` writes to the host's log. Rules of the sandbox: no files, no network, no clock. `Math.random` gives the same
 // numbers in every run and every pass, so draw from `pass.rng()`.

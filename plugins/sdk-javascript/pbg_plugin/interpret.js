@@ -1,4 +1,4 @@
-// Computes formulas in Node, one row or one embedding at a time.
+// Interpreter of formulas for tests, row by row or embedding by embedding.
 
 import { trace } from './loss.js';
 import { traceOperator } from './operator.js';
@@ -47,7 +47,7 @@ const REDUCE = {
   logsumexp,
 };
 
-// What losses and operators have in common works number by number; `each` says on which.
+// The nodes that losses and operators share are elementwise; `each` applies a function to the elements.
 const COMMON = {
   constant: ({ val }) => val,
   unary: ({ val, each }) => each(UNARY[val.op], val.x),
@@ -77,7 +77,7 @@ const OPERATOR = {
   parameter: ({ val, elements }) => elements[val],
 };
 
-/** The loss of one positive with its negatives, as the host computes it. */
+/** Computes the loss of one positive with its negatives, as the host does. */
 export function evaluate(loss, positive, negatives) {
   const { nodes, output, parameters } = trace(loss);
   const values = [];
@@ -93,7 +93,7 @@ export function evaluate(loss, positive, negatives) {
   return values[output];
 }
 
-/** What an operator makes of an embedding with the parameters of a relation, by name. */
+/** Applies an operator to an embedding, with the parameters of a relation by name. */
 export function apply(operator, embedding, parameters) {
   const { components: count, parameters: declared, nodes, outputs } = traceOperator(operator);
   const width = embedding.length / count;

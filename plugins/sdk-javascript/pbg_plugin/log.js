@@ -1,9 +1,9 @@
-// Lines for the host's log. Outside a component they are kept for a test to look at.
+// Lines for the host's log. Outside a component they are kept, so that a test can take them.
 
 let lines = [];
 let write = (level, message) => lines.push([level, message]);
 
-/** Where lines go, those of `console` included; the component sets it. */
+/** Sets the function that writes lines, including those of `console`; called by the component. */
 export function setWriter(writer) {
   write = writer;
   const line = (level) => (...parts) => write(level, parts.map(shown).join(' '));
@@ -16,7 +16,7 @@ export function setWriter(writer) {
   };
 }
 
-// Objects as JSON; counts of 64 bits, which JSON lacks, as numbers.
+// Formats objects as JSON, with counts of 64 bits, which JSON lacks, as numbers.
 function shown(part) {
   if (typeof part === 'string') return part;
   if (part instanceof Error || typeof part !== 'object') return String(part);
@@ -27,18 +27,18 @@ function shown(part) {
   }
 }
 
-/** The [level, line] pairs since the last call; only outside the sandbox. */
+/** Returns the [level, line] pairs since the last call; only outside the sandbox. */
 export function take() {
   const taken = lines;
   lines = [];
   return taken;
 }
 
-/** One line for the plugin's author. */
+/** Writes one line for the plugin's author. */
 export const debug = (message) => write('debug', String(message));
-/** One line for whoever trains. */
+/** Writes one line for the user. */
 export const info = (message) => write('info', String(message));
-/** Something is odd, and training goes on. */
+/** Writes one line about something unexpected, after which training goes on. */
 export const warn = (message) => write('warn', String(message));
-/** Explains the fault that follows. */
+/** Writes one line that explains the fault that follows. */
 export const error = (message) => write('error', String(message));

@@ -1,18 +1,18 @@
-// Losses as formulas: the host derives the gradient and computes both at its own speed.
+// Losses as formulas: the host derives the gradient and computes both at native speed.
 //
-// JavaScript has no operators on objects, so methods write the formula down:
+// JavaScript has no operator overloading, so a formula is written with methods:
 //
 //   build({ positive, negatives }) {
 //     return negatives.sub(positive).add(this.margin).softplus().mean();
 //   }
 //
 // `positive` has one number per positive, `negatives` one per negative; the result must have one
-// per positive. There is no operation that mixes rows, and no way to look at a value and decide
-// what to compute next: `x.select(a, b)` computes both and takes one.
+// per positive. There is no operation that mixes rows, and no control flow that depends on values:
+// `x.select(a, b)` computes both and selects one.
 //
-// `x > 0`, `Math.max(x, 0)` and everything else that asks a value for its number throws. JavaScript
-// takes every object for true without asking, so `if (x)` and `x && y` cannot throw; a comparison
-// that nothing uses, which is what `if (x.greater(0))` leaves behind, is refused in `trace`.
+// `x > 0`, `Math.max(x, 0)` and everything else that uses a value as a number throws. In JavaScript
+// every object is true, so `if (x)` and `x && y` cannot throw; a comparison
+// that the formula does not use, as in `if (x.greater(0))`, is refused in `trace`.
 
 import { Strategy } from './metadata.js';
 
@@ -20,20 +20,20 @@ const SCALAR = 0;
 const ROW = 1;
 const MATRIX = 2;
 
-/** A formula as the host takes it: nodes, their shapes, parameters. */
+/** Formula in the host's format: nodes, their shapes, parameters. */
 export class Graph {
   nodes = [];
   shapes = [];
   parameters = [];
 
-  /** Adds a node; `operands` says what it is made of. */
+  /** Adds a node with these operands. */
   push(shape, tag, val) {
     this.nodes.push(val === undefined ? { tag } : { tag, val });
     this.shapes.push(shape);
     return new Expr(this, this.nodes.length - 1);
   }
 
-  /** The parameter of a name; what else it has counts the first time. */
+  /** Returns the index of a parameter; its other properties are set at the first call for a name. */
   parameter(shape, named) {
     const known = this.parameters.findIndex((p) => p.name === named.name);
     const index = known >= 0 ? known : this.parameters.push(named) - 1;
@@ -43,7 +43,7 @@ export class Graph {
 
 const COMPARISONS = ['less', 'less-equal', 'greater', 'greater-equal', 'equal', 'not-equal'];
 
-/** A number that a formula can have as a constant; throws for everything else. */
+/** Converts a value to a constant of a formula; throws if it is not a finite number. */
 export function constant(value) {
   const number = ['number', 'boolean', 'bigint'].includes(typeof value) ? Number(value) : NaN;
   if (Number.isFinite(number)) return number;
@@ -52,7 +52,7 @@ export function constant(value) {
   throw new TypeError(`a formula takes finite numbers and its own values, not ${shown}`);
 }
 
-/** Throws where a comparison is written down that none of `outputs` depends on. */
+/** Throws an error if the formula has a comparison on which none of `outputs` depends. */
 export function assertComparisonsUsed(nodes, outputs) {
   const used = new Set();
   const open = [...outputs];
@@ -82,11 +82,11 @@ export class Expr {
     this.at = at;
   }
 
-  /** Throws: JavaScript asks for a number or a text where a formula has neither yet. */
+  /** Throws an error: JavaScript converts a value to a number or a text, and it has neither yet. */
   [Symbol.toPrimitive]() {
     throw new TypeError(
-      'scores and embeddings have no value while the formula is written down, so `<`, `>`, `+`, `Math` and the ' +
-        'like cannot look at them; use less, greater, add, minimum, maximum and select',
+      'scores and embeddings have no value while the formula is built, so `<`, `>`, `+`, `Math` and similar ' +
+        'operations cannot use them; use less, greater, add, minimum, maximum and select',
     );
   }
 
@@ -115,7 +115,7 @@ export class Expr {
     return this.graph.push(ROW, 'reduce', { op, x: this.at });
   }
 
-  /** Throws where there is no row of negatives that `op` could go over. */
+  /** Throws an error if the value has no row of negatives for the reduction `op`. */
   assertReducible(op) {
     if (this.shape !== MATRIX) throw new TypeError(`${op} is for one number per negative`);
   }
@@ -142,19 +142,19 @@ export class Expr {
   softplus = () => this.#unary('softplus');
   relu = () => this.#unary('relu');
   stopGradient = () => this.#unary('stop-gradient');
-  /** Over the negatives of each positive. */
+  /** Returns the sum over the negatives of each positive. */
   sum = () => this.#reduce('sum');
   mean = () => this.#reduce('mean');
   max = () => this.#reduce('max');
   logsumexp = () => this.#reduce('logsumexp');
 
-  /** exp(x) divided by the sum of the row's. */
+  /** Returns exp(x) divided by the row's sum of exp(x). */
   softmax() {
     this.assertReducible('softmax');
     return this.graph.push(MATRIX, 'softmax', this.at);
   }
 
-  /** `then` where this is not 0, `otherwise` elsewhere. */
+  /** Returns `then` where this value is not 0, `otherwise` elsewhere. */
   select(then, otherwise) {
     const [a, b] = [this.#operand(then), this.#operand(otherwise)];
     const shape = Math.max(this.shape, a.shape, b.shape);
@@ -162,7 +162,7 @@ export class Expr {
     return this.graph.push(shape, 'select', val);
   }
 
-  /** min(max(x, low), high) */
+  /** Returns min(max(x, low), high). */
   clamp(low, high) {
     const [a, b] = [this.#operand(low), this.#operand(high)];
     const shape = Math.max(this.shape, a.shape, b.shape);
@@ -170,7 +170,7 @@ export class Expr {
   }
 }
 
-/** What a formula starts from. */
+/** Inputs of a formula. */
 export class Scores {
   #graph;
 
@@ -180,17 +180,17 @@ export class Scores {
     this.negatives = graph.push(MATRIX, 'negative');
   }
 
-  /** Number of negatives per positive, those that do not count included. */
+  /** Returns the number of negatives per positive, including masked ones. */
   get columns() {
     return this.#graph.push(SCALAR, 'columns');
   }
 
-  /** A number. */
+  /** Returns a constant. */
   constant(value) {
     return this.#graph.push(SCALAR, 'constant', constant(value));
   }
 
-  /** A number that `update` may change later. */
+  /** Returns a number that `update` may change later. */
   parameter(name, value) {
     return this.#graph.parameter(SCALAR, { name, value: constant(value) });
   }
@@ -198,22 +198,22 @@ export class Scores {
 
 /** A loss as a formula on the scores of one row. */
 export class TracedLoss extends Strategy {
-  /** After how many batches `update` is called; 0: never. */
+  /** Number of batches between two calls of `update`; 0: never. */
   updateEvery = 0;
 
-  /** Writes the formula down: the loss of each positive. */
+  /** Builds the formula: the loss of each positive. */
   build(_scores) {
     throw new Error('build() is missing');
   }
 
   /**
    * Changes the object of `scores.parameter` values. `progress` has `step`, `edges` and `meanLoss`.
-   * It must depend on its arguments, the configuration and `run.length()` alone.
+   * The result must depend only on these, the configuration and `run.length()`.
    */
   update(_progress, _values) {}
 }
 
-/** The graph of a loss, as the host gets it. */
+/** Returns the graph of a loss, as passed to the host. */
 export function trace(loss) {
   const graph = new Graph();
   const result = loss.build(new Scores(graph));

@@ -1,36 +1,36 @@
-// Who a plugin is and which parameters it takes.
+// Name, version and parameters of a plugin.
 
 /**
- * The parameters of a plugin; the host checks a configuration against them before the plugin sees
- * a value. Bounds are included and may be left out.
+ * Functions that declare parameters. The host checks values against the declarations before the plugin sees
+ * them. Bounds are included and optional.
  */
 export const parameter = {
-  /** True or false. */
+  /** Declares a boolean. */
   boolean: (name, initial, doc) => ({ name, doc, type: 'boolean', initial }),
-  /** A whole number. */
+  /** Declares a whole number. */
   integer: (name, initial, doc, { minimum, maximum } = {}) =>
     ({ name, doc, type: 'integer', initial, minimum, maximum }),
-  /** A finite number. */
+  /** Declares a finite number. */
   number: (name, initial, doc, { minimum, maximum } = {}) =>
     ({ name, doc, type: 'number', initial, minimum, maximum }),
-  /** Any text. */
+  /** Declares a text. */
   text: (name, initial, doc) => ({ name, doc, type: 'text', initial }),
-  /** One of several words; the first is the default. */
+  /** Declares a choice of options; the first is the default. */
   choice: (name, options, doc) => ({ name, doc, type: 'choice', initial: options[0], options }),
 };
 
-/** What every kind of strategy has. */
+/** Base class of every kind of strategy. */
 export class Strategy {
-  /** Who this is: `{ name, version, summary, parameters }`. */
+  /** Returns the plugin's metadata: `{ name, version, summary, parameters }`. */
   static metadata() {
     throw new Error('metadata() is missing');
   }
 
-  /** Takes an object with every declared parameter, already checked. */
+  /** Receives an object with every declared parameter, already checked. */
   configure(_parameters) {}
 }
 
-/** The parameters that a plugin gets where a configuration sets nothing. */
+/** Returns the parameters that a plugin gets if the configuration sets none. */
 export function defaults(plugin) {
   const declared = plugin.metadata().parameters ?? [];
   return Object.fromEntries(declared.map((p) => [p.name, p.initial]));

@@ -1,8 +1,8 @@
 // Operators as formulas: how a relation transforms an embedding before it is compared. The host
-// derives the gradients and computes all of them at its own speed.
+// derives the gradients and computes all of them at native speed.
 //
-// Methods write the formula down, as they do for losses; complex numbers turned by an angle of the
-// relation's (RotatE):
+// The formula is written with methods, as for losses; complex numbers rotated by an angle of the
+// relation (RotatE):
 //
 //   build(x) {
 //     const [re, im] = x.components(2);
@@ -13,24 +13,24 @@
 //     ];
 //   }
 //
-// An embedding is taken as a whole (one output) or cut into 2 or 4 components of equal length (as
-// many outputs). Parameters are vectors of that length. The formula is about one element of each:
-// there is no operation that mixes elements, and no way to look at a value and decide what to
-// compute next; `x.select(a, b)` computes both and takes one.
+// An embedding is one component (one output) or is split into 2 or 4 components of equal length (as
+// many outputs). Parameters are vectors of that length. The formula computes one element from the same
+// element of each: there is no operation that mixes elements, and no control flow that depends on
+// values; `x.select(a, b)` computes both and selects one.
 
 import { Expr, Graph, assertComparisonsUsed, constant } from './loss.js';
 import { Strategy } from './metadata.js';
 
-// Every value is one number per element, so all have one shape.
+// Every value is one number per element, so all values have the same shape.
 const VECTOR = 0;
 
 const INITIAL = ['zero', 'one', 'angle'];
 
-/** A value of a formula: a component, a parameter, or made of those element by element. */
+/** A value of a formula: a component, a parameter, or the result of an elementwise operation. */
 export class Vector extends Expr {
-  /** Sine of an angle in radians. */
+  /** Returns the sine of an angle in radians. */
   sin = () => this.graph.push(VECTOR, 'unary', { op: 'sin', x: this.at });
-  /** Cosine of an angle in radians. */
+  /** Returns the cosine of an angle in radians. */
   cos = () => this.graph.push(VECTOR, 'unary', { op: 'cos', x: this.at });
 
   assertReducible(op) {
@@ -38,16 +38,16 @@ export class Vector extends Expr {
   }
 }
 
-/** A formula on vectors: its parameters have names and how they begin. */
+/** Formula on vectors, whose parameters have names and initial values. */
 class Formula extends Graph {
   push(shape, tag, val) {
-    // Components, parameters and numbers are there once, however often one asks for them.
+    // Each component, parameter and constant has only one node, even if it is requested several times.
     const known = this.nodes.findIndex((node) => node.tag === tag && Object.is(node.val, val));
     return new Vector(this, known >= 0 ? known : super.push(shape, tag, val).at);
   }
 }
 
-/** What a formula starts from. */
+/** Inputs of a formula. */
 export class Embedding {
   #formula;
 
@@ -55,13 +55,13 @@ export class Embedding {
     this.#formula = formula;
   }
 
-  /** The component with this index, counted from 0. */
+  /** Returns the component with this index, counted from 0. */
   component(index) {
     if (![0, 1, 2, 3].includes(index)) throw new TypeError(`component ${index}: they are 0 to 3`);
     return this.#formula.push(VECTOR, 'component', index);
   }
 
-  /** The first `count` components. */
+  /** Returns the first `count` components. */
   components(count) {
     return Array.from({ length: count }, (_, index) => this.component(index));
   }
@@ -80,7 +80,7 @@ export class Embedding {
     return this.#formula.parameter(VECTOR, { name, initial: begins });
   }
 
-  /** A number, the same in all elements. */
+  /** Returns a constant, the same in all elements. */
   constant(value) {
     return this.#formula.push(VECTOR, 'constant', constant(value));
   }
@@ -88,13 +88,13 @@ export class Embedding {
 
 /** An operator as a formula on the components of an embedding and the parameters of a relation. */
 export class TracedOperator extends Strategy {
-  /** Writes the formula down: what each component becomes, 1, 2 or 4 of them. */
+  /** Builds the formula and returns the results for 1, 2 or 4 components. */
   build(_x) {
     throw new Error('build() is missing');
   }
 }
 
-/** The formula of an operator, as the host gets it. */
+/** Returns the formula of an operator, as passed to the host. */
 export function traceOperator(operator) {
   const formula = new Formula();
   const made = operator.build(new Embedding(formula));

@@ -5,14 +5,14 @@ import { Rng } from './rng.js';
 import { traffic } from './traffic.js';
 
 /**
- * One walk over the grid of buckets. A bucket is `{ lhs, rhs }`: the edges from left partition
+ * One pass over the grid of buckets. A bucket is `{ lhs, rhs }`: the edges from left partition
  * `lhs` to right partition `rhs`.
  *
  * `lhsPartitions`, `rhsPartitions`: at least 1. `shared`: whether left partition p and right
- * partition p are the same entities. `edges`: edges of each bucket, row by row. `lhsBytes`,
- * `rhsBytes`: what loading each partition reads, 0 for what always stays in memory.
- * `bufferPartitions`: how many partitions fit the buffer. `residentLhs`, `residentRhs`: what is
- * in the buffer before the first bucket, all on the left where shared. `position`: `{ epoch,
+ * partition p hold the same entities. `edges`: number of edges of each bucket, row by row. `lhsBytes`,
+ * `rhsBytes`: bytes read when each partition is loaded, 0 for those that always stay in memory.
+ * `bufferPartitions`: number of partitions that fit the buffer. `residentLhs`, `residentRhs`: partitions
+ * in the buffer before the first bucket, all listed on the left if shared. `position`: `{ epoch,
  * edgeSet, edgeChunk }`. `seed`: for everything random in this plan, a bigint. So are the counts
  * in `edges`, `lhsBytes` and `rhsBytes`.
  */
@@ -21,7 +21,7 @@ export class Pass {
     Object.assign(this, fields);
   }
 
-  /** For tests: 1000 edges per bucket, 1 MiB per partition, a buffer of two. */
+  /** Creates a pass for tests: 1000 edges per bucket, 1 MiB per partition, a buffer of two. */
   static uniform(lhsPartitions, rhsPartitions, seed = 0n) {
     return new Pass({
       lhsPartitions,
@@ -38,7 +38,7 @@ export class Pass {
     });
   }
 
-  /** All buckets, row by row. */
+  /** Returns all buckets, row by row. */
   grid() {
     const buckets = [];
     for (let lhs = 0; lhs < this.lhsPartitions; lhs++) {
@@ -47,19 +47,19 @@ export class Pass {
     return buckets;
   }
 
-  /** Position of a bucket in `grid()` and `edges`. */
+  /** Returns the position of a bucket in `grid()` and `edges`. */
   index(bucket) {
     return bucket.lhs * this.rhsPartitions + bucket.rhs;
   }
 
-  /** How many partitions two buckets have in common: what stays in the buffer. */
+  /** Returns the number of partitions that two buckets share, which can stay in the buffer. */
   inCommon(a, b) {
     if (!this.shared) return Number(a.lhs === b.lhs) + Number(a.rhs === b.rhs);
     const held = new Set([a.lhs, a.rhs]);
     return [...new Set([b.lhs, b.rhs])].filter((p) => held.has(p)).length;
   }
 
-  /** Bytes of a bucket's partitions that are not resident, a bigint; 0n where it has no edges. */
+  /** Returns the bytes of a bucket's partitions that are not resident, a bigint; 0n if it has no edges. */
   bytesToLoad({ lhs, rhs }) {
     if (this.edges[this.index({ lhs, rhs })] === 0n) return 0n;
     const onLeft = (p) => (this.residentLhs.includes(p) ? 0n : this.lhsBytes[p]);
@@ -67,19 +67,19 @@ export class Pass {
     return onLeft(lhs) + (this.residentRhs.includes(rhs) ? 0n : this.rhsBytes[rhs]);
   }
 
-  /** Edges of a bucket, a bigint. */
+  /** Returns the number of edges of a bucket, a bigint. */
   edgesOf(bucket) {
     return this.edges[this.index(bucket)];
   }
 
-  /** How many partitions there are to load: those of one side where shared, those of both otherwise. */
+  /** Returns the number of partitions: those of one side if shared, otherwise those of both. */
   partitions() {
     return this.lhsPartitions + (this.shared ? 0 : this.rhsPartitions);
   }
 
   /**
-   * The partitions that training a bucket needs in the buffer, numbered below `partitions()`: left ones
-   * come first. None for a bucket without edges and for what always stays in memory.
+   * Returns the partitions that a bucket needs in the buffer, numbered below `partitions()`, left ones
+   * first, without those that always stay in memory; none for a bucket without edges.
    */
   needs(bucket) {
     if (this.edgesOf(bucket) === 0n) return [];
@@ -88,45 +88,45 @@ export class Pass {
     return ends.filter((partition) => this.bytes(partition) > 0n);
   }
 
-  /** What loading a partition reads, a bigint; 0n for what always stays in memory. */
+  /** Returns the bytes read when a partition is loaded, a bigint; 0n if it always stays in memory. */
   bytes(partition) {
     if (partition < this.lhsPartitions) return this.lhsBytes[partition];
     return this.rhsBytes[partition - this.lhsPartitions];
   }
 
   /**
-   * What a plan loads, counted as the host counts it: `{ loads, swaps, bytes }`, the swaps being the loads
-   * that evict another partition; evicted is what is needed again latest (Belady 1966).
+   * Returns the traffic of a plan as the host counts it: `{ loads, swaps, bytes }`; swaps are the loads that
+   * evict another partition. The partition whose next use is furthest away is evicted (Belady 1966).
    */
   traffic(plan) {
     return traffic(this, plan);
   }
 
-  /** The generator that belongs to this pass. */
+  /** Returns the random number generator of this pass. */
   rng() {
     return new Rng(this.seed);
   }
 }
 
 /**
- * Decides in which order the buckets of a pass are trained. It must be a pure function of its
- * arguments: the same pass, the same plan, or a run that was resumed would differ from one that
- * was not stopped.
+ * Order in which the buckets of a pass are trained. It must be a pure function of its
+ * arguments: the same pass must give the same plan, otherwise a resumed run would differ from an
+ * uninterrupted one.
  */
 export class Order extends Strategy {
-  /** Every bucket of `pass.grid()` exactly once, in the order of training. */
+  /** Returns every bucket of `pass.grid()` exactly once, in the order of training. */
   plan(_pass) {
     throw new Error('plan() is missing');
   }
 
-  /** Several trainers share one grid: index of the bucket of `free` to train next. */
+  /** Chooses the next bucket if several trainers share one grid: returns an index into `free`. */
   pick(pass, _held, free) {
     const empty = new Pass({ ...pass, residentLhs: [], residentRhs: [] });
     return pickByPlan(pass, this.plan(empty), free);
   }
 }
 
-/** The free bucket with fewest bytes to load, then first in `plan`. */
+/** Returns the index of the free bucket with the fewest bytes to load, on a tie the first in `plan`. */
 export function pickByPlan(pass, plan, free) {
   const position = new Map(plan.map((bucket, at) => [pass.index(bucket), at]));
   let best = 0;

@@ -1,8 +1,8 @@
-// The one source of randomness: a generator seeded from the arguments.
+// Random number generator of plugins, seeded from the arguments.
 
 const MASK = (1n << 64n) - 1n;
 
-/** xoshiro256++, seeded through SplitMix64: the same numbers as the other SDKs give for the same seed. */
+/** xoshiro256++, seeded through SplitMix64; gives the same numbers as the other SDKs for the same seed. */
 export class Rng {
   #state = [];
 
@@ -18,7 +18,7 @@ export class Rng {
     }
   }
 
-  /** 64 random bits, as a bigint. */
+  /** Returns 64 random bits, as a bigint. */
   nextU64() {
     let [a, b, c, d] = this.#state;
     const result = (rotated((a + d) & MASK, 23n) + a) & MASK;
@@ -32,7 +32,7 @@ export class Rng {
     return result;
   }
 
-  /** A whole number from 0 to `bound - 1`, each equally likely (Lemire's method). */
+  /** Returns a whole number from 0 to `bound - 1`, each equally likely (Lemire's method). */
   below(bound) {
     const wide = BigInt(bound);
     if (wide <= 0n) throw new RangeError(`below(${bound}): there is no such number`);
@@ -43,7 +43,7 @@ export class Rng {
     }
   }
 
-  /** A number in [0, 1). */
+  /** Returns a number in [0, 1). */
   unit() {
     return Number(this.nextU64() >> 11n) * 2 ** -53;
   }
@@ -56,7 +56,7 @@ export class Rng {
     }
   }
 
-  /** An index with probability proportional to its weight (whole numbers); null where all are 0. */
+  /** Returns an index with probability proportional to its weight (whole numbers); null if all are 0. */
   weighted(weights) {
     const wide = weights.map(BigInt);
     const total = wide.reduce((sum, weight) => sum + weight, 0n);

@@ -1,19 +1,19 @@
-// How long the run is that a plugin works for: what a plan that changes over a run is measured by.
+// Length of the run, for strategies that change over a run.
 //
-// It is known where a run calls the plugin while it trains: in `update`, `plan`, `begin` and so on. Elsewhere, and in tests
-// that `provide` none, there is no run, and all numbers are 1.
+// It is known in functions that are called during training: `update`, `plan`, `begin` and so on. In other functions, and
+// in tests that `provide` none, all numbers are 1.
 
 let ask = () => ({ epochs: 1, edgesPerEpoch: 1, batches: 1 });
 
-/** Who says how long the run is; the component sets it. */
+/** Function that returns the length of the run; set by the component. */
 export function setLength(length) {
   if (length) ask = length;
 }
 
 /**
- * The length of the run from its very beginning, as the configuration has it now: `epochs`, `edgesPerEpoch` without edges
- * that are held out, and `batches` of all epochs, which `progress.step` reaches at the end. All are at least 1; `batches` is
- * an upper bound where batches have one relation each. `share(step)` is how much of it is over, from 0 to 1.
+ * Length of the run from its beginning, according to the current configuration: `epochs`, `edgesPerEpoch` without
+ * held-out edges, and `batches` of all epochs, which `progress.step` reaches at the end. All are at least 1; `batches` is
+ * an upper bound if batches have one relation each. `share(step)` is the finished share, from 0 to 1.
  */
 export function length() {
   const told = ask();
@@ -27,7 +27,7 @@ export function length() {
   };
 }
 
-/** Makes plugins part of a run of this length; only outside the sandbox. */
+/** Sets the length of the run for plugins; only outside the sandbox. */
 export function provide({ epochs = 1, edgesPerEpoch = 1, batches = 1 }) {
   ask = () => ({ epochs, edgesPerEpoch, batches });
 }

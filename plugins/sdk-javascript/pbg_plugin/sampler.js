@@ -4,8 +4,8 @@ import { Strategy } from './metadata.js';
 import { Rng } from './rng.js';
 
 /**
- * What one worker trains of one bucket: `counts`, edges of each relation, 0 for those that the
- * share lacks; `batchSize`, edges that a batch takes at most; `seed`, for everything random.
+ * Share of a bucket that one worker trains: `counts`, edges of each relation, 0 for relations that the
+ * share lacks; `batchSize`, maximum number of edges of a batch; `seed`, for everything random.
  */
 export class Share {
   constructor({ counts, batchSize, seed }) {
@@ -14,13 +14,13 @@ export class Share {
     this.seed = BigInt(seed);
   }
 
-  /** The generator that belongs to this share. */
+  /** Returns the random number generator of this share. */
   rng() {
     return new Rng(this.seed);
   }
 }
 
-/** The edges of a share that are left to draw, by relation. */
+/** Remaining edges of a share, by relation. */
 export class Left {
   #batchSize;
 
@@ -30,12 +30,12 @@ export class Left {
     this.#batchSize = share.batchSize;
   }
 
-  /** The relations that have edges left, ascending. */
+  /** Returns the relations with remaining edges, ascending. */
   relations() {
     return [...this.counts.keys()].filter((relation) => this.counts[relation] > 0);
   }
 
-  /** Draws a batch: as many edges as one takes, or what is left of the relation. */
+  /** Draws a full batch, or all remaining edges of the relation. */
   take(relation) {
     const edges = Math.min(this.counts[relation], this.#batchSize);
     if (!(edges > 0)) throw new RangeError(`relation ${relation} has no edges left`);
@@ -46,8 +46,8 @@ export class Left {
 }
 
 /**
- * Chooses the relation of each batch, where all edges of a batch share one. One instance serves one
- * worker in one bucket: everything random has to come from the share's seed.
+ * Chooses the relation of each batch, where all edges of a batch have the same relation. An instance serves one
+ * worker in one bucket; everything random must come from the share's seed.
  */
 export class Sampler extends Strategy {
   /**

@@ -1,4 +1,4 @@
-// What the host asks of plugins, checked in Node.
+// Assertions for a plugin's tests: the contracts that the host enforces, checked in Node.
 
 import assert from 'node:assert/strict';
 
@@ -12,29 +12,29 @@ export { apply, evaluate };
 
 const GRIDS = [[1, 1], [1, 5], [5, 1], [2, 2], [3, 5], [5, 3], [4, 4], [16, 16]];
 
-/** An instance, configured as the host does it where a configuration sets nothing. */
+/** Creates an instance with default parameters, as the host does if the configuration sets none. */
 export function withDefaults(Plugin) {
   const made = new Plugin();
   made.configure(defaults(Plugin));
   return made;
 }
 
-/** Asserts that an order keeps its promises for one pass, and returns the plan. */
+/** Asserts the contract of an order for one pass, and returns the plan. */
 export function checkPlan(Order, pass) {
   const order = withDefaults(Order);
   const plan = order.plan(pass);
   const sorted = plan.map((bucket) => pass.index(bucket)).sort((a, b) => a - b);
   const grid = pass.grid().map((bucket) => pass.index(bucket));
-  assert.deepEqual(sorted, grid, 'the plan is no permutation of the grid');
+  assert.deepEqual(sorted, grid, 'the plan is not a permutation of the grid');
   assert.deepEqual(order.plan(pass), plan, 'a second plan differs');
-  assert.deepEqual(withDefaults(Order).plan(pass), plan, 'another instance plans differently');
+  assert.deepEqual(withDefaults(Order).plan(pass), plan, 'the plan of another instance differs');
   const half = Math.floor(plan.length / 2);
   const picked = order.pick(pass, plan.slice(0, half), plan.slice(half));
-  assert.ok(picked >= 0 && picked < plan.length - half, `pick answered ${picked}`);
+  assert.ok(picked >= 0 && picked < plan.length - half, `pick returned index ${picked}`);
   return plan;
 }
 
-/** Asserts the promises of an order over grids of many shapes, buffers and seeds. */
+/** Asserts the contract of an order for grids of many shapes, buffers and seeds. */
 export function checkOrder(Order) {
   for (const [lhs, rhs] of GRIDS) {
     for (const seed of [0n, 1n, 2n ** 64n - 1n]) {
@@ -47,7 +47,7 @@ export function checkOrder(Order) {
 
 const SHARES = [[], [0, 0], [1], [7, 0, 3], [1000, 1, 200, 50]];
 
-/** Everything that a sampler draws of a share, each draw checked. */
+/** Returns all draws of a sampler for a share, and checks each of them. */
 export function drawsOf(Sampler, share) {
   const walk = withDefaults(Sampler).begin(share);
   const left = [...share.counts];
@@ -60,16 +60,16 @@ export function drawsOf(Sampler, share) {
     draws.push({ relation, edges });
     walk.observe?.(relation, 0.5);
   }
-  assert.ok(left.every((count) => count === 0), `it ended with ${left} left`);
+  assert.ok(left.every((count) => count === 0), `it ended before all edges were drawn: ${left} remain`);
   return draws;
 }
 
-/** Asserts that a sampler draws every edge of many shares once, and the same way again. */
+/** Asserts that a sampler draws every edge of many shares once, and that its draws are reproducible. */
 export function checkSampler(Sampler) {
   for (const counts of SHARES) {
     for (const batchSize of [1, 3, 100]) {
       const share = new Share({ counts, batchSize, seed: 7n });
-      assert.deepEqual(drawsOf(Sampler, share), drawsOf(Sampler, share), 'a second walk differs');
+      assert.deepEqual(drawsOf(Sampler, share), drawsOf(Sampler, share), 'the draws of a second instance differ');
     }
   }
 }
@@ -87,17 +87,17 @@ export function checkTracedLoss(Loss) {
 }
 
 /**
- * Asserts that components, parameters and outputs of an operator fit each other, and that what it
- * makes of ordinary embeddings is finite.
+ * Asserts that components, parameters and outputs of an operator are consistent, and that the results
+ * for ordinary embeddings are finite.
  */
 export function checkTracedOperator(Operator) {
   const operator = withDefaults(Operator);
   const { components, parameters, nodes } = traceOperator(operator);
-  assert.ok([1, 2, 4].includes(components), `${components} outputs: 1, 2 or 4 components`);
+  assert.ok([1, 2, 4].includes(components), `the formula has ${components} outputs; it must have 1, 2 or 4`);
   for (const { tag, val } of nodes) {
     assert.ok(tag !== 'component' || val < components, `component ${val} of ${components}`);
   }
-  assert.ok(parameters.length > 0, 'it has no parameters');
+  assert.ok(parameters.length > 0, 'the formula has no parameters');
   const begin = { zero: 0, one: 1, angle: 2, normal: 0.1 };
   const embedding = Array.from({ length: 3 * components }, (_, at) => 0.5 - 0.2 * at);
   for (const by of [-0.3, 0, 0.3]) {

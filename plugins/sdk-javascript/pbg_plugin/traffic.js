@@ -1,6 +1,6 @@
-// The partition loads that a plan asks for.
+// Partition loads of a plan, counted as the host counts them.
 
-/** The traffic of `plan` with the buffer of `pass` and what is resident in it. */
+/** Returns the traffic of `plan` with the buffer and the resident partitions of `pass`. */
 export function traffic(pass, plan) {
   const needed = plan.map((bucket) => pass.needs(bucket));
   const later = laterUses(needed, pass.partitions());
@@ -9,7 +9,7 @@ export function traffic(pass, plan) {
   const resident = [...pass.residentLhs, ...Array.from(pass.residentRhs, (p) => p + right)];
   const total = { loads: 0, swaps: 0, bytes: 0n };
   needed.forEach((partitions, position) => {
-    // All of a bucket's partitions are in use before any of them is looked for.
+    // Update the next use of all partitions of the bucket before choosing a victim.
     partitions.forEach((partition, end) => {
       nextUse[partition] = later.after[position][end];
     });
@@ -30,7 +30,7 @@ export function traffic(pass, plan) {
   return total;
 }
 
-// Where each partition is needed first, and per position where its partitions are needed next.
+// Returns the first use of each partition, and for each position the next uses of its partitions.
 function laterUses(needed, partitions) {
   const first = new Array(partitions).fill(Infinity);
   const after = needed.map(() => []);
@@ -41,7 +41,8 @@ function laterUses(needed, partitions) {
   return { first, after };
 }
 
-// The slot of what is needed again latest and not now, the lowest number among equals; -1 if there is none.
+// Returns the slot of the partition to evict: the one whose next use is furthest away, on a tie the lowest number; -1 if
+// all are in use.
 function latest(resident, now, nextUse) {
   let best = -1;
   resident.forEach((partition, slot) => {

@@ -1,4 +1,4 @@
-"""What the author of a pbg-host plugin in Python imports.
+"""SDK for pbg-host plugins in Python.
 
 A plugin is a class:
 
@@ -10,18 +10,18 @@ A plugin is a class:
         def plan(self, grid_pass):
             return grid_pass.grid()
 
-The module `component` of a project names it to the host:
+The module `component` of a project exports it to the host:
 
     Metadata, BucketOrder = export_order(Rows)
 
-The same class runs in an ordinary interpreter: `pbg_plugin.testing` has what tests need.
+The same class runs in an ordinary interpreter: `pbg_plugin.testing` has assertions for tests.
 
-What it raises reaches the user with its message and line, and `print` writes to the host's log.
+The message and line of an exception are shown to the user, and `print` writes to the host's log.
 
-Rules of the sandbox: no network, no clock, no files but those of granted folders, which `files`
-reads; what asks for more raises a PermissionError. Python's `random` gives the same numbers in
+Rules of the sandbox: no network, no clock, no files except those of granted folders, which `files`
+reads; code that uses anything else raises a PermissionError. Python's `random` gives the same numbers in
 every run and every pass, so draw from `Rng(grid_pass.seed)`. Packages with compiled code, such as
-numpy, cannot be used. `logging` writes to the host's log, its times are 0.
+numpy, cannot be used. `logging` writes to the host's log; its times are 0.
 """
 
 from . import files, log, run
@@ -37,7 +37,7 @@ from .traffic import Traffic
 
 
 class Refused(Exception):
-    """Raise it where a wish cannot be met: its text is shown to the user."""
+    """Exception for a request that cannot be fulfilled; its text is shown to the user."""
 
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""What the build generates for a component. It is nowhere else, and no type checker sees it."""
+"""Access to the modules that the build generates. They exist only in a component, and type checkers do not know them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 def found(module: str) -> Any:
-    """A generated module; None outside of a component."""
+    """Returns a generated module; None outside a component."""
     try:
         return import_module(module)
     except ImportError:

@@ -1,4 +1,4 @@
-"""Between the generated bindings, which exist only in a component, and the author's classes."""
+"""Connects the generated bindings, which exist only in a component, with the author's classes."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from .operator import Formula
     from .metadata import Parameter
 
-# Both are only in a component.
+# Both exist only in a component.
 Err: Any = getattr(bindings.found("componentize_py_types"), "Err", None)
 wit_metadata: Any = bindings.found("wit_world.exports.metadata")
 
-# The folder of the author's modules.
+# Folder of the author's modules.
 PROJECT = __file__.rpartition("pbg_plugin/")[0]
 
 T = TypeVar("T")
@@ -28,7 +28,7 @@ _instances: Dict[Any, Any] = {}
 
 
 def instance(make: Callable[[], T]) -> T:
-    """The one instance of a class in this component, made on first use."""
+    """Returns the only instance of a class in this component, created on first use."""
     if make not in _instances:
         _instances[make] = make()
     made: T = _instances[make]
@@ -36,8 +36,8 @@ def instance(make: Callable[[], T]) -> T:
 
 
 def call(function: Callable[..., T], *arguments: Any) -> T:
-    """Calls the author's code. What it raises becomes a text for the user, and where it was
-    raised log lines: an exception that left the component would be a trap without words."""
+    """Calls the author's code. An exception becomes a text for the user, and its traceback becomes
+    log lines: an exception that leaves the component would be a trap without a message."""
     from . import Refused
 
     try:
@@ -49,7 +49,7 @@ def call(function: Callable[..., T], *arguments: Any) -> T:
 
 
 def tell(function: Callable[..., T], *arguments: Any) -> T:
-    """Calls the author's code where the host expects no answer: what it raises is a fault."""
+    """Calls the author's code where the host expects no result: an exception is a fault."""
     try:
         return _called(function, *arguments)
     except BaseException as error:
@@ -62,14 +62,14 @@ def _called(function: Callable[..., T], *arguments: Any) -> T:
     try:
         return function(*arguments)
     finally:
-        # A line that is not complete is one of this call.
+        # Write an incomplete line, since it belongs to this call.
         for stream in (sys.stdout, sys.stderr):
             if isinstance(stream, _Printed):
                 stream.flush()
 
 
 def whole(number: Any, what: str) -> int:
-    """`number` as an int; an error that names `what` where it is none, or too large for the host."""
+    """Converts `number` to an int; an error that names `what` if it is not one, or is too large for the host."""
     try:
         found = operator.index(number)
     except TypeError:
@@ -80,7 +80,7 @@ def whole(number: Any, what: str) -> int:
 
 
 def pair(value: Any, what: str, names: Tuple[str, str]) -> Tuple[int, int]:
-    """Two whole numbers; an error that names `what` where `value` is something else."""
+    """Converts `value` to two whole numbers; an error that names `what` if it is something else."""
     try:
         first, second = value
     except (TypeError, ValueError):
@@ -89,8 +89,8 @@ def pair(value: Any, what: str, names: Tuple[str, str]) -> Tuple[int, int]:
 
 
 def _told(error: BaseException) -> str:
-    """What was raised, and where: the innermost line that is the author's. The lines on the way
-    there are logged. Sources cannot be read in the sandbox, so the numbers of lines have to do."""
+    """Describes an exception and its innermost line of the author's code. The lines of the traceback
+    are logged. Sources cannot be read in the sandbox, so only line numbers are given."""
     frames = []
     trace = error.__traceback__
     while trace is not None:
@@ -114,7 +114,7 @@ def _place(frame: Tuple[str, int, str]) -> str:
 
 
 class _Printed(io.TextIOBase):
-    """Standard output or error as log lines: the sandbox has neither."""
+    """Writes standard output or error as log lines, since the sandbox has neither."""
 
     def __init__(self, write: Callable[[str], None]) -> None:
         super().__init__()
@@ -137,20 +137,20 @@ class _Printed(io.TextIOBase):
 
 
 class _Late:
-    """Finds no module: files to look in are there only while the component is built."""
+    """Module finder that finds nothing, since files exist only while the component is built."""
 
     @staticmethod
     def find_spec(name: str, path: Any = None, target: Any = None) -> NoReturn:
         raise ModuleNotFoundError(
-            f"{name} is not in the component: import it where a module begins; packages with "
+            f"{name} is not in the component: import it at the top of a module; packages with "
             "compiled code, such as numpy, cannot be used",
             name=name,
         )
 
 
 def _enter() -> None:
-    """The first call: print, import and what there is not are replaced. Modules were imported
-    earlier, while the component was built, where all of that did what it does elsewhere."""
+    """At the first call, replaces print, import and functions that the sandbox lacks. Modules were imported
+    earlier, while the component was built, when all of these still worked as usual."""
     if wit_metadata is None or _Late in sys.meta_path:
         return
     forbidden.replace()
@@ -163,17 +163,17 @@ def _enter() -> None:
 
 
 def order_types() -> Any:
-    """The bindings of buckets; each world has only its own."""
+    """Returns the bindings of bucket orders, which only components of orders have."""
     return bindings.found("wit_world.imports.types")
 
 
 def sampler_types() -> Any:
-    """The bindings of relation samplers."""
+    """Returns the bindings of relation samplers."""
     return bindings.found("wit_world.exports.relation_sampler")
 
 
 def lowered(graph: Graph, update_every: int) -> Any:
-    """A graph as the host takes it."""
+    """Converts a graph to the host's type."""
     wit = bindings.found("wit_world.exports.loss_traced")
 
     def node(op: str, *operands: Any) -> Any:
@@ -197,7 +197,7 @@ def lowered(graph: Graph, update_every: int) -> Any:
 
 
 def lowered_operator(formula: Formula) -> Any:
-    """A formula as the host takes it."""
+    """Converts a formula to the host's type."""
     wit = bindings.found("wit_world.exports.operator_traced")
 
     def node(op: str, *operands: Any) -> Any:
@@ -222,7 +222,7 @@ def lowered_operator(formula: Formula) -> Any:
 
 
 class Configured:
-    """What every kind of strategy exports."""
+    """Exports of every kind of strategy."""
 
     make: Any = None
 
@@ -232,7 +232,7 @@ class Configured:
 
 
 def metadata_of(plugin: Any) -> type:
-    """The class that exports a plugin's metadata. It is made last of what a component exports."""
+    """Returns the class that exports a plugin's metadata. It must be created as the last export of a component."""
     if wit_metadata is not None:
         forbidden.find()
 

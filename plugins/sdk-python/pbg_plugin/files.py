@@ -1,8 +1,8 @@
-"""Files of the folders that the user granted to this plugin.
+"""Read access to files in the folders that the user granted to this plugin.
 
 `[[plugins.grants]] plugin = "NAME", read = ["FOLDER"]` in a configuration grants folders to the
 plugin of that name. Paths are relative to a granted folder and never lead out of it. In an
-ordinary interpreter there are the files that a test provides.
+ordinary interpreter, the files are those that a test provides.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ _provided: Dict[str, bytes] = {}
 
 
 class Entry(NamedTuple):
-    """One thing in a folder."""
+    """Entry of a folder."""
 
     name: str
-    #: Whether it is a folder; everything else is a file.
+    #: Whether the entry is a folder; every other entry is a file.
     folder: bool
-    #: Bytes of a file, 0 for a folder.
+    #: Size of a file in bytes; 0 for a folder.
     bytes: int
 
 
 def read(path: str) -> bytes:
-    """The content of a file. An OSError says what is wrong with which path."""
+    """Returns the content of a file. An OSError names the path and the problem."""
     if _host is not None:
         return bytes(_asked(_host.read, path))
     if path not in _provided:
@@ -36,12 +36,12 @@ def read(path: str) -> bytes:
 
 
 def read_text(path: str) -> str:
-    """The content of a text file in UTF-8."""
+    """Returns the content of a text file in UTF-8."""
     return read(path).decode()
 
 
 def entries(path: str = ".") -> List[Entry]:
-    """What is in a folder, by name; "." is the granted folder itself."""
+    """Returns the entries of a folder, sorted by name; "." is the granted folder itself."""
     if _host is not None:
         return [Entry(e.name, e.folder, e.bytes) for e in _asked(_host.list, path)]
     prefix = "" if path == "." else path + "/"
@@ -56,7 +56,7 @@ def entries(path: str = ".") -> List[Entry]:
 
 
 def provide(path: str, content: Union[bytes, str]) -> None:
-    """Makes a file that plugins can read; only outside the sandbox."""
+    """Provides a file that plugins can read; only outside the sandbox."""
     _provided[path] = content.encode() if isinstance(content, str) else content
 
 

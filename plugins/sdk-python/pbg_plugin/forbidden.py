@@ -1,12 +1,12 @@
-"""What a plugin has not: a clock, files, a network, randomness of its own, somebody to answer.
+"""Replacements for functions that the sandbox lacks: clock, files, network, random source, input.
 
-In a component, what Python would ask the system for ends the call at once, without a message and
-without a line. So the functions that ask are replaced there by some that raise an error. Nothing
-is replaced in an ordinary interpreter, which the author's tests and functions of the Python
-package run in.
+In a component, a request to the system would end the call at once, without a message and
+without a line. So functions that make such requests are replaced by ones that raise an error.
+Nothing is replaced in an ordinary interpreter, in which the author's tests and functions of the
+Python package run.
 
-An error is a PermissionError, since what Python does by itself, such as looking for the source of
-a traceback's lines, goes on without a file that it may not open.
+The error is a PermissionError, since Python's own code, such as the search for the source lines of
+a traceback, continues without a file that it may not open.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ _ANSWER = "nobody answers a plugin: what it should know are its parameters"
 _THREADS = "a plugin has one thread: nobody would end the wait"
 _PROCESS = "a plugin does not end the process: raise an exception"
 
-#: Why not, in which module, what. Functions that would take the lack of a file for an answer are
-#: among them.
+#: Reason, module and functions. The functions include those that would return a result although a
+#: file is missing.
 _FUNCTIONS = [
     (_ANSWER, "builtins", "input"),
     (_FILES, "builtins", "open"),
@@ -54,24 +54,24 @@ _FUNCTIONS = [
     (_PROCESS, "os", "_exit abort"),
 ]
 
-#: The same of classes that can be changed.
+#: Reason, class and methods, for classes that can be changed.
 _METHODS = [
     (_FILES, "pathlib.Path", "glob rglob walk"),
     (_THREADS, "threading.Condition", "wait"),
     (_NETWORK, "socket.socket", "__init__"),
 ]
 
-#: Functions of `time` that ask for the time where they get none, and how many arguments come
-#: before it.
+#: Functions of `time` that use the current time if they get none, and the number of arguments
+#: before the time.
 _OF_NOW = {"asctime": 0, "ctime": 0, "gmtime": 0, "localtime": 0, "strftime": 1}
 
-#: Where the replaced functions are: the names of a module, one of them, and what it becomes.
+#: Places of the functions to replace: the names of a module, one name, and its replacement.
 _places: List[Tuple[Dict[str, Any], str, Any]] = []
 
 
 def find() -> None:
-    """While a component is built, behind the author's imports: finds what to replace, also where
-    it was imported by name. Until the component is complete, imports need files."""
+    """Finds the functions to replace, also those imported by name. Called while a component is built,
+    after the author's imports; until the component is complete, imports need files."""
     instead = _instead()
     _places.clear()
     for module in list(sys.modules.values()):
@@ -84,7 +84,7 @@ def find() -> None:
 
 
 def replace() -> None:
-    """In a component that is complete: replaces what was found."""
+    """Replaces the functions that were found; called in a complete component."""
     for names, name, function in _places:
         names[name] = function
     for why, path, methods in _METHODS:
@@ -100,7 +100,7 @@ def replace() -> None:
 
 
 class NoInput(io.TextIOBase):
-    """Standard input, which nobody writes to."""
+    """Standard input, which raises an error when read."""
 
     def read(self, size: Any = -1, /) -> NoReturn:
         raise _error("sys.stdin", _ANSWER)
@@ -121,7 +121,7 @@ def _raiser(called: str, why: str) -> Callable[..., NoReturn]:
 
 
 def _instead() -> Dict[int, Tuple[Any, Any]]:
-    """What is replaced and by what, by the former's identity: not all of it can be hashed."""
+    """Returns objects and their replacements, by identity, since some of the objects cannot be hashed."""
     pairs: List[Tuple[Any, Any]] = []
     for why, module, functions in _FUNCTIONS:
         owner = sys.modules.get(module)
@@ -139,13 +139,13 @@ def _instead() -> Dict[int, Tuple[Any, Any]]:
         pairs.append((dates.date, _without_now(dates.date, "today")))
     random: Any = sys.modules.get("random")
     if random:
-        # The class asks for a seed, once it is changed.
+        # The changed class requires a seed.
         pairs.append((random.seed, lambda *given, **named: random._inst.seed(*given, **named)))
     return {id(function): (function, other) for function, other in pairs}
 
 
 def _with_time(function: Callable[..., Any], called: str, before: int) -> Callable[..., Any]:
-    """A function of `time`, where it is told a time."""
+    """Wraps a function of `time` so that it requires a time."""
 
     def told(*arguments: Any) -> Any:
         if len(arguments) <= before or arguments[before] is None:
@@ -156,8 +156,8 @@ def _with_time(function: Callable[..., Any], called: str, before: int) -> Callab
 
 
 def _without_now(kind: Any, methods: str) -> Any:
-    """A class of `datetime`, which cannot be changed, without what asks for the time. What is an
-    instance of it, is an instance of the class."""
+    """Returns a replacement for a class of `datetime`, which cannot be changed, without methods that use
+    the current time. An instance of the original class is an instance of the replacement."""
     made: Any = None
 
     class Kind(type):
@@ -169,17 +169,17 @@ def _without_now(kind: Any, methods: str) -> Any:
 
     called = f"datetime.{kind.__name__}"
     raisers = {name: staticmethod(_raiser(f"{called}.{name}", _CLOCK)) for name in methods.split()}
-    # This name is also what an instance shows itself with.
+    # The name is also used by the repr of instances.
     made = Kind(called, (kind,), raisers)
     return made
 
 
 def _ask_for_seeds(random: Any) -> None:
-    """Generators of `random` have to be told a seed."""
+    """Makes the generators of `random` require a seed."""
     plain_new, plain_seed = random.Random.__new__, random.Random.seed
 
     def new(cls: Any, *arguments: Any, **named: Any) -> Any:
-        # Without this seed, the system would be asked for one before `seed` is.
+        # Without this seed, the system would be asked for one before `seed` is called.
         return plain_new(cls, 0)
 
     def seed(self: Any, a: Any = None, version: int = 2) -> None:
@@ -191,10 +191,10 @@ def _ask_for_seeds(random: Any) -> None:
 
 
 def _log_without_clock(logging: Any) -> None:
-    """Records of `logging` are of the time 0, and what is meant for standard output or error
-    reaches the host's log by its level."""
+    """Sets the time of `logging` records to 0, and sends records for standard output or error to the
+    host's log, by level."""
     plain_emit = logging.StreamHandler.emit
-    # Handlers that were made while the component was built have the streams of then.
+    # Handlers that were created while the component was built have the streams of that time.
     system = (sys.__stdout__, sys.__stderr__)
 
     def emit(self: Any, record: Any) -> None:

@@ -1,4 +1,4 @@
-"""Computes formulas in an ordinary interpreter, one row at a time."""
+"""Interpreter of formulas for tests, row by row."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def row_loss(
     negatives: Sequence[float],
     parameters: Optional[Dict[str, float]] = None,
 ) -> float:
-    """The loss of one positive with its negatives; those that are MASKED do not count."""
+    """Computes the loss of one positive with its negatives, without those that are MASKED."""
     numbers = list((parameters or graph.parameters).values())
     counted = [score for score in negatives if score != MASKED]
     values: List[Any] = []
@@ -104,16 +104,16 @@ def _node(
 
 
 def evaluate(loss: TracedLoss, positive: float, negatives: Sequence[float]) -> float:
-    """The loss of one positive with its negatives, as the host computes it."""
+    """Computes the loss of one positive with its negatives, as the host does."""
     return row_loss(trace(loss), positive, negatives)
 
 
 def gradient(
     loss: TracedLoss, positive: float, negatives: Sequence[float], step: float = 1e-5
 ) -> Tuple[float, List[float]]:
-    """The gradient by finite differences: that of the positive, and a list of the negatives'.
+    """Computes the gradient by finite differences: that of the positive, and a list for the negatives.
 
-    Where a formula has stop_gradient it differs from what training follows."""
+    If a formula has stop_gradient, it differs from the gradient that training uses."""
     graph = trace(loss)
 
     def slope(at: int) -> float:
@@ -133,7 +133,7 @@ def apply(
     embedding: Sequence[float],
     parameters: Mapping[str, Sequence[float]],
 ) -> List[float]:
-    """What an operator makes of an embedding with the parameters of a relation, by name."""
+    """Applies an operator to an embedding, with the parameters of a relation by name."""
     formula = trace_operator(operator)
     width, rest = divmod(len(embedding), len(formula.outputs))
     if rest:

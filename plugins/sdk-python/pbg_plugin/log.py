@@ -1,4 +1,4 @@
-"""Lines for the host's log. In an ordinary interpreter they are kept for a test to look at."""
+"""Lines for the host's log. In an ordinary interpreter they are kept, so that a test can take them."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ _lines: List[Tuple[str, str]] = []
 
 
 def debug(message: object) -> None:
-    """One line for the plugin's author."""
+    """Writes one line for the plugin's author."""
     _write("DEBUG", message)
 
 
 def info(message: object) -> None:
-    """One line for whoever trains."""
+    """Writes one line for the user."""
     _write("INFO", message)
 
 
 def warn(message: object) -> None:
-    """Something is odd, and training goes on."""
+    """Writes one line about something unexpected, after which training goes on."""
     _write("WARN", message)
 
 
 def error(message: object) -> None:
-    """Explains the fault that follows."""
+    """Writes one line that explains the fault that follows."""
     _write("ERROR", message)
 
 
 def take() -> List[Tuple[str, str]]:
-    """The (level, line) pairs since the last call; only outside the sandbox."""
+    """Returns the (level, line) pairs since the last call; only outside the sandbox."""
     lines = list(_lines)
     _lines.clear()
     return lines

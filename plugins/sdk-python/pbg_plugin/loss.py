@@ -1,15 +1,15 @@
 """Losses as formulas.
 
-A loss says once what the formula is; the host derives its gradient and computes both at its own
-speed. Ordinary operators on expressions write it down:
+A loss builds its formula once; the host derives the gradient and computes both at native
+speed. A formula is written with ordinary operators on expressions:
 
     def build(self, scores):
         return softplus(self.margin - scores.positive + scores.negatives).mean()
 
 `scores.positive` has one number per positive, `scores.negatives` one per negative; the result must
-have one per positive. There is no operation that mixes rows, and no way to look at a value and
-decide what to compute next: `x.select(a, b)` computes both and takes one. Negatives that do not
-count are left out of sums, means, maxima and the like by themselves.
+have one per positive. There is no operation that mixes rows, and no control flow that depends on
+values: `x.select(a, b)` computes both and selects one. Masked negatives are automatically left out
+of reductions.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from typing import Any, Dict, List, NamedTuple, NoReturn, Tuple, Type, Union
 from . import component
 from .metadata import Metadata
 
-#: Score of a negative that does not count.
+#: Score of a masked negative.
 MASKED = -1e9
 
 _SCALAR, _ROW, _MATRIX = range(3)
 
-#: What a value may be joined with.
+#: Operand of an operation: a value of the formula or a number.
 Operand = Union["Expr", float]
 
 
 class Graph:
-    """A formula as a list of nodes: tuples of an operation and the places of its operands."""
+    """Formula as a list of nodes: tuples of an operation and the indices of its operands."""
 
     def __init__(self) -> None:
         self.nodes: List[Tuple[Any, ...]] = []
@@ -40,7 +40,7 @@ class Graph:
         self.output = 0
 
     def push(self, shape: int, *node: Any) -> Expr:
-        """Adds a node, once."""
+        """Adds a node, unless the formula already has it."""
         if node not in self.nodes:
             self.nodes.append(node)
             self.shapes.append(shape)
@@ -48,7 +48,7 @@ class Graph:
 
 
 class Scores:
-    """What a formula starts from."""
+    """Inputs of a formula."""
 
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
@@ -59,22 +59,22 @@ class Scores:
 
     @property
     def columns(self) -> Expr:
-        """Number of negatives per positive, those that do not count included."""
+        """Returns the number of negatives per positive, including masked ones."""
         return self._graph.push(_SCALAR, "columns")
 
     def constant(self, value: float) -> Expr:
-        """A number."""
+        """Returns a constant."""
         return self._graph.push(_SCALAR, "constant", constant(value))
 
     def parameter(self, name: str, value: float) -> Expr:
-        """A number that `update` may change later."""
+        """Returns a number that `update` may change later."""
         self._graph.parameters.setdefault(name, constant(value))
         index = list(self._graph.parameters).index(name)
         return self._graph.push(_SCALAR, "parameter", index)
 
 
 def constant(value: Any) -> float:
-    """A number that a formula can have as a constant; raises where `value` is something else."""
+    """Converts `value` to a constant of a formula; raises an error if it is not a finite number."""
     if isinstance(value, Expr):
         raise TypeError("a constant is a number, not a value of the formula")
     if isinstance(value, str):
@@ -160,7 +160,7 @@ class Expr:
     def __ge__(self, other: Operand) -> Expr:
         return self._joined("greater_equal", other)
 
-    # Without these two, Python would answer whether both are the same object.
+    # Without these two, Python would compare the identity of the objects.
     def __eq__(self, other: Operand) -> Expr:  # type: ignore[override]
         return self._joined("equal", other)
 
@@ -171,8 +171,8 @@ class Expr:
 
     def _unknown(self) -> NoReturn:
         raise TypeError(
-            "scores are not known while the formula is written down, so `if`, `and`, `or`, `in`, "
-            "`min`, `max` and `math` cannot look at them; use select, minimum, maximum, exp and the "
+            "scores are not known while the formula is built, so `if`, `and`, `or`, `in`, "
+            "`min`, `max` and `math` cannot use them; use select, minimum, maximum, exp and the "
             "other methods of a score"
         )
 
@@ -186,145 +186,145 @@ class Expr:
         self._unknown()
 
     def exp(self) -> Expr:
-        """e to the power of it."""
+        """Returns e to the power of the value."""
         return self._unary("exp")
 
     def log(self) -> Expr:
-        """Natural logarithm."""
+        """Returns the natural logarithm."""
         return self._unary("log")
 
     def sqrt(self) -> Expr:
-        """Square root."""
+        """Returns the square root."""
         return self._unary("sqrt")
 
     def sigmoid(self) -> Expr:
-        """1 / (1 + exp(-x))"""
+        """Returns 1 / (1 + exp(-x))."""
         return self._unary("sigmoid")
 
     def softplus(self) -> Expr:
-        """log(1 + exp(x)), also where exp(x) overflows."""
+        """Returns log(1 + exp(x)), which is finite also where exp(x) overflows."""
         return self._unary("softplus")
 
     def relu(self) -> Expr:
-        """max(x, 0)"""
+        """Returns max(x, 0)."""
         return self._unary("relu")
 
     def stop_gradient(self) -> Expr:
-        """The same value; no gradient flows back through it."""
+        """Returns the same value as a constant: no gradient flows back through it."""
         return self._unary("stop_gradient")
 
     def minimum(self, other: Operand) -> Expr:
-        """The smaller one."""
+        """Returns the smaller of both."""
         return self._joined("min", other)
 
     def maximum(self, other: Operand) -> Expr:
-        """The larger one."""
+        """Returns the larger of both."""
         return self._joined("max", other)
 
     def equal(self, other: Operand) -> Expr:
-        """1 where they are equal, 0 elsewhere."""
+        """Returns 1 where both are equal, 0 elsewhere."""
         return self._joined("equal", other)
 
     def not_equal(self, other: Operand) -> Expr:
-        """1 where they differ, 0 elsewhere."""
+        """Returns 1 where both differ, 0 elsewhere."""
         return self._joined("not_equal", other)
 
     def clamp(self, low: Operand, high: Operand) -> Expr:
-        """min(max(x, low), high)"""
+        """Returns min(max(x, low), high)."""
         return self._joined("clamp", low, high)
 
     def select(self, then: Operand, otherwise: Operand) -> Expr:
-        """`then` where this is not 0, `otherwise` elsewhere."""
+        """Returns `then` where this value is not 0, `otherwise` elsewhere."""
         return self._joined("select", then, otherwise)
 
     def sum(self) -> Expr:
-        """Over the negatives of each positive."""
+        """Returns the sum over the negatives of each positive."""
         return self._reduced("reduce_sum")
 
     def mean(self) -> Expr:
-        """The sum divided by the number of columns."""
+        """Returns the sum divided by the number of columns."""
         return self._reduced("reduce_mean")
 
     def max(self) -> Expr:
-        """The largest of the negatives."""
+        """Returns the largest of the negatives."""
         return self._reduced("reduce_max")
 
     def logsumexp(self) -> Expr:
-        """log(sum(exp(x))), without overflow."""
+        """Returns log(sum(exp(x))), without overflow."""
         return self._reduced("reduce_logsumexp")
 
     def softmax(self) -> Expr:
-        """exp(x) divided by the sum of the row's."""
+        """Returns exp(x) divided by the row's sum of exp(x)."""
         self._reduced("reduce_sum")
         return self._unary("softmax")
 
 
 def exp(x: Expr) -> Expr:
-    """e to the power of x."""
+    """Returns e to the power of x."""
     return x.exp()
 
 
 def log(x: Expr) -> Expr:
-    """Natural logarithm."""
+    """Returns the natural logarithm."""
     return x.log()
 
 
 def sqrt(x: Expr) -> Expr:
-    """Square root."""
+    """Returns the square root."""
     return x.sqrt()
 
 
 def sigmoid(x: Expr) -> Expr:
-    """1 / (1 + exp(-x))"""
+    """Returns 1 / (1 + exp(-x))."""
     return x.sigmoid()
 
 
 def softplus(x: Expr) -> Expr:
-    """log(1 + exp(x)), also where exp(x) overflows."""
+    """Returns log(1 + exp(x)), which is finite also where exp(x) overflows."""
     return x.softplus()
 
 
 def relu(x: Expr) -> Expr:
-    """max(x, 0)"""
+    """Returns max(x, 0)."""
     return x.relu()
 
 
 class Progress(NamedTuple):
-    """What `update` is told."""
+    """Progress of training, for `update`."""
 
-    #: Batches since the beginning of the run.
+    #: Number of batches since the beginning of the run.
     step: int
-    #: Edges since the last update.
+    #: Number of edges since the last update.
     edges: int
-    #: Their mean loss.
+    #: Mean loss of these edges.
     mean_loss: float
 
 
 class TracedLoss:
     """A loss as a formula on the scores of one row."""
 
-    #: After how many batches `update` is called; 0: never.
+    #: Number of batches between two calls of `update`; 0: never.
     update_every = 0
 
     @classmethod
     def metadata(cls) -> Metadata:
-        """Who this is: a `Metadata`."""
+        """Returns the plugin's `Metadata`."""
         raise NotImplementedError
 
     def configure(self, parameters: Dict[str, Any]) -> None:
-        """Takes a dict with every declared parameter, already checked."""
+        """Receives a dict with every declared parameter, already checked."""
 
     def build(self, scores: Scores) -> Expr:
-        """Writes the formula down: the loss of each positive."""
+        """Builds the formula: the loss of each positive."""
         raise NotImplementedError
 
     def update(self, progress: Progress, values: Dict[str, float]) -> None:
         """Changes the dict of `scores.parameter` values. `progress` has `step`, `edges` and
-        `mean_loss`. It must depend on its arguments, the configuration and `run.length()` alone."""
+        `mean_loss`. The result must depend only on these, the configuration and `run.length()`."""
 
 
 def trace(loss: TracedLoss) -> Graph:
-    """The graph of a loss."""
+    """Returns the graph of a loss."""
     graph = Graph()
     result = loss.build(Scores(graph))
     if not isinstance(result, Expr) or graph.shapes[result._at] != _ROW:
@@ -336,10 +336,10 @@ def trace(loss: TracedLoss) -> Graph:
 
 
 def updated(made: TracedLoss, progress: Any, values: List[float]) -> List[float]:
-    """The values of a loss's parameters after its `update`."""
+    """Returns the values of a loss's parameters after its `update`."""
     names = list(trace(made).parameters)
     named = dict(zip(names, values))
-    # Authors whose editor checks no types return the dict.
+    # Without type checks, authors may return the dict.
     answer: Any = made.update(progress, named)  # type: ignore[func-returns-value]
     if answer is not None and answer is not named:
         raise TypeError(f"update returned {answer!r}; it changes the dict that it gets")
@@ -353,7 +353,7 @@ def updated(made: TracedLoss, progress: Any, values: List[float]) -> List[float]
 
 
 def export_traced_loss(loss: Type[TracedLoss]) -> Tuple[type, type]:
-    """What a component exports for a class of losses:
+    """Returns the exports of a component for a class of losses:
     `Metadata, LossTraced = export_traced_loss(MyLoss)`."""
 
     def built() -> Any:

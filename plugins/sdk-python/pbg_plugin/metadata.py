@@ -1,4 +1,4 @@
-"""Who a plugin is and which parameters it takes."""
+"""Name, version and parameters of a plugin."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Any, Dict, List, Optional, Sequence
 
 @dataclass
 class Parameter:
-    """One parameter. The host checks a configuration against it before the plugin sees a value.
+    """Declaration of a parameter. The host checks values against it before the plugin sees them.
 
     `kind` is one of "boolean", "integer", "number", "text" and "choice"; the class methods below
-    are the way to make one. Bounds are included.
+    create parameters. Bounds are included.
     """
 
     name: str
@@ -24,7 +24,7 @@ class Parameter:
 
     @classmethod
     def boolean(cls, name: str, default: bool, doc: str) -> Parameter:
-        """True or false."""
+        """Declares a boolean."""
         return cls(name, doc, "boolean", bool(default))
 
     @classmethod
@@ -36,7 +36,7 @@ class Parameter:
         minimum: Optional[int] = None,
         maximum: Optional[int] = None,
     ) -> Parameter:
-        """A whole number."""
+        """Declares a whole number."""
         return cls(name, doc, "integer", default, minimum, maximum)
 
     @classmethod
@@ -48,24 +48,24 @@ class Parameter:
         minimum: Optional[float] = None,
         maximum: Optional[float] = None,
     ) -> Parameter:
-        """A finite number."""
+        """Declares a finite number."""
         return cls(name, doc, "number", float(default), minimum, maximum)
 
     @classmethod
     def text(cls, name: str, default: str, doc: str) -> Parameter:
-        """Any text."""
+        """Declares a text."""
         return cls(name, doc, "text", default)
 
     @classmethod
     def choice(cls, name: str, options: Sequence[str], doc: str) -> Parameter:
-        """One of several words; the first is the default."""
+        """Declares a choice of options; the first is the default."""
         return cls(name, doc, "choice", options[0], options=list(options))
 
 
 @dataclass
 class Metadata:
-    """Name, version, summary (one sentence) and parameters of a plugin; `fallback` names the one
-    that goes on where this one fails."""
+    """Name, version, summary (one sentence) and parameters of a plugin; `fallback` names the plugin
+    that replaces it if it fails."""
 
     name: str
     version: str
@@ -74,5 +74,5 @@ class Metadata:
     fallback: Optional[str] = None
 
     def defaults(self) -> Dict[str, Any]:
-        """The parameters that a plugin gets where a configuration sets nothing."""
+        """Returns the parameters that a plugin gets if the configuration sets none."""
         return {p.name: p.default for p in self.parameters}

@@ -1,8 +1,8 @@
 """Operators as formulas.
 
 An operator says how a relation transforms an embedding before it is compared. The host takes the
-formula once, derives its gradients and computes all of them at its own speed. Ordinary operators
-on expressions write it down; complex numbers turned by an angle of the relation's (RotatE):
+formula once, derives its gradients and computes all of them at native speed. A formula is written
+with ordinary operators on expressions; complex numbers rotated by an angle of the relation (RotatE):
 
     def build(self, x):
         re, im = x.components(2)
@@ -12,10 +12,10 @@ on expressions write it down; complex numbers turned by an angle of the relation
             re * sin(angle) + im * cos(angle),
         ]
 
-An embedding is taken as a whole (one output) or cut into 2 or 4 components of equal length (as many
-outputs). Parameters are vectors of that length. The formula is about one element of each: there is
-no operation that mixes elements, and no way to look at a value and decide what to compute next;
-`x.select(a, b)` computes both and takes one.
+An embedding is one component (one output) or is split into 2 or 4 components of equal length (as many
+outputs). Parameters are vectors of that length. The formula computes one element from the same element
+of each: there is no operation that mixes elements, and no control flow that depends on values;
+`x.select(a, b)` computes both and selects one.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from . import component
 from .loss import Expr, Graph, constant
 from .metadata import Metadata
 
-# In the terms of losses: a parameter is the same for all rows, a component differs.
+# Shapes, as for losses: a parameter is the same for all rows, a component differs.
 _PARAMETER, _COMPONENT = range(2)
 
-#: How the elements of a parameter begin: "zero", "one", "angle" (uniformly distributed from -pi to
+#: Initial values of the elements of a parameter: "zero", "one", "angle" (uniformly distributed from -pi to
 #: pi), or a number: normally distributed with this standard deviation.
 Initial = Union[str, float]
 
@@ -37,51 +37,51 @@ _INITIAL = ("zero", "one", "angle")
 
 
 class Vector(Expr):
-    """A value of a formula: a component, a parameter, or made of those element by element."""
+    """A value of a formula: a component, a parameter, or the result of an elementwise operation."""
 
     def _reduced(self, op: str) -> Expr:
         raise TypeError(f"{op} would mix the elements of an embedding; there is no such operation")
 
     def sin(self) -> Expr:
-        """Sine of an angle in radians."""
+        """Returns the sine of an angle in radians."""
         return self._unary("sin")
 
     def cos(self) -> Expr:
-        """Cosine of an angle in radians."""
+        """Returns the cosine of an angle in radians."""
         return self._unary("cos")
 
 
 class Formula(Graph):
-    """A formula as a list of nodes: tuples of an operation and the places of its operands."""
+    """Formula as a list of nodes: tuples of an operation and the indices of its operands."""
 
     def __init__(self) -> None:
         super().__init__()
-        #: Names of parameters and how they begin, in the order in which they were named.
+        #: Names and initial values of parameters, in the order in which they were named.
         self.vectors: Dict[str, Initial] = {}
-        #: What each component becomes.
+        #: Index of the result of each component.
         self.outputs: List[int] = []
 
     def push(self, shape: int, *node: Any) -> Vector:
-        """Adds a node, once."""
+        """Adds a node, unless the formula already has it."""
         return Vector(self, super().push(shape, *node)._at)
 
 
 class Embedding:
-    """What a formula starts from."""
+    """Inputs of a formula."""
 
     def __init__(self, formula: Formula) -> None:
         self._formula = formula
 
     def component(self, index: int) -> Vector:
-        """The component with this index, counted from 0."""
+        """Returns the component with this index, counted from 0."""
         return self._formula.push(_COMPONENT, "component", component.whole(index, "a component"))
 
     def components(self, count: int) -> List[Vector]:
-        """The first `count` components."""
+        """Returns the first `count` components."""
         return [self.component(index) for index in range(count)]
 
     def parameter(self, name: str, initial: Initial) -> Vector:
-        """A vector of the relation's own; the same one for the same name."""
+        """Returns a parameter: a vector that belongs to the relation. The same name returns the same parameter."""
         known = isinstance(initial, (int, float)) or initial in _INITIAL
         if not known:
             raise ValueError(f"{name} begins with {initial!r}: not a number, zero, one or angle")
@@ -90,17 +90,17 @@ class Embedding:
         return self._formula.push(_PARAMETER, "parameter", index)
 
     def constant(self, value: float) -> Vector:
-        """A number, the same in all elements."""
+        """Returns a constant, the same in all elements."""
         return self._formula.push(_PARAMETER, "constant", constant(value))
 
 
 def sin(x: Expr) -> Expr:
-    """Sine of an angle in radians."""
+    """Returns the sine of an angle in radians."""
     return x._unary("sin")
 
 
 def cos(x: Expr) -> Expr:
-    """Cosine of an angle in radians."""
+    """Returns the cosine of an angle in radians."""
     return x._unary("cos")
 
 
@@ -109,19 +109,19 @@ class TracedOperator:
 
     @classmethod
     def metadata(cls) -> Metadata:
-        """Who this is: a `Metadata`."""
+        """Returns the plugin's `Metadata`."""
         raise NotImplementedError
 
     def configure(self, parameters: Dict[str, Any]) -> None:
-        """Takes a dict with every declared parameter, already checked."""
+        """Receives a dict with every declared parameter, already checked."""
 
     def build(self, x: Embedding) -> Sequence[Expr]:
-        """Writes the formula down: what each component becomes, 1, 2 or 4 of them."""
+        """Builds the formula and returns the results for 1, 2 or 4 components."""
         raise NotImplementedError
 
 
 def trace_operator(operator: TracedOperator) -> Formula:
-    """The formula of an operator."""
+    """Returns the formula of an operator."""
     formula = Formula()
     outputs = operator.build(Embedding(formula))
     if isinstance(outputs, Expr) or not all(isinstance(output, Expr) for output in outputs):
@@ -133,7 +133,7 @@ def trace_operator(operator: TracedOperator) -> Formula:
 
 
 def export_traced_operator(operator: Type[TracedOperator]) -> Tuple[type, type]:
-    """What a component exports for a class of operators:
+    """Returns the exports of a component for a class of operators:
     `Metadata, OperatorTraced = export_traced_operator(MyOperator)`."""
 
     def built() -> Any:

@@ -20,20 +20,20 @@ class Bucket(NamedTuple):
 
 @dataclass
 class Pass:
-    """One walk over the grid of buckets."""
+    """One pass over the grid of buckets."""
 
     lhs_partitions: int
     rhs_partitions: int
-    #: Whether left partition p and right partition p are the same entities.
+    #: Whether left partition p and right partition p hold the same entities.
     shared: bool
-    #: Edges of each bucket, row by row: index lhs * rhs_partitions + rhs.
+    #: Number of edges of each bucket, row by row: index lhs * rhs_partitions + rhs.
     edges: List[int]
-    #: Bytes that loading each partition reads; 0 for what always stays in memory.
+    #: Bytes read when each partition is loaded; 0 for partitions that always stay in memory.
     lhs_bytes: List[int]
     rhs_bytes: List[int]
-    #: How many partitions fit the buffer, at least 2.
+    #: Number of partitions that fit the buffer, at least 2.
     buffer_partitions: int
-    #: What is in the buffer before the first bucket: ("lhs", 3); all "lhs" where shared.
+    #: Partitions in the buffer before the first bucket, as in ("lhs", 3); all "lhs" if shared.
     resident: Set[Tuple[str, int]] = field(default_factory=set)
     epoch: int = 0
     edge_set: int = 0
@@ -43,7 +43,7 @@ class Pass:
 
     @classmethod
     def uniform(cls, lhs_partitions: int, rhs_partitions: int, seed: int = 0) -> Pass:
-        """For tests: 1000 edges per bucket, 1 MiB per partition, a buffer of two."""
+        """Creates a pass for tests: 1000 edges per bucket, 1 MiB per partition, a buffer of two."""
         return cls(
             lhs_partitions,
             rhs_partitions,
@@ -56,7 +56,7 @@ class Pass:
         )
 
     def grid(self) -> List[Bucket]:
-        """All buckets, row by row."""
+        """Returns all buckets, row by row."""
         return [
             Bucket(lhs, rhs)
             for lhs in range(self.lhs_partitions)
@@ -64,17 +64,17 @@ class Pass:
         ]
 
     def edges_of(self, bucket: Bucket) -> int:
-        """Number of edges of a bucket."""
+        """Returns the number of edges of a bucket."""
         return self.edges[bucket.lhs * self.rhs_partitions + bucket.rhs]
 
     def in_common(self, a: Bucket, b: Bucket) -> int:
-        """How many partitions two buckets have in common: what stays in the buffer."""
+        """Returns the number of partitions that two buckets share, which can stay in the buffer."""
         if not self.shared:
             return (a.lhs == b.lhs) + (a.rhs == b.rhs)
         return len({a.lhs, a.rhs} & {b.lhs, b.rhs})
 
     def bytes_to_load(self, bucket: Bucket) -> int:
-        """Bytes of a bucket's partitions that are not resident; 0 where it has no edges."""
+        """Returns the bytes of a bucket's partitions that are not resident; 0 if it has no edges."""
         if not self.edges_of(bucket):
             return 0
         keys = {("lhs", bucket.lhs), ("lhs" if self.shared else "rhs", bucket.rhs)}
@@ -82,14 +82,14 @@ class Pass:
         return sum(sizes[side][p] for side, p in keys - set(self.resident))
 
     def partitions(self) -> int:
-        """How many partitions there are to load: those of one side where shared, else of both."""
+        """Returns the number of partitions: those of one side if shared, otherwise those of both."""
         return self.lhs_partitions + (0 if self.shared else self.rhs_partitions)
 
     def needs(self, bucket: Bucket) -> List[int]:
-        """The partitions that training a bucket needs in the buffer.
+        """Returns the partitions that a bucket needs in the buffer.
 
-        They are numbered below `partitions()`, left ones first. None for a bucket without edges
-        and for what always stays in memory.
+        They are numbered below `partitions()`, left ones first, without those that always stay in
+        memory. There are none for a bucket without edges.
         """
         if not self.edges_of(bucket):
             return []
@@ -98,15 +98,15 @@ class Pass:
         return [partition for partition in ends if self.bytes(partition)]
 
     def bytes(self, partition: int) -> int:
-        """What loading a partition reads; 0 for what always stays in memory."""
+        """Returns the bytes read when a partition is loaded; 0 if it always stays in memory."""
         if partition < self.lhs_partitions:
             return self.lhs_bytes[partition]
         return self.rhs_bytes[partition - self.lhs_partitions]
 
     def traffic(self, plan: Sequence[Tuple[int, int]]) -> Traffic:
-        """What a plan loads, counted as the host counts it.
+        """Returns the traffic of a plan, counted as the host counts it.
 
-        Evicted is what is needed again latest (Belady 1966).
+        The partition whose next use is furthest away is evicted (Belady 1966).
         """
         right = 0 if self.shared else self.lhs_partitions
         resident = [p if side == "lhs" else p + right for side, p in sorted(self.resident)]
@@ -115,31 +115,31 @@ class Pass:
         return count(needed, resident, sizes, self.buffer_partitions)
 
     def rng(self) -> Rng:
-        """The generator that belongs to this pass."""
+        """Returns the random number generator of this pass."""
         return Rng(self.seed)
 
 
 class Order:
-    """Decides in which order the buckets of a pass are trained.
+    """Order in which the buckets of a pass are trained.
 
-    It must be a pure function of its arguments: the same pass, the same plan, or a run that was
-    resumed would differ from one that was not stopped.
+    It must be a pure function of its arguments: the same pass must give the same plan, otherwise a
+    resumed run would differ from an uninterrupted one.
     """
 
     @classmethod
     def metadata(cls) -> Metadata:
-        """Who this is: a `Metadata`."""
+        """Returns the plugin's `Metadata`."""
         raise NotImplementedError
 
     def configure(self, parameters: Dict[str, Any]) -> None:
-        """Takes a dict with every declared parameter, already checked."""
+        """Receives a dict with every declared parameter, already checked."""
 
     def plan(self, grid_pass: Pass) -> Iterable[Tuple[int, int]]:
-        """Every bucket of `grid_pass.grid()` exactly once, in the order of training."""
+        """Returns every bucket of `grid_pass.grid()` exactly once, in the order of training."""
         raise NotImplementedError
 
     def pick(self, grid_pass: Pass, held: List[Bucket], free: List[Bucket]) -> int:
-        """Several trainers share one grid: index of the bucket of `free` to train next."""
+        """Chooses the next bucket if several trainers share one grid: returns an index into `free`."""
         plan = self.plan(replace(grid_pass, resident=set()))
         return pick_by_plan(grid_pass, plan, free)
 
@@ -147,7 +147,7 @@ class Order:
 def pick_by_plan(
     grid_pass: Pass, plan: Iterable[Tuple[int, int]], free: Sequence[Bucket]
 ) -> int:
-    """The free bucket with fewest bytes to load, then first in `plan`."""
+    """Returns the index of the free bucket with the fewest bytes to load, on a tie the first in `plan`."""
     position = {tuple(bucket): at for at, bucket in enumerate(plan)}
 
     def rank(index: int) -> Tuple[int, int]:
@@ -157,7 +157,7 @@ def pick_by_plan(
 
 
 def export_order(order: Type[Order]) -> Tuple[type, type]:
-    """What a component exports for a class of orders:
+    """Returns the exports of a component for a class of orders:
     `Metadata, BucketOrder = export_order(MyOrder)`."""
 
     def planned(grid_pass: Pass) -> Any:

@@ -1,4 +1,4 @@
-"""The one source of randomness: a generator seeded from the arguments."""
+"""Random number generator of plugins, seeded from the arguments."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ T = TypeVar("T")
 
 
 class Rng:
-    """xoshiro256++, seeded through SplitMix64: the same numbers as the other SDKs give."""
+    """xoshiro256++, seeded through SplitMix64; gives the same numbers as the other SDKs."""
 
     def __init__(self, seed: int) -> None:
         self._state: List[int] = []
@@ -22,7 +22,7 @@ class Rng:
             self._state.append(z ^ (z >> 31))
 
     def next_u64(self) -> int:
-        """64 random bits."""
+        """Returns 64 random bits."""
         a, b, c, d = self._state
         result = (_rotated((a + d) & _MASK, 23) + a) & _MASK
         t = (b << 17) & _MASK
@@ -35,7 +35,7 @@ class Rng:
         return result
 
     def below(self, bound: int) -> int:
-        """A number in `range(bound)`, each equally likely (Lemire's method)."""
+        """Returns a number in `range(bound)`, each equally likely (Lemire's method)."""
         if bound <= 0:
             raise ValueError(f"below({bound}): there is no such number")
         while True:
@@ -45,7 +45,7 @@ class Rng:
                 return product >> 64
 
     def unit(self) -> float:
-        """A number in [0, 1)."""
+        """Returns a number in [0, 1)."""
         return (self.next_u64() >> 11) * 2.0**-53
 
     def shuffle(self, items: List[T]) -> None:
@@ -55,7 +55,7 @@ class Rng:
             items[end], items[other] = items[other], items[end]
 
     def weighted(self, weights: Sequence[int]) -> Optional[int]:
-        """An index with probability proportional to its weight (whole numbers); None where all
+        """Returns an index with probability proportional to its weight (whole numbers); None if all
         are 0."""
         total = sum(weights)
         if total == 0:

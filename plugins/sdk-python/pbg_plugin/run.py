@@ -1,7 +1,7 @@
-"""How long the run is that a plugin works for: what a plan that changes over a run is measured by.
+"""Length of the run, for strategies that change over a run.
 
-It is known where a run calls the plugin while it trains: in `update`, `plan`, `begin` and so on.
-Elsewhere, and in tests that `provide` none, there is no run, and all numbers are 1.
+It is known in functions that are called during training: `update`, `plan`, `begin` and so on.
+In other functions, and in tests that `provide` none, all numbers are 1.
 """
 
 from __future__ import annotations
@@ -14,20 +14,20 @@ _host: Any = bindings.found("wit_world.imports.run")
 
 
 class RunLength(NamedTuple):
-    """The length of a run from its very beginning, as the configuration has it now. A run that is
-    resumed with another number of epochs, or whose graph has grown, has another one."""
+    """Length of a run from its beginning, according to the current configuration. It changes if the run
+    is resumed with another number of epochs or with a grown graph."""
 
-    #: Epochs; at least 1, as the others.
+    #: Number of epochs; at least 1, as are the other numbers.
     epochs: int = 1
-    #: Edges that an epoch trains, without those that are held out.
+    #: Number of edges trained per epoch, without held-out edges.
     edges_per_epoch: int = 1
-    #: Batches of all epochs, all workers together: what `progress.step` is at the end. Exact where
-    #: a batch mixes relations or there is one; otherwise an upper bound, for samplers that fill
+    #: Number of batches of all epochs and workers: the value of `progress.step` at the end. Exact if
+    #: batches mix relations or there is only one; otherwise an upper bound for samplers that fill
     #: their batches.
     batches: int = 1
 
     def share(self, step: int) -> float:
-        """The share of the run that is over after `step` batches, from 0 to 1."""
+        """Returns the share of the run that is finished after `step` batches, from 0 to 1."""
         return min(step / self.batches, 1.0)
 
 
@@ -35,7 +35,7 @@ _provided = RunLength()
 
 
 def length() -> RunLength:
-    """The length of the run."""
+    """Returns the length of the run."""
     if _host is None:
         return _provided
     told = _host.length()
@@ -43,6 +43,6 @@ def length() -> RunLength:
 
 
 def provide(length: RunLength) -> None:
-    """Makes plugins part of a run of this length; only outside the sandbox."""
+    """Sets the length of the run for plugins; only outside the sandbox."""
     global _provided
     _provided = length

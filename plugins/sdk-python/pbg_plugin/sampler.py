@@ -10,7 +10,7 @@ from .metadata import Metadata
 from .rng import Rng
 
 class Draw(NamedTuple):
-    """The next batch: so many edges of one relation."""
+    """The next batch: a number of edges of one relation."""
 
     relation: int
     edges: int
@@ -18,22 +18,22 @@ class Draw(NamedTuple):
 
 @dataclass
 class Share:
-    """What one worker trains of one bucket."""
+    """Share of a bucket that one worker trains."""
 
-    #: Edges of each relation; 0 for those that the share lacks.
+    #: Number of edges of each relation; 0 for relations that the share lacks.
     counts: List[int]
-    #: Edges that a batch takes at most.
+    #: Maximum number of edges of a batch.
     batch_size: int
     #: Seed for everything random; differs from share to share.
     seed: int
 
     def rng(self) -> Rng:
-        """The generator that belongs to this share."""
+        """Returns the random number generator of this share."""
         return Rng(self.seed)
 
 
 class Left:
-    """The edges of a share that are left to draw, by relation."""
+    """Remaining edges of a share, by relation."""
 
     def __init__(self, share: Share) -> None:
         self.counts = list(share.counts)
@@ -41,11 +41,11 @@ class Left:
         self._batch_size = share.batch_size
 
     def relations(self) -> List[int]:
-        """The relations that have edges left, ascending."""
+        """Returns the relations with remaining edges, ascending."""
         return [relation for relation, count in enumerate(self.counts) if count]
 
     def take(self, relation: int) -> Draw:
-        """Draws a batch: as many edges as one takes, or what is left of the relation."""
+        """Draws a full batch, or all remaining edges of the relation."""
         edges = min(self.counts[relation], self._batch_size)
         if edges == 0:
             raise ValueError(f"relation {relation} has no edges left")
@@ -55,28 +55,28 @@ class Left:
 
 
 class Sampler:
-    """Chooses the relation of each batch, where all edges of a batch share one.
+    """Chooses the relation of each batch, where all edges of a batch have the same relation.
 
     One instance serves one worker in one bucket: it is configured, and `begin` starts to draw the
-    worker's share. Everything random has to come from the share's seed.
+    worker's share. Everything random must come from the share's seed.
     """
 
     @classmethod
     def metadata(cls) -> Metadata:
-        """Who this is: a `Metadata`."""
+        """Returns the plugin's `Metadata`."""
         raise NotImplementedError
 
     def configure(self, parameters: Dict[str, Any]) -> None:
-        """Takes a dict with every declared parameter, already checked."""
+        """Receives a dict with every declared parameter, already checked."""
 
     def begin(self, share: Share) -> Any:
-        """An object with `next()`, which gives a `Draw`, or None once every edge was drawn, and,
-        if it likes, `observe(relation, mean_loss)`, called after each batch was trained."""
+        """Returns an object with `next()`, which returns a `Draw`, or None once every edge has been drawn,
+        and optionally `observe(relation, mean_loss)`, called after each batch is trained."""
         raise NotImplementedError
 
 
 def export_sampler(sampler: Type[Sampler]) -> Tuple[type, type, type]:
-    """What a component exports for a class of samplers:
+    """Returns the exports of a component for a class of samplers:
     `Metadata, RelationSampler, Sampler = export_sampler(MySampler)`."""
 
     def drawn(draws: Any) -> Any:
@@ -106,6 +106,6 @@ def export_sampler(sampler: Type[Sampler]) -> Tuple[type, type, type]:
             if hasattr(self.draws, "observe"):
                 component.tell(self.draws.observe, relation, mean_loss)
 
-    # The bindings find it by its name.
+    # The bindings look it up by this name.
     Walk.__name__ = Walk.__qualname__ = "Sampler"
     return component.metadata_of(sampler), RelationSampler, Walk

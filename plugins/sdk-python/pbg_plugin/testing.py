@@ -1,4 +1,4 @@
-"""What the host asks of plugins, checked in an ordinary interpreter."""
+"""Assertions for a plugin's tests: the contracts that the host enforces, checked in an ordinary interpreter."""
 
 from __future__ import annotations
 
@@ -21,28 +21,28 @@ P = TypeVar("P", Order, Sampler, TracedLoss, TracedOperator)
 
 
 def with_defaults(plugin: Type[P]) -> P:
-    """An instance, configured as the host does it where a configuration sets nothing."""
+    """Creates an instance with default parameters, as the host does if the configuration sets none."""
     made = plugin()
     made.configure(plugin.metadata().defaults())
     return made
 
 
 def check_plan(order: Type[Order], grid_pass: Pass) -> List[Bucket]:
-    """Asserts that an order keeps its promises for one pass, and returns the plan."""
+    """Asserts the contract of an order for one pass, and returns the plan."""
     made = with_defaults(order)
     plan = [Bucket(*bucket) for bucket in made.plan(grid_pass)]
-    assert sorted(plan) == grid_pass.grid(), f"no permutation of the grid of {grid_pass}"
+    assert sorted(plan) == grid_pass.grid(), f"not a permutation of the grid of {grid_pass}"
     assert list(made.plan(grid_pass)) == plan, f"a second plan differs for {grid_pass}"
     fresh = list(with_defaults(order).plan(grid_pass))
-    assert fresh == plan, f"another instance plans differently for {grid_pass}"
+    assert fresh == plan, f"the plan of another instance differs for {grid_pass}"
     half = len(plan) // 2
     picked = made.pick(grid_pass, plan[:half], plan[half:])
-    assert 0 <= picked < len(plan) - half, f"pick answered {picked} for {grid_pass}"
+    assert 0 <= picked < len(plan) - half, f"pick returned index {picked} for {grid_pass}"
     return plan
 
 
 def check_order(order: Type[Order]) -> None:
-    """Asserts the promises of an order over grids of many shapes, buffers and seeds."""
+    """Asserts the contract of an order for grids of many shapes, buffers and seeds."""
     for lhs, rhs in GRIDS:
         for seed in (0, 1, 2**64 - 1):
             for shared, buffer_partitions in ((lhs == rhs, 2), (lhs == rhs, 6), (False, 3)):
@@ -56,7 +56,7 @@ SHARES: List[List[int]] = [[], [0, 0], [1], [7, 0, 3], [1000, 1, 200, 50], [5] *
 
 
 def draws_of(sampler: Type[Sampler], share: Share) -> List[Draw]:
-    """Everything that a sampler draws of a share, each draw checked."""
+    """Returns all draws of a sampler for a share, and checks each of them."""
     walk = with_defaults(sampler).begin(share)
     left = list(share.counts)
     draws: List[Draw] = []
@@ -67,17 +67,17 @@ def draws_of(sampler: Type[Sampler], share: Share) -> List[Draw]:
         draws.append(Draw(relation, edges))
         if hasattr(walk, "observe"):
             walk.observe(relation, 0.5)
-    assert not any(left), f"it ended with {left} left"
+    assert not any(left), f"it ended before all edges were drawn: {left} remain"
     return draws
 
 
 def check_sampler(sampler: Type[Sampler]) -> None:
-    """Asserts that a sampler draws every edge of many shares once, and the same way again."""
+    """Asserts that a sampler draws every edge of many shares once, and that its draws are reproducible."""
     for counts in SHARES:
         for batch_size in (1, 3, 100):
             share = Share(counts, batch_size, seed=7)
             draws = draws_of(sampler, share)
-            assert draws_of(sampler, share) == draws, f"a second walk differs for {share}"
+            assert draws_of(sampler, share) == draws, f"the draws of a second instance differ for {share}"
 
 
 def check_traced_loss(loss: Type[TracedLoss]) -> None:
@@ -91,15 +91,15 @@ def check_traced_loss(loss: Type[TracedLoss]) -> None:
 
 
 def check_traced_operator(operator: Type[TracedOperator]) -> None:
-    """Asserts that components, parameters and outputs of an operator fit each other, and that what
-    it makes of ordinary embeddings is finite."""
+    """Asserts that components, parameters and outputs of an operator are consistent, and that the
+    results for ordinary embeddings are finite."""
     made = with_defaults(operator)
     formula = trace_operator(made)
     count = len(formula.outputs)
-    assert count in (1, 2, 4), f"{count} outputs: 1, 2 or 4 components"
+    assert count in (1, 2, 4), f"the formula has {count} outputs; it must have 1, 2 or 4"
     for op, *operands in formula.nodes:
         assert op != "component" or operands[0] < count, f"component {operands[0]} of {count}"
-    assert formula.vectors, "it has no parameters"
+    assert formula.vectors, "the formula has no parameters"
     begin = {"zero": 0.0, "one": 1.0, "angle": 2.0}
     for by in (-0.3, 0.0, 0.3):
         values = {

@@ -1,4 +1,4 @@
-"""The partition loads that a plan asks for."""
+"""Partition loads of a plan, counted as the host counts them."""
 
 from __future__ import annotations
 
@@ -6,24 +6,24 @@ from typing import List, NamedTuple, Sequence, Tuple
 
 
 class Traffic(NamedTuple):
-    """What a plan costs in partition traffic."""
+    """Partition traffic of a plan."""
 
-    #: Partitions read into the buffer.
+    #: Number of partitions loaded into the buffer.
     loads: int
-    #: Those of them that evicted another one: the "swaps" of the literature.
+    #: Number of loads that evicted another partition: the "swaps" of the literature.
     swaps: int
-    #: Bytes of the loads.
+    #: Bytes loaded.
     bytes: int
 
 
 def count(
     needed: Sequence[Sequence[int]], resident: List[int], sizes: Sequence[int], room: int
 ) -> Traffic:
-    """The traffic of buckets that need these partitions, in a buffer with room for so many."""
+    """Counts the traffic of buckets that need these partitions, in a buffer with room for `room` partitions."""
     next_use, after = _uses(needed, len(sizes))
     loads = swaps = read = 0
     for position, partitions in enumerate(needed):
-        # All of a bucket's partitions are in use before any of them is looked for.
+        # Update the next use of all partitions of the bucket before choosing a victim.
         for partition, use in zip(partitions, after[position]):
             next_use[partition] = use
         for partition in partitions:
@@ -42,7 +42,7 @@ def count(
 def _uses(
     needed: Sequence[Sequence[int]], partitions: int
 ) -> Tuple[List[float], List[List[float]]]:
-    """Where each partition is needed first; per position, where its partitions are needed next."""
+    """Returns the first use of each partition, and for each position the next uses of its partitions."""
     first = [float("inf")] * partitions
     after: List[List[float]] = [[] for _ in needed]
     for position in reversed(range(len(needed))):

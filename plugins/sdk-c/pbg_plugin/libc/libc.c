@@ -1,4 +1,4 @@
-/* What <stdlib.h> and <string.h> of this folder declare. */
+/* Implements <stdlib.h> and <string.h> of this folder. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,8 +1,8 @@
-/* What <math.h> of this folder declares. */
+/* Implements <math.h> of this folder. */
 #include <math.h>
 #include <stdint.h>
 
-/* The natural logarithm of two: what a multiple of it rounds to exactly, and the rest. */
+/* The natural logarithm of two in two parts: a high part whose multiples are exact, and the rest. */
 #define LN2_HIGH 0x1.62e42feep-1
 #define LN2_LOW 0x1.a39ef35793c76p-33
 
@@ -50,7 +50,7 @@ double exp(double x) {
     int times = (int)rint(x / M_LN2);
     double low = (x - times * LN2_HIGH) - times * LN2_LOW;
     double grown = 1.0 + small_expm1(low);
-    /* In two steps, where the result has fewer bits or is near the largest number. */
+    /* In two steps, for subnormal results and results near the largest number. */
     int half = times / 2;
     return grown * power_of_two(half) * power_of_two(times - half);
 }
@@ -82,7 +82,7 @@ double log(double x) {
 
 double log1p(double x) {
     double sum = 1.0 + x;
-    /* What rounding has taken from the sum is made good. */
+    /* Add the rounding error of the sum. */
     return sum == 1.0 ? x : isinf(sum) || sum <= 0.0 ? log(sum) : log(sum) * (x / (sum - 1.0));
 }
 
@@ -95,7 +95,7 @@ double tanh(double x) {
     return grown / (grown + 2.0);
 }
 
-/* The bits of 2 / pi behind the point. */
+/* The fractional bits of 2 / pi. */
 static const uint32_t TWO_OVER_PI[37] = {
     0xa2f9836e, 0x4e441529, 0xfc2757d1, 0xf534ddc0, 0xdb629599, 0x3c439041, 0xfe5163ab,
     0xdebbc561, 0xb7246e3a, 0x424dd2e0, 0x06492eea, 0x09d1921c, 0xfe1deb1c, 0xb129a73e,
@@ -138,7 +138,7 @@ static unsigned quarter_turns(double angle, double *rest) {
     return turns + (unsigned)above;
 }
 
-/* The sine of an angle that so many quarter turns are added to. Taylor's series end where a term is
+/* Returns the sine of an angle plus a number of quarter turns. Taylor's series end where a term is
    below 1e-18. */
 static double turned_sine(double angle, unsigned turns) {
     double rest = fabs(angle), sum = 0.0;
@@ -157,12 +157,12 @@ double cos(double x) { return turned_sine(x, 1); }
 double cbrt(double x) {
     if (x == 0.0 || !isfinite(x)) return x;
     double root = exp(log(fabs(x)) / 3.0);
-    /* A step of Newton's, for the logarithm has lost some bits. */
+    /* A Newton step, since the logarithm has lost some bits. */
     root -= (root - fabs(x) / (root * root)) / 3.0;
     return copysign(root, x);
 }
 
-/* x multiplied by itself. */
+/* Computes a whole power of x by repeated multiplication. */
 static double multiplied(double x, unsigned times) {
     double product = 1.0;
     for (; times; times >>= 1, x *= x) {

@@ -25,7 +25,7 @@ double fmin(double x, double y);
 double fmax(double x, double y);
 double copysign(double x, double y);
 
-/* To the last two bits or so, where nothing else is said. */
+/* Accurate to about the last two bits, unless stated otherwise. */
 double exp(double x);
 double expm1(double x);
 double log(double x);
@@ -36,7 +36,7 @@ double tanh(double x);
 double sin(double x);
 double cos(double x);
 double cbrt(double x);
-/* Whole exponents up to 64 are multiplied out; of others the relative error is below 1e-13. */
+/* Whole exponents up to 64 use repeated multiplication; for others the relative error is below 1e-13. */
 double pow(double x, double y);
 
 float sqrtf(float x);
