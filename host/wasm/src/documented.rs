@@ -13,28 +13,28 @@ use crate::{compiler, limits};
 const KEYS: [(&str, &str, &str); 10] = [
     (
         "deadline_ms",
-        "milliseconds of processor time that one call takes, or ten times as many of wall-clock time; a process that was stopped, or a machine that slept, uses none",
-        "it is stopped",
+        "milliseconds of processor time of one call, or ten times as many of wall-clock time; time in which the process is stopped or the machine sleeps does not count",
+        "the call is stopped",
     ),
     (
         "memory_mib",
-        "linear memory, all memories together",
-        "its growth traps",
+        "MiB of linear memory, all memories together",
+        "the growth traps",
     ),
     (
         "table_elements",
         "entries of all tables together",
-        "its growth traps",
+        "the growth traps",
     ),
     (
         "stack_kib",
-        "stack of one call; refused where the threads of the program have no room for it",
+        "stack of one call; rejected if the threads of the program have no room for it",
         "it traps",
     ),
     (
         "result_mib",
-        "bytes that one call hands over, log lines included, checked before they are copied; also bytes of a file that it reads",
-        "it traps; the read is an error",
+        "MiB that one call passes to the host, log lines included, checked before they are copied; also the size of a file that it reads",
+        "it traps; reading the file fails",
     ),
     ("handles", "resource handles alive at once", "it traps"),
     (
@@ -45,17 +45,17 @@ const KEYS: [(&str, &str, &str); 10] = [
     (
         "log_lines",
         "lines that one call logs",
-        "more are counted and dropped",
+        "further lines are counted and dropped",
     ),
     (
         "run_log_lines",
         "lines that all calls of a run log",
-        "the rest is not shown",
+        "further lines are not shown",
     ),
     (
         "compile_seconds",
-        "seconds of processor time to compile a component, in a process of its own; each MiB of it adds twice as many",
-        "it is not loaded",
+        "seconds of processor time to compile a component, in a separate process; each MiB of it adds twice as many",
+        "the plugin is not loaded",
     ),
 ];
 
@@ -63,7 +63,7 @@ const KEYS: [(&str, &str, &str); 10] = [
 #[must_use]
 pub fn documented_limits() -> String {
     let defaults = serde_json::to_value(PluginLimits::default()).unwrap_or(Value::Null);
-    let mut text = "| key | default | what it limits | what a plugin that reaches it sees |\n\
+    let mut text = "| key | default | what it limits | effect of reaching it |\n\
                     |---|---|---|---|\n"
         .to_owned();
     for (key, what, seen) in KEYS {
@@ -72,8 +72,8 @@ pub fn documented_limits() -> String {
     let mib = |bytes: u64| bytes >> 20;
     let _ = write!(
         text,
-        "\nNot configurable, of one component, and counted before it is compiled where not said otherwise:\n\n\
-         * {} MiB of its file\n",
+        "\nNot configurable, per component, and counted before it is compiled unless stated otherwise:\n\n\
+         * {} MiB of file size\n",
         mib(limits::COMPONENT_BYTES)
     );
     for cap in cap::ALL {
@@ -82,7 +82,7 @@ pub fn documented_limits() -> String {
     let _ = write!(
         text,
         "* {MEMORIES} memories, {TABLES} tables and {INSTANCES} instances of modules, counted while it is instantiated\n\
-         * {} MiB of memory of the process that compiles it\n",
+         * {} MiB of memory of the process that compiles the component\n",
         mib(compiler::MEMORY)
     );
     text
