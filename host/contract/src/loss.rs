@@ -212,10 +212,7 @@ fn again(
 ) -> Result<String, String> {
     for (rows, before) in cases.iter().zip(found).rev() {
         if evaluate(loss, rows)? != *before {
-            return Err(format!(
-                "{}: different numbers for the same scores",
-                rows.name
-            ));
+            return Err(format!("{}: numbers vary for the same scores", rows.name));
         }
     }
     Ok(format!(
@@ -338,7 +335,7 @@ pub fn bench_loss(
 mod tests {
     use super::*;
 
-    /// `factor` times the gradient of the hinge of each negative; the correct factor is 1.
+    /// Hinge loss whose gradients are multiplied by `factor`; the correct factor is 1.
     struct Hinge {
         factor: f32,
         margin: f32,
