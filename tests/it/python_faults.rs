@@ -169,20 +169,23 @@ fn authors_in_python_read_what_went_wrong_and_where() {
     train("open").fails(
         6,
         &[
-            "PermissionError: open(): a plugin has no files but those of granted",
+            "PermissionError: open(): a plugin has no files except those of granted",
             "(raiser.py, line",
             ", in <lambda>)",
         ],
     );
     let said = train("all").succeeds().stderr;
     for (fault, words) in [
-        ("open", "open(): a plugin has no files but those of granted"),
+        (
+            "open",
+            "open(): a plugin has no files except those of granted",
+        ),
         ("path", "open(): a plugin has no files"),
         ("listdir", "os.listdir(): a plugin has no files"),
         ("exists", "os.path.exists(): a plugin has no files"),
         ("glob", "glob.glob(): a plugin has no files"),
-        ("stdin", "sys.stdin: nobody answers a plugin"),
-        ("input", "input(): nobody answers a plugin"),
+        ("stdin", "sys.stdin: a plugin has no standard input"),
+        ("input", "input(): a plugin has no standard input"),
         ("time", "time.time(): a plugin has no clock"),
         ("perf_counter", "time.perf_counter(): a plugin has no clock"),
         (

@@ -98,7 +98,7 @@ export function apply(operator, embedding, parameters) {
   const { components: count, parameters: declared, nodes, outputs } = traceOperator(operator);
   const width = embedding.length / count;
   if (!Number.isInteger(width)) {
-    throw new TypeError(`${embedding.length} numbers cannot be cut into ${count}`);
+    throw new TypeError(`an embedding of ${embedding.length} numbers cannot be split into ${count} components`);
   }
   const vectors = declared.map(({ name }) => {
     if (parameters[name]?.length === width) return parameters[name];

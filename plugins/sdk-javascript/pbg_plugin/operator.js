@@ -74,7 +74,7 @@ export class Embedding {
   parameter(name, initial) {
     const deviation = typeof initial === 'number';
     if (!deviation && !INITIAL.includes(initial)) {
-      throw new TypeError(`${name} begins with ${initial}: not a number, zero, one or angle`);
+      throw new TypeError(`initial value ${initial} of ${name} is not a number, zero, one or angle`);
     }
     const begins = deviation ? { tag: 'normal', val: initial } : { tag: initial };
     return this.#formula.parameter(VECTOR, { name, initial: begins });

@@ -35,7 +35,7 @@ export class Rng {
   /** Returns a whole number from 0 to `bound - 1`, each equally likely (Lemire's method). */
   below(bound) {
     const wide = BigInt(bound);
-    if (wide <= 0n) throw new RangeError(`below(${bound}): there is no such number`);
+    if (wide <= 0n) throw new RangeError(`below(${bound}): the bound must be at least 1`);
     for (;;) {
       const product = this.nextU64() * wide;
       const low = product & MASK;

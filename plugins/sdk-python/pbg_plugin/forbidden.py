@@ -19,13 +19,13 @@ from typing import Any, Callable, Dict, List, NoReturn, Tuple
 
 from . import log
 
-_FILES = "a plugin has no files but those of granted folders, which pbg_plugin.files reads"
-_CLOCK = "a plugin has no clock: a run that is repeated gives the same numbers"
-_RANDOM = "a plugin has no randomness but that of its seeds: draw from pbg_plugin.Rng(seed)"
+_FILES = "a plugin has no files except those of granted folders, which pbg_plugin.files reads"
+_CLOCK = "a plugin has no clock, so that a repeated run gives the same numbers"
+_RANDOM = "a plugin has no randomness except its seeds: draw from pbg_plugin.Rng(seed)"
 _NETWORK = "a plugin has no network"
-_ANSWER = "nobody answers a plugin: what it should know are its parameters"
-_THREADS = "a plugin has one thread: nobody would end the wait"
-_PROCESS = "a plugin does not end the process: raise an exception"
+_ANSWER = "a plugin has no standard input: declare parameters instead"
+_THREADS = "a plugin has only one thread, so the wait would never end"
+_PROCESS = "a plugin cannot end the process: raise an exception"
 
 #: Reason, module and functions. The functions include those that would return a result although a
 #: file is missing.

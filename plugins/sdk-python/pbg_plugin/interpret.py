@@ -137,7 +137,7 @@ def apply(
     formula = trace_operator(operator)
     width, rest = divmod(len(embedding), len(formula.outputs))
     if rest:
-        raise ValueError(f"{len(embedding)} numbers cannot be cut into {len(formula.outputs)}")
+        raise ValueError(f"{len(embedding)} numbers cannot be split into {len(formula.outputs)} components")
     made = [0.0] * len(embedding)
     for at in range(width):
         values: List[float] = []

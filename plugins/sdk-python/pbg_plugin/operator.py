@@ -84,7 +84,7 @@ class Embedding:
         """Returns a parameter: a vector that belongs to the relation. The same name returns the same parameter."""
         known = isinstance(initial, (int, float)) or initial in _INITIAL
         if not known:
-            raise ValueError(f"{name} begins with {initial!r}: not a number, zero, one or angle")
+            raise ValueError(f"initial value {initial!r} of {name} is not a number, zero, one or angle")
         self._formula.vectors.setdefault(name, initial)
         index = list(self._formula.vectors).index(name)
         return self._formula.push(_PARAMETER, "parameter", index)

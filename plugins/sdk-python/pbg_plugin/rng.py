@@ -37,7 +37,7 @@ class Rng:
     def below(self, bound: int) -> int:
         """Returns a number in `range(bound)`, each equally likely (Lemire's method)."""
         if bound <= 0:
-            raise ValueError(f"below({bound}): there is no such number")
+            raise ValueError(f"below({bound}): the bound must be at least 1")
         while True:
             product = self.next_u64() * bound
             low = product & _MASK

@@ -49,7 +49,7 @@ impl Rng {
     /// assert!((0..100).all(|_| rng.below(6) < 6));
     /// ```
     pub fn below(&mut self, bound: u64) -> u64 {
-        assert!(bound > 0, "below(0): there is no number below 0");
+        assert!(bound > 0, "below(0): the bound must be at least 1");
         // Lemire's method: take the high half of a product, and reject the few draws that would
         // make some results more likely than others.
         loop {
