@@ -45,7 +45,7 @@ fn devices_that_there_cannot_be_are_configuration_errors() {
         ("CUDA:1", "did you mean `cuda:1`?"),
         (
             "cuda:one",
-            "must be `cpu`, or `cuda:` and the number of a GPU",
+            "must be `cpu`, or `cuda:` followed by the number of a GPU",
         ),
         ("cuda:+1", "execution.device"),
     ] {

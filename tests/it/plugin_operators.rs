@@ -135,7 +135,9 @@ fn what_does_not_fit_is_said_before_training() {
     let formula = "x = '{\"name\":\"x\"}'";
     let broken = format!("{CONFIG}\n[formulas]\n{formula}");
     place.write("pbg.toml", broken.replace("\"translation\"", "\"x\""));
-    place.run(TRAIN).fails(3, &["formulas: that of x is none"]);
+    place
+        .run(TRAIN)
+        .fails(3, &["formulas: invalid formula of x"]);
 }
 
 #[test]

@@ -11,16 +11,16 @@ use super::node::{Node, Place, Value, excerpt};
 use super::spec::{Choice, Field, Range, Spec, ValueType};
 use super::suggest;
 
-/// What a check found.
+/// Result of a check.
 #[derive(Debug, Default)]
 pub(super) struct Findings {
-    /// What is wrong.
+    /// Problems found.
     pub(super) problems: Vec<Problem>,
-    /// Paths whose value in the result is made up, because what was given is wrong.
+    /// Paths whose value in the result is a placeholder, because the given value is wrong or missing.
     pub(super) made_up: Vec<KeyPath>,
 }
 
-/// `node` as JSON in which every wrong value is replaced by one of the right type, so that rules
+/// Converts `node` to JSON in which every wrong value is replaced by a placeholder of the right type, so that the rules
 /// between the other keys can still be checked.
 pub(super) fn check(node: &Node, spec: &Spec) -> (Json, Findings) {
     let mut findings = Findings::default();
@@ -36,7 +36,7 @@ impl Findings {
         self.made_up.push(path.clone());
     }
 
-    /// The value, or `None` after it was reported.
+    /// Converts a value; returns `None` after reporting a problem.
     fn value(&mut self, path: &KeyPath, node: &Node, spec: &Spec) -> Option<Json> {
         let scalar = match (&spec.kind, &node.value) {
             (ValueType::Record(fields), Value::Table(entries)) => {
@@ -97,7 +97,7 @@ impl Findings {
                 }
                 None => continue,
             };
-            // Left out, a key takes its default.
+            // A key that is left out gets its default from serde.
             if let Some(value) = value.or_else(|| field.required.then(|| placeholder(&field.spec)))
             {
                 json.insert(field.key.clone(), value);
@@ -105,7 +105,7 @@ impl Findings {
         }
         for (key, node) in entries {
             if !fields.iter().any(|f| f.key == *key) {
-                // Nobody reads the advice on the thousandth key, but finding it takes time.
+                // Advice is expensive to compute and is not shown beyond the first problems.
                 let shown = self.problems.len() < MOST_SHOWN;
                 let advice = if shown {
                     suggest::for_key(key, fields)
@@ -120,7 +120,7 @@ impl Findings {
         Json::Object(json)
     }
 
-    /// A key whose misspelling is there too is reported once, as the misspelling.
+    /// Reports a missing key, unless an unknown key is its misspelling, which is then reported instead.
     fn missing(
         &mut self,
         path: &KeyPath,
@@ -172,7 +172,7 @@ impl Findings {
             Value::Float(x) => number(*x, unbounded, false),
             Value::Text(s) => Ok(Json::from(s.as_str())),
             Value::Datetime(_) => Err(format!(
-                "expected a number, a text, true, false, a list or a table, found {}",
+                "expected a number, a string, true, false, a list or a table, found {}",
                 node.value.describe()
             )),
         };
@@ -188,7 +188,7 @@ fn integer(value: i128, min: i128, max: i128) -> Result<Json, String> {
     } else if value > max {
         Err(format!("must be at most {max}, is {value}"))
     } else {
-        // Every bound of the schema lies within 64 bits; which of the two does not matter.
+        // Every bound of the schema fits into either an i64 or a u64.
         let json = i64::try_from(value)
             .map(Json::from)
             .or_else(|_| u64::try_from(value).map(Json::from));
@@ -200,7 +200,7 @@ fn number(value: f64, range: Range, single: bool) -> Result<Json, String> {
     if !value.is_finite() {
         return Err(format!("must be a finite number, is {value}"));
     }
-    // What training sees is the rounded value: it must be in range, too.
+    // Training uses the rounded value, so it must be in range too.
     let rounded = if single {
         f64::from(value as f32)
     } else {
@@ -259,7 +259,7 @@ fn describe(kind: &ValueType) -> &'static str {
         ValueType::Boolean => "true or false",
         ValueType::Integer { .. } => "an integer",
         ValueType::Number { .. } => "a number",
-        ValueType::Text { .. } => "a text in quotes",
+        ValueType::Text { .. } => "a string in quotes",
         ValueType::Choice(_) => "a name in quotes",
         ValueType::List { .. } => "a list",
         ValueType::Map { .. } | ValueType::Record(_) => "a table",
@@ -267,7 +267,7 @@ fn describe(kind: &ValueType) -> &'static str {
     }
 }
 
-/// Some value of the right type, for keys that have no default.
+/// Returns a value of the right type, for keys without a default.
 fn placeholder(spec: &Spec) -> Json {
     match &spec.kind {
         ValueType::Boolean => Json::from(false),

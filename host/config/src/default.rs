@@ -1,10 +1,10 @@
-//! Defaults: PBG's, where PBG has the key.
+//! Default values of keys, equal to those of PBG where PBG has the key.
 
-/// The loss of a configuration that names none.
+/// Default value of `loss_fn`.
 pub const DEFAULT_LOSS: &str = "ranking";
-/// The bucket order of a configuration that names none.
+/// Default value of `bucket_order`.
 pub const DEFAULT_ORDER: &str = "inside_out";
-/// The relation sampler of a configuration that names none.
+/// Default value of `relation_sampler`.
 pub const DEFAULT_SAMPLER: &str = "proportional";
 
 pub(super) fn edge_sets() -> Vec<String> {

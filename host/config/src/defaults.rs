@@ -1,10 +1,10 @@
-//! Keys that a configuration leaves open, as a trained model has them.
+//! Values for unset keys, taken from the configuration of a trained model.
 
 use super::node::{Node, Value};
 use super::training::{MODEL, MODEL_OF_RELATIONS};
 
-/// Gives `tree` the keys of `trained` that say what its embeddings mean, and its seed, where it has
-/// none of its own. An entry of `relations` takes them from the entry of the same name.
+/// Copies the keys that define the meaning of embeddings, and `seed`, from `trained` to `tree`, where `tree` does not
+/// set them. An entry of `relations` takes them from the entry of the same name.
 pub(super) fn take(tree: &mut Node, trained: &Node) {
     for key in MODEL.into_iter().chain(["seed"]) {
         fill(tree, trained, key);
@@ -27,7 +27,7 @@ pub(super) fn take(tree: &mut Node, trained: &Node) {
     }
 }
 
-/// Sets what `node` has not at `key` to what `from` has there; in tables, entry by entry.
+/// Copies the value at `key` from `from` to `node` if `node` does not set it; tables are merged entry by entry.
 fn fill(node: &mut Node, from: &Node, key: &str) {
     let Some(value) = table(from).get(key) else {
         return;
@@ -67,7 +67,7 @@ mod tests {
     use crate::{Config, DEFAULT_LOSS, DEFAULT_ORDER, DEFAULT_SAMPLER, Installed};
     use pbg_core::model::Comparator;
 
-    /// Those that the configuration names by default.
+    /// Returns the strategies that the configuration names by default.
     fn installed() -> Installed {
         let named = |name: &str| vec![name.to_owned()];
         Installed {

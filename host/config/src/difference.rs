@@ -1,4 +1,4 @@
-//! What two configurations say differently.
+//! Differences between two configurations.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -7,19 +7,19 @@ use serde_json::Value as Json;
 
 use super::key_path::{KeyPath, quoted_key};
 
-/// A key with two values, as one would write them in TOML.
+/// Key whose values differ, with both values as TOML.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Difference {
-    /// The key with all tables that it is in.
+    /// Path of the key.
     pub key: String,
-    /// Its value here.
+    /// Value in this configuration.
     pub here: String,
-    /// Its value in the other configuration.
+    /// Value in the other configuration.
     pub other: String,
 }
 
 impl Difference {
-    /// Whether it is about `key`: the key itself, or one in the table of this name.
+    /// Returns whether the differing key is `key` or lies within the table `key`.
     #[must_use]
     pub fn is_about(&self, key: &str) -> bool {
         let rest = self.key.strip_prefix(key);
@@ -30,14 +30,14 @@ impl Difference {
 impl fmt::Display for Difference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.is_about("formulas") {
-            // Nobody compares hundreds of nodes by eye.
+            // Formulas with hundreds of nodes are not readable in a message.
             true => write!(f, "{}: another formula", self.key),
             false => write!(f, "{}: {}, not {}", self.key, self.here, self.other),
         }
     }
 }
 
-/// Adds what `here` and `other` say differently at `path` to `differences`.
+/// Appends the differences between `here` and `other`, the values at `path`, to `differences`.
 pub(super) fn compare(
     here: &Json,
     other: &Json,
@@ -67,7 +67,7 @@ pub(super) fn compare(
     }
 }
 
-/// A value as one would write it in TOML.
+/// Formats a value as TOML.
 fn shown(json: &Json) -> String {
     match json {
         Json::Null => "unset".to_owned(),
@@ -99,7 +99,7 @@ fn shown(json: &Json) -> String {
     }
 }
 
-/// As it is shown, for tests.
+/// Compares the displayed text, for tests.
 #[cfg(test)]
 impl PartialEq<&str> for Difference {
     fn eq(&self, shown: &&str) -> bool {

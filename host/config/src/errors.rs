@@ -1,18 +1,18 @@
-//! Everything that is wrong with a configuration, in one error.
+//! The error type that lists all problems of a configuration.
 
 use std::fmt;
 
 use super::key_path::KeyPath;
 use super::node::Place;
 
-/// What [`super::Config::parse`] found wrong: everything at once, at least one problem.
+/// All problems that [`super::Config::parse`] found; at least one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfigErrors {
     origin: String,
     problems: Vec<Problem>,
 }
 
-/// One thing that is wrong.
+/// Problem with one key, or with the text as a whole.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
     path: String,
@@ -20,11 +20,11 @@ pub struct Problem {
     message: String,
 }
 
-/// Longer lists help nobody: the first problems usually cause the others.
+/// Maximum number of problems in a message: the first problems usually cause the others.
 pub(super) const MOST_SHOWN: usize = 50;
 
 impl ConfigErrors {
-    /// `problems` of the configuration called `origin`, in the order of the file.
+    /// Creates the error from the `problems` of the configuration called `origin`, sorted by line.
     pub(super) fn new(origin: &str, mut problems: Vec<Problem>) -> Self {
         problems.sort_by_key(|p| p.place);
         Self {
@@ -33,13 +33,13 @@ impl ConfigErrors {
         }
     }
 
-    /// Name of the configuration, usually its file.
+    /// Returns the name of the configuration, usually its file.
     #[must_use]
     pub fn origin(&self) -> &str {
         &self.origin
     }
 
-    /// The same of keys that a program gave: they came from no `--set`.
+    /// Removes `--set` from the problems' locations, for overrides that a program passed.
     #[must_use]
     pub fn of_a_program(mut self) -> Self {
         for problem in &mut self.problems {
@@ -50,7 +50,7 @@ impl ConfigErrors {
         self
     }
 
-    /// The problems in the order of the file, then those of overrides.
+    /// Returns the problems in the order of the file, then the problems of overrides.
     #[must_use]
     pub fn problems(&self) -> &[Problem] {
         &self.problems
@@ -58,7 +58,7 @@ impl ConfigErrors {
 }
 
 impl Problem {
-    /// A problem with the value at `path`, which came from `place`.
+    /// Creates a problem with the value at `path`, which was read from `place`.
     pub(super) fn new(path: &KeyPath, place: Place, message: String) -> Self {
         Self {
             path: path.to_string(),
@@ -67,13 +67,13 @@ impl Problem {
         }
     }
 
-    /// Path of the key, as `--set` takes it; empty for a problem of the text as a whole.
+    /// Returns the path of the key, as `--set` accepts it; empty for a problem of the text as a whole.
     #[must_use]
     pub fn path(&self) -> &str {
         &self.path
     }
 
-    /// Line of the file, counted from 1.
+    /// Returns the line of the file, counted from 1.
     #[must_use]
     pub fn line(&self) -> Option<usize> {
         match self.place {
@@ -82,7 +82,7 @@ impl Problem {
         }
     }
 
-    /// What is wrong, and what to do about it.
+    /// Returns the description of the problem, with advice where there is some.
     #[must_use]
     pub fn message(&self) -> &str {
         &self.message

@@ -1,4 +1,4 @@
-//! Which strategies there are: the caller, which loads them, says so.
+//! Names of the available strategies, provided by the caller, which loads them.
 
 use std::collections::BTreeSet;
 
@@ -13,12 +13,12 @@ pub struct Installed {
     pub losses: Vec<String>,
     /// Operators that come with the program, sorted.
     pub operators: Vec<String>,
-    /// Components in the user's folders, whose kind nobody has asked for yet.
+    /// Components in the user's folders, whose kinds are not known yet.
     pub files: Vec<String>,
 }
 
 impl Installed {
-    /// All of them.
+    /// Returns all names.
     #[must_use]
     pub fn names(&self) -> BTreeSet<String> {
         let kinds = [
@@ -31,8 +31,7 @@ impl Installed {
         kinds.into_iter().flatten().cloned().collect()
     }
 
-    /// Those that come with the program for a key of the configuration; none for a key that names
-    /// no strategy.
+    /// Returns the standard strategies for a key of the configuration; empty for a key that does not name a strategy.
     pub(super) fn standard(&self, key: &str) -> &[String] {
         match key {
             "bucket_order" => &self.orders,
@@ -43,7 +42,7 @@ impl Installed {
         }
     }
 
-    /// What strategy of another key comes with the program as `name`, and the key.
+    /// Returns the kind and key of the standard strategy `name` if it belongs to a key other than `key`.
     pub(super) fn elsewhere(
         &self,
         key: &str,
@@ -59,12 +58,12 @@ impl Installed {
         others.find(|(_, of)| self.standard(of).contains(name))
     }
 
-    /// Whether `name` may stand at `key` without being a path.
+    /// Returns whether `name` is a valid value of `key` that is not a path.
     pub(super) fn has(&self, key: &str, name: &String) -> bool {
         self.standard(key).contains(name) || self.files.contains(name)
     }
 
-    /// The description of `key` with the strategies that come with the program for it.
+    /// Returns the description of `key`, followed by its standard strategies.
     pub(super) fn describe(&self, key: &str, description: &str) -> String {
         match self.standard(key) {
             [] => description.to_owned(),

@@ -2,16 +2,15 @@
 
 use std::fmt;
 
-/// Names and list indices from the top of the configuration to a value.
+/// Path of a value: names and list indices from the top of the configuration.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct KeyPath(Vec<String>);
 
-/// Deeper than any key; trees are walked by recursion.
+/// Maximum depth of a path. It exceeds that of any key and bounds recursion over trees.
 const DEEPEST: usize = 32;
 
 impl KeyPath {
-    /// The path that `text` writes; names that are not plain are quoted as in TOML. `None` when
-    /// `text` is no path.
+    /// Parses a path; names that are not bare keys are quoted as in TOML. Returns `None` when `text` is not a path.
     pub(super) fn parse(text: &str) -> Option<Self> {
         let mut segments = Vec::new();
         let mut rest = text.trim();
@@ -29,19 +28,19 @@ impl KeyPath {
         }
     }
 
-    /// The path one step further down.
+    /// Returns the path extended by one segment.
     pub(super) fn join(&self, segment: impl fmt::Display) -> Self {
         let mut segments = self.0.clone();
         segments.push(segment.to_string());
         Self(segments)
     }
 
-    /// Names and indices.
+    /// Returns the names and indices.
     pub(super) fn segments(&self) -> &[String] {
         &self.0
     }
 
-    /// Whether `other` is this value or lies within it.
+    /// Returns whether `other` is the path of this value or of a value within it.
     pub(super) fn contains(&self, other: &Self) -> bool {
         other.0.starts_with(&self.0)
     }
@@ -65,7 +64,7 @@ impl fmt::Display for KeyPath {
     }
 }
 
-/// `name` as a TOML key: bare where TOML allows it, otherwise in quotes.
+/// Writes `name` as a TOML key: bare where TOML allows it, otherwise in quotes.
 pub(super) fn quoted_key(name: &str) -> String {
     let bare = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
     if !name.is_empty() && name.chars().all(bare) {
@@ -83,7 +82,7 @@ pub(super) fn quoted_key(name: &str) -> String {
     quoted
 }
 
-/// Length of the first segment of `text`; `None` when its quotes do not close.
+/// Returns the length of the first segment of `text`; `None` when a quote is not closed.
 fn segment_end(text: &str) -> Option<usize> {
     let start = text.len() - text.trim_start().len();
     let Some(quote) = text[start..]

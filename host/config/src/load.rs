@@ -1,4 +1,4 @@
-//! From text to a configuration, or to everything that is wrong with it.
+//! Parses and checks configurations, and reports all problems at once.
 
 use super::check::{self, Findings};
 use super::errors::{ConfigErrors, Problem};
@@ -7,15 +7,15 @@ use super::node::{Node, Place, excerpt};
 use super::{Config, Installed, defaults, overrides, spec, validate};
 
 impl Config {
-    /// Reads a configuration in TOML and applies `overrides`, pairs of key path and value as
-    /// `--set` takes them, in order. `origin` names the text in messages, usually its file.
+    /// Parses a configuration in TOML and applies `overrides` in order, pairs of key path and value as for `--set`.
+    /// `origin` is the name of the text in messages, usually its file.
     ///
     /// The value of an override is read as TOML where the key accepts that, otherwise as text; a list
     /// may also be given as `a,b`; `none` and `null` unset a key that has no default.
     ///
     /// # Errors
-    /// Everything that is wrong, each problem with its key and line. Names of strategies are taken
-    /// as they are: the crate that loads them knows which there are.
+    /// Returns all problems, each with its key and line. Names of strategies are not checked, since only the crate that
+    /// loads them knows the available ones.
     pub fn parse(
         text: &str,
         origin: &str,
@@ -24,11 +24,11 @@ impl Config {
         Self::read(text, origin, overrides, None)
     }
 
-    /// As [`Config::parse`], where strategies must be `installed` or paths. What the name of a file
-    /// stands for is for the caller to put in its place.
+    /// Like [`Config::parse`], but strategies must be `installed` or paths. The caller resolves the names of component
+    /// files.
     ///
     /// # Errors
-    /// As [`Config::parse`].
+    /// As for [`Config::parse`].
     pub fn parse_with(
         text: &str,
         origin: &str,
@@ -44,17 +44,17 @@ impl Config {
         overrides: &[(String, String)],
         installed: Option<&Installed>,
     ) -> Result<Self, ConfigErrors> {
-        // Editors on Windows like to begin a file with a byte-order mark.
+        // Some editors on Windows write a byte-order mark at the beginning of a file.
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         let (tree, problems) = changed(text, origin, overrides)?;
         from_tree(&tree, origin, problems, installed)
     }
 
-    /// As [`Config::parse_with`], where the keys that say what a trained model means, and `seed`, are
-    /// as `trained` has them unless the text or an override sets them.
+    /// Like [`Config::parse_with`], but the keys that define the meaning of a trained model, and `seed`, default to
+    /// their values in `trained`.
     ///
     /// # Errors
-    /// As [`Config::parse_with`], and when `trained` cannot be written as TOML.
+    /// As for [`Config::parse_with`], and when `trained` cannot be written as TOML.
     pub fn parse_for(
         trained: &Self,
         text: &str,
@@ -74,10 +74,10 @@ impl Config {
     /// Checks a configuration that was built in memory as if it had been read.
     ///
     /// # Errors
-    /// Everything that is wrong.
+    /// Returns all problems.
     pub fn check(&self) -> Result<(), ConfigErrors> {
         let origin = "configuration";
-        // TOML, unlike JSON, can write numbers that are not finite: the check must see them.
+        // TOML, unlike JSON, can represent non-finite numbers, which the check must see.
         let text = toml::to_string(self).map_err(|e| unreadable(origin, &e))?;
         let mut tree = Node::parse(&text).map_err(|errors| syntax_errors(origin, errors))?;
         tree.move_to(Place::Nowhere);
@@ -85,7 +85,7 @@ impl Config {
     }
 }
 
-/// The tree of a text with overrides, and those that could not be applied.
+/// Parses a text and applies overrides; returns the tree and a problem for each override that could not be applied.
 fn changed(
     text: &str,
     origin: &str,
@@ -143,7 +143,7 @@ fn from_tree(
 
 fn not_a_key(key: &str) -> String {
     format!(
-        "{} is no key; expected one like num_epochs or entities.user.dimension",
+        "{} is not a key; expected a key such as num_epochs or entities.user.dimension",
         excerpt(key)
     )
 }
@@ -159,8 +159,8 @@ fn syntax_errors(origin: &str, errors: Vec<(Place, String)>) -> ConfigErrors {
     ConfigErrors::new(origin, errors.into_iter().map(problem).collect())
 }
 
-/// A value that has no form in text, or that passed the check against the schema but not serde's:
-/// the schema is made to leave nothing for serde to find.
+/// Returns the error of a value that cannot be written as TOML, or that passed the check against the schema but not
+/// that of serde. The latter should not happen, since the schema is at least as strict.
 fn unreadable(origin: &str, error: &dyn std::fmt::Display) -> ConfigErrors {
     let problem = Problem::new(&KeyPath::default(), Place::Nowhere, error.to_string());
     ConfigErrors::new(origin, vec![problem])

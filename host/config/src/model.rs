@@ -1,35 +1,35 @@
-//! Entity types and relations.
+//! Keys of entity types and relation types.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::default;
 
-/// An entity type.
+/// Configuration of an entity type.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct EntityConfig {
-    /// Partitions of this type; 1 keeps it in memory throughout. All types with more than one
-    /// must agree per side.
+    /// Number of partitions of this type; with 1, the type is always in memory. All types on the same side of relations
+    /// that have more than one partition must have equally many.
     #[schemars(range(min = 1, max = 65536))]
     pub num_partitions: u32,
-    /// An entity is a bag of features: its embedding is the mean of theirs. Featurized types
+    /// Whether an entity is a bag of features, whose mean embedding is the embedding of the entity. Featurized types
     /// have one partition.
     #[serde(default)]
     #[schemars(extend("x-rule" = "needs `num_partitions = 1`"))]
     pub featurized: bool,
     /// Dimension of this type's embeddings.
     #[serde(default)]
-    #[schemars(range(min = 1, max = 65536), extend("x-unset" = "the top-level `dimension`", "x-rule" = "both sides of a relation agree"))]
+    #[schemars(range(min = 1, max = 65536), extend("x-unset" = "the top-level `dimension`", "x-rule" = "equal on both sides of a relation"))]
     pub dimension: Option<u32>,
 }
 
-/// A relation, or the template of many.
+/// Configuration of a relation type, or of the template of all relation types.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RelationConfig {
-    /// Name as in the relation column of the edges; `*` for all that are not named; any label
-    /// with dynamic relations.
+    /// Name as in the relation column of the edges; `*` for all relations without an entry; any label with dynamic
+    /// relations.
     #[schemars(length(min = 1), extend("x-rule" = "unique"))]
     pub name: String,
     /// Entity type of the left side.
@@ -42,16 +42,15 @@ pub struct RelationConfig {
     #[serde(default = "default::weight")]
     #[schemars(extend("exclusiveMinimum" = 0))]
     pub weight: f32,
-    /// Transformation of the right side before it is compared (with dynamic relations: one for
-    /// either side). Built in are `none`, `diagonal` (element-wise product with D parameters),
-    /// `translation` (sum with D parameters), `linear` (product with a D x D matrix), `affine`
-    /// (product with a matrix, then a sum) and `complex_diagonal` (element-wise complex product: the
-    /// first D/2 numbers are real parts, the last D/2 imaginary); or the name of a plugin: of a
-    /// standard one or of a component in `PBG_PLUGIN_PATH`, or the path of a component (`*.wasm`).
+    /// Transformation of the right side before it is compared (with dynamic relations: one for each side): a built-in
+    /// operator, the name of a standard plugin or of a component in `PBG_PLUGIN_PATH`, or the path of a component
+    /// (`*.wasm`). Built in are `none`, `diagonal` (element-wise product with D parameters), `translation` (sum with D
+    /// parameters), `linear` (product with a D x D matrix), `affine` (product with a matrix, then a sum) and
+    /// `complex_diagonal` (element-wise complex product: the first D/2 numbers are real parts, the last D/2 imaginary).
     #[serde(default = "default::operator")]
-    #[schemars(length(min = 1), extend("x-rule" = "components fit the dimension: `complex_diagonal` and `rotate` need an even one, `quate` a multiple of 4"))]
+    #[schemars(length(min = 1), extend("x-rule" = "`complex_diagonal` and `rotate` need an even dimension, `quate` a multiple of 4"))]
     pub operator: String,
-    /// Every entity of the type in the current partition is a negative, instead of sampled ones.
+    /// Whether every entity of the type in the current partition is a negative, instead of sampled entities.
     #[serde(default)]
     #[schemars(extend("x-rule" = "not with featurized types"))]
     pub all_negs: bool,

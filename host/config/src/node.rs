@@ -1,32 +1,32 @@
-//! A tree of values that knows which line each value came from.
+//! A tree of TOML values with the line of each value.
 
 use std::collections::BTreeMap;
 
 use toml::de::{DeTable, DeValue};
 
-/// Where a value came from; ordered as problems are listed.
+/// Location of a value, ordered as problems are listed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Place {
     /// A line of the file, counted from 1.
     Line(usize),
-    /// An override.
+    /// An override by `--set`.
     Set,
-    /// No place of its own: a key that is missing.
+    /// No location, as of a missing key.
     Nowhere,
 }
 
-/// A value and its place.
+/// Value with its location.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Node {
     pub(super) value: Value,
     pub(super) place: Place,
 }
 
-/// What TOML can say.
+/// TOML value.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Value {
     Boolean(bool),
-    /// Integers beyond 128 bits become the nearest one.
+    /// An integer; integers beyond 128 bits are saturated.
     Integer(i128),
     Float(f64),
     Text(String),
@@ -36,7 +36,7 @@ pub(super) enum Value {
 }
 
 impl Node {
-    /// The tree of a file. On syntax errors: each with its line.
+    /// Parses a file. Returns all syntax errors, each with its location.
     pub(super) fn parse(text: &str) -> Result<Self, Vec<(Place, String)>> {
         let lines = Lines::new(text);
         let (table, errors) = DeTable::parse_recoverable(text);
@@ -57,7 +57,7 @@ impl Node {
             .collect())
     }
 
-    /// The value that `text` writes in TOML, as an override; `None` when it is not one.
+    /// Parses the value of an override as TOML; returns `None` when `text` is not a TOML value.
     pub(super) fn parse_value(text: &str) -> Option<Value> {
         let value = DeValue::parse(text).ok()?.into_inner();
         let mut node = Self {
@@ -68,7 +68,7 @@ impl Node {
         Some(node.value)
     }
 
-    /// The place of the value at `path`, or of the nearest value above it.
+    /// Returns the location of the value at `path`, or of the nearest value above it.
     pub(super) fn place_of(&self, path: &[String]) -> Place {
         let child = path
             .split_first()
@@ -86,7 +86,7 @@ impl Node {
         }
     }
 
-    /// Gives every value the same place.
+    /// Sets the location of every value in the tree.
     pub(super) fn move_to(&mut self, place: Place) {
         self.place = place;
         match &mut self.value {
@@ -98,13 +98,13 @@ impl Node {
 }
 
 impl Value {
-    /// For messages: what this is, with its value where that is short.
+    /// Describes the value for messages, with the value itself where that is short.
     pub(super) fn describe(&self) -> String {
         match self {
             Self::Boolean(b) => b.to_string(),
             Self::Integer(i) => i.to_string(),
             Self::Float(x) => format!("{x:?}"),
-            Self::Text(s) => format!("the text {}", excerpt(s)),
+            Self::Text(s) => format!("the string {}", excerpt(s)),
             Self::Datetime(d) => format!("the date {d}"),
             Self::List(_) => "a list".to_owned(),
             Self::Table(_) => "a table".to_owned(),
@@ -112,7 +112,7 @@ impl Value {
     }
 }
 
-/// The beginning of `text` in quotes, safe to print.
+/// Returns the beginning of `text` in quotes, with control characters escaped.
 pub(super) fn excerpt(text: &str) -> String {
     const MOST: usize = 60;
     match text.char_indices().nth(MOST) {
@@ -121,7 +121,7 @@ pub(super) fn excerpt(text: &str) -> String {
     }
 }
 
-/// Finds the line of a position in a text.
+/// Positions of the newlines of a text, to find the line of a byte position.
 struct Lines(Vec<usize>);
 
 impl Lines {

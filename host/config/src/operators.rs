@@ -1,35 +1,37 @@
-//! What the operators of relations stand for: built-in ones, and the formulas of plugins.
+//! Resolves the names of operators: built-in operators, and formulas of plugins.
 
 use pbg_core::model::Operator;
 use pbg_core::operator::{Definition, Traced};
 
 use super::Config;
 
-/// Why an operator stands for nothing.
+/// Error of an operator whose definition is not available.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum OperatorError {
-    /// Nobody has asked the plugin for its formula.
-    #[error("the operator {name} is neither built in, nor has its plugin been asked for a formula")]
+    /// The operator is not built in, and its plugin has not been asked for its formula.
+    #[error(
+        "the operator {name} is not built in, and its plugin has not been asked for its formula"
+    )]
     Unknown {
-        /// Its name.
+        /// Name of the operator.
         name: String,
     },
-    /// What the configuration has is no formula.
-    #[error("formulas: that of {name} is none: {reason}")]
+    /// The configuration's text for the operator is not a valid formula.
+    #[error("formulas: invalid formula of {name}: {reason}")]
     Formula {
         /// Name of the operator.
         name: String,
-        /// Why not.
+        /// Reason why the formula is invalid.
         reason: String,
     },
 }
 
 impl Config {
-    /// What the operator called `name` is.
+    /// Returns the operator called `name`.
     ///
     /// # Errors
-    /// When it is neither built in nor a formula that this configuration has.
+    /// When it is not built in and this configuration has no valid formula of it.
     pub fn operator(&self, name: &str) -> Result<Operator, OperatorError> {
         if let Some(operator) = Operator::built_in(name) {
             return Ok(operator);
@@ -51,7 +53,7 @@ impl Config {
         Ok(Operator::Traced(Traced::new(formula)))
     }
 
-    /// The operators of relations that are no built-in ones and whose formulas it has not, each once.
+    /// Returns the names of operators that are not built in and whose formulas this configuration lacks, each once.
     #[must_use]
     pub fn operators_to_load(&self) -> Vec<String> {
         let mut names: Vec<String> = Vec::new();
@@ -65,10 +67,10 @@ impl Config {
         names
     }
 
-    /// Takes the formula that the operator called `name` stands for.
+    /// Stores the formula of the operator called `name`.
     ///
     /// # Errors
-    /// When it has a number that no text can say.
+    /// When the formula contains a number that cannot be written as text.
     pub fn set_formula(&mut self, name: &str, formula: &Definition) -> Result<(), OperatorError> {
         let text = serde_json::to_string(formula).map_err(|error| OperatorError::Formula {
             name: name.to_owned(),
@@ -78,7 +80,7 @@ impl Config {
         Ok(())
     }
 
-    /// Names of the plugins whose formulas relations use, as they name themselves.
+    /// Returns the names of the plugins whose formulas relations use, as in the plugins' metadata, sorted.
     #[must_use]
     pub fn operator_plugins(&self) -> Vec<String> {
         let operators = self.relations.iter().map(|r| self.operator(&r.operator));

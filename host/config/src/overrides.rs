@@ -1,4 +1,4 @@
-//! `--set key=value`: changes to the tree before it is checked.
+//! `--set KEY=VALUE`: changes to the tree of values before it is checked.
 
 use super::key_path::KeyPath;
 use super::node::{Node, Place, Value};
@@ -7,7 +7,7 @@ use super::spec::{Spec, ValueType, root};
 /// Splits `key=value` at the first `=`.
 ///
 /// # Errors
-/// When there is no `=`, with what to write instead.
+/// When there is no `=` or no key; the message shows the expected form.
 pub fn split_override(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((key, value)) if !key.trim().is_empty() => {
@@ -19,7 +19,7 @@ pub fn split_override(text: &str) -> Result<(String, String), String> {
     }
 }
 
-/// Sets the value at `path` to what `raw` writes.
+/// Sets the value at `path` to the value that `raw` denotes.
 pub(super) fn apply(tree: &mut Node, path: &KeyPath, raw: &str) -> Result<(), String> {
     set(
         tree,
@@ -83,7 +83,7 @@ fn set(
 
 fn no_entry(list: &KeyPath, segment: &str, count: usize) -> String {
     format!(
-        "`{list}` is a list of {count}: the next part of the key is the number of an entry, 0 to {count} (a new one), not `{segment}`"
+        "`{list}` is a list of {count} entries: the next part of the key must be the number of an entry, 0 to {count} (a new entry), not `{segment}`"
     )
 }
 
@@ -94,8 +94,7 @@ fn empty(spec: Option<&Spec>) -> Value {
     }
 }
 
-/// `raw` as a value of the type that the key wants, else as text: the check then says what was
-/// expected.
+/// Reads `raw` as a value of the key's type, otherwise as text, so that the check reports the expected type.
 fn value(raw: &str, spec: Option<&Spec>) -> Value {
     let written = Node::parse_value(raw.trim());
     let text = || Value::Text(raw.to_owned());
@@ -104,7 +103,7 @@ fn value(raw: &str, spec: Option<&Spec>) -> Value {
             Some(quoted @ Value::Text(_)) => quoted,
             _ => text(),
         },
-        // Rust reads more numbers than TOML does: `.5`, `1e3`, `+inf`.
+        // Rust parses forms of numbers that TOML does not: `.5`, `1e3`, `+inf`.
         Some(ValueType::Number { .. }) => written
             .or_else(|| raw.trim().parse().ok().map(Value::Float))
             .unwrap_or_else(text),

@@ -1,4 +1,4 @@
-//! Paths in a file are meant relative to the folder of the file.
+//! Resolves the paths in a configuration file relative to the folder of the file.
 
 use std::path::{Component, Path, PathBuf};
 
@@ -9,14 +9,15 @@ use super::validate::is_plugin_path;
 use super::{Config, Installed};
 
 impl Config {
-    /// Makes the relative paths of a file relative to the working folder, given the folder `base`
-    /// of the file. Paths that come from `overrides` already are. Looks at names only.
+    /// Joins the relative paths of a file to `base`, the folder of the file, so that they are relative to the working
+    /// folder. Paths from `overrides` stay unchanged, since they are relative to the working folder already. Does not
+    /// access the file system.
     ///
-    /// A strategy is a path when it names a component file; a bare file name of a standard one,
-    /// with `.wasm` behind it, stays as it is, to be looked up later.
+    /// A strategy is a path when it names a component file; the bare file name of a standard strategy followed by
+    /// `.wasm` stays unchanged, to be looked up later.
     ///
     /// # Errors
-    /// When `base` is not Unicode, as no path in a configuration can then be written.
+    /// When `base` is not Unicode, since a configuration contains Unicode only.
     pub fn resolve_paths(
         &mut self,
         base: &Path,
@@ -79,14 +80,14 @@ impl Config {
     }
 }
 
-/// The name of a strategy, if it is the path of a component.
+/// Returns the name of a strategy if it is the path of a component.
 fn component<'a>(name: &'a mut String, standard: &[String]) -> Option<&'a mut String> {
     let bare = name.strip_suffix(".wasm");
     let is_standard = bare.is_some_and(|name| standard.iter().any(|known| known == name));
     (is_plugin_path(name) && !is_standard).then_some(name)
 }
 
-/// `base/path` without `.` steps. `..` stays: behind a symbolic link it is not the folder above.
+/// Returns `base/path` without `.` segments. `..` stays, since after a symbolic link it is not the folder above.
 fn join(base: &Path, path: &str) -> PathBuf {
     let joined = base.join(path);
     let joined: PathBuf = joined

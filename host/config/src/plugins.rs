@@ -1,4 +1,4 @@
-//! `[plugins]`: what plugins get and may use.
+//! `[plugins]`: parameters, limits and permissions of plugins.
 
 use std::collections::BTreeMap;
 
@@ -6,35 +6,35 @@ use pbg_core::limits::PluginLimits;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What plugins get and may use.
+/// Parameters, limits and permissions of plugins.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PluginsConfig {
     /// Parameters by plugin name: `[plugins.params.NAME]`.
     #[serde(default)]
     pub params: BTreeMap<String, BTreeMap<String, serde_json::Value>>,
-    /// Limits of every call into a plugin.
+    /// Limits on the resources of plugins.
     #[serde(default)]
     pub limits: PluginLimits,
-    /// What happens when a plugin fails while training.
+    /// Reaction to a failure of a plugin during training.
     #[serde(default)]
     pub on_fault: OnFault,
     /// Folders that plugins may read.
     #[serde(default)]
     pub grants: Vec<PluginGrant>,
-    /// Plugins that must be the very ones.
+    /// Plugins whose files must have a given checksum.
     #[serde(default)]
     pub pins: Vec<PluginPin>,
 }
 
-/// What happens when a plugin fails while training.
+/// Reaction to a failure of a plugin during training.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum OnFault {
     /// The run ends; the last checkpoint is kept.
     #[default]
     End,
-    /// The run goes on from the same point with the slot's standard plugin, and says so.
+    /// The run continues from the same point with the standard plugin of the slot, and prints a warning.
     Fallback,
 }
 
@@ -42,22 +42,22 @@ pub enum OnFault {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PluginGrant {
-    /// Name of the plugin, as it names itself.
+    /// Name of the plugin, as `pbg-host plugin inspect` shows it.
     #[schemars(length(min = 1))]
     pub plugin: String,
-    /// Folders whose files it may read and list.
+    /// Folders whose files the plugin may read and list.
     #[schemars(length(min = 1))]
     pub read: Vec<String>,
 }
 
-/// A plugin that must be the very one.
+/// A plugin whose file must have a given checksum.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PluginPin {
-    /// Name of the plugin, as it names itself.
+    /// Name of the plugin, as `pbg-host plugin inspect` shows it.
     #[schemars(length(min = 1))]
     pub plugin: String,
-    /// SHA-256 of its file in hexadecimal, as `pbg-host plugin inspect` shows it.
+    /// SHA-256 of the plugin's file in hexadecimal, as `pbg-host plugin inspect` shows it.
     #[schemars(length(min = 1), extend("x-rule" = "64 hexadecimal digits"))]
     pub sha256: String,
 }

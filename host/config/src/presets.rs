@@ -1,6 +1,6 @@
-//! Configurations to start from: well-known models with values that are good on real graphs.
+//! Preset configurations: well-known models with values that work well on real graphs.
 
-/// A model that many know by its name.
+/// Configuration of a well-known model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Preset {
     /// ComplEx with reciprocal relations and N3.
@@ -16,7 +16,7 @@ pub enum Preset {
 }
 
 impl Preset {
-    /// All of them.
+    /// All presets.
     pub const ALL: [Self; 5] = [
         Self::Complex,
         Self::Distmult,
@@ -25,13 +25,13 @@ impl Preset {
         Self::Pbg,
     ];
 
-    /// The one that `pbg-host config new --preset` calls so.
+    /// Returns the preset with this name.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|preset| preset.name() == name)
     }
 
-    /// What `pbg-host config new --preset` calls it.
+    /// Returns the name of the preset, as in `pbg-host config new --preset`.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -43,7 +43,7 @@ impl Preset {
         }
     }
 
-    /// A configuration in TOML with what it means.
+    /// Returns the configuration as TOML with comments.
     #[must_use]
     pub const fn text(self) -> &'static str {
         match self {

@@ -1,4 +1,4 @@
-//! The reference of all keys in Markdown: the text of `docs/config.md`.
+//! Generates the reference of all keys in Markdown, `docs/config.md`.
 
 use super::Installed;
 use super::schema::{find, rule};
@@ -14,7 +14,7 @@ const INTRODUCTION: &str = "\
 A configuration is a TOML file. `pbg-host config default > pbg.toml` writes one with every key, and `pbg-host config schema` prints its JSON schema, with which editors complete and check it.
 Keys have the names that PBG gives them; [pbg-keys.md](pbg-keys.md) lists the differences.
 
-The least that works:
+The shortest valid configuration:
 
 ```toml
 dataset = \"data\"
@@ -30,11 +30,11 @@ lhs = \"entity\"
 rhs = \"entity\"
 ```
 
-* Relative paths in a file start at the folder of the file, those in `--set` at the working folder.
-* Whatever is wrong is reported at once, each problem with its key and line. Unknown keys are errors.
+* Relative paths in a file are relative to the folder of the file, those in `--set` to the working folder.
+* All problems are reported at once, each with its key and line. Unknown keys are errors.
 * `--set KEY=VALUE` changes a key on the command line: `--set num_epochs=10`, `--set entities.user.num_partitions=4`, `--set relations.0.operator=diagonal`.
-  The value is read as TOML where the key accepts that, otherwise as text; lists also as `--set edge_sets=train,extra`. `none` unsets a key that has no default (a folder of that name is `./none`). Names with dots are quoted: `--set 'entities.\"a.b\".num_partitions=4'`.
-* Integers are accepted where numbers are expected; numbers are finite.
+  The value is read as TOML where the key accepts that, otherwise as a string. A list may also be written as `--set edge_sets=train,extra`. `none` unsets a key that has no default (write `./none` for a folder of that name). Names that contain dots must be quoted: `--set 'entities.\"a.b\".num_partitions=4'`.
+* Integers are accepted where numbers are expected; numbers must be finite.
 ";
 
 const RESUMING: &str = "
@@ -44,10 +44,10 @@ A run resumes from `checkpoint_path` only with the configuration that the checkp
 ";
 
 const VALIDATION: &str = "\
-All of `[validation]` may change, too, as long as learning rates do not depend on it: where neither configuration has `validation.lr_decay`. An edge set whose ranks end training early is part of the data: another one needs `--allow-data-change`.
+All keys of `[validation]` may change too if neither configuration sets `validation.lr_decay`, since learning rates then do not depend on them. With `validation.early_stop`, the edge set `validation.edges` is part of the data: another edge set needs `--allow-data-change`.
 ";
 
-/// The reference of all keys, in Markdown.
+/// Returns the reference of all keys, in Markdown.
 #[must_use]
 pub fn reference(installed: &Installed) -> String {
     let mut out = INTRODUCTION.to_owned();
@@ -68,11 +68,11 @@ fn describe_section(section: &Section, installed: &Installed, out: &mut String) 
         .unwrap_or_default();
     out.push_str(&format!("\n## {}{table}\n\n", section.heading));
     if let ["plugins", "params", ..] = section.path {
-        out.push_str("Parameters by plugin name; `pbg-host plugin inspect NAME` lists them. Values are numbers, texts, `true`, `false`, lists and tables.\n");
+        out.push_str("Parameters by plugin name; `pbg-host plugin inspect NAME` lists them. Values are numbers, strings, `true`, `false`, lists and tables.\n");
         return;
     }
     if let ["formulas"] = section.path {
-        out.push_str("Formulas of operators that are plugins, as texts, by the name that `operator` gives. A run writes them into its checkpoint, where they say what its parameters mean: whoever asks the checkpoint needs no plugin. A plugin whose formula is here is not asked for one; by hand nothing needs to be written here.\n");
+        out.push_str("Formulas of operators that are plugins, as strings, by the name that `operator` uses. A run writes them into its checkpoint, where they define the meaning of its parameters, so that the checkpoint can be used without the plugins. A plugin whose formula is given here is not asked for it. Nothing needs to be written here by hand.\n");
         return;
     }
     out.push_str("| key | type | default | rule | meaning |\n|---|---|---|---|---|\n");
@@ -120,7 +120,7 @@ fn type_name(spec: &Spec) -> String {
         ValueType::Boolean => "boolean".to_owned(),
         ValueType::Integer { .. } => "integer".to_owned(),
         ValueType::Number { .. } => "number".to_owned(),
-        ValueType::Text { .. } => "text".to_owned(),
+        ValueType::Text { .. } => "string".to_owned(),
         ValueType::Choice(_) => "name, see below".to_owned(),
         ValueType::List { item, .. } => format!("list of {}", type_name(item)),
         ValueType::Map { .. } | ValueType::Record(_) => "table".to_owned(),

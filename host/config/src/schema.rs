@@ -1,4 +1,4 @@
-//! The configuration explained: JSON schema for editors, and a commented file to start from.
+//! Documentation of the keys: the JSON schema for editors, and a commented default file.
 
 use serde_json::Value as Json;
 
@@ -6,8 +6,7 @@ use super::Installed;
 use super::sections::{SECTIONS, Section};
 use super::spec::{self, Field, Range, Spec, ValueType};
 
-/// Values in the commented file for keys that have no default. Those that may be left out are
-/// commented out.
+/// Sample values in the commented file for keys without a default. Optional keys are commented out.
 const SAMPLES: &[(&str, &str)] = &[
     ("dataset", "\"data\""),
     ("checkpoint_path", "\"model\""),
@@ -51,10 +50,10 @@ const SAMPLES: &[(&str, &str)] = &[
     ("relations.*.rhs", "\"entity\""),
 ];
 
-/// The JSON schema of the configuration, for editors that complete and check TOML.
+/// Returns the JSON schema of the configuration, for editors that complete and check TOML.
 ///
-/// Beyond the standard: `x-unset` says what leaving out a key means that has no default, `x-rule`
-/// which rules concern other keys too, `x-standard` which strategies come with the program.
+/// It has three annotations beyond the standard: `x-unset` is the meaning of leaving a key unset that has no default,
+/// `x-rule` describes rules that involve other keys, and `x-standard` lists the strategies that come with the program.
 #[must_use]
 pub fn schema(installed: &Installed) -> Json {
     let mut schema = spec::raw_schema();
@@ -79,7 +78,7 @@ pub fn schema(installed: &Installed) -> Json {
     schema
 }
 
-/// TOML has no null: keys are left out instead.
+/// Removes null from types and defaults: TOML has no null, and unset keys are left out instead.
 fn without_null(schema: &mut Json) {
     match schema {
         Json::Object(entries) => {
@@ -100,14 +99,14 @@ fn without_null(schema: &mut Json) {
     }
 }
 
-/// A configuration with every key at its default, each explained; keys without a default have a
-/// sample value, in a comment where they may be left out.
+/// Returns a TOML configuration with every key at its default and a comment for each key. Keys without a default have a
+/// sample value, which is commented out if the key is optional.
 #[must_use]
 pub fn default_toml(installed: &Installed) -> String {
     let mut out = String::from(
-        "# Configuration of pbg-host: every key, at its default where it has one.\n\
+        "# Configuration of pbg-host: all keys, with their defaults where they have one.\n\
          # Only `dataset`, `checkpoint_path`, `dimension`, `entities` and `relations` are required.\n\
-         # Relative paths start at the folder of this file.\n",
+         # Relative paths are relative to the folder of this file.\n",
     );
     for section in SECTIONS {
         out.push_str(&format!("\n# ---- {} ----\n", section.heading));
@@ -126,19 +125,19 @@ pub fn default_toml(installed: &Installed) -> String {
 fn table_header(table: &str, path: &[&str], out: &mut String) {
     let (comment, header) = match path {
         ["entities", ..] => (
-            "One table per entity type. Types that no edge distinguishes are one type.",
+            "One table per entity type. A graph whose nodes are all alike needs only one type.",
             "[entities.entity]".to_owned(),
         ),
         ["relations", ..] => (
-            "One entry per relation, or `*` for all others.",
+            "One entry per relation type; `*` stands for all relation types without an entry.",
             table.to_owned(),
         ),
         ["formulas"] => (
-            "Of operators that are plugins, as runs write them into checkpoints; by hand none is needed.",
+            "Formulas of operators that are plugins. Runs write them into checkpoints; nothing needs to be set by hand.",
             format!("# {table}"),
         ),
         ["plugins", "params", ..] => (
-            "A table per plugin; `pbg-host plugin inspect NAME` lists its parameters.",
+            "One table per plugin; `pbg-host plugin inspect NAME` lists its parameters.",
             format!("# {table}\n# KEY = 1"),
         ),
         ["plugins", "grants" | "pins", ..] => ("", format!("# {table}")),
@@ -180,7 +179,7 @@ fn key_with_comment(section: &Section, field: &Field, installed: &Installed, out
         .find(|(p, _)| *p == path.join("."))
         .map(|(_, sample)| *sample);
     let value = field.default.as_ref().map(Json::to_string);
-    // The file says nothing about plugins that need no grant and no pin: most.
+    // Most plugins need neither a grant nor a pin, so both are commented out.
     let absent = matches!(section.path, ["plugins", "grants" | "pins", ..]);
     let comment = if !absent && (field.required || value.is_some()) {
         ""
@@ -209,7 +208,7 @@ fn wrap_comment(text: &str, out: &mut String) {
     }
 }
 
-/// The record at a section's path.
+/// Returns the specification of the record at a section's path.
 pub(super) fn find(path: &[&str]) -> &'static Spec {
     path.iter().fold(spec::root(), |spec, segment| {
         spec.child(segment).unwrap_or(spec)
@@ -218,7 +217,7 @@ pub(super) fn find(path: &[&str]) -> &'static Spec {
 
 const NOT_EMPTY: &str = "not empty";
 
-/// The values that a key allows.
+/// Describes the values that a key allows.
 pub(super) fn rule(field: &Field) -> String {
     let own = match &field.spec.kind {
         ValueType::Integer { min, max } => format!("{min} to {max}"),

@@ -1,16 +1,16 @@
-//! The keys in the order in which they are explained.
+//! Sections of the reference and of the commented default file, with their keys in order.
 
-/// Keys of one table that belong together, in the order in which they are explained.
+/// Related keys of one table, in the order in which they are documented.
 pub(super) struct Section {
     pub(super) heading: &'static str,
-    /// Header of the table in a file; none for the top level.
+    /// Header of the TOML table; `None` at the top level.
     pub(super) table: Option<&'static str>,
-    /// Where the keys are; `*` stands for any name or index.
+    /// Path of the table; `*` stands for any name or index.
     pub(super) path: &'static [&'static str],
     pub(super) keys: &'static [&'static str],
 }
 
-/// Every key of the configuration once, the tables last, as TOML wants them.
+/// All keys of the configuration, each once. Tables come last, as TOML requires.
 pub(super) const SECTIONS: &[Section] = &[
     top_level(
         "Data and checkpoint",
@@ -192,7 +192,7 @@ pub(super) const SECTIONS: &[Section] = &[
         keys: &["plugin", "read"],
     },
     Section {
-        heading: "Plugins that must be the very ones",
+        heading: "Pinned plugins",
         table: Some("[[plugins.pins]]"),
         path: &["plugins", "pins", "*"],
         keys: &["plugin", "sha256"],

@@ -1,4 +1,4 @@
-//! The keys of the configuration as data, read off the JSON schema of [`Config`].
+//! The keys of the configuration as data, derived from the JSON schema of [`Config`].
 
 use std::sync::LazyLock;
 
@@ -6,15 +6,15 @@ use serde_json::Value as Json;
 
 use super::Config;
 
-/// What a value must be.
+/// Type and constraints of a value.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Spec {
     pub(super) kind: ValueType,
-    /// Whether the key has no default: leaving it out means something of its own.
+    /// Whether the key may be unset, which differs from every value.
     pub(super) nullable: bool,
 }
 
-/// Types of values.
+/// Type of a value.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum ValueType {
     Boolean,
@@ -29,24 +29,24 @@ pub(super) enum ValueType {
     Text {
         non_empty: bool,
     },
-    /// One of these names.
+    /// One of the given names.
     Choice(Vec<Choice>),
     List {
         item: Box<Spec>,
         non_empty: bool,
     },
-    /// Names of the user's choice.
+    /// A table whose keys the user chooses.
     Map {
         item: Box<Spec>,
         non_empty: bool,
     },
-    /// Keys that are known.
+    /// A table with known keys.
     Record(Vec<Field>),
-    /// Whatever TOML can say.
+    /// Any TOML value.
     Any,
 }
 
-/// One name that a choice allows.
+/// Allowed name of a [`ValueType::Choice`], with its description.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Choice {
     pub(super) name: String,
@@ -62,22 +62,22 @@ pub(super) struct Range {
     pub(super) below: Option<f64>,
 }
 
-/// A key that is known.
+/// Known key of a table.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Field {
     pub(super) key: String,
     pub(super) doc: String,
     pub(super) spec: Spec,
     pub(super) required: bool,
-    /// Value of the key when it is left out.
+    /// Value of the key when it is unset.
     pub(super) default: Option<Json>,
-    /// What leaving it out means, where it has no default.
+    /// Meaning of leaving the key unset, if it has no default.
     pub(super) unset: Option<String>,
-    /// Rules that concern other keys too.
+    /// Rules that involve other keys.
     pub(super) rule: Option<String>,
 }
 
-/// The whole configuration.
+/// Returns the specification of the whole configuration.
 pub(super) fn root() -> &'static Spec {
     static ROOT: LazyLock<Spec> = LazyLock::new(|| {
         let schema = raw_schema();
@@ -86,7 +86,7 @@ pub(super) fn root() -> &'static Spec {
     &ROOT
 }
 
-/// The schema of the types, with defaults in the fewest digits that give the same `f32`.
+/// Returns the JSON schema of [`Config`], with defaults in the fewest digits that give the same `f32`.
 pub(super) fn raw_schema() -> Json {
     let mut schema = Json::from(schemars::schema_for!(Config));
     shorten_defaults(&mut schema);
@@ -114,7 +114,7 @@ fn shortest(x: f32) -> Option<Json> {
 }
 
 impl Spec {
-    /// Its keys, if it is a record.
+    /// Returns the known keys of a record; empty for other types.
     pub(super) fn fields(&self) -> &[Field] {
         match &self.kind {
             ValueType::Record(fields) => fields,
@@ -122,7 +122,7 @@ impl Spec {
         }
     }
 
-    /// What the value under `segment` must be, if the key is known.
+    /// Returns the specification of the value under `segment`, if the key is known.
     pub(super) fn child(&self, segment: &str) -> Option<&Self> {
         match &self.kind {
             ValueType::Record(fields) => fields.iter().find(|f| f.key == segment).map(|f| &f.spec),
@@ -213,7 +213,7 @@ fn fields(
         .collect()
 }
 
-/// An enumeration is written as alternatives that are constants, or as a list of names.
+/// Returns the names of an enumeration, which the schema writes as constant alternatives or as a list of names.
 fn choices(schema: &Json) -> Option<Vec<Choice>> {
     let choice = |name: &Json, doc: &Json| {
         Some(Choice {

@@ -1,12 +1,12 @@
-//! What somebody who wrote an unknown name may have meant.
+//! Suggestions for unknown names of keys and options.
 
 use pbg_core::nearest::{nearest, snake_case};
 
 use super::spec::{Field, Spec, ValueType, root};
 
-const SHARED_FOLDER: &str = "there are no partition servers: `checkpoint_path` is a folder that all trainers see; remove it";
+const SHARED_FOLDER: &str = "pbg-host has no partition servers, since all trainers share the folder `checkpoint_path`; remove the key";
 
-/// PBG's keys that have another name here, or none: the name, and what to do instead.
+/// Keys of PBG that have another name here, or none, with advice.
 pub(super) const PBG_KEYS: &[(&str, &str)] = &[
     (
         "entity_path",
@@ -14,9 +14,9 @@ pub(super) const PBG_KEYS: &[(&str, &str)] = &[
     ),
     (
         "edge_paths",
-        "use `edge_sets`: names of edge sets of the dataset, not folders",
+        "use `edge_sets`, the names of edge sets of the dataset instead of folders",
     ),
-    ("background_io", "PBG ignores it as well; remove it"),
+    ("background_io", "it has no effect in PBG either; remove it"),
     ("verbose", "remove it and use the option `--verbose`"),
     ("hogwild_delay", "workers start together; remove it"),
     ("num_partition_servers", SHARED_FOLDER),
@@ -30,13 +30,13 @@ pub(super) const PBG_KEYS: &[(&str, &str)] = &[
     ("half_precision", "use `execution.precision`, `bf16`"),
 ];
 
-/// Advice on the unknown key `key` beside the known `fields`: the text to append to a message.
+/// Returns advice on the unknown key `key` of a table with the keys `fields`, to append to a message.
 pub(super) fn for_key(key: &str, fields: &[Field]) -> String {
     let snake = snake_case(key);
     if let Some((_, advice)) = PBG_KEYS.iter().find(|(name, _)| *name == snake) {
         return format!(": it is a key of PBG; {advice}");
     }
-    // A letter that is missing at the end is likelier than a key of another table.
+    // A missing or surplus `s` is more likely than a key of another table.
     let plural = |f: &&Field| {
         f.key.strip_suffix('s') == Some(&snake) || snake.strip_suffix('s') == Some(&f.key)
     };
@@ -58,8 +58,8 @@ pub(super) fn for_key(key: &str, fields: &[Field]) -> String {
     }
 }
 
-/// The key, as `--set` takes it, that somebody may mean who has written `--name` as an option: the one of that name, the
-/// only one that ends with it, or one that is hardly another.
+/// Returns the path of the key, as for `--set`, that an unknown option `--name` probably means: the key of that name,
+/// the only key that ends with it, or the most similar key.
 #[must_use]
 pub fn key_named(name: &str) -> Option<String> {
     let snake = snake_case(name);
@@ -80,7 +80,7 @@ pub fn key_named(name: &str) -> Option<String> {
     paths.into_iter().nth(at)
 }
 
-/// Paths of all keys whose tables need no name or number of an entry.
+/// Collects the paths of all keys that are not within maps or lists.
 fn settable(spec: &Spec, above: &str, into: &mut Vec<String>) {
     let ValueType::Record(fields) = &spec.kind else {
         return;
@@ -94,7 +94,7 @@ fn settable(spec: &Spec, above: &str, into: &mut Vec<String>) {
     }
 }
 
-/// Where a key is known, when it is not where it was written.
+/// Returns the description of the table that has the key `key`, other than the table with the keys `not`.
 fn home(key: &str, spec: &Spec, name: &str, not: &[Field]) -> Option<String> {
     match &spec.kind {
         ValueType::Record(fields) => {
@@ -112,7 +112,7 @@ fn home(key: &str, spec: &Spec, name: &str, not: &[Field]) -> Option<String> {
     }
 }
 
-/// The keys of a table and of all tables in it.
+/// Collects the keys of a table and of all tables within it.
 fn keys<'a>(spec: &'a Spec, into: &mut Vec<&'a str>) {
     match &spec.kind {
         ValueType::Record(fields) => {

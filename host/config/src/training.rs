@@ -1,4 +1,4 @@
-//! Which keys a run may change when it resumes, and a fingerprint of the others.
+//! The keys that may change when a run resumes, and a fingerprint of all other keys.
 
 use std::fmt::Write as _;
 
@@ -9,8 +9,8 @@ use super::Config;
 use super::difference::{Difference, compare};
 use super::key_path::KeyPath;
 
-/// Keys that a resumed run may change: where things are, how long and how often, and what is only
-/// watched. Every other key decides the values that training produces.
+/// Keys that may change when a run resumes: paths, durations, intervals, and keys of monitoring. Every other key
+/// decides the values that training produces.
 pub(super) const MAY_CHANGE: &[&str] = &[
     "dataset",
     "checkpoint_path",
@@ -38,7 +38,7 @@ pub(super) const MAY_CHANGE: &[&str] = &[
     "plugins.pins",
 ];
 
-/// Keys that say which strategies train, and with which parameters.
+/// Keys that name the strategies of training and set their parameters.
 const STRATEGIES: [&str; 5] = [
     "bucket_order",
     "relation_sampler",
@@ -47,8 +47,8 @@ const STRATEGIES: [&str; 5] = [
     "margin",
 ];
 
-/// Keys that say what the numbers of a trained model mean: read with another value, the same
-/// checkpoint is another model. [`MODEL_OF_RELATIONS`] are those of each entry of `relations`.
+/// Keys that define the meaning of a trained model's numbers: read with another value, the same checkpoint is another
+/// model. [`MODEL_OF_RELATIONS`] lists the corresponding keys of each entry of `relations`.
 pub(super) const MODEL: [&str; 8] = [
     "dimension",
     "comparator",
@@ -63,22 +63,22 @@ pub(super) const MODEL: [&str; 8] = [
 /// The keys of an entry of `relations` that belong to the model.
 pub(super) const MODEL_OF_RELATIONS: [&str; 4] = ["name", "lhs", "rhs", "operator"];
 
-/// The keys of the model that decide its shape: what initial embeddings must share.
+/// Keys of the model that decide its shape; initial embeddings must have the same values.
 const SHAPE: [&str; 3] = ["dimension", "dynamic_relations", "entities"];
 
-/// What the fingerprint is of; a new form of it needs a new name.
+/// First line of the hashed text; must change whenever the format of the text changes.
 const FORM: &str = "pbg-host training configuration 3\n";
 
 impl Config {
-    /// The configuration in TOML, without the keys that are unset; [`Config::parse`] reads it back.
+    /// Returns the configuration as TOML, without the keys that are unset; [`Config::parse`] reads it back.
     ///
     /// # Errors
-    /// When a value has no form in TOML; [`Config::check`] finds those.
+    /// When a value cannot be written as TOML; [`Config::check`] reports such values.
     pub fn to_toml(&self) -> Result<String, toml::ser::Error> {
         toml::to_string_pretty(self)
     }
 
-    /// SHA-256, in hexadecimal, of the keys that a resumed run must not change. A default that is
+    /// Returns the SHA-256, in hexadecimal, of the keys that must not change when a run resumes. A default that is
     /// written out counts as the default.
     #[must_use]
     pub fn training_hash(&self) -> String {
@@ -94,13 +94,14 @@ impl Config {
             })
     }
 
-    /// The keys that differ, of those that a resumed run must not change. Empty exactly when the hashes are equal.
+    /// Returns the differing keys among those that must not change when a run resumes. Empty exactly when the hashes
+    /// are equal.
     #[must_use]
     pub fn training_differences(&self, other: &Self) -> Vec<Difference> {
         self.differences_between(other, |decisive| decisive)
     }
 
-    /// Those of [`Config::training_differences`] that are not about which strategies train.
+    /// Returns [`Config::training_differences`] without the keys of strategies and their parameters.
     #[must_use]
     pub fn differences_beside_strategies(&self, other: &Self) -> Vec<Difference> {
         let mut differences = self.training_differences(other);
@@ -108,15 +109,15 @@ impl Config {
         differences
     }
 
-    /// The keys that differ, of those that say what embeddings and parameters mean, each as in
+    /// Returns the differing keys among those that define the meaning of embeddings and parameters, each as in
     /// [`Config::training_differences`].
     #[must_use]
     pub fn model_differences(&self, other: &Self) -> Vec<Difference> {
         self.differences_of(&MODEL, other)
     }
 
-    /// As [`Config::model_differences`], of the keys alone that embeddings and parameters must share
-    /// to become the initial ones of another run.
+    /// Like [`Config::model_differences`], restricted to the keys that must agree for embeddings and parameters of one
+    /// run to initialise another.
     #[must_use]
     pub fn shape_differences(&self, other: &Self) -> Vec<Difference> {
         self.differences_of(&SHAPE, other)
@@ -126,7 +127,7 @@ impl Config {
         self.differences_between(other, |decisive| only(&decisive, keys))
     }
 
-    /// The keys that differ in what `part` takes of the decisive ones.
+    /// Returns the differing keys in the part of the decisive keys that `part` selects.
     fn differences_between(&self, other: &Self, part: impl Fn(Json) -> Json) -> Vec<Difference> {
         let mut differences = Vec::new();
         compare(
@@ -139,8 +140,8 @@ impl Config {
         differences
     }
 
-    /// Leaves out keys that neither sets and that differ only since the key that they take their default from does, which
-    /// is among the differences as well.
+    /// Removes keys that neither configuration sets and that differ only because their defaults follow another key, if
+    /// that key is among the differences too.
     fn leave_out_consequences(&self, other: &Self, differences: &mut Vec<Difference>) {
         let mut follow = Vec::new();
         if self.global_emb.is_none() && other.global_emb.is_none() {
@@ -164,8 +165,8 @@ impl Config {
         differences.retain(|found| !follows(&found.key));
     }
 
-    /// Keys that came after [`FORM`] count only where they are not what there was before them: so checkpoints from then
-    /// keep their hash.
+    /// Removes keys that are newer than [`FORM`] where their values mean what the program did before it had them, so
+    /// that older checkpoints keep their hash.
     fn leave_out_later_keys(&self, decisive: &mut Json) {
         if self.storage.is_default() {
             remove(decisive, "storage");
@@ -181,7 +182,7 @@ impl Config {
         }
     }
 
-    /// The keys that a resumed run must not change, with defaults that depend on other keys filled in.
+    /// Returns the keys that must not change when a run resumes, with defaults that depend on other keys filled in.
     fn decisive(&self) -> Json {
         let mut filled = self.clone();
         filled.global_emb = Some(self.has_global_emb());
@@ -189,12 +190,12 @@ impl Config {
         for entity in filled.entities.values_mut() {
             entity.dimension = Some(entity.dimension.unwrap_or(self.dimension));
         }
-        // Keys are texts and numbers that are not finite become null, so this cannot fail.
+        // This cannot fail: keys are strings, and non-finite numbers become null.
         let mut json = serde_json::to_value(&filled).unwrap_or_default();
         for key in MAY_CHANGE {
             remove(&mut json, key);
         }
-        // Ranks are only watched unless learning rates depend on them.
+        // Validation does not change training unless learning rates depend on its ranks.
         if self.validation.lr_decay.is_none() {
             remove(&mut json, "validation");
         }
@@ -202,7 +203,7 @@ impl Config {
     }
 }
 
-/// The entries of `keys`, and of every relation what belongs to the model.
+/// Returns the entries of `keys`, and the keys of [`MODEL_OF_RELATIONS`] of every relation.
 fn only(json: &Json, keys: &[&str]) -> Json {
     let entries = json.as_object().into_iter().flatten();
     let mut kept: serde_json::Map<_, _> = entries
@@ -230,7 +231,7 @@ fn remove(json: &mut Json, path: &str) {
     }
 }
 
-/// JSON with sorted keys: the order of `serde_json` depends on its features.
+/// Writes JSON with sorted keys, since the order of keys in `serde_json` depends on its features.
 fn canonical(json: &Json, out: &mut String) {
     match json {
         Json::Object(entries) => {

@@ -1,4 +1,4 @@
-//! Rules between keys: what the ranges of single keys cannot say.
+//! Rules that involve several keys, beyond the types and ranges of single keys.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,19 +19,18 @@ mod validation;
 
 pub(super) use strategies::is_plugin_path;
 
-/// Names become parts of file names, which most systems limit to 255 bytes.
+/// Maximum length in bytes of names that become parts of file names, which most systems limit to 255 bytes.
 const LONGEST_NAME: usize = 200;
 
-/// A rule that is broken.
+/// Broken rule.
 #[derive(Debug)]
 pub(super) struct Complaint {
-    /// The keys it is about, the one to blame first.
+    /// The keys involved; the problem is reported at the first.
     pub(super) concerns: Vec<KeyPath>,
     pub(super) message: String,
 }
 
-/// Every rule that `config` breaks. Names of strategies are checked where it is known which are
-/// `installed`.
+/// Returns all rules that `config` breaks. Names of strategies are checked only if `installed` is given.
 pub(super) fn complaints(config: &Config, installed: Option<&Installed>) -> Vec<Complaint> {
     let mut rules = Rules {
         config,
@@ -62,7 +61,7 @@ pub(super) fn complaints(config: &Config, installed: Option<&Installed>) -> Vec<
 }
 
 impl Config {
-    /// What is allowed, but seldom meant.
+    /// Returns warnings about settings that are valid but probably unintended.
     #[must_use]
     pub fn warnings(&self) -> Vec<String> {
         let mut warnings = Vec::new();
@@ -73,7 +72,7 @@ impl Config {
                 .any(|r| r.lhs == *name || r.rhs == *name)
             {
                 warnings.push(format!(
-                    "{}: no relation has this type on a side; its embeddings stay as they begin",
+                    "{}: no relation has this type on either side; its embeddings keep their initial values",
                     KeyPath::from(["entities", name])
                 ));
             }
@@ -81,7 +80,7 @@ impl Config {
         let mut sets = BTreeSet::new();
         for name in self.edge_sets.iter().filter(|name| !sets.insert(*name)) {
             warnings.push(format!(
-                "edge_sets: {name:?} occurs twice: it is trained twice per epoch"
+                "edge_sets: {name:?} occurs twice, so it is trained twice per epoch"
             ));
         }
         let drawn = |relation: &RelationConfig| {
@@ -90,8 +89,8 @@ impl Config {
         };
         if self.operator_init_scale.is_some() && !self.relations.iter().any(drawn) {
             warnings.push(
-                "operator_init_scale: no relation has an operator that it is about: `none` has no \
-                 parameters, and a plugin says itself with what its own begin"
+                "operator_init_scale: no relation has an operator that it applies to: `none` has no \
+                 parameters, and operators of plugins define their own initial values"
                     .to_owned(),
             );
         }
@@ -99,7 +98,7 @@ impl Config {
     }
 }
 
-/// Number of `path`'s entry in a list, with a key of it.
+/// Returns the path of `key` in entry `index` of `relations`.
 fn of_relation(index: usize, key: &str) -> KeyPath {
     KeyPath::from(["relations", &index.to_string(), key])
 }
@@ -143,7 +142,7 @@ impl<'a> Rules<'a> {
         self.config.relations.iter().enumerate()
     }
 
-    /// Entity types and edge sets become file names.
+    /// Checks the names of entity types and edge sets, which become file names.
     fn names(&mut self) {
         for name in self.config.entities.keys() {
             if let Some(reason) = unfit_for_a_file(name) {
@@ -160,7 +159,8 @@ impl<'a> Rules<'a> {
         }
     }
 
-    /// Relation names stay inside files, so they may hold separators, as Freebase's do.
+    /// Checks the names of relations. They are not used as file names, so they may contain path separators, as
+    /// Freebase's do.
     fn relation_names(&mut self) {
         let mut first = BTreeMap::new();
         for (i, relation) in self.relations() {
@@ -172,14 +172,14 @@ impl<'a> Rules<'a> {
                 let name = excerpt(&relation.name);
                 self.blame(
                     [path.clone(), of_relation(earlier, "name")],
-                    format!("{name} is the name of relations.{earlier} too; names must be unique"),
+                    format!("{name} is also the name of relations.{earlier}; names must be unique"),
                 );
             }
             if relation.name == "*" && self.config.dynamic_relations {
                 self.blame(
                     [path, top("dynamic_relations")],
                     "`*` stands for the relations without an entry, but with `dynamic_relations` the \
-                     one entry stands for all; give it any other name",
+                     one entry is the template of all relations; give it any other name",
                 );
             }
         }
@@ -196,14 +196,14 @@ impl<'a> Rules<'a> {
                 let advice = match nearest(name, known()) {
                     Some(near) => format!("did you mean `{near}`?"),
                     None => format!(
-                        "known are {}",
+                        "known types are {}",
                         known().take(20).collect::<Vec<_>>().join(", ")
                     ),
                 };
                 self.blame(
                     [of_relation(i, side_key(side)), top("entities")],
                     format!(
-                        "{} is no entity type of `entities`; {advice}",
+                        "{} is not an entity type of `entities`; {advice}",
                         excerpt(name)
                     ),
                 );
@@ -220,7 +220,7 @@ impl<'a> Rules<'a> {
             self.blame(
                 [top("dynamic_relations"), top("relations")],
                 format!(
-                    "needs exactly one entry in `relations`, the template of all; there are {count}"
+                    "needs exactly one entry in `relations`, the template of all relations; there are {count}"
                 ),
             );
         }
@@ -232,7 +232,8 @@ impl<'a> Rules<'a> {
         }
     }
 
-    /// A bucket is one partition per side, so all partitioned types of a side have as many.
+    /// Checks that all partitioned types of a side have equally many partitions, since a bucket is one partition per
+    /// side.
     fn partitions(&mut self) {
         for side in Side::BOTH {
             let mut partitioned = self
@@ -256,8 +257,8 @@ impl<'a> Rules<'a> {
                         top("relations"),
                     ],
                     format!(
-                        "is {count}, but `{first}`, which is on the {key} of relations too, has \
-                         {expected}: partitioned types of a side must agree (or have 1)"
+                        "is {count}, but `{first}`, which is also on the {key} of relations, has \
+                         {expected}: entity types of a side must have equally many partitions (or 1)"
                     ),
                 );
             }
@@ -269,7 +270,7 @@ impl<'a> Rules<'a> {
             if entity.featurized && entity.num_partitions > 1 {
                 self.blame(
                     [of_entity(name, "num_partitions"), of_entity(name, "featurized")],
-                    "featurized types have 1 partition: every one would need the whole table of features",
+                    "must be 1 for featurized types, since every partition would need the whole table of features",
                 );
             }
         }
@@ -305,7 +306,7 @@ impl<'a> Rules<'a> {
             if self.dimension(name) == Some(1) {
                 self.blame(
                     [top("bias"), of_entity(name, "dimension"), top("dimension")],
-                    format!("takes the first coordinate, and `{name}` has only one; make `dimension` at least 2"),
+                    format!("uses the first coordinate, and `{name}` has only one; set `dimension` to at least 2"),
                 );
             }
         }
@@ -334,11 +335,11 @@ fn unfit_for_a_file(name: &str) -> Option<String> {
         ))
     } else if name.contains(['/', '\\']) || name.chars().any(char::is_control) {
         Some(
-            "becomes a file name: it must not contain path separators or control characters"
+            "becomes a file name, so it must not contain path separators or control characters"
                 .to_owned(),
         )
     } else if matches!(name, "." | "..") {
-        Some("becomes a file name: it must not be `.` or `..`".to_owned())
+        Some("becomes a file name, so it must not be `.` or `..`".to_owned())
     } else {
         None
     }

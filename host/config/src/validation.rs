@@ -1,4 +1,4 @@
-//! `[validation]`: ranks between epochs, and what follows from them.
+//! `[validation]`: ranking of an edge set between epochs, for early stopping and learning rate decay.
 
 use pbg_core::plateau::Rules;
 use schemars::JsonSchema;
@@ -6,40 +6,40 @@ use serde::{Deserialize, Serialize};
 
 use super::default;
 
-/// Ranks of an edge set between epochs, and what follows from them.
+/// Ranking of an edge set between epochs, for early stopping and learning rate decay.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ValidationConfig {
-    /// Edge set that is ranked: both sides of each edge, filtered, as `pbg-host eval` ranks them.
+    /// Edge set to rank: both sides of each edge, filtered, as `pbg-host eval` ranks them.
     #[serde(default)]
     #[schemars(length(min = 1), extend("x-unset" = "no validation"))]
     pub edges: Option<String>,
-    /// Edge sets whose edges are no wrong candidates.
+    /// Edge sets whose edges do not count as negatives.
     #[serde(default)]
     #[schemars(extend("x-unset" = "`edge_sets` and `validation.edges`"))]
     pub filter: Option<Vec<String>>,
-    /// Epochs between two rankings.
+    /// Number of epochs between two rankings.
     #[serde(default = "default::validation_interval")]
     #[schemars(range(min = 1, max = 1_000_000_000))]
     pub interval: u32,
-    /// Ranks at most this many edges, the same random ones each time.
+    /// Maximum number of edges to rank, chosen at random but the same each time.
     #[serde(default)]
     #[schemars(range(min = 1, max = 2_147_483_648_u32), extend("x-unset" = "all"))]
     pub limit: Option<u32>,
-    /// Ranks each edge among this many random entities, the same ones each time.
+    /// Number of random entities among which each edge is ranked, the same each time.
     #[serde(default)]
     #[schemars(range(min = 1, max = 2_147_483_648_u32), extend("x-unset" = "all entities"))]
     pub candidates: Option<u32>,
-    /// Ends training after this many rankings in a row without a higher MRR. The checkpoint with
-    /// the highest one is kept in the folder `best` of the checkpoint, which `--best` uses.
+    /// Number of rankings in a row without a higher MRR after which training ends. The checkpoint with the highest MRR
+    /// is kept in the folder `best` of the checkpoint, which `--best` uses.
     #[serde(default)]
     #[schemars(range(min = 1, max = 1_000_000_000), extend("x-unset" = "training ends after `num_epochs`", "x-rule" = "needs `validation.edges`"))]
     pub early_stop: Option<u32>,
-    /// Multiplies both learning rates after `lr_patience` rankings in a row without a higher MRR.
+    /// Factor of both learning rates after `lr_patience` rankings in a row without a higher MRR.
     #[serde(default)]
-    #[schemars(extend("exclusiveMinimum" = 0, "exclusiveMaximum" = 1, "x-unset" = "learning rates stay", "x-rule" = "needs `validation.edges`"))]
+    #[schemars(extend("exclusiveMinimum" = 0, "exclusiveMaximum" = 1, "x-unset" = "constant learning rates", "x-rule" = "needs `validation.edges`"))]
     pub lr_decay: Option<f32>,
-    /// See `lr_decay`.
+    /// Number of rankings in a row without a higher MRR after which `lr_decay` applies.
     #[serde(default = "default::lr_patience")]
     #[schemars(range(min = 1, max = 1_000_000_000))]
     pub lr_patience: u32,
@@ -61,7 +61,7 @@ impl Default for ValidationConfig {
 }
 
 impl ValidationConfig {
-    /// What follows from the ranks.
+    /// Returns the rules of early stopping and learning rate decay.
     #[must_use]
     pub fn rules(&self) -> Rules {
         Rules {

@@ -1,4 +1,4 @@
-//! What a resumed run may change.
+//! Tests of the keys that may change when a run resumes, and of the fingerprint.
 
 use super::*;
 
@@ -102,7 +102,7 @@ fn every_other_key_matters() {
     }
 }
 
-/// Defaults that follow another key differ with it, and are not changed by anybody.
+/// Defaults that follow another key differ with it, but are not reported as changes of their own.
 #[test]
 fn one_changed_key_is_one_difference() {
     for (key, value, expected) in [
@@ -228,8 +228,8 @@ fn a_default_that_is_written_out_is_the_default() {
     }
 }
 
-/// Checkpoints carry the hash: when this value changes, so must [`FORM`], and old checkpoints
-/// no longer resume.
+/// Checkpoints contain the hash: if this value changes, [`FORM`] must change too, and old checkpoints
+/// can no longer be resumed.
 #[test]
 fn the_hash_is_the_same_everywhere() {
     assert_eq!(

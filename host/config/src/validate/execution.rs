@@ -1,10 +1,10 @@
-//! What `[execution]` may ask for.
+//! Rules of `[execution]`.
 
 use super::{Rules, top};
 use pbg_core::model::{Device, Optimizer, Storage};
 
 impl Rules<'_> {
-    /// A device that there may be, and types that it can train.
+    /// Checks that the name of the device is valid and that the device supports the other keys.
     pub(super) fn execution(&mut self) {
         let key = || top("execution").join("device");
         let text = &self.config.execution.device;
@@ -14,7 +14,7 @@ impl Rules<'_> {
                 None => String::new(),
             };
             let message = format!(
-                "must be `cpu`, or `cuda:` and the number of a GPU, is {}{advice}",
+                "must be `cpu`, or `cuda:` followed by the number of a GPU, is {}{advice}",
                 super::excerpt(text)
             );
             return self.blame([key()], message);
@@ -24,17 +24,17 @@ impl Rules<'_> {
         }
         if self.config.storage == Storage::Bf16 {
             let message = format!(
-                "must be `f32` where `execution.device` is {device}: embeddings are rounded on the cores"
+                "must be `f32` if `execution.device` is {device}: rounding is implemented on the CPU only"
             );
             self.blame([top("storage"), key()], message);
         }
         if self.config.relation_prediction > 0.0 {
-            let message = format!("must be 0 where `execution.device` is {device}");
+            let message = format!("must be 0 if `execution.device` is {device}");
             self.blame([top("relation_prediction"), key()], message);
         }
         if self.config.optimizer == Optimizer::Adagrad {
             let message = format!(
-                "must be `row_adagrad` where `execution.device` is {device}, which has no other"
+                "must be `row_adagrad` if `execution.device` is {device}, which supports no other optimizer"
             );
             self.blame([top("optimizer"), key()], message);
         }
@@ -45,7 +45,7 @@ impl Rules<'_> {
             .collect();
         for name in featurized {
             let message = format!(
-                "is {device}, but the featurized type `{name}` is trained on the cores only; use `cpu`"
+                "is {device}, but the featurized type `{name}` can be trained on the CPU only; use `cpu`"
             );
             self.blame(
                 [key(), top("entities").join(name).join("featurized")],
@@ -55,7 +55,7 @@ impl Rules<'_> {
     }
 }
 
-/// What somebody who wrote `text` may have meant: the name in capitals, or the first GPU.
+/// Returns the device that `text` probably means: a name in another case, or the first GPU.
 fn meant(text: &str) -> Option<Device> {
     let lower = text.trim().to_lowercase();
     if let Some(device) = Device::parse(&lower) {

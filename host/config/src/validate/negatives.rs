@@ -1,10 +1,10 @@
-//! Rules about negatives: there must be some, and of types that can give them.
+//! Rules of negatives: there must be some, and their entity types must be able to provide them.
 
 use super::{Rules, of_entity, of_relation, side_key, side_of, top};
 use pbg_core::graph::Side;
 
 impl Rules<'_> {
-    /// `all_negs` enumerates the entities of a type.
+    /// Checks that types of relations with `all_negs` have entities to enumerate.
     pub(super) fn enumerable(&mut self) {
         for (i, relation) in self.relations().filter(|(_, r)| r.all_negs) {
             for side in self.sides_with_negatives() {
@@ -18,7 +18,7 @@ impl Rules<'_> {
                             top("disable_rhs_negs"),
                         ],
                         format!(
-                            "`{name}` is featurized: it has features, not entities, to enumerate"
+                            "`{name}` is featurized, so it has no entities to enumerate, only features"
                         ),
                     );
                 }
@@ -60,7 +60,7 @@ impl Rules<'_> {
         }
     }
 
-    /// Relations without `all_negs` need negatives that their entity types can give.
+    /// Checks that relations without `all_negs` have negatives that their entity types can provide.
     fn counts(&mut self, batch_key: &str, batch: u32, uniform_key: &str, uniform: u32) {
         let sampled: Vec<_> = self.relations().filter(|(_, r)| !r.all_negs).collect();
         if batch > 0 || sampled.is_empty() {
@@ -98,7 +98,7 @@ impl Rules<'_> {
             let near = (batch / chunk).max(1).saturating_mul(chunk);
             self.blame(
                 [top("batch_size"), top("num_batch_negs")],
-                format!("must be a multiple of `num_batch_negs`, which is {chunk}; is {batch}, {near} would do"),
+                format!("must be a multiple of `num_batch_negs`, which is {chunk}; is {batch}, the nearest multiple is {near}"),
             );
         }
         if let Some(size) = self.config.chunk_size
@@ -107,7 +107,7 @@ impl Rules<'_> {
         {
             self.blame(
                 [top("chunk_size"), top("num_batch_negs")],
-                format!("the positives of a chunk are each other's batch negatives: is {size}, must be `num_batch_negs`, which is {chunk}; or set num_batch_negs = 0"),
+                format!("must be `num_batch_negs`, which is {chunk}, since the positives of a chunk are each other's batch negatives; is {size}; or set num_batch_negs = 0"),
             );
         }
     }

@@ -1,4 +1,4 @@
-//! What operators ask of their relations.
+//! Rules of operators and of the regulariser.
 
 use pbg_core::model::{Comparator, Operator, Regularizer};
 
@@ -12,7 +12,7 @@ impl Rules<'_> {
         {
             self.blame(
                 [top("regularizer"), top("comparator")],
-                "`N3_embeddings` is not there for the comparator `cos`, which knows no lengths; take `N3`, the penalty on the normalised vectors, or another comparator",
+                "`N3_embeddings` does not work with the comparator `cos`, which ignores lengths; use `N3`, the penalty on the normalised vectors, or another comparator",
             );
         }
     }
@@ -28,7 +28,7 @@ impl Rules<'_> {
                     {
                         let bias = match self.config.bias {
                             true => {
-                                " (the bias coordinate counts: it passes through the operator too)"
+                                " (the bias coordinate counts, since it passes through the operator too)"
                             }
                             false => "",
                         };
@@ -41,7 +41,7 @@ impl Rules<'_> {
                 Some(operator) if operator.is_matrix() && self.config.regularization_coef > 0.0 => {
                     self.blame(
                         [path, top("regularization_coef"), top("regularizer")],
-                        "the N3 regulariser is not defined for linear and affine; set `regularization_coef = 0` or take another operator",
+                        "the N3 regulariser is not defined for linear and affine; set `regularization_coef = 0` or use another operator",
                     );
                 }
                 _ => {}

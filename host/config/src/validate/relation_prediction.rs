@@ -1,10 +1,10 @@
-//! What predicting relations asks of the model.
+//! Rules of relation prediction.
 
 use super::{Rules, of_relation, top};
 use pbg_core::model::{Comparator, Operator};
 
 impl Rules<'_> {
-    /// Scores of all relations are one matrix product only where they are linear in the parameters.
+    /// Checks that the scores of all relations are one matrix product, that is, linear in the parameters.
     pub(super) fn relation_prediction(&mut self) {
         if self.config.relation_prediction == 0.0 {
             return;
@@ -13,13 +13,13 @@ impl Rules<'_> {
         if !self.config.dynamic_relations {
             self.blame(
                 [key(), top("dynamic_relations")],
-                "needs `dynamic_relations = true`: with other relations there is nothing to choose from",
+                "needs `dynamic_relations = true`: static relations are not predicted",
             );
         }
         if self.config.comparator != Comparator::Dot || self.config.bias {
             self.blame(
                 [key(), top("comparator"), top("bias")],
-                "is there for the comparator `dot` without `bias` only",
+                "works only with the comparator `dot` without `bias`",
             );
         }
         for (i, relation) in self.relations() {
@@ -32,7 +32,7 @@ impl Rules<'_> {
             if !linear.iter().any(|operator| operator.name() == name) {
                 self.blame(
                     [key(), of_relation(i, "operator")],
-                    format!("is there for the operators `diagonal`, `translation` and `complex_diagonal` only, not for `{name}`"),
+                    format!("works only with the operators `diagonal`, `translation` and `complex_diagonal`, not with `{name}`"),
                 );
             }
         }

@@ -1,4 +1,4 @@
-//! Names of strategies: what is installed, or the path of a component.
+//! Rules of the names of strategies: an installed strategy, or the path of a component.
 
 use pbg_core::model::Operator;
 use pbg_core::nearest::nearest;
@@ -8,7 +8,7 @@ use super::super::{DEFAULT_SAMPLER, Installed};
 use super::{Rules, of_relation, top};
 
 impl Rules<'_> {
-    /// Every strategy is there and of the kind of its key, and is asked.
+    /// Checks that every strategy exists, is of the kind that its key needs, and is used.
     pub(super) fn strategies(&mut self, installed: &Installed) {
         let config = self.config;
         for (key, name) in [
@@ -22,12 +22,12 @@ impl Rules<'_> {
                 self.blame([top(key)], no_strategy(installed, key, name, &known));
             }
         }
-        // Written configurations have all keys, so the default is no wish.
+        // Saved configurations contain all keys, so the default does not mean that the user set it.
         if config.dynamic_relations && config.relation_sampler != DEFAULT_SAMPLER {
             self.blame(
                 [top("relation_sampler"), top("dynamic_relations")],
-                "is for static relations: with `dynamic_relations` batches mix relations, and no sampler is asked; remove \
-                 it, or set `dynamic_relations = false`",
+                "is used for static relations only: with `dynamic_relations` batches mix relations without a sampler; \
+                 remove it, or set `dynamic_relations = false`",
             );
         }
         for (i, relation) in self.relations() {
@@ -47,12 +47,12 @@ impl Rules<'_> {
     }
 }
 
-/// Whether a strategy is named by the file of its component.
+/// Returns whether the name of a strategy is the path of a component.
 pub(crate) fn is_plugin_path(name: &str) -> bool {
     name.contains(['/', std::path::MAIN_SEPARATOR]) || name.ends_with(".wasm")
 }
 
-/// What keeps `name` from being a strategy of `key`, at which there may be any of `known`.
+/// Returns the message for `name`, which is not one of `known`, the valid strategies of `key`.
 fn no_strategy(installed: &Installed, key: &str, name: &String, known: &[&str]) -> String {
     if let Some((what, place)) = installed.elsewhere(key, name) {
         return format!(

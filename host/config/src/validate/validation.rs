@@ -1,9 +1,10 @@
-//! What validation between epochs needs.
+//! Rules of validation between epochs.
 
 use super::{Rules, top};
 
 impl Rules<'_> {
-    /// Nothing follows from ranks that nobody takes, and learning rates are lowered before the end.
+    /// Checks that `early_stop` and `lr_decay` have an edge set, and that learning rates decay before training stops
+    /// early.
     pub(super) fn validation(&mut self) {
         let rules = &self.config.validation;
         let key = |name: &str| top("validation").join(name);
@@ -13,7 +14,7 @@ impl Rules<'_> {
             ("lr_decay", missing(rules.lr_decay.is_some())),
         ] {
             if given {
-                let message = "needs `validation.edges`, the edge set whose MRR it watches";
+                let message = "needs `validation.edges`, the edge set whose MRR decides";
                 self.blame([key(name), key("edges")], message);
             }
         }
@@ -21,8 +22,8 @@ impl Rules<'_> {
             && rules.lr_patience >= patience
         {
             let message = format!(
-                "must be less than `validation.early_stop`, {patience}: training would end before learning rates \
-                 are lowered"
+                "must be less than `validation.early_stop`, which is {patience}: otherwise training would end before \
+                 learning rates are lowered"
             );
             self.blame([key("lr_patience"), key("early_stop")], message);
         }

@@ -1,4 +1,4 @@
-//! What is written about keys agrees with what is accepted.
+//! Tests that the documentation of keys agrees with the keys that are accepted.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ fn parse(text: &str) -> Config {
     Config::parse(text, "default", &[]).unwrap_or_else(|e| panic!("{e}\n{text}"))
 }
 
-/// Keys of the configuration itself and of its tables, from the schema.
+/// Returns all keys of the configuration and of its tables, from the schema.
 fn all_keys() -> BTreeSet<String> {
     fn collect(schema: &Json, keys: &mut BTreeSet<String>) {
         if let Some(properties) = schema["properties"].as_object() {

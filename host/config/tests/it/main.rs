@@ -1,4 +1,4 @@
-//! What a configuration may say, what is written about it, and what a wrong one is told.
+//! Tests of the configuration: parsing, messages, and agreement with the documentation.
 
 #![expect(
     clippy::unwrap_used,

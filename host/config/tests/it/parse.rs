@@ -1,4 +1,4 @@
-//! What a configuration file may say, and what a wrong one is told.
+//! Tests of parsing: valid configurations, and the messages about invalid ones.
 
 use pbg_config::{Config, ConfigErrors, Installed, split_override};
 use pbg_core::model::Comparator;
@@ -27,7 +27,7 @@ fn set(overrides: &[(&str, &str)]) -> Config {
     parse_with(SMALL, overrides).unwrap_or_else(|e| panic!("{e}"))
 }
 
-/// What is wrong with `SMALL` after `overrides`, each problem on a line.
+/// Returns the problems of `SMALL` with `overrides`, one per line.
 fn complaints(overrides: &[(&str, &str)]) -> String {
     parse_with(SMALL, overrides)
         .map(|config| panic!("{overrides:?} is accepted: {config:?}"))
@@ -86,15 +86,15 @@ operater = "diagonal"
     assert_eq!(
         shown,
         [
-            "line 3: checkpoint_path: expected a text in quotes, found 7",
+            "line 3: checkpoint_path: expected a string in quotes, found 7",
             "line 4: dimension: must be at least 1, is 0",
             "line 5: lr: must be a finite number, is NaN",
             "line 6: learning_rate: unknown key",
             "line 7: comparator: must be one of dot, cos, l2, squared_l2, is \"cosine\"; did you mean `cos`?",
             "line 9: entities.user.num_partitions: must be at least 1, is 0",
-            "line 13: relations.0.rhs: \"usr\" is no entity type of `entities`; did you mean `user`?",
+            "line 13: relations.0.rhs: \"usr\" is not an entity type of `entities`; did you mean `user`?",
             "line 14: relations.0.operater: unknown key; did you mean `operator`?",
-            "--set: batch_size: expected an integer, found the text \"many\"",
+            "--set: batch_size: expected an integer, found the string \"many\"",
         ]
     );
     assert!(
@@ -110,7 +110,7 @@ fn every_rule_between_keys_is_checked() {
     let cases: &[(&[(&str, &str)], &str)] = &[
         (
             &[("relations.0.lhs", "usr")],
-            "relations.0.lhs: \"usr\" is no entity type of `entities`; did you mean `user`?",
+            "relations.0.lhs: \"usr\" is not an entity type of `entities`; did you mean `user`?",
         ),
         (
             &[
@@ -132,7 +132,7 @@ fn every_rule_between_keys_is_checked() {
                 ("relations.0.name", "*"),
                 ("relations.1", "{ name = '*', lhs = 'user', rhs = 'user' }"),
             ],
-            "relations.1.name: \"*\" is the name of relations.0 too",
+            "relations.1.name: \"*\" is also the name of relations.0",
         ),
         (
             &[("disable_lhs_negs", "true"), ("disable_rhs_negs", "true")],
@@ -148,7 +148,7 @@ fn every_rule_between_keys_is_checked() {
         ),
         (
             &[("batch_size", "999")],
-            "batch_size: must be a multiple of `num_batch_negs`, which is 50; is 999, 950 would do",
+            "batch_size: must be a multiple of `num_batch_negs`, which is 50; is 999, the nearest multiple is 950",
         ),
         (
             &[
@@ -175,7 +175,7 @@ fn every_rule_between_keys_is_checked() {
         ),
         (
             &[("bias", "true"), ("dimension", "1")],
-            "bias: takes the first coordinate",
+            "bias: uses the first coordinate",
         ),
         (
             &[
@@ -189,18 +189,18 @@ fn every_rule_between_keys_is_checked() {
                 ("entities.user.featurized", "true"),
                 ("entities.user.num_partitions", "2"),
             ],
-            "entities.user.num_partitions: featurized types have 1 partition",
+            "entities.user.num_partitions: must be 1 for featurized types",
         ),
         (
             &[
                 ("entities.user.featurized", "true"),
                 ("execution.device", "cuda:0"),
             ],
-            "execution.device: is cuda:0, but the featurized type `user` is trained on the cores only",
+            "execution.device: is cuda:0, but the featurized type `user` can be trained on the CPU only",
         ),
         (
             &[("execution.device", "GPU")],
-            "execution.device: must be `cpu`, or `cuda:` and the number of a GPU, is \"GPU\"; did you mean `cuda:0`?",
+            "execution.device: must be `cpu`, or `cuda:` followed by the number of a GPU, is \"GPU\"; did you mean `cuda:0`?",
         ),
         (
             &[
@@ -223,7 +223,7 @@ fn every_rule_between_keys_is_checked() {
                 ("entities.user.num_partitions", "2"),
                 ("relations.1", "{ name = 'b', lhs = 'item', rhs = 'user' }"),
             ],
-            "entities.user.num_partitions: is 2, but `item`, which is on the lhs",
+            "entities.user.num_partitions: is 2, but `item`, which is also on the lhs",
         ),
         (
             &[("entities.'a/b'", "{ num_partitions = 1 }")],
@@ -327,11 +327,11 @@ fn ranges_of_single_keys_are_checked() {
         (
             "bias",
             "yes",
-            "expected true or false, found the text \"yes\"",
+            "expected true or false, found the string \"yes\"",
         ),
         ("dataset", "", "must not be empty"),
         ("edge_sets", "", "must have at least one entry"),
-        ("edge_sets", "[1]", "expected a text in quotes, found 1"),
+        ("edge_sets", "[1]", "expected a string in quotes, found 1"),
         ("entities", "{}", "must have at least one entry"),
         ("entities", "3", "expected a table, found 3"),
         ("relations", "[]", "must have at least one entry"),
@@ -471,10 +471,10 @@ fn overrides_that_lead_nowhere_are_errors() {
     for (key, expected) in [
         ("lr.x", "`lr` is 1, which has no keys"),
         ("relations.x.name", "`relations` is a list of 1"),
-        ("relations.7.name", "0 to 1 (a new one), not `7`"),
+        ("relations.7.name", "0 to 1 (a new entry), not `7`"),
         ("relations.-1.name", "not `-1`"),
-        ("a..b", "is no key"),
-        ("", "is no key"),
+        ("a..b", "is not a key"),
+        ("", "is not a key"),
     ] {
         let shown = complaints(&[("lr", "1"), (key, "1")]);
         assert!(shown.contains(expected), "{shown}\nlacks\n{expected}");
@@ -542,7 +542,7 @@ fn strategies_are_installed_or_paths() {
     for sampler in ["uniform", "mine.wasm"] {
         let shown = dynamic(sampler).unwrap_err().to_string();
         assert!(
-            shown.contains("relation_sampler: is for static relations"),
+            shown.contains("relation_sampler: is used for static relations only"),
             "{shown}"
         );
     }

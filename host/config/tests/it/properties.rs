@@ -1,4 +1,4 @@
-//! Properties of configurations: what is valid survives text, what is wrong is named.
+//! Properties of configurations: valid ones survive conversion to text, and problems name their key.
 
 use std::collections::BTreeMap;
 
@@ -65,7 +65,7 @@ prop_compose! {
 }
 
 prop_compose! {
-    /// Configurations of all kinds, many of them valid.
+    /// Generates configurations of all kinds, many of them valid.
     fn configuration()(
         (entities, relations) in graph(),
         params in parameters(),
@@ -100,7 +100,7 @@ fn pair(key: &str, value: &str) -> (String, String) {
     (key.to_owned(), value.to_owned())
 }
 
-/// Every key with a value, uncommented, as paths.
+/// Returns the paths of all keys with a value, and of some unset keys.
 fn paths() -> Vec<String> {
     fn collect(value: &toml::Value, path: &str, paths: &mut Vec<String>) {
         let below = |key: &str| match path {
