@@ -298,7 +298,7 @@ fn an_export_keeps_out_of_the_folders_of_others() {
     ];
     place
         .run(predict)
-        .fails(2, &["data/a.jsonl belongs to the dataset"]);
+        .fails(2, &["data/a.jsonl is in the dataset"]);
     assert_eq!(
         [files(&place.path("data")), files(&place.path("model"))],
         before

@@ -346,7 +346,11 @@ fn a_study_shows_no_results_of_other_edges() {
     let study: Vec<&str> = study.split(' ').collect();
     place.run(&study).succeeds();
     let again = place.run(&study).succeeds();
-    assert!(again.stderr.contains("finished before"), "{}", again.stderr);
+    assert!(
+        again.stderr.contains("already finished"),
+        "{}",
+        again.stderr
+    );
 
     for name in ["train", "test"] {
         shorten(&place, name, 2);
@@ -357,7 +361,11 @@ fn a_study_shows_no_results_of_other_edges() {
         let asked = place
             .run(study.iter().chain(&["--allow-data-change"]))
             .succeeds();
-        assert!(asked.stderr.contains("finished before"), "{}", asked.stderr);
+        assert!(
+            asked.stderr.contains("already finished"),
+            "{}",
+            asked.stderr
+        );
     }
 }
 

@@ -66,12 +66,13 @@ fn done_or_refused(what: &str, run: Finished) -> bool {
 /// The bytes that a command with `--verbose` says it occupied at most.
 fn peak(stderr: &str) -> u64 {
     let (_, behind) = stderr
-        .split_once("of main memory were occupied (")
+        .split_once("of main memory used at peak (")
         .unwrap_or_else(|| panic!("no peak in\n{stderr}"));
     behind.split_once(" bytes)").unwrap().0.parse().unwrap()
 }
 
-/// Checks with these keys, within the bounds of `check`; gives what it announces, or nothing where the keys are refused.
+/// Checks with these keys, within the bounds of `check`; gives what it announces, or nothing where the keys are
+/// refused.
 fn checked(place: &Workplace, keys: &[&str]) -> Option<u64> {
     let check = with(&["check", "--json", "-v"], keys);
     let check = limited(place, &format!("ulimit -t {CHECK_SECONDS}"), &check);
@@ -245,7 +246,8 @@ fn what_reads_a_model_is_refused_where_it_has_no_room() {
     place
         .run(with(&["train", "--progress", "none"], &["dimension=100"]))
         .succeeds();
-    // Matrices of 1,345 relations of both directions: 215 MB with their optimizer, and as much again while they are read.
+    // Matrices of 1,345 relations of both directions: 215 MB with their optimizer, and as much again while they are
+    // read.
     let commands: [&[&str]; 8] = [
         &["eval", "--edges", "train", "--checkpoint", "model"],
         &[

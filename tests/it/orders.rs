@@ -204,7 +204,7 @@ fn compare_asks_for_what_it_lacks() {
         .fails(2, &["exclude"]);
     place
         .run(["orders", "compare", "-p", "4", "--order", "nosuch"])
-        .fails(6, &["no order planned"]);
+        .fails(6, &["all orders failed"]);
     place
         .run(["orders", "show", "random"])
         .fails(2, &["--partitions"]);
@@ -267,7 +267,7 @@ fn the_plan_of_a_configuration_is_shown() {
         .fails(2, &["exclude"]);
     place
         .run(["orders", "show", "random", "-p", "4,8"])
-        .fails(2, &["one grid is shown at a time"]);
+        .fails(2, &["only one grid can be shown"]);
 }
 
 #[test]
@@ -356,7 +356,7 @@ fn a_study_trains_each_order_once_and_does_what_plans_predict() {
     assert!(!place.path(run).join("checkpoint").exists());
     let second = place.run(study(&["--json", "s.json"])).succeeds();
     assert_eq!(
-        second.stderr.matches("finished before").count(),
+        second.stderr.matches("already finished").count(),
         4,
         "{}",
         second.stderr
@@ -518,7 +518,7 @@ fn a_run_is_reported_in_the_terminal_and_for_tensorboard() {
     let mut elsewhere = place.command(["report".into(), place.path("model")]);
     let found = finish(elsewhere.current_dir("/")).succeeds();
     assert_eq!(found.stderr, "");
-    assert!(found.stdout.contains("memory, at most"), "{}", found.stdout);
+    assert!(found.stdout.contains("maximum memory"), "{}", found.stdout);
     // A run is found from folders below it, and its own folder is one.
     fs::create_dir_all(place.path("notes/today")).unwrap();
     for (below, run) in [("notes/today", "../../model\n"), ("model", ".\n")] {

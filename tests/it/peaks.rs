@@ -80,7 +80,7 @@ operator = "affine"
 /// The bytes that a command with `--verbose` says it occupied at most.
 fn peak(stderr: &str) -> u64 {
     let (_, behind) = stderr
-        .split_once("of main memory were occupied (")
+        .split_once("of main memory used at peak (")
         .unwrap_or_else(|| panic!("no peak in\n{stderr}"));
     behind.split_once(" bytes)").unwrap().0.parse().unwrap()
 }

@@ -175,7 +175,7 @@ fn falls_back(place: &Workplace, standard: &str) {
         .run(EPOCH.iter().chain(&plugin).chain(&FALLBACK))
         .succeeds()
         .stderr;
-    let expected = format!("{standard} goes on in its place");
+    let expected = format!("{standard} replaces it");
     assert!(said.contains(&expected), "{said}");
 }
 
@@ -319,11 +319,7 @@ fn a_loss_that_fails_later_keeps_what_it_trained() {
     // A run that goes on begins with its own loss again, and falls back again.
     let more = ["--set", "num_epochs=2"];
     let said = place.run(run.chain(&FALLBACK).chain(&more)).succeeds();
-    assert!(
-        said.stderr.contains("goes on in its place"),
-        "{}",
-        said.stderr
-    );
+    assert!(said.stderr.contains("replaces it"), "{}", said.stderr);
 }
 
 #[test]
@@ -339,8 +335,5 @@ fn a_formula_whose_update_fails_falls_back_too() {
         .succeeds()
         .stderr;
     assert!(said.contains("update"), "{said}");
-    assert!(
-        said.contains("ranking 0.1.0 goes on in its place"),
-        "{said}"
-    );
+    assert!(said.contains("ranking 0.1.0 replaces it"), "{said}");
 }

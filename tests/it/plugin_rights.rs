@@ -46,10 +46,7 @@ fn the_standard_order_takes_the_place_of_one_that_fails() {
         Workplace::with_dataset(CONFIG),
     );
     let said = fall_back(&place, &with_plan("unreachable"));
-    assert!(
-        said.contains("inside_out 0.1.0 goes on in its place"),
-        "{said}"
-    );
+    assert!(said.contains("inside_out 0.1.0 replaces it"), "{said}");
     let faults = events(&place, "plugin_fault");
     assert_eq!(faults.len(), 1);
     assert_eq!(
@@ -69,10 +66,7 @@ fn the_standard_sampler_goes_on_with_the_edges_that_are_left() {
         Workplace::with_dataset(&static_relations()),
     );
     let said = fall_back(&place, &greedy_sampler());
-    assert!(
-        said.contains("proportional 0.1.0 goes on in its place"),
-        "{said}"
-    );
+    assert!(said.contains("proportional 0.1.0 replaces it"), "{said}");
     let faults = events(&place, "plugin_fault");
     assert_eq!(faults.len(), 1, "once, not in every bucket: {faults:?}");
     let reason = faults[0]["reason"].as_str().unwrap();

@@ -168,7 +168,7 @@ fn a_model_alone_has_no_neighbours() {
     for model in ["pbg.toml", "model"] {
         place
             .run(["neighbors", model])
-            .fails(2, &["no entity is named"]);
+            .fails(2, &["the name of an entity is missing"]);
     }
 }
 
@@ -482,10 +482,14 @@ fn what_cannot_be_asked_is_refused() {
                 "there.jsonl",
             ],
             2,
-            &["there.jsonl is there and no regular file"],
+            &["there.jsonl exists and is not a regular file"],
         ),
-        (&[], 2, &["nothing is asked", "--questions"]),
-        (&["--head", &asked], 2, &["nothing is asked", "relation"]),
+        (&[], 2, &["the question has no relation", "--questions"]),
+        (
+            &["--head", &asked],
+            2,
+            &["the question has no relation", "relation"],
+        ),
         (&["--relation", "next"], 2, &["neither head nor tail"]),
         (
             &["--head", &asked, "--relation", "next", "--tail", "x"],
@@ -538,7 +542,7 @@ fn what_cannot_be_asked_is_refused() {
             "north pole 3\tnext\tnorth pole 4\n",
             &["line 1", "both given"],
         ),
-        ("{\"head\": 3}\n", &["line 1", "no question"]),
+        ("{\"head\": 3}\n", &["line 1", "bad question"]),
         (
             "{\"head\": \"north pole 3\", \"relation\": \"next\", \"k\": 3}\n",
             &["line 1", "`k`"],

@@ -171,7 +171,8 @@ fn press_twice(place: &Workplace, run: &mut Running) {
 
 #[test]
 fn the_second_ctrl_c_waits_for_a_long_bucket_no_longer_than_it_says_and_the_third_not_at_all() {
-    // One bucket of very many negatives: it lasts longer than the test. What is rounded behind it cannot be left within it.
+    // One bucket of very many negatives: it lasts longer than the test. What is rounded behind it cannot be left within
+    // it.
     let slow = [
         "--set",
         "num_uniform_negs=5000",
@@ -184,7 +185,7 @@ fn the_second_ctrl_c_waits_for_a_long_bucket_no_longer_than_it_says_and_the_thir
         let (place, mut run) = of_long_buckets(1, &slow);
         assert!(run.wait_until(|| place.read("stderr.txt").contains("training ")));
         press_twice(&place, &mut run);
-        assert!(run.wait_until(|| place.read("stderr.txt").contains("2 seconds at most")));
+        assert!(run.wait_until(|| place.read("stderr.txt").contains("at most 2 seconds")));
         if pressed == 3 {
             run.signal("INT");
         }

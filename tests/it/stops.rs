@@ -94,7 +94,7 @@ fn stop_within(place: &Workplace, keys: &[&str], edges: u64) -> u64 {
     let stopped = run.finish();
     assert_eq!(stopped.code(), Some(130), "{}", stopped.stderr);
     for words in [
-        "stopping at the next batch to go on from, then saving",
+        "stopping at the next batch at which training can resume, then saving",
         "the same command resumes",
     ] {
         assert!(stopped.stderr.contains(words), "{}", stopped.stderr);
@@ -105,7 +105,8 @@ fn stop_within(place: &Workplace, keys: &[&str], edges: u64) -> u64 {
     trained
 }
 
-/// Stops twice in the first epoch and once in the second, and compares the end with that of a run that nothing disturbs.
+/// Stops twice in the first epoch and once in the second, and compares the end with that of a run that nothing
+/// disturbs.
 fn goes_on_to_the_same_bytes(config: &str, keys: &[&str]) {
     let (place, edges) = with_long_bucket(config, keys);
     let undisturbed = place.copied();

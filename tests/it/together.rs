@@ -329,7 +329,7 @@ fn is_told_of(place: &Workplace, trained: &BTreeSet<[u64; 3]>) {
     assert_eq!((order.len(), all.len()), (16, 16));
     place
         .run(["cluster", "history", "--epoch", "7"])
-        .fails(5, &["tells of no such bucket"]);
+        .fails(5, &["contains no such bucket"]);
     let html = ["report", "model", "--html", "run.html"];
     place.run(html).succeeds();
     assert!(place.read("run.html").contains("What each trainer did"));
@@ -444,14 +444,14 @@ fn a_run_is_looked_at_and_steered_from_outside() {
     assert_eq!(ranks, [Some(0), Some(1)].into());
     let table = cluster(&["status"]).succeeds();
     assert!(table.stdout.contains("edges/s"), "{}", table.stdout);
-    cluster(&["evict", "--trainer", "7"]).fails(2, &["there is no trainer", "these take part"]);
+    cluster(&["evict", "--trainer", "7"]).fails(2, &["there is no trainer", "the trainers are"]);
     cluster(&["evict", "--trainer", "1"]).succeeds();
     let started = Instant::now();
     while second.of("rejoining").is_empty() {
         assert!(started.elapsed() < PATIENCE, "{}", second.errors());
         thread::sleep(Duration::from_millis(20));
     }
-    cluster(&["forget"]).fails(10, &["trainers take part"]);
+    cluster(&["forget"]).fails(10, &["the run still has trainers"]);
     cluster(&["stop"]).succeeds();
     assert_eq!(first.ends(), Some(130), "{}", first.errors());
     assert_eq!(second.ends(), Some(130), "{}", second.errors());

@@ -1,26 +1,25 @@
-//! Little address space (`ulimit -v`), which is usual on clusters.
+//! Saves address space where it is limited (`ulimit -v`), as is usual on clusters.
 //!
-//! The C library sets 64 MiB of addresses aside for each thread that allocates. With as many workers as a machine has
-//! cores these are more than such limits allow, and then allocations fail for which there would be memory. The
-//! library takes another number of these arenas from the environment, when a program starts, and from nowhere else
-//! that is safe to call.
+//! The C library reserves an arena of 64 MiB of addresses for each thread that allocates. With one worker per core, the
+//! arenas exceed such limits, and allocations fail although there is enough memory. The only safe way to limit the
+//! number of arenas is an environment variable, which the library reads when a program starts.
 
 use std::env;
 use std::process::Command;
 
 use crate::relay;
 
-/// How many arenas the C library makes (`mallopt(3)`).
+/// Environment variable with the maximum number of arenas of the C library (`mallopt(3)`).
 const ARENAS: &str = "MALLOC_ARENA_MAX";
 
-/// Starts this program once more, with one arena for all threads, where addresses are limited and nobody has said how
-/// many there are to be. Threads that train allocate nothing while they do.
+/// Restarts this program with one arena for all threads, if address space is limited and the variable is not set.
+/// Sharing one arena costs no speed, since workers do not allocate while they train.
 pub(crate) fn save() {
     if env::var_os(ARENAS).is_some() || !pbg_train::addresses_are_limited() {
         return;
     }
     if let Ok(program) = env::current_exe() {
-        // Where that fails, the limit may be enough all the same.
+        // If the restart fails, the address space may still be sufficient.
         let _failed = relay::replace(Command::new(program).env(ARENAS, "1"));
     }
 }

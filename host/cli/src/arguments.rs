@@ -1,4 +1,4 @@
-//! The argument tree: the program, the options of every command, and the commands beneath.
+//! The argument tree: the program, its global options and its commands.
 
 use std::ffi::OsString;
 
@@ -14,9 +14,9 @@ use crate::terminal::Color;
 /// Trains embeddings of graphs larger than memory.
 ///
 /// A graph is a list of edges (left entity, relation, right entity). Training gives every entity a
-/// vector and every relation an operator, so that edges that exist score higher than edges that do
-/// not. Entities are split into partitions, only a few of which are in memory at a time; the order
-/// in which they are visited is decided by a plugin, a sandboxed WebAssembly component.
+/// vector and every relation an operator, so that existing edges score higher than other edges.
+/// Entities are split into partitions, of which only a few are in memory at once. A plugin, which is
+/// a sandboxed WebAssembly component, decides the order in which partitions are visited.
 #[derive(Debug, Parser)]
 #[command(
     name = "pbg-host",
@@ -28,21 +28,21 @@ use crate::terminal::Color;
     after_long_help = long_footer(),
 )]
 pub(crate) struct Arguments {
-    /// Options that every command takes.
+    /// Options of every command.
     #[command(flatten)]
     pub(crate) global: Global,
-    /// What to do.
+    /// Command to run.
     #[command(subcommand)]
     pub(crate) command: Command,
 }
 
-/// Options that every command takes.
+/// Options of every command.
 #[derive(Debug, Args)]
 pub(crate) struct Global {
-    /// Say more about what happens.
+    /// Print more details.
     #[arg(short, long, global = true, help_heading = "Global options")]
     pub(crate) verbose: bool,
-    /// When to use colours; `auto` honours NO_COLOR.
+    /// When to use colours; `auto` respects NO_COLOR.
     #[arg(
         long,
         global = true,
@@ -53,7 +53,7 @@ pub(crate) struct Global {
     pub(crate) color: Color,
 }
 
-/// What the user wants of colours, as far as it can be told before the arguments are parsed.
+/// Returns the value of `--color`, as far as it can be determined before the arguments are parsed.
 pub(crate) fn color_choice(arguments: impl Iterator<Item = OsString>) -> Color {
     let mut choice = Color::default();
     let mut value_follows = false;
@@ -77,7 +77,7 @@ pub(crate) fn color_choice(arguments: impl Iterator<Item = OsString>) -> Color {
     choice
 }
 
-/// Says of an option that does not exist that `--set` takes it, where it is a key of the configuration.
+/// Adds a tip to the error about an unknown option if a key of the configuration has its name: to use `--set`.
 pub(crate) fn name_key(error: &mut clap::Error, arguments: impl Iterator<Item = OsString>) {
     let Some(ContextValue::String(option)) = error.get(ContextKind::InvalidArg) else {
         return;
@@ -91,7 +91,7 @@ pub(crate) fn name_key(error: &mut clap::Error, arguments: impl Iterator<Item = 
     let (ErrorKind::UnknownArgument, Some((name, key))) = (error.kind(), key) else {
         return;
     };
-    // Beside another option that is near, only the very name of a key counts.
+    // If the parser suggests a similar option, the tip is added only for the exact name of a key.
     let is_near_another = error.get(ContextKind::SuggestedArg).is_some();
     let is_it = key.rsplit('.').next() == Some(&*name.replace('-', "_"));
     if (is_it || !is_near_another) && takes_keys(words.into_iter()) {
@@ -101,7 +101,7 @@ pub(crate) fn name_key(error: &mut clap::Error, arguments: impl Iterator<Item = 
     }
 }
 
-/// The key of the limit that is given as `--limit KEY=NUMBER`, as commands without a configuration take it.
+/// Returns the key of the limit in `--limit KEY=NUMBER`, an option of commands without a configuration.
 fn limit_of_plugins(words: &[OsString]) -> Option<String> {
     let mut words = words.iter().filter_map(|word| word.to_str());
     let option = words.find(|word| word.starts_with("--limit"))?;
@@ -113,7 +113,7 @@ fn limit_of_plugins(words: &[OsString]) -> Option<String> {
     key.starts_with(limits::KEYS).then_some(key)
 }
 
-/// Whether the command that `arguments` name has the option `--set`.
+/// Returns whether the command that `arguments` name has the option `--set`.
 fn takes_keys(arguments: impl Iterator<Item = OsString>) -> bool {
     let mut command = Arguments::command();
     for argument in arguments.skip(1) {

@@ -26,7 +26,7 @@ use clap::Subcommand;
 use crate::failure::Result;
 use crate::terminal::Terminal;
 
-/// What to do. The help of a command stands beside its code.
+/// Command of the program. Its help text is the doc comment of its arguments.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     Import(import::Args),
@@ -56,10 +56,10 @@ pub(crate) enum Command {
     Completions(completions::Args),
 }
 
-/// Runs a command; `tree` is the whole of what the program takes, for completions.
+/// Runs a command; `tree` is the argument tree of the program, for completions.
 ///
 /// # Errors
-/// Whatever made it fail.
+/// The failure of the command.
 pub(crate) fn run(command: Command, tree: clap::Command, terminal: Terminal) -> Result<()> {
     match command {
         Command::Bench(command) => bench::run(&command, terminal),

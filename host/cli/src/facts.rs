@@ -1,4 +1,4 @@
-//! What pages and tables say of the model that a configuration describes.
+//! Summary of the model that a configuration describes, for pages and tables.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -8,7 +8,7 @@ use pbg_config::Config;
 use serde::Serialize;
 use serde_json::Value;
 
-/// Names and values, in the order in which they are shown; `loss` is what trained, where `--plugin` took the place of the
+/// Returns names and values in the order of display. `loss` is the loss used in training if `--plugin` replaced the
 /// configured one.
 pub(crate) fn of_model(config: &Config, loss: Option<&str>) -> Vec<(String, String)> {
     let mut facts = Facts::default();
@@ -17,7 +17,7 @@ pub(crate) fn of_model(config: &Config, loss: Option<&str>) -> Vec<(String, Stri
     let operators = config.relations.iter().map(|r| r.operator.clone());
     facts.add("operator", names(operators));
     if let Some(scale) = config.operator_init_scale {
-        facts.add("operators begin", format!("at random, {scale}"));
+        facts.add("operators start", format!("at random, {scale}"));
     }
     facts.add("comparator", name(config.comparator));
     facts.add("loss", loss.unwrap_or(&config.loss_fn));
@@ -52,7 +52,7 @@ impl Facts {
     }
 }
 
-/// What a value is called in a configuration.
+/// Returns the name of a value in a configuration.
 fn name(value: impl Serialize) -> String {
     match serde_json::to_value(value) {
         Ok(Value::String(name)) => name,
@@ -60,13 +60,13 @@ fn name(value: impl Serialize) -> String {
     }
 }
 
-/// What there is in a list, each once.
+/// Joins the distinct names, sorted.
 fn names(all: impl Iterator<Item = String>) -> String {
     let all: BTreeSet<String> = all.collect();
     Vec::from_iter(all).join(", ")
 }
 
-/// A path without `..` in the middle, where that is the same place: beyond a symbolic link, `..` is another folder.
+/// Removes `..` from the middle of a path if the result is the same folder. After a symbolic link it may not be.
 fn short(path: &Path) -> PathBuf {
     let mut short = PathBuf::new();
     for part in path.components() {

@@ -1,13 +1,13 @@
-//! Numbers for people.
+//! Formats numbers, sizes and durations for people.
 
 use std::time::Duration;
 
-/// `1234567` as `1.23 M`; below ten thousand the number itself.
+/// Formats `1234567` as `1.23 M`; numbers below ten thousand are not scaled.
 pub(crate) fn count(n: f64) -> String {
     scaled(n, 1000.0, &["", " k", " M", " G", " T"], 10_000.0)
 }
 
-/// `1234567` as `1.18 MiB`.
+/// Formats `1234567` bytes as `1.18 MiB`.
 pub(crate) fn bytes(n: u64) -> String {
     scaled(
         n as f64,
@@ -17,7 +17,7 @@ pub(crate) fn bytes(n: u64) -> String {
     )
 }
 
-/// Scales down by `base` until `n` is below it; does not start below `from`.
+/// Divides `n` by `base` until it is below `base`; does not scale `n` below `from`.
 fn scaled(n: f64, base: f64, units: &[&str], from: f64) -> String {
     if n < from {
         return format!("{n:.0}{}", units[0]);
@@ -35,7 +35,7 @@ fn scaled(n: f64, base: f64, units: &[&str], from: f64) -> String {
     format!("{value:.decimals$}{}", units[unit])
 }
 
-/// `3723 s` as `1:02:03`, `63 s` as `1:03`, less than a minute as `3.2 s`.
+/// Formats 3723 seconds as `1:02:03`, 63 seconds as `1:03`, and less than a minute as `3.2 s`.
 pub(crate) fn duration(time: Duration) -> String {
     let seconds = time.as_secs();
     match seconds {
@@ -50,12 +50,12 @@ pub(crate) fn duration(time: Duration) -> String {
     }
 }
 
-/// The same for seconds that another part measured; nonsense counts as 0.
+/// Formats seconds as [`duration`] does; negative and non-finite numbers count as 0.
 pub(crate) fn seconds(time: f64) -> String {
     duration(Duration::try_from_secs_f64(time).unwrap_or_default())
 }
 
-/// Five significant digits, which is what a loss deserves.
+/// Formats a loss with five significant digits.
 pub(crate) fn loss(value: f64) -> String {
     let magnitude = value.abs();
     if !value.is_finite() || magnitude == 0.0 {
@@ -68,7 +68,7 @@ pub(crate) fn loss(value: f64) -> String {
     }
 }
 
-/// `1 load`, `2 loads`.
+/// Formats a count with its noun: `1 load`, `2 loads`.
 pub(crate) fn plural(n: u64, noun: &str) -> String {
     format!("{n} {noun}{}", if n == 1 { "" } else { "s" })
 }

@@ -1,4 +1,4 @@
-//! The terminal as what a session works for.
+//! Implements the session's front end for the terminal.
 
 use std::fmt::Display;
 use std::sync::Arc;
@@ -33,7 +33,7 @@ impl Front for Terminal {
     }
 }
 
-/// Lines of plugins on the terminal.
+/// Returns a sink that prints the log lines of plugins on the terminal.
 pub(crate) fn said(terminal: Terminal) -> LogSink {
     Arc::new(move |_, plugin, line| terminal.say(format!("{plugin}: {line}")))
 }

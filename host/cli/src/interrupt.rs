@@ -1,5 +1,5 @@
-//! Ctrl-C: the first asks the work to come to an end; the second ends the program, at once or, where work is
-//! saved, after it has waited a little for that.
+//! Handles Ctrl-C: the first press asks the work to stop; the second exits the program, at once or, during training,
+//! after a short wait for the work to be saved.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,29 +18,29 @@ use crate::failure::{Failure, Result};
 use crate::kind::FailureKind;
 use crate::progress::Announcer;
 
-/// Ctrl-C, what service managers send, and what a closed terminal sends.
+/// Signals of Ctrl-C, of service managers and of a closed terminal.
 const SIGNALS: [i32; 3] = [SIGINT, SIGTERM, SIGHUP];
 
-/// How long the second press waits for a bucket or batch to end and for all to be saved. Buckets that take longer are as a
-/// rule saved one by one, so that only the one in training is lost.
+/// Time after the second press for the bucket or batch to end and to be saved. Buckets that take longer are usually
+/// saved one by one, so that only the current bucket is lost.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// How long a line about the first press is waited for: longer than any terminal takes that takes lines.
+/// Timeout for the terminal to show the message about the first press; longer than any working terminal needs.
 const MOMENT: Duration = Duration::from_secs(1);
 
-/// What the first press brings to its end.
+/// Unit of work that is finished after the first press.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unit {
     /// The bucket.
     Bucket,
-    /// The batches that are trained, within the bucket.
+    /// The batches in training, within the bucket.
     Batch,
-    /// The bucket, which is settled with the ledger that several trainers share.
+    /// The bucket, which is then settled with the ledger that several trainers share.
     Settlement,
 }
 
 impl Unit {
-    /// That of a run.
+    /// Returns the unit of a run.
     pub(crate) fn of(config: &Config) -> Self {
         match pbg_train::stops_within_buckets(config) {
             _ if config.distributed_init_method.is_some() => Self::Settlement,
@@ -49,51 +49,53 @@ impl Unit {
         }
     }
 
-    /// What will happen now.
+    /// Returns the message after the first press.
     const fn promise(self) -> &'static str {
         match self {
             Self::Bucket => {
-                "finishing the current bucket, then saving; press Ctrl-C again to wait no longer than 2 seconds for it"
+                "finishing the current bucket, then saving; press Ctrl-C again to wait at most 2 more seconds"
             }
             Self::Batch => {
-                "stopping at the next batch to go on from, then saving; press Ctrl-C again to wait no longer than 2 \
-                 seconds for it"
+                "stopping at the next batch at which training can resume, then saving; press Ctrl-C again to wait at most \
+                 2 more seconds"
             }
             Self::Settlement => {
-                "finishing the current bucket, then settling it and leaving; a ledger that does not answer is waited for \
-                 10 seconds at most; press Ctrl-C again to wait no longer than 2 seconds for all of it"
+                "finishing the current bucket, then settling it and leaving the run, which waits at most 10 seconds for \
+                 the ledger to answer; press Ctrl-C again to wait at most 2 more seconds"
             }
         }
     }
 
-    /// What happened, where it was waited for no longer.
+    /// Returns the message when the program exits before the unit is finished.
     const fn ended(self) -> &'static str {
         match self {
             Self::Bucket => {
-                "stopped within a bucket: what was not saved is lost, and the same command goes on from what was"
+                "stopped within a bucket: unsaved work is lost; the same command resumes from the last checkpoint"
             }
             Self::Batch => {
-                "stopped before all was saved: what was not is lost, and the same command goes on from what was"
+                "stopped before everything was saved: unsaved work is lost; the same command resumes from the last \
+                 checkpoint"
             }
             Self::Settlement => {
-                "stopped within a bucket: what this trainer had not settled is trained again by the others, or by the \
-                 same command"
+                "stopped within a bucket: buckets that this trainer had not settled are trained again by the other \
+                 trainers, or by the same command"
             }
         }
     }
 }
 
-/// Training that Ctrl-C ends.
+/// Handle of training that Ctrl-C can stop.
 #[derive(Debug)]
 pub(crate) struct Watch {
-    /// Says that the work is to stop.
+    /// Whether the work is to stop.
     pub(crate) stop: Arc<AtomicBool>,
-    /// Gets something when the terminal has the line about the first press.
+    /// Receives a message when the line about the first press has been printed.
     promised: Receiver<()>,
 }
 
 impl Watch {
-    /// Work may stop before a thread has said that it will. After this, what became of it can be said.
+    /// Waits until the message about the first press has been printed, since work may stop before that. Messages about
+    /// the result should follow it.
     pub(crate) fn wait_for_promise(&self) {
         if self.stop.load(Ordering::SeqCst) {
             let _late = self.promised.recv_timeout(MOMENT);
@@ -101,21 +103,22 @@ impl Watch {
     }
 }
 
-/// Watches for Ctrl-C and for requests to terminate; the flag that comes back says that the work
-/// is to stop. At the first press, `announce` gets `promise`, what will happen now; the second ends the program.
+/// Installs handlers of Ctrl-C and of termination signals, and returns a flag that tells the work to stop. The first
+/// press sets the flag and passes `promise`, a message about what happens next, to `announce`; the second exits the
+/// program.
 ///
 /// # Errors
-/// When the system does not let a handler be installed.
+/// When a handler cannot be installed.
 pub(crate) fn watch(promise: &'static str, announce: Announcer) -> Result<Arc<AtomicBool>> {
     let stop = Arc::new(AtomicBool::new(false));
     watch_into(&stop, promise, announce)?;
     Ok(stop)
 }
 
-/// As [`watch`], with the flag that is set.
+/// Like [`watch`], with a given flag.
 ///
 /// # Errors
-/// When the system does not let a handler be installed.
+/// When a handler cannot be installed.
 pub(crate) fn watch_into(
     stop: &Arc<AtomicBool>,
     promise: &'static str,
@@ -129,11 +132,11 @@ pub(crate) fn watch_into(
     .map_err(|e| Failure::new(FailureKind::Internal, e).context("cannot watch for Ctrl-C"))
 }
 
-/// As [`watch`], for training: the second press gives the current `unit` [`PATIENCE`] to end and to be saved, the third
-/// ends the program; either says so.
+/// Like [`watch`], for training: the second press gives the current `unit` [`PATIENCE`] to end and to be saved, the
+/// third exits the program. Each press prints a message.
 ///
 /// # Errors
-/// When the system does not let a handler be installed.
+/// When a handler cannot be installed.
 pub(crate) fn watch_training(unit: Unit, announce: Announcer) -> Result<Watch> {
     let stop = Arc::new(AtomicBool::new(false));
     let (sent, promised) = mpsc::channel();
@@ -151,26 +154,26 @@ pub(crate) fn watch_training(unit: Unit, announce: Announcer) -> Result<Watch> {
     install(&stop, &last, move |press| match press {
         1 => {
             say(&announce, unit.promise());
-            // Nobody may be waiting.
+            // Sending fails if the receiver was dropped.
             let _unheard = sent.send(());
         }
         2 => {
             say(
                 &announce,
-                "waiting 2 seconds at most; press Ctrl-C again to stop at once",
+                "waiting at most 2 seconds; press Ctrl-C again to stop at once",
             );
             let announce = Arc::clone(&announce);
             let wait = move || {
                 thread::sleep(PATIENCE);
                 ended(&announce);
             };
-            // Where there is no thread to be had, the next press is what ends it.
+            // If no thread can be started, the next press exits the program.
             let _none = thread::Builder::new()
                 .name("patience".to_owned())
                 .spawn(wait);
         }
         _ => {
-            // Should the terminal take no line, one more press ends the program without.
+            // If the terminal blocks, one more press exits the program without a message.
             pressed.store(true, Ordering::SeqCst);
             ended(&announce);
         }
@@ -179,14 +182,16 @@ pub(crate) fn watch_training(unit: Unit, announce: Announcer) -> Result<Watch> {
     .map_err(|e| Failure::new(FailureKind::Internal, e).context("cannot watch for Ctrl-C"))
 }
 
-/// Every press sets `stop`; one that finds `last` set ends the program. A thread tells `heard` how many there were.
+/// Installs signal handlers. Every press sets `stop`; a press when `last` is already set exits the program. A thread
+/// calls `heard` with the number of presses so far.
 fn install(
     stop: &Arc<AtomicBool>,
     last: &Arc<AtomicBool>,
     mut heard: impl FnMut(u64) + Send + 'static,
 ) -> io::Result<()> {
     for signal in SIGNALS {
-        // In this order: the flag is not set yet when the first signal asks whether to end.
+        // The order matters: the check whether to exit runs before the flag is set, so that the first press does not
+        // exit.
         let code = i32::from(FailureKind::Interrupted.code());
         flag::register_conditional_shutdown(signal, code, Arc::clone(last))?;
         flag::register(signal, Arc::clone(stop))?;
@@ -198,8 +203,8 @@ fn install(
     Ok(())
 }
 
-/// Ends the program without its exit handlers, as the handler of signals does: those of libtorch crash while
-/// workers compute.
+/// Exits without running exit handlers, as the signal handler does: libtorch's exit handlers crash while workers
+/// compute.
 fn end() -> ! {
     low_level::exit(i32::from(FailureKind::Interrupted.code()))
 }

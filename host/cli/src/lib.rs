@@ -1,9 +1,10 @@
-//! The `pbg-host` program, with libtorch and without: reads the command line, calls the layers beneath, shows what they say.
+//! The `pbg-host` program, with and without libtorch: parses the command line, calls the other crates and prints
+//! results.
 //!
-//! Only this crate prints and decides exit codes. Modules, in reading order: the argument tree
-//! ([`arguments`]) with one module per command ([`commands`]), the configuration that a command line names ([`load`]), the
-//! program with libtorch ([`relay`]), how a run is shown ([`progress`]), Ctrl-C ([`interrupt`]). What a configuration,
-//! plugins and failures are stands in `pbg_session`, since the Python package begins with the same.
+//! Only this crate prints and decides exit codes. Modules, in reading order: the argument tree ([`arguments`]) with one
+//! module per command ([`commands`]), loading of the configuration ([`load`]), the switch to the program with libtorch
+//! ([`relay`]), the display of a run ([`progress`]), Ctrl-C ([`interrupt`]). Configurations, plugins and failures are
+//! handled in `pbg_session`, which the Python package uses too.
 
 mod addresses;
 mod arguments;
@@ -40,18 +41,18 @@ use crate::failure::Failure;
 use crate::kind::FailureKind;
 use crate::terminal::Terminal;
 
-/// Does what the arguments of this process ask for, and ends the process.
+/// Runs the command that the arguments of this process name, and exits.
 pub fn main() -> ! {
     let code = run();
-    // Nothing is written after this, so what cannot be written now is lost, as it would be at any exit.
+    // Nothing is written after this. Output that cannot be written now is lost, as at any exit.
     let _lost = io::stdout().flush();
-    // As `_exit`: libtorch takes a fifth of a second to take itself apart, and has nothing to save.
+    // As `_exit`: the destructors of libtorch take a fifth of a second and have nothing to save.
     signal_hook::low_level::exit(code)
 }
 
-/// The exit code of what the arguments ask for.
+/// Runs the command that the arguments name and returns the exit code.
 fn run() -> i32 {
-    // The child that compiles a plugin for another process of this program.
+    // This process is the child that compiles a plugin for another process of this program.
     if std::env::args_os()
         .nth(1)
         .is_some_and(|first| first == Compiler::ARGUMENT)
@@ -62,7 +63,7 @@ fn run() -> i32 {
         };
     }
     addresses::save();
-    // The parser's own messages come before there are parsed arguments that say how to colour them.
+    // The parser prints its own messages before the option `--color` is parsed.
     let command = Arguments::command().color(arguments::color_choice(std::env::args_os()).into());
     let arguments = match command
         .try_get_matches()
@@ -71,7 +72,7 @@ fn run() -> i32 {
         Ok(arguments) => arguments,
         Err(mut error) => {
             arguments::name_key(&mut error, std::env::args_os());
-            // As with every other message, nothing can be said about one that nobody can read.
+            // As for every other message, a failure to write to standard error is ignored.
             let _unread = error.print();
             return error.exit_code();
         }
@@ -80,17 +81,15 @@ fn run() -> i32 {
     let result =
         panic::catch_unwind(|| commands::run(arguments.command, Arguments::command(), terminal))
             .unwrap_or_else(|_| {
-                let failure = Failure::message(
-                    FailureKind::Internal,
-                    "a part of the program panicked, see above",
-                );
+                let failure =
+                    Failure::message(FailureKind::Internal, "the program panicked, see above");
                 Err(failure
-                    .help("this is a defect of pbg-host; please report it with the lines above"))
+                    .help("this is a bug in pbg-host; please report it with the lines above"))
             });
     if let Some(bytes) = pbg_train::peak_bytes() {
         let shown = format::bytes(bytes);
         terminal.detail(format_args!(
-            "at most {shown} of main memory were occupied ({bytes} bytes)"
+            "{shown} of main memory used at peak ({bytes} bytes)"
         ));
     }
     match result {

@@ -1,4 +1,4 @@
-//! Limits of plugins, for commands that run them without a configuration.
+//! Limits of plugins, for commands that run plugins without a configuration.
 
 use pbg_core::limits::PluginLimits;
 use pbg_wasm::Limits;
@@ -9,30 +9,30 @@ use crate::kind::FailureKind;
 /// Options that change limits.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub(crate) struct LimitArgs {
-    /// A limit of plugins, by its key in [plugins.limits] of a configuration: `deadline_ms=10000`, `memory_mib=256`;
-    /// can be repeated.
+    /// Set a limit of plugins, by its key in [plugins.limits] of a configuration: `deadline_ms=10000`,
+    /// `memory_mib=256`; can be repeated.
     #[arg(long = "limit", value_name = "KEY=NUMBER", value_parser = limit)]
     limits: Vec<(String, u64)>,
 }
 
-/// How words of a limit begin in what is said of a plugin that reached it.
+/// Prefix of the keys of limits, as in messages about plugins that reached a limit.
 pub(crate) const KEYS: &str = "plugins.limits.";
 
 impl LimitArgs {
-    /// The usual ones, but for those that are set.
+    /// Returns the default limits with the given changes.
     ///
     /// # Errors
-    /// When there is no such limit, or it cannot have the value.
+    /// When a limit does not exist or its value is out of range.
     pub(crate) fn limits(&self) -> Result<Limits> {
         let mut limits = PluginLimits::default();
         self.apply(&mut limits)?;
         Ok(Limits::from(&limits))
     }
 
-    /// Sets them in those of a configuration.
+    /// Applies the given changes to `limits`.
     ///
     /// # Errors
-    /// As [`LimitArgs::limits`].
+    /// As for [`LimitArgs::limits`].
     pub(crate) fn apply(&self, limits: &mut PluginLimits) -> Result<()> {
         for (key, value) in &self.limits {
             let set = limits.set(key, *value);
@@ -42,14 +42,16 @@ impl LimitArgs {
     }
 }
 
-/// How to raise the limit that `said` is about, if it is about one.
+/// Returns advice on raising the limit that the message `said` names, if it names one.
 pub(crate) fn advice(said: &str) -> Option<String> {
     let (_, rest) = said.split_once(KEYS)?;
     let key: String = rest
         .chars()
         .take_while(|c| c.is_ascii_lowercase() || *c == '_')
         .collect();
-    Some(format!("here `--limit {key}=NUMBER` does that"))
+    Some(format!(
+        "use `--limit {key}=NUMBER` to raise it for this command"
+    ))
 }
 
 fn limit(text: &str) -> Result<(String, u64), String> {

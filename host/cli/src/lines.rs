@@ -1,4 +1,4 @@
-//! Lines that somebody hands in, in bounded memory.
+//! Reads lines of input files and of standard input, in bounded memory.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
@@ -10,10 +10,10 @@ use crate::failure::{Failure, Result};
 use crate::kind::FailureKind;
 use crate::patient::Patient;
 
-/// Longest line that is read: three names and more.
+/// Maximum length in bytes of a line; ample for three names.
 const MAX_LINE_BYTES: u64 = 1 << 20;
 
-/// A text that is read line by line.
+/// Reader of the lines of a text.
 pub(crate) struct Lines {
     input: Box<dyn BufRead>,
     source: String,
@@ -21,15 +21,15 @@ pub(crate) struct Lines {
 }
 
 impl Lines {
-    /// Those of standard input.
+    /// Reads lines from standard input.
     pub(crate) fn of_stdin() -> Self {
         Self::new(Box::new(io::stdin().lock()), "standard input".to_owned())
     }
 
-    /// Those of a file, or of standard input where it is called `-`.
+    /// Reads lines from a file, or from standard input if `path` is `-`.
     ///
     /// # Errors
-    /// When it cannot be opened.
+    /// When the file cannot be opened.
     pub(crate) fn open(path: &Path) -> Result<Self> {
         if path == Path::new("-") {
             return Ok(Self::of_stdin());
@@ -37,10 +37,10 @@ impl Lines {
         Self::of_file(path)
     }
 
-    /// As [`Lines::open`]; a line of standard input is waited for until `stop` is set, and there is none then.
+    /// Like [`Lines::open`], but standard input ends as soon as `stop` is set.
     ///
     /// # Errors
-    /// When it cannot be opened.
+    /// When the file cannot be opened.
     pub(crate) fn open_until(path: &Path, stop: &Arc<AtomicBool>) -> Result<Self> {
         if path != Path::new("-") {
             return Self::of_file(path);
@@ -76,10 +76,10 @@ impl Lines {
         }
     }
 
-    /// The next line without its end; `None` after the last.
+    /// Returns the next line without its line ending; `None` after the last line.
     ///
     /// # Errors
-    /// When it cannot be read, it is too long or no UTF-8.
+    /// When the line cannot be read, is too long or is not UTF-8.
     pub(crate) fn next(&mut self) -> Result<Option<String>> {
         self.number += 1;
         let mut bytes = Vec::new();
@@ -94,7 +94,7 @@ impl Lines {
             return Err(self.wrong("longer than 1 MiB"));
         }
         let text = String::from_utf8(bytes).map_err(|_| self.wrong("not valid UTF-8"))?;
-        // Some editors begin a file with a mark of its encoding, which is no part of a name.
+        // Some editors write a byte-order mark at the beginning of a file, which is not part of a name.
         let text = match self.number {
             1 => text.strip_prefix('\u{feff}').unwrap_or(&text),
             _ => &text,
@@ -103,22 +103,22 @@ impl Lines {
         Ok(Some(line.strip_suffix('\r').unwrap_or(line).to_owned()))
     }
 
-    /// Where the line stands that was read last.
+    /// Returns the location of the last line read, for messages.
     pub(crate) fn place(&self) -> String {
         self.place_of(self.number)
     }
 
-    /// Where line `number` stands.
+    /// Returns the location of line `number`, for messages.
     pub(crate) fn place_of(&self, number: u64) -> String {
         format!("{}, line {number}", self.source)
     }
 
-    /// The number of the line that was read last.
+    /// Returns the number of the last line read, counted from 1.
     pub(crate) const fn number(&self) -> u64 {
         self.number
     }
 
-    /// The failure that the line that was read last is.
+    /// Returns a failure at the last line read.
     pub(crate) fn wrong(&self, what: impl std::fmt::Display) -> Failure {
         Failure::message(FailureKind::Data, format!("{}: {what}", self.place()))
     }

@@ -1,4 +1,4 @@
-//! The configuration that a command line names.
+//! Loads the configuration or the trained model that a command line names.
 
 use std::path::Path;
 
@@ -11,18 +11,19 @@ use crate::failure::Result;
 use crate::options::{ConfigArgs, TrainedOptions};
 use crate::terminal::Terminal;
 
-/// Reads the configuration, and prints what is odd about it.
+/// Reads the configuration and prints its warnings.
 ///
 /// # Errors
-/// As [`load::config`].
+/// As for [`load::config`].
 pub(crate) fn config(args: &ConfigArgs, terminal: Terminal) -> Result<Config> {
     load::config(args.config.as_deref(), &args.overrides.set, &terminal)
 }
 
-/// The trained model that a command line names. All that a command reads of its checkpoint is of one version.
+/// Opens the trained model that a command line names. Everything that a command reads from its checkpoint is of one
+/// version.
 ///
 /// # Errors
-/// As [`load::trained`], and when the configuration does not fit its dataset.
+/// As for [`load::trained`], and when the configuration does not match its dataset.
 pub(crate) fn trained(
     named: Option<&Path>,
     options: &TrainedOptions,

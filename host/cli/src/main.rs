@@ -1,4 +1,4 @@
-//! `pbg-host`, which is linked without libtorch and so starts at once.
+//! The program `pbg-host`, which is linked without libtorch so that it starts quickly.
 
 fn main() {
     pbg_cli::main()

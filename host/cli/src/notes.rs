@@ -1,4 +1,4 @@
-//! What several commands have to say about a model beside their results.
+//! Notes and warnings about a model, printed by several commands.
 
 use pbg_store::describe::Unseen;
 use pbg_train::trained::Missing;
@@ -7,22 +7,22 @@ use pbg_train::{AllInstead, Approach, Resolved, Width};
 use crate::format;
 use crate::terminal::Terminal;
 
-/// Says what the dataset has gained since the checkpoint was committed.
+/// Warns about entities and relations that were added to the dataset after the checkpoint was committed.
 pub(crate) fn missing(missing: &Missing, resolved: &Resolved, terminal: Terminal) {
     if missing.is_empty() {
         return;
     }
     let config = resolved.config();
     terminal.warn(format_args!(
-        "{} was trained before {} came to {}: they have no embedding in it yet; `pbg-host train` draws them",
+        "{} was trained before {} were added to {}: they have no embedding yet; `pbg-host train` initialises them",
         config.checkpoint_path,
         gained(missing.rows.iter(), missing.relations),
         config.dataset,
     ));
 }
 
-/// Edges with something that no trained edge has, as in "11 edges have entities or relations that no trained edge has
-/// (10 entities, 1 relation)".
+/// Describes edges with entities or relations that no trained edge has, as in "11 edges have entities or relations that
+/// no trained edge has (10 entities, 1 relation)".
 pub(crate) fn unseen(unseen: &Unseen) -> String {
     let have = if unseen.edges == 1 { "has" } else { "have" };
     let counts = [
@@ -40,12 +40,13 @@ pub(crate) fn unseen(unseen: &Unseen) -> String {
     )
 }
 
-/// What was said of answers that an index was asked for.
+/// Notes that were already printed about the use of an index.
 #[derive(Default)]
 pub(crate) struct Told(Vec<String>);
 
 impl Told {
-    /// Says how questions are answered, where it was not said before; `around` keeps lines from disturbing a display.
+    /// Prints how questions are answered, unless that was printed before; `around` hides the progress display
+    /// meanwhile.
     pub(crate) fn approach(
         &mut self,
         approach: &Approach<'_>,
@@ -70,7 +71,8 @@ fn told_of(how: &Result<Width, AllInstead>) -> String {
     }
 }
 
-/// Says what an index did for answers; a warning where they miss much, or where it did nothing since it finds too little.
+/// Prints how an index was used; a warning if its answers miss much, or if it was not used because its recall is too
+/// low.
 pub(crate) fn index_use(how: &Result<Width, AllInstead>, terminal: Terminal) {
     match how {
         Ok(width) if !width.is_poor() => terminal.say(width),
@@ -79,7 +81,7 @@ pub(crate) fn index_use(how: &Result<Width, AllInstead>, terminal: Terminal) {
     }
 }
 
-/// New rows by entity type, and new relations, as in "2 rows of user and 1 relation".
+/// Describes new rows by entity type, and new relations, as in "2 rows of user and 1 relation".
 pub(crate) fn gained<'a>(
     rows: impl Iterator<Item = (&'a String, &'a u64)>,
     relations: u64,

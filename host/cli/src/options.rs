@@ -1,4 +1,4 @@
-//! Options that several commands share, and how their values are read.
+//! Options shared by several commands, and parsers of their values.
 
 use std::path::PathBuf;
 
@@ -7,23 +7,24 @@ use pbg_config::split_override;
 use pbg_core::model::Comparator;
 use pbg_train::{Allowed, WithIndex};
 
-/// Which configuration, and what to change in it.
+/// Arguments that name a configuration and change its keys.
 #[derive(Debug, Args)]
 pub(crate) struct ConfigArgs {
-    /// Configuration [default: pbg.toml of the working folder], or the folder of a checkpoint, which stands for the
+    /// Configuration file [default: pbg.toml in the working folder], or the folder of a checkpoint, to use the
     /// configuration that trained it.
     #[arg(value_name = "CONFIG|CHECKPOINT")]
     pub(crate) config: Option<PathBuf>,
-    /// Options that change it.
+    /// Options that change the configuration.
     #[command(flatten)]
     pub(crate) overrides: Overrides,
 }
 
-/// Which trained model: by its configuration, by its checkpoint, or by both.
+/// Arguments that name a trained model, by its configuration, its checkpoint, or both.
 #[derive(Debug, Args)]
 pub(crate) struct TrainedArgs {
-    /// Configuration [default: that of --checkpoint, otherwise pbg.toml of the working folder]. What
-    /// it says nothing about is as it was trained. Or the folder of a checkpoint, which needs no other.
+    /// Configuration file, or the folder of a checkpoint [default: the configuration of --checkpoint, otherwise
+    /// pbg.toml in the working folder]. Keys that the file does not set have the values with which the model was
+    /// trained.
     #[arg(value_name = "CONFIG|CHECKPOINT")]
     pub(crate) config: Option<PathBuf>,
     /// Options that name the checkpoint or change the configuration.
@@ -34,12 +35,11 @@ pub(crate) struct TrainedArgs {
 /// The options of [`TrainedArgs`].
 #[derive(Clone, Debug, Args)]
 pub(crate) struct TrainedOptions {
-    /// Checkpoint [default: that of the configuration]; it brings along the configuration that
-    /// trained it.
+    /// Checkpoint [default: `checkpoint_path` of the configuration]; it contains the configuration that trained it.
     #[arg(long, value_name = "FOLDER", display_order = 899)]
     pub(crate) checkpoint: Option<PathBuf>,
-    /// Use the model with the highest validation MRR, which `validation.early_stop` keeps in the folder `best`, instead of
-    /// the last one.
+    /// Use the model with the highest validation MRR, which `validation.early_stop` keeps in the folder `best`, instead
+    /// of the last model.
     #[arg(long, display_order = 899)]
     pub(crate) best: bool,
     /// Options that change the configuration.
@@ -47,20 +47,20 @@ pub(crate) struct TrainedOptions {
     pub(crate) overrides: Overrides,
 }
 
-/// What may differ from what trained a checkpoint.
+/// Options that allow differences from the run that trained a checkpoint.
 #[derive(Clone, Copy, Debug, Args)]
 pub(crate) struct AllowArgs {
-    /// Go on from a checkpoint that other plugins trained, or the same ones with other parameters.
+    /// Resume from a checkpoint that was trained with other plugins, or with other parameters of the same plugins.
     #[arg(long)]
     allow_plugin_change: bool,
-    /// Go on from a checkpoint that was trained on other edges. An epoch that was interrupted begins
-    /// again, and earlier ranks of validation edges are forgotten if those changed.
+    /// Resume from a checkpoint that was trained on other edges. An interrupted epoch starts again, and earlier ranks
+    /// of validation edges are discarded if these edges changed.
     #[arg(long)]
     allow_data_change: bool,
 }
 
 impl AllowArgs {
-    /// As the training loop takes it.
+    /// Returns the options as the training loop expects them.
     pub(crate) const fn allowed(self) -> Allowed {
         Allowed {
             plugin_change: self.allow_plugin_change,
@@ -69,28 +69,28 @@ impl AllowArgs {
     }
 }
 
-/// Whether answers come by an index.
+/// Options for answering questions with an index.
 #[derive(Clone, Copy, Debug, Args)]
 pub(crate) struct IndexArgs {
-    /// Answer by the index that `pbg-host index` built: nearly the same answers without a look at all entities. Where so
-    /// many questions are asked at once that such a look takes less, it is made, and said.
+    /// Answer with the index that `pbg-host index` built: nearly the same answers without scoring all entities. If
+    /// there are so many questions that scoring all entities is faster, the program does that and prints a note.
     #[arg(long)]
     index: bool,
-    /// Entities that a walk over the index keeps in view in each partition: more find more, slowly [default: as many as
-    /// found 95 % when the index was built; where none did, all entities are looked at]. With it the index is walked in
-    /// any case.
+    /// Beam width of the search over the index in each partition: a wider beam finds more answers and is slower
+    /// [default: the width that found 95 % when the index was built; if none did, all entities are scored]. If given,
+    /// the index is always searched.
     #[arg(long, value_name = "N", requires = "index", value_parser = clap::value_parser!(u32).range(1..))]
     width: Option<u32>,
 }
 
 impl IndexArgs {
-    /// As questions take it.
+    /// Returns the options as questions expect them; `None` without `--index`.
     pub(crate) fn chosen(self) -> Option<WithIndex> {
         self.index.then_some(WithIndex { width: self.width })
     }
 }
 
-/// What embeddings are compared with.
+/// Comparator of embeddings.
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
 #[value(rename_all = "snake_case")]
 pub(crate) enum Comparing {
@@ -115,17 +115,16 @@ impl From<Comparing> for Comparator {
     }
 }
 
-/// Changes to a configuration.
+/// Options that change keys of a configuration.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Overrides {
-    /// Change a key of the configuration, as in `--set num_epochs=10` or
-    /// `--set entities.user.num_partitions=4`; can be repeated. Paths are relative to the working
-    /// folder, while those in the file are relative to the file.
+    /// Set a key of the configuration, as in `--set num_epochs=10` or `--set entities.user.num_partitions=4`; can be
+    /// repeated. Paths given here are relative to the working folder, paths in the file to the folder of the file.
     #[arg(long = "set", value_name = "KEY=VALUE", value_parser = split_override, display_order = 900)]
     pub(crate) set: Vec<(String, String)>,
 }
 
-/// Reads a number of bytes: `4096`, `64K`, `512M` or `512MiB`, `2G`, with 1024 bytes to the `K`.
+/// Parses a number of bytes: `4096`, `64K`, `512M` or `512MiB`, `2G`, where `K` is 1024 bytes.
 pub(crate) fn bytes(text: &str) -> Result<u64, String> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let power = match text[digits.len()..].to_ascii_uppercase().as_str() {
@@ -134,14 +133,14 @@ pub(crate) fn bytes(text: &str) -> Result<u64, String> {
         "M" | "MB" | "MIB" => 2,
         "G" | "GB" | "GIB" => 3,
         "T" | "TB" | "TIB" => 4,
-        _ => return Err("not a size, as 512M or 2G are".to_owned()),
+        _ => return Err("not a size such as 512M or 2G".to_owned()),
     };
     let plain = digits.bytes().all(|b| b.is_ascii_digit() || b == b'.');
     let number: Option<f64> = digits.parse().ok().filter(|_| plain);
-    let number = number.ok_or("not a size, as 512M or 2G are")?;
+    let number = number.ok_or("not a size such as 512M or 2G")?;
     let bytes = number * 1024_f64.powi(power);
     if !(1.0..=1e18).contains(&bytes) {
-        return Err("not a size that memory can have".to_owned());
+        return Err("outside the range of memory sizes".to_owned());
     }
     Ok(bytes as u64)
 }

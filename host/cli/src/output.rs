@@ -1,4 +1,4 @@
-//! Results as files.
+//! Writes results to files.
 
 use std::fs;
 use std::path::Path;
@@ -7,10 +7,10 @@ use crate::failure::{Failure, Result};
 use crate::kind::FailureKind;
 use crate::terminal::Terminal;
 
-/// Writes a result that somebody asked for.
+/// Writes a result to a file, creates its folder if necessary, and prints the path.
 ///
 /// # Errors
-/// When it cannot be written.
+/// When the file cannot be written.
 pub(crate) fn write(path: &Path, content: &[u8], terminal: Terminal) -> Result<()> {
     let folder = path
         .parent()
@@ -25,10 +25,10 @@ pub(crate) fn write(path: &Path, content: &[u8], terminal: Terminal) -> Result<(
     Ok(())
 }
 
-/// Writes a value as indented JSON.
+/// Writes a value as indented JSON to a file.
 ///
 /// # Errors
-/// When it cannot be written.
+/// When the file cannot be written.
 pub(crate) fn write_json(
     path: &Path,
     value: &impl serde::Serialize,
@@ -40,7 +40,7 @@ pub(crate) fn write_json(
     write(path, &text, terminal)
 }
 
-/// A page or a table that could not be made.
+/// Returns the failure to generate a page or a table.
 pub(crate) fn unmade(error: impl std::fmt::Display) -> Failure {
     Failure::message(FailureKind::Internal, error)
 }

@@ -1,4 +1,4 @@
-//! Input that is not waited for once somebody wants the program to stop.
+//! A reader of input whose blocking reads end when the program is to stop.
 
 use std::io::{self, Read};
 use std::sync::Arc;
@@ -7,12 +7,12 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::thread;
 use std::time::Duration;
 
-/// Bytes that are read at once.
+/// Size in bytes of one read.
 const CHUNK: usize = 1 << 16;
-/// How often who waits looks whether to stop.
+/// Interval at which a waiting reader checks whether to stop.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// What a thread of its own reads: a read of a terminal or a pipe ends with the next line alone.
+/// Reader of input that a separate thread reads, since a read of a terminal or a pipe cannot be interrupted.
 pub(crate) struct Patient {
     chunks: Receiver<io::Result<Vec<u8>>>,
     rest: io::Cursor<Vec<u8>>,
@@ -20,10 +20,10 @@ pub(crate) struct Patient {
 }
 
 impl Patient {
-    /// Begins to read `input`. Once `stop` is set, it has come to its end.
+    /// Starts a thread that reads `input`. Once `stop` is set, the reader reports the end of the input.
     ///
     /// # Errors
-    /// When the system gives no thread.
+    /// When the thread cannot be started.
     pub(crate) fn begin(
         mut input: impl Read + Send + 'static,
         stop: &Arc<AtomicBool>,
@@ -41,7 +41,7 @@ impl Patient {
                     chunk.truncate(count);
                     chunk
                 });
-                // Nobody may read any more.
+                // Sending fails if the reader was dropped.
                 if sender.send(read).is_err() || ended {
                     return;
                 }
@@ -92,7 +92,7 @@ mod tests {
         let mut input = Patient::begin(io::Cursor::new(text.clone()), &stop).unwrap();
         input.read_to_end(&mut all).unwrap();
         assert_eq!(all, text);
-        // A pipe that stays open, and that nobody writes to.
+        // A pipe that stays open without data.
         let (pipe, _writer) = io::pipe().unwrap();
         let mut input = Patient::begin(pipe, &stop).unwrap();
         let pressed = Arc::clone(&stop);

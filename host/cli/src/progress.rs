@@ -1,4 +1,4 @@
-//! Shows a run's events: as a bar, as lines, as JSON, or not at all.
+//! Displays the events of a run: as a progress bar, as lines, as JSON, or not at all.
 
 mod bar;
 mod json;
@@ -10,13 +10,13 @@ use pbg_core::event::{Event, LogLevel};
 
 use crate::terminal::Terminal;
 
-/// How to show what happens.
+/// Form in which progress is shown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Mode {
-    /// A bar on a terminal, lines otherwise.
+    /// A progress bar on a terminal, lines otherwise.
     #[default]
     Auto,
-    /// A bar.
+    /// A progress bar.
     Bar,
     /// Lines on standard error, a few per minute.
     Plain,
@@ -26,38 +26,38 @@ pub(crate) enum Mode {
     None,
 }
 
-/// Reads the events of a run, in order.
+/// Consumer of the events of a run, in order.
 pub(crate) trait Reporter {
-    /// Takes note of an event.
+    /// Handles an event.
     fn event(&mut self, event: &Event);
 
-    /// Something that shows an event that other threads have seen, at once: the thread that reads the events of the run may
-    /// be waiting.
+    /// Returns a function with which other threads show an event at once, since the thread that handles the events of
+    /// the run may be waiting.
     fn teller(&self) -> Teller;
 
-    /// Something that writes a line for the user without disturbing the display; for other threads.
+    /// Returns a function with which other threads print a line without disturbing the display.
     fn announcer(&self) -> Announcer;
 
-    /// Something that shows what all trainers of a run do, beside what this one does; none where there is no place for
-    /// it.
+    /// Returns a function that shows the status of all trainers of a run below this trainer's progress; `None` if this
+    /// display has no room for it.
     fn board(&self) -> Option<Board> {
         None
     }
 
-    /// Takes the display away.
+    /// Removes the display.
     fn close(&mut self) {}
 }
 
-/// Shows these lines instead of those before.
+/// Function that replaces the lines shown below the progress bar.
 pub(crate) type Board = Box<dyn Fn(&str) + Send>;
 
-/// Shows an event, from any thread.
+/// Function that shows an event, from any thread.
 pub(crate) type Teller = Box<dyn Fn(&Event) + Send + Sync>;
 
-/// Writes a line for the user.
+/// Function that prints a line for the user.
 pub(crate) type Announcer = Box<dyn Fn(&str) + Send>;
 
-/// The reporter for `mode`. A bar needs a terminal; without one there are lines.
+/// Returns the reporter for `mode`. A progress bar needs a terminal; without one, lines are printed.
 pub(crate) fn reporter(mode: Mode, terminal: Terminal) -> Box<dyn Reporter> {
     match mode {
         Mode::Auto | Mode::Bar if terminal.interactive => Box::new(bar::Bar::new(terminal)),
@@ -67,7 +67,7 @@ pub(crate) fn reporter(mode: Mode, terminal: Terminal) -> Box<dyn Reporter> {
     }
 }
 
-/// Shows what plugins warn of, and nothing else.
+/// Reporter that shows only warnings and errors of plugins, and events of distributed runs.
 struct Quiet {
     terminal: Terminal,
 }
@@ -86,7 +86,7 @@ impl Reporter for Quiet {
         }
     }
 
-    /// What several trainers wait for matters, too: they would seem to hang.
+    /// Shows the reasons for which trainers wait, since they would otherwise seem to hang.
     fn teller(&self) -> Teller {
         let terminal = self.terminal;
         Box::new(move |event| {

@@ -1,8 +1,8 @@
-//! From the program without libtorch to the one with it.
+//! Switches from the program without libtorch to the program with it.
 //!
-//! Most of what is asked of the program needs no libtorch, which takes half a second and a hundred MiB of
-//! every start. So `pbg-host` is linked without it. What does need it goes on in the same process as
-//! `pbg-host-torch`, the same program with libtorch, which is installed beside it.
+//! Most commands do not need libtorch, which costs half a second and a hundred MiB at every start, so `pbg-host` is
+//! linked without it. A command that needs libtorch replaces the process image with `pbg-host-torch`, the same program
+//! with libtorch, which is installed in the same folder.
 
 use std::env;
 use std::io;
@@ -13,15 +13,16 @@ use std::process::Command;
 use crate::failure::{Failure, Result};
 use crate::kind::FailureKind;
 
-/// The program with libtorch.
+/// File name of the program with libtorch.
 const WITH_LIBTORCH: &str = "pbg-host-torch";
 
-/// What a script of that name, as the Python package has one, says where it finds no libtorch: who needs it, and what
-/// does without.
+/// Environment variables for the script of that name in the Python package, which prints them if it does not find
+/// libtorch: the feature that needs libtorch, and the alternative that does not.
 const FOR: &str = "PBG_HOST_LIBTORCH_FOR";
 const WITHOUT: &str = "PBG_HOST_WITHOUT_LIBTORCH";
 
-/// Goes on with libtorch, which `what` needs; `without` says what does not.
+/// Switches to the program with libtorch, which `what` needs; `without` is the advice on doing without it. Returns at
+/// once if this program has libtorch.
 ///
 /// # Errors
 /// When the other program cannot be started, or does not find libtorch.
@@ -38,8 +39,8 @@ pub(crate) fn to_libtorch(what: &str, without: &str) -> Result<()> {
                 missing.join(", ")
             );
             let help = format!(
-                "`cargo xtask build` puts libtorch where `target/release/{WITH_LIBTORCH}` finds it; for a copy elsewhere \
-                 name its folder, as in `LD_LIBRARY_PATH=.deps/libtorch/lib`; {without}"
+                "`cargo xtask build` installs libtorch where `target/release/{WITH_LIBTORCH}` finds it; for a program in \
+                 another folder set the path of libtorch, as in `LD_LIBRARY_PATH=.deps/libtorch/lib`; {without}"
             );
             return Err(Failure::message(FailureKind::Io, text).help(help));
         }
@@ -51,21 +52,22 @@ pub(crate) fn to_libtorch(what: &str, without: &str) -> Result<()> {
         ),
         Err(error) => (WITH_LIBTORCH.to_owned(), error),
     };
-    let text = format!("{what} needs libtorch, which is in the program {place}");
+    let text = format!("{what} needs libtorch, which is part of the program {place}");
     let help = format!(
-        "install {WITH_LIBTORCH} beside this program (`cargo xtask build` builds both); {without}"
+        "install {WITH_LIBTORCH} in the folder of this program (`cargo xtask build` builds both); {without}"
     );
     Err(Failure::new(FailureKind::Io, error)
         .context(text)
         .help(help))
 }
 
-/// The libraries that the system's loader does not find for a program, which it is asked for without starting it.
-/// Other loaders start it: without arguments, which prints its help. Then none is missing.
+/// Returns the shared libraries of a program that the system's loader does not find. glibc's loader lists libraries
+/// without starting the program. Other loaders start it without arguments, so that it prints its help, and no library
+/// is reported missing.
 fn missing_libraries(program: &Path) -> Vec<String> {
     let mut command = Command::new(program);
     command.env("LD_TRACE_LOADED_OBJECTS", "1");
-    // That it cannot be started is said by whoever starts it.
+    // A program that cannot be started is reported later, when it replaces this process.
     let said = command.output().map(|output| output.stdout);
     let said = String::from_utf8_lossy(&said.unwrap_or_default()).into_owned();
     said.lines()
@@ -77,7 +79,7 @@ fn beside() -> io::Result<PathBuf> {
     Ok(env::current_exe()?.with_file_name(WITH_LIBTORCH))
 }
 
-/// Becomes `program`, with the same arguments; returns only where that fails.
+/// Replaces this process by `program` with the same arguments; returns only on failure.
 pub(crate) fn replace(program: &mut Command) -> io::Error {
     let name = env::args_os().next().unwrap_or_default();
     let arguments = env::args_os().skip(1);

@@ -1,24 +1,24 @@
-//! A folder for what a measurement writes.
+//! A temporary folder for the files of a benchmark.
 
 use std::path::{Path, PathBuf};
 
 use crate::failure::{Failure, Result};
 use crate::kind::FailureKind;
 
-/// A folder that is removed in the end.
+/// Temporary folder, which is removed on drop.
 pub(crate) struct Scratch(PathBuf);
 
 impl Scratch {
-    /// `PATH.bench-PROCESS`.
+    /// Creates the folder `PATH.bench-PROCESS_ID`.
     ///
     /// # Errors
-    /// When it cannot be made.
+    /// When the folder cannot be created.
     pub(crate) fn beside(path: &Path) -> Result<Self> {
         let mut name = path.as_os_str().to_owned();
         name.push(format!(".bench-{}", std::process::id()));
         let path = PathBuf::from(name);
         std::fs::create_dir_all(&path).map_err(|e| {
-            let context = format!("cannot make {}", path.display());
+            let context = format!("cannot create {}", path.display());
             Failure::new(FailureKind::Io, e).context(context)
         })?;
         Ok(Self(path))
@@ -31,7 +31,7 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // What stays behind is named after what it was, and does no harm.
+        // A folder that cannot be removed is harmless, and its name tells its origin.
         let _ = std::fs::remove_dir_all(&self.0);
     }
 }

@@ -1,4 +1,4 @@
-//! Event files for TensorBoard, written while a run goes on.
+//! Writes event files for TensorBoard during a run.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -11,21 +11,20 @@ use pbg_report::tensorboard;
 use crate::failure::{Failure, Result};
 use crate::kind::FailureKind;
 
-/// An open event file. A run that goes on writes another one into the same folder, which
-/// TensorBoard takes as the same curve.
+/// Open event file. A resumed run writes another file into the same folder, which TensorBoard shows as the same curve.
 #[derive(Debug)]
 pub(crate) struct EventFile {
     path: PathBuf,
     file: File,
-    /// The first failure to write.
+    /// First write error.
     failure: Option<io::Error>,
 }
 
 impl EventFile {
-    /// A new event file in `folder`.
+    /// Creates an event file in `folder`.
     ///
     /// # Errors
-    /// When it cannot be created.
+    /// When the file cannot be created.
     pub(crate) fn create(folder: &Path) -> Result<Self> {
         let now = wall_time();
         let name = format!(
@@ -48,7 +47,7 @@ impl EventFile {
         })
     }
 
-    /// Writes what `event` reports. A failure does not stop the run: [`EventFile::close`] tells it.
+    /// Writes the figures of `event`. An error does not stop the run; [`EventFile::close`] returns it.
     pub(crate) fn event(&mut self, event: &Event) {
         let records = tensorboard::records(event, wall_time());
         if self.failure.is_none()
@@ -58,10 +57,10 @@ impl EventFile {
         }
     }
 
-    /// Ends the file.
+    /// Closes the file.
     ///
     /// # Errors
-    /// When something could not be written.
+    /// The first write error.
     pub(crate) fn close(self) -> Result<()> {
         match self.failure {
             None => Ok(()),

@@ -1,4 +1,4 @@
-//! Where text goes: results to standard output, everything else to standard error.
+//! Output: results go to standard output, everything else to standard error.
 
 use std::fmt;
 use std::io::{self, BufWriter, IsTerminal, Write};
@@ -31,19 +31,19 @@ impl From<Color> for clap::ColorChoice {
     }
 }
 
-/// What the terminal can do and what the user wants from it.
+/// Capabilities of the terminal and the user's choices of output.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Terminal {
-    /// Colours on standard error.
+    /// Whether to use colours on standard error.
     pub(crate) color: bool,
-    /// Print what else is known.
+    /// Whether to print details.
     pub(crate) verbose: bool,
-    /// Somebody watches standard error.
+    /// Whether standard error is a terminal.
     pub(crate) interactive: bool,
 }
 
 impl Terminal {
-    /// Looks at the standard streams.
+    /// Detects the capabilities of the standard streams.
     pub(crate) fn detect(color: Color, verbose: bool) -> Self {
         let interactive = io::stderr().is_terminal();
         let color = match color {
@@ -58,7 +58,7 @@ impl Terminal {
         }
     }
 
-    /// `text` in `style`, where colours are on.
+    /// Formats `text` in `style` if colours are on.
     pub(crate) fn paint(&self, style: Style, text: impl fmt::Display) -> String {
         if self.color {
             format!("{style}{text}{style:#}")
@@ -67,26 +67,25 @@ impl Terminal {
         }
     }
 
-    /// A line for the user. What of it comes from files or plugins cannot reach the terminal as
-    /// anything but text.
+    /// Prints a line. Control characters are escaped, since parts of the line may come from files or plugins.
     pub(crate) fn say(&self, text: impl fmt::Display) {
         self.show(escaped_lines(&text.to_string()));
     }
 
-    /// A line of which every part that others chose was made harmless, and which may be painted.
-    /// A closed standard error is no reason to stop working.
+    /// Prints a line unchanged, so that it may contain styles. The caller escapes all parts that come from files or
+    /// plugins. Errors are ignored, since a closed standard error should not stop the work.
     pub(crate) fn show(&self, text: impl fmt::Display) {
         let _closed = writeln!(io::stderr().lock(), "{text}");
     }
 
-    /// A line that only `--verbose` shows.
+    /// Prints a line if `--verbose` is given.
     pub(crate) fn detail(&self, text: impl fmt::Display) {
         if self.verbose {
             self.say(text);
         }
     }
 
-    /// A line with a coloured label.
+    /// Prints a line with a coloured label.
     pub(crate) fn labelled(&self, style: Style, label: &str, text: impl fmt::Display) {
         self.show(format_args!(
             "{} {}",
@@ -95,17 +94,17 @@ impl Terminal {
         ));
     }
 
-    /// Something odd that does not stop the command.
+    /// Prints a warning.
     pub(crate) fn warn(&self, text: impl fmt::Display) {
         self.labelled(AnsiColor::Yellow.on_default(), "warning", text);
     }
 
-    /// Advice.
+    /// Prints advice.
     pub(crate) fn help(&self, text: impl fmt::Display) {
         self.labelled(AnsiColor::Cyan.on_default(), "help", text);
     }
 
-    /// The lines of a failure.
+    /// Prints a failure with its causes and advice.
     pub(crate) fn failure(&self, failure: &Failure) {
         for (label, text) in failure.lines() {
             let text = text.trim_end().replace('\n', "\n  ");
@@ -123,8 +122,8 @@ fn colors_allowed() -> bool {
     !set("NO_COLOR") && std::env::var_os("TERM").is_none_or(|t| t != "dumb")
 }
 
-/// Writes a result to standard output with `write`, buffered. Names in it that come from files
-/// are text for the terminal, and nothing else.
+/// Writes a result to standard output with `write`, buffered. Control characters are escaped, since names in it may
+/// come from files.
 ///
 /// # Errors
 /// When standard output cannot be written.
@@ -136,10 +135,10 @@ pub(crate) fn print(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Res
     })
 }
 
-/// As [`print`], of what is for other programs alone.
+/// Like [`print`], but without escaping, for output that other programs read.
 ///
 /// # Errors
-/// As [`print`].
+/// As for [`print`].
 pub(crate) fn print_as_it_is(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<()> {
     let mut out = BufWriter::new(io::stdout().lock());
     write(&mut out)

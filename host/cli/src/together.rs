@@ -1,4 +1,4 @@
-//! How the trainers of one run are found: by the configuration and the environment.
+//! Options of the connection to the other trainers of a run, from the configuration and the environment.
 
 use std::env;
 use std::net::IpAddr;
@@ -13,14 +13,14 @@ use pbg_core::ledger::Record;
 use crate::failure::{Failure, Result};
 use crate::kind::FailureKind;
 
-/// The environment variable with what all trainers of a run know.
+/// Environment variable with the secret that all trainers of a run share.
 const SECRET: &str = "PBG_HOST_SECRET";
-/// The environment variable with the address on which rank 0's server listens.
+/// Environment variable with the address on which rank 0's server listens.
 const LISTEN: &str = "PBG_HOST_LISTEN";
-/// Reads `distributed_init_method`.
+/// Parses `distributed_init_method`.
 ///
 /// # Errors
-/// What is wrong with it, or with the environment that `env://` reads.
+/// When it is invalid, or when the environment variables that `env://` reads are.
 pub(crate) fn method(text: &str) -> Result<Found> {
     let lookup = |name: &str| env::var(name).ok();
     Method::parse(text, lookup).map_err(|error| {
@@ -28,7 +28,7 @@ pub(crate) fn method(text: &str) -> Result<Found> {
     })
 }
 
-/// The record of a run, checked; none if there is none.
+/// Reads and checks the record of a run from the ledger; `None` if the ledger is empty.
 ///
 /// # Errors
 /// When the ledger does not answer, or is damaged.
@@ -47,10 +47,10 @@ pub(crate) fn record(connection: &Connection) -> Result<Option<Record>> {
     Ok(Some(record))
 }
 
-/// How a connection is made, as the configuration and the environment say.
+/// Returns the options of a connection, from the configuration and the environment.
 ///
 /// # Errors
-/// When a variable of the environment cannot be used.
+/// When an environment variable is invalid.
 pub(crate) fn options(config: &Config, method: Method, rank: Option<u32>) -> Result<Options> {
     let rules = &config.distributed;
     let checkpoint = Path::new(&config.checkpoint_path);
@@ -65,12 +65,12 @@ pub(crate) fn options(config: &Config, method: Method, rank: Option<u32>) -> Res
     let listen = match env::var(LISTEN) {
         Ok(text) => {
             let address: Option<IpAddr> = text.parse().ok();
-            Some(address.ok_or_else(|| usage(format!("{LISTEN}: {text:?} is no IP address")))?)
+            Some(address.ok_or_else(|| usage(format!("{LISTEN}: {text:?} is not an IP address")))?)
         }
         Err(_) => None,
     };
     let run = match &method {
-        // Their server is their own.
+        // These methods have a server that no other run uses.
         Method::File(_) | Method::Tcp(_) => RunName::new("run")?,
         Method::Nats { .. } => run_name(checkpoint)?,
     };
@@ -90,7 +90,8 @@ pub(crate) fn options(config: &Config, method: Method, rank: Option<u32>) -> Res
     })
 }
 
-/// A name for the run on servers that others use, too: by its checkpoint, which has the same path on every machine.
+/// Derives the name of the run on servers that other runs share from the path of its checkpoint, which is the same on
+/// every machine.
 fn run_name(checkpoint: &Path) -> Result<RunName> {
     let path = std::path::absolute(checkpoint)
         .map_err(|e| Failure::new(FailureKind::Io, e).context("cannot find the working folder"))?;
@@ -102,7 +103,8 @@ fn run_name(checkpoint: &Path) -> Result<RunName> {
     Ok(RunName::new(&format!("run-{hash:016x}"))?)
 }
 
-/// Where `nats-server` may be before `PATH` is asked: beside the program, and where the repository's set-up puts it.
+/// Returns the folders that are searched for `nats-server` before `PATH`: those of the program and of the repository's
+/// set-up.
 pub(crate) fn search() -> Vec<PathBuf> {
     let program = env::current_exe().unwrap_or_default();
     let folders = program.ancestors().skip(1).take(4);

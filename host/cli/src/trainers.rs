@@ -1,4 +1,4 @@
-//! A run of several trainers as it is now: in one table, for `cluster status` and beneath every trainer's bar.
+//! Status of a distributed run, as a table for `cluster status` and below the progress bar of every trainer.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -14,20 +14,20 @@ use crate::failure::{Failure, Result};
 use crate::kind::FailureKind;
 use crate::{format, together};
 
-/// Most trainers that have a line beneath a bar.
+/// Maximum number of trainers with a line below a progress bar.
 const MOST_LINES: usize = 20;
 
-/// What silence means.
+/// Times by which the silence of a trainer is judged.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rules {
-    /// Time between two signs of life.
+    /// Interval of heartbeats.
     pub(crate) heartbeat: Duration,
-    /// Silence after which the others take a trainer for dead.
+    /// Time without a heartbeat after which the other trainers consider a trainer dead.
     lease: Duration,
 }
 
 impl Rules {
-    /// Those of a configuration.
+    /// Returns the times of a configuration.
     pub(crate) fn of(config: &Config) -> Self {
         let rules = &config.distributed;
         Self {
@@ -37,7 +37,7 @@ impl Rules {
     }
 }
 
-/// A run, as it is now.
+/// Current status of a distributed run.
 #[derive(Debug, Serialize)]
 pub(crate) struct Status {
     run: Token,
@@ -46,44 +46,44 @@ pub(crate) struct Status {
     epochs: u32,
     buckets_done: usize,
     buckets: usize,
-    /// Version of the newest checkpoint that the ledger knows; 0 before the first.
+    /// Version of the newest checkpoint in the ledger; 0 before the first.
     checkpoint: u64,
-    /// Transactions of the ledger so far.
+    /// Number of transactions of the ledger so far.
     revision: u64,
     server: String,
-    /// How long the ledger took to answer.
+    /// Response time of the ledger, in seconds.
     answer_seconds: f64,
     trainers: Vec<TrainerStatus>,
 }
 
-/// A trainer, as it is now.
+/// Current status of a trainer.
 #[derive(Debug, Serialize)]
 struct TrainerStatus {
     token: Token,
     name: String,
     rank: Option<u32>,
     state: Option<State>,
-    /// Buckets that it has leased.
+    /// Buckets that the trainer has leased.
     buckets: Vec<String>,
     edges_per_second: f64,
-    /// Share of its time that training waited.
+    /// Fraction of time that training waited.
     waited: f64,
-    /// Seconds that its last exchange of parameters took.
+    /// Duration in seconds of the trainer's last exchange of parameters.
     #[serde(skip_serializing_if = "Option::is_none")]
     parameters: Option<f64>,
-    /// Seconds since it said anything; none if nothing was heard.
+    /// Seconds since the trainer's last heartbeat; `None` if none was received.
     silent_seconds: Option<f64>,
 }
 
 impl Status {
-    /// Asks the ledger, and adds what was heard.
+    /// Reads the status from the ledger and the heartbeats received so far.
     ///
     /// # Errors
-    /// When the ledger does not answer, or has no run.
+    /// When the ledger does not answer or is empty.
     pub(crate) fn of(connection: &Connection) -> Result<Self> {
         let asked = Instant::now();
         let Some(record) = together::record(connection)? else {
-            let what = "there is no run: its ledger is empty";
+            let what = "there is no run: the ledger is empty";
             return Err(Failure::message(FailureKind::Cluster, what));
         };
         let answer_seconds = asked.elapsed().as_secs_f64();
@@ -107,7 +107,7 @@ impl Status {
         })
     }
 
-    /// The run in one line.
+    /// Formats the status of the run in one line.
     pub(crate) fn head(&self) -> String {
         format!(
             "run {}  {}  epoch {}/{}  buckets {}/{}  checkpoint {}  ledger {} on {} ({:.1} ms)",
@@ -124,10 +124,11 @@ impl Status {
         )
     }
 
-    /// A line for each trainer, beneath the names of the columns. Names are their trainers' own choice.
+    /// Formats a table with a header and a line for each trainer. The names are not escaped, and trainers choose them
+    /// freely.
     pub(crate) fn table(&self, rules: &Rules) -> String {
         if self.trainers.is_empty() {
-            return "nobody takes part".to_owned();
+            return "no trainers".to_owned();
         }
         let mut table = Table::new();
         table.load_style(presets::NOTHING);
@@ -138,7 +139,7 @@ impl Status {
             "edges/s",
             "waited",
             "parameters",
-            "heard",
+            "last heartbeat",
             "",
         ]);
         for trainer in &self.trainers {
@@ -153,7 +154,7 @@ impl Status {
     }
 }
 
-/// As much of a table as there is room for beneath a bar.
+/// Returns the part of a table that is shown below a progress bar.
 pub(crate) fn beneath_a_bar(table: &str) -> String {
     let mut lines: Vec<&str> = table.lines().collect();
     let hidden = lines.len().saturating_sub(1 + MOST_LINES);
@@ -195,10 +196,10 @@ impl TrainerStatus {
         ]
     }
 
-    /// What becomes of one that stays silent.
+    /// Describes the consequences if the trainer stays silent.
     fn fate(&self, left: Duration) -> String {
         let buckets = format::plural(self.buckets.len() as u64, "bucket");
-        format!("ends in {} s; {buckets} to train again", left.as_secs())
+        format!("expires in {} s; {buckets} to train again", left.as_secs())
     }
 }
 
@@ -206,7 +207,7 @@ fn phase(record: &Record) -> String {
     match record.phase() {
         Phase::Gathering(wanted) => {
             let here = record.trainers().len();
-            format!("waiting for trainers, {here} of {wanted} are here")
+            format!("waiting for trainers, {here} of {wanted} have joined")
         }
         Phase::Opening => "planning".to_owned(),
         Phase::Training => "training".to_owned(),
@@ -214,7 +215,7 @@ fn phase(record: &Record) -> String {
         Phase::Ranking => {
             let blocks = record.ranking().map_or(&[][..], |ranking| &ranking.blocks);
             let (ranked, all) = (blocks.iter().flatten().count(), blocks.len());
-            format!("validating, {ranked} of {all} blocks are ranked")
+            format!("validating, {ranked} of {all} blocks ranked")
         }
         Phase::Stopping => "stopping".to_owned(),
         Phase::Finished => "finished".to_owned(),
@@ -297,7 +298,7 @@ mod tests {
         }
         assert!(lines[2].contains("silent"), "{table}");
         assert!(
-            lines[2].contains("ends in 10 s; 2 buckets to train again"),
+            lines[2].contains("expires in 10 s; 2 buckets to train again"),
             "{table}"
         );
         assert!(lines[3].contains("never"), "{table}");

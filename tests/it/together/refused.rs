@@ -20,7 +20,7 @@ fn what_does_not_fit_is_refused_and_the_others_notice_nothing() {
         .fails(3, &["num_machines", "distributed_init_method"]);
     place
         .run(["train", "--rank", "1"])
-        .fails(2, &["--rank is for a run of several trainers"]);
+        .fails(2, &["--rank is for distributed runs only"]);
     let method = "distributed_init_method=file:///tmp/somewhere/else";
     place
         .run(["train", "--set", method])

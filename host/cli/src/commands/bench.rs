@@ -10,14 +10,14 @@ mod train;
 use crate::failure::Result;
 use crate::terminal::Terminal;
 
-/// What libtorch is for here, and what does without.
+/// Feature of `bench` that needs libtorch, and the alternatives that do not.
 const CEILING: &str = "a comparison with libtorch's own matrix product";
-const NO_CEILING: &str = "`bench storage` and `bench import` do without";
+const NO_CEILING: &str = "`bench storage` and `bench import` do not need it";
 
-/// Measure how fast this machine trains, stores, imports and ranks, beside what it could at most.
+/// Measure how fast this machine trains, stores, imports and ranks, compared with the attainable maximum.
 ///
-/// Speeds are per second of CPU time, so that other work on the machine matters little; `cluster` measures waits, and
-/// needs an idle one.
+/// Speeds are per second of CPU time, so that other work on the machine matters little. Only `cluster` measures waiting
+/// times and needs an idle machine.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
     Kernels(kernels::Args),

@@ -24,11 +24,12 @@ use crate::{format, interrupt, load, notes};
 
 use time::EpochTime;
 
-/// Check everything and show the memory and disk that training will need; starts nothing, but for `--time`.
+/// Check everything and show the memory and disk space that training will need, without training (except with
+/// `--time`).
 ///
-/// Reads the configuration, the dataset with the checksums of all its files, the checkpoint if there is
-/// one, and the plugins; asks the bucket order for the plan of the next pass. Training stays below the
-/// memory that is shown.
+/// Checks the configuration, the dataset with the checksums of all its files, the checkpoint if it exists,
+/// and the plugins; asks the bucket order for the plan of the next pass. Training will not use more memory
+/// than shown.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -38,21 +39,20 @@ Examples:
   pbg-host check pbg.toml --machines 4
   pbg-host check pbg.toml --plugin my_order.wasm --json")]
 pub(crate) struct Args {
-    /// Which configuration.
+    /// Arguments that name the configuration.
     #[command(flatten)]
     config: ConfigArgs,
-    /// Component that takes the place of a standard strategy, as for `train`; can be repeated.
+    /// Use this plugin instead of the configured strategy of its kind, as for `train`; can be repeated.
     #[arg(long = "plugin", value_name = "FILE|NAME")]
     plugins: Vec<String>,
-    /// What may differ from what trained the checkpoint.
+    /// Allowed differences from the run that trained the checkpoint.
     #[command(flatten)]
     allow: AllowArgs,
-    /// Also what so many machines would do with a pass: rounds of buckets, and bytes that they read and write. Memory
-    /// and disk are those of each.
+    /// Also show the rounds of buckets in which this many machines would train a pass, and the bytes that they would
+    /// read and write. Memory and disk space are per machine.
     #[arg(long, value_name = "M", value_parser = clap::value_parser!(u32).range(1..=256))]
     machines: Option<u32>,
-    /// Also train for ten seconds, beside the checkpoint in a folder that is removed again, and say how long an epoch
-    /// takes.
+    /// Also train for ten seconds in a temporary folder next to the checkpoint, and estimate the duration of an epoch.
     #[arg(long, conflicts_with = "machines")]
     time: bool,
     /// Print JSON.
@@ -60,10 +60,10 @@ pub(crate) struct Args {
     json: bool,
 }
 
-/// Checks.
+/// Runs the command.
 ///
 /// # Errors
-/// The first thing that would keep training from starting.
+/// The first problem that would prevent training from starting.
 pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     let mut config = load::config(&args.config, terminal)?;
     let given = plugins::given_operators(&mut config, &args.plugins, None, &terminal)?;
@@ -90,12 +90,12 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     if !next.missing.is_empty() {
         let gained = notes::gained(next.missing.rows.iter(), next.missing.relations);
         terminal.say(format_args!(
-            "training will draw {gained}, which the checkpoint lacks"
+            "training will initialise {gained}, which the checkpoint does not contain"
         ));
     }
     for change in &next.changes {
         terminal.say(format_args!(
-            "training will go on with other edges: {change}"
+            "training will resume with changed edges: {change}"
         ));
     }
     let plan = plan?;
@@ -123,7 +123,7 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     for (set, unseen) in report.unseen.iter().filter(|(_, unseen)| !unseen.is_none()) {
         let what = notes::unseen(unseen);
         terminal.warn(format_args!(
-            "edge set {set}: {what}; `eval --seen` ranks without them"
+            "edge set {set}: {what}; `eval --seen` leaves them out"
         ));
     }
     resolved
@@ -145,19 +145,19 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     Ok(resolved.check_device()?)
 }
 
-/// What was found out.
+/// Report of a check.
 #[derive(Serialize)]
 struct Report {
     #[serde(flatten)]
     needs: CheckReport,
     order: String,
-    /// What the first pass costs.
+    /// Cost of the first pass; `None` if the order was not asked.
     #[serde(skip_serializing_if = "Option::is_none")]
     plan: Option<PlanCost>,
-    /// What asking the order takes where that is too much for a check.
+    /// Memory in bytes that asking the order takes, if that is too much for a check.
     #[serde(skip_serializing_if = "Option::is_none")]
     planning_bytes: Option<u64>,
-    /// What edge sets that are not trained have that no trained edge has.
+    /// Entities and relations of untrained edge sets that no trained edge has.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     unseen: BTreeMap<String, Unseen>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -166,17 +166,17 @@ struct Report {
     time: Option<EpochTime>,
 }
 
-/// Trains a part of an epoch with strategies of its own: those of before were asked for a plan.
+/// Trains a part of an epoch with newly loaded strategies, since the others have already been asked for a plan.
 fn measured(resolved: &Resolved, given: &[String], terminal: Terminal) -> Result<EpochTime> {
     let config = resolved.config().clone();
     let announce = Box::new(move |line: &str| terminal.say(line));
-    let stop = interrupt::watch("stopping; nothing stays of what was trained", announce)?;
+    let stop = interrupt::watch("stopping; the trial training is discarded", announce)?;
     let filled = plugins::fill(&config, Given::named(given), None, Some(&stop), &terminal)?;
     time::measure(config, filled.strategies, &stop)
 }
 
-/// What is said of an order that swaps twice as often as orders have to, or more: a buffer of several partitions is of no
-/// use to those that were made for two.
+/// Returns a warning about an order that needs at least twice the minimum number of swaps. Orders made for buffers of
+/// two partitions do not benefit from larger ones.
 fn order_advice(resolved: &Resolved, report: &Report) -> Result<Option<String>> {
     let Some(PlanCost { swaps, .. }) = report.plan else {
         return Ok(None);
@@ -189,13 +189,13 @@ fn order_advice(resolved: &Resolved, report: &Report) -> Result<Option<String>> 
     }
     let partitions = pass.lhs_partitions.max(pass.rhs_partitions);
     Ok(Some(format!(
-        "the bucket order {} swaps {swaps} partitions per pass, where with {slots} in the buffer no order gets below \
-         {least}: `pbg-host orders compare --partitions {partitions} --buffer {slots}` shows which come near",
+        "the bucket order {} needs {swaps} partition swaps per pass; the lower bound with {slots} partitions in the buffer \
+         is {least}: `pbg-host orders compare --partitions {partitions} --buffer {slots}` shows better orders",
         report.order
     )))
 }
 
-/// What `machines` trainers do with the first pass, as the order picks.
+/// Computes the rounds in which `machines` trainers train the first pass with this order.
 fn together(resolved: &Resolved, order: &mut dyn BucketOrder, machines: u32) -> Result<Rounds> {
     let pass = resolved.first_pass()?;
     let tree_init = resolved.config().distributed_tree_init_order;
@@ -227,7 +227,7 @@ fn print_report(out: &mut dyn Write, report: &Report) -> io::Result<()> {
         .map_or(Ok(()), |rounds| print_together(out, &rounds))
 }
 
-/// What a pass costs in the order, or why the order was not asked.
+/// Prints the cost of a pass, or why the order was not asked.
 fn print_plan(out: &mut dyn Write, report: &Report) -> io::Result<()> {
     let order = &report.order;
     if let Some(PlanCost {
@@ -254,12 +254,13 @@ fn print_plan(out: &mut dyn Write, report: &Report) -> io::Result<()> {
     Ok(())
 }
 
-/// What several machines do with a pass.
+/// Prints the rounds of a pass on several machines.
 fn print_together(out: &mut dyn Write, rounds: &Rounds) -> io::Result<()> {
     let each = |bytes: u64| format::bytes(bytes / u64::from(rounds.trainers.max(1)));
     writeln!(
         out,
-        "{}: {} per pass, {} if none waited for another; each is busy {:.0} % of the time, reads {} and writes {} per pass",
+        "{}: {} per pass, {} without waiting for each other; each is busy {:.0} % of the time, reads {} and writes {} per \
+         pass",
         format::plural(u64::from(rounds.trainers), "machine"),
         format::plural(rounds.rounds, "round"),
         rounds.ideal,
@@ -269,7 +270,7 @@ fn print_together(out: &mut dyn Write, rounds: &Rounds) -> io::Result<()> {
     )
 }
 
-/// What is needed in all, and by component.
+/// Prints the total number of bytes, and the bytes of each component.
 pub(crate) fn print_parts(
     out: &mut dyn Write,
     title: &str,
@@ -283,7 +284,7 @@ pub(crate) fn print_parts(
     Ok(())
 }
 
-/// Prints what `what` takes of memory, and warns if there is less.
+/// Prints the memory that `what` needs, and warns if less is free.
 ///
 /// # Errors
 /// When standard output cannot be written.
@@ -305,7 +306,7 @@ pub(super) fn print_needs(
     Ok(())
 }
 
-/// Groups with their devices and pipes, and how a batch is cut.
+/// Prints the groups of threads with their devices and pipes, and the slices of a batch.
 fn print_execution(out: &mut dyn Write, needs: &CheckReport) -> io::Result<()> {
     writeln!(out, "execution")?;
     for group in &needs.execution.groups {
@@ -332,7 +333,7 @@ fn print_execution(out: &mut dyn Write, needs: &CheckReport) -> io::Result<()> {
             let (bound, carries) = (pipe.bound, &pipe.carries);
             writeln!(
                 out,
-                "    {title:<32} {bytes:>12}  {carries}: {bound} at most"
+                "    {title:<32} {bytes:>12}  {carries}: at most {bound}"
             )?;
         }
     }

@@ -1,4 +1,4 @@
-//! `pbg-host cluster`: a run of several trainers, looked at and steered from outside.
+//! `pbg-host cluster`: commands that inspect and control a distributed run.
 
 mod history;
 mod status;
@@ -17,30 +17,30 @@ use crate::options::ConfigArgs;
 use crate::terminal::Terminal;
 use crate::{load, together};
 
-/// How long a command waits for a run that may not be there.
+/// Timeout of the connection to a run.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// How often a change is tried that others come before.
+/// Maximum number of attempts of a transaction that conflicts with others.
 const ATTEMPTS: u64 = 100;
 
-/// Look at a run of several trainers, and steer it.
+/// Inspect and control a distributed run.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     Status(status::Args),
     History(history::Args),
-    /// End the run: every trainer finishes its bucket and leaves, the last one writes a checkpoint.
+    /// Stop the run: every trainer finishes its bucket and leaves, and the last one writes a checkpoint.
     ///
-    /// The same command as before goes on with it.
+    /// To resume the run, start the trainers with the same command as before.
     Stop(RunArgs),
-    /// End the part of a trainer: what it has not settled is trained again by others.
+    /// Remove a trainer from the run: other trainers train the buckets again that it has not settled.
     ///
-    /// One that lives is told, and takes part anew.
+    /// A trainer that is still alive is notified, and joins again.
     Evict(EvictArgs),
-    /// Drop the ledger. The next trainer makes a new one of the newest checkpoint; what was trained since is trained
-    /// again.
+    /// Delete the ledger. The next trainer creates a new one from the newest checkpoint; buckets trained since then are
+    /// trained again.
     Forget(RunArgs),
 }
 
-/// Which run.
+/// Arguments that name a run.
 #[derive(Debug, clap::Args)]
 pub(crate) struct RunArgs {
     /// Configuration of the run.
@@ -48,10 +48,10 @@ pub(crate) struct RunArgs {
     config: ConfigArgs,
 }
 
-/// Which trainer of which run.
+/// Arguments that name a trainer of a run.
 #[derive(Debug, clap::Args)]
 pub(crate) struct EvictArgs {
-    /// Its rank, its name, or its token.
+    /// Rank, name or token of the trainer.
     #[arg(long, value_name = "RANK|NAME|TOKEN")]
     trainer: String,
     /// Configuration of the run.
@@ -59,10 +59,10 @@ pub(crate) struct EvictArgs {
     config: ConfigArgs,
 }
 
-/// Looks or steers.
+/// Runs the command.
 ///
 /// # Errors
-/// When the run cannot be reached, or it has nothing of the kind.
+/// When the run cannot be reached, or does not have the requested trainer or history.
 pub(crate) fn run(command: &Command, terminal: Terminal) -> Result<()> {
     match command {
         Command::Status(args) => status::run(args, terminal),
@@ -73,17 +73,17 @@ pub(crate) fn run(command: &Command, terminal: Terminal) -> Result<()> {
     }
 }
 
-/// A connection to the run of a configuration, and its configuration.
+/// Connects to the run of a configuration; returns the configuration and the connection.
 fn reach(args: &ConfigArgs, terminal: Terminal) -> Result<(Config, Connection)> {
     let config = load::config(args, terminal)?;
     let Some(method) = &config.distributed_init_method else {
-        let what = "this configuration is of one machine";
+        let what = "this configuration is not of a distributed run";
         return Err(Failure::message(FailureKind::Config, what).help(
-            "set distributed_init_method as the trainers of the run have it, with --set or in the file",
+            "set distributed_init_method to the same value as for the trainers, with --set or in the file",
         ));
     };
     let found = together::method(method)?;
-    // A rank would start a server where there is none.
+    // With a rank, the connection would start a server if there is none.
     let options = Options {
         patience: PATIENCE,
         makes: false,
@@ -97,14 +97,14 @@ fn stop(args: &ConfigArgs, terminal: Terminal) -> Result<()> {
     let (_, connection) = reach(args, terminal)?;
     let order = |record: &Record| match record.trainers().is_empty() {
         true => Err(
-            Failure::message(FailureKind::Cluster, "nobody takes part in the run")
+            Failure::message(FailureKind::Cluster, "the run has no trainers")
                 .help("there is nothing to stop"),
         ),
         false => Ok(Order::Stop),
     };
     let trainers = change(&connection, order)?.trainers().len();
     terminal.say(format_args!(
-        "{trainers} trainers finish their buckets and leave"
+        "{trainers} trainers will finish their buckets and leave"
     ));
     Ok(())
 }
@@ -129,12 +129,12 @@ fn evict(args: &EvictArgs, terminal: Terminal) -> Result<()> {
             let all: Vec<String> = all.collect();
             let what = format!("there is no trainer {:?} in the run", args.trainer);
             Failure::message(FailureKind::Usage, what).help(match all.is_empty() {
-                true => "nobody takes part".to_owned(),
-                false => format!("these take part: {}", all.join(", ")),
+                true => "the run has no trainers".to_owned(),
+                false => format!("the trainers are: {}", all.join(", ")),
             })
         })
     })?;
-    terminal.say(format_args!("the part of {} has ended", args.trainer));
+    terminal.say(format_args!("removed {} from the run", args.trainer));
     Ok(())
 }
 
@@ -143,18 +143,18 @@ fn forget(args: &ConfigArgs, terminal: Terminal) -> Result<()> {
     if let Some(record) = together::record(&connection)?
         && !record.trainers().is_empty()
     {
-        let what = "trainers take part in the run";
+        let what = "the run still has trainers";
         return Err(Failure::message(FailureKind::Cluster, what)
-            .help("`pbg-host cluster stop` has them leave; then forget the ledger"));
+            .help("`pbg-host cluster stop` makes them leave; then forget the ledger"));
     }
     connection
         .forget()
         .map_err(|no| Failure::message(FailureKind::Cluster, no))?;
-    terminal.say("the ledger is empty: the next trainer goes on from the newest checkpoint");
+    terminal.say("the ledger is empty: the next trainer resumes from the newest checkpoint");
     Ok(())
 }
 
-/// Writes what `order` makes of the newest record; gives the record after it.
+/// Applies the order that `order` returns for the newest record, and returns the record after it.
 fn change(connection: &Connection, order: impl Fn(&Record) -> Result<Order>) -> Result<Record> {
     let failed = |what: &dyn std::fmt::Display| Failure::message(FailureKind::Cluster, what);
     let started = Instant::now();
@@ -162,13 +162,14 @@ fn change(connection: &Connection, order: impl Fn(&Record) -> Result<Order>) -> 
         let entry = connection.read().map_err(|no| failed(&no))?;
         let record = together::record(connection)?;
         let (Some(entry), Some(record)) = (entry, record) else {
-            return Err(failed(&"there is no run: its ledger is empty"));
+            return Err(failed(&"there is no run: the ledger is empty"));
         };
         let order = order(&record)?;
         let next = record.order(order).map_err(|refusal| failed(&refusal))?;
         let value = serde_json::to_vec(&next).map_err(|e| failed(&e))?;
         let id = format!("{}-{}-order-{attempt}", next.incarnation(), next.revision());
-        // Only the record that was read may be replaced; both reads were of the same one then.
+        // The write succeeds only if the record is unchanged since the first read, so both reads returned the same
+        // record.
         match connection.write(Some(entry.revision), &value, &id) {
             Ok(Written::As(_)) => {
                 connection.wake();
@@ -177,11 +178,11 @@ fn change(connection: &Connection, order: impl Fn(&Record) -> Result<Order>) -> 
             Ok(Written::Refused) => {}
             Err(no) if started.elapsed() >= PATIENCE => {
                 return Err(failed(&no).help(
-                    "the server of the ledger answers, but writes nothing: its disk may be full; Ctrl-C ends each trainer",
+                    "the server of the ledger answers but does not write: its disk may be full; Ctrl-C stops each trainer",
                 ));
             }
             Err(_) => {}
         }
     }
-    Err(failed(&"others change the ledger all the time; try again"))
+    Err(failed(&"the ledger changes too often; try again"))
 }

@@ -9,17 +9,18 @@ use pbg_train::Combination;
 use crate::failure::Result;
 use crate::terminal::{self, Terminal};
 
-/// Make one model of several: the mean of versions of a run, or one whose scores are the sums of theirs.
+/// Combine several models into one, by averaging or by adding their scores.
 ///
-/// `average` takes the mean of embeddings and parameters. It is for versions of one run, as `checkpoint_preservation_interval`
-/// keeps them: the mean of the last ones ranks better than any of them, about as if the learning rate had fallen. Models of
-/// different seeds have no mean: their numbers mean different things.
+/// `average` takes the mean of embeddings and parameters. Use it for versions of one run, as
+/// `checkpoint_preservation_interval` keeps them: the mean of the last versions ranks better than each of them, about
+/// as if the learning rate had decreased. Models of different seeds cannot be averaged, since their embeddings are not
+/// aligned.
 ///
-/// `concatenate` sets embeddings side by side, so that the score of an edge is the sum of its scores. It is for models that
-/// were trained apart, with seeds of their own, which err on different edges; dimensions, losses and learning rates may
-/// differ. It needs `dot` or `squared_l2`, operators that work element by element, and no `bias`.
+/// `concatenate` concatenates embeddings, so that the score of an edge is the sum of its scores in all models. Use it
+/// for models that were trained separately with different seeds, which make different errors; dimensions, losses and
+/// learning rates may differ. It needs the comparator `dot` or `squared_l2`, element-wise operators, and no `bias`.
 ///
-/// The result is a checkpoint like any other: every command takes it.
+/// The result is an ordinary checkpoint, which all commands accept.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -28,33 +29,33 @@ Examples:
   pbg-host combine concatenate seed_1 seed_2 seed_3 --out sum
   pbg-host eval sum --edges test --filter train,valid,test")]
 pub(crate) struct Args {
-    /// What becomes of them.
+    /// Method of combination.
     #[arg(value_name = "average|concatenate")]
     how: How,
-    /// Folders of checkpoints, at least two; with --last one of a run.
+    /// Folders of at least two checkpoints; with --last, the checkpoint folder of a run.
     #[arg(value_name = "CHECKPOINT", required = true)]
     checkpoints: Vec<PathBuf>,
-    /// Take the last N versions that the run has kept of ends of epochs.
+    /// Combine the last N copies of checkpoints that the run has kept after epochs.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(2..=10_000))]
     last: Option<u32>,
-    /// Folder for the result, which has no checkpoint yet.
+    /// Folder for the result; it must not contain a checkpoint.
     #[arg(long, value_name = "FOLDER")]
     out: PathBuf,
 }
 
-/// What becomes of several models.
+/// Method of combining models.
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
 enum How {
-    /// Their mean.
+    /// Mean of embeddings and parameters.
     Average,
-    /// Embeddings side by side: scores add up.
+    /// Concatenation of embeddings, which adds scores.
     Concatenate,
 }
 
-/// Combines.
+/// Runs the command.
 ///
 /// # Errors
-/// When a checkpoint cannot be read, they do not fit each other, or the result cannot be written.
+/// When a checkpoint cannot be read, the models cannot be combined, or the result cannot be written.
 pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     let combination = match args.how {
         How::Average => Combination::Average,

@@ -20,22 +20,22 @@ Examples:
   pbg-host completions zsh  > \"${fpath[1]}/_pbg-host\"
   pbg-host completions fish > ~/.config/fish/completions/pbg-host.fish")]
 pub(crate) struct Args {
-    /// Which shell.
+    /// Shell to complete for.
     shell: Shell,
 }
 
-/// Prints the script for `tree`, the whole of what the program takes.
+/// Prints the completion script for `tree`, the argument tree of the program.
 ///
 /// # Errors
 /// When standard output cannot be written.
 pub(crate) fn run(args: &Args, mut tree: clap::Command) -> Result<()> {
-    // The generator panics where writing fails, so it writes to memory.
+    // The generator panics when writing fails, so it writes to memory.
     let mut script = Vec::new();
     if args.shell != Shell::Bash {
         clap_complete::generate(args.shell, &mut tree, NAME, &mut script);
         return terminal::print_as_it_is(|out| out.write_all(&script));
     }
-    // It writes the hyphen of a name in two ways, and the script then finds no subcommand (clap#6421).
+    // The generator writes the hyphen of a name in two ways, so that the script finds no subcommands (clap#6421).
     clap_complete::generate(args.shell, &mut tree, PLAIN_NAME, &mut script);
     let script = String::from_utf8_lossy(&script);
     let named = script

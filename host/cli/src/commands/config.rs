@@ -6,20 +6,20 @@ use pbg_config::{self as config, Preset};
 use crate::failure::Result;
 use crate::{plugins, terminal};
 
-/// Print a configuration to start from, or its JSON schema.
+/// Print a configuration to start with, or the JSON schema of configurations.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
-    /// Print a configuration of a well-known model, with values that are good on real graphs.
+    /// Print the configuration of a well-known model, with values that work well on real graphs.
     #[command(after_help = "\
 Examples:
   pbg-host config new --preset complex > pbg.toml
   pbg-host config new --preset transe > pbg.toml")]
     New {
-        /// Which model.
+        /// Name of the model.
         #[arg(long, value_name = "NAME")]
         preset: Named,
     },
-    /// Print a configuration with every key, commented, at its default.
+    /// Print a commented configuration with the default values of all keys.
     #[command(after_help = "Example:\n  pbg-host config default > pbg.toml")]
     Default,
     /// Print the JSON schema of the configuration, for editors that complete and check TOML.
@@ -31,16 +31,16 @@ and as the first line of pbg.toml, for editors with Taplo or Even Better TOML:
     Schema,
 }
 
-/// Models that there are configurations of.
+/// Model with a preset configuration.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(crate) enum Named {
-    /// ComplEx with reciprocal relations and N3: the first to try on a knowledge graph.
+    /// ComplEx with reciprocal relations and N3: the first model to try on a knowledge graph.
     Complex,
     /// DistMult: relations scale coordinates.
     Distmult,
-    /// TransE: relations move points, nearness is distance.
+    /// TransE: relations translate points, which are compared by distance.
     Transe,
-    /// RotatE: relations turn complex numbers.
+    /// RotatE: relations rotate complex numbers.
     Rotate,
     /// PyTorch-BigGraph's own configuration of FB15k.
     Pbg,
@@ -58,7 +58,7 @@ impl From<Named> for Preset {
     }
 }
 
-/// Prints it.
+/// Runs the command.
 ///
 /// # Errors
 /// When standard output cannot be written.

@@ -15,15 +15,16 @@ use crate::options::{self, ConfigArgs};
 use crate::terminal::{self, Terminal};
 use crate::{format, load};
 
-/// Describe a dataset: edges, entities, relations, degrees, repeated edges, and what held-out edges give away.
+/// Describe a dataset: edges, entities, relations, degrees, duplicates, and overlaps between edge sets.
 ///
-/// Counts for every edge set its edges, entities and relations, the edges that it has twice, and those from an entity
-/// to itself. Compares the sets with each other: edges that two of them have, and edges that are the other way round in
-/// a trained set, so that a model only has to remember them. Counts what held-out edges have that no trained edge has:
-/// a model can learn nothing about it. Shows how many edges entities have, how many connected parts there are, and
-/// names that several entity types have.
+/// Counts the edges, entities, relations, duplicate edges and self-loops of every edge set. Compares the sets with each
+/// other: edges that two sets share, and edges whose reverse is in a trained set, so that a model needs only to
+/// remember them. Counts the entities and relations of held-out edges that no trained edge has, about which a model can
+/// learn nothing. Shows the degrees of entities, the number of connected components, and names that occur in several
+/// entity types.
 ///
-/// Graphs may be larger than memory: edges are sorted in as many rounds as need be, and what does not fit is named.
+/// Graphs may be larger than memory: edges are sorted in as many rounds as necessary, and counts that do not fit into
+/// memory are left out with a note.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -32,16 +33,16 @@ Examples:
   pbg-host describe pbg.toml --memory 2G
   pbg-host describe pbg.toml --json")]
 pub(crate) struct Args {
-    /// Which configuration: it names the dataset, and `edge_sets` are the sets that are trained.
+    /// Configuration that names the dataset, and its trained sets in `edge_sets`.
     #[command(flatten)]
     config: ConfigArgs,
-    /// Show this many relations, those of the most edges first. JSON has all.
+    /// Number of relations to show, those with the most edges first. JSON contains all.
     #[arg(long, value_name = "N", default_value_t = 10)]
     relations: u32,
-    /// Memory that counting may take, as in `512M` or `2G` [default: three quarters of what is free].
+    /// Memory for counting, as in `512M` or `2G` [default: three quarters of the free memory].
     #[arg(long, value_name = "SIZE", value_parser = options::bytes)]
     memory: Option<u64>,
-    /// Threads [default: one per core].
+    /// Number of threads [default: one per core].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096))]
     threads: Option<u32>,
     /// Print JSON.
@@ -49,10 +50,10 @@ pub(crate) struct Args {
     json: bool,
 }
 
-/// Describes.
+/// Runs the command.
 ///
 /// # Errors
-/// When there is no dataset, it is damaged, or there is less memory than the least takes.
+/// When the dataset does not exist or is damaged, or there is too little memory.
 pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     let config = load::config(&args.config, terminal)?;
     let dataset = Dataset::open(Path::new(&config.dataset)).map_err(pbg_train::RunError::from)?;
@@ -85,7 +86,7 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     }
 }
 
-/// A count of edges on a terminal, nothing otherwise.
+/// Returns a counter of edges on a terminal, a hidden one otherwise.
 fn progress_bar(terminal: Terminal) -> ProgressBar {
     if !terminal.interactive {
         return ProgressBar::hidden();
@@ -132,7 +133,7 @@ fn print(out: &mut dyn Write, description: &Description, relations: usize) -> io
     Ok(())
 }
 
-/// Names that several entity types have, as one line; none if there is no such name.
+/// Describes in one line the names that occur in several entity types; `None` if there are none.
 pub(super) fn shared_names(shared: &SharedNames) -> Option<String> {
     let types = |types: &[String]| match types {
         [others @ .., last] if !others.is_empty() => format!("{} and {last}", others.join(", ")),

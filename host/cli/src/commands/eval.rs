@@ -15,15 +15,14 @@ use crate::terminal::{self, Terminal};
 use crate::{format, load, notes};
 use by::ByArg;
 
-/// Measure how well edges are ranked.
+/// Evaluate how well a model ranks edges.
 ///
-/// For every edge, each side in turn is replaced by every other entity of its type (or by a sample),
-/// and the rank of the true entity among them is taken. Reports the mean reciprocal rank (MRR), the
-/// share of ranks of at most 1, 3, 10 and 50 (Hits@k), the mean rank, and the area under the ROC curve
+/// Replaces each side of every edge in turn by every other entity of its type (or by a sample) and
+/// takes the rank of the true entity among them. Reports the mean reciprocal rank (MRR), the fraction
+/// of ranks of at most 1, 3, 10 and 50 (Hits@k), the mean rank, and the area under the ROC curve
 /// (AUC), for the left side, the right side and both. Ties count as the average rank.
 ///
-/// Filtered ranks leave out candidates that are true edges themselves, as far as the edge sets of
-/// `--filter` know them.
+/// Filtered ranks leave out candidates that are true edges in one of the edge sets of `--filter`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -36,37 +35,37 @@ Examples:
   pbg-host eval pbg.toml --edges test --filter train,valid,test --check
   pbg-host eval pbg.toml --edges valid --json")]
 pub(crate) struct Args {
-    /// Which model.
+    /// Arguments that name the model.
     #[command(flatten)]
     model: TrainedArgs,
     /// Edge set to rank.
     #[arg(long, value_name = "NAME", default_value = "test")]
     edges: String,
-    /// Edge sets whose edges are no wrong candidates, separated by commas.
+    /// Edge sets whose edges do not count as negatives, separated by commas.
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     filter: Vec<String>,
-    /// `all` entities, or the number of random ones to rank against. Results with different numbers
-    /// cannot be compared.
+    /// Candidates to rank against: `all` entities, or a number of random entities. Results with different numbers are
+    /// not comparable.
     #[arg(long, value_name = "all|N", default_value = "all", value_parser = candidates)]
     candidates: Candidates,
     /// Rank only a random sample of this many edges.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     limit: Option<u32>,
-    /// Also show the ranks of each relation, or of each type of entity that is ranked.
+    /// Also show the ranks of each relation, or of each type of the ranked entities.
     #[arg(long, value_name = "relation|entity-type")]
     by: Option<ByArg>,
-    /// Leave out the edges with an entity or a relation that no trained edge has: the model has learned nothing about
-    /// those. Candidates stay all entities.
+    /// Leave out edges with an entity or a relation that no trained edge has, about which the model has learned
+    /// nothing. The candidates stay the same.
     #[arg(long)]
     seen: bool,
-    /// Rank together with other processes: the same command in so many terminals, or on machines that see the
-    /// checkpoint. Each ranks a part of the edges, and all show the same.
+    /// Share the work between this many processes: run the same command in as many terminals, or on machines that share
+    /// the checkpoint. Each process ranks a part of the edges, and all show the same results.
     #[arg(long, value_name = "N", conflicts_with = "check", value_parser = clap::value_parser!(u32).range(1..=256))]
     machines: Option<u32>,
-    /// Threads [default: one per core].
+    /// Number of threads [default: one per core].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096))]
     threads: Option<u32>,
-    /// Only show the memory that the same command without it takes at most.
+    /// Only show the maximum memory that the command would use.
     #[arg(long)]
     check: bool,
     /// Print JSON.
@@ -82,10 +81,10 @@ fn candidates(text: &str) -> Result<Candidates, String> {
     }
 }
 
-/// Evaluates.
+/// Runs the command.
 ///
 /// # Errors
-/// When there is no such edge set or no checkpoint.
+/// When the edge set or the checkpoint does not exist, or cannot be read.
 pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     let TrainedArgs { config, which } = &args.model;
     let resolved = load::trained(config.as_deref(), which, terminal)?;
@@ -118,7 +117,7 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     notes::missing(&report.missing, &resolved, terminal);
     if report.without_embedding > 0 {
         terminal.warn(format_args!(
-            "{} of the edge set {} are left out: their entities or relations have no embedding yet",
+            "{} of the edge set {} left out, whose entities or relations have no embedding yet",
             format::plural(report.without_embedding, "edge"),
             report.edges
         ));
@@ -130,7 +129,7 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     }
 }
 
-/// Says how many edges have something that no trained edge has, and what was done about them.
+/// Warns about edges with entities or relations that no trained edge has.
 fn warn_of_unseen(args: &Args, report: &EvalReport, terminal: Terminal) {
     let Some(unseen) = report.unseen.filter(|unseen| !unseen.is_none()) else {
         return;
@@ -138,14 +137,14 @@ fn warn_of_unseen(args: &Args, report: &EvalReport, terminal: Terminal) {
     let what = notes::unseen(&unseen);
     let edges = &report.edges;
     match args.seen {
-        true => terminal.warn(format_args!("edge set {edges}: {what}; they are left out")),
+        true => terminal.warn(format_args!("edge set {edges}: {what}; these edges are left out")),
         false => terminal.warn(format_args!(
-            "edge set {edges}: {what}, so the model has learned nothing about them; `--seen` ranks without them"
+            "edge set {edges}: {what}, so the model has learned nothing about them; `--seen` leaves them out"
         )),
     }
 }
 
-/// Shows the ranks as tables.
+/// Prints the ranks as tables.
 fn print(args: &Args, report: &EvalReport, terminal: Terminal) -> Result<()> {
     terminal.detail(format_args!(
         "checkpoint version {}, ranked in {}",
@@ -175,13 +174,13 @@ fn print(args: &Args, report: &EvalReport, terminal: Terminal) -> Result<()> {
     })?;
     if args.filter.is_empty() {
         terminal.help(
-            "`--filter train,valid,test` also ranks without the candidates that are true edges",
+            "`--filter train,valid,test` also computes filtered ranks, without the candidates that are true edges",
         );
     }
     Ok(())
 }
 
-/// Shows what an evaluation needs.
+/// Prints the memory that an evaluation needs.
 fn check(resolved: &Resolved, options: &EvalOptions, json: bool, terminal: Terminal) -> Result<()> {
     resolved.admit_checkpoint()?;
     let needs = resolved.eval_needs(options)?;
@@ -198,7 +197,7 @@ fn progress_bar() -> ProgressBar {
     bar
 }
 
-/// One row per side, raw ranks first.
+/// Returns a table with a row per side, raw ranks first.
 fn table(report: &EvalReport) -> Table {
     let mut table = Table::new();
     table.load_style(presets::ASCII_MARKDOWN);

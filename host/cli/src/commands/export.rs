@@ -11,12 +11,12 @@ use crate::options::TrainedArgs;
 use crate::terminal::{self, Terminal};
 use crate::{load, notes};
 
-/// Write embeddings and relation parameters in formats that other tools read.
+/// Export embeddings and relation parameters to formats that other tools read.
 ///
-/// Writes one table per entity type, rows in the order of the dataset's dictionary, and the parameters
-/// of the relations. `npy` and `safetensors` put the names into a JSON file beside the numbers;
-/// `parquet` and `tsv` put them into the same file. Where a type has a global embedding, it has been
-/// added to the rows. Prints the files that it wrote.
+/// Writes one table per entity type, with rows in the order of the dataset's dictionary, and the
+/// parameters of the relations. `npy` and `safetensors` store the names in a separate JSON file;
+/// `parquet` and `tsv` store them in the same file. Global embeddings are added to the rows. Prints the
+/// paths of the files.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -24,13 +24,13 @@ Examples:
   pbg-host export pbg.toml --format parquet --out embeddings --overwrite
   pbg-host export pbg.toml --format tsv --out embeddings")]
 pub(crate) struct Args {
-    /// Which model.
+    /// Arguments that name the model.
     #[command(flatten)]
     model: TrainedArgs,
     /// Format of the files.
     #[arg(long, value_name = "FORMAT")]
     format: Format,
-    /// Folder for the files; made if it is not there.
+    /// Folder for the files; created if it does not exist.
     #[arg(long, value_name = "FOLDER")]
     out: PathBuf,
     /// Replace the files of an earlier export.
@@ -38,7 +38,7 @@ pub(crate) struct Args {
     overwrite: bool,
 }
 
-/// Formats of exported files.
+/// Format of exported files.
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
 enum Format {
     /// NumPy arrays.
@@ -62,10 +62,10 @@ impl From<Format> for ExportFormat {
     }
 }
 
-/// Exports.
+/// Runs the command.
 ///
 /// # Errors
-/// When there is no checkpoint, it does not belong to the dataset, or a file cannot be written.
+/// When there is no checkpoint, the checkpoint does not belong to the dataset, or a file cannot be written.
 pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     let TrainedArgs { config, which } = &args.model;
     let resolved = load::trained(config.as_deref(), which, terminal)?;

@@ -10,11 +10,11 @@ use crate::failure::{Failure, Result};
 use crate::kind::FailureKind;
 use crate::terminal::Terminal;
 
-/// Make up a graph whose degrees follow a power law, for tests of scale.
+/// Generate a random graph whose degrees follow a power law, for tests of scale.
 ///
-/// Writes one edge per line, three columns separated by tabs: `e17 r2 e4`. Edges are written as they are
-/// drawn, so that any number needs no memory. With `--groups` there is something to learn: each relation leads from a
-/// group of entities to another one.
+/// Writes one edge per line, in three columns separated by tabs: `e17 r2 e4`. Edges are written as they are generated,
+/// so memory does not depend on their number. With `--groups` the graph has structure to learn: each relation connects
+/// groups of entities.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -22,7 +22,7 @@ Examples:
   pbg-host generate --entities 20000 --edges 400000 --relations 40 --groups 1000 --out planted.tsv
   pbg-host generate --entities 1000 --edges 10000 --relations 3 --seed 7 | gzip > small.tsv.gz")]
 pub(crate) struct Args {
-    /// Number of entities; some of the last may have no edge.
+    /// Number of entities; some of the last ones may have no edges.
     #[arg(long, value_name = "N")]
     entities: u64,
     /// Number of edges.
@@ -31,16 +31,16 @@ pub(crate) struct Args {
     /// Number of relations.
     #[arg(long, value_name = "R", default_value_t = 1)]
     relations: u64,
-    /// Exponent of the power law: the k-th entity has k^-SKEW of the first one's edges. 0: all alike.
+    /// Exponent of the power law: the k-th entity has k^-SKEW times as many edges as the first. 0: uniform.
     #[arg(long, default_value_t = 0.8)]
     skew: f64,
-    /// Groups of entities that relations lead between [default: the right entity does not depend on the left one].
+    /// Number of groups of entities that relations connect [default: the right entity does not depend on the left one].
     #[arg(long, value_name = "K", default_value_t = 0, hide_default_value = true)]
     groups: u64,
-    /// Share of the edges that do not keep to the groups.
+    /// Fraction of edges that ignore the groups.
     #[arg(long, value_name = "F", default_value_t = 0.1, requires = "groups")]
     noise: f64,
-    /// The same seed gives the same edges.
+    /// Seed of random numbers; the same seed gives the same edges.
     #[arg(long, default_value_t = 0)]
     seed: u64,
     /// File to write [default: standard output].
@@ -48,10 +48,10 @@ pub(crate) struct Args {
     out: Option<PathBuf>,
 }
 
-/// Writes the edges.
+/// Runs the command.
 ///
 /// # Errors
-/// When the numbers make no graph or the edges cannot be written.
+/// When the numbers do not define a graph or the edges cannot be written.
 pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     let graph = Generated {
         entities: args.entities,

@@ -18,16 +18,17 @@ use crate::options::{self, ConfigArgs};
 use crate::terminal::{self, Terminal};
 use crate::{format, interrupt, load, notes};
 
-/// Turn edge lists (TSV, CSV, Parquet) into the dataset that a configuration names.
+/// Import edge lists (TSV, CSV, Parquet) into the dataset that a configuration names.
 ///
-/// Reads files of edges, plain or compressed with gzip or Zstandard, one edge per line or row. What separates columns,
-/// whether there is a header, comments and compression are found out from the first lines of each file, whatever its name,
-/// and are printed with its first edge; where that is not sure, it asks for an option that says so. The configuration says which entity types there are, into how many partitions they are split, and which
-/// types the sides of a relation have. Edge sets (`train`, `valid`, `test`) have names of their own;
-/// training uses those in `edge_sets`, evaluation any.
+/// Reads files of edges, plain or compressed with gzip or Zstandard, one edge per line or row. The column separator,
+/// the header, comments and compression are detected from the first lines of each file, regardless of its name, and
+/// printed with its first edge; if they are ambiguous, the command asks for an option that decides. The configuration
+/// defines the entity types, the number of partitions of each, and the types of both sides of a relation. Edge sets
+/// (such as `train`, `valid`, `test`) have names of your choice; training uses those in `edge_sets`, evaluation can use
+/// any.
 ///
-/// A second import keeps the ids of the dataset that is there and adds new entities at the end; edge
-/// sets that are not named again are kept.
+/// A second import into the same dataset keeps its ids and adds new entities at the end; edge sets that are not named
+/// again are kept.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -41,48 +42,48 @@ Examples:
   pbg-host import pbg.toml --edges train=edges.tsv --entity-min-count 5
   pbg-host import pbg.toml --edges train=edges.tsv --memory 1G")]
 pub(crate) struct Args {
-    /// Which configuration.
+    /// Arguments that name the configuration.
     #[command(flatten)]
     config: ConfigArgs,
-    /// Name of an edge set and a file of its edges, a folder of such files, a pattern that their names match, or a pipe;
-    /// can be repeated, also for the same set.
+    /// Name of an edge set and a file of its edges, a folder of such files, a pattern of file names, or a pipe; can be
+    /// repeated, also for the same set.
     #[arg(long, value_name = "NAME=FILE", required = true, value_parser = named_file)]
     edges: Vec<(String, PathBuf)>,
-    /// What the columns are: `lhs`, `rel`, `rhs`, `weight` by position, `-` for one to ignore; or
+    /// Meaning of the columns: `lhs`, `rel`, `rhs`, `weight` by position, `-` for a column to ignore; or
     /// `lhs=HEADER,...` for files with a header [default: lhs,rel,rhs].
     #[arg(long, value_name = "COLUMNS")]
     columns: Option<Columns>,
     #[command(flatten)]
     text: TextArgs,
-    /// What to do about a line that is not an edge [default: error].
+    /// What to do with a line that is not an edge [default: error].
     #[arg(long, value_name = "error|skip", value_parser = str::parse::<OnBadLine>, hide_possible_values = true)]
     on_bad_line: Option<OnBadLine>,
-    /// Leave out entities that are in fewer edges than this, with their edges.
+    /// Leave out entities that occur in fewer than this many edges, with their edges.
     #[arg(long, value_name = "N", default_value_t = 0)]
     entity_min_count: u32,
-    /// Leave out relations with fewer edges than this, with their edges.
+    /// Leave out relations that have fewer than this many edges, with their edges.
     #[arg(long, value_name = "N", default_value_t = 0)]
     relation_type_min_count: u32,
-    /// Keep the ids of this dataset [default: the one that is there already].
+    /// Keep the ids of this dataset [default: the existing dataset of the configuration].
     #[arg(long, value_name = "DATASET", conflicts_with = "fresh")]
     dictionary: Option<PathBuf>,
-    /// Replace the dataset that is there, instead of keeping its ids and edge sets.
+    /// Replace the existing dataset instead of keeping its ids and edge sets.
     #[arg(long)]
     fresh: bool,
-    /// Features of the entities of a featurized type: lines of an entity and its features,
+    /// Features of the entities of a featurized type: each line is an entity and its features,
     /// separated by tabs; can be repeated.
     #[arg(long, value_name = "TYPE=FILE", value_parser = named_file)]
     features: Vec<(String, PathBuf)>,
-    /// Threads [default: one per core].
+    /// Number of threads [default: one per core].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096))]
     threads: Option<u32>,
-    /// Memory for names and buffers together, as in `512M` or `2G`; the program itself takes about
-    /// 120M besides. Names that do not fit are sorted on the disk, and reading begins anew for that, where they
-    /// are not anyway [default: three quarters of the memory that is free for names, and 256M of buffers].
+    /// Memory for names and buffers together, as in `512M` or `2G`; the program itself needs about 120M more. If names
+    /// do not fit, reading starts again with names sorted on disk [default: three quarters of the free memory for
+    /// names, and 256M for buffers].
     #[arg(long, value_name = "SIZE", value_parser = memory)]
     memory: Option<u64>,
-    /// Sort names on the disk from the beginning, as is done where the files of edges are more than 256M. They take
-    /// about as much of the disk, beside the dataset, as the edges take as plain text.
+    /// Sort names on disk from the beginning, which is the default if the files of edges are larger than 256M. This
+    /// needs about as much disk space next to the dataset as the edges need as plain text.
     #[arg(long)]
     names_on_disk: bool,
     /// Print the report as JSON.
@@ -90,20 +91,20 @@ pub(crate) struct Args {
     json: bool,
 }
 
-/// How text files of edges are written, where that is not to be found out from their first lines.
+/// Format of text files of edges, for properties that should not be detected from their first lines.
 #[derive(Debug, clap::Args)]
 struct TextArgs {
     /// Whether the first line of text files names the columns.
     #[arg(long, value_name = "yes|no", value_parser = yes_or_no)]
     header: Option<bool>,
-    /// What separates the columns of text files: tab, comma, semicolon, pipe, space (any number of blanks), ntriples, or
-    /// one character.
+    /// Column separator of text files: tab, comma, semicolon, pipe, space (any number of blanks), ntriples, or a single
+    /// character.
     #[arg(long, value_name = "SEPARATOR")]
     separator: Option<Separator>,
-    /// The character that comments in text files begin with, or `none`.
+    /// First character of comments in text files, or `none`.
     #[arg(long, value_name = "CHARACTER")]
     comment: Option<Comments>,
-    /// Lines to skip at the beginning of each text file.
+    /// Number of lines to skip at the beginning of each text file.
     #[arg(long, value_name = "N", default_value_t = 0)]
     skip_lines: u64,
 }
@@ -130,7 +131,7 @@ fn yes_or_no(text: &str) -> Result<bool, String> {
 fn memory(text: &str) -> Result<u64, String> {
     match options::bytes(text)? {
         bytes if bytes < LEAST_MEMORY => Err(format!(
-            "less than the {} that an import takes",
+            "less than the {} that an import needs",
             format::bytes(LEAST_MEMORY)
         )),
         bytes => Ok(bytes),
@@ -146,10 +147,10 @@ fn named_file(text: &str) -> Result<(String, PathBuf), String> {
     }
 }
 
-/// Imports.
+/// Runs the command.
 ///
 /// # Errors
-/// When something is wrong with the files or the target; the target is then as it was.
+/// When the files or the target are invalid or cannot be read or written; the target then stays unchanged.
 pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     let config = load::config(&args.config, terminal)?;
     let options = ImportOptions {
@@ -172,7 +173,7 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     let display = Display::new(terminal);
     let bar = display.bar.clone();
     let announce = Box::new(move |line: &str| bar.suspend(|| terminal.say(line)));
-    let stop = interrupt::watch("stopping; the dataset stays as it was", announce)?;
+    let stop = interrupt::watch("stopping; the dataset stays unchanged", announce)?;
     let start = Instant::now();
     let result = import::run(
         &config.graph_schema(),
@@ -196,7 +197,7 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     terminal::print(|out| print_report(out, &report, start.elapsed()))
 }
 
-/// Files by edge set, both in the order in which they were named.
+/// Groups files by edge set; sets and files keep the order of the command line.
 fn sets(edges: &[(String, PathBuf)]) -> Vec<(String, Vec<PathBuf>)> {
     let mut sets: Vec<(String, Vec<PathBuf>)> = Vec::new();
     for (name, file) in edges {
@@ -208,7 +209,7 @@ fn sets(edges: &[(String, PathBuf)]) -> Vec<(String, Vec<PathBuf>)> {
     sets
 }
 
-/// A bar on a terminal, nothing otherwise: an import is over soon.
+/// Progress bar on a terminal; shows no progress otherwise, since imports are fast.
 struct Display {
     bar: ProgressBar,
     terminal: Terminal,
@@ -252,7 +253,7 @@ impl Display {
                 );
             }
             ImportProgress::NamesToDisk { why } => {
-                let line = format!("{why}: names are sorted on the disk, and reading begins anew");
+                let line = format!("{why}: reading starts again, with names sorted on disk");
                 self.bar.suspend(|| self.terminal.say(&line));
             }
             ImportProgress::Numbering { bytes, total_bytes } => {
@@ -319,7 +320,7 @@ fn print_report(out: &mut dyn Write, report: &ImportReport, time: Duration) -> i
         }
     }
     for name in &report.kept_sets {
-        writeln!(out, "  edge set {name}: kept as it was")?;
+        writeln!(out, "  edge set {name}: kept unchanged")?;
     }
     for entities in &report.types {
         let known = if entities.known > 0 {
@@ -345,14 +346,14 @@ fn print_report(out: &mut dyn Write, report: &ImportReport, time: Duration) -> i
     if report.unused_features > 0 {
         writeln!(
             out,
-            "  features: {} entities with features are in no edge",
+            "  features: {} entities with features have no edges",
             report.unused_features
         )?;
     }
     print_counts(out, report)
 }
 
-/// What of the edges a model cannot learn, and names that may be of the wrong type.
+/// Prints counts of edges that a model cannot learn, and of names that may have the wrong type.
 fn print_counts(out: &mut dyn Write, report: &ImportReport) -> io::Result<()> {
     for (set, unseen) in report.unseen.iter().filter(|(_, unseen)| !unseen.is_none()) {
         writeln!(out, "  edge set {set}: {}", notes::unseen(unseen))?;
@@ -366,13 +367,14 @@ fn print_counts(out: &mut dyn Write, report: &ImportReport) -> io::Result<()> {
     Ok(())
 }
 
-/// Says of which types the partitions are too unequal to go on with.
+/// Warns about types whose partitions have very unequal sizes.
 fn warn_of_imbalance(report: &ImportReport, terminal: Terminal) {
     for entities in &report.types {
         if let Some(ratio) = entities.imbalance() {
             terminal.warn(format_args!(
-                "the partitions of {} are unequal: the largest has {ratio:.1} times the entities of the mean, and old \
-                 entities stay where they are; `--fresh` cuts them anew, for a model that is trained anew",
+                "the partitions of {} are unequal: the largest has {ratio:.1} times the mean number of entities, because \
+                 existing entities keep their partitions; `--fresh` assigns all entities again, but then the model must \
+                 be trained from the beginning",
                 entities.name
             ));
         }

@@ -11,16 +11,16 @@ use crate::options::{Comparing, TrainedArgs};
 use crate::terminal::{self, Terminal};
 use crate::{format, interrupt, load, notes};
 
-/// Build an index for `neighbors` and `predict`, so that they need not look at all entities.
+/// Build an index for `neighbors` and `predict`, so that they need not score all entities.
 ///
-/// Links every entity to others near it, partition by partition. With `--index`, `neighbors` and `predict` walk along the
-/// links to what scores high, and read no more than what they come by: what they find has the same score as without, but
-/// they may miss something. How much is measured here, with entities and edges drawn at random, and printed: the share of
-/// the ten nearest that walks find, by how many entities they keep in view.
+/// Links every entity to its near neighbours, partition by partition. With `--index`, `neighbors` and `predict` follow
+/// the links to entities with high scores and read only the entities on the way. The scores are the same as without an
+/// index, but some answers may be missed. This command measures the recall with random entities and edges, and prints
+/// it: the fraction of the ten best answers that the search finds, by beam width.
 ///
-/// The index lies in the folder of the checkpoint and is of what the checkpoint holds now: after more training it is refused
-/// until it is built anew. It pays for single questions from some hundred thousand entities on, for thousands of questions
-/// asked together from about a million on.
+/// The index is stored in the folder of the checkpoint and belongs to its current version: after more training it must
+/// be built again. It pays for single questions from some hundred thousand entities on, and for thousands of questions
+/// asked together from about a million entities on.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -29,29 +29,29 @@ Examples:
   pbg-host index model --comparator cos
   pbg-host index pbg.toml --check")]
 pub(crate) struct Args {
-    /// Which model.
+    /// Arguments that name the model.
     #[command(flatten)]
     model: TrainedArgs,
-    /// Entity type [default: all].
+    /// Entity type to index [default: all types].
     #[arg(long, visible_alias = "type", value_name = "TYPE")]
     entity_type: Option<String>,
-    /// What to compare embeddings with [default: the comparator of the configuration]. Another one is for `neighbors`
-    /// with the same option.
+    /// Comparator of embeddings [default: the comparator of the configuration]. An index with another comparator serves
+    /// only `neighbors` with the same option.
     #[arg(long, value_name = "NAME")]
     comparator: Option<Comparing>,
-    /// Links that an entity has at most: more find more, and take more room.
+    /// Maximum number of links per entity: more links find more answers and need more space.
     #[arg(long, value_name = "N", default_value_t = 32, value_parser = clap::value_parser!(u32).range(4..=512))]
     links: u32,
-    /// Entities in view while the place of a new one is looked for: more make better links, slowly.
+    /// Beam width of the search while an entity is inserted: a wider beam makes better links and is slower.
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(4..=100_000))]
     build_width: u32,
-    /// Entities and edges that the recall is measured with; 0 measures nothing.
+    /// Number of random entities and edges for measuring the recall; 0 turns the measurement off.
     #[arg(long, value_name = "N", default_value_t = 200, value_parser = clap::value_parser!(u32).range(..=100_000))]
     recall_queries: u32,
-    /// Threads [default: one per core].
+    /// Number of threads [default: one per core].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096))]
     threads: Option<u32>,
-    /// Only show the memory that the same command without it takes at most.
+    /// Only show the maximum memory that the command would use.
     #[arg(long)]
     check: bool,
     /// Print JSON.
@@ -59,10 +59,10 @@ pub(crate) struct Args {
     json: bool,
 }
 
-/// Builds it.
+/// Runs the command.
 ///
 /// # Errors
-/// When the model cannot be read, the index cannot be written, or it is interrupted.
+/// When the model cannot be read, the index cannot be written, or the command is interrupted.
 pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     let TrainedArgs { config, which } = &args.model;
     let resolved = load::trained(config.as_deref(), which, terminal)?;
@@ -91,8 +91,8 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     advice.iter().for_each(|text| terminal.warn(text));
     if let Some(newer) = report.newer {
         terminal.warn(format_args!(
-            "a run has committed version {newer} meanwhile: the index is of version {}, so `--index` refuses it; build it \
-             again when the run has ended, or build that of a version that is kept (`best`, `epoch_N`)",
+            "a run has committed version {newer} meanwhile: the index is of version {}, so `--index` rejects it; build it \
+             again after the run, or build an index of a kept version (`best`, `epoch_N`)",
             report.version
         ));
     }
@@ -127,7 +127,7 @@ fn print_type(out: &mut dyn Write, built: &BuiltType, queries: u32) -> io::Resul
     let share = |recall: Option<f64>| recall.map_or("-".to_owned(), |r| format!("{r:.4}"));
     let mut table = Table::new();
     table.load_style(presets::ASCII_MARKDOWN);
-    table.set_header(["in view", "neighbors", "predictions"]);
+    table.set_header(["width", "neighbors", "predictions"]);
     for of in &built.recall {
         let in_view = of.width.to_string();
         table.add_row([in_view, share(of.neighbors), share(of.predictions)]);

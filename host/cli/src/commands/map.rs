@@ -1,4 +1,4 @@
-//! `pbg-host map`, and the maps of reports.
+//! `pbg-host map`, and maps in reports.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -15,16 +15,17 @@ use crate::options::TrainedArgs;
 use crate::terminal::{self, Terminal};
 use crate::{load, notes, output};
 
-/// Entities of a map that nobody named.
+/// Default number of entities of a map.
 pub(crate) const COUNT: u32 = 400;
 
 /// Draw a map of entities in two dimensions.
 ///
-/// Entities with similar embeddings lie near to each other: t-SNE from the principal components on, of distances
-/// where the comparator is l2 or squared_l2, otherwise of directions. The same model gives the same map.
+/// Places entities with similar embeddings near each other, by t-SNE that starts from the principal components.
+/// Similarity is distance if the comparator is l2 or squared_l2, otherwise direction. The same model gives the same
+/// map.
 ///
-/// The map has the entities that a file names, each with the group that gives it its colour, or else those with most
-/// edges, coloured by entity type, or where there is only one by groups of similar embeddings.
+/// The map shows the entities that a file names, coloured by the groups in the file, or else the entities with the most
+/// edges, coloured by entity type, or by groups of similar embeddings if there is only one type.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -33,20 +34,20 @@ Examples:
   printf 'dog.n.01\\tanimals\\ncat.n.01\\tanimals\\npiano.n.01\\tinstruments\\n' | pbg-host map pbg.toml --names -
   pbg-host map pbg.toml --names topics.tsv --csv map.csv")]
 pub(crate) struct Args {
-    /// Which model.
+    /// Arguments that name the model.
     #[command(flatten)]
     model: TrainedArgs,
-    /// File of entities, one per line, with a group behind a tab if there is one; `-` for standard input.
+    /// File of entities, one per line, optionally followed by a tab and a group; `-` for standard input.
     #[arg(long, value_name = "FILE")]
     names: Option<PathBuf>,
-    /// How many entities, where none are named.
+    /// Number of entities to show, without `--names`.
     #[arg(long, value_name = "N", default_value_t = COUNT, conflicts_with = "names",
           value_parser = clap::value_parser!(u32).range(2..=map::MOST as i64))]
     count: u32,
-    /// Entity type.
+    /// Entity type of the entities.
     #[arg(long, value_name = "TYPE")]
     entity_type: Option<String>,
-    /// Write a page that needs no network.
+    /// Write an HTML page that needs no network.
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
     /// Write name, group, x and y as CSV.
@@ -57,7 +58,7 @@ pub(crate) struct Args {
     json: bool,
 }
 
-/// Draws. Where no file is asked for, what would be in it is printed.
+/// Runs the command. Without an output file, the coordinates are printed.
 ///
 /// # Errors
 /// When the model cannot be opened, an entity is unknown, or a file cannot be written.
@@ -95,17 +96,17 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     })
 }
 
-/// The entities of a map, and the group of each where somebody says it.
+/// Entities of a map, with their groups if given.
 pub(crate) struct Wanted {
     entities: Vec<Entity>,
     groups: Option<Vec<String>>,
 }
 
 impl Wanted {
-    /// Those that a file names.
+    /// Reads the entities and groups from a file.
     ///
     /// # Errors
-    /// When it cannot be read or names what there is not.
+    /// When the file cannot be read or contains an unknown name.
     pub(crate) fn named(
         file: &Path,
         model: &mut Model<'_>,
@@ -133,10 +134,10 @@ impl Wanted {
         })
     }
 
-    /// Those with most of the edges that are trained.
+    /// Chooses the entities with the most trained edges.
     ///
     /// # Errors
-    /// When the edges cannot be read, or there is no such type.
+    /// When the edges cannot be read, or the type does not exist.
     pub(crate) fn most_connected(
         count: u32,
         resolved: &Resolved,
@@ -150,12 +151,12 @@ impl Wanted {
         })
     }
 
-    /// Where they lie.
+    /// Computes the places of the entities.
     ///
     /// # Errors
-    /// When there are too few, or the model cannot be read.
+    /// When there are too few entities, or the model cannot be read.
     pub(crate) fn placed(self, resolved: &Resolved, model: &mut Model<'_>) -> Result<Vec<Spot>> {
-        // Inner products are large where embeddings are long: what is alike has the same direction.
+        // Long embeddings have large inner products with all others, so directions measure similarity.
         let comparator = match resolved.config().comparator {
             Comparator::Dot | Comparator::Cos => Comparator::Cos,
             Comparator::L2 | Comparator::SquaredL2 => Comparator::L2,
@@ -174,7 +175,7 @@ impl Wanted {
     }
 }
 
-/// What gives entities their colours where nobody says it: their types, or what is similar.
+/// Returns the groups of entities if none are given: their types, or groups of similar embeddings.
 fn groups(chosen: &Chosen) -> Vec<String> {
     let entities = &chosen.entities;
     let types: HashSet<&str> = entities.iter().map(|e| e.entity_type.as_str()).collect();

@@ -15,11 +15,11 @@ use crate::{load, notes};
 /// List the entities nearest to an entity.
 ///
 /// Compares embeddings with the comparator of the configuration, within the entity type of NAME.
-/// One line per neighbour, nearest first: score, tab, name.
+/// Prints one line per neighbour, nearest first: score, tab, name.
 ///
-/// No relation takes part, unless `--relation` names one: then NAME is compared as predictions of that relation are, with
-/// its operator applied, as the head with all tails and as the tail with all heads. So known edges are among what is listed
-/// (`predict` leaves them out), and the question stands above the neighbours of each side.
+/// With `--relation`, NAME is compared as in predictions of that relation, with its operator applied: as the head with
+/// all tails, and as the tail with all heads. The neighbours then include known edges (`predict` leaves them out), and
+/// the question is printed above the neighbours of each side.
 #[derive(Debug, clap::Args)]
 #[command(
     override_usage = "pbg-host neighbors [OPTIONS] [CONFIG|CHECKPOINT] NAME",
@@ -34,47 +34,47 @@ Examples:
   pbg-host neighbors pbg.toml 'New York' -k 25 --entity-type city --json"
 )]
 pub(crate) struct Args {
-    /// Configuration or folder of a checkpoint, which may be left out [default: that of --checkpoint, otherwise
-    /// pbg.toml of the working folder], and the name of an entity, as in the edge lists.
+    /// Optional configuration file or folder of a checkpoint [default: the configuration of --checkpoint, otherwise
+    /// pbg.toml in the working folder], and the name of an entity, as in the edge lists.
     #[arg(value_names = ["CONFIG|CHECKPOINT", "NAME"], required = true, num_args = 1..=2)]
     names: Vec<PathBuf>,
-    /// How many.
+    /// Number of neighbours.
     #[arg(short = 'k', long, value_name = "K", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..))]
     neighbors: u32,
-    /// Entity type, where several have an entity of this name.
+    /// Entity type, if several types have an entity of this name.
     #[arg(long, value_name = "TYPE")]
     entity_type: Option<String>,
-    /// What to compare embeddings with [default: the comparator of the configuration]. `cos` is for models by inner
-    /// products, whose long embeddings are near to everything.
+    /// Comparator of embeddings [default: the comparator of the configuration]. Use `cos` for models with inner
+    /// products, in which long embeddings are near to everything.
     #[arg(long, value_name = "NAME")]
     comparator: Option<Comparing>,
-    /// Compare by this relation: what is nearest once its operator was applied.
+    /// Compare by this relation: list the nearest entities after its operator is applied.
     #[arg(long, value_name = "NAME", conflicts_with_all = ["entity_type", "comparator"])]
     relation: Option<String>,
-    /// Which side of the relation is asked for; NAME is on the other one [default: both].
+    /// Side of the relation to list; NAME is on the other side [default: both].
     #[arg(long, value_name = "SIDE", requires = "relation")]
     asked: Option<Asked>,
-    /// Whether by an index.
+    /// Options for the use of an index.
     #[command(flatten)]
     index: IndexArgs,
     /// Print JSON.
     #[arg(long)]
     json: bool,
-    /// Which model.
+    /// Options that name the model.
     #[command(flatten)]
     which: TrainedOptions,
 }
 
-/// A side of a relation.
+/// Side of a relation.
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
 enum Asked {
-    /// What would make an edge to NAME.
+    /// Entities with an edge to NAME.
     Head,
-    /// What NAME would make an edge to.
+    /// Entities to which NAME has an edge.
     Tail,
 }
 
-/// Lists them.
+/// Runs the command.
 ///
 /// # Errors
 /// When the model cannot be opened or the name is unknown.
@@ -82,12 +82,15 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     let (config, name) = match args.names.as_slice() {
         [config, name] => (Some(config.as_path()), name),
         [only] if is_a_model(only) => {
-            let text = format!("{} is a model: no entity is named", only.display());
+            let text = format!(
+                "{} is a model, and the name of an entity is missing",
+                only.display()
+            );
             let help = format!("`pbg-host neighbors {} NAME`", only.display());
             return Err(Failure::message(FailureKind::Usage, text).help(help));
         }
         [name] => (None, name),
-        _ => return Err(Failure::message(FailureKind::Usage, "name an entity")),
+        _ => return Err(Failure::message(FailureKind::Usage, "no entity is given")),
     };
     let name = name.to_str().ok_or_else(|| {
         let text = format!("the name {} is not valid UTF-8", name.display());
@@ -121,7 +124,8 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     })
 }
 
-/// Whether what stands alone is a configuration or a checkpoint, and no name that happens to be that of a file.
+/// Returns whether a single argument is a configuration or a checkpoint, and not an entity whose name is also that of a
+/// file.
 fn is_a_model(path: &Path) -> bool {
     let is_config = path.extension().is_some_and(|ending| ending == "toml") && path.is_file();
     is_config || (path.is_dir() && ReadCheckpoint::open(path).is_ok())

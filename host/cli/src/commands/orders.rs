@@ -9,9 +9,9 @@ mod train;
 use crate::failure::Result;
 use crate::terminal::Terminal;
 
-/// Compare bucket orders, look at one, or train under several.
+/// Compare bucket orders, show one, or train with several.
 ///
-/// A bucket order decides how much a run that is larger than memory reads and writes.
+/// The bucket order decides how much a run on a graph larger than memory reads and writes.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
     Compare(compare::Args),
@@ -22,7 +22,7 @@ pub(crate) enum Command {
 /// Runs the command.
 ///
 /// # Errors
-/// Whatever made it fail.
+/// The failure of the command.
 pub(crate) fn run(command: Command, terminal: Terminal) -> Result<()> {
     match command {
         Command::Compare(args) => compare::run(&args, terminal),

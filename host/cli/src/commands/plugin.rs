@@ -1,4 +1,4 @@
-//! `pbg-host plugin`: what there is, and how to make one's own.
+//! `pbg-host plugin`: commands that list, create, build and check plugins.
 
 mod bench;
 mod build;
@@ -20,7 +20,7 @@ use crate::limits;
 use crate::plugins::{self, search_path};
 use crate::terminal::Terminal;
 
-/// Make, build, check and list plugins: strategies of training as sandboxed components.
+/// Create, build, check and list plugins: training strategies as sandboxed components.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
     New(new::Args),
@@ -35,7 +35,7 @@ pub(crate) enum Command {
 /// Runs the command.
 ///
 /// # Errors
-/// When a project cannot be made or built, a plugin cannot be loaded or breaks a promise, or
+/// When a project cannot be created or built, a plugin cannot be loaded or breaks a promise, or
 /// standard output cannot be written.
 pub(crate) fn run(command: &Command, terminal: Terminal) -> Result<()> {
     let result = match command {
@@ -56,19 +56,19 @@ pub(crate) fn run(command: &Command, terminal: Terminal) -> Result<()> {
     })
 }
 
-/// A sandbox whose plugins log to the terminal where that is verbose.
+/// Creates a sandbox whose plugins log to the terminal if that is verbose.
 fn sandbox(limits: Limits, terminal: Terminal) -> Result<Sandbox> {
     Ok(plugins::cached(limits, &terminal)?.with_log(terminal.plugin_detail()))
 }
 
-/// The plugin that a file or a name means, and how messages name its source.
+/// Opens the plugin of a file or a name; returns it with a label of its source for messages.
 fn open(sandbox: &Sandbox, name: &str) -> Result<(Plugin, String)> {
     let source = search_path().resolve(name)?;
     let label = source.label();
     Ok((sandbox.open(source)?, label))
 }
 
-/// The plugin as a loss, and what is known of its formula.
+/// Instantiates the plugin as a loss; returns it with the properties of its formula.
 fn loss(plugin: &Plugin, parameters: &Value) -> Result<(Box<dyn Loss>, Formula)> {
     Ok(match plugin.clone().into_loss(parameters)? {
         LoadedLoss::Traced(traced) => {
@@ -79,23 +79,23 @@ fn loss(plugin: &Plugin, parameters: &Value) -> Result<(Box<dyn Loss>, Formula)>
     })
 }
 
-/// The plugin as the formula of an operator.
+/// Instantiates the plugin as an operator; returns its formula.
 fn operator(plugin: &Plugin, parameters: &Value) -> Result<Traced> {
     Ok(Traced::new(
         plugin.clone().into_operator(parameters)?.formula,
     ))
 }
 
-/// The loss of this name, with its defaults.
+/// Loads the loss of this name with default parameters.
 ///
 /// # Errors
-/// When there is no such loss.
+/// When there is no such loss, or it cannot be loaded.
 pub(crate) fn loss_with_defaults(name: &str, terminal: Terminal) -> Result<Box<dyn Loss>> {
     let (plugin, _) = open(&sandbox(Limits::default(), terminal)?, name)?;
     Ok(loss(&plugin, &Value::Null)?.0)
 }
 
-/// `KEY=VALUE` of a parameter: a number, true, false, or else a text.
+/// Parses `KEY=VALUE` of a parameter; the value is JSON if it parses as such, otherwise a string.
 fn parameter(argument: &str) -> Result<(String, Value), String> {
     let (key, text) = argument
         .split_once('=')

@@ -17,14 +17,14 @@ use crate::{interrupt, load, notes};
 use answers::Answers;
 use questions::Questions;
 
-/// List the entities that best complete an edge.
+/// Predict the entities that best complete an edge.
 ///
-/// Answers `(head, relation, ?)` and `(?, relation, tail)`: every entity of the type that the relation has on the open
-/// side is scored as `eval` ranks it, and the K best are listed, best first. Entities that make an edge of the dataset
-/// are left out, since they are known.
+/// Answers questions of the form `(head, relation, ?)` and `(?, relation, tail)`: every entity of the type that the
+/// relation has on the open side is scored as for `eval`, and the K best are listed, best first. Entities that complete
+/// a known edge of the dataset are left out.
 ///
-/// Partitions of candidates pass by one at a time, each read once for thousands of questions, so many questions are
-/// best asked together: a line `head<TAB>relation<TAB>?` or `?<TAB>relation<TAB>tail` for each, or JSON as in
+/// Each partition of candidates is read once for thousands of questions, so it is best to ask many questions together:
+/// one line `head<TAB>relation<TAB>?` or `?<TAB>relation<TAB>tail` for each, or JSON as in
 /// {"head": "dog.n.01", "relation": "hypernym"}.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
@@ -35,54 +35,55 @@ Examples:
   cut -f1,2 test.tsv | sed 's/$/\\t?/' | pbg-host predict pbg.toml --questions - --filter train --json
   pbg-host predict pbg.toml --head dog.n.01 --relation hypernym --unfiltered")]
 pub(crate) struct Args {
-    /// Which model.
+    /// Arguments that name the model.
     #[command(flatten)]
     model: TrainedArgs,
-    /// Left entity; the right one is asked for.
+    /// Left entity, to predict the right one.
     #[arg(long, value_name = "NAME")]
     head: Option<String>,
-    /// Relation.
+    /// Relation of the edge.
     #[arg(long, value_name = "NAME")]
     relation: Option<String>,
-    /// Right entity; the left one is asked for.
+    /// Right entity, to predict the left one.
     #[arg(long, value_name = "NAME")]
     tail: Option<String>,
     /// File of questions, one per line; `-` for standard input.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["head", "relation", "tail"])]
     questions: Option<PathBuf>,
-    /// How many entities per question.
+    /// Number of answers per question.
     #[arg(short = 'k', long, value_name = "K", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..))]
     answers: u32,
-    /// Edge sets whose edges are left out, separated by commas [default: all of the dataset].
+    /// Edge sets whose edges are left out of the answers, separated by commas [default: all edge sets of the dataset].
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     filter: Option<Vec<String>>,
-    /// Leave out nothing: known edges are answers, too.
+    /// Do not leave out known edges.
     #[arg(long, conflicts_with = "filter")]
     unfiltered: bool,
-    /// Leave out the entity that is asked about: no edge from an entity to itself.
+    /// Leave out edges from an entity to itself.
     #[arg(long)]
     no_loops: bool,
-    /// Whether by an index.
+    /// Options for the use of an index.
     #[command(flatten)]
     index: IndexArgs,
-    /// Threads [default: one per core].
+    /// Number of threads [default: one per core].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096))]
     threads: Option<u32>,
-    /// Only show the memory that the same command without it takes at most.
+    /// Only show the maximum memory that the command would use.
     #[arg(long)]
     check: bool,
-    /// Print JSON, a line per question.
+    /// Print JSON, one line per question.
     #[arg(long)]
     json: bool,
-    /// Write into a file instead: .jsonl for JSON, a line per question; .parquet for a table, a row per predicted edge.
+    /// Write to a file instead: .jsonl for JSON with a line per question, .parquet for a table with a row per predicted
+    /// edge.
     #[arg(long, value_name = "FILE", conflicts_with = "json")]
     out: Option<PathBuf>,
 }
 
-/// Predicts.
+/// Runs the command.
 ///
 /// # Errors
-/// When the model cannot be opened, a question cannot be read, or it is about a name that there is not.
+/// When the model cannot be opened, a question cannot be read, or a name in it is unknown.
 pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     let stop = Arc::new(AtomicBool::new(false));
     let mut questions = match &args.questions {
@@ -132,7 +133,7 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     Ok(())
 }
 
-/// The edge sets that are left out.
+/// Returns the edge sets whose edges are left out.
 fn filter(args: &Args, resolved: &Resolved) -> Vec<String> {
     match &args.filter {
         _ if args.unfiltered => Vec::new(),
@@ -144,7 +145,7 @@ fn filter(args: &Args, resolved: &Resolved) -> Vec<String> {
     }
 }
 
-/// Answers block by block, and says how many questions there were.
+/// Answers all questions block by block, and returns their number.
 fn answer_all(
     predictor: &Predictor<'_>,
     questions: &mut Questions,
@@ -156,7 +157,7 @@ fn answer_all(
     let (mut count, mut told) = (0, notes::Told::default());
     loop {
         let block = questions.next(predictor.at_once());
-        // What was being read then may have come to no end.
+        // After an interruption the block may be incomplete.
         if stop.load(Ordering::SeqCst) {
             return Err(RunError::Interrupted.into());
         }
@@ -199,7 +200,7 @@ fn progress_bar(terminal: Terminal) -> ProgressBar {
     bar
 }
 
-/// Shows what predictions need.
+/// Prints the memory that predictions need.
 fn check(
     resolved: &Resolved,
     options: &PredictOptions,

@@ -21,13 +21,13 @@ use crate::kind::FailureKind;
 use crate::terminal::{self, Terminal};
 use crate::{facts, format, metrics, output};
 
-/// What a checkpoint has of the course of its run.
+/// Name of the file in a checkpoint with the events of its run.
 const METRICS: &str = "metrics.jsonl";
 
-/// Show how a training run went.
+/// Report on a training run.
 ///
-/// Loss, ranks of held-out edges, speed, waiting for partitions, memory, the plugins that took part, and, in
-/// the HTML report, curves of all that and the buffer over time. Also works while the run goes on.
+/// Shows loss, ranks of held-out edges, speed, waiting for partitions, memory and plugins; the HTML report also
+/// shows curves of all these, and the partition buffer over time. Works during the run too.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -38,8 +38,8 @@ Examples:
   pbg-host report pbg.toml --html run.html --questions test.tsv --filter train
   pbg-host report checkpoint --csv buckets.csv")]
 pub(crate) struct Args {
-    /// Checkpoint folder of the run, or its configuration [default: that of the working
-    /// folder, or of the next one above it that has pbg.toml or is a checkpoint].
+    /// Checkpoint folder of the run, or its configuration [default: the working folder or the nearest parent
+    /// folder that contains pbg.toml or is a checkpoint].
     #[arg(value_name = "CONFIG|CHECKPOINT")]
     run: Option<PathBuf>,
     /// Write a report with figures as one HTML file that needs no network.
@@ -48,7 +48,7 @@ pub(crate) struct Args {
     /// Write one row per trained bucket as CSV.
     #[arg(long, value_name = "FILE")]
     csv: Option<PathBuf>,
-    /// What else is to be in the page.
+    /// Additional contents of the page.
     #[command(flatten)]
     ask: known::Ask,
     /// Print JSON.
@@ -56,10 +56,10 @@ pub(crate) struct Args {
     json: bool,
 }
 
-/// Reports.
+/// Runs the command.
 ///
 /// # Errors
-/// When there is no such run, or it cannot be read.
+/// When the run does not exist or cannot be read.
 pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     let named = match &args.run {
         Some(named) => named.clone(),
@@ -95,10 +95,11 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     terminal::print(|out| print(out, &report))
 }
 
-/// The run of the working folder: the next folder upward that has a configuration or is a checkpoint itself.
+/// Finds the run of the working folder: the nearest folder, from the working folder upwards, that contains a
+/// configuration or is a checkpoint.
 ///
 /// # Errors
-/// When there is none.
+/// When there is no such folder.
 fn found() -> Result<PathBuf> {
     let depth = env::current_dir().map_or(1, |folder| folder.ancestors().count());
     let mut folder = PathBuf::new();
@@ -114,14 +115,15 @@ fn found() -> Result<PathBuf> {
         folder.push("..");
     }
     let text = format!(
-        "no run is named, and neither the working folder nor one above it has {} or is a checkpoint",
+        "no run is given, and neither the working folder nor a folder above it contains {} or is a checkpoint",
         load::DEFAULT_NAME
     );
-    let help = "name the run's configuration or the folder of its checkpoint: `pbg-host report checkpoint`";
+    let help =
+        "give the configuration of the run or its checkpoint folder: `pbg-host report checkpoint`";
     Err(Failure::message(FailureKind::Config, text).help(help))
 }
 
-/// What the checkpoint says of its run.
+/// Facts about a run that its checkpoint contains.
 #[derive(Default)]
 struct Known {
     summary: Vec<(String, String)>,
@@ -129,7 +131,7 @@ struct Known {
 }
 
 impl Known {
-    /// Of the version that is held, otherwise of the last one. Nothing is known before the first commit.
+    /// Reads the facts from the version `held`, or otherwise from the last one; empty before the first commit.
     fn read(path: &Path, held: Option<Arc<ReadCheckpoint>>, terminal: Terminal) -> Result<Self> {
         let mut known = Self::default();
         known.fact("run", path.display());
@@ -148,7 +150,7 @@ impl Known {
             let sum = strategy.sha256.get(..12).unwrap_or("built in");
             known.fact("strategy", format_args!("{strategy} ({sum})"));
         }
-        // Its dataset is where it is seen from the checkpoint, not from the folder of whoever asks.
+        // The path of the dataset is relative to the checkpoint, not to the working folder.
         let loss = run.strategies.last().map(|loss| loss.name.as_str());
         match Stored::config_of(&checkpoint) {
             Ok(config) => known.configured(&config, loss, terminal),
@@ -167,7 +169,7 @@ impl Known {
         match needs {
             Ok(needs) => {
                 let memory = pbg_train::total_memory(&needs.memory);
-                self.fact("memory, at most", format::bytes(memory));
+                self.fact("maximum memory", format::bytes(memory));
             }
             Err(error) => terminal.warn(error),
         }
@@ -192,12 +194,7 @@ fn print(out: &mut dyn Write, report: &RunReport) -> io::Result<()> {
         writeln!(out, "{:width$}  {order}", "bucket order")?;
     }
     if let Some(peak) = report.peak_bytes() {
-        writeln!(
-            out,
-            "{:width$}  {}",
-            "memory, measured",
-            format::bytes(peak)
-        )?;
+        writeln!(out, "{:width$}  {}", "measured memory", format::bytes(peak))?;
     }
     if !report.epochs.is_empty() {
         let calls = pages::run::calls(report);
@@ -213,7 +210,7 @@ fn print(out: &mut dyn Write, report: &RunReport) -> io::Result<()> {
         report.buckets.len()
     )?;
     if report.epochs.is_empty() {
-        return writeln!(out, "no epoch is finished yet");
+        return writeln!(out, "no epoch has finished yet");
     }
     let mut table = Table::new();
     table.load_style(presets::ASCII_MARKDOWN);

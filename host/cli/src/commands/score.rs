@@ -11,23 +11,23 @@ use crate::terminal::Terminal;
 /// Score triples from standard input.
 ///
 /// Reads lines of three columns separated by tabs: left entity, relation, right entity. Writes one
-/// score per line, in the same order. Higher is better; scores are comparable for the same relation
-/// only. Fails at the first name that the dataset does not have.
+/// score per line, in the same order. Higher is better; only scores of the same relation are
+/// comparable. Stops with an error at the first unknown name.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   printf 'dog.n.01\\thypernym\\tcanine.n.02\\n' | pbg-host score pbg.toml
   cut -f1-3 test.tsv | pbg-host score pbg.toml | paste test.tsv - > scored.tsv")]
 pub(crate) struct Args {
-    /// Which model.
+    /// Arguments that name the model.
     #[command(flatten)]
     model: TrainedArgs,
 }
 
-/// Scores.
+/// Runs the command.
 ///
 /// # Errors
-/// When the model cannot be opened, a line has no three columns or a name is unknown.
+/// When the model cannot be opened, a line does not have three columns, or a name is unknown.
 pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     let TrainedArgs { config, which } = &args.model;
     let resolved = load::trained(config.as_deref(), which, terminal)?;
@@ -44,13 +44,13 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     out.flush().map_err(Failure::stdout)
 }
 
-/// The columns of the line that was read last.
+/// Splits the last line read into its three columns.
 pub(crate) fn columns<'l>(line: &'l str, input: &Lines) -> Result<[&'l str; 3]> {
     let columns: Vec<&str> = line.split('\t').collect();
     let found = columns.len();
     columns.try_into().map_err(|_| {
         let failure = input.wrong(format_args!("{found} columns instead of 3"));
-        failure.help("each line is left entity, relation, right entity, separated by tabs")
+        failure.help("each line must be left entity, relation and right entity, separated by tabs")
     })
 }
 

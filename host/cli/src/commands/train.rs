@@ -19,16 +19,16 @@ use crate::tensorboard::EventFile;
 use crate::terminal::Terminal;
 use crate::{interrupt, load};
 
-/// Train, or go on where an earlier run stopped.
+/// Train a model, or resume training where an earlier run stopped.
 ///
-/// Trains every epoch that the configuration asks for and saves a checkpoint on the way. If there is
-/// a checkpoint already, training goes on from it: after an interruption, a crash or a power cut the
-/// same command resumes, and raising `num_epochs` trains on.
+/// Trains all epochs of the configuration and saves checkpoints meanwhile. If a checkpoint exists,
+/// training resumes from it: after an interruption, a crash or a power failure, run the same command
+/// again; to train longer, increase `num_epochs`.
 ///
-/// Ctrl-C finishes the current bucket, saves, and ends; where the graph has one partition, it ends
-/// behind the current batches, and the same command goes on from there. A second Ctrl-C waits 2
-/// seconds at most for that, and a third not at all: what was trained since the last checkpoint is
-/// lost then.
+/// Ctrl-C finishes the current bucket, saves, and exits. If the graph has a single partition, training
+/// stops after the current batches instead, and the same command resumes there. A second Ctrl-C waits
+/// at most 2 seconds for that, and a third exits at once; the work since the last checkpoint is then
+/// lost.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -38,21 +38,21 @@ Examples:
   pbg-host train model --set num_epochs=20
   pbg-host train pbg.toml --progress json > events.jsonl")]
 pub(crate) struct Args {
-    /// Which configuration.
+    /// Arguments that name the configuration.
     #[command(flatten)]
     config: ConfigArgs,
-    /// Component that takes the place of a standard strategy: a .wasm file, or the name of a
-    /// standard plugin; can be repeated. Which slot it fills is written in it.
+    /// Use this plugin instead of the configured strategy of its kind: a .wasm file, or the name of a
+    /// standard plugin; can be repeated.
     #[arg(long = "plugin", value_name = "FILE|NAME")]
     plugins: Vec<String>,
-    /// What may differ from what trained the checkpoint.
+    /// Allowed differences from the run that trained the checkpoint.
     #[command(flatten)]
     allow: AllowArgs,
-    /// Which of several trainers this is, from 0; rank 0 starts the server by which they find each
-    /// other. [default: with `env://`, that of the environment]
+    /// Rank of this trainer in a distributed run, from 0; rank 0 starts the server by which the
+    /// trainers find each other [default: the rank in the environment with `env://`].
     #[arg(long, value_name = "N")]
     rank: Option<u32>,
-    /// How to show what happens.
+    /// How to show progress.
     #[arg(long, value_name = "HOW", default_value = "auto")]
     progress: Mode,
     /// Also write event files for TensorBoard into this folder.
@@ -60,10 +60,10 @@ pub(crate) struct Args {
     tensorboard: Option<PathBuf>,
 }
 
-/// Trains.
+/// Runs the command.
 ///
 /// # Errors
-/// Whatever ends the run before its end, an interruption included.
+/// The failure or interruption that ended the run early.
 pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     let mut config = load::config(&args.config, terminal)?;
     let quiet = matches!(args.progress, Mode::None);
@@ -106,7 +106,7 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
             resolved.train_together(filled.strategies, &cluster, allowed, stop, &mut emit)
         }
     };
-    // What a plugin said last explains its failure.
+    // The last log lines of a plugin may explain its failure.
     for line in filled.log.drain() {
         reporter.event(&line);
     }
@@ -115,15 +115,15 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     reporter.close();
     let checkpoint = &resolved.config().checkpoint_path;
     let outcome = outcome.inspect_err(|error| {
-        // A ledger that did not answer cannot say either whether anybody is left.
+        // A ledger that did not answer cannot tell whether other trainers are left.
         let is_silent = matches!(error, RunError::Cluster(ClusterError::Interrupted { .. }));
         if !is_silent {
             meeting.iter().for_each(together::Meeting::abandon);
         }
         if error.kind() == ErrorKind::Interrupted {
             terminal.say(format_args!(
-                "stopped ({error}): {checkpoint} holds everything up to its last commit, and the same \
-                 command resumes"
+                "stopped ({error}): {checkpoint} contains all work up to its last commit; the same command \
+                 resumes"
             ));
         }
     })?;
@@ -134,7 +134,7 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     tell(outcome, meeting.is_some(), checkpoint, terminal)
 }
 
-/// Says what of the configuration may not be as its user thinks.
+/// Warns about settings that probably do not have the effect that the user expects.
 fn advise(resolved: &Resolved, terminal: Terminal) {
     let mut advice = resolved.advice();
     if resolved.config().distributed_init_method.is_some() {
@@ -143,7 +143,7 @@ fn advise(resolved: &Resolved, terminal: Terminal) {
     advice.iter().for_each(|text| terminal.warn(text));
 }
 
-/// Says how training ended, alone or as one of `several` trainers.
+/// Prints how training ended, with a single trainer or with `several`.
 fn tell(outcome: Outcome, several: bool, checkpoint: &str, terminal: Terminal) -> Result<()> {
     match outcome {
         Outcome::Finished { version } => {
@@ -152,13 +152,13 @@ fn tell(outcome: Outcome, several: bool, checkpoint: &str, terminal: Terminal) -
         }
         Outcome::Interrupted { .. } if several => {
             terminal.say(
-                "left the run: what this trainer has trained is settled, and the same command takes part again",
+                "left the run: the work of this trainer is settled; the same command joins again",
             );
             Err(Failure::message(FailureKind::Interrupted, "interrupted"))
         }
         Outcome::Interrupted { version } => {
             terminal.say(format_args!(
-                "stopped; checkpoint version {version} in {checkpoint} holds everything trained so far: \
+                "stopped; checkpoint version {version} in {checkpoint} contains everything trained so far; \
                  the same command resumes"
             ));
             Err(Failure::message(FailureKind::Interrupted, "interrupted"))

@@ -1,5 +1,5 @@
-//! A bar with speed, loss and time left, and a line beneath it for position and traffic. Several trainers have a line each
-//! beneath those.
+//! A progress bar with speed, loss and time left, and a line below it with position and traffic. In a distributed run a
+//! line for each trainer follows.
 
 use std::fmt::Write as _;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -15,18 +15,18 @@ use crate::terminal::Terminal;
 
 const REFRESH_HZ: u8 = 10;
 
-/// Draws on standard error.
+/// Reporter that draws a progress bar on standard error.
 pub(crate) struct Bar {
     terminal: Terminal,
     tracker: Tracker,
     start: Instant,
     bar: ProgressBar,
-    /// What is shown beneath.
+    /// Status lines of all trainers, shown below the bar.
     trainers: Arc<Mutex<String>>,
 }
 
 impl Bar {
-    /// Nothing is drawn before the run starts.
+    /// Creates the reporter, which draws nothing before the run starts.
     pub(crate) fn new(terminal: Terminal) -> Self {
         let target = ProgressDrawTarget::stderr_with_hz(REFRESH_HZ);
         let bar = ProgressBar::with_draw_target(Some(1), target);
@@ -54,7 +54,7 @@ impl Bar {
     }
 }
 
-/// The percentage and the bar give way to the numbers; the second line is cut at the margin.
+/// Returns the style of the bar. The bar shrinks to make room for the numbers; the second line is truncated.
 fn style(color: bool, trainers: Arc<Mutex<String>>) -> ProgressStyle {
     let template = if color {
         "{percent:>3} % {wide_bar:.cyan/dim} {prefix}\n      {wide_msg:.dim}{trainers}"
@@ -67,7 +67,7 @@ fn style(color: bool, trainers: Arc<Mutex<String>>) -> ProgressStyle {
             "trainers",
             move |_: &ProgressState, out: &mut dyn std::fmt::Write| {
                 let lines = trainers.lock().unwrap_or_else(PoisonError::into_inner);
-                // What cannot be drawn now is drawn the next time.
+                // A failed draw is repeated at the next refresh.
                 let _drawn = out.write_str(&lines);
             },
         )
@@ -133,7 +133,7 @@ impl Reporter for Bar {
         Some(Box::new(move |text| {
             let mut lines = String::new();
             for line in escaped_lines(text).lines() {
-                // A string takes whatever is written.
+                // Writing to a string cannot fail.
                 let _written = write!(lines, "\n{line}");
             }
             *trainers.lock().unwrap_or_else(PoisonError::into_inner) = lines;

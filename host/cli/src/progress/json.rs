@@ -7,14 +7,14 @@ use pbg_core::event::Event;
 use super::{Announcer, Reporter, Teller};
 use crate::terminal::Terminal;
 
-/// Writes every event as a line of JSON, at once.
+/// Reporter that writes every event as a line of JSON, without buffering.
 pub(crate) struct Json {
     terminal: Terminal,
     closed: bool,
 }
 
 impl Json {
-    /// Starts on standard output.
+    /// Creates a reporter that writes to standard output.
     pub(crate) const fn new(terminal: Terminal) -> Self {
         Self {
             terminal,
@@ -29,18 +29,18 @@ impl Reporter for Json {
             return;
         }
         if let Err(error) = write_line(&mut io::stdout().lock(), event) {
-            // The reader went away or its disk is full: the run itself is worth more than its log.
+            // The pipe is closed or the disk is full. The run continues, since it is worth more than its log.
             self.closed = true;
             if error.kind() != io::ErrorKind::BrokenPipe {
                 self.terminal
-                    .warn(format_args!("events are not written any more: {error}"));
+                    .warn(format_args!("no more events are written: {error}"));
             }
         }
     }
 
     fn teller(&self) -> Teller {
         Box::new(|event| {
-            // Who trains notices, with the next event, that nobody reads any more.
+            // If the reader is gone, the training thread notices that at its next event.
             let _closed = write_line(&mut io::stdout().lock(), event);
         })
     }

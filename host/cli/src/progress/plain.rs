@@ -1,4 +1,4 @@
-//! Lines on standard error: for log files, and for terminals that cannot draw.
+//! Progress as lines on standard error, for log files and simple terminals.
 
 use std::time::{Duration, Instant};
 
@@ -9,10 +9,10 @@ use super::{Announcer, Reporter, Teller, text};
 use crate::format;
 use crate::terminal::Terminal;
 
-/// Time between two lines about the same epoch.
+/// Minimum interval of progress lines within an epoch.
 const INTERVAL: Duration = Duration::from_secs(10);
 
-/// Prints a line when something happened and every few seconds in between.
+/// Reporter that prints a line for notable events and every few seconds in between.
 pub(crate) struct Plain {
     terminal: Terminal,
     tracker: Tracker,
@@ -21,7 +21,7 @@ pub(crate) struct Plain {
 }
 
 impl Plain {
-    /// Starts the clock.
+    /// Creates the reporter and starts its clock.
     pub(crate) fn new(terminal: Terminal) -> Self {
         let (tracker, last) = (Tracker::default(), Duration::ZERO);
         Self {
@@ -50,8 +50,10 @@ impl Reporter for Plain {
             if let Some(traffic) =
                 text::traffic(self.tracker.io()).filter(|_| self.terminal.verbose)
             {
-                self.terminal
-                    .say(format_args!("{traffic}, {} in all", format::duration(now)));
+                self.terminal.say(format_args!(
+                    "{traffic}, {} in total",
+                    format::duration(now)
+                ));
             }
             self.last = now;
         }

@@ -1,4 +1,4 @@
-//! What an event is in words: one line, or nothing for events that only move the bar.
+//! Formats events as text: one line, or nothing for events that only move the bar.
 
 use clap::builder::styling::{AnsiColor, Style};
 use pbg_core::event::{Event, LogLevel, Resumed};
@@ -12,7 +12,7 @@ use figures::{epoch_parts, validated};
 
 mod figures;
 
-/// The line that reports `event`; `tracker` has seen it already.
+/// Returns the line that reports `event`, which `tracker` has already processed; `None` for events without a line.
 pub(crate) fn line(event: &Event, tracker: &Tracker, terminal: &Terminal) -> Option<String> {
     match event {
         Event::RunStarted { .. } | Event::StoppedEarly { .. } | Event::RunFinished { .. } => {
@@ -44,7 +44,7 @@ pub(crate) fn line(event: &Event, tracker: &Tracker, terminal: &Terminal) -> Opt
     }
 }
 
-/// Where a run begins and how it ends.
+/// Formats the events of the start and the end of a run.
 fn of_run(event: &Event, tracker: &Tracker) -> Option<String> {
     match event {
         Event::RunStarted {
@@ -72,8 +72,8 @@ fn of_run(event: &Event, tracker: &Tracker) -> Option<String> {
             best_epoch,
             best_mrr,
         } => Some(format!(
-            "stopped early after {}: MRR was highest after {} ({best_mrr:.4}); that checkpoint is in the folder `best`; \
-             `--best` uses it",
+            "stopped early after {}: the highest MRR was after {} ({best_mrr:.4}); that checkpoint is in the folder \
+             `best`, which `--best` uses",
             format::plural(u64::from(*epochs), "epoch"),
             format::plural(u64::from(*best_epoch), "epoch"),
         )),
@@ -97,10 +97,10 @@ fn of_run(event: &Event, tracker: &Tracker) -> Option<String> {
     }
 }
 
-/// What an epoch was planned to be, and what it was.
+/// Formats the plan of a pass and the results of an epoch.
 fn of_epoch(event: &Event, tracker: &Tracker, terminal: &Terminal) -> Option<String> {
     match event {
-        // Only news where there is a choice of orders at all, and once.
+        // Shown only once, and only if there is more than one bucket to order.
         Event::PassPlanned {
             pass,
             order,
@@ -147,15 +147,15 @@ fn of_epoch(event: &Event, tracker: &Tracker, terminal: &Terminal) -> Option<Str
     }
 }
 
-/// What a checkpoint was found to lack, and which are kept.
+/// Formats the events of checkpoints and of changes of the dataset.
 fn of_checkpoint(event: &Event, terminal: &Terminal) -> Option<String> {
     match event {
         Event::Grown { rows, relations } => Some(format!(
-            "the dataset has grown since the checkpoint was written: drew {}",
+            "the dataset has grown since the checkpoint was written: initialised {}",
             notes::gained(rows.iter(), *relations)
         )),
         Event::DataChanged { changes } => Some(format!(
-            "going on with other edges than before: {}",
+            "resuming with changed edges: {}",
             changes.join("; ")
         )),
         Event::Committed {
@@ -165,21 +165,21 @@ fn of_checkpoint(event: &Event, terminal: &Terminal) -> Option<String> {
             format::seconds(*seconds)
         )),
         Event::Preserved { epoch } => Some(format!(
-            "the checkpoint after {} is kept",
+            "kept a copy of the checkpoint after {}",
             format::plural(u64::from(*epoch), "epoch")
         )),
         _ => None,
     }
 }
 
-/// Who takes part, where several machines train.
+/// Formats the events of the trainers and the ledger of a distributed run.
 fn of_trainers(event: &Event) -> Option<String> {
     match event {
         Event::Gathering { here, wanted } => {
-            Some(format!("{here} of {wanted} trainers are here; waiting"))
+            Some(format!("{here} of {wanted} trainers have joined; waiting"))
         }
         Event::RankHeld { rank, seconds } => Some(format!(
-            "an earlier trainer of rank {rank} has not left; waiting up to {} until it counts as dead",
+            "an earlier trainer of rank {rank} has not left the run; waiting up to {} until its lease expires",
             format::seconds(*seconds)
         )),
         Event::TrainerLost {
@@ -188,23 +188,23 @@ fn of_trainers(event: &Event) -> Option<String> {
             buckets,
             ..
         } => Some(format!(
-            "nothing was heard of {} for {}: its part has ended, {} will be trained again",
+            "no heartbeat from {} for {}: it is removed from the run, and {} will be trained again",
             escaped_lines(name),
             format::seconds(*silent_seconds),
             format::plural(buckets.len() as u64, "bucket"),
         )),
         Event::LedgerReplaced { reason, version } => Some(format!(
-            "{}: going on from {}, what was trained since is trained again",
+            "{}: resuming from {}; buckets trained since then are trained again",
             escaped_lines(reason),
             match version {
                 0 => "the beginning".to_owned(),
                 version => format!("checkpoint version {version}"),
             }
         )),
-        Event::Rejoining { reason } => Some(format!("{}; joining anew", escaped_lines(reason))),
+        Event::Rejoining { reason } => Some(format!("{}; joining again", escaped_lines(reason))),
         Event::EventsLost { bytes } => Some(format!(
-            "{} of the trainers' events cannot be read, and are missing in metrics.jsonl and in reports; the model is not \
-             affected",
+            "{} of the trainers' events cannot be read and are missing from metrics.jsonl and from reports; the model is \
+             not affected",
             format::bytes(*bytes)
         )),
         Event::LedgerSilent {
@@ -212,7 +212,7 @@ fn of_trainers(event: &Event) -> Option<String> {
             seconds,
             patience_seconds,
         } => Some(format!(
-            "the ledger has not answered for {} ({}); waiting for it another {} (distributed.patience)",
+            "the ledger has not answered for {} ({}); waiting up to another {} (distributed.patience)",
             format::seconds(*seconds),
             escaped_lines(what),
             format::seconds(*patience_seconds),
@@ -223,8 +223,8 @@ fn of_trainers(event: &Event) -> Option<String> {
         )),
         Event::LedgerServer { what } => Some(escaped_lines(what).into_owned()),
         Event::FinishedByOthers { version } => Some(format!(
-            "the ledger does not answer any more, and checkpoint version {version} has the end of the run: the others \
-             have finished it"
+            "the ledger no longer answers, and checkpoint version {version} contains the end of the run: the other \
+             trainers have finished it"
         )),
         Event::StoppedByOthers { version } => Some(format!(
             "the others stopped the run at checkpoint version {version} while this trainer was silent; buckets that it \
@@ -234,7 +234,7 @@ fn of_trainers(event: &Event) -> Option<String> {
     }
 }
 
-/// What a plugin has to say, and how it failed.
+/// Formats the log lines and failures of plugins.
 fn of_plugin(event: &Event, terminal: &Terminal) -> Option<String> {
     match event {
         Event::PluginLog {
@@ -252,7 +252,7 @@ fn of_plugin(event: &Event, terminal: &Terminal) -> Option<String> {
             reason,
             fallback,
         } => Some(format!(
-            "{} {function}: {}\n  {fallback} goes on in its place",
+            "{} {function}: {}\n  {fallback} replaces it",
             terminal.paint(
                 AnsiColor::Red.on_default(),
                 escaped_lines(&format!("[{plugin}] failed:"))
@@ -263,24 +263,24 @@ fn of_plugin(event: &Event, terminal: &Terminal) -> Option<String> {
     }
 }
 
-/// Where a run goes on from.
+/// Describes the point at which a run resumes.
 fn resuming(resumed: &Resumed, epochs: u32, buckets: u64, tracker: &Tracker) -> String {
     let version = resumed.version;
     if resumed.pass.epoch >= epochs {
         return format!(
-            "\ncheckpoint version {version} has them all; a larger num_epochs trains on"
+            "\ncheckpoint version {version} contains all of them; increase num_epochs to continue training"
         );
     }
-    // One that was left within its bucket has no other.
+    // Only a graph with a single bucket can be interrupted within the bucket.
     let behind = match resumed.edges {
         0 => format!("{} of {buckets} buckets done", resumed.done),
-        edges => format!("behind {} edges", format::count(edges as f64)),
+        edges => format!("after {} edges", format::count(edges as f64)),
     };
     let position = tracker.position();
     format!("\nresuming at {position} of checkpoint version {version}, {behind}")
 }
 
-/// How a log line of this level looks; none: not shown.
+/// Returns the style of log lines of a level; `None` if they are not shown.
 fn style_of(level: LogLevel, terminal: &Terminal) -> Option<Style> {
     match level {
         LogLevel::Error => Some(AnsiColor::Red.on_default()),
@@ -290,7 +290,7 @@ fn style_of(level: LogLevel, terminal: &Terminal) -> Option<Style> {
     }
 }
 
-/// Speed, loss and time left: what is true at this moment.
+/// Formats the current speed, loss and time left.
 pub(crate) fn now(tracker: &Tracker) -> String {
     let mut parts = Vec::new();
     if let Some(speed) = tracker.speed() {

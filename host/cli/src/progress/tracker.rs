@@ -1,4 +1,4 @@
-//! Where a run is and how fast it goes, from its events alone.
+//! Derives the position and speed of a run from its events.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -7,12 +7,12 @@ use pbg_core::event::{Event, IoStats, Resumed};
 use pbg_core::graph::Bucket;
 use pbg_core::schedule::PassId;
 
-/// Speed and time left are measured over this much of the past.
+/// Window over which speed and time left are measured.
 const WINDOW: Duration = Duration::from_secs(60);
-/// Most samples of the past; together with the window this bounds the work per event.
+/// Maximum number of samples in the window, which bounds the work per event.
 const MAX_SAMPLES: usize = 512;
 
-/// State of a run as far as its events tell it.
+/// State of a run, derived from its events.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Tracker {
     epochs: u32,
@@ -23,15 +23,15 @@ pub(crate) struct Tracker {
     first_pass: Option<PassId>,
     pass_in_epoch: u32,
     current: Option<(Bucket, u64)>,
-    /// Edges of finished epochs, plus those of finished buckets of the current one.
+    /// Number of edges of finished epochs.
     base: f64,
     epoch_trained: u64,
-    /// An earlier process trained the beginning of this epoch.
+    /// Whether an earlier process trained the beginning of this epoch.
     partial_epoch: bool,
     bucket_trained: u64,
-    /// Of the bucket that goes on, what an earlier process trained.
+    /// Number of edges of the resumed bucket that an earlier process trained.
     carried: u64,
-    /// Edges per trained edge: above 1 when some are held out, known after the first epoch.
+    /// Ratio of all edges to trained edges: above 1 if some are held out. Known after the first epoch.
     scale: f64,
     loss: Option<f64>,
     io: IoStats,
@@ -39,7 +39,7 @@ pub(crate) struct Tracker {
 }
 
 impl Tracker {
-    /// Takes note of what happened at `now`, counted from any fixed moment. One arm per event, so it is long.
+    /// Updates the state with an event at time `now`, measured from any fixed moment.
     pub(crate) fn event(&mut self, event: &Event, now: Duration) {
         match event {
             Event::RunStarted {
@@ -121,7 +121,7 @@ impl Tracker {
         }
     }
 
-    /// Counts what earlier processes trained as done.
+    /// Counts the edges that earlier processes trained as done.
     fn resume(&mut self, resumed: &Resumed) {
         self.enter(resumed.pass);
         self.base = f64::from(resumed.pass.epoch) * self.edges_per_epoch as f64;
@@ -132,8 +132,8 @@ impl Tracker {
         (self.carried, self.bucket_trained) = (resumed.edges, resumed.edges);
     }
 
-    /// Counts the passes of the epoch. After a resumption the first one is estimated: an event
-    /// does not say how many edge sets and chunks there are.
+    /// Counts the passes of the epoch. After a resumption the number of the first pass is estimated, since
+    /// no event contains the numbers of edge sets and chunks.
     fn enter(&mut self, pass: PassId) {
         if self.first_pass.is_none() {
             self.first_pass = Some(pass);
@@ -159,18 +159,18 @@ impl Tracker {
         }
     }
 
-    /// Edges of the whole run that are done, held-out ones included.
+    /// Returns the number of edges that are done in the whole run, held-out edges included.
     pub(crate) fn done(&self) -> f64 {
         let epoch = (self.epoch_trained + self.bucket_trained) as f64 * self.scale;
         (self.base + epoch.min(self.edges_per_epoch as f64)).min(self.total())
     }
 
-    /// Edges of the whole run.
+    /// Returns the number of edges of the whole run.
     pub(crate) fn total(&self) -> f64 {
         f64::from(self.epochs) * self.edges_per_epoch as f64
     }
 
-    /// Edges per second of the last minute; `None` before there is something to measure.
+    /// Returns the edges per second of the last minute; `None` before the first measurement.
     pub(crate) fn speed(&self) -> Option<f64> {
         let (first, last) = (self.samples.front()?, self.samples.back()?);
         let (time, edges) = (
@@ -180,32 +180,32 @@ impl Tracker {
         (time > 0.1 && edges > 0.0).then(|| edges / time)
     }
 
-    /// Time until the end at this speed.
+    /// Returns the time until the end of the run at the current speed.
     pub(crate) fn left(&self) -> Option<Duration> {
         Duration::try_from_secs_f64((self.total() - self.done()) / self.speed()?).ok()
     }
 
-    /// Mean loss of the current bucket.
+    /// Returns the mean loss of the current bucket.
     pub(crate) fn loss(&self) -> Option<f64> {
         self.loss
     }
 
-    /// Partition traffic of this process.
+    /// Returns the partition traffic of this process.
     pub(crate) const fn io(&self) -> &IoStats {
         &self.io
     }
 
-    /// Epochs of the run.
+    /// Returns the number of epochs of the run.
     pub(crate) const fn epochs(&self) -> u32 {
         self.epochs
     }
 
-    /// Whether `pass` is the first that this process trains.
+    /// Returns whether `pass` is the first that this process trains.
     pub(crate) fn is_first_pass(&self, pass: PassId) -> bool {
         self.first_pass == Some(pass)
     }
 
-    /// `epoch 2/4`, with the pass and the bucket where there is more than one.
+    /// Formats the position as `epoch 2/4`, with the pass and the bucket if there is more than one.
     pub(crate) fn position(&self) -> String {
         let mut text = format!(
             "epoch {}/{}",

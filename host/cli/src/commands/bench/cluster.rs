@@ -22,15 +22,15 @@ use crate::terminal::{self, Terminal};
 use crate::together;
 use pbg_session::orders::{Loader, Wanted, wanted};
 
-/// How long the ledger may stay silent before the measurement ends.
+/// Timeout of the ledger, after which the measurement fails.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Measure how busy several trainers are that share a pass.
+/// Measure how busy several trainers are in a shared pass.
 ///
-/// Starts a private nats-server on this machine, and trainers that lease and settle on its ledger as those of a run do,
-/// by what the bucket order picks. They train nothing: a bucket takes as long as it is told to. So what is measured is
-/// what the order and the ledger cost. A run of few long buckets is enough for the order; where buckets are short, the
-/// processor is busy with the ledger, and waits of the trainers are its own.
+/// Starts a private nats-server on this machine, and trainers that lease and settle the buckets that the order picks,
+/// as in a distributed run. They do not train: a bucket takes a fixed time. So this measures the costs of the order and
+/// of the ledger. For the order, few long buckets are enough; with short buckets the processor is busy with the ledger,
+/// and the waiting times are caused by it.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -38,38 +38,39 @@ Examples:
   pbg-host bench cluster --partitions 32 --machines 8 --order cover:sequence=rounds
   pbg-host bench cluster -p 8 -m 4 --tree-init --json")]
 pub(crate) struct Args {
-    /// Partitions of either side, which are the same.
+    /// Number of partitions, the same on both sides.
     #[arg(long, short, value_name = "P", default_value_t = 16, value_parser = clap::value_parser!(u32).range(2..=512))]
     partitions: u32,
-    /// Trainers.
+    /// Number of trainers.
     #[arg(long, short, value_name = "M", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=64))]
     machines: u32,
-    /// Partitions that fit the buffer of a trainer.
+    /// Number of partitions in the buffer of a trainer.
     #[arg(long, short = 'c', value_name = "C", default_value_t = 4, value_parser = clap::value_parser!(u32).range(2..))]
     buffer: u32,
-    /// Order that picks the buckets: a standard one or a .wasm file, with parameters after a colon.
+    /// Order that picks the buckets: a standard order or a .wasm file, with parameters after a colon.
     #[arg(long, value_name = "NAME|FILE", default_value = "cover", value_parser = wanted)]
     order: Wanted,
-    /// Seed that the order plans with.
+    /// Seed of the order.
     #[arg(long, value_name = "N", default_value_t = 0)]
     seed: u64,
-    /// Seconds that a bucket takes.
+    /// Duration of a bucket in seconds.
     #[arg(long, value_name = "SECONDS", default_value_t = 0.25, value_parser = seconds)]
     seconds: f64,
-    /// Most that a bucket takes more or less, as a share of that.
+    /// Maximum deviation of a bucket's duration, as a fraction of it.
     #[arg(long, value_name = "SHARE", default_value_t = 0.0, value_parser = share)]
     jitter: f64,
-    /// Let all partitions grow from one bucket, as the first pass of a run does.
+    /// Require that every bucket except the first shares a partition with an earlier one, as in the first pass of a
+    /// run.
     #[arg(long)]
     tree_init: bool,
-    /// Whether a trainer leases its next bucket while it trains one [default: where there are four times as many
-    /// partitions as trainers].
+    /// Whether a trainer leases its next bucket while it trains one [default: true with at least four partitions per
+    /// trainer].
     #[arg(long, value_name = "BOOL")]
     ahead: Option<bool>,
-    /// The program nats-server [default: it is looked for].
+    /// Path of the program nats-server [default: searched for].
     #[arg(long, value_name = "FILE")]
     nats_server: Option<PathBuf>,
-    /// Folder in which the server keeps its files; a folder in it is made and removed again.
+    /// Folder for the temporary files of the server, which are removed afterwards.
     #[arg(long, value_name = "FOLDER", default_value = ".")]
     folder: PathBuf,
     /// Print JSON.
@@ -91,19 +92,18 @@ fn share(text: &str) -> Result<f64, String> {
     }
 }
 
-/// Measures.
+/// Runs the command.
 ///
 /// # Errors
-/// When there is no server, or the order cannot be used.
+/// When the server cannot be started, or the order cannot be used.
 pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     let loader = Loader::new(None, Rates::default(), &terminal)?;
     let orders = (0..args.machines).map(|_| loader.load(&args.order));
     let orders = orders.collect::<Result<Vec<_>>>()?;
     if !args.folder.is_dir() {
-        let text = format!("{} is no folder", args.folder.display());
-        return Err(
-            Failure::message(FailureKind::Usage, text).help("--folder names one that there is")
-        );
+        let text = format!("{} is not a folder", args.folder.display());
+        return Err(Failure::message(FailureKind::Usage, text)
+            .help("give an existing folder with --folder"));
     }
     let scratch = Scratch::beside(&args.folder.join("cluster"))?;
     let server = Server::start(args, &scratch, terminal)?;
@@ -117,7 +117,7 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
         });
     }
     let announce = Box::new(move |text: &str| terminal.say(text));
-    let stop = interrupt::watch("ending the server", announce)?;
+    let stop = interrupt::watch("stopping the server", announce)?;
     let scene = Scene {
         pass: Sizes::default().pass(args.partitions, None, args.buffer, args.seed),
         trainers: args.machines,
@@ -131,7 +131,7 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
         jitter: args.jitter,
     };
     let bar = match terminal.interactive {
-        true => ProgressBar::new_spinner().with_message("trainers share a pass"),
+        true => ProgressBar::new_spinner().with_message("simulating a pass"),
         false => ProgressBar::hidden(),
     };
     bar.enable_steady_tick(Duration::from_millis(200));
@@ -147,7 +147,7 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     }
 }
 
-/// A server of this measurement, which ends with it.
+/// Server of this measurement, which stops on drop.
 struct Server {
     options: Options,
     connection: Connection,
@@ -176,7 +176,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // One that does not end says so in its log, which goes with the folder.
+        // Errors are ignored: the server's log is removed with the folder anyway.
         self.connection.stop_server().ok();
     }
 }
@@ -191,7 +191,7 @@ fn print(out: &mut dyn Write, report: &ClusterReport) -> io::Result<()> {
         ..
     } = report;
     let tree = match report.tree_init {
-        true => ", all from one bucket",
+        true => ", grown from one bucket",
         false => "",
     };
     writeln!(
@@ -200,7 +200,7 @@ fn print(out: &mut dyn Write, report: &ClusterReport) -> io::Result<()> {
     )?;
     writeln!(
         out,
-        "  rounds   {:.1}, {} if nobody ever waited, {} if all buckets of a round began together",
+        "  rounds   {:.1}, {} without any waiting, {} if all buckets of a round started together",
         report.rounds, report.ideal_rounds, report.counted_rounds
     )?;
     let percent = |share: &f64| format!("{:.1}", 100.0 * share);
@@ -214,13 +214,13 @@ fn print(out: &mut dyn Write, report: &ClusterReport) -> io::Result<()> {
     )?;
     writeln!(
         out,
-        "  stood still {} % for the ledger, {} % for others",
+        "  waited {} % for the ledger, {} % for other trainers",
         percent(&report.ledger),
         percent(&report.waited)
     )?;
     writeln!(
         out,
-        "  ledger   {} transactions: median {:.1} ms, 99 of 100 within {:.1} ms",
+        "  ledger   {} transactions: median {:.1} ms, 99th percentile {:.1} ms",
         report.transactions, report.transaction_ms_p50, report.transaction_ms_p99
     )?;
     writeln!(

@@ -11,29 +11,29 @@ use crate::options::TrainedArgs;
 use crate::terminal::{self, Terminal};
 use crate::{format, load, relay};
 
-/// Measure how fast the edges of a set are ranked among all entities, with the checkpoint that is there.
+/// Measure how fast the edges of a set are ranked among all entities, with an existing checkpoint.
 ///
-/// Beside it: the speed that the matrix products that score candidates would allow by themselves
-/// (libtorch's, the same dimension, the same minute).
+/// The speed is compared with the one that the matrix products for scoring candidates alone would allow
+/// (libtorch's products of the same dimension, measured at the same time).
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   pbg-host bench eval pbg.toml
   pbg-host bench eval pbg.toml --edges valid --filter train,valid --limit 1000 --json")]
 pub(crate) struct Args {
-    /// Which model.
+    /// Arguments that name the model.
     #[command(flatten)]
     model: TrainedArgs,
     /// Edge set to rank.
     #[arg(long, value_name = "NAME", default_value = "test")]
     edges: String,
-    /// Edge sets whose edges are no wrong candidates, separated by commas.
+    /// Edge sets whose edges do not count as negatives, separated by commas.
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     filter: Vec<String>,
     /// Rank only a random sample of this many edges.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     limit: Option<u32>,
-    /// Threads [default: one per core].
+    /// Number of threads [default: one per core].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096))]
     threads: Option<u32>,
     /// Print JSON.
@@ -41,10 +41,10 @@ pub(crate) struct Args {
     json: bool,
 }
 
-/// Measures.
+/// Runs the command.
 ///
 /// # Errors
-/// When there is no such edge set or no checkpoint.
+/// When the edge set or the checkpoint does not exist, or cannot be read.
 pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     relay::to_libtorch(CEILING, NO_CEILING)?;
     let TrainedArgs { config, which } = &args.model;
@@ -75,14 +75,14 @@ fn print_speed(out: &mut dyn Write, speed: &EvalSpeed) -> io::Result<()> {
     )?;
     writeln!(
         out,
-        "both sides of {} edges ranked in {} ({} scores, {:.1} CPU-seconds), model and edges read",
+        "both sides of {} edges ranked in {} ({} scores, {:.1} CPU-seconds), including reading the model and the edges",
         format::count(speed.report.raw.count as f64),
         format::seconds(speed.wall_seconds),
         format::count(speed.scores),
         speed.cpu_seconds,
     )?;
     match speed.peak_bytes {
-        Some(peak) => writeln!(out, "{} of memory at the peak", format::bytes(peak)),
+        Some(peak) => writeln!(out, "peak memory {}", format::bytes(peak)),
         None => Ok(()),
     }
 }

@@ -15,30 +15,30 @@ use crate::{format, options};
 
 /// Measure how fast edges are imported.
 ///
-/// Generates a power-law graph as text with three columns and imports it. Beside it: the speed that
-/// reading the text and finding its columns alone would allow.
+/// Generates a power-law graph as text with three columns and imports it. The speed is compared with the
+/// one that reading the text and splitting its columns alone would allow.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   pbg-host bench import
   pbg-host bench import --edges 50000000 --entities 5000000 --memory 1G --json")]
 pub(crate) struct Args {
-    /// Edges to import.
+    /// Number of edges to import.
     #[arg(long, value_name = "N", default_value_t = 5_000_000)]
     edges: u64,
-    /// Entities that they are between.
+    /// Number of entities.
     #[arg(long, value_name = "N", default_value_t = 500_000)]
     entities: u64,
-    /// Partitions of the dataset.
+    /// Number of partitions of the dataset.
     #[arg(long, value_name = "P", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=4096))]
     partitions: u32,
-    /// Threads [default: one per core].
+    /// Number of threads [default: one per core].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096))]
     threads: Option<u32>,
     /// Memory for names and buffers, as for `import`.
     #[arg(long, value_name = "SIZE", value_parser = options::bytes)]
     memory: Option<u64>,
-    /// Folder in which a folder is made and removed again.
+    /// Folder for temporary files, which are removed afterwards.
     #[arg(long, value_name = "FOLDER", default_value = ".")]
     folder: PathBuf,
     /// Print JSON.
@@ -46,7 +46,7 @@ pub(crate) struct Args {
     json: bool,
 }
 
-/// Measures.
+/// Runs the command.
 ///
 /// # Errors
 /// When the folder cannot be written.
@@ -79,7 +79,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 fn print_speed(out: &mut dyn Write, speed: &ImportSpeed) -> io::Result<()> {
     writeln!(
         out,
-        "{} edges per CPU-second, {:.0} % of the {} that reading the text and finding its columns allow",
+        "{} edges per CPU-second, {:.0} % of the {} that reading the text and splitting its columns alone would allow",
         format::count(speed.edges_per_cpu_second),
         100.0 * speed.edges_per_cpu_second / speed.ceiling,
         format::count(speed.ceiling),
@@ -96,7 +96,7 @@ fn print_speed(out: &mut dyn Write, speed: &ImportSpeed) -> io::Result<()> {
         format::bytes(speed.reading_bytes_per_second as u64),
     )?;
     match speed.peak_bytes {
-        Some(peak) => writeln!(out, "{} of memory at the peak", format::bytes(peak)),
+        Some(peak) => writeln!(out, "peak memory {}", format::bytes(peak)),
         None => Ok(()),
     }
 }

@@ -14,11 +14,11 @@ use crate::kind::FailureKind;
 use crate::relay;
 use crate::terminal::{self, Terminal};
 
-/// Measure training steps on made-up edges, in fp32 and bf16.
+/// Measure training steps on random edges, in fp32 and bf16.
 ///
-/// Each is shown beside the speed that its matrix products alone would allow on this machine (libtorch's
-/// product, the same shapes, the same minute), with the time of each stage and the pages that a batch takes
-/// from the kernel once its buffers have grown.
+/// Each speed is compared with the one that the matrix products alone would allow on this machine (libtorch's
+/// products of the same shapes, measured at the same time). Also shows the time of each stage, and the page
+/// faults of a batch after its buffers have grown.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -26,10 +26,10 @@ Examples:
   pbg-host bench kernels --case distmult --seconds 10
   pbg-host bench kernels --json > kernels.json")]
 pub(crate) struct Args {
-    /// Only the cases with this in their name.
+    /// Measure only the cases whose names contain this text.
     #[arg(long, value_name = "TEXT")]
     case: Option<String>,
-    /// How long each step is measured.
+    /// Seconds for which each step is measured.
     #[arg(long, value_name = "N", default_value_t = 3.0, value_parser = seconds)]
     seconds: f64,
     /// Print JSON.
@@ -37,7 +37,7 @@ pub(crate) struct Args {
     json: bool,
 }
 
-/// Measures.
+/// Runs the command.
 ///
 /// # Errors
 /// When a step cannot be measured.
@@ -50,7 +50,7 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
         .iter()
         .any(|name| name.to_lowercase().contains(&wanted))
     {
-        let message = format!("no case has `{wanted}` in its name");
+        let message = format!("no case contains `{wanted}` in its name");
         let help = format!("the cases are: {}", names.join("; "));
         return Err(Failure::message(FailureKind::Usage, message).help(help));
     }
@@ -98,12 +98,12 @@ fn print_report(out: &mut dyn Write, report: &StepReport) -> io::Result<()> {
         .collect();
     writeln!(
         out,
-        "  microseconds per edge: {}; the loss by hand {:.2}",
+        "  microseconds per edge: {}; handwritten loss {:.2}",
         stages.join(", "),
         report.loss_by_hand,
     )?;
     match report.page_faults_per_batch {
-        Some(count) => writeln!(out, "  a batch takes {count:.2} page faults"),
+        Some(count) => writeln!(out, "  {count:.2} page faults per batch"),
         None => Ok(()),
     }
 }
@@ -111,6 +111,6 @@ fn print_report(out: &mut dyn Write, report: &StepReport) -> io::Result<()> {
 fn seconds(text: &str) -> std::result::Result<f64, String> {
     match text.parse() {
         Ok(seconds) if (0.01..=3600.0).contains(&seconds) => Ok(seconds),
-        _ => Err("a number of seconds from 0.01 to 3600".to_owned()),
+        _ => Err("not a number of seconds from 0.01 to 3600".to_owned()),
     }
 }

@@ -12,16 +12,16 @@ use crate::{format, options};
 
 /// Measure how fast a partition of a checkpoint is written and read.
 ///
-/// Written until it is on the disk, and read, with its checksum verified, after the system forgot it.
-/// Beside it: plain files of the same size, written and read in the same way, and a copy in memory. The
-/// fastest of three rounds counts.
+/// Writes the partition and syncs it to disk; reads it with an empty page cache and verifies its checksum.
+/// The speeds are compared with those of plain files of the same size, and of a copy in memory. The fastest
+/// of three rounds counts.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   pbg-host bench storage
   pbg-host bench storage --folder /mnt/disk --size 4G --json")]
 pub(crate) struct Args {
-    /// Folder on the disk to measure; a folder in it is made and removed again.
+    /// Folder on the disk to measure; temporary files in it are removed afterwards.
     #[arg(long, value_name = "FOLDER", default_value = ".")]
     folder: PathBuf,
     /// Size of the partition.
@@ -32,7 +32,7 @@ pub(crate) struct Args {
     json: bool,
 }
 
-/// Measures.
+/// Runs the command.
 ///
 /// # Errors
 /// When the folder cannot be written.

@@ -18,9 +18,9 @@ use crate::scratch::Scratch;
 use crate::terminal::{self, Terminal};
 use crate::{format, load, relay};
 
-/// Train epochs of a configuration into a folder that is removed again, and say how fast it was.
+/// Measure the speed of training a configuration, in a temporary folder.
 ///
-/// Start-up, which is opening files and loading plugins, is not counted.
+/// Start-up, that is, opening files and loading plugins, is not counted.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -28,16 +28,16 @@ Examples:
   pbg-host bench train pbg.toml --profile --set workers=1
   pbg-host bench train pbg.toml --epochs 3 --json")]
 pub(crate) struct Args {
-    /// Which configuration.
+    /// Arguments that name the configuration.
     #[command(flatten)]
     config: ConfigArgs,
-    /// Component that takes the place of a standard strategy, as for `train`; can be repeated.
+    /// Use this plugin instead of the configured strategy of its kind, as for `train`; can be repeated.
     #[arg(long = "plugin", value_name = "FILE|NAME")]
     plugins: Vec<String>,
-    /// Epochs to train.
+    /// Number of epochs to train.
     #[arg(long, value_name = "N", default_value_t = 1)]
     epochs: u32,
-    /// Say where a step's time goes.
+    /// Show the time of each stage of a step.
     #[arg(long)]
     profile: bool,
     /// Print JSON.
@@ -45,30 +45,30 @@ pub(crate) struct Args {
     json: bool,
 }
 
-/// What was measured.
+/// Result of the measurement.
 #[derive(Serialize)]
 struct Report {
     edges: u64,
     workers: u32,
     wall_seconds: f64,
     cpu_seconds: f64,
-    /// Of the process, before training began.
+    /// CPU time of the process before training started.
     start_up_cpu_seconds: f64,
     edges_per_cpu_second: f64,
     edges_per_second: f64,
-    /// Edges per CPU-second if steps were their matrix products.
+    /// Edges per CPU-second if a step consisted of its matrix products only.
     ceiling: f64,
     io: IoStats,
-    /// Most memory that the process ever had.
+    /// Peak memory of the process.
     peak_bytes: Option<u64>,
-    /// Seconds of all workers in each stage.
+    /// Total seconds of all workers in each stage.
     stages: Vec<(String, f64)>,
 }
 
-/// Measures.
+/// Runs the command.
 ///
 /// # Errors
-/// Whatever ends a run.
+/// The failure that ended the run.
 pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     relay::to_libtorch(CEILING, NO_CEILING)?;
     let mut config = load::config(&args.config, terminal)?;
@@ -96,7 +96,7 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     terminal::print(|out| print_report(out, &report, args.profile))
 }
 
-/// Clocks from the start of training to its end.
+/// Wall and CPU clocks that run from the start to the end of training.
 #[derive(Default)]
 struct Watch {
     started: Option<(Instant, f64)>,
@@ -170,7 +170,7 @@ fn print_report(out: &mut dyn Write, report: &Report, profile: bool) -> io::Resu
         format::bytes(report.io.bytes_written),
     )?;
     if let Some(peak) = report.peak_bytes {
-        writeln!(out, "{} of memory at the peak", format::bytes(peak))?;
+        writeln!(out, "peak memory {}", format::bytes(peak))?;
     }
     if profile {
         let total: f64 = report.stages.iter().map(|(_, s)| s).sum();

@@ -1,4 +1,4 @@
-//! How long an epoch will take: a part of it is trained, in a folder that is removed again.
+//! Estimates the duration of an epoch by training a part of it in a temporary folder.
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -15,26 +15,27 @@ use crate::format;
 use crate::kind::FailureKind;
 use crate::scratch::Scratch;
 
-/// How long is trained. The bucket that is begun then is finished.
+/// Duration of the trial training; the bucket in training at its end is finished.
 const DURATION: Duration = Duration::from_secs(10);
 
-/// What was measured of an epoch, and what follows for all of it.
+/// Measurement of a part of an epoch, and the estimate for the whole epoch.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub(super) struct EpochTime {
     /// Edges of an epoch.
     edges: u64,
     epochs: u32,
-    /// Edges that were trained.
+    /// Number of edges trained.
     measured_edges: u64,
-    /// Seconds that they took, with what was read and written meanwhile.
+    /// Duration in seconds of training them, including reads and writes.
     measured_seconds: f64,
     seconds_per_epoch: f64,
 }
 
-/// Trains the beginning of `config`, from freshly drawn embeddings and without validation, as long as nobody sets `stop`.
+/// Trains the beginning of an epoch of `config`, from random embeddings and without validation. Setting `stop`
+/// interrupts it.
 ///
 /// # Errors
-/// Whatever ends a run, an interruption included.
+/// The failure or interruption that ended the training.
 pub(super) fn measure(
     mut config: Config,
     strategies: Strategies,
@@ -45,7 +46,7 @@ pub(super) fn measure(
     config.init_path = None;
     config.validation.edges = None;
     config.checkpoint_preservation_interval = None;
-    // An epoch at most: the next one would read what this one only draws.
+    // At most one epoch: the next one would read partitions that this one creates, which takes another time.
     let epochs = std::mem::replace(&mut config.num_epochs, 1);
     let mut watch = Watch::default();
     Resolved::new(config)?.train(strategies, Allowed::default(), stop, &mut |event| {
@@ -55,19 +56,19 @@ pub(super) fn measure(
         }
     })?;
     if stop.load(Ordering::SeqCst) && !watch.is_over() {
-        let what = "stopped before there was enough to measure";
+        let what = "stopped before enough was measured";
         return Err(Failure::message(FailureKind::Interrupted, what));
     }
     Ok(watch.result(epochs))
 }
 
-/// Edges and time, from the first bucket to the last word of training.
+/// Counter of edges and time from the start of the first bucket to the last event.
 #[derive(Default)]
 struct Watch {
     started: Option<Instant>,
     edges_per_epoch: u64,
     finished: u64,
-    /// Of the bucket that is trained.
+    /// Number of trained edges of the current bucket.
     current: u64,
     seconds: f64,
 }
@@ -120,8 +121,8 @@ impl EpochTime {
         let rate = self.measured_edges as f64 / self.measured_seconds.max(1e-9);
         writeln!(
             out,
-            "{:<36} {:>12}  per epoch, {} for {}: {} edges at {}/s, as {} of them in {} were",
-            "time, about",
+            "{:<36} {:>12}  per epoch, {} for {}: {} edges at {}/s, measured on {} edges in {}",
+            "estimated time",
             format::seconds(self.seconds_per_epoch),
             format::seconds(self.seconds_per_epoch * f64::from(self.epochs)),
             format::plural(u64::from(self.epochs), "epoch"),

@@ -1,4 +1,4 @@
-//! `pbg-host cluster history`: which trainer trained which bucket, in the order in which they count.
+//! `pbg-host cluster history`: the trainer of each bucket, in an equivalent sequential order.
 
 use std::path::Path;
 
@@ -15,13 +15,13 @@ use crate::options::ConfigArgs;
 use crate::terminal::{self, Terminal};
 use crate::{load, metrics};
 
-/// Longest name of a trainer that the table shows.
+/// Maximum length of the name of a trainer in the table.
 const NAME: usize = 64;
 
-/// Show who trained which bucket, in an order that gives the same result on one machine.
+/// Show which trainer trained which bucket, in an order that gives the same result on one machine.
 ///
-/// Buckets that need a partition in common follow each other as they were trained. What no checkpoint holds yet is not
-/// in it. Needs no connection to the run.
+/// Buckets that share a partition are listed in the order in which they were trained. Buckets that are not in a
+/// checkpoint yet are not listed. The command needs no connection to the run.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -31,11 +31,11 @@ pub(crate) struct Args {
     /// Configuration of the run.
     #[command(flatten)]
     config: ConfigArgs,
-    /// Only this epoch, counted from 1: `epoch_number` in JSON, where `epoch` counts from 0 as in `metrics.jsonl`.
+    /// Show only this epoch, counted from 1 (`epoch_number` in JSON; `epoch` counts from 0 as in `metrics.jsonl`).
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     epoch: Option<u32>,
-    /// Print the buckets of one pass as JSON, as the order `from_file` reads them; the last complete pass without
-    /// `--epoch`.
+    /// Print the buckets of one pass as JSON, in the format of the order `from_file`: the last complete pass, of the
+    /// epoch given by `--epoch` if there is one.
     #[arg(long)]
     order: bool,
     /// Print JSON.
@@ -43,12 +43,12 @@ pub(crate) struct Args {
     json: bool,
 }
 
-/// A bucket that was trained.
+/// Trained bucket.
 #[derive(Debug, Serialize)]
 struct Trained<'a> {
     #[serde(flatten)]
     pass: PassId,
-    /// The epoch of `pass`, counted from 1 as `--epoch` and all that is shown to people count.
+    /// Epoch of `pass`, counted from 1 as in `--epoch` and in messages.
     epoch_number: u32,
     bucket: Bucket,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -57,19 +57,19 @@ struct Trained<'a> {
     seconds: f64,
 }
 
-/// Shows the history.
+/// Runs the command.
 ///
 /// # Errors
-/// When there is none, or it cannot be read.
+/// When there is no history, or it cannot be read.
 pub(super) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     let config = load::config(&args.config, terminal)?;
     let lines = metrics::read(&Path::new(&config.checkpoint_path).join("metrics.jsonl"))?;
     let wanted = |row: &Trained<'_>| args.epoch.is_none_or(|epoch| row.epoch_number == epoch);
     let trained: Vec<_> = lines.iter().filter_map(trained).filter(wanted).collect();
     if trained.is_empty() {
-        let what = format!("{} tells of no such bucket", config.checkpoint_path);
+        let what = format!("{} contains no such bucket", config.checkpoint_path);
         return Err(Failure::message(FailureKind::Checkpoint, what)
-            .help("buckets are told of once a checkpoint holds them"));
+            .help("buckets are listed once they are in a checkpoint"));
     }
     if args.order {
         return print_order(&trained);
@@ -123,7 +123,7 @@ fn trained(line: &Line) -> Option<Trained<'_>> {
     }
 }
 
-/// Buckets of the last of the passes that is complete: each pass trains the same buckets.
+/// Prints the buckets of the last complete pass. A pass is complete if no other pass has more buckets.
 fn print_order(trained: &[Trained<'_>]) -> Result<()> {
     let mut passes: Vec<PassId> = trained.iter().map(|row| row.pass).collect();
     passes.sort_unstable();

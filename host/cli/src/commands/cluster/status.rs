@@ -7,9 +7,9 @@ use crate::options::ConfigArgs;
 use crate::terminal::{self, Terminal};
 use crate::trainers::{Rules, Status};
 
-/// Show where a run is and what its trainers do.
+/// Show the progress of a run and the state of its trainers.
 ///
-/// Listens for as long as trainers take to tell that they live (`distributed.heartbeat`).
+/// Waits for one heartbeat of each trainer (`distributed.heartbeat`).
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -20,7 +20,7 @@ pub(crate) struct Args {
     /// Configuration of the run.
     #[command(flatten)]
     config: ConfigArgs,
-    /// Show it again and again, until Ctrl-C.
+    /// Show the status repeatedly, until Ctrl-C.
     #[arg(long)]
     watch: bool,
     /// Print JSON.
@@ -28,7 +28,7 @@ pub(crate) struct Args {
     json: bool,
 }
 
-/// Shows.
+/// Runs the command.
 ///
 /// # Errors
 /// When the run cannot be reached.
@@ -36,7 +36,7 @@ pub(super) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     let (config, connection) = super::reach(&args.config, terminal)?;
     let rules = Rules::of(&config);
     loop {
-        // Until every trainer that lives was heard.
+        // Waits until every live trainer has sent a heartbeat.
         thread::sleep(rules.heartbeat.mul_f64(1.2));
         let status = Status::of(&connection)?;
         match args.json {

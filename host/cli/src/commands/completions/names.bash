@@ -1,11 +1,11 @@
-# What may stand behind `KEY=`.
+# Prints the valid words after `KEY=`.
 _pbghost_values() {
     case "$1" in
 @VALUES@
     esac
 }
 
-# Plugins in the user's folders.
+# Prints the plugins in the user's folders.
 _pbghost_own() {
     local folder file IFS=:
     for folder in $PBG_PLUGIN_PATH; do
@@ -15,10 +15,10 @@ _pbghost_own() {
     done
 }
 
-# Names where an option or a command wants some; the generated function knows everything else.
+# Completes names where an option or a command expects them; the generated function completes everything else.
 _pbghost_names() {
     local cur="${COMP_WORDS[COMP_CWORD]}" at=$((COMP_CWORD - 1)) key="" files="" words=""
-    # Bash makes `=` a word of its own.
+    # Bash splits words at `=`.
     if [[ "$cur" == "=" ]]; then
         cur="" key="${COMP_WORDS[at]}" at=$((at - 1))
     elif [[ "${COMP_WORDS[at]}" == "=" ]]; then
@@ -45,12 +45,12 @@ _pbghost_names() {
                 "plugin check,"* | "plugin bench,"* | "plugin inspect,"*)
                     words="@ORDERS@ @SAMPLERS@ @LOSSES@ $(_pbghost_own)" files=yes ;;
                 "orders show,"*)
-                    # Behind the order comes a configuration.
+                    # A configuration follows the order.
                     if [[ "${COMP_WORDS[at]}" == show || "${COMP_WORDS[at - 1]}" == -* ]]; then
                         words="@ORDERS@ $(_pbghost_own)" files=yes
                     fi ;;
             esac
-            # An option of these commands wants something else.
+            # Options of these commands expect other values.
             [[ "${COMP_WORDS[at]}" == -* ]] && words="" files="" ;;
     esac
     if [[ -z "$words$files" ]]; then

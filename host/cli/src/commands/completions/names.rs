@@ -1,11 +1,11 @@
-//! Names that Bash completes: of strategies, of keys of the configuration, and what may follow a key.
+//! Bash completion of the names of strategies, of configuration keys, and of their values.
 
 use serde_json::Value;
 
-/// What completes names and leaves everything else to the generated function.
+/// Bash functions that complete names and leave everything else to the generated function.
 const SCRIPT: &str = include_str!("names.bash");
 
-/// The part of the completion script that knows the names in the configuration's `schema`.
+/// Returns the part of the completion script that completes the names in the configuration's `schema`.
 pub(super) fn script(schema: &Value) -> String {
     let (mut keys, mut values) = (Vec::new(), String::new());
     walk(schema, schema, "", &mut |key, words| {
@@ -28,7 +28,8 @@ pub(super) fn script(schema: &Value) -> String {
         .replace("@VALUES@", values.trim_end())
 }
 
-/// Tells `found` every key below `part` with the words that it may have; what has names of the user's is none.
+/// Calls `found` for every key below `part` with the words that are valid values. Tables whose keys the user chooses
+/// are skipped.
 fn walk(schema: &Value, part: &Value, path: &str, found: &mut impl FnMut(&str, Vec<&str>)) {
     let properties = part["properties"].as_object();
     for (key, property) in properties.into_iter().flatten() {
@@ -42,7 +43,7 @@ fn walk(schema: &Value, part: &Value, path: &str, found: &mut impl FnMut(&str, V
     }
 }
 
-/// What a reference refers to; one that may be left out is one of two.
+/// Resolves a schema reference; an optional reference is one of two alternatives.
 fn resolved<'a>(schema: &'a Value, property: &'a Value) -> &'a Value {
     let choices = property["anyOf"].as_array().into_iter().flatten();
     let mut named = choices

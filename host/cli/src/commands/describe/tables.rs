@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use comfy_table::{CellAlignment, Table, presets};
 use pbg_store::describe::{Description, SetDescription};
 
-/// Edges, entities and relations of each edge set.
+/// Returns the table of edges, entities and relations of each edge set.
 pub(super) fn edge_sets(description: &Description) -> String {
     let header = [
         "edge set",
@@ -30,8 +30,8 @@ pub(super) fn edge_sets(description: &Description) -> String {
     shown(&header, rows)
 }
 
-/// What each edge set that is not trained shares with the trained ones, and what it has besides; none where all sets are
-/// trained.
+/// Returns the table of overlaps of each held-out edge set with the trained ones, and of its unseen entities and
+/// relations; `None` if all sets are trained.
 pub(super) fn held_out(description: &Description) -> Option<String> {
     let header = [
         "held out",
@@ -63,7 +63,7 @@ pub(super) fn held_out(description: &Description) -> Option<String> {
     Some(shown(&header, std::iter::once(first).chain(rows)))
 }
 
-/// Entities of each type, and how many trained edges they have.
+/// Returns the table of the entities of each type and their degrees in trained edges.
 pub(super) fn entity_types(description: &Description) -> String {
     let header = [
         "entity type",
@@ -98,7 +98,7 @@ pub(super) fn entity_types(description: &Description) -> String {
     shown(&header, rows)
 }
 
-/// The first `most` relations, with their edges in each set; none where none are wanted.
+/// Returns the table of the first `most` relations with their edges in each set; `None` if it would be empty.
 pub(super) fn relations(description: &Description, most: usize) -> Option<String> {
     let mut header = vec!["relation", "left", "right"];
     header.extend(description.edge_sets.iter().map(|set| set.name.as_str()));
@@ -115,11 +115,11 @@ pub(super) fn relations(description: &Description, most: usize) -> Option<String
     let left = all.len().saturating_sub(most);
     (most > 0 && !all.is_empty()).then(|| match left {
         0 => table,
-        _ => format!("{table}\n({left} more: `--relations N` shows more of them)"),
+        _ => format!("{table}\n({left} more; show more with `--relations N`)"),
     })
 }
 
-/// A count of edges of `set`, with what share of it they are.
+/// Formats a number of edges of `set`, with the percentage of its edges.
 fn share(edges: u64, set: &SetDescription) -> String {
     match edges {
         0 => "0".to_owned(),
@@ -130,7 +130,8 @@ fn share(edges: u64, set: &SetDescription) -> String {
     }
 }
 
-/// A table whose first column is text and whose others are numbers, or names where the header says so.
+/// Formats a table. Columns are aligned to the right, except the first one and those with the headers `left` and
+/// `right`, which contain text.
 fn shown(header: &[&str], rows: impl Iterator<Item = Vec<String>>) -> String {
     let mut table = Table::new();
     table.load_style(presets::NOTHING);

@@ -1,4 +1,4 @@
-//! Ranks by relation or entity type, as a table.
+//! Tables of ranks by relation or entity type.
 
 use std::io::{self, IsTerminal};
 
@@ -6,7 +6,7 @@ use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use pbg_core::event::RankStats;
 use pbg_train::{By, EvalReport};
 
-/// What ranks are shown by.
+/// Grouping of ranks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(super) enum ByArg {
     /// Relations.
@@ -16,7 +16,7 @@ pub(super) enum ByArg {
 }
 
 impl ByArg {
-    /// As it is said to people.
+    /// Returns the name for messages and headers.
     pub(super) const fn name(self) -> &'static str {
         match self {
             Self::Relation => "relation",
@@ -34,7 +34,8 @@ impl From<ByArg> for By {
     }
 }
 
-/// A row per relation or type and one for all: filtered ranks where there is a filter, raw ones otherwise.
+/// Returns a table with a row per relation or type and a row for all: filtered ranks if there is a filter, raw ranks
+/// otherwise.
 pub(super) fn table(report: &EvalReport, by: ByArg) -> Table {
     let mut table = Table::new();
     table.load_style(presets::ASCII_MARKDOWN);
@@ -71,7 +72,7 @@ pub(super) fn table(report: &EvalReport, by: ByArg) -> Table {
     table
 }
 
-/// The filtered ranks where there are any, otherwise the raw ones.
+/// Returns the filtered ranks if there are any, otherwise the raw ranks.
 fn filtered_or<'r>(
     filtered: [&'r Option<RankStats>; 3],
     raw: [&'r RankStats; 3],
@@ -82,7 +83,7 @@ fn filtered_or<'r>(
     }
 }
 
-/// Both sides, left and right; a side on which nothing is has no numbers.
+/// Returns the cells of a row: both sides, left and right. A side without ranks has `-` for its numbers.
 fn row(name: &str, count: u64, ranks: [&RankStats; 3]) -> Vec<String> {
     let share = |stats: &RankStats, number: fn(&RankStats) -> f64| match stats.count {
         0 => "-".to_owned(),

@@ -1,4 +1,4 @@
-//! What is nearest to an entity by a relation: predictions of which nothing is left out but the entity itself.
+//! Neighbours of an entity by a relation: predictions that leave out only the entity itself.
 
 use std::io::{self, Write};
 
@@ -11,8 +11,8 @@ use crate::failure::{Failure, Result};
 use crate::terminal::{self, Terminal};
 use crate::{interrupt, notes};
 
-/// Lists what is nearest to `name` after the operator of `relation` was applied: on the side that is asked for, or on both
-/// that the entity can be asked about.
+/// Lists the entities nearest to `name` after the operator of `relation` is applied: on the requested side, or on every
+/// side whose opposite type has an entity of this name.
 ///
 /// # Errors
 /// When the model cannot be opened, or a name is unknown.
@@ -30,7 +30,7 @@ pub(super) fn run(
     let predictor = resolved.predictor(&PredictOptions {
         count: args.neighbors,
         filter: Vec::new(),
-        // An entity is no neighbour of its own.
+        // An entity is not its own neighbour.
         loops: false,
         threads: None,
         questions: Some(sides.len()),
@@ -44,7 +44,7 @@ pub(super) fn run(
             entity: name.to_owned(),
             relation: relation.to_owned(),
         };
-        // Of the other side's type, there may be no entity of this name.
+        // The entity type of one side may not have an entity of this name.
         match predictor.find(std::slice::from_ref(&question)) {
             Ok(found) => {
                 asked.extend(found);
@@ -72,7 +72,7 @@ pub(super) fn run(
     terminal::print(|out| answers().try_for_each(|(question, found)| print(out, question, &found)))
 }
 
-/// The question, and a line for each entity: score, tab, name.
+/// Prints the question, and a line for each entity: score, tab, name.
 fn print(out: &mut dyn Write, question: &Question, found: &Prediction<'_>) -> io::Result<()> {
     writeln!(out, "{question}")?;
     let mut best = found.best.iter();

@@ -19,11 +19,11 @@ use pbg_session::orders::{Wanted, wanted};
 
 /// Compare bucket orders without training.
 ///
-/// Asks every order for a plan and counts what training by it would load, with the best eviction
-/// (Belady's). Either for a configuration and its dataset, or for a grid of any size
-/// (`--partitions`), which then has the entities and edges of Freebase86m unless told otherwise.
+/// Asks every order for a plan and counts the partition loads of training with it, with optimal
+/// (Belady's) eviction. The orders plan either for a configuration and its dataset, or for a grid of any
+/// size (`--partitions`), by default with the entities and edges of Freebase86m.
 ///
-/// Figures are means over the seeds. An order that fails is listed with its reason.
+/// Figures are means over the seeds. An order that fails is listed with the reason.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -33,28 +33,28 @@ Examples:
   pbg-host orders compare pbg.toml --order inside_out --order my_order.wasm
   pbg-host orders compare -p 16 -c 4 --order beta --order optimal --csv orders.csv")]
 pub(crate) struct Args {
-    /// Which configuration.
+    /// Arguments that name the configuration.
     #[command(flatten)]
     config: ConfigArgs,
-    /// Which grid.
+    /// Options of a grid.
     #[command(flatten)]
     grid: GridArgs,
-    /// Partitions that fit the buffer; several are compared one after the other [default: that of
-    /// the configuration, or a quarter of the partitions].
+    /// Number of partitions in the buffer; several numbers are compared one after the other [default:
+    /// `buffer_partitions` of the configuration, or a quarter of the partitions].
     #[arg(long, short = 'c', value_name = "C,...", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(2..))]
     buffer: Vec<u32>,
-    /// Order to compare: a standard one or a .wasm file, with parameters after a colon as in
+    /// Order to compare: a standard order or a .wasm file, with parameters after a colon as in
     /// `beta:assignment=random`; can be repeated [default: all standard orders].
     #[arg(long, value_name = "NAME|FILE", value_parser = wanted)]
     order: Vec<Wanted>,
-    /// Seeds that every order plans with.
+    /// Number of seeds with which every order plans.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=1000))]
     seeds: u64,
-    /// Also how many rounds so many trainers take for a pass, each bucket being one round, and what they read and
-    /// write; several numbers are compared.
+    /// Also show how many rounds this many trainers need for a pass, where a bucket takes one round, and the bytes that
+    /// they read and write; several numbers are compared.
     #[arg(long, short = 'm', value_name = "M,...", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=256))]
     machines: Vec<u32>,
-    /// How fast things go.
+    /// Speeds of training and disk.
     #[command(flatten)]
     rates: RateArgs,
     /// Limits of the orders.
@@ -71,7 +71,7 @@ pub(crate) struct Args {
     html: Option<PathBuf>,
 }
 
-/// Compares.
+/// Runs the command.
 ///
 /// # Errors
 /// When there is nothing to compare, or a result cannot be written.
@@ -97,7 +97,7 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
         for buffer in buffers {
             let passes = setting.passes(grid, buffer, args.seeds)?;
             let mut progress = |name: &str| {
-                bar.set_message(format!("buffer {buffer}: {name} plans"));
+                bar.set_message(format!("buffer {buffer}: planning {name}"));
                 bar.tick();
             };
             let case = compare(
@@ -118,7 +118,7 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
         terminal.help(advice);
     }
     if comparison.cases.iter().all(|case| case.orders.is_empty()) {
-        let text = "no order planned anything; the reasons are above";
+        let text = "all orders failed; the reasons are above";
         return Err(Failure::message(FailureKind::Plugin, text));
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! What orders plan for: grids, buffers, sizes, rates.
+//! Settings that orders plan for: grids, buffers, sizes and rates.
 
 use std::path::Path;
 
@@ -16,23 +16,23 @@ use crate::options::{ConfigArgs, Overrides};
 use crate::terminal::Terminal;
 use pbg_session::orders::Loader;
 
-/// More buckets than this are no grid that a plugin can answer for.
+/// Maximum number of partitions of a side; plugins cannot plan for more buckets.
 const MAX_PARTITIONS: i64 = 4096;
 
-/// A grid without a dataset.
+/// Options of a grid without a dataset.
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "A grid without a dataset")]
 pub(super) struct GridArgs {
-    /// Partitions; several are compared one after the other.
+    /// Number of partitions; several numbers are compared one after the other.
     #[arg(long, short, value_name = "P,...", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=MAX_PARTITIONS))]
     pub(super) partitions: Vec<u32>,
-    /// Partitions of the right side, which then has entities of its own, as users and items.
+    /// Number of partitions of the right side, which then has different entities, as in a graph of users and items.
     #[arg(long, value_name = "Q", value_parser = clap::value_parser!(u32).range(1..=MAX_PARTITIONS))]
     pub(super) rhs_partitions: Option<u32>,
-    /// Entities of the graph, which all partitions share [default: those of Freebase86m].
+    /// Number of entities, spread evenly over the partitions [default: as in Freebase86m].
     #[arg(long, value_name = "N")]
     pub(super) entities: Option<u64>,
-    /// Edges of the graph, which all buckets share [default: those of Freebase86m].
+    /// Number of edges, spread evenly over the buckets [default: as in Freebase86m].
     #[arg(long, value_name = "N")]
     pub(super) edges: Option<u64>,
     /// Numbers per embedding [default: 100].
@@ -40,9 +40,9 @@ pub(super) struct GridArgs {
     pub(super) dimension: Option<u64>,
 }
 
-/// How fast computing and disk are.
+/// Speeds of training and of the disk.
 #[derive(Clone, Copy, Debug, clap::Args)]
-#[command(next_help_heading = "Rates, which stalls are predicted for")]
+#[command(next_help_heading = "Rates for the prediction of stalls")]
 pub(super) struct RateArgs {
     /// Edges trained per second.
     #[arg(long, value_name = "N", default_value_t = 400_000.0, value_parser = positive)]
@@ -63,7 +63,7 @@ fn positive(text: &str) -> Result<f64, String> {
 }
 
 impl RateArgs {
-    /// In edges and bytes.
+    /// Returns the rates in edges and bytes per second.
     pub(super) fn rates(&self) -> Rates {
         Rates {
             edges: self.edges_per_second,
@@ -83,33 +83,33 @@ impl GridArgs {
         }
     }
 
-    /// Refuses as many passes over a grid of `partitions` where there is less memory than planning them takes.
+    /// Checks that there is enough memory to plan `passes` passes over a grid of `partitions`.
     fn require(&self, partitions: Option<u32>, passes: u64) -> Result<()> {
         let lhs = partitions.unwrap_or(1);
         let grid = [lhs, self.rhs_partitions.unwrap_or(lhs)];
         Ok(pbg_train::require_plans(grid, passes)?)
     }
 
-    /// The pass over a grid of `partitions`.
+    /// Returns the pass over a grid of `partitions`.
     fn pass(&self, partitions: u32, buffer: u32, seed: u64) -> Pass {
         self.sizes()
             .pass(partitions, self.rhs_partitions, buffer, seed)
     }
 }
 
-/// Where passes come from.
+/// Source of passes.
 pub(super) enum Setting {
     /// A configuration and its dataset.
     Config(Box<Resolved>),
-    /// Sizes alone.
+    /// A grid without a dataset.
     Grid(GridArgs),
 }
 
 impl Setting {
-    /// A grid if one is asked for, otherwise the configuration.
+    /// Returns the grid if one is given, otherwise the configuration.
     ///
     /// # Errors
-    /// When the configuration cannot be read or does not fit its dataset, or both are asked for.
+    /// When the configuration cannot be read or does not match its dataset, or both are given.
     pub(super) fn new(config: &ConfigArgs, grid: &GridArgs, terminal: Terminal) -> Result<Self> {
         if grid.partitions.is_empty() {
             let GridArgs {
@@ -128,8 +128,8 @@ impl Setting {
                 return Err(Failure::message(FailureKind::Usage, text));
             }
             if config.config.is_none() && !Path::new(load::DEFAULT_NAME).exists() {
-                let text = "there is nothing to plan for";
-                let help = "name a configuration, or a grid: --partitions 16 --buffer 4";
+                let text = "there is neither a configuration nor a grid to plan for";
+                let help = "give a configuration, or a grid: --partitions 16 --buffer 4";
                 return Err(Failure::message(FailureKind::Usage, text).help(help));
             }
             let resolved = Resolved::new(load::config(config, terminal)?)?;
@@ -138,13 +138,13 @@ impl Setting {
         let Overrides { set } = &config.overrides;
         if config.config.is_some() || !set.is_empty() {
             let text = "a configuration and --partitions exclude each other";
-            let help = "the grid of a configuration is that of its dataset";
+            let help = "the dataset of a configuration defines its grid";
             return Err(Failure::message(FailureKind::Usage, text).help(help));
         }
         Ok(Self::Grid(grid.clone()))
     }
 
-    /// The configuration, if there is one.
+    /// Returns the configuration, if there is one.
     pub(super) fn config(&self) -> Option<&Config> {
         match self {
             Self::Config(resolved) => Some(resolved.config()),
@@ -152,10 +152,10 @@ impl Setting {
         }
     }
 
-    /// Where orders are loaded: with what the configuration says of plugins, and `limits`.
+    /// Returns a loader of orders, with the configuration's settings of plugins and with `limits`.
     ///
     /// # Errors
-    /// When a limit is none, or the machine has no support for the sandbox.
+    /// When a limit is invalid, or the machine does not support the sandbox.
     pub(super) fn loader(
         &self,
         limits: &LimitArgs,
@@ -169,12 +169,12 @@ impl Setting {
         Loader::with_limits(config, limits.limits()?, rates, terminal)
     }
 
-    /// The seed to plan with where none is asked for.
+    /// Returns the default seed.
     pub(super) fn seed(&self) -> u64 {
         self.config().map_or(0, |config| config.seed)
     }
 
-    /// The grids' partitions; one unnamed grid for a configuration.
+    /// Returns the numbers of partitions of the grids; a single `None` for a configuration.
     pub(super) fn grids(&self) -> Vec<Option<u32>> {
         match self {
             Self::Config(_) => vec![None],
@@ -182,7 +182,7 @@ impl Setting {
         }
     }
 
-    /// The buffers to try where none is asked for: the configured one, or a quarter of a grid.
+    /// Returns the default sizes of the buffer: the configured one, or a quarter of the grid's partitions.
     pub(super) fn buffers(&self, partitions: Option<u32>) -> Vec<u32> {
         match self {
             Self::Config(resolved) => vec![resolved.config().buffer_partitions],
@@ -190,7 +190,7 @@ impl Setting {
         }
     }
 
-    /// The passes of one case, one per seed.
+    /// Returns the passes of one case, one per seed.
     ///
     /// # Errors
     /// When the dataset cannot be read.
@@ -209,7 +209,7 @@ impl Setting {
             .collect()
     }
 
-    /// The pass with one seed.
+    /// Returns the pass with one seed.
     ///
     /// # Errors
     /// When the dataset cannot be read.

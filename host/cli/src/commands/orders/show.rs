@@ -16,15 +16,15 @@ use crate::options::ConfigArgs;
 use crate::terminal::{self, Terminal};
 use pbg_session::orders::{Wanted, wanted};
 
-/// Show the plan of an order: when each bucket is trained, and what the buffer holds.
+/// Show the plan of an order: the position of each bucket, and the contents of the buffer.
 ///
-/// Either the first pass of a configuration over its dataset, with its buffer, seed and parameters of
-/// plugins, or a grid of any size (`--partitions`).
+/// Plans either the first pass of a configuration over its dataset, with its buffer, seed and
+/// parameters of plugins, or a grid of any size (`--partitions`).
 ///
 /// The grid has one row per left partition and one column per right partition; a number is the
 /// position of the bucket in the plan, counted from 0. The timeline has one row per state of the
-/// buffer: what is loaded, what leaves for it, what the slots hold, and how many buckets are
-/// trained with that.
+/// buffer: the partitions loaded and evicted, the contents of the slots, and the number of buckets
+/// trained in this state.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -33,24 +33,23 @@ Examples:
   pbg-host orders show my_order.wasm --partitions 16 --buffer 4 --seed 7
   pbg-host orders show random --partitions 4 --buffer 2 --json > plan.json")]
 pub(crate) struct Args {
-    /// A standard order or a .wasm file, with parameters after a colon as in
-    /// `beta:assignment=random`.
+    /// Standard order or .wasm file, with parameters after a colon as in `beta:assignment=random`.
     #[arg(value_name = "ORDER", value_parser = wanted)]
     order: Wanted,
-    /// Which configuration.
+    /// Arguments that name the configuration.
     #[command(flatten)]
     config: ConfigArgs,
-    /// Which grid.
+    /// Options of a grid.
     #[command(flatten)]
     grid: GridArgs,
-    /// Partitions that fit the buffer [default: that of the configuration, or a quarter of the
-    /// partitions].
+    /// Number of partitions in the buffer [default: `buffer_partitions` of the configuration, or a
+    /// quarter of the partitions].
     #[arg(long, short = 'c', value_name = "C", value_parser = clap::value_parser!(u32).range(2..))]
     buffer: Option<u32>,
-    /// Seed of the plan [default: that of the configuration, or 0].
+    /// Seed of the plan [default: `seed` of the configuration, or 0].
     #[arg(long, value_name = "S")]
     seed: Option<u64>,
-    /// How fast things go.
+    /// Speeds of training and disk.
     #[command(flatten)]
     rates: RateArgs,
     /// Limits of the order.
@@ -61,15 +60,15 @@ pub(crate) struct Args {
     json: bool,
 }
 
-/// Shows it.
+/// Runs the command.
 ///
 /// # Errors
-/// When there is no grid or more than one, or the order cannot be loaded or does not plan.
+/// When there is not exactly one grid, or the order cannot be loaded or fails.
 pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     let setting = Setting::new(&args.config, &args.grid, terminal)?;
     let grids = setting.grids();
     let [partitions] = grids[..] else {
-        let text = "one grid is shown at a time: name it with --partitions P";
+        let text = "only one grid can be shown: give it with --partitions P";
         return Err(Failure::message(FailureKind::Usage, text));
     };
     let configured = setting.buffers(partitions)[0];
@@ -103,7 +102,7 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     })
 }
 
-/// Columns that a grid may take in the terminal.
+/// Maximum width in characters of a grid in the terminal.
 const WIDEST: usize = 240;
 
 fn print_grid(out: &mut dyn Write, pass: &Pass, plan: &[Bucket]) -> io::Result<()> {
@@ -119,7 +118,10 @@ fn print_grid(out: &mut dyn Write, pass: &Pass, plan: &[Bucket]) -> io::Result<(
     if (width + 1) * (columns + 1) > WIDEST {
         width = 2;
         if (width + 1) * (columns + 1) > WIDEST {
-            return writeln!(out, "(the grid is too wide to print; --json has the plan)");
+            return writeln!(
+                out,
+                "(the grid is too wide to print; --json prints the plan)"
+            );
         }
         for position in &mut positions {
             *position = *position * 100 / plan.len();
@@ -141,7 +143,7 @@ fn print_grid(out: &mut dyn Write, pass: &Pass, plan: &[Bucket]) -> io::Result<(
     Ok(())
 }
 
-/// The states of the buffer.
+/// Timeline of the states of the buffer.
 struct Timeline<'a> {
     pass: &'a Pass,
     plan: &'a [Bucket],
@@ -190,7 +192,7 @@ impl Timeline<'_> {
         Ok(())
     }
 
-    /// A slot; what has just come stands in brackets.
+    /// Formats a slot; a partition that was just loaded is in brackets.
     fn cell(&self, held: Option<SidePartition>, new: bool, width: usize) -> String {
         let name = held.map_or("-".to_owned(), |group| self.name(group));
         if new {
@@ -210,7 +212,7 @@ impl Timeline<'_> {
         moves.collect::<Vec<_>>().join(" ")
     }
 
-    /// A partition; with its side where the sides have entities of their own.
+    /// Formats a partition, with its side if the two sides have different entities.
     fn name(&self, (side, partition): SidePartition) -> String {
         match side {
             _ if self.pass.shared => partition.to_string(),

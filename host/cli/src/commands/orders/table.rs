@@ -1,4 +1,4 @@
-//! A comparison in the terminal.
+//! Prints a comparison of orders to the terminal.
 
 use std::io::{self, Write};
 
@@ -8,7 +8,7 @@ use pbg_lab::comparison::{Case, Comparison, Entry};
 
 use crate::format;
 
-/// Head, and the figure beneath it.
+/// Header of a column, and the function that formats its cells.
 type Column = (&'static str, fn(&Entry) -> String);
 
 const COLUMNS: [Column; 12] = [
@@ -48,18 +48,18 @@ const COLUMNS: [Column; 12] = [
     }),
 ];
 
-/// What the heads mean.
+/// Meaning of the column headers.
 const LEGEND: &str = "\
 swaps          partition loads into a full buffer; ratio: divided by their lower bound
-read, written  bytes of a pass, with the first fill and what is written at the end
-reuse          other partitions used between two uses of one, mean
-pairs/swap     pairs of partitions that a swap brings together for the first time, mean
-buckets/state  buckets trained between swaps, mean (most)
-bias           largest minus smallest share of their own buckets that partitions have behind them, mean (largest)
-rounds         of several machines, each bucket being one; ideal: if none ever waited for another one
-stall          time that training stands still at the given rates; prefetched: when the buffer loads ahead";
+read, written  bytes per pass, with the first fill of the buffer and the writes at the end
+reuse          number of other partitions used between two uses of a partition, mean
+pairs/swap     pairs of partitions that are in the buffer together for the first time, per swap, mean
+buckets/state  buckets trained between swaps, mean (maximum)
+bias           largest minus smallest fraction of its own buckets that a partition has finished, mean (maximum)
+rounds         of several machines, where a bucket takes one round; ideal: without waiting for each other
+stall          time that training waits for the disk at the given rates; prefetched: with prefetching";
 
-/// Prints every case.
+/// Prints all cases.
 pub(super) fn print(out: &mut dyn Write, comparison: &Comparison) -> io::Result<()> {
     for case in &comparison.cases {
         writeln!(
@@ -78,13 +78,13 @@ pub(super) fn print(out: &mut dyn Write, comparison: &Comparison) -> io::Result<
             if let Some(fault) = &entry.together_fault {
                 writeln!(
                     out,
-                    "{} does not say what trainers pick: {fault}",
+                    "{} cannot pick buckets for several trainers: {fault}",
                     entry.order
                 )?;
             }
         }
         for refused in &case.refused {
-            writeln!(out, "{} takes no part: {}", refused.order, refused.reason)?;
+            writeln!(out, "{} is left out: {}", refused.order, refused.reason)?;
         }
         writeln!(out)?;
     }
@@ -113,7 +113,7 @@ fn table(case: &Case) -> Table {
     table
 }
 
-/// What several trainers would do, the fewest rounds first.
+/// Returns the table of rounds of several trainers, the fewest rounds first.
 fn together(case: &Case) -> Table {
     let mut table = Table::new();
     table.load_style(presets::ASCII_MARKDOWN);
@@ -155,7 +155,7 @@ fn together(case: &Case) -> Table {
     table
 }
 
-/// The mean, and how far seeds are apart where they are.
+/// Formats the mean, followed by the range over seeds if they differ.
 fn with_range(entry: &Entry, figure: fn(&Analysis) -> f64) -> String {
     let (low, high) = entry.range(figure);
     let mean = entry.mean(figure);

@@ -19,14 +19,14 @@ use crate::terminal::{self, Terminal};
 use crate::{facts, interrupt, load, output};
 use pbg_session::orders::{Wanted, wanted};
 
-/// Train under several bucket orders and compare what they learn and what they cost.
+/// Train with several bucket orders and compare the quality of their models and their costs.
 ///
 /// Trains the configuration once per order and seed, with the same data and budget, and ranks an edge set
 /// after every epoch. Reports loss and filtered MRR against edges, seconds and bytes of I/O, and whether the
-/// buffer swapped what the plans predicted.
+/// swaps of the buffer were those that the plans predicted.
 ///
-/// Runs go into a study folder, one below the other. The same command goes on where it was stopped, and
-/// runs that are finished are not repeated. Of a finished run, its results and metrics are kept.
+/// Every run has a subfolder of the study folder. If the command was stopped, the same command resumes;
+/// finished runs are not repeated. Only the results and metrics of finished runs are kept.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -34,27 +34,26 @@ Examples:
   pbg-host orders train pbg.toml --order random --order my_order.wasm --seeds 3 --html study.html
   pbg-host orders train pbg.toml --order random --set num_epochs=10 --edges valid --limit 2000")]
 pub(crate) struct Args {
-    /// Which configuration.
+    /// Arguments that name the configuration.
     #[command(flatten)]
     config: ConfigArgs,
-    /// Order to train under: a standard one or a .wasm file, with parameters after a colon as in
+    /// Order to train with: a standard order or a .wasm file, with parameters after a colon as in
     /// `beta:assignment=random`; can be repeated.
     #[arg(long, value_name = "NAME|FILE", required = true, value_parser = wanted)]
     order: Vec<Wanted>,
-    /// Runs per order, with the configured seed and those that follow it.
+    /// Number of runs per order, with the configured seed and the following ones.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=100))]
     seeds: u64,
-    /// Folder of the study [default: the checkpoint's, with `-study` behind its name].
+    /// Folder of the study [default: the checkpoint folder with the suffix `-study`].
     #[arg(long, value_name = "FOLDER")]
     study: Option<PathBuf>,
-    /// Edge set to rank after every epoch [default: valid if there is one, otherwise test].
+    /// Edge set to rank after every epoch [default: `valid` if it exists, otherwise `test`].
     #[arg(long, value_name = "NAME")]
     edges: Option<String>,
     /// Rank only a random sample of this many edges.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     limit: Option<u32>,
-    /// Show runs that were trained or ranked on other edges than those of the dataset now, and go on
-    /// with them.
+    /// Include and resume runs that were trained or ranked on edges that have changed in the dataset since.
     #[arg(long)]
     allow_data_change: bool,
     /// Keep the checkpoints of finished runs.
@@ -71,10 +70,10 @@ pub(crate) struct Args {
     html: Option<PathBuf>,
 }
 
-/// Trains.
+/// Runs the command.
 ///
 /// # Errors
-/// When a run fails, is interrupted, or swaps otherwise than predicted.
+/// When a run fails, is interrupted, or its swaps differ from the prediction.
 pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     let resolved = Resolved::new(load::config(&args.config, terminal)?)?;
     let config = resolved.config();
@@ -117,7 +116,7 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     surprises(&study)
 }
 
-/// What is ranked after each epoch.
+/// Returns the options of the ranking after each epoch.
 fn ranking(args: &Args, resolved: &Resolved) -> Result<pbg_train::EvalOptions> {
     let sets = &resolved.dataset().manifest().edge_sets;
     let default = || {
@@ -130,7 +129,7 @@ fn ranking(args: &Args, resolved: &Resolved) -> Result<pbg_train::EvalOptions> {
         None => default()
             .ok_or_else(|| {
                 let text = "the dataset has no edge set `valid` or `test` to rank";
-                Failure::message(FailureKind::Usage, text).help("name another one with --edges")
+                Failure::message(FailureKind::Usage, text).help("name an edge set with --edges")
             })?
             .to_owned(),
     };
@@ -189,12 +188,12 @@ fn print(out: &mut dyn Write, study: &Study) -> io::Result<()> {
     writeln!(out, "{table}")
 }
 
-/// A buffer that does not do what was predicted makes every prediction doubtful.
+/// Fails if the loads of the buffer differ from the prediction, since that makes all predictions doubtful.
 fn surprises(study: &Study) -> Result<()> {
     for order in &study.orders {
         if let Some((seed, point)) = order.surprises().next() {
             let text = format!(
-                "{}, seed {seed}, epoch {}: {} partitions were loaded, while the plans said {}",
+                "{}, seed {seed}, epoch {}: {} partitions were loaded, but the plans predicted {}",
                 order.order, point.epoch, point.loads, point.predicted_loads
             );
             return Err(Failure::message(FailureKind::Internal, text));

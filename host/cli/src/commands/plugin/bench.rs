@@ -18,26 +18,26 @@ use crate::terminal::{self, Terminal};
 
 use super::{open, sandbox};
 
-/// Measure what loading a plugin and its calls cost, alone and as a share of training.
+/// Measure the time of loading and calling a plugin, in absolute terms and as a fraction of training time.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   pbg-host plugin bench my_order.wasm
   pbg-host plugin bench my_order.wasm --edges-per-second 2000000")]
 pub(crate) struct Args {
-    /// Component file, or name of a standard plugin or of one in PBG_PLUGIN_PATH.
+    /// Component file, or name of a standard plugin or of a plugin in PBG_PLUGIN_PATH.
     #[arg(value_name = "FILE|NAME")]
     plugin: String,
-    /// A parameter of the plugin; can be repeated [default: its own].
+    /// Set a parameter of the plugin; can be repeated [default: the plugin's defaults].
     #[arg(long = "set", value_name = "KEY=VALUE", value_parser = super::parameter)]
     parameters: Vec<(String, Value)>,
-    /// How fast training is without the plugin: `pbg-host train` prints it.
+    /// Speed of training without the plugin, as `pbg-host train` prints it.
     #[arg(long, value_name = "RATE", default_value_t = 500_000.0, value_parser = rate)]
     edges_per_second: f64,
-    /// Edges of a bucket, for the share of an order.
+    /// Number of edges of a bucket, for the fraction of training time of an order.
     #[arg(long, value_name = "N", default_value_t = 100_000, value_parser = clap::value_parser!(u64).range(1..))]
     edges_per_bucket: u64,
-    /// Seconds to measure each kind of call.
+    /// Seconds for which each kind of call is measured.
     #[arg(long, value_name = "S", default_value_t = 0.5, value_parser = rate)]
     seconds: f64,
     /// Limits of the plugin.
@@ -54,24 +54,24 @@ fn rate(text: &str) -> Result<f64, String> {
     if sensible {
         Ok(value)
     } else {
-        Err("must be a number above 0".to_owned())
+        Err("must be a number greater than 0".to_owned())
     }
 }
 
-/// One kind of call.
+/// Measurement of one kind of call.
 #[derive(Serialize)]
 struct Row {
     call: String,
     #[serde(flatten)]
     timing: Timing,
-    /// Time of training that one call goes with, in seconds.
+    /// Training time per call, in seconds.
     per: f64,
     /// Median divided by `per`.
     share: f64,
 }
 
 impl Row {
-    /// `measured`, of which one call goes with `per` seconds of training.
+    /// Creates a row from a measurement, with one call per `per` seconds of training.
     fn new(
         call: String,
         measured: std::result::Result<Timing, StrategyError>,
@@ -89,23 +89,23 @@ impl Row {
     }
 }
 
-/// Seconds until a plugin has said who it is, the shortest of several times.
+/// Time in seconds until a plugin has returned its metadata, the minimum of several measurements.
 #[derive(Serialize)]
 struct Loading {
-    /// Where its code has to be compiled first.
+    /// Time including compilation.
     compiled: f64,
-    /// Where the code is kept. Equal to `compiled` without a cache.
+    /// Time with compiled code from the cache. Equal to `compiled` without a cache.
     cached: f64,
 }
 
-/// What is printed as JSON.
+/// All measurements, as printed in JSON.
 #[derive(Serialize)]
 struct Measured {
     loading: Loading,
     calls: Vec<Row>,
 }
 
-/// Times that a plugin is compiled, and loaded from the cache.
+/// Number of measurements of compiling a plugin, and of loading it from the cache.
 const COMPILATIONS: usize = 3;
 const LOADS: usize = 10;
 
@@ -129,7 +129,7 @@ pub(super) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     failed.map_or(Ok(()), Err)
 }
 
-/// What was measured until a call failed, if one did.
+/// Measurements of calls, up to the first failure.
 struct Calls {
     rows: Vec<Row>,
     assumption: String,
@@ -137,7 +137,7 @@ struct Calls {
 }
 
 impl Calls {
-    /// Those of `rows` until one fails.
+    /// Collects `rows` up to the first failure.
     fn new(rows: impl Iterator<Item = Result<Row>>, assumption: String) -> Self {
         let mut calls = Self {
             rows: Vec::new(),
@@ -204,7 +204,7 @@ fn order(plugin: &Plugin, parameters: &Value, args: &Args) -> Result<Calls> {
     Ok(Calls::new(rows, assumption))
 }
 
-/// Edges of a batch, as in a configuration that does not say otherwise.
+/// Number of edges of a batch, the default of configurations.
 const BATCH: u32 = 1000;
 
 fn sampler(plugin: &Plugin, parameters: &Value, args: &Args) -> Result<Calls> {
@@ -224,7 +224,7 @@ fn sampler(plugin: &Plugin, parameters: &Value, args: &Args) -> Result<Calls> {
     Ok(Calls::new(rows, assumption))
 }
 
-/// Positives of a chunk, as in a configuration that does not say otherwise.
+/// Number of positives of a chunk, the default of configurations.
 const ROWS: u16 = 50;
 
 fn loss(plugin: &Plugin, parameters: &Value, args: &Args) -> Result<Calls> {
@@ -234,8 +234,8 @@ fn loss(plugin: &Plugin, parameters: &Value, args: &Args) -> Result<Calls> {
         Row::new(
             format!("{ROWS} x {columns} scores"),
             bench_loss(loss.as_mut(), ROWS.into(), columns, budget),
-            // Every edge is a row twice: with other left and with other right entities.
-            // More negatives make training as much slower.
+            // Every edge has two rows: one with negatives of the left side, one with negatives of the right side.
+            // The time of training is proportional to the number of negatives.
             f64::from(ROWS) / 2.0 / args.edges_per_second * (columns as f64 / 100.0),
         )
     });
@@ -246,7 +246,7 @@ fn loss(plugin: &Plugin, parameters: &Value, args: &Args) -> Result<Calls> {
     Ok(Calls::new(rows, assumption))
 }
 
-/// Embeddings of a call.
+/// Number of embeddings per call.
 const EMBEDDINGS: usize = 100;
 
 fn operator(plugin: &Plugin, parameters: &Value, args: &Args) -> Result<Calls> {
@@ -257,15 +257,15 @@ fn operator(plugin: &Plugin, parameters: &Value, args: &Args) -> Result<Calls> {
         let mut executed = pbg_train::executed(formula, dimension);
         let size = (EMBEDDINGS, dimension);
         let timings = bench_operator(&formula, executed.as_mut(), size, budget);
-        for (what, timing) in ["there", "there and back"].into_iter().zip(timings) {
+        for (what, timing) in ["forward", "with gradient"].into_iter().zip(timings) {
             let call = format!("{what}, {dimension}");
-            // Longer embeddings make training as much slower.
+            // The time of training is proportional to the dimension.
             let per = EMBEDDINGS as f64 / args.edges_per_second * (dimension as f64 / 100.0);
             rows.push(Row::new(call, Ok(timing), per));
         }
     }
     let assumption = format!(
-        "{EMBEDDINGS} embeddings of so many numbers, one per edge, trained at {} edges per second by one thread",
+        "{EMBEDDINGS} embeddings of that dimension, one per edge, trained at {} edges per second by one thread",
         args.edges_per_second
     );
     Ok(Calls::new(rows.into_iter(), assumption))
@@ -279,7 +279,7 @@ fn print(
 ) -> io::Result<()> {
     writeln!(
         out,
-        "{}: a {} of {}; loads in {} compiled, in {} from the cache",
+        "{}: a {} of {}; loads in {} with compilation, in {} from the cache",
         plugin.id(),
         plugin.inspection().kind,
         format::bytes(plugin.inspection().size),
@@ -289,7 +289,7 @@ fn print(
     writeln!(
         out,
         "  {:16} {:>12} {:>12} {:>12} {:>8}   share of training",
-        "call", "median", "least", "most", "calls"
+        "call", "median", "minimum", "maximum", "calls"
     )?;
     for row in calls {
         let Timing {
@@ -311,7 +311,7 @@ fn print(
     writeln!(out, "  {assumption}")
 }
 
-/// A duration of a call.
+/// Formats the duration of a call.
 fn small(seconds: f64) -> String {
     if seconds < 1e-3 {
         format!("{:.1} us", seconds * 1e6)

@@ -13,11 +13,10 @@ use crate::terminal::{self, Terminal};
 
 use super::sandbox;
 
-/// Build a plugin's project, and make a component of it.
+/// Build the project of a plugin as a component.
 ///
-/// Calls the tools of the project's language, whose messages appear as they are, encodes what
-/// they leave as a component, loads that and configures it with the defaults of its parameters, so that what is wrong
-/// with it comes to light.
+/// Calls the tools of the project's language and shows their messages, encodes their output as a component, and loads
+/// it with the default parameters to find errors.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -46,8 +45,8 @@ pub(super) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     let opened = sandbox(limits, terminal)?.open(PluginSource::File(built.component));
     let plugin = opened.map_err(|error| forgotten(error.into(), &manifest))?;
     if let Err(error) = configured(&plugin) {
-        // One that needs a parameter cannot be configured without; a mistake looks the same.
-        terminal.warn(format_args!("with the defaults of its parameters, {error}"));
+        // The plugin may require a parameter, which cannot be told apart from a bug in it.
+        terminal.warn(format_args!("with default parameters, {error}"));
     }
     let inspection = plugin.inspection();
     terminal.say(format_args!(
@@ -59,13 +58,13 @@ pub(super) fn run(args: &Args, terminal: Terminal) -> Result<()> {
         format::bytes(inspection.size)
     ));
     terminal.help(format_args!(
-        "`pbg-host plugin check {0}` tries its promises, `pbg-host train --plugin {0}` trains with it",
+        "`pbg-host plugin check {0}` checks its promises, `pbg-host train --plugin {0}` trains with it",
         shown.display()
     ));
     terminal::print(|out| writeln!(out, "{}", shown.display()))
 }
 
-/// Whether the plugin takes the defaults of its parameters; a loss also writes its formula down.
+/// Instantiates the plugin with its default parameters; a traced loss also builds its formula.
 fn configured(plugin: &Plugin) -> Result<(), LoadError> {
     let (plugin, defaults) = (plugin.clone(), &Value::Null);
     match plugin.inspection().kind {
@@ -77,7 +76,7 @@ fn configured(plugin: &Plugin) -> Result<(), LoadError> {
     }
 }
 
-/// What is most likely where a crate compiles and nothing of it is a plugin.
+/// Adds the most likely cause if a crate compiles but exports no plugin.
 fn forgotten(failure: Failure, manifest: &Manifest) -> Failure {
     let nothing = format!("{:#}", failure.error()).contains("exports nothing");
     if !nothing || manifest.language != Language::Rust {
@@ -91,11 +90,11 @@ fn forgotten(failure: Failure, manifest: &Manifest) -> Failure {
         World::TracedOperator => "export_traced_operator",
     };
     failure.help(format!(
-        "src/lib.rs has to name the type to the host: `{export}!(TYPE);`"
+        "src/lib.rs must export the type of the plugin: `{export}!(TYPE);`"
     ))
 }
 
-/// `./x.wasm` is `x.wasm`.
+/// Removes a leading `./`.
 fn shortest(path: &Path) -> PathBuf {
     path.strip_prefix(".").unwrap_or(path).to_owned()
 }

@@ -19,21 +19,21 @@ use crate::terminal::{self, Terminal};
 
 use super::{open, sandbox};
 
-/// Try the promises that the host asks of a plugin, on many inputs.
+/// Check on many inputs that a plugin keeps the promises that the host requires.
 ///
-/// What a run would find out after hours comes to light in seconds: each promise is reported with
-/// what was tried, or with the first case in which it was broken. The plugin runs in the same
-/// sandbox, with the same limits, as in training.
+/// Finds in seconds the errors that a run would find after hours: each promise is reported with the
+/// inputs that were tried, or with the first input that broke it. The plugin runs in the same sandbox,
+/// with the same limits, as in training.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   pbg-host plugin check my_order.wasm
   pbg-host plugin check my_order.wasm --set shuffle=false")]
 pub(crate) struct Args {
-    /// Component file, or name of a standard plugin or of one in PBG_PLUGIN_PATH.
+    /// Component file, or name of a standard plugin or of a plugin in PBG_PLUGIN_PATH.
     #[arg(value_name = "FILE|NAME")]
     plugin: String,
-    /// A parameter of the plugin; can be repeated [default: its own].
+    /// Set a parameter of the plugin; can be repeated [default: the plugin's defaults].
     #[arg(long = "set", value_name = "KEY=VALUE", value_parser = super::parameter)]
     parameters: Vec<(String, Value)>,
     /// Limits of the plugin.
@@ -61,7 +61,7 @@ pub(super) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     let (plugin, source) = open(&sandbox, &args.plugin)?;
     let load = begin.elapsed();
     let parameters = Value::Object(args.parameters.iter().cloned().collect());
-    // Parameters that do not fit are the user's mistake, not a broken promise.
+    // Invalid parameters are an error of the user, not a broken promise.
     let mut report = tried(&plugin, &parameters)?;
     report.note(
         "memory",
@@ -141,7 +141,7 @@ fn print(out: &mut dyn Write, source: &str, checked: &Checked<'_>) -> io::Result
         format::bytes(*size)
     )?;
     let loaded = format!(
-        "in {}; speaks {wit}, imports only what is offered, {} with defaults in range",
+        "in {}; uses {wit}, imports only interfaces that the host offers, {} with defaults in range",
         format::duration(Duration::from_secs_f64(checked.load_seconds)),
         format::plural(metadata.parameters.len() as u64, "parameter")
     );
@@ -158,7 +158,7 @@ fn print(out: &mut dyn Write, source: &str, checked: &Checked<'_>) -> io::Result
     writeln!(out, "checked in {}", format::duration(seconds))
 }
 
-/// A line with its label, and the lines that belong to it beneath.
+/// Prints a labelled line and, below it, its continuation lines.
 fn row(out: &mut dyn Write, mark: &str, what: &str, detail: &str) -> io::Result<()> {
     for (at, line) in detail.lines().enumerate() {
         if at == 0 {

@@ -12,14 +12,14 @@ use crate::terminal::{self, Terminal};
 
 use super::{open, sandbox};
 
-/// Show which slot a plugin fills, its parameters, and what it imports.
+/// Show the kind of a plugin, its parameters and its imports.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   pbg-host plugin inspect inside_out
   pbg-host plugin inspect my_order.wasm")]
 pub(crate) struct Args {
-    /// Component file, or name of a standard plugin or of one in PBG_PLUGIN_PATH.
+    /// Component file, or name of a standard plugin or of a plugin in PBG_PLUGIN_PATH.
     #[arg(value_name = "FILE|NAME")]
     plugin: String,
     /// Limits of the plugin.
@@ -76,7 +76,7 @@ fn show(out: &mut dyn Write, source: &str, inspection: &Inspection) -> io::Resul
     writeln!(out, "  size      {}", format::bytes(inspection.size))?;
     writeln!(out, "  sha256    {}", inspection.sha256)?;
     if metadata.parameters.is_empty() {
-        return writeln!(out, "  takes no parameters");
+        return writeln!(out, "  no parameters");
     }
     writeln!(
         out,

@@ -11,8 +11,8 @@ use crate::terminal::{self, Terminal};
 
 use super::sandbox;
 
-/// List the standard plugins, which a configuration names without a path, and those in the
-/// folders of the environment variable PBG_PLUGIN_PATH, which it names so, too.
+/// List the standard plugins and the plugins in the folders of the environment variable
+/// PBG_PLUGIN_PATH, all of which a configuration can name without a path.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -46,7 +46,7 @@ pub(super) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     }
     for file in search_path().files() {
         let source = file.display().to_string();
-        // One file that is no plugin must not hide the others.
+        // A file that is not a plugin must not hide the others.
         match sandbox.open(PluginSource::File(file)) {
             Ok(plugin) => all.push(Listed {
                 source,

@@ -8,11 +8,11 @@ use crate::failure::{Failure, Result};
 use crate::kind;
 use crate::terminal::{self, Terminal};
 
-/// Start a plugin: a small project that works, with a test and a manual.
+/// Create the project of a new plugin: a small working example with a test and a README.
 ///
-/// The project builds on its own, with the tools of its language: Cargo and the target
-/// wasm32-unknown-unknown for Rust, componentize-py for Python, componentize-qjs for JavaScript,
-/// clang and lld for C. The SDK comes with pbg-host and is part of the project.
+/// The project builds with the tools of its language: Cargo and the target wasm32-unknown-unknown for
+/// Rust, componentize-py for Python, componentize-qjs for JavaScript, clang and lld for C. It contains a
+/// copy of the SDK.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -23,13 +23,13 @@ Examples:
 pub(crate) struct Args {
     /// Name of the plugin: lower-case letters, digits and underscores.
     name: String,
-    /// What it decides.
+    /// Kind of strategy.
     #[arg(long)]
     kind: KindArg,
-    /// A loss that computes itself, for what no formula can say; slower. In Rust only.
+    /// Create a computed loss, which is code instead of a formula: more general and slower. In Rust only.
     #[arg(long)]
     computed: bool,
-    /// What to write it in.
+    /// Programming language.
     #[arg(long = "lang", value_name = "LANGUAGE")]
     language: LanguageArg,
     /// Folder of the project, which must be empty or new [default: NAME].
@@ -39,13 +39,13 @@ pub(crate) struct Args {
 
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
 enum KindArg {
-    /// In which order buckets are trained.
+    /// Bucket order: the order in which buckets are trained.
     Order,
-    /// Of which relation the next batch is.
+    /// Relation sampler: the relation type of the next batch.
     Sampler,
-    /// What a positive with its negatives costs, as a formula.
+    /// Loss of a positive with its negatives, as a formula.
     Loss,
-    /// How a relation transforms an embedding, as a formula.
+    /// Operator with which a relation transforms an embedding, as a formula.
     Operator,
 }
 
@@ -91,7 +91,7 @@ pub(super) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     }
     let readme = folder.join("README.md");
     terminal.help(format_args!(
-        "`pbg-host plugin build {}` builds it; {} says what the language's tools have to be",
+        "`pbg-host plugin build {}` builds it; {} lists the required tools of the language",
         folder.display(),
         readme.display()
     ));

@@ -12,10 +12,10 @@ use crate::limits::LimitArgs;
 use crate::plugins::{search_path, uncached};
 use crate::terminal::{self, Terminal};
 
-/// Ask a plugin again what it was asked when it failed.
+/// Repeat the call in which a plugin failed.
 ///
-/// A plugin that fails while training leaves the arguments of the failing call in the folder
-/// `faults` of the checkpoint. The exit code is 6 if it fails again.
+/// When a plugin fails during training, the arguments of the failing call are saved in the folder
+/// `faults` of the checkpoint. The exit code is 6 if the plugin fails again.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -25,21 +25,21 @@ pub(crate) struct Args {
     /// File in the folder `faults` of a checkpoint.
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// Ask this plugin instead of the one that failed: one that was mended.
+    /// Call this plugin, for example a corrected one, instead of the plugin that failed.
     #[arg(long, value_name = "FILE|NAME")]
     plugin: Option<String>,
     /// Folder that the plugin may read; can be repeated.
     #[arg(long = "read", value_name = "FOLDER")]
     folders: Vec<PathBuf>,
-    /// Limits of the plugin, where they are to be others than those it had.
+    /// Changes of the limits that the plugin had when it failed.
     #[command(flatten)]
     limits: LimitArgs,
 }
 
-/// Asks.
+/// Runs the command.
 ///
 /// # Errors
-/// When the file cannot be read, the plugin is another one, or it fails again.
+/// When the file cannot be read, the plugin has changed, or it fails again.
 pub(super) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     let (file, other, folders) = (&args.file, args.plugin.as_deref(), &args.folders);
     let replay = Replay::read(file).map_err(|error| Failure::new(FailureKind::Usage, error))?;
@@ -56,11 +56,11 @@ pub(super) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     let plugin = sandbox.open(search_path().resolve(other.unwrap_or(&replay.source))?)?;
     if other.is_none() && plugin.id() != replay.plugin {
         let text = format!("{} is no longer the {name} that failed", replay.source);
-        let help = "`--plugin FILE` asks another one the same";
+        let help = "`--plugin FILE` repeats the call with another plugin";
         return Err(Failure::message(FailureKind::Plugin, text).help(help));
     }
     let answer = replay
         .ask(plugin, pbg_train::traced)?
         .map_err(|error| Failure::new(FailureKind::Plugin, error))?;
-    terminal::print(|out| writeln!(out, "it does not fail here; it answers {answer}"))
+    terminal::print(|out| writeln!(out, "the plugin does not fail here; it returns {answer}"))
 }

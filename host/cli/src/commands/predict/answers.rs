@@ -1,4 +1,4 @@
-//! Answers as they are written: for people, as lines of JSON, as a Parquet table.
+//! Writes answers as text, as lines of JSON, or as a Parquet table.
 
 use std::fs;
 use std::io::{self, Write};
@@ -15,22 +15,22 @@ use crate::failure::{Failure, Result};
 use crate::kind::FailureKind;
 use crate::terminal;
 
-/// Where answers go.
+/// Destination and format of answers.
 pub(super) enum Answers {
-    /// To people, on standard output.
+    /// Text on standard output.
     Text,
-    /// To programs, on standard output.
+    /// JSON lines on standard output.
     Json,
-    /// Into a file of JSON lines.
+    /// File of JSON lines.
     Lines(LinesFile),
-    /// Into a Parquet file.
+    /// Parquet file.
     Table(Box<PredictionTable>),
 }
 
-/// A file of lines that has its name once it is complete.
+/// File of JSON lines, which gets its final name only when it is complete.
 pub(super) struct LinesFile(SummedFile);
 
-/// A question and its answer.
+/// Question and its answers, as JSON.
 #[derive(Serialize)]
 pub(crate) struct Answer<'a> {
     head: Option<&'a str>,
@@ -47,23 +47,23 @@ struct Named<'a> {
 }
 
 impl Answers {
-    /// Into a file; its name says which kind it is.
+    /// Creates a file, whose format its extension decides.
     ///
     /// # Errors
-    /// When it is of no kind that is written, or cannot be created.
+    /// When the extension is unknown, or the file cannot be created.
     pub(super) fn file(path: &Path) -> Result<Self> {
-        // A file takes the place of what there is, so that must be one, too.
+        // The new file replaces an existing one, which must be a regular file.
         if fs::symlink_metadata(path).is_ok_and(|there| !there.is_file()) {
-            let text = format!("{} is there and no regular file", path.display());
+            let text = format!("{} exists and is not a regular file", path.display());
             let help = "name another file; without --out, --json writes to standard output";
             return Err(Failure::message(FailureKind::Usage, text).help(help));
         }
         let folder = path.parent().unwrap_or(Path::new(""));
-        // What is in the folder of a checkpoint and is not its own stays.
+        // Files in the folder of a checkpoint are safe: a checkpoint deletes only its own files.
         let dataset = owner::of(folder).filter(|owner| owner.kind == Kind::Dataset);
         if let Some(dataset) = dataset {
             let text = format!(
-                "{} belongs to {dataset}, which an import replaces as a whole",
+                "{} is in {dataset}, whose folder an import replaces as a whole",
                 path.display()
             );
             let help = "name a file in another folder";
@@ -77,17 +77,17 @@ impl Answers {
             }
             Some("jsonl") => LinesFile::create(path).map(Self::Lines).map_err(failed),
             _ => {
-                let text = format!("{} is no kind of file that is written here", path.display());
+                let text = format!("{} has an unknown file format", path.display());
                 let help = "name a file that ends in .parquet or .jsonl";
                 Err(Failure::message(FailureKind::Usage, text).help(help))
             }
         }
     }
 
-    /// Adds an answer.
+    /// Writes the answers to a question.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// When the answers cannot be written.
     pub(super) fn put(&mut self, question: &Question, found: &Prediction<'_>) -> Result<()> {
         match self {
             Self::Text => terminal::print(|out| print(out, question, found)),
@@ -97,10 +97,10 @@ impl Answers {
         }
     }
 
-    /// Completes what was written.
+    /// Completes the file.
     ///
     /// # Errors
-    /// When it cannot be.
+    /// When the file cannot be completed.
     pub(super) fn finish(self) -> Result<()> {
         match self {
             Self::Text | Self::Json => Ok(()),
@@ -114,7 +114,7 @@ fn failed(error: FileError) -> Failure {
     Failure::new(FailureKind::Io, error)
 }
 
-/// Head and tail of a question, the open one absent.
+/// Returns the head and the tail of a question; `None` for the open side.
 fn sides(question: &Question) -> (Option<&str>, Option<&str>) {
     match question.open {
         Side::Rhs => (Some(&question.entity), None),
@@ -122,15 +122,15 @@ fn sides(question: &Question) -> (Option<&str>, Option<&str>) {
     }
 }
 
-/// The question, and a line for each entity: rank, score, name.
+/// Prints the question, and a line for each answer: rank, score, name.
 fn print(out: &mut dyn Write, question: &Question, found: &Prediction<'_>) -> io::Result<()> {
     let known = match found.left_out {
         0 => String::new(),
-        n => format!("   without {} in known edges", entities(n)),
+        n => format!("   left out: {} in known edges", entities(n)),
     };
     writeln!(out, "{question}{known}")?;
     if found.best.is_empty() {
-        writeln!(out, "  no entity is left")?;
+        writeln!(out, "  no entities left")?;
     }
     let scores: Vec<String> = found.best.iter().map(|(_, s)| format!("{s:.4}")).collect();
     let width = scores.iter().map(String::len).max().unwrap_or(0);
@@ -148,7 +148,7 @@ fn entities(count: u64) -> String {
     }
 }
 
-/// A question and its answer, as programs read them.
+/// Returns a question and its answers, for JSON.
 pub(crate) fn as_json<'a>(question: &'a Question, found: &Prediction<'a>) -> Answer<'a> {
     let (head, tail) = sides(question);
     let named = |&(name, score): &(_, f32)| Named { name, score };

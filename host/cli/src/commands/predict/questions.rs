@@ -1,4 +1,4 @@
-//! Questions as they are handed in: by options, or line by line.
+//! Reads questions from options, files or standard input.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -13,28 +13,28 @@ use crate::failure::{Failure, Result};
 use crate::kind::FailureKind;
 use crate::lines::Lines;
 
-/// What stands in the place of the entity that is asked for.
+/// Placeholder of the entity to predict.
 const OPEN: &str = "?";
-/// How questions are written.
+/// Help text about the syntax of questions.
 const HELP: &str = "a question is `head<TAB>relation<TAB>?` or `?<TAB>relation<TAB>tail`, or JSON as in \
     {\"head\": \"dog.n.01\", \"relation\": \"hypernym\"}";
 
-/// Where questions come from.
+/// Source of questions.
 pub(crate) enum Questions {
-    /// The options: one question, once.
+    /// A single question from options; `None` after it was taken.
     One(Option<Question>),
-    /// A file or standard input.
+    /// Lines of a file or of standard input.
     Lines(Lines),
 }
 
-/// Some questions, and the lines that they stand in.
+/// Block of questions, with their line numbers.
 #[derive(Default)]
 pub(crate) struct Block {
     pub(crate) questions: Vec<Question>,
     lines: Vec<u64>,
 }
 
-/// A question as a line of JSON.
+/// Question as a line of JSON.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Json {
@@ -44,10 +44,10 @@ struct Json {
 }
 
 impl Questions {
-    /// The one that options ask.
+    /// Creates a single question from the values of options.
     ///
     /// # Errors
-    /// When they ask for both sides, or for none.
+    /// When the relation is missing, or not exactly one of head and tail is given.
     pub(crate) fn one(
         head: Option<&String>,
         relation: Option<&String>,
@@ -59,24 +59,24 @@ impl Questions {
             )
         };
         let Some(relation) = relation.cloned() else {
-            return Err(wrong("nothing is asked: name a relation"));
+            return Err(wrong("the question has no relation"));
         };
         let question = question(head.cloned(), relation, tail.cloned());
         question.map(|q| Self::One(Some(q))).map_err(wrong)
     }
 
-    /// Those of a file; standard input is waited for until `stop` is set.
+    /// Reads questions from a file; standard input ends as soon as `stop` is set.
     ///
     /// # Errors
-    /// When it cannot be opened.
+    /// When the file cannot be opened.
     pub(crate) fn of(path: &Path, stop: &Arc<AtomicBool>) -> Result<Self> {
         Lines::open_until(path, stop).map(Self::Lines)
     }
 
-    /// The next questions: at most `count`, and no more text than `bytes` and a line. None at the end.
+    /// Returns the next questions: at most `count`, from at most `bytes` of text and one more line. Empty at the end.
     ///
     /// # Errors
-    /// When a line cannot be read or is no question.
+    /// When a line cannot be read or is not a question.
     pub(crate) fn next(&mut self, (count, bytes): (usize, usize)) -> Result<Block> {
         let mut block = Block::default();
         let lines = match self {
@@ -100,7 +100,7 @@ impl Questions {
         Ok(block)
     }
 
-    /// The failure with where in the input question `at` of `block` stands.
+    /// Adds the line of question `at` of `block` to a failure.
     pub(crate) fn blame(&self, failure: Failure, block: &Block, at: usize) -> Failure {
         match (self, block.lines.get(at)) {
             (Self::Lines(lines), Some(&number)) => failure.context(lines.place_of(number)),
@@ -109,7 +109,7 @@ impl Questions {
     }
 }
 
-/// The question that a line asks. Lines of three columns are no JSON.
+/// Parses a question from a line. Lines of three columns are never read as JSON.
 fn parse(line: &str, lines: &Lines) -> Result<Question> {
     let is_json = line.starts_with('{') && line.split('\t').count() != 3;
     let found = if is_json {
@@ -118,7 +118,11 @@ fn parse(line: &str, lines: &Lines) -> Result<Question> {
             relation,
             head,
             tail,
-        } = json.map_err(|error| lines.wrong(format_args!("no question: {error}")).help(HELP))?;
+        } = json.map_err(|error| {
+            lines
+                .wrong(format_args!("bad question: {error}"))
+                .help(HELP)
+        })?;
         question(head, relation, tail)
     } else {
         let [head, relation, tail] = columns(line, lines).map_err(|failure| failure.help(HELP))?;
@@ -128,7 +132,7 @@ fn parse(line: &str, lines: &Lines) -> Result<Question> {
     found.map_err(|what| lines.wrong(what).help(HELP))
 }
 
-/// The question that leaves one side open.
+/// Creates a question with one open side.
 fn question(
     head: Option<String>,
     relation: String,
@@ -137,7 +141,7 @@ fn question(
     let (open, entity) = match (head, tail) {
         (Some(head), None) => (Side::Rhs, head),
         (None, Some(tail)) => (Side::Lhs, tail),
-        (Some(_), Some(_)) => return Err("nothing is asked: head and tail are both given"),
+        (Some(_), Some(_)) => return Err("head and tail are both given, so neither side is open"),
         (None, None) => return Err("neither head nor tail is given"),
     };
     Ok(Question {

@@ -1,4 +1,4 @@
-//! What the model of a run is asked for its report.
+//! Contents of a report that need the model: a map, neighbours and predictions.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -14,23 +14,23 @@ use crate::failure::{Failure, Result};
 use crate::notes;
 use crate::terminal::Terminal;
 
-/// Answers to each question.
+/// Number of answers to each question.
 const ANSWERS: u32 = 5;
 
-/// Options that ask the model.
+/// Options for contents of a report that need the model.
 #[derive(Debug, clap::Args)]
 pub(super) struct Ask {
-    /// Add a map of the entities that FILE names as `map --names` does, or of those with most edges.
+    /// Add a map of the entities in FILE, as for `map --names`, or of the entities with the most edges.
     #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, requires = "html")]
     map: Option<Option<PathBuf>>,
     /// Add the nearest neighbours of an entity; can be repeated.
     #[arg(long, value_name = "NAME", requires = "html")]
     neighbors: Vec<String>,
-    /// Add answers to the questions in a file, as `predict --questions` reads it.
+    /// Add answers to the questions in a file, as for `predict --questions`.
     #[arg(long, value_name = "FILE", requires = "html")]
     questions: Option<PathBuf>,
-    /// Edge sets whose edges are left out of answers, separated by commas [default: all of the dataset]. Answers that
-    /// make an edge of another one are marked.
+    /// Edge sets whose edges are left out of the answers, separated by commas [default: all edge sets of the dataset].
+    /// Answers that are edges of other sets are marked.
     #[arg(
         long,
         value_name = "NAMES",
@@ -38,16 +38,16 @@ pub(super) struct Ask {
         requires = "questions"
     )]
     filter: Option<Vec<String>>,
-    /// Leave out of answers the entity that is asked about.
+    /// Leave out edges from an entity to itself.
     #[arg(long, requires = "questions")]
     no_loops: bool,
 }
 
 impl Ask {
-    /// Opens the model of the run that is named as `run`, if anything is to be asked.
+    /// Opens the model of the run `run` if an option needs it.
     ///
     /// # Errors
-    /// When it cannot be opened.
+    /// When the model cannot be opened.
     pub(super) fn open(&self, run: &Path, terminal: Terminal) -> Result<Option<load::Asked>> {
         if self.map.is_none() && self.neighbors.is_empty() && self.questions.is_none() {
             return Ok(None);
@@ -55,10 +55,10 @@ impl Ask {
         load::trained(Some(run), None, false, &[], &terminal).map(Some)
     }
 
-    /// Asks the model.
+    /// Computes the contents that need the model.
     ///
     /// # Errors
-    /// When it cannot be read, or is asked about what there is not.
+    /// When the model cannot be read, or a name is unknown.
     pub(super) fn ask(&self, resolved: &Resolved, terminal: Terminal) -> Result<Known> {
         let mut known = Known::default();
         let mut model = resolved.query()?;
@@ -72,7 +72,7 @@ impl Ask {
         }
         let near = self.neighbors.iter().map(|name| near(name, &mut model));
         known.neighbors = near.collect::<Result<_>>()?;
-        // It has read tables that predictions read themselves.
+        // Frees the tables that it has read, since predictions read them again.
         drop(model);
         if let Some(file) = &self.questions {
             let all = resolved.dataset().manifest().edge_sets.keys().cloned();
@@ -83,7 +83,7 @@ impl Ask {
         Ok(known)
     }
 
-    /// The answers without the edges of `filter`; those that are none without the edges of all sets hold.
+    /// Computes the answers without the edges of `filter`. Answers that are edges of another set are marked as true.
     fn predicted(
         &self,
         file: &Path,
@@ -126,7 +126,7 @@ impl Ask {
     }
 }
 
-/// What is near to an entity.
+/// Returns the nearest neighbours of an entity.
 fn near(name: &str, model: &mut Model<'_>) -> Result<Asked> {
     let found = model.neighbors(name, ANSWERS as usize, None, None)?;
     let answer = |(name, score)| Answer {
@@ -141,7 +141,7 @@ fn near(name: &str, model: &mut Model<'_>) -> Result<Asked> {
     })
 }
 
-/// The answers to each question of a block.
+/// Computes the answers to each question of a block.
 fn answers(
     predictor: &Predictor<'_>,
     questions: &Questions,

@@ -1,4 +1,4 @@
-//! What a run says before it starts: what is trained, how, and in how much memory.
+//! The lines printed before a run starts: dataset, model, memory and checkpoint.
 
 use std::collections::BTreeSet;
 
@@ -13,7 +13,7 @@ use crate::failure::Result;
 use crate::format;
 use crate::terminal::Terminal;
 
-/// Prints it.
+/// Prints the introduction of a run.
 ///
 /// # Errors
 /// When the dataset lacks an edge set.
@@ -31,7 +31,7 @@ pub(crate) fn print(resolved: &Resolved, loss: &dyn Loss, terminal: Terminal) ->
         (
             "memory",
             format!(
-                "at most {}; `pbg-host check` shows of what",
+                "at most {}; `pbg-host check` lists its parts",
                 format::bytes(memory)
             ),
         ),
@@ -89,13 +89,13 @@ fn model(config: &Config, loss: &str) -> String {
     )
 }
 
-/// The name of an operator, or of the plugin in the file that it is.
+/// Returns the name of an operator; for a component file, the name of its plugin.
 fn operator(config: &Config, name: &str) -> String {
     let operator = config.operator(name);
     operator.map_or(name.to_owned(), |operator| operator.name().to_owned())
 }
 
-/// A choice as the configuration writes it.
+/// Returns the name of a choice in the configuration.
 fn word(choice: &impl serde::Serialize) -> String {
     match serde_json::to_value(choice) {
         Ok(serde_json::Value::String(word)) => word,

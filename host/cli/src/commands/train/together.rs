@@ -1,4 +1,4 @@
-//! One trainer of several: how it finds the others.
+//! Connects a trainer to the other trainers of a distributed run.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,20 +18,20 @@ use crate::terminal::Terminal;
 use crate::together;
 use crate::trainers::{Rules, Status, beneath_a_bar};
 
-/// How long rank 0 waits for the others to leave before it leaves its server running.
+/// Time that rank 0 waits for the other trainers to leave; afterwards it leaves its server running.
 const LEAVE_WITHIN: Duration = Duration::from_secs(10);
 
-/// A trainer that is connected to the others.
+/// Connection of a trainer to the other trainers of its run.
 pub(super) struct Meeting {
     connection: Arc<Connection>,
     rank: Option<u32>,
     machines: u32,
 }
 
-/// Finds the other trainers where the configuration says that there are some.
+/// Connects to the other trainers if the configuration is of a distributed run; returns `None` otherwise.
 ///
 /// # Errors
-/// When it says something wrong, or they cannot be reached.
+/// When the configuration is invalid, or the ledger cannot be reached.
 pub(super) fn meet(
     config: &Config,
     rank: Option<u32>,
@@ -44,9 +44,9 @@ pub(super) fn meet(
             None => Ok(None),
             Some(_) => Err(Failure::message(
                 FailureKind::Usage,
-                "--rank is for a run of several trainers",
+                "--rank is for distributed runs only",
             )
-            .help("set distributed_init_method, which says how they find each other")),
+            .help("set distributed_init_method, by which the trainers find each other")),
         };
     };
     let found = together::method(method)?;
@@ -58,7 +58,7 @@ pub(super) fn meet(
     if rank.is_none() && !matches!(found.method, Method::Nats { .. }) {
         let what = format!("{method} needs a rank for each trainer");
         return Err(Failure::message(FailureKind::Usage, what)
-            .help("add --rank 0 to the trainer that starts the server, --rank 1 to the next"));
+            .help("add --rank 0 to the trainer that starts the server, --rank 1 to the next one"));
     }
     let listener = Arc::clone(teller);
     let tell = move |what: &str| {
@@ -81,7 +81,7 @@ pub(super) fn meet(
 }
 
 impl Meeting {
-    /// How this trainer takes part.
+    /// Returns the settings with which this trainer takes part in the run.
     pub(super) fn cluster(
         &self,
         config: &Config,
@@ -111,17 +111,17 @@ impl Meeting {
         }
     }
 
-    /// Shows on `board` what all trainers do, until what comes back is dropped.
+    /// Starts a thread that shows the status of all trainers on `board` until the returned guard is dropped.
     ///
     /// # Errors
-    /// When the system gives no thread.
+    /// When the thread cannot be started.
     pub(super) fn show(&self, config: &Config, board: Board) -> Result<Showing> {
         let (connection, rules) = (Arc::clone(&self.connection), Rules::of(config));
         let ends = Arc::new(AtomicBool::new(false));
         let shows = Arc::clone(&ends);
         let show = move || {
             while !shows.load(Ordering::Relaxed) {
-                // What does not answer now may do so the next time; the trainer itself says for what it waits.
+                // Errors are ignored: the ledger may answer next time, and the trainer itself reports why it waits.
                 if let Ok(status) = Status::of(&connection) {
                     board(&beneath_a_bar(&status.table(&rules)));
                 }
@@ -136,27 +136,27 @@ impl Meeting {
         })
     }
 
-    /// Whether nobody takes part.
+    /// Returns whether the run has no trainers.
     fn connection_is_idle(&self) -> bool {
         let record = together::record(&self.connection);
         record.is_ok_and(|record| record.is_some_and(|record| record.trainers().is_empty()))
     }
 
-    /// Ends the server that rank 0 has started, if nobody takes part: this trainer has failed.
+    /// Stops the server that rank 0 has started if this trainer has failed and no other trainers are left.
     pub(super) fn abandon(&self) {
         let record = together::record(&self.connection);
         let is_empty = record.is_ok_and(|record| record.is_none_or(|r| r.trainers().is_empty()));
         if self.rank == Some(0) && is_empty {
-            // What went wrong before is what the user is told.
+            // Errors are ignored, since the earlier failure is the one to report.
             let _ended = self.connection.stop_server();
         }
     }
 
-    /// Ends the server that rank 0 has started, once nobody takes part any more: rank 0 does, or if it left before, who is
-    /// last, if that is on the same machine.
+    /// Stops the server that rank 0 has started, once the run has no trainers. Rank 0 does so, or, if it left earlier,
+    /// the last trainer, provided that it runs on the same machine.
     ///
     /// # Errors
-    /// When it does not end.
+    /// When the server does not stop.
     pub(super) fn end(&self, outcome: &Outcome, terminal: Terminal) -> Result<()> {
         let (is_first, started) = (self.rank == Some(0), Instant::now());
         let waits = is_first && matches!(outcome, Outcome::Finished { .. });
@@ -174,10 +174,11 @@ impl Meeting {
         }
         match self.connection.stop_server() {
             Err(error) if is_first => Err(error.into()),
-            // To others it may be out of reach. At the end of a run rank 0 ends it; if it has left before, nobody does.
+            // Other trainers may be unable to stop it. At the end of a run rank 0 does; if rank 0 has left, the server
+            // stays.
             Err(error) => {
                 if matches!(outcome, Outcome::Interrupted { .. }) {
-                    terminal.say(format_args!("the server of the run is left: {error}"));
+                    terminal.say(format_args!("the server of the run keeps running: {error}"));
                 }
                 Ok(())
             }
@@ -186,7 +187,7 @@ impl Meeting {
     }
 }
 
-/// A thread that shows what trainers do. Dropping it ends the thread.
+/// Guard of the thread that shows the status of trainers; dropping it stops the thread.
 pub(super) struct Showing {
     ends: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
@@ -197,7 +198,7 @@ impl Drop for Showing {
         self.ends.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
             thread.thread().unpark();
-            // What it panicked with was printed.
+            // The message of a panic has been printed already.
             let _panicked = thread.join();
         }
     }

@@ -1,10 +1,10 @@
-//! Losses, ranks, speed and traffic in words.
+//! Formats losses, ranks, speed and traffic.
 
 use pbg_core::event::{IoStats, RankStats, TrainStats};
 
 use crate::format;
 
-/// What a line says of an epoch.
+/// Returns the parts of the line about an epoch.
 pub(super) fn epoch_parts(
     stats: &TrainStats,
     eval_before: Option<&RankStats>,
@@ -27,7 +27,7 @@ pub(super) fn epoch_parts(
     parts
 }
 
-/// Ranks of a validation.
+/// Formats the ranks of a validation.
 pub(super) fn validated(edges: &str, ranks: &RankStats, seconds: f64) -> String {
     format!(
         "  {edges}: filtered MRR {:.4} Hits@10 {:.4}, {} edges in {}",
@@ -45,7 +45,7 @@ fn held_out(stats: &RankStats) -> String {
     )
 }
 
-/// `I/O 12 loads, 9 writes, 2.2 GiB, waited 0.3 s`; nothing when nothing moved.
+/// Formats traffic as `I/O 12 loads, 9 writes, 2.2 GiB, waited 0.3 s`; `None` without loads and writes.
 pub(crate) fn traffic(io: &IoStats) -> Option<String> {
     if io.loads + io.writes == 0 {
         return None;

@@ -1,4 +1,4 @@
-//! The runs of a study: one folder each, trained epoch by epoch.
+//! The runs of a study, each with a folder, trained epoch by epoch.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -20,7 +20,7 @@ use crate::terminal::Terminal;
 use crate::{format, metrics};
 use pbg_session::orders::{self, Wanted};
 
-/// What all runs share.
+/// Settings shared by all runs of a study.
 pub(super) struct Runs<'a> {
     pub(super) resolved: &'a Resolved,
     pub(super) ranking: &'a EvalOptions,
@@ -34,11 +34,11 @@ pub(super) struct Runs<'a> {
 const RESULT: &str = "result.json";
 const METRICS: &str = "metrics.jsonl";
 
-/// No result of a run is as long.
+/// Maximum size in bytes of the result of a run.
 const RESULT_BYTES: u64 = 64 << 20;
 
 impl Runs<'_> {
-    /// The run of an order with a seed: what is missing of it is trained.
+    /// Returns the run of an order with a seed, after training its missing epochs.
     pub(super) fn run(&self, wanted: &Wanted, seed: u64) -> Result<SeedRun> {
         let folder = self
             .folder
@@ -47,9 +47,9 @@ impl Runs<'_> {
         let checkpoint = folder.join("checkpoint");
         let mut config = self.resolved.config().clone();
         config.seed = seed;
-        // What another order trained is no result of this one.
+        // A fallback to another order would falsify the result.
         config.plugins.on_fault = OnFault::End;
-        // The same budget for every order.
+        // Every order gets the same budget, so validation must not stop a run early.
         config.validation = ValidationConfig::default();
         config.bucket_order.clone_from(&wanted.plugin);
         config.checkpoint_path = checkpoint.display().to_string();
@@ -61,8 +61,8 @@ impl Runs<'_> {
         let label = format!("{}, seed {seed}", wanted.label);
         let done = run.epochs.len() as u32;
         if done >= epochs {
-            self.terminal.say(format_args!("{label}: finished before"));
-            // The metrics lie there only if the checkpoint was to go.
+            self.terminal.say(format_args!("{label}: already finished"));
+            // The metrics are in this folder only if the checkpoint was to be removed.
             if folder.join(METRICS).exists() && checkpoint.exists() {
                 self.finish(&checkpoint)?;
             }
@@ -71,10 +71,10 @@ impl Runs<'_> {
         }
         if done > 0 && !checkpoint.exists() {
             let text = format!(
-                "{label}: {done} epochs are finished, and the checkpoint to go on from is not kept"
+                "{label}: {done} epochs are finished, but the checkpoint to resume from was not kept"
             );
             let help = format!(
-                "--keep-checkpoints keeps it; or remove {} to begin again",
+                "--keep-checkpoints keeps checkpoints; remove {} to start again",
                 folder.display()
             );
             return Err(Failure::message(FailureKind::Checkpoint, text).help(help));
@@ -97,7 +97,7 @@ impl Runs<'_> {
         self.resolved.data(&ranked)
     }
 
-    /// The run as far as earlier processes came, if any did, on the data that there are now.
+    /// Returns the run as earlier processes have stored it, or a new one, with the checksums of the current data.
     fn begun(&self, folder: &Path, seed: u64, fingerprint: String) -> Result<SeedRun> {
         let data = self.data();
         let run = read(&folder.join(RESULT))?.unwrap_or_default();
@@ -111,7 +111,7 @@ impl Runs<'_> {
         }
         if run.fingerprint != fingerprint {
             let path = folder.display();
-            let text = format!("{path} holds a run of another configuration or plugin");
+            let text = format!("{path} contains a run of another configuration or plugin");
             let help = "choose another folder with --study, or remove this one";
             return Err(Failure::message(FailureKind::Checkpoint, text).help(help));
         }
@@ -119,7 +119,7 @@ impl Runs<'_> {
         Ok(SeedRun { data, ..run })
     }
 
-    /// Results on other data are shown, and gone on from, only when that was asked for.
+    /// Checks that a run was trained on the current data, unless the user allows changes.
     fn compare_data(
         &self,
         folder: &Path,
@@ -131,7 +131,7 @@ impl Runs<'_> {
             return Ok(());
         }
         let text = format!(
-            "{} holds a run on other data: {}",
+            "{} contains a run on other data: {}",
             folder.display(),
             changes.join("; ")
         );
@@ -139,7 +139,7 @@ impl Runs<'_> {
             self.terminal.warn(text);
             return Ok(());
         }
-        let help = "`--allow-data-change` goes on all the same; or choose another folder with --study, or remove this one";
+        let help = "`--allow-data-change` resumes it anyway; or choose another folder with --study, or remove this one";
         Err(Failure::message(FailureKind::Checkpoint, text).help(help))
     }
 
@@ -171,7 +171,7 @@ impl Runs<'_> {
             Outcome::Interrupted { .. } => {
                 self.watch.wait_for_promise();
                 self.terminal
-                    .say("stopped; the same command goes on from here");
+                    .say("stopped; the same command resumes from here");
                 return Err(Failure::message(FailureKind::Interrupted, "interrupted"));
             }
         }
@@ -181,7 +181,7 @@ impl Runs<'_> {
         let lines = metrics::read(&path)?;
         let events = lines.iter().map(|line| &line.event);
         if !run.add_epoch(epoch, events, ranks.mrr, ranks.hits_at_10) {
-            let text = format!("{} lacks epoch {}", path.display(), epoch + 1);
+            let text = format!("{} does not contain epoch {}", path.display(), epoch + 1);
             return Err(Failure::message(FailureKind::Checkpoint, text));
         }
         if let Some(point) = run.epochs.last() {
@@ -206,11 +206,12 @@ impl Runs<'_> {
         }
         let aside = files::staged_name(checkpoint);
         fs::rename(checkpoint, &aside)
-            .map_err(|error| failed("cannot tidy up", checkpoint, error))?;
+            .map_err(|error| failed("cannot remove", checkpoint, error))?;
         tidy(checkpoint)
     }
 
-    /// What decides the results: the configuration, the plugin's bytes, and how they are ranked.
+    /// Returns a text of everything that decides the results: the configuration, the plugin's checksum, and the
+    /// ranking.
     fn fingerprint(&self, config: &Config) -> Result<String> {
         let filled = plugins::fill(
             config,
@@ -231,7 +232,7 @@ impl Runs<'_> {
     }
 }
 
-/// A label as the name of a folder.
+/// Converts a label to the name of a folder.
 fn name_of(label: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '=');
     let file = Path::new(label)
@@ -245,7 +246,7 @@ fn name_of(label: &str) -> String {
 fn read(path: &Path) -> Result<Option<SeedRun>> {
     match files::read(path, RESULT_BYTES) {
         Ok(text) => serde_json::from_slice(&text).map(Some).map_err(|error| {
-            let text = format!("{} is no result of a run", path.display());
+            let text = format!("{} is not the result of a run", path.display());
             Failure::new(FailureKind::Checkpoint, error).context(text)
         }),
         Err(error) if error.is_not_found() => Ok(None),
@@ -264,15 +265,15 @@ fn keep_metrics(folder: &Path, checkpoint: &Path) -> Result<()> {
         .map_err(|error| Failure::new(FailureKind::Io, error))
 }
 
-/// Removes what a run that was stopped while it tidied up left of its checkpoint.
+/// Removes the remains of a checkpoint whose removal was interrupted.
 fn tidy(checkpoint: &Path) -> Result<()> {
     files::remove_folder(&files::staged_name(checkpoint)).map_err(|error| {
-        let text = format!("cannot tidy up {}", checkpoint.display());
+        let text = format!("cannot remove {}", checkpoint.display());
         Failure::new(FailureKind::Io, error).context(text)
     })
 }
 
-/// Replaces the result as a whole.
+/// Replaces the file of the result.
 fn store(folder: &Path, run: &SeedRun) -> Result<()> {
     let text =
         serde_json::to_vec_pretty(run).map_err(|e| Failure::new(FailureKind::Internal, e))?;
@@ -280,7 +281,7 @@ fn store(folder: &Path, run: &SeedRun) -> Result<()> {
     replace(&folder.join(RESULT), &text)
 }
 
-/// Replaces a file so that, whatever happens, it holds the old or the new bytes.
+/// Replaces a file atomically: even after a crash it contains either the old or the new bytes.
 fn replace(path: &Path, bytes: &[u8]) -> Result<()> {
     files::replace(path, bytes).map_err(|error| {
         let text = format!("cannot write {}", path.display());
