@@ -81,7 +81,7 @@ fn what_cannot_be_on_a_map_is_said_with_its_place() {
     place.write("names.tsv", name(0, 0));
     place
         .run(["map", "--names", "names.tsv"])
-        .fails(2, &["needs 2 entities"]);
+        .fails(2, &["needs at least 2 entities"]);
     place
         .run(["map", "--entity-type", "plaice"])
         .fails(4, &["`place`"]);

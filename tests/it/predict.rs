@@ -542,7 +542,7 @@ fn what_cannot_be_asked_is_refused() {
             "north pole 3\tnext\tnorth pole 4\n",
             &["line 1", "both given"],
         ),
-        ("{\"head\": 3}\n", &["line 1", "bad question"]),
+        ("{\"head\": 3}\n", &["line 1", "not valid"]),
         (
             "{\"head\": \"north pole 3\", \"relation\": \"next\", \"k\": 3}\n",
             &["line 1", "`k`"],

@@ -1,14 +1,14 @@
-//! The figures by which orders are compared: name, unit, meaning, value.
+//! The figures by which orders are compared, with names, meanings and values.
 
 use pbg_lab::analysis::Analysis;
 
-/// One figure of an analysis.
+/// Figure of an analysis.
 pub struct Column {
     /// Name in CSV.
     pub key: &'static str,
-    /// What it is, for the legend under a table.
+    /// Meaning, for the legend below a table.
     pub meaning: &'static str,
-    /// Its value; `None` where it does not exist.
+    /// Function that returns the value; `None` if it is undefined.
     pub value: fn(&Analysis) -> Option<f64>,
 }
 
@@ -21,7 +21,7 @@ pub const COLUMNS: &[Column] = &[
     },
     Column {
         key: "lower_bound",
-        meaning: "swaps that no order gets below",
+        meaning: "lower bound of the swaps of all orders",
         value: |a| Some(a.lower_bound as f64),
     },
     Column {
@@ -31,12 +31,12 @@ pub const COLUMNS: &[Column] = &[
     },
     Column {
         key: "loads",
-        meaning: "partition loads, the first fill included",
+        meaning: "partition loads, including the first fill of the buffer",
         value: |a| Some(a.loads as f64),
     },
     Column {
         key: "bytes_read",
-        meaning: "bytes that enter the buffer",
+        meaning: "bytes read into the buffer",
         value: |a| Some(a.bytes_read as f64),
     },
     Column {
@@ -46,12 +46,12 @@ pub const COLUMNS: &[Column] = &[
     },
     Column {
         key: "reuse_distance",
-        meaning: "other partitions used between two uses of one, mean",
+        meaning: "number of other partitions used between two uses of a partition, mean",
         value: |a| Some(a.reuse_distance),
     },
     Column {
         key: "new_pairs_per_swap",
-        meaning: "pairs of partitions that a swap brings together for the first time, mean; buffer - 1 at best",
+        meaning: "pairs of partitions that are in the buffer together for the first time, per swap, mean; at most buffer - 1",
         value: |a| Some(a.new_pairs_per_swap),
     },
     Column {
@@ -61,17 +61,17 @@ pub const COLUMNS: &[Column] = &[
     },
     Column {
         key: "buckets_per_state_max",
-        meaning: "the most buckets trained between swaps",
+        meaning: "buckets trained between swaps, maximum",
         value: |a| Some(a.states.max as f64),
     },
     Column {
         key: "bias_mean",
-        meaning: "largest minus smallest share of their own buckets that partitions have behind them, mean over the pass",
+        meaning: "largest minus smallest fraction of its own buckets that a partition has finished, mean over the pass",
         value: |a| Some(a.bias.mean),
     },
     Column {
         key: "bias_max",
-        meaning: "the same, its largest value",
+        meaning: "maximum of the bias over the pass",
         value: |a| Some(a.bias.max),
     },
     Column {
@@ -81,12 +81,12 @@ pub const COLUMNS: &[Column] = &[
     },
     Column {
         key: "stall_on_demand",
-        meaning: "seconds that training stands still when partitions load on demand",
+        meaning: "seconds that training waits when partitions are loaded on demand",
         value: |a| Some(a.stall_on_demand),
     },
     Column {
         key: "stall_ahead",
-        meaning: "the same when the buffer reads ahead, as it does with execution.prefetch",
+        meaning: "seconds that training waits when the buffer reads ahead, as with execution.prefetch",
         value: |a| Some(a.stall_ahead),
     },
 ];

@@ -27,14 +27,14 @@ use pbg_lab::comparison::Comparison;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-/// One figure of a page.
+/// Figure of a page.
 #[derive(Clone, Debug, Serialize)]
 pub struct Figure {
     /// Name of the downloaded file, and anchor in the page.
     pub id: String,
     /// Heading.
     pub title: String,
-    /// What one sees, below the figure.
+    /// Explanation below the figure.
     pub caption: String,
     /// Height in pixels.
     pub height: u32,
@@ -44,13 +44,13 @@ pub struct Figure {
     pub layout: Value,
 }
 
-/// Eight colours that people with any kind of colour vision can tell apart: Okabe and Ito, "Color
-/// universal design" (2008), with grey in the place of black, which belongs to the lower bound. Yellow comes last,
+/// Eight colours that people with any kind of colour vision can distinguish: Okabe and Ito, "Color
+/// universal design" (2008), with grey instead of black, which is the colour of the lower bound. Yellow comes last,
 /// since it is faint on white.
 const COLORS: [&str; 8] = [
     "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#8C8C8C", "#B8A900",
 ];
-/// What is dashed is the lower bound.
+/// Line styles of series; dashed lines are reserved for the lower bound.
 const DASHES: [&str; 4] = ["solid", "dot", "dashdot", "longdashdot"];
 const SYMBOLS: [&str; 8] = [
     "circle",
@@ -63,13 +63,13 @@ const SYMBOLS: [&str; 8] = [
     "triangle-down",
 ];
 
-/// Orders by the place at which they come first, so that each has its colour in all figures of a page, however
-/// the orders of a case are sorted.
+/// Bucket orders in the sequence of their first occurrence, so that an order has the same colour in all figures of a
+/// page, however the orders of a case are sorted.
 #[derive(Clone, Debug)]
 pub struct Series(Vec<String>);
 
 impl Series {
-    /// The orders of all cases.
+    /// Collects the orders of all cases.
     #[must_use]
     pub fn of(comparison: &Comparison) -> Self {
         let mut names: Vec<String> = Vec::new();
@@ -81,12 +81,12 @@ impl Series {
         Self(names)
     }
 
-    /// Their names.
+    /// Returns the names of the orders.
     fn names(&self) -> impl Iterator<Item = &str> {
         self.0.iter().map(String::as_str)
     }
 
-    /// The place of an order.
+    /// Returns the index of an order.
     fn place(&self, order: &str) -> usize {
         self.names()
             .position(|name| name == order)
@@ -94,20 +94,20 @@ impl Series {
     }
 }
 
-/// How the lower bound is drawn: no series is as it.
+/// Returns the line style of the lower bound, which no series uses.
 pub(crate) fn bound_line() -> Value {
     json!({ "color": "#000000", "dash": "dash", "width": 1.5 })
 }
 
-/// The red of stalls.
+/// Colour of stalls.
 pub(crate) const RED: &str = "#D55E00";
 
-/// The colour of series `index`.
+/// Returns the colour of series `index`.
 pub(crate) fn color(index: usize) -> &'static str {
     COLORS[index % COLORS.len()]
 }
 
-/// How the line of series `index` is drawn: beyond eight, colours come again with other dashes.
+/// Returns the line style of series `index`. After eight series the colours repeat with other dashes.
 pub(crate) fn line(index: usize) -> Value {
     json!({
         "color": color(index),
@@ -116,7 +116,7 @@ pub(crate) fn line(index: usize) -> Value {
     })
 }
 
-/// The marker of series `index`.
+/// Returns the marker of series `index`.
 pub(crate) fn marker(index: usize) -> Value {
     json!({
         "color": color(index),
@@ -125,7 +125,8 @@ pub(crate) fn marker(index: usize) -> Value {
     })
 }
 
-/// Viridis from 0 to 1, by van der Walt and Smith (2015): even steps for any kind of colour vision.
+/// Returns the colour at `share`, from 0 to 1, of the scale viridis by van der Walt and Smith (2015), which is
+/// perceptually uniform for any kind of colour vision.
 pub(crate) fn viridis(share: f64) -> String {
     const STEPS: [[f64; 3]; 9] = [
         [68.0, 1.0, 84.0],
@@ -147,23 +148,23 @@ pub(crate) fn viridis(share: f64) -> String {
     format!("rgb({},{},{})", mix(0), mix(1), mix(2))
 }
 
-/// Text for Plotly, which takes some tags: names of plugins are no markup.
+/// Escapes text for Plotly, which interprets some HTML tags.
 pub(crate) fn text(name: &str) -> String {
     name.replace('<', "‹").replace('>', "›")
 }
 
-/// An axis of numbers with a title.
+/// Returns an axis of numbers with a title.
 pub(crate) fn axis(title: &str) -> Value {
     json!({ "title": { "text": title }, "gridcolor": "#e5e5e5", "zerolinecolor": "#bbb" })
 }
 
-/// An axis of names, which take the room that they need. Numbers are given theirs: margins that follow the labels of
-/// both axes may never come to rest, since the labels follow the margins.
+/// Returns an axis of names with an automatic margin. Axes of numbers have fixed margins: if the margins of both axes
+/// followed their labels, and the labels the margins, the layout might never converge.
 pub(crate) fn names_axis() -> Value {
     with(axis(""), json!({ "automargin": true }))
 }
 
-/// A logarithmic axis with a title.
+/// Returns a logarithmic axis with a title.
 pub(crate) fn log_axis(title: &str) -> Value {
     // Plotly's own labels between powers of ten are single digits.
     let ticks: Vec<u64> = (0..9_u32)
@@ -175,7 +176,7 @@ pub(crate) fn log_axis(title: &str) -> Value {
     )
 }
 
-/// `base` with the entries of `more`.
+/// Returns `base` extended by the entries of `more`.
 pub(crate) fn with(base: Value, more: Value) -> Value {
     let (Value::Object(mut base), Value::Object(more)) = (base, more) else {
         return Value::Null;

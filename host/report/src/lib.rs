@@ -1,9 +1,9 @@
-//! What `pbg-host` shows researchers: comparisons of bucket orders, training studies and runs.
+//! Reports of `pbg-host`: comparisons of bucket orders, training studies, runs, and maps of embeddings.
 //!
-//! Nothing here reads or writes files or prints: results of `pbg-lab` come in as values and leave
-//! as values, CSV or HTML. In reading order: columns ([`columns`]) and tables ([`table`]) of a
-//! comparison, figures ([`figure`]), the pages ([`page`], [`pages`]); then single runs ([`run`]) and
-//! their curves for TensorBoard ([`tensorboard`]); and embeddings in two dimensions ([`map`]).
+//! This crate neither reads nor writes files and does not print: it converts values, such as the results of `pbg-lab`,
+//! to CSV, HTML or other values. Modules in reading order: columns ([`columns`]) and tables ([`table`]) of a
+//! comparison, figures ([`figure`]), pages ([`page`], [`pages`]), single runs ([`run`]) and their curves for
+//! TensorBoard ([`tensorboard`]), and embeddings in two dimensions ([`map`]).
 
 pub mod columns;
 pub mod figure;

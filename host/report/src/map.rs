@@ -1,4 +1,4 @@
-//! Embeddings in two dimensions, for people to look at.
+//! Projection of embeddings to two dimensions, for display.
 
 mod clusters;
 mod principal;
@@ -6,49 +6,49 @@ mod principal;
 use rayon::ThreadPoolBuilder;
 use serde::Serialize;
 
-/// Most entities of a map: what each does to each other one is computed.
+/// Maximum number of entities of a map; the time is quadratic in it.
 pub const MOST: usize = 3000;
 
-/// Neighbours that count for the place of an entity: t-SNE's perplexity, where there are as many.
+/// Perplexity of t-SNE, the effective number of neighbours of an entity; smaller for few entities.
 const PERPLEXITY: f64 = 30.0;
-/// Fewer entities have no neighbourhoods: they lie by their principal components.
+/// Minimum number of entities for t-SNE; fewer are placed by their principal components.
 const FEWEST: usize = 12;
-/// t-SNE begins this close to the middle, as openTSNE does, so that nothing has to cross over.
+/// Standard deviation of the initial places of t-SNE, as small as in openTSNE, so that points can pass each other.
 const BEGINNING: f64 = 1e-4;
 const EXAGGERATION: f64 = 12.0;
 
-/// An entity on a map.
+/// Entity on a map.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Spot {
-    /// Its name.
+    /// Name of the entity.
     pub name: String,
-    /// What it belongs to.
+    /// Group of the entity, which decides its colour.
     pub group: String,
-    /// Where it lies.
+    /// Horizontal coordinate.
     pub x: f64,
-    /// Where it lies.
+    /// Vertical coordinate.
     pub y: f64,
 }
 
-/// Why there is no map.
+/// Error of computing a map.
 #[derive(Debug, thiserror::Error)]
 pub enum MapError {
-    /// Nothing to place.
-    #[error("a map needs 2 entities, but there is {0}")]
+    /// Too few entities.
+    #[error("a map needs at least 2 entities, not {0}")]
     TooFew(usize),
-    /// Too much to place.
-    #[error("a map has {MOST} entities at most, not {0}")]
+    /// Too many entities.
+    #[error("a map can show at most {MOST} entities, not {0}")]
     TooMany(usize),
-    /// The system gives no thread.
+    /// A thread cannot be started.
     #[error("cannot start a thread")]
     Thread(#[from] rayon::ThreadPoolBuildError),
 }
 
-/// Places embeddings, `[entities, dimension]`, by t-SNE (van der Maaten and Hinton, 2008) from their principal
-/// components on, so that what is near among them is near on the map. The same embeddings give the same map.
+/// Places embeddings `rows`, `[entities, dimension]`, by t-SNE (van der Maaten and Hinton, 2008) that starts from their
+/// principal components, so that near embeddings are near on the map. The same embeddings give the same map.
 ///
 /// # Errors
-/// When there are too few or too many.
+/// When there are too few or too many embeddings, or the thread cannot be started.
 ///
 /// # Panics
 /// If `rows` is not a whole number of embeddings.
@@ -72,7 +72,7 @@ pub fn places(rows: &[f32], dimension: usize) -> Result<Vec<[f64; 2]>, MapError>
     let spread = (first.iter().map(|p| p[0] * p[0]).sum::<f64>() / count as f64).sqrt();
     let scale = BEGINNING / spread.max(f64::MIN_POSITIVE);
     let first: Vec<f64> = first.iter().flatten().map(|x| x * scale).collect();
-    // One thread, since sums over several are rounded as they come.
+    // A single thread, since with several the order of sums, and so their rounding, would vary.
     let alone = ThreadPoolBuilder::new().num_threads(1).build()?;
     let placed = alone.install(|| {
         let samples: Vec<&[f64]> = rows.iter().map(Vec::as_slice).collect();
@@ -85,12 +85,12 @@ pub fn places(rows: &[f32], dimension: usize) -> Result<Vec<[f64; 2]>, MapError>
             .embedding()
     });
     let placed = placed.chunks_exact(2).map(|p| vec![p[0], p[1]]).collect();
-    // Turned so that it is widest from left to right.
+    // Rotates the map so that it is widest from left to right.
     Ok(principal::components(&principal::centred(placed)))
 }
 
-/// Groups of embeddings that are near to each other, for where nobody says what belongs together: the group of each,
-/// and of each group the embedding that is nearest to its middle. The largest group comes first.
+/// Groups near embeddings. Returns the group of each embedding, and the index of the embedding nearest to the centre of
+/// each group. The largest group comes first.
 #[must_use]
 pub fn groups(rows: &[f32], dimension: usize) -> (Vec<usize>, Vec<usize>) {
     clusters::groups(rows, dimension)
@@ -105,7 +105,7 @@ fn distance(a: &[f64], b: &[f64]) -> f64 {
 mod tests {
     use super::*;
 
-    /// Three heaps of 20 embeddings, far from each other in ten dimensions.
+    /// Returns three clusters of 20 embeddings each, far from each other in ten dimensions.
     fn heaps() -> Vec<f32> {
         let mut state = 1_u32;
         let mut noise = || {
@@ -140,7 +140,7 @@ mod tests {
         let placed = places(&[0.0, 0.0, 0.0, 3.0, 0.0, 9.0], 2).unwrap();
         let x: Vec<f64> = placed.iter().map(|p| p[0].abs().round()).collect();
         assert_eq!(x, [4.0, 1.0, 5.0]);
-        // Embeddings that are all alike have no directions.
+        // Equal embeddings have no principal directions.
         assert_eq!(places(&[1.0; 8], 2).unwrap(), [[0.0, 0.0]; 4]);
         assert!(
             places(&[1.0; 40], 2)

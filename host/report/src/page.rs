@@ -1,7 +1,7 @@
-//! One HTML file with everything in it: text, tables, figures, data, and the library that draws.
+//! Self-contained HTML pages with text, tables, figures, data, and the library that draws figures.
 //!
-//! The page loads nothing: its content security policy forbids it to. Plotly.js (MIT licence) is
-//! embedded in compressed form and unpacked by the browser.
+//! The page loads nothing, and its content security policy forbids it to. Plotly.js (MIT licence) is
+//! embedded in compressed form and decompressed by the browser.
 
 use std::fmt::Write as _;
 
@@ -15,7 +15,7 @@ const PLOTLY: &[u8] = include_bytes!("../vendor/plotly-cartesian.min.js.gz");
 const STYLE: &str = include_str!("page/page.css");
 const SCRIPT: &str = include_str!("page/page.js");
 
-/// A page in the making.
+/// Builder of a page.
 #[derive(Clone, Debug, Default)]
 pub struct Page {
     title: String,
@@ -24,7 +24,7 @@ pub struct Page {
 }
 
 impl Page {
-    /// An empty page.
+    /// Creates an empty page.
     #[must_use]
     pub fn new(title: &str) -> Self {
         let mut page = Self {
@@ -35,17 +35,17 @@ impl Page {
         page
     }
 
-    /// A paragraph.
+    /// Appends a paragraph.
     pub fn text(&mut self, text: &str) {
         let _ = writeln!(self.body, "<p>{}</p>", escape(text));
     }
 
-    /// A heading.
+    /// Appends a heading.
     pub fn heading(&mut self, text: &str) {
         let _ = writeln!(self.body, "<h2>{}</h2>", escape(text));
     }
 
-    /// A list of what is what.
+    /// Appends a list of names and values.
     pub fn summary(&mut self, summary: &[(String, String)]) {
         self.body.push_str("<dl>\n");
         for (name, value) in summary {
@@ -55,7 +55,7 @@ impl Page {
         self.body.push_str("</dl>\n");
     }
 
-    /// A table; the first column is text, the others are numbers.
+    /// Appends a table; the first column is text, the others are numbers.
     pub fn table(&mut self, head: &[String], rows: &[Vec<String>]) {
         let class = if width(head, rows) > NARROW {
             " class=\"wide\""
@@ -69,7 +69,7 @@ impl Page {
         self.body.push_str("</tr></thead><tbody>\n");
         for row in rows {
             self.body.push_str("<tr>");
-            // Where a window has no room for columns, cells stand below each other and say what they are.
+            // In narrow windows the cells of a row are shown below each other, each with its header.
             for (index, (cell, head)) in row.iter().zip(head).enumerate() {
                 let (mut cell, head) = (escape(cell), escape(head));
                 if index == 0 {
@@ -82,7 +82,7 @@ impl Page {
         self.body.push_str("</tbody></table></div>\n");
     }
 
-    /// Questions and their answers, as many beside each other as there is room for.
+    /// Appends questions and their answers, side by side as far as the window is wide enough.
     pub fn asked(&mut self, all: &[Asked]) {
         self.body.push_str("<div class=\"asked\">\n");
         for Asked { title, answers } in all {
@@ -100,7 +100,7 @@ impl Page {
         self.body.push_str("</div>\n");
     }
 
-    /// A figure.
+    /// Appends a figure.
     pub fn figure(&mut self, figure: Figure) {
         let _ = writeln!(
             self.body,
@@ -113,7 +113,7 @@ impl Page {
         self.figures.push(figure);
     }
 
-    /// A file to download from the page.
+    /// Appends a link that downloads CSV data contained in the page.
     pub fn download(&mut self, name: &str, csv: &str) {
         let _ = writeln!(
             self.body,
@@ -123,12 +123,12 @@ impl Page {
         );
     }
 
-    /// The file.
+    /// Returns the HTML of the page.
     ///
     /// # Errors
-    /// When a figure has no form in JSON.
+    /// When a figure cannot be written as JSON.
     pub fn render(&self) -> Result<String, serde_json::Error> {
-        // In a script element, only `<` could begin something else than data.
+        // In a script element, only `<` could end the data.
         let figures = serde_json::to_string(&self.figures)?.replace('<', "\\u003c");
         Ok(format!(
             "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
@@ -137,7 +137,7 @@ impl Page {
              <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
              <meta name=\"generator\" content=\"pbg-host {version}\">\n\
              <title>{title}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n<main>\n{body}</main>\n\
-             <noscript><p>The figures of this page are drawn by a script in it; tables and data need none.</p></noscript>\n\
+             <noscript><p>The figures of this page are drawn by a script; tables and data need none.</p></noscript>\n\
              <script type=\"application/json\" id=\"figures\">{figures}</script>\n\
              <script type=\"text/plain\" id=\"plotly\">{plotly}</script>\n\
              <script>\n{SCRIPT}</script>\n</body>\n</html>\n",
@@ -149,10 +149,10 @@ impl Page {
     }
 }
 
-/// Characters beside each other that a window of 700 pixels shows of a table.
+/// Maximum width in characters of a table in a window of 700 pixels.
 const NARROW: usize = 75;
 
-/// The characters beside each other of a table whose headings wrap at spaces.
+/// Returns the width in characters of a table whose headings wrap at spaces.
 fn width(head: &[String], rows: &[Vec<String>]) -> usize {
     let column = |(index, head): (usize, &String)| {
         let words = head.split(' ').map(|word| word.chars().count());
@@ -163,14 +163,14 @@ fn width(head: &[String], rows: &[Vec<String>]) -> usize {
     head.iter().enumerate().map(column).sum()
 }
 
-/// HTML of a name that may be cut where its parts end.
+/// Allows line breaks between the parts of a name.
 fn breakable(name: &str) -> String {
     name.replace('_', "_<wbr>")
         .replace(':', ":<wbr>")
         .replace('=', "=<wbr>")
 }
 
-/// Text as HTML.
+/// Escapes text for HTML.
 fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for character in text.chars() {

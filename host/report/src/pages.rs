@@ -6,7 +6,7 @@ pub mod map;
 pub mod run;
 pub mod study;
 
-/// A number for a table: three decimals below ten, one below a thousand, none above.
+/// Formats a number for a table: three decimals below ten, one below a thousand, none above.
 pub(crate) fn number(value: f64) -> String {
     match value.abs() {
         x if x == x.trunc() && x < 1e15 => format!("{value:.0}"),
@@ -16,7 +16,7 @@ pub(crate) fn number(value: f64) -> String {
     }
 }
 
-/// Bytes in powers of 1024.
+/// Formats bytes with units of powers of 1024.
 pub(crate) fn bytes(value: f64) -> String {
     let units = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
     let (mut value, mut unit) = (value, 0);

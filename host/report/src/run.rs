@@ -1,4 +1,4 @@
-//! One training run, from the lines of its `metrics.jsonl`.
+//! Report of a training run, from the lines of its `metrics.jsonl`.
 
 use pbg_core::event::{CallSeconds, Event, GroupSeconds, IoStats, Line, RankStats, TrainStats};
 use pbg_core::graph::{Bucket, SidePartition};
@@ -9,10 +9,10 @@ use pbg_lab::replay::Replay;
 use pbg_lab::stall::{Span, Transfer};
 use serde::Serialize;
 
-/// A run so far.
+/// Report of a run so far.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct RunReport {
-    /// What it is: dataset, model, plugins.
+    /// Names and values of dataset, model and plugins.
     pub summary: Vec<(String, String)>,
     /// Plans, in order.
     pub plans: Vec<PlannedPass>,
@@ -20,29 +20,29 @@ pub struct RunReport {
     pub buckets: Vec<BucketRow>,
     /// Trained epochs, in order.
     pub epochs: Vec<EpochRow>,
-    /// Ranks of validation edges, in order, with the epochs trained by then.
+    /// Ranks of validation edges, in order, with the number of epochs trained before.
     pub validation: Vec<(u32, RankStats)>,
-    /// Seconds that each took, with the epochs trained by then.
+    /// Duration in seconds of each validation, with the number of epochs trained before.
     pub validation_seconds: Vec<(u32, f64)>,
 }
 
-/// A planned pass.
+/// Planned pass.
 #[derive(Clone, Debug, Serialize)]
 pub struct PlannedPass {
-    /// Which.
+    /// Identifier of the pass.
     pub pass: PassId,
-    /// By whom.
+    /// Name of the bucket order.
     pub order: String,
-    /// What it predicted.
+    /// Predicted cost of the plan.
     pub cost: PlanCost,
 }
 
-/// A trained bucket.
+/// Trained bucket.
 #[derive(Clone, Debug, Serialize)]
 pub struct BucketRow {
-    /// Pass.
+    /// Pass in which the bucket was trained.
     pub pass: PassId,
-    /// Bucket.
+    /// The bucket.
     pub bucket: Bucket,
     /// Sums over its edges.
     pub stats: TrainStats,
@@ -50,39 +50,39 @@ pub struct BucketRow {
     pub eval_before: Option<RankStats>,
     /// Seconds of training.
     pub seconds: f64,
-    /// Traffic.
+    /// Partition traffic.
     pub io: IoStats,
-    /// Who trained it, where there are several trainers.
+    /// Name of the trainer, in distributed runs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub trainer: Option<String>,
-    /// When it was trained, in seconds since 1970 by the clock of its trainer.
+    /// Time at which the bucket was finished, in seconds since 1970 by the clock of its trainer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub at: Option<f64>,
 }
 
-/// A trained epoch.
+/// Trained epoch.
 #[derive(Clone, Debug, Serialize)]
 pub struct EpochRow {
-    /// Epoch, from 0.
+    /// Number of the epoch, counted from 0.
     pub epoch: u32,
     /// Sums over its edges.
     pub stats: TrainStats,
     /// Quality on held-out edges.
     pub eval_before: Option<RankStats>,
-    /// Seconds, waiting included.
+    /// Seconds, including waiting.
     pub seconds: f64,
-    /// What of them went to strategies.
+    /// Seconds spent in calls of strategies.
     pub calls: CallSeconds,
-    /// Traffic.
+    /// Partition traffic.
     pub io: IoStats,
-    /// The most main memory that the process occupied by then.
+    /// Peak main memory of the process until the end of the epoch, in bytes.
     pub peak_bytes: Option<u64>,
-    /// Where the time of each group of the pipeline went.
+    /// Times of each group of the pipeline.
     pub groups: Vec<GroupSeconds>,
 }
 
 impl RunReport {
-    /// Collects the events of a run.
+    /// Creates the report from the events of a run.
     #[must_use]
     pub fn new(summary: Vec<(String, String)>, lines: &[Line]) -> Self {
         let mut report = Self {
@@ -93,7 +93,7 @@ impl RunReport {
         report
     }
 
-    /// Takes note of what a report shows. One arm per event.
+    /// Adds an event if the report shows it.
     fn add(&mut self, line: &Line) {
         match &line.event {
             Event::PassPlanned {
@@ -157,7 +157,7 @@ impl RunReport {
         }
     }
 
-    /// The most main memory that any of its processes occupied.
+    /// Returns the peak main memory in bytes of all processes of the run.
     #[must_use]
     pub fn peak_bytes(&self) -> Option<u64> {
         self.epochs
@@ -166,7 +166,7 @@ impl RunReport {
             .max()
     }
 
-    /// Where the time of each group of the pipeline went in all epochs together.
+    /// Returns the times of each group of the pipeline, summed over all epochs.
     #[must_use]
     pub fn groups(&self) -> Vec<GroupSeconds> {
         let mut sums: Vec<GroupSeconds> = Vec::new();
@@ -179,8 +179,7 @@ impl RunReport {
         sums
     }
 
-    /// The share of the time of its finished epochs that went to the bucket order and the relation
-    /// sampler.
+    /// Returns the fraction of the time of finished epochs that was spent in the bucket order and the relation sampler.
     #[must_use]
     pub fn calls_share(&self) -> f64 {
         let mut calls = CallSeconds::default();
@@ -192,16 +191,16 @@ impl RunReport {
         calls.share(seconds)
     }
 
-    /// Buckets of `pass`, in the order in which they were trained.
+    /// Returns the buckets of `pass` in the order in which they were trained.
     pub fn of_pass(&self, pass: PassId) -> impl Iterator<Item = &BucketRow> {
         self.buckets.iter().filter(move |row| row.pass == pass)
     }
 
-    /// The last pass of which every bucket is trained, with what the buffer did in it.
+    /// Returns the last complete pass with the states of the buffer.
     ///
-    /// `first` is the run's first pass; the passes are replayed one after the other, since each
-    /// begins with what the one before left in the buffer. `None` where none is complete, or several trainers
-    /// trained them, each with a buffer of its own.
+    /// `first` is the run's first pass. All passes are replayed in sequence, since each starts with the partitions that
+    /// the previous one left in the buffer. Returns `None` if no pass is complete, or in distributed runs, where each
+    /// trainer has its own buffer.
     #[must_use]
     pub fn last_pass(&self, first: &Pass) -> Option<MeasuredPass> {
         if self.buckets.iter().any(|row| row.trainer.is_some()) {
@@ -223,7 +222,7 @@ impl RunReport {
             let plan: Vec<Bucket> = rows.iter().map(|row| row.bucket).collect();
             for row in &rows {
                 let cell = row.bucket.lhs * pass.rhs_partitions + row.bucket.rhs;
-                // A bucket without trained edges may have held-out ones; then it is loaded too.
+                // A bucket without trained edges may have held-out edges, and is then loaded too.
                 let edges = &mut pass.edges[cell as usize];
                 *edges = (*edges).max(row.stats.count);
             }
@@ -235,20 +234,20 @@ impl RunReport {
     }
 }
 
-/// A pass with the times that were measured.
+/// Pass with measured times.
 #[derive(Clone, Debug, Serialize)]
 pub struct MeasuredPass {
-    /// Which.
+    /// Identifier of the pass.
     pub pass: PassId,
-    /// What the buffer did.
+    /// States of the buffer.
     pub replay: Replay,
-    /// When. Reads and writes beside training are not measured one by one: their spans are empty.
+    /// Times of the loads. Reads and writes during training are not measured individually, so their spans are empty.
     pub transfers: Vec<Transfer>,
-    /// When training stood still.
+    /// Times at which training waited.
     pub stalls: Vec<Span>,
-    /// Seconds of the pass.
+    /// Duration of the pass in seconds.
     pub seconds: f64,
-    /// Whether each bucket loaded what the replay says; reads ahead count for a later bucket.
+    /// Whether the total number of loads equals that of the replay.
     pub as_replayed: bool,
 }
 

@@ -1,14 +1,14 @@
-//! Results as CSV.
+//! Tables of results as CSV.
 
 use crate::columns::COLUMNS;
 use crate::run::RunReport;
 use pbg_lab::comparison::Comparison;
 use pbg_lab::study::Study;
 
-/// One row per case, order and seed; one that refused has a reason instead of figures.
+/// Returns a row per case, order and seed; an order that failed has a reason instead of figures.
 ///
 /// # Errors
-/// When the rows cannot be put together.
+/// When the rows cannot be written.
 pub fn comparison_csv(comparison: &Comparison) -> Result<String, csv::Error> {
     let mut head = vec![
         "lhs_partitions",
@@ -52,7 +52,7 @@ pub fn comparison_csv(comparison: &Comparison) -> Result<String, csv::Error> {
     })
 }
 
-/// A table with a head.
+/// Writes a table with a header.
 pub(crate) fn write(
     head: &[&str],
     fill: impl FnOnce(&mut Vec<Vec<String>>),
@@ -68,10 +68,10 @@ pub(crate) fn write(
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// One row per order, seed and epoch of a study.
+/// Returns a row per order, seed and epoch of a study.
 ///
 /// # Errors
-/// When the rows cannot be put together.
+/// When the rows cannot be written.
 pub fn study_csv(study: &Study) -> Result<String, csv::Error> {
     let head = [
         "order",
@@ -115,10 +115,10 @@ pub fn study_csv(study: &Study) -> Result<String, csv::Error> {
     })
 }
 
-/// One row per trained bucket of a run.
+/// Returns a row per trained bucket of a run.
 ///
 /// # Errors
-/// When the rows cannot be put together.
+/// When the rows cannot be written.
 pub fn run_csv(report: &RunReport) -> Result<String, csv::Error> {
     let head = [
         "epoch",

@@ -1,12 +1,12 @@
-//! TensorBoard's event files: what a run reports, as scalars over time.
+//! Event files of TensorBoard: the figures of a run as scalars over time.
 //!
-//! The format is small: records of a length, its checksum, a message `tensorflow.Event` of Protocol
-//! Buffers, and its checksum (TensorFlow, `core/lib/io/record_writer.h`, `core/util/event.proto`,
+//! A record consists of a length, its checksum, a Protocol Buffers message `tensorflow.Event`, and its
+//! checksum (TensorFlow, `core/lib/io/record_writer.h`, `core/util/event.proto`,
 //! `core/framework/summary.proto`). Only the fields that scalars need are written.
 
 use pbg_core::event::{Event, IoStats, RankStats, TrainStats};
 
-/// The record that an event file begins with, at `wall_time` seconds since 1970.
+/// Returns the first record of an event file, at `wall_time` seconds since 1970.
 #[must_use]
 pub fn header(wall_time: f64) -> Vec<u8> {
     let mut message = double(1, wall_time);
@@ -14,7 +14,7 @@ pub fn header(wall_time: f64) -> Vec<u8> {
     record(&message)
 }
 
-/// The record of what `event` reports, or nothing.
+/// Returns the record of an event; empty if the event has no scalars.
 ///
 /// Buckets are steps of `bucket/...`, epochs are steps of `epoch/...` and `validation/...`, all counted
 /// from 1.
@@ -45,7 +45,7 @@ pub fn records(event: &Event, wall_time: f64) -> Vec<u8> {
             io,
             ..
         } => {
-            // Seconds of an epoch include those of waiting.
+            // The seconds of an epoch include waiting.
             let training = seconds - io.stood_still();
             let step = u64::from(*epoch) + 1;
             scalars(
@@ -106,7 +106,7 @@ fn scalars(
     summary(of, step, &values, wall_time)
 }
 
-/// A record of scalars.
+/// Returns a record of scalars.
 fn summary(of: &str, step: u64, values: &[(&str, f64)], wall_time: f64) -> Vec<u8> {
     let mut summary = Vec::new();
     for (name, value) in values {
@@ -120,7 +120,7 @@ fn summary(of: &str, step: u64, values: &[(&str, f64)], wall_time: f64) -> Vec<u
     record(&message)
 }
 
-/// A message with its length and the checksums of both.
+/// Returns a message with its length and the checksums of both.
 fn record(message: &[u8]) -> Vec<u8> {
     let length = (message.len() as u64).to_le_bytes();
     let mut record = length.to_vec();
@@ -130,14 +130,14 @@ fn record(message: &[u8]) -> Vec<u8> {
     record
 }
 
-/// CRC-32C, rotated and shifted so that checksums of checksums differ from them.
+/// Returns the masked CRC-32C of `data`: rotated and offset, so that checksums of data that contains checksums work.
 fn masked(data: &[u8]) -> u32 {
     crc32c::crc32c(data)
         .rotate_right(15)
         .wrapping_add(0xa282_ead8)
 }
 
-// Protocol Buffers: a field is its number and its wire type, then its value.
+// Encoding of Protocol Buffers: a field is its number and wire type, followed by its value.
 
 fn key(field: u64, wire_type: u64) -> Vec<u8> {
     varint(field << 3 | wire_type)

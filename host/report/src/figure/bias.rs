@@ -1,11 +1,11 @@
-//! How unevenly partitions advance in the course of a pass.
+//! Figure of the bias: how unevenly partitions advance during a pass.
 
 use serde_json::json;
 
 use super::{Figure, Series, axis, line, text, with};
 use pbg_lab::comparison::Case;
 
-/// One line per order, with the first seed.
+/// Returns a figure with one line per order, for the first seed.
 #[must_use]
 pub fn bias(case: &Case, series: &Series) -> Figure {
     let curve = |entry: &pbg_lab::comparison::Entry| {
@@ -27,8 +27,8 @@ pub fn bias(case: &Case, series: &Series) -> Figure {
     Figure {
         id: "bias".to_owned(),
         title: format!("Bias over a pass: {}", case.title()),
-        caption: "The largest minus the smallest share of their own buckets that partitions have behind them. \
-                  A high bias means that some partitions are nearly trained while others have not begun."
+        caption: "The largest minus the smallest fraction of its own buckets that a partition has finished. \
+                  A high bias means that some partitions are nearly finished while others have not started."
             .to_owned(),
         height: 440,
         data: case.orders.iter().map(curve).collect(),

@@ -1,15 +1,15 @@
-//! The grid of buckets, coloured by when each is trained.
+//! Figure of the grids of buckets, coloured by their positions in the plan.
 
 use serde_json::{Map, Value, json};
 
 use super::{Figure, text};
 use pbg_lab::comparison::Case;
 
-/// Most buckets of a grid that is drawn: beyond, cells are smaller than a pixel.
+/// Maximum number of buckets of a grid in a figure; in larger grids, cells would be smaller than a pixel.
 pub(crate) const MOST_BUCKETS: usize = 64 * 64;
 const COLUMNS: usize = 4;
 
-/// One small grid per order; nothing for grids that are too large to see.
+/// Returns a figure with one small grid per order; `None` for grids that are too large.
 #[must_use]
 pub fn grids(case: &Case) -> Option<Figure> {
     if case.pass.buckets() > MOST_BUCKETS || case.orders.is_empty() {
@@ -54,7 +54,7 @@ pub fn grids(case: &Case) -> Option<Figure> {
         "margin".to_owned(),
         json!({ "l": 20, "r": 20, "t": 30, "b": 20 }),
     );
-    // The page makes them as high as they are wide.
+    // The script of the page makes the grids square.
     layout.insert("meta".to_owned(), json!({ "rows": rows }));
     Some(Figure {
         id: "grids".to_owned(),
@@ -69,7 +69,7 @@ pub fn grids(case: &Case) -> Option<Figure> {
     })
 }
 
-/// The part of an axis that belongs to plot `index` of `count`.
+/// Returns the part of an axis for plot `index` of `count`.
 fn domain(index: usize, count: usize, gap: f64) -> [f64; 2] {
     let width = 1.0 / count as f64;
     let start = index as f64 * width;

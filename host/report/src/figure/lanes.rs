@@ -1,14 +1,15 @@
-//! What each trainer did when: one lane per trainer, one bar per bucket.
+//! Figure of the buckets of each trainer over time: one lane per trainer, one bar per bucket.
 
 use serde_json::{Value, json};
 
 use super::{Figure, RED, axis, color, names_axis, text, with};
 use crate::run::{BucketRow, RunReport};
 
-/// Most buckets that the figure has: browsers draw each bar.
+/// Maximum number of buckets in the figure, since browsers draw each bar.
 const MOST_BUCKETS: usize = 4000;
 
-/// Hours and minutes do not matter: seconds from the first bucket that is shown.
+/// Returns the figure, with times in seconds from the start of the first bucket shown; `None` for runs of a single
+/// trainer.
 #[must_use]
 pub fn run_lanes(report: &RunReport) -> Option<Figure> {
     let timed = report.buckets.iter().filter_map(|row| {
@@ -45,12 +46,14 @@ pub fn run_lanes(report: &RunReport) -> Option<Figure> {
         }));
     }
     data.push(waits(&rows, origin));
-    let mut caption = "Each bar is a bucket that was trained, what is red a wait for partitions or edges, where it is long enough to be seen; what is white \
-                       between them is a wait for other trainers, for the ledger, or for the end of a pass. The times are \
+    let mut caption = "Each bar is a trained bucket. Red bars are waits for partitions or edges that are long enough to be visible; white gaps \
+                       are waits for other trainers, for the ledger, or for the end of a pass. The times are \
                        those of each trainer's own clock."
         .to_owned();
     if left_out > 0 {
-        caption.push_str(&format!(" The figure has the last {MOST_BUCKETS} buckets."));
+        caption.push_str(&format!(
+            " The figure shows the last {MOST_BUCKETS} buckets."
+        ));
     }
     Some(Figure {
         id: "lanes".to_owned(),
@@ -69,10 +72,10 @@ pub fn run_lanes(report: &RunReport) -> Option<Figure> {
     })
 }
 
-/// Share of the whole time below which a wait is not drawn: the least that a browser draws would be longer.
+/// Fraction of the whole time below which a wait is not drawn, since the shortest bar in a browser would exaggerate it.
 const SHORTEST: f64 = 1.0 / 1000.0;
 
-/// Bars of the times at which trainers waited before a bucket.
+/// Returns bars of the times at which trainers waited before a bucket.
 fn waits(rows: &[(&str, f64, &BucketRow)], origin: f64) -> Value {
     let whole = rows.last().map_or(0.0, |(_, ended, _)| ended - origin);
     let waited = rows

@@ -1,27 +1,27 @@
-//! Quality of what was trained against edges, seconds and bytes of I/O.
+//! Figures of the quality of trained models against edges, seconds and bytes of I/O.
 
 use serde_json::{Value, json};
 
 use super::{Figure, axis, color, line, marker, text, with};
 use pbg_lab::study::{EpochPoint, OrderRuns, Study};
 
-/// A figure of a point.
+/// Function that returns a figure of a point.
 type Of = fn(&EpochPoint) -> f64;
 
-/// Against what quality is plotted: title, value.
+/// Horizontal axes of the panels: title and value.
 const AGAINST: [(&str, Of); 3] = [
     ("edges trained", |p| p.edges as f64),
     ("seconds of training", |p| p.seconds),
     ("bytes read and written", |p| p.io_bytes as f64),
 ];
 
-/// Filtered MRR, in three panels.
+/// Returns the figure of filtered MRR, in three panels.
 #[must_use]
 pub fn mrr(study: &Study) -> Figure {
     panels(study, "mrr", "Filtered MRR", |point| point.mrr)
 }
 
-/// Loss, in three panels.
+/// Returns the figure of loss, in three panels.
 #[must_use]
 pub fn loss(study: &Study) -> Figure {
     panels(study, "loss", "Loss per edge", |point| point.loss)
@@ -65,7 +65,7 @@ fn suffix(panel: usize) -> String {
     }
 }
 
-/// The band of the seeds and their mean.
+/// Returns the band between the seeds, and their mean.
 fn curve(order: &OrderRuns, index: usize, panel: usize, x: Of, y: Of) -> [Value; 2] {
     let epochs = order
         .runs

@@ -1,16 +1,16 @@
-//! Entities in two dimensions, coloured by group.
+//! Figure of entities in two dimensions, coloured by group.
 
 use serde_json::{Value, json};
 
 use super::{Figure, marker, text, with};
 use crate::map::Spot;
 
-/// Decimals of a place.
+/// Resolution of coordinates: three decimals.
 const PLACES: f64 = 1e3;
 
-/// A point for each entity, whose name is shown below the pointer; names that have room are written beside their
-/// points by the page's script, in the order of `labels` in the layout's `meta`: those that come first in each group,
-/// first.
+/// Returns a figure with a point for each entity, whose name is shown under the pointer. The page's script writes names
+/// next to their points where there is room, in the order of `labels` in the layout's `meta`: the first entity of each
+/// group, then the second of each group, and so on.
 #[must_use]
 pub fn map(spots: &[Spot]) -> Figure {
     let mut groups: Vec<(&str, Vec<&Spot>)> = Vec::new();
@@ -32,9 +32,9 @@ pub fn map(spots: &[Spot]) -> Figure {
     Figure {
         id: "map".to_owned(),
         title: format!("{} entities in two dimensions", spots.len()),
-        caption: "What has similar embeddings is near (t-SNE); directions and distances across the map mean nothing. \
-                  Point at an entity for its name, draw a rectangle to look closer: then there is room for more names. \
-                  Double click to come back; click on a group to hide it."
+        caption: "Entities with similar embeddings are near each other (t-SNE); directions and large distances have no \
+                  meaning. Point at an entity for its name; draw a rectangle to zoom in, which makes room for more names. \
+                  Double-click to zoom out; click on a group to hide it."
             .to_owned(),
         height: 700,
         data: groups.iter().enumerate().map(trace).collect(),

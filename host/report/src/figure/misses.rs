@@ -1,4 +1,4 @@
-//! What each plan would swap with buffers of all sizes.
+//! Figure of the swaps of each plan with buffers of all sizes.
 
 use serde_json::{Value, json};
 
@@ -6,7 +6,8 @@ use super::{Figure, Series, bound_line, line, log_axis, text, with};
 use pbg_lab::bound;
 use pbg_lab::comparison::Case;
 
-/// Two lines per order: with Belady's eviction, and thin with the least recently used evicted.
+/// Returns a figure with two lines per order: with Belady's eviction, and (thin) with eviction of the least recently
+/// used partition.
 #[must_use]
 pub fn misses(case: &Case, series: &Series) -> Figure {
     let mut data = Vec::new();
@@ -39,7 +40,7 @@ pub fn misses(case: &Case, series: &Series) -> Figure {
         title: "Miss curve".to_owned(),
         caption: format!(
             "Swaps of each plan (made for a buffer of {}) with buffers of every size: thick with Belady's eviction, \
-             thin with the least recently used partition evicted, which reuse distances give for all sizes at once. \
+             thin with eviction of the least recently used partition, computed for all sizes from reuse distances. \
              Click a name in the legend to hide its lines.",
             case.buffer
         ),

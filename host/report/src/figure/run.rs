@@ -1,4 +1,4 @@
-//! One run over its buckets and epochs.
+//! Figures of a run over its buckets and epochs.
 
 use serde_json::{Value, json};
 
@@ -7,10 +7,10 @@ use pbg_core::event::RankStats;
 
 use crate::run::{BucketRow, EpochRow, MeasuredPass, RunReport};
 
-/// Most points of a curve; more are joined into means.
+/// Maximum number of points of a curve; longer curves are averaged.
 const POINTS: usize = 1000;
 
-/// Loss of buckets and of epochs against edges.
+/// Returns the figure of the loss of buckets and epochs against edges.
 #[must_use]
 pub fn run_loss(report: &RunReport) -> Figure {
     let edges = |row: &BucketRow| row.stats.count as f64;
@@ -46,7 +46,7 @@ pub fn run_loss(report: &RunReport) -> Figure {
     }
 }
 
-/// Quality on held-out edges, if any were held out.
+/// Returns the figure of the ranks of held-out and validation edges; `None` if there are none.
 #[must_use]
 pub fn run_quality(report: &RunReport) -> Option<Figure> {
     let mut sum = 0;
@@ -65,8 +65,8 @@ pub fn run_quality(report: &RunReport) -> Option<Figure> {
     if !points.is_empty() {
         data.extend(held_out(&points));
         caption.push_str(
-            "Held-out edges were each measured before their bucket was trained, among sampled candidates: to compare \
-             epochs, not to publish. ",
+            "Held-out edges were ranked before their bucket was trained, among sampled candidates: use these ranks to \
+             compare epochs, not to publish them. ",
         );
     }
     if !report.validation.is_empty() {
@@ -83,7 +83,7 @@ pub fn run_quality(report: &RunReport) -> Option<Figure> {
     })
 }
 
-/// Edges trained by then, MRR and Hits@10 of edges that are held out.
+/// Number of edges trained before, MRR and Hits@10 of held-out edges.
 type Ranked = (f64, f64, f64);
 
 fn held_out(points: &[Ranked]) -> [Value; 2] {
@@ -122,7 +122,7 @@ fn validated(report: &RunReport) -> [Value; 2] {
     ]
 }
 
-/// Edges per second, with and without waiting.
+/// Returns the figure of edges per second, with and without waiting.
 #[must_use]
 pub fn run_speed(report: &RunReport) -> Figure {
     let rate = |rows: &[BucketRow], seconds: fn(&BucketRow) -> f64| {
@@ -133,7 +133,7 @@ pub fn run_speed(report: &RunReport) -> Figure {
     Figure {
         id: "speed".to_owned(),
         title: "Edges per second".to_owned(),
-        caption: "While training, and with the time that training waited for partitions, edges and commits."
+        caption: "During training, and including the time that training waited for partitions, edges and commits."
             .to_owned(),
         height: 340,
         data: vec![
@@ -156,7 +156,7 @@ pub fn run_speed(report: &RunReport) -> Figure {
     }
 }
 
-/// Seconds of training and of waiting per epoch.
+/// Returns the figure of the seconds of training and waiting per epoch.
 #[must_use]
 pub fn run_stalls(report: &RunReport) -> Figure {
     let epochs: Vec<u32> = report.epochs.iter().map(|row| row.epoch + 1).collect();
@@ -179,8 +179,8 @@ pub fn run_stalls(report: &RunReport) -> Figure {
     Figure {
         id: "stalls".to_owned(),
         title: "Where the time went".to_owned(),
-        caption: "Seconds of each epoch that trained, that waited for partitions and edges or for commits, \
-                  and of the validation behind it."
+        caption: "Seconds of each epoch spent training, waiting for partitions and edges, waiting for commits, \
+                  and in the validation after it."
             .to_owned(),
         height: 340,
         data: vec![
@@ -193,14 +193,14 @@ pub fn run_stalls(report: &RunReport) -> Figure {
     }
 }
 
-/// The buffer in the last complete pass, with measured times.
+/// Returns the figure of the buffer in the last complete pass, with measured times.
 #[must_use]
 pub fn run_buffer(pass: &MeasuredPass, shared: bool) -> Figure {
     timeline(&Timeline {
         id: "buffer".to_owned(),
         title: format!("The buffer in epoch {}", pass.pass.epoch + 1),
-        caption: "Each bar is a partition in a slot, coloured by its number. Stalls are measured; the disk's own work \
-                  beside training is not."
+        caption: "Each bar is a partition in a slot, coloured by its number. Stalls are measured; reads and writes \
+                  during training are not."
             .to_owned(),
         replay: &pass.replay,
         transfers: &pass.transfers,
@@ -217,7 +217,7 @@ fn edges_axis() -> Value {
     )
 }
 
-/// Values of groups of rows against the edges trained by then.
+/// Returns the values of groups of rows against the number of edges trained by the end of each group.
 fn curve(rows: &[BucketRow], value: impl Fn(&[BucketRow]) -> Option<f64>) -> (Vec<f64>, Vec<f64>) {
     let (mut x, mut y) = (Vec::new(), Vec::new());
     let mut edges = 0;

@@ -1,4 +1,4 @@
-//! Where the time of a pass would go at given rates.
+//! Figure of the predicted time of a pass at given rates.
 
 use serde_json::{Value, json};
 
@@ -7,7 +7,7 @@ use pbg_lab::analysis::Analysis;
 use pbg_lab::comparison::{Case, Entry};
 use pbg_lab::stall::Rates;
 
-/// One bar per order: computing, stalls with prefetch, further stalls without.
+/// Returns a figure with one bar per order: computing, stalls with prefetch, and additional stalls without.
 #[must_use]
 pub fn stalls(case: &Case, rates: &Rates) -> Figure {
     let orders: Vec<&Entry> = case.orders.iter().rev().collect();
@@ -27,8 +27,8 @@ pub fn stalls(case: &Case, rates: &Rates) -> Figure {
         id: "stalls".to_owned(),
         title: format!("Predicted time of a pass: {}", case.title()),
         caption: format!(
-            "At {} edges trained, {} MB read and {} MB written per second. With prefetch, what the next \
-             lacking bucket needs is read while others are trained.",
+            "At {} edges trained, {} MB read and {} MB written per second. With prefetch, missing partitions \
+             of the next bucket are read while other buckets are trained.",
             rates.edges,
             rates.read / 1e6,
             rates.write / 1e6,

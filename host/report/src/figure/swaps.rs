@@ -1,4 +1,4 @@
-//! Swaps: of one case, against the size of the buffer, against the number of partitions.
+//! Figures of swaps: of one case, against the size of the buffer, and against the number of partitions.
 
 use serde_json::{Value, json};
 
@@ -9,7 +9,7 @@ use pbg_lab::comparison::{Case, Comparison, Entry};
 
 const SWAPS: &str = "swaps per pass";
 
-/// One bar per order, with the lower bound and the range of the seeds.
+/// Returns a figure with one bar per order, the lower bound and the range of the seeds.
 #[must_use]
 pub fn overview(case: &Case, series: &Series) -> Figure {
     let orders: Vec<&Entry> = case.orders.iter().rev().collect();
@@ -24,7 +24,7 @@ pub fn overview(case: &Case, series: &Series) -> Figure {
         "type": "bar", "orientation": "h", "x": means, "y": names, "name": "swaps",
         "marker": { "color": colors }, "showlegend": false,
         "text": means.iter().map(|x| format!("{x:.0}")).collect::<Vec<_>>(),
-        // At the start of a bar, where neither the bound nor the range of the seeds is.
+        // The number is at the start of a bar, clear of the bound and the range of the seeds.
         "textposition": "auto", "insidetextanchor": "start",
         "error_x": { "type": "data", "symmetric": false, "array": above, "arrayminus": below, "color": "#555" },
         "hovertemplate": "%{y}: %{x:.1f} swaps<extra></extra>",
@@ -42,8 +42,8 @@ pub fn overview(case: &Case, series: &Series) -> Figure {
         id: "swaps".to_owned(),
         title: format!("Swaps: {}", case.title()),
         caption: format!(
-            "Partition loads into a full buffer, mean over the seeds, with their range. No order gets below {}, the \
-             dashed line.",
+            "Partition loads into a full buffer, mean and range over the seeds. The dashed line is the lower bound of all \
+             orders, {}.",
             case.lower_bound
         ),
         height: 140 + 24 * orders.len() as u32,
@@ -52,7 +52,7 @@ pub fn overview(case: &Case, series: &Series) -> Figure {
     }
 }
 
-/// Swaps against the size of the buffer: one figure per grid with several buffers.
+/// Returns figures of swaps against the size of the buffer, one per grid with several buffers.
 #[must_use]
 pub fn swaps_by_buffer(comparison: &Comparison) -> Vec<Figure> {
     let grids = groups(comparison, |case| {
@@ -64,7 +64,7 @@ pub fn swaps_by_buffer(comparison: &Comparison) -> Vec<Figure> {
         .map(|((lhs, rhs), cases)| Figure {
             id: format!("swaps-by-buffer-{lhs}x{rhs}"),
             title: format!("Swaps against the buffer: {lhs} x {rhs} partitions"),
-            caption: caption("the buffer that the order planned for"),
+            caption: caption("the size of the buffer"),
             height: 480,
             data: lines(&cases, &series, |case| case.buffer),
             layout: layout("partitions in the buffer"),
@@ -72,7 +72,7 @@ pub fn swaps_by_buffer(comparison: &Comparison) -> Vec<Figure> {
         .collect()
 }
 
-/// Swaps against the number of partitions: one figure per size of buffer with several grids.
+/// Returns figures of swaps against the number of partitions, one per size of the buffer with several grids.
 #[must_use]
 pub fn swaps_by_partitions(comparison: &Comparison) -> Vec<Figure> {
     let buffers = groups(comparison, |case| case.buffer);
@@ -100,7 +100,7 @@ fn layout(title: &str) -> Value {
     json!({ "xaxis": powers_of_two(title), "yaxis": log_axis(SWAPS) })
 }
 
-/// Sizes of buffers and grids are mostly powers of two.
+/// Returns a logarithmic axis with ticks at powers of two, since sizes of buffers and grids mostly are.
 fn powers_of_two(title: &str) -> Value {
     let ticks: Vec<u32> = (0..13).map(|power| 1 << power).collect();
     with(
@@ -109,7 +109,7 @@ fn powers_of_two(title: &str) -> Value {
     )
 }
 
-/// The cases by `key`, in the order of their first ones.
+/// Groups the cases by `key`, in the order of first occurrence.
 fn groups<K: PartialEq>(comparison: &Comparison, key: impl Fn(&Case) -> K) -> Vec<(K, Vec<&Case>)> {
     let mut groups: Vec<(K, Vec<&Case>)> = Vec::new();
     for case in &comparison.cases {
@@ -122,7 +122,7 @@ fn groups<K: PartialEq>(comparison: &Comparison, key: impl Fn(&Case) -> K) -> Ve
     groups
 }
 
-/// One line per order over `cases`, and the lower bound.
+/// Returns one line per order over `cases`, and the lower bound.
 fn lines(cases: &[&Case], series: &Series, x: impl Fn(&Case) -> u32) -> Vec<Value> {
     let mut cases = cases.to_vec();
     cases.sort_by_key(|case| x(case));
@@ -145,7 +145,7 @@ fn lines(cases: &[&Case], series: &Series, x: impl Fn(&Case) -> u32) -> Vec<Valu
     data
 }
 
-/// Zeros have no place on a logarithmic axis.
+/// Returns a trace without zeros, which a logarithmic axis cannot show.
 fn trace(name: &str, points: &[(u32, f64)], mode: &str) -> Value {
     let points = points.iter().filter(|(_, swaps)| *swaps > 0.0);
     let (x, y): (Vec<u32>, Vec<f64>) = points.copied().unzip();

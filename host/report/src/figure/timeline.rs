@@ -1,4 +1,4 @@
-//! The buffer on a time axis: what each slot holds, when it is loaded, when training waits.
+//! Figure of the buffer over time: contents of the slots, loads, and stalls.
 
 use pbg_core::graph::{Side, SidePartition};
 use pbg_lab::replay::{Load, Replay};
@@ -7,20 +7,20 @@ use serde_json::{Value, json};
 
 use super::{Figure, RED, axis, names_axis, text, viridis, with};
 
-/// A replayed plan with times, predicted or measured.
+/// Replayed plan with predicted or measured times.
 #[derive(Clone, Debug)]
 pub struct Timeline<'a> {
     /// Anchor of the figure.
     pub id: String,
     /// Heading.
     pub title: String,
-    /// What the times are.
+    /// Explanation below the figure.
     pub caption: String,
     /// Loads and slots.
     pub replay: &'a Replay,
-    /// When each load takes place.
+    /// Times of each load.
     pub transfers: &'a [Transfer],
-    /// When training stands still.
+    /// Times at which training waits.
     pub stalls: Vec<Span>,
     /// End of the pass, in seconds.
     pub end: f64,
@@ -28,15 +28,15 @@ pub struct Timeline<'a> {
     pub shared: bool,
 }
 
-/// Most loads that one figure has: browsers draw each bar.
+/// Maximum number of loads in a figure, since browsers draw each bar.
 const MOST_LOADS: usize = 2000;
-/// Loads that are in sight at first; a strip below moves and widens the window.
+/// Number of loads in the initial window; a strip below the figure moves and widens the window.
 const WINDOW: usize = 100;
-/// Loads up to which bars have white edges and the numbers of their partitions; of more, they would
+/// Maximum number of loads for which bars have white edges and the numbers of their partitions. With more, these would
 /// hide narrow bars.
 const LABELLED: usize = 400;
 
-/// One row per slot, one for the disk, one for stalls.
+/// Returns a figure with one row per slot, one for the disk and one for stalls.
 #[must_use]
 pub fn timeline(timeline: &Timeline<'_>) -> Figure {
     let Timeline {
@@ -63,14 +63,14 @@ pub fn timeline(timeline: &Timeline<'_>) -> Figure {
     if shown < transfers.len() {
         let all = transfers.len();
         caption.push_str(&format!(
-            " The figure has the first {shown} of {all} loads."
+            " The figure shows the first {shown} of {all} loads."
         ));
     }
     let mut seconds = axis("seconds from the start of the pass");
     let mut height = 130 + 22 * rows.len() as u32;
     if let Some(beyond) = transfers.get(WINDOW) {
         caption.push_str(&format!(
-            " In sight are {WINDOW} of {shown} loads at first: drag the strip below the figure to move the window, its \
+            " Initially {WINDOW} of {shown} loads are visible: drag the strip below the figure to move the window, and its \
              ends to widen it."
         ));
         let strip = json!({
@@ -94,7 +94,7 @@ pub fn timeline(timeline: &Timeline<'_>) -> Figure {
     }
 }
 
-/// Bars of the times until `until` at which training waits.
+/// Returns bars of the stalls before `until`.
 fn stalls(timeline: &Timeline<'_>, until: f64) -> Value {
     let stalls = timeline.stalls.iter().filter(|span| span.start < until);
     let (base, seconds): (Vec<f64>, Vec<f64>) = stalls
@@ -114,7 +114,7 @@ fn slot_name(slot: u32) -> String {
     format!("slot {slot}")
 }
 
-/// What each slot holds between loads.
+/// Returns bars of the contents of each slot between loads.
 fn held(
     timeline: &Timeline<'_>,
     shown: usize,
@@ -160,7 +160,7 @@ fn held(
     })
 }
 
-/// Bars of what slots hold.
+/// Bars of the contents of slots.
 #[derive(Default)]
 struct Bars {
     base: Vec<f64>,
@@ -189,7 +189,7 @@ impl Bars {
     }
 }
 
-/// What the disk does: reads of what enters, writes of what leaves.
+/// Returns bars of the reads of loaded partitions and of the writes of evicted ones.
 fn disk(
     timeline: &Timeline<'_>,
     shown: usize,
@@ -227,7 +227,7 @@ fn disk(
     ]
 }
 
-/// Milliseconds are enough to look at.
+/// Rounds to a tenth of a millisecond, which is enough for a figure.
 fn short(seconds: f64) -> f64 {
     (seconds * 1e4).round() / 1e4
 }

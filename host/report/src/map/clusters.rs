@@ -1,13 +1,13 @@
-//! Groups of points by k-means (Lloyd 1982), begun with points that lie far apart.
+//! Clusters points by k-means (Lloyd 1982), with initial centres that are far apart.
 
-/// Groups that are made: as many as there are colours that people tell apart.
+/// Maximum number of groups, equal to the number of distinguishable colours.
 const GROUPS: usize = 8;
-/// Fewer points are no group on the average.
+/// Minimum average number of points of a group.
 const SMALLEST: usize = 10;
-/// Rounds at most; as a rule nothing changes any more long before.
+/// Maximum number of rounds; usually the groups converge much earlier.
 const ROUNDS: usize = 100;
 
-/// The group of each point, and the point in the middle of each group; the largest group first.
+/// Returns the group of each point, and the point nearest to the centre of each group; the largest group comes first.
 pub(super) fn groups(rows: &[f32], dimension: usize) -> (Vec<usize>, Vec<usize>) {
     let points: Vec<&[f32]> = rows.chunks_exact(dimension).collect();
     if points.is_empty() {
@@ -31,7 +31,7 @@ pub(super) fn groups(rows: &[f32], dimension: usize) -> (Vec<usize>, Vec<usize>)
     named(&points, &group, &middles)
 }
 
-/// Points of which each is the farthest from those before it; the first is the farthest from the mean.
+/// Chooses points that are each the farthest from the earlier ones; the first is the farthest from the mean.
 fn far_apart(points: &[&[f32]], count: usize) -> Vec<Vec<f32>> {
     let mut chosen = vec![vec![0.0; points[0].len()]];
     mean(points.iter().copied(), &mut chosen[0]);
@@ -45,7 +45,7 @@ fn far_apart(points: &[&[f32]], count: usize) -> Vec<Vec<f32>> {
     chosen
 }
 
-/// Groups without those that are empty, by size, and the point nearest to the middle of each.
+/// Removes empty groups, sorts the others by size, and finds the point nearest to the centre of each.
 fn named(points: &[&[f32]], group: &[usize], middles: &[Vec<f32>]) -> (Vec<usize>, Vec<usize>) {
     let members = |of: usize| (0..points.len()).filter(move |&at| group[at] == of);
     let mut order: Vec<usize> = (0..middles.len())
@@ -61,14 +61,14 @@ fn named(points: &[&[f32]], group: &[usize], middles: &[Vec<f32>]) -> (Vec<usize
     (group.iter().map(place).collect(), central)
 }
 
-/// The middle that is nearest to `point`, and its squared distance.
+/// Returns the index of the centre nearest to `point`, and its squared distance.
 fn nearest(point: &[f32], middles: &[Vec<f32>]) -> (usize, f64) {
     let apart = middles.iter().map(|middle| squared(point, middle));
     let nearest = apart.enumerate().min_by(|a, b| a.1.total_cmp(&b.1));
     nearest.unwrap_or((0, 0.0))
 }
 
-/// The mean of points, where there are any.
+/// Writes the mean of points to `out`; leaves it unchanged if there are none.
 fn mean<'p>(points: impl Iterator<Item = &'p [f32]>, out: &mut [f32]) {
     let mut sum = vec![0.0_f64; out.len()];
     let mut count = 0.0;

@@ -1,9 +1,9 @@
-//! The two directions in which points lie widest apart.
+//! The first two principal components of points.
 
-/// Rounds of power iteration: directions that are still mixed then lie equally wide apart.
+/// Rounds of power iteration; directions that are not separated by then have nearly equal variance.
 const ROUNDS: usize = 100;
 
-/// Points moved so that their mean is the origin.
+/// Subtracts the mean from all points.
 pub(super) fn centred(mut rows: Vec<Vec<f64>>) -> Vec<Vec<f64>> {
     let count = rows.len().max(1) as f64;
     let dimension = rows.first().map_or(0, Vec::len);
@@ -14,7 +14,7 @@ pub(super) fn centred(mut rows: Vec<Vec<f64>>) -> Vec<Vec<f64>> {
     rows
 }
 
-/// Points with mean 0 in the two directions.
+/// Returns the coordinates of points with mean 0 along the first two principal components.
 pub(super) fn components(rows: &[Vec<f64>]) -> Vec<[f64; 2]> {
     let first = direction(rows, None);
     let second = direction(rows, Some(&first));
@@ -23,10 +23,10 @@ pub(super) fn components(rows: &[Vec<f64>]) -> Vec<[f64; 2]> {
         .collect()
 }
 
-/// The direction of length 1 in which `rows` lie widest apart, at a right angle to `other`.
+/// Returns the unit vector orthogonal to `other` along which `rows` have the largest variance.
 fn direction(rows: &[Vec<f64>], other: Option<&[f64]>) -> Vec<f64> {
     let dimension = rows.first().map_or(0, Vec::len);
-    // No two components are equal, so that few sets of points are at a right angle to it.
+    // All components differ, so that the start is rarely orthogonal to the result.
     let mut found: Vec<f64> = (0..dimension)
         .map(|axis| 1.0 + (axis as f64 * 0.754_877_666).fract())
         .collect();

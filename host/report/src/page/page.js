@@ -7,12 +7,12 @@
   library.textContent = await new Response(unpacked).text();
   document.head.append(library);
 
-  // What figures are drawn with on white, and what takes its place on a dark page.
+  // Colours of figures on white, and their replacements on a dark page.
   const darker = {
     "#fff": "#15181c", white: "#15181c", "#000": "#e6e6e6", "#000000": "#e6e6e6", "#1a1a1a": "#e6e6e6",
     "#333": "#ccc", "#555": "#a8adb4", "#bbb": "#6b737c", "#ddd": "#444b53", "#e5e5e5": "#2b3138",
     "#0072B2": "#4aa3df", "#D55E00": "#f0883e", "#009E73": "#2fc096", "#B8A900": "#d6c73a",
-    // Lighter than the blue, which would look the same otherwise.
+    // Lighter than the blue above, to be distinguishable from it.
     "#56B4E9": "#b9e3ff",
   };
   const recoloured = (value) => {
@@ -32,7 +32,7 @@
     modebar: { color: "#bbb", activecolor: "#555", bgcolor: "rgba(0,0,0,0)" },
   };
 
-  // Names beside points, as many as have room: none over another one, and none over many points.
+  // Places as many names next to points as possible, without overlaps between names and not over many points.
   const pen = document.createElement("canvas").getContext("2d");
   const size = 11;
   const named = (plot) => {
@@ -71,17 +71,17 @@
 
   const figures = JSON.parse(content("figures"));
   const night = matchMedia("screen and (prefers-color-scheme: dark)");
-  // Sheets of paper are as wide and as high as A4 between its margins. Of figures, two share one with their captions.
+  // Paper has the size of A4 without margins. Two figures with their captions fit on a sheet.
   const sheet = { width: 680, plot: 360, whole: 900 };
-  // Small plots in rows of four are squares: they are as high as the window makes them wide.
+  // Small plots in rows of four are square: their height follows their width in the window.
   const high = (id, { height, layout }, paper) => {
     const rows = layout.meta?.rows;
     const width = paper ? sheet.width : document.getElementById(id).clientWidth;
     const needed = rows === undefined ? height : Math.min(height, 40 + rows * (width / 4 + 24));
     return paper ? Math.min(needed, rows === undefined ? sheet.plot : sheet.whole) : needed;
   };
-  // Puts the legend under the title of the axis. Plotly counts its distance from the data in heights of the data, and
-  // these depend on how many lines it has.
+  // Moves the legend below the title of the axis. Plotly measures its distance from the plot in heights of the plot, which
+  // depend on the number of lines of the legend.
   const lower = async (plot) => {
     const { height, margin, showlegend, legend } = plot._fullLayout;
     if (!showlegend) return;
@@ -125,7 +125,7 @@
   }
   night.addEventListener("change", () => drawAll(night.matches, false));
 
-  // On paper, ink is dark.
+  // Printed pages always use the light colours.
   addEventListener("beforeprint", () => drawAll(false, true));
   addEventListener("afterprint", () => drawAll(night.matches, false));
   document.documentElement.dataset.drawn = String(figures.length);

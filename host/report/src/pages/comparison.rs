@@ -10,22 +10,22 @@ use crate::page::Page;
 use crate::table;
 use pbg_lab::comparison::{Case, Comparison};
 
-/// Most orders whose buffer is drawn: the ones with the fewest swaps.
+/// Maximum number of orders whose buffer is drawn, those with the fewest swaps first.
 const TIMELINES: usize = 8;
 
-/// Why a page cannot be made.
+/// Error of generating a page.
 pub type PageError = Box<dyn std::error::Error + Send + Sync>;
 
-/// The page.
+/// Returns the HTML page of a comparison.
 ///
-/// Figures that are about one grid show the last case that is small enough to draw its buckets.
+/// Figures of a single grid show the last case that is small enough to draw its buckets.
 ///
 /// # Errors
-/// When the data cannot be put into the page.
+/// When the data cannot be written.
 pub fn page(comparison: &Comparison) -> Result<String, PageError> {
     let mut page = Page::new("Bucket orders compared");
     page.text(
-        "What each bucket order would load, counted from its plan with Belady's eviction; nothing was trained. \
+        "Partition loads of each bucket order, counted from its plan with Belady's eviction; nothing was trained. \
          Hover over a figure for its values; the camera above it downloads it as SVG.",
     );
     page.download("orders.csv", &table::comparison_csv(comparison)?);
@@ -46,8 +46,8 @@ pub fn page(comparison: &Comparison) -> Result<String, PageError> {
         page.figure(figure::stalls(case, &comparison.rates));
         page.heading("The buffer over time");
         page.text(
-            "Predicted at the given rates, with prefetch: what the next lacking bucket needs is read while others are \
-             trained, and what leaves is written while it is trained.",
+            "Predicted at the given rates, with prefetch: missing partitions of the next bucket are read while other \
+             buckets are trained, and evicted partitions are written while it is trained.",
         );
         for index in 0..case.orders.len().min(TIMELINES) {
             page.figure(buffer(case, index, &comparison.rates));
@@ -116,13 +116,13 @@ fn tables(page: &mut Page, case: &Case) {
     page.table(&head, &rows.collect::<Vec<Vec<String>>>());
     for refused in &case.refused {
         page.text(&format!(
-            "{} takes no part: {}",
+            "{} is left out: {}",
             refused.order, refused.reason
         ));
     }
 }
 
-/// `bytes_read` as `bytes read`.
+/// Converts a key such as `bytes_read` to `bytes read`.
 fn name(key: &str) -> String {
     key.replace('_', " ")
 }

@@ -1,44 +1,44 @@
-//! What a model knows, for the page of its run: a map, what is near to what, what it expects.
+//! Contents of a run's page that need the model: a map, nearest neighbours and predictions.
 
 use crate::figure;
 use crate::map::Spot;
 use crate::page::Page;
 
-/// An entity or a question, and what the model answers, best first.
+/// Entity or question with the model's answers, best first.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Asked {
-    /// What was asked.
+    /// Text of the entity or question.
     pub title: String,
     /// The answers.
     pub answers: Vec<Answer>,
 }
 
-/// An entity that a model answers.
+/// Entity in an answer.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Answer {
-    /// Its name.
+    /// Name of the entity.
     pub name: String,
-    /// Its score.
+    /// Score of the entity.
     pub score: f32,
-    /// Whether it makes an edge that the dataset has and the model was not told of when it was asked.
+    /// Whether the answer is an edge of the dataset in an edge set that was not filtered.
     pub holds: bool,
 }
 
-/// What a model was asked.
+/// Contents of a page that need the model.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Known {
     /// Entities in two dimensions.
     pub map: Vec<Spot>,
-    /// Entities and what is near to them.
+    /// Entities and their nearest neighbours.
     pub neighbors: Vec<Asked>,
-    /// Questions and what completes them.
+    /// Questions and their answers.
     pub predictions: Vec<Asked>,
-    /// Edge sets that were left out of the answers to them.
+    /// Edge sets whose edges were left out of the answers.
     pub filter: Vec<String>,
 }
 
 impl Known {
-    /// Adds what there is to a page.
+    /// Appends the contents to a page.
     pub(super) fn put(&self, page: &mut Page) {
         if !self.map.is_empty() {
             page.figure(figure::map(&self.map));
@@ -57,7 +57,7 @@ impl Known {
 
     fn about_predictions(&self) -> String {
         let mut text =
-            "What best completes an edge of which one side is open, and its score".to_owned();
+            "The entities that best complete an edge with one open side, with scores".to_owned();
         if !self.filter.is_empty() {
             text.push_str(&format!(
                 ", without the edges of {}",
@@ -67,7 +67,7 @@ impl Known {
         text.push('.');
         let answers = self.predictions.iter().flat_map(|asked| &asked.answers);
         if { answers }.any(|answer| answer.holds) {
-            text.push_str(" A tick marks edges that the dataset has in another edge set.");
+            text.push_str(" A tick marks edges that are in another edge set of the dataset.");
         }
         text
     }

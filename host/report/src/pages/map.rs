@@ -5,10 +5,10 @@ use crate::figure;
 use crate::map::Spot;
 use crate::page::Page;
 
-/// The page of a map of the model `model`.
+/// Returns the HTML page of a map of the model `model`.
 ///
 /// # Errors
-/// When the data cannot be put into the page.
+/// When the data cannot be written.
 pub fn page(spots: &[Spot], model: &str) -> Result<String, PageError> {
     let mut page = Page::new(&format!("Map of {model}"));
     page.figure(figure::map(spots));
@@ -16,7 +16,7 @@ pub fn page(spots: &[Spot], model: &str) -> Result<String, PageError> {
     Ok(page.render()?)
 }
 
-/// A row for each entity.
+/// Returns CSV with a row for each entity.
 ///
 /// # Errors
 /// When a row cannot be written.

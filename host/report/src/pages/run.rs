@@ -12,16 +12,17 @@ use crate::page::Page;
 use crate::run::{EpochRow, RunReport};
 use crate::table;
 
-/// The page; `first` is the run's first pass, where its dataset is at hand, `known` what its model was asked.
+/// Returns the HTML page of a run. `first` is the run's first pass, if its dataset is available; `known` are the
+/// contents that need the model.
 ///
 /// # Errors
-/// When the data cannot be put into the page.
+/// When the data cannot be written.
 pub fn page(report: &RunReport, first: Option<&Pass>, known: &Known) -> Result<String, PageError> {
     let mut page = Page::new("Training run");
     let mut summary = report.summary.clone();
     summary.extend(order(report).map(|order| ("bucket order".to_owned(), order)));
     if let Some(peak) = report.peak_bytes() {
-        summary.push(("memory, measured".to_owned(), bytes(peak as f64)));
+        summary.push(("measured memory".to_owned(), bytes(peak as f64)));
     }
     if !report.epochs.is_empty() {
         summary.push(("order and sampler".to_owned(), calls(report)));
@@ -53,14 +54,13 @@ pub fn page(report: &RunReport, first: Option<&Pass>, known: &Known) -> Result<S
         Some((pass, shared)) if !pass.replay.loads.is_empty() => {
             page.figure(figure::run_buffer(&pass, shared));
             if !pass.as_replayed {
-                page.text("The buffer loaded another number of partitions in this pass than the replayed plan says.");
+                page.text("The number of partitions loaded in this pass differs from that of the replayed plan.");
             }
         }
         Some(_) => page.text("No partition was loaded in the last pass: all are in the buffer."),
         None if together => {}
-        None => page.text(
-            "There is no complete pass, or its dataset is not there, so the buffer is not shown.",
-        ),
+        None => page
+            .text("The buffer is not shown: no pass is complete, or the dataset is not available."),
     }
     page.heading("Epochs");
     let (head, rows) = epochs(report);
@@ -68,13 +68,13 @@ pub fn page(report: &RunReport, first: Option<&Pass>, known: &Known) -> Result<S
     Ok(page.render()?)
 }
 
-/// Where the time of each group of the pipeline went, in words.
+/// Describes the times of each group of the pipeline.
 #[must_use]
 pub fn groups(report: &RunReport) -> Vec<(String, String)> {
     let words = |times: GroupSeconds| {
         let seconds = |seconds: f64| format!("{seconds:.2} s");
         let text = format!(
-            "busy {}, waited {} for what comes in, {} for room for what goes out",
+            "busy {}, waited {} for input, {} for room for output",
             seconds(times.busy),
             seconds(times.input),
             seconds(times.output)
@@ -84,8 +84,8 @@ pub fn groups(report: &RunReport) -> Vec<(String, String)> {
     report.groups().into_iter().map(words).collect()
 }
 
-/// What the bucket order loads, in words: in its first pass, as `check` predicts it, and in the last, where that is
-/// another number since partitions were in the buffer when it began.
+/// Describes the loads of the bucket order: in its first pass, as `check` predicts them, and in the last pass if the
+/// number differs because partitions were already in the buffer.
 #[must_use]
 pub fn order(report: &RunReport) -> Option<String> {
     let last = report.plans.last()?;
@@ -100,13 +100,13 @@ pub fn order(report: &RunReport) -> Option<String> {
     if later != (loads, swaps) {
         let (loads, swaps) = later;
         text.push_str(&format!(
-            "; {loads} ({swaps}) in the last one, which found partitions in the buffer"
+            "; {loads} ({swaps}) in the last pass, which started with partitions in the buffer"
         ));
     }
     Some(text)
 }
 
-/// What the strategies that choose cost, in words.
+/// Describes the cost of the bucket order and the relation sampler.
 #[must_use]
 pub fn calls(report: &RunReport) -> String {
     let percent = report.calls_share() * 100.0;
@@ -117,8 +117,8 @@ pub fn calls(report: &RunReport) -> String {
     }
 }
 
-/// The table of epochs: its head and its rows. Ranks of held-out and of validation edges have a column each where
-/// there are any.
+/// Returns the header and the rows of the table of epochs. Ranks of held-out and of validation edges have a column each
+/// if there are any.
 #[must_use]
 pub fn epochs(report: &RunReport) -> (Vec<String>, Vec<Vec<String>>) {
     let mrr = |ranks: Option<f64>| ranks.map_or("-".to_owned(), |mrr| format!("{mrr:.4}"));

@@ -1,4 +1,4 @@
-//! The page of a study: orders compared by training.
+//! The page of a study, which compares orders by training.
 
 use super::comparison::PageError;
 use super::{bytes, number};
@@ -7,7 +7,7 @@ use crate::page::Page;
 use crate::table;
 use pbg_lab::study::{EpochPoint, OrderRuns, Study, mean_and_deviation};
 
-/// Heads of the table of results, in the order of [`row`].
+/// Headers of the table of results, in the order of [`row`].
 pub const HEADS: [&str; 9] = [
     "order",
     "MRR",
@@ -20,14 +20,14 @@ pub const HEADS: [&str; 9] = [
     "stall",
 ];
 
-/// The page.
+/// Returns the HTML page of a study.
 ///
 /// # Errors
-/// When the data cannot be put into the page.
+/// When the data cannot be written.
 pub fn page(study: &Study) -> Result<String, PageError> {
     let mut page = Page::new("Bucket orders compared by training");
     page.text(
-        "The same data, model and budget under each order. Hover over a figure for its values; the camera above it \
+        "The same data, model and budget with each order. Hover over a figure for its values; the camera above it \
          downloads it as SVG.",
     );
     page.summary(&study.setting);
@@ -35,15 +35,15 @@ pub fn page(study: &Study) -> Result<String, PageError> {
     let head = HEADS.map(str::to_owned);
     page.table(&head, &study.orders.iter().map(row).collect::<Vec<_>>());
     page.text(
-        "After the last epoch, mean and standard deviation over the seeds. Swaps, those predicted from the plans and those \
-         the buffer performed, are of all epochs together; so are bytes, seconds and stalls.",
+        "Results after the last epoch, as mean and standard deviation over the seeds. Swaps (predicted from the plans and \
+         performed by the buffer), bytes, seconds and stalls are totals of all epochs.",
     );
     page.figure(figure::mrr(study));
     page.figure(figure::loss(study));
     Ok(page.render()?)
 }
 
-/// The results of an order in words.
+/// Returns the cells of the results of an order.
 #[must_use]
 pub fn row(order: &OrderRuns) -> Vec<String> {
     let last = |figure: fn(&EpochPoint) -> f64| mean_and_deviation(&order.last(figure));

@@ -118,11 +118,7 @@ fn parse(line: &str, lines: &Lines) -> Result<Question> {
             relation,
             head,
             tail,
-        } = json.map_err(|error| {
-            lines
-                .wrong(format_args!("bad question: {error}"))
-                .help(HELP)
-        })?;
+        } = json.map_err(|error| lines.wrong(format_args!("not valid: {error}")).help(HELP))?;
         question(head, relation, tail)
     } else {
         let [head, relation, tail] = columns(line, lines).map_err(|failure| failure.help(HELP))?;
