@@ -69,9 +69,9 @@ fn check_prints_how_the_work_is_spread_and_cut() {
         "storage on disk",
         "load, write back, commit",
         "pipe to training",
-        "partitions, either way: 1 at most",
+        "partitions, either way: at most 1",
         "edges on disk",
-        "edges of buckets: 1 at most",
+        "edges of buckets: at most 1",
         "gather, score, loss, differentiate, scatter, update",
         "slice of a worker",
     ] {

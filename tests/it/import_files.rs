@@ -104,7 +104,7 @@ fn a_header_of_a_tsv_is_no_edge() {
     reads(&any, "hetionet.sif", &[], (3, 6, said));
     // Columns by name, whatever their order, together.
     let error = import(&any, "chebi_edges.tsv", &[]);
-    error.fails(4, &["`predicate` or `relation`?", "--columns"]);
+    error.fails(4, &["`predicate` or `relation` meant?", "--columns"]);
     let columns = ["--columns", "lhs=subject,rel=predicate,rhs=object"];
     let both = [&columns[..], &["--edges", "train=bacdive_edges.tsv"]].concat();
     let run = import(&any, "chebi_edges.tsv", &both).succeeds();

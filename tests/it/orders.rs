@@ -137,7 +137,7 @@ fn compare_tells_all_orders_and_why_one_takes_no_part() {
         .succeeds();
     for word in [
         "random",
-        "broken.wasm takes no part",
+        "broken.wasm is left out",
         "at least",
         "bias",
         "prefetched",
@@ -530,7 +530,7 @@ fn a_run_is_reported_in_the_terminal_and_for_tensorboard() {
     }
     let nothing = tempfile::tempdir().unwrap();
     let mut command = place.command(["report"]);
-    finish(command.current_dir(nothing.path())).fails(3, &["nor one above it has pbg.toml"]);
+    finish(command.current_dir(nothing.path())).fails(3, &["nor a folder above it contains pbg.toml"]);
     // What check predicts of a pass is what the report says of it.
     let planned = place.run(["check"]).succeeds().stdout;
     let predicted = planned.split_once("bucket order ").unwrap().1;

@@ -110,7 +110,7 @@ fn the_check_of_a_loss_plays_its_updates() {
     // It finds a value that is none, and one that is too large for a sum of losses.
     for (value, reason) in [
         ("(f32.const nan)", "answered NaN for the parameter `margin`"),
-        ("(f32.const 3e38)", "it left margin 3"),
+        ("(f32.const 3e38)", "`update` returned margin 3"),
     ] {
         let place = with_loss(&traced(&margin(value)));
         let checked = place.run(["plugin", "check", "evil.wasm"]);

@@ -198,7 +198,7 @@ def test_a_component_goes_on_with_what_its_function_began(
     whole = tmp_path / "whole"
     assert pbg_host.train(keys, plugins=[zigzag], checkpoint_path=whole).finished
     pbg_host.train(keys, plugins=[zigzag], num_epochs=1)
-    with pytest.raises(pbg_host.CheckpointError, match="`allow_plugin_change=True` goes on"):
+    with pytest.raises(pbg_host.CheckpointError, match="to go on nevertheless, use `allow_plugin_change=True`"):
         pbg_host.train(keys, plugins=[built])
     assert pbg_host.train(keys, plugins=[built], allow_plugin_change=True).finished
     assert files(keys["checkpoint_path"]) == files(whole)

@@ -219,7 +219,7 @@ def test_an_update_that_fails_ends_the_run(graph: Keys) -> None:
         (lambda _: {"margin": 3.0}, "update returned .*; it changes the dict that it gets"),
         (lambda values: values.update(heat="hot"), "update left 'hot' as heat, not a number"),
         (lambda values: values.update(margin=math.nan), "answered NaN for the parameter `margin`"),
-        (lambda values: values.update(heat=0.0), "after 3 batches, .* it left margin 0.25, heat 0: "),
+        (lambda values: values.update(heat=0.0), "after 3 batches, .* `update` returned margin 0.25, heat 0: "),
         # Right for a while: what a check of one call does not see.
         (lambda values: values.update(heat=values["heat"] - 0.125), "after 24 batches, .* heat 0: "),
     ],

@@ -51,7 +51,7 @@ def test_a_width_that_finds_too_little_is_a_warning(model: pbg_host.Model) -> No
             lambda: model.predict(head="e1", relation="r0", index=True, width=width),
         ]
         for call in calls:
-            with pytest.warns(pbg_host.PbgWarning, match=r"recall@10 .*; leave out `width=`"):
+            with pytest.warns(pbg_host.PbgWarning, match=r"recall@10 .*; without `width=`"):
                 call()
 
 

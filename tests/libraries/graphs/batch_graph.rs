@@ -93,7 +93,7 @@ fn sides_of_different_dimensions_are_an_error_of_the_comparison() {
         for part in [
             "positives + draws, 8]",
             "positives + draws, 6]",
-            "one dimension",
+            "the same dimension",
         ] {
             assert!(text.contains(part), "{part}: {text}");
         }
