@@ -530,7 +530,8 @@ fn a_run_is_reported_in_the_terminal_and_for_tensorboard() {
     }
     let nothing = tempfile::tempdir().unwrap();
     let mut command = place.command(["report"]);
-    finish(command.current_dir(nothing.path())).fails(3, &["nor a folder above it contains pbg.toml"]);
+    finish(command.current_dir(nothing.path()))
+        .fails(3, &["nor a folder above it contains pbg.toml"]);
     // What check predicts of a pass is what the report says of it.
     let planned = place.run(["check"]).succeeds().stdout;
     let predicted = planned.split_once("bucket order ").unwrap().1;

@@ -49,6 +49,35 @@ fn what_paused_trainers_train_is_trained_once() {
     every_bucket_once(&meeting.place);
 }
 
+/// The others remove a trainer that is paused, stop the run and end its server meanwhile. It ends as they did.
+#[test]
+fn a_trainer_that_was_paused_while_the_run_was_stopped_ends_too() {
+    let Some(mut meeting) = meeting() else { return };
+    meeting.lease = "distributed.lease=1".to_owned();
+    for paused in [0, 1] {
+        let mut trainers = [0, 1].map(|rank| meeting.start(rank, 2, &["num_epochs=1000000"]));
+        for trainer in &mut trainers {
+            assert!(trainer.trains(3), "{}", trainer.errors());
+        }
+        signal("-STOP", trainers[paused].child.id());
+        let other = &mut trainers[1 - paused];
+        let trained = other.of("bucket_finished").len();
+        assert!(other.trains(trained + 40), "{}", other.errors());
+        let method = meeting.place.path("rendezvous").display().to_string();
+        let method = format!("distributed_init_method=\"file://{method}\"");
+        let stop = ["cluster", "stop", "--set", &method];
+        meeting.place.run(stop).succeeds();
+        assert_eq!(other.ends(), Some(130), "{}", other.errors());
+        assert!(!meeting.server_runs());
+        signal("-CONT", trainers[paused].child.id());
+        let trainer = &mut trainers[paused];
+        assert_eq!(trainer.ends(), Some(130), "{}", trainer.errors());
+        let events = trainer.of("stopped_by_others");
+        assert_eq!(events.len(), 1, "{}", trainer.errors());
+        assert!(!meeting.server_runs());
+    }
+}
+
 /// All epochs but the last, which was stopped, have each bucket of each pass once.
 fn every_bucket_once(place: &Workplace) {
     let mut trained: BTreeMap<u64, BTreeMap<[u64; 3], u32>> = BTreeMap::new();

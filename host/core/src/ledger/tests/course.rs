@@ -45,6 +45,11 @@ fn a_run_gathers_ends_on_request_and_goes_on() {
         record.order(Order::Evict(TWO)).unwrap_err(),
         Refusal::NoTrainer { token: TWO }
     );
+    // A trainer that was removed does not continue the run that was stopped meanwhile; one that is started does.
+    assert_eq!(
+        act(&record, Token(3), model.join(&record, Some(TWO))).unwrap_err(),
+        Refusal::Phase { phase }
+    );
     record = act(&record, Token(3), model.join(&record, None)).unwrap();
     assert_eq!(record.phase(), Phase::Training);
     assert_eq!(record.state(Bucket::new(0, 0)), Some(BucketState::Done));
