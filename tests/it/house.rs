@@ -253,6 +253,43 @@ fn tests_are_skipped_in_one_way() {
     }
 }
 
+/// Phrases that have to be decoded, and were replaced by plain words everywhere.
+const RIDDLES: [&str; 16] = [
+    "whoever",
+    "had better",
+    " in vain",
+    "come by ",
+    "comes by ",
+    "comes of ",
+    "who watches",
+    "what became of",
+    "what becomes of",
+    "has not the ",
+    "is no method",
+    "which is nowhere",
+    "knows this client not",
+    "the like",
+    "sees to it that",
+    "mistake in pbg-host",
+];
+
+#[test]
+fn comments_and_messages_have_plain_words() {
+    let all = ["host", "plugins", "xtask"].into_iter().flat_map(sources);
+    for (file, text) in all {
+        for (number, line) in (1..).zip(text.lines()) {
+            let line = line.to_lowercase();
+            // Names of tests are sentences of their own.
+            if line.trim_start().starts_with("fn ") {
+                continue;
+            }
+            for riddle in RIDDLES {
+                assert!(!line.contains(riddle), "{file}, line {number}: {riddle:?}");
+            }
+        }
+    }
+}
+
 /// Macros and build scripts are made of the same packages as the program.
 #[test]
 fn each_package_is_compiled_once() {
