@@ -1,4 +1,4 @@
-//! Implements the session's front end for the terminal.
+//! Front end of `pbg_session` for the terminal.
 
 use std::fmt::Display;
 use std::sync::Arc;
