@@ -15,7 +15,7 @@ use pbg_core::ledger::{File, FileId, Token};
 use super::lock::{Lock, With};
 use super::{
     CheckpointError, MANIFEST, Manifest, PartitionData, PartitionFiles, PartitionRows, Tensor,
-    TensorRef, Writer, about, names, read, tensors, told,
+    TensorRef, Writer, about, metrics, names, read, tensors, told,
 };
 use crate::files::{self, FileError, Summary};
 
@@ -190,6 +190,14 @@ impl SharedCheckpoint {
         files::remove(&staged)?;
         written?;
         Ok(files::sync_folder_of(&path)?)
+    }
+
+    /// Opens `metrics.jsonl`, the events that checkpoints have merged.
+    ///
+    /// # Errors
+    /// When the file is missing or cannot be read.
+    pub fn open_metrics(&self) -> Result<OpenFile, FileError> {
+        files::open(&self.path().join(metrics::NAME))
     }
 
     /// Appends lines that are known only after `manifest` became current to `metrics.jsonl`. They are not part of that

@@ -6,6 +6,7 @@
 //! of a block do not depend on the trainer. The ledger computes the consequences of the ranks, which every trainer
 //! reports and applies.
 
+use std::io::{BufRead as _, BufReader};
 use std::thread;
 use std::time::Instant;
 
@@ -36,6 +37,8 @@ const FEWEST: u64 = 128;
 pub(super) struct Rankings {
     /// Number of epochs at the last ranking that was reported.
     told: u32,
+    /// Whether rankings may have ended between two memberships of this trainer.
+    may_have_missed: bool,
     /// Current factor on the learning rates of the workers.
     lr_factor: f32,
     /// Start of this trainer's pause for the current ranking.
@@ -52,6 +55,7 @@ impl Rankings {
         let plateau = record.map_or_else(Default::default, |r| r.work().progress.plateau);
         Self {
             told: told.unwrap_or(plateau.seen).min(plateau.seen),
+            may_have_missed: told.is_some(),
             lr_factor: plateau.lr_factor,
             since: None,
             seconds: 0.0,
@@ -114,6 +118,9 @@ impl Member<'_> {
     pub(super) fn tell_ranks(&mut self, record: &Record) -> Result<(), RunError> {
         let plateau = record.work().progress.plateau;
         if let Some(validated) = record.validated().filter(|v| v.epochs > self.rankings.told) {
+            if std::mem::take(&mut self.rankings.may_have_missed) {
+                self.tell_missed(validated.epochs);
+            }
             let since = self.rankings.since.take();
             self.rankings.seconds = since.map_or(0.0, |since| since.elapsed().as_secs_f64());
             self.rankings.told = validated.epochs;
@@ -125,6 +132,26 @@ impl Member<'_> {
             self.machine.set_rates(plateau.lr_factor)?;
         }
         Ok(())
+    }
+
+    /// Reports the rankings after the last reported one and before `last`, which ended while this trainer was away. The
+    /// record has only the last one; checkpoints have appended the others to `metrics.jsonl`.
+    fn tell_missed(&mut self, last: u32) {
+        // They are only reported again: a file that cannot be read is no reason to end the run.
+        let Ok(file) = self.machine.line.buffer.store().files.open_metrics() else {
+            return;
+        };
+        for line in BufReader::new(file).lines().map_while(Result::ok) {
+            let Ok(event) = serde_json::from_str(&line) else {
+                continue;
+            };
+            if let Event::Validated { epochs, .. } = event
+                && (self.rankings.told + 1..last).contains(&epochs)
+            {
+                self.rankings.told = epochs;
+                self.machine.emit(event);
+            }
+        }
     }
 
     /// Returns the event that a checkpoint of `record` appends to `metrics.jsonl`, if the previous version, with state
