@@ -32,6 +32,10 @@ pub(crate) fn nats_server() -> Option<PathBuf> {
     let exists = program.is_file();
     if !exists {
         let why = format!("there is no nats-server ({})", program.display());
+        assert!(
+            env::var_os("PBG_TEST_NATS").is_none(),
+            "{why}: PBG_TEST_NATS is an absolute path"
+        );
         without("nats", &why);
     }
     exists.then_some(program)

@@ -160,6 +160,7 @@ pub fn require_plans([lhs, rhs]: [u32; 2], passes: u64) -> Result<(), RunError> 
     Ok(memory::require_more(
         "planning passes over the grid",
         bytes,
+        "use fewer partitions, or plan fewer passes at once",
     )?)
 }
 

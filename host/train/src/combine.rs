@@ -156,7 +156,11 @@ impl Models {
             }
             let spec = &resolved.blueprint().spec;
             let parameters = check::parameter_bytes(spec).saturating_mul(2);
-            memory::require_more("combining models", parameters)?;
+            memory::require_more(
+                "combining models",
+                parameters,
+                "combine fewer models at once",
+            )?;
             let mut params = Params::new(spec, own.seed);
             commit::read_model(checkpoint.model()?, &mut params)?;
             all.push(Model {

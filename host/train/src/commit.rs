@@ -156,7 +156,7 @@ impl Resolved {
         let spec = &self.blueprint().spec;
         // The drawn parameters and a copy.
         let bytes = check::parameter_bytes(spec).saturating_mul(2);
-        memory::require_more("initializing parameters", bytes)?;
+        memory::require_more("initializing parameters", bytes, memory::FEWER_PARAMETERS)?;
         Ok(model(&Params::new(spec, self.config().seed)))
     }
 

@@ -12,11 +12,18 @@ pub fn peak_bytes() -> Option<u64> {
 /// Bytes of addresses of a thread's stack and its guard pages.
 const STACK: u64 = (2 << 20) + (64 << 10);
 
+/// How a run or a query needs less memory.
+const SMALLER_PARTS: &str = "`pbg-host check` and `eval --check` list its parts; to need less, lower `buffer_partitions`, `workers`, the number \
+     of negatives or `batch_size`, or use more partitions (fewer, if the plan of a pass is the largest part)";
+
+/// How the parameters of operators and features need less memory.
+pub(crate) const FEWER_PARAMETERS: &str =
+    "use operators with fewer parameters, fewer relations, or a lower `dimension`";
+
 /// The needed memory exceeds the available memory.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{what} takes up to {} of memory, but only {} are left {limit}; `pbg-host check` and `eval --check` list its parts; \
-     to need less, lower `buffer_partitions`, `workers`, the number of negatives or `batch_size`, or use more partitions",
+    "{what} takes up to {} of memory, but only {} are left {limit}; {remedy}",
     gibibytes(*needed), gibibytes(*available)
 )]
 pub struct TooLittle {
@@ -28,6 +35,8 @@ pub struct TooLittle {
     pub available: u64,
     /// Origin of the limit: the machine, the control group, or `ulimit -v`.
     pub limit: &'static str,
+    /// How to need less.
+    pub remedy: &'static str,
 }
 
 /// Adds up components of memory. The sum saturates at the largest number.
@@ -48,22 +57,38 @@ pub(crate) fn sum(bytes: impl IntoIterator<Item = u64>) -> u64 {
 /// When too little memory is available.
 pub fn require(what: &'static str, needed: u64, threads: usize) -> Result<(), TooLittle> {
     let occupied = kibibytes("/proc/self/status", "VmRSS:").unwrap_or(0);
-    compare(what, needed, occupied, threads as u64 * STACK)
+    compare(
+        what,
+        needed,
+        occupied,
+        threads as u64 * STACK,
+        SMALLER_PARTS,
+    )
 }
 
 /// Refuses to start `what`, which needs `needed` bytes in addition to the memory that the process occupies already, if
-/// fewer are available.
+/// fewer are available. `remedy` says how to need less.
 ///
 /// # Errors
 /// When too little memory is available.
-pub fn require_more(what: &'static str, needed: u64) -> Result<(), TooLittle> {
-    compare(what, needed, 0, 0)
+pub fn require_more(
+    what: &'static str,
+    needed: u64,
+    remedy: &'static str,
+) -> Result<(), TooLittle> {
+    compare(what, needed, 0, 0, remedy)
 }
 
 /// Compares `needed` with the memory left by the machine, the control group and `ulimit -v`. `occupied` is the part of
 /// `needed` that is allocated already; `stacks` is the size of thread stacks, which need addresses but hardly any
 /// memory.
-fn compare(what: &'static str, needed: u64, occupied: u64, stacks: u64) -> Result<(), TooLittle> {
+fn compare(
+    what: &'static str,
+    needed: u64,
+    occupied: u64,
+    stacks: u64,
+    remedy: &'static str,
+) -> Result<(), TooLittle> {
     let left = [
         (free_on_machine(), 0, "on this machine"),
         (group_bytes(), 0, "in this control group"),
@@ -82,6 +107,7 @@ fn compare(what: &'static str, needed: u64, occupied: u64, stacks: u64) -> Resul
                 needed,
                 available,
                 limit,
+                remedy,
             });
         }
     }

@@ -100,7 +100,11 @@ impl<'a> Trained<'a> {
         }
         let parameters = check::parameter_bytes(&blueprint.spec).saturating_mul(2);
         let features = check::feature_bytes(&blueprint, dataset);
-        memory::require_more("reading the model", memory::sum([parameters, features]))?;
+        memory::require_more(
+            "reading the model",
+            memory::sum([parameters, features]),
+            memory::FEWER_PARAMETERS,
+        )?;
         let mut params = Params::new(&blueprint.spec, config.seed);
         commit::read_model(checkpoint.model()?, &mut params)?;
         let features = blueprint.features(dataset)?;
@@ -121,7 +125,11 @@ impl<'a> Trained<'a> {
     /// When the checkpoint lacks the partition, or it is damaged.
     pub fn table(&self, type_index: usize, partition: u32) -> Result<Table, RunError> {
         let layout = &self.blueprint.layout.types[type_index];
-        memory::require_more("reading a partition", layout.bytes(partition))?;
+        memory::require_more(
+            "reading a partition",
+            layout.bytes(partition),
+            "train with more partitions, or use a machine with more memory",
+        )?;
         let mut data = tables::memory_for(layout, partition);
         let found = self
             .checkpoint

@@ -22,8 +22,12 @@ pub(crate) fn program() -> Option<PathBuf> {
     if program.is_file() {
         return Some(program);
     }
-    let why = "PBG_TEST_NATS does not name a nats-server, and the set-up of the tests has not installed one";
-    crate::tools::without("nats", why);
+    let why = format!("there is no nats-server ({})", program.display());
+    assert!(
+        env::var_os("PBG_TEST_NATS").is_none(),
+        "{why}: PBG_TEST_NATS is an absolute path"
+    );
+    crate::tools::without("nats", &why);
     None
 }
 

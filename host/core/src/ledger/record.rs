@@ -16,7 +16,7 @@ use crate::schedule::PassId;
 
 /// Version of the record and its transactions. It increases with every change that a program of the old version would
 /// misread.
-pub const PROTOCOL: u32 = 1;
+pub const PROTOCOL: u32 = 2;
 
 /// Sums over the buckets of an epoch that are done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]

@@ -166,7 +166,11 @@ impl Model<'_> {
         let bytes = entities
             .sum::<u64>()
             .saturating_mul(size_of::<u32>() as u64);
-        memory::require_more("counting the edges of entities", bytes)?;
+        memory::require_more(
+            "counting the edges of entities",
+            bytes,
+            "close other programs or use a machine with more memory",
+        )?;
         let of_type = |index| {
             let partitions = 0..self.trained.partitions(index);
             let entities = partitions.map(|p| self.trained.entities(index, p));

@@ -41,6 +41,10 @@ pub(super) struct Ask {
     /// Leave out edges from an entity to itself.
     #[arg(long, requires = "questions")]
     no_loops: bool,
+    /// Show what the model with the highest validation MRR answers, which `validation.early_stop` keeps in the folder
+    /// `best`, instead of the last model.
+    #[arg(long, requires = "html")]
+    best: bool,
 }
 
 impl Ask {
@@ -52,7 +56,7 @@ impl Ask {
         if self.map.is_none() && self.neighbors.is_empty() && self.questions.is_none() {
             return Ok(None);
         }
-        load::trained(Some(run), None, false, &[], &terminal).map(Some)
+        load::trained(Some(run), None, self.best, &[], &terminal).map(Some)
     }
 
     /// Computes the contents that need the model.

@@ -68,8 +68,8 @@ fn the_first_difference_of_a_trainer_is_named() {
         sha256: "0".to_owned(),
     };
     assert_eq!(
-        refused(|j| j.terms.protocol = 2),
-        "the protocol version is 2 here, but 1 in the run"
+        refused(|j| j.terms.protocol = 3),
+        "the protocol version is 3 here, but 2 in the run"
     );
     assert!(
         refused(|j| j.terms.training = "x".to_owned())

@@ -145,7 +145,11 @@ impl Silence {
 
     /// Forgets unanswered writes. Called when no thread waits for a write any more.
     pub(super) fn forget_writes(&self) {
-        self.lock().writes = None;
+        let mut state = self.lock();
+        if state.writes.take().is_some() {
+            // An answered read does not mean that the register can be written again.
+            state.told = None;
+        }
     }
 
     /// Notifies the user of a silence that has lasted long enough, and repeats the notification at intervals.
