@@ -11,7 +11,7 @@ use std::process::ExitCode;
 /// Folders below `plugins/`.
 const SLOTS: [&str; 4] = ["orders", "samplers", "losses", "operators"];
 
-/// Name of the interface that a plugin exports, and the variant of `Slot` that it makes the plugin.
+/// Name of the interface that a plugin exports, and the variant of `PluginSlot` that it makes the plugin.
 const KINDS: [(&str, &str); 5] = [
     ("bucket-order", "BucketOrder"),
     ("relation-sampler", "RelationSampler"),
@@ -48,7 +48,7 @@ fn embed() -> Result<(), String> {
             let kind = kind(&component)?;
             writeln!(
                 table,
-                "Standard {{ name: {name:?}, kind: Slot::{kind}, bytes: include_bytes!({component:?}) }},"
+                "StandardPlugin {{ name: {name:?}, kind: PluginSlot::{kind}, bytes: include_bytes!({component:?}) }},"
             )
             .map_err(|error| error.to_string())?;
         }
@@ -73,7 +73,7 @@ fn components(workspace: &Path) -> PathBuf {
     workspace.join(target).join("plugins")
 }
 
-/// Returns the `Slot` variant of a component, found by the interface name in its bytes.
+/// Returns the `PluginSlot` variant of a component, found by the interface name in its bytes.
 fn kind(component: &Path) -> Result<&'static str, String> {
     let bytes = fs::read(component)
         .map_err(|error| format!("cannot read {}: {error}", component.display()))?;

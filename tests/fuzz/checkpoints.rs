@@ -3,16 +3,16 @@
 use std::fs;
 use std::path::Path;
 
-use pbg_core::bfloat16::Rounding;
+use pbg_core::bfloat16::StochasticRounding;
 use pbg_core::model::Optimizer;
-use pbg_store::checkpoint::{Belongs, Checkpoint, PartitionRows, ReadCheckpoint, TensorRef};
-use pbg_store::sealed::Format;
+use pbg_store::checkpoint::{Checkpoint, PartitionRows, ReadCheckpoint, TargetCommit, TensorRef};
+use pbg_store::sealed_json::ManifestFormat;
 use serde_json::json;
 
 use crate::forge::disturb;
 use crate::fuzz;
 
-const FORMAT: Format = Format {
+const FORMAT: ManifestFormat = ManifestFormat {
     name: "pbg-host checkpoint",
     version: 1,
     oldest: 1,
@@ -54,10 +54,10 @@ fn write(path: &Path) {
         embeddings: &|_, out| out.fill(0.3),
         optimizer: Optimizer::Adagrad,
         adagrad: &|_, out| out.fill(0.5),
-        rounding: Some(Rounding::new(7)),
+        rounding: Some(StochasticRounding::new(7)),
     };
     checkpoint
-        .write_rows("person", 2, &half, Belongs::ToNext)
+        .write_rows("person", 2, &half, TargetCommit::Next)
         .unwrap();
     let parameters = TensorRef {
         name: "relations/0/operator/rhs/diagonal",
@@ -67,7 +67,7 @@ fn write(path: &Path) {
     checkpoint.write_model(&[parameters]).unwrap();
     checkpoint.append_metrics(&json!({"event": "x"})).unwrap();
     let run = json!({
-        "config": pbg_config::default_toml(&pbg_config::Installed::default()),
+        "config": pbg_config::default_toml(&pbg_config::StrategyNames::default()),
         "config_hash": "0",
         "dataset": "relations 00000000",
         "strategies": [{"name": "beta", "version": "1", "sha256": ""}],

@@ -1,7 +1,7 @@
 //! Plugins that are nearly components.
 
 use pbg_fuzz::bytes;
-use pbg_wasm::{Limits, PluginSource, Sandbox, standard};
+use pbg_wasm::{Limits, PluginSource, Sandbox, standard_plugins};
 
 use crate::fuzz;
 
@@ -9,7 +9,10 @@ use crate::fuzz;
 fn components() {
     let sandbox = Sandbox::new(Limits::default()).unwrap();
     // The smallest ones, of which a change hits something.
-    let mut models: Vec<&[u8]> = standard().iter().map(|plugin| plugin.bytes).collect();
+    let mut models: Vec<&[u8]> = standard_plugins()
+        .iter()
+        .map(|plugin| plugin.bytes)
+        .collect();
     models.sort_by_key(|bytes| bytes.len());
     models.truncate(4);
     fuzz("components", 150, 1 << 30, |dice, _| {

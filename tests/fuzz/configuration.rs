@@ -35,7 +35,7 @@ read = ["orders"]
 
 #[test]
 fn configurations() {
-    let default = pbg_config::default_toml(&pbg_config::Installed::default());
+    let default = pbg_config::default_toml(&pbg_config::StrategyNames::default());
     fuzz("configurations", 1500, 64 << 20, |dice, _| {
         let valid = *dice.pick(&[ORDINARY, &default]);
         let changed = text(dice, valid, &default);

@@ -5,12 +5,12 @@ use std::path::Path;
 
 use pbg_core::graph::Bucket;
 use pbg_store::dataset::Dataset;
-use pbg_store::sealed::Format;
+use pbg_store::sealed_json::ManifestFormat;
 
 use crate::forge::disturb;
 use crate::{fuzz, imports};
 
-const FORMAT: Format = Format {
+const FORMAT: ManifestFormat = ManifestFormat {
     name: "pbg-host dataset",
     version: 1,
     oldest: 1,

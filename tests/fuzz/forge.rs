@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use pbg_fuzz::{Dice, bytes, json};
-use pbg_store::sealed::{self, Format};
+use pbg_store::sealed_json::{self, ManifestFormat};
 use serde_json::Value;
 
 /// Files of a folder that the manifest names, and the manifest.
@@ -24,7 +24,7 @@ fn files(folder: &Path) -> Vec<PathBuf> {
 
 /// Changes a file below `folder`: its bytes, with or without the checksums that belong to them, or values of its
 /// manifest, which is sealed again.
-pub(crate) fn disturb(dice: &mut Dice, folder: &Path, format: Format) {
+pub(crate) fn disturb(dice: &mut Dice, folder: &Path, format: ManifestFormat) {
     let all = files(folder);
     let path = dice.pick(&all);
     let other = fs::read(dice.pick(&all)).unwrap();
@@ -59,10 +59,10 @@ fn body(manifest: &Path) -> Value {
     body
 }
 
-fn seal(manifest: &Path, format: Format, body: &Value) {
+fn seal(manifest: &Path, format: ManifestFormat, body: &Value) {
     // What is no object any more has no manifest.
     let text = match body {
-        Value::Object(_) => sealed::seal(format, body).unwrap(),
+        Value::Object(_) => sealed_json::seal(format, body).unwrap(),
         other => other.to_string().into_bytes(),
     };
     fs::write(manifest, text).unwrap();

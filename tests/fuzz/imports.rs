@@ -10,7 +10,7 @@ use arrow_array::{ArrayRef, RecordBatch, StringArray};
 use parquet::arrow::ArrowWriter;
 use pbg_core::graph::{EntityDecl, RelationDecl, Schema};
 use pbg_fuzz::{Dice, bytes};
-use pbg_store::import::{self, Columns, ImportOptions, LEAST_MEMORY};
+use pbg_store::import::{self, ColumnSpec, ImportOptions, LEAST_MEMORY};
 
 use crate::fuzz;
 
@@ -45,7 +45,7 @@ pub(crate) fn run(
     target: &Path,
     edges: PathBuf,
     features: PathBuf,
-    columns: Option<Columns>,
+    columns: Option<ColumnSpec>,
 ) -> bool {
     let options = ImportOptions {
         target: target.to_owned(),
@@ -76,7 +76,7 @@ fn gzip(text: &str) -> Vec<u8> {
 }
 
 fn disturbed(name: &'static str, file: &'static str, valid: &[u8], columns: Option<&str>) {
-    let columns: Option<Columns> = columns.map(|c| c.parse().expect("columns"));
+    let columns: Option<ColumnSpec> = columns.map(|c| c.parse().expect("columns"));
     let target = |dice: &mut Dice, place: &Path| {
         let features = place.join("features.tsv");
         let edges = place.join(file);

@@ -3,15 +3,15 @@
 use std::fs;
 use std::path::Path;
 
-use pbg_store::files::Summary;
-use pbg_store::index::{Building, FORMAT, IndexError, Opened, TypeIndex};
+use pbg_store::files::FileSummary;
+use pbg_store::index::{FORMAT, IndexBuild, IndexError, OpenIndexFiles, TypeIndex};
 
 use crate::forge::disturb;
 use crate::fuzz;
 
 /// Everything that can be read of it.
 fn read(folder: &Path) -> Result<(), IndexError> {
-    let Some(opened) = Opened::find(folder)? else {
+    let Some(opened) = OpenIndexFiles::find(folder)? else {
         return Ok(());
     };
     let graphs = opened.manifest().types.values().flat_map(|of| &of.graphs);
@@ -28,9 +28,9 @@ fn read(folder: &Path) -> Result<(), IndexError> {
 }
 
 fn write(folder: &Path) {
-    let mut building = Building::begin(folder, "dot").unwrap();
+    let mut building = IndexBuild::begin(folder, "dot").unwrap();
     let links = [vec![1, 2], vec![0, 3], vec![], vec![2]];
-    let embeddings = Summary { size: 1, crc32: 2 };
+    let embeddings = FileSummary { size: 1, crc32: 2 };
     let graphs = [0, 1].map(|partition| {
         let written = building.write("person", partition, (1, &links), &[1, 2, 3], embeddings);
         written.unwrap()

@@ -1,7 +1,7 @@
 //! Formulas as a loss plugin may hand them over.
 
-use pbg_core::loss::node::{Binary, Node, Reduction, Unary};
-use pbg_core::loss::{Definition, Derived, Parameter};
+use pbg_core::loss::node::{Binary, FormulaNode, Reduction, Unary};
+use pbg_core::loss::{DerivedLoss, LossDefinition, LossParameter};
 use pbg_fuzz::Dice;
 
 use crate::fuzz;
@@ -46,44 +46,48 @@ const NUMBERS: [f32; 9] = [
 ];
 
 /// A node behind `before` others; now and then one that refers to what is not there.
-fn node(dice: &mut Dice, before: usize) -> Node {
+fn node(dice: &mut Dice, before: usize) -> FormulaNode {
     let beyond = usize::from(dice.below(60) == 0) * 5;
     let mut of = || dice.below(before + beyond) as u32;
     let (a, b, c) = (of(), of(), of());
     let numbers = 6 + 3 * usize::from(dice.below(30) == 0);
     match dice.below(12) {
-        0 => Node::Positive,
-        1 => Node::Negative,
-        2 => Node::Columns,
-        3 => Node::Constant(*dice.pick(&NUMBERS[..numbers])),
-        4 => Node::Parameter(dice.below(3 + usize::from(beyond > 0)) as u32),
-        5 | 6 => Node::Unary(*dice.pick(&UNARY), a),
-        7 | 8 => Node::Binary(*dice.pick(&BINARY), a, b),
-        9 => Node::Select(a, b, c),
-        10 => Node::Clamp(a, b, c),
+        0 => FormulaNode::Positive,
+        1 => FormulaNode::Negative,
+        2 => FormulaNode::Columns,
+        3 => FormulaNode::Constant(*dice.pick(&NUMBERS[..numbers])),
+        4 => FormulaNode::Parameter(dice.below(3 + usize::from(beyond > 0)) as u32),
+        5 | 6 => FormulaNode::Unary(*dice.pick(&UNARY), a),
+        7 | 8 => FormulaNode::Binary(*dice.pick(&BINARY), a, b),
+        9 => FormulaNode::Select(a, b, c),
+        10 => FormulaNode::Clamp(a, b, c),
         _ => match dice.below(3) {
-            0 => Node::Softmax(a),
-            _ => Node::Reduce(*dice.pick(&REDUCTIONS), a),
+            0 => FormulaNode::Softmax(a),
+            _ => FormulaNode::Reduce(*dice.pick(&REDUCTIONS), a),
         },
     }
 }
 
-fn definition(dice: &mut Dice) -> Definition {
+fn definition(dice: &mut Dice) -> LossDefinition {
     let size = dice.below(24);
-    let mut nodes = vec![Node::Positive, Node::Negative];
+    let mut nodes = vec![FormulaNode::Positive, FormulaNode::Negative];
     for at in 0..size {
         nodes.push(node(dice, at + 2));
     }
     // Most formulas end at a row's number: the sum of what there is and the positives.
     let last = nodes.len() as u32 - 1;
-    nodes.push(Node::Reduce(Reduction::Sum, last));
-    nodes.push(Node::Binary(Binary::Add, 0, last + dice.below(2) as u32));
+    nodes.push(FormulaNode::Reduce(Reduction::Sum, last));
+    nodes.push(FormulaNode::Binary(
+        Binary::Add,
+        0,
+        last + dice.below(2) as u32,
+    ));
     let names = ["a", "b", ["c", "a", "\u{1b}[2J"][dice.below(3)]];
-    let parameter = |name: &str| Parameter {
+    let parameter = |name: &str| LossParameter {
         name: name.to_owned(),
         value: *dice.pick(&NUMBERS[..6]),
     };
-    Definition {
+    LossDefinition {
         output: nodes.len() as u32 - 1,
         parameters: names.into_iter().map(parameter).collect(),
         update_every: [0, 1, u32::MAX][size % 3],
@@ -98,7 +102,7 @@ fn traced_losses() {
             Ok(graph) => graph,
             Err(error) => return error.to_string().is_empty(),
         };
-        let derived = Derived::of(&graph);
+        let derived = DerivedLoss::of(&graph);
         let parameters: Vec<f32> = graph.parameters().iter().map(|p| p.value).collect();
         for (positive, negatives) in [
             (0.5, vec![0.1, -2.0, 3.0]),

@@ -3,7 +3,7 @@
 use std::fs;
 
 use pbg_fuzz::{bytes, json};
-use pbg_wasm::{Limits, PluginSource, Replay, Sandbox};
+use pbg_wasm::{CallReplay, Limits, PluginSource, Sandbox};
 use serde_json::{Value, json};
 
 use crate::fuzz;
@@ -52,7 +52,7 @@ fn replay_files() {
     let replays = replays();
     let sandbox = Sandbox::new(Limits::default()).unwrap();
     let asked = |name: &str, path: &std::path::Path| {
-        let replay = Replay::read(path).map_err(|error| error.to_string())?;
+        let replay = CallReplay::read(path).map_err(|error| error.to_string())?;
         let plugin = PluginSource::resolve(name).and_then(|source| sandbox.open(source));
         let answer = replay.ask(plugin.expect("a standard plugin"), pbg_train::traced);
         answer

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 
-use pbg_core::strategy::{BucketOrder as _, Draw, Pass, SamplerFactory as _};
-use pbg_wasm::{Cache, Limits, Plugin, PluginSource, Sandbox};
+use pbg_core::strategy::{BucketOrder as _, Pass, RelationDraw, SamplerFactory as _};
+use pbg_wasm::{CodeCache, Limits, LoadedPlugin, PluginSource, Sandbox};
 use serde_json::Value;
 
 use crate::support::{COMPILED, Workplace, finish, graph::CONFIG};
@@ -149,8 +149,8 @@ fn in_every_language(place: &Workplace, kind: &str) -> Vec<PathBuf> {
 }
 
 /// The plugin, with the code that the program compiled when it checked it.
-pub(crate) fn opened(component: &Path) -> Plugin {
-    let cache = Cache::open(Path::new(COMPILED)).unwrap();
+pub(crate) fn opened(component: &Path) -> LoadedPlugin {
+    let cache = CodeCache::open(Path::new(COMPILED)).unwrap();
     let sandbox = Sandbox::new(Limits::default()).unwrap().with_cache(cache);
     let source = PluginSource::File(component.to_owned());
     sandbox.open(source).unwrap()
@@ -181,7 +181,7 @@ fn plan_of(component: &Path) -> Vec<(u32, u32)> {
 }
 
 /// What the sampler with its defaults draws of a share.
-fn draws_of(component: &Path) -> Vec<Draw> {
+fn draws_of(component: &Path) -> Vec<RelationDraw> {
     let sampler = opened(component).into_sampler(&Value::Null).unwrap();
     let mut walk = sampler.create(&[900, 0, 40, 5, 313], 10, SEED).unwrap();
     let mut draws = Vec::new();

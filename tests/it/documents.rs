@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-use pbg_wasm::Slot;
+use pbg_wasm::PluginSlot;
 use serde_json::Value;
 
 use crate::support::Workplace;
@@ -16,8 +16,8 @@ fn document(path: &str) -> String {
 }
 
 /// Names of the standard plugins of these kinds.
-fn standard(kinds: &[Slot]) -> Vec<&'static str> {
-    let plugins = pbg_wasm::standard().iter();
+fn standard(kinds: &[PluginSlot]) -> Vec<&'static str> {
+    let plugins = pbg_wasm::standard_plugins().iter();
     let plugins = plugins.filter(|plugin| kinds.contains(&plugin.kind));
     plugins.map(|plugin| plugin.name).collect()
 }
@@ -95,7 +95,7 @@ fn the_readme_counts_the_orders_that_are_installed() {
         "eighteen",
         "nineteen",
     ];
-    let others = standard(&[Slot::BucketOrder]).len() - 4;
+    let others = standard(&[PluginSlot::BucketOrder]).len() - 4;
     let count = format!("[{} others](docs/orders.md)", WORDS[others - 12]);
     assert!(document("README.md").contains(&count), "lacks: {count}");
 }
@@ -108,11 +108,11 @@ fn the_reference_of_keys_is_up_to_date() {
         names.sort();
         names
     };
-    let generated = pbg_config::reference(&pbg_config::Installed {
-        orders: names(&[Slot::BucketOrder]),
-        samplers: names(&[Slot::RelationSampler]),
-        losses: names(&[Slot::TracedLoss, Slot::ComputedLoss]),
-        operators: names(&[Slot::TracedOperator]),
+    let generated = pbg_config::reference(&pbg_config::StrategyNames {
+        orders: names(&[PluginSlot::BucketOrder]),
+        samplers: names(&[PluginSlot::RelationSampler]),
+        losses: names(&[PluginSlot::TracedLoss, PluginSlot::ComputedLoss]),
+        operators: names(&[PluginSlot::TracedOperator]),
         files: Vec::new(),
     });
     if std::env::var_os("UPDATE_DOCS").is_some_and(|v| v == "1") {
@@ -132,9 +132,12 @@ fn the_configuration_names_every_strategy_that_is_installed() {
     let sample = place.run(["config", "default"]).succeeds().stdout;
     let reference = document("docs/config.md");
     for (key, kinds) in [
-        ("bucket_order", &[Slot::BucketOrder][..]),
-        ("relation_sampler", &[Slot::RelationSampler]),
-        ("loss_fn", &[Slot::TracedLoss, Slot::ComputedLoss]),
+        ("bucket_order", &[PluginSlot::BucketOrder][..]),
+        ("relation_sampler", &[PluginSlot::RelationSampler]),
+        (
+            "loss_fn",
+            &[PluginSlot::TracedLoss, PluginSlot::ComputedLoss],
+        ),
     ] {
         let description = schema["properties"][key]["description"].as_str().unwrap();
         let mut row = reference
@@ -159,8 +162,12 @@ fn every_order_and_loss_has_a_row_in_its_document() {
     let losses = document("docs/plugins/losses.md");
     let rows = table(&losses, "| name | loss of one row | parameters |");
     for (rows, names, document) in [
-        (orders, standard(&[Slot::BucketOrder]), "orders.md"),
-        (rows, standard(&[Slot::TracedLoss]), "plugins/losses.md"),
+        (orders, standard(&[PluginSlot::BucketOrder]), "orders.md"),
+        (
+            rows,
+            standard(&[PluginSlot::TracedLoss]),
+            "plugins/losses.md",
+        ),
     ] {
         let described: BTreeSet<String> = rows.iter().flat_map(|row| code(&row[1])).collect();
         let installed = names.iter().map(|name| (*name).to_owned()).collect();
@@ -172,13 +179,13 @@ fn every_order_and_loss_has_a_row_in_its_document() {
         .iter()
         .flat_map(|row| code(&row[1]))
         .collect();
-    let installed = standard(&[Slot::TracedOperator]).into_iter();
+    let installed = standard(&[PluginSlot::TracedOperator]).into_iter();
     assert_eq!(
         described,
         installed.map(str::to_owned).collect(),
         "docs/plugins/operators.md"
     );
-    for name in standard(&[Slot::ComputedLoss]) {
+    for name in standard(&[PluginSlot::ComputedLoss]) {
         assert!(code(&losses).contains(name), "losses.md lacks {name}");
     }
 }
@@ -217,10 +224,10 @@ fn the_changelog_names_every_key_that_pbg_lacks_and_every_strategy() {
         assert!(named(&key), "CHANGELOG.md lacks the key `{key}`");
     }
     let kinds = [
-        Slot::RelationSampler,
-        Slot::TracedLoss,
-        Slot::ComputedLoss,
-        Slot::TracedOperator,
+        PluginSlot::RelationSampler,
+        PluginSlot::TracedLoss,
+        PluginSlot::ComputedLoss,
+        PluginSlot::TracedOperator,
     ];
     for name in standard(&kinds) {
         assert!(named(name), "CHANGELOG.md lacks `{name}`");

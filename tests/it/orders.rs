@@ -152,10 +152,10 @@ fn compare_tells_all_orders_and_why_one_takes_no_part() {
         .run(["orders", "compare", "-p", "4"])
         .succeeds()
         .stdout;
-    for standard in pbg_wasm::standard() {
+    for standard in pbg_wasm::standard_plugins() {
         let takes_part = all.contains(&format!("| {}", standard.name))
             || all.contains(&format!("{} takes", standard.name));
-        let is_order = standard.kind == pbg_wasm::Slot::BucketOrder;
+        let is_order = standard.kind == pbg_wasm::PluginSlot::BucketOrder;
         assert!(
             takes_part || !is_order || standard.name == "from_file",
             "{}:\n{all}",

@@ -240,7 +240,7 @@ fn a_fallback_that_there_is_not_ends_the_run_before_it_begins() {
     }
     // The standard ones name formulas that there are.
     let standard = Workplace::with_dataset(CONFIG);
-    for loss in pbg_wasm::standard() {
+    for loss in pbg_wasm::standard_plugins() {
         let shown = standard
             .run(["plugin", "inspect", loss.name, "--json"])
             .succeeds();
@@ -248,13 +248,13 @@ fn a_fallback_that_there_is_not_ends_the_run_before_it_begins() {
         let fallback = shown["fallback"].as_str();
         assert_eq!(
             fallback.is_some(),
-            loss.kind == pbg_wasm::Slot::ComputedLoss,
+            loss.kind == pbg_wasm::PluginSlot::ComputedLoss,
             "{}",
             loss.name
         );
-        let mut formulas = pbg_wasm::standard()
+        let mut formulas = pbg_wasm::standard_plugins()
             .iter()
-            .filter(|formula| formula.kind == pbg_wasm::Slot::TracedLoss);
+            .filter(|formula| formula.kind == pbg_wasm::PluginSlot::TracedLoss);
         if let Some(name) = fallback {
             assert!(formulas.any(|formula| formula.name == name), "{name}");
         }

@@ -26,8 +26,8 @@ fn set_operator(place: &Workplace, name: &str) {
 
 /// The component of a standard operator.
 fn component(name: &str) -> &'static [u8] {
-    let standard = pbg_wasm::standard().iter();
-    let plugin = standard.filter(|plugin| plugin.kind == pbg_wasm::Slot::TracedOperator);
+    let standard = pbg_wasm::standard_plugins().iter();
+    let plugin = standard.filter(|plugin| plugin.kind == pbg_wasm::PluginSlot::TracedOperator);
     plugin
         .map(|plugin| (plugin.name, plugin.bytes))
         .find(|(known, _)| *known == name)

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use pbg_core::loss::Progress;
+use pbg_core::loss::ScheduleProgress;
 use pbg_core::strategy::RunLength;
 use pbg_wasm::LoadedLoss;
 use serde_json::Value;
@@ -214,7 +214,7 @@ fn a_loss_follows_the_length_of_the_run() {
             panic!("a formula");
         };
         let mut schedule = loss.schedule.unwrap();
-        let progress = Progress {
+        let progress = ScheduleProgress {
             step: 30,
             edges: 10,
             mean_loss: 1.0,

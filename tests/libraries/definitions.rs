@@ -1,14 +1,14 @@
 //! Random losses as graphs: valid, and with values that stay moderate.
 
-use pbg_core::loss::node::{Binary, Node, NodeId, Reduction, Shape, Unary};
-use pbg_core::loss::{Definition, Parameter};
+use pbg_core::loss::node::{Binary, FormulaNode, NodeId, Reduction, Unary, ValueShape};
+use pbg_core::loss::{LossDefinition, LossParameter};
 use proptest::prelude::*;
 
 /// One step of a random graph: which operation, on which of the nodes so far, with which number.
 type Step = (u8, u16, u16, u16, f32);
 
 /// Definitions that pass the check.
-pub fn definitions() -> impl Strategy<Value = Definition> {
+pub fn definitions() -> impl Strategy<Value = LossDefinition> {
     let step = (
         any::<u8>(),
         any::<u16>(),
@@ -38,8 +38,8 @@ pub fn rows() -> impl Strategy<Value = (Vec<f32>, Vec<f32>, usize)> {
 }
 
 struct Writer {
-    nodes: Vec<Node>,
-    shapes: Vec<Shape>,
+    nodes: Vec<FormulaNode>,
+    shapes: Vec<ValueShape>,
     parameter: f32,
     /// Values that are infinite where there are no negatives; nothing else may use them.
     raw: Vec<NodeId>,
@@ -53,24 +53,28 @@ impl Writer {
             parameter,
             raw: Vec::new(),
         };
-        for node in [Node::Positive, Node::Negative, Node::Parameter(0)] {
+        for node in [
+            FormulaNode::Positive,
+            FormulaNode::Negative,
+            FormulaNode::Parameter(0),
+        ] {
             writer.push(node);
         }
         writer
     }
 
-    fn push(&mut self, node: Node) -> NodeId {
+    fn push(&mut self, node: FormulaNode) -> NodeId {
         self.shapes.push(node.shape(|id| self.shapes[id as usize]));
         self.nodes.push(node);
         self.nodes.len() as NodeId - 1
     }
 
     fn unary(&mut self, op: Unary, x: NodeId) -> NodeId {
-        self.push(Node::Unary(op, x))
+        self.push(FormulaNode::Unary(op, x))
     }
 
     fn binary(&mut self, op: Binary, a: NodeId, b: NodeId) -> NodeId {
-        self.push(Node::Binary(op, a, b))
+        self.push(FormulaNode::Binary(op, a, b))
     }
 
     fn any(&self, choice: u16) -> NodeId {
@@ -84,7 +88,7 @@ impl Writer {
 
     fn matrix(&self, choice: u16) -> NodeId {
         let all: Vec<NodeId> = (0..self.nodes.len() as NodeId)
-            .filter(|&id| self.shapes[id as usize] == Shape::Matrix)
+            .filter(|&id| self.shapes[id as usize] == ValueShape::Matrix)
             .collect();
         all[usize::from(choice) % all.len()]
     }
@@ -92,14 +96,14 @@ impl Writer {
     /// Between 0.5 and a few: logarithms, roots and quotients of it are tame.
     fn positive(&mut self, x: NodeId) -> NodeId {
         let sigmoid = self.unary(Unary::Sigmoid, x);
-        let half = self.push(Node::Constant(0.5));
+        let half = self.push(FormulaNode::Constant(0.5));
         self.binary(Binary::Add, sigmoid, half)
     }
 
     /// Between -1 and 1, with about the same slope everywhere that matters.
     fn bounded(&mut self, x: NodeId) -> NodeId {
         let absolute = self.unary(Unary::Abs, x);
-        let one = self.push(Node::Constant(1.0));
+        let one = self.push(FormulaNode::Constant(1.0));
         let below = self.binary(Binary::Add, absolute, one);
         self.binary(Binary::Div, x, below)
     }
@@ -119,7 +123,7 @@ impl Writer {
             }
             5 => {
                 let base = self.positive(x);
-                let exponent = self.push(Node::Constant((number * 2.0).round() / 2.0));
+                let exponent = self.push(FormulaNode::Constant((number * 2.0).round() / 2.0));
                 self.binary(Binary::Pow, base, exponent)
             }
             6 => {
@@ -130,12 +134,12 @@ impl Writer {
             8 => self.binary(Binary::Max, x, y),
             9 => {
                 let condition = self.binary(Binary::Greater, x, y);
-                self.push(Node::Select(condition, z, x))
+                self.push(FormulaNode::Select(condition, z, x))
             }
             10 => {
-                let low = self.push(Node::Constant(-number.abs()));
-                let high = self.push(Node::Constant(number.abs()));
-                self.push(Node::Clamp(x, low, high))
+                let low = self.push(FormulaNode::Constant(-number.abs()));
+                let high = self.push(FormulaNode::Constant(number.abs()));
+                self.push(FormulaNode::Clamp(x, low, high))
             }
             11 => self.unary(Unary::Neg, x),
             12 => self.unary(Unary::Abs, x),
@@ -156,49 +160,49 @@ impl Writer {
             18 => self.unary(Unary::Relu, x),
             19 => {
                 let x = self.matrix(a);
-                self.push(Node::Reduce(Reduction::Mean, x))
+                self.push(FormulaNode::Reduce(Reduction::Mean, x))
             }
             20 => {
                 // Of bounded values: a sum of many large ones would drown the rest.
                 let x = self.matrix(a);
                 let x = self.bounded(x);
-                self.push(Node::Reduce(Reduction::Sum, x))
+                self.push(FormulaNode::Reduce(Reduction::Sum, x))
             }
             21 => {
                 // Where nothing is left, the largest is infinite; the floor keeps it finite.
                 let x = self.matrix(a);
-                let largest = self.push(Node::Reduce(Reduction::Max, x));
+                let largest = self.push(FormulaNode::Reduce(Reduction::Max, x));
                 self.raw.push(largest);
-                let floor = self.push(Node::Constant(number - 2.0));
+                let floor = self.push(FormulaNode::Constant(number - 2.0));
                 self.binary(Binary::Max, largest, floor)
             }
             22 => {
                 let x = self.matrix(a);
-                let total = self.push(Node::Reduce(Reduction::LogSumExp, x));
+                let total = self.push(FormulaNode::Reduce(Reduction::LogSumExp, x));
                 self.raw.push(total);
                 self.unary(Unary::Softplus, total)
             }
             _ => {
                 let x = self.matrix(a);
-                self.push(Node::Softmax(x))
+                self.push(FormulaNode::Softmax(x))
             }
         };
     }
 
     /// The last value of each shape goes into the loss.
-    fn finish(mut self) -> Definition {
+    fn finish(mut self) -> LossDefinition {
         let last = |writer: &Self, shape| writer.shapes.iter().rposition(|&s| s == shape);
-        let matrix = last(&self, Shape::Matrix).unwrap_or(1) as NodeId;
-        let row = last(&self, Shape::Row).unwrap_or(0) as NodeId;
-        let scalar = last(&self, Shape::Scalar).unwrap_or(2) as NodeId;
+        let matrix = last(&self, ValueShape::Matrix).unwrap_or(1) as NodeId;
+        let row = last(&self, ValueShape::Row).unwrap_or(0) as NodeId;
+        let scalar = last(&self, ValueShape::Scalar).unwrap_or(2) as NodeId;
         let scaled = self.binary(Binary::Mul, matrix, scalar);
         let each = self.binary(Binary::Add, matrix, scaled);
-        let mean = self.push(Node::Reduce(Reduction::Mean, each));
+        let mean = self.push(FormulaNode::Reduce(Reduction::Mean, each));
         let output = self.binary(Binary::Add, mean, row);
-        Definition {
+        LossDefinition {
             nodes: self.nodes,
             output,
-            parameters: vec![Parameter {
+            parameters: vec![LossParameter {
                 name: "p".to_owned(),
                 value: self.parameter,
             }],

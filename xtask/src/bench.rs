@@ -1,9 +1,9 @@
 //! Compares pbg-host with PyTorch-BigGraph: the same edges, configuration and workers, in turn.
 
+mod distributed;
 mod processes;
 pub(crate) mod quality;
 pub(crate) mod scale;
-mod together;
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -72,7 +72,7 @@ impl Configuration {
 
 /// Options of the comparison with PBG.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Args {
+pub(crate) struct VsPbgArgs {
     /// PBG configuration to compare.
     #[arg(long, value_enum, default_value = "fb15k")]
     config: Configuration,
@@ -106,7 +106,7 @@ pub(crate) struct Args {
     set: Vec<String>,
 }
 
-impl Args {
+impl VsPbgArgs {
     /// Returns the number of measured epochs; `None` if each program determines its own.
     fn given_epochs(&self) -> Option<u32> {
         let one = self.rank || self.machines.is_some();
@@ -115,7 +115,7 @@ impl Args {
 }
 
 /// Result of one program.
-struct Speed {
+struct BenchResult {
     /// Number of measured epochs.
     epochs: u32,
     /// CPU-seconds of start-up, as a share of those of the measured epochs.
@@ -127,7 +127,7 @@ struct Speed {
 }
 
 /// Installs PBG, prepares the edges, runs both and prints the ratios.
-pub(crate) fn vs_pbg(repo: &Repo, args: &Args) -> Result<()> {
+pub(crate) fn vs_pbg(repo: &Repo, args: &VsPbgArgs) -> Result<()> {
     build::run(repo)?;
     let python = install(repo)?;
     let folder = repo.root.join("target/bench");
@@ -138,7 +138,7 @@ pub(crate) fn vs_pbg(repo: &Repo, args: &Args) -> Result<()> {
     fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
     prepare(repo, args, &folder)?;
     if let Some(machines) = args.machines {
-        return together::compare(repo, &python, args, machines, &folder);
+        return distributed::compare(repo, &python, args, machines, &folder);
     }
     let mut runs = Vec::new();
     for run in 1..=args.runs {
@@ -154,7 +154,7 @@ pub(crate) fn vs_pbg(repo: &Repo, args: &Args) -> Result<()> {
         step::announce(&format!("training with pbg-host, {run} of {}", args.runs));
         runs.push((pbg, run_ours(repo, args, &folder)?));
     }
-    let ratio = |(pbg, ours): &(Speed, Speed)| ours.per_cpu_second / pbg.per_cpu_second;
+    let ratio = |(pbg, ours): &(BenchResult, BenchResult)| ours.per_cpu_second / pbg.per_cpu_second;
     runs.sort_by(|a, b| ratio(a).total_cmp(&ratio(b)));
     let (pbg, ours) = &runs[runs.len() / 2];
     print(pbg, ours);
@@ -217,7 +217,7 @@ pub(crate) fn install(repo: &Repo) -> Result<PathBuf> {
 }
 
 /// Writes train.txt, valid.txt and test.txt to `folder`.
-fn prepare(repo: &Repo, args: &Args, folder: &Path) -> Result<()> {
+fn prepare(repo: &Repo, args: &VsPbgArgs, folder: &Path) -> Result<()> {
     let Some(dataset) = &args.dataset else {
         step::announce("generating a graph");
         for (seed, (set, edges)) in SETS.iter().zip([272_115, 1000, 1000]).enumerate() {
@@ -270,7 +270,7 @@ fn write_scripts(path: &Path, script: &str) -> Result<()> {
 }
 
 /// Trains with PBG's own configuration. Version 1.0.0 has no regulariser, so ours is switched off as well.
-fn run_pbg(python: &Path, args: &Args, folder: &Path) -> Result<Speed> {
+fn run_pbg(python: &Path, args: &VsPbgArgs, folder: &Path) -> Result<BenchResult> {
     let mut config = serde_json::json!({
         "entities": {"all": {"num_partitions": 1}},
         "global_emb": false, "lr": 0.1, "eval_fraction": 0,
@@ -301,7 +301,7 @@ fn run_pbg(python: &Path, args: &Args, folder: &Path) -> Result<Speed> {
             .as_f64()
             .with_context(|| format!("PBG's result has no {key}"))
     };
-    Ok(Speed {
+    Ok(BenchResult {
         epochs: number("epochs")? as u32,
         start_up: number("start_up_cpu_seconds")? / number("cpu_seconds")?,
         per_cpu_second: number("edges")? / number("cpu_seconds")?,
@@ -311,7 +311,7 @@ fn run_pbg(python: &Path, args: &Args, folder: &Path) -> Result<Speed> {
     })
 }
 
-fn run_ours(repo: &Repo, args: &Args, folder: &Path) -> Result<Speed> {
+fn run_ours(repo: &Repo, args: &VsPbgArgs, folder: &Path) -> Result<BenchResult> {
     let config = repo.root.join(args.config.path());
     let keys = |epochs: u32| {
         let mut keys = vec![
@@ -369,7 +369,7 @@ fn run_ours(repo: &Repo, args: &Args, folder: &Path) -> Result<Speed> {
             serde_json::from_str(&step::output(&mut eval, "see the message above")?)?;
         mrr = ranks["filtered"]["mrr"].as_f64();
     }
-    Ok(Speed {
+    Ok(BenchResult {
         epochs,
         start_up: number(&report, "start_up_cpu_seconds")? / number(&report, "cpu_seconds")?,
         per_cpu_second: number(&report, "edges_per_cpu_second")?,
@@ -379,7 +379,7 @@ fn run_ours(repo: &Repo, args: &Args, folder: &Path) -> Result<Speed> {
     })
 }
 
-fn print(pbg: &Speed, ours: &Speed) {
+fn print(pbg: &BenchResult, ours: &BenchResult) {
     println!(
         "\n{:<28} {:>12} {:>12} {:>8}",
         "", "PBG 1.0.0", "pbg-host", "ratio"

@@ -8,8 +8,8 @@ use anyhow::{Context, Result, ensure};
 use crate::repo::Repo;
 use crate::{build, step};
 
+mod distributed;
 mod page;
-mod together;
 
 const EXAMPLE: &str = "examples/wordnet";
 const FOLDER: &str = "target/demo";
@@ -67,7 +67,7 @@ pub(crate) fn run(repo: &Repo, machines: Option<u32>) -> Result<()> {
             step::announce("training, with the bucket order in a sandbox");
             pbg_host(repo, &["train", &config, "--plugin", "inside_out.wasm"])?;
         }
-        Some(machines) => together::train(repo, &config, machines)?,
+        Some(machines) => distributed::train(repo, &config, machines)?,
     }
     step::announce("ranking the edges of the test set");
     pbg_host(
@@ -99,7 +99,7 @@ fn prepare(repo: &Repo, machines: Option<u32>) -> Result<()> {
     let text = fs::read_to_string(&config);
     let text = text.with_context(|| format!("cannot read {}", config.display()))?;
     let text = machines.map_or(text.clone(), |machines| {
-        together::partitioned(&text, machines)
+        distributed::partitioned(&text, machines)
     });
     let copy = folder.join("pbg.toml");
     fs::write(&copy, text).with_context(|| format!("cannot write {}", copy.display()))

@@ -25,7 +25,7 @@ const TESTS: [(&str, &str); 3] = [
 
 /// Options of the tests on a GPU.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Args {
+pub(crate) struct GpuArgs {
     /// Pack everything into this .tar.xz for another machine instead of running it here.
     #[arg(long, value_name = "FILE")]
     pack: Option<PathBuf>,
@@ -35,14 +35,14 @@ pub(crate) struct Args {
 }
 
 /// Builds, collects the files that the script needs in target/gpu, and runs or packs it.
-pub(crate) fn run(repo: &Repo, args: &Args) -> Result<()> {
+pub(crate) fn run(repo: &Repo, args: &GpuArgs) -> Result<()> {
     build::run(repo)?;
     step::announce("building the tests that compare a GPU with the cores");
     let tests = TESTS.map(|(package, name)| Ok((compiled(repo, package)?, name)));
     let tests = tests.into_iter().collect::<Result<Vec<_>>>()?;
     let folder = repo.target.join("gpu");
     step::announce("collecting files in target/gpu");
-    lay_out(repo, &folder, &tests)?;
+    collect_files(repo, &folder, &tests)?;
     match &args.pack {
         Some(file) => pack(&folder, file),
         None => {
@@ -80,7 +80,7 @@ fn compiled(repo: &Repo, package: &str) -> Result<PathBuf> {
     program.with_context(|| format!("Cargo reports no test program of {package}"))
 }
 
-fn lay_out(repo: &Repo, folder: &Path, tests: &[(PathBuf, &str)]) -> Result<()> {
+fn collect_files(repo: &Repo, folder: &Path, tests: &[(PathBuf, &str)]) -> Result<()> {
     if folder.exists() {
         fs::remove_dir_all(folder)
             .with_context(|| format!("cannot remove {}", folder.display()))?;

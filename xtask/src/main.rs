@@ -73,13 +73,13 @@ enum Task {
     /// Tests crashes: kills training, import and export at file operations, fills the disk, and lets operations fail.
     ///
     /// `test` does this at a part of the operations; this command continues for the given time.
-    Crash(Long),
+    Crash(LongTestArgs),
     /// Tests every reader with slightly damaged input: configurations, edge lists, datasets, checkpoints, components.
-    Fuzz(Long),
+    Fuzz(LongTestArgs),
     /// Builds, and tests the GPU of this machine: its steps against those of the cores, whole runs, and speed.
     ///
     /// It takes some minutes. `--pack` makes an archive for a machine that has a GPU but no compiler.
-    Gpu(gpu::Args),
+    Gpu(gpu::GpuArgs),
     /// Benchmarks: speed compared with PyTorch-BigGraph, quality of configurations, growth of costs.
     #[command(subcommand)]
     Bench(Bench),
@@ -95,7 +95,7 @@ enum Task {
 }
 
 #[derive(Debug, clap::Args)]
-struct Long {
+struct LongTestArgs {
     /// Minutes for each kind of test.
     #[arg(long, value_name = "N", default_value_t = 10)]
     minutes: u64,
@@ -104,16 +104,16 @@ struct Long {
 #[derive(Debug, Subcommand)]
 enum Bench {
     /// Compares the speed with PyTorch-BigGraph from PyPI, which is installed into .deps/pbg.
-    VsPbg(bench::Args),
+    VsPbg(bench::VsPbgArgs),
     /// Measures the shipped configurations on two graphs on which none was tuned, and prints the last figures as well.
     ///
     /// One graph is synthetic with a structure to learn, the other is WordNet. Rows have filtered ranks of 3,000 test
     /// edges among all entities, and the processor time of training.
-    Quality(bench::quality::Args),
+    Quality(bench::quality::QualityArgs),
     /// Measures import, an epoch, ranking, neighbours and export of graphs of several sizes in the shape of Freebase's.
     ///
     /// Prints the costs of each step, what `check` announced, and how costs grow with the number of edges.
-    Scale(bench::scale::Args),
+    Scale(bench::scale::ScaleArgs),
 }
 
 fn main() -> ExitCode {
@@ -135,8 +135,8 @@ fn run(cli: Cli) -> Result<()> {
         Task::Wheel { test, pbg } => wheel::run(&repo, test, pbg),
         Task::Docs => docs::run(&repo),
         Task::Test => test::run(&repo),
-        Task::Crash(Long { minutes }) => test::long(&repo, "pbg-host", "crash", minutes),
-        Task::Fuzz(Long { minutes }) => test::long(&repo, "pbg-fuzz", "", minutes),
+        Task::Crash(LongTestArgs { minutes }) => test::long(&repo, "pbg-host", "crash", minutes),
+        Task::Fuzz(LongTestArgs { minutes }) => test::long(&repo, "pbg-fuzz", "", minutes),
         Task::Gpu(args) => gpu::run(&repo, &args),
         Task::Bench(Bench::VsPbg(args)) => bench::vs_pbg(&repo, &args),
         Task::Bench(Bench::Quality(args)) => bench::quality::run(&repo, &args),

@@ -77,7 +77,7 @@ impl Repo {
     /// Returns a maturin command in the repository. Its Cargo has the same settings, so that it compiles only its own
     /// library again.
     pub(crate) fn maturin(&self, program: PathBuf, subcommand: &str) -> Command {
-        let mut maturin = self.starts_cargo(program, subcommand);
+        let mut maturin = self.command_for_cargo(program, subcommand);
         self.add_settings(&mut maturin);
         // The same as in `.cargo/config.toml`; maturin would set another one.
         maturin.env(
@@ -98,10 +98,10 @@ impl Repo {
     /// this program.
     pub(crate) fn plain_cargo(&self, subcommand: &str) -> Command {
         let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-        self.starts_cargo(cargo.into(), subcommand)
+        self.command_for_cargo(cargo.into(), subcommand)
     }
 
-    fn starts_cargo(&self, program: PathBuf, subcommand: &str) -> Command {
+    fn command_for_cargo(&self, program: PathBuf, subcommand: &str) -> Command {
         let mut cargo = Command::new(program);
         for (name, _) in env::vars_os() {
             let text = name.to_string_lossy();

@@ -4,7 +4,7 @@ mod compiler;
 mod debian;
 mod javascript;
 mod libtorch;
-mod missing;
+mod missing_tool;
 mod nats;
 mod python;
 mod wasm_target;
@@ -19,7 +19,7 @@ use crate::repo::Repo;
 use crate::step;
 
 pub(crate) use javascript::test_programs as test_javascript;
-pub(crate) use missing::Missing;
+pub(crate) use missing_tool::MissingTool;
 pub(crate) use nats::test_server as test_nats;
 pub(crate) use python::{environment, install, interpreter, maturin, test_python};
 pub(crate) use wasm_target::{TARGET as WASM_TARGET, WasmToolchain, toolchain as wasm_toolchain};
@@ -42,21 +42,21 @@ pub(crate) fn libtorch(repo: &Repo) -> Result<()> {
 ///
 /// # Errors
 /// If Python or its packages, or a tool named in `PBG_REQUIRE`, cannot be installed.
-pub(crate) fn for_tests(repo: &Repo) -> Result<Vec<Missing>> {
+pub(crate) fn for_tests(repo: &Repo) -> Result<Vec<MissingTool>> {
     python::packages(repo)?;
     maturin(repo)?;
     let mut missing = debian::install();
     missing.extend(javascript::packages(repo)?);
     missing.extend(nats::install(repo)?);
-    missing.iter().for_each(Missing::tell);
-    missing::admit(&missing)?;
+    missing.iter().for_each(MissingTool::print_notice);
+    missing_tool::check_required(&missing)?;
     Ok(missing)
 }
 
 /// Installs the NATS server for several trainers, and returns the path of its program.
 pub(crate) fn nats(repo: &Repo) -> Result<PathBuf> {
     if let Some(missing) = nats::install(repo)? {
-        missing.tell();
+        missing.print_notice();
     }
     Ok(nats::test_server(repo))
 }

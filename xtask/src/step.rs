@@ -31,13 +31,17 @@ pub(crate) fn output(command: &mut Command, what_to_do: &str) -> Result<String> 
         let said = format!("{}\n{}", out.trim(), err.trim());
         return Err(failed(command, output.status, what_to_do).context(said.trim().to_owned()));
     }
-    String::from_utf8(output.stdout)
-        .with_context(|| format!("`{}` printed something that is not UTF-8", shown(command)))
+    String::from_utf8(output.stdout).with_context(|| {
+        format!(
+            "`{}` printed something that is not UTF-8",
+            format_command(command)
+        )
+    })
 }
 
 /// Returns the messages of an error and its causes, the last cause at the end. Errors of [`output`] have the program's
 /// output first.
-pub(crate) fn lines_of(error: &anyhow::Error) -> String {
+pub(crate) fn error_text(error: &anyhow::Error) -> String {
     let causes: Vec<String> = error.chain().map(ToString::to_string).collect();
     causes.join("\n")
 }
@@ -51,7 +55,7 @@ fn start_error<T>(result: std::io::Result<T>, command: &Command, what_to_do: &st
     result.with_context(|| {
         format!(
             "cannot start `{}`\nwhat to do: {what_to_do}",
-            shown(command)
+            format_command(command)
         )
     })
 }
@@ -59,12 +63,12 @@ fn start_error<T>(result: std::io::Result<T>, command: &Command, what_to_do: &st
 fn failed(command: &Command, status: ExitStatus, what_to_do: &str) -> anyhow::Error {
     anyhow!(
         "`{}` failed ({status})\nwhat to do: {what_to_do}",
-        shown(command)
+        format_command(command)
     )
 }
 
 /// Formats the command so that it can be typed.
-pub(crate) fn shown(command: &Command) -> String {
+pub(crate) fn format_command(command: &Command) -> String {
     let program = command.get_program();
     let mut text = quoted(Path::new(program).file_name().unwrap_or(program));
     for arg in command.get_args() {

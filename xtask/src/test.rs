@@ -10,7 +10,7 @@ use std::thread::{self, ScopedJoinHandle};
 
 use anyhow::Result;
 
-use self::scratch::Scratch;
+use self::scratch::TestScratch;
 use crate::repo::Repo;
 use crate::step::{self, Times};
 use crate::{build, plugins, setup, wheel};
@@ -46,7 +46,7 @@ fn steps(repo: &Repo, times: &mut Times) -> Result<()> {
             Ok(missing)
         });
         let checked = compile(repo, times).and_then(|()| lint(repo, times));
-        let waited = times.step("waiting for the set-up of tests", || joined(set_up));
+        let waited = times.step("waiting for the set-up of tests", || join(set_up));
         checked.and(waited)
     })?;
     let (python, examples) = times.step(
@@ -55,7 +55,7 @@ fn steps(repo: &Repo, times: &mut Times) -> Result<()> {
     )?;
     let tests = times.step("running the tests", || all(repo, &python));
     // Repeat the notices at the end, where they are noticed.
-    missing.iter().for_each(setup::Missing::tell);
+    missing.iter().for_each(setup::MissingTool::print_notice);
     tests.and(examples)
 }
 
@@ -72,7 +72,7 @@ fn wheel_and_examples(repo: &Repo) -> Result<(PathBuf, Result<()>)> {
         });
         let python = wheel::pack(repo).and_then(|wheel| wheel::install(repo, &wheel));
         step::announce("output of the examples in the documentation");
-        let examples = joined(examples).map(|said| println!("{said}"));
+        let examples = join(examples).map(|said| println!("{said}"));
         if let (Err(_), Err(error)) = (&python, &examples) {
             // The first error ends the program with its message; this one would be lost.
             println!("{error:#}");
@@ -119,29 +119,29 @@ fn lint(repo: &Repo, times: &mut Times) -> Result<()> {
 }
 
 /// Joins a thread and returns its result, resuming a panic.
-fn joined<T>(thread: ScopedJoinHandle<'_, T>) -> T {
+fn join<T>(thread: ScopedJoinHandle<'_, T>) -> T {
     thread.join().unwrap_or_else(|panic| resume_unwind(panic))
 }
 
 /// Runs the tests with the program and, in parallel, all others, whose output is printed afterwards.
 fn all(repo: &Repo, python: &Path) -> Result<()> {
-    let scratch = Scratch::make();
+    let scratch = TestScratch::make();
     thread::scope(|scope| {
         let crates = scope.spawn(|| {
             let mut cargo = tests(repo);
-            scratch.is_for(&mut cargo);
+            scratch.set_tmpdir(&mut cargo);
             step::output(cargo.args(["--workspace", "--exclude", PROGRAM]), SEE_ABOVE)
         });
         let package = scope.spawn(|| wheel::test(repo, python, &scratch));
         let mut cargo = tests(repo);
-        scratch.is_for(&mut cargo);
+        scratch.set_tmpdir(&mut cargo);
         // These tests spend half of their time waiting for programs, locks and leases.
         let threads = 2 * thread::available_parallelism().map_or(1, NonZero::get);
         cargo.env("RUST_TEST_THREADS", threads.to_string());
         let mut result = step::run(cargo.args(["--package", PROGRAM]), SEE_ABOVE);
         for (what, thread) in [("crates", crates), ("Python package", package)] {
             step::announce(&format!("output of the tests of the {what}"));
-            match joined(thread) {
+            match join(thread) {
                 Ok(said) => println!("{said}"),
                 // The first error ends the program with its message; this one would be lost.
                 Err(error) if result.is_err() => println!("{error:#}"),

@@ -13,7 +13,7 @@ use std::process::Command;
 use anyhow::{Context, Result};
 
 use crate::repo::Repo;
-use crate::test::scratch::Scratch;
+use crate::test::scratch::TestScratch;
 use crate::{bench, build, setup, step};
 
 /// Python package.
@@ -41,7 +41,7 @@ pub(crate) fn run(repo: &Repo, tested: bool, pbg: bool) -> Result<()> {
         environment(repo)?;
         let python = install(repo, &wheel)?;
         step::announce("testing the wheel");
-        print!("{}", test(repo, &python, &Scratch::make())?);
+        print!("{}", test(repo, &python, &TestScratch::make())?);
     }
     Ok(())
 }
@@ -59,7 +59,7 @@ pub(crate) fn pack(repo: &Repo) -> Result<PathBuf> {
     let folder = repo.target.join("wheel");
     remove(&folder)?;
     step::announce("packing the wheel");
-    hand_over(repo)?;
+    copy_data_files(repo)?;
     let mut maturin = repo.maturin(program, "build");
     maturin.args(["--quiet", "--release", "--compatibility", &platform()?]);
     maturin.args(["--manifest-path", "host/python/Cargo.toml", "--out"]);
@@ -73,7 +73,7 @@ pub(crate) fn pack(repo: &Repo) -> Result<PathBuf> {
 
 /// Fills the folder `data` of `host/python/pyproject.toml` with files that pip installs next to the package, and the
 /// programs.
-fn hand_over(repo: &Repo) -> Result<()> {
+fn copy_data_files(repo: &Repo) -> Result<()> {
     // The path is relative to the manifest, independent of Cargo's build folder.
     let data = repo.root.join("target/wheel/data");
     remove(&data)?;
@@ -141,7 +141,7 @@ pub(crate) fn install(repo: &Repo, wheel: &Path) -> Result<PathBuf> {
 }
 
 /// Checks the types of the package with `python`, and runs its tests. Returns their output.
-pub(crate) fn test(repo: &Repo, python: &Path, scratch: &Scratch) -> Result<String> {
+pub(crate) fn test(repo: &Repo, python: &Path, scratch: &TestScratch) -> Result<String> {
     let tests = repo.root.join("tests/python");
     let both = ["--package", PACKAGE, "--package", SDK];
     let mut said = String::new();
@@ -152,7 +152,7 @@ pub(crate) fn test(repo: &Repo, python: &Path, scratch: &Scratch) -> Result<Stri
         said += &step::output(mypy.current_dir(&tests), SEE_ABOVE)?;
     }
     let mut pytest = Command::new(python);
-    scratch.is_for(&mut pytest);
+    scratch.set_tmpdir(&mut pytest);
     pytest.args(["-m", "pytest", "--quiet", "-p", "no:cacheprovider"]);
     // Building components and running notebooks take one core each.
     pytest.args(["--numprocesses", "2", "--dist", "loadfile"]);

@@ -12,15 +12,15 @@ use std::path::{Path, PathBuf};
 use crate::encode::encode;
 use crate::error::BuildError;
 use crate::language::Language;
-use crate::manifest::Manifest;
+use crate::manifest::ProjectManifest;
 
 /// Result of a build.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Built {
+pub struct BuildOutput {
     /// The component.
     pub component: PathBuf,
     /// The project's manifest.
-    pub manifest: Manifest,
+    pub manifest: ProjectManifest,
 }
 
 /// Builds the project in `folder` with the tools of its language, whose messages are written to standard error
@@ -28,8 +28,8 @@ pub struct Built {
 ///
 /// # Errors
 /// [`BuildError`]: there is no project, a tool is missing or fails, or the result is not a plugin.
-pub fn build(folder: &Path) -> Result<Built, BuildError> {
-    let manifest = Manifest::read(folder)?;
+pub fn build(folder: &Path) -> Result<BuildOutput, BuildError> {
+    let manifest = ProjectManifest::read(folder)?;
     let component = folder.join(format!("{}.wasm", manifest.name));
     let partial = folder.join(format!("{}.wasm.partial", manifest.name));
     match manifest.language {
@@ -39,7 +39,7 @@ pub fn build(folder: &Path) -> Result<Built, BuildError> {
         Language::C => c::build(folder, &manifest, &partial)?,
     }
     fs::rename(&partial, &component).map_err(|e| BuildError::io("write", &component, e))?;
-    Ok(Built {
+    Ok(BuildOutput {
         component,
         manifest,
     })

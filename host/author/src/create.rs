@@ -8,7 +8,7 @@ use crate::builder::c;
 use crate::embedded;
 use crate::error::CreateError;
 use crate::language::Language;
-use crate::name::Name;
+use crate::name::PluginName;
 use crate::world::ProjectKind;
 
 /// Creates a project for a plugin called `name` in `folder`, which must be empty or not exist. Returns the paths of the
@@ -22,7 +22,7 @@ pub fn create(
     language: Language,
     folder: &Path,
 ) -> Result<Vec<PathBuf>, CreateError> {
-    let name = Name::new(name)?;
+    let name = PluginName::new(name)?;
     if !is_free(folder) {
         return Err(CreateError::Occupied {
             folder: folder.to_owned(),
@@ -32,7 +32,7 @@ pub fn create(
         return Err(CreateError::TooSlow { language });
     }
     let own = own_files(&name, kind, language);
-    for (path, content) in own.iter().chain(&given_files(language)) {
+    for (path, content) in own.iter().chain(&sdk_files(language)) {
         write(&folder.join(path), content)?;
     }
     if language == Language::C {
@@ -52,7 +52,7 @@ fn is_free(folder: &Path) -> bool {
 }
 
 /// Returns the files that the author edits: those of the language, and those of the plugin's kind in it.
-fn own_files(name: &Name, kind: ProjectKind, language: Language) -> Vec<(String, String)> {
+fn own_files(name: &PluginName, kind: ProjectKind, language: Language) -> Vec<(String, String)> {
     let folders = [
         "common/".to_owned(),
         format!("{}/common/", language.folder()),
@@ -69,7 +69,7 @@ fn own_files(name: &Name, kind: ProjectKind, language: Language) -> Vec<(String,
     files
 }
 
-fn filled(text: &str, name: &Name, kind: ProjectKind, language: Language) -> String {
+fn filled(text: &str, name: &PluginName, kind: ProjectKind, language: Language) -> String {
     text.replace("{{name}}", name.as_str())
         .replace("{{Name}}", &name.camel())
         .replace("{{package}}", &name.kebab())
@@ -79,7 +79,7 @@ fn filled(text: &str, name: &Name, kind: ProjectKind, language: Language) -> Str
 }
 
 /// Returns the SDK, and the WIT files if the language's tools read them.
-fn given_files(language: Language) -> Vec<(String, String)> {
+fn sdk_files(language: Language) -> Vec<(String, String)> {
     let tree = |folder: &str, files: &[(&str, &str)]| -> Vec<(String, String)> {
         files
             .iter()
@@ -125,7 +125,7 @@ mod tests {
                 if kind == ProjectKind::ComputedLoss && language != Language::Rust {
                     continue;
                 }
-                let name = Name::new("my_thing").expect("a good name");
+                let name = PluginName::new("my_thing").expect("a good name");
                 let files = own_files(&name, kind, language);
                 let named = |part: &str| files.iter().any(|(path, _)| path.contains(part));
                 assert!(

@@ -22,7 +22,7 @@ pub enum EncodeError {
 /// [`EncodeError`] if the bytes are not a core module, or if the module lacks the types of its world, or its imports or
 /// exports differ from them.
 pub fn encode(module: &[u8]) -> Result<Vec<u8>, EncodeError> {
-    let module = without_clutter(module).map_err(EncodeError::NotAModule)?;
+    let module = strip_custom_sections(module).map_err(EncodeError::NotAModule)?;
     ComponentEncoder::default()
         .validate(true)
         .module(&module)
@@ -36,7 +36,7 @@ fn misfit(error: &impl std::fmt::Display) -> EncodeError {
 }
 
 /// Removes custom sections, except the names of functions, which make a trap readable, and the types for the encoder.
-fn without_clutter(module: &[u8]) -> Result<Vec<u8>, &'static str> {
+fn strip_custom_sections(module: &[u8]) -> Result<Vec<u8>, &'static str> {
     let mut rest = module.strip_prefix(HEADER).ok_or("wrong header")?;
     let mut kept = HEADER.to_vec();
     while let Some((id, after_id)) = rest.split_first() {
@@ -103,7 +103,7 @@ mod tests {
         ]
         .concat();
         assert_eq!(
-            without_clutter(&module),
+            strip_custom_sections(&module),
             Ok([HEADER, code, &names, &types].concat())
         );
     }

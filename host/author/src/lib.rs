@@ -17,10 +17,10 @@ mod manifest;
 mod name;
 mod world;
 
-pub use builder::{Built, build};
+pub use builder::{BuildOutput, build};
 pub use create::create;
 pub use encode::{EncodeError, encode};
 pub use error::{BuildError, CreateError};
 pub use language::Language;
-pub use manifest::{MANIFEST, Manifest};
+pub use manifest::{MANIFEST, ProjectManifest};
 pub use world::{ProjectKind, World};

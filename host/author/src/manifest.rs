@@ -19,7 +19,7 @@ const BYTES: u64 = 64 << 10;
 /// The content of `plugin.toml`.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Manifest {
+pub struct ProjectManifest {
     /// Name of the plugin, its component, and the module with its code.
     pub name: String,
     /// Language of the project.
@@ -28,7 +28,7 @@ pub struct Manifest {
     pub world: World,
 }
 
-impl Manifest {
+impl ProjectManifest {
     /// Reads the manifest of a project.
     ///
     /// # Errors
@@ -50,7 +50,7 @@ impl Manifest {
         };
         let manifest: Self = toml::from_str(&text).map_err(|error| wrong(error.to_string()))?;
         // The name is used as the path of a file.
-        crate::name::Name::new(&manifest.name).map_err(|error| wrong(error.to_string()))?;
+        crate::name::PluginName::new(&manifest.name).map_err(|error| wrong(error.to_string()))?;
         Ok(manifest)
     }
 }

@@ -85,9 +85,9 @@ const TAKEN: [&str; 74] = [
 
 /// A name that every language accepts for a module.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Name(String);
+pub(crate) struct PluginName(String);
 
-impl Name {
+impl PluginName {
     /// Checks a name: lower-case letters, digits and underscores, a letter first, at most 64 characters.
     pub(crate) fn new(text: &str) -> Result<Self, CreateError> {
         let refuse = |reason| CreateError::Name {
@@ -132,7 +132,7 @@ mod tests {
 
     #[test]
     fn a_name_becomes_a_type() {
-        let name = Name::new("largest_first_2").expect("a good name");
+        let name = PluginName::new("largest_first_2").expect("a good name");
         assert_eq!(name.camel(), "LargestFirst2");
         assert_eq!(name.kebab(), "largest-first-2");
     }
@@ -142,8 +142,8 @@ mod tests {
         for bad in [
             "", "Snake", "1st", "a-b", "../x", "ümlaut", "loop", "lambda", "_a", "a_", "a b",
         ] {
-            assert!(Name::new(bad).is_err(), "{bad:?}");
+            assert!(PluginName::new(bad).is_err(), "{bad:?}");
         }
-        assert!(Name::new(&"a".repeat(65)).is_err());
+        assert!(PluginName::new(&"a".repeat(65)).is_err());
     }
 }

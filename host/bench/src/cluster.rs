@@ -6,22 +6,22 @@ use std::time::{Duration, Instant};
 
 use pbg_core::graph::Bucket;
 use pbg_core::strategy::StrategyError;
-use pbg_lab::rounds::rounds;
-use pbg_train::{Actor, Rehearsed, RunError, Scene, rehearse};
+use pbg_lab::cluster_simulation::simulate;
+use pbg_train::{RunError, Scenario, SimReport, SimTrainer, simulate_trainer};
 use rand::{RngExt as _, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use serde::Serialize;
 
 /// Distribution of the training times of buckets.
 #[derive(Clone, Copy, Debug)]
-pub struct Pace {
+pub struct BucketDuration {
     /// Mean time of a bucket, in seconds.
     pub seconds: f64,
     /// Largest deviation from the mean, as a share of it.
     pub jitter: f64,
 }
 
-impl Pace {
+impl BucketDuration {
     /// Returns the time of `bucket`, which does not depend on the trainer.
     fn of(self, bucket: Bucket) -> Duration {
         let seed = u64::from(bucket.lhs) << 32 | u64::from(bucket.rhs);
@@ -80,9 +80,9 @@ pub struct ClusterReport {
 /// # Errors
 /// When the order fails, or the ledger does not answer.
 pub fn cluster(
-    scene: &Scene,
-    pace: Pace,
-    mut actors: Vec<Actor>,
+    scene: &Scenario,
+    pace: BucketDuration,
+    mut actors: Vec<SimTrainer>,
 ) -> Result<ClusterReport, RunError> {
     let mut order = String::new();
     let mut counted_rounds = 0;
@@ -93,7 +93,7 @@ pub fn cluster(
     let rehearsed = thread::scope(|scope| {
         let start = |actor| {
             let mut train = move |bucket| thread::sleep(pace.of(bucket));
-            scope.spawn(move || rehearse(actor, scene, &mut train))
+            scope.spawn(move || simulate_trainer(actor, scene, &mut train))
         };
         let threads: Vec<_> = actors.into_iter().map(start).collect();
         let ended = threads.into_iter().map(|thread| {
@@ -110,23 +110,23 @@ pub fn cluster(
     })
 }
 
-fn count(scene: &Scene, actor: &mut Actor) -> Result<u64, RunError> {
+fn count(scene: &Scenario, actor: &mut SimTrainer) -> Result<u64, RunError> {
     let order = actor.order.as_mut();
-    let counted = rounds(order, &scene.pass, scene.trainers, scene.tree_init);
+    let counted = simulate(order, &scene.pass, scene.trainers, scene.tree_init);
     let counted = counted.map_err(|reason| StrategyError {
         strategy: actor.order.id().clone(),
         function: "pick",
         reason: reason.into(),
-        cause: pbg_core::strategy::Cause::Strategy,
+        cause: pbg_core::strategy::FaultCause::Strategy,
     })?;
     Ok(counted.rounds)
 }
 
-fn report(scene: &Scene, pace: Pace, rehearsed: &[Rehearsed]) -> ClusterReport {
+fn report(scene: &Scenario, pace: BucketDuration, rehearsed: &[SimReport]) -> ClusterReport {
     let seconds = span(rehearsed);
     let share = |part: Duration| part.as_secs_f64() / seconds.max(f64::MIN_POSITIVE);
     let machines = rehearsed.len().max(1) as f64;
-    let mean = |part: &dyn Fn(&Rehearsed) -> Duration| {
+    let mean = |part: &dyn Fn(&SimReport) -> Duration| {
         let shares = rehearsed.iter().map(|one| share(part(one)));
         shares.sum::<f64>() / machines
     };
@@ -159,7 +159,7 @@ fn report(scene: &Scene, pace: Pace, rehearsed: &[Rehearsed]) -> ClusterReport {
 }
 
 /// Returns the seconds from when the first trainer could lease until the last one ended.
-fn span(rehearsed: &[Rehearsed]) -> f64 {
+fn span(rehearsed: &[SimReport]) -> f64 {
     let started: Option<Instant> = rehearsed.iter().map(|one| one.started).min();
     let ended = rehearsed.iter().map(|one| one.ended).max();
     let span = started.zip(ended).map(|(started, ended)| ended - started);
@@ -187,7 +187,7 @@ mod tests {
 
     #[test]
     fn a_bucket_takes_as_long_whoever_trains_it() {
-        let pace = Pace {
+        let pace = BucketDuration {
             seconds: 1.0,
             jitter: 0.5,
         };

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use pbg_core::model::Precision;
 use pbg_kernels::libtorch::ProductShape;
-use pbg_train::{Candidates, EvalOptions, EvalReport, Resolved, RunError, peak_bytes};
+use pbg_train::{CandidateSet, EvalOptions, EvalReport, ResolvedConfig, RunError, peak_bytes};
 use serde::Serialize;
 
 use crate::clocks::process_cpu_seconds;
@@ -16,7 +16,7 @@ const CANDIDATES: i64 = 4096;
 
 /// Results of `bench eval`.
 #[derive(Clone, Debug, Serialize)]
-pub struct EvalSpeed {
+pub struct EvalBenchReport {
     /// Report of the evaluation.
     pub report: EvalReport,
     /// Number of scores computed: one for each edge, side and candidate.
@@ -38,16 +38,16 @@ pub struct EvalSpeed {
 /// # Errors
 /// When the edges cannot be ranked, or libtorch fails.
 pub fn eval(
-    resolved: &Resolved,
+    resolved: &ResolvedConfig,
     options: &EvalOptions,
     progress: &mut dyn FnMut(u64, u64),
-) -> Result<EvalSpeed, RunError> {
+) -> Result<EvalBenchReport, RunError> {
     let blueprint = resolved.blueprint();
     let relation = &blueprint.spec.relations[0];
     let of_type = |entity: usize| blueprint.layout.types[entity].rows.iter().sum::<u64>() as f64;
     let candidates = match options.candidates {
-        Candidates::All => of_type(relation.lhs) + of_type(relation.rhs),
-        Candidates::Sample(n) => 2.0 * f64::from(n),
+        CandidateSet::All => of_type(relation.lhs) + of_type(relation.rhs),
+        CandidateSet::Sample(n) => 2.0 * f64::from(n),
     };
     let dimension = blueprint.spec.entities[relation.rhs].dimension;
 
@@ -62,7 +62,7 @@ pub fn eval(
         columns: CANDIDATES,
     };
     let rate = throughput::bmm_rate(shape, Precision::Fp32, Duration::from_secs(1))?;
-    Ok(EvalSpeed {
+    Ok(EvalBenchReport {
         scores,
         wall_seconds: report.seconds,
         cpu_seconds,

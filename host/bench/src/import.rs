@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use pbg_config::Config;
 use pbg_store::files::FileError;
-use pbg_store::generate::Generated;
+use pbg_store::generate::RandomGraph;
 use pbg_store::import::{self, ImportError, ImportOptions};
 use pbg_train::peak_bytes;
 use serde::Serialize;
@@ -17,7 +17,7 @@ use crate::clocks::process_cpu_seconds;
 
 /// Results of `bench import`.
 #[derive(Clone, Copy, Debug, Serialize)]
-pub struct ImportSpeed {
+pub struct ImportBenchReport {
     /// Number of edges.
     pub edges: u64,
     /// Number of distinct entities.
@@ -46,10 +46,10 @@ pub struct ImportSpeed {
 /// When the folder cannot be written, or the import fails.
 pub fn import(
     folder: &Path,
-    graph: &Generated,
+    graph: &RandomGraph,
     partitions: u32,
     options: &ImportOptions,
-) -> Result<ImportSpeed, ImportError> {
+) -> Result<ImportBenchReport, ImportError> {
     let text = folder.join("edges.tsv");
     let generate = || {
         let mut out = BufWriter::new(File::create(&text)?);
@@ -77,7 +77,7 @@ pub fn import(
     let wall_seconds = started.elapsed().as_secs_f64();
     let cpu_seconds = process_cpu_seconds() - cpu;
     let edges = graph.edges as f64;
-    Ok(ImportSpeed {
+    Ok(ImportBenchReport {
         edges: graph.edges,
         entities: report.types.iter().map(|entities| entities.entities).sum(),
         text_bytes,

@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use pbg_core::model::{Comparator, Operator, Precision, Regularizer};
 use pbg_core::strategy::Loss;
-use pbg_kernels::losses::direct::{Ranking, Softmax};
+use pbg_kernels::losses::handwritten::{HandwrittenRanking, HandwrittenSoftmax};
 use pbg_kernels::spec::{EntitySpec, ModelSpec, RelationSpec};
-use pbg_kernels::step::{Cluster, Execution};
+use pbg_kernels::step::{Execution, Stage};
 use pbg_train::RunError;
 use serde::Serialize;
 
-use crate::steps::Steps;
+use crate::steps::StepBench;
 use crate::throughput;
 
 /// Speed of one training step, compared with what its matrix products alone would allow.
@@ -51,8 +51,8 @@ impl StepCase {
     ///
     /// # Errors
     /// When the configuration cannot be trained with `execution`, or libtorch or the loss fails.
-    pub fn steps(&self, loss: &dyn Loss, execution: Execution) -> Result<Steps, RunError> {
-        Steps::new(&self.spec, [ENTITIES, BATCH], loss, execution)
+    pub fn steps(&self, loss: &dyn Loss, execution: Execution) -> Result<StepBench, RunError> {
+        StepBench::new(&self.spec, [ENTITIES, BATCH], loss, execution)
     }
 }
 
@@ -81,7 +81,7 @@ pub fn step_cases() -> Vec<StepCase> {
     let softmax = |name, spec| StepCase {
         name,
         loss: "softmax",
-        by_hand: Box::new(Softmax::new()),
+        by_hand: Box::new(HandwrittenSoftmax::new()),
         spec,
     };
     vec![
@@ -94,7 +94,7 @@ pub fn step_cases() -> Vec<StepCase> {
         StepCase {
             name: "PBG's defaults: cos, D=100, 50 + 50 negatives",
             loss: "ranking",
-            by_hand: Box::new(Ranking::new(0.1)),
+            by_hand: Box::new(HandwrittenRanking::new(0.1)),
             spec: default.clone(),
         },
         softmax("the same, softmax", default),
@@ -167,7 +167,7 @@ pub fn step(
     let rate = case.steps(loss, execution)?.rate(duration)?;
     let by_hand = case.steps(case.by_hand.as_ref(), execution)?;
     let by_hand = by_hand.rate(duration / 3)?;
-    let of_loss = by_hand.stages.iter().find(|(s, _)| *s == Cluster::Loss);
+    let of_loss = by_hand.stages.iter().find(|(s, _)| *s == Stage::Loss);
     report.loss_by_hand = of_loss.map_or(0.0, |&(_, us)| us);
     report.edges_per_cpu_second = rate.edges;
     report.ceiling = throughput::ceiling(&case.spec, BATCH, ENTITIES, precision)?;

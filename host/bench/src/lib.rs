@@ -10,20 +10,20 @@ mod storage;
 mod throughput;
 
 pub use clocks::process_cpu_seconds;
-pub use cluster::{ClusterReport, Pace, cluster};
-pub use eval::{EvalSpeed, eval};
-pub use import::{ImportSpeed, import};
+pub use cluster::{BucketDuration, ClusterReport, cluster};
+pub use eval::{EvalBenchReport, eval};
+pub use import::{ImportBenchReport, import};
 pub use kernels::{StepCase, StepReport, step, step_cases};
-pub use steps::Steps;
-pub use storage::{Rate, StorageReport, storage};
+pub use steps::StepBench;
+pub use storage::{IoRate, StorageReport, storage};
 
-use pbg_train::{Resolved, RunError};
+use pbg_train::{ResolvedConfig, RunError};
 
 /// Returns the edges per CPU-second that the matrix products of the first relation alone would allow.
 ///
 /// # Errors
 /// When libtorch fails.
-pub fn ceiling(resolved: &Resolved) -> Result<f64, RunError> {
+pub fn ceiling(resolved: &ResolvedConfig) -> Result<f64, RunError> {
     let (config, blueprint) = (resolved.config(), resolved.blueprint());
     let relation = &blueprint.spec.relations[0];
     let rows = &blueprint.layout.types[relation.rhs].rows;

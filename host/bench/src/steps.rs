@@ -9,7 +9,8 @@ use pbg_kernels::negatives::NegativeDraws;
 use pbg_kernels::params::Params;
 use pbg_kernels::spec::ModelSpec;
 use pbg_kernels::step::{
-    Batch, BatchJob, Cluster, ClusterTimes, Execution, Relations, StepError, StepWorker, Tables,
+    Batch, BatchJob, BatchRelations, BatchTables, Execution, Stage, StageTimes, StepError,
+    StepWorker,
 };
 use pbg_kernels::table::Table;
 use pbg_train::RunError;
@@ -26,7 +27,7 @@ pub(crate) struct StepRate {
     /// Edges per CPU-second.
     pub(crate) edges: f64,
     /// CPU time of each stage, in microseconds per edge.
-    pub(crate) stages: Vec<(Cluster, f64)>,
+    pub(crate) stages: Vec<(Stage, f64)>,
     /// Size of the worker's buffers in bytes.
     pub(crate) bytes: usize,
     /// Minor page faults per batch, or `None` if the system does not report them.
@@ -34,7 +35,7 @@ pub(crate) struct StepRate {
 }
 
 /// Training steps on batches of uniformly drawn edges between the entities of one partition.
-pub struct Steps {
+pub struct StepBench {
     spec: Arc<ModelSpec>,
     /// Number of entities of the partition, and number of edges in a batch.
     sizes: [usize; 2],
@@ -47,7 +48,7 @@ pub struct Steps {
     draws: NegativeDraws,
 }
 
-impl Steps {
+impl StepBench {
     /// Prepares steps of a model with one entity type; `sizes` are the numbers of entities and of edges per batch. Runs
     /// the first steps, in which the buffers grow.
     pub(crate) fn new(
@@ -129,12 +130,12 @@ impl Steps {
             lhs,
             rhs,
             relation: match dynamic {
-                true => Relations::PerEdge(relations),
-                false => Relations::One(first),
+                true => BatchRelations::PerEdge(relations),
+                false => BatchRelations::One(first),
             },
             weight: None,
         };
-        let tables = Tables {
+        let tables = BatchTables {
             lhs: &self.table,
             rhs: &self.table,
         };
@@ -154,9 +155,9 @@ impl Steps {
 }
 
 /// Divides `per_edge` seconds among the stages in proportion to their measured times. Returns microseconds per edge.
-fn shares(after: &ClusterTimes, before: &ClusterTimes, per_edge: f64) -> Vec<(Cluster, f64)> {
+fn shares(after: &StageTimes, before: &StageTimes, per_edge: f64) -> Vec<(Stage, f64)> {
     let of = |stage| (after.of(stage) - before.of(stage)).as_secs_f64();
-    let total: f64 = Cluster::ALL.into_iter().map(of).sum();
+    let total: f64 = Stage::ALL.into_iter().map(of).sum();
     let share = |stage| 1e6 * per_edge * of(stage) / total.max(f64::MIN_POSITIVE);
-    Cluster::ALL.map(|stage| (stage, share(stage))).to_vec()
+    Stage::ALL.map(|stage| (stage, share(stage))).to_vec()
 }

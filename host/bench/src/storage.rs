@@ -23,14 +23,14 @@ const BLOCK: usize = 1 << 20;
 
 /// Measured speed of an operation on a number of bytes.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
-pub struct Rate {
+pub struct IoRate {
     /// Bytes per second.
     pub bytes_per_second: f64,
     /// CPU seconds per gigabyte (10^9 bytes).
     pub cpu_seconds_per_gb: f64,
 }
 
-impl Rate {
+impl IoRate {
     fn keep_faster(&mut self, other: Self) {
         if other.bytes_per_second > self.bytes_per_second {
             *self = other;
@@ -44,15 +44,15 @@ pub struct StorageReport {
     /// Size of the partition in bytes.
     pub bytes: u64,
     /// Writing and committing the partition, until it is on the disk.
-    pub write: Rate,
+    pub write: IoRate,
     /// Writing the same number of plain bytes, until they are on the disk.
-    pub plain_write: Rate,
+    pub plain_write: IoRate,
     /// Reading the partition and verifying its checksum, with a cold page cache.
-    pub read: Rate,
+    pub read: IoRate,
     /// Reading the same number of plain bytes, with a cold page cache.
-    pub plain_read: Rate,
+    pub plain_read: IoRate,
     /// Copying the same number of bytes in memory.
-    pub memory_copy: Rate,
+    pub memory_copy: IoRate,
 }
 
 /// Measures a partition of about `bytes` bytes in `folder`, which must be empty.
@@ -86,7 +86,7 @@ fn measure(folder: &Path, bytes: u64) -> Result<StorageReport, CheckpointError> 
             .write
             .keep_faster(timed(report.bytes, || write(&ours, &data))?);
         for path in paths(&ours)?.iter().chain([&plain]) {
-            files::forget_cached(path)?;
+            files::drop_page_cache(path)?;
         }
         report
             .plain_read
@@ -108,11 +108,11 @@ fn measure(folder: &Path, bytes: u64) -> Result<StorageReport, CheckpointError> 
 fn timed(
     bytes: u64,
     work: impl FnOnce() -> Result<(), CheckpointError>,
-) -> Result<Rate, CheckpointError> {
+) -> Result<IoRate, CheckpointError> {
     let (started, cpu) = (Instant::now(), process_cpu_seconds());
     work()?;
     let bytes = bytes as f64;
-    Ok(Rate {
+    Ok(IoRate {
         bytes_per_second: bytes / started.elapsed().as_secs_f64(),
         cpu_seconds_per_gb: 1e9 * (process_cpu_seconds() - cpu) / bytes,
     })

@@ -30,7 +30,7 @@ const MOMENT: Duration = Duration::from_secs(1);
 
 /// Unit of work that is finished after the first press.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Unit {
+pub(crate) enum StopUnit {
     /// The bucket.
     Bucket,
     /// The batches in training, within the bucket.
@@ -39,7 +39,7 @@ pub(crate) enum Unit {
     Settlement,
 }
 
-impl Unit {
+impl StopUnit {
     /// Returns the unit of a run.
     pub(crate) fn of(config: &Config) -> Self {
         match pbg_train::stops_within_buckets(config) {
@@ -50,7 +50,7 @@ impl Unit {
     }
 
     /// Returns the message after the first press.
-    const fn promise(self) -> &'static str {
+    const fn stopping_message(self) -> &'static str {
         match self {
             Self::Bucket => {
                 "finishing the current bucket, then saving; press Ctrl-C again to wait at most 2 more seconds"
@@ -67,7 +67,7 @@ impl Unit {
     }
 
     /// Returns the message when the program exits before the unit is finished.
-    const fn ended(self) -> &'static str {
+    const fn abort_message(self) -> &'static str {
         match self {
             Self::Bucket => {
                 "stopped within a bucket: unsaved work is lost; the same command resumes from the last checkpoint"
@@ -86,17 +86,17 @@ impl Unit {
 
 /// Handle of training that Ctrl-C can stop.
 #[derive(Debug)]
-pub(crate) struct Watch {
+pub(crate) struct StopHandle {
     /// Whether the work is to stop.
     pub(crate) stop: Arc<AtomicBool>,
     /// Receives a message when the line about the first press has been printed.
     promised: Receiver<()>,
 }
 
-impl Watch {
+impl StopHandle {
     /// Waits until the message about the first press has been printed, since work may stop before that. Messages about
     /// the result should follow it.
-    pub(crate) fn wait_for_promise(&self) {
+    pub(crate) fn wait_for_message(&self) {
         if self.stop.load(Ordering::SeqCst) {
             let _late = self.promised.recv_timeout(MOMENT);
         }
@@ -137,7 +137,7 @@ pub(crate) fn watch_into(
 ///
 /// # Errors
 /// When a handler cannot be installed.
-pub(crate) fn watch_training(unit: Unit, announce: Announcer) -> Result<Watch> {
+pub(crate) fn watch_training(unit: StopUnit, announce: Announcer) -> Result<StopHandle> {
     let stop = Arc::new(AtomicBool::new(false));
     let (sent, promised) = mpsc::channel();
     let last = Arc::new(AtomicBool::new(false));
@@ -148,12 +148,12 @@ pub(crate) fn watch_training(unit: Unit, announce: Announcer) -> Result<Watch> {
         announce(text);
     };
     let ended = move |announce: &Mutex<Announcer>| {
-        say(announce, unit.ended());
+        say(announce, unit.abort_message());
         end();
     };
     install(&stop, &last, move |press| match press {
         1 => {
-            say(&announce, unit.promise());
+            say(&announce, unit.stopping_message());
             // Sending fails if the receiver was dropped.
             let _unheard = sent.send(());
         }
@@ -178,7 +178,7 @@ pub(crate) fn watch_training(unit: Unit, announce: Announcer) -> Result<Watch> {
             ended(&announce);
         }
     })
-    .map(|()| Watch { stop, promised })
+    .map(|()| StopHandle { stop, promised })
     .map_err(|e| Failure::new(FailureKind::Internal, e).context("cannot watch for Ctrl-C"))
 }
 

@@ -6,33 +6,33 @@
 //! ([`relay`]), the display of a run ([`progress`]), Ctrl-C ([`interrupt`]). Configurations, plugins and failures are
 //! handled in `pbg_session`, which the Python package uses too.
 
-mod addresses;
+mod address_space;
 mod arguments;
+mod cluster_options;
+mod cluster_status;
 mod commands;
-mod facts;
 mod format;
-mod front;
 mod interrupt;
+mod interruptible_reader;
+mod libtorch_program;
 mod limits;
-mod lines;
+mod line_reader;
 mod load;
-mod notes;
+mod model_notes;
+mod model_summary;
 mod options;
 mod output;
-mod patient;
 mod progress;
-mod relay;
 mod scratch;
 mod tensorboard;
 mod terminal;
-mod together;
-mod trainers;
+mod terminal_front_end;
 
 use std::io::{self, Write as _};
 use std::panic;
 
 use clap::{CommandFactory, FromArgMatches};
-use pbg_wasm::Compiler;
+use pbg_wasm::CompilerProcess;
 
 use crate::arguments::Arguments;
 use pbg_session::{failure, kind, metrics, plugins};
@@ -55,14 +55,14 @@ fn run() -> i32 {
     // This process is the child that compiles a plugin for another process of this program.
     if std::env::args_os()
         .nth(1)
-        .is_some_and(|first| first == Compiler::ARGUMENT)
+        .is_some_and(|first| first == CompilerProcess::ARGUMENT)
     {
-        return match Compiler::serve() {
+        return match CompilerProcess::serve() {
             Ok(()) => 0,
             Err(_) => i32::from(FailureKind::Internal.code()),
         };
     }
-    addresses::save();
+    address_space::limit_arenas();
     // The parser prints its own messages before the option `--color` is parsed.
     let command = Arguments::command().color(arguments::color_choice(std::env::args_os()).into());
     let arguments = match command

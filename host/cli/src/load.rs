@@ -5,7 +5,7 @@ use std::path::Path;
 use pbg_config::Config;
 use pbg_session::load;
 pub(crate) use pbg_session::load::DEFAULT_NAME;
-use pbg_train::Resolved;
+use pbg_train::ResolvedConfig;
 
 use crate::failure::Result;
 use crate::options::{ConfigArgs, TrainedOptions};
@@ -28,7 +28,7 @@ pub(crate) fn trained(
     named: Option<&Path>,
     options: &TrainedOptions,
     terminal: Terminal,
-) -> Result<Resolved> {
+) -> Result<ResolvedConfig> {
     let (checkpoint, overrides) = (options.checkpoint.as_deref(), &options.overrides.set);
     load::trained(named, checkpoint, options.best, overrides, &terminal)?.resolve()
 }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use pbg_config::split_override;
 use pbg_core::model::Comparator;
-use pbg_train::{Allowed, WithIndex};
+use pbg_train::{AllowedChanges, IndexQueryOptions};
 
 /// Arguments that name a configuration and change its keys.
 #[derive(Debug, Args)]
@@ -16,7 +16,7 @@ pub(crate) struct ConfigArgs {
     pub(crate) config: Option<PathBuf>,
     /// Options that change the configuration.
     #[command(flatten)]
-    pub(crate) overrides: Overrides,
+    pub(crate) overrides: OverrideArgs,
 }
 
 /// Arguments that name a trained model, by its configuration, its checkpoint, or both.
@@ -44,7 +44,7 @@ pub(crate) struct TrainedOptions {
     pub(crate) best: bool,
     /// Options that change the configuration.
     #[command(flatten)]
-    pub(crate) overrides: Overrides,
+    pub(crate) overrides: OverrideArgs,
 }
 
 /// Options that allow differences from the run that trained a checkpoint.
@@ -61,8 +61,8 @@ pub(crate) struct AllowArgs {
 
 impl AllowArgs {
     /// Returns the options as the training loop expects them.
-    pub(crate) const fn allowed(self) -> Allowed {
-        Allowed {
+    pub(crate) const fn allowed(self) -> AllowedChanges {
+        AllowedChanges {
             plugin_change: self.allow_plugin_change,
             data_change: self.allow_data_change,
         }
@@ -85,15 +85,16 @@ pub(crate) struct IndexArgs {
 
 impl IndexArgs {
     /// Returns the options as questions expect them; `None` without `--index`.
-    pub(crate) fn chosen(self) -> Option<WithIndex> {
-        self.index.then_some(WithIndex { width: self.width })
+    pub(crate) fn index_options(self) -> Option<IndexQueryOptions> {
+        self.index
+            .then_some(IndexQueryOptions { width: self.width })
     }
 }
 
 /// Comparator of embeddings.
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
 #[value(rename_all = "snake_case")]
-pub(crate) enum Comparing {
+pub(crate) enum ComparatorArg {
     /// Inner product.
     Dot,
     /// Inner product of the normalised embeddings.
@@ -104,20 +105,20 @@ pub(crate) enum Comparing {
     SquaredL2,
 }
 
-impl From<Comparing> for Comparator {
-    fn from(comparing: Comparing) -> Self {
+impl From<ComparatorArg> for Comparator {
+    fn from(comparing: ComparatorArg) -> Self {
         match comparing {
-            Comparing::Dot => Self::Dot,
-            Comparing::Cos => Self::Cos,
-            Comparing::L2 => Self::L2,
-            Comparing::SquaredL2 => Self::SquaredL2,
+            ComparatorArg::Dot => Self::Dot,
+            ComparatorArg::Cos => Self::Cos,
+            ComparatorArg::L2 => Self::L2,
+            ComparatorArg::SquaredL2 => Self::SquaredL2,
         }
     }
 }
 
 /// Options that change keys of a configuration.
 #[derive(Clone, Debug, Args)]
-pub(crate) struct Overrides {
+pub(crate) struct OverrideArgs {
     /// Set a key of the configuration, as in `--set num_epochs=10` or `--set entities.user.num_partitions=4`; can be
     /// repeated. Paths given here are relative to the working folder, paths in the file to the folder of the file.
     #[arg(long = "set", value_name = "KEY=VALUE", value_parser = split_override, display_order = 900)]

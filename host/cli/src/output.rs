@@ -21,7 +21,7 @@ pub(crate) fn write(path: &Path, content: &[u8], terminal: Terminal) -> Result<(
     written.map_err(|error| {
         Failure::new(FailureKind::Io, error).context(format!("cannot write {}", path.display()))
     })?;
-    terminal.say(format_args!("wrote {}", path.display()));
+    terminal.print_line(format_args!("wrote {}", path.display()));
     Ok(())
 }
 
@@ -41,6 +41,6 @@ pub(crate) fn write_json(
 }
 
 /// Returns the failure to generate a page or a table.
-pub(crate) fn unmade(error: impl std::fmt::Display) -> Failure {
+pub(crate) fn render_failure(error: impl std::fmt::Display) -> Failure {
     Failure::message(FailureKind::Internal, error)
 }

@@ -12,7 +12,7 @@ use crate::terminal::Terminal;
 
 /// Form in which progress is shown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum Mode {
+pub(crate) enum ProgressMode {
     /// A progress bar on a terminal, lines otherwise.
     #[default]
     Auto,
@@ -27,7 +27,7 @@ pub(crate) enum Mode {
 }
 
 /// Consumer of the events of a run, in order.
-pub(crate) trait Reporter {
+pub(crate) trait ProgressReporter {
     /// Handles an event.
     fn event(&mut self, event: &Event);
 
@@ -40,7 +40,7 @@ pub(crate) trait Reporter {
 
     /// Returns a function that shows the status of all trainers of a run below this trainer's progress; `None` if this
     /// display has no room for it.
-    fn board(&self) -> Option<Board> {
+    fn status_board(&self) -> Option<Board> {
         None
     }
 
@@ -58,12 +58,16 @@ pub(crate) type Teller = Box<dyn Fn(&Event) + Send + Sync>;
 pub(crate) type Announcer = Box<dyn Fn(&str) + Send>;
 
 /// Returns the reporter for `mode`. A progress bar needs a terminal; without one, lines are printed.
-pub(crate) fn reporter(mode: Mode, terminal: Terminal) -> Box<dyn Reporter> {
+pub(crate) fn reporter(mode: ProgressMode, terminal: Terminal) -> Box<dyn ProgressReporter> {
     match mode {
-        Mode::Auto | Mode::Bar if terminal.interactive => Box::new(bar::Bar::new(terminal)),
-        Mode::Auto | Mode::Bar | Mode::Plain => Box::new(plain::Plain::new(terminal)),
-        Mode::Json => Box::new(json::Json::new(terminal)),
-        Mode::None => Box::new(Quiet { terminal }),
+        ProgressMode::Auto | ProgressMode::Bar if terminal.interactive => {
+            Box::new(bar::Bar::new(terminal))
+        }
+        ProgressMode::Auto | ProgressMode::Bar | ProgressMode::Plain => {
+            Box::new(plain::Plain::new(terminal))
+        }
+        ProgressMode::Json => Box::new(json::Json::new(terminal)),
+        ProgressMode::None => Box::new(Quiet { terminal }),
     }
 }
 
@@ -72,7 +76,7 @@ struct Quiet {
     terminal: Terminal,
 }
 
-impl Reporter for Quiet {
+impl ProgressReporter for Quiet {
     fn event(&mut self, event: &Event) {
         let matters = match event {
             Event::PluginLog { level, .. } => *level >= LogLevel::Warn,
@@ -82,7 +86,7 @@ impl Reporter for Quiet {
         if matters
             && let Some(line) = text::line(event, &tracker::Tracker::default(), &self.terminal)
         {
-            self.terminal.show(line);
+            self.terminal.print_raw_line(line);
         }
     }
 
@@ -91,13 +95,13 @@ impl Reporter for Quiet {
         let terminal = self.terminal;
         Box::new(move |event| {
             if let Some(line) = text::line(event, &tracker::Tracker::default(), &terminal) {
-                terminal.show(line);
+                terminal.print_raw_line(line);
             }
         })
     }
 
     fn announcer(&self) -> Announcer {
         let terminal = self.terminal;
-        Box::new(move |line| terminal.say(line))
+        Box::new(move |line| terminal.print_line(line))
     }
 }

@@ -6,14 +6,14 @@ use crate::failure::{Failure, Result};
 use crate::kind::FailureKind;
 
 /// Temporary folder, which is removed on drop.
-pub(crate) struct Scratch(PathBuf);
+pub(crate) struct BenchFolder(PathBuf);
 
-impl Scratch {
+impl BenchFolder {
     /// Creates the folder `PATH.bench-PROCESS_ID`.
     ///
     /// # Errors
     /// When the folder cannot be created.
-    pub(crate) fn beside(path: &Path) -> Result<Self> {
+    pub(crate) fn create(path: &Path) -> Result<Self> {
         let mut name = path.as_os_str().to_owned();
         name.push(format!(".bench-{}", std::process::id()));
         let path = PathBuf::from(name);
@@ -29,7 +29,7 @@ impl Scratch {
     }
 }
 
-impl Drop for Scratch {
+impl Drop for BenchFolder {
     fn drop(&mut self) {
         // A folder that cannot be removed is harmless, and its name tells its origin.
         let _ = std::fs::remove_dir_all(&self.0);

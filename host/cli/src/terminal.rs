@@ -7,7 +7,7 @@ use clap::builder::styling::{AnsiColor, Style};
 
 use pbg_core::text::escaped_lines;
 
-use crate::failure::{Failure, Label, Result};
+use crate::failure::{Failure, LineLabel, Result};
 
 /// When to use colours.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
@@ -68,26 +68,26 @@ impl Terminal {
     }
 
     /// Prints a line. Control characters are escaped, since parts of the line may come from files or plugins.
-    pub(crate) fn say(&self, text: impl fmt::Display) {
-        self.show(escaped_lines(&text.to_string()));
+    pub(crate) fn print_line(&self, text: impl fmt::Display) {
+        self.print_raw_line(escaped_lines(&text.to_string()));
     }
 
     /// Prints a line unchanged, so that it may contain styles. The caller escapes all parts that come from files or
     /// plugins. Errors are ignored, since a closed standard error should not stop the work.
-    pub(crate) fn show(&self, text: impl fmt::Display) {
+    pub(crate) fn print_raw_line(&self, text: impl fmt::Display) {
         let _closed = writeln!(io::stderr().lock(), "{text}");
     }
 
     /// Prints a line if `--verbose` is given.
     pub(crate) fn detail(&self, text: impl fmt::Display) {
         if self.verbose {
-            self.say(text);
+            self.print_line(text);
         }
     }
 
     /// Prints a line with a coloured label.
     pub(crate) fn labelled(&self, style: Style, label: &str, text: impl fmt::Display) {
-        self.show(format_args!(
+        self.print_raw_line(format_args!(
             "{} {}",
             self.paint(style.bold(), format_args!("{label}:")),
             escaped_lines(&text.to_string())
@@ -109,9 +109,9 @@ impl Terminal {
         for (label, text) in failure.lines() {
             let text = text.trim_end().replace('\n', "\n  ");
             match label {
-                Label::Error => self.labelled(AnsiColor::Red.on_default(), "error", text),
-                Label::Cause => self.labelled(Style::new(), "caused by", text),
-                Label::Help => self.help(text),
+                LineLabel::Error => self.labelled(AnsiColor::Red.on_default(), "error", text),
+                LineLabel::Cause => self.labelled(Style::new(), "caused by", text),
+                LineLabel::Help => self.help(text),
             }
         }
     }
@@ -128,7 +128,7 @@ fn colors_allowed() -> bool {
 /// # Errors
 /// When standard output cannot be written.
 pub(crate) fn print(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<()> {
-    print_as_it_is(|out| {
+    print_raw(|out| {
         let mut text = Vec::new();
         write(&mut text)?;
         out.write_all(escaped_lines(&String::from_utf8_lossy(&text)).as_bytes())
@@ -139,7 +139,7 @@ pub(crate) fn print(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Res
 ///
 /// # Errors
 /// As for [`print`].
-pub(crate) fn print_as_it_is(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<()> {
+pub(crate) fn print_raw(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<()> {
     let mut out = BufWriter::new(io::stdout().lock());
     write(&mut out)
         .and_then(|()| out.flush())
@@ -151,7 +151,7 @@ pub(crate) fn print_as_it_is(write: impl FnOnce(&mut dyn Write) -> io::Result<()
 /// # Errors
 /// When standard output cannot be written.
 pub(crate) fn print_json(value: &impl serde::Serialize) -> Result<()> {
-    print_as_it_is(|out| {
+    print_raw(|out| {
         serde_json::to_writer_pretty(&mut *out, value).map_err(io::Error::from)?;
         writeln!(out)
     })

@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use async_nats::{Message, Subscriber};
 use futures_util::StreamExt;
-use pbg_core::cluster::{Answers, NoAnswer};
 use pbg_core::ledger::Token;
+use pbg_core::transport::{NoAnswer, QuestionHandler};
 use tokio::sync::oneshot;
 
+use crate::client::{MAX_PAYLOAD, NatsConnection};
 use crate::options::RunName;
-use crate::wire::{Line, MAX_PAYLOAD};
 
 /// Timeout of subscribing.
 const SUBSCRIBE_WITHIN: Duration = Duration::from_secs(5);
@@ -25,24 +25,24 @@ pub(crate) fn question_subject(run: &RunName, whom: Token) -> String {
 }
 
 /// Guard of the answering thread, which ends when this is dropped.
-pub(crate) struct Answering {
+pub(crate) struct AnswerThread {
     _ends: oneshot::Sender<()>,
 }
 
-impl Answering {
+impl AnswerThread {
     /// Starts a thread that answers the questions to `me`. The server has the subscription when this returns.
     ///
     /// # Errors
     /// Fails if there is no connection, or if no thread can be started.
     pub(crate) fn start(
-        line: Line,
+        line: NatsConnection,
         run: &RunName,
         me: Token,
-        answers: Answers,
+        answers: QuestionHandler,
     ) -> Result<Self, NoAnswer> {
         let subscribe = async {
             let questions = line.client.subscribe(question_subject(run, me)).await?;
-            line.settled(run).await?;
+            line.flushed(run).await?;
             Ok::<_, async_nats::Error>(questions)
         };
         let questions = match line.dialer.block(SUBSCRIBE_WITHIN, subscribe) {
@@ -63,10 +63,10 @@ impl Answering {
 }
 
 fn answer_all(
-    line: &Line,
+    line: &NatsConnection,
     mut questions: Subscriber,
     mut ended: oneshot::Receiver<()>,
-    answers: &Answers,
+    answers: &QuestionHandler,
 ) {
     loop {
         let next = async {
@@ -84,7 +84,7 @@ fn answer_all(
     }
 }
 
-fn answer(line: &Line, question: Message, answers: &Answers) {
+fn answer(line: &NatsConnection, question: Message, answers: &QuestionHandler) {
     let Some(reply) = question.reply else { return };
     if question.payload.len() > MAX_PAYLOAD {
         return;

@@ -2,51 +2,54 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::error::ClusterError;
-use crate::keeper::{Keeper, OwnChild};
-use crate::live::Traffic;
-use crate::meeting::{Meeting, Reached};
-use crate::method::{Address, Method};
-use crate::options::Options;
-use crate::place::Place;
-use crate::register::{Ledger, MAX_VALUE};
-use crate::server::{self, Record, is_old};
-use crate::waiting::Waiting;
-use crate::wire::{Access, Dialer, Failure, Line};
+use crate::client::{DialFailure, Dialer, NatsConnection, ServerAccess};
+use crate::discovery::{ServerConnection, ServerDiscovery};
+use crate::error::ConnectError;
+use crate::init_method::{Address, InitMethod};
+use crate::live::LiveConnection;
+use crate::options::ConnectionOptions;
+use crate::register::{MAX_VALUE, StreamRegister};
+use crate::server::{self, ServerRecord, is_old};
+use crate::server_files::ServerFiles;
+use crate::supervisor::{OwnChild, ServerSupervisor};
+use crate::waiting::Deadline;
 
 /// Connection of a trainer to all others: a [`Register`](pbg_core::cluster::Register) and
 /// [`Live`](pbg_core::cluster::Live).
 ///
 /// Dropping it does not stop the server, even if this connection has started it.
 pub struct Connection {
-    pub(crate) ledger: Ledger,
-    pub(crate) traffic: Traffic,
+    pub(crate) ledger: StreamRegister,
+    pub(crate) traffic: LiveConnection,
     server: String,
-    place: Option<Place>,
+    place: Option<ServerFiles>,
     child: OwnChild,
-    keeper: Option<Keeper>,
+    keeper: Option<ServerSupervisor>,
 }
 
 /// Connects to the trainers of a run. `notice` receives each message about waiting or starting a server once.
 ///
 /// # Errors
 /// Fails if no connection can be made within `options.patience`. The error says what to do if that is known.
-pub fn connect(options: &Options, notice: &dyn Fn(&str)) -> Result<Connection, ClusterError> {
+pub fn connect(
+    options: &ConnectionOptions,
+    notice: &dyn Fn(&str),
+) -> Result<Connection, ConnectError> {
     options.check()?;
     let dialer = Dialer::new(&options.run)?;
-    let waiting = Waiting::new(options.patience, notice, options.stop.clone());
-    let mut meeting = Meeting {
+    let waiting = Deadline::new(options.timeout, notice, options.stop.clone());
+    let mut meeting = ServerDiscovery {
         options,
         dialer: &dialer,
         waiting,
     };
     let (reached, place) = match &options.method {
-        Method::File(path) => (meeting.at_file(path)?, Some(Place::of_file(path))),
-        Method::Tcp(address) => {
-            let place = options.folder.as_deref().map(Place::of_folder);
+        InitMethod::File(path) => (meeting.at_file(path)?, Some(ServerFiles::of_file(path))),
+        InitMethod::Tcp(address) => {
+            let place = options.folder.as_deref().map(ServerFiles::of_folder);
             (meeting.at_address(address)?, place)
         }
-        Method::Nats { servers, tls } => {
+        InitMethod::Nats { servers, tls } => {
             let reached = join(servers, *tls, options, &dialer, &meeting.waiting)?;
             (reached, None)
         }
@@ -56,13 +59,13 @@ pub fn connect(options: &Options, notice: &dyn Fn(&str)) -> Result<Connection, C
     check_server(&reached.line, &who)?;
     let replicas = if place.is_some() { 1 } else { options.replicas };
     let line = reached.line.clone();
-    let ledger = Ledger::new(line, options, replicas);
+    let ledger = StreamRegister::new(line, options, replicas);
     ledger.open(&who, &waiting)?;
     let child = Arc::new(Mutex::new(reached.child));
-    let keeper = Keeper::start(options, place.as_ref(), &reached.line, &child)?;
+    let keeper = ServerSupervisor::start(options, place.as_ref(), &reached.line, &child)?;
     Ok(Connection {
         ledger,
-        traffic: Traffic::open(reached.line, &options.run)?,
+        traffic: LiveConnection::open(reached.line, &options.run)?,
         server: reached.address.to_string(),
         place,
         child,
@@ -74,11 +77,11 @@ pub fn connect(options: &Options, notice: &dyn Fn(&str)) -> Result<Connection, C
 fn join(
     servers: &[Address],
     tls: bool,
-    options: &Options,
+    options: &ConnectionOptions,
     dialer: &Dialer,
-    waiting: &Waiting<'_>,
-) -> Result<Reached, ClusterError> {
-    let access = Access::of_user(options, tls)?;
+    waiting: &Deadline<'_>,
+) -> Result<ServerConnection, ConnectError> {
+    let access = ServerAccess::of_user(options, tls)?;
     let names: Vec<String> = servers.iter().map(Address::to_string).collect();
     let names = names.join(", ");
     loop {
@@ -87,33 +90,35 @@ fn join(
                 let info = line.client.server_info();
                 let address = servers.iter().find(|server| server.port == info.port);
                 let address = address.or(servers.first()).cloned();
-                let none = || ClusterError::System("connect to no server".into());
-                return Ok(Reached {
+                let none = || ConnectError::System("connect to no server".into());
+                return Ok(ServerConnection {
                     line,
                     address: address.ok_or_else(none)?,
                     child: None,
                 });
             }
-            Err(Failure::Refused(what)) => {
+            Err(DialFailure::Refused(what)) => {
                 let who = format!("the server at {names}");
-                return Err(ClusterError::Refused { who, what });
+                return Err(ConnectError::Refused { who, what });
             }
-            Err(Failure::Silent(what)) => waiting.pause(&format!("waiting for {names}: {what}"))?,
+            Err(DialFailure::Silent(what)) => {
+                waiting.pause(&format!("waiting for {names}: {what}"))?
+            }
         }
     }
 }
 
-fn check_server(line: &Line, who: &str) -> Result<(), ClusterError> {
+fn check_server(line: &NatsConnection, who: &str) -> Result<(), ConnectError> {
     let info = line.client.server_info();
     if is_old(&info.version) {
-        return Err(ClusterError::Old {
+        return Err(ConnectError::Old {
             what: format!("nats-server of {who}"),
             version: info.version,
         });
     }
     match info.max_payload > MAX_VALUE {
         true => Ok(()),
-        false => Err(ClusterError::Unfit {
+        false => Err(ConnectError::Unfit {
             who: who.to_owned(),
             what: format!(
                 "its max_payload is {}, but 1048576 is needed",
@@ -135,11 +140,11 @@ impl Connection {
     ///
     /// # Errors
     /// Fails if it runs on another machine, or does not end.
-    pub fn stop_server(&self) -> Result<bool, ClusterError> {
+    pub fn stop_server(&self) -> Result<bool, ConnectError> {
         let Some(place) = &self.place else {
             return Ok(false);
         };
-        let Some(mut record) = Record::read(&place.record)? else {
+        let Some(mut record) = ServerRecord::read(&place.record)? else {
             return Ok(false);
         };
         if let Some(keeper) = &self.keeper {
@@ -163,9 +168,9 @@ impl Connection {
     /// Whether the server that this machine started for the run has ended.
     #[must_use]
     pub fn server_is_gone(&self) -> bool {
-        let is_gone = |place: &Place| {
+        let is_gone = |place: &ServerFiles| {
             // Its files may have been deleted while it runs.
-            let record = Record::read(&place.record).ok().flatten();
+            let record = ServerRecord::read(&place.record).ok().flatten();
             let is_alive = record.is_some_and(|record| server::is_alive(&record, &place.store));
             !is_alive && server::listening(&place.store).is_none()
         };
@@ -177,8 +182,8 @@ impl Connection {
     /// Whether the server of this connection was ended on purpose, as its folder says; false if another machine has the
     /// folder.
     pub(crate) fn server_was_ended(&self) -> bool {
-        let was_ended = |place: &Place| {
-            let record = Record::read(&place.record).ok().flatten();
+        let was_ended = |place: &ServerFiles| {
+            let record = ServerRecord::read(&place.record).ok().flatten();
             let is_ours = record.is_none_or(|record| record.address == self.server);
             is_ours && server::was_ended(&place.store)
         };
@@ -189,7 +194,7 @@ impl Connection {
 impl Drop for Connection {
     fn drop(&mut self) {
         if let Some(keeper) = &self.keeper {
-            keeper.ends();
+            keeper.request_stop();
         }
         self.traffic.leave();
     }

@@ -4,11 +4,11 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::method::Address;
+use crate::init_method::Address;
 
 /// Error of a connection. No message contains a secret.
 #[derive(Debug, thiserror::Error)]
-pub enum ClusterError {
+pub enum ConnectError {
     /// A run name that cannot be part of a subject.
     #[error(
         "invalid run name \"{0}\": it must have 1 to 64 characters, each a lower-case letter a to z, a digit, - or _"
@@ -129,7 +129,7 @@ pub enum ClusterError {
     System(String),
 }
 
-impl ClusterError {
+impl ConnectError {
     /// Returns a function for `map_err` after an operation on the file `path`.
     pub(crate) fn file(path: &Path) -> impl FnOnce(io::Error) -> Self {
         move |source| Self::File {

@@ -4,29 +4,29 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
 use std::time::SystemTime;
 
-use crate::error::ClusterError;
-use crate::method::Address;
-use crate::options::Options;
-use crate::place::{Place, local_address, outgoing_address};
+use crate::error::ConnectError;
+use crate::init_method::Address;
+use crate::options::ConnectionOptions;
 use crate::secret::Secret;
-use crate::server::{self, Lock, Record, Running, Start};
+use crate::server::{self, RunningServer, ServerRecord, ServerStart, StoreLock};
+use crate::server_files::{ServerFiles, local_address, outgoing_address};
 
 /// Server to start for a run.
-pub(crate) struct Hosting<'a> {
-    pub(crate) options: &'a Options,
-    pub(crate) place: &'a Place,
+pub(crate) struct ServerHost<'a> {
+    pub(crate) options: &'a ConnectionOptions,
+    pub(crate) place: &'a ServerFiles,
     /// Address on which it listens.
     pub(crate) listen: IpAddr,
     /// Secret that trainers need to connect, if any.
     pub(crate) secret: Option<&'a Secret>,
 }
 
-impl Hosting<'_> {
+impl ServerHost<'_> {
     /// Returns the program.
     ///
     /// # Errors
     /// Fails if there is none that is recent enough.
-    pub(crate) fn program(&self) -> Result<PathBuf, ClusterError> {
+    pub(crate) fn program(&self) -> Result<PathBuf, ConnectError> {
         server::find(self.options.nats_server.as_deref(), &self.options.search)
     }
 
@@ -39,9 +39,9 @@ impl Hosting<'_> {
         program: &std::path::Path,
         host: &Address,
         port: Option<u16>,
-        lock: Lock,
-    ) -> Result<Running, ClusterError> {
-        let start = Start {
+        lock: StoreLock,
+    ) -> Result<RunningServer, ConnectError> {
+        let start = ServerStart {
             program,
             store: &self.place.store,
             listen: self.listen,
@@ -61,9 +61,9 @@ impl Hosting<'_> {
         address: &Address,
         secret: Option<&Secret>,
         pid: u32,
-    ) -> Result<(), ClusterError> {
+    ) -> Result<(), ConnectError> {
         let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-        let record = Record {
+        let record = ServerRecord {
             run: self.options.run.as_str().to_owned(),
             address: address.to_string(),
             secret: secret.map(|secret| secret.expose().to_owned()),
@@ -76,7 +76,7 @@ impl Hosting<'_> {
 }
 
 /// Returns the address on which a server of `file://` listens, and the host name under which others reach it.
-pub(crate) fn own_address(options: &Options) -> (IpAddr, String) {
+pub(crate) fn own_address(options: &ConnectionOptions) -> (IpAddr, String) {
     let outgoing = || outgoing_address().unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST));
     let listen = options.listen.unwrap_or_else(outgoing);
     let host = match listen.is_unspecified() {
@@ -87,6 +87,6 @@ pub(crate) fn own_address(options: &Options) -> (IpAddr, String) {
 }
 
 /// Returns the address on which a server of `tcp://` listens.
-pub(crate) fn listen_at(options: &Options, address: &Address) -> IpAddr {
+pub(crate) fn listen_at(options: &ConnectionOptions, address: &Address) -> IpAddr {
     options.listen.unwrap_or_else(|| local_address(address))
 }

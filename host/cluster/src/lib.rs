@@ -1,6 +1,6 @@
 //! Communication between the trainers of one run over NATS, behind the traits of [`pbg_core::cluster`].
 //!
-//! [`Method`] is the value of `distributed_init_method`. [`connect`] creates a [`Connection`] with it, which implements
+//! [`InitMethod`] is the value of `distributed_init_method`. [`connect`] creates a [`Connection`] with it, which implements
 //! both [`Register`](pbg_core::cluster::Register) and [`Live`](pbg_core::cluster::Live). If the method names no server,
 //! rank 0 starts one as a process that outlives the trainer, and the others find it by a file or an address.
 //!
@@ -16,27 +16,27 @@
 //! `DELETE`. It needs no other permissions.
 
 mod answers;
+mod client;
 mod connection;
+mod discovery;
 mod error;
-mod heard;
+mod heartbeats;
 mod hosting;
-mod keeper;
+mod init_method;
 mod live;
-mod meeting;
-mod method;
 mod options;
-mod place;
 mod register;
 mod secret;
 mod server;
+mod server_files;
 mod signals;
+mod supervisor;
 mod waiting;
-mod wire;
 
 pub use connection::{Connection, connect};
-pub use error::ClusterError;
-pub use keeper::Listener;
-pub use method::{Address, Found, Method, MethodError};
-pub use options::{AccessToken, Options, RunName};
+pub use error::ConnectError;
+pub use init_method::{Address, InitMethod, MethodError, ResolvedMethod};
+pub use options::{AccessToken, ConnectionOptions, RunName};
 pub use register::{KEPT_REVISIONS, MAX_VALUE};
 pub use secret::Secret;
+pub use supervisor::ServerNotice;

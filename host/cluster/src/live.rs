@@ -5,16 +5,16 @@ use std::time::{Duration, Instant};
 
 use async_nats::connection::State;
 use futures_util::StreamExt;
-use pbg_core::cluster::{Answers, Beat, Heard, Live, NoAnswer};
 use pbg_core::ledger::Token;
+use pbg_core::transport::{Heartbeat, LastHeartbeat, LiveTraffic, NoAnswer, QuestionHandler};
 use tokio::sync::mpsc;
 
-use crate::answers::{Answering, question_subject};
+use crate::answers::{AnswerThread, question_subject};
+use crate::client::NatsConnection;
 use crate::connection::Connection;
-use crate::error::ClusterError;
-use crate::heard::Beats;
+use crate::error::ConnectError;
+use crate::heartbeats::HeartbeatLog;
 use crate::options::RunName;
-use crate::wire::Line;
 
 /// Most messages queued for sending; further ones are dropped.
 const OUTBOX: usize = 64;
@@ -23,38 +23,38 @@ const SUBSCRIBE_WITHIN: Duration = Duration::from_secs(5);
 /// Longest time for sending the last messages when a connection ends.
 const LEAVE_WITHIN: Duration = Duration::from_millis(500);
 
-enum Told {
+enum Outgoing {
     Beat(Vec<u8>),
     Wake,
     Leave(tokio::sync::oneshot::Sender<()>),
 }
 
 /// Live traffic of a run.
-pub(crate) struct Traffic {
-    line: Line,
+pub(crate) struct LiveConnection {
+    line: NatsConnection,
     run: RunName,
-    beats: Arc<Beats>,
-    outbox: mpsc::Sender<Told>,
-    answering: Mutex<Option<Answering>>,
+    beats: Arc<HeartbeatLog>,
+    outbox: mpsc::Sender<Outgoing>,
+    answering: Mutex<Option<AnswerThread>>,
 }
 
-impl Traffic {
+impl LiveConnection {
     /// Subscribes to the heartbeats and wake-ups of all trainers of the run.
     ///
     /// # Errors
     /// Fails if the client accepts no subscription.
-    pub(crate) fn open(line: Line, run: &RunName) -> Result<Self, ClusterError> {
-        let beats = Arc::new(Beats::default());
+    pub(crate) fn open(line: NatsConnection, run: &RunName) -> Result<Self, ConnectError> {
+        let beats = Arc::new(HeartbeatLog::default());
         let subjects = [subject(run, "beat"), subject(run, "wake")];
         let subscribe = async {
             let [beat, wake] = subjects.clone();
             let heard = line.client.subscribe(beat).await?;
             let woken = line.client.subscribe(wake).await?;
-            line.settled(run).await?;
+            line.flushed(run).await?;
             Ok::<_, async_nats::Error>((heard, woken))
         };
         let failed =
-            |why: String| ClusterError::System(format!("subscribe to other trainers: {why}"));
+            |why: String| ConnectError::System(format!("subscribe to other trainers: {why}"));
         let (mut heard, mut woken) = match line.dialer.block(SUBSCRIBE_WITHIN, subscribe) {
             Some(Ok(both)) => both,
             Some(Err(error)) => return Err(failed(error.to_string())),
@@ -84,7 +84,7 @@ impl Traffic {
     }
 
     /// Queues a message without waiting; if the queue is full, the message is lost.
-    fn tell(&self, what: Told) {
+    fn enqueue(&self, what: Outgoing) {
         self.outbox.try_send(what).ok();
     }
 
@@ -95,7 +95,7 @@ impl Traffic {
             .unwrap_or_else(PoisonError::into_inner)
             .take();
         let (done, left) = tokio::sync::oneshot::channel();
-        self.tell(Told::Leave(done));
+        self.enqueue(Outgoing::Leave(done));
         let _ = self.line.dialer.block(LEAVE_WITHIN, left);
     }
 }
@@ -104,16 +104,20 @@ fn subject(run: &RunName, what: &str) -> String {
     format!("pbg.{}.{what}", run.as_str())
 }
 
-async fn send(client: async_nats::Client, subjects: [String; 2], mut told: mpsc::Receiver<Told>) {
+async fn send(
+    client: async_nats::Client,
+    subjects: [String; 2],
+    mut told: mpsc::Receiver<Outgoing>,
+) {
     let [beat, wake] = subjects;
     while let Some(what) = told.recv().await {
         // An error means that the client, and therefore the connection, has ended.
         let sent = match what {
             // The client would send the heartbeat after it has reconnected, when it is out of date.
-            Told::Beat(_) if client.connection_state() != State::Connected => Ok(()),
-            Told::Beat(bytes) => client.publish(beat.clone(), bytes.into()).await,
-            Told::Wake => client.publish(wake.clone(), Vec::new().into()).await,
-            Told::Leave(done) => {
+            Outgoing::Beat(_) if client.connection_state() != State::Connected => Ok(()),
+            Outgoing::Beat(bytes) => client.publish(beat.clone(), bytes.into()).await,
+            Outgoing::Wake => client.publish(wake.clone(), Vec::new().into()).await,
+            Outgoing::Leave(done) => {
                 let flushed = client.flush().await;
                 // The receiver may have stopped waiting.
                 done.send(()).ok();
@@ -126,20 +130,20 @@ async fn send(client: async_nats::Client, subjects: [String; 2], mut told: mpsc:
     }
 }
 
-impl Live for Connection {
-    fn beat(&self, beat: &Beat) {
+impl LiveTraffic for Connection {
+    fn beat(&self, beat: &Heartbeat) {
         // Other trainers would reject a heartbeat with a number that JSON cannot represent.
         if let Ok(bytes) = serde_json::to_vec(beat) {
-            self.traffic.tell(Told::Beat(bytes));
+            self.traffic.enqueue(Outgoing::Beat(bytes));
         }
     }
 
-    fn heard(&self) -> Vec<Heard> {
+    fn heartbeats(&self) -> Vec<LastHeartbeat> {
         self.traffic.beats.all(Instant::now())
     }
 
     fn wake(&self) {
-        self.traffic.tell(Told::Wake);
+        self.traffic.enqueue(Outgoing::Wake);
     }
 
     /// A reconnection counts as a wake-up, because wake-ups may have been missed.
@@ -164,7 +168,7 @@ impl Live for Connection {
         }
     }
 
-    fn answer(&self, me: Token, answers: Answers) -> Result<(), NoAnswer> {
+    fn answer(&self, me: Token, answers: QuestionHandler) -> Result<(), NoAnswer> {
         let traffic = &self.traffic;
         let line = traffic.line.clone();
         let mut answering = traffic
@@ -172,7 +176,7 @@ impl Live for Connection {
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
         *answering = None;
-        *answering = Some(Answering::start(line, &traffic.run, me, answers)?);
+        *answering = Some(AnswerThread::start(line, &traffic.run, me, answers)?);
         Ok(())
     }
 }

@@ -7,10 +7,10 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use crate::error::ClusterError;
-use crate::keeper::Listener;
-use crate::method::Method;
+use crate::error::ConnectError;
+use crate::init_method::InitMethod;
 use crate::secret::Secret;
+use crate::supervisor::ServerNotice;
 
 /// Name of a run, which is part of subjects and of a stream's name.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,12 +21,12 @@ impl RunName {
     ///
     /// # Errors
     /// [`ClusterError::RunName`].
-    pub fn new(name: &str) -> Result<Self, ClusterError> {
+    pub fn new(name: &str) -> Result<Self, ConnectError> {
         let is_allowed =
             |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '-' | '_');
         match (1..=64).contains(&name.len()) && name.chars().all(is_allowed) {
             true => Ok(Self(name.to_owned())),
-            false => Err(ClusterError::RunName(name.to_owned())),
+            false => Err(ConnectError::RunName(name.to_owned())),
         }
     }
 
@@ -49,11 +49,11 @@ impl AccessToken {
     ///
     /// # Errors
     /// [`ClusterError::Token`].
-    pub fn new(text: &str) -> Result<Self, ClusterError> {
+    pub fn new(text: &str) -> Result<Self, ConnectError> {
         let is_wrong = |c: char| c.is_whitespace() || c.is_control();
         match (1..=LONGEST_TOKEN).contains(&text.len()) && !text.contains(is_wrong) {
             true => Ok(Self(text.to_owned())),
-            false => Err(ClusterError::Token),
+            false => Err(ConnectError::Token),
         }
     }
 
@@ -71,9 +71,9 @@ impl fmt::Debug for AccessToken {
 
 /// Options of a connection. [`Options::new`] sets the usual values.
 #[derive(Clone, Debug)]
-pub struct Options {
+pub struct ConnectionOptions {
     /// Init method.
-    pub method: Method,
+    pub method: InitMethod,
     /// Name of the run. Runs with different names receive nothing from each other.
     pub run: RunName,
     /// Rank of this trainer. Only rank 0 starts a server.
@@ -88,9 +88,9 @@ pub struct Options {
     /// machine reaches others; for `tcp://`: the one in the method.
     pub listen: Option<IpAddr>,
     /// Longest time to wait for other trainers and for servers.
-    pub patience: Duration,
+    pub timeout: Duration,
     /// Timeout of a request to the register.
-    pub answer: Duration,
+    pub request_timeout: Duration,
     /// Secret shared by all trainers of the run. Required for `tcp://` beyond the local machine.
     pub secret: Option<Secret>,
     /// Token that servers of `nats://` and `tls://` require.
@@ -107,18 +107,18 @@ pub struct Options {
     pub stop: Option<Arc<AtomicBool>>,
     /// Listener for messages about the server. If set, rank 0 restarts its server when necessary, as long as the
     /// connection lives.
-    pub keeps: Option<Listener>,
+    pub server_listener: Option<ServerNotice>,
     /// Whether the register is created if it does not exist. Commands that only inspect a run do not create it.
-    pub makes: bool,
+    pub creates_register: bool,
     /// Number of the user's servers that store the register: 1 or 3.
     pub replicas: usize,
 }
 
-impl Options {
+impl ConnectionOptions {
     /// Creates options with a timeout of 600 s, replies within 5 s, one replica, and creation of the register; nothing
     /// else is set.
     #[must_use]
-    pub fn new(method: Method, run: RunName) -> Self {
+    pub fn new(method: InitMethod, run: RunName) -> Self {
         Self {
             method,
             run,
@@ -127,8 +127,8 @@ impl Options {
             search: Vec::new(),
             folder: None,
             listen: None,
-            patience: Duration::from_secs(600),
-            answer: Duration::from_secs(5),
+            timeout: Duration::from_secs(600),
+            request_timeout: Duration::from_secs(5),
             secret: None,
             token: None,
             credentials: None,
@@ -136,8 +136,8 @@ impl Options {
             identity: None,
             insecure: false,
             stop: None,
-            keeps: None,
-            makes: true,
+            server_listener: None,
+            creates_register: true,
             replicas: 1,
         }
     }
@@ -151,22 +151,22 @@ impl Options {
     ///
     /// # Errors
     /// [`ClusterError::Insecure`], [`ClusterError::NoSecret`], [`ClusterError::Replicas`].
-    pub(crate) fn check(&self) -> Result<(), ClusterError> {
+    pub(crate) fn check(&self) -> Result<(), ConnectError> {
         if !matches!(self.replicas, 1 | 3) {
-            return Err(ClusterError::Replicas(self.replicas));
+            return Err(ConnectError::Replicas(self.replicas));
         }
         match &self.method {
-            Method::Nats {
+            InitMethod::Nats {
                 servers,
                 tls: false,
             } if !self.insecure => match servers.iter().find(|server| !server.is_loopback()) {
-                Some(server) => Err(ClusterError::Insecure(server.clone())),
+                Some(server) => Err(ConnectError::Insecure(server.clone())),
                 None => Ok(()),
             },
-            Method::Tcp(address)
+            InitMethod::Tcp(address)
                 if self.secret.is_none() && !self.insecure && !address.is_loopback() =>
             {
-                Err(ClusterError::NoSecret(address.clone()))
+                Err(ConnectError::NoSecret(address.clone()))
             }
             _ => Ok(()),
         }

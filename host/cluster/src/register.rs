@@ -18,14 +18,14 @@ use async_nats::jetstream::stream::{
     Config, DiscardPolicy, Info, RawMessageErrorKind, StorageType,
 };
 use async_nats::jetstream::{Context, ErrorCode, context::ContextBuilder};
-use pbg_core::cluster::{Entry, NoAnswer, Register, Written};
+use pbg_core::transport::{NoAnswer, Register, RegisterEntry, WriteReply};
 
+use crate::client::NatsConnection;
 use crate::connection::Connection;
-use crate::error::ClusterError;
-use crate::options::Options;
+use crate::error::ConnectError;
+use crate::options::ConnectionOptions;
 use crate::secret::random;
-use crate::waiting::Waiting;
-use crate::wire::Line;
+use crate::waiting::Deadline;
 
 /// Number of revisions that a server keeps, including the newest.
 pub const KEPT_REVISIONS: u32 = 64;
@@ -39,8 +39,8 @@ const LOOK: Duration = Duration::from_millis(50);
 const LAST_ANSWER: Duration = Duration::from_secs(2);
 
 /// Register of a run.
-pub(crate) struct Ledger {
-    line: Line,
+pub(crate) struct StreamRegister {
+    line: NatsConnection,
     context: Context,
     stream: String,
     subject: String,
@@ -51,16 +51,16 @@ pub(crate) struct Ledger {
 }
 
 /// Result of a read.
-enum Found {
-    Value(Entry),
+enum ReadResult {
+    Value(RegisterEntry),
     Nothing,
     NoStream,
 }
 
-impl Ledger {
+impl StreamRegister {
     /// Creates the register of the run of `options`, stored on `replicas` servers.
-    pub(crate) fn new(line: Line, options: &Options, replicas: usize) -> Self {
-        let (run, within) = (&options.run, options.answer);
+    pub(crate) fn new(line: NatsConnection, options: &ConnectionOptions, replicas: usize) -> Self {
+        let (run, within) = (&options.run, options.request_timeout);
         let client = line.client.clone();
         // The builder starts a task, so it needs the runtime.
         let build = async { ContextBuilder::new().timeout(within).build(client) };
@@ -72,7 +72,7 @@ impl Ledger {
             subject: format!("pbg.{}.ledger", run.as_str()),
             replicas,
             within,
-            makes: options.makes,
+            makes: options.creates_register,
             stop: options.stop.clone(),
         }
     }
@@ -112,7 +112,7 @@ impl Ledger {
     /// # Errors
     /// [`ClusterError::Unfit`] if the server cannot store it, or has another stream of that name;
     /// [`ClusterError::Patience`] if the server does not answer.
-    pub(crate) fn open(&self, who: &str, waiting: &Waiting<'_>) -> Result<(), ClusterError> {
+    pub(crate) fn open(&self, who: &str, waiting: &Deadline<'_>) -> Result<(), ConnectError> {
         if self.makes {
             self.make_patiently(who, waiting)?;
         }
@@ -131,7 +131,7 @@ impl Ledger {
         }
     }
 
-    fn make_patiently(&self, who: &str, waiting: &Waiting<'_>) -> Result<(), ClusterError> {
+    fn make_patiently(&self, who: &str, waiting: &Deadline<'_>) -> Result<(), ConnectError> {
         loop {
             let why = match self.line.dialer.block(self.within, self.make()) {
                 Some(Ok(())) => return Ok(()),
@@ -142,7 +142,7 @@ impl Ledger {
             let complaint = self
                 .line
                 .signals
-                .complaint()
+                .last_server_error()
                 .map_or(String::new(), |text| format!(" ({text})"));
             waiting.pause(&format!("waiting for JetStream of {who}: {why}{complaint}"))?;
         }
@@ -164,18 +164,18 @@ impl Ledger {
         }
     }
 
-    async fn get(&self) -> Result<Found, String> {
+    async fn get(&self) -> Result<ReadResult, String> {
         let stream = self.context.get_stream_no_info(&self.stream).await;
         let stream = stream.map_err(|error| error.to_string())?;
         let message = match stream.get_last_raw_message_by_subject(&self.subject).await {
             Ok(message) => message,
             Err(error) => {
                 return match error.kind() {
-                    RawMessageErrorKind::NoMessageFound => Ok(Found::Nothing),
+                    RawMessageErrorKind::NoMessageFound => Ok(ReadResult::Nothing),
                     RawMessageErrorKind::JetStream(inner)
                         if inner.error_code() == ErrorCode::STREAM_NOT_FOUND =>
                     {
-                        Ok(Found::NoStream)
+                        Ok(ReadResult::NoStream)
                     }
                     _ => Err(error.to_string()),
                 };
@@ -187,25 +187,30 @@ impl Ledger {
                 message.payload.len()
             ));
         }
-        Ok(Found::Value(Entry {
+        Ok(ReadResult::Value(RegisterEntry {
             revision: message.sequence,
             value: message.payload.to_vec(),
         }))
     }
 
-    async fn read(&self) -> Result<Option<Entry>, String> {
+    async fn read(&self) -> Result<Option<RegisterEntry>, String> {
         for _ in 0..2 {
             match self.get().await? {
-                Found::Value(entry) => return Ok(Some(entry)),
-                Found::Nothing => return Ok(None),
-                Found::NoStream if !self.makes => return Ok(None),
-                Found::NoStream => self.make().await.map_err(|error| error.to_string())?,
+                ReadResult::Value(entry) => return Ok(Some(entry)),
+                ReadResult::Nothing => return Ok(None),
+                ReadResult::NoStream if !self.makes => return Ok(None),
+                ReadResult::NoStream => self.make().await.map_err(|error| error.to_string())?,
             }
         }
         Err("the stream disappears as soon as it is created".into())
     }
 
-    async fn write(&self, after: Option<u64>, value: Vec<u8>, id: &str) -> Result<Written, String> {
+    async fn write(
+        &self,
+        after: Option<u64>,
+        value: Vec<u8>,
+        id: &str,
+    ) -> Result<WriteReply, String> {
         let message = PublishMessage::build()
             .payload(value.into())
             .expected_last_subject_sequence(after.unwrap_or(0))
@@ -219,11 +224,11 @@ impl Ledger {
             Err(error) => Err(error),
         };
         match answer {
-            Ok(answer) if answer.duplicate => Ok(Written::Refused),
-            Ok(answer) => Ok(Written::As(answer.sequence)),
+            Ok(answer) if answer.duplicate => Ok(WriteReply::Refused),
+            Ok(answer) => Ok(WriteReply::Accepted(answer.sequence)),
             Err(error) => match error.kind() {
-                PublishErrorKind::WrongLastSequence => Ok(Written::Refused),
-                _ if is_refusal(&error) => Ok(Written::Refused),
+                PublishErrorKind::WrongLastSequence => Ok(WriteReply::Refused),
+                _ if is_refusal(&error) => Ok(WriteReply::Refused),
                 _ => Err(error.to_string()),
             },
         }
@@ -264,7 +269,7 @@ impl Ledger {
         tokio::time::sleep(LAST_ANSWER).await;
     }
 
-    async fn history(&self) -> Result<Vec<Entry>, String> {
+    async fn history(&self) -> Result<Vec<RegisterEntry>, String> {
         let stream = self.context.get_stream(&self.stream).await;
         let stream = stream.map_err(|error| error.to_string())?;
         let state = &stream.cached_info().state;
@@ -274,7 +279,7 @@ impl Ledger {
         let mut found = Vec::new();
         for sequence in first.max(state.first_sequence).max(1)..=state.last_sequence {
             match stream.get_raw_message(sequence).await {
-                Ok(message) => found.push(Entry {
+                Ok(message) => found.push(RegisterEntry {
                     revision: sequence,
                     value: message.payload.to_vec(),
                 }),
@@ -304,8 +309,8 @@ fn first_sequence(random: [u8; 32]) -> u64 {
     (u64::from(u32::from_le_bytes([a, b, c, d])) << 20) + 1
 }
 
-fn unfit(who: &str, what: String) -> ClusterError {
-    ClusterError::Unfit {
+fn unfit(who: &str, what: String) -> ConnectError {
+    ConnectError::Unfit {
         who: who.to_owned(),
         what,
     }
@@ -346,11 +351,11 @@ fn is_refusal(error: &(dyn std::error::Error + 'static)) -> bool {
 
 impl Register for Connection {
     /// A register whose stream does not exist reads as empty, and the stream is created again.
-    fn read(&self) -> Result<Option<Entry>, NoAnswer> {
+    fn read(&self) -> Result<Option<RegisterEntry>, NoAnswer> {
         self.ledger.block("reading", self.ledger.read())
     }
 
-    fn write(&self, after: Option<u64>, value: &[u8], id: &str) -> Result<Written, NoAnswer> {
+    fn write(&self, after: Option<u64>, value: &[u8], id: &str) -> Result<WriteReply, NoAnswer> {
         if value.len() > MAX_VALUE {
             let size = value.len();
             return Err(NoAnswer(format!(
@@ -374,7 +379,7 @@ impl Connection {
     ///
     /// # Errors
     /// Fails if no reply arrives.
-    pub fn history(&self) -> Result<Vec<Entry>, NoAnswer> {
+    pub fn history(&self) -> Result<Vec<RegisterEntry>, NoAnswer> {
         self.ledger.block("reading", self.ledger.history())
     }
 

@@ -16,7 +16,7 @@ use rcgen::{
 };
 use sha2::{Digest, Sha256};
 
-use crate::error::ClusterError;
+use crate::error::ConnectError;
 
 /// Hexadecimal digits of a secret: 256 bits. Every client is shown a certificate signed with a key derived from the
 /// secret, and could test guesses against it offline. Fewer bits, or words, would be found.
@@ -44,13 +44,13 @@ impl Secret {
     ///
     /// # Errors
     /// [`ClusterError::Secret`].
-    pub fn new(text: &str) -> Result<Self, ClusterError> {
+    pub fn new(text: &str) -> Result<Self, ConnectError> {
         let text = text.to_ascii_lowercase();
         let digits: BTreeSet<char> = text.chars().collect();
         let is_hexadecimal = digits.iter().all(char::is_ascii_hexdigit);
         match text.len() == DIGITS && is_hexadecimal && digits.len() >= LEAST_DIFFERENT {
             true => Ok(Self(text)),
-            false => Err(ClusterError::Secret),
+            false => Err(ConnectError::Secret),
         }
     }
 
@@ -58,7 +58,7 @@ impl Secret {
     ///
     /// # Errors
     /// Fails if the system provides no random numbers.
-    pub(crate) fn draw() -> Result<Self, ClusterError> {
+    pub(crate) fn draw() -> Result<Self, ConnectError> {
         Ok(Self(hexadecimal(&random()?)))
     }
 
@@ -77,7 +77,7 @@ impl Secret {
         hash.finalize().into()
     }
 
-    fn user(&self) -> Result<UserKey, ClusterError> {
+    fn user(&self) -> Result<UserKey, ConnectError> {
         UserKey::new_from_raw(KeyPairType::User, self.derive("user")).map_err(no_key)
     }
 
@@ -85,7 +85,7 @@ impl Secret {
     ///
     /// # Errors
     /// Fails if no key can be created.
-    pub(crate) fn user_seed(&self) -> Result<String, ClusterError> {
+    pub(crate) fn user_seed(&self) -> Result<String, ConnectError> {
         self.user()?.seed().map_err(no_key)
     }
 
@@ -93,11 +93,11 @@ impl Secret {
     ///
     /// # Errors
     /// Fails if no key can be created.
-    pub(crate) fn user_public(&self) -> Result<String, ClusterError> {
+    pub(crate) fn user_public(&self) -> Result<String, ConnectError> {
         Ok(self.user()?.public_key())
     }
 
-    fn authority(&self) -> Result<CertifiedIssuer<'static, KeyPair>, ClusterError> {
+    fn authority(&self) -> Result<CertifiedIssuer<'static, KeyPair>, ConnectError> {
         let pkcs8 = [&PKCS8[..], &self.derive("authority")].concat();
         let key = KeyPair::from_pkcs8_der_and_sign_algo(&pkcs8.as_slice().into(), &PKCS_ED25519)
             .map_err(no_key)?;
@@ -113,7 +113,7 @@ impl Secret {
     ///
     /// # Errors
     /// Fails if no key can be created.
-    pub(crate) fn certificate(&self, host: &str) -> Result<(String, String), ClusterError> {
+    pub(crate) fn certificate(&self, host: &str) -> Result<(String, String), ConnectError> {
         let key = KeyPair::generate_for(&PKCS_ED25519).map_err(no_key)?;
         let params = CertificateParams::new(vec![host.to_owned()]).map_err(no_key)?;
         let certificate = params
@@ -126,7 +126,7 @@ impl Secret {
     ///
     /// # Errors
     /// Fails if no key can be created.
-    pub(crate) fn tls(&self) -> Result<ClientConfig, ClusterError> {
+    pub(crate) fn tls(&self) -> Result<ClientConfig, ConnectError> {
         let mut roots = RootCertStore::empty();
         roots.add(self.authority()?.der().clone()).map_err(no_key)?;
         let builder = ClientConfig::builder().with_root_certificates(roots);
@@ -138,10 +138,10 @@ impl Secret {
 ///
 /// # Errors
 /// Fails if there are none.
-pub(crate) fn random() -> Result<[u8; 32], ClusterError> {
+pub(crate) fn random() -> Result<[u8; 32], ConnectError> {
     let mut bytes = [0; 32];
     getrandom::fill(&mut bytes)
-        .map_err(|error| ClusterError::System(format!("draw a random number: {error}")))?;
+        .map_err(|error| ConnectError::System(format!("draw a random number: {error}")))?;
     Ok(bytes)
 }
 
@@ -149,8 +149,8 @@ fn hexadecimal(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-fn no_key(error: impl fmt::Display) -> ClusterError {
-    ClusterError::System(format!("create the keys of a secret: {error}"))
+fn no_key(error: impl fmt::Display) -> ConnectError {
+    ConnectError::System(format!("create the keys of a secret: {error}"))
 }
 
 #[cfg(test)]

@@ -9,7 +9,8 @@ mod program;
 mod record;
 
 pub(crate) use process::{
-    Health, Lock, Running, Start, health, is_alive, is_wanted, listening, stop, was_ended,
+    Health, RunningServer, ServerStart, StoreLock, clear_stopped_mark, health, is_alive, listening,
+    stop, was_ended,
 };
 pub(crate) use program::{OLDEST, find, is_old};
-pub(crate) use record::{Record, machine};
+pub(crate) use record::{ServerRecord, machine};

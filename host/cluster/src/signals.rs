@@ -7,7 +7,7 @@ use async_nats::Event;
 
 /// Asynchronous events of a connection.
 #[derive(Default)]
-pub(crate) struct Signals {
+pub(crate) struct ConnectionEvents {
     state: Mutex<State>,
     changed: Condvar,
 }
@@ -21,7 +21,7 @@ struct State {
     complaint: Option<String>,
 }
 
-impl Signals {
+impl ConnectionEvents {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -42,7 +42,7 @@ impl Signals {
     }
 
     /// Returns the server's last error message, such as a missing permission.
-    pub(crate) fn complaint(&self) -> Option<String> {
+    pub(crate) fn last_server_error(&self) -> Option<String> {
         self.state().complaint.clone()
     }
 
@@ -66,7 +66,7 @@ impl Signals {
     }
 
     /// Records an event that the client reports.
-    pub(crate) fn happened(&self, event: &Event) {
+    pub(crate) fn record_event(&self, event: &Event) {
         match event {
             Event::Connected => {
                 self.state().connections += 1;

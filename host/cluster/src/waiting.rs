@@ -6,13 +6,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::error::ClusterError;
+use crate::error::ConnectError;
 
 /// Interval between two attempts.
 const POLL: Duration = Duration::from_millis(200);
 
 /// Common deadline of all waits, and the callback that receives their messages.
-pub(crate) struct Waiting<'a> {
+pub(crate) struct Deadline<'a> {
     until: Instant,
     patience: Duration,
     pub(crate) notice: &'a dyn Fn(&str),
@@ -20,7 +20,7 @@ pub(crate) struct Waiting<'a> {
     said: RefCell<String>,
 }
 
-impl<'a> Waiting<'a> {
+impl<'a> Deadline<'a> {
     /// Creates waits that end together after `patience`, or when `stop` is set.
     pub(crate) fn new(
         patience: Duration,
@@ -40,18 +40,18 @@ impl<'a> Waiting<'a> {
     ///
     /// # Errors
     /// [`ClusterError::Patience`] after the deadline; [`ClusterError::Interrupted`] if the caller has cancelled.
-    pub(crate) fn pause(&self, what: &str) -> Result<(), ClusterError> {
+    pub(crate) fn pause(&self, what: &str) -> Result<(), ConnectError> {
         if self
             .stop
             .as_ref()
             .is_some_and(|stop| stop.load(Ordering::Relaxed))
         {
-            return Err(ClusterError::Interrupted {
+            return Err(ConnectError::Interrupted {
                 what: what.to_owned(),
             });
         }
         if Instant::now() >= self.until {
-            return Err(ClusterError::Patience {
+            return Err(ConnectError::Patience {
                 what: what.to_owned(),
                 patience: self.patience,
             });

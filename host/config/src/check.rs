@@ -5,63 +5,65 @@ use std::collections::BTreeMap;
 use pbg_core::nearest::nearest;
 use serde_json::{Map, Value as Json};
 
-use super::errors::{MOST_SHOWN, Problem};
+use super::errors::{ConfigProblem, MOST_SHOWN};
 use super::key_path::KeyPath;
-use super::node::{Node, Place, Value, excerpt};
-use super::spec::{Choice, Field, Range, Spec, ValueType};
+use super::node::{ConfigNode, KeyLocation, TomlValue, excerpt};
+use super::spec::{Choice, KeySpec, Range, Spec, ValueType};
 use super::suggest;
 
 /// Result of a check.
 #[derive(Debug, Default)]
-pub(super) struct Findings {
+pub(super) struct CheckResult {
     /// Problems found.
-    pub(super) problems: Vec<Problem>,
+    pub(super) problems: Vec<ConfigProblem>,
     /// Paths whose value in the result is a placeholder, because the given value is wrong or missing.
-    pub(super) made_up: Vec<KeyPath>,
+    pub(super) placeholders: Vec<KeyPath>,
 }
 
 /// Converts `node` to JSON in which every wrong value is replaced by a placeholder of the right type, so that the rules
 /// between the other keys can still be checked.
-pub(super) fn check(node: &Node, spec: &Spec) -> (Json, Findings) {
-    let mut findings = Findings::default();
+pub(super) fn check(node: &ConfigNode, spec: &Spec) -> (Json, CheckResult) {
+    let mut findings = CheckResult::default();
     let json = findings
         .value(&KeyPath::default(), node, spec)
         .unwrap_or_else(|| placeholder(spec));
     (json, findings)
 }
 
-impl Findings {
-    fn wrong(&mut self, path: &KeyPath, place: Place, message: String) {
-        self.problems.push(Problem::new(path, place, message));
-        self.made_up.push(path.clone());
+impl CheckResult {
+    fn wrong(&mut self, path: &KeyPath, place: KeyLocation, message: String) {
+        self.problems.push(ConfigProblem::new(path, place, message));
+        self.placeholders.push(path.clone());
     }
 
     /// Converts a value; returns `None` after reporting a problem.
-    fn value(&mut self, path: &KeyPath, node: &Node, spec: &Spec) -> Option<Json> {
+    fn value(&mut self, path: &KeyPath, node: &ConfigNode, spec: &Spec) -> Option<Json> {
         let scalar = match (&spec.kind, &node.value) {
-            (ValueType::Record(fields), Value::Table(entries)) => {
+            (ValueType::Record(fields), TomlValue::Table(entries)) => {
                 return Some(self.record(path, node.place, entries, fields));
             }
-            (ValueType::Map { item, non_empty }, Value::Table(entries)) => {
+            (ValueType::Map { item, non_empty }, TomlValue::Table(entries)) => {
                 self.not_empty(path, node.place, entries.is_empty() && *non_empty);
                 return Some(self.map(path, entries, item));
             }
-            (ValueType::List { item, non_empty }, Value::List(items)) => {
+            (ValueType::List { item, non_empty }, TomlValue::List(items)) => {
                 self.not_empty(path, node.place, items.is_empty() && *non_empty);
                 return Some(self.list(path, items, item));
             }
             (ValueType::Any, _) => return self.any(path, node),
-            (ValueType::Boolean, Value::Boolean(b)) => Ok(Json::from(*b)),
-            (ValueType::Integer { min, max }, Value::Integer(i)) => integer(*i, *min, *max),
-            (ValueType::Number { range, single }, Value::Float(x)) => number(*x, *range, *single),
-            (ValueType::Number { range, single }, Value::Integer(i)) => {
+            (ValueType::Boolean, TomlValue::Boolean(b)) => Ok(Json::from(*b)),
+            (ValueType::Integer { min, max }, TomlValue::Integer(i)) => integer(*i, *min, *max),
+            (ValueType::Number { range, single }, TomlValue::Float(x)) => {
+                number(*x, *range, *single)
+            }
+            (ValueType::Number { range, single }, TomlValue::Integer(i)) => {
                 number(*i as f64, *range, *single)
             }
-            (ValueType::Text { non_empty: true }, Value::Text(s)) if s.is_empty() => {
+            (ValueType::Text { non_empty: true }, TomlValue::Text(s)) if s.is_empty() => {
                 Err("must not be empty".to_owned())
             }
-            (ValueType::Text { .. }, Value::Text(s)) => Ok(Json::from(s.as_str())),
-            (ValueType::Choice(choices), Value::Text(s)) => choice(s, choices),
+            (ValueType::Text { .. }, TomlValue::Text(s)) => Ok(Json::from(s.as_str())),
+            (ValueType::Choice(choices), TomlValue::Text(s)) => choice(s, choices),
             (kind, value) => Err(format!(
                 "expected {}, found {}",
                 describe(kind),
@@ -73,7 +75,7 @@ impl Findings {
             .ok()
     }
 
-    fn not_empty(&mut self, path: &KeyPath, place: Place, is_empty: bool) {
+    fn not_empty(&mut self, path: &KeyPath, place: KeyLocation, is_empty: bool) {
         if is_empty {
             self.wrong(path, place, "must have at least one entry".to_owned());
         }
@@ -82,9 +84,9 @@ impl Findings {
     fn record(
         &mut self,
         path: &KeyPath,
-        place: Place,
-        entries: &BTreeMap<String, Node>,
-        fields: &[Field],
+        place: KeyLocation,
+        entries: &BTreeMap<String, ConfigNode>,
+        fields: &[KeySpec],
     ) -> Json {
         let mut json = Map::new();
         for field in fields {
@@ -114,7 +116,7 @@ impl Findings {
                 };
                 let message = format!("unknown key{advice}");
                 self.problems
-                    .push(Problem::new(&path.join(key), node.place, message));
+                    .push(ConfigProblem::new(&path.join(key), node.place, message));
             }
         }
         Json::Object(json)
@@ -124,10 +126,10 @@ impl Findings {
     fn missing(
         &mut self,
         path: &KeyPath,
-        place: Place,
-        field: &Field,
-        entries: &BTreeMap<String, Node>,
-        fields: &[Field],
+        place: KeyLocation,
+        field: &KeySpec,
+        entries: &BTreeMap<String, ConfigNode>,
+        fields: &[KeySpec],
     ) {
         let known = |key: &str| fields.iter().any(|f| f.key == key);
         let keys = || fields.iter().map(|f| f.key.as_str());
@@ -135,14 +137,14 @@ impl Findings {
             .keys()
             .take(MOST_SHOWN)
             .any(|key| !known(key) && nearest(key, keys()) == Some(&*field.key));
-        self.made_up.push(path.clone());
+        self.placeholders.push(path.clone());
         if !misspelt {
             let message = format!("missing: {}", lower_first(&field.doc));
-            self.problems.push(Problem::new(path, place, message));
+            self.problems.push(ConfigProblem::new(path, place, message));
         }
     }
 
-    fn map(&mut self, path: &KeyPath, entries: &BTreeMap<String, Node>, item: &Spec) -> Json {
+    fn map(&mut self, path: &KeyPath, entries: &BTreeMap<String, ConfigNode>, item: &Spec) -> Json {
         let values = entries.iter().map(|(key, node)| {
             let value = self.value(&path.join(key), node, item);
             (key.clone(), value.unwrap_or_else(|| placeholder(item)))
@@ -150,7 +152,7 @@ impl Findings {
         Json::Object(values.collect())
     }
 
-    fn list(&mut self, path: &KeyPath, items: &[Node], item: &Spec) -> Json {
+    fn list(&mut self, path: &KeyPath, items: &[ConfigNode], item: &Spec) -> Json {
         let values = items.iter().enumerate().map(|(i, node)| {
             let value = self.value(&path.join(i), node, item);
             value.unwrap_or_else(|| placeholder(item))
@@ -158,20 +160,20 @@ impl Findings {
         Json::Array(values.collect())
     }
 
-    fn any(&mut self, path: &KeyPath, node: &Node) -> Option<Json> {
+    fn any(&mut self, path: &KeyPath, node: &ConfigNode) -> Option<Json> {
         let any = Spec {
             kind: ValueType::Any,
             nullable: false,
         };
         let unbounded = Range::default();
         let scalar = match &node.value {
-            Value::List(items) => return Some(self.list(path, items, &any)),
-            Value::Table(entries) => return Some(self.map(path, entries, &any)),
-            Value::Boolean(b) => Ok(Json::from(*b)),
-            Value::Integer(i) => integer(*i, i64::MIN.into(), i64::MAX.into()),
-            Value::Float(x) => number(*x, unbounded, false),
-            Value::Text(s) => Ok(Json::from(s.as_str())),
-            Value::Datetime(_) => Err(format!(
+            TomlValue::List(items) => return Some(self.list(path, items, &any)),
+            TomlValue::Table(entries) => return Some(self.map(path, entries, &any)),
+            TomlValue::Boolean(b) => Ok(Json::from(*b)),
+            TomlValue::Integer(i) => integer(*i, i64::MIN.into(), i64::MAX.into()),
+            TomlValue::Float(x) => number(*x, unbounded, false),
+            TomlValue::Text(s) => Ok(Json::from(s.as_str())),
+            TomlValue::Datetime(_) => Err(format!(
                 "expected a number, a string, true, false, a list or a table, found {}",
                 node.value.describe()
             )),

@@ -1,123 +1,120 @@
-//! Values for unset keys, taken from the configuration of a trained model.
+//! Default values of keys, equal to those of PBG where PBG has the key.
 
-use super::node::{Node, Value};
-use super::training::{MODEL, MODEL_OF_RELATIONS};
+/// Default value of `loss_fn`.
+pub const DEFAULT_LOSS: &str = "ranking";
+/// Default value of `bucket_order`.
+pub const DEFAULT_ORDER: &str = "inside_out";
+/// Default value of `relation_sampler`.
+pub const DEFAULT_SAMPLER: &str = "proportional";
 
-/// Copies the keys that define the meaning of embeddings, and `seed`, from `trained` to `tree`, where `tree` does not
-/// set them. An entry of `relations` takes them from the entry of the same name.
-pub(super) fn take(tree: &mut Node, trained: &Node) {
-    for key in MODEL.into_iter().chain(["seed"]) {
-        fill(tree, trained, key);
-    }
-    let (Some(own), Some(known)) = (relations(tree), table(trained).get("relations")) else {
-        return;
-    };
-    let known = match &known.value {
-        Value::List(known) => known.as_slice(),
-        _ => &[],
-    };
-    for relation in own {
-        let name = table(relation).get("name").map(|node| node.value.clone());
-        let same = |other: &&Node| table(other).get("name").map(|n| &n.value) == name.as_ref();
-        if let Some(known) = known.iter().find(same) {
-            for key in MODEL_OF_RELATIONS {
-                fill(relation, known, key);
-            }
-        }
-    }
+pub(super) fn edge_sets() -> Vec<String> {
+    vec!["train".to_owned()]
 }
 
-/// Copies the value at `key` from `from` to `node` if `node` does not set it; tables are merged entry by entry.
-fn fill(node: &mut Node, from: &Node, key: &str) {
-    let Some(value) = table(from).get(key) else {
-        return;
-    };
-    let Value::Table(entries) = &mut node.value else {
-        return;
-    };
-    match entries.get_mut(key) {
-        None => drop(entries.insert(key.to_owned(), value.clone())),
-        Some(own) => {
-            let keys: Vec<String> = table(value).keys().cloned().collect();
-            keys.iter().for_each(|key| fill(own, value, key));
-        }
-    }
+pub(super) fn init_scale() -> f32 {
+    1e-3
 }
 
-fn relations(tree: &mut Node) -> Option<&mut Vec<Node>> {
-    let Value::Table(entries) = &mut tree.value else {
-        return None;
-    };
-    match &mut entries.get_mut("relations")?.value {
-        Value::List(items) => Some(items),
-        _ => None,
-    }
+pub(super) fn loss_fn() -> String {
+    DEFAULT_LOSS.to_owned()
 }
 
-fn table(node: &Node) -> &std::collections::BTreeMap<String, Node> {
-    static NONE: std::collections::BTreeMap<String, Node> = std::collections::BTreeMap::new();
-    match &node.value {
-        Value::Table(entries) => entries,
-        _ => &NONE,
-    }
+pub(super) fn operator() -> String {
+    "none".to_owned()
 }
 
-#[cfg(test)]
-mod tests {
-    use crate::{Config, DEFAULT_LOSS, DEFAULT_ORDER, DEFAULT_SAMPLER, Installed};
-    use pbg_core::model::Comparator;
+pub(super) fn num_epochs() -> u32 {
+    1
+}
 
-    /// Returns the strategies that the configuration names by default.
-    fn installed() -> Installed {
-        let named = |name: &str| vec![name.to_owned()];
-        Installed {
-            orders: named(DEFAULT_ORDER),
-            samplers: named(DEFAULT_SAMPLER),
-            losses: named(DEFAULT_LOSS),
-            operators: Vec::new(),
-            files: Vec::new(),
-        }
-    }
+pub(super) fn max_edges_per_chunk() -> u64 {
+    1_000_000_000
+}
 
-    const TEXT: &str = r#"
-        dataset = "data"
-        checkpoint_path = "model"
-        dimension = 8
-        entities.user.num_partitions = 1
-        relations = [{ name = "follows", lhs = "user", rhs = "user" }]
-    "#;
+pub(super) fn bucket_order() -> String {
+    DEFAULT_ORDER.to_owned()
+}
 
-    fn set(changes: &[(&str, &str)]) -> Vec<(String, String)> {
-        let owned = |(key, value): &(&str, &str)| ((*key).to_owned(), (*value).to_owned());
-        changes.iter().map(owned).collect()
-    }
+pub(super) const fn num_machines() -> u32 {
+    1
+}
 
-    #[test]
-    fn what_is_left_open_is_as_it_was_trained() {
-        let trained = set(&[
-            ("comparator", "dot"),
-            ("relations.0.operator", "diagonal"),
-            ("entities.user.dimension", "6"),
-            ("lr", "0.5"),
-            ("seed", "3"),
-        ]);
-        let trained = Config::parse(TEXT, "test", &trained).unwrap();
-        let read = Config::parse_for(&trained, TEXT, "test", &[], &installed()).unwrap();
-        assert_eq!(read.comparator, Comparator::Dot);
-        assert_eq!(read.relations[0].operator, "diagonal");
-        assert_eq!((read.entity_dimension("user"), read.seed), (6, 3));
-        assert_eq!(read.model_differences(&trained), [""; 0]);
-        assert!(read.lr < 0.1, "how it was trained is not read");
-    }
+pub(super) const fn tree_init() -> bool {
+    true
+}
 
-    #[test]
-    fn what_is_set_stays() {
-        let trained = Config::parse(TEXT, "test", &set(&[("comparator", "dot")])).unwrap();
-        let other = set(&[("comparator", "cos")]);
-        let read = Config::parse_for(&trained, TEXT, "test", &other, &installed()).unwrap();
-        assert_eq!(
-            read.model_differences(&trained),
-            [r#"comparator: "cos", not "dot""#]
-        );
-    }
+pub(super) const fn lease() -> f64 {
+    30.0
+}
+
+pub(super) const fn heartbeat() -> f64 {
+    2.0
+}
+
+pub(super) const fn patience() -> f64 {
+    600.0
+}
+
+pub(super) const fn sync_rounds() -> f64 {
+    100.0
+}
+
+pub(super) const fn sync_bytes() -> f64 {
+    1e9
+}
+
+pub(super) const fn replicas() -> u32 {
+    1
+}
+
+pub(super) fn device() -> String {
+    "cpu".to_owned()
+}
+
+pub(super) fn prefetch() -> bool {
+    true
+}
+
+pub(super) fn relation_sampler() -> String {
+    DEFAULT_SAMPLER.to_owned()
+}
+
+pub(super) fn buffer_partitions() -> u32 {
+    2
+}
+
+pub(super) fn batch_size() -> u32 {
+    1000
+}
+
+pub(super) fn num_batch_negs() -> u32 {
+    50
+}
+
+pub(super) fn num_uniform_negs() -> u32 {
+    50
+}
+
+pub(super) fn lr() -> f32 {
+    0.01
+}
+
+pub(super) fn eval_fraction() -> f64 {
+    0.05
+}
+
+pub(super) fn eval_negs() -> u32 {
+    1000
+}
+
+pub(super) fn validation_interval() -> u32 {
+    1
+}
+
+pub(super) fn lr_patience() -> u32 {
+    2
+}
+
+pub(super) fn weight() -> f32 {
+    1.0
 }

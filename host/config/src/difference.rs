@@ -9,7 +9,7 @@ use super::key_path::{KeyPath, quoted_key};
 
 /// Key whose values differ, with both values as TOML.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Difference {
+pub struct ConfigDifference {
     /// Path of the key.
     pub key: String,
     /// Value in this configuration.
@@ -18,7 +18,7 @@ pub struct Difference {
     pub other: String,
 }
 
-impl Difference {
+impl ConfigDifference {
     /// Returns whether the differing key is `key` or lies within the table `key`.
     #[must_use]
     pub fn is_about(&self, key: &str) -> bool {
@@ -27,7 +27,7 @@ impl Difference {
     }
 }
 
-impl fmt::Display for Difference {
+impl fmt::Display for ConfigDifference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.is_about("formulas") {
             // Formulas with hundreds of nodes are not readable in a message.
@@ -42,7 +42,7 @@ pub(super) fn compare(
     here: &Json,
     other: &Json,
     path: &KeyPath,
-    differences: &mut Vec<Difference>,
+    differences: &mut Vec<ConfigDifference>,
 ) {
     match (here, other) {
         (Json::Object(a), Json::Object(b)) => {
@@ -59,7 +59,7 @@ pub(super) fn compare(
             }
         }
         _ if here == other => {}
-        _ => differences.push(Difference {
+        _ => differences.push(ConfigDifference {
             key: path.to_string(),
             here: shown(here),
             other: shown(other),
@@ -101,7 +101,7 @@ fn shown(json: &Json) -> String {
 
 /// Compares the displayed text, for tests.
 #[cfg(test)]
-impl PartialEq<&str> for Difference {
+impl PartialEq<&str> for ConfigDifference {
     fn eq(&self, shown: &&str) -> bool {
         let text = self.to_string();
         text == *shown

@@ -3,22 +3,22 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::default;
+use super::defaults;
 
 /// Communication between the trainers of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DistributedConfig {
     /// Seconds without a heartbeat after which the other trainers consider a trainer dead and train its buckets again.
-    #[serde(default = "default::lease")]
+    #[serde(default = "defaults::lease")]
     #[schemars(range(min = 1, max = 86_400), extend("x-rule" = "at least three times `heartbeat`"))]
     pub lease: f64,
     /// Seconds between two heartbeats of a trainer.
-    #[serde(default = "default::heartbeat")]
+    #[serde(default = "defaults::heartbeat")]
     #[schemars(range(min = 0.05, max = 3600))]
     pub heartbeat: f64,
     /// Timeout in seconds of a trainer that waits for the ledger to answer or for other trainers to join.
-    #[serde(default = "default::patience")]
+    #[serde(default = "defaults::patience")]
     #[schemars(range(min = 1, max = 1_000_000))]
     pub patience: f64,
     /// Whether a trainer leases its next bucket when the current one starts, so that its partitions load meanwhile.
@@ -26,11 +26,11 @@ pub struct DistributedConfig {
     #[schemars(extend("x-unset" = "`true` with at least four partitions per trainer"))]
     pub ahead: Option<bool>,
     /// Maximum number of exchanges of shared parameters per second.
-    #[serde(default = "default::sync_rounds")]
+    #[serde(default = "defaults::sync_rounds")]
     #[schemars(range(min = 0.01, max = 10_000))]
     pub sync_rounds: f64,
     /// Maximum number of bytes of shared parameters that a trainer sends and receives per second, on average.
-    #[serde(default = "default::sync_bytes")]
+    #[serde(default = "defaults::sync_bytes")]
     #[schemars(range(min = 1_000, max = 1_000_000_000_000_u64))]
     pub sync_bytes: f64,
     /// Path of the program `nats-server`, which rank 0 starts with `file://`, `tcp://` and `env://`.
@@ -42,7 +42,7 @@ pub struct DistributedConfig {
     #[schemars(length(min = 1), extend("x-unset" = "none; the environment variable `PBG_HOST_SECRET` is sent as a token"))]
     pub credentials: Option<String>,
     /// Number of NATS servers that store the ledger, with `nats://` and `tls://`.
-    #[serde(default = "default::replicas")]
+    #[serde(default = "defaults::replicas")]
     #[schemars(range(min = 1, max = 3), extend("x-rule" = "1 or 3"))]
     pub replicas: u32,
     /// Whether to allow traffic to other machines without encryption and secret; only for networks that nobody else
@@ -54,15 +54,15 @@ pub struct DistributedConfig {
 impl Default for DistributedConfig {
     fn default() -> Self {
         Self {
-            lease: default::lease(),
-            heartbeat: default::heartbeat(),
-            patience: default::patience(),
+            lease: defaults::lease(),
+            heartbeat: defaults::heartbeat(),
+            patience: defaults::patience(),
             ahead: None,
-            sync_rounds: default::sync_rounds(),
-            sync_bytes: default::sync_bytes(),
+            sync_rounds: defaults::sync_rounds(),
+            sync_bytes: defaults::sync_bytes(),
             nats_server: None,
             credentials: None,
-            replicas: default::replicas(),
+            replicas: defaults::replicas(),
             insecure: false,
         }
     }

@@ -3,20 +3,20 @@
 use std::fmt;
 
 use super::key_path::KeyPath;
-use super::node::Place;
+use super::node::KeyLocation;
 
 /// All problems that [`super::Config::parse`] found; at least one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfigErrors {
     origin: String,
-    problems: Vec<Problem>,
+    problems: Vec<ConfigProblem>,
 }
 
 /// Problem with one key, or with the text as a whole.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Problem {
+pub struct ConfigProblem {
     path: String,
-    place: Place,
+    place: KeyLocation,
     message: String,
 }
 
@@ -25,7 +25,7 @@ pub(super) const MOST_SHOWN: usize = 50;
 
 impl ConfigErrors {
     /// Creates the error from the `problems` of the configuration called `origin`, sorted by line.
-    pub(super) fn new(origin: &str, mut problems: Vec<Problem>) -> Self {
+    pub(super) fn new(origin: &str, mut problems: Vec<ConfigProblem>) -> Self {
         problems.sort_by_key(|p| p.place);
         Self {
             origin: origin.to_owned(),
@@ -41,10 +41,10 @@ impl ConfigErrors {
 
     /// Removes `--set` from the problems' locations, for overrides that a program passed.
     #[must_use]
-    pub fn of_a_program(mut self) -> Self {
+    pub fn without_set(mut self) -> Self {
         for problem in &mut self.problems {
-            if problem.place == Place::Set {
-                problem.place = Place::Nowhere;
+            if problem.place == KeyLocation::Set {
+                problem.place = KeyLocation::Nowhere;
             }
         }
         self
@@ -52,14 +52,14 @@ impl ConfigErrors {
 
     /// Returns the problems in the order of the file, then the problems of overrides.
     #[must_use]
-    pub fn problems(&self) -> &[Problem] {
+    pub fn problems(&self) -> &[ConfigProblem] {
         &self.problems
     }
 }
 
-impl Problem {
+impl ConfigProblem {
     /// Creates a problem with the value at `path`, which was read from `place`.
-    pub(super) fn new(path: &KeyPath, place: Place, message: String) -> Self {
+    pub(super) fn new(path: &KeyPath, place: KeyLocation, message: String) -> Self {
         Self {
             path: path.to_string(),
             place,
@@ -77,8 +77,8 @@ impl Problem {
     #[must_use]
     pub fn line(&self) -> Option<usize> {
         match self.place {
-            Place::Line(line) => Some(line),
-            Place::Set | Place::Nowhere => None,
+            KeyLocation::Line(line) => Some(line),
+            KeyLocation::Set | KeyLocation::Nowhere => None,
         }
     }
 
@@ -89,12 +89,12 @@ impl Problem {
     }
 }
 
-impl fmt::Display for Problem {
+impl fmt::Display for ConfigProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.place {
-            Place::Line(line) => write!(f, "line {line}: ")?,
-            Place::Set => write!(f, "--set: ")?,
-            Place::Nowhere => {}
+            KeyLocation::Line(line) => write!(f, "line {line}: ")?,
+            KeyLocation::Set => write!(f, "--set: ")?,
+            KeyLocation::Nowhere => {}
         }
         if !self.path.is_empty() {
             write!(f, "{}: ", self.path)?;

@@ -4,19 +4,19 @@ use pbg_core::model::{Precision, Update};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::default;
+use super::defaults;
 
 /// Device, prefetching and precision of training.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ExecutionConfig {
     /// Device that trains batches: `cpu`, or `cuda:0` for the first GPU, `cuda:1` for the second.
-    #[serde(default = "default::device")]
+    #[serde(default = "defaults::device")]
     #[schemars(extend("x-rule" = "`cpu`, or `cuda:` followed by a number"))]
     pub device: String,
     /// Whether the partitions and edges of the next bucket are read, and evicted partitions written, while the current
     /// bucket trains. Needs memory for two more partitions.
-    #[serde(default = "default::prefetch")]
+    #[serde(default = "defaults::prefetch")]
     pub prefetch: bool,
     /// Maximum number of partitions being read or written while a bucket trains: the capacity of the pipe from storage
     /// to training. 0: the training thread itself reads and writes partitions, commits included.
@@ -70,8 +70,8 @@ impl ExecutionConfig {
 impl Default for ExecutionConfig {
     fn default() -> Self {
         Self {
-            device: default::device(),
-            prefetch: default::prefetch(),
+            device: defaults::device(),
+            prefetch: defaults::prefetch(),
             partitions_ahead: None,
             buckets_ahead: None,
             batches_ahead: None,

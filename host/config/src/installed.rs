@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 /// Names that a configuration may give to strategies.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Installed {
+pub struct StrategyNames {
     /// Bucket orders that come with the program, sorted.
     pub orders: Vec<String>,
     /// Relation samplers that come with the program, sorted.
@@ -17,7 +17,7 @@ pub struct Installed {
     pub files: Vec<String>,
 }
 
-impl Installed {
+impl StrategyNames {
     /// Returns all names.
     #[must_use]
     pub fn names(&self) -> BTreeSet<String> {
@@ -43,7 +43,7 @@ impl Installed {
     }
 
     /// Returns the kind and key of the standard strategy `name` if it belongs to a key other than `key`.
-    pub(super) fn elsewhere(
+    pub(super) fn other_kind(
         &self,
         key: &str,
         name: &String,

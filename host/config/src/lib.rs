@@ -8,17 +8,17 @@
 use std::collections::BTreeMap;
 
 use pbg_core::graph::{EntityDecl, RelationDecl, Schema};
-use pbg_core::model::{Comparator, NegativesFrom, Optimizer, Regularizer, Storage};
+use pbg_core::model::{Comparator, EmbeddingFormat, NegativesFrom, Optimizer, Regularizer};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 mod check;
-mod default;
 mod defaults;
 mod difference;
 mod distributed;
 mod errors;
 mod execution;
+mod inherited;
 mod installed;
 mod key_path;
 mod load;
@@ -30,20 +30,20 @@ mod paths;
 mod plugins;
 mod presets;
 mod reference;
+mod resume_keys;
 mod schema;
 mod sections;
 mod spec;
 mod suggest;
-mod training;
 mod validate;
 mod validation;
 
-pub use default::{DEFAULT_LOSS, DEFAULT_ORDER, DEFAULT_SAMPLER};
-pub use difference::Difference;
+pub use defaults::{DEFAULT_LOSS, DEFAULT_ORDER, DEFAULT_SAMPLER};
+pub use difference::ConfigDifference;
 pub use distributed::DistributedConfig;
-pub use errors::{ConfigErrors, Problem};
+pub use errors::{ConfigErrors, ConfigProblem};
 pub use execution::ExecutionConfig;
-pub use installed::Installed;
+pub use installed::StrategyNames;
 pub use model::{EntityConfig, RelationConfig};
 pub use operators::OperatorError;
 pub use overrides::split_override;
@@ -65,7 +65,7 @@ pub struct Config {
     #[schemars(length(min = 1))]
     pub checkpoint_path: String,
     /// Edge sets of the dataset that every epoch trains, in this order.
-    #[serde(default = "default::edge_sets")]
+    #[serde(default = "defaults::edge_sets")]
     #[schemars(length(min = 1), inner(length(min = 1)))]
     pub edge_sets: Vec<String>,
     /// Folder of a checkpoint whose embeddings and parameters initialise the model; used only for
@@ -76,7 +76,7 @@ pub struct Config {
     /// Number format of embeddings on disk. Embeddings in memory and the optimizer's state are always f32.
     #[serde(default)]
     #[schemars(extend("x-rule" = "`bf16` not on a GPU"))]
-    pub storage: Storage,
+    pub storage: EmbeddingFormat,
     /// Entity types by name.
     #[schemars(extend("minProperties" = 1))]
     pub entities: BTreeMap<String, EntityConfig>,
@@ -88,7 +88,7 @@ pub struct Config {
     #[schemars(range(min = 1, max = 65536))]
     pub dimension: u32,
     /// Standard deviation of the normal distribution from which embeddings are initialised.
-    #[serde(default = "default::init_scale")]
+    #[serde(default = "defaults::init_scale")]
     #[schemars(extend("exclusiveMinimum" = 0))]
     pub init_scale: f32,
     /// Standard deviation of the normal distribution from which parameters of operators are initialised.
@@ -120,7 +120,7 @@ pub struct Config {
 
     /// Loss: the name of a standard loss or of a component in `PBG_PLUGIN_PATH`, or the path of a
     /// component (`*.wasm`).
-    #[serde(default = "default::loss_fn")]
+    #[serde(default = "defaults::loss_fn")]
     #[schemars(length(min = 1))]
     pub loss_fn: String,
     /// Value of the loss's parameter `margin`, if the loss has one and
@@ -145,7 +145,7 @@ pub struct Config {
 
     /// Total number of epochs; raise it later to continue training. 0 writes the untrained initial model, as a
     /// baseline.
-    #[serde(default = "default::num_epochs")]
+    #[serde(default = "defaults::num_epochs")]
     #[schemars(range(min = 0, max = 1_000_000_000))]
     pub num_epochs: u32,
     /// Number of edge chunks into which every bucket is cut. The first chunks of all buckets are trained before the
@@ -155,21 +155,21 @@ pub struct Config {
     pub num_edge_chunks: Option<u32>,
     /// Maximum number of edges in a chunk of the largest bucket, from which the number of chunks follows if
     /// `num_edge_chunks` is unset.
-    #[serde(default = "default::max_edges_per_chunk")]
+    #[serde(default = "defaults::max_edges_per_chunk")]
     #[schemars(range(min = 1, max = 1_000_000_000_000_u64))]
     pub max_edges_per_chunk: u64,
     /// Order of buckets: the name of a standard order or of a component in `PBG_PLUGIN_PATH`, or the
     /// path of a component (`*.wasm`).
-    #[serde(default = "default::bucket_order")]
+    #[serde(default = "defaults::bucket_order")]
     #[schemars(length(min = 1))]
     pub bucket_order: String,
     /// Strategy that chooses the relation type of the next batch, without dynamic relations: the name of a standard
     /// sampler or of a component in `PBG_PLUGIN_PATH`, or the path of a component (`*.wasm`).
-    #[serde(default = "default::relation_sampler")]
+    #[serde(default = "defaults::relation_sampler")]
     #[schemars(length(min = 1), extend("x-rule" = "must be the default with `dynamic_relations`"))]
     pub relation_sampler: String,
     /// Number of partitions in memory at once. More partitions in memory need fewer loads.
-    #[serde(default = "default::buffer_partitions")]
+    #[serde(default = "defaults::buffer_partitions")]
     #[schemars(range(min = 2, max = 131_072))]
     pub buffer_partitions: u32,
     /// Number of Hogwild worker threads.
@@ -182,16 +182,16 @@ pub struct Config {
     pub seed: u64,
 
     /// Positive edges per batch.
-    #[serde(default = "default::batch_size")]
+    #[serde(default = "defaults::batch_size")]
     #[schemars(range(min = 1, max = 2_147_483_648_u32), extend("x-rule" = "a multiple of `num_batch_negs` if that is not 0"))]
     pub batch_size: u32,
     /// Positives per chunk; the other positives of its chunk are negatives of each positive. 0: no batch negatives.
-    #[serde(default = "default::num_batch_negs")]
+    #[serde(default = "defaults::num_batch_negs")]
     #[schemars(range(min = 0, max = 2_147_483_648_u32))]
     pub num_batch_negs: u32,
     /// Negatives per chunk and side, drawn uniformly from the partition (see `negatives_from`). 0: no uniform
     /// negatives.
-    #[serde(default = "default::num_uniform_negs")]
+    #[serde(default = "defaults::num_uniform_negs")]
     #[schemars(range(min = 0, max = 2_147_483_648_u32), extend("x-rule" = "not 0 if `num_batch_negs` is 0, unless all relations have `all_negs`"))]
     pub num_uniform_negs: u32,
     /// Set of entities from which uniform negatives are drawn.
@@ -214,7 +214,7 @@ pub struct Config {
     #[schemars(extend("x-rule" = "`adagrad` not on a GPU"))]
     pub optimizer: Optimizer,
     /// Learning rate of embeddings.
-    #[serde(default = "default::lr")]
+    #[serde(default = "defaults::lr")]
     #[schemars(range(min = 0))]
     pub lr: f32,
     /// Learning rate of operators and global embeddings.
@@ -224,15 +224,15 @@ pub struct Config {
 
     /// Fraction of each bucket's edges that is held out for evaluation while training. The held-out edges are the same
     /// in every epoch and are never trained.
-    #[serde(default = "default::eval_fraction")]
+    #[serde(default = "defaults::eval_fraction")]
     #[schemars(range(min = 0), extend("exclusiveMaximum" = 1))]
     pub eval_fraction: f64,
     /// `num_batch_negs` of the evaluation while training.
-    #[serde(default = "default::eval_negs")]
+    #[serde(default = "defaults::eval_negs")]
     #[schemars(range(min = 0, max = 2_147_483_648_u32))]
     pub eval_num_batch_negs: u32,
     /// `num_uniform_negs` of the evaluation while training.
-    #[serde(default = "default::eval_negs")]
+    #[serde(default = "defaults::eval_negs")]
     #[schemars(range(min = 0, max = 2_147_483_648_u32))]
     pub eval_num_uniform_negs: u32,
     /// Ranking of an edge set between epochs, for early stopping and learning rate decay.
@@ -250,7 +250,7 @@ pub struct Config {
     pub checkpoint_preservation_interval: Option<u32>,
 
     /// Number of trainers that must have joined before the first bucket is trained.
-    #[serde(default = "default::num_machines")]
+    #[serde(default = "defaults::num_machines")]
     #[schemars(range(min = 1, max = 256), extend("x-rule" = "more than 1 needs `distributed_init_method`"))]
     pub num_machines: u32,
     /// Address by which the trainers of a run find each other: `file:///PATH`, `tcp://HOST:PORT`, `env://`, or NATS
@@ -260,7 +260,7 @@ pub struct Config {
     pub distributed_init_method: Option<String>,
     /// Whether every bucket of the first pass, except the first, must have a partition that was trained before. This
     /// places all embeddings in one space.
-    #[serde(default = "default::tree_init")]
+    #[serde(default = "defaults::tree_init")]
     pub distributed_tree_init_order: bool,
     /// Communication between the trainers of a run.
     #[serde(default)]

@@ -1,10 +1,10 @@
 //! Parses and checks configurations, and reports all problems at once.
 
-use super::check::{self, Findings};
-use super::errors::{ConfigErrors, Problem};
+use super::check::{self, CheckResult};
+use super::errors::{ConfigErrors, ConfigProblem};
 use super::key_path::KeyPath;
-use super::node::{Node, Place, excerpt};
-use super::{Config, Installed, defaults, overrides, spec, validate};
+use super::node::{ConfigNode, KeyLocation, excerpt};
+use super::{Config, StrategyNames, inherited, overrides, spec, validate};
 
 impl Config {
     /// Parses a configuration in TOML and applies `overrides` in order, pairs of key path and value as for `--set`.
@@ -33,7 +33,7 @@ impl Config {
         text: &str,
         origin: &str,
         overrides: &[(String, String)],
-        installed: &Installed,
+        installed: &StrategyNames,
     ) -> Result<Self, ConfigErrors> {
         Self::read(text, origin, overrides, Some(installed))
     }
@@ -42,7 +42,7 @@ impl Config {
         text: &str,
         origin: &str,
         overrides: &[(String, String)],
-        installed: Option<&Installed>,
+        installed: Option<&StrategyNames>,
     ) -> Result<Self, ConfigErrors> {
         // Some editors on Windows write a byte-order mark at the beginning of a file.
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
@@ -60,14 +60,14 @@ impl Config {
         text: &str,
         origin: &str,
         overrides: &[(String, String)],
-        installed: &Installed,
+        installed: &StrategyNames,
     ) -> Result<Self, ConfigErrors> {
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         let (mut tree, problems) = changed(text, origin, overrides)?;
         let defaults = toml::to_string(trained).map_err(|e| unreadable(origin, &e))?;
-        let mut defaults = Node::parse(&defaults).map_err(|e| syntax_errors(origin, e))?;
-        defaults.move_to(Place::Nowhere);
-        defaults::take(&mut tree, &defaults);
+        let mut defaults = ConfigNode::parse(&defaults).map_err(|e| syntax_errors(origin, e))?;
+        defaults.move_to(KeyLocation::Nowhere);
+        inherited::inherit(&mut tree, &defaults);
         from_tree(&tree, origin, problems, Some(installed))
     }
 
@@ -79,8 +79,8 @@ impl Config {
         let origin = "configuration";
         // TOML, unlike JSON, can represent non-finite numbers, which the check must see.
         let text = toml::to_string(self).map_err(|e| unreadable(origin, &e))?;
-        let mut tree = Node::parse(&text).map_err(|errors| syntax_errors(origin, errors))?;
-        tree.move_to(Place::Nowhere);
+        let mut tree = ConfigNode::parse(&text).map_err(|errors| syntax_errors(origin, errors))?;
+        tree.move_to(KeyLocation::Nowhere);
         from_tree(&tree, origin, vec![], None).map(|_| ())
     }
 }
@@ -90,8 +90,8 @@ fn changed(
     text: &str,
     origin: &str,
     overrides: &[(String, String)],
-) -> Result<(Node, Vec<Problem>), ConfigErrors> {
-    let mut tree = Node::parse(text).map_err(|errors| syntax_errors(origin, errors))?;
+) -> Result<(ConfigNode, Vec<ConfigProblem>), ConfigErrors> {
+    let mut tree = ConfigNode::parse(text).map_err(|errors| syntax_errors(origin, errors))?;
     let mut problems = Vec::new();
     for (key, value) in overrides {
         let (path, outcome) = match KeyPath::parse(key) {
@@ -102,23 +102,23 @@ fn changed(
             None => (KeyPath::default(), Err(not_a_key(key))),
         };
         if let Err(message) = outcome {
-            problems.push(Problem::new(&path, Place::Set, message));
+            problems.push(ConfigProblem::new(&path, KeyLocation::Set, message));
         }
     }
     Ok((tree, problems))
 }
 
 fn from_tree(
-    tree: &Node,
+    tree: &ConfigNode,
     origin: &str,
-    mut problems: Vec<Problem>,
-    installed: Option<&Installed>,
+    mut problems: Vec<ConfigProblem>,
+    installed: Option<&StrategyNames>,
 ) -> Result<Config, ConfigErrors> {
     let (
         json,
-        Findings {
+        CheckResult {
             problems: found,
-            made_up,
+            placeholders: made_up,
         },
     ) = check::check(tree, spec::root());
     problems.extend(found);
@@ -131,7 +131,7 @@ fn from_tree(
         if !about_made_up {
             let blamed = complaint.concerns.first().cloned().unwrap_or_default();
             let place = tree.place_of(blamed.segments());
-            problems.push(Problem::new(&blamed, place, complaint.message));
+            problems.push(ConfigProblem::new(&blamed, place, complaint.message));
         }
     }
     if problems.is_empty() {
@@ -148,9 +148,9 @@ fn not_a_key(key: &str) -> String {
     )
 }
 
-fn syntax_errors(origin: &str, errors: Vec<(Place, String)>) -> ConfigErrors {
+fn syntax_errors(origin: &str, errors: Vec<(KeyLocation, String)>) -> ConfigErrors {
     let problem = |(place, message)| {
-        Problem::new(
+        ConfigProblem::new(
             &KeyPath::default(),
             place,
             format!("not valid TOML: {message}"),
@@ -162,6 +162,6 @@ fn syntax_errors(origin: &str, errors: Vec<(Place, String)>) -> ConfigErrors {
 /// Returns the error of a value that cannot be written as TOML, or that passed the check against the schema but not
 /// that of serde. The latter should not happen, since the schema is at least as strict.
 fn unreadable(origin: &str, error: &dyn std::fmt::Display) -> ConfigErrors {
-    let problem = Problem::new(&KeyPath::default(), Place::Nowhere, error.to_string());
+    let problem = ConfigProblem::new(&KeyPath::default(), KeyLocation::Nowhere, error.to_string());
     ConfigErrors::new(origin, vec![problem])
 }

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::default;
+use super::defaults;
 
 /// Configuration of an entity type.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -39,7 +39,7 @@ pub struct RelationConfig {
     #[schemars(length(min = 1), extend("x-rule" = "a key of `entities`"))]
     pub rhs: String,
     /// Factor of the loss of this relation's edges.
-    #[serde(default = "default::weight")]
+    #[serde(default = "defaults::weight")]
     #[schemars(extend("exclusiveMinimum" = 0))]
     pub weight: f32,
     /// Transformation of the right side before it is compared (with dynamic relations: one for each side): a built-in
@@ -47,7 +47,7 @@ pub struct RelationConfig {
     /// (`*.wasm`). Built in are `none`, `diagonal` (element-wise product with D parameters), `translation` (sum with D
     /// parameters), `linear` (product with a D x D matrix), `affine` (product with a matrix, then a sum) and
     /// `complex_diagonal` (element-wise complex product: the first D/2 numbers are real parts, the last D/2 imaginary).
-    #[serde(default = "default::operator")]
+    #[serde(default = "defaults::operator")]
     #[schemars(length(min = 1), extend("x-rule" = "`complex_diagonal` and `rotate` need an even dimension, `quate` a multiple of 4"))]
     pub operator: String,
     /// Whether every entity of the type in the current partition is a negative, instead of sampled entities.

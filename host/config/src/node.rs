@@ -6,7 +6,7 @@ use toml::de::{DeTable, DeValue};
 
 /// Location of a value, ordered as problems are listed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Place {
+pub(super) enum KeyLocation {
     /// A line of the file, counted from 1.
     Line(usize),
     /// An override by `--set`.
@@ -17,39 +17,39 @@ pub(super) enum Place {
 
 /// Value with its location.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Node {
-    pub(super) value: Value,
-    pub(super) place: Place,
+pub(super) struct ConfigNode {
+    pub(super) value: TomlValue,
+    pub(super) place: KeyLocation,
 }
 
 /// TOML value.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Value {
+pub(super) enum TomlValue {
     Boolean(bool),
     /// An integer; integers beyond 128 bits are saturated.
     Integer(i128),
     Float(f64),
     Text(String),
     Datetime(String),
-    List(Vec<Node>),
-    Table(BTreeMap<String, Node>),
+    List(Vec<ConfigNode>),
+    Table(BTreeMap<String, ConfigNode>),
 }
 
-impl Node {
+impl ConfigNode {
     /// Parses a file. Returns all syntax errors, each with its location.
-    pub(super) fn parse(text: &str) -> Result<Self, Vec<(Place, String)>> {
+    pub(super) fn parse(text: &str) -> Result<Self, Vec<(KeyLocation, String)>> {
         let lines = Lines::new(text);
         let (table, errors) = DeTable::parse_recoverable(text);
         if errors.is_empty() {
             return Ok(Self {
                 value: lines.table(table.into_inner()),
-                place: Place::Nowhere,
+                place: KeyLocation::Nowhere,
             });
         }
         let place = |error: &toml::de::Error| {
             error
                 .span()
-                .map_or(Place::Nowhere, |span| lines.place(span.start))
+                .map_or(KeyLocation::Nowhere, |span| lines.place(span.start))
         };
         Err(errors
             .iter()
@@ -58,28 +58,28 @@ impl Node {
     }
 
     /// Parses the value of an override as TOML; returns `None` when `text` is not a TOML value.
-    pub(super) fn parse_value(text: &str) -> Option<Value> {
+    pub(super) fn parse_value(text: &str) -> Option<TomlValue> {
         let value = DeValue::parse(text).ok()?.into_inner();
         let mut node = Self {
             value: Lines::new(text).value(value),
-            place: Place::Set,
+            place: KeyLocation::Set,
         };
-        node.move_to(Place::Set);
+        node.move_to(KeyLocation::Set);
         Some(node.value)
     }
 
     /// Returns the location of the value at `path`, or of the nearest value above it.
-    pub(super) fn place_of(&self, path: &[String]) -> Place {
+    pub(super) fn place_of(&self, path: &[String]) -> KeyLocation {
         let child = path
             .split_first()
             .and_then(|(first, rest)| match &self.value {
-                Value::Table(entries) => entries.get(first).map(|n| (n, rest)),
-                Value::List(items) => Some((items.get(first.parse::<usize>().ok()?)?, rest)),
+                TomlValue::Table(entries) => entries.get(first).map(|n| (n, rest)),
+                TomlValue::List(items) => Some((items.get(first.parse::<usize>().ok()?)?, rest)),
                 _ => None,
             });
         match child {
             Some((node, rest)) => match node.place_of(rest) {
-                Place::Nowhere => node.place,
+                KeyLocation::Nowhere => node.place,
                 place => place,
             },
             None => self.place,
@@ -87,17 +87,17 @@ impl Node {
     }
 
     /// Sets the location of every value in the tree.
-    pub(super) fn move_to(&mut self, place: Place) {
+    pub(super) fn move_to(&mut self, place: KeyLocation) {
         self.place = place;
         match &mut self.value {
-            Value::List(items) => items.iter_mut().for_each(|n| n.move_to(place)),
-            Value::Table(entries) => entries.values_mut().for_each(|n| n.move_to(place)),
+            TomlValue::List(items) => items.iter_mut().for_each(|n| n.move_to(place)),
+            TomlValue::Table(entries) => entries.values_mut().for_each(|n| n.move_to(place)),
             _ => {}
         }
     }
 }
 
-impl Value {
+impl TomlValue {
     /// Describes the value for messages, with the value itself where that is short.
     pub(super) fn describe(&self) -> String {
         match self {
@@ -129,30 +129,30 @@ impl Lines {
         Self(text.match_indices('\n').map(|(i, _)| i).collect())
     }
 
-    fn place(&self, position: usize) -> Place {
-        Place::Line(1 + self.0.partition_point(|&newline| newline < position))
+    fn place(&self, position: usize) -> KeyLocation {
+        KeyLocation::Line(1 + self.0.partition_point(|&newline| newline < position))
     }
 
-    fn value(&self, value: DeValue<'_>) -> Value {
+    fn value(&self, value: DeValue<'_>) -> TomlValue {
         match value {
-            DeValue::Boolean(b) => Value::Boolean(b),
-            DeValue::String(s) => Value::Text(s.into_owned()),
-            DeValue::Datetime(d) => Value::Datetime(d.to_string()),
-            DeValue::Float(x) => Value::Float(x.as_str().parse().unwrap_or(f64::NAN)),
+            DeValue::Boolean(b) => TomlValue::Boolean(b),
+            DeValue::String(s) => TomlValue::Text(s.into_owned()),
+            DeValue::Datetime(d) => TomlValue::Datetime(d.to_string()),
+            DeValue::Float(x) => TomlValue::Float(x.as_str().parse().unwrap_or(f64::NAN)),
             DeValue::Integer(i) => {
                 let nearest = if i.as_str().starts_with('-') {
                     i128::MIN
                 } else {
                     i128::MAX
                 };
-                Value::Integer(i128::from_str_radix(i.as_str(), i.radix()).unwrap_or(nearest))
+                TomlValue::Integer(i128::from_str_radix(i.as_str(), i.radix()).unwrap_or(nearest))
             }
-            DeValue::Array(items) => Value::List(
+            DeValue::Array(items) => TomlValue::List(
                 items
                     .into_iter()
                     .map(|item| {
                         let place = self.place(item.span().start);
-                        Node {
+                        ConfigNode {
                             value: self.value(item.into_inner()),
                             place,
                         }
@@ -163,13 +163,13 @@ impl Lines {
         }
     }
 
-    fn table(&self, entries: DeTable<'_>) -> Value {
-        Value::Table(
+    fn table(&self, entries: DeTable<'_>) -> TomlValue {
+        TomlValue::Table(
             entries
                 .into_iter()
                 .map(|(key, value)| {
                     let place = self.place(key.span().start);
-                    let node = Node {
+                    let node = ConfigNode {
                         value: self.value(value.into_inner()),
                         place,
                     };

@@ -1,7 +1,7 @@
 //! Resolves the names of operators: built-in operators, and formulas of plugins.
 
 use pbg_core::model::Operator;
-use pbg_core::operator::{Definition, Traced};
+use pbg_core::operator::{FormulaHandle, OperatorDefinition};
 
 use super::Config;
 
@@ -44,13 +44,13 @@ impl Config {
             name: name.to_owned(),
             reason,
         };
-        let definition: Definition =
+        let definition: OperatorDefinition =
             serde_json::from_str(text).map_err(|error| failed(error.to_string()))?;
         let most = usize::try_from(self.plugins.limits.graph_nodes).unwrap_or(usize::MAX);
         let formula = definition
             .check(most)
             .map_err(|error| failed(error.to_string()))?;
-        Ok(Operator::Traced(Traced::new(formula)))
+        Ok(Operator::Traced(FormulaHandle::new(formula)))
     }
 
     /// Returns the names of operators that are not built in and whose formulas this configuration lacks, each once.
@@ -71,7 +71,11 @@ impl Config {
     ///
     /// # Errors
     /// When the formula contains a number that cannot be written as text.
-    pub fn set_formula(&mut self, name: &str, formula: &Definition) -> Result<(), OperatorError> {
+    pub fn set_formula(
+        &mut self,
+        name: &str,
+        formula: &OperatorDefinition,
+    ) -> Result<(), OperatorError> {
         let text = serde_json::to_string(formula).map_err(|error| OperatorError::Formula {
             name: name.to_owned(),
             reason: error.to_string(),

@@ -1,7 +1,7 @@
 //! `--set KEY=VALUE`: changes to the tree of values before it is checked.
 
 use super::key_path::KeyPath;
-use super::node::{Node, Place, Value};
+use super::node::{ConfigNode, KeyLocation, TomlValue};
 use super::spec::{Spec, ValueType, root};
 
 /// Splits `key=value` at the first `=`.
@@ -20,7 +20,7 @@ pub fn split_override(text: &str) -> Result<(String, String), String> {
 }
 
 /// Sets the value at `path` to the value that `raw` denotes.
-pub(super) fn apply(tree: &mut Node, path: &KeyPath, raw: &str) -> Result<(), String> {
+pub(super) fn apply(tree: &mut ConfigNode, path: &KeyPath, raw: &str) -> Result<(), String> {
     set(
         tree,
         Some(root()),
@@ -31,16 +31,16 @@ pub(super) fn apply(tree: &mut Node, path: &KeyPath, raw: &str) -> Result<(), St
 }
 
 fn set(
-    node: &mut Node,
+    node: &mut ConfigNode,
     spec: Option<&Spec>,
     rest: &[String],
     done: &KeyPath,
     raw: &str,
 ) -> Result<(), String> {
     let Some((segment, rest)) = rest.split_first() else {
-        *node = Node {
+        *node = ConfigNode {
             value: value(raw, spec),
-            place: Place::Set,
+            place: KeyLocation::Set,
         };
         return Ok(());
     };
@@ -48,17 +48,17 @@ fn set(
     let in_map = spec.is_some_and(|s| matches!(s.kind, ValueType::Map { .. }));
     let removable = in_map || child_spec.is_some_and(|s| s.nullable);
     let remove = rest.is_empty() && removable && matches!(raw.trim(), "none" | "null");
-    let empty = || Node {
+    let empty = || ConfigNode {
         value: empty(child_spec),
-        place: Place::Set,
+        place: KeyLocation::Set,
     };
     let child = match &mut node.value {
-        Value::Table(entries) if remove => {
+        TomlValue::Table(entries) if remove => {
             entries.remove(segment);
             return Ok(());
         }
-        Value::Table(entries) => entries.entry(segment.clone()).or_insert_with(empty),
-        Value::List(items) => {
+        TomlValue::Table(entries) => entries.entry(segment.clone()).or_insert_with(empty),
+        TomlValue::List(items) => {
             let count = items.len();
             match segment.parse::<usize>() {
                 Ok(i) if i == count => items.push(empty()),
@@ -87,44 +87,44 @@ fn no_entry(list: &KeyPath, segment: &str, count: usize) -> String {
     )
 }
 
-fn empty(spec: Option<&Spec>) -> Value {
+fn empty(spec: Option<&Spec>) -> TomlValue {
     match spec.map(|s| &s.kind) {
-        Some(ValueType::List { .. }) => Value::List(vec![]),
-        _ => Value::Table(std::collections::BTreeMap::new()),
+        Some(ValueType::List { .. }) => TomlValue::List(vec![]),
+        _ => TomlValue::Table(std::collections::BTreeMap::new()),
     }
 }
 
 /// Reads `raw` as a value of the key's type, otherwise as text, so that the check reports the expected type.
-fn value(raw: &str, spec: Option<&Spec>) -> Value {
-    let written = Node::parse_value(raw.trim());
-    let text = || Value::Text(raw.to_owned());
+fn value(raw: &str, spec: Option<&Spec>) -> TomlValue {
+    let written = ConfigNode::parse_value(raw.trim());
+    let text = || TomlValue::Text(raw.to_owned());
     match spec.map(|s| &s.kind) {
         Some(ValueType::Text { .. } | ValueType::Choice(_)) => match written {
-            Some(quoted @ Value::Text(_)) => quoted,
+            Some(quoted @ TomlValue::Text(_)) => quoted,
             _ => text(),
         },
         // Rust parses forms of numbers that TOML does not: `.5`, `1e3`, `+inf`.
         Some(ValueType::Number { .. }) => written
-            .or_else(|| raw.trim().parse().ok().map(Value::Float))
+            .or_else(|| raw.trim().parse().ok().map(TomlValue::Float))
             .unwrap_or_else(text),
         Some(ValueType::List { item, .. }) => match written {
-            Some(list @ Value::List(_)) => list,
+            Some(list @ TomlValue::List(_)) => list,
             _ => separated(raw, item),
         },
         _ => written.unwrap_or_else(text),
     }
 }
 
-fn separated(raw: &str, item: &Spec) -> Value {
+fn separated(raw: &str, item: &Spec) -> TomlValue {
     let items = raw
         .split(',')
         .map(str::trim)
         .filter(|part| !part.is_empty());
-    Value::List(
+    TomlValue::List(
         items
-            .map(|part| Node {
+            .map(|part| ConfigNode {
                 value: value(part, Some(item)),
-                place: Place::Set,
+                place: KeyLocation::Set,
             })
             .collect(),
     )

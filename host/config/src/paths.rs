@@ -2,11 +2,11 @@
 
 use std::path::{Component, Path, PathBuf};
 
-use super::errors::{ConfigErrors, Problem};
+use super::errors::{ConfigErrors, ConfigProblem};
 use super::key_path::KeyPath;
-use super::node::Place;
+use super::node::KeyLocation;
 use super::validate::is_plugin_path;
-use super::{Config, Installed};
+use super::{Config, StrategyNames};
 
 impl Config {
     /// Joins the relative paths of a file to `base`, the folder of the file, so that they are relative to the working
@@ -22,7 +22,7 @@ impl Config {
         &mut self,
         base: &Path,
         overrides: &[(String, String)],
-        installed: &Installed,
+        installed: &StrategyNames,
     ) -> Result<(), ConfigErrors> {
         let order = component(&mut self.bucket_order, &installed.orders);
         let loss = component(&mut self.loss_fn, &installed.losses);
@@ -68,7 +68,7 @@ impl Config {
                 Ok(path) => *value = path,
                 Err(path) => {
                     let message = format!("{} is not Unicode; rename the folder", path.display());
-                    problems.push(Problem::new(&key, Place::Nowhere, message));
+                    problems.push(ConfigProblem::new(&key, KeyLocation::Nowhere, message));
                 }
             }
         }
@@ -120,9 +120,9 @@ mod tests {
             .map(|(k, v)| ((*k).to_owned(), (*v).to_owned()))
             .collect();
         let mut config = config(order);
-        let installed = Installed {
+        let installed = StrategyNames {
             orders: vec!["random".to_owned()],
-            ..Installed::default()
+            ..StrategyNames::default()
         };
         config
             .resolve_paths(Path::new(base), &overrides, &installed)
@@ -161,7 +161,7 @@ mod tests {
     fn a_folder_that_is_not_unicode_is_an_error() {
         use std::os::unix::ffi::OsStrExt;
         let base = Path::new(std::ffi::OsStr::from_bytes(b"a\xff"));
-        let outcome = config("random").resolve_paths(base, &[], &Installed::default());
+        let outcome = config("random").resolve_paths(base, &[], &StrategyNames::default());
         let errors = outcome.unwrap_err();
         assert_eq!(errors.problems().len(), 2);
         assert!(errors.to_string().contains("not Unicode"));

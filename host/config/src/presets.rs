@@ -59,11 +59,11 @@ impl Preset {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Config, Installed};
+    use crate::{Config, StrategyNames};
 
     #[test]
     fn presets_are_configurations_that_nothing_is_odd_about() {
-        let installed = Installed {
+        let installed = StrategyNames {
             losses: vec!["softmax".to_owned()],
             orders: vec!["inside_out".to_owned()],
             samplers: vec!["proportional".to_owned()],

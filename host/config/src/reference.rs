@@ -1,10 +1,10 @@
 //! Generates the reference of all keys in Markdown, `docs/config.md`.
 
-use super::Installed;
+use super::StrategyNames;
+use super::resume_keys::MAY_CHANGE;
 use super::schema::{find, rule};
 use super::sections::{SECTIONS, Section};
-use super::spec::{Field, Spec, ValueType};
-use super::training::MAY_CHANGE;
+use super::spec::{KeySpec, Spec, ValueType};
 
 const INTRODUCTION: &str = "\
 # Configuration
@@ -49,7 +49,7 @@ All keys of `[validation]` may change too if neither configuration sets `validat
 
 /// Returns the reference of all keys, in Markdown.
 #[must_use]
-pub fn reference(installed: &Installed) -> String {
+pub fn reference(installed: &StrategyNames) -> String {
     let mut out = INTRODUCTION.to_owned();
     for section in SECTIONS {
         describe_section(section, installed, &mut out);
@@ -61,7 +61,7 @@ pub fn reference(installed: &Installed) -> String {
     out
 }
 
-fn describe_section(section: &Section, installed: &Installed, out: &mut String) {
+fn describe_section(section: &Section, installed: &StrategyNames, out: &mut String) {
     let table = section
         .table
         .map(|t| format!(": `{t}`"))
@@ -106,7 +106,7 @@ fn describe_section(section: &Section, installed: &Installed, out: &mut String) 
     }
 }
 
-fn default(field: &Field) -> String {
+fn default(field: &KeySpec) -> String {
     match (&field.default, &field.unset) {
         (Some(default), _) => format!("`{default}`"),
         (None, Some(unset)) => format!("unset: {unset}"),

@@ -2,9 +2,9 @@
 
 use serde_json::Value as Json;
 
-use super::Installed;
+use super::StrategyNames;
 use super::sections::{SECTIONS, Section};
-use super::spec::{self, Field, Range, Spec, ValueType};
+use super::spec::{self, KeySpec, Range, Spec, ValueType};
 
 /// Sample values in the commented file for keys without a default. Optional keys are commented out.
 const SAMPLES: &[(&str, &str)] = &[
@@ -55,7 +55,7 @@ const SAMPLES: &[(&str, &str)] = &[
 /// It has three annotations beyond the standard: `x-unset` is the meaning of leaving a key unset that has no default,
 /// `x-rule` describes rules that involve other keys, and `x-standard` lists the strategies that come with the program.
 #[must_use]
-pub fn schema(installed: &Installed) -> Json {
+pub fn schema(installed: &StrategyNames) -> Json {
     let mut schema = spec::raw_schema();
     let keys = schema["properties"].as_object_mut();
     for (key, property) in keys.into_iter().flatten() {
@@ -102,7 +102,7 @@ fn without_null(schema: &mut Json) {
 /// Returns a TOML configuration with every key at its default and a comment for each key. Keys without a default have a
 /// sample value, which is commented out if the key is optional.
 #[must_use]
-pub fn default_toml(installed: &Installed) -> String {
+pub fn default_toml(installed: &StrategyNames) -> String {
     let mut out = String::from(
         "# Configuration of pbg-host: all keys, with their defaults where they have one.\n\
          # Only `dataset`, `checkpoint_path`, `dimension`, `entities` and `relations` are required.\n\
@@ -148,7 +148,12 @@ fn table_header(table: &str, path: &[&str], out: &mut String) {
     out.push('\n');
 }
 
-fn key_with_comment(section: &Section, field: &Field, installed: &Installed, out: &mut String) {
+fn key_with_comment(
+    section: &Section,
+    field: &KeySpec,
+    installed: &StrategyNames,
+    out: &mut String,
+) {
     out.push('\n');
     let unset = field.unset.as_ref().map(|unset| format!("Unset: {unset}."));
     let rule = Some(rule(field))
@@ -218,7 +223,7 @@ pub(super) fn find(path: &[&str]) -> &'static Spec {
 const NOT_EMPTY: &str = "not empty";
 
 /// Describes the values that a key allows.
-pub(super) fn rule(field: &Field) -> String {
+pub(super) fn rule(field: &KeySpec) -> String {
     let own = match &field.spec.kind {
         ValueType::Integer { min, max } => format!("{min} to {max}"),
         ValueType::Number { range, .. } => range_text(*range),

@@ -41,7 +41,7 @@ pub(super) enum ValueType {
         non_empty: bool,
     },
     /// A table with known keys.
-    Record(Vec<Field>),
+    Record(Vec<KeySpec>),
     /// Any TOML value.
     Any,
 }
@@ -64,7 +64,7 @@ pub(super) struct Range {
 
 /// Known key of a table.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Field {
+pub(super) struct KeySpec {
     pub(super) key: String,
     pub(super) doc: String,
     pub(super) spec: Spec,
@@ -115,7 +115,7 @@ fn shortest(x: f32) -> Option<Json> {
 
 impl Spec {
     /// Returns the known keys of a record; empty for other types.
-    pub(super) fn fields(&self) -> &[Field] {
+    pub(super) fn fields(&self) -> &[KeySpec] {
         match &self.kind {
             ValueType::Record(fields) => fields,
             _ => &[],
@@ -192,7 +192,7 @@ fn fields(
     properties: &serde_json::Map<String, Json>,
     required: &Json,
     definitions: &Json,
-) -> Vec<Field> {
+) -> Vec<KeySpec> {
     let is_required = |key: &str| {
         required
             .as_array()
@@ -201,7 +201,7 @@ fn fields(
     let text = |schema: &Json, key: &str| schema[key].as_str().map(str::to_owned);
     properties
         .iter()
-        .map(|(key, schema)| Field {
+        .map(|(key, schema)| KeySpec {
             key: key.clone(),
             doc: one_line(schema["description"].as_str().unwrap_or_default()),
             spec: read(schema, definitions),

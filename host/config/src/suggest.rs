@@ -2,7 +2,7 @@
 
 use pbg_core::nearest::{nearest, snake_case};
 
-use super::spec::{Field, Spec, ValueType, root};
+use super::spec::{KeySpec, Spec, ValueType, root};
 
 const SHARED_FOLDER: &str = "pbg-host has no partition servers, since all trainers share the folder `checkpoint_path`; remove the key";
 
@@ -31,19 +31,19 @@ pub(super) const PBG_KEYS: &[(&str, &str)] = &[
 ];
 
 /// Returns advice on the unknown key `key` of a table with the keys `fields`, to append to a message.
-pub(super) fn for_key(key: &str, fields: &[Field]) -> String {
+pub(super) fn for_key(key: &str, fields: &[KeySpec]) -> String {
     let snake = snake_case(key);
     if let Some((_, advice)) = PBG_KEYS.iter().find(|(name, _)| *name == snake) {
         return format!(": it is a key of PBG; {advice}");
     }
     // A missing or surplus `s` is more likely than a key of another table.
-    let plural = |f: &&Field| {
+    let plural = |f: &&KeySpec| {
         f.key.strip_suffix('s') == Some(&snake) || snake.strip_suffix('s') == Some(&f.key)
     };
     if let Some(near) = fields.iter().find(plural) {
         return format!("; did you mean `{}`?", near.key);
     }
-    if let Some(home) = home(&snake, root(), "the top level", fields) {
+    if let Some(home) = table_with_key(&snake, root(), "the top level", fields) {
         return format!("; `{snake}` is a key of {home}");
     }
     if let Some(near) = nearest(key, fields.iter().map(|f| f.key.as_str())) {
@@ -52,7 +52,8 @@ pub(super) fn for_key(key: &str, fields: &[Field]) -> String {
     let mut everywhere = Vec::new();
     keys(root(), &mut everywhere);
     let near = nearest(key, everywhere.into_iter());
-    match near.and_then(|near| Some((near, home(near, root(), "the top level", fields)?))) {
+    match near.and_then(|near| Some((near, table_with_key(near, root(), "the top level", fields)?)))
+    {
         Some((near, home)) => format!("; did you mean `{near}`, a key of {home}?"),
         None => String::new(),
     }
@@ -95,7 +96,7 @@ fn settable(spec: &Spec, above: &str, into: &mut Vec<String>) {
 }
 
 /// Returns the description of the table that has the key `key`, other than the table with the keys `not`.
-fn home(key: &str, spec: &Spec, name: &str, not: &[Field]) -> Option<String> {
+fn table_with_key(key: &str, spec: &Spec, name: &str, not: &[KeySpec]) -> Option<String> {
     match &spec.kind {
         ValueType::Record(fields) => {
             if fields != not && fields.iter().any(|f| f.key == key) {
@@ -103,10 +104,10 @@ fn home(key: &str, spec: &Spec, name: &str, not: &[Field]) -> Option<String> {
             }
             fields
                 .iter()
-                .find_map(|f| home(key, &f.spec, &format!("`{}`", f.key), not))
+                .find_map(|f| table_with_key(key, &f.spec, &format!("`{}`", f.key), not))
         }
         ValueType::List { item, .. } | ValueType::Map { item, .. } => {
-            home(key, item, &format!("the entries of {name}"), not)
+            table_with_key(key, item, &format!("the entries of {name}"), not)
         }
         _ => None,
     }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::key_path::KeyPath;
 use super::node::excerpt;
-use super::{Config, Installed, RelationConfig};
+use super::{Config, RelationConfig, StrategyNames};
 use pbg_core::graph::Side;
 use pbg_core::model::Operator;
 use pbg_core::nearest::nearest;
@@ -24,15 +24,15 @@ const LONGEST_NAME: usize = 200;
 
 /// Broken rule.
 #[derive(Debug)]
-pub(super) struct Complaint {
+pub(super) struct BrokenRule {
     /// The keys involved; the problem is reported at the first.
     pub(super) concerns: Vec<KeyPath>,
     pub(super) message: String,
 }
 
 /// Returns all rules that `config` breaks. Names of strategies are checked only if `installed` is given.
-pub(super) fn complaints(config: &Config, installed: Option<&Installed>) -> Vec<Complaint> {
-    let mut rules = Rules {
+pub(super) fn complaints(config: &Config, installed: Option<&StrategyNames>) -> Vec<BrokenRule> {
+    let mut rules = Validator {
         config,
         broken: Vec::new(),
     };
@@ -125,14 +125,14 @@ fn side_of(relation: &RelationConfig, side: Side) -> &str {
     }
 }
 
-struct Rules<'a> {
+struct Validator<'a> {
     config: &'a Config,
-    broken: Vec<Complaint>,
+    broken: Vec<BrokenRule>,
 }
 
-impl<'a> Rules<'a> {
-    fn blame(&mut self, concerns: impl Into<Vec<KeyPath>>, message: impl Into<String>) {
-        self.broken.push(Complaint {
+impl<'a> Validator<'a> {
+    fn report(&mut self, concerns: impl Into<Vec<KeyPath>>, message: impl Into<String>) {
+        self.broken.push(BrokenRule {
             concerns: concerns.into(),
             message: message.into(),
         });
@@ -146,7 +146,7 @@ impl<'a> Rules<'a> {
     fn names(&mut self) {
         for name in self.config.entities.keys() {
             if let Some(reason) = unfit_for_a_file(name) {
-                self.blame(
+                self.report(
                     [KeyPath::from(["entities", name])],
                     format!("the name {reason}"),
                 );
@@ -154,7 +154,7 @@ impl<'a> Rules<'a> {
         }
         for (i, name) in self.config.edge_sets.iter().enumerate() {
             if let Some(reason) = unfit_for_a_file(name) {
-                self.blame([KeyPath::from(["edge_sets", &i.to_string()])], reason);
+                self.report([KeyPath::from(["edge_sets", &i.to_string()])], reason);
             }
         }
     }
@@ -166,17 +166,17 @@ impl<'a> Rules<'a> {
         for (i, relation) in self.relations() {
             let path = of_relation(i, "name");
             if relation.name.chars().any(char::is_control) {
-                self.blame([path.clone()], "must not contain control characters");
+                self.report([path.clone()], "must not contain control characters");
             }
             if let Some(earlier) = first.insert(&relation.name, i) {
                 let name = excerpt(&relation.name);
-                self.blame(
+                self.report(
                     [path.clone(), of_relation(earlier, "name")],
                     format!("{name} is also the name of relations.{earlier}; names must be unique"),
                 );
             }
             if relation.name == "*" && self.config.dynamic_relations {
-                self.blame(
+                self.report(
                     [path, top("dynamic_relations")],
                     "`*` stands for the relations without an entry, but with `dynamic_relations` the \
                      one entry is the template of all relations; give it any other name",
@@ -200,7 +200,7 @@ impl<'a> Rules<'a> {
                         known().take(20).collect::<Vec<_>>().join(", ")
                     ),
                 };
-                self.blame(
+                self.report(
                     [of_relation(i, side_key(side)), top("entities")],
                     format!(
                         "{} is not an entity type of `entities`; {advice}",
@@ -217,7 +217,7 @@ impl<'a> Rules<'a> {
         }
         let count = self.config.relations.len();
         if count > 1 {
-            self.blame(
+            self.report(
                 [top("dynamic_relations"), top("relations")],
                 format!(
                     "needs exactly one entry in `relations`, the template of all relations; there are {count}"
@@ -225,7 +225,7 @@ impl<'a> Rules<'a> {
             );
         }
         if self.config.global_emb == Some(true) {
-            self.blame(
+            self.report(
                 [top("global_emb"), top("dynamic_relations")],
                 "must not be true with `dynamic_relations`; remove it or set it to false",
             );
@@ -250,7 +250,7 @@ impl<'a> Rules<'a> {
             };
             let (key, first_path) = (side_key(side), of_entity(first, "num_partitions"));
             for (name, count) in partitioned.filter(|&(_, count)| count != expected) {
-                self.blame(
+                self.report(
                     [
                         of_entity(name, "num_partitions"),
                         first_path.clone(),
@@ -268,7 +268,7 @@ impl<'a> Rules<'a> {
     fn featurized(&mut self) {
         for (name, entity) in &self.config.entities {
             if entity.featurized && entity.num_partitions > 1 {
-                self.blame(
+                self.report(
                     [of_entity(name, "num_partitions"), of_entity(name, "featurized")],
                     "must be 1 for featurized types, since every partition would need the whole table of features",
                 );
@@ -289,7 +289,7 @@ impl<'a> Rules<'a> {
             if let (Some(l), Some(r)) = (self.dimension(lhs), self.dimension(rhs))
                 && l != r
             {
-                self.blame(
+                self.report(
                     [
                         KeyPath::from(["relations", &i.to_string()]),
                         of_entity(lhs, "dimension"),
@@ -304,7 +304,7 @@ impl<'a> Rules<'a> {
         }
         for name in self.config.entities.keys().filter(|_| self.config.bias) {
             if self.dimension(name) == Some(1) {
-                self.blame(
+                self.report(
                     [top("bias"), of_entity(name, "dimension"), top("dimension")],
                     format!("uses the first coordinate, and `{name}` has only one; set `dimension` to at least 2"),
                 );
@@ -319,7 +319,7 @@ impl<'a> Rules<'a> {
                 let path = KeyPath::from(["plugins", "pins"])
                     .join(index)
                     .join("sha256");
-                self.blame([path], "must be 64 hexadecimal digits");
+                self.report([path], "must be 64 hexadecimal digits");
             }
         }
     }

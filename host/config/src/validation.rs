@@ -1,10 +1,10 @@
 //! `[validation]`: ranking of an edge set between epochs, for early stopping and learning rate decay.
 
-use pbg_core::plateau::Rules;
+use pbg_core::plateau::PlateauRules;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::default;
+use super::defaults;
 
 /// Ranking of an edge set between epochs, for early stopping and learning rate decay.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -19,7 +19,7 @@ pub struct ValidationConfig {
     #[schemars(extend("x-unset" = "`edge_sets` and `validation.edges`"))]
     pub filter: Option<Vec<String>>,
     /// Number of epochs between two rankings.
-    #[serde(default = "default::validation_interval")]
+    #[serde(default = "defaults::validation_interval")]
     #[schemars(range(min = 1, max = 1_000_000_000))]
     pub interval: u32,
     /// Maximum number of edges to rank, chosen at random but the same each time.
@@ -40,7 +40,7 @@ pub struct ValidationConfig {
     #[schemars(extend("exclusiveMinimum" = 0, "exclusiveMaximum" = 1, "x-unset" = "constant learning rates", "x-rule" = "needs `validation.edges`"))]
     pub lr_decay: Option<f32>,
     /// Number of rankings in a row without a higher MRR after which `lr_decay` applies.
-    #[serde(default = "default::lr_patience")]
+    #[serde(default = "defaults::lr_patience")]
     #[schemars(range(min = 1, max = 1_000_000_000))]
     pub lr_patience: u32,
 }
@@ -50,12 +50,12 @@ impl Default for ValidationConfig {
         Self {
             edges: None,
             filter: None,
-            interval: default::validation_interval(),
+            interval: defaults::validation_interval(),
             limit: None,
             candidates: None,
             early_stop: None,
             lr_decay: None,
-            lr_patience: default::lr_patience(),
+            lr_patience: defaults::lr_patience(),
         }
     }
 }
@@ -63,8 +63,8 @@ impl Default for ValidationConfig {
 impl ValidationConfig {
     /// Returns the rules of early stopping and learning rate decay.
     #[must_use]
-    pub fn rules(&self) -> Rules {
-        Rules {
+    pub fn rules(&self) -> PlateauRules {
+        PlateauRules {
             early_stop: self.early_stop,
             lr_decay: self.lr_decay,
             lr_patience: self.lr_patience,

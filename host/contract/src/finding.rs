@@ -7,7 +7,7 @@ use serde::Serialize;
 /// Outcome of one check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Outcome {
+pub enum FindingOutcome {
     /// The promise held in all cases.
     Kept,
     /// The promise was broken in some case.
@@ -18,11 +18,11 @@ pub enum Outcome {
 
 /// Result of checking one promise, or useful information.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Finding {
+pub struct ContractFinding {
     /// Name of the promise, in a word or two.
     pub promise: &'static str,
     /// Whether the promise holds.
-    pub outcome: Outcome,
+    pub outcome: FindingOutcome,
     /// Cases that were tried, or the first case in which it was broken; may have several lines.
     pub detail: String,
 }
@@ -30,18 +30,18 @@ pub struct Finding {
 /// Findings in the order of their checks.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(transparent)]
-pub struct Report {
-    findings: Vec<Finding>,
+pub struct ContractReport {
+    findings: Vec<ContractFinding>,
 }
 
-impl Report {
+impl ContractReport {
     /// Adds a promise with the cases that were tried, or with the error that broke it.
-    pub fn promise(&mut self, promise: &'static str, result: Result<String, String>) {
+    pub fn add_promise(&mut self, promise: &'static str, result: Result<String, String>) {
         let (outcome, detail) = match result {
-            Ok(tried) => (Outcome::Kept, tried),
-            Err(broken) => (Outcome::Broken, broken),
+            Ok(tried) => (FindingOutcome::Kept, tried),
+            Err(broken) => (FindingOutcome::Broken, broken),
         };
-        self.findings.push(Finding {
+        self.findings.push(ContractFinding {
             promise,
             outcome,
             detail,
@@ -49,24 +49,24 @@ impl Report {
     }
 
     /// Adds information that is not a promise.
-    pub fn note(&mut self, what: &'static str, detail: impl Display) {
-        self.findings.push(Finding {
+    pub fn add_note(&mut self, what: &'static str, detail: impl Display) {
+        self.findings.push(ContractFinding {
             promise: what,
-            outcome: Outcome::Note,
+            outcome: FindingOutcome::Note,
             detail: detail.to_string(),
         });
     }
 
     /// Returns all findings.
     #[must_use]
-    pub fn findings(&self) -> &[Finding] {
+    pub fn findings(&self) -> &[ContractFinding] {
         &self.findings
     }
 
     /// Returns the number of broken promises.
     #[must_use]
     pub fn broken(&self) -> usize {
-        let broken = |finding: &&Finding| finding.outcome == Outcome::Broken;
+        let broken = |finding: &&ContractFinding| finding.outcome == FindingOutcome::Broken;
         self.findings.iter().filter(broken).count()
     }
 }

@@ -11,9 +11,9 @@ mod order;
 mod sampler;
 mod timing;
 
-pub use finding::{Finding, Outcome, Report};
-pub use loss::{Formula, bench_loss, check_loss};
+pub use finding::{ContractFinding, ContractReport, FindingOutcome};
+pub use loss::{TracedLossInfo, bench_loss, check_loss};
 pub use operator::{bench_operator, check_operator, checked_dimension};
-pub use order::{Opened, bench_order, check_order};
+pub use order::{OrderInstance, bench_order, check_order};
 pub use sampler::{bench_sampler, check_sampler};
 pub use timing::{Timing, time};

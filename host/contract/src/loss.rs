@@ -6,29 +6,29 @@ mod update;
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-use pbg_core::loss::{Graph, Parameter};
-use pbg_core::strategy::{Loss, LossWorker, MASKED, Scores, StrategyError};
+use pbg_core::loss::{LossGraph, LossParameter};
+use pbg_core::strategy::{Loss, LossWorker, MASKED, ScoreBlock, StrategyError};
 
-use crate::finding::Report;
+use crate::finding::ContractReport;
 use crate::timing::{Timing, time};
-use direction::Directions;
+use direction::LossDirections;
 
 /// Properties of a traced loss; the default is that of a computed loss.
 #[derive(Clone, Debug, Default)]
-pub struct Formula {
+pub struct TracedLossInfo {
     /// Whether the gradient differs from that of the value on purpose, so that it is not compared with finite
     /// differences.
     stops_gradient: bool,
     /// Number of batches between calls of `update`; `None` if it is never called.
     update_every: Option<NonZeroU32>,
     /// Parameters that `update` changes.
-    parameters: Vec<Parameter>,
+    parameters: Vec<LossParameter>,
 }
 
-impl Formula {
+impl TracedLossInfo {
     /// Returns the properties of a graph.
     #[must_use]
-    pub fn of(graph: &Graph) -> Self {
+    pub fn of(graph: &LossGraph) -> Self {
         Self {
             stops_gradient: graph.stops_gradient(),
             update_every: graph.update_every(),
@@ -48,65 +48,66 @@ struct ScoreRows {
 
 /// Losses and gradients of some rows.
 #[derive(Clone, Debug, PartialEq)]
-struct Found {
+struct EvaluatedRows {
     loss: Vec<f32>,
     positive: Vec<f32>,
     negative: Vec<f32>,
 }
 
 /// Checks a loss on ordinary and extreme scores, and the updates of its formula's parameters.
-pub fn check_loss(loss: &dyn Loss, formula: &Formula) -> Report {
-    let mut report = Report::default();
+pub fn check_loss(loss: &dyn Loss, formula: &TracedLossInfo) -> ContractReport {
+    let mut report = ContractReport::default();
     check_rows(&mut report, loss.worker().as_mut(), formula);
     if report.broken() > 0 {
         return report;
     }
-    let mut directions = Directions::default();
+    let mut directions = LossDirections::default();
     let mut tried = directions.add(loss.worker().as_mut());
     if let Some(every) = formula.update_every {
-        let updates = update::tried(loss, &formula.parameters, every);
+        let updates = update::check_updates(loss, &formula.parameters, every);
         let is_sound = updates.is_ok();
-        report.promise("update", updates);
+        report.add_promise("update", updates);
         if is_sound {
             tried = tried.and_then(|()| directions.add(loss.worker().as_mut()));
         }
     }
-    report.promise("direction", tried.and_then(|()| directions.judged()));
+    report.add_promise("direction", tried.and_then(|()| directions.judged()));
     report
 }
 
 /// Checks one worker.
-fn check_rows(report: &mut Report, loss: &mut dyn LossWorker, formula: &Formula) {
+fn check_rows(report: &mut ContractReport, loss: &mut dyn LossWorker, formula: &TracedLossInfo) {
     let cases = cases();
-    let found: Result<Vec<Found>, String> = cases.iter().map(|rows| finite(loss, rows)).collect();
+    let found: Result<Vec<EvaluatedRows>, String> =
+        cases.iter().map(|rows| finite(loss, rows)).collect();
     let found = match found {
         Ok(found) => found,
         Err(broken) => {
-            report.promise("finite", Err(broken));
+            report.add_promise("finite", Err(broken));
             return;
         }
     };
     let mut names: Vec<&str> = cases.iter().map(|rows| rows.name).collect();
     names.dedup();
-    report.promise(
+    report.add_promise(
         "finite",
         Ok(format!(
             "losses and gradients, tried on {}",
             names.join(", ")
         )),
     );
-    report.promise("deterministic", again(loss, &cases, &found));
-    report.promise("rows", rows_alone(loss));
+    report.add_promise("deterministic", again(loss, &cases, &found));
+    report.add_promise("rows", rows_alone(loss));
     if formula.stops_gradient {
-        report.note(
+        report.add_note(
             "gradient",
             "not compared: the formula stops gradients on purpose",
         );
     } else {
-        report.promise("gradient", gradient(loss));
+        report.add_promise("gradient", gradient(loss));
     }
     match bench_loss(loss, 50, 100, Duration::from_millis(20)) {
-        Ok(timing) => report.note(
+        Ok(timing) => report.add_note(
             "time",
             format_args!(
                 "{:.1} us for 50 rows of 100 negatives, median",
@@ -115,7 +116,7 @@ fn check_rows(report: &mut Report, loss: &mut dyn LossWorker, formula: &Formula)
         ),
         Err(fault) => {
             let broken = format!("50 x 100 scores: {}: {}", fault.function, fault.reason);
-            report.promise("time", Err(broken));
+            report.add_promise("time", Err(broken));
         }
     }
 }
@@ -162,13 +163,13 @@ fn extremes() -> Vec<ScoreRows> {
     ]
 }
 
-fn evaluate(loss: &mut dyn LossWorker, rows: &ScoreRows) -> Result<Found, String> {
-    let mut found = Found {
+fn evaluate(loss: &mut dyn LossWorker, rows: &ScoreRows) -> Result<EvaluatedRows, String> {
+    let mut found = EvaluatedRows {
         loss: vec![0.0; rows.positive.len()],
         positive: vec![0.0; rows.positive.len()],
         negative: rows.negative.clone(),
     };
-    loss.evaluate(&mut Scores {
+    loss.evaluate(&mut ScoreBlock {
         positive: &rows.positive,
         negative: &mut found.negative,
         columns: rows.columns,
@@ -179,7 +180,7 @@ fn evaluate(loss: &mut dyn LossWorker, rows: &ScoreRows) -> Result<Found, String
     Ok(found)
 }
 
-fn finite(loss: &mut dyn LossWorker, rows: &ScoreRows) -> Result<Found, String> {
+fn finite(loss: &mut dyn LossWorker, rows: &ScoreRows) -> Result<EvaluatedRows, String> {
     let found = evaluate(loss, rows)?;
     for (what, numbers) in [
         ("loss", &found.loss),
@@ -208,7 +209,7 @@ fn finite(loss: &mut dyn LossWorker, rows: &ScoreRows) -> Result<Found, String> 
 fn again(
     loss: &mut dyn LossWorker,
     cases: &[ScoreRows],
-    found: &[Found],
+    found: &[EvaluatedRows],
 ) -> Result<String, String> {
     for (rows, before) in cases.iter().zip(found).rev() {
         if evaluate(loss, rows)? != *before {
@@ -321,7 +322,7 @@ pub fn bench_loss(
     let (mut gradient, mut value) = (vec![0.0; rows], vec![0.0; rows]);
     time(budget, || {
         negative.copy_from_slice(&scores.negative);
-        loss.evaluate(&mut Scores {
+        loss.evaluate(&mut ScoreBlock {
             positive: &scores.positive,
             negative: &mut negative,
             columns,
@@ -342,8 +343,8 @@ mod tests {
     }
 
     impl LossWorker for Hinge {
-        fn evaluate(&mut self, scores: &mut Scores<'_>) -> Result<(), StrategyError> {
-            let Scores {
+        fn evaluate(&mut self, scores: &mut ScoreBlock<'_>) -> Result<(), StrategyError> {
+            let ScoreBlock {
                 positive,
                 negative,
                 columns,
@@ -364,11 +365,11 @@ mod tests {
         }
     }
 
-    fn tried(mut loss: Hinge, stops_gradient: bool) -> Report {
-        let mut report = Report::default();
-        let formula = Formula {
+    fn tried(mut loss: Hinge, stops_gradient: bool) -> ContractReport {
+        let mut report = ContractReport::default();
+        let formula = TracedLossInfo {
             stops_gradient,
-            ..Formula::default()
+            ..TracedLossInfo::default()
         };
         check_rows(&mut report, &mut loss, &formula);
         report

@@ -3,10 +3,10 @@
 use std::convert::Infallible;
 use std::time::Duration;
 
-use pbg_core::operator::interpret::Element;
-use pbg_core::operator::{Executed, Formula, Initial};
+use pbg_core::operator::interpret::ElementInput;
+use pbg_core::operator::{FormulaExecutor, InitialValue, OperatorFormula};
 
-use crate::finding::Report;
+use crate::finding::ContractReport;
 use crate::timing::{Timing, time};
 
 #[cfg(test)]
@@ -30,28 +30,31 @@ struct Case {
 
 /// Returns the dimension of the embeddings in [`check_operator`].
 #[must_use]
-pub fn checked_dimension(formula: &Formula) -> usize {
+pub fn checked_dimension(formula: &OperatorFormula) -> usize {
     WIDTH * formula.components()
 }
 
 /// Checks a formula, and its execution on embeddings of [`checked_dimension`].
-pub fn check_operator(formula: &Formula, executed: &mut dyn Executed) -> Report {
-    let mut report = Report::default();
+pub fn check_operator(
+    formula: &OperatorFormula,
+    executed: &mut dyn FormulaExecutor,
+) -> ContractReport {
+    let mut report = ContractReport::default();
     let cases = cases(formula);
-    report.promise("finite", finite(formula, executed, &cases));
+    report.add_promise("finite", finite(formula, executed, &cases));
     if report.broken() > 0 {
         return report;
     }
     let ordinary = &cases[0];
-    report.promise("exact", exact(formula, executed, ordinary));
+    report.add_promise("exact", exact(formula, executed, ordinary));
     if formula.stops_gradient() {
         let note = "not compared: the formula stops gradients on purpose";
-        report.note("gradient", note);
+        report.add_note("gradient", note);
     } else {
-        report.promise("gradient", gradient(formula, executed, ordinary));
+        report.add_promise("gradient", gradient(formula, executed, ordinary));
     }
-    report.promise("embedding", reached(executed, ordinary));
-    report.promise("parameters", used(formula, executed, ordinary));
+    report.add_promise("embedding", reached(executed, ordinary));
+    report.add_promise("parameters", used(formula, executed, ordinary));
     report
 }
 
@@ -67,7 +70,7 @@ fn numbers(count: usize, seed: u64) -> Vec<f32> {
     (0..count).map(|_| next()).collect()
 }
 
-fn cases(formula: &Formula) -> Vec<Case> {
+fn cases(formula: &OperatorFormula) -> Vec<Case> {
     let floats = ROWS * checked_dimension(formula);
     let case = |name, scale: f32, spread: f32| Case {
         name,
@@ -84,17 +87,17 @@ fn cases(formula: &Formula) -> Vec<Case> {
 }
 
 /// Returns initial parameters of a run, moved by up to `spread` as if by training.
-fn parameters(formula: &Formula, spread: f32) -> Vec<f32> {
+fn parameters(formula: &OperatorFormula, spread: f32) -> Vec<f32> {
     let mut packed = Vec::new();
     for (index, parameter) in (2..).zip(formula.parameters()) {
         let drawn = numbers(WIDTH, index);
         let moved = numbers(WIDTH, index + 100);
         packed.extend(drawn.iter().zip(moved).map(|(drawn, moved)| {
             let beginning = match parameter.initial {
-                Initial::Zero => 0.0,
-                Initial::One => 1.0,
-                Initial::Normal(deviation) => 1.7 * deviation * drawn,
-                Initial::Angle => std::f32::consts::PI * drawn,
+                InitialValue::Zero => 0.0,
+                InitialValue::One => 1.0,
+                InitialValue::Normal(deviation) => 1.7 * deviation * drawn,
+                InitialValue::Angle => std::f32::consts::PI * drawn,
             };
             beginning + spread * moved
         }));
@@ -104,7 +107,7 @@ fn parameters(formula: &Formula, spread: f32) -> Vec<f32> {
 
 /// Runs the operator forward and backward. Returns its results, the gradients of the embeddings, and those of the
 /// parameters, where the results have the gradients `weights`.
-fn run(executed: &mut dyn Executed, case: &Case, weights: &[f32]) -> [Vec<f32>; 3] {
+fn run(executed: &mut dyn FormulaExecutor, case: &Case, weights: &[f32]) -> [Vec<f32>; 3] {
     let mut made = vec![0.0; case.embeddings.len()];
     executed.forward(&case.parameters, &case.embeddings, &mut made);
     let (mut gradients, mut sums) = (weights.to_vec(), vec![0.0; case.parameters.len()]);
@@ -114,8 +117,8 @@ fn run(executed: &mut dyn Executed, case: &Case, weights: &[f32]) -> [Vec<f32>; 
 }
 
 fn finite(
-    formula: &Formula,
-    executed: &mut dyn Executed,
+    formula: &OperatorFormula,
+    executed: &mut dyn FormulaExecutor,
     cases: &[Case],
 ) -> Result<String, String> {
     for case in cases {
@@ -146,7 +149,7 @@ fn finite(
 }
 
 /// Describes the components and parameters of an element, for a message.
-fn shown(formula: &Formula, case: &Case, at: usize, element: usize) -> String {
+fn shown(formula: &OperatorFormula, case: &Case, at: usize, element: usize) -> String {
     let dimension = checked_dimension(formula);
     let row = (at / dimension).min(ROWS - 1);
     let embedding = &case.embeddings[row * dimension..][..dimension];
@@ -167,7 +170,11 @@ fn element(vectors: &[f32], at: usize) -> Vec<f64> {
 }
 
 /// Compares the executed formula with its evaluation element by element in f64.
-fn exact(formula: &Formula, executed: &mut dyn Executed, case: &Case) -> Result<String, String> {
+fn exact(
+    formula: &OperatorFormula,
+    executed: &mut dyn FormulaExecutor,
+    case: &Case,
+) -> Result<String, String> {
     let weights = numbers(case.embeddings.len(), 9);
     let [made, gradients, _] = run(executed, case, &weights);
     let dimension = checked_dimension(formula);
@@ -181,7 +188,7 @@ fn exact(formula: &Formula, executed: &mut dyn Executed, case: &Case) -> Result<
             );
             let given = element(&weights[range.clone()], at);
             let expected = formula.apply(&components, &parameters);
-            let back = formula.backward().evaluate(&Element {
+            let back = formula.backward().evaluate(&ElementInput {
                 components: &components,
                 parameters: &parameters,
                 gradients: &given,
@@ -208,7 +215,11 @@ fn exact(formula: &Formula, executed: &mut dyn Executed, case: &Case) -> Result<
 }
 
 /// Compares the gradients with finite differences of the weighted sum of all results.
-fn gradient(formula: &Formula, executed: &mut dyn Executed, case: &Case) -> Result<String, String> {
+fn gradient(
+    formula: &OperatorFormula,
+    executed: &mut dyn FormulaExecutor,
+    case: &Case,
+) -> Result<String, String> {
     let weights = numbers(case.embeddings.len(), 9);
     let [_, gradients, sums] = run(executed, case, &weights);
     let dimension = checked_dimension(formula);
@@ -229,14 +240,14 @@ fn gradient(formula: &Formula, executed: &mut dyn Executed, case: &Case) -> Resu
             };
             let claimed = element(&gradients[range], at);
             for (i, claimed) in claimed.into_iter().enumerate() {
-                let slopes = slopes(&components, i, |moved| value(moved, &parameters));
+                let slopes = one_sided_slopes(&components, i, |moved| value(moved, &parameters));
                 worst = worst.max(compare(claimed, slopes, || {
                     format!("component {i}: components {components:?}, parameters {parameters:?}")
                 })?);
                 compared += 1;
             }
             for (i, (least, most)) in of_parameters.iter_mut().enumerate() {
-                let (a, b) = slopes(&parameters, i, |moved| value(&components, moved));
+                let (a, b) = one_sided_slopes(&parameters, i, |moved| value(&components, moved));
                 (*least, *most) = (*least + a, *most + b);
             }
         }
@@ -258,7 +269,7 @@ fn gradient(formula: &Formula, executed: &mut dyn Executed, case: &Case) -> Resu
 
 /// Returns the slopes on both sides of `values[i]`, the smaller one first. Where they differ there is a kink, and any
 /// slope between them is accepted.
-fn slopes(values: &[f64], i: usize, value: impl Fn(&[f64]) -> f64) -> (f64, f64) {
+fn one_sided_slopes(values: &[f64], i: usize, value: impl Fn(&[f64]) -> f64) -> (f64, f64) {
     let moved = |by: f64| {
         let mut values = values.to_vec();
         values[i] += by;
@@ -287,7 +298,7 @@ fn compare(
 
 /// Checks that the result depends on the embedding. Otherwise no gradient reaches it, and a relation's edges never
 /// train it.
-fn reached(executed: &mut dyn Executed, case: &Case) -> Result<String, String> {
+fn reached(executed: &mut dyn FormulaExecutor, case: &Case) -> Result<String, String> {
     let weights = numbers(case.embeddings.len(), 9);
     let [_, gradients, _] = run(executed, case, &weights);
     let reached = gradients.iter().filter(|gradient| **gradient != 0.0);
@@ -301,7 +312,11 @@ fn reached(executed: &mut dyn Executed, case: &Case) -> Result<String, String> {
 }
 
 /// Checks that the result depends on every parameter: one without a gradient is never trained.
-fn used(formula: &Formula, executed: &mut dyn Executed, case: &Case) -> Result<String, String> {
+fn used(
+    formula: &OperatorFormula,
+    executed: &mut dyn FormulaExecutor,
+    case: &Case,
+) -> Result<String, String> {
     let weights = numbers(case.embeddings.len(), 9);
     let [_, _, sums] = run(executed, case, &weights);
     let parameters = formula.parameters().iter().zip(sums.chunks(WIDTH));
@@ -324,8 +339,8 @@ fn used(formula: &Formula, executed: &mut dyn Executed, case: &Case) -> Result<S
 /// Times the forward pass of `rows` embeddings of `dimension` floats, and the forward and backward pass.
 #[must_use]
 pub fn bench_operator(
-    formula: &Formula,
-    executed: &mut dyn Executed,
+    formula: &OperatorFormula,
+    executed: &mut dyn FormulaExecutor,
     (rows, dimension): (usize, usize),
     budget: Duration,
 ) -> [Timing; 2] {

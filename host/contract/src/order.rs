@@ -10,57 +10,57 @@ use pbg_core::plan;
 use pbg_core::strategy::{BucketOrder, Pass, StrategyError};
 use pbg_lab::bound;
 
-use crate::finding::Report;
+use crate::finding::ContractReport;
 use crate::timing::{Timing, time};
 
 /// A bucket order in a fresh instance, or the reason why there is none.
-pub type Opened = Result<Box<dyn BucketOrder>, String>;
+pub type OrderInstance = Result<Box<dyn BucketOrder>, String>;
 
 /// Seeds with which every grid is planned.
 const SEEDS: [u64; 3] = [0, 1, u64::MAX];
 
 /// Checks an order on grids of many shapes, buffers and seeds. `open` returns a fresh instance.
-pub fn check_order(mut open: impl FnMut() -> Opened) -> Report {
-    let mut report = Report::default();
+pub fn check_order(mut open: impl FnMut() -> OrderInstance) -> ContractReport {
+    let mut report = ContractReport::default();
     let mut order = match open() {
         Ok(order) => order,
         Err(reason) => {
-            report.promise("starts", Err(reason));
+            report.add_promise("starts", Err(reason));
             return report;
         }
     };
     let passes = cases::passes(&SEEDS);
     let planned = plans(order.as_mut(), &passes);
-    let Planned { plans, slowest } = match planned {
+    let PlannedPasses { plans, slowest } = match planned {
         Ok(planned) => planned,
         Err(broken) => {
-            report.promise("permutation", Err(broken));
+            report.add_promise("permutation", Err(broken));
             return report;
         }
     };
-    report.promise("permutation", Ok(tried(&passes)));
-    report.promise(
+    report.add_promise("permutation", Ok(tried(&passes)));
+    report.add_promise(
         "deterministic",
         again(order.as_mut(), &mut open, &passes, &plans),
     );
     let played = pick::check(order.as_mut());
-    let tried = played.as_ref().map(pick::Played::tried);
-    report.promise("pick", tried.map_err(Clone::clone));
+    let tried = played.as_ref().map(pick::PickStats::tried);
+    report.add_promise("pick", tried.map_err(Clone::clone));
     if let Ok(played) = &played {
-        report.note("affinity", played.affinity());
+        report.add_note("affinity", played.affinity());
     }
-    report.note("seed", seeds(&passes, &plans));
-    report.note("swaps", swaps(order.as_mut()));
-    report.note("time", slowest);
+    report.add_note("seed", seeds(&passes, &plans));
+    report.add_note("swaps", swaps(order.as_mut()));
+    report.add_note("time", slowest);
     report
 }
 
-struct Planned {
+struct PlannedPasses {
     plans: Vec<Vec<Bucket>>,
     slowest: String,
 }
 
-fn plans(order: &mut dyn BucketOrder, passes: &[Pass]) -> Result<Planned, String> {
+fn plans(order: &mut dyn BucketOrder, passes: &[Pass]) -> Result<PlannedPasses, String> {
     let mut plans = Vec::with_capacity(passes.len());
     let mut worst = (Duration::ZERO, String::new());
     for pass in passes {
@@ -73,7 +73,7 @@ fn plans(order: &mut dyn BucketOrder, passes: &[Pass]) -> Result<Planned, String
     }
     let millis = worst.0.as_secs_f64() * 1e3;
     let slowest = format!("at most {millis:.3} ms for a plan ({})", worst.1);
-    Ok(Planned { plans, slowest })
+    Ok(PlannedPasses { plans, slowest })
 }
 
 /// Returns a plan, checked to be a permutation of the grid.
@@ -112,7 +112,7 @@ fn tried(passes: &[Pass]) -> String {
 /// Checks that the same pass gives the same plan: from the same instance after other calls, and from a fresh instance.
 fn again(
     order: &mut dyn BucketOrder,
-    open: &mut impl FnMut() -> Opened,
+    open: &mut impl FnMut() -> OrderInstance,
     passes: &[Pass],
     plans: &[Vec<Bucket>],
 ) -> Result<String, String> {

@@ -2,10 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use pbg_core::draws::Ledger;
-use pbg_core::strategy::{Draw, SamplerFactory, StrategyError};
+use pbg_core::draws::UndrawnEdges;
+use pbg_core::strategy::{RelationDraw, SamplerFactory, StrategyError};
 
-use crate::finding::Report;
+use crate::finding::ContractReport;
 use crate::timing::{Timing, time};
 
 /// Edges of each relation in a share, and batch size.
@@ -38,35 +38,35 @@ fn shares() -> Vec<Share> {
 }
 
 /// Checks a sampler on shares of many shapes.
-pub fn check_sampler(sampler: &dyn SamplerFactory) -> Report {
-    let mut report = Report::default();
+pub fn check_sampler(sampler: &dyn SamplerFactory) -> ContractReport {
+    let mut report = ContractReport::default();
     let shares = shares();
     let start = Instant::now();
-    let drawn: Result<Vec<Vec<Draw>>, String> = shares
+    let drawn: Result<Vec<Vec<RelationDraw>>, String> = shares
         .iter()
         .map(|share| drain(sampler, share, 1, &mut |_| 0.5))
         .collect();
     let drawn = match drawn {
         Ok(drawn) => drawn,
         Err(broken) => {
-            report.promise("drains", Err(broken));
+            report.add_promise("drains", Err(broken));
             return report;
         }
     };
     let draws: usize = drawn.iter().map(Vec::len).sum();
     let each = start.elapsed().as_secs_f64() * 1e6 / draws.max(1) as f64;
-    report.promise(
+    report.add_promise(
         "drains",
         Ok(format!(
             "every edge of {} shares exactly once, in {draws} draws",
             shares.len()
         )),
     );
-    report.promise("deterministic", again(sampler, &shares, &drawn));
-    report.promise("observes", observes(sampler));
-    report.note("seed", seeds(sampler));
-    report.note("frequencies", frequencies(sampler));
-    report.note(
+    report.add_promise("deterministic", again(sampler, &shares, &drawn));
+    report.add_promise("observes", observes(sampler));
+    report.add_note("seed", seeds(sampler));
+    report.add_note("frequencies", frequencies(sampler));
+    report.add_note(
         "time",
         format_args!("{each:.1} us for a draw and its observation, mean"),
     );
@@ -79,12 +79,12 @@ fn drain(
     (counts, batch_size): &Share,
     seed: u64,
     loss: &mut dyn FnMut(u32) -> f32,
-) -> Result<Vec<Draw>, String> {
+) -> Result<Vec<RelationDraw>, String> {
     let relations = counts.len();
     let shown = format!("{relations} relations, batches of {batch_size}, seed {seed}");
     let failed = |fault: StrategyError| format!("{shown}: {}: {}", fault.function, fault.reason);
     let mut walk = sampler.create(counts, *batch_size, seed).map_err(failed)?;
-    let mut ledger = Ledger::new(counts, *batch_size);
+    let mut ledger = UndrawnEdges::new(counts, *batch_size);
     let mut draws = Vec::new();
     loop {
         let draw = walk.next().map_err(failed)?;
@@ -103,7 +103,7 @@ fn drain(
 fn again(
     sampler: &dyn SamplerFactory,
     shares: &[Share],
-    drawn: &[Vec<Draw>],
+    drawn: &[Vec<RelationDraw>],
 ) -> Result<String, String> {
     for (share, before) in shares.iter().zip(drawn).rev() {
         if drain(sampler, share, 1, &mut |_| 0.5)? != *before {
@@ -260,13 +260,13 @@ mod tests {
     }
 
     impl RelationSampler for Drawn {
-        fn next(&mut self) -> Result<Option<Draw>, StrategyError> {
+        fn next(&mut self) -> Result<Option<RelationDraw>, StrategyError> {
             let Some(relation) = self.left.iter().position(|&left| left > 0) else {
                 return Ok(None);
             };
             let edges = self.left[relation].min(self.batch_size);
             self.left[relation] -= edges;
-            Ok(Some(Draw {
+            Ok(Some(RelationDraw {
                 relation: relation as u32,
                 edges: edges as u32,
             }))

@@ -2,7 +2,7 @@
 //!
 //! Every tensor except weights and tables has the batch as its first dimension, counted in chunks of positives that
 //! share negatives. [`Graph::new`] builds the graph and checks its shapes. [`Graph::slice`] rewrites it to a loop over
-//! slices, whose nodes have lost the batch dimension. [`Sliced`] knows the buffers that the loop needs, and how many
+//! slices, whose nodes have lost the batch dimension. [`SlicedGraph`] knows the buffers that the loop needs, and how many
 //! chunks make a slice of a given size. Nodes form [`Cluster`]s, which the kernels compile to stages. Clusters form
 //! groups, one per device, which [`pipeline`] connects with pipes.
 
@@ -18,12 +18,12 @@ pub mod pipeline;
 mod slice;
 mod step_spec;
 
-pub use dimension::{Dim, Element, Shape, Sizes};
+pub use dimension::{BatchSizes, Dim, ElementType, TensorShape};
 pub use error::ShapeError;
 pub use graph::{
-    BatchPass, Cluster, Graph, Name, Negatives, Node, Operation, RegularizedRows, Tensor,
-    TensorLife,
+    BatchGraph, BatchPass, GraphNode, GraphTensor, Negatives, Operation, RegularizedRows, Stage,
+    TensorLife, TensorName,
 };
 pub use infer::parameter_width;
-pub use slice::{Buffer, Keep, Loop, Sliced, Step};
+pub use slice::{Buffer, BufferLife, SliceLoop, SlicedGraph, StageRun};
 pub use step_spec::StepSpec;

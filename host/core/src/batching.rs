@@ -108,7 +108,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::seed::{Purpose, stream};
+    use crate::seed::{StreamPurpose, stream};
 
     proptest! {
         #[test]
@@ -121,7 +121,7 @@ mod tests {
         fn hold_out_is_disjoint_complete_and_the_same_again(
             edges in 0_u32..2000, fraction in 0.0_f64..0.99, seed in any::<u64>(),
         ) {
-            let split = || hold_out(edges, fraction, &mut stream(seed, Purpose::HoldOut, &[1, 2]));
+            let split = || hold_out(edges, fraction, &mut stream(seed, StreamPurpose::HoldOut, &[1, 2]));
             let (held, kept) = split();
             prop_assert_eq!(held.len(), (f64::from(edges) * fraction) as usize);
             let mut all = [held.clone(), kept.clone()].concat();
@@ -135,7 +135,7 @@ mod tests {
             rel in proptest::collection::vec(0_u32..7, 0..300), workers in 1_usize..9, seed in any::<u64>(),
         ) {
             let mut order: Vec<u32> = (0..rel.len() as u32).collect();
-            shuffle(&mut order, &mut stream(seed, Purpose::Shuffle, &[]));
+            shuffle(&mut order, &mut stream(seed, StreamPurpose::Shuffle, &[]));
             let mut all = Vec::new();
             for range in shares(order.len(), workers) {
                 let grouped = ByRelation::new(&order[range.clone()], &rel, 7);
@@ -158,7 +158,7 @@ mod tests {
     fn the_hold_out_is_uniform() {
         let mut hits = [0_u32; 20];
         for seed in 0..20_000 {
-            for index in hold_out(20, 0.25, &mut stream(seed, Purpose::HoldOut, &[])).0 {
+            for index in hold_out(20, 0.25, &mut stream(seed, StreamPurpose::HoldOut, &[])).0 {
                 hits[index as usize] += 1;
             }
         }

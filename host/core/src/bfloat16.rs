@@ -22,11 +22,11 @@ const NAN: u16 = 0x7fc0;
 
 /// Stochastic rounding of one table at one point of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Rounding {
+pub struct StochasticRounding {
     seed: u64,
 }
 
-impl Rounding {
+impl StochasticRounding {
     /// Creates the rounding with `seed`, which no other table and no other point of the run has.
     #[must_use]
     pub const fn new(seed: u64) -> Self {
@@ -61,7 +61,7 @@ impl Rounding {
     }
 
     fn key(self, row: usize) -> [u32; 2] {
-        let key = seed::derive(self.seed, seed::Purpose::Rounding, &[row as u64]);
+        let key = seed::derive(self.seed, seed::StreamPurpose::Rounding, &[row as u64]);
         [key as u32, (key >> 32) as u32]
     }
 }
@@ -141,7 +141,7 @@ mod tests {
 
     fn rounded(value: f32, seed: u64) -> f32 {
         let mut values = [value];
-        Rounding::new(seed).round(0, &mut values);
+        StochasticRounding::new(seed).round(0, &mut values);
         values[0]
     }
 
@@ -164,15 +164,15 @@ mod tests {
         #[test]
         fn what_is_rounded_stays(values in prop::collection::vec(any::<f32>(), 0..40), seeds: [u64; 2]) {
             let mut once = values.clone();
-            Rounding::new(seeds[0]).round(3, &mut once);
+            StochasticRounding::new(seeds[0]).round(3, &mut once);
             let mut twice = once.clone();
             let numbers = values.iter().all(|value| !value.is_nan());
-            let changed = Rounding::new(seeds[1]).round(3, &mut twice);
+            let changed = StochasticRounding::new(seeds[1]).round(3, &mut twice);
             prop_assert!(!changed);
             if numbers {
                 prop_assert_eq!(&twice, &once);
                 let mut bits = vec![0; values.len()];
-                Rounding::new(seeds[0]).narrow(3, &values, &mut bits);
+                StochasticRounding::new(seeds[0]).narrow(3, &values, &mut bits);
                 let mut wide = vec![0.0; values.len()];
                 widen(&bits, &mut wide);
                 prop_assert_eq!(wide, once);
@@ -183,7 +183,7 @@ mod tests {
     #[test]
     fn the_mean_stays() {
         let mut values = vec![1.0 + 0.3 / 128.0; 40_000];
-        Rounding::new(5).round_all(100, &mut values);
+        StochasticRounding::new(5).round_all(100, &mut values);
         let up = values.iter().filter(|&&value| value > 1.0).count();
         // Three standard deviations of 40,000 draws with probability 0.3.
         assert!((up as f64 / 40_000.0 - 0.3).abs() < 0.007, "{up}");
@@ -200,7 +200,7 @@ mod tests {
         let values: Vec<f32> = (0..64).map(|i| 1.0 + i as f32 * 1e-4).collect();
         let draw = |seed, row| {
             let mut values = values.clone();
-            Rounding::new(seed).round(row, &mut values);
+            StochasticRounding::new(seed).round(row, &mut values);
             values
         };
         assert_eq!(draw(1, 2), draw(1, 2));

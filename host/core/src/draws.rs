@@ -1,10 +1,10 @@
 //! Check of a relation sampler: it must draw every edge of its share exactly once.
 
-use crate::strategy::Draw;
+use crate::strategy::RelationDraw;
 
 /// Edges of a share that a sampler has not drawn yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Ledger {
+pub struct UndrawnEdges {
     left: Vec<u64>,
     total: u64,
     batch_size: u32,
@@ -50,7 +50,7 @@ pub enum DrawError {
     },
 }
 
-impl Ledger {
+impl UndrawnEdges {
     /// Creates a share of `counts[relation]` edges, drawn in batches of at most `batch_size`.
     #[must_use]
     pub fn new(counts: &[u64], batch_size: u32) -> Self {
@@ -71,8 +71,8 @@ impl Ledger {
     ///
     /// # Errors
     /// Returns the violation, and subtracts nothing.
-    pub fn take(&mut self, answer: Option<Draw>) -> Result<(), DrawError> {
-        let Some(Draw { relation, edges }) = answer else {
+    pub fn take(&mut self, answer: Option<RelationDraw>) -> Result<(), DrawError> {
+        let Some(RelationDraw { relation, edges }) = answer else {
             return match self.total {
                 0 => Ok(()),
                 left => Err(DrawError::Early { left }),
@@ -107,13 +107,13 @@ impl Ledger {
 mod tests {
     use super::*;
 
-    fn draw(relation: u32, edges: u32) -> Option<Draw> {
-        Some(Draw { relation, edges })
+    fn draw(relation: u32, edges: u32) -> Option<RelationDraw> {
+        Some(RelationDraw { relation, edges })
     }
 
     #[test]
     fn what_is_drawn_is_gone() {
-        let mut ledger = Ledger::new(&[3, 0, 5], 4);
+        let mut ledger = UndrawnEdges::new(&[3, 0, 5], 4);
         assert_eq!(ledger.take(draw(2, 4)), Ok(()));
         assert_eq!(ledger.left(), [3, 0, 1]);
         assert_eq!(ledger.take(None), Err(DrawError::Early { left: 4 }));
@@ -124,7 +124,7 @@ mod tests {
 
     #[test]
     fn a_wrong_draw_takes_nothing() {
-        let mut ledger = Ledger::new(&[3, 0, 50], 4);
+        let mut ledger = UndrawnEdges::new(&[3, 0, 50], 4);
         let wrong = [draw(0, 4), draw(0, 0), draw(1, 1), draw(2, 5), draw(3, 1)];
         let texts = wrong.map(|answer| ledger.take(answer).unwrap_err().to_string());
         assert!(texts[0].contains("4 edges of relation 0, which has 3 left"));
@@ -132,6 +132,6 @@ mod tests {
         assert!(texts[2].contains("relation 1, which has 0 left"));
         assert!(texts[3].contains("5 edges at once, but a batch has at most 4"));
         assert!(texts[4].contains("relation 3, but there are 3"));
-        assert_eq!(ledger, Ledger::new(&[3, 0, 50], 4));
+        assert_eq!(ledger, UndrawnEdges::new(&[3, 0, 50], 4));
     }
 }

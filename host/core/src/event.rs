@@ -10,7 +10,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 pub use self::ranks::RankTotals;
-pub use self::stats::{CallSeconds, GroupSeconds, IoStats, RankStats, TrainStats};
+pub use self::stats::{CallSeconds, GroupSeconds, PartitionIo, RankStats, TrainStats};
 use crate::graph::Bucket;
 use crate::plan::PlanCost;
 use crate::schedule::PassId;
@@ -128,7 +128,7 @@ pub enum Event {
         /// Duration of training in seconds.
         seconds: f64,
         /// Partition I/O before and during training.
-        io: IoStats,
+        io: PartitionIo,
     },
     /// All passes of an epoch are trained.
     EpochFinished {
@@ -145,7 +145,7 @@ pub enum Event {
         #[serde(default)]
         calls: CallSeconds,
         /// Partition I/O of the epoch.
-        io: IoStats,
+        io: PartitionIo,
         /// Peak resident memory of the process so far in bytes, if the system reports it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         peak_bytes: Option<u64>,
@@ -299,7 +299,7 @@ pub enum Event {
         /// Duration in seconds.
         seconds: f64,
         /// Partition I/O.
-        io: IoStats,
+        io: PartitionIo,
         /// Seconds of all workers together in each stage of the training step.
         #[serde(default)]
         stages: Vec<(String, f64)>,
@@ -310,7 +310,7 @@ pub enum Event {
 
 /// Line of `metrics.jsonl`: an event, and if there are several trainers, its origin.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Line {
+pub struct EventLine {
     /// The event.
     #[serde(flatten)]
     pub event: Event,
@@ -326,7 +326,7 @@ pub struct Line {
     pub revision: Option<u64>,
 }
 
-impl From<Event> for Line {
+impl From<Event> for EventLine {
     fn from(event: Event) -> Self {
         Self {
             event,

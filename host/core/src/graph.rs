@@ -60,7 +60,7 @@ impl Side {
 /// `lhs` and `rhs` are offsets within the partitions of the bucket, `rel` is an index into the relations of the
 /// dataset. All columns have the same length.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Edges {
+pub struct EdgeColumns {
     /// Offset of the left entity within its partition.
     pub lhs: Vec<u32>,
     /// Offset of the right entity within its partition.
@@ -71,7 +71,7 @@ pub struct Edges {
     pub weight: Option<Vec<f32>>,
 }
 
-impl Edges {
+impl EdgeColumns {
     /// Returns the number of edges.
     #[must_use]
     pub fn len(&self) -> usize {

@@ -30,39 +30,41 @@
 //! of that moment, in blocks that are leased in the same way as buckets. The conclusions from the ranks are computed
 //! here, so that they are the same for every trainer.
 //!
-//! In reading order: the vocabulary ([`Token`], [`Grid`], [`Terms`], [`Buckets`], [`Partition`]), the [`Record`], the
-//! [`Transaction`]s, the [`Ranking`], and the reasons for which a transaction is refused ([`Refusal`]).
+//! In reading order: the vocabulary ([`Token`], [`Grid`], [`RunTerms`], [`Buckets`], [`Partition`]), the [`Record`], the
+//! [`Transaction`]s, the [`Ranking`], and the reasons for which a transaction is refused ([`TransactionError`]).
 
 mod buckets;
 mod check;
 mod checkpoints;
 mod error;
+mod event_log;
 mod file;
+mod init_tree;
+mod leases;
 mod membership;
+mod pair_walks;
 mod passes;
 mod ranking;
 mod record;
+mod round_robin;
 mod terms;
-mod told;
 mod transaction;
-mod tree;
-mod turns;
-mod walks;
-mod work;
 
 #[cfg(test)]
 mod tests;
 
-pub use buckets::{BucketState, Buckets};
-pub use checkpoints::{Begun, Checkpoints, Cut, MAX_CUTS, Stale};
-pub use error::{Damage, Refusal};
-pub use file::{File, FileId, Partition, Stamp, Token, WrongToken};
+pub use buckets::{BucketState, BucketStates};
+pub use checkpoints::{CheckpointCut, Checkpoints, CutOrigin, MAX_CUTS, StaleRecord};
+pub use error::{DamagedRecord, TransactionError};
+pub use event_log::{EventLogLength, FinishedEpoch};
+pub use file::{CopyVersion, FileId, InvalidToken, PartitionFile, PartitionVersion, Token};
+pub use leases::{MAX_LEASES, SettledPartition, Settlement};
 pub use membership::{Join, MAX_NAME, MAX_TRAINERS, Trainer};
 pub use passes::plan_digest;
-pub use ranking::{BlockTotals, MAX_BLOCKS, Ranking, RankingId, Validated, Validation};
-pub use record::{Founding, PROTOCOL, Phase, Progress, Record, Sums, Work};
-pub use terms::{Difference, Grid, MAX_BUCKETS, MAX_TABLES, Plugin, Terms};
-pub use told::{Finished, Told};
-pub use transaction::{Action, Fate, Order, Silent, Transaction};
-pub use turns::Guide;
-pub use work::{MAX_LEASES, Settled, Settlement};
+pub use ranking::{
+    BlockTotals, MAX_BLOCKS, RankingId, ValidationRanking, ValidationResult, ValidationTerms,
+};
+pub use record::{EpochProgress, Genesis, LedgerRecord, LedgerSums, PROTOCOL, Phase, TrainedState};
+pub use round_robin::BucketAdvisor;
+pub use terms::{Grid, MAX_BUCKETS, MAX_TABLES, PluginTerm, RunTerms, TermsDifference};
+pub use transaction::{LedgerAction, OperatorCommand, SilentTrainer, Transaction, TransactionFate};

@@ -13,7 +13,6 @@
 pub mod batch_graph;
 pub mod batching;
 pub mod bfloat16;
-pub mod cluster;
 pub mod draws;
 pub mod event;
 pub mod formula;
@@ -30,3 +29,4 @@ pub mod schedule;
 pub mod seed;
 pub mod strategy;
 pub mod text;
+pub mod transport;

@@ -13,12 +13,12 @@ pub mod derive;
 pub mod interpret;
 pub mod strategy;
 
-pub use crate::formula::error::GraphError;
-pub use crate::formula::node::{Binary, Node, NodeId, Reduction, Shape, Unary};
+pub use crate::formula::error::FormulaError;
+pub use crate::formula::node::{Binary, FormulaNode, NodeId, Reduction, Unary, ValueShape};
 pub use crate::formula::{error, node};
-pub use definition::{Definition, Graph, Parameter};
-pub use derive::Derived;
+pub use definition::{LossDefinition, LossGraph, LossParameter};
+pub use derive::DerivedLoss;
 pub use strategy::{
-    FailedRows, KeepRows, LossState, Observed, ParameterSchedule, Progress, TracedLoss,
-    check_values, named_values,
+    FailedRows, LossState, ObservedBatches, ParameterSchedule, SaveFailedRows, ScheduleProgress,
+    TracedLoss, check_values, named_values,
 };

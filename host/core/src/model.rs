@@ -5,7 +5,7 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::operator::Traced;
+use crate::operator::FormulaHandle;
 
 /// Transformation of an embedding of dimension D by a relation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -24,7 +24,7 @@ pub enum Operator {
     /// Element-wise complex product: the first D/2 numbers are real parts, the last D/2 imaginary parts.
     ComplexDiagonal,
     /// A formula written by a plugin.
-    Traced(Traced),
+    Traced(FormulaHandle),
 }
 
 impl Operator {
@@ -192,7 +192,7 @@ impl Precision {
 /// Number format of embeddings on disk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Storage {
+pub enum EmbeddingFormat {
     /// 32 bits, as in memory.
     #[default]
     F32,
@@ -200,7 +200,7 @@ pub enum Storage {
     Bf16,
 }
 
-impl Storage {
+impl EmbeddingFormat {
     /// All variants.
     pub const ALL: [Self; 2] = [Self::F32, Self::Bf16];
 

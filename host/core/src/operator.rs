@@ -9,11 +9,11 @@
 
 pub mod definition;
 pub mod derive;
-mod executed;
+mod executor;
 pub mod interpret;
 pub mod traced;
 
-pub use definition::{Definition, Formula, Initial, ParameterVector};
+pub use definition::{InitialValue, OperatorDefinition, OperatorFormula, ParameterVector};
 pub use derive::Expression;
-pub use executed::Executed;
-pub use traced::Traced;
+pub use executor::FormulaExecutor;
+pub use traced::FormulaHandle;

@@ -106,7 +106,7 @@ pub fn buffer_key(pass: &Pass, side: Side, partition: u32) -> (Side, u32) {
 
 /// Returns the partitions that `bucket` needs in the buffer: one or two; none if the bucket has no edges or its
 /// partitions are never swapped.
-pub fn needs(pass: &Pass, bucket: Bucket) -> impl Iterator<Item = (Side, u32)> + use<> {
+pub fn needed_partitions(pass: &Pass, bucket: Bucket) -> impl Iterator<Item = (Side, u32)> + use<> {
     let bytes = |side, p: u32| match side {
         Side::Lhs => pass.lhs_bytes[p as usize],
         Side::Rhs => pass.rhs_bytes[p as usize],
@@ -127,12 +127,12 @@ pub fn cost(pass: &Pass, plan: &[Bucket]) -> PlanCost {
     let mut resident: Vec<(Side, u32)> = pass.resident.clone();
     let mut cost = PlanCost::default();
     for (position, &bucket) in plan.iter().enumerate() {
-        for key in needs(pass, bucket) {
+        for key in needed_partitions(pass, bucket) {
             if resident.contains(&key) {
                 continue;
             }
             if resident.len() >= pass.buffer_partitions as usize {
-                let keep: Vec<_> = needs(pass, bucket).collect();
+                let keep: Vec<_> = needed_partitions(pass, bucket).collect();
                 if let Some(victim) = eviction.victim(&resident, &keep, position) {
                     resident.swap_remove(victim);
                 }
@@ -164,7 +164,7 @@ impl Belady {
         let lhs_partitions = pass.lhs_partitions as usize;
         let mut uses = vec![Vec::new(); lhs_partitions + pass.rhs_partitions as usize];
         for (position, &bucket) in plan.iter().enumerate() {
-            for (side, p) in needs(pass, bucket) {
+            for (side, p) in needed_partitions(pass, bucket) {
                 uses[Self::index(lhs_partitions, side, p)].push(position);
             }
         }

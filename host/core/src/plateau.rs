@@ -13,7 +13,7 @@ const ROUNDING: f64 = 1e-12;
 /// Rules for early stopping and the decay of the learning rates.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Rules {
+pub struct PlateauRules {
     /// Number of rankings in a row without a higher MRR after which training ends.
     pub early_stop: Option<u32>,
     /// Factor of the learning rates after `lr_patience` rankings in a row without a higher MRR.
@@ -25,7 +25,7 @@ pub struct Rules {
 /// State of validation. It is part of a checkpoint, so that a resumed run makes the same decisions as an uninterrupted
 /// one.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Plateau {
+pub struct ValidationState {
     /// Number of epochs trained at the last ranking; 0 before the first.
     pub seen: u32,
     /// Highest MRR.
@@ -40,7 +40,7 @@ pub struct Plateau {
     pub lr_factor: f32,
 }
 
-impl Default for Plateau {
+impl Default for ValidationState {
     fn default() -> Self {
         Self {
             seen: 0,
@@ -53,10 +53,10 @@ impl Default for Plateau {
     }
 }
 
-impl Plateau {
+impl ValidationState {
     /// Adds the MRR after `epochs` epochs. The learning rates are lowered after `lr_patience` rankings in a row that
     /// were not the best, and again after every further `lr_patience` of them.
-    pub fn observe(&mut self, epochs: u32, mrr: f64, rules: &Rules) {
+    pub fn observe(&mut self, epochs: u32, mrr: f64, rules: &PlateauRules) {
         self.seen = epochs;
         if self.best_epoch == 0 || mrr > self.best_mrr * (1.0 + ROUNDING) {
             (self.best_mrr, self.best_epoch) = (mrr, epochs);
@@ -89,7 +89,7 @@ impl Plateau {
     /// Whether training should end before its last epoch: `early_stop` rankings in a row were not
     /// the best.
     #[must_use]
-    pub fn ends(&self, rules: &Rules) -> bool {
+    pub fn ends(&self, rules: &PlateauRules) -> bool {
         rules
             .early_stop
             .is_some_and(|patience| self.since_best >= patience)
@@ -102,8 +102,8 @@ mod tests {
 
     use super::*;
 
-    fn rules(early_stop: Option<u32>, lr_decay: Option<f32>) -> Rules {
-        Rules {
+    fn rules(early_stop: Option<u32>, lr_decay: Option<f32>) -> PlateauRules {
+        PlateauRules {
             early_stop,
             lr_decay,
             lr_patience: 2,
@@ -113,7 +113,7 @@ mod tests {
     #[test]
     fn a_run_by_hand() {
         let rules = rules(Some(4), Some(0.5));
-        let mut plateau = Plateau::default();
+        let mut plateau = ValidationState::default();
         let mut told = Vec::new();
         for (epoch, mrr) in (1..).zip([0.1, 0.3, 0.2, 0.3, 0.31, 0.1, 0.1, 0.1, 0.1]) {
             plateau.observe(epoch, mrr, &rules);
@@ -137,7 +137,7 @@ mod tests {
 
     #[test]
     fn ranks_that_were_added_in_another_order_are_no_better() {
-        let mut plateau = Plateau::default();
+        let mut plateau = ValidationState::default();
         let mrr = [0.1, 0.2, 0.3];
         plateau.observe(1, mrr[0] + (mrr[1] + mrr[2]), &rules(None, None));
         let other = (mrr[0] + mrr[1]) + mrr[2];
@@ -153,7 +153,7 @@ mod tests {
             patience in 1_u32..6,
         ) {
             let rules = rules(Some(patience), None);
-            let mut plateau = Plateau::default();
+            let mut plateau = ValidationState::default();
             for (index, &mrr) in ranks.iter().enumerate() {
                 plateau.observe(index as u32 + 1, mrr, &rules);
                 let (best, _) = ranks[..=index].iter().enumerate().fold(

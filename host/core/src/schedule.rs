@@ -12,7 +12,7 @@ use crate::strategy::Pass;
 
 /// Numbers of epochs, edge sets and edge chunks of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Extent {
+pub struct RunExtent {
     /// Total number of epochs.
     pub epochs: u32,
     /// Edge sets per epoch.
@@ -45,7 +45,7 @@ enum Lease {
 
 /// Bucket leased to a trainer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Acquired {
+pub struct LeasedBucket {
     /// The bucket.
     pub bucket: Bucket,
     /// Its position in the plan.
@@ -57,7 +57,7 @@ pub struct Acquired {
 #[error(
     "trainer {trainer} reports position {position} of the plan as done, but has no lease of it"
 )]
-pub struct NotHeld {
+pub struct NotLeased {
     /// Trainer that reports the bucket as done.
     pub trainer: u32,
     /// Position in the plan.
@@ -94,7 +94,11 @@ impl Schedule {
     }
 
     /// Creates a schedule in `pass` with a plan, some of whose buckets are already trained, as `is_done` says.
-    pub fn within(pass: PassId, plan: Vec<Bucket>, is_done: impl Fn(Bucket) -> bool) -> Self {
+    pub fn resume_in_pass(
+        pass: PassId,
+        plan: Vec<Bucket>,
+        is_done: impl Fn(Bucket) -> bool,
+    ) -> Self {
         let lease = |bucket: &Bucket| match is_done(*bucket) {
             true => Lease::Done,
             false => Lease::Todo,
@@ -107,7 +111,7 @@ impl Schedule {
     ///
     /// # Errors
     /// Returns the reason for which it does not fit.
-    pub fn check(&self, extent: Extent, mut grid: Vec<Bucket>) -> Result<(), String> {
+    pub fn check(&self, extent: RunExtent, mut grid: Vec<Bucket>) -> Result<(), String> {
         let PassId {
             edge_set,
             edge_chunk,
@@ -165,7 +169,7 @@ impl Schedule {
 
     /// Whether every epoch of `extent` is trained.
     #[must_use]
-    pub const fn finished(&self, extent: Extent) -> bool {
+    pub const fn finished(&self, extent: RunExtent) -> bool {
         self.pass.epoch >= extent.epochs
     }
 
@@ -179,7 +183,8 @@ impl Schedule {
     /// trainer has them.
     #[must_use]
     pub fn conflict(pass: &Pass, a: Bucket, b: Bucket) -> bool {
-        plan::needs(pass, a).any(|group| plan::needs(pass, b).any(|other| other == group))
+        plan::needed_partitions(pass, a)
+            .any(|group| plan::needed_partitions(pass, b).any(|other| other == group))
     }
 
     /// Returns the positions of the buckets that `trainer` may lease: those to do whose partitions no other trainer
@@ -201,10 +206,10 @@ impl Schedule {
 
     /// Leases to `trainer` the first bucket in plan order that it may lease. Returns `None` if there is none: the pass
     /// is done, or others hold the partitions of all that is left.
-    pub fn acquire(&mut self, trainer: u32, pass: &Pass) -> Option<Acquired> {
+    pub fn acquire(&mut self, trainer: u32, pass: &Pass) -> Option<LeasedBucket> {
         let position = *self.free(trainer, pass).first()?;
         self.leases[position] = Lease::Held { trainer };
-        Some(Acquired {
+        Some(LeasedBucket {
             bucket: self.plan[position],
             position,
         })
@@ -214,13 +219,13 @@ impl Schedule {
     ///
     /// # Errors
     /// Fails if `trainer` does not have the lease, because it was given to another trainer or the bucket is done.
-    pub fn complete(&mut self, trainer: u32, position: usize) -> Result<(), NotHeld> {
+    pub fn complete(&mut self, trainer: u32, position: usize) -> Result<(), NotLeased> {
         match self.leases.get_mut(position) {
             Some(lease) if *lease == (Lease::Held { trainer }) => {
                 *lease = Lease::Done;
                 Ok(())
             }
-            _ => Err(NotHeld { trainer, position }),
+            _ => Err(NotLeased { trainer, position }),
         }
     }
 
@@ -248,14 +253,14 @@ impl Schedule {
 
     /// Whether every bucket of the last pass of an epoch is done.
     #[must_use]
-    pub fn epoch_is_done(&self, extent: Extent) -> bool {
+    pub fn epoch_is_done(&self, extent: RunExtent) -> bool {
         let last = (extent.edge_sets, extent.edge_chunks);
         let pass = (self.pass.edge_set + 1, self.pass.edge_chunk + 1);
         pass == last && self.leases.iter().all(|lease| *lease == Lease::Done)
     }
 
     /// Advances to the next pass if every bucket of this one is done. Returns whether it did.
-    pub fn advance(&mut self, extent: Extent) -> bool {
+    pub fn advance(&mut self, extent: RunExtent) -> bool {
         if self.plan.is_empty() || self.leases.iter().any(|l| *l != Lease::Done) {
             return false;
         }

@@ -9,7 +9,7 @@ use rand_xoshiro::rand_core::SeedableRng;
 /// Purpose of a random stream. Two purposes never share a stream. The comments name the coordinates of each stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u64)]
-pub enum Purpose {
+pub enum StreamPurpose {
     /// Initial embeddings: entity type, partition.
     Init = 1,
     /// Choice of held-out edges: edge set, chunk, bucket (never the epoch).
@@ -44,7 +44,7 @@ pub enum Purpose {
 
 /// Derives a 64-bit seed for `purpose` and the coordinates `at`.
 #[must_use]
-pub fn derive(seed: u64, purpose: Purpose, at: &[u64]) -> u64 {
+pub fn derive(seed: u64, purpose: StreamPurpose, at: &[u64]) -> u64 {
     let mut state = mix(seed ^ (purpose as u64).wrapping_mul(INCREMENT));
     for &coordinate in at {
         state = mix(state.wrapping_add(INCREMENT) ^ mix(coordinate));
@@ -55,7 +55,7 @@ pub fn derive(seed: u64, purpose: Purpose, at: &[u64]) -> u64 {
 /// Derives a 64-bit seed for `purpose` and a text. The result must stay the same in all versions, because ids depend on
 /// it.
 #[must_use]
-pub fn of_text(seed: u64, purpose: Purpose, text: &[u8]) -> u64 {
+pub fn of_text(seed: u64, purpose: StreamPurpose, text: &[u8]) -> u64 {
     let (words, rest) = text.as_chunks::<8>();
     let seed = words.iter().fold(seed, |seed, word| {
         derive(seed, purpose, &[u64::from_le_bytes(*word)])
@@ -68,7 +68,7 @@ pub fn of_text(seed: u64, purpose: Purpose, text: &[u8]) -> u64 {
 
 /// Creates a generator for `purpose` and the coordinates `at`.
 #[must_use]
-pub fn stream(seed: u64, purpose: Purpose, at: &[u64]) -> Xoshiro256PlusPlus {
+pub fn stream(seed: u64, purpose: StreamPurpose, at: &[u64]) -> Xoshiro256PlusPlus {
     Xoshiro256PlusPlus::seed_from_u64(derive(seed, purpose, at))
 }
 

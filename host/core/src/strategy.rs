@@ -12,10 +12,10 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::graph::{Bucket, Side};
-use crate::loss::{Derived, LossState, Observed};
+use crate::loss::{DerivedLoss, LossState, ObservedBatches};
 
 pub use run_length::RunLength;
-pub use scores::{Scores, UnevenScores};
+pub use scores::{ScoreBlock, ScoreLengthError};
 
 /// Identity of a strategy, for messages and for the checkpoint.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -45,12 +45,12 @@ pub struct StrategyError {
     /// What happened, and what the plugin's author can do about it.
     pub reason: Box<str>,
     /// Party that is responsible.
-    pub cause: Cause,
+    pub cause: FaultCause,
 }
 
 /// Party responsible for a strategy's failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Cause {
+pub enum FaultCause {
     /// The strategy itself.
     Strategy,
     /// The machine, which did not provide memory or another resource.
@@ -128,7 +128,7 @@ pub trait BucketOrder: Send {
 
 /// Edges of the next batch: a number of the remaining edges of one relation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Draw {
+pub struct RelationDraw {
     /// Relation, an index into the counts that the sampler was created with.
     pub relation: u32,
     /// Number of its edges; at least 1.
@@ -141,7 +141,7 @@ pub trait RelationSampler: Send {
     ///
     /// # Errors
     /// Fails if the strategy refuses, traps or exceeds its limits.
-    fn next(&mut self) -> Result<Option<Draw>, StrategyError>;
+    fn next(&mut self) -> Result<Option<RelationDraw>, StrategyError>;
 
     /// Reports the mean loss per edge of the batch of the last draw.
     ///
@@ -174,9 +174,9 @@ pub trait SamplerFactory: Send + Sync {
 
 /// Loss defined by a formula, for an executor that does not run on the CPU.
 #[derive(Clone, Debug)]
-pub struct Formula {
+pub struct LossFormula {
     /// Formula and its derivatives.
-    pub derived: Arc<Derived>,
+    pub derived: Arc<DerivedLoss>,
     /// Current values of its parameters.
     pub parameters: Vec<f32>,
 }
@@ -209,11 +209,11 @@ pub trait Loss: Send + Sync {
 
     /// Prepares for several trainers that share the loss: from now on [`Loss::observe`] only accumulates sums for
     /// [`Loss::take_observed`], and parameters change only in [`Loss::count`]. Sums accumulated so far are dropped.
-    fn observe_apart(&self) {}
+    fn share_parameters(&self) {}
 
     /// Returns the sums observed since the last call, after [`Loss::observe_apart`].
-    fn take_observed(&self) -> Observed {
-        Observed::default()
+    fn take_observed(&self) -> ObservedBatches {
+        ObservedBatches::default()
     }
 
     /// Counts batches of any trainer, and updates the parameters if they are due: at most once per call, however many
@@ -221,7 +221,7 @@ pub trait Loss: Send + Sync {
     ///
     /// # Errors
     /// Fails as [`Loss::observe`] does.
-    fn count(&self, observed: &Observed) -> Result<(), StrategyError> {
+    fn update_shared(&self, observed: &ObservedBatches) -> Result<(), StrategyError> {
         let _ = observed;
         Ok(())
     }
@@ -254,10 +254,10 @@ pub trait LossWorker: Send {
     /// # Errors
     /// Fails if the strategy refuses, traps or exceeds its limits. `scores` then contains the remaining rows: it begins
     /// with the rows that failed, whose scores are unchanged.
-    fn evaluate(&mut self, scores: &mut Scores<'_>) -> Result<(), StrategyError>;
+    fn evaluate(&mut self, scores: &mut ScoreBlock<'_>) -> Result<(), StrategyError>;
 
     /// Returns the formula that [`LossWorker::evaluate`] executes; `None` if a plugin instance computes the loss.
-    fn formula(&mut self) -> Option<&Formula> {
+    fn formula(&mut self) -> Option<&LossFormula> {
         None
     }
 }

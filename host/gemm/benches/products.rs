@@ -6,7 +6,7 @@
 use std::time::{Duration, Instant};
 
 use pbg_gemm::buffer::FloatBuffer;
-use pbg_gemm::{Kernel, Matrix};
+use pbg_gemm::{Kernel, StridedMatrix};
 
 /// Numbers of positives, dimensions and negatives.
 const SHAPES: [[usize; 3]; 4] = [
@@ -74,12 +74,12 @@ fn filled(len: usize) -> FloatBuffer {
 }
 
 /// Returns the row-major matrix of `rows` x `columns` in `values`; if transposed, `values` is its transpose, row-major.
-fn matrix(values: &[f32], rows: usize, columns: usize, transposed: bool) -> Matrix<'_> {
+fn matrix(values: &[f32], rows: usize, columns: usize, transposed: bool) -> StridedMatrix<'_> {
     let (row_stride, column_stride) = match transposed {
         false => (columns, 1),
         true => (1, rows),
     };
-    Matrix {
+    StridedMatrix {
         values,
         row_stride,
         column_stride,

@@ -14,36 +14,36 @@ mod tiles;
 use std::ops::Range;
 use std::sync::LazyLock;
 
-use super::{Matrix, Product};
-use pack::{Lines, Order, pack_step};
-use tiles::{LINES, PLANES, Panel, STEP, TILE, Target, Tiles};
+use super::{CheckedProduct, StridedMatrix};
+use pack::{FactorLines, TileOrder, pack_step};
+use tiles::{LINES, PLANES, Panel, STEP, SumsTarget, TILE, TileRegisters};
 
 /// Greatest number of terms of a sum that are packed at once.
 const DEPTH: usize = 512;
 /// Numbers of 32 bits that the kept factor may take: 1.25 MiB.
-const KEPT: usize = 320 << 10;
+const KEPT_WORDS: usize = 320 << 10;
 
 /// Returns whether the processor has AMX for bfloat16, and the system permits this process to use it.
 pub(super) fn is_usable() -> bool {
     static USABLE: LazyLock<bool> = LazyLock::new(|| {
         let others = is_x86_feature_detected!("avx512bw") && is_x86_feature_detected!("avx512bf16");
-        others && tiles::processor_has_them() && tiles::system_permits()
+        others && tiles::is_supported() && tiles::system_permits()
     });
     *USABLE
 }
 
 /// Lines of a factor, and their division into tiles and panels of two tiles.
 #[derive(Clone)]
-struct Side {
-    lines: Lines,
+struct Factor {
+    lines: FactorLines,
     range: Range<usize>,
     height: usize,
-    order: Order,
+    order: TileOrder,
 }
 
-impl Side {
-    fn rows_of(a: Matrix<'_>, rows: usize) -> Self {
-        let lines = Lines {
+impl Factor {
+    fn rows_of(a: StridedMatrix<'_>, rows: usize) -> Self {
+        let lines = FactorLines {
             from: a.values.as_ptr(),
             line_stride: a.row_stride,
             term_stride: a.column_stride,
@@ -53,12 +53,12 @@ impl Side {
             lines,
             range: 0..rows,
             height,
-            order: Order::Lines,
+            order: TileOrder::Lines,
         }
     }
 
-    fn columns_of(b: Matrix<'_>, columns: usize) -> Self {
-        let lines = Lines {
+    fn columns_of(b: StridedMatrix<'_>, columns: usize) -> Self {
+        let lines = FactorLines {
             from: b.values.as_ptr(),
             line_stride: b.column_stride,
             term_stride: b.row_stride,
@@ -67,7 +67,7 @@ impl Side {
             lines,
             range: 0..columns,
             height: LINES,
-            order: Order::Pairs,
+            order: TileOrder::Pairs,
         }
     }
 
@@ -103,7 +103,7 @@ impl Side {
         let steps = terms.len().div_ceil(STEP);
         // SAFETY: the caller guarantees it.
         unsafe {
-            if self.lines.along() {
+            if self.lines.terms_contiguous() {
                 for panel in panels {
                     for step in 0..steps {
                         self.pack_step(panel, step, terms, place(panel));
@@ -139,8 +139,8 @@ impl Side {
 /// The processor has AMX for bfloat16, the system permits this process to use it, and the matrices lie within their
 /// slices.
 #[target_feature(enable = "avx512f,avx512bw,avx512bf16")]
-pub(super) unsafe fn run(product: Product<'_>, packed: &mut [f32]) {
-    let Product {
+pub(super) unsafe fn run(product: CheckedProduct<'_>, packed: &mut [f32]) {
+    let CheckedProduct {
         out,
         rows,
         inner,
@@ -149,20 +149,20 @@ pub(super) unsafe fn run(product: Product<'_>, packed: &mut [f32]) {
         b,
         accumulate,
     } = product;
-    let (left, right) = (Side::rows_of(a, rows), Side::columns_of(b, columns));
+    let (left, right) = (Factor::rows_of(a, rows), Factor::columns_of(b, columns));
     let steps = inner.div_ceil(STEP).div_ceil(inner.div_ceil(DEPTH));
     assert!(
-        KEPT + DEPTH * PLANES * LINES <= packed.len(),
+        KEPT_WORDS + DEPTH * PLANES * LINES <= packed.len(),
         "the memory holds the kept panels and one streamed panel"
     );
     // SAFETY: the caller guarantees it, and there is memory for the packed panels.
     unsafe {
-        let tiles = &Tiles::of_height(left.height);
+        let tiles = &TileRegisters::of_height(left.height);
         for first in (0..inner).step_by(steps * STEP) {
             let part = Part {
                 tiles,
                 terms: first..(first + steps * STEP).min(inner),
-                target: Target {
+                target: SumsTarget {
                     start: out.as_mut_ptr(),
                     stride: columns,
                     accumulate: accumulate || first > 0,
@@ -176,9 +176,9 @@ pub(super) unsafe fn run(product: Product<'_>, packed: &mut [f32]) {
 
 /// The part of a product that belongs to some of its terms.
 struct Part<'t> {
-    tiles: &'t Tiles,
+    tiles: &'t TileRegisters,
     terms: Range<usize>,
-    target: Target,
+    target: SumsTarget,
     packed: *mut u32,
 }
 
@@ -195,9 +195,9 @@ impl Part<'_> {
     /// # Safety
     /// As for [`run`].
     #[target_feature(enable = "avx512f,avx512bw,avx512bf16")]
-    unsafe fn add(&self, left: &Side, right: &Side) {
-        let most = (KEPT / self.panel_size()).max(1);
-        let blocks = |side: &Side| side.panels().div_ceil(most);
+    unsafe fn add(&self, left: &Factor, right: &Factor) {
+        let most = (KEPT_WORDS / self.panel_size()).max(1);
+        let blocks = |side: &Factor| side.panels().div_ceil(most);
         // Number of lines that are packed if the left or the right side is kept.
         let left_stays = left.range.len() + right.range.len() * blocks(left);
         let right_stays = right.range.len() + left.range.len() * blocks(right);
@@ -210,7 +210,7 @@ impl Part<'_> {
         for first in (0..stays.panels()).step_by(size) {
             let block = first..(first + size).min(stays.panels());
             // SAFETY: the caller guarantees it.
-            unsafe { self.pass(stays, block, passes) };
+            unsafe { self.stream(stays, block, passes) };
         }
     }
 
@@ -219,7 +219,7 @@ impl Part<'_> {
     /// # Safety
     /// As for [`run`].
     #[target_feature(enable = "avx512f,avx512bw,avx512bf16")]
-    unsafe fn pass(&self, stays: &Side, block: Range<usize>, passes: &Side) {
+    unsafe fn stream(&self, stays: &Factor, block: Range<usize>, passes: &Factor) {
         let size = self.panel_size();
         let (first, passing_place) = (block.start, self.packed);
         let place = |panel: usize| self.packed.wrapping_add((1 + panel - first) * size);
@@ -236,8 +236,8 @@ impl Part<'_> {
                         passes.lines_of(passing).start,
                     );
                     let (left, right, row, column) = match stays.order {
-                        Order::Lines => (kept, passed, stays_at, passes_at),
-                        Order::Pairs => (passed, kept, passes_at, stays_at),
+                        TileOrder::Lines => (kept, passed, stays_at, passes_at),
+                        TileOrder::Pairs => (passed, kept, passes_at, stays_at),
                     };
                     self.tiles
                         .multiply(left, right, self.steps(), self.target.at(row, column));

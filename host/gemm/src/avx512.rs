@@ -9,7 +9,7 @@ use std::arch::x86_64::{
 use std::ops::Range;
 
 use super::blocks::{blocks, tiles_of};
-use super::{DEPTH, L2_FLOATS, MANY_TERMS, Product, prefetch_read, prefetch_write};
+use super::{CheckedProduct, DEPTH, L2_FLOATS, MANY_TERMS, prefetch_read, prefetch_write};
 
 const LANES: usize = 16;
 

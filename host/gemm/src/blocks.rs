@@ -165,7 +165,7 @@ macro_rules! blocks {
         /// # Safety
         /// The processor has the instructions of this module, and the matrices lie within their slices.
         #[target_feature(enable = $feature)]
-        pub(super) unsafe fn run(product: Product<'_>, packed: &mut [f32]) {
+        pub(super) unsafe fn run(product: CheckedProduct<'_>, packed: &mut [f32]) {
             let parts = product.inner.div_ceil(DEPTH);
             let out = product.out.as_mut_ptr();
             for part in 0..parts {
@@ -181,7 +181,7 @@ macro_rules! blocks {
         /// # Safety
         /// As for `run`, and the terms are the product's.
         #[target_feature(enable = $feature)]
-        unsafe fn add_terms(product: &Product<'_>, out: *mut f32, terms: Range<usize>, accumulate: bool, packed: &mut [f32]) {
+        unsafe fn add_terms(product: &CheckedProduct<'_>, out: *mut f32, terms: Range<usize>, accumulate: bool, packed: &mut [f32]) {
             const STEP: usize = VECTORS * LANES;
             const { assert!(TILES.len() < LANES && TILES.len() * DEPTH <= L2_FLOATS, "tiles of the left factor have room") };
             let (left, packed) = packed.split_at_mut(L2_FLOATS + LANES);
@@ -198,7 +198,7 @@ macro_rules! blocks {
         /// The part of a product that belongs to some terms and some columns: so many that the packed right factor fits
         /// its memory.
         struct Part<'p, 'a> {
-            product: &'p Product<'a>,
+            product: &'p CheckedProduct<'a>,
             out: *mut f32,
             terms: Range<usize>,
             columns: Range<usize>,
@@ -324,7 +324,7 @@ macro_rules! blocks {
             /// As for `add`; the panel was packed to `place`, and the rows of the tile, if packed, to the `nth` place.
             #[target_feature(enable = $feature)]
             unsafe fn add_tile(&self, tile: usize, nth: usize, panel: usize, place: usize) {
-                let &Product { columns, a, .. } = self.product;
+                let &CheckedProduct { columns, a, .. } = self.product;
                 let (first, width) = self.panel(panel);
                 let (top, count) = self.tile(tile);
                 // SAFETY: the left factor has these rows and terms, the result these rows and columns.

@@ -37,7 +37,7 @@ use prefetch::{prefetch_read, prefetch_write};
 
 /// A matrix in a slice: element `[i, j]` is `values[i * row_stride + j * column_stride]`.
 #[derive(Clone, Copy, Debug)]
-pub struct Matrix<'a> {
+pub struct StridedMatrix<'a> {
     /// Slice that contains the elements.
     pub values: &'a [f32],
     /// Floats from one row to the next.
@@ -46,8 +46,8 @@ pub struct Matrix<'a> {
     pub column_stride: usize,
 }
 
-impl Matrix<'_> {
-    fn holds(&self, rows: usize, columns: usize) -> bool {
+impl StridedMatrix<'_> {
+    fn fits(&self, rows: usize, columns: usize) -> bool {
         let last = (rows - 1) * self.row_stride + (columns - 1) * self.column_stride;
         last < self.values.len()
     }
@@ -74,13 +74,13 @@ thread_local! {
 
 /// A checked product: `out [rows, columns]`, row-major, of `a [rows, inner]` and `b [inner, columns]`, which lie within
 /// their slices and have contiguous columns or rows. No extent is 0.
-struct Product<'a> {
+struct CheckedProduct<'a> {
     out: &'a mut [f32],
     rows: usize,
     inner: usize,
     columns: usize,
-    a: Matrix<'a>,
-    b: Matrix<'a>,
+    a: StridedMatrix<'a>,
+    b: StridedMatrix<'a>,
     accumulate: bool,
 }
 
@@ -92,11 +92,11 @@ struct Product<'a> {
 pub fn multiply(
     out: &mut [f32],
     [rows, inner, columns]: [usize; 3],
-    a: Matrix<'_>,
-    b: Matrix<'_>,
+    a: StridedMatrix<'_>,
+    b: StridedMatrix<'_>,
     accumulate: bool,
 ) {
-    if let Some(product) = Product::new(out, [rows, inner, columns], a, b, accumulate) {
+    if let Some(product) = CheckedProduct::new(out, [rows, inner, columns], a, b, accumulate) {
         let fastest = Kernel::fastest(rows, columns);
         product.run(fastest);
     }
@@ -143,11 +143,11 @@ impl Kernel {
         self,
         out: &mut [f32],
         shape: [usize; 3],
-        a: Matrix<'_>,
-        b: Matrix<'_>,
+        a: StridedMatrix<'_>,
+        b: StridedMatrix<'_>,
         accumulate: bool,
     ) {
-        if let Some(product) = Product::new(out, shape, a, b, accumulate) {
+        if let Some(product) = CheckedProduct::new(out, shape, a, b, accumulate) {
             product.run(self);
         }
     }
@@ -168,13 +168,13 @@ fn pays_to_pack_both(rows: usize, columns: usize) -> bool {
     48 * (rows + columns) < rows * columns
 }
 
-impl<'a> Product<'a> {
+impl<'a> CheckedProduct<'a> {
     /// Checks a product. Returns `None` if nothing remains to be computed.
     fn new(
         out: &'a mut [f32],
         [rows, inner, columns]: [usize; 3],
-        a: Matrix<'a>,
-        b: Matrix<'a>,
+        a: StridedMatrix<'a>,
+        b: StridedMatrix<'a>,
         accumulate: bool,
     ) -> Option<Self> {
         if rows == 0 || columns == 0 {
@@ -187,13 +187,13 @@ impl<'a> Product<'a> {
             }
             return None;
         }
-        let contiguous = |m: &Matrix<'_>| m.row_stride == 1 || m.column_stride == 1;
+        let contiguous = |m: &StridedMatrix<'_>| m.row_stride == 1 || m.column_stride == 1;
         assert!(
-            a.holds(rows, inner) && contiguous(&a),
+            a.fits(rows, inner) && contiguous(&a),
             "the left factor lies in its slice"
         );
         assert!(
-            b.holds(inner, columns) && contiguous(&b),
+            b.fits(inner, columns) && contiguous(&b),
             "the right factor lies in its slice"
         );
         Some(Self {
@@ -231,8 +231,9 @@ impl<'a> Product<'a> {
     }
 
     fn run_portably(self) {
-        let at =
-            |m: &Matrix<'_>, i: usize, j: usize| m.values[i * m.row_stride + j * m.column_stride];
+        let at = |m: &StridedMatrix<'_>, i: usize, j: usize| {
+            m.values[i * m.row_stride + j * m.column_stride]
+        };
         for (i, out) in self.out.chunks_exact_mut(self.columns).enumerate() {
             if !self.accumulate {
                 out.fill(0.0);

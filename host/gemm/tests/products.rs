@@ -1,16 +1,16 @@
 //! Tests of every kernel that this processor supports, against sums in double precision.
 
-use pbg_gemm::{Kernel, Matrix, multiply};
+use pbg_gemm::{Kernel, StridedMatrix, multiply};
 use proptest::prelude::*;
 
 /// Returns each sum in double precision, and the sum of its terms' absolute values, to which rounding is relative.
 fn exact(
     [rows, inner, columns]: [usize; 3],
-    a: Matrix<'_>,
-    b: Matrix<'_>,
+    a: StridedMatrix<'_>,
+    b: StridedMatrix<'_>,
     before: &[f32],
 ) -> Vec<(f64, f64)> {
-    let at = |m: &Matrix<'_>, i: usize, j: usize| {
+    let at = |m: &StridedMatrix<'_>, i: usize, j: usize| {
         f64::from(m.values[i * m.row_stride + j * m.column_stride])
     };
     let sums = |(place, &before): (usize, &f32)| {
@@ -31,12 +31,12 @@ fn numbers(count: usize, phase: usize) -> Vec<f32> {
 }
 
 /// Returns the row-major matrix of `rows` x `columns` in `values`; if transposed, `values` is its transpose, row-major.
-fn matrix(values: &[f32], rows: usize, columns: usize, transposed: bool) -> Matrix<'_> {
+fn matrix(values: &[f32], rows: usize, columns: usize, transposed: bool) -> StridedMatrix<'_> {
     let (row_stride, column_stride) = match transposed {
         false => (columns, 1),
         true => (1, rows),
     };
-    Matrix {
+    StridedMatrix {
         values,
         row_stride,
         column_stride,

@@ -43,7 +43,7 @@ impl Points {
     }
 
     /// Returns the point nearest to the mean of all points, which becomes the entry point.
-    pub(crate) fn middle(&self) -> u32 {
+    pub(crate) fn medoid(&self) -> u32 {
         let mut mean = vec![0.0_f64; self.width];
         for row in self.rows.chunks_exact(self.width) {
             for (sum, &x) in mean.iter_mut().zip(row) {

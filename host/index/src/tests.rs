@@ -8,7 +8,7 @@ const WIDTH: usize = 3;
 
 /// A graph and its points in memory, with a query.
 struct Memory<'m> {
-    graph: &'m Graph,
+    graph: &'m NeighborGraph,
     rows: &'m [f32],
     from: &'m [f32],
     /// Number of points whose links may be read before reading fails.
@@ -21,8 +21,8 @@ enum Failure {
     Library(String),
 }
 
-impl From<GraphError> for Failure {
-    fn from(error: GraphError) -> Self {
+impl From<NeighborGraphError> for Failure {
+    fn from(error: NeighborGraphError) -> Self {
         Self::Library(error.to_string())
     }
 }
@@ -52,14 +52,14 @@ impl Space for Memory<'_> {
     }
 }
 
-fn linked(rows: &[f32], threads: usize) -> Graph {
-    let options = LinkOptions {
+fn linked(rows: &[f32], threads: usize) -> NeighborGraph {
+    let options = BuildOptions {
         degree: 12,
-        width: 40,
+        beam_width: 40,
         threads,
     };
     let points = Points::new(rows.to_vec(), WIDTH);
-    let graph = link(points, options, &AtomicBool::new(false), &|_| ()).unwrap();
+    let graph = build_graph(points, options, &AtomicBool::new(false), &|_| ()).unwrap();
     graph.expect("nobody stopped it")
 }
 
@@ -82,7 +82,7 @@ proptest! {
             prop_assert!(links.len() <= 15 && !links.contains(&id), "{id}: {links:?}");
         }
         let mut space = Memory { graph: &graph, rows: &rows, from: &from, left: count };
-        let found = Walker::new(12).unwrap().nearest(&mut space, count).unwrap();
+        let found = GraphSearcher::new(12).unwrap().nearest(&mut space, count).unwrap();
         prop_assert!(found.is_sorted_by(|a, b| a.1 <= b.1));
         let mut ids: Vec<u32> = found.iter().map(|(id, _)| *id).collect();
         ids.sort_unstable();
@@ -111,7 +111,7 @@ fn a_space_that_fails_ends_the_walk_with_its_own_error() {
         from: &[0.0; WIDTH],
         left: 2,
     };
-    let mut walker = Walker::new(12).unwrap();
+    let mut walker = GraphSearcher::new(12).unwrap();
     let failure = walker.nearest(&mut space, 20).unwrap_err();
     assert!(matches!(failure, Failure::Unreadable(_)), "{failure:?}");
     space.left = 100;
@@ -124,15 +124,15 @@ fn a_space_that_fails_ends_the_walk_with_its_own_error() {
 
 #[test]
 fn who_stops_it_gets_no_graph_and_nothing_is_a_graph_too() {
-    let options = LinkOptions {
+    let options = BuildOptions {
         degree: 4,
-        width: 10,
+        beam_width: 10,
         threads: 2,
     };
     let points = Points::new(vec![0.5; 300], WIDTH);
-    let stopped = link(points, options, &AtomicBool::new(true), &|_| ()).unwrap();
+    let stopped = build_graph(points, options, &AtomicBool::new(true), &|_| ()).unwrap();
     assert!(stopped.is_none());
-    let none = link(
+    let none = build_graph(
         Points::new(Vec::new(), WIDTH),
         options,
         &AtomicBool::new(false),

@@ -14,14 +14,14 @@ pub struct Batch<'a> {
     /// Offset of each right entity within its partition.
     pub rhs: &'a [u32],
     /// Relation types of the edges.
-    pub relation: Relations<'a>,
+    pub relation: BatchRelations<'a>,
     /// Weight of each edge; `None` if every weight is 1.
     pub weight: Option<&'a [f32]>,
 }
 
 /// Relation types of the edges of a batch.
 #[derive(Clone, Copy, Debug)]
-pub enum Relations<'a> {
+pub enum BatchRelations<'a> {
     /// Static relations: all edges have this relation type.
     One(u32),
     /// Dynamic relations: one relation type per edge.
@@ -33,14 +33,14 @@ pub enum Relations<'a> {
 /// If both sides are the same partition of the same entity type, both fields must be the same reference: the gradients
 /// of a row that occurs on both sides are then summed.
 #[derive(Clone, Copy, Debug)]
-pub struct Tables<'a> {
+pub struct BatchTables<'a> {
     /// Table of the left side's partition.
     pub lhs: &'a Table,
     /// Table of the right side's partition.
     pub rhs: &'a Table,
 }
 
-impl<'a> Tables<'a> {
+impl<'a> BatchTables<'a> {
     /// Returns the table of `side`.
     #[must_use]
     pub fn side(&self, side: Side) -> &'a Table {
@@ -91,36 +91,40 @@ impl<'a> Batch<'a> {
     #[must_use]
     pub fn spec_index(&self) -> usize {
         match self.relation {
-            Relations::One(relation) => relation as usize,
-            Relations::PerEdge(_) => 0,
+            BatchRelations::One(relation) => relation as usize,
+            BatchRelations::PerEdge(_) => 0,
         }
     }
 
     /// Checks column lengths, offsets and relation types against the model and the tables.
-    pub(crate) fn check(&self, spec: &ModelSpec, tables: &Tables<'_>) -> Result<(), StepError> {
+    pub(crate) fn check(
+        &self,
+        spec: &ModelSpec,
+        tables: &BatchTables<'_>,
+    ) -> Result<(), StepError> {
         let edges = self.len();
         let weights = self.weight.is_none_or(|w| w.len() == edges);
         if self.rhs.len() != edges || !weights {
             return Err(StepError::Batch("columns of different lengths".to_owned()));
         }
         match self.relation {
-            Relations::One(_) if spec.is_dynamic() => {
+            BatchRelations::One(_) if spec.is_dynamic() => {
                 return Err(StepError::Batch(
                     "dynamic relations need a relation per edge".to_owned(),
                 ));
             }
-            Relations::PerEdge(_) if !spec.is_dynamic() => {
+            BatchRelations::PerEdge(_) if !spec.is_dynamic() => {
                 return Err(StepError::Batch(
                     "static relations need one relation per batch".to_owned(),
                 ));
             }
-            Relations::One(relation) => {
+            BatchRelations::One(relation) => {
                 check_below("relation", &[relation], spec.relation_count())?
             }
-            Relations::PerEdge(relations) if relations.len() != edges => {
+            BatchRelations::PerEdge(relations) if relations.len() != edges => {
                 return Err(StepError::Batch("columns of different lengths".to_owned()));
             }
-            Relations::PerEdge(relations) => {
+            BatchRelations::PerEdge(relations) => {
                 check_below("relation", relations, spec.relation_count())?
             }
         }

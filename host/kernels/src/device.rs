@@ -12,25 +12,25 @@ use pbg_core::strategy::LossWorker;
 use crate::error::{StepError, WorkerError};
 use crate::params::Params;
 use crate::spec::ModelSpec;
-use crate::step::{BatchJob, BatchStats, ClusterTimes, Execution, ScoreObserver};
+use crate::step::{BatchJob, BatchStats, Execution, ScoreObserver, StageTimes};
 use crate::table::Table;
 
-pub use crate::comparators::{Comparison, SMALLEST_SQUARE};
 pub use crate::optimizer::EPSILON;
 pub use crate::regularizer::N3;
+pub use crate::score_function::{SMALLEST_SQUARE, ScoreFunction};
 pub use crate::step::execution::NO_ROUNDED_DISTANCES;
-pub use crate::step::executor::{Memory, SliceStages, StepExecutor, train};
-pub use crate::step::job::Programs;
-pub use crate::step::pair;
+pub use crate::step::executor::{SliceStages, StepBuffers, StepExecutor, train};
+pub use crate::step::job::StepPrograms;
 pub use crate::step::plan::{BatchPlan, Slice};
-pub use crate::step::program::{Compare, Gather, PassStages, Program, Scatter};
+pub use crate::step::program::{CompareStage, GatherStage, PassStages, ScatterStage, StepProgram};
+pub use crate::step::side_and_other;
 
 /// Default target size of a slice's buffers on a device, in bytes: enough to keep a GPU busy, and little in comparison
 /// with its memory.
 pub const DEFAULT_SLICE_BYTES: usize = 256 << 20;
 
 /// An opened device.
-pub trait Place: fmt::Debug + fmt::Display + Send + Sync {
+pub trait OpenDevice: fmt::Debug + fmt::Display + Send + Sync {
     /// Creates a worker that trains `spec` on the device.
     ///
     /// # Errors
@@ -87,7 +87,7 @@ pub trait DeviceWorker: fmt::Debug + Send {
     fn train_planned(
         &mut self,
         job: &BatchJob<'_>,
-        planned: PlannedBatch,
+        planned: DevicePlan,
         loss: &mut dyn LossWorker,
     ) -> Result<Option<BatchStats>, StepError>;
 
@@ -105,11 +105,11 @@ pub trait DeviceWorker: fmt::Debug + Send {
 
     /// Returns the time spent in each cluster of stages so far, as measured on this thread. The thread passes work to
     /// the device and waits for it only before gradients are applied.
-    fn cluster_times(&self) -> &ClusterTimes;
+    fn cluster_times(&self) -> &StageTimes;
 }
 
 /// A batch planned for a device, in a form that only the device's worker knows.
-pub type PlannedBatch = Box<dyn Any + Send>;
+pub type DevicePlan = Box<dyn Any + Send>;
 
 /// A planner of batches for a device.
 ///
@@ -121,12 +121,12 @@ pub trait BatchPlanner: fmt::Debug + Send {
     ///
     /// # Errors
     /// When the batch does not fit the model or the tables.
-    fn plan(&mut self, job: &BatchJob<'_>) -> Result<PlannedBatch, StepError>;
+    fn plan(&mut self, job: &BatchJob<'_>) -> Result<DevicePlan, StepError>;
 }
 
 /// The rows of a table on a device. While they are there, they are the valid ones: main memory holds the rows as they
 /// were at the last transfer in either direction.
-pub trait Resident: fmt::Debug + Send + Sync + std::any::Any {
+pub trait ResidentRows: fmt::Debug + Send + Sync + std::any::Any {
     /// Copies the rows from the device to `table`, to which they belong.
     ///
     /// # Errors

@@ -4,12 +4,11 @@
 //! [`rows`]), the training step and its evaluation ([`step`]), its negatives ([`negatives`]) and losses ([`losses`]),
 //! the parts that libtorch computes ([`libtorch`]), GPUs ([`device`]), and ranking against all entities ([`rank`]).
 
-mod accumulate;
 mod batch;
 pub mod cache;
-mod comparators;
 pub mod device;
 mod error;
+mod gradient_rows;
 mod half;
 pub mod libtorch;
 pub mod losses;
@@ -21,9 +20,10 @@ pub mod params;
 pub mod rank;
 mod regularizer;
 pub mod rows;
+mod score_function;
 pub mod spec;
 pub mod step;
 pub mod table;
 mod vector;
 
-pub use operators::traced::executed;
+pub use operators::formula::executable;

@@ -9,7 +9,7 @@ use std::sync::OnceLock;
 
 use pbg_core::model::Precision;
 
-use crate::device::{OpenError, Place};
+use crate::device::{OpenDevice, OpenError};
 use crate::error::{StepError, WorkerError};
 use crate::spec::ModelSpec;
 
@@ -36,7 +36,7 @@ pub trait Libtorch: fmt::Debug + Send + Sync {
     ///
     /// # Errors
     /// When the GPU does not exist, or a library that computes on it is missing.
-    fn open(&self, index: u32) -> Result<Box<dyn Place>, OpenError>;
+    fn open(&self, index: u32) -> Result<Box<dyn OpenDevice>, OpenError>;
 
     /// Returns the reason why `spec` cannot be trained on a GPU, if there is one.
     fn refusal(&self, spec: &ModelSpec, precision: Precision) -> Option<String>;
@@ -49,7 +49,7 @@ pub trait Libtorch: fmt::Debug + Send + Sync {
         &self,
         shape: ProductShape,
         precision: Precision,
-    ) -> Result<Box<dyn Product>, WorkerError>;
+    ) -> Result<Box<dyn BenchmarkProduct>, WorkerError>;
 }
 
 /// Layout of equally large matrices in a slice of numbers: `count` matrices of `rows` x `columns`, row-major, of which
@@ -100,7 +100,7 @@ pub struct ProductShape {
 }
 
 /// A product that libtorch can compute repeatedly, on the calling thread.
-pub trait Product {
+pub trait BenchmarkProduct {
     /// Multiplies the factors once.
     ///
     /// # Errors

@@ -4,11 +4,11 @@
 //! first-level cache. Each step is a vectorised loop ([`tile`]) over the functions of [`maths`]. [`Traced`] executes
 //! the program. [`direct`] contains three handwritten losses for comparison.
 
-pub mod direct;
+mod graph_loss;
+pub mod handwritten;
 pub(crate) mod maths;
 mod program;
-pub(crate) mod rows;
 mod tile;
-mod traced;
+pub(crate) mod vectors;
 
-pub use traced::Traced;
+pub use graph_loss::GraphLoss;

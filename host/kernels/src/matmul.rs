@@ -1,7 +1,7 @@
 //! Batched matrix products between preallocated buffers: of floats on the calling thread, of bfloat16 by libtorch.
 
 use pbg_gemm::buffer::FloatBuffer;
-use pbg_gemm::{Matrix, multiply};
+use pbg_gemm::{StridedMatrix, multiply};
 
 use crate::error::StepError;
 use crate::half::HalfBuffer;
@@ -12,7 +12,7 @@ pub(crate) trait Matrices: Sized {
     /// Computes the same as [`product`], for matrices that are not empty.
     fn multiply(
         &mut self,
-        block: Block,
+        block: MatrixBlock,
         a: &Factor<'_, Self>,
         b: &Factor<'_, Self>,
         accumulate: bool,
@@ -22,7 +22,7 @@ pub(crate) trait Matrices: Sized {
 impl Matrices for FloatBuffer {
     fn multiply(
         &mut self,
-        block: Block,
+        block: MatrixBlock,
         a: &Factor<'_, Self>,
         b: &Factor<'_, Self>,
         accumulate: bool,
@@ -47,7 +47,7 @@ impl Matrices for FloatBuffer {
 impl Matrices for HalfBuffer {
     fn multiply(
         &mut self,
-        block: Block,
+        block: MatrixBlock,
         a: &Factor<'_, Self>,
         b: &Factor<'_, Self>,
         accumulate: bool,
@@ -64,7 +64,7 @@ impl Matrices for HalfBuffer {
 
 /// Equally large matrices at equal distances in a buffer: `count` matrices of `rows` x `columns`, row-major.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Block {
+pub(crate) struct MatrixBlock {
     /// Start of the first matrix, in numbers.
     pub(crate) offset: usize,
     /// Number of matrices.
@@ -77,7 +77,7 @@ pub(crate) struct Block {
     pub(crate) columns: usize,
 }
 
-impl Block {
+impl MatrixBlock {
     /// Returns the block of a single matrix.
     pub(crate) fn one(offset: usize, rows: usize, columns: usize) -> Self {
         Self {
@@ -109,13 +109,13 @@ impl Block {
 #[derive(Debug)]
 pub(crate) struct Factor<'a, M> {
     buffer: &'a M,
-    block: Block,
+    block: MatrixBlock,
     transposed: bool,
 }
 
 impl<'a, M: Matrices> Factor<'a, M> {
     /// Returns a factor of the matrices as they are stored.
-    pub(crate) fn plain(buffer: &'a M, block: Block) -> Self {
+    pub(crate) fn plain(buffer: &'a M, block: MatrixBlock) -> Self {
         Self {
             buffer,
             block,
@@ -124,7 +124,7 @@ impl<'a, M: Matrices> Factor<'a, M> {
     }
 
     /// Returns a factor of the transposed matrices.
-    pub(crate) fn transposed(buffer: &'a M, block: Block) -> Self {
+    pub(crate) fn transposed(buffer: &'a M, block: MatrixBlock) -> Self {
         Self {
             buffer,
             block,
@@ -135,13 +135,13 @@ impl<'a, M: Matrices> Factor<'a, M> {
 
 impl Factor<'_, FloatBuffer> {
     /// Returns matrix `i` of the block.
-    fn matrix(&self, i: usize) -> Matrix<'_> {
+    fn matrix(&self, i: usize) -> StridedMatrix<'_> {
         let columns = self.block.columns;
         let (row_stride, column_stride) = match self.transposed {
             true => (1, columns),
             false => (columns, 1),
         };
-        Matrix {
+        StridedMatrix {
             values: &self.buffer.as_slice()[self.block.offset + i * self.block.stride..],
             row_stride,
             column_stride,
@@ -164,7 +164,7 @@ impl Factor<'_, HalfBuffer> {
 /// `out` is borrowed exclusively, so it cannot be the buffer of a factor.
 pub(crate) fn product<M: Matrices>(
     out: &mut M,
-    block: Block,
+    block: MatrixBlock,
     a: Factor<'_, M>,
     b: Factor<'_, M>,
     accumulate: bool,

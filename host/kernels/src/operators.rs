@@ -10,7 +10,7 @@ use pbg_core::model::Operator;
 use crate::params::ParamTensor;
 use crate::vector;
 
-pub(crate) mod traced;
+pub(crate) mod formula;
 
 /// Reads row `row` of all tensors of an operator into `packed`.
 pub(crate) fn read_packed(tensors: &[ParamTensor], row: usize, packed: &mut [f32]) {

@@ -5,7 +5,7 @@
 
 use std::ops::Range;
 
-use crate::accumulate::GradientRows;
+use crate::gradient_rows::GradientRows;
 use crate::params::ParamTensor;
 use crate::rows::SharedRows;
 use crate::table::Table;
@@ -38,7 +38,7 @@ pub(crate) fn apply_rows(
 /// Applies the sum of several workers' gradients to the rows of a range, without clearing any. Returns whether all were
 /// finite.
 #[must_use]
-pub(crate) fn apply_sums(
+pub(crate) fn apply_summed_rows(
     gradients: &[&GradientRows],
     rows: Range<usize>,
     table: &Table,

@@ -10,8 +10,8 @@ use std::ops::Range;
 
 use pbg_core::graph::Side;
 use pbg_core::model::Operator;
-use pbg_core::operator::{Initial, ParameterVector};
-use pbg_core::seed::{self, Purpose};
+use pbg_core::operator::{InitialValue, ParameterVector};
+use pbg_core::seed::{self, StreamPurpose};
 use pbg_gemm::pages;
 use rand::RngExt;
 use rand_distr::{Distribution, StandardNormal};
@@ -236,7 +236,7 @@ impl Params {
         adagrad: Option<&[f32]>,
     ) -> Result<(), ParamError> {
         let expected = self.tensor(name).map_or(0, ParamTensor::numbers);
-        self.set_first(name, values, adagrad)?;
+        self.set_prefix(name, values, adagrad)?;
         if values.len() == expected {
             return Ok(());
         }
@@ -251,7 +251,7 @@ impl Params {
     ///
     /// # Errors
     /// When the tensor does not exist or has fewer values, or the numbers of values and accumulators differ.
-    pub fn set_first(
+    pub fn set_prefix(
         &mut self,
         name: &str,
         values: &[f32],
@@ -308,24 +308,24 @@ impl Params {
 }
 
 /// One tensor of an operator.
-struct Part {
+struct OperatorTensor {
     name: &'static str,
     dynamic_name: &'static str,
     shape: Vec<usize>,
-    initial: PartInitial,
+    initial: InitialValues,
 }
 
 /// Initial values of a row of a tensor.
-enum PartInitial {
+enum InitialValues {
     /// The same number everywhere.
     Filled(f32),
     /// The identity matrix of a dimension.
     Identity(usize),
     /// The distribution that a formula declares for the parameter.
-    Drawn(Initial),
+    Drawn(InitialValue),
 }
 
-impl Part {
+impl OperatorTensor {
     /// Returns the floats per row.
     fn width(&self) -> usize {
         self.shape.iter().product()
@@ -336,24 +336,24 @@ impl Part {
     /// distribution.
     fn fill(&self, row: &mut [f32], (seed, scale): (u64, Option<f32>), place: [u64; 4]) {
         let initial = match (&self.initial, scale) {
-            (PartInitial::Drawn(initial), _) => *initial,
-            (_, Some(scale)) => Initial::Normal(scale),
-            (PartInitial::Filled(number), None) => return row.fill(*number),
-            (PartInitial::Identity(dimension), None) => {
+            (InitialValues::Drawn(initial), _) => *initial,
+            (_, Some(scale)) => InitialValue::Normal(scale),
+            (InitialValues::Filled(number), None) => return row.fill(*number),
+            (InitialValues::Identity(dimension), None) => {
                 row.fill(0.0);
                 let diagonal = row.iter_mut().step_by(dimension + 1);
                 return diagonal.for_each(|x| *x = 1.0);
             }
         };
-        let mut rng = seed::stream(seed, Purpose::Operator, &place);
+        let mut rng = seed::stream(seed, StreamPurpose::Operator, &place);
         match initial {
-            Initial::Zero => row.fill(0.0),
-            Initial::One => row.fill(1.0),
-            Initial::Normal(deviation) => row.fill_with(|| {
+            InitialValue::Zero => row.fill(0.0),
+            InitialValue::One => row.fill(1.0),
+            InitialValue::Normal(deviation) => row.fill_with(|| {
                 let number: f32 = StandardNormal.sample(&mut rng);
                 number * deviation
             }),
-            Initial::Angle => row.fill_with(|| rng.random_range(-PI..PI)),
+            InitialValue::Angle => row.fill_with(|| rng.random_range(-PI..PI)),
         }
     }
 }
@@ -364,18 +364,18 @@ fn has_operator(spec: &ModelSpec, side: Side) -> bool {
 }
 
 /// Returns the tensors of an operator, in the order in which the kernels pack them.
-fn parts(operator: Operator, dimension: usize) -> Vec<Part> {
-    let vector = |name, dynamic_name, value, len| Part {
+fn parts(operator: Operator, dimension: usize) -> Vec<OperatorTensor> {
+    let vector = |name, dynamic_name, value, len| OperatorTensor {
         name,
         dynamic_name,
         shape: vec![len],
-        initial: PartInitial::Filled(value),
+        initial: InitialValues::Filled(value),
     };
-    let matrix = || Part {
+    let matrix = || OperatorTensor {
         name: "linear_transformation",
         dynamic_name: "linear_transformations",
         shape: vec![dimension, dimension],
-        initial: PartInitial::Identity(dimension),
+        initial: InitialValues::Identity(dimension),
     };
     let translation = || vector("translation", "translations", 0.0, dimension);
     match operator {
@@ -398,12 +398,12 @@ fn parts(operator: Operator, dimension: usize) -> Vec<Part> {
 }
 
 /// Returns the parameter vectors of a formula as tensors of `width` floats.
-fn formula_parts(parameters: &'static [ParameterVector], width: usize) -> Vec<Part> {
-    let part = |parameter: &'static ParameterVector| Part {
+fn formula_parts(parameters: &'static [ParameterVector], width: usize) -> Vec<OperatorTensor> {
+    let part = |parameter: &'static ParameterVector| OperatorTensor {
         name: &parameter.name,
         dynamic_name: &parameter.name,
         shape: vec![width],
-        initial: PartInitial::Drawn(parameter.initial),
+        initial: InitialValues::Drawn(parameter.initial),
     };
     parameters.iter().map(part).collect()
 }

@@ -14,24 +14,24 @@ use std::sync::Arc;
 
 use pbg_core::graph::Side;
 
-use crate::batch::Relations;
+use crate::batch::BatchRelations;
 use crate::operators;
 use crate::params::Params;
-use crate::rows::Mode;
+use crate::rows::SubnormalMode;
 use crate::spec::{ModelSpec, SpecError};
 use crate::table::Table;
 use crate::vector;
 
-pub use operands::{Candidates, Queries};
+pub use operands::{CandidateBlock, PreparedQueries};
 pub use points::PointSpace;
-use prepare::{Preparer, Recipe};
+use prepare::{PreparationSteps, Preparer};
 
 /// Number of queries whose scores against a block are computed at once: queries and scores share the second-level
 /// cache.
 const QUERIES_AT_ONCE: usize = 16 * kernel::GROUP;
 
 /// Recommended number of candidates per block, which suits the caches.
-pub const BLOCK: usize = 512;
+pub const CANDIDATE_BLOCK: usize = 512;
 
 /// Numbers of candidates that score at least as high as a positive.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -45,7 +45,7 @@ pub struct RankCounts {
 impl RankCounts {
     /// Ranks `positive` among `scores`, the result of [`Ranker::scores`].
     #[must_use]
-    pub fn among(positive: f32, scores: &[f32]) -> Self {
+    pub fn count(positive: f32, scores: &[f32]) -> Self {
         let (above, equal) = vector::count_above_equal(scores, positive, 0.0);
         Self { above, equal }
     }
@@ -66,7 +66,7 @@ impl std::ops::AddAssign for RankCounts {
 
 /// The side that candidates replace, and the relation for which they are prepared.
 #[derive(Clone, Copy, Debug)]
-pub struct Replacement<'a> {
+pub struct ReplacedSide<'a> {
     /// The side that candidates replace.
     pub side: Side,
     /// The relation type, which is used only if candidates depend on it ([`Ranker::candidates_depend_on_relation`]).
@@ -78,7 +78,7 @@ pub struct Replacement<'a> {
 /// Returns the bytes that the formulas of a model's operators take in each [`Ranker`].
 #[must_use]
 pub fn formula_bytes(spec: &ModelSpec) -> usize {
-    operators::traced::worker_bytes(spec)
+    operators::formula::worker_bytes(spec)
 }
 
 /// Prepares queries and candidates and compares them. Each thread needs one, since it has buffers.
@@ -127,26 +127,26 @@ impl Ranker {
         &mut self,
         side: Side,
         known: &[u32],
-        relations: Relations<'_>,
+        relations: BatchRelations<'_>,
         table: &Table,
         params: &Params,
-        out: &mut Queries,
+        out: &mut PreparedQueries,
     ) {
-        let _mode = Mode::flushing();
+        let _mode = SubnormalMode::flushing();
         let (preparer, dimension) = (&mut self.preparer, table.embeddings.width());
         (out.count, out.width) = (known.len(), dimension);
         out.extras.clear();
         out.values.clear();
         out.values.resize(known.len() * dimension, 0.0);
-        let mut recipe: Option<(u32, Recipe<'_>)> = None;
+        let mut recipe: Option<(u32, PreparationSteps<'_>)> = None;
         for (i, (&entity, row)) in known
             .iter()
             .zip(out.values.chunks_exact_mut(dimension))
             .enumerate()
         {
             let relation = match relations {
-                Relations::One(relation) => relation,
-                Relations::PerEdge(relations) => relations[i],
+                BatchRelations::One(relation) => relation,
+                BatchRelations::PerEdge(relations) => relations[i],
             };
             if recipe.as_ref().is_none_or(|(of, _)| *of != relation) {
                 let transformed = side == Side::Lhs || preparer.spec.is_dynamic();
@@ -167,16 +167,16 @@ impl Ranker {
     /// If an entity or the relation does not exist.
     pub fn candidates(
         &mut self,
-        replacement: Replacement<'_>,
+        replacement: ReplacedSide<'_>,
         entities: Range<usize>,
         table: &Table,
-        out: &mut Candidates,
+        out: &mut CandidateBlock,
     ) {
-        let _mode = Mode::flushing();
+        let _mode = SubnormalMode::flushing();
         let dimension = table.embeddings.width();
         (out.first, out.count) = (entities.start, entities.len());
         self.rows.resize(entities.len() * dimension, 0.0);
-        self.preparer.all(
+        self.preparer.prepare_candidates(
             replacement,
             entities.map(|e| e as u32),
             table,
@@ -192,15 +192,15 @@ impl Ranker {
     /// If an entity or the relation does not exist.
     pub fn prepared(
         &mut self,
-        replacement: Replacement<'_>,
+        replacement: ReplacedSide<'_>,
         entities: &[u32],
         table: &Table,
     ) -> Vec<f32> {
-        let _mode = Mode::flushing();
+        let _mode = SubnormalMode::flushing();
         let mut rows = vec![0.0; entities.len() * table.embeddings.width()];
         let entities = entities.iter().copied();
         self.preparer
-            .all(replacement, entities, table, &mut rows, &mut Vec::new());
+            .prepare_candidates(replacement, entities, table, &mut rows, &mut Vec::new());
         rows
     }
 
@@ -211,17 +211,17 @@ impl Ranker {
     /// If an entity or the relation does not exist, or the numbers of entities and queries differ.
     pub fn pair_scores(
         &mut self,
-        replacement: Replacement<'_>,
-        queries: &Queries,
+        replacement: ReplacedSide<'_>,
+        queries: &PreparedQueries,
         entities: &[u32],
         table: &Table,
     ) -> Vec<f32> {
         assert_eq!(queries.len(), entities.len(), "an entity for each query");
-        let _mode = Mode::flushing();
+        let _mode = SubnormalMode::flushing();
         let dimension = table.embeddings.width();
         let mut rows = vec![0.0; entities.len() * dimension];
         let mut extras = Vec::new();
-        self.preparer.all(
+        self.preparer.prepare_candidates(
             replacement,
             entities.iter().copied(),
             table,
@@ -244,12 +244,12 @@ impl Ranker {
     /// Returns the scores of the queries `range` with the candidates, `[queries, candidates]`.
     ///
     /// # Panics
-    /// If the queries do not exist, or the range does not start at a multiple of [`Queries::GROUP`].
+    /// If the queries do not exist, or the range does not start at a multiple of [`PreparedQueries::GROUP`].
     pub fn scores(
         &mut self,
-        queries: &Queries,
+        queries: &PreparedQueries,
         range: Range<usize>,
-        candidates: &Candidates,
+        candidates: &CandidateBlock,
     ) -> &[f32] {
         assert_eq!(range.start % kernel::GROUP, 0, "queries are grouped");
         assert!(range.end <= queries.len(), "queries exist");
@@ -257,7 +257,7 @@ impl Ranker {
         if columns == 0 || range.is_empty() {
             return &[];
         }
-        let _mode = Mode::flushing();
+        let _mode = SubnormalMode::flushing();
         let width = queries.width;
         let group = kernel::GROUP * width;
         let groups = range.start / kernel::GROUP..range.end.div_ceil(kernel::GROUP);
@@ -293,8 +293,8 @@ impl Ranker {
     /// If the columns have different lengths.
     pub fn count<'f>(
         &mut self,
-        queries: &Queries,
-        candidates: &Candidates,
+        queries: &PreparedQueries,
+        candidates: &CandidateBlock,
         positives: &[f32],
         left_out: impl Fn(usize) -> &'f [u32],
         counts: &mut [RankCounts],

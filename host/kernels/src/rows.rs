@@ -17,13 +17,13 @@
     reason = "floats in place as atomics; vectors of relaxed accesses"
 )]
 
-mod flush;
 mod relaxed;
+mod subnormal;
 
 use std::sync::atomic::AtomicU32;
 
-pub(crate) use flush::Mode;
 use pbg_gemm::pages;
+pub(crate) use subnormal::SubnormalMode;
 
 /// A matrix of `rows` x `width` floats that threads read and update concurrently without locks.
 pub struct SharedRows {

@@ -1,6 +1,6 @@
 //! The specification of a model as the kernels need it, and the rules that must hold before training starts.
 
-use pbg_core::batch_graph::{Graph, Negatives, StepSpec};
+use pbg_core::batch_graph::{BatchGraph, Negatives, StepSpec};
 use pbg_core::graph::Side;
 use pbg_core::model::{Comparator, Operator, Regularizer};
 
@@ -364,8 +364,8 @@ impl ModelSpec {
 ///
 /// # Errors
 /// When embeddings, operator and comparator do not fit each other.
-pub(crate) fn graph(index: usize, step_spec: &StepSpec) -> Result<Graph, SpecError> {
-    Graph::new(step_spec).map_err(|source| SpecError::Shape {
+pub(crate) fn graph(index: usize, step_spec: &StepSpec) -> Result<BatchGraph, SpecError> {
+    BatchGraph::new(step_spec).map_err(|source| SpecError::Shape {
         relation: index,
         source,
     })

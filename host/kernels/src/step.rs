@@ -27,8 +27,8 @@ mod scatter;
 mod score_buffers;
 mod scores;
 mod share;
+mod stage_times;
 mod stats;
-mod times;
 
 use std::panic::resume_unwind;
 use std::sync::Arc;
@@ -37,25 +37,25 @@ use pbg_core::graph::Side;
 use pbg_core::strategy::LossWorker;
 use pbg_gemm::buffer::FloatBuffer;
 
-use crate::rows::Mode;
+use crate::rows::SubnormalMode;
 use crate::spec::ModelSpec;
 pub use evaluate::ranking_bytes;
 pub use execution::{Execution, has_fast_bf16};
 pub use job::BatchJob;
-pub use memory::{TypeRows, negatives, slice_plan, worker_bytes};
-pub use pbg_core::batch_graph::Cluster;
+pub use memory::{TableSizes, max_negatives, slice_plan, worker_bytes};
+pub use pbg_core::batch_graph::Stage;
+pub use stage_times::StageTimes;
 pub use stats::{BatchStats, EvalStats};
-pub use times::ClusterTimes;
 
-pub use buffers::pair;
-use buffers::{EntitySide, SliceBuffers};
-use cores::{CoreStep, Sums};
-use executor::Memory;
-use job::Programs;
+pub use buffers::side_and_other;
+use buffers::{EntityBuffers, SliceBuffers};
+use cores::{CoreStep, WorkerSums};
+use executor::StepBuffers;
+use job::StepPrograms;
 use plan::Slice;
-use share::{Exchange, Presence, Share};
+use share::{BatchShare, FailureGuard, ShareExchange};
 
-pub use crate::batch::{Batch, Relations, Tables};
+pub use crate::batch::{Batch, BatchRelations, BatchTables};
 pub use crate::error::{CompileError, StepError, WorkerError};
 
 /// Receives the scores of part of a batch, for tests and inspection: the side that is replaced, the first edge, the
@@ -71,13 +71,13 @@ pub type ScoreObserver<'a> = dyn FnMut(Side, usize, &[f32], &[f32]) + 'a;
 pub struct StepWorker {
     spec: Arc<ModelSpec>,
     execution: Execution,
-    programs: Programs,
-    entities: [EntitySide; 2],
+    programs: StepPrograms,
+    entities: [EntityBuffers; 2],
     slice: SliceBuffers,
     /// Whole rows of scores, if the batch is shared by several workers.
     whole_rows: FloatBuffer,
-    sums: Sums,
-    times: ClusterTimes,
+    sums: WorkerSums,
+    times: StageTimes,
 }
 
 impl StepWorker {
@@ -88,14 +88,14 @@ impl StepWorker {
     pub fn new(spec: Arc<ModelSpec>) -> Result<Self, WorkerError> {
         spec.validate()?;
         Ok(Self {
-            programs: Programs::default(),
+            programs: StepPrograms::default(),
             spec,
             execution: Execution::default(),
-            entities: [EntitySide::new(), EntitySide::new()],
+            entities: [EntityBuffers::new(), EntityBuffers::new()],
             slice: SliceBuffers::new(),
             whole_rows: FloatBuffer::zeros(0),
-            sums: Sums::new(),
-            times: ClusterTimes::new(),
+            sums: WorkerSums::new(),
+            times: StageTimes::new(),
         })
     }
 
@@ -104,7 +104,7 @@ impl StepWorker {
     pub fn with_execution(self, execution: Execution) -> Self {
         Self {
             execution,
-            programs: Programs::default(),
+            programs: StepPrograms::default(),
             ..self
         }
     }
@@ -128,7 +128,7 @@ impl StepWorker {
         job: &BatchJob<'_>,
         loss: &mut dyn LossWorker,
     ) -> Result<BatchStats, StepError> {
-        self.step(job, loss, None, Share::WHOLE)
+        self.step(job, loss, None, BatchShare::WHOLE)
     }
 
     /// Trains one batch like [`StepWorker::train`]; `observer` receives the scores before they become gradients.
@@ -141,7 +141,7 @@ impl StepWorker {
         loss: &mut dyn LossWorker,
         observer: &mut ScoreObserver<'_>,
     ) -> Result<BatchStats, StepError> {
-        self.step(job, loss, Some(observer), Share::WHOLE)
+        self.step(job, loss, Some(observer), BatchShare::WHOLE)
     }
 
     /// Trains one batch on all of `workers`, each with its own loss and thread, if [`ModelSpec::shares_batches`]. The
@@ -158,8 +158,8 @@ impl StepWorker {
         job: &BatchJob<'_>,
     ) -> Result<BatchStats, StepError> {
         assert!(workers.len() <= losses.len(), "a loss for each worker");
-        let exchange = Exchange::new(workers.len());
-        let share = |index| Share::new(index, &exchange);
+        let exchange = ShareExchange::new(workers.len());
+        let share = |index| BatchShare::new(index, &exchange);
         let mut team = workers.iter_mut().zip(losses).enumerate();
         let (_, (first, loss)) = team.next().expect("a worker");
         std::thread::scope(|scope| {
@@ -187,26 +187,26 @@ impl StepWorker {
         job: &BatchJob<'_>,
         loss: &mut dyn LossWorker,
         observer: Option<&mut ScoreObserver<'_>>,
-        share: Share<'_>,
+        share: BatchShare<'_>,
     ) -> Result<BatchStats, StepError> {
         if job.batch.is_empty() {
             return Ok(BatchStats::default());
         }
-        let _mode = Mode::flushing();
-        let presence = Presence::of(share);
-        share.lend(&mut self.whole_rows);
+        let _mode = SubnormalMode::flushing();
+        let presence = FailureGuard::of(share);
+        share.swap_rows(&mut self.whole_rows);
         self.times.start();
         let (spec, execution) = (&*self.spec, &self.execution);
         let (program, plan) = self.programs.plan::<CoreStep<'_>>(spec, execution, job)?;
         let executor = CoreStep::trained(spec, &plan, (job, loss), &mut self.sums, share);
-        let memory = Memory {
+        let memory = StepBuffers {
             pass: &mut self.entities,
             slice: &mut self.slice,
         };
         let work = (&*program, &plan);
         let stats = executor::train(executor, work, memory, &mut self.times, observer)?;
         presence.done();
-        share.lend(&mut self.whole_rows);
+        share.swap_rows(&mut self.whole_rows);
         Ok(stats)
     }
 
@@ -226,15 +226,15 @@ impl StepWorker {
         if job.batch.is_empty() {
             return Ok(EvalStats::default());
         }
-        let _mode = Mode::flushing();
+        let _mode = SubnormalMode::flushing();
         let (spec, execution) = (&*self.spec, &self.execution);
         let (program, plan) = self.programs.plan::<CoreStep<'_>>(spec, execution, job)?;
         let executor = CoreStep::new(spec, &plan, (job, loss), &mut self.sums);
-        let memory = Memory {
+        let memory = StepBuffers {
             pass: &mut self.entities,
             slice: &mut self.slice,
         };
-        let mut evaluation = evaluate::Evaluation::new(&plan, job, seed);
+        let mut evaluation = evaluate::BatchEvaluation::new(&plan, job, seed);
         let measure = &mut |side, slice: &Slice, positives: &[f32], negatives: &[f32]| {
             evaluation.measure(side, slice, positives, negatives);
         };
@@ -244,14 +244,14 @@ impl StepWorker {
 
     /// Returns the time spent in each cluster of stages so far.
     #[must_use]
-    pub fn cluster_times(&self) -> &ClusterTimes {
+    pub fn cluster_times(&self) -> &StageTimes {
         &self.times
     }
 
     /// Returns the current size of the buffers in bytes; they grow to the needs of the largest batch.
     #[must_use]
     pub fn bytes(&self) -> usize {
-        let entities: usize = self.entities.iter().map(EntitySide::bytes).sum();
+        let entities: usize = self.entities.iter().map(EntityBuffers::bytes).sum();
         let whole_rows = size_of::<f32>() * self.whole_rows.floats();
         entities + self.slice.bytes() + whole_rows + self.sums.bytes()
     }

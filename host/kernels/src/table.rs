@@ -3,10 +3,10 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use pbg_core::bfloat16::Rounding;
+use pbg_core::bfloat16::StochasticRounding;
 use pbg_core::model::Optimizer;
 
-use crate::device::Resident;
+use crate::device::ResidentRows;
 use crate::error::StepError;
 use crate::rows::SharedRows;
 use crate::vector;
@@ -19,9 +19,9 @@ pub struct Table {
     /// Accumulated squared gradients: `[n, 1]` with row-Adagrad, `[n, dimension]` with Adagrad.
     pub adagrad: SharedRows,
     /// Features of each entity, for a featurized type.
-    pub features: Option<Features>,
+    pub features: Option<FeatureBags>,
     /// The rows on a device, if they are trained there.
-    pub resident: Option<Box<dyn Resident>>,
+    pub resident: Option<Box<dyn ResidentRows>>,
 }
 
 impl Table {
@@ -80,7 +80,7 @@ impl Table {
     ///
     /// # Panics
     /// If the rows do not exist.
-    pub fn round(&self, rows: Range<usize>, rounding: Rounding) {
+    pub fn round(&self, rows: Range<usize>, rounding: StochasticRounding) {
         let mut values = vec![0.0; self.embeddings.width()];
         for row in rows {
             self.embeddings.read_row(row, &mut values);
@@ -127,7 +127,7 @@ impl Table {
     pub fn entities(&self) -> usize {
         self.features
             .as_ref()
-            .map_or(self.embeddings.rows(), Features::entities)
+            .map_or(self.embeddings.rows(), FeatureBags::entities)
     }
 }
 
@@ -174,23 +174,23 @@ impl LookUp {
 
 /// The features of each entity of a featurized type (compressed sparse rows). Clones share them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Features {
+pub struct FeatureBags {
     offsets: Arc<[u64]>,
     ids: Arc<[u32]>,
 }
 
-impl Features {
+impl FeatureBags {
     /// Creates the features `ids[offsets[e]..offsets[e + 1]]` of each entity `e`.
     ///
     /// # Errors
     /// When the offsets do not ascend from 0 to the number of ids, or an id is not below `rows`.
-    pub fn new(offsets: Vec<u64>, ids: Vec<u32>, rows: usize) -> Result<Self, FeaturesError> {
+    pub fn new(offsets: Vec<u64>, ids: Vec<u32>, rows: usize) -> Result<Self, FeatureBagsError> {
         let ends = offsets.first() == Some(&0) && offsets.last() == Some(&(ids.len() as u64));
         if !ends || !offsets.is_sorted() {
-            return Err(FeaturesError::Offsets { ids: ids.len() });
+            return Err(FeatureBagsError::Offsets { ids: ids.len() });
         }
         if let Some(&id) = ids.iter().find(|&&id| id as usize >= rows) {
-            return Err(FeaturesError::Id { id, rows });
+            return Err(FeatureBagsError::Id { id, rows });
         }
         Ok(Self {
             offsets: offsets.into(),
@@ -218,7 +218,7 @@ impl Features {
 
 /// Reason why offsets and ids do not describe the features of entities.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum FeaturesError {
+pub enum FeatureBagsError {
     /// The offsets do not divide the ids.
     #[error("feature offsets must ascend from 0 to the number of feature ids, {ids}")]
     Offsets {
@@ -241,18 +241,18 @@ mod tests {
 
     #[test]
     fn features_are_checked() {
-        let good = Features::new(vec![0, 2, 2, 3], vec![4, 0, 1], 5);
+        let good = FeatureBags::new(vec![0, 2, 2, 3], vec![4, 0, 1], 5);
         assert_eq!(
             good.as_ref()
                 .map(|f| (f.entities(), f.of(0).to_vec(), f.of(1).len())),
             Ok((3, vec![4, 0], 0))
         );
-        let offsets = FeaturesError::Offsets { ids: 1 };
-        assert_eq!(Features::new(vec![0, 2], vec![4], 5), Err(offsets));
-        assert_eq!(Features::new(vec![], vec![4], 5), Err(offsets));
+        let offsets = FeatureBagsError::Offsets { ids: 1 };
+        assert_eq!(FeatureBags::new(vec![0, 2], vec![4], 5), Err(offsets));
+        assert_eq!(FeatureBags::new(vec![], vec![4], 5), Err(offsets));
         assert_eq!(
-            Features::new(vec![0, 1], vec![5], 5),
-            Err(FeaturesError::Id { id: 5, rows: 5 })
+            FeatureBags::new(vec![0, 1], vec![5], 5),
+            Err(FeatureBagsError::Id { id: 5, rows: 5 })
         );
     }
 }

@@ -3,10 +3,10 @@
 use serde::{Deserialize, Serialize};
 
 use crate::bound;
-use crate::replay::Replay;
-use crate::reuse::Reuse;
-use crate::stall::{Clock, Loading, Rates};
-use crate::structure::{Bias, States, new_pairs_per_swap};
+use crate::replay::BufferReplay;
+use crate::reuse::ReuseDistances;
+use crate::stall::{DeviceRates, LoadPolicy, PassTimeline};
+use crate::structure::{BufferStates, ProgressBias, new_pairs_per_swap};
 use pbg_core::graph::Bucket;
 use pbg_core::strategy::Pass;
 
@@ -28,9 +28,9 @@ pub struct Analysis {
     /// Mean number of pairs of partitions that a swap brings together for the first time.
     pub new_pairs_per_swap: f64,
     /// Numbers of buckets between swaps.
-    pub states: States,
+    pub states: BufferStates,
     /// Unevenness of the partitions' progress.
-    pub bias: Bias,
+    pub bias: ProgressBias,
     /// Seconds of computing.
     pub compute_seconds: f64,
     /// Seconds for which training stalls if partitions are loaded on demand.
@@ -42,23 +42,23 @@ pub struct Analysis {
 impl Analysis {
     /// Analyses `plan` at the given rates.
     #[must_use]
-    pub fn new(pass: &Pass, plan: &[Bucket], rates: &Rates) -> Self {
-        let replay = Replay::new(pass, plan, pass.buffer_partitions);
-        let clock = |loading| Clock::new(pass, plan, &replay, rates, loading);
-        let demand = clock(Loading::OnDemand);
+    pub fn new(pass: &Pass, plan: &[Bucket], rates: &DeviceRates) -> Self {
+        let replay = BufferReplay::new(pass, plan, pass.buffer_partitions);
+        let clock = |loading| PassTimeline::new(pass, plan, &replay, rates, loading);
+        let demand = clock(LoadPolicy::OnDemand);
         Self {
             loads: replay.loads.len() as u64,
             swaps: replay.swaps(),
             lower_bound: bound::swaps(pass, pass.buffer_partitions),
             bytes_read: replay.read_bytes(),
             bytes_written: replay.written_bytes(),
-            reuse_distance: Reuse::new(pass, plan).mean(),
+            reuse_distance: ReuseDistances::new(pass, plan).mean(),
             new_pairs_per_swap: new_pairs_per_swap(pass, &replay),
-            states: States::new(pass, plan, &replay),
-            bias: Bias::new(pass, plan),
+            states: BufferStates::new(pass, plan, &replay),
+            bias: ProgressBias::new(pass, plan),
             compute_seconds: pass.edges.iter().sum::<u64>() as f64 / rates.edges,
             stall_on_demand: demand.stalled(),
-            stall_ahead: clock(Loading::Ahead).stalled(),
+            stall_ahead: clock(LoadPolicy::Ahead).stalled(),
         }
     }
 
@@ -77,7 +77,7 @@ mod tests {
     use crate::testing::{any_pass_and_plan, lexicographic, pass};
     use pbg_core::plan::cost;
 
-    const RATES: Rates = Rates {
+    const RATES: DeviceRates = DeviceRates {
         edges: 100.0,
         read: 1e6,
         write: 1e6,

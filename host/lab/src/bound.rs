@@ -5,9 +5,9 @@
 //! all others in the buffer.
 
 use crate::replay::index;
-use crate::structure::Pairs;
+use crate::structure::PartitionPairs;
 use pbg_core::graph::Bucket;
-use pbg_core::plan::needs;
+use pbg_core::plan::needed_partitions;
 use pbg_core::strategy::Pass;
 
 /// Returns a number of swaps that no order of the grid can get below. For a full grid with shared sides, it is Marius's
@@ -28,7 +28,7 @@ pub fn swaps(pass: &Pass, slots: u32) -> u64 {
     } else {
         most_pairs(slots, lhs, rhs)
     };
-    let unmet = Pairs::new(pass).count().saturating_sub(filled);
+    let unmet = PartitionPairs::new(pass).count().saturating_sub(filled);
     let resident = pass.resident.iter();
     let there = resident.filter(|&&group| used[index(pass, group)]).count() as u64;
     let free = slots.saturating_sub(pass.resident.len() as u64);
@@ -41,7 +41,7 @@ fn used(pass: &Pass) -> Vec<bool> {
     let mut used = vec![false; pass.lhs_partitions as usize + pass.rhs_partitions as usize];
     for lhs in 0..pass.lhs_partitions {
         for rhs in 0..pass.rhs_partitions {
-            for group in needs(pass, Bucket::new(lhs, rhs)) {
+            for group in needed_partitions(pass, Bucket::new(lhs, rhs)) {
                 used[index(pass, group)] = true;
             }
         }

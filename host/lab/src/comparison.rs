@@ -4,10 +4,10 @@ use std::time::Instant;
 
 use crate::analysis::Analysis;
 use crate::bound;
+use crate::cluster_simulation::{PassCost, simulate};
 use crate::misses::MissCurve;
-use crate::reuse::Reuse;
-use crate::rounds::{Rounds, rounds};
-use crate::stall::Rates;
+use crate::reuse::ReuseDistances;
+use crate::stall::DeviceRates;
 use pbg_core::graph::Bucket;
 use pbg_core::strategy::{BucketOrder, Pass};
 use serde::Serialize;
@@ -17,16 +17,16 @@ pub type NamedOrder = (String, Result<Box<dyn BucketOrder>, String>);
 
 /// Result of comparing orders.
 #[derive(Clone, Debug, Serialize)]
-pub struct Comparison {
+pub struct OrderComparison {
     /// Rates for which the stalls are predicted.
-    pub rates: Rates,
+    pub rates: DeviceRates,
     /// One case for each grid and buffer size.
-    pub cases: Vec<Case>,
+    pub cases: Vec<ComparisonCase>,
 }
 
 /// Results for one grid and one buffer size.
 #[derive(Clone, Debug, Serialize)]
-pub struct Case {
+pub struct ComparisonCase {
     /// Number of left partitions.
     pub lhs_partitions: u32,
     /// Number of right partitions.
@@ -38,9 +38,9 @@ pub struct Case {
     /// Lower bound on the swaps of any order.
     pub lower_bound: u64,
     /// Results of the orders that returned a plan, fewest swaps first.
-    pub orders: Vec<Entry>,
+    pub orders: Vec<OrderResult>,
     /// Orders that failed.
-    pub refused: Vec<Refused>,
+    pub refused: Vec<FailedOrder>,
     /// The pass of the first seed.
     #[serde(skip)]
     pub pass: Pass,
@@ -48,7 +48,7 @@ pub struct Case {
 
 /// Results of one order in a case.
 #[derive(Clone, Debug, Serialize)]
-pub struct Entry {
+pub struct OrderResult {
     /// Name of the order as given by the user.
     pub order: String,
     /// One result for each seed.
@@ -60,7 +60,7 @@ pub struct Entry {
     pub plan: Vec<Bucket>,
     /// Simulations of the first seed's pass with several trainers, one for each requested number of trainers.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub together: Vec<Rounds>,
+    pub together: Vec<PassCost>,
     /// Reason why simulations are missing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub together_fault: Option<String>,
@@ -80,7 +80,7 @@ pub struct SeedResult {
 
 /// An order that failed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Refused {
+pub struct FailedOrder {
     /// Name of the order as given by the user.
     pub order: String,
     /// Error message.
@@ -95,12 +95,12 @@ pub struct Refused {
 pub fn compare(
     orders: &mut [NamedOrder],
     passes: &[(u64, Pass)],
-    rates: &Rates,
+    rates: &DeviceRates,
     machines: &[u32],
     progress: &mut dyn FnMut(&str),
-) -> Option<Case> {
+) -> Option<ComparisonCase> {
     let (_, first) = passes.first()?;
-    let mut case = Case {
+    let mut case = ComparisonCase {
         lhs_partitions: first.lhs_partitions,
         rhs_partitions: first.rhs_partitions,
         shared: first.shared,
@@ -121,13 +121,13 @@ pub fn compare(
         };
         match entry {
             Ok(entry) => case.orders.push(entry),
-            Err(reason) => case.refused.push(Refused {
+            Err(reason) => case.refused.push(FailedOrder {
                 order: name.clone(),
                 reason,
             }),
         }
     }
-    let swaps = |entry: &Entry| entry.mean(|analysis| analysis.swaps as f64);
+    let swaps = |entry: &OrderResult| entry.mean(|analysis| analysis.swaps as f64);
     case.orders.sort_by(|a, b| swaps(a).total_cmp(&swaps(b)));
     Some(case)
 }
@@ -136,9 +136,9 @@ fn enter(
     name: &str,
     order: &mut dyn BucketOrder,
     passes: &[(u64, Pass)],
-    rates: &Rates,
-) -> Result<Entry, String> {
-    let mut entry = Entry {
+    rates: &DeviceRates,
+) -> Result<OrderResult, String> {
+    let mut entry = OrderResult {
         order: name.to_owned(),
         seeds: Vec::new(),
         miss_curve: MissCurve::default(),
@@ -156,17 +156,17 @@ fn enter(
             analysis: Analysis::new(pass, &plan, rates),
         });
         if entry.plan.is_empty() {
-            entry.miss_curve = MissCurve::new(pass, &plan, &Reuse::new(pass, &plan));
+            entry.miss_curve = MissCurve::new(pass, &plan, &ReuseDistances::new(pass, &plan));
             entry.plan = plan;
         }
     }
     Ok(entry)
 }
 
-impl Entry {
+impl OrderResult {
     fn train_together(&mut self, order: &mut dyn BucketOrder, pass: &Pass, machines: &[u32]) {
         for &trainers in machines {
-            match rounds(order, pass, trainers, false) {
+            match simulate(order, pass, trainers, false) {
                 Ok(rounds) => self.together.push(rounds),
                 Err(fault) => self.together_fault = Some(fault),
             }
@@ -190,7 +190,7 @@ impl Entry {
     }
 }
 
-impl Case {
+impl ComparisonCase {
     /// Returns a title such as `16 x 16 partitions, buffer 4`.
     #[must_use]
     pub fn title(&self) -> String {
@@ -210,10 +210,10 @@ impl Case {
 
 #[cfg(test)]
 mod tests {
-    use pbg_core::strategy::{Cause, StrategyError, StrategyId};
+    use pbg_core::strategy::{FaultCause, StrategyError, StrategyId};
 
     use super::*;
-    use crate::grid::Sizes;
+    use crate::grid::GraphSizes;
 
     struct TestOrder {
         id: StrategyId,
@@ -231,7 +231,7 @@ mod tests {
                     strategy: self.id.clone(),
                     function: "plan",
                     reason: "not this grid".into(),
-                    cause: Cause::Strategy,
+                    cause: FaultCause::Strategy,
                 });
             }
             let (lhs, rhs) = (pass.lhs_partitions, pass.rhs_partitions);
@@ -261,8 +261,8 @@ mod tests {
             ("absent".to_owned(), Err("no such file".to_owned())),
             ("rows".to_owned(), rows(false)),
         ];
-        let passes = [1, 2].map(|seed| (seed, Sizes::default().pass(8, None, 4, seed)));
-        let rates = Rates {
+        let passes = [1, 2].map(|seed| (seed, GraphSizes::default().pass(8, None, 4, seed)));
+        let rates = DeviceRates {
             edges: 1e5,
             read: 1e8,
             write: 1e8,

@@ -1,12 +1,12 @@
 //! Grids of hypothetical graphs, of which only sizes are known.
 
-use pbg_core::seed::{self, Purpose};
+use pbg_core::seed::{self, StreamPurpose};
 use pbg_core::strategy::Pass;
 use serde::{Deserialize, Serialize};
 
 /// Sizes of a graph whose entities and edges are spread evenly over the grid.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Sizes {
+pub struct GraphSizes {
     /// Total number of entities.
     pub entities: u64,
     /// Total number of edges.
@@ -15,7 +15,7 @@ pub struct Sizes {
     pub dimension: u64,
 }
 
-impl Default for Sizes {
+impl Default for GraphSizes {
     /// Sizes of Freebase86m as the literature trains it: dimension 100, and the edges of the training set.
     fn default() -> Self {
         Self {
@@ -26,7 +26,7 @@ impl Default for Sizes {
     }
 }
 
-impl Sizes {
+impl GraphSizes {
     /// Returns the first pass over a grid of `lhs` x `rhs` partitions. If `rhs` is `None`, the grid is square and has
     /// one entity type; otherwise it has two types of equal size.
     #[must_use]
@@ -56,7 +56,7 @@ impl Sizes {
             epoch: 0,
             edge_set: 0,
             edge_chunk: 0,
-            seed: seed::derive(seed, Purpose::Order, &[0, 0, 0]),
+            seed: seed::derive(seed, StreamPurpose::Order, &[0, 0, 0]),
         }
     }
 }
@@ -72,7 +72,7 @@ mod tests {
 
     #[test]
     fn nothing_is_lost_in_partitions() {
-        let sizes = Sizes {
+        let sizes = GraphSizes {
             entities: 103,
             edges: 1001,
             dimension: 4,

@@ -7,12 +7,12 @@
 
 pub mod analysis;
 pub mod bound;
+pub mod cluster_simulation;
 pub mod comparison;
 pub mod grid;
 pub mod misses;
 pub mod replay;
 pub mod reuse;
-pub mod rounds;
 pub mod stall;
 pub mod structure;
 pub mod study;

@@ -8,9 +8,9 @@
 use serde::{Deserialize, Serialize};
 
 use crate::replay::index;
-use crate::reuse::Reuse;
+use crate::reuse::ReuseDistances;
 use pbg_core::graph::Bucket;
-use pbg_core::plan::needs;
+use pbg_core::plan::needed_partitions;
 use pbg_core::strategy::Pass;
 
 /// Swaps of one plan as a function of the buffer size.
@@ -31,7 +31,7 @@ impl MissCurve {
     /// Computes the curve of `plan` for buffers from 2 partitions to all of them. `reuse` must be the reuse distances
     /// of the plan.
     #[must_use]
-    pub fn new(pass: &Pass, plan: &[Bucket], reuse: &Reuse) -> Self {
+    pub fn new(pass: &Pass, plan: &[Bucket], reuse: &ReuseDistances) -> Self {
         let slots = sizes(reuse.first as u32);
         let belady = belady_swaps(pass, plan);
         Self {
@@ -96,7 +96,7 @@ fn uses(pass: &Pass, plan: &[Bucket]) -> (Vec<[Option<Use>; 2]>, Vec<usize>) {
     let mut next = vec![usize::MAX; pass.lhs_partitions as usize + pass.rhs_partitions as usize];
     let mut uses = vec![[None; 2]; plan.len()];
     for (at, &bucket) in plan.iter().enumerate().rev() {
-        for (slot, group) in uses[at].iter_mut().zip(needs(pass, bucket)) {
+        for (slot, group) in uses[at].iter_mut().zip(needed_partitions(pass, bucket)) {
             let unit = index(pass, group);
             *slot = Some((unit, std::mem::replace(&mut next[unit], at)));
         }
@@ -143,13 +143,13 @@ impl Stack {
 mod tests {
     use proptest::prelude::*;
 
-    use super::super::replay::Replay;
+    use super::super::replay::BufferReplay;
     use super::*;
     use crate::testing::{any_pass_and_plan, lexicographic, pass};
     use pbg_core::plan::cost;
 
     fn curve(pass: &Pass, plan: &[Bucket]) -> MissCurve {
-        MissCurve::new(pass, plan, &Reuse::new(pass, plan))
+        MissCurve::new(pass, plan, &ReuseDistances::new(pass, plan))
     }
 
     proptest! {
@@ -157,7 +157,7 @@ mod tests {
         fn one_walk_counts_what_a_buffer_of_each_size_swaps((pass, plan) in any_pass_and_plan()) {
             let swaps = belady_swaps(&pass, &plan);
             for (slots, swaps) in swaps.into_iter().enumerate().skip(2) {
-                let replay = Replay::new(&pass, &plan, slots as u32);
+                let replay = BufferReplay::new(&pass, &plan, slots as u32);
                 prop_assert_eq!(swaps, replay.swaps(), "a buffer of {}", slots);
             }
         }

@@ -5,12 +5,12 @@ use std::cmp::Reverse;
 use serde::{Deserialize, Serialize};
 
 use pbg_core::graph::{Bucket, Side, SidePartition};
-use pbg_core::plan::needs;
+use pbg_core::plan::needed_partitions;
 use pbg_core::strategy::Pass;
 
 /// The load of one partition into the buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Load {
+pub struct PartitionLoad {
     /// Position of the bucket that needs it.
     pub position: usize,
     /// Index of the slot, from 0.
@@ -29,20 +29,20 @@ pub struct Load {
 
 /// All loads and evictions of a pass, with Belady's eviction.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Replay {
+pub struct BufferReplay {
     /// Number of slots of the buffer.
     pub slots: u32,
     /// Partitions in the buffer before the first bucket.
     pub initial: Vec<SidePartition>,
     /// Loads in order.
-    pub loads: Vec<Load>,
+    pub loads: Vec<PartitionLoad>,
     /// Partitions in the buffer at the end.
     pub left: Vec<SidePartition>,
     /// Size in bytes of the trained partitions in the buffer at the end, which the checkpoint after the pass writes.
     pub left_bytes: u64,
 }
 
-impl Replay {
+impl BufferReplay {
     /// Replays `plan` with a buffer of `slots` partitions that starts with the resident partitions of `pass`. Takes one
     /// step for each bucket, and one for each load and slot.
     #[must_use]
@@ -51,7 +51,8 @@ impl Replay {
         let mut buffer = Buffer::new(pass, plan, slots);
         let mut loads = Vec::new();
         for (position, &bucket) in plan.iter().enumerate() {
-            let mut groups = needs(pass, bucket).map(|group| (index(pass, group), group));
+            let mut groups =
+                needed_partitions(pass, bucket).map(|group| (index(pass, group), group));
             let needed = [groups.next(), groups.next()];
             for (unit, _) in needed.iter().flatten() {
                 buffer.next[*unit].pop();
@@ -122,7 +123,7 @@ impl Buffer {
         let units = pass.lhs_partitions as usize + pass.rhs_partitions as usize;
         let mut next = vec![Vec::new(); units];
         for (position, &bucket) in plan.iter().enumerate().rev() {
-            for group in needs(pass, bucket) {
+            for group in needed_partitions(pass, bucket) {
                 next[index(pass, group)].push(position);
             }
         }
@@ -147,8 +148,8 @@ impl Buffer {
         (unit, group): (usize, SidePartition),
         keep: [Option<usize>; 2],
         position: usize,
-    ) -> Load {
-        let mut load = Load {
+    ) -> PartitionLoad {
+        let mut load = PartitionLoad {
             position,
             slot: 0,
             group,
@@ -212,7 +213,7 @@ mod tests {
     proptest! {
         #[test]
         fn counts_what_the_buffer_counts((pass, plan) in any_pass_and_plan()) {
-            let replay = Replay::new(&pass, &plan, pass.buffer_partitions);
+            let replay = BufferReplay::new(&pass, &plan, pass.buffer_partitions);
             let cost = cost(&pass, &plan);
             prop_assert_eq!(replay.loads.len() as u64, cost.loads);
             prop_assert_eq!(replay.swaps(), cost.swaps);
@@ -221,7 +222,7 @@ mod tests {
 
         #[test]
         fn everything_needed_is_there_when_it_is_needed((pass, plan) in any_pass_and_plan()) {
-            let replay = Replay::new(&pass, &plan, pass.buffer_partitions);
+            let replay = BufferReplay::new(&pass, &plan, pass.buffer_partitions);
             let mut slots: Vec<Option<SidePartition>> = vec![None; replay.slots as usize];
             for (slot, &group) in replay.initial.iter().enumerate() {
                 slots[slot] = Some(group);
@@ -232,7 +233,7 @@ mod tests {
                     prop_assert_eq!(slots[load.slot as usize], load.evicted);
                     slots[load.slot as usize] = Some(load.group);
                 }
-                for group in needs(&pass, bucket) {
+                for group in needed_partitions(&pass, bucket) {
                     prop_assert!(slots.contains(&Some(group)));
                 }
             }
@@ -243,8 +244,8 @@ mod tests {
         fn every_trained_partition_is_written_after_it_was_trained_last(
             (pass, plan) in any_pass_and_plan(),
         ) {
-            let replay = Replay::new(&pass, &plan, pass.buffer_partitions);
-            let mut trained: Vec<SidePartition> = plan.iter().flat_map(|&b| needs(&pass, b)).collect();
+            let replay = BufferReplay::new(&pass, &plan, pass.buffer_partitions);
+            let mut trained: Vec<SidePartition> = plan.iter().flat_map(|&b| needed_partitions(&pass, b)).collect();
             trained.sort_unstable();
             trained.dedup();
             let least: u64 = trained.iter().map(|&group| bytes(&pass, group)).sum();
@@ -259,7 +260,7 @@ mod tests {
     fn a_larger_buffer_never_swaps_more() {
         let (pass, plan) = (pass(12, 2), lexicographic(12));
         let swaps: Vec<u64> = (2..=12)
-            .map(|slots| Replay::new(&pass, &plan, slots).swaps())
+            .map(|slots| BufferReplay::new(&pass, &plan, slots).swaps())
             .collect();
         assert!(swaps.is_sorted_by(|a, b| a >= b), "{swaps:?}");
         assert_eq!(swaps.last(), Some(&0));

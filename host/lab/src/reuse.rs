@@ -7,19 +7,19 @@
 use serde::{Deserialize, Serialize};
 
 use pbg_core::graph::{Bucket, SidePartition};
-use pbg_core::plan::needs;
+use pbg_core::plan::needed_partitions;
 use pbg_core::strategy::Pass;
 
 /// Reuse distances of the partitions of a plan. The buffer is empty before the first bucket.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Reuse {
+pub struct ReuseDistances {
     /// Number of first uses, that is, of distinct partitions.
     pub first: u64,
     /// `distances[d]` is the number of uses of a partition after `d` other partitions were used since its last use.
     pub distances: Vec<u64>,
 }
 
-impl Reuse {
+impl ReuseDistances {
     /// Computes the distances of `plan`.
     #[must_use]
     pub fn new(pass: &Pass, plan: &[Bucket]) -> Self {
@@ -28,7 +28,7 @@ impl Reuse {
         let mut stack: Vec<SidePartition> = Vec::new();
         for &bucket in plan {
             let depth = |group: SidePartition| stack.iter().rev().position(|&held| held == group);
-            let mut uses: Vec<(Option<usize>, SidePartition)> = needs(pass, bucket)
+            let mut uses: Vec<(Option<usize>, SidePartition)> = needed_partitions(pass, bucket)
                 .map(|group| (depth(group), group))
                 .collect();
             // The two partitions of a bucket are in the buffer together. The more recently used one is used first, so
@@ -85,7 +85,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::replay::Replay;
+    use crate::replay::BufferReplay;
     use crate::testing::{any_pass_and_plan, lexicographic, pass};
 
     /// Simulates a buffer of one size with least-recently-used eviction. Of the two partitions of a bucket, the more
@@ -95,7 +95,7 @@ mod tests {
         let mut held: Vec<SidePartition> = Vec::new();
         let (mut loads, mut time) = (0, 0_u64);
         for &bucket in plan {
-            let mut needed: Vec<SidePartition> = needs(pass, bucket).collect();
+            let mut needed: Vec<SidePartition> = needed_partitions(pass, bucket).collect();
             needed.sort_by_key(|group| std::cmp::Reverse(last_use.get(group).copied()));
             for group in needed {
                 time += 1;
@@ -116,7 +116,7 @@ mod tests {
     proptest! {
         #[test]
         fn one_walk_counts_for_every_size((pass, plan) in any_pass_and_plan()) {
-            let reuse = Reuse::new(&pass, &plan);
+            let reuse = ReuseDistances::new(&pass, &plan);
             for slots in 2..10 {
                 prop_assert_eq!(reuse.lru_loads(slots), simulated(&pass, &plan, slots as usize));
             }
@@ -125,9 +125,9 @@ mod tests {
         #[test]
         fn belady_never_loads_more((pass, plan) in any_pass_and_plan()) {
             let pass = Pass { resident: Vec::new(), ..pass };
-            let reuse = Reuse::new(&pass, &plan);
+            let reuse = ReuseDistances::new(&pass, &plan);
             for slots in 2..8 {
-                let best = Replay::new(&pass, &plan, slots).loads.len() as u64;
+                let best = BufferReplay::new(&pass, &plan, slots).loads.len() as u64;
                 prop_assert!(best <= reuse.lru_loads(slots));
             }
         }
@@ -135,7 +135,7 @@ mod tests {
 
     #[test]
     fn rows_reuse_their_partition_at_once_and_the_others_after_a_row() {
-        let reuse = Reuse::new(&pass(4, 2), &lexicographic(4));
+        let reuse = ReuseDistances::new(&pass(4, 2), &lexicographic(4));
         assert_eq!(reuse.first, 4);
         // In a row of four buckets, the diagonal needs one partition and the others two.
         assert_eq!(

@@ -2,13 +2,13 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::replay::{Load, Replay};
+use crate::replay::{BufferReplay, PartitionLoad};
 use pbg_core::graph::Bucket;
 use pbg_core::strategy::Pass;
 
 /// Speeds of training and of the disk.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Rates {
+pub struct DeviceRates {
     /// Edges trained per second.
     pub edges: f64,
     /// Bytes read per second.
@@ -17,7 +17,7 @@ pub struct Rates {
     pub write: f64,
 }
 
-impl Default for Rates {
+impl Default for DeviceRates {
     /// Assumptions for an unknown machine: 400,000 edges/s, 400 MB/s.
     fn default() -> Self {
         Self {
@@ -31,7 +31,7 @@ impl Default for Rates {
 /// When partitions are loaded. The disk performs one operation at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Loading {
+pub enum LoadPolicy {
     /// When a bucket needs a partition that is not in the buffer. The evicted partition is written, then the new one is
     /// read, and nothing is trained meanwhile.
     OnDemand,
@@ -43,14 +43,14 @@ pub enum Loading {
 
 /// An interval of time, in seconds from the start of the pass.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Span {
+pub struct Interval {
     /// Start time.
     pub start: f64,
     /// End time.
     pub end: f64,
 }
 
-impl Span {
+impl Interval {
     /// Returns the duration in seconds.
     #[must_use]
     pub fn seconds(&self) -> f64 {
@@ -62,9 +62,9 @@ impl Span {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Transfer {
     /// Interval in which the new partition is read.
-    pub read: Span,
+    pub read: Interval,
     /// Interval in which the evicted partition is written.
-    pub write: Span,
+    pub write: Interval,
     /// Time at which the evicted partition leaves its slot.
     pub leaves: f64,
     /// Time from which the new partition can be trained.
@@ -73,22 +73,22 @@ pub struct Transfer {
 
 /// Timeline of a pass.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Clock {
+pub struct PassTimeline {
     /// Times of each load of the replay.
     pub transfers: Vec<Transfer>,
     /// Interval in which each bucket of the plan is trained.
-    pub buckets: Vec<Span>,
+    pub buckets: Vec<Interval>,
 }
 
-impl Clock {
+impl PassTimeline {
     /// Computes the timeline of a replayed plan.
     #[must_use]
     pub fn new(
         pass: &Pass,
         plan: &[Bucket],
-        replay: &Replay,
-        rates: &Rates,
-        loading: Loading,
+        replay: &BufferReplay,
+        rates: &DeviceRates,
+        loading: LoadPolicy,
     ) -> Self {
         let mut clock = Self::default();
         let mut loads = replay.loads.as_slice();
@@ -102,21 +102,21 @@ impl Clock {
             loads = rest;
             let start = match (lacks, loading) {
                 ([], _) => now,
-                (_, Loading::OnDemand) => clock.on_demand(&mut disk, lacks, now),
-                (_, Loading::Ahead) => clock.ahead(&mut disk, lacks, now, last_began),
+                (_, LoadPolicy::OnDemand) => clock.on_demand(&mut disk, lacks, now),
+                (_, LoadPolicy::Ahead) => clock.ahead(&mut disk, lacks, now, last_began),
             };
             if !lacks.is_empty() {
                 last_began = start;
             }
             let cell = bucket.lhs as usize * pass.rhs_partitions as usize + bucket.rhs as usize;
             now = start + pass.edges[cell] as f64 / rates.edges;
-            clock.buckets.push(Span { start, end: now });
+            clock.buckets.push(Interval { start, end: now });
         }
         clock
     }
 
     /// Loads the partitions `lacks` of a bucket from time `now` on. Returns the time at which all are loaded.
-    fn on_demand(&mut self, disk: &mut Disk, lacks: &[Load], now: f64) -> f64 {
+    fn on_demand(&mut self, disk: &mut Disk, lacks: &[PartitionLoad], now: f64) -> f64 {
         for load in lacks {
             let write = disk.write(load, now);
             let read = disk.read(load, now);
@@ -132,8 +132,8 @@ impl Clock {
 
     /// Loads the partitions `lacks` of a bucket. Reads may begin at `from`; the bucket's predecessor ends at `now`.
     /// Returns the time at which the bucket begins.
-    fn ahead(&mut self, disk: &mut Disk, lacks: &[Load], now: f64, from: f64) -> f64 {
-        let reads: Vec<Span> = lacks.iter().map(|load| disk.read(load, from)).collect();
+    fn ahead(&mut self, disk: &mut Disk, lacks: &[PartitionLoad], now: f64, from: f64) -> f64 {
+        let reads: Vec<Interval> = lacks.iter().map(|load| disk.read(load, from)).collect();
         let start = disk.free.max(now);
         for (load, read) in lacks.iter().zip(reads) {
             let write = disk.write(load, now);
@@ -148,10 +148,10 @@ impl Clock {
     }
 
     /// Returns the intervals in which training stalls.
-    pub fn stalls(&self) -> impl Iterator<Item = Span> + '_ {
+    pub fn stalls(&self) -> impl Iterator<Item = Interval> + '_ {
         let ends = [0.0].into_iter().chain(self.buckets.iter().map(|b| b.end));
         ends.zip(&self.buckets)
-            .map(|(start, bucket)| Span {
+            .map(|(start, bucket)| Interval {
                 start,
                 end: bucket.start,
             })
@@ -173,28 +173,28 @@ impl Clock {
 
 /// A disk that performs its operations one after the other.
 struct Disk {
-    rates: Rates,
+    rates: DeviceRates,
     /// Time at which all operations so far have ended.
     free: f64,
 }
 
 impl Disk {
-    fn new(rates: Rates) -> Self {
+    fn new(rates: DeviceRates) -> Self {
         Self { rates, free: 0.0 }
     }
 
-    fn read(&mut self, load: &Load, from: f64) -> Span {
+    fn read(&mut self, load: &PartitionLoad, from: f64) -> Interval {
         self.work(load.read_bytes as f64 / self.rates.read, from)
     }
 
-    fn write(&mut self, load: &Load, from: f64) -> Span {
+    fn write(&mut self, load: &PartitionLoad, from: f64) -> Interval {
         self.work(load.written_bytes as f64 / self.rates.write, from)
     }
 
-    fn work(&mut self, seconds: f64, from: f64) -> Span {
+    fn work(&mut self, seconds: f64, from: f64) -> Interval {
         let start = self.free.max(from);
         self.free = start + seconds;
-        Span {
+        Interval {
             start,
             end: self.free,
         }
@@ -208,22 +208,22 @@ mod tests {
     use super::*;
     use crate::testing::any_pass_and_plan;
 
-    const RATES: Rates = Rates {
+    const RATES: DeviceRates = DeviceRates {
         edges: 1.0,
         read: 10.0,
         write: 20.0,
     };
 
-    fn clock(pass: &Pass, plan: &[Bucket], loading: Loading) -> (Replay, Clock) {
-        let replay = Replay::new(pass, plan, pass.buffer_partitions);
-        let clock = Clock::new(pass, plan, &replay, &RATES, loading);
+    fn clock(pass: &Pass, plan: &[Bucket], loading: LoadPolicy) -> (BufferReplay, PassTimeline) {
+        let replay = BufferReplay::new(pass, plan, pass.buffer_partitions);
+        let clock = PassTimeline::new(pass, plan, &replay, &RATES, loading);
         (replay, clock)
     }
 
     proptest! {
         #[test]
         fn without_looking_ahead_every_load_is_waited_for((pass, plan) in any_pass_and_plan()) {
-            let (replay, clock) = clock(&pass, &plan, Loading::OnDemand);
+            let (replay, clock) = clock(&pass, &plan, LoadPolicy::OnDemand);
             let written = replay.written_bytes() - replay.left_bytes;
             let io = replay.read_bytes() as f64 / 10.0 + written as f64 / 20.0;
             prop_assert!((clock.stalled() - io).abs() < 1e-6, "{} {io}", clock.stalled());
@@ -233,8 +233,8 @@ mod tests {
 
         #[test]
         fn looking_ahead_hides_some_of_it_and_breaks_no_rule((pass, plan) in any_pass_and_plan()) {
-            let (_, demand) = clock(&pass, &plan, Loading::OnDemand);
-            let (replay, ahead) = clock(&pass, &plan, Loading::Ahead);
+            let (_, demand) = clock(&pass, &plan, LoadPolicy::OnDemand);
+            let (replay, ahead) = clock(&pass, &plan, LoadPolicy::Ahead);
             prop_assert!(ahead.stalled() <= demand.stalled() + 1e-6);
             prop_assert_eq!(replay.loads.len(), ahead.transfers.len());
             for (load, transfer) in replay.loads.iter().zip(&ahead.transfers) {
@@ -245,7 +245,7 @@ mod tests {
                 }
             }
             let spans = ahead.transfers.iter().flat_map(|t| [t.read, t.write]);
-            let mut spans: Vec<Span> = spans.filter(|span| span.seconds() > 0.0).collect();
+            let mut spans: Vec<Interval> = spans.filter(|span| span.seconds() > 0.0).collect();
             spans.sort_by(|a, b| a.start.total_cmp(&b.start));
             prop_assert!(spans.windows(2).all(|w| w[0].end <= w[1].start + 1e-9));
         }

@@ -3,19 +3,19 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::replay::{Replay, index};
+use crate::replay::{BufferReplay, index};
 use pbg_core::graph::{Bucket, Side, SidePartition};
-use pbg_core::plan::needs;
+use pbg_core::plan::needed_partitions;
 use pbg_core::strategy::Pass;
 
 /// Pairs of different partitions that some bucket with edges needs together.
 #[derive(Clone, Debug)]
-pub struct Pairs {
+pub struct PartitionPairs {
     units: usize,
     wanted: Vec<bool>,
 }
 
-impl Pairs {
+impl PartitionPairs {
     /// Returns the pairs of a grid.
     #[must_use]
     pub fn new(pass: &Pass) -> Self {
@@ -26,7 +26,7 @@ impl Pairs {
         };
         for lhs in 0..pass.lhs_partitions {
             for rhs in 0..pass.rhs_partitions {
-                let mut needed = needs(pass, Bucket::new(lhs, rhs));
+                let mut needed = needed_partitions(pass, Bucket::new(lhs, rhs));
                 if let (Some(a), Some(b)) = (needed.next(), needed.next()) {
                     let at = pairs.at(index(pass, a), index(pass, b));
                     pairs.wanted[at] = true;
@@ -56,12 +56,12 @@ impl Pairs {
 /// Returns the mean number of pairs that a swap brings together for the first time, which is at most `buffer - 1`.
 /// Returns 0 if there are no swaps.
 #[must_use]
-pub fn new_pairs_per_swap(pass: &Pass, replay: &Replay) -> f64 {
-    let mut pairs = Pairs::new(pass);
+pub fn new_pairs_per_swap(pass: &Pass, replay: &BufferReplay) -> f64 {
+    let mut pairs = PartitionPairs::new(pass);
     let mut held: Vec<Option<SidePartition>> = vec![None; replay.slots as usize];
     let mut met = 0_u64;
     let place = |held: &mut Vec<Option<SidePartition>>,
-                 pairs: &mut Pairs,
+                 pairs: &mut PartitionPairs,
                  slot: usize,
                  group: SidePartition| {
         held[slot] = Some(group);
@@ -84,7 +84,7 @@ pub fn new_pairs_per_swap(pass: &Pass, replay: &Replay) -> f64 {
 
 /// Numbers of buckets with edges that are trained between two swaps.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct States {
+pub struct BufferStates {
     /// Number of states of the buffer: one before the first swap, and one after each group of swaps for the same
     /// bucket.
     pub count: u64,
@@ -94,10 +94,10 @@ pub struct States {
     pub max: u64,
 }
 
-impl States {
+impl BufferStates {
     /// Computes the states of a replayed plan.
     #[must_use]
-    pub fn new(pass: &Pass, plan: &[Bucket], replay: &Replay) -> Self {
+    pub fn new(pass: &Pass, plan: &[Bucket], replay: &BufferReplay) -> Self {
         let swaps = replay.loads.iter().filter(|load| load.evicted.is_some());
         let mut starts: Vec<usize> = swaps.map(|load| load.position).collect();
         starts.dedup();
@@ -128,7 +128,7 @@ impl States {
 ///
 /// Source: Waleffe et al., "MariusGNN" (EuroSys 2023). This is their edge permutation bias at the level of partitions.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Bias {
+pub struct ProgressBias {
     /// Mean bias over the pass.
     pub mean: f64,
     /// Largest bias.
@@ -140,7 +140,7 @@ pub struct Bias {
 /// Largest number of samples of the curve.
 const SAMPLES: usize = 500;
 
-impl Bias {
+impl ProgressBias {
     /// Computes the bias of `plan`. Buckets without edges do not count.
     #[must_use]
     pub fn new(pass: &Pass, plan: &[Bucket]) -> Self {
@@ -255,7 +255,7 @@ mod tests {
     proptest! {
         #[test]
         fn bias_is_the_spread_of_shares((pass, plan) in any_pass_and_plan()) {
-            let bias = Bias::new(&pass, &plan);
+            let bias = ProgressBias::new(&pass, &plan);
             let units = pass.lhs_partitions as usize + pass.rhs_partitions as usize;
             let count = |buckets: &[Bucket]| {
                 let mut counts = vec![0_u64; units];
@@ -282,8 +282,8 @@ mod tests {
 
         #[test]
         fn every_bucket_is_in_one_state((pass, plan) in any_pass_and_plan()) {
-            let replay = Replay::new(&pass, &plan, pass.buffer_partitions);
-            let states = States::new(&pass, &plan, &replay);
+            let replay = BufferReplay::new(&pass, &plan, pass.buffer_partitions);
+            let states = BufferStates::new(&pass, &plan, &replay);
             let trained = plan.iter().filter(|&&b| pass.edges[cell(&pass, b)] > 0).count();
             prop_assert!((states.mean * states.count as f64 - trained as f64).abs() < 1e-6);
             prop_assert!(states.count <= replay.swaps() + 1);
@@ -291,7 +291,7 @@ mod tests {
 
         #[test]
         fn a_swap_meets_at_most_the_rest_of_the_buffer((pass, plan) in any_pass_and_plan()) {
-            let replay = Replay::new(&pass, &plan, pass.buffer_partitions);
+            let replay = BufferReplay::new(&pass, &plan, pass.buffer_partitions);
             let pairs = new_pairs_per_swap(&pass, &replay);
             prop_assert!(pairs <= f64::from(replay.slots - 1));
         }
@@ -301,17 +301,17 @@ mod tests {
     fn all_pairs_of_the_last_row_have_met() {
         // With a buffer of 2, each swap of a row brings together one new pair until all pairs have met.
         let (pass, plan) = (pass(4, 2), lexicographic(4));
-        let replay = Replay::new(&pass, &plan, 2);
+        let replay = BufferReplay::new(&pass, &plan, 2);
         let met = new_pairs_per_swap(&pass, &replay) * replay.swaps() as f64;
         assert!((met - 5.0).abs() < 1e-9, "{met}");
-        assert_eq!(Pairs::new(&pass).count(), 6);
+        assert_eq!(PartitionPairs::new(&pass).count(), 6);
     }
 
     #[test]
     fn bias_of_rows_one_after_the_other() {
         // From the second of the 8 rows on, the leading partition has trained 8 buckets more than a partition whose row
         // has not begun, of 15 buckets each. This difference stays the same until the last row.
-        let bias = Bias::new(&pass(8, 2), &lexicographic(8));
+        let bias = ProgressBias::new(&pass(8, 2), &lexicographic(8));
         assert!((bias.max - 8.0 / 15.0).abs() < 1e-9, "{bias:?}");
         assert_eq!(bias.curve.last(), Some(&(64, 0.0)));
     }

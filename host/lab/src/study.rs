@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use pbg_core::event::{Event, IoStats, TrainStats};
+use pbg_core::event::{Event, PartitionIo, TrainStats};
 use serde::{Deserialize, Serialize};
 
 /// Results of training with several orders.
@@ -105,7 +105,7 @@ impl SeedRun {
     ) -> bool {
         let mut point = self.epochs.last().copied().unwrap_or_default();
         (point.predicted_loads, point.predicted_swaps) = (0, 0);
-        let mut finished: Option<(TrainStats, f64, IoStats)> = None;
+        let mut finished: Option<(TrainStats, f64, PartitionIo)> = None;
         for event in events {
             match event {
                 Event::PassPlanned { pass, cost, .. } if pass.epoch == epoch => {
@@ -130,7 +130,7 @@ impl SeedRun {
         point.epoch = epoch + 1;
         point.edges += stats.count;
         point.seconds += seconds;
-        point.stall_seconds += io.stood_still();
+        point.stall_seconds += io.waited();
         point.io_bytes += io.bytes_read + io.bytes_written;
         point.loss = stats.mean_loss();
         point.loads = io.loads;
@@ -152,7 +152,7 @@ impl OrderRuns {
     }
 
     /// Returns the epochs whose actual loads differ from the predicted ones, each with the seed of its run.
-    pub fn surprises(&self) -> impl Iterator<Item = (u64, &EpochPoint)> {
+    pub fn mispredicted_epochs(&self) -> impl Iterator<Item = (u64, &EpochPoint)> {
         self.runs
             .iter()
             .flat_map(|run| run.epochs.iter().map(move |point| (run.seed, point)))
@@ -204,12 +204,12 @@ mod tests {
             eval_before: None,
             seconds: 2.0,
             calls: CallSeconds::default(),
-            io: IoStats {
+            io: PartitionIo {
                 loads,
                 bytes_read: 10,
                 bytes_written: 5,
                 wait_seconds: 0.5,
-                ..IoStats::default()
+                ..PartitionIo::default()
             },
             peak_bytes: None,
             groups: Vec::new(),
@@ -233,7 +233,7 @@ mod tests {
             order: "x".to_owned(),
             runs: vec![run],
         };
-        assert_eq!(runs.surprises().count(), 1);
+        assert_eq!(runs.mispredicted_epochs().count(), 1);
         assert_eq!(runs.last(|point| point.mrr), [0.2]);
     }
 

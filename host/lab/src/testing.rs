@@ -52,7 +52,7 @@ prop_compose! {
         let mut plan: Vec<Bucket> = (0..lhs)
             .flat_map(|l| (0..rhs).map(move |r| Bucket::new(l, r)))
             .collect();
-        let mut rng = pbg_core::seed::stream(seed, pbg_core::seed::Purpose::Order, &[]);
+        let mut rng = pbg_core::seed::stream(seed, pbg_core::seed::StreamPurpose::Order, &[]);
         let mut order: Vec<u32> = (0..plan.len() as u32).collect();
         pbg_core::batching::shuffle(&mut order, &mut rng);
         plan = order.into_iter().map(|i| plan[i as usize]).collect();

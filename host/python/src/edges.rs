@@ -11,7 +11,7 @@ use arrow_array::ffi_stream::RecordBatchStreamReader;
 use arrow_pyarrow::PyArrowType;
 use pbg_session::{Failure, FailureKind, Result};
 use pbg_store::import::columns::{self, Role};
-use pbg_store::import::spool::{EdgeSpool, Values};
+use pbg_store::import::spool::{ColumnValues, EdgeSpool};
 use pbg_store::import::{self, ImportOptions, ImportProgress, TextOptions};
 use pyo3::prelude::*;
 use serde::Deserialize;
@@ -88,9 +88,9 @@ impl Spool {
     /// Adds edges by columns: each has a name and either entity names, weights, or neither if it is not read.
     fn put_columns(&self, py: Python<'_>, columns: Vec<Column>, rows: usize) -> PyResult<()> {
         let columns = columns.into_iter().map(|column| match column {
-            (name, Some(names), _) => (name, Values::Names(names)),
-            (name, None, Some(weights)) => (name, Values::Weights(weights)),
-            (name, None, None) => (name, Values::Unread(rows)),
+            (name, Some(names), _) => (name, ColumnValues::Names(names)),
+            (name, None, Some(weights)) => (name, ColumnValues::Weights(weights)),
+            (name, None, None) => (name, ColumnValues::Unread(rows)),
         });
         let columns = columns.collect();
         work(py, |_| self.put(|spool| Ok(spool.put_columns(columns)?)))
@@ -129,7 +129,7 @@ pub(crate) fn column_roles(
     header: Vec<String>,
 ) -> PyResult<Vec<&'static str>> {
     work(py, |_| {
-        let given: Option<import::Columns> = parsed("columns", given.map(str::to_owned))?;
+        let given: Option<import::ColumnSpec> = parsed("columns", given.map(str::to_owned))?;
         let header: Vec<&str> = header.iter().map(String::as_str).collect();
         let roles = columns::roles(given.as_ref(), &header);
         let roles = roles.map_err(|what| Failure::message(FailureKind::Data, what))?;

@@ -1,7 +1,7 @@
 //! Conversion of failures to exceptions: one class per kind, with the program's exit code.
 
 use pbg_config::ConfigErrors;
-use pbg_session::failure::Label;
+use pbg_session::failure::LineLabel;
 use pbg_session::{Failure, FailureKind};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -11,7 +11,7 @@ const MODULE: &str = "pbg_host.errors";
 
 /// Converts a failure to an exception.
 pub(crate) fn raised(py: Python<'_>, failure: Failure) -> PyErr {
-    exception(py, failure.of_a_program()).unwrap_or_else(|error| error)
+    exception(py, failure.for_library_users()).unwrap_or_else(|error| error)
 }
 
 /// Phrases of the program's messages, and how Python's messages put them.
@@ -94,9 +94,9 @@ fn exception(py: Python<'_>, failure: Failure) -> PyResult<PyErr> {
     for (label, text) in failure.lines() {
         let text = spelled(&text);
         match label {
-            Label::Error => message = text,
-            Label::Cause => causes.push(text),
-            Label::Help => help = Some(text),
+            LineLabel::Error => message = text,
+            LineLabel::Cause => causes.push(text),
+            LineLabel::Help => help = Some(text),
         }
     }
     let errors = failure.error().downcast_ref::<ConfigErrors>();

@@ -5,28 +5,28 @@ use std::fmt::Display;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use pbg_session::{Front, Result};
-use pbg_wasm::{Compiler, LogSink};
+use pbg_session::{FrontEnd, Result};
+use pbg_wasm::{CompilerProcess, LogSink};
 use pyo3::exceptions::PyOSError;
 use pyo3::prelude::*;
 
 use crate::errors::{raised, spelled};
 
 /// Command that starts the process that compiles plugins, once [`start`] has set it.
-static COMPILER: OnceLock<Compiler> = OnceLock::new();
+static COMPILER: OnceLock<CompilerProcess> = OnceLock::new();
 
 /// Sets the command that starts the process that compiles plugins: a program with arguments, with which it calls
 /// `compile_for_parent` of this very module before anything else.
 #[pyfunction]
 pub(crate) fn start(program: PathBuf, arguments: Vec<OsString>) {
     // The first caller has set the same command.
-    let _known = COMPILER.set(Compiler::new(program, arguments));
+    let _known = COMPILER.set(CompilerProcess::new(program, arguments));
 }
 
 /// Compiles a plugin for the process that started this one.
 #[pyfunction]
 pub(crate) fn compile_for_parent() -> PyResult<()> {
-    Compiler::serve().map_err(|error| PyOSError::new_err(error.to_string()))
+    CompilerProcess::serve().map_err(|error| PyOSError::new_err(error.to_string()))
 }
 
 /// Queue of warnings until Python can be called.
@@ -55,7 +55,7 @@ impl Listener {
     }
 }
 
-impl Front for Listener {
+impl FrontEnd for Listener {
     fn warn(&self, text: &dyn Display) {
         let mut warnings = self.warnings.lock().unwrap_or_else(PoisonError::into_inner);
         warnings.push(spelled(&text.to_string()));
@@ -63,11 +63,11 @@ impl Front for Listener {
 
     fn detail(&self, _text: &dyn Display) {}
 
-    fn compiler(&self) -> Compiler {
+    fn compiler(&self) -> CompilerProcess {
         COMPILER
             .get()
             .cloned()
-            .unwrap_or_else(Compiler::this_program)
+            .unwrap_or_else(CompilerProcess::this_program)
     }
 
     fn plugin_detail(&self) -> LogSink {
@@ -75,7 +75,7 @@ impl Front for Listener {
     }
 
     /// The package loads the extension with libtorch if a configuration needs it.
-    fn to_libtorch(&self, _what: &str, _without: &str) -> Result<()> {
+    fn require_libtorch(&self, _what: &str, _without: &str) -> Result<()> {
         Ok(())
     }
 }

@@ -11,9 +11,9 @@ use std::fmt::Display;
 use std::path::PathBuf;
 
 use pbg_author::{Language, ProjectKind};
-use pbg_core::strategy::{Cause, RunLength, StrategyError, StrategyId};
+use pbg_core::strategy::{FaultCause, RunLength, StrategyError, StrategyId};
 use pbg_session::{Failure, FailureKind, Result, plugins};
-use pbg_wasm::{Limits, Parameter, PluginSource, completed};
+use pbg_wasm::{Limits, PluginParameter, PluginSource, resolve_parameters_json};
 use pyo3::prelude::*;
 
 use crate::config::json;
@@ -36,7 +36,7 @@ fn fault(id: &StrategyId, function: &'static str, reason: impl Display) -> Strat
         strategy: id.clone(),
         function,
         reason: reason.to_string().into(),
-        cause: Cause::Strategy,
+        cause: FaultCause::Strategy,
     }
 }
 
@@ -78,14 +78,14 @@ pub(crate) fn parameters(
     given: &str,
 ) -> PyResult<String> {
     work(py, |_| {
-        let declared: Vec<Parameter> = serde_json::from_str(declared)
+        let declared: Vec<PluginParameter> = serde_json::from_str(declared)
             .map_err(|error| usage(format!("plugin {plugin}: its metadata is invalid: {error}")))?;
         let given = serde_json::from_str(given).map_err(usage)?;
         let refused = |problems: Vec<String>| {
             let text = format!("plugin {plugin}: {}", problems.join("; "));
             Failure::message(FailureKind::Config, text)
         };
-        json(&completed(&declared, &given).map_err(refused)?)
+        json(&resolve_parameters_json(&declared, &given).map_err(refused)?)
     })
 }
 

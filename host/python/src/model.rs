@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use pbg_session::{Failure, FailureKind, Result};
 use pbg_store::checkpoint::ReadCheckpoint;
-use pbg_train::{By, Candidates, EvalOptions, Resolved, WithIndex, query};
+use pbg_train::{CandidateSet, EvalOptions, GroupBy, IndexQueryOptions, ResolvedConfig, query};
 use pyo3::prelude::*;
 use serde::Deserialize;
 
@@ -26,14 +26,15 @@ type Near = (String, f32);
 const GRAIN: Duration = Duration::from_millis(50);
 
 /// A job for the model's thread.
-type Request = Box<dyn for<'r> FnOnce(&'r Resolved, &mut Option<query::Model<'r>>) + Send>;
+type Request =
+    Box<dyn for<'r> FnOnce(&'r ResolvedConfig, &mut Option<query::QueryModel<'r>>) + Send>;
 
 /// A trained model that answers questions.
 #[pyclass(frozen)]
 pub(crate) struct Model {
     jobs: Mutex<Sender<Request>>,
     stop: Arc<AtomicBool>,
-    resolved: Resolved,
+    resolved: ResolvedConfig,
 }
 
 /// Options of an evaluation, in the JSON form of the package.
@@ -51,11 +52,11 @@ struct Evaluation {
 }
 
 impl Evaluation {
-    fn options(self, resolved: &Resolved) -> Result<EvalOptions> {
+    fn options(self, resolved: &ResolvedConfig) -> Result<EvalOptions> {
         let by = match self.by.as_deref() {
             None => None,
-            Some("relation") => Some(By::Relation),
-            Some("entity_type") => Some(By::EntityType),
+            Some("relation") => Some(GroupBy::Relation),
+            Some("entity_type") => Some(GroupBy::EntityType),
             Some(other) => {
                 let what = format!("by must be \"relation\" or \"entity_type\", not {other:?}");
                 return Err(usage(what));
@@ -64,7 +65,9 @@ impl Evaluation {
         Ok(EvalOptions {
             edges: self.edges,
             filter: self.filter.unwrap_or_else(|| question::edge_sets(resolved)),
-            candidates: self.candidates.map_or(Candidates::All, Candidates::Sample),
+            candidates: self
+                .candidates
+                .map_or(CandidateSet::All, CandidateSet::Sample),
             threads: self.threads,
             limit: self.limit,
             by,
@@ -78,7 +81,7 @@ impl Model {
     #[new]
     fn new(py: Python<'_>, config: &Config) -> PyResult<Self> {
         work(py, |_| {
-            let resolved = Resolved::new(config.config.clone())?;
+            let resolved = ResolvedConfig::new(config.config.clone())?;
             checkpoint(&resolved)?;
             resolved.admit_checkpoint()?;
             let (jobs, work) = channel();
@@ -132,7 +135,7 @@ impl Model {
             let (found, warning) = match index {
                 None => (model.neighbors(&name, k, entity_type, comparator)?, None),
                 Some((width,)) => {
-                    let with = WithIndex { width };
+                    let with = IndexQueryOptions { width };
                     let (found, how) =
                         model.neighbors_by_index(&name, k, entity_type, comparator, with)?;
                     (found, question::index_warning(&how))
@@ -190,7 +193,7 @@ impl Model {
 }
 
 /// Returns the dataset's folder, manifest and identity, as JSON.
-pub(crate) fn manifest(resolved: &Resolved) -> Result<String> {
+pub(crate) fn manifest(resolved: &ResolvedConfig) -> Result<String> {
     let dataset = resolved.dataset();
     json(&serde_json::json!({
         "path": dataset.path(),
@@ -205,7 +208,7 @@ impl Model {
     fn ask<T: Send + 'static>(
         &self,
         py: Python<'_>,
-        job: impl for<'r> FnOnce(&'r Resolved, &mut Option<query::Model<'r>>) -> Result<T>
+        job: impl for<'r> FnOnce(&'r ResolvedConfig, &mut Option<query::QueryModel<'r>>) -> Result<T>
         + Send
         + 'static,
     ) -> PyResult<T> {
@@ -237,13 +240,13 @@ impl Model {
 }
 
 /// Opens the last version of the checkpoint.
-fn checkpoint(resolved: &Resolved) -> Result<ReadCheckpoint> {
+fn checkpoint(resolved: &ResolvedConfig) -> Result<ReadCheckpoint> {
     let path = &resolved.config().checkpoint_path;
     Ok(ReadCheckpoint::open(path.as_ref()).map_err(pbg_train::RunError::from)?)
 }
 
-fn serve(resolved: &Resolved, jobs: &Receiver<Request>) {
-    let mut model: Option<query::Model<'_>> = None;
+fn serve(resolved: &ResolvedConfig, jobs: &Receiver<Request>) {
+    let mut model: Option<query::QueryModel<'_>> = None;
     for job in jobs {
         // The tables in memory belong to one version; every answer must use the current one.
         let current = checkpoint(resolved).ok();
@@ -257,9 +260,9 @@ fn serve(resolved: &Resolved, jobs: &Receiver<Request>) {
 
 /// Returns the model, opening it at first use.
 fn opened<'m, 'r>(
-    resolved: &'r Resolved,
-    model: &'m mut Option<query::Model<'r>>,
-) -> Result<&'m mut query::Model<'r>> {
+    resolved: &'r ResolvedConfig,
+    model: &'m mut Option<query::QueryModel<'r>>,
+) -> Result<&'m mut query::QueryModel<'r>> {
     if model.is_none() {
         *model = Some(resolved.query()?);
     }

@@ -7,7 +7,7 @@ use pbg_session::plugins;
 use pbg_session::{Failure, FailureKind};
 use pbg_store::checkpoint::manifest::RunInfo;
 use pbg_store::checkpoint::{Checkpoint, PartitionData, TensorRef};
-use pbg_train::{Resolved, RunError};
+use pbg_train::{ResolvedConfig, RunError};
 use pyo3::prelude::*;
 
 use crate::config::Config;
@@ -21,7 +21,7 @@ use crate::version::{Tensors, handed};
 pub(crate) struct Numbers {
     checkpoint: Checkpoint,
     run: RunInfo,
-    resolved: Resolved,
+    resolved: ResolvedConfig,
 }
 
 /// A tensor from Python: name, shape and bytes of `float32`.
@@ -33,8 +33,14 @@ impl Numbers {
     fn new(py: Python<'_>, config: &Config) -> PyResult<Self> {
         work(py, |front| {
             let config = &config.config;
-            let filled = plugins::fill(config, plugins::Given::default(), None, None, front)?;
-            let resolved = Resolved::new(config.clone())?;
+            let filled = plugins::fill(
+                config,
+                plugins::StrategyOverrides::default(),
+                None,
+                None,
+                front,
+            )?;
+            let resolved = ResolvedConfig::new(config.clone())?;
             let run = resolved.beginning(&filled.strategies)?;
             let folder = Path::new(&config.checkpoint_path);
             let checkpoint = Checkpoint::open_or_create(folder).map_err(RunError::from)?;
@@ -84,9 +90,11 @@ impl Numbers {
                 optimizer: Optimizer::RowAdagrad,
                 adagrad: sums,
             };
-            let written =
-                self.resolved
-                    .write_first(&self.checkpoint, (entity_type, partition), data);
+            let written = self.resolved.write_imported_partition(
+                &self.checkpoint,
+                (entity_type, partition),
+                data,
+            );
             Ok(written?)
         })
     }

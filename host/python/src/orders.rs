@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 
 use pbg_lab::analysis::Analysis;
-use pbg_lab::comparison::{Comparison, NamedOrder, compare};
-use pbg_lab::grid::Sizes;
-use pbg_lab::stall::Rates;
-use pbg_session::orders::{Loader, Wanted, wanted};
+use pbg_lab::comparison::{NamedOrder, OrderComparison, compare};
+use pbg_lab::grid::GraphSizes;
+use pbg_lab::stall::DeviceRates;
+use pbg_session::orders::{OrderLoader, OrderSpec, parse_order};
 use pbg_session::{Failure, FailureKind, Result};
-use pbg_train::Resolved;
+use pbg_train::ResolvedConfig;
 use pyo3::prelude::*;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -46,17 +46,17 @@ struct Order {
 }
 
 impl Order {
-    fn wanted(self) -> Result<Wanted> {
-        let mut wanted = wanted(&self.name).map_err(usage)?;
+    fn wanted(self) -> Result<OrderSpec> {
+        let mut wanted = parse_order(&self.name).map_err(usage)?;
         wanted.parameters.extend(self.parameters);
         Ok(wanted)
     }
 }
 
 impl Setting {
-    fn rates(&self) -> Rates {
-        let usual = Rates::default();
-        Rates {
+    fn rates(&self) -> DeviceRates {
+        let usual = DeviceRates::default();
+        DeviceRates {
             edges: self.edges_per_second.unwrap_or(usual.edges),
             read: self.read_bytes_per_second.unwrap_or(usual.read),
             write: self.write_bytes_per_second.unwrap_or(usual.write),
@@ -67,7 +67,7 @@ impl Setting {
     fn passes(&self, config: Option<&Config>) -> Result<Vec<(u64, pbg_core::strategy::Pass)>> {
         let seeds = self.seeds.iter().copied();
         if let Some(config) = config {
-            let resolved = Resolved::new(config.config.clone())?;
+            let resolved = ResolvedConfig::new(config.config.clone())?;
             let pass = |seed| {
                 let buffer = self.buffer.unwrap_or(config.config.buffer_partitions);
                 let changed = resolved.with(|c| (c.seed, c.buffer_partitions) = (seed, buffer))?;
@@ -79,8 +79,8 @@ impl Setting {
         let grid = [partitions, self.rhs_partitions.unwrap_or(partitions)];
         pbg_train::require_plans(grid, self.seeds.len() as u64)?;
         let buffer = self.buffer.unwrap_or((partitions / 4).max(2));
-        let usual = Sizes::default();
-        let sizes = Sizes {
+        let usual = GraphSizes::default();
+        let sizes = GraphSizes {
             entities: self.entities.unwrap_or(usual.entities),
             edges: self.edges.unwrap_or(usual.edges),
             dimension: self.dimension.unwrap_or(usual.dimension),
@@ -110,9 +110,9 @@ pub(crate) fn compare_orders(
         let mut setting: Setting = serde_json::from_str(setting).map_err(usage)?;
         let rates = setting.rates();
         let wanted = std::mem::take(&mut setting.orders).into_iter();
-        let wanted: Vec<Wanted> = wanted.map(Order::wanted).collect::<Result<_>>()?;
+        let wanted: Vec<OrderSpec> = wanted.map(Order::wanted).collect::<Result<_>>()?;
         let own = config.map(|config| config.config.clone());
-        let loader = Loader::new(own, rates, front)?;
+        let loader = OrderLoader::new(own, rates, front)?;
         let passes = setting.passes(config)?;
         let named = wanted
             .iter()
@@ -125,7 +125,7 @@ pub(crate) fn compare_orders(
         }
         let case = compare(&mut orders, &passes, &rates, &setting.machines, &mut |_| ());
         let cases = case.into_iter().collect();
-        config::json(&Comparison { rates, cases })
+        config::json(&OrderComparison { rates, cases })
     })
 }
 
@@ -144,7 +144,7 @@ pub(crate) fn plan_order(
         let own = config.map(|config| config.config.clone());
         let mut order = match (function, setting.orders.pop()) {
             (Some(function), _) => function,
-            (None, Some(wanted)) => Loader::new(own, rates, front)?.load(&wanted.wanted()?)?,
+            (None, Some(wanted)) => OrderLoader::new(own, rates, front)?.load(&wanted.wanted()?)?,
             (None, None) => return Err(usage("no order is named")),
         };
         let passes = setting.passes(config)?;

@@ -4,7 +4,9 @@ use std::sync::atomic::AtomicBool;
 
 use pbg_core::graph::Side;
 use pbg_session::{Failure, Result};
-use pbg_train::{AllInstead, PredictOptions, Question, Resolved, RunError, Width, WithIndex};
+use pbg_train::{
+    BeamWidth, ExactReason, IndexQueryOptions, PredictOptions, Question, ResolvedConfig, RunError,
+};
 use serde::{Deserialize, Serialize};
 
 use crate::errors::{spelled, usage};
@@ -65,20 +67,26 @@ impl Edge {
 }
 
 /// Returns the names of all edge sets of the dataset.
-pub(crate) fn edge_sets(resolved: &Resolved) -> Vec<String> {
+pub(crate) fn edge_sets(resolved: &ResolvedConfig) -> Vec<String> {
     let sets = resolved.dataset().manifest().edge_sets.keys();
     sets.cloned().collect()
 }
 
 /// Answers all questions in blocks of the predictor's size. If `stop` is set meanwhile, returns an error.
-pub(crate) fn answer(resolved: &Resolved, asked: Asked, stop: &AtomicBool) -> Result<Answers> {
+pub(crate) fn answer(
+    resolved: &ResolvedConfig,
+    asked: Asked,
+    stop: &AtomicBool,
+) -> Result<Answers> {
     let options = PredictOptions {
         count: asked.k,
         filter: asked.filter.unwrap_or_else(|| edge_sets(resolved)),
         loops: asked.loops,
         threads: asked.threads,
         questions: Some(asked.questions.len()),
-        index: asked.index.then_some(WithIndex { width: asked.width }),
+        index: asked
+            .index
+            .then_some(IndexQueryOptions { width: asked.width }),
     };
     let questions = asked.questions.into_iter().map(Edge::question);
     let questions: Vec<Question> = questions.collect::<Result<_>>()?;
@@ -92,7 +100,7 @@ pub(crate) fn answer(resolved: &Resolved, asked: Asked, stop: &AtomicBool) -> Re
         let blame = |error: RunError, at: usize| {
             Failure::from(error).context(format!("question {}", first + at + 1))
         };
-        let found = predictor.find(block);
+        let found = predictor.resolve(block);
         let found = found.map_err(|no| blame(*no.error, no.question))?;
         let approach = predictor.approach(&found)?;
         let instead = approach.all_instead.into_iter().map(Err);
@@ -121,10 +129,10 @@ pub(crate) fn answer(resolved: &Resolved, asked: Asked, stop: &AtomicBool) -> Re
 
 /// Returns the warning about an index search, if there is one: its recall is poor, or it was not used because its
 /// measured recall is too low.
-pub(crate) fn index_warning(how: &std::result::Result<Width, AllInstead>) -> Option<String> {
+pub(crate) fn index_warning(how: &std::result::Result<BeamWidth, ExactReason>) -> Option<String> {
     match how {
         Ok(width) => width.is_poor().then(|| spelled(&width.to_string())),
-        Err(AllInstead::Cheaper) => None,
-        Err(unproven @ AllInstead::Unproven(_)) => Some(spelled(&unproven.to_string())),
+        Err(ExactReason::Cheaper) => None,
+        Err(unproven @ ExactReason::LowRecall(_)) => Some(spelled(&unproven.to_string())),
     }
 }

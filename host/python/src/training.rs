@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use pbg_core::event::Event;
 use pbg_core::strategy::{BucketOrder, Loss};
-use pbg_session::plugins::{self, Given};
-use pbg_session::{Failure, FailureKind, Front as _, Result};
-use pbg_train::{Allowed, Outcome, Resolved};
+use pbg_session::plugins::{self, StrategyOverrides};
+use pbg_session::{Failure, FailureKind, FrontEnd as _, Result};
+use pbg_train::{AllowedChanges, ResolvedConfig, RunOutcome};
 use pbg_wasm::Limits;
 use pyo3::prelude::*;
 
@@ -27,7 +27,7 @@ pub(crate) struct Training {
     inbox: Arc<Inbox>,
     listener: Listener,
     stops_within_buckets: bool,
-    thread: Mutex<Option<JoinHandle<Result<Outcome>>>>,
+    thread: Mutex<Option<JoinHandle<Result<RunOutcome>>>>,
 }
 
 /// State that the training thread needs.
@@ -37,7 +37,7 @@ struct Run {
     /// Python functions that replace configured strategies.
     order: Option<Box<dyn BucketOrder>>,
     loss: Option<Box<dyn Loss>>,
-    allowed: Allowed,
+    allowed: AllowedChanges,
     stop: Arc<AtomicBool>,
     inbox: Arc<Inbox>,
     listener: Listener,
@@ -61,7 +61,7 @@ impl Training {
             loss: built(py, loss, config)?,
             config: config.config.clone(),
             plugins,
-            allowed: Allowed {
+            allowed: AllowedChanges {
                 plugin_change: allow_plugin_change,
                 data_change: allow_data_change,
             },
@@ -121,8 +121,8 @@ impl Training {
         let result = py.detach(|| thread.join());
         self.listener.tell(py)?;
         match result {
-            Ok(Ok(Outcome::Finished { version })) => Ok(Some((true, version))),
-            Ok(Ok(Outcome::Interrupted { version })) => Ok(Some((false, version))),
+            Ok(Ok(RunOutcome::Finished { version })) => Ok(Some((true, version))),
+            Ok(Ok(RunOutcome::Interrupted { version })) => Ok(Some((false, version))),
             Ok(Err(failure)) => Err(raised(py, failure)),
             Err(_) => {
                 let what = "a part of the program panicked, see standard error";
@@ -140,7 +140,7 @@ impl Drop for Training {
 }
 
 impl Run {
-    fn ends(mut self) -> Result<Outcome> {
+    fn ends(mut self) -> Result<RunOutcome> {
         let inbox = Arc::clone(&self.inbox);
         let closes = Closes(&inbox);
         let outcome = self.train();
@@ -148,7 +148,7 @@ impl Run {
         outcome
     }
 
-    fn train(&mut self) -> Result<Outcome> {
+    fn train(&mut self) -> Result<RunOutcome> {
         if self.config.distributed_init_method.is_some() {
             let what =
                 "distributed_init_method: each trainer of a distributed run is a separate process";
@@ -160,13 +160,13 @@ impl Run {
         let stop = Some(&self.stop);
         let named =
             plugins::given_operators(&mut self.config, &self.plugins, stop, &self.listener)?;
-        let given = Given {
+        let given = StrategyOverrides {
             named: &named,
             order: self.order.take(),
             loss: self.loss.take(),
         };
         let filled = plugins::fill(&self.config, given, Some(faults), stop, &self.listener)?;
-        let resolved = Resolved::new(self.config.clone())?;
+        let resolved = ResolvedConfig::new(self.config.clone())?;
         let advice = resolved.advice();
         let odd = filled.warnings.iter().chain(&advice);
         odd.for_each(|text| self.listener.warn(text));
@@ -221,14 +221,14 @@ pub(crate) fn check(
     work(py, |front| {
         let mut config = config.config.clone();
         let named = plugins::given_operators(&mut config, &plugins, None, front)?;
-        let given = Given {
+        let given = StrategyOverrides {
             named: &named,
             order,
             loss,
         };
         let filled = plugins::fill(&config, given, None, None, front)?;
         filled.warnings.iter().for_each(|text| front.warn(text));
-        let resolved = Resolved::new(config)?;
+        let resolved = ResolvedConfig::new(config)?;
         resolved.check_checkpoint_path()?;
         json(&resolved.check(Some(&filled.strategies.loss))?)
     })

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use pbg_core::model::Storage;
+use pbg_core::model::EmbeddingFormat;
 use pbg_session::{Failure, FailureKind};
 use pbg_store::checkpoint::{ReadCheckpoint, Tensor};
 use pbg_train::RunError;
@@ -36,11 +36,11 @@ impl Version {
             let of_type = partitions.iter().filter(|(name, _)| name == entity_type);
             let mut places = Vec::new();
             for (_, partition) in of_type {
-                let place = self.checkpoint.embedding_place(entity_type, *partition);
+                let place = self.checkpoint.embedding_location(entity_type, *partition);
                 let place = place.map_err(RunError::from)?;
                 places.extend(place.map(|place| {
                     let path = place.path.display().to_string();
-                    let embeddings = (place.storage == Storage::Bf16, place.embeddings);
+                    let embeddings = (place.storage == EmbeddingFormat::Bf16, place.embeddings);
                     let width = place.optimizer.accumulators(place.dim);
                     let adagrad = (place.adagrad, width);
                     (path, place.rows, place.dim, embeddings, adagrad)

@@ -23,7 +23,7 @@ pub use stalls::stalls;
 pub use swaps::{overview, swaps_by_buffer, swaps_by_partitions};
 pub use timeline::{Timeline, timeline};
 
-use pbg_lab::comparison::Comparison;
+use pbg_lab::comparison::OrderComparison;
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -71,7 +71,7 @@ pub struct Series(Vec<String>);
 impl Series {
     /// Collects the orders of all cases.
     #[must_use]
-    pub fn of(comparison: &Comparison) -> Self {
+    pub fn of(comparison: &OrderComparison) -> Self {
         let mut names: Vec<String> = Vec::new();
         for entry in comparison.cases.iter().flat_map(|case| &case.orders) {
             if !names.contains(&entry.order) {

@@ -19,7 +19,7 @@ const EXAGGERATION: f64 = 12.0;
 
 /// Entity on a map.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Spot {
+pub struct MapPoint {
     /// Name of the entity.
     pub name: String,
     /// Group of the entity, which decides its colour.
@@ -52,7 +52,7 @@ pub enum MapError {
 ///
 /// # Panics
 /// If `rows` is not a whole number of embeddings.
-pub fn places(rows: &[f32], dimension: usize) -> Result<Vec<[f64; 2]>, MapError> {
+pub fn project(rows: &[f32], dimension: usize) -> Result<Vec<[f64; 2]>, MapError> {
     assert_eq!(rows.len() % dimension, 0, "whole rows");
     let count = rows.len() / dimension;
     match count {
@@ -125,8 +125,8 @@ mod tests {
     #[test]
     fn what_is_near_is_near_on_the_map_every_time() {
         let rows = heaps();
-        let placed = places(&rows, 10).unwrap();
-        assert_eq!(placed, places(&rows, 10).unwrap());
+        let placed = project(&rows, 10).unwrap();
+        assert_eq!(placed, project(&rows, 10).unwrap());
         let apart = |a: [f64; 2], b: [f64; 2]| (a[0] - b[0]).hypot(a[1] - b[1]);
         for (at, &place) in placed.iter().enumerate() {
             let others = placed.iter().enumerate().filter(|(other, _)| *other != at);
@@ -137,19 +137,19 @@ mod tests {
 
     #[test]
     fn few_entities_lie_by_their_principal_components() {
-        let placed = places(&[0.0, 0.0, 0.0, 3.0, 0.0, 9.0], 2).unwrap();
+        let placed = project(&[0.0, 0.0, 0.0, 3.0, 0.0, 9.0], 2).unwrap();
         let x: Vec<f64> = placed.iter().map(|p| p[0].abs().round()).collect();
         assert_eq!(x, [4.0, 1.0, 5.0]);
         // Equal embeddings have no principal directions.
-        assert_eq!(places(&[1.0; 8], 2).unwrap(), [[0.0, 0.0]; 4]);
+        assert_eq!(project(&[1.0; 8], 2).unwrap(), [[0.0, 0.0]; 4]);
         assert!(
-            places(&[1.0; 40], 2)
+            project(&[1.0; 40], 2)
                 .unwrap()
                 .iter()
                 .flatten()
                 .all(|x| x.is_finite())
         );
-        assert!(places(&[1.0; 2], 2).is_err());
+        assert!(project(&[1.0; 2], 2).is_err());
     }
 
     #[test]

@@ -9,7 +9,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 
 use crate::figure::Figure;
-use crate::pages::known::Asked;
+use crate::pages::model_contents::AnsweredQuestion;
 
 const PLOTLY: &[u8] = include_bytes!("../vendor/plotly-cartesian.min.js.gz");
 const STYLE: &str = include_str!("page/page.css");
@@ -83,13 +83,17 @@ impl Page {
     }
 
     /// Appends questions and their answers, side by side as far as the window is wide enough.
-    pub fn asked(&mut self, all: &[Asked]) {
+    pub fn questions(&mut self, all: &[AnsweredQuestion]) {
         self.body.push_str("<div class=\"asked\">\n");
-        for Asked { title, answers } in all {
+        for AnsweredQuestion { title, answers } in all {
             let _ = writeln!(self.body, "<section><h3>{}</h3><ol>", escape(title));
             for answer in answers {
                 let (name, score) = (escape(&answer.name), answer.score);
-                let class = if answer.holds { " class=\"holds\"" } else { "" };
+                let class = if answer.is_known_edge {
+                    " class=\"holds\""
+                } else {
+                    ""
+                };
                 let _ = writeln!(
                     self.body,
                     "<li{class}><span>{name}</span> <span class=\"score\">{score:.3}</span></li>"

@@ -1,8 +1,8 @@
 //! The pages that `pbg-host` writes.
 
 pub mod comparison;
-pub mod known;
 pub mod map;
+pub mod model_contents;
 pub mod run;
 pub mod study;
 

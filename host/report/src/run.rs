@@ -1,12 +1,14 @@
 //! Report of a training run, from the lines of its `metrics.jsonl`.
 
-use pbg_core::event::{CallSeconds, Event, GroupSeconds, IoStats, Line, RankStats, TrainStats};
+use pbg_core::event::{
+    CallSeconds, Event, EventLine, GroupSeconds, PartitionIo, RankStats, TrainStats,
+};
 use pbg_core::graph::{Bucket, SidePartition};
 use pbg_core::plan::PlanCost;
 use pbg_core::schedule::PassId;
 use pbg_core::strategy::Pass;
-use pbg_lab::replay::Replay;
-use pbg_lab::stall::{Span, Transfer};
+use pbg_lab::replay::BufferReplay;
+use pbg_lab::stall::{Interval, Transfer};
 use serde::Serialize;
 
 /// Report of a run so far.
@@ -51,7 +53,7 @@ pub struct BucketRow {
     /// Seconds of training.
     pub seconds: f64,
     /// Partition traffic.
-    pub io: IoStats,
+    pub io: PartitionIo,
     /// Name of the trainer, in distributed runs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub trainer: Option<String>,
@@ -74,7 +76,7 @@ pub struct EpochRow {
     /// Seconds spent in calls of strategies.
     pub calls: CallSeconds,
     /// Partition traffic.
-    pub io: IoStats,
+    pub io: PartitionIo,
     /// Peak main memory of the process until the end of the epoch, in bytes.
     pub peak_bytes: Option<u64>,
     /// Times of each group of the pipeline.
@@ -84,7 +86,7 @@ pub struct EpochRow {
 impl RunReport {
     /// Creates the report from the events of a run.
     #[must_use]
-    pub fn new(summary: Vec<(String, String)>, lines: &[Line]) -> Self {
+    pub fn new(summary: Vec<(String, String)>, lines: &[EventLine]) -> Self {
         let mut report = Self {
             summary,
             ..Self::default()
@@ -94,7 +96,7 @@ impl RunReport {
     }
 
     /// Adds an event if the report shows it.
-    fn add(&mut self, line: &Line) {
+    fn add(&mut self, line: &EventLine) {
         match &line.event {
             Event::PassPlanned {
                 pass, order, cost, ..
@@ -192,7 +194,7 @@ impl RunReport {
     }
 
     /// Returns the buckets of `pass` in the order in which they were trained.
-    pub fn of_pass(&self, pass: PassId) -> impl Iterator<Item = &BucketRow> {
+    pub fn buckets_of(&self, pass: PassId) -> impl Iterator<Item = &BucketRow> {
         self.buckets.iter().filter(move |row| row.pass == pass)
     }
 
@@ -211,7 +213,7 @@ impl RunReport {
         let mut resident: Vec<SidePartition> = first.resident.clone();
         let mut last = None;
         for id in passes {
-            let rows: Vec<&BucketRow> = self.of_pass(id).collect();
+            let rows: Vec<&BucketRow> = self.buckets_of(id).collect();
             if rows.len() != first.buckets() {
                 break;
             }
@@ -226,7 +228,7 @@ impl RunReport {
                 let edges = &mut pass.edges[cell as usize];
                 *edges = (*edges).max(row.stats.count);
             }
-            let replay = Replay::new(&pass, &plan, pass.buffer_partitions);
+            let replay = BufferReplay::new(&pass, &plan, pass.buffer_partitions);
             resident = replay.left.clone();
             last = Some(MeasuredPass::new(id, replay, &rows));
         }
@@ -240,11 +242,11 @@ pub struct MeasuredPass {
     /// Identifier of the pass.
     pub pass: PassId,
     /// States of the buffer.
-    pub replay: Replay,
+    pub replay: BufferReplay,
     /// Times of the loads. Reads and writes during training are not measured individually, so their spans are empty.
     pub transfers: Vec<Transfer>,
     /// Times at which training waited.
-    pub stalls: Vec<Span>,
+    pub stalls: Vec<Interval>,
     /// Duration of the pass in seconds.
     pub seconds: f64,
     /// Whether the total number of loads equals that of the replay.
@@ -252,20 +254,20 @@ pub struct MeasuredPass {
 }
 
 impl MeasuredPass {
-    fn new(pass: PassId, replay: Replay, rows: &[&BucketRow]) -> Self {
+    fn new(pass: PassId, replay: BufferReplay, rows: &[&BucketRow]) -> Self {
         let mut transfers = Vec::new();
         let mut stalls = Vec::new();
         let mut now = 0.0;
         for (position, row) in rows.iter().enumerate() {
-            let start = now + row.io.stood_still();
+            let start = now + row.io.waited();
             let loads = replay.loads.iter().filter(|load| load.position == position);
             transfers.extend(loads.map(|_| Transfer {
                 leaves: now,
                 enters: start,
                 ..Transfer::default()
             }));
-            if row.io.stood_still() > 0.0 {
-                stalls.push(Span {
+            if row.io.waited() > 0.0 {
+                stalls.push(Interval {
                     start: now,
                     end: start,
                 });
@@ -287,10 +289,10 @@ impl MeasuredPass {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pbg_lab::grid::Sizes;
+    use pbg_lab::grid::GraphSizes;
 
-    fn bucket(position: u64, lhs: u32, rhs: u32, loads: u64) -> Line {
-        Line::from(Event::BucketFinished {
+    fn bucket(position: u64, lhs: u32, rhs: u32, loads: u64) -> EventLine {
+        EventLine::from(Event::BucketFinished {
             pass: PassId::default(),
             bucket: Bucket::new(lhs, rhs),
             position,
@@ -303,17 +305,17 @@ mod tests {
             eval_before: None,
             eval_after: None,
             seconds: 2.0,
-            io: IoStats {
+            io: PartitionIo {
                 loads,
                 wait_seconds: 0.5,
-                ..IoStats::default()
+                ..PartitionIo::default()
             },
         })
     }
 
     #[test]
     fn a_complete_pass_is_put_on_its_clock() {
-        let first = Sizes {
+        let first = GraphSizes {
             entities: 100,
             edges: 20,
             dimension: 4,

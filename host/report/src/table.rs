@@ -2,14 +2,14 @@
 
 use crate::columns::COLUMNS;
 use crate::run::RunReport;
-use pbg_lab::comparison::Comparison;
+use pbg_lab::comparison::OrderComparison;
 use pbg_lab::study::Study;
 
 /// Returns a row per case, order and seed; an order that failed has a reason instead of figures.
 ///
 /// # Errors
 /// When the rows cannot be written.
-pub fn comparison_csv(comparison: &Comparison) -> Result<String, csv::Error> {
+pub fn comparison_csv(comparison: &OrderComparison) -> Result<String, csv::Error> {
     let mut head = vec![
         "lhs_partitions",
         "rhs_partitions",
@@ -151,7 +151,7 @@ pub fn run_csv(report: &RunReport) -> Result<String, csv::Error> {
                 row.eval_before
                     .map_or(String::new(), |eval| eval.mrr.to_string()),
                 row.seconds.to_string(),
-                row.io.stood_still().to_string(),
+                row.io.waited().to_string(),
                 row.io.loads.to_string(),
                 row.io.bytes_read.to_string(),
                 row.io.bytes_written.to_string(),

@@ -4,7 +4,7 @@
 //! checksum (TensorFlow, `core/lib/io/record_writer.h`, `core/util/event.proto`,
 //! `core/framework/summary.proto`). Only the fields that scalars need are written.
 
-use pbg_core::event::{Event, IoStats, RankStats, TrainStats};
+use pbg_core::event::{Event, PartitionIo, RankStats, TrainStats};
 
 /// Returns the first record of an event file, at `wall_time` seconds since 1970.
 #[must_use]
@@ -46,7 +46,7 @@ pub fn records(event: &Event, wall_time: f64) -> Vec<u8> {
             ..
         } => {
             // The seconds of an epoch include waiting.
-            let training = seconds - io.stood_still();
+            let training = seconds - io.waited();
             let step = u64::from(*epoch) + 1;
             scalars(
                 "epoch",
@@ -82,12 +82,12 @@ fn scalars(
     stats: &TrainStats,
     eval: Option<&RankStats>,
     seconds: f64,
-    io: &IoStats,
+    io: &PartitionIo,
     wall_time: f64,
 ) -> Vec<u8> {
     let mut values = vec![
         ("seconds", seconds),
-        ("stall_seconds", io.stood_still()),
+        ("stall_seconds", io.waited()),
         ("partition_loads", io.loads as f64),
         ("bytes_read", io.bytes_read as f64),
         ("bytes_written", io.bytes_written as f64),
@@ -208,7 +208,7 @@ mod tests {
             eval_before: None,
             seconds: 2.0,
             calls: CallSeconds::default(),
-            io: IoStats::default(),
+            io: PartitionIo::default(),
             peak_bytes: None,
             groups: Vec::new(),
         };

@@ -3,18 +3,18 @@
 use std::env;
 use std::path::PathBuf;
 
-use pbg_wasm::Cache;
+use pbg_wasm::CodeCache;
 
-use crate::front::Front;
+use crate::front::FrontEnd;
 
 /// Environment variable with the folder; an empty value disables the cache.
 const VARIABLE: &str = "PBG_HOST_CACHE";
 
 /// Opens the cache in the folder that the user chose, or else in the user's folder for caches. Without one, plugins are
 /// compiled each time.
-pub(crate) fn open(front: &dyn Front) -> Option<Cache> {
+pub(crate) fn open(front: &dyn FrontEnd) -> Option<CodeCache> {
     let folder = folder()?;
-    Cache::open(&folder)
+    CodeCache::open(&folder)
         .inspect_err(|error| front.detail(error))
         .ok()
 }

@@ -2,10 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
-use pbg_train::{Combination, Resolved, last_versions};
+use pbg_train::{Combination, ResolvedConfig, last_versions};
 
 use crate::failure::{Failure, Result};
-use crate::front::Front;
+use crate::front::FrontEnd;
 use crate::kind::FailureKind;
 
 /// Returns the folders of the checkpoints to combine: `folders`, or with `last` the last preserved versions of the run
@@ -34,9 +34,9 @@ pub fn combine(
     combination: Combination,
     models: &[PathBuf],
     out: &Path,
-    front: &dyn Front,
+    front: &dyn FrontEnd,
     progress: &mut dyn FnMut(u64, u64),
-) -> Result<Resolved> {
+) -> Result<ResolvedConfig> {
     let combined = pbg_train::combine(combination, models, out, progress)?;
     if combination == Combination::Average && combined.other_seeds {
         front.warn(

@@ -79,28 +79,28 @@ impl Failure {
 
     /// Rephrases configuration errors for users of a program instead of a command line.
     #[must_use]
-    pub fn of_a_program(mut self) -> Self {
+    pub fn for_library_users(mut self) -> Self {
         self.error = match self.error.downcast::<ConfigErrors>() {
-            Ok(errors) => errors.of_a_program().into(),
+            Ok(errors) => errors.without_set().into(),
             Err(error) => error,
         };
         self
     }
 
     /// Returns the lines to print with their labels: the error, its causes, and advice.
-    pub fn lines(&self) -> Vec<(Label, String)> {
-        let mut lines = vec![(Label::Error, self.error.to_string())];
+    pub fn lines(&self) -> Vec<(LineLabel, String)> {
+        let mut lines = vec![(LineLabel::Error, self.error.to_string())];
         let mut last = self.error.to_string();
         for cause in self.error.chain().skip(1) {
             let text = cause.to_string();
             // Many library errors already end with the text of their source.
             if !last.ends_with(&text) {
-                lines.push((Label::Cause, text.clone()));
+                lines.push((LineLabel::Cause, text.clone()));
             }
             last = text;
         }
         if let Some(help) = &self.help {
-            lines.push((Label::Help, help.clone()));
+            lines.push((LineLabel::Help, help.clone()));
         }
         lines
     }
@@ -108,7 +108,7 @@ impl Failure {
 
 /// Label of a line of a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Label {
+pub enum LineLabel {
     /// The error.
     Error,
     /// Its cause.
@@ -129,12 +129,15 @@ mod tests {
             .context("cannot save")
             .help("extinguish it");
         let lines = failure.lines();
-        assert_eq!(lines[0], (Label::Error, "cannot save".to_owned()));
+        assert_eq!(lines[0], (LineLabel::Error, "cannot save".to_owned()));
         assert_eq!(
             lines[1],
-            (Label::Cause, "cannot write a.txt: disk on fire".to_owned())
+            (
+                LineLabel::Cause,
+                "cannot write a.txt: disk on fire".to_owned()
+            )
         );
-        assert_eq!(lines[2], (Label::Help, "extinguish it".to_owned()));
+        assert_eq!(lines[2], (LineLabel::Help, "extinguish it".to_owned()));
         assert_eq!(lines.len(), 3);
     }
 

@@ -2,12 +2,12 @@
 
 use std::fmt::Display;
 
-use pbg_wasm::{Compiler, LogSink};
+use pbg_wasm::{CompilerProcess, LogSink};
 
 use crate::failure::Result;
 
 /// Front end of a session: the program in a terminal, or Python.
-pub trait Front {
+pub trait FrontEnd {
     /// Shows a warning that does not stop the work.
     fn warn(&self, text: &dyn Display);
 
@@ -15,7 +15,7 @@ pub trait Front {
     fn detail(&self, text: &dyn Display);
 
     /// Returns how to start the process that compiles plugins.
-    fn compiler(&self) -> Compiler;
+    fn compiler(&self) -> CompilerProcess;
 
     /// Returns the receiver of plugins' log lines for verbose output.
     fn plugin_detail(&self) -> LogSink;
@@ -24,5 +24,5 @@ pub trait Front {
     ///
     /// # Errors
     /// When libtorch is not available.
-    fn to_libtorch(&self, what: &str, without: &str) -> Result<()>;
+    fn require_libtorch(&self, what: &str, without: &str) -> Result<()>;
 }

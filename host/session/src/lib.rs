@@ -2,11 +2,11 @@
 //! slots with plugins ([`plugins`], [`orders`]), combining models ([`combine`]), and failures with their kinds and
 //! advice ([`failure`], [`kind`]).
 //!
-//! A [`Front`] represents the program or the Python package. It prints warnings in its own way and finds libtorch.
+//! A [`FrontEnd`] represents the program or the Python package. It prints warnings in its own way and finds libtorch.
 
 mod cache;
-mod causes;
 pub mod combine;
+mod conversions;
 pub mod failure;
 pub mod front;
 pub mod kind;
@@ -16,5 +16,5 @@ pub mod orders;
 pub mod plugins;
 
 pub use failure::{Failure, Result};
-pub use front::Front;
+pub use front::FrontEnd;
 pub use kind::FailureKind;

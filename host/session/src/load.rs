@@ -1,6 +1,6 @@
 //! Loads a configuration that the user names: reads it, applies overrides, and checks it.
 
-mod best;
+mod model_choice;
 mod values;
 
 use std::fs;
@@ -12,10 +12,10 @@ use pbg_config::Config;
 use pbg_core::model::{Operator, Precision};
 use pbg_store::checkpoint::ReadCheckpoint;
 use pbg_store::dataset::Dataset;
-use pbg_train::{Resolved, Stored};
+use pbg_train::{ResolvedConfig, StoredModel};
 
 use crate::failure::{Failure, Result};
-use crate::front::Front;
+use crate::front::FrontEnd;
 use crate::kind::FailureKind;
 use crate::plugins;
 
@@ -27,10 +27,10 @@ pub const DEFAULT_NAME: &str = "pbg.toml";
 const MAX_BYTES: u64 = 64 << 20;
 
 /// Changes to a configuration: keys and values in the form that `--set` takes.
-pub type Overrides = [(String, String)];
+pub type ConfigOverrides = [(String, String)];
 
 /// Text of a configuration with its origin.
-struct Text {
+struct ConfigText {
     origin: String,
     text: String,
     /// Folder that its relative paths are relative to.
@@ -42,7 +42,11 @@ struct Text {
 ///
 /// # Errors
 /// When the file does not exist, cannot be read, or contains an error.
-pub fn config(path: Option<&Path>, overrides: &Overrides, front: &dyn Front) -> Result<Config> {
+pub fn config(
+    path: Option<&Path>,
+    overrides: &ConfigOverrides,
+    front: &dyn FrontEnd,
+) -> Result<Config> {
     if let Some(folder) = path.filter(|path| path.is_dir()) {
         return Ok(of_checkpoint(folder, overrides, front)?.config);
     }
@@ -53,20 +57,20 @@ pub fn config(path: Option<&Path>, overrides: &Overrides, front: &dyn Front) -> 
 ///
 /// # Errors
 /// When the configuration contains an error.
-pub fn of_values(overrides: &Overrides, front: &dyn Front) -> Result<Config> {
-    parse(&Text::none(), overrides, None, front)
+pub fn of_values(overrides: &ConfigOverrides, front: &dyn FrontEnd) -> Result<Config> {
+    parse(&ConfigText::none(), overrides, None, front)
 }
 
 /// Trained model that the user named: its configuration, and the version of its checkpoint that the configuration
 /// belongs to, held open.
 #[derive(Debug)]
-pub struct Asked {
+pub struct LoadedModel {
     /// The configuration.
     pub config: Config,
     version: Option<Arc<ReadCheckpoint>>,
 }
 
-impl Asked {
+impl LoadedModel {
     /// Returns the version of the checkpoint, if there is one.
     #[must_use]
     pub fn version(&self) -> Option<Arc<ReadCheckpoint>> {
@@ -77,8 +81,8 @@ impl Asked {
     ///
     /// # Errors
     /// As for [`Resolved::new`].
-    pub fn resolve(self) -> Result<Resolved> {
-        Ok(Resolved::holding(self.config, self.version)?)
+    pub fn resolve(self) -> Result<ResolvedConfig> {
+        Ok(ResolvedConfig::with_version(self.config, self.version)?)
     }
 }
 
@@ -92,13 +96,17 @@ pub fn trained(
     named: Option<&Path>,
     checkpoint: Option<&Path>,
     best: bool,
-    overrides: &Overrides,
-    front: &dyn Front,
-) -> Result<Asked> {
+    overrides: &ConfigOverrides,
+    front: &dyn FrontEnd,
+) -> Result<LoadedModel> {
     let folder = named.filter(|path| path.is_dir());
     match (named, folder, checkpoint) {
         (None, _, Some(folder)) | (_, Some(folder), None) => {
-            return of_checkpoint(&best::chosen(folder, best, front)?, overrides, front);
+            return of_checkpoint(
+                &model_choice::model_folder(folder, best, front)?,
+                overrides,
+                front,
+            );
         }
         (_, Some(folder), Some(other)) => {
             let text = format!(
@@ -124,37 +132,45 @@ pub fn trained(
 ///
 /// # Errors
 /// As for [`trained`].
-pub fn trained_of_values(best: bool, overrides: &Overrides, front: &dyn Front) -> Result<Asked> {
-    as_trained(&Text::none(), None, best, overrides, front)
+pub fn trained_of_values(
+    best: bool,
+    overrides: &ConfigOverrides,
+    front: &dyn FrontEnd,
+) -> Result<LoadedModel> {
+    as_trained(&ConfigText::none(), None, best, overrides, front)
 }
 
 fn as_trained(
-    text: &Text,
+    text: &ConfigText,
     checkpoint: Option<&Path>,
     best: bool,
-    overrides: &Overrides,
-    front: &dyn Front,
-) -> Result<Asked> {
+    overrides: &ConfigOverrides,
+    front: &dyn FrontEnd,
+) -> Result<LoadedModel> {
     let mut config = parse(text, overrides, None, front)?;
     let folder = checkpoint.unwrap_or(config.checkpoint_path.as_ref());
-    let folder = best::chosen(folder, best, front)?;
+    let folder = model_choice::model_folder(folder, best, front)?;
     if let Some(folder) = folder.to_str() {
         folder.clone_into(&mut config.checkpoint_path);
     }
     // If there is no checkpoint, the command reports it when it opens it.
     let mut version = None;
-    if let Ok(stored) = Stored::open(Path::new(&config.checkpoint_path)) {
+    if let Ok(stored) = StoredModel::open(Path::new(&config.checkpoint_path)) {
         let checkpoint = config.checkpoint_path;
         config = parse(text, overrides, Some(&stored.config), front)?;
         config.checkpoint_path = checkpoint;
         version = Some(stored.version);
     }
-    Ok(Asked { config, version })
+    Ok(LoadedModel { config, version })
 }
 
 /// Returns the configuration that trained the checkpoint in `folder`, changed by `overrides`.
-fn of_checkpoint(folder: &Path, overrides: &Overrides, front: &dyn Front) -> Result<Asked> {
-    let stored = Stored::open(folder).map_err(|error| {
+fn of_checkpoint(
+    folder: &Path,
+    overrides: &ConfigOverrides,
+    front: &dyn FrontEnd,
+) -> Result<LoadedModel> {
+    let stored = StoredModel::open(folder).map_err(|error| {
         let inside = folder.join(DEFAULT_NAME);
         let failure = Failure::from(error);
         match inside.is_file() {
@@ -175,9 +191,9 @@ fn of_checkpoint(folder: &Path, overrides: &Overrides, front: &dyn Front) -> Res
     plugins::load_operators(&mut config, front)?;
     // An error in the path of the overrides is reported when the dataset is opened.
     let named = overrides.iter().any(|(key, _)| key == "dataset");
-    if named || Dataset::is_at(Path::new(&config.dataset)) {
+    if named || Dataset::exists(Path::new(&config.dataset)) {
         let version = Some(stored.version);
-        return Ok(Asked { config, version });
+        return Ok(LoadedModel { config, version });
     }
     let text = format!(
         "the dataset that {} was trained on is neither next to it nor at {}",
@@ -190,12 +206,12 @@ fn of_checkpoint(folder: &Path, overrides: &Overrides, front: &dyn Front) -> Res
 /// Parses a configuration, resolves paths and names, and ensures that libtorch is available if it is needed. Keys that
 /// the text omits have the values of `trained`.
 fn parse(
-    text: &Text,
-    overrides: &Overrides,
+    text: &ConfigText,
+    overrides: &ConfigOverrides,
     trained: Option<&Config>,
-    front: &dyn Front,
+    front: &dyn FrontEnd,
 ) -> Result<Config> {
-    let Text {
+    let ConfigText {
         origin,
         text,
         folder,
@@ -222,19 +238,19 @@ fn parse(
 ///
 /// # Errors
 /// When libtorch is not available.
-fn require_libtorch(config: &Config, front: &dyn Front) -> Result<()> {
+fn require_libtorch(config: &Config, front: &dyn FrontEnd) -> Result<()> {
     let execution = &config.execution;
     if execution.precision == Precision::Bf16 {
-        return front.to_libtorch("execution.precision = \"bf16\"", "fp32 works without it");
+        return front.require_libtorch("execution.precision = \"bf16\"", "fp32 works without it");
     }
     if execution.device != "cpu" {
         let what = format!("execution.device = {:?}", execution.device);
-        return front.to_libtorch(&what, "\"cpu\" works without it");
+        return front.require_libtorch(&what, "\"cpu\" works without it");
     }
     Ok(())
 }
 
-impl Text {
+impl ConfigText {
     /// Returns an empty text: the overrides are the whole configuration.
     fn none() -> Self {
         Self {
@@ -263,12 +279,12 @@ fn name_files(config: &mut Config, files: &[PathBuf]) {
 
 /// Replaces the bare name of a plugin by its file, unless it is a standard one.
 fn name_file(strategy: &mut String, files: &[PathBuf]) {
-    let standard = pbg_wasm::standard()
+    let standard = pbg_wasm::standard_plugins()
         .iter()
         .any(|plugin| plugin.name == strategy);
     let mut files = files
         .iter()
-        .filter(|file| plugins::bare(file).as_ref() == Some(strategy));
+        .filter(|file| plugins::plugin_name(file).as_ref() == Some(strategy));
     if let Some(file) = files.next().and_then(|file| file.to_str())
         && !standard
     {
@@ -276,11 +292,11 @@ fn name_file(strategy: &mut String, files: &[PathBuf]) {
     }
 }
 
-fn read(path: Option<&Path>) -> Result<Text> {
+fn read(path: Option<&Path>) -> Result<ConfigText> {
     let named = path.is_some();
     let path = path.unwrap_or(Path::new(DEFAULT_NAME)).to_owned();
     match text_of(&path) {
-        Ok(text) => Ok(Text {
+        Ok(text) => Ok(ConfigText {
             origin: path.display().to_string(),
             text,
             folder: path.parent().unwrap_or(Path::new("")).to_owned(),

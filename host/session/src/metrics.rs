@@ -3,7 +3,7 @@
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 
-use pbg_core::event::{Event, Line};
+use pbg_core::event::{Event, EventLine};
 use pbg_core::nearest::nearest;
 use pbg_store::checkpoint::{CheckpointError, MANIFEST};
 use pbg_store::files::{self, FileError};
@@ -21,7 +21,7 @@ const FILE_BYTES: u64 = 1 << 30;
 ///
 /// # Errors
 /// When the file cannot be read, is not a regular file or is too large, or a line is not an event.
-pub fn read(path: &Path) -> Result<Vec<Line>> {
+pub fn read(path: &Path) -> Result<Vec<EventLine>> {
     let size =
         files::size(path).map_err(|error| missing(path).unwrap_or_else(|| unreadable(error)))?;
     if size > FILE_BYTES {
@@ -76,7 +76,7 @@ pub fn known(kind: &str) -> Result<()> {
     Err(Failure::message(FailureKind::Usage, text).help(help))
 }
 
-fn event(line: &[u8], path: &Path, number: usize) -> Result<Line> {
+fn event(line: &[u8], path: &Path, number: usize) -> Result<EventLine> {
     serde_json::from_slice(line).map_err(|error| {
         let place = format!("{}, line {number}: not an event of a run", path.display());
         Failure::new(FailureKind::Checkpoint, error).context(place)

@@ -6,18 +6,18 @@ use std::path::Path;
 use pbg_config::Config;
 use pbg_core::strategy::BucketOrder;
 use pbg_lab::comparison::NamedOrder;
-use pbg_lab::stall::Rates;
-use pbg_wasm::{Limits, Plugin, PluginSource, Sandbox, Slot, standard};
+use pbg_lab::stall::DeviceRates;
+use pbg_wasm::{Limits, LoadedPlugin, PluginSlot, PluginSource, Sandbox, standard_plugins};
 use serde_json::{Map, Value};
 
 use crate::failure::{Failure, Result};
-use crate::front::Front;
+use crate::front::FrontEnd;
 use crate::kind::FailureKind;
 use crate::plugins;
 
 /// Bucket order as the command line names it: `beta`, `my_order.wasm`, `beta:assignment=random`.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Wanted {
+pub struct OrderSpec {
     /// Text as it was written.
     pub label: String,
     /// Name or file.
@@ -27,8 +27,8 @@ pub struct Wanted {
 }
 
 /// Parses `NAME|FILE[:KEY=VALUE,...]`.
-pub fn wanted(text: &str) -> Result<Wanted, String> {
-    let whole = |plugin: &str| Wanted {
+pub fn parse_order(text: &str) -> Result<OrderSpec, String> {
+    let whole = |plugin: &str| OrderSpec {
         label: text.to_owned(),
         plugin: plugin.to_owned(),
         parameters: BTreeMap::new(),
@@ -52,7 +52,7 @@ pub fn wanted(text: &str) -> Result<Wanted, String> {
 ///
 /// # Errors
 /// When the plugin cannot be loaded, so that its name is not known.
-pub fn set_parameters(config: &mut Config, wanted: &Wanted, front: &dyn Front) -> Result<()> {
+pub fn set_parameters(config: &mut Config, wanted: &OrderSpec, front: &dyn FrontEnd) -> Result<()> {
     if wanted.parameters.is_empty() {
         return Ok(());
     }
@@ -67,14 +67,14 @@ pub fn set_parameters(config: &mut Config, wanted: &Wanted, front: &dyn Front) -
 }
 
 /// Loader of bucket orders.
-pub struct Loader {
+pub struct OrderLoader {
     sandbox: Sandbox,
     config: Option<Config>,
-    rates: Rates,
+    rates: DeviceRates,
 }
 
 /// Returns the parameters by which an order receives rates, with their values.
-fn rate_parameters(rates: &Rates) -> [(&'static str, f64); 3] {
+fn rate_parameters(rates: &DeviceRates) -> [(&'static str, f64); 3] {
     [
         ("read_bytes_per_second", rates.read),
         ("write_bytes_per_second", rates.write),
@@ -82,25 +82,25 @@ fn rate_parameters(rates: &Rates) -> [(&'static str, f64); 3] {
     ]
 }
 
-impl Loader {
+impl OrderLoader {
     /// Creates a loader with the limits and parameters of `config`, if there is one. Orders with parameters for rates
     /// receive those that stalls are predicted for, unless others are set.
     ///
     /// # Errors
     /// When the machine does not support the sandbox.
-    pub fn new(config: Option<Config>, rates: Rates, front: &dyn Front) -> Result<Self> {
+    pub fn new(config: Option<Config>, rates: DeviceRates, front: &dyn FrontEnd) -> Result<Self> {
         Self::with_limits(config, Limits::default(), rates, front)
     }
 
-    /// Creates a loader as [`Loader::new`] does, with `limits` if there is no configuration.
+    /// Creates a loader as [`OrderLoader::new`] does, with `limits` if there is no configuration.
     ///
     /// # Errors
-    /// As for [`Loader::new`].
+    /// As for [`OrderLoader::new`].
     pub fn with_limits(
         config: Option<Config>,
         limits: Limits,
-        rates: Rates,
-        front: &dyn Front,
+        rates: DeviceRates,
+        front: &dyn FrontEnd,
     ) -> Result<Self> {
         let sandbox = match &config {
             Some(config) => plugins::sandbox(config, None, front)?,
@@ -118,14 +118,14 @@ impl Loader {
     ///
     /// # Errors
     /// When it cannot be loaded, is not a bucket order, or refuses its parameters.
-    pub fn load(&self, wanted: &Wanted) -> Result<Box<dyn BucketOrder>> {
+    pub fn load(&self, wanted: &OrderSpec) -> Result<Box<dyn BucketOrder>> {
         let plugin = self.sandbox.open(PluginSource::resolve(&wanted.plugin)?)?;
         self.configure(plugin, wanted)
     }
 
-    fn configure(&self, plugin: Plugin, wanted: &Wanted) -> Result<Box<dyn BucketOrder>> {
+    fn configure(&self, plugin: LoadedPlugin, wanted: &OrderSpec) -> Result<Box<dyn BucketOrder>> {
         let kind = plugin.inspection().kind;
-        if kind != Slot::BucketOrder {
+        if kind != PluginSlot::BucketOrder {
             let text = format!("{}: is a {kind}, not a bucket order", wanted.label);
             return Err(Failure::message(FailureKind::Plugin, text));
         }
@@ -149,11 +149,11 @@ impl Loader {
 
     /// Returns the requested orders, in the same sequence; without any, all standard orders. For an order that cannot
     /// be loaded, returns the reason instead.
-    pub fn orders(&self, wanted: &[Wanted]) -> Vec<NamedOrder> {
+    pub fn orders(&self, wanted: &[OrderSpec]) -> Vec<NamedOrder> {
         if wanted.is_empty() {
             return self.standard();
         }
-        let load = |wanted: &Wanted| {
+        let load = |wanted: &OrderSpec| {
             let order = self.load(wanted).map_err(|failure| reason(&failure));
             (wanted.label.clone(), order)
         };
@@ -163,8 +163,11 @@ impl Loader {
     /// Returns all standard orders except those that read files, which need a grant and a file.
     fn standard(&self) -> Vec<NamedOrder> {
         let mut orders = Vec::new();
-        for standard in standard().iter().filter(|s| s.kind == Slot::BucketOrder) {
-            let wanted = Wanted {
+        for standard in standard_plugins()
+            .iter()
+            .filter(|s| s.kind == PluginSlot::BucketOrder)
+        {
+            let wanted = OrderSpec {
                 label: standard.name.to_owned(),
                 plugin: standard.name.to_owned(),
                 parameters: BTreeMap::new(),
@@ -181,7 +184,7 @@ impl Loader {
     }
 }
 
-fn reads_files(plugin: &Plugin) -> bool {
+fn reads_files(plugin: &LoadedPlugin) -> bool {
     let mut imports = plugin.inspection().imports.iter();
     imports.any(|import| import.contains("/files"))
 }
@@ -198,11 +201,11 @@ mod tests {
 
     #[test]
     fn orders_come_with_parameters() {
-        let order = wanted("beta:assignment=random,levels=2").unwrap();
+        let order = parse_order("beta:assignment=random,levels=2").unwrap();
         assert_eq!(order.plugin, "beta");
         assert_eq!(order.parameters["assignment"], Value::from("random"));
         assert_eq!(order.parameters["levels"], Value::from(2));
-        assert_eq!(wanted("dir/my.wasm").unwrap().plugin, "dir/my.wasm");
-        assert!(wanted("beta:assignment").is_err());
+        assert_eq!(parse_order("dir/my.wasm").unwrap().plugin, "dir/my.wasm");
+        assert!(parse_order("beta:assignment").is_err());
     }
 }

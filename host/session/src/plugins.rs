@@ -9,20 +9,20 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use pbg_config::{Config, Installed};
+use pbg_config::{Config, StrategyNames};
 use pbg_core::strategy::{BucketOrder, Loss};
 use pbg_train::{Fallbacks, GuardedLoss, Strategies};
-use pbg_wasm::{Grant, Limits, PluginPath, Sandbox, Slot};
+use pbg_wasm::{FolderGrant, Limits, PluginPath, PluginSlot, Sandbox};
 
 pub use self::log::PluginLog;
 pub use self::operators::{given as given_operators, load as load_operators};
-use self::slots::{Slots, Source, Standbys, Taken};
+use self::slots::{FallbackPlugins, Occupant, PluginSources, Slots};
 use crate::cache;
 use crate::failure::Result;
-use crate::front::Front;
+use crate::front::FrontEnd;
 
 /// Strategies of a run, their log, and warnings.
-pub struct Filled {
+pub struct LoadedStrategies {
     /// Strategies for the training loop.
     pub strategies: Strategies,
     /// Log of the plugins.
@@ -33,7 +33,7 @@ pub struct Filled {
 
 /// Strategies that replace those of the configuration in the slots of a run.
 #[derive(Default)]
-pub struct Given<'a> {
+pub struct StrategyOverrides<'a> {
     /// Files or names of plugins.
     pub named: &'a [String],
     /// Bucket order of the caller, not a component.
@@ -42,7 +42,7 @@ pub struct Given<'a> {
     pub loss: Option<Box<dyn Loss>>,
 }
 
-impl<'a> Given<'a> {
+impl<'a> StrategyOverrides<'a> {
     /// Creates a value with files or names only.
     #[must_use]
     pub fn named(named: &'a [String]) -> Self {
@@ -63,25 +63,25 @@ pub fn search_path() -> PluginPath {
 }
 
 /// Returns the names that a configuration may use: the standard plugins, and `files` of the plugin path.
-pub fn installed(files: &[PathBuf]) -> Installed {
-    let standard = |kinds: &[Slot]| {
-        let plugins = pbg_wasm::standard().iter();
+pub fn installed(files: &[PathBuf]) -> StrategyNames {
+    let standard = |kinds: &[PluginSlot]| {
+        let plugins = pbg_wasm::standard_plugins().iter();
         let plugins = plugins.filter(|plugin| kinds.contains(&plugin.kind));
         let mut names: Vec<_> = plugins.map(|plugin| plugin.name.to_owned()).collect();
         names.sort();
         names
     };
-    Installed {
-        orders: standard(&[Slot::BucketOrder]),
-        samplers: standard(&[Slot::RelationSampler]),
-        losses: standard(&[Slot::TracedLoss, Slot::ComputedLoss]),
-        operators: standard(&[Slot::TracedOperator]),
-        files: files.iter().filter_map(|file| bare(file)).collect(),
+    StrategyNames {
+        orders: standard(&[PluginSlot::BucketOrder]),
+        samplers: standard(&[PluginSlot::RelationSampler]),
+        losses: standard(&[PluginSlot::TracedLoss, PluginSlot::ComputedLoss]),
+        operators: standard(&[PluginSlot::TracedOperator]),
+        files: files.iter().filter_map(|file| plugin_name(file)).collect(),
     }
 }
 
 /// Returns the name by which a configuration refers to the component in a file of the plugin path.
-pub fn bare(file: &Path) -> Option<String> {
+pub fn plugin_name(file: &Path) -> Option<String> {
     Some(file.file_stem()?.to_str()?.to_owned())
 }
 
@@ -92,22 +92,22 @@ pub fn bare(file: &Path) -> Option<String> {
 /// When a plugin cannot be loaded, fits no slot, or its slot is taken already.
 pub fn fill(
     config: &Config,
-    given: Given<'_>,
+    given: StrategyOverrides<'_>,
     faults: Option<PathBuf>,
     stop: Option<&Arc<AtomicBool>>,
-    front: &dyn Front,
-) -> Result<Filled> {
+    front: &dyn FrontEnd,
+) -> Result<LoadedStrategies> {
     let log = PluginLog::default();
     let mut sandbox = sandbox(config, faults, front)?.with_log(log.sink());
     if let Some(stop) = stop {
         sandbox = sandbox.with_interrupt(Arc::clone(stop));
     }
-    let source = Source {
+    let source = PluginSources {
         path: search_path(),
         sandbox,
     };
     let used = Slots::new(&source, config, given)?;
-    let standbys = Standbys::new(&source, config, &used)?;
+    let standbys = FallbackPlugins::new(&source, config, &used)?;
     let installed = installed(&source.path.files()).names();
     let mut names = used.names();
     names.extend(config.operator_plugins());
@@ -122,15 +122,15 @@ pub fn fill(
     let standby_loss = standbys.loss;
     let standby_loss = standby_loss.map(|plugin| configured::loss(plugin, config, &mut Vec::new()));
     let loss = match used.loss {
-        Taken::Plugin(plugin) => configured::loss(*plugin, config, &mut warnings)?,
-        Taken::Own(loss) => loss,
+        Occupant::Plugin(plugin) => configured::loss(*plugin, config, &mut warnings)?,
+        Occupant::Own(loss) => loss,
     };
-    warnings.extend(configured::odd(loss.as_ref(), config));
-    Ok(Filled {
+    warnings.extend(configured::cosine_warning(loss.as_ref(), config));
+    Ok(LoadedStrategies {
         strategies: Strategies {
             order: match used.order {
-                Taken::Plugin(plugin) => order(*plugin)?,
-                Taken::Own(order) => order,
+                Occupant::Plugin(plugin) => order(*plugin)?,
+                Occupant::Own(order) => order,
             },
             sampler: sampler(used.sampler)?,
             loss: GuardedLoss::new(loss, standby_loss.transpose()?),
@@ -145,8 +145,8 @@ pub fn fill(
 ///
 /// # Errors
 /// When the machine does not support the sandbox.
-pub fn sandbox(config: &Config, faults: Option<PathBuf>, front: &dyn Front) -> Result<Sandbox> {
-    let grants = config.plugins.grants.iter().map(|grant| Grant {
+pub fn sandbox(config: &Config, faults: Option<PathBuf>, front: &dyn FrontEnd) -> Result<Sandbox> {
+    let grants = config.plugins.grants.iter().map(|grant| FolderGrant {
         plugin: grant.plugin.clone(),
         read: grant.read.iter().map(PathBuf::from).collect(),
     });
@@ -165,7 +165,7 @@ pub fn sandbox(config: &Config, faults: Option<PathBuf>, front: &dyn Front) -> R
 ///
 /// # Errors
 /// When the machine does not support the sandbox.
-pub fn uncached(limits: Limits, front: &dyn Front) -> Result<Sandbox> {
+pub fn uncached(limits: Limits, front: &dyn FrontEnd) -> Result<Sandbox> {
     Ok(Sandbox::new(limits)?.with_compiler(front.compiler()))
 }
 
@@ -173,7 +173,7 @@ pub fn uncached(limits: Limits, front: &dyn Front) -> Result<Sandbox> {
 ///
 /// # Errors
 /// As for [`uncached`].
-pub fn cached(limits: Limits, front: &dyn Front) -> Result<Sandbox> {
+pub fn cached(limits: Limits, front: &dyn FrontEnd) -> Result<Sandbox> {
     let sandbox = uncached(limits, front)?;
     Ok(match cache::open(front) {
         Some(cache) => sandbox.with_cache(cache),

@@ -13,10 +13,11 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use serde::Serialize;
 
-use crate::files::{self, FileError, STAGED_SUFFIX, Summary};
+use crate::files::{self, FileError, FileSummary, STAGED_SUFFIX};
 
 mod commit;
 mod error;
+mod event_log;
 mod lock;
 pub mod manifest;
 mod metrics;
@@ -26,24 +27,23 @@ mod preserve;
 mod read;
 pub mod shared;
 pub(crate) mod tensors;
-mod told;
 
-pub use commit::Belongs;
+pub use commit::TargetCommit;
 use commit::Versions;
 pub use error::CheckpointError;
-use lock::{Lock, With};
-pub use manifest::Manifest;
+pub use event_log::{EventReader, MetricsWriter};
+use lock::{CheckpointLock, LockMode};
+pub use manifest::CheckpointManifest;
 use manifest::RunInfo;
 use metrics::Metrics;
-pub use partition_files::{PartitionFiles, Writer};
-pub use preserve::{Best, best_in, preserved_in, way_out};
+pub use partition_files::{FolderWriter, PartitionFiles};
+pub use preserve::{PreservedBest, find_best, list_preserved, recovery_advice};
 pub use read::ReadCheckpoint;
 pub use shared::SharedCheckpoint;
 pub use tensors::{
-    CONVERSION_BYTES, CopyRows, EmbeddingPlace, EmbeddingRows, PartitionData, PartitionRows,
+    CONVERSION_BYTES, CopyRows, EmbeddingLocation, EmbeddingRows, PartitionData, PartitionRows,
     Tensor, TensorRef, row_sum,
 };
-pub use told::{MetricsOfVersion, ToldLines};
 
 /// Name of the manifest in its folder.
 pub const MANIFEST: &str = "manifest.json";
@@ -54,7 +54,7 @@ pub struct Checkpoint {
     files: PartitionFiles,
     versions: Mutex<Versions>,
     metrics: Mutex<Metrics>,
-    _lock: Lock,
+    _lock: CheckpointLock,
 }
 
 impl Checkpoint {
@@ -76,17 +76,17 @@ impl Checkpoint {
     /// When another run holds the lock, or the checkpoint is damaged or cannot be written.
     pub fn open(path: &Path) -> Result<Self, CheckpointError> {
         files::create_folder(path)?;
-        let lock = Lock::take(path, With::Nobody)?;
+        let lock = CheckpointLock::take(path, LockMode::Exclusive)?;
         let committed = read::manifest_if_any(path)?;
         match &committed {
             Some(manifest) => {
                 read::check_sizes(path, manifest)?;
                 shared::make_current(path, &format!("{MANIFEST}{STAGED_SUFFIX}"), manifest)?;
-                names::end_first(path)?;
+                names::unmark_uncommitted(path)?;
             }
-            None => names::begin_first(path)?,
+            None => names::mark_uncommitted(path)?,
         }
-        let files = PartitionFiles::new(path, Writer::Alone);
+        let files = PartitionFiles::new(path, FolderWriter::Single);
         let metrics_length = committed
             .as_ref()
             .map_or(0, |manifest| manifest.metrics_length);
@@ -140,9 +140,9 @@ impl Checkpoint {
 
     /// Returns whether the commit in progress contains a partition, either rewritten or kept from the last commit.
     #[must_use]
-    pub fn cut_has_partition(&self, entity_type: &str, partition: u32) -> bool {
+    pub fn commit_has_partition(&self, entity_type: &str, partition: u32) -> bool {
         let key = names::partition(entity_type, partition);
-        self.versions().of_cut(&key).is_some()
+        self.versions().committing_file(&key).is_some()
     }
 
     /// Reads a partition as it was last written, committed or not; `None` if it was never written.
@@ -218,8 +218,8 @@ impl Checkpoint {
             },
         ];
         let key = names::partition(entity_type, partition);
-        let metadata = about(entity_type, partition);
-        self.write(&key, Belongs::ToNext, |path| {
+        let metadata = partition_metadata(entity_type, partition);
+        self.write(&key, TargetCommit::Next, |path| {
             tensors::write(path, &tensors, &metadata)
         })
     }
@@ -234,10 +234,10 @@ impl Checkpoint {
         entity_type: &str,
         partition: u32,
         rows: &PartitionRows<'_>,
-        belongs: Belongs,
+        belongs: TargetCommit,
     ) -> Result<(), CheckpointError> {
         let key = names::partition(entity_type, partition);
-        let metadata = about(entity_type, partition);
+        let metadata = partition_metadata(entity_type, partition);
         self.write(&key, belongs, |path| rows.write(path, &metadata))
     }
 
@@ -246,7 +246,7 @@ impl Checkpoint {
     /// # Errors
     /// When the file cannot be written. The committed version is kept, and every later commit is refused.
     pub fn write_model(&self, tensors: &[TensorRef<'_>]) -> Result<(), CheckpointError> {
-        self.write(names::MODEL, Belongs::ToNext, |path| {
+        self.write(names::MODEL, TargetCommit::Next, |path| {
             tensors::write(path, tensors, &[])
         })
     }
@@ -254,12 +254,12 @@ impl Checkpoint {
     fn write(
         &self,
         key: &str,
-        belongs: Belongs,
-        write: impl FnOnce(&Path) -> Result<Summary, FileError>,
+        belongs: TargetCommit,
+        write: impl FnOnce(&Path) -> Result<FileSummary, FileError>,
     ) -> Result<(), CheckpointError> {
         let version = {
             let versions = self.versions();
-            let of_next = belongs == Belongs::ToNext && versions.cut.is_some();
+            let of_next = belongs == TargetCommit::Next && versions.cut.is_some();
             versions.version() + 1 + u64::from(of_next)
         };
         let written = self.files.write(key, version, write);
@@ -268,7 +268,7 @@ impl Checkpoint {
             Ok(written) => {
                 let Versions { cut, pending, .. } = &mut *versions;
                 let files = match (belongs, cut) {
-                    (Belongs::ToThis, Some(cut)) => &mut cut.files,
+                    (TargetCommit::InProgress, Some(cut)) => &mut cut.files,
                     _ => pending,
                 };
                 files.insert(key.to_owned(), written);
@@ -284,7 +284,7 @@ impl Checkpoint {
     /// Returns whether [`Checkpoint::preserve`] kept epoch `epoch`.
     #[must_use]
     pub fn has_preserved(&self, epoch: u32) -> bool {
-        is_at(&self.path().join(names::preserved(epoch)))
+        exists(&self.path().join(names::preserved(epoch)))
     }
 
     /// Keeps the last commit as `epoch_<epoch>`, a checkpoint in its own folder.
@@ -328,7 +328,7 @@ impl Checkpoint {
 }
 
 /// Returns the metadata of a partition's file.
-fn about(entity_type: &str, partition: u32) -> [(&'static str, String); 2] {
+fn partition_metadata(entity_type: &str, partition: u32) -> [(&'static str, String); 2] {
     [
         ("entity_type", entity_type.to_owned()),
         ("partition", partition.to_string()),
@@ -337,7 +337,7 @@ fn about(entity_type: &str, partition: u32) -> [(&'static str, String); 2] {
 
 /// Returns whether the folder contains a checkpoint's manifest, intact or damaged.
 #[must_use]
-pub fn is_at(path: &Path) -> bool {
+pub fn exists(path: &Path) -> bool {
     fs::exists(path.join(MANIFEST)).unwrap_or(false)
 }
 

@@ -6,9 +6,9 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::files::{self, FileError, Summary};
-use crate::owner::{self, Kind};
-use crate::sealed::{self, SealError};
+use crate::files::{self, FileError, FileSummary};
+use crate::owner::{self, OwnerKind};
+use crate::sealed_json::{self, SealError};
 
 mod arrow;
 mod dictionary;
@@ -21,11 +21,11 @@ mod staging;
 pub(crate) mod write;
 
 pub use dictionary::{Dictionary, EntityId};
-pub use edges::{EdgeSet, ReadError};
-pub use features::Features;
-pub(crate) use ids::NameSum;
-pub use ids::{Ids, NameList, Succession};
-pub use manifest::Manifest;
+pub use edges::{EdgeReadError, EdgeSet};
+pub use features::EntityFeatures;
+pub(crate) use ids::NameChecksum;
+pub use ids::{IdChange, IdSpace, NameList};
+pub use manifest::DatasetManifest;
 pub use relations::Relation;
 pub(crate) use staging::Staging;
 pub use staging::StagingError;
@@ -114,7 +114,7 @@ impl DatasetError {
 #[derive(Debug)]
 pub struct Dataset {
     path: PathBuf,
-    manifest: Manifest,
+    manifest: DatasetManifest,
     identity: String,
     relations: Vec<Relation>,
     relation_names: Vec<String>,
@@ -136,7 +136,8 @@ impl Dataset {
 
     fn open_there(path: &Path) -> Result<Self, DatasetError> {
         let manifest_path = path.join(MANIFEST);
-        let unsealed = match sealed::read::<Manifest>(&manifest_path, manifest::FORMAT) {
+        let unsealed = match sealed_json::read::<DatasetManifest>(&manifest_path, manifest::FORMAT)
+        {
             Ok(unsealed) => unsealed,
             Err(SealError::File(e)) if e.is_not_found() => {
                 return Err(DatasetError::Missing {
@@ -168,7 +169,10 @@ impl Dataset {
     }
 
     /// Opens a dataset in `folder` that is complete except for its manifest.
-    pub(crate) fn being_made(folder: &Path, manifest: &Manifest) -> Result<Self, DatasetError> {
+    pub(crate) fn open_unsealed(
+        folder: &Path,
+        manifest: &DatasetManifest,
+    ) -> Result<Self, DatasetError> {
         let relations = relations::read(folder, manifest)?;
         Ok(Self {
             path: folder.to_owned(),
@@ -182,9 +186,9 @@ impl Dataset {
     /// Returns whether the folder looks like a dataset, intact or damaged. This includes a missing folder whose dataset
     /// was set aside by a killed import, since [`Dataset::open`] restores it.
     #[must_use]
-    pub fn is_at(path: &Path) -> bool {
-        match owner::kind(path) {
-            Some(kind) => kind == Kind::Dataset,
+    pub fn exists(path: &Path) -> bool {
+        match owner::manifest_kind(path) {
+            Some(kind) => kind == OwnerKind::Dataset,
             None if path.join(MANIFEST).is_file() => has_dictionary(path),
             None => staging::is_left_aside(path),
         }
@@ -198,7 +202,7 @@ impl Dataset {
 
     /// Returns the manifest.
     #[must_use]
-    pub fn manifest(&self) -> &Manifest {
+    pub fn manifest(&self) -> &DatasetManifest {
         &self.manifest
     }
 
@@ -226,7 +230,7 @@ impl Dataset {
     /// # Errors
     /// When there is no edge set of this name or its file is damaged.
     pub fn edge_set(&self, name: &str) -> Result<EdgeSet, DatasetError> {
-        self.explained(EdgeSet::open(self, name))
+        self.detect_replacement(EdgeSet::open(self, name))
     }
 
     /// Reads the dictionary of an entity type, with the names of all its entities.
@@ -234,7 +238,7 @@ impl Dataset {
     /// # Errors
     /// When there is no such type or its file is damaged.
     pub fn dictionary(&self, entity_type: &str) -> Result<Dictionary, DatasetError> {
-        self.explained(Dictionary::read(self, entity_type))
+        self.detect_replacement(Dictionary::read(self, entity_type))
     }
 
     /// Calls `visit` with the id and the name of every entity of a type, in global order, without storing them.
@@ -246,7 +250,7 @@ impl Dataset {
         entity_type: &str,
         visit: &mut dyn FnMut(EntityId, &str),
     ) -> Result<(), DatasetError> {
-        self.explained(dictionary::read_names(self, entity_type, visit))
+        self.detect_replacement(dictionary::read_names(self, entity_type, visit))
     }
 
     /// Reads the names of all entities of a type in global order: by partition, then by offset.
@@ -299,13 +303,13 @@ impl Dataset {
     ///
     /// # Errors
     /// When there is no such type, it has no features, or its file is damaged.
-    pub fn features(&self, entity_type: &str) -> Result<Features, DatasetError> {
-        self.explained(Features::read(self, entity_type))
+    pub fn features(&self, entity_type: &str) -> Result<EntityFeatures, DatasetError> {
+        self.detect_replacement(EntityFeatures::read(self, entity_type))
     }
 
     /// Replaces an error that a new import explains by [`DatasetError::Replaced`]: a damaged or missing file may belong
     /// to a dataset imported since.
-    fn explained<T>(&self, read: Result<T, DatasetError>) -> Result<T, DatasetError> {
+    fn detect_replacement<T>(&self, read: Result<T, DatasetError>) -> Result<T, DatasetError> {
         read.map_err(|error| match error {
             DatasetError::Damaged { .. } | DatasetError::File(_)
                 if is_replaced(&self.path, &self.identity) =>
@@ -329,7 +333,7 @@ impl Dataset {
 
 /// Returns whether folder `path` now contains a dataset with another identity.
 fn is_replaced(path: &Path, identity: &str) -> bool {
-    let now = sealed::read::<Manifest>(&path.join(MANIFEST), manifest::FORMAT);
+    let now = sealed_json::read::<DatasetManifest>(&path.join(MANIFEST), manifest::FORMAT);
     now.is_ok_and(|now| now.crc32 != identity)
 }
 
@@ -362,7 +366,7 @@ fn is_dictionary(name: &str) -> bool {
     name.starts_with("entities_") && name.ends_with(".arrow")
 }
 
-fn check_size(path: &Path, summary: &Summary) -> Result<(), DatasetError> {
+fn check_size(path: &Path, summary: &FileSummary) -> Result<(), DatasetError> {
     let size = match files::size(path) {
         Ok(size) => size,
         Err(e) if e.is_not_found() => return Err(DatasetError::damaged(path, "it is missing")),
@@ -378,7 +382,7 @@ fn check_size(path: &Path, summary: &Summary) -> Result<(), DatasetError> {
 /// Opens a file of the dataset and verifies its checksum.
 fn open_verified(
     folder: &Path,
-    manifest: &Manifest,
+    manifest: &DatasetManifest,
     name: &str,
 ) -> Result<(PathBuf, std::fs::File), DatasetError> {
     let path = folder.join(name);

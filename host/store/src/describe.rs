@@ -9,24 +9,24 @@ use std::path::PathBuf;
 
 use serde::Serialize;
 
-use crate::dataset::{Dataset, DatasetError, EdgeSet, ReadError};
+use crate::dataset::{Dataset, DatasetError, EdgeReadError, EdgeSet};
 
 mod bits;
 mod components;
 mod degrees;
 mod numbering;
-mod pairs;
 mod reading;
+mod repeats;
 mod seen;
 mod sets;
 mod shared_names;
 
 pub use components::Components;
 pub use degrees::Degrees;
-use numbering::Numbering;
-pub use reading::Step;
-use reading::Threads;
-pub use seen::{Seen, Unseen};
+use numbering::EntityNumbering;
+pub use reading::EdgeProgress;
+use reading::ReadingThreads;
+pub use seen::{TrainedVocabulary, UnseenCounts};
 pub use shared_names::{SharedName, SharedNames};
 
 /// Memory limit in bytes that stands for none.
@@ -40,7 +40,7 @@ pub enum DescribeError {
     Dataset(#[from] DatasetError),
     /// An edge set is damaged or cannot be read.
     #[error(transparent)]
-    Read(#[from] ReadError),
+    Read(#[from] EdgeReadError),
     /// The minimum memory exceeds the limit.
     #[error(
         "describing {} takes at least {} MiB of memory, but the limit is {} MiB; allow more with `--memory`",
@@ -115,7 +115,7 @@ pub struct SetDescription {
     pub reversed_in: BTreeMap<String, u64>,
     /// Entities and relations of the set that no trained edge has; absent for trained sets, and if none is trained.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub unseen: Option<Unseen>,
+    pub unseen: Option<UnseenCounts>,
 }
 
 /// Statistics of an entity type.
@@ -160,14 +160,14 @@ impl Dataset {
     pub fn describe(
         &self,
         options: &DescribeOptions,
-        step: &mut Step<'_>,
+        step: &mut EdgeProgress<'_>,
     ) -> Result<Description, DescribeError> {
         let memory = options.memory.unwrap_or(UNLIMITED);
-        let numbering = Numbering::new(self);
-        let threads = Threads::new(options.threads, memory);
+        let numbering = EntityNumbering::new(self);
+        let threads = ReadingThreads::new(options.threads, memory);
         let reading = threads.count() as u64 * reading::BYTES_PER_THREAD;
         let sets = sets::bytes(&numbering, self.manifest().edge_sets.len() as u64);
-        let needed = reading + Seen::bytes(self).max(sets);
+        let needed = reading + TrainedVocabulary::bytes(self).max(sets);
         if needed > memory {
             return Err(DescribeError::Memory {
                 path: self.path().to_owned(),
@@ -175,7 +175,7 @@ impl Dataset {
                 available: memory,
             });
         }
-        let describing = Describing {
+        let describing = DescribeJob {
             dataset: self,
             numbering,
             trained: present(self, &options.trained).cloned().collect(),
@@ -188,18 +188,18 @@ impl Dataset {
 }
 
 /// Computation of a description.
-struct Describing<'d> {
+struct DescribeJob<'d> {
     dataset: &'d Dataset,
-    numbering: Numbering,
+    numbering: EntityNumbering,
     trained: Vec<String>,
-    threads: Threads,
+    threads: ReadingThreads,
     /// Memory limit in bytes, in total and without the buffers for reading edges.
     memory: u64,
     room: u64,
 }
 
-impl Describing<'_> {
-    fn all(&self, step: &mut Step<'_>) -> Result<Description, DescribeError> {
+impl DescribeJob<'_> {
+    fn all(&self, step: &mut EdgeProgress<'_>) -> Result<Description, DescribeError> {
         let mut description = Description {
             dataset: self.dataset.path().to_owned(),
             trained: self.trained.clone(),
@@ -231,7 +231,7 @@ impl Describing<'_> {
         &self,
         (names, sets): (&[String], &[EdgeSet]),
         description: &mut Description,
-        step: &mut Step<'_>,
+        step: &mut EdgeProgress<'_>,
     ) -> Result<(), DescribeError> {
         let relation = |relation: &crate::dataset::Relation| RelationDescription {
             name: relation.name.clone(),
@@ -269,9 +269,9 @@ impl Describing<'_> {
         &self,
         (names, sets): (&[String], &[EdgeSet]),
         description: &mut Description,
-        step: &mut Step<'_>,
+        step: &mut EdgeProgress<'_>,
     ) -> Result<(), DescribeError> {
-        let repeats = pairs::count(sets, &self.numbering, (self.threads, self.memory), step)?;
+        let repeats = repeats::count(sets, &self.numbering, (self.threads, self.memory), step)?;
         let by_name = |counts: &[u64]| -> BTreeMap<String, u64> {
             let counts = names.iter().cloned().zip(counts.iter().copied());
             counts.filter(|&(_, count)| count > 0).collect()
@@ -289,12 +289,13 @@ impl Describing<'_> {
         &self,
         (names, sets): (&[String], &[EdgeSet]),
         description: &mut Description,
-        step: &mut Step<'_>,
+        step: &mut EdgeProgress<'_>,
     ) -> Result<(), DescribeError> {
         if self.trained.is_empty() || self.trained.len() == names.len() {
             return Ok(());
         }
-        let seen = Seen::with_threads(self.dataset, &self.trained, self.threads, step)?;
+        let seen =
+            TrainedVocabulary::with_threads(self.dataset, &self.trained, self.threads, step)?;
         for (set, described) in sets.iter().zip(&mut description.edge_sets) {
             if !self.trained.contains(&described.name) {
                 described.unseen = Some(seen.unseen(set, step)?);
@@ -307,7 +308,7 @@ impl Describing<'_> {
     fn describe_types(
         &self,
         description: &mut Description,
-        step: &mut Step<'_>,
+        step: &mut EdgeProgress<'_>,
     ) -> Result<(), DescribeError> {
         let needed = degrees::bytes(&self.numbering);
         let mut degrees = None;
@@ -334,7 +335,7 @@ impl Describing<'_> {
     fn add_components(
         &self,
         description: &mut Description,
-        step: &mut Step<'_>,
+        step: &mut EdgeProgress<'_>,
     ) -> Result<(), DescribeError> {
         let needed = components::bytes(&self.numbering);
         if self.numbering.total() >= components::MOST {

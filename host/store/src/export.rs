@@ -8,8 +8,8 @@ use std::str::FromStr;
 
 use crate::checkpoint::{CheckpointError, PartitionData, ReadCheckpoint, Tensor};
 use crate::dataset::manifest::EntityType;
-use crate::dataset::{Dataset, DatasetError, Ids};
-use crate::files::{self, FileError, SummedFile};
+use crate::dataset::{Dataset, DatasetError, IdSpace};
+use crate::files::{self, ChecksummedFile, FileError};
 use crate::owner::{self, Owner};
 
 mod leftovers;
@@ -21,7 +21,7 @@ mod rows;
 mod safetensors;
 mod tsv;
 
-use rows::Rows;
+use rows::RowStream;
 
 /// Format of exported files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -121,12 +121,12 @@ pub enum ExportError {
 pub fn run(
     dataset: &Dataset,
     checkpoint: &ReadCheckpoint,
-    earlier: Option<&Ids>,
+    earlier: Option<&IdSpace>,
     out: &Path,
     options: &ExportOptions,
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<Vec<PathBuf>, ExportError> {
-    if let Some(owner) = owner::of(out) {
+    if let Some(owner) = owner::owner_of(out) {
         let path = out.to_owned();
         return Err(ExportError::Inside { path, owner });
     }
@@ -167,7 +167,7 @@ struct Export<'a> {
     dataset: &'a Dataset,
     checkpoint: &'a ReadCheckpoint,
     /// Ids of the checkpoint's rows, if the dataset has more rows.
-    earlier: Option<&'a Ids>,
+    earlier: Option<&'a IdSpace>,
     out: &'a Path,
     options: &'a ExportOptions,
     /// Parameters of the model, including optimizer accumulators.
@@ -249,12 +249,14 @@ impl Export<'_> {
             let first = self.partition(entity_type, info, 0, None)?;
             let shape = [all, first.dim];
             let file: Box<dyn EmbeddingFile> = match format {
-                ExportFormat::Npy => Box::new(npy::Array::create(path, &shape)?),
-                ExportFormat::Safetensors => Box::new(safetensors::Array::create(path, &shape)?),
-                ExportFormat::Parquet => Box::new(parquet::Table::create(path, first.dim)?),
-                ExportFormat::Tsv => Box::new(tsv::Lines::create(path, first.dim)?),
+                ExportFormat::Npy => Box::new(npy::NpyWriter::create(path, &shape)?),
+                ExportFormat::Safetensors => {
+                    Box::new(safetensors::SafetensorsWriter::create(path, &shape)?)
+                }
+                ExportFormat::Parquet => Box::new(parquet::ParquetWriter::create(path, first.dim)?),
+                ExportFormat::Tsv => Box::new(tsv::TsvWriter::create(path, first.dim)?),
             };
-            let mut rows = Rows::new(self, (entity_type, info), first, file);
+            let mut rows = RowStream::new(self, (entity_type, info), first, file);
             self.visit_names(entity_type, info, &mut |partition, name| {
                 rows.put(partition, name, progress)
             })?;
@@ -324,7 +326,7 @@ impl Export<'_> {
     /// Writes the names that `visit` yields as a JSON list, which can represent any name.
     fn names(&self, file: &str, visit: &mut NameSource<'_>) -> Result<PathBuf, ExportError> {
         self.write(file, |path| {
-            let mut file = SummedFile::unfinished(path)?;
+            let mut file = ChecksummedFile::unfinished(path)?;
             let mut before = "[\n";
             visit(&mut |name| {
                 file.put(before.as_bytes())?;

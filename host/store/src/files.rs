@@ -8,19 +8,19 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use serde::{Deserialize, Serialize};
 
+mod checksummed;
 #[cfg(test)]
 pub(crate) mod faults;
 mod lock;
-mod place;
-mod reading;
-mod summed;
+mod read_locks;
 mod unfinished;
+mod writable;
 
+use self::checksummed::BUFFER_BYTES;
+pub use self::checksummed::ChecksummedFile;
 pub use self::lock::{FolderLock, lock_folder};
-pub use self::place::{check_writable, is_of_kernel};
-pub use self::reading::{open_held, remove_unread};
-use self::summed::BUFFER_BYTES;
-pub use self::summed::SummedFile;
+pub use self::read_locks::{open_locked, remove_unless_read};
+pub use self::writable::{check_writable, is_kernel_filesystem};
 
 /// File operation that failed in the operating system.
 #[derive(Debug, thiserror::Error)]
@@ -79,7 +79,7 @@ fn advice(cause: &io::Error) -> &'static str {
 ///
 /// # Errors
 /// When the file cannot be opened.
-pub fn forget_cached(path: &Path) -> Result<(), FileError> {
+pub fn drop_page_cache(path: &Path) -> Result<(), FileError> {
     let file = open(path)?;
     // This is only advice. A file system that ignores it affects nothing but a measurement.
     let _ = rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed);
@@ -88,7 +88,7 @@ pub fn forget_cached(path: &Path) -> Result<(), FileError> {
 
 /// Size and checksum of a byte sequence on disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Summary {
+pub struct FileSummary {
     /// Size in bytes.
     pub size: u64,
     /// CRC-32 (IEEE) of the bytes.
@@ -180,14 +180,14 @@ pub fn size(path: &Path) -> Result<u64, FileError> {
 ///
 /// # Errors
 /// When the file cannot be read.
-pub fn summarize(file: &File, path: &Path) -> Result<Summary, FileError> {
+pub fn summarize(file: &File, path: &Path) -> Result<FileSummary, FileError> {
     let mut hasher = crc32fast::Hasher::new();
     let mut buffer = vec![0; BUFFER_BYTES];
     let mut size = 0;
     loop {
         let read = match file.read_at(&mut buffer, size) {
             Ok(0) => {
-                return Ok(Summary {
+                return Ok(FileSummary {
                     size,
                     crc32: hasher.finalize(),
                 });
@@ -217,7 +217,7 @@ pub fn replace(path: &Path, bytes: &[u8]) -> Result<(), FileError> {
 /// # Errors
 /// When the operating system reports an error.
 pub fn write(path: &Path, bytes: &[u8]) -> Result<(), FileError> {
-    let mut file = SummedFile::create(path)?;
+    let mut file = ChecksummedFile::create(path)?;
     file.put(bytes)?;
     file.finish(true)?;
     Ok(())
@@ -227,7 +227,7 @@ pub fn write(path: &Path, bytes: &[u8]) -> Result<(), FileError> {
 ///
 /// # Errors
 /// When the operating system reports an error.
-pub fn mark(path: &Path) -> Result<(), FileError> {
+pub fn create_marker(path: &Path) -> Result<(), FileError> {
     step(path)
         .and_then(|()| File::options().append(true).create(true).open(path))
         .map_err(|e| FileError::new("create", path, e))?;

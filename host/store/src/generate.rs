@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use pbg_core::seed::{self, Purpose};
+use pbg_core::seed::{self, StreamPurpose};
 use rand::{Rng, RngExt};
 use rand_distr::{Distribution, Zipf};
 
@@ -16,7 +16,7 @@ use rand_distr::{Distribution, Zipf};
 /// that is drawn by the seed. The right entity of an edge is in the group to which the relation maps the left entity's
 /// group, except for a share `noise` of the edges, whose right entity is arbitrary.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Generated {
+pub struct RandomGraph {
     /// Number of entities, at least 2.
     pub entities: u64,
     /// Number of edges.
@@ -38,10 +38,10 @@ const BLOCK: usize = 1 << 20;
 /// Number of edges between two calls of `watch`.
 const ROUND: u64 = 1 << 16;
 
-impl Generated {
+impl RandomGraph {
     /// Returns what is wrong with the parameters, if anything.
     #[must_use]
-    pub fn complaint(&self) -> Option<&'static str> {
+    pub fn check(&self) -> Option<&'static str> {
         if self.entities < 2 {
             return Some("a graph without loops needs at least 2 entities");
         }
@@ -66,13 +66,13 @@ impl Generated {
     /// # Errors
     /// When `out` cannot be written, or the parameters are invalid ([`Generated::complaint`]).
     pub fn write(&self, out: &mut impl Write, mut watch: impl FnMut(u64)) -> io::Result<()> {
-        if let Some(complaint) = self.complaint() {
+        if let Some(complaint) = self.check() {
             return Err(io::Error::other(complaint));
         }
         let broken = |e| io::Error::other(format!("invalid power law: {e}"));
         let entities = Zipf::new(self.entities as f64, self.skew).map_err(broken)?;
         let relations = Zipf::new(self.relations as f64, self.skew).map_err(broken)?;
-        let mut rng = seed::stream(self.seed, Purpose::Generate, &[]);
+        let mut rng = seed::stream(self.seed, StreamPurpose::Generate, &[]);
         let mut text = Vec::with_capacity(BLOCK + 128);
         for edge in 0..self.edges {
             if edge % ROUND == 0 {
@@ -85,7 +85,7 @@ impl Generated {
             }
             let relation = draw(&relations, &mut rng);
             if self.groups > 0 && !rng.random_bool(self.noise) {
-                let group = self.led_to(relation, lhs % self.groups);
+                let group = self.target_group(relation, lhs % self.groups);
                 rhs = self.in_group(rhs, group);
                 while rhs == lhs {
                     rhs = self.in_group(draw(&entities, &mut rng), group);
@@ -103,10 +103,10 @@ impl Generated {
     }
 }
 
-impl Generated {
+impl RandomGraph {
     /// Returns the group to which `relation` maps `group`.
-    fn led_to(&self, relation: u64, group: u64) -> u64 {
-        seed::derive(self.seed, Purpose::Generate, &[relation, group]) % self.groups
+    fn target_group(&self, relation: u64, group: u64) -> u64 {
+        seed::derive(self.seed, StreamPurpose::Generate, &[relation, group]) % self.groups
     }
 
     /// Returns the entity of `group` nearest to `entity` in the order of degrees; one before it if the order ends too
@@ -132,7 +132,7 @@ mod tests {
 
     use super::*;
 
-    fn edges(graph: Generated) -> Vec<[String; 3]> {
+    fn edges(graph: RandomGraph) -> Vec<[String; 3]> {
         let mut text = Vec::new();
         graph.write(&mut text, |_| ()).unwrap();
         let text = String::from_utf8(text).unwrap();
@@ -144,7 +144,7 @@ mod tests {
             .collect()
     }
 
-    const GRAPH: Generated = Generated {
+    const GRAPH: RandomGraph = RandomGraph {
         entities: 1000,
         edges: 50_000,
         relations: 10,
@@ -181,7 +181,7 @@ mod tests {
 
     #[test]
     fn relations_lead_from_group_to_group() {
-        let graph = Generated {
+        let graph = RandomGraph {
             groups: 30,
             noise: 0.2,
             ..GRAPH
@@ -203,42 +203,42 @@ mod tests {
     #[test]
     fn the_seed_decides() {
         assert_eq!(edges(GRAPH), edges(GRAPH));
-        assert_ne!(edges(GRAPH), edges(Generated { seed: 4, ..GRAPH }));
+        assert_ne!(edges(GRAPH), edges(RandomGraph { seed: 4, ..GRAPH }));
     }
 
     #[test]
     fn what_is_no_graph_is_refused() {
         for graph in [
-            Generated {
+            RandomGraph {
                 entities: 1,
                 ..GRAPH
             },
-            Generated {
+            RandomGraph {
                 relations: 0,
                 ..GRAPH
             },
-            Generated {
+            RandomGraph {
                 skew: f64::NAN,
                 ..GRAPH
             },
-            Generated {
+            RandomGraph {
                 skew: -1.0,
                 ..GRAPH
             },
-            Generated {
+            RandomGraph {
                 groups: 501,
                 ..GRAPH
             },
-            Generated {
+            RandomGraph {
                 noise: 1.1,
                 ..GRAPH
             },
         ] {
             assert!(graph.write(&mut Vec::new(), |_| ()).is_err(), "{graph:?}");
         }
-        assert!(edges(Generated { edges: 0, ..GRAPH }).is_empty());
+        assert!(edges(RandomGraph { edges: 0, ..GRAPH }).is_empty());
         assert_eq!(
-            edges(Generated {
+            edges(RandomGraph {
                 entities: 2,
                 edges: 9,
                 skew: 0.0,

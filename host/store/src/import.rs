@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 
 use pbg_core::graph::Schema;
 
-use crate::dataset::manifest::{EntityType, Manifest};
+use crate::dataset::manifest::{DatasetManifest, EntityType};
 use crate::dataset::{Dataset, Staging, write};
 use crate::files;
 
@@ -47,13 +47,13 @@ mod text;
 mod types;
 mod worker;
 
-pub use columns::Columns;
+pub use columns::ColumnSpec;
 pub use error::ImportError;
 pub use format::{Comments, OnBadLine, Separator, TextOptions};
 pub use memory::LEAST as LEAST_MEMORY;
 pub use report::{ImportReport, MOST_OVER_MEAN, SetReport, SkippedLines, TypeReport};
 
-use inputs::Inputs;
+use inputs::InputFiles;
 
 /// Options of an import.
 #[derive(Clone, Debug, Default)]
@@ -63,7 +63,7 @@ pub struct ImportOptions {
     /// Seed of the assignment of entities to partitions.
     pub seed: u64,
     /// Meaning of the columns. Default: taken from the header of files that have one; `lhs, rel, rhs` for the others.
-    pub columns: Option<Columns>,
+    pub columns: Option<ColumnSpec>,
     /// Options for text files. Default: detected from their first lines.
     pub text: TextOptions,
     /// Treatment of lines that are not edges.
@@ -77,7 +77,7 @@ pub struct ImportOptions {
     pub names_memory: Option<u64>,
     /// Location of the names of entities. Default: in files if the edges take more than [`LARGE`] bytes, otherwise in
     /// memory.
-    pub names_in: Option<NamesIn>,
+    pub names_in: Option<NameStorage>,
     /// Minimum number of edges of an entity; entities with fewer are dropped, with their edges.
     pub entity_min_count: u32,
     /// Minimum number of edges of a relation; relations with fewer are dropped, with their edges.
@@ -94,7 +94,7 @@ pub struct ImportOptions {
 
 /// Location of the names of entities while an import numbers them. The resulting dataset is the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NamesIn {
+pub enum NameStorage {
     /// In memory. If they do not fit, the import starts again with names in files.
     Memory,
     /// In files next to the target, which take about as much space as the edges do as text. This is faster for many
@@ -190,7 +190,7 @@ pub fn run(
     progress: &mut dyn FnMut(ImportProgress) -> ControlFlow<()>,
 ) -> Result<ImportReport, ImportError> {
     check_sets(sets)?;
-    let inputs = Inputs::find(sets, options, progress)?;
+    let inputs = InputFiles::find(sets, options, progress)?;
     let mut read_as = Vec::new();
     let mut progress = |event: ImportProgress| {
         if let ImportProgress::ReadAs { what } = &event {
@@ -204,8 +204,8 @@ pub fn run(
     };
     let names_in = options.names_in.unwrap_or_else(|| {
         match inputs.bytes() > LARGE && types::only_in_memory(schema).is_none() {
-            true => NamesIn::Files,
-            false => NamesIn::Memory,
+            true => NameStorage::Files,
+            false => NameStorage::Memory,
         }
     });
     let staging = target::begin(&options.target)?;
@@ -217,9 +217,9 @@ pub fn run(
         &mut progress,
     ) {
         Err(ImportError::Names { what }) if types::only_in_memory(schema).is_none() => {
-            tell(&mut progress, ImportProgress::NamesToDisk { why: what })?;
+            report_progress(&mut progress, ImportProgress::NamesToDisk { why: what })?;
             let how = (options, &staging);
-            run_with(NamesIn::Files, schema, &inputs, how, &mut progress)
+            run_with(NameStorage::Files, schema, &inputs, how, &mut progress)
         }
         result => result,
     }?;
@@ -227,13 +227,13 @@ pub fn run(
 }
 
 fn run_with(
-    names_in: NamesIn,
+    names_in: NameStorage,
     schema: &Schema,
-    inputs: &Inputs,
+    inputs: &InputFiles,
     (options, staging): (&ImportOptions, &Staging),
     progress: &mut dyn FnMut(ImportProgress) -> ControlFlow<()>,
 ) -> Result<ImportReport, ImportError> {
-    if names_in == NamesIn::Files
+    if names_in == NameStorage::Files
         && let Some(why) = types::only_in_memory(schema)
     {
         let what = format!("names cannot be on disk, only in memory, because {why}");
@@ -241,7 +241,7 @@ fn run_with(
     }
     let cores = || std::thread::available_parallelism().map_or(1, usize::from);
     let threads = options.threads.unwrap_or_else(cores).max(1);
-    let memory = memory::Memory::new(options, threads)?;
+    let memory = memory::MemoryBudget::new(options, threads)?;
     let old = previous(staging.target(), options)?;
     let types = types::Types::new(schema, old.as_ref(), (options, names_in))?;
     let relations = relations::RelationTable::new(schema, &types, old.as_ref())?;
@@ -276,8 +276,8 @@ fn run_with(
 struct ImportJob<'a> {
     schema: &'a Schema,
     options: &'a ImportOptions,
-    inputs: &'a Inputs,
-    names_in: NamesIn,
+    inputs: &'a InputFiles,
+    names_in: NameStorage,
     /// Number of files that names on disk are divided into.
     shards: usize,
     types: &'a types::Types,
@@ -286,7 +286,7 @@ struct ImportJob<'a> {
     old: Option<&'a Dataset>,
     folder: &'a Path,
     threads: usize,
-    memory: memory::Memory,
+    memory: memory::MemoryBudget,
 }
 
 impl ImportJob<'_> {
@@ -294,8 +294,8 @@ impl ImportJob<'_> {
     fn read(
         &self,
         progress: &mut dyn FnMut(ImportProgress) -> ControlFlow<()>,
-    ) -> Result<(pipeline::Edges, Option<on_disk::Numbered>), ImportError> {
-        if self.names_in == NamesIn::Memory {
+    ) -> Result<(pipeline::SpilledEdges, Option<on_disk::Numbering>), ImportError> {
+        if self.names_in == NameStorage::Memory {
             let edges = pipeline::read_all(self, None, progress)?;
             return Ok((edges, None));
         }
@@ -306,7 +306,7 @@ impl ImportJob<'_> {
         let edges = pipeline::read_all(self, Some(&mut shards), progress)?;
         let (spills, numbered) = on_disk::number_all(self, edges.spills, shards, progress)?;
         let skipped = edges.skipped;
-        Ok((pipeline::Edges { spills, skipped }, Some(numbered)))
+        Ok((pipeline::SpilledEdges { spills, skipped }, Some(numbered)))
     }
 
     /// Returns the seeds of the hashes that shuffle entities, by type.
@@ -319,12 +319,12 @@ impl ImportJob<'_> {
     /// Does everything after reading: assigns partitions, writes dictionaries and relations, and sorts edges.
     fn write(
         &self,
-        edges: pipeline::Edges,
-        numbered: Option<&on_disk::Numbered>,
+        edges: pipeline::SpilledEdges,
+        numbered: Option<&on_disk::Numbering>,
         progress: &mut dyn FnMut(ImportProgress) -> ControlFlow<()>,
-    ) -> Result<(Manifest, ImportReport), ImportError> {
+    ) -> Result<(DatasetManifest, ImportReport), ImportError> {
         let mut report = ImportReport::default();
-        let mut manifest = Manifest {
+        let mut manifest = DatasetManifest {
             dynamic_relations: self.schema.dynamic_relations,
             entities: BTreeMap::new(),
             relations: self.relations.place(self.options.relation_min_count),
@@ -340,8 +340,8 @@ impl ImportJob<'_> {
             .insert(manifest.relations.file.clone(), summary);
 
         let places = self.place_entities(numbered)?;
-        let entities = places.iter().map(assign::Places::total).sum();
-        tell(progress, ImportProgress::Assigning { entities })?;
+        let entities = places.iter().map(assign::Assignment::total).sum();
+        report_progress(progress, ImportProgress::Assigning { entities })?;
         self.write_entities((&places, numbered), &mut manifest, &mut report)?;
         if numbered.is_some() {
             on_disk::forget(self)?;
@@ -367,14 +367,14 @@ impl ImportJob<'_> {
     /// Assigns partitions and offsets to the entities of every type.
     fn place_entities(
         &self,
-        numbered: Option<&on_disk::Numbered>,
-    ) -> Result<Vec<assign::Places>, ImportError> {
+        numbered: Option<&on_disk::Numbering>,
+    ) -> Result<Vec<assign::Assignment>, ImportError> {
         let types = self.types.names.iter().enumerate();
-        let place = |(index, names): (usize, &types::Names)| match numbered {
-            None => assign::Places::new(self, index),
+        let place = |(index, names): (usize, &types::TypeNames)| match numbered {
+            None => assign::Assignment::new(self, index),
             Some(numbered) => {
                 let new = numbered.total(index).new;
-                assign::Places::ranked(&names.known_counts, new, &names.entity_type)
+                assign::Assignment::ranked(&names.known_counts, new, &names.entity_type)
             }
         };
         types.map(place).collect()
@@ -383,8 +383,8 @@ impl ImportJob<'_> {
     /// Writes dictionaries and features.
     fn write_entities(
         &self,
-        (places, numbered): (&[assign::Places], Option<&on_disk::Numbered>),
-        manifest: &mut Manifest,
+        (places, numbered): (&[assign::Assignment], Option<&on_disk::Numbering>),
+        manifest: &mut DatasetManifest,
         report: &mut ImportReport,
     ) -> Result<(), ImportError> {
         for (index, (names, places)) in self.types.names.iter().zip(places).enumerate() {
@@ -436,7 +436,7 @@ impl ImportJob<'_> {
     fn keep_sets(
         &self,
         old: &Dataset,
-        manifest: &mut Manifest,
+        manifest: &mut DatasetManifest,
         report: &mut ImportReport,
     ) -> Result<(), ImportError> {
         for (name, info) in &old.manifest().edge_sets {
@@ -459,7 +459,7 @@ fn previous(target: &Path, options: &ImportOptions) -> Result<Option<Dataset>, I
     if let Some(dictionary) = &options.dictionary {
         return Ok(Some(Dataset::open(dictionary)?));
     }
-    if options.fresh || !Dataset::is_at(target) {
+    if options.fresh || !Dataset::exists(target) {
         return Ok(None);
     }
     match Dataset::open(target) {
@@ -491,7 +491,7 @@ fn check_sets(sets: &[(String, Vec<PathBuf>)]) -> Result<(), ImportError> {
     Ok(())
 }
 
-fn tell(
+fn report_progress(
     progress: &mut dyn FnMut(ImportProgress) -> ControlFlow<()>,
     event: ImportProgress,
 ) -> Result<(), ImportError> {

@@ -10,20 +10,20 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::checkpoint::MANIFEST;
-use crate::files::{self, FileError, FolderLock, Summary};
-use crate::sealed::{self, Format, SealError};
+use crate::files::{self, FileError, FileSummary, FolderLock};
+use crate::sealed_json::{self, ManifestFormat, SealError};
 
 mod error;
 mod graph;
-mod opened;
+mod open_index;
 
 pub use error::IndexError;
 pub use graph::GraphFile;
 use graph::put;
-pub use opened::Opened;
+pub use open_index::OpenIndexFiles;
 
 /// Name and version of the manifest's format.
-pub const FORMAT: Format = Format {
+pub const FORMAT: ManifestFormat = ManifestFormat {
     name: "pbg-host index",
     version: 1,
     oldest: 1,
@@ -31,7 +31,7 @@ pub const FORMAT: Format = Format {
 
 /// Manifest of an index (`manifest.json`).
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Manifest {
+pub struct IndexManifest {
     /// Number of the build, from 1.
     pub version: u64,
     /// Comparator that the index was built for.
@@ -39,7 +39,7 @@ pub struct Manifest {
     /// Indexes by entity type.
     pub types: BTreeMap<String, TypeIndex>,
     /// Size and checksum of each graph file.
-    pub files: BTreeMap<String, Summary>,
+    pub files: BTreeMap<String, FileSummary>,
 }
 
 /// Graphs of an entity type.
@@ -72,7 +72,7 @@ pub struct GraphInfo {
     /// Checksum of the checksums of all rows.
     pub rows_crc32: u32,
     /// Size and checksum of the checkpoint file with the rows.
-    pub embeddings: Summary,
+    pub embeddings: FileSummary,
 }
 
 impl GraphInfo {
@@ -110,9 +110,9 @@ pub fn folder(checkpoint: &Path, comparator: &str) -> PathBuf {
 ///
 /// # Errors
 /// When the manifest cannot be read or is damaged.
-pub fn read(folder: &Path) -> Result<Option<Manifest>, IndexError> {
+pub fn read(folder: &Path) -> Result<Option<IndexManifest>, IndexError> {
     let path = folder.join(MANIFEST);
-    let manifest: Manifest = match sealed::read(&path, FORMAT) {
+    let manifest: IndexManifest = match sealed_json::read(&path, FORMAT) {
         Ok(unsealed) => unsealed.body,
         Err(SealError::File(error)) if error.is_not_found() => return Ok(None),
         Err(error) => return Err(error.into()),
@@ -144,14 +144,14 @@ fn is_graph(name: &str) -> bool {
 
 /// Index that is being built.
 #[derive(Debug)]
-pub struct Building {
+pub struct IndexBuild {
     folder: PathBuf,
-    manifest: Manifest,
+    manifest: IndexManifest,
     /// Lock against other builds, which would remove the files of this one.
     _lock: FolderLock,
 }
 
-impl Building {
+impl IndexBuild {
     /// Starts a build in `folder`. Types that are not built again keep their graphs.
     ///
     /// # Errors
@@ -159,13 +159,13 @@ impl Building {
     pub fn begin(folder: &Path, comparator: &str) -> Result<Self, IndexError> {
         files::create_folder(folder)?;
         let lock = files::lock_folder(folder)?;
-        if matches!(lock, FolderLock::Elsewhere) {
+        if matches!(lock, FolderLock::Busy) {
             let path = folder.to_owned();
             return Err(IndexError::Busy { path });
         }
         // A damaged index is discarded: rebuilding is how it is repaired.
         let before = read(folder).unwrap_or_default().unwrap_or_default();
-        let manifest = Manifest {
+        let manifest = IndexManifest {
             version: before.version + 1,
             comparator: comparator.to_owned(),
             ..before
@@ -187,7 +187,7 @@ impl Building {
         partition: u32,
         (entry, links): (u32, &[Vec<u32>]),
         sums: &[u32],
-        embeddings: Summary,
+        embeddings: FileSummary,
     ) -> Result<GraphInfo, IndexError> {
         let file = graph_name(entity_type, partition, self.manifest.version);
         let path = self.folder.join(&file);
@@ -213,7 +213,7 @@ impl Building {
 
     /// Returns the manifest as it is so far.
     #[must_use]
-    pub const fn manifest(&self) -> &Manifest {
+    pub const fn manifest(&self) -> &IndexManifest {
         &self.manifest
     }
 
@@ -227,12 +227,12 @@ impl Building {
     ///
     /// # Errors
     /// When the manifest cannot be written; the previous index is kept then.
-    pub fn commit(mut self) -> Result<Manifest, IndexError> {
+    pub fn commit(mut self) -> Result<IndexManifest, IndexError> {
         let graphs = self.manifest.types.values().flat_map(|of| &of.graphs);
         let named: BTreeSet<String> = graphs.map(|graph| graph.file.clone()).collect();
         self.manifest.files.retain(|name, _| named.contains(name));
         let path = self.folder.join(MANIFEST);
-        let sealed = sealed::seal(FORMAT, &self.manifest);
+        let sealed = sealed_json::seal(FORMAT, &self.manifest);
         let sealed =
             sealed.map_err(|e| FileError::new("write", &path, std::io::Error::other(e)))?;
         files::replace(&path, &sealed)?;
@@ -249,14 +249,14 @@ impl Building {
                 && !named.contains(name)
             {
                 // A file that is being read is left for the next build.
-                files::remove_unread(&self.folder.join(name))?;
+                files::remove_unless_read(&self.folder.join(name))?;
             }
         }
         Ok(())
     }
 }
 
-impl Drop for Building {
+impl Drop for IndexBuild {
     /// Removes files of a build that was not committed.
     fn drop(&mut self) {
         if self.manifest.version > 0

@@ -6,7 +6,6 @@
 //! ([`blocks`]), and the ownership of output folders ([`owner`]). `docs/formats.md` describes every file, field by
 //! field.
 
-pub mod blocks;
 pub mod checkpoint;
 pub mod dataset;
 pub mod describe;
@@ -16,5 +15,6 @@ pub mod generate;
 pub mod import;
 pub mod index;
 pub mod owner;
+pub mod shared_work;
 
-pub mod sealed;
+pub mod sealed_json;

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use crate::dataset::MANIFEST;
 use crate::files::STAGED_SUFFIX;
-use crate::sealed::Format;
+use crate::sealed_json::ManifestFormat;
 use crate::{checkpoint, dataset, index};
 
 /// Number of bytes at the start of a manifest that contain the name of its format.
@@ -16,7 +16,7 @@ const HEAD_BYTES: u64 = 256;
 
 /// Kind of the owner of a folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum OwnerKind {
     /// Dataset, which an import replaces as a whole.
     Dataset,
     /// Checkpoint, from which a run removes files.
@@ -29,7 +29,7 @@ pub enum Kind {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Owner {
     /// Kind of the owner.
-    pub kind: Kind,
+    pub kind: OwnerKind,
     /// Folder of the owner.
     pub path: PathBuf,
 }
@@ -37,9 +37,9 @@ pub struct Owner {
 impl fmt::Display for Owner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let kind = match self.kind {
-            Kind::Dataset => "the dataset",
-            Kind::Checkpoint => "the checkpoint",
-            Kind::Index => "the index",
+            OwnerKind::Dataset => "the dataset",
+            OwnerKind::Checkpoint => "the checkpoint",
+            OwnerKind::Index => "the index",
         };
         write!(f, "{kind} {}", self.path.display())
     }
@@ -49,15 +49,17 @@ impl fmt::Display for Owner {
 /// import replaces it as a whole. A checkpoint or an index owns its folder and the subfolders that a run removes from
 /// it.
 #[must_use]
-pub fn of(folder: &Path) -> Option<Owner> {
-    let folder = absolute(folder)?;
+pub fn owner_of(folder: &Path) -> Option<Owner> {
+    let folder = resolve_path(folder)?;
     let mut below: Option<&str> = None;
     for path in folder.ancestors() {
-        let kind = kind(path);
+        let kind = manifest_kind(path);
         let owns = match (kind, below) {
             (None, _) => false,
-            (Some(Kind::Dataset), _) | (_, None) => true,
-            (Some(Kind::Checkpoint | Kind::Index), Some(name)) => is_removed(name),
+            (Some(OwnerKind::Dataset), _) | (_, None) => true,
+            (Some(OwnerKind::Checkpoint | OwnerKind::Index), Some(name)) => {
+                is_managed_subfolder(name)
+            }
         };
         if let Some(kind) = kind.filter(|_| owns) {
             let path = path.to_owned();
@@ -70,7 +72,7 @@ pub fn of(folder: &Path) -> Option<Owner> {
 
 /// Returns whether a run or an index build creates and removes a subfolder of this name in a checkpoint's folder.
 #[must_use]
-pub fn is_removed(name: &str) -> bool {
+pub fn is_managed_subfolder(name: &str) -> bool {
     let beginnings = ["epoch_", "index_", "evaluation."];
     name == "best"
         || name.ends_with(STAGED_SUFFIX)
@@ -79,7 +81,7 @@ pub fn is_removed(name: &str) -> bool {
 
 /// Returns a path without symbolic links and dots. The part of the path that does not exist is kept as it is.
 #[must_use]
-pub fn absolute(path: &Path) -> Option<PathBuf> {
+pub fn resolve_path(path: &Path) -> Option<PathBuf> {
     path.ancestors().find_map(|there| {
         let rest = path.strip_prefix(there).ok()?;
         let there = match there.as_os_str().is_empty() {
@@ -97,7 +99,7 @@ pub fn absolute(path: &Path) -> Option<PathBuf> {
 
 /// Returns the kind of the manifest in `folder`; `None` if there is none.
 #[must_use]
-pub fn kind(folder: &Path) -> Option<Kind> {
+pub fn manifest_kind(folder: &Path) -> Option<OwnerKind> {
     let path = folder.join(MANIFEST);
     if !path.is_file() {
         return None;
@@ -109,11 +111,11 @@ pub fn kind(folder: &Path) -> Option<Kind> {
         .read_to_end(&mut head)
         .ok()?;
     let head = String::from_utf8_lossy(&head);
-    let of = |format: Format| head.contains(&format!("\"{}\"", format.name));
+    let of = |format: ManifestFormat| head.contains(&format!("\"{}\"", format.name));
     let kinds = [
-        (dataset::manifest::FORMAT, Kind::Dataset),
-        (checkpoint::manifest::FORMAT, Kind::Checkpoint),
-        (index::FORMAT, Kind::Index),
+        (dataset::manifest::FORMAT, OwnerKind::Dataset),
+        (checkpoint::manifest::FORMAT, OwnerKind::Checkpoint),
+        (index::FORMAT, OwnerKind::Index),
     ];
     let found = kinds.into_iter().find(|(format, _)| of(*format));
     found.map(|(_, kind)| kind)
@@ -122,11 +124,11 @@ pub fn kind(folder: &Path) -> Option<Kind> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sealed;
+    use crate::sealed_json;
 
-    fn put(folder: &Path, format: Format) {
+    fn put(folder: &Path, format: ManifestFormat) {
         fs::create_dir_all(folder).unwrap();
-        let text = sealed::seal(format, &serde_json::json!({})).unwrap();
+        let text = sealed_json::seal(format, &serde_json::json!({})).unwrap();
         fs::write(folder.join(MANIFEST), text).unwrap();
     }
 
@@ -140,7 +142,7 @@ mod tests {
         fs::create_dir(path("page")).unwrap();
         fs::write(path("page/manifest.json"), "{\"name\": \"a page\"}").unwrap();
         std::os::unix::fs::symlink("data", path("link")).unwrap();
-        let of = |name: &str| of(&path(name)).map(|owner| owner.kind);
+        let of = |name: &str| owner_of(&path(name)).map(|owner| owner.kind);
         for name in [
             "data",
             "data/none",
@@ -148,12 +150,12 @@ mod tests {
             "link/none",
             "link/../data",
         ] {
-            assert_eq!(of(name), Some(Kind::Dataset), "{name}");
+            assert_eq!(of(name), Some(OwnerKind::Dataset), "{name}");
         }
         for name in ["model", "model/best", "model/epoch_3/below", "model/x.tmp"] {
-            assert_eq!(of(name), Some(Kind::Checkpoint), "{name}");
+            assert_eq!(of(name), Some(OwnerKind::Checkpoint), "{name}");
         }
-        assert_eq!(of("model/index_dot"), Some(Kind::Index));
+        assert_eq!(of("model/index_dot"), Some(OwnerKind::Index));
         for name in ["", "none", "page", "model/exported", "model/exported/best"] {
             assert_eq!(of(name), None, "{name}");
         }

@@ -7,7 +7,7 @@ use tch::TchError;
 #[derive(Debug, thiserror::Error)]
 pub(super) enum DeviceError {
     /// An error of libtorch.
-    #[error("libtorch: {}", said(.0))]
+    #[error("libtorch: {}", message_of(.0))]
     Tensor(#[from] TchError),
     /// Any other error, which can end a step on the CPU, too.
     #[error(transparent)]
@@ -25,7 +25,7 @@ impl From<DeviceError> for StepError {
 
 /// Converts an error of libtorch into the error of a step.
 pub(super) fn failed(error: &TchError) -> StepError {
-    let said = said(error);
+    let said = message_of(error);
     match said.contains("out of memory") {
         true => StepError::Memory(format!(
             "{}. A smaller batch_size or execution.slice_bytes, or fewer buffer_partitions, need less memory; \
@@ -37,7 +37,7 @@ pub(super) fn failed(error: &TchError) -> StepError {
 }
 
 /// Returns libtorch's message, without notes for its developers (source locations and debugging advice).
-pub(super) fn said(error: &TchError) -> String {
+pub(super) fn message_of(error: &TchError) -> String {
     let text = error.to_string();
     let asides = [
         "CUDA kernel errors might",

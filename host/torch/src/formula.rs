@@ -3,12 +3,12 @@
 //! Every node is one operation of libtorch on `[rows, 1]` or `[rows, columns]`; scalars are computed on the host.
 //! Masked negatives are excluded from reductions, and their gradient is 0.
 
-use pbg_core::loss::{Binary, Node, NodeId, Reduction, Unary};
-use pbg_core::strategy::{Formula, MASKED};
+use pbg_core::loss::{Binary, FormulaNode, NodeId, Reduction, Unary};
+use pbg_core::strategy::{LossFormula, MASKED};
 use tch::{Kind, TchError, Tensor};
 
 /// Losses and their derivatives.
-pub(super) struct Losses {
+pub(super) struct LossTensors {
     /// Losses, `[rows]`.
     pub(super) loss: Tensor,
     /// Derivatives by the positives' scores, `[rows]`.
@@ -24,7 +24,7 @@ enum Value {
 }
 
 /// Evaluation of a formula.
-struct Evaluation<'a> {
+struct LossEvaluation<'a> {
     parameters: &'a [f32],
     positive: Tensor,
     negative: &'a Tensor,
@@ -35,12 +35,12 @@ struct Evaluation<'a> {
 /// Evaluates `formula` and its derivatives on the scores of positives, `[rows]`, and of their negatives,
 /// `[rows, columns]`.
 pub(super) fn evaluate(
-    formula: &Formula,
+    formula: &LossFormula,
     positive: &Tensor,
     negative: &Tensor,
-) -> Result<Losses, TchError> {
+) -> Result<LossTensors, TchError> {
     let derived = &formula.derived;
-    let mut evaluation = Evaluation {
+    let mut evaluation = LossEvaluation {
         parameters: &formula.parameters,
         positive: positive.f_unsqueeze(1)?,
         negative,
@@ -61,7 +61,7 @@ pub(super) fn evaluate(
     }
     let [rows, columns]: [i64; 2] = [negative.size()[0], negative.size()[1]];
     let negative = evaluation.tensor(derived.negative)?;
-    Ok(Losses {
+    Ok(LossTensors {
         loss: evaluation
             .tensor(derived.loss)?
             .f_expand([rows, 1], false)?
@@ -77,7 +77,7 @@ pub(super) fn evaluate(
 }
 
 /// Returns the last node that reads each node; for outputs, the number of nodes.
-fn last_uses(nodes: &[Node], outputs: [NodeId; 3]) -> Vec<usize> {
+fn last_uses(nodes: &[FormulaNode], outputs: [NodeId; 3]) -> Vec<usize> {
     let mut last = vec![0; nodes.len()];
     for (index, node) in nodes.iter().enumerate() {
         for operand in node.operands() {
@@ -90,35 +90,35 @@ fn last_uses(nodes: &[Node], outputs: [NodeId; 3]) -> Vec<usize> {
     last
 }
 
-impl Evaluation<'_> {
-    fn node(&self, node: Node) -> Result<Value, TchError> {
+impl LossEvaluation<'_> {
+    fn node(&self, node: FormulaNode) -> Result<Value, TchError> {
         Ok(match node {
-            Node::Positive => Value::Many(self.positive.shallow_clone()),
-            Node::Negative => Value::Many(self.negative.shallow_clone()),
-            Node::Columns => Value::One(self.negative.size()[1] as f64),
-            Node::Constant(value) => Value::One(value.into()),
+            FormulaNode::Positive => Value::Many(self.positive.shallow_clone()),
+            FormulaNode::Negative => Value::Many(self.negative.shallow_clone()),
+            FormulaNode::Columns => Value::One(self.negative.size()[1] as f64),
+            FormulaNode::Constant(value) => Value::One(value.into()),
             // A checked loss has no such node.
-            Node::Component(_) | Node::Gradient(_) => Value::One(f64::NAN),
-            Node::Parameter(index) => Value::One(self.parameters[index as usize].into()),
-            Node::Unary(op, x) => match self.value(x)? {
+            FormulaNode::Component(_) | FormulaNode::Gradient(_) => Value::One(f64::NAN),
+            FormulaNode::Parameter(index) => Value::One(self.parameters[index as usize].into()),
+            FormulaNode::Unary(op, x) => match self.value(x)? {
                 Value::One(x) => rounded(op.apply(*x)),
                 Value::Many(x) => Value::Many(unary(op, x)?),
             },
-            Node::Binary(op, a, b) => match (self.value(a)?, self.value(b)?) {
+            FormulaNode::Binary(op, a, b) => match (self.value(a)?, self.value(b)?) {
                 (Value::One(a), Value::One(b)) => rounded(op.apply(*a, *b)),
                 _ => Value::Many(binary(op, &self.tensor(a)?, &self.tensor(b)?)?),
             },
-            Node::Select(condition, then, otherwise) => {
+            FormulaNode::Select(condition, then, otherwise) => {
                 let chosen = self.tensor(condition)?.f_ne(0.0)?;
                 let otherwise = self.tensor(otherwise)?;
                 Value::Many(self.tensor(then)?.f_where_self(&chosen, &otherwise)?)
             }
-            Node::Clamp(x, low, high) => {
+            FormulaNode::Clamp(x, low, high) => {
                 let above = self.tensor(x)?.f_maximum(&self.tensor(low)?)?;
                 Value::Many(above.f_minimum(&self.tensor(high)?)?)
             }
-            Node::Reduce(op, x) => Value::Many(self.reduce(op, &self.matrix(x)?)?),
-            Node::Softmax(x) => {
+            FormulaNode::Reduce(op, x) => Value::Many(self.reduce(op, &self.matrix(x)?)?),
+            FormulaNode::Softmax(x) => {
                 let present = self.present(&self.matrix(x)?, f64::NEG_INFINITY)?;
                 Value::Many(present.f_softmax(1, Kind::Float)?)
             }

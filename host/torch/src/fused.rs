@@ -11,29 +11,29 @@
 )]
 
 mod compiler;
-mod functions;
-mod loss_source;
 #[cfg(test)]
-mod on_core;
+mod cpu_kernels;
+mod cuda;
+mod loss_source;
 #[cfg(test)]
 pub(crate) mod tests;
 
 use std::cell::RefCell;
 use std::sync::Arc;
 
-use pbg_core::loss::Derived;
+use pbg_core::loss::DerivedLoss;
 use pbg_core::model::Operator;
-use pbg_core::strategy::Formula;
+use pbg_core::strategy::LossFormula;
 use pbg_kernels::device::EPSILON;
 use tch::{TchError, Tensor};
 
-use self::compiler::{Argument, Compiler, Gpu, Kernel, Threads};
-pub(super) use self::compiler::{Copied, open};
-use self::loss_source::Cut;
-use super::parameters::Parameter;
-use super::place::TorchPlace;
+pub(super) use self::compiler::{CudaEvent, open};
+use self::compiler::{DeviceKernel, Gpu, KernelArgument, KernelCompiler, LaunchSize};
+use self::loss_source::RowLayout;
+use super::device::TorchDevice;
+use super::parameters::ParameterRows;
 use super::scores::ScoreTensors;
-use super::sums::Sums;
+use super::sums::BatchSums;
 
 /// Threads of a block.
 const BLOCK: u32 = 256;
@@ -44,19 +44,19 @@ const MOST_BLOCKS: i64 = 2048;
 const ROWS: i64 = 16;
 
 /// Compiled kernels of one GPU.
-pub(super) struct Kernels {
-    compiler: Compiler,
-    update_rows: Kernel,
-    update_parameters: Kernel,
-    score_positives: Kernel,
-    differentiate_positives: Kernel,
-    transform: Kernel,
-    transform_back: Kernel,
-    losses: RefCell<Vec<(Arc<Derived>, Cut, Kernel)>>,
+pub(super) struct CudaKernels {
+    compiler: KernelCompiler,
+    update_rows: DeviceKernel,
+    update_parameters: DeviceKernel,
+    score_positives: DeviceKernel,
+    differentiate_positives: DeviceKernel,
+    transform: DeviceKernel,
+    transform_back: DeviceKernel,
+    losses: RefCell<Vec<(Arc<DerivedLoss>, RowLayout, DeviceKernel)>>,
 }
 
 /// Rows to which gradients are applied.
-pub(super) struct Rows<'t> {
+pub(super) struct RowUpdate<'t> {
     /// Rows, `[count, dimension]`; their accumulators, `[count]`; sums of gradients, `[count, dimension]`.
     pub(super) rows: &'t Tensor,
     pub(super) accumulators: &'t Tensor,
@@ -67,14 +67,14 @@ pub(super) struct Rows<'t> {
 
 /// An operator for which kernels exist.
 #[derive(Clone, Copy)]
-pub(super) enum Simple {
+pub(super) enum FusedOperator {
     Diagonal,
     Translation,
     ComplexDiagonal,
     None,
 }
 
-impl Simple {
+impl FusedOperator {
     /// Returns the kernel's operator for `operator`, if one exists.
     pub(super) fn of(operator: Operator) -> Option<Self> {
         match operator {
@@ -105,15 +105,15 @@ impl Simple {
         (x, places): (&'t Tensor, Option<&'t Tensor>),
         count: i64,
         relations: Option<&'t Tensor>,
-        parameters: &'t [Parameter],
-    ) -> Vec<Argument<'t>> {
+        parameters: &'t [ParameterRows],
+    ) -> Vec<KernelArgument<'t>> {
         let values = |index: usize| or_none(parameters.get(index).map(|p| &p.values));
         vec![
-            Argument::Count(self as i64),
-            Argument::Tensor(x),
+            KernelArgument::Count(self as i64),
+            KernelArgument::Tensor(x),
             or_none(places),
-            Argument::Count(count),
-            Argument::Count(x.size()[1]),
+            KernelArgument::Count(count),
+            KernelArgument::Count(x.size()[1]),
             or_none(relations),
             values(0),
             values(1),
@@ -130,44 +130,44 @@ impl Simple {
 }
 
 /// Returns one thread for each of `count` numbers.
-fn each(count: i64) -> Threads {
-    Threads {
+fn each(count: i64) -> LaunchSize {
+    LaunchSize {
         blocks: (count + i64::from(BLOCK) - 1) / i64::from(BLOCK),
         block: [BLOCK, 1],
     }
 }
 
 /// Returns one warp for each of `count` rows.
-fn warps(count: i64) -> Threads {
+fn warps(count: i64) -> LaunchSize {
     let rows = BLOCK / WARP;
-    Threads {
+    LaunchSize {
         blocks: (count + i64::from(rows) - 1) / i64::from(rows),
         block: [WARP, rows],
     }
 }
 
-fn or_none(tensor: Option<&Tensor>) -> Argument<'_> {
-    tensor.map_or(Argument::None, Argument::Tensor)
+fn or_none(tensor: Option<&Tensor>) -> KernelArgument<'_> {
+    tensor.map_or(KernelArgument::None, KernelArgument::Tensor)
 }
 
-impl Kernels {
+impl CudaKernels {
     /// Compiles the kernels for the GPU of `place`; `None` for main memory.
     ///
     /// # Errors
     /// When they cannot be compiled.
-    pub(super) fn new(place: TorchPlace) -> Result<Option<Self>, TchError> {
+    pub(super) fn new(place: TorchDevice) -> Result<Option<Self>, TchError> {
         let gpu = Gpu::new(place)?;
-        gpu.map(|gpu| Self::compiled(Compiler::Gpu(gpu)))
+        gpu.map(|gpu| Self::compiled(KernelCompiler::Gpu(gpu)))
             .transpose()
     }
 
     /// Compiles the kernels for the CPU.
     #[cfg(test)]
     pub(super) fn on_core() -> Result<Self, TchError> {
-        Self::compiled(Compiler::Core)
+        Self::compiled(KernelCompiler::Core)
     }
 
-    fn compiled(compiler: Compiler) -> Result<Self, TchError> {
+    fn compiled(compiler: KernelCompiler) -> Result<Self, TchError> {
         let names = [
             c"update_rows",
             c"update_parameters",
@@ -197,11 +197,11 @@ impl Kernels {
     }
 
     /// Records an event after everything that this thread has queued on the GPU so far.
-    pub(super) fn copied(&self) -> Result<Copied, TchError> {
+    pub(super) fn record_event(&self) -> Result<CudaEvent, TchError> {
         match self.compiler {
-            Compiler::Gpu(gpu) => Copied::new(gpu),
+            KernelCompiler::Gpu(gpu) => CudaEvent::new(gpu),
             #[cfg(test)]
-            Compiler::Core => Err(TchError::Torch(
+            KernelCompiler::Core => Err(TchError::Torch(
                 "kernels on the CPU have no events".to_owned(),
             )),
         }
@@ -210,40 +210,44 @@ impl Kernels {
     /// Replaces scores by gradients, and adds losses, violators and gradients to `sums`.
     pub(super) fn loss(
         &self,
-        formula: &Formula,
+        formula: &LossFormula,
         scores: &ScoreTensors,
         weights: Option<&Tensor>,
-        (sums, side): (&Sums, usize),
+        (sums, side): (&BatchSums, usize),
     ) -> Result<(), TchError> {
         let [rows, columns]: [i64; 2] = [scores.negative.size()[0], scores.negative.size()[1]];
-        let cut = Cut::of(columns);
+        let cut = RowLayout::of(columns);
         let kernel = self.of_loss(&formula.derived, cut)?;
         let at_once = i64::from((BLOCK / 2 / (WARP * cut.warps)).max(1));
-        let threads = Threads {
+        let threads = LaunchSize {
             blocks: ((rows + at_once - 1) / at_once).min(MOST_BLOCKS),
             block: [WARP * cut.warps, at_once as u32],
         };
         let [losses, violators, gradients] = sums.of_loss(side)?;
         let mut arguments = vec![
-            Argument::Tensor(&scores.positive),
-            Argument::Tensor(&scores.negative),
+            KernelArgument::Tensor(&scores.positive),
+            KernelArgument::Tensor(&scores.negative),
             or_none(weights),
-            Argument::Count(rows),
-            Argument::Count(columns),
-            Argument::Tensor(&losses),
-            Argument::Tensor(&violators),
-            Argument::Tensor(&gradients),
+            KernelArgument::Count(rows),
+            KernelArgument::Count(columns),
+            KernelArgument::Tensor(&losses),
+            KernelArgument::Tensor(&violators),
+            KernelArgument::Tensor(&gradients),
         ];
         arguments.extend(
             formula
                 .parameters
                 .iter()
-                .map(|&number| Argument::Number(number)),
+                .map(|&number| KernelArgument::Number(number)),
         );
         start(&kernel, threads, &arguments)
     }
 
-    fn of_loss(&self, derived: &Arc<Derived>, cut: Cut) -> Result<Kernel, TchError> {
+    fn of_loss(
+        &self,
+        derived: &Arc<DerivedLoss>,
+        cut: RowLayout,
+    ) -> Result<DeviceKernel, TchError> {
         let mut losses = self.losses.borrow_mut();
         let known = losses
             .iter()
@@ -258,24 +262,29 @@ impl Kernels {
     }
 
     /// Applies row-Adagrad, unless the loss is not finite.
-    pub(super) fn update_rows(&self, of: &Rows<'_>, lr: f32, sums: &Sums) -> Result<(), TchError> {
+    pub(super) fn update_rows(
+        &self,
+        of: &RowUpdate<'_>,
+        lr: f32,
+        sums: &BatchSums,
+    ) -> Result<(), TchError> {
         let [count, dimension]: [i64; 2] = [of.rows.size()[0], of.rows.size()[1]];
         let (ids, [to_rows, to_accumulators]) = match of.to {
             Some((ids, to)) => (Some(ids), to),
             None => (None, [of.rows, of.accumulators]),
         };
         let arguments = [
-            Argument::Tensor(of.rows),
-            Argument::Tensor(of.accumulators),
-            Argument::Tensor(of.gradients),
-            Argument::Count(count),
-            Argument::Count(dimension),
-            Argument::Number(lr),
-            Argument::Number(EPSILON),
+            KernelArgument::Tensor(of.rows),
+            KernelArgument::Tensor(of.accumulators),
+            KernelArgument::Tensor(of.gradients),
+            KernelArgument::Count(count),
+            KernelArgument::Count(dimension),
+            KernelArgument::Number(lr),
+            KernelArgument::Number(EPSILON),
             or_none(ids),
-            Argument::Tensor(to_rows),
-            Argument::Tensor(to_accumulators),
-            Argument::Tensor(sums.all()),
+            KernelArgument::Tensor(to_rows),
+            KernelArgument::Tensor(to_accumulators),
+            KernelArgument::Tensor(sums.all()),
         ];
         start(&self.update_rows, warps(count), &arguments)
     }
@@ -283,23 +292,23 @@ impl Kernels {
     /// Applies Adagrad to the parameters that a batch has read, unless the loss is not finite.
     pub(super) fn update_parameters(
         &self,
-        read: &Parameter,
+        read: &ParameterRows,
         ids: &Tensor,
         [values, accumulators]: [&Tensor; 2],
         lr: f32,
-        sums: &Sums,
+        sums: &BatchSums,
     ) -> Result<(), TchError> {
         let [count, width]: [i64; 2] = [read.gradients.size()[0], read.gradients.size()[1]];
         let arguments = [
-            Argument::Tensor(&read.gradients),
-            Argument::Count(count),
-            Argument::Count(width),
-            Argument::Number(lr),
-            Argument::Number(EPSILON),
-            Argument::Tensor(ids),
-            Argument::Tensor(values),
-            Argument::Tensor(accumulators),
-            Argument::Tensor(sums.all()),
+            KernelArgument::Tensor(&read.gradients),
+            KernelArgument::Count(count),
+            KernelArgument::Count(width),
+            KernelArgument::Number(lr),
+            KernelArgument::Number(EPSILON),
+            KernelArgument::Tensor(ids),
+            KernelArgument::Tensor(values),
+            KernelArgument::Tensor(accumulators),
+            KernelArgument::Tensor(sums.all()),
         ];
         start(&self.update_parameters, each(count * width), &arguments)
     }
@@ -313,11 +322,11 @@ impl Kernels {
         let [count, dimension]: [i64; 2] = [queries.size()[0], queries.size()[1]];
         let scores = Tensor::f_empty([count], (queries.kind(), queries.device()))?;
         let arguments = [
-            Argument::Tensor(queries),
-            Argument::Tensor(candidates),
-            Argument::Count(count),
-            Argument::Count(dimension),
-            Argument::Tensor(&scores),
+            KernelArgument::Tensor(queries),
+            KernelArgument::Tensor(candidates),
+            KernelArgument::Count(count),
+            KernelArgument::Count(dimension),
+            KernelArgument::Tensor(&scores),
         ];
         start(&self.score_positives, warps(count), &arguments)?;
         Ok(scores)
@@ -332,13 +341,13 @@ impl Kernels {
     ) -> Result<(), TchError> {
         let [count, dimension]: [i64; 2] = [queries.size()[0], queries.size()[1]];
         let arguments = [
-            Argument::Tensor(queries),
-            Argument::Tensor(candidates),
-            Argument::Count(count),
-            Argument::Count(dimension),
-            Argument::Tensor(gradients),
-            Argument::Tensor(sums[0]),
-            Argument::Tensor(sums[1]),
+            KernelArgument::Tensor(queries),
+            KernelArgument::Tensor(candidates),
+            KernelArgument::Count(count),
+            KernelArgument::Count(dimension),
+            KernelArgument::Tensor(gradients),
+            KernelArgument::Tensor(sums[0]),
+            KernelArgument::Tensor(sums[1]),
         ];
         start(&self.differentiate_positives, warps(count), &arguments)
     }
@@ -346,8 +355,8 @@ impl Kernels {
     /// Applies an operator to rows. With `places` they are looked up in `x` first.
     pub(super) fn transform(
         &self,
-        operator: Simple,
-        parameters: &[Parameter],
+        operator: FusedOperator,
+        parameters: &[ParameterRows],
         relations: Option<&Tensor>,
         (x, places): (&Tensor, Option<&Tensor>),
     ) -> Result<Tensor, TchError> {
@@ -356,17 +365,17 @@ impl Kernels {
         let relations = operator.relations(relations, count)?;
         let y = Tensor::f_empty([count, dimension], (x.kind(), x.device()))?;
         let mut arguments = operator.arguments((x, places), count, relations, parameters);
-        arguments.push(Argument::Tensor(&y));
+        arguments.push(KernelArgument::Tensor(&y));
         start(&self.transform, warps(count), &arguments)?;
         Ok(y)
     }
 
     /// Backward pass of `transform`, from `gradients` of its results. Gradients of rows are added to `of_rows` if the
     /// rows were looked up; otherwise they replace `gradients`. Gradients of parameters are added to their sums.
-    pub(super) fn transform_back(
+    pub(super) fn transform_backward(
         &self,
-        operator: Simple,
-        parameters: &mut [Parameter],
+        operator: FusedOperator,
+        parameters: &mut [ParameterRows],
         relations: Option<&Tensor>,
         (x, places, gradients): (&Tensor, Option<&Tensor>, &Tensor),
         of_rows: Option<&Tensor>,
@@ -374,14 +383,14 @@ impl Kernels {
         let [count, dimension]: [i64; 2] = [gradients.size()[0], x.size()[1]];
         let relations = operator.relations(relations, count)?;
         let width = operator.width(dimension).clamp(1, i64::from(BLOCK));
-        let threads = Threads {
+        let threads = LaunchSize {
             blocks: (count + ROWS - 1) / ROWS,
             block: [width as u32, 1],
         };
         let sums = |index: usize| or_none(parameters.get(index).map(|p| &p.gradients));
         let mut arguments = operator.arguments((x, places), count, relations, parameters);
         arguments.extend([
-            Argument::Tensor(gradients),
+            KernelArgument::Tensor(gradients),
             or_none(of_rows),
             sums(0),
             sums(1),
@@ -391,7 +400,11 @@ impl Kernels {
 }
 
 /// Starts a kernel of `kernels.cu` or of a loss.
-fn start(kernel: &Kernel, threads: Threads, arguments: &[Argument<'_>]) -> Result<(), TchError> {
+fn start(
+    kernel: &DeviceKernel,
+    threads: LaunchSize,
+    arguments: &[KernelArgument<'_>],
+) -> Result<(), TchError> {
     // SAFETY: the functions above give each kernel the arguments that its source declares, in that order. All tensors
     // belong to the step of one worker and are on its GPU. They are as large as the sizes passed with them, which were
     // read from tensors with the same rows. They are the worker's own, or belong to tables and parameters that it

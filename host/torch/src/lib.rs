@@ -15,6 +15,7 @@
 //! gradients back. On a GPU, most operations other than products are kernels of this crate ([`fused`]): the loss, the
 //! operators that need no plugin, and the updates.
 
+mod device;
 mod distances;
 mod error;
 mod formula;
@@ -23,7 +24,6 @@ mod half;
 mod library;
 mod operator;
 mod parameters;
-mod place;
 mod planner;
 mod product;
 mod rows;
@@ -41,24 +41,26 @@ mod working_set;
 use std::cell::Cell;
 
 use pbg_core::model::Precision;
-use pbg_kernels::device::{OpenError, Place};
-use pbg_kernels::libtorch::{self, HalfLayout, HalfMatrices, Libtorch, Product, ProductShape};
+use pbg_kernels::device::{OpenDevice, OpenError};
+use pbg_kernels::libtorch::{
+    self, BenchmarkProduct, HalfLayout, HalfMatrices, Libtorch, ProductShape,
+};
 use pbg_kernels::spec::ModelSpec;
 use pbg_kernels::step::{StepError, WorkerError};
 use tch::TchError;
 
-pub use place::TorchPlace;
+pub use device::TorchDevice;
 
 /// libtorch, linked into this program.
 #[derive(Clone, Copy, Debug)]
-struct Linked;
+struct LinkedLibtorch;
 
 /// Makes libtorch available to the kernels of this process.
 pub fn install() {
-    libtorch::install(&Linked);
+    libtorch::install(&LinkedLibtorch);
 }
 
-impl Libtorch for Linked {
+impl Libtorch for LinkedLibtorch {
     fn multiply(
         &self,
         out: &mut [u16],
@@ -71,8 +73,8 @@ impl Libtorch for Linked {
         half::multiply(out, layout, a, b, accumulate).map_err(failed)
     }
 
-    fn open(&self, index: u32) -> Result<Box<dyn Place>, OpenError> {
-        Ok(Box::new(TorchPlace::cuda(index)?))
+    fn open(&self, index: u32) -> Result<Box<dyn OpenDevice>, OpenError> {
+        Ok(Box::new(TorchDevice::cuda(index)?))
     }
 
     fn refusal(&self, spec: &ModelSpec, precision: Precision) -> Option<String> {
@@ -83,7 +85,7 @@ impl Libtorch for Linked {
         &self,
         shape: ProductShape,
         precision: Precision,
-    ) -> Result<Box<dyn Product>, WorkerError> {
+    ) -> Result<Box<dyn BenchmarkProduct>, WorkerError> {
         on_this_thread();
         Ok(Box::new(product::TorchProduct::new(shape, precision)?))
     }

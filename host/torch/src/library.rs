@@ -58,7 +58,7 @@ pub(super) fn not_found(path: &Path, error: &libloading::Error) -> TchError {
 fn opened() -> Result<&'static Library, OpenError> {
     static OPENED: OnceLock<Result<Library, OpenError>> = OnceLock::new();
     OPENED
-        .get_or_init(first_of_all)
+        .get_or_init(open_first)
         .as_ref()
         .map_err(Clone::clone)
 }
@@ -82,7 +82,7 @@ pub(super) unsafe fn function<F: Copy>(name: &str) -> Result<F, TchError> {
 }
 
 /// Tries the folder of libtorch's CPU library, then the system's search path.
-fn first_of_all() -> Result<Library, OpenError> {
+fn open_first() -> Result<Library, OpenError> {
     let beside = folder_of(OTHER_HALF);
     let mut tried = String::new();
     for path in candidates(beside.as_deref()) {

@@ -5,26 +5,30 @@
 use pbg_core::model::Operator;
 use tch::{TchError, Tensor};
 
-use super::fused::{Kernels, Simple};
-use super::parameters::Parameter;
-use super::traced_operator::Given;
+use super::fused::{CudaKernels, FusedOperator};
+use super::parameters::ParameterRows;
+use super::traced_operator::OperatorInputs;
 
 /// Largest number of floats of matrices that are gathered at once, if every row has its own matrix.
 const MATRICES: i64 = 16 << 20;
 
 /// An operator, and the parameters that its rows use.
 #[derive(Clone, Copy)]
-pub(super) struct Transform<'a> {
+pub(super) struct OperatorApplication<'a> {
     pub(super) operator: Operator,
     /// Index of each row's relation among those that occur; `None` if there is only one.
     pub(super) relations: Option<&'a Tensor>,
     /// Kernels; `None` without a GPU.
-    pub(super) kernels: Option<&'a Kernels>,
+    pub(super) kernels: Option<&'a CudaKernels>,
 }
 
-impl Transform<'_> {
+impl OperatorApplication<'_> {
     /// Computes `y = f(x)`, row by row.
-    pub(super) fn forward(&self, parameters: &[Parameter], x: &Tensor) -> Result<Tensor, TchError> {
+    pub(super) fn forward(
+        &self,
+        parameters: &[ParameterRows],
+        x: &Tensor,
+    ) -> Result<Tensor, TchError> {
         if let Some((kernels, operator)) = self.kernel() {
             return kernels.transform(operator, parameters, self.relations, (x, None));
         }
@@ -38,28 +42,28 @@ impl Transform<'_> {
             Operator::Affine => self.multiply(&parameters[0], x, false)?.f_add(&of(1)?),
             Operator::Traced(formula) => {
                 let parameters = self.all_rows(parameters)?;
-                let given = Given::new(&formula, x, None, &parameters)?;
-                given.made(formula.forward(), formula.components())
+                let given = OperatorInputs::new(&formula, x, None, &parameters)?;
+                given.outputs(formula.forward(), formula.components())
             }
         }
     }
 
     /// Returns the kernel for the operator, if one exists.
-    fn kernel(&self) -> Option<(&Kernels, Simple)> {
-        self.kernels.zip(Simple::of(self.operator))
+    fn kernel(&self) -> Option<(&CudaKernels, FusedOperator)> {
+        self.kernels.zip(FusedOperator::of(self.operator))
     }
 
     /// Computes the gradient of `x` from the gradient of `y`, which may be overwritten. Adds the gradients of the
     /// parameters to their sums.
     pub(super) fn backward(
         &self,
-        parameters: &mut [Parameter],
+        parameters: &mut [ParameterRows],
         x: &Tensor,
         gradient: &Tensor,
     ) -> Result<Tensor, TchError> {
         if let Some((kernels, operator)) = self.kernel() {
             let rows = (x, None, gradient);
-            kernels.transform_back(operator, parameters, self.relations, rows, None)?;
+            kernels.transform_backward(operator, parameters, self.relations, rows, None)?;
             return Ok(gradient.shallow_clone());
         }
         match self.operator {
@@ -93,7 +97,7 @@ impl Transform<'_> {
             }
             Operator::Traced(formula) => {
                 let values = self.all_rows(parameters)?;
-                let given = Given::new(&formula, x, Some(gradient), &values)?;
+                let given = OperatorInputs::new(&formula, x, Some(gradient), &values)?;
                 let gradients = given.evaluate(formula.backward())?;
                 let (components, others) = gradients.split_at(formula.components());
                 for (parameter, gradient) in parameters.iter_mut().zip(others) {
@@ -107,8 +111,8 @@ impl Transform<'_> {
     }
 
     /// Returns the values of all parameters; see [`Transform::rows`].
-    fn all_rows(&self, parameters: &[Parameter]) -> Result<Vec<Tensor>, TchError> {
-        let rows = |parameter: &Parameter| self.rows(&parameter.values);
+    fn all_rows(&self, parameters: &[ParameterRows]) -> Result<Vec<Tensor>, TchError> {
+        let rows = |parameter: &ParameterRows| self.rows(&parameter.values);
         parameters.iter().map(rows).collect()
     }
 
@@ -121,7 +125,7 @@ impl Transform<'_> {
     }
 
     /// Adds the gradients of every row to the sums of its parameter.
-    fn sum(&self, parameter: &mut Parameter, rows: &Tensor) -> Result<(), TchError> {
+    fn sum(&self, parameter: &mut ParameterRows, rows: &Tensor) -> Result<(), TchError> {
         let sums = &mut parameter.gradients;
         let _same = match self.relations {
             Some(relations) => sums.f_index_add_(0, relations, rows)?,
@@ -133,7 +137,7 @@ impl Transform<'_> {
     /// Computes `M x` for every row, or `M' x`.
     fn multiply(
         &self,
-        matrix: &Parameter,
+        matrix: &ParameterRows,
         x: &Tensor,
         transposed: bool,
     ) -> Result<Tensor, TchError> {
@@ -161,7 +165,12 @@ impl Transform<'_> {
     }
 
     /// Adds `g x'` of every row to the sums of its matrix.
-    fn sum_outer(&self, matrix: &mut Parameter, g: &Tensor, x: &Tensor) -> Result<(), TchError> {
+    fn sum_outer(
+        &self,
+        matrix: &mut ParameterRows,
+        g: &Tensor,
+        x: &Tensor,
+    ) -> Result<(), TchError> {
         let size = x.size()[1];
         if self.relations.is_none() {
             let outer = g.f_transpose(0, 1)?.f_mm(x)?.f_reshape([1, size * size])?;

@@ -3,31 +3,31 @@
 use pbg_core::graph::Side;
 use tch::{Kind, TchError, Tensor};
 
-use super::fused::Kernels;
-use super::place::TorchPlace;
-use super::sums::Sums;
-use super::touched::Touched;
+use super::device::TorchDevice;
+use super::fused::CudaKernels;
+use super::sums::BatchSums;
+use super::touched::TouchedRows;
 use super::transfer;
 use pbg_kernels::device::EPSILON;
 use pbg_kernels::params::Params;
 use pbg_kernels::spec::ModelSpec;
 
 /// All parameters and their accumulators, in the order of [`Params::tensors`], `[rows, width]` each.
-pub(super) struct Parameters {
+pub(super) struct DeviceParameters {
     values: Vec<Tensor>,
     adagrad: Vec<Tensor>,
 }
 
 /// Parameters that one batch reads, and the sums of their gradients.
-pub(super) struct Read {
+pub(super) struct BatchParameters {
     /// Operator tensors of each side, with a row per relation that occurs.
-    operators: [Vec<Parameter>; 2],
+    operators: [Vec<ParameterRows>; 2],
     /// Global embedding of each side.
-    globals: [Option<Parameter>; 2],
+    globals: [Option<ParameterRows>; 2],
 }
 
 /// Rows of a parameter tensor.
-pub(super) struct Parameter {
+pub(super) struct ParameterRows {
     /// Index of the tensor in [`Parameters`].
     index: usize,
     /// Values, `[relations, width]`.
@@ -36,9 +36,9 @@ pub(super) struct Parameter {
     pub(super) gradients: Tensor,
 }
 
-impl Parameters {
+impl DeviceParameters {
     /// Copies `params` to `place`.
-    pub(super) fn new(params: &Params, place: TorchPlace) -> Result<Self, TchError> {
+    pub(super) fn new(params: &Params, place: TorchDevice) -> Result<Self, TchError> {
         let (mut values, mut adagrad) = (Vec::new(), Vec::new());
         for tensor in params.tensors() {
             let rows = tensor.values.rows();
@@ -69,9 +69,9 @@ impl Parameters {
         spec: &ModelSpec,
         relation: usize,
         params: &Params,
-        touched: &Touched,
-    ) -> Result<Read, TchError> {
-        let mut read = Read {
+        touched: &TouchedRows,
+    ) -> Result<BatchParameters, TchError> {
+        let mut read = BatchParameters {
             operators: Default::default(),
             globals: [None, None],
         };
@@ -83,7 +83,7 @@ impl Parameters {
             }
             if let Some(index) = params.global_index(spec.relations[relation].entity(side)) {
                 let values = self.values[index].f_narrow(0, 0, 1)?;
-                read.globals[side as usize] = Some(Parameter {
+                read.globals[side as usize] = Some(ParameterRows {
                     index,
                     gradients: values.f_zeros_like()?,
                     values,
@@ -103,7 +103,7 @@ impl Parameters {
             let count = values.numel() as i64;
             let gradients = zeros.f_narrow(0, start, count)?.f_reshape(values.size())?;
             start += count;
-            read.operators[side as usize].push(Parameter {
+            read.operators[side as usize].push(ParameterRows {
                 index,
                 values,
                 gradients,
@@ -116,8 +116,8 @@ impl Parameters {
     /// parameter whether there were none.
     pub(super) fn update(
         &mut self,
-        read: Read,
-        touched: &Touched,
+        read: BatchParameters,
+        touched: &TouchedRows,
         lr: f32,
     ) -> Result<Vec<Tensor>, TchError> {
         let mut finite = Vec::new();
@@ -130,9 +130,9 @@ impl Parameters {
     /// Applies Adagrad on a GPU, unless the loss is not finite.
     pub(super) fn apply(
         &mut self,
-        read: Read,
-        touched: &Touched,
-        (lr, kernels, sums): (f32, &Kernels, &Sums),
+        read: BatchParameters,
+        touched: &TouchedRows,
+        (lr, kernels, sums): (f32, &CudaKernels, &BatchSums),
     ) -> Result<(), TchError> {
         for (parameter, rows) in read.changed(touched)? {
             let index = parameter.index;
@@ -144,11 +144,11 @@ impl Parameters {
 
     fn apply_with_libtorch(
         &mut self,
-        parameter: &Parameter,
+        parameter: &ParameterRows,
         rows: &Tensor,
         lr: f32,
     ) -> Result<Tensor, TchError> {
-        let Parameter {
+        let ParameterRows {
             index,
             values,
             gradients,
@@ -168,7 +168,7 @@ impl Parameters {
 }
 
 #[cfg(test)]
-impl Parameter {
+impl ParameterRows {
     /// Creates a parameter with zero gradients.
     pub(super) fn of(index: usize, values: Tensor) -> Self {
         Self {
@@ -179,9 +179,9 @@ impl Parameter {
     }
 }
 
-impl Read {
+impl BatchParameters {
     /// Returns the parameters with gradients, each once, and their rows in the full tensor.
-    fn changed(self, touched: &Touched) -> Result<Vec<(Parameter, Tensor)>, TchError> {
+    fn changed(self, touched: &TouchedRows) -> Result<Vec<(ParameterRows, Tensor)>, TchError> {
         let Self { operators, globals } = self;
         let mut changed = Vec::new();
         for parameter in operators.into_iter().flatten() {
@@ -204,7 +204,7 @@ impl Read {
     }
 
     /// Returns the operator's parameters on `side`.
-    pub(super) fn operator(&mut self, side: Side) -> &mut [Parameter] {
+    pub(super) fn operator(&mut self, side: Side) -> &mut [ParameterRows] {
         &mut self.operators[side as usize]
     }
 
@@ -214,7 +214,7 @@ impl Read {
     }
 
     /// Returns the global embedding on `side`.
-    pub(super) fn global(&mut self, side: Side) -> Option<&mut Parameter> {
+    pub(super) fn global(&mut self, side: Side) -> Option<&mut ParameterRows> {
         self.globals[side as usize].as_mut()
     }
 }

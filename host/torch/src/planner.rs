@@ -4,31 +4,31 @@
 use std::sync::Arc;
 
 use pbg_core::model::Precision;
-use pbg_kernels::device::{BatchPlan, BatchPlanner, PlannedBatch, Program, Programs};
+use pbg_kernels::device::{BatchPlan, BatchPlanner, DevicePlan, StepProgram, StepPrograms};
 use pbg_kernels::spec::ModelSpec;
 use pbg_kernels::step::{BatchJob, Execution, StepError, WorkerError};
 
-use super::place::TorchPlace;
+use super::device::TorchDevice;
 use super::step::DeviceStep;
-use super::touched::{Offsets, Touch};
+use super::touched::{RowNumbering, TouchedOffsets};
 
 /// Planner for batches of one model.
 #[derive(Debug)]
 pub(super) struct TorchPlanner {
     spec: Arc<ModelSpec>,
     execution: Execution,
-    programs: Programs,
-    touch: Touch,
+    programs: StepPrograms,
+    touch: RowNumbering,
     /// Device that trains the batches.
-    place: TorchPlace,
+    place: TorchDevice,
 }
 
 /// A planned batch.
 #[derive(Debug)]
-pub(super) struct Planned {
-    pub(super) program: Arc<Program>,
+pub(super) struct PlannedDeviceBatch {
+    pub(super) program: Arc<StepProgram>,
     pub(super) plan: BatchPlan,
-    pub(super) offsets: Offsets,
+    pub(super) offsets: TouchedOffsets,
 }
 
 impl TorchPlanner {
@@ -39,13 +39,13 @@ impl TorchPlanner {
     pub(super) fn new(
         spec: Arc<ModelSpec>,
         execution: Execution,
-        place: TorchPlace,
+        place: TorchDevice,
     ) -> Result<Self, WorkerError> {
         Ok(Self {
             programs: programs(&spec, &execution)?,
             spec,
             execution,
-            touch: Touch::default(),
+            touch: RowNumbering::default(),
             place,
         })
     }
@@ -54,10 +54,10 @@ impl TorchPlanner {
     ///
     /// # Errors
     /// When it does not fit the model or the tables.
-    pub(super) fn planned(&mut self, job: &BatchJob<'_>) -> Result<Planned, StepError> {
+    pub(super) fn planned(&mut self, job: &BatchJob<'_>) -> Result<PlannedDeviceBatch, StepError> {
         let (spec, execution) = (&*self.spec, &self.execution);
         let (program, plan) = self.programs.plan::<DeviceStep<'_>>(spec, execution, job)?;
-        Ok(Planned {
+        Ok(PlannedDeviceBatch {
             offsets: self
                 .touch
                 .batch(job, &plan, self.place)
@@ -69,7 +69,7 @@ impl TorchPlanner {
 }
 
 impl BatchPlanner for TorchPlanner {
-    fn plan(&mut self, job: &BatchJob<'_>) -> Result<PlannedBatch, StepError> {
+    fn plan(&mut self, job: &BatchJob<'_>) -> Result<DevicePlan, StepError> {
         Ok(Box::new(self.planned(job)?))
     }
 }
@@ -82,10 +82,10 @@ pub(super) fn refusal(spec: &ModelSpec, precision: Precision) -> Option<String> 
 }
 
 /// Compiles the steps of all relations.
-fn programs(spec: &ModelSpec, execution: &Execution) -> Result<Programs, WorkerError> {
-    let mut programs = Programs::default();
+fn programs(spec: &ModelSpec, execution: &Execution) -> Result<StepPrograms, WorkerError> {
+    let mut programs = StepPrograms::default();
     for relation in 0..spec.relations.len() {
-        programs.of::<DeviceStep<'_>>(spec, execution, relation)?;
+        programs.get_or_compile::<DeviceStep<'_>>(spec, execution, relation)?;
     }
     Ok(programs)
 }

@@ -1,7 +1,7 @@
 //! libtorch's own batched matrix product, as a baseline for comparisons.
 
 use pbg_core::model::Precision;
-use pbg_kernels::libtorch::{Product, ProductShape};
+use pbg_kernels::libtorch::{BenchmarkProduct, ProductShape};
 use pbg_kernels::step::WorkerError;
 use tch::{Device, Kind, TchError, Tensor};
 
@@ -40,7 +40,7 @@ impl TorchProduct {
     }
 }
 
-impl Product for TorchProduct {
+impl BenchmarkProduct for TorchProduct {
     fn multiply(&self) -> Result<(), WorkerError> {
         let same = self.left.f_bmm_out(&self.out, &self.right);
         same.map(drop).map_err(failed)
@@ -48,5 +48,5 @@ impl Product for TorchProduct {
 }
 
 fn failed(error: TchError) -> WorkerError {
-    WorkerError::Tensor(crate::error::said(&error))
+    WorkerError::Tensor(crate::error::message_of(&error))
 }

@@ -3,14 +3,14 @@
 use pbg_core::model::{Comparator, Operator};
 use tch::{TchError, Tensor};
 
-use super::operator::Transform;
-use super::parameters::Parameter;
-use pbg_kernels::device::Comparison;
+use super::operator::OperatorApplication;
+use super::parameters::ParameterRows;
 use pbg_kernels::device::N3;
+use pbg_kernels::device::ScoreFunction;
 
 /// Rows ready for comparison, with the data for the backward pass. Positives come first, then draws, chunk by chunk,
 /// without padding.
-pub(super) struct Prepared {
+pub(super) struct DeviceRows {
     /// Rows, `[rows, dimension]`.
     pub(super) values: Tensor,
     /// Rows before the operator, if there is one.
@@ -24,7 +24,7 @@ pub(super) struct Prepared {
 }
 
 /// Gradients of prepared rows, in the same order.
-pub(super) struct Gradients {
+pub(super) struct RowGradients {
     /// Gradients of the rows, `[rows, dimension]`.
     pub(super) values: Tensor,
     /// Gradients of the biases, `[rows]`.
@@ -33,13 +33,13 @@ pub(super) struct Gradients {
     pub(super) row_factors: Option<Tensor>,
 }
 
-impl Prepared {
+impl DeviceRows {
     /// Transforms rows and prepares them.
     pub(super) fn new(
         rows: Tensor,
-        transform: &Transform<'_>,
-        parameters: &[Parameter],
-        comparison: Comparison,
+        transform: &OperatorApplication<'_>,
+        parameters: &[ParameterRows],
+        comparison: ScoreFunction,
     ) -> Result<Self, TchError> {
         let (values, input) = match transform.operator {
             Operator::None => (rows, None),
@@ -49,14 +49,17 @@ impl Prepared {
     }
 
     /// Prepares rows that are already transformed, if their values before the operator are not needed.
-    pub(super) fn without_input(values: Tensor, comparison: Comparison) -> Result<Self, TchError> {
+    pub(super) fn without_input(
+        values: Tensor,
+        comparison: ScoreFunction,
+    ) -> Result<Self, TchError> {
         Self::compared(values, None, comparison)
     }
 
     fn compared(
         values: Tensor,
         input: Option<Tensor>,
-        comparison: Comparison,
+        comparison: ScoreFunction,
     ) -> Result<Self, TchError> {
         let mut prepared = Self {
             values,
@@ -90,15 +93,15 @@ impl Prepared {
     }
 
     /// Returns zero gradients of these rows.
-    pub(super) fn gradients(&self, comparison: Comparison) -> Result<Gradients, TchError> {
+    pub(super) fn gradients(&self, comparison: ScoreFunction) -> Result<RowGradients, TchError> {
         self.gradients_in(self.values.f_zeros_like()?, comparison)
     }
 
     /// Returns zero gradients of the rows of both sides, which share one tensor.
     pub(super) fn gradients_of(
         rows: &[Self; 2],
-        comparison: Comparison,
-    ) -> Result<[Gradients; 2], TchError> {
+        comparison: ScoreFunction,
+    ) -> Result<[RowGradients; 2], TchError> {
         let [lhs, rhs] = rows;
         let [of_lhs, of_rhs] = [lhs, rhs].map(|rows| rows.values.size()[0]);
         let size = [of_lhs + of_rhs, lhs.values.size()[1]];
@@ -109,10 +112,14 @@ impl Prepared {
         ])
     }
 
-    fn gradients_in(&self, values: Tensor, comparison: Comparison) -> Result<Gradients, TchError> {
+    fn gradients_in(
+        &self,
+        values: Tensor,
+        comparison: ScoreFunction,
+    ) -> Result<RowGradients, TchError> {
         let count = self.values.size()[0];
         let zeros = || Tensor::f_zeros([count], (self.values.kind(), self.values.device()));
-        Ok(Gradients {
+        Ok(RowGradients {
             values,
             bias: comparison.bias.then(zeros).transpose()?,
             row_factors: comparison.is_distance().then(zeros).transpose()?,
@@ -124,7 +131,7 @@ impl Prepared {
         &self,
         n3: N3,
         count: i64,
-        gradients: &mut Gradients,
+        gradients: &mut RowGradients,
     ) -> Result<Tensor, TchError> {
         let mut rows = self.values.f_narrow(0, 0, count)?;
         // A bias counts like any coordinate; during the comparison its place holds a zero.
@@ -156,13 +163,13 @@ impl Prepared {
     }
 
     /// Computes the gradients of the rows as they were looked up, and adds those of parameters to their sums.
-    pub(super) fn back(
+    pub(super) fn backward(
         &self,
-        gradients: Gradients,
-        transform: &Transform<'_>,
-        parameters: &mut [Parameter],
+        gradients: RowGradients,
+        transform: &OperatorApplication<'_>,
+        parameters: &mut [ParameterRows],
     ) -> Result<Tensor, TchError> {
-        let Gradients {
+        let RowGradients {
             mut values,
             bias,
             row_factors,

@@ -7,19 +7,19 @@ use pbg_core::strategy::MASKED;
 use tch::{Kind, TchError, Tensor};
 
 use super::distances::{length, slope, without_noise};
-use super::fused::Kernels;
-use super::rows::{Gradients, Prepared};
-use pbg_kernels::device::Comparison;
+use super::fused::CudaKernels;
+use super::rows::{DeviceRows, RowGradients};
+use pbg_kernels::device::ScoreFunction;
 use pbg_kernels::device::Slice;
 
 /// One direction of one slice.
-pub(super) struct Direction<'a> {
+pub(super) struct SliceDirection<'a> {
     /// Kernels; `None` without a GPU.
-    pub(super) kernels: Option<&'a Kernels>,
+    pub(super) kernels: Option<&'a CudaKernels>,
     pub(super) slice: &'a Slice,
     /// Kind of the negatives that replace the side.
     pub(super) negatives: Negatives,
-    pub(super) comparison: Comparison,
+    pub(super) comparison: ScoreFunction,
     /// Whether products have bfloat16 factors.
     pub(super) half: bool,
     /// With all entities as negatives: the true entity of each row.
@@ -28,7 +28,7 @@ pub(super) struct Direction<'a> {
 
 /// Rows that are compared: those of the side that is replaced, all entities if all are negatives, and the rows of the
 /// other side.
-pub(super) struct Compared<'a, T> {
+pub(super) struct ComparedRows<'a, T> {
     pub(super) candidates: &'a mut T,
     pub(super) all: Option<&'a mut T>,
     pub(super) queries: &'a mut T,
@@ -46,7 +46,7 @@ pub(super) struct ScoreTensors {
     pub(super) positive_distances: Option<Tensor>,
 }
 
-impl Direction<'_> {
+impl SliceDirection<'_> {
     fn edges(&self) -> i64 {
         self.slice.rows.len() as i64
     }
@@ -165,7 +165,7 @@ impl Direction<'_> {
     /// Computes positive and negative scores, and masks negatives.
     pub(super) fn score(
         &self,
-        compared: &Compared<'_, Prepared>,
+        compared: &ComparedRows<'_, DeviceRows>,
     ) -> Result<ScoreTensors, TchError> {
         let queries = &*compared.queries;
         let among = compared.all.as_deref().unwrap_or(&*compared.candidates);
@@ -194,8 +194,8 @@ impl Direction<'_> {
     fn finish(
         &self,
         products: Tensor,
-        queries: &Prepared,
-        candidates: &Prepared,
+        queries: &DeviceRows,
+        candidates: &DeviceRows,
     ) -> Result<(Tensor, Option<Tensor>), TchError> {
         let (mut scores, mut distances) = (products, None);
         if let (Some(q), Some(k)) = (&queries.squares, &candidates.squares) {
@@ -225,7 +225,7 @@ impl Direction<'_> {
     /// distances.
     fn score_positives(
         &self,
-        compared: &Compared<'_, Prepared>,
+        compared: &ComparedRows<'_, DeviceRows>,
     ) -> Result<(Tensor, Option<Tensor>), TchError> {
         let (queries, candidates) = (&*compared.queries, &*compared.candidates);
         let (q, k) = (
@@ -288,8 +288,8 @@ impl Direction<'_> {
     pub(super) fn differentiate(
         &self,
         scores: &ScoreTensors,
-        rows: &Compared<'_, Prepared>,
-        sums: &mut Compared<'_, Gradients>,
+        rows: &ComparedRows<'_, DeviceRows>,
+        sums: &mut ComparedRows<'_, RowGradients>,
     ) -> Result<(), TchError> {
         let mut factors = self.chunked(&scores.negative)?;
         if self.positive_on_diagonal() {
@@ -298,7 +298,7 @@ impl Direction<'_> {
             self.of_positives(&factors)?.f_copy_(&positive)?;
         }
         if factors.size()[2] > 0 {
-            let factors = self.undo_finish(factors, scores, sums)?;
+            let factors = self.finish_backward(factors, scores, sums)?;
             let among = rows.all.as_deref().unwrap_or(&*rows.candidates);
             let k = self.candidates(&among.values)?;
             let q = self.chunked(&self.positives(&rows.queries.values)?)?;
@@ -327,11 +327,11 @@ impl Direction<'_> {
     }
 
     /// Adds the gradients of biases and of distances. Returns the factors of the inner products.
-    fn undo_finish(
+    fn finish_backward(
         &self,
         mut factors: Tensor,
         scores: &ScoreTensors,
-        sums: &mut Compared<'_, Gradients>,
+        sums: &mut ComparedRows<'_, RowGradients>,
     ) -> Result<Tensor, TchError> {
         let target = sums.all.as_deref_mut().unwrap_or(&mut *sums.candidates);
         let along = |factors: &Tensor, dim: i64| factors.f_sum_dim_intlist(dim, false, None);
@@ -353,8 +353,8 @@ impl Direction<'_> {
     fn differentiate_positives(
         &self,
         scores: &ScoreTensors,
-        rows: &Compared<'_, Prepared>,
-        sums: &mut Compared<'_, Gradients>,
+        rows: &ComparedRows<'_, DeviceRows>,
+        sums: &mut ComparedRows<'_, RowGradients>,
     ) -> Result<(), TchError> {
         let gradients = &scores.positive;
         let factors = match self.comparison.is_distance() {

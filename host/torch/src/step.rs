@@ -9,29 +9,29 @@ use std::sync::MutexGuard;
 
 use pbg_core::batch_graph::{Negatives, Operation, RegularizedRows, StepSpec};
 use pbg_core::graph::Side;
-use pbg_core::strategy::{Formula, LossWorker};
+use pbg_core::strategy::{LossFormula, LossWorker};
 use pbg_kernels::device::{
-    BatchPlan, Compare, Comparison, N3, NO_ROUNDED_DISTANCES, PassStages, Slice, SliceStages,
-    StepExecutor, pair,
+    BatchPlan, CompareStage, N3, NO_ROUNDED_DISTANCES, PassStages, ScoreFunction, Slice,
+    SliceStages, StepExecutor, side_and_other,
 };
 use pbg_kernels::spec::ModelSpec;
 use pbg_kernels::step::{BatchJob, BatchStats, StepError};
 use tch::{Kind, TchError, Tensor};
 
+use super::device::TorchDevice;
 use super::error::DeviceError;
-use super::formula::{self, Losses};
-use super::fused::Kernels;
-use super::parameters::{Parameters, Read};
-use super::place::TorchPlace;
-use super::rows::{Gradients, Prepared, cubes};
-use super::scores::{Compared, Direction, ScoreTensors};
-use super::sums::{Later, POSITIVE_GRADIENTS, REGULARIZER, Sums, all_finite};
+use super::formula::{self, LossTensors};
+use super::fused::CudaKernels;
+use super::parameters::{BatchParameters, DeviceParameters};
+use super::rows::{DeviceRows, RowGradients, cubes};
+use super::scores::{ComparedRows, ScoreTensors, SliceDirection};
+use super::sums::{BatchSums, POSITIVE_GRADIENTS, PendingSums, REGULARIZER, all_finite};
 use super::tables::TableRows;
-use super::touched::Touched;
+use super::touched::TouchedRows;
 use super::transfer;
 use super::working_set::WorkingSet;
 
-use self::ask::ask;
+use self::ask::evaluate_on_host;
 use self::selection::part;
 
 const NO_FEATURES: &str =
@@ -45,51 +45,51 @@ pub(super) struct DeviceStep<'b> {
     pub(super) spec: &'b ModelSpec,
     pub(super) plan: &'b BatchPlan,
     pub(super) job: &'b BatchJob<'b>,
-    pub(super) place: TorchPlace,
+    pub(super) place: TorchDevice,
     pub(super) loss: &'b mut dyn LossWorker,
     /// Formula of the loss at the start of the batch; `None` for a computed loss.
-    pub(super) formula: Option<Formula>,
-    pub(super) touched: Touched,
+    pub(super) formula: Option<LossFormula>,
+    pub(super) touched: TouchedRows,
     pub(super) set: WorkingSet,
-    pub(super) read: Read,
+    pub(super) read: BatchParameters,
     /// Factors of the edges' losses, `[edges]`; `None` if all are 1.
     pub(super) weights: Option<Tensor>,
-    pub(super) sums: Sums,
+    pub(super) sums: BatchSums,
     /// Tables to which the rows are written back; `None` for the right side if both are the same table.
     pub(super) tables: [Option<MutexGuard<'b, TableRows>>; 2],
-    pub(super) parameters: &'b mut Parameters,
+    pub(super) parameters: &'b mut DeviceParameters,
     /// Kernels; `None` without a GPU.
-    pub(super) kernels: Option<&'b Kernels>,
+    pub(super) kernels: Option<&'b CudaKernels>,
     /// Receives the result of the batch if the GPU may continue before it is known.
-    pub(super) later: Option<&'b mut Option<Later>>,
+    pub(super) later: Option<&'b mut Option<PendingSums>>,
 }
 
 /// All entities of a side, prepared, and their gradients.
-pub(super) struct EntireSide {
-    rows: Prepared,
-    gradients: Gradients,
+pub(super) struct AllEntities {
+    rows: DeviceRows,
+    gradients: RowGradients,
 }
 
 /// Prepared rows of both sides of a slice, and their gradients.
 pub(super) struct SliceRows {
-    rows: [Prepared; 2],
-    gradients: [Gradients; 2],
+    rows: [DeviceRows; 2],
+    gradients: [RowGradients; 2],
 }
 
 /// Scores, and the rows that were compared.
-pub(super) struct Scored<'m> {
+pub(super) struct DeviceScores<'m> {
     scores: ScoreTensors,
     rows: &'m mut SliceRows,
     /// All entities, if all are negatives.
-    entities: Option<&'m mut EntireSide>,
+    entities: Option<&'m mut AllEntities>,
 }
 
 /// Gradients of scores, and the rows that were compared.
-pub(super) struct ScoreGradients<'m>(Scored<'m>);
+pub(super) struct DeviceScoreGradients<'m>(DeviceScores<'m>);
 
 impl<'b> DeviceStep<'b> {
-    fn comparison(&self) -> Comparison {
-        Comparison::of(self.spec)
+    fn comparison(&self) -> ScoreFunction {
+        ScoreFunction::of(self.spec)
     }
 
     fn n3(&self) -> N3 {
@@ -99,13 +99,17 @@ impl<'b> DeviceStep<'b> {
         }
     }
 
-    fn direction<'s>(&self, at: SliceStages<'s>, stage: &Compare) -> Result<Direction<'s>, TchError>
+    fn direction<'s>(
+        &self,
+        at: SliceStages<'s>,
+        stage: &CompareStage,
+    ) -> Result<SliceDirection<'s>, TchError>
     where
         'b: 's,
     {
         let negatives = self.plan.negatives[stage.side as usize];
         let positive_entities = &self.touched.positive_entities[stage.side as usize];
-        Ok(Direction {
+        Ok(SliceDirection {
             kernels: self.kernels,
             slice: at.slice,
             negatives,
@@ -144,16 +148,16 @@ impl<'b> DeviceStep<'b> {
     }
 
     /// Evaluates the loss on scores, with all weights.
-    fn losses(&mut self, slice: &Slice, scores: &ScoreTensors) -> Result<Losses, DeviceError> {
+    fn losses(&mut self, slice: &Slice, scores: &ScoreTensors) -> Result<LossTensors, DeviceError> {
         let losses = match &self.formula {
             Some(formula) => formula::evaluate(formula, &scores.positive, &scores.negative)?,
-            None => ask(self.loss, scores, self.place)?,
+            None => evaluate_on_host(self.loss, scores, self.place)?,
         };
         let Some(weights) = &self.weights else {
             return Ok(losses);
         };
         let weights = part(weights, slice)?;
-        Ok(Losses {
+        Ok(LossTensors {
             loss: losses.loss.f_mul(&weights)?,
             positive: losses.positive.f_mul(&weights)?,
             negative: losses.negative.f_mul(&weights.f_unsqueeze(1)?)?,
@@ -165,12 +169,12 @@ impl StepExecutor for DeviceStep<'_> {
     type Error = DeviceError;
     type PassMemory = ();
     type SliceMemory = ();
-    type Entities<'m> = [Option<EntireSide>; 2];
+    type Entities<'m> = [Option<AllEntities>; 2];
     type Gathered<'m> = SliceRows;
-    type Scored<'m> = Scored<'m>;
-    type ScoreGradients<'m> = ScoreGradients<'m>;
+    type Scored<'m> = DeviceScores<'m>;
+    type ScoreGradients<'m> = DeviceScoreGradients<'m>;
 
-    fn lacks(
+    fn unsupported(
         operation: Operation,
         side: Option<Side>,
         step_spec: &StepSpec,
@@ -203,7 +207,7 @@ impl StepExecutor for DeviceStep<'_> {
                 let all = self.all(side, gather.operator, stages.update_rows)?;
                 let rows = self.prepare(&all)?;
                 let gradients = rows.gradients(self.comparison())?;
-                Ok(Some(EntireSide { rows, gradients }))
+                Ok(Some(AllEntities { rows, gradients }))
             }
             None => Ok::<_, TchError>(None),
         };
@@ -217,26 +221,26 @@ impl StepExecutor for DeviceStep<'_> {
             self.prepare(&selection)
         };
         let rows = [side(Side::Lhs)?, side(Side::Rhs)?];
-        let gradients = Prepared::gradients_of(&rows, self.comparison())?;
+        let gradients = DeviceRows::gradients_of(&rows, self.comparison())?;
         Ok(SliceRows { rows, gradients })
     }
 
     fn score<'m>(
         &mut self,
         at: SliceStages<'_>,
-        stage: &Compare,
+        stage: &CompareStage,
         entities: &'m mut Self::Entities<'_>,
         rows: &'m mut SliceRows,
-    ) -> Result<Scored<'m>, DeviceError> {
+    ) -> Result<DeviceScores<'m>, DeviceError> {
         let direction = self.direction(at, stage)?;
         let mut entities = entities[stage.side as usize].as_mut();
-        let (candidates, queries) = pair(&mut rows.rows, stage.side);
-        let scores = direction.score(&Compared {
+        let (candidates, queries) = side_and_other(&mut rows.rows, stage.side);
+        let scores = direction.score(&ComparedRows {
             candidates,
             all: entities.as_mut().map(|entities| &mut entities.rows),
             queries,
         })?;
-        Ok(Scored {
+        Ok(DeviceScores {
             scores,
             rows,
             entities,
@@ -246,7 +250,7 @@ impl StepExecutor for DeviceStep<'_> {
     fn scores<'s>(
         &self,
         _: SliceStages<'_>,
-        scored: &'s Scored<'_>,
+        scored: &'s DeviceScores<'_>,
     ) -> Result<[Cow<'s, [f32]>; 2], DeviceError> {
         let ScoreTensors {
             positive, negative, ..
@@ -260,7 +264,7 @@ impl StepExecutor for DeviceStep<'_> {
     fn loss<'m>(
         &mut self,
         at: SliceStages<'_>,
-        stage: &Compare,
+        stage: &CompareStage,
         mut scored: Self::Scored<'m>,
     ) -> Result<Self::ScoreGradients<'m>, DeviceError> {
         let (scores, side) = (&mut scored.scores, stage.side as usize);
@@ -268,13 +272,13 @@ impl StepExecutor for DeviceStep<'_> {
             let weights = self.weights.as_ref().map(|weights| part(weights, at.slice));
             let weights = weights.transpose()?;
             kernels.loss(formula, scores, weights.as_ref(), (&self.sums, side))?;
-            return Ok(ScoreGradients(scored));
+            return Ok(DeviceScoreGradients(scored));
         }
         let above = scores
             .negative
             .f_gt_tensor(&scores.positive.f_unsqueeze(1)?)?;
         let violators = above.f_sum(Kind::Int64)?;
-        let Losses {
+        let LossTensors {
             loss,
             positive,
             negative,
@@ -284,33 +288,33 @@ impl StepExecutor for DeviceStep<'_> {
         self.sums
             .add(POSITIVE_GRADIENTS, &positive.f_sum(Kind::Float)?)?;
         (scores.positive, scores.negative) = (positive, negative);
-        Ok(ScoreGradients(scored))
+        Ok(DeviceScoreGradients(scored))
     }
 
     fn differentiate(
         &mut self,
         at: SliceStages<'_>,
-        stage: &Compare,
-        gradients: ScoreGradients<'_>,
+        stage: &CompareStage,
+        gradients: DeviceScoreGradients<'_>,
     ) -> Result<(), DeviceError> {
         let direction = self.direction(at, stage)?;
-        let ScoreGradients(Scored {
+        let DeviceScoreGradients(DeviceScores {
             scores,
             rows,
             entities,
         }) = gradients;
         let (all, all_gradients) = match entities {
-            Some(EntireSide { rows, gradients }) => (Some(rows), Some(gradients)),
+            Some(AllEntities { rows, gradients }) => (Some(rows), Some(gradients)),
             None => (None, None),
         };
-        let (candidates, queries) = pair(&mut rows.rows, stage.side);
-        let compared = Compared {
+        let (candidates, queries) = side_and_other(&mut rows.rows, stage.side);
+        let compared = ComparedRows {
             candidates,
             all,
             queries,
         };
-        let (candidates, queries) = pair(&mut rows.gradients, stage.side);
-        let mut sums = Compared {
+        let (candidates, queries) = side_and_other(&mut rows.gradients, stage.side);
+        let mut sums = ComparedRows {
             candidates,
             all: all_gradients,
             queries,
@@ -355,12 +359,12 @@ impl StepExecutor for DeviceStep<'_> {
     fn finish(
         &mut self,
         stages: &PassStages,
-        entities: [Option<EntireSide>; 2],
+        entities: [Option<AllEntities>; 2],
     ) -> Result<(), DeviceError> {
         let changes = stages.update_rows;
         for ((side, entities), stages) in Side::BOTH.into_iter().zip(entities).zip(&stages.entities)
         {
-            if let (Some(EntireSide { rows, gradients }), Some((gather, _))) = (entities, stages) {
+            if let (Some(AllEntities { rows, gradients }), Some((gather, _))) = (entities, stages) {
                 let all = self.all(side, gather.operator, changes)?;
                 let gradients = self.back(&all, &rows, gradients)?;
                 self.sum(&all, &gradients)?;
@@ -378,7 +382,7 @@ impl StepExecutor for DeviceStep<'_> {
 
     fn update(mut self) -> Result<BatchStats, DeviceError> {
         if let Some(kernels) = self.kernels {
-            return self.update_at_once(kernels);
+            return self.fused_update(kernels);
         }
         let stats = self.sums.stats(self.job.batch.len())?;
         let lr = self.spec.relation_lr;

@@ -20,8 +20,8 @@ use std::sync::{Mutex, PoisonError};
 
 use tch::{Device, TchError};
 
+use super::device::TorchDevice;
 use super::library;
-use super::place::TorchPlace;
 
 /// Status of a call; 0 for success.
 type Status = c_int;
@@ -38,19 +38,19 @@ struct Stream(*mut c_void);
 unsafe impl Send for Stream {}
 
 /// Guard that makes the GPU operations of its thread use the stream for copies.
-pub(super) struct Copying {
+pub(super) struct CopyStreamGuard {
     guard: *mut c_void,
     delete: DeleteGuard,
     /// The guard changes the state of its thread, so it must stay there.
     _thread: PhantomData<*mut ()>,
 }
 
-impl Copying {
+impl CopyStreamGuard {
     /// Makes the GPU operations of this thread use the stream for copies of `place`; does nothing in main memory.
     ///
     /// # Errors
     /// When libtorch fails.
-    pub(super) fn begin(place: TorchPlace) -> Result<Option<Self>, TchError> {
+    pub(super) fn begin(place: TorchDevice) -> Result<Option<Self>, TchError> {
         let Device::Cuda(index) = place.device() else {
             return Ok(None);
         };
@@ -76,7 +76,7 @@ impl Copying {
     }
 }
 
-impl Drop for Copying {
+impl Drop for CopyStreamGuard {
     fn drop(&mut self) {
         // SAFETY: the guard was created by the matching function, on this thread, and is deleted once. Deleting fails
         // only if the GPU does, which the next operation reports.
@@ -115,13 +115,16 @@ mod tests {
 
     #[test]
     fn copies_in_main_memory_need_no_stream() {
-        assert!(matches!(Copying::begin(TorchPlace::MAIN_MEMORY), Ok(None)));
+        assert!(matches!(
+            CopyStreamGuard::begin(TorchDevice::MAIN_MEMORY),
+            Ok(None)
+        ));
     }
 
     #[test]
     fn a_stream_is_had_where_there_is_a_gpu_and_an_error_elsewhere() {
-        let begun = Copying::begin(TorchPlace::first_gpu());
-        match TorchPlace::cuda(0) {
+        let begun = CopyStreamGuard::begin(TorchDevice::first_gpu());
+        match TorchDevice::cuda(0) {
             Ok(_) => assert!(matches!(begun, Ok(Some(_)))),
             Err(_) => assert!(begun.is_err()),
         }

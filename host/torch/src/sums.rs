@@ -2,9 +2,9 @@
 
 use tch::{Device, Kind, TchError, Tensor};
 
+use super::device::TorchDevice;
 use super::error::DeviceError;
-use super::fused::{Copied, Kernels};
-use super::place::TorchPlace;
+use super::fused::{CudaEvent, CudaKernels};
 use pbg_kernels::step::BatchStats;
 use pbg_kernels::step::StepError;
 
@@ -17,10 +17,10 @@ const NOT_FINITE: usize = 6;
 const COUNT: usize = NOT_FINITE + 1;
 
 /// Sums over the edges of a batch, kept on the device until they are read.
-pub(super) struct Sums(Tensor);
+pub(super) struct BatchSums(Tensor);
 
-impl Sums {
-    pub(super) fn new(place: TorchPlace) -> Result<Self, TchError> {
+impl BatchSums {
+    pub(super) fn new(place: TorchDevice) -> Result<Self, TchError> {
         Ok(Self(Tensor::f_zeros(
             [COUNT as i64],
             (Kind::Double, place.device()),
@@ -52,13 +52,17 @@ impl Sums {
     }
 
     /// Starts copying the sums, so that the device can continue with the next batch meanwhile.
-    pub(super) fn later(&self, edges: usize, kernels: &Kernels) -> Result<Later, TchError> {
+    pub(super) fn later(
+        &self,
+        edges: usize,
+        kernels: &CudaKernels,
+    ) -> Result<PendingSums, TchError> {
         // Copies to pinned memory, which a GPU writes by itself.
         let values = self
             .0
             .f_to_device_(Device::Cpu, Kind::Double, true, false)?;
-        let copied = kernels.copied()?;
-        Ok(Later {
+        let copied = kernels.record_event()?;
+        Ok(PendingSums {
             values,
             copied,
             edges,
@@ -67,13 +71,13 @@ impl Sums {
 }
 
 /// Sums that are being copied from the device.
-pub(super) struct Later {
+pub(super) struct PendingSums {
     values: Tensor,
-    copied: Copied,
+    copied: CudaEvent,
     edges: usize,
 }
 
-impl Later {
+impl PendingSums {
     /// Waits for the copy and returns the sums; see [`Sums::stats`].
     pub(super) fn stats(self) -> Result<BatchStats, DeviceError> {
         self.copied.wait()?;

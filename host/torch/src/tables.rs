@@ -3,18 +3,18 @@
 use std::any::Any;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use pbg_kernels::device::Resident;
+use pbg_kernels::device::ResidentRows;
 use pbg_kernels::step::StepError;
 use pbg_kernels::table::Table;
 use tch::{TchError, Tensor};
 
-use super::place::TorchPlace;
-use super::stream::Copying;
+use super::device::TorchDevice;
+use super::stream::CopyStreamGuard;
 use super::transfer;
 
 /// A table's rows on a device, shared by the worker and the storage thread.
 #[derive(Debug)]
-pub(super) struct ResidentRows(Mutex<TableRows>);
+pub(super) struct TorchRows(Mutex<TableRows>);
 
 /// Embeddings and their accumulators.
 #[derive(Debug)]
@@ -23,21 +23,21 @@ pub(super) struct TableRows {
     pub(super) embeddings: Tensor,
     /// Accumulators, `[rows]`.
     pub(super) row_adagrad: Tensor,
-    place: TorchPlace,
+    place: TorchDevice,
     /// Whether they have changed since they were last copied back.
     changed: bool,
 }
 
-impl ResidentRows {
+impl TorchRows {
     /// Returns the rows of a table, if this crate created them.
-    pub(super) fn of(resident: &dyn Resident) -> Option<&Self> {
+    pub(super) fn of(resident: &dyn ResidentRows) -> Option<&Self> {
         let resident: &dyn Any = resident;
         resident.downcast_ref()
     }
 
     /// Copies the rows of `table` to `place`.
-    pub(super) fn upload(table: &mut Table, place: TorchPlace) -> Result<Self, TchError> {
-        let _beside_kernels = Copying::begin(place)?;
+    pub(super) fn upload(table: &mut Table, place: TorchDevice) -> Result<Self, TchError> {
+        let _beside_kernels = CopyStreamGuard::begin(place)?;
         let rows = table.embeddings.rows();
         let embeddings = transfer::upload(table.embeddings.get_mut(), rows, place)?;
         let row_adagrad =
@@ -55,10 +55,10 @@ impl ResidentRows {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn carry_back(&self, table: &Table) -> Result<(), TchError> {
+    fn download(&self, table: &Table) -> Result<(), TchError> {
         let mut rows = self.lock();
         if rows.changed {
-            let _beside_kernels = Copying::begin(rows.place)?;
+            let _beside_kernels = CopyStreamGuard::begin(rows.place)?;
             transfer::download(&rows.embeddings, |first, values| {
                 table.embeddings.write_rows(first, values);
             })?;
@@ -71,10 +71,10 @@ impl ResidentRows {
     }
 }
 
-impl Resident for ResidentRows {
+impl ResidentRows for TorchRows {
     fn download(&self, table: &Table) -> Result<(), StepError> {
         crate::on_this_thread();
-        self.carry_back(table).map_err(crate::failed)
+        self.download(table).map_err(crate::failed)
     }
 }
 

@@ -6,7 +6,7 @@ use pbg_core::batch_graph::Negatives;
 use pbg_core::graph::Side;
 use tch::{Device, TchError, Tensor};
 
-use super::place::TorchPlace;
+use super::device::TorchDevice;
 use pbg_kernels::device::BatchPlan;
 use pbg_kernels::step::BatchJob;
 
@@ -23,14 +23,14 @@ const COLUMNS: usize = 10;
 
 /// Distinct rows of one table or tensor, numbered in the order of their first use.
 #[derive(Debug, Default)]
-struct Numbers {
+struct DistinctRows {
     /// Number of each row.
     of: Vec<u32>,
     /// Rows by number.
     rows: Vec<i64>,
 }
 
-impl Numbers {
+impl DistinctRows {
     /// Removes all numbers, for a table of `rows` rows.
     fn reset(&mut self, rows: usize) {
         for &row in &self.rows {
@@ -55,16 +55,16 @@ impl Numbers {
 
 /// Numbers the rows of batch after batch.
 #[derive(Debug, Default)]
-pub(super) struct Touch {
-    tables: [Numbers; 2],
-    relations: Numbers,
+pub(super) struct RowNumbering {
+    tables: [DistinctRows; 2],
+    relations: DistinctRows,
     /// Columns of [`Touched`], concatenated.
     columns: Vec<i64>,
 }
 
 /// Rows that a batch touches, on the host.
 #[derive(Debug)]
-pub(super) struct Offsets {
+pub(super) struct TouchedOffsets {
     /// Columns of [`Touched`], concatenated.
     columns: Tensor,
     /// Range of each column.
@@ -74,7 +74,7 @@ pub(super) struct Offsets {
 }
 
 /// Rows that a batch touches, on the device. All tensors are offsets, `i64`.
-pub(super) struct Touched {
+pub(super) struct TouchedRows {
     /// Rows of each side's table that are in the working set; none for the right one if both tables are the same.
     pub(super) rows: [Tensor; 2],
     /// Offsets into the working set of the positives of each side. The left table's rows come first.
@@ -91,14 +91,14 @@ pub(super) struct Touched {
     pub(super) relation_counts: Vec<f32>,
 }
 
-impl Touch {
+impl RowNumbering {
     /// Numbers what a batch touches, in pinned memory from which a GPU at `place` copies without blocking the host.
     pub(super) fn batch(
         &mut self,
         job: &BatchJob<'_>,
         plan: &BatchPlan,
-        place: TorchPlace,
-    ) -> Result<Offsets, TchError> {
+        place: TorchDevice,
+    ) -> Result<TouchedOffsets, TchError> {
         self.columns.clear();
         let mut spans: [Range<usize>; COLUMNS] = Default::default();
         self.reset(job, plan);
@@ -119,7 +119,7 @@ impl Touch {
             spans[ROWS + table] = extend(&mut self.columns, numbers.rows.iter().copied());
         }
         let columns = Tensor::f_from_slice(&self.columns)?;
-        Ok(Offsets {
+        Ok(TouchedOffsets {
             columns: match place.device() {
                 Device::Cuda(_) => columns.f_internal_pin_memory(place.device())?,
                 _ => columns,
@@ -218,9 +218,9 @@ fn extend(columns: &mut Vec<i64>, numbers: impl Iterator<Item = i64>) -> Range<u
     start..columns.len()
 }
 
-impl Offsets {
+impl TouchedOffsets {
     /// Copies them to the device, in one copy.
-    pub(super) fn carry(self, place: TorchPlace) -> Result<Touched, TchError> {
+    pub(super) fn upload(self, place: TorchDevice) -> Result<TouchedRows, TchError> {
         let carried = match place.device() {
             device @ Device::Cuda(_) => {
                 let kind = self.columns.kind();
@@ -233,7 +233,7 @@ impl Offsets {
             carried.f_narrow(0, start as i64, (end - start) as i64)
         };
         let sides = |first: usize| Ok::<_, TchError>([part(first)?, part(first + 1)?]);
-        Ok(Touched {
+        Ok(TouchedRows {
             rows: sides(ROWS)?,
             positives: sides(POSITIVES)?,
             draws: sides(DRAWS)?,

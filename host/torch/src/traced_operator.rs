@@ -1,13 +1,13 @@
 //! Traced operators on a device: every node becomes a tensor.
 
-use pbg_core::loss::node::{Binary, Node, NodeId};
-use pbg_core::operator::{Expression, Formula};
+use pbg_core::loss::node::{Binary, FormulaNode, NodeId};
+use pbg_core::operator::{Expression, OperatorFormula};
 use tch::{Kind, TchError, Tensor};
 
 use super::formula::{binary, unary};
 
 /// Inputs of an expression.
-pub(super) struct Given<'a> {
+pub(super) struct OperatorInputs<'a> {
     components: Vec<Tensor>,
     gradients: Vec<Tensor>,
     parameters: &'a [Tensor],
@@ -20,9 +20,9 @@ fn cut(rows: &Tensor, components: usize) -> Result<Vec<Tensor>, TchError> {
     (0..components as i64).map(component).collect()
 }
 
-impl<'a> Given<'a> {
+impl<'a> OperatorInputs<'a> {
     pub(super) fn new(
-        formula: &Formula,
+        formula: &OperatorFormula,
         rows: &Tensor,
         gradients: Option<&Tensor>,
         parameters: &'a [Tensor],
@@ -49,7 +49,7 @@ impl<'a> Given<'a> {
     }
 
     /// Evaluates the first `components` outputs of an expression and concatenates them.
-    pub(super) fn made(
+    pub(super) fn outputs(
         &self,
         expression: &Expression,
         components: usize,
@@ -75,31 +75,31 @@ impl<'a> Given<'a> {
         tensor.f_expand(self.components[0].size(), false)
     }
 
-    fn value(&self, node: Node, values: &[Tensor]) -> Result<Tensor, TchError> {
+    fn value(&self, node: FormulaNode, values: &[Tensor]) -> Result<Tensor, TchError> {
         let of = |id: NodeId| &values[id as usize];
         let place = (Kind::Float, self.components[0].device());
         let number = |value: f64| Tensor::f_full([1, 1], value, place);
         match node {
-            Node::Component(index) => Ok(self.components[index as usize].shallow_clone()),
-            Node::Gradient(index) => Ok(self.gradients[index as usize].shallow_clone()),
-            Node::Parameter(index) => Ok(self.parameters[index as usize].shallow_clone()),
-            Node::Constant(value) => number(value.into()),
-            Node::Unary(op, x) => unary(op, of(x)),
-            Node::Binary(op, a, b) => binary(op, of(a), of(b)),
-            Node::Select(condition, then, otherwise) => {
+            FormulaNode::Component(index) => Ok(self.components[index as usize].shallow_clone()),
+            FormulaNode::Gradient(index) => Ok(self.gradients[index as usize].shallow_clone()),
+            FormulaNode::Parameter(index) => Ok(self.parameters[index as usize].shallow_clone()),
+            FormulaNode::Constant(value) => number(value.into()),
+            FormulaNode::Unary(op, x) => unary(op, of(x)),
+            FormulaNode::Binary(op, a, b) => binary(op, of(a), of(b)),
+            FormulaNode::Select(condition, then, otherwise) => {
                 let chosen = of(condition).f_ne(0.0)?;
                 of(then).f_where_self(&chosen, of(otherwise))
             }
-            Node::Clamp(x, low, high) => {
+            FormulaNode::Clamp(x, low, high) => {
                 let above = binary(Binary::Max, of(x), of(low))?;
                 binary(Binary::Min, &above, of(high))
             }
             // A checked operator has no such node.
-            Node::Positive
-            | Node::Negative
-            | Node::Columns
-            | Node::Reduce(..)
-            | Node::Softmax(_) => number(f64::NAN),
+            FormulaNode::Positive
+            | FormulaNode::Negative
+            | FormulaNode::Columns
+            | FormulaNode::Reduce(..)
+            | FormulaNode::Softmax(_) => number(f64::NAN),
         }
     }
 }

@@ -2,14 +2,14 @@
 
 use tch::{TchError, Tensor};
 
-use super::place::TorchPlace;
+use super::device::TorchDevice;
 
 /// Floats that are copied at once: enough to reach a copy's full rate, but little compared with a table, since libtorch
 /// copies through its own buffer.
 const BLOCK: usize = 4 << 20;
 
 /// Copies `values`, which are `rows` rows, to `place`.
-pub(super) fn upload(values: &[f32], rows: usize, place: TorchPlace) -> Result<Tensor, TchError> {
+pub(super) fn upload(values: &[f32], rows: usize, place: TorchDevice) -> Result<Tensor, TchError> {
     let width = values.len() / rows.max(1);
     let on_place = Tensor::f_empty([rows as i64, width as i64], place.floats())?;
     let at_once = (BLOCK / width.max(1)).max(1);
@@ -44,7 +44,7 @@ pub(super) fn download(
 }
 
 /// Copies `values` to `place`.
-pub(super) fn floats(values: &[f32], place: TorchPlace) -> Result<Tensor, TchError> {
+pub(super) fn floats(values: &[f32], place: TorchDevice) -> Result<Tensor, TchError> {
     Tensor::f_from_slice(values)?.f_to_device(place.device())
 }
 

@@ -4,22 +4,22 @@ use std::sync::{Arc, MutexGuard};
 
 use pbg_core::graph::Side;
 use pbg_core::strategy::LossWorker;
-use pbg_kernels::device::{self, BatchPlanner, DeviceWorker, Memory, PlannedBatch};
+use pbg_kernels::device::{self, BatchPlanner, DevicePlan, DeviceWorker, StepBuffers};
 use pbg_kernels::params::Params;
 use pbg_kernels::spec::ModelSpec;
 use pbg_kernels::step::{
-    BatchJob, BatchStats, ClusterTimes, Execution, ScoreObserver, StepError, Tables, WorkerError,
+    BatchJob, BatchStats, BatchTables, Execution, ScoreObserver, StageTimes, StepError, WorkerError,
 };
 use tch::Tensor;
 
-use super::error::{DeviceError, said};
-use super::fused::Kernels;
-use super::parameters::Parameters;
-use super::place::TorchPlace;
-use super::planner::{Planned, TorchPlanner};
+use super::device::TorchDevice;
+use super::error::{DeviceError, message_of};
+use super::fused::CudaKernels;
+use super::parameters::DeviceParameters;
+use super::planner::{PlannedDeviceBatch, TorchPlanner};
 use super::step::DeviceStep;
-use super::sums::{Later, Sums};
-use super::tables::{ResidentRows, TableRows};
+use super::sums::{BatchSums, PendingSums};
+use super::tables::{TableRows, TorchRows};
 use super::transfer;
 use super::working_set::WorkingSet;
 
@@ -27,25 +27,25 @@ use super::working_set::WorkingSet;
 pub(super) struct TorchWorker {
     spec: Arc<ModelSpec>,
     execution: Execution,
-    place: TorchPlace,
+    place: TorchDevice,
     /// Plans batches that were not planned ahead.
     planner: TorchPlanner,
     /// Parameters on the device, from the first batch on.
-    parameters: Option<Parameters>,
+    parameters: Option<DeviceParameters>,
     /// Kernels; `None` without a GPU.
-    kernels: Option<Kernels>,
+    kernels: Option<CudaKernels>,
     /// Result of the last planned batch, if it was not returned yet.
-    last: Option<Trained>,
-    times: ClusterTimes,
+    last: Option<PendingStats>,
+    times: StageTimes,
 }
 
 /// Result of a batch.
-enum Trained {
+enum PendingStats {
     Known(BatchStats),
-    Later(Later),
+    Later(PendingSums),
 }
 
-impl Trained {
+impl PendingStats {
     fn stats(self) -> Result<BatchStats, DeviceError> {
         match self {
             Self::Known(stats) => Ok(stats),
@@ -62,7 +62,7 @@ impl TorchWorker {
     pub(super) fn new(
         spec: Arc<ModelSpec>,
         execution: Execution,
-        place: TorchPlace,
+        place: TorchDevice,
     ) -> Result<Self, WorkerError> {
         spec.validate()?;
         Ok(Self {
@@ -72,8 +72,8 @@ impl TorchWorker {
             place,
             last: None,
             parameters: None,
-            kernels: Kernels::new(place).map_err(|e| WorkerError::Tensor(said(&e)))?,
-            times: ClusterTimes::new(),
+            kernels: CudaKernels::new(place).map_err(|e| WorkerError::Tensor(message_of(&e)))?,
+            times: StageTimes::new(),
         })
     }
 
@@ -94,21 +94,24 @@ impl TorchWorker {
     fn work_as_planned(
         &mut self,
         job: &BatchJob<'_>,
-        Planned {
+        PlannedDeviceBatch {
             program,
             plan,
             offsets,
-        }: Planned,
+        }: PlannedDeviceBatch,
         loss: &mut dyn LossWorker,
-        (observer, later): (Option<&mut ScoreObserver<'_>>, Option<&mut Option<Later>>),
+        (observer, later): (
+            Option<&mut ScoreObserver<'_>>,
+            Option<&mut Option<PendingSums>>,
+        ),
     ) -> Result<BatchStats, DeviceError> {
         crate::on_this_thread();
         let spec = &*self.spec;
         let tables = lock(job.tables)?;
-        let touched = offsets.carry(self.place)?;
+        let touched = offsets.upload(self.place)?;
         let parameters = match &mut self.parameters {
             Some(parameters) => parameters,
-            empty => empty.insert(Parameters::new(job.params, self.place)?),
+            empty => empty.insert(DeviceParameters::new(job.params, self.place)?),
         };
         let relation = job.batch.spec_index();
         let [lhs, rhs] = &tables;
@@ -118,7 +121,7 @@ impl TorchWorker {
             weights: weights(job, spec.relations[relation].weight, self.place)?,
             formula: loss.formula().cloned(),
             loss,
-            sums: Sums::new(self.place)?,
+            sums: BatchSums::new(self.place)?,
             spec,
             plan: &plan,
             job,
@@ -129,7 +132,7 @@ impl TorchWorker {
             kernels: self.kernels.as_ref(),
             later,
         };
-        let memory = Memory {
+        let memory = StepBuffers {
             pass: &mut (),
             slice: &mut (),
         };
@@ -163,16 +166,17 @@ impl DeviceWorker for TorchWorker {
     fn train_planned(
         &mut self,
         job: &BatchJob<'_>,
-        planned: PlannedBatch,
+        planned: DevicePlan,
         loss: &mut dyn LossWorker,
     ) -> Result<Option<BatchStats>, StepError> {
         let foreign = |_| StepError::Batch("the batch was planned for another device".to_owned());
-        let planned = planned.downcast::<Planned>().map_err(foreign)?;
+        let planned = planned.downcast::<PlannedDeviceBatch>().map_err(foreign)?;
         self.times.start();
         let mut later = None;
         let trained = self.work_as_planned(job, *planned, loss, (None, Some(&mut later)));
-        let trained = trained.map(|stats| later.map_or(Trained::Known(stats), Trained::Later));
-        let before = self.last.take().map(Trained::stats).transpose();
+        let trained =
+            trained.map(|stats| later.map_or(PendingStats::Known(stats), PendingStats::Later));
+        let before = self.last.take().map(PendingStats::stats).transpose();
         match (before, trained) {
             (Ok(before), Ok(trained)) => {
                 self.last = Some(trained);
@@ -180,19 +184,19 @@ impl DeviceWorker for TorchWorker {
             }
             // `finish` returns the result of the batch before, which is complete.
             (Ok(before), Err(error)) => {
-                self.last = before.map(Trained::Known);
+                self.last = before.map(PendingStats::Known);
                 Err(error.into())
             }
             (Err(error), trained) => {
                 // The device must be done with the batch before its tables are freed.
-                let _also = trained.map(Trained::stats);
+                let _also = trained.map(PendingStats::stats);
                 Err(error.into())
             }
         }
     }
 
     fn finish(&mut self) -> Result<Option<BatchStats>, StepError> {
-        Ok(self.last.take().map(Trained::stats).transpose()?)
+        Ok(self.last.take().map(PendingStats::stats).transpose()?)
     }
 
     fn download(&self, params: &Params) -> Result<(), StepError> {
@@ -203,7 +207,7 @@ impl DeviceWorker for TorchWorker {
         }
     }
 
-    fn cluster_times(&self) -> &ClusterTimes {
+    fn cluster_times(&self) -> &StageTimes {
         &self.times
     }
 }
@@ -215,11 +219,11 @@ impl std::fmt::Debug for TorchWorker {
 }
 
 /// Locks the rows of both tables; `None` for the right one if it is the same as the left one.
-fn lock<'a>(tables: &Tables<'a>) -> Result<[Option<MutexGuard<'a, TableRows>>; 2], StepError> {
+fn lock<'a>(tables: &BatchTables<'a>) -> Result<[Option<MutexGuard<'a, TableRows>>; 2], StepError> {
     let of = |side: Side| {
         let resident = tables.side(side).resident.as_deref();
         resident
-            .and_then(ResidentRows::of)
+            .and_then(TorchRows::of)
             .map(|resident| Some(resident.lock()))
             .ok_or_else(|| StepError::Batch(format!("the {side:?} table is not on the device")))
     };
@@ -234,7 +238,7 @@ fn lock<'a>(tables: &Tables<'a>) -> Result<[Option<MutexGuard<'a, TableRows>>; 2
 fn weights(
     job: &BatchJob<'_>,
     relation: f32,
-    place: TorchPlace,
+    place: TorchDevice,
 ) -> Result<Option<Tensor>, DeviceError> {
     let weights = match job.batch.weight {
         Some(weights) => transfer::floats(weights, place)?,

@@ -2,11 +2,11 @@
 
 use tch::{TchError, Tensor};
 
-use super::fused::{Kernels, Rows, Simple};
-use super::parameters::Parameter;
-use super::sums::Sums;
+use super::fused::{CudaKernels, FusedOperator, RowUpdate};
+use super::parameters::ParameterRows;
+use super::sums::BatchSums;
 use super::tables::TableRows;
-use super::touched::Touched;
+use super::touched::TouchedRows;
 use pbg_kernels::device::EPSILON;
 
 /// Copies of rows of one or two tables; those of the left table come first.
@@ -23,7 +23,7 @@ impl WorkingSet {
     /// Copies the rows that a batch touches. The right table is `None` if it is the left one.
     pub(super) fn load(
         tables: [Option<&TableRows>; 2],
-        touched: &Touched,
+        touched: &TouchedRows,
     ) -> Result<Self, TchError> {
         let (mut rows, mut accumulators) = (Vec::new(), Vec::new());
         for (table, ids) in tables.into_iter().zip(&touched.rows) {
@@ -70,25 +70,25 @@ impl WorkingSet {
     /// Applies an operator to the rows at `places`, with a kernel.
     pub(super) fn transformed(
         &self,
-        (kernels, operator): (&Kernels, Simple),
+        (kernels, operator): (&CudaKernels, FusedOperator),
         places: &Tensor,
-        parameters: &[Parameter],
+        parameters: &[ParameterRows],
         relations: Option<&Tensor>,
     ) -> Result<Tensor, TchError> {
         kernels.transform(operator, parameters, relations, (&self.rows, Some(places)))
     }
 
     /// Backward pass of `transformed`: adds the gradients to the sums of rows and of parameters.
-    pub(super) fn add_transformed(
+    pub(super) fn add_transform_gradients(
         &mut self,
-        (kernels, operator): (&Kernels, Simple),
+        (kernels, operator): (&CudaKernels, FusedOperator),
         places: &Tensor,
-        parameters: &mut [Parameter],
+        parameters: &mut [ParameterRows],
         relations: Option<&Tensor>,
         gradients: &Tensor,
     ) -> Result<(), TchError> {
         let rows = (&self.rows, Some(places), gradients);
-        kernels.transform_back(operator, parameters, relations, rows, Some(&self.sums))
+        kernels.transform_backward(operator, parameters, relations, rows, Some(&self.sums))
     }
 
     /// Adds gradients of the rows at `places` to their sums.
@@ -120,11 +120,11 @@ impl WorkingSet {
     /// Applies row-Adagrad on a GPU, unless the loss is not finite.
     pub(super) fn apply(
         &mut self,
-        kernels: &Kernels,
+        kernels: &CudaKernels,
         lr: f32,
-        sums: &Sums,
+        sums: &BatchSums,
     ) -> Result<(), TchError> {
-        let rows = Rows {
+        let rows = RowUpdate {
             rows: &self.rows,
             accumulators: &self.row_adagrad,
             gradients: &self.sums,
@@ -137,15 +137,15 @@ impl WorkingSet {
     pub(super) fn apply_to(
         &self,
         tables: [Option<&mut TableRows>; 2],
-        touched: &Touched,
-        (lr, kernels, sums): (f32, &Kernels, &Sums),
+        touched: &TouchedRows,
+        (lr, kernels, sums): (f32, &CudaKernels, &BatchSums),
     ) -> Result<(), TchError> {
         let mut start = 0;
         for (table, ids) in tables.into_iter().zip(&touched.rows) {
             let count = ids.size()[0];
             if let Some(table) = table {
                 let part = |of: &Tensor| of.f_narrow(0, start, count);
-                let rows = Rows {
+                let rows = RowUpdate {
                     rows: &part(&self.rows)?,
                     accumulators: &part(&self.row_adagrad)?,
                     gradients: &part(&self.sums)?,
@@ -162,7 +162,7 @@ impl WorkingSet {
     pub(super) fn store(
         &self,
         tables: [Option<&mut TableRows>; 2],
-        touched: &Touched,
+        touched: &TouchedRows,
     ) -> Result<(), TchError> {
         let mut start = 0;
         for (table, ids) in tables.into_iter().zip(&touched.rows) {

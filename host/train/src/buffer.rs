@@ -3,18 +3,18 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use pbg_core::event::{GroupSeconds, IoStats};
+use pbg_core::event::{GroupSeconds, PartitionIo};
 use pbg_core::graph::{Bucket, Side, SidePartition};
 use pbg_core::plan::{self, Eviction};
-use pbg_core::schedule::Acquired;
+use pbg_core::schedule::LeasedBucket;
 use pbg_core::strategy::Pass;
 
 use crate::error::RunError;
-use crate::groups::Clock;
 use crate::layout::{Layout, TableKey};
-pub use crate::transfer::Committed;
-use crate::transfer::{Slot, Storage, Tables, Transfers};
-pub(crate) use copies::Copies;
+use crate::stage_threads::StageClock;
+pub use crate::storage_thread::CommittedVersion;
+use crate::storage_thread::{KeyedTables, ResidentGroup, StorageWorker, Transfers};
+pub(crate) use copies::CommitCopies;
 pub use store::TableStore;
 
 /// Capacity of a partition buffer.
@@ -35,15 +35,15 @@ pub struct PartitionBuffer<S: TableStore> {
     /// Number of groups that may be in flight in addition to the resident ones.
     ahead: usize,
     /// Copies that are trained while a commit writes the originals.
-    copies: Arc<Copies<S::Table>>,
-    fixed: Slot<S::Table>,
-    slots: Vec<Slot<S::Table>>,
+    copies: Arc<CommitCopies<S::Table>>,
+    fixed: ResidentGroup<S::Table>,
+    slots: Vec<ResidentGroup<S::Table>>,
     transfers: Transfers<S>,
-    turn: Option<Turn>,
+    turn: Option<ActivePass>,
 }
 
 /// Pass that is being trained.
-struct Turn {
+struct ActivePass {
     pass: Arc<Pass>,
     plan: Vec<Bucket>,
     eviction: Box<dyn Eviction>,
@@ -61,21 +61,21 @@ impl<S: TableStore> PartitionBuffer<S> {
         size: BufferSize,
         ahead: Option<usize>,
         store: S,
-        training: Arc<Clock>,
+        training: Arc<StageClock>,
     ) -> Result<Self, RunError> {
         let mut tables = Vec::new();
         for key in layout.fixed_tables() {
             tables.push((key, Arc::new(store.load(key)?)));
         }
-        let fixed = Slot {
+        let fixed = ResidentGroup {
             group: (Side::Lhs, 0),
             tables,
             changed: false,
             unsaved: false,
         };
         let store = Arc::new(store);
-        let copies = Arc::new(Copies::new(layout.clone(), size.copies));
-        let storage = Storage::new(Arc::clone(&store), Arc::clone(&copies));
+        let copies = Arc::new(CommitCopies::new(layout.clone(), size.copies));
+        let storage = StorageWorker::new(Arc::clone(&store), Arc::clone(&copies));
         Ok(Self {
             layout,
             transfers: Transfers::new(storage, ahead, training)?,
@@ -134,7 +134,7 @@ impl<S: TableStore> PartitionBuffer<S> {
     /// Begins a pass, with the sequence of its buckets (`plan`) and the policy that chooses which group leaves the
     /// buffer (`eviction`).
     pub fn begin_pass(&mut self, pass: Arc<Pass>, plan: Vec<Bucket>, eviction: Box<dyn Eviction>) {
-        self.turn = Some(Turn {
+        self.turn = Some(ActivePass {
             pass,
             plan,
             eviction,
@@ -150,7 +150,7 @@ impl<S: TableStore> PartitionBuffer<S> {
 
     /// Drops the groups for which `is_stale` holds, except groups that were trained since they were last written. Other
     /// trainers have changed the dropped groups.
-    pub fn forget(&mut self, is_stale: impl Fn(SidePartition) -> bool) {
+    pub fn drop_stale(&mut self, is_stale: impl Fn(SidePartition) -> bool) {
         self.slots
             .retain(|slot| slot.unsaved || !is_stale(slot.group));
         self.transfers.forget(is_stale);
@@ -165,12 +165,16 @@ impl<S: TableStore> PartitionBuffer<S> {
     ///
     /// # Errors
     /// When a table cannot be read or an evicted table cannot be written.
-    pub fn hold(&mut self, Acquired { bucket, position }: Acquired) -> Result<IoStats, RunError> {
+    pub fn make_resident(
+        &mut self,
+        LeasedBucket { bucket, position }: LeasedBucket,
+    ) -> Result<PartitionIo, RunError> {
         let (started, committing) = (Instant::now(), self.transfers.time_of_commits());
-        let mut io = IoStats::default();
+        let mut io = PartitionIo::default();
         let turn = self.turn.as_mut();
-        let needed: Vec<SidePartition> =
-            turn.map_or_else(Vec::new, |turn| plan::needs(&turn.pass, bucket).collect());
+        let needed: Vec<SidePartition> = turn.map_or_else(Vec::new, |turn| {
+            plan::needed_partitions(&turn.pass, bucket).collect()
+        });
         for &group in &needed {
             if self.slots.iter().any(|slot| slot.group == group) {
                 continue;
@@ -183,7 +187,7 @@ impl<S: TableStore> PartitionBuffer<S> {
             io.loads += 1;
             io.bytes_read += self.layout.stored_group_bytes(group);
         }
-        let copying = self.prepare(&needed)?;
+        let copying = self.own_trained_tables(&needed)?;
         if let Some(turn) = &mut self.turn {
             turn.eviction.used(&needed, position);
         }
@@ -196,7 +200,7 @@ impl<S: TableStore> PartitionBuffer<S> {
         Ok(io)
     }
 
-    fn evict(&mut self, needed: &[SidePartition], position: usize, io: &mut IoStats) {
+    fn evict(&mut self, needed: &[SidePartition], position: usize, io: &mut PartitionIo) {
         let resident = self.resident();
         let victim = self
             .turn
@@ -206,7 +210,7 @@ impl<S: TableStore> PartitionBuffer<S> {
             return;
         };
         let slot = self.slots.swap_remove(victim);
-        if slot.changed && !self.store.hands_on() {
+        if slot.changed && !self.store.writes_count_at_commit() {
             io.writes += 1;
             io.bytes_written += self.layout.stored_group_bytes(slot.group);
         }
@@ -218,7 +222,7 @@ impl<S: TableStore> PartitionBuffer<S> {
     /// Makes the buffer the only owner of the tables that a bucket trains. Where a commit still has to write a table,
     /// the commit keeps the original and a copy is trained, if there is room for copies; otherwise the commit's writes
     /// are waited for. A table that is trained on a device needs no copy. Returns the time spent on copying.
-    fn prepare(&mut self, needed: &[SidePartition]) -> Result<Duration, RunError> {
+    fn own_trained_tables(&mut self, needed: &[SidePartition]) -> Result<Duration, RunError> {
         let mut copying = Duration::ZERO;
         let Self {
             store,
@@ -232,7 +236,7 @@ impl<S: TableStore> PartitionBuffer<S> {
         let fixed = (!store.shares_fixed()).then_some(fixed);
         for slot in trained.chain(fixed) {
             for (key, table) in &mut slot.tables {
-                if Arc::get_mut(table).is_some() || store.trains_elsewhere() {
+                if Arc::get_mut(table).is_some() || store.trains_on_device() {
                     continue;
                 }
                 if let Some(over) = copies.claim(*key) {
@@ -253,11 +257,11 @@ impl<S: TableStore> PartitionBuffer<S> {
     /// groups that the storage thread may have in flight. The groups enter the buffer when that bucket is held; until
     /// then they wait outside the slots.
     pub fn prefetch(&mut self, position: usize) {
-        let Some(Turn { pass, plan, .. }) = &self.turn else {
+        let Some(ActivePass { pass, plan, .. }) = &self.turn else {
             return;
         };
         let lacking = plan[position + 1..].iter().find_map(|&bucket| {
-            let mut lacks: Vec<SidePartition> = plan::needs(pass, bucket).collect();
+            let mut lacks: Vec<SidePartition> = plan::needed_partitions(pass, bucket).collect();
             lacks.retain(|group| !self.slots.iter().any(|slot| slot.group == *group));
             (!lacks.is_empty()).then_some(lacks)
         });
@@ -290,7 +294,7 @@ impl<S: TableStore> PartitionBuffer<S> {
     /// When the earlier commit, a device, or any other transfer in flight fails.
     pub fn commit(&mut self, cut: S::Cut) -> Result<(), RunError> {
         self.transfers.finish()?;
-        let mut tables: Tables<S::Table> = Vec::new();
+        let mut tables: KeyedTables<S::Table> = Vec::new();
         for slot in self.slots.iter_mut().chain([&mut self.fixed]) {
             if slot.unsaved {
                 tables.extend(slot.tables.iter().map(|(k, t)| (*k, Arc::clone(t))));
@@ -298,7 +302,7 @@ impl<S: TableStore> PartitionBuffer<S> {
             }
         }
         for (_, table) in &tables {
-            self.store.bring_home(table)?;
+            self.store.download(table)?;
         }
         self.copies.begin();
         self.transfers.commit(cut, tables);
@@ -310,16 +314,16 @@ impl<S: TableStore> PartitionBuffer<S> {
     ///
     /// # Errors
     /// When the commit or any other transfer in flight fails.
-    pub(crate) fn release_home(&mut self) -> Result<(), RunError> {
-        if self.store.trains_elsewhere() {
+    pub(crate) fn wait_for_commit_writes(&mut self) -> Result<(), RunError> {
+        if self.store.trains_on_device() {
             self.transfers.written()?;
         }
         Ok(())
     }
 
     /// Returns the traffic of the partitions that a commit would write now.
-    pub(crate) fn unsaved(&self) -> IoStats {
-        let mut io = IoStats::default();
+    pub(crate) fn unsaved(&self) -> PartitionIo {
+        let mut io = PartitionIo::default();
         for slot in self.slots.iter().filter(|slot| slot.unsaved) {
             io.writes += 1;
             io.bytes_written += self.layout.stored_group_bytes(slot.group);
@@ -337,11 +341,11 @@ impl<S: TableStore> PartitionBuffer<S> {
     ///
     /// # Errors
     /// When the commit or any other transfer in flight fails.
-    pub fn committed(&mut self, wait: bool) -> Result<Option<Committed>, RunError> {
+    pub fn committed(&mut self, wait: bool) -> Result<Option<CommittedVersion>, RunError> {
         self.transfers.committed(wait)
     }
 
-    fn load(&mut self, group: SidePartition) -> Result<Slot<S::Table>, RunError> {
+    fn load(&mut self, group: SidePartition) -> Result<ResidentGroup<S::Table>, RunError> {
         self.transfers
             .load(group, self.layout.group_tables(group).collect());
         self.transfers.take(group)

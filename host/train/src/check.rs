@@ -1,22 +1,21 @@
 //! Memory and disk space that a run needs, and verification of its inputs before it starts.
 
-mod place;
+mod checkpoint_path;
 mod verify;
 
 use std::borrow::Cow;
 
 use pbg_core::batch_graph::pipeline::{EDGES, PLANNING, Pipeline, STORAGE, SlicePlan};
-use pbg_core::model::{Device, Storage};
+use pbg_core::model::{Device, EmbeddingFormat};
 use pbg_core::strategy::Loss;
 use pbg_gemm::PACKED_BYTES;
 use pbg_kernels::params::{Params, TensorSize};
 use pbg_kernels::spec::{ModelSpec, SpecError};
-use pbg_kernels::step::{self, TypeRows};
+use pbg_kernels::step::{self, TableSizes};
 use pbg_store::checkpoint::CONVERSION_BYTES;
 use pbg_store::dataset::Dataset;
 use serde::{Deserialize, Serialize};
 
-use crate::alone::validation;
 use crate::error::RunError;
 use crate::evaluate;
 use crate::executor::has_libtorch;
@@ -24,10 +23,11 @@ use crate::layout::Layout;
 use crate::memory;
 use crate::model::Blueprint;
 use crate::pipeline::{self, EdgeBytes};
-use crate::resolved::Resolved;
-use crate::within::{self, stops_within_buckets};
+use crate::resolved::ResolvedConfig;
+use crate::resume_point::{self, stops_within_buckets};
+use crate::single_trainer::validation;
 
-pub use self::verify::Verified;
+pub use self::verify::CheckpointVerification;
 
 /// Memory of the program before it loads any data: measured, with a margin.
 const PROGRAM: u64 = 64 << 20;
@@ -183,7 +183,7 @@ fn if_any(name: &str, bytes: u64) -> Option<(String, u64)> {
     (bytes > 0).then(|| (name.to_owned(), bytes))
 }
 
-impl Resolved {
+impl ResolvedConfig {
     /// Adds up the needs of training with `loss`; without it, the loss's buffers are not counted.
     ///
     /// # Errors
@@ -218,7 +218,7 @@ impl Resolved {
         memory.extend(if_any("partitions in flight", piped(STORAGE)));
         let copies = commit_bytes(&blueprint.layout, execution.pipe(STORAGE).is_some());
         memory.extend(if_any("copies for commits", copies));
-        if config.storage == Storage::Bf16 {
+        if config.storage == EmbeddingFormat::Bf16 {
             memory.push(("conversion to bf16".to_owned(), CONVERSION_BYTES));
         }
         let buckets = 1 + config.execution.buckets_ahead();
@@ -269,7 +269,7 @@ impl Resolved {
     fn recorded(&self, edges: &EdgeBytes) -> u64 {
         let draws = !self.blueprint().spec.is_dynamic();
         match draws && stops_within_buckets(self.config()) {
-            true => within::draw_bytes(edges.edges),
+            true => resume_point::draw_bytes(edges.edges),
             false => 0,
         }
     }
@@ -348,7 +348,7 @@ fn edges_of(buckets: usize) -> String {
 }
 
 /// Returns the bytes of the buffers of one worker.
-fn worker_bytes(resolved: &Resolved) -> Result<u64, SpecError> {
+fn worker_bytes(resolved: &ResolvedConfig) -> Result<u64, SpecError> {
     let rows = rows(resolved.blueprint());
     let mut bytes: u64 = 0;
     for (spec, batch) in batches(resolved) {
@@ -358,31 +358,31 @@ fn worker_bytes(resolved: &Resolved) -> Result<u64, SpecError> {
     if resolved.config().eval_fraction > 0.0 {
         let (settings, spec) = (resolved.settings(), resolved.eval_spec());
         let batch = settings.eval_batch_size;
-        let columns = step::negatives(&spec, batch, &settings.execution, &rows)?;
+        let columns = step::max_negatives(&spec, batch, &settings.execution, &rows)?;
         bytes = bytes.saturating_add(step::ranking_bytes(columns, batch));
     }
     Ok(bytes)
 }
 
 /// Returns the largest number of negatives in a row of scores.
-fn most_negatives(resolved: &Resolved) -> Result<usize, SpecError> {
+fn most_negatives(resolved: &ResolvedConfig) -> Result<usize, SpecError> {
     let blueprint = resolved.blueprint();
     let rows = rows(blueprint);
     let execution = &resolved.settings().execution;
     // A loss plugin also evaluates scores of a device, in blocks of as many rows as on a core.
     let batch = resolved.config().batch_size as usize;
-    let mut most = step::negatives(&blueprint.spec, batch, execution, &rows)?;
+    let mut most = step::max_negatives(&blueprint.spec, batch, execution, &rows)?;
     for (spec, batch) in batches(resolved) {
-        most = step::negatives(&spec, batch, execution, &rows)?.max(most);
+        most = step::max_negatives(&spec, batch, execution, &rows)?.max(most);
     }
     Ok(most)
 }
 
 /// Returns the table size of each entity type.
-pub(crate) fn rows(blueprint: &Blueprint) -> Vec<TypeRows> {
+pub(crate) fn rows(blueprint: &Blueprint) -> Vec<TableSizes> {
     let types = blueprint.layout.types.iter();
     types
-        .map(|t| TypeRows {
+        .map(|t| TableSizes {
             largest: t.rows.iter().copied().max().unwrap_or(0) as usize,
             partitioned: t.partitioned(),
         })
@@ -390,7 +390,7 @@ pub(crate) fn rows(blueprint: &Blueprint) -> Vec<TypeRows> {
 }
 
 /// Returns the models and batch sizes for which a worker has buffers: training, and evaluation if edges are held out.
-fn batches(resolved: &Resolved) -> Vec<(Cow<'_, ModelSpec>, usize)> {
+fn batches(resolved: &ResolvedConfig) -> Vec<(Cow<'_, ModelSpec>, usize)> {
     let (config, settings) = (resolved.config(), resolved.settings());
     let mut batches = Vec::new();
     if settings.device == Device::Cpu {

@@ -9,22 +9,22 @@ use std::sync::Arc;
 use pbg_core::model::Optimizer;
 use pbg_kernels::params::Params;
 use pbg_store::checkpoint::{
-    Checkpoint, CheckpointError, PartitionData, ReadCheckpoint, TensorRef, preserved_in,
+    Checkpoint, CheckpointError, PartitionData, ReadCheckpoint, TensorRef, list_preserved,
 };
 
 use crate::check;
 use crate::commit;
-use crate::error::{CombineError, Mismatch, RunError};
+use crate::error::{CheckpointMismatch, CombineError, RunError};
 use crate::layout::TableKey;
 use crate::memory;
-use crate::resolved::Resolved;
-use crate::stored::Stored;
+use crate::resolved::ResolvedConfig;
+use crate::stored::StoredModel;
 use crate::tables;
 
 mod fit;
 mod joined;
 
-use joined::Joined;
+use joined::RowAccumulator;
 
 /// Method of combining several models.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,7 +41,7 @@ pub enum Combination {
 #[derive(Clone, Debug)]
 pub struct Combined {
     /// The new model.
-    pub resolved: Resolved,
+    pub resolved: ResolvedConfig,
     /// Whether the models began with different seeds.
     pub other_seeds: bool,
 }
@@ -73,7 +73,7 @@ pub fn combine(
                 read += 1;
                 progress(read, all);
             })?;
-            result.write_first(&checkpoint, (&layout.name, partition), data)?;
+            result.write_imported_partition(&checkpoint, (&layout.name, partition), data)?;
         }
     }
     let tensors = commit::model(&models.parameters(&result)?);
@@ -94,7 +94,7 @@ pub fn combine(
 /// When fewer are preserved, or the folder cannot be read.
 pub fn last_versions(checkpoint: &Path, count: usize) -> Result<Vec<PathBuf>, RunError> {
     ReadCheckpoint::open(checkpoint)?;
-    let mut versions = preserved_in(checkpoint).map_err(CheckpointError::from)?;
+    let mut versions = list_preserved(checkpoint).map_err(CheckpointError::from)?;
     let Some(first) = versions.len().checked_sub(count) else {
         return Err(CombineError::Kept {
             checkpoint: checkpoint.to_owned(),
@@ -119,10 +119,10 @@ fn vacant(out: &Path) -> Result<Checkpoint, RunError> {
 }
 
 /// Model that is combined with others.
-struct Model {
+struct SourceModel {
     checkpoint: Arc<ReadCheckpoint>,
     /// Configuration of the first model with the dimensions of this one.
-    resolved: Resolved,
+    resolved: ResolvedConfig,
     seed: u64,
     params: Params,
 }
@@ -130,21 +130,21 @@ struct Model {
 /// Models that are combined. They are the same except for their dimensions.
 struct Models {
     combination: Combination,
-    all: Vec<Model>,
+    all: Vec<SourceModel>,
     /// Number of components of equal length that operators divide an embedding into.
     components: usize,
 }
 
 impl Models {
     fn open(combination: Combination, folders: &[PathBuf]) -> Result<Self, RunError> {
-        let mut all: Vec<Model> = Vec::new();
+        let mut all: Vec<SourceModel> = Vec::new();
         for folder in folders {
-            let Stored {
+            let StoredModel {
                 config: own,
                 version: checkpoint,
-            } = Stored::open(folder)?;
+            } = StoredModel::open(folder)?;
             let resolved = match all.first() {
-                None => Resolved::new(own.clone())?,
+                None => ResolvedConfig::new(own.clone())?,
                 Some(first) => first
                     .resolved
                     .with(|config| fit::take_dimensions(config, &own))?,
@@ -163,7 +163,7 @@ impl Models {
             )?;
             let mut params = Params::new(spec, own.seed);
             commit::read_model(checkpoint.model()?, &mut params)?;
-            all.push(Model {
+            all.push(SourceModel {
                 checkpoint,
                 resolved,
                 seed: own.seed,
@@ -184,7 +184,7 @@ impl Models {
     }
 
     /// Returns the resolved configuration of the result, with `out` as its checkpoint.
-    fn result(&self, out: &Path) -> Result<Resolved, RunError> {
+    fn result(&self, out: &Path) -> Result<ResolvedConfig, RunError> {
         let configs: Vec<_> = self.all.iter().map(|m| m.resolved.config()).collect();
         if self.combination == Combination::Concatenate {
             fit::divisible(&configs, self.components)?;
@@ -198,15 +198,16 @@ impl Models {
     }
 
     /// Returns the bytes of memory needed in all, including the parameters of the open models.
-    fn bytes(&self, result: &Resolved) -> u64 {
-        let largest = |resolved: &Resolved| {
+    fn bytes(&self, result: &ResolvedConfig) -> u64 {
+        let largest = |resolved: &ResolvedConfig| {
             let types = resolved.blueprint().layout.types.iter();
             let rows = types.flat_map(|t| t.rows.iter().map(|rows| rows * t.dimension as u64));
             // Embeddings, and an accumulator for each element.
             8 * rows.max().unwrap_or(0)
         };
         let own = self.all.iter().map(|model| largest(&model.resolved));
-        let parameters = |resolved: &Resolved| check::parameter_bytes(&resolved.blueprint().spec);
+        let parameters =
+            |resolved: &ResolvedConfig| check::parameter_bytes(&resolved.blueprint().spec);
         let open = self.all.iter().map(|model| parameters(&model.resolved));
         // The parameters of the result exist three times: concatenated, in the model, and as they are written.
         let joined = parameters(result).saturating_mul(3);
@@ -218,7 +219,7 @@ impl Models {
     /// Computes a partition of the result.
     fn partition(
         &self,
-        result: &Resolved,
+        result: &ResolvedConfig,
         (index, partition): TableKey,
         read: &mut dyn FnMut(),
     ) -> Result<PartitionData, RunError> {
@@ -230,7 +231,7 @@ impl Models {
             // concatenated.
             Combination::Concatenate => Optimizer::Adagrad,
         };
-        let joined = |width| Joined::new(self.combination, (rows, width), self.components);
+        let joined = |width| RowAccumulator::new(self.combination, (rows, width), self.components);
         let mut embeddings = joined(dim);
         let mut adagrad = joined(optimizer.accumulators(dim));
         let mut data = PartitionData::default();
@@ -239,7 +240,7 @@ impl Models {
             let name = &own.name;
             let stored = &model.checkpoint;
             if !stored.read_partition_into(name, partition, &mut data)? {
-                return Err(Mismatch::NoPartition {
+                return Err(CheckpointMismatch::NoPartition {
                     checkpoint: stored.path().to_owned(),
                     entity_type: name.clone(),
                     partition,
@@ -262,24 +263,24 @@ impl Models {
     }
 
     /// Computes the operators and global embeddings of the result.
-    fn parameters(&self, result: &Resolved) -> Result<Params, RunError> {
+    fn parameters(&self, result: &ResolvedConfig) -> Result<Params, RunError> {
         let mut params = Params::new(&result.blueprint().spec, result.config().seed);
         let mut values = Vec::new();
         for (index, tensor) in params.tensors().iter().enumerate() {
             let shape = (tensor.values.rows(), tensor.values.width());
             // An operator may have one parameter for several elements of an embedding.
             let parts = self.components * shape.1 / tensor.dimension;
-            let mut joined = [(); 2].map(|()| Joined::new(self.combination, shape, parts));
+            let mut joined = [(); 2].map(|()| RowAccumulator::new(self.combination, shape, parts));
             for model in &self.all {
                 let own = &model.params.tensors()[index];
                 joined[0].add(&own.to_vec());
                 joined[1].add(&own.adagrad_to_vec());
             }
-            values.push((tensor.name.clone(), joined.map(Joined::finish)));
+            values.push((tensor.name.clone(), joined.map(RowAccumulator::finish)));
         }
         for (name, [values, adagrad]) in values {
             let set = params.set(&name, &values, Some(&adagrad));
-            set.map_err(Mismatch::from)?;
+            set.map_err(CheckpointMismatch::from)?;
         }
         Ok(params)
     }

@@ -4,44 +4,44 @@ use pbg_core::event::Resumed;
 use pbg_core::strategy::StrategyId;
 use pbg_kernels::params::{ParamTensor, Params};
 use pbg_store::checkpoint::manifest::RunInfo;
-use pbg_store::checkpoint::{Belongs, Checkpoint, PartitionData, Tensor};
+use pbg_store::checkpoint::{Checkpoint, PartitionData, TargetCommit, Tensor};
 
 use crate::check;
-use crate::error::{Mismatch, RunError, SettingError};
-use crate::identity::{self, Admitted, Allowed, Purpose};
+use crate::compatibility::{self, AcceptedDifferences, AllowedChanges, OpenPurpose};
+use crate::error::{CheckpointMismatch, RunError, SettingError};
 use crate::memory;
-use crate::resolved::Resolved;
+use crate::resolved::ResolvedConfig;
 use crate::rounding::{Point, Roundings};
 use crate::run::Strategies;
 use crate::state::{EpochSums, RunState, dictionaries};
 use crate::stored;
-use crate::tables::{self, Cut};
+use crate::tables::{self, CommitContent};
 
 /// Suffix of the names of a parameter's accumulators.
 const ACCUMULATOR: &str = ".adagrad";
 
 /// Commits of one run.
-pub(crate) struct Commits {
+pub(crate) struct CommitMetadata {
     /// Metadata that every commit has in common, without the position of the run.
     run: RunInfo,
-    allowed: Allowed,
+    allowed: AllowedChanges,
 }
 
 /// Starting point of a run.
 #[derive(Default)]
-pub(crate) struct Start {
+pub(crate) struct StartingPoint {
     pub(crate) state: RunState,
     /// Position where an earlier run stopped.
     pub(crate) resumed: Option<Resumed>,
     /// Allowed differences between this run and its checkpoint.
-    pub(crate) admitted: Admitted,
+    pub(crate) admitted: AcceptedDifferences,
 }
 
-impl Commits {
+impl CommitMetadata {
     pub(crate) fn new(
-        resolved: &Resolved,
+        resolved: &ResolvedConfig,
         strategies: &Strategies,
-        allowed: Allowed,
+        allowed: AllowedChanges,
     ) -> Result<Self, RunError> {
         let run = run_info(resolved, strategies.ids())?;
         Ok(Self { run, allowed })
@@ -50,32 +50,33 @@ impl Commits {
     /// Returns the state to resume from and restores `params`. Before the first commit, returns an initial state.
     pub(crate) fn resume(
         &self,
-        resolved: &Resolved,
+        resolved: &ResolvedConfig,
         checkpoint: &Checkpoint,
         params: &mut Params,
-    ) -> Result<Start, RunError> {
+    ) -> Result<StartingPoint, RunError> {
         let Some(run) = checkpoint.run() else {
-            return Ok(Start::default());
+            return Ok(StartingPoint::default());
         };
-        let purpose = Purpose::Resume {
+        let purpose = OpenPurpose::Resume {
             strategies: &self.run.strategies,
             allowed: self.allowed,
         };
-        let admitted = identity::admit(resolved, checkpoint.path(), &run, &purpose)?;
+        let admitted =
+            compatibility::check_compatibility(resolved, checkpoint.path(), &run, &purpose)?;
         read_model(checkpoint.model()?, params)?;
         let mut state: RunState = serde_json::from_value(run.state.clone())
-            .map_err(|e| Mismatch::position(checkpoint.path(), e))?;
+            .map_err(|e| CheckpointMismatch::position(checkpoint.path(), e))?;
         let mut resumed = Resumed {
             pass: state.schedule.pass(),
             done: state.schedule.done() as u64,
             edges: 0,
             version: checkpoint.version(),
         };
-        adapt(&mut state, &admitted);
+        reset_changed(&mut state, &admitted);
         if let Some(within) = &state.within {
             resumed.edges = within.sums.stats.count;
         }
-        Ok(Start {
+        Ok(StartingPoint {
             state,
             resumed: Some(resumed),
             admitted,
@@ -83,12 +84,12 @@ impl Commits {
     }
 
     /// Returns the content of a commit now: the position of the run and the current `params`.
-    pub(crate) fn cut(
+    pub(crate) fn content(
         &self,
         metrics_length: u64,
         params: &Params,
         state: &RunState,
-    ) -> Result<Cut, RunError> {
+    ) -> Result<CommitContent, RunError> {
         let within_bucket = state.within.is_some();
         let state = serde_json::to_value(state).map_err(|e| RunError::Unwritable(e.to_string()))?;
         let run = RunInfo {
@@ -96,7 +97,7 @@ impl Commits {
             within_bucket,
             ..self.run.clone()
         };
-        Ok(Cut {
+        Ok(CommitContent {
             run,
             metrics_length,
             model: model(params),
@@ -105,7 +106,7 @@ impl Commits {
 }
 
 /// Resets the parts of a run's state that do not apply to changed edges.
-pub(crate) fn adapt(state: &mut RunState, admitted: &Admitted) {
+pub(crate) fn reset_changed(state: &mut RunState, admitted: &AcceptedDifferences) {
     if admitted.other_training && state.schedule.is_within_epoch() {
         // It cannot be determined which of the new edges the interrupted epoch has trained.
         state.schedule.restart_epoch();
@@ -119,7 +120,7 @@ pub(crate) fn adapt(state: &mut RunState, admitted: &Admitted) {
 
 /// Returns the metadata of a run's commits, without its position.
 pub(crate) fn run_info(
-    resolved: &Resolved,
+    resolved: &ResolvedConfig,
     strategies: Vec<StrategyId>,
 ) -> Result<RunInfo, RunError> {
     let config = resolved.config();
@@ -139,7 +140,7 @@ pub(crate) fn run_info(
     })
 }
 
-impl Resolved {
+impl ResolvedConfig {
     /// Returns the metadata of the first commit of a run that has trained nothing, for values imported from elsewhere.
     ///
     /// # Errors
@@ -164,7 +165,7 @@ impl Resolved {
     ///
     /// # Errors
     /// When it has another shape or cannot be written.
-    pub fn write_first(
+    pub fn write_imported_partition(
         &self,
         checkpoint: &Checkpoint,
         (entity_type, partition): (&str, u32),
@@ -173,7 +174,7 @@ impl Resolved {
         let blueprint = self.blueprint();
         let index = blueprint.entity_type(entity_type);
         let found = index.filter(|&i| (partition as usize) < blueprint.layout.types[i].rows.len());
-        let index = found.ok_or_else(|| Mismatch::NoPartition {
+        let index = found.ok_or_else(|| CheckpointMismatch::NoPartition {
             checkpoint: checkpoint.path().to_owned(),
             entity_type: entity_type.to_owned(),
             partition,
@@ -186,14 +187,14 @@ impl Resolved {
             rounding.round_all(data.dim, &mut data.embeddings);
         }
         Ok(tables::with_data(layout, &data, |rows| {
-            checkpoint.write_rows(entity_type, partition, rows, Belongs::ToNext)
+            checkpoint.write_rows(entity_type, partition, rows, TargetCommit::Next)
         })?)
     }
 }
 
 /// Returns the metadata as [`Resolved::beginning`] does, for known strategies.
 pub(crate) fn beginning(
-    resolved: &Resolved,
+    resolved: &ResolvedConfig,
     strategies: Vec<StrategyId>,
 ) -> Result<RunInfo, RunError> {
     let state = serde_json::to_value(RunState::default());
@@ -233,10 +234,10 @@ pub(crate) fn read_model(tensors: Vec<Tensor>, params: &mut Params) -> Result<()
             .tensor(&tensor.name)
             .is_some_and(|p| is_longer(p, tensor));
         let set = match longer {
-            true => params.set_first(&tensor.name, &tensor.values, adagrad),
+            true => params.set_prefix(&tensor.name, &tensor.values, adagrad),
             false => params.set(&tensor.name, &tensor.values, adagrad),
         };
-        set.map_err(Mismatch::from)?;
+        set.map_err(CheckpointMismatch::from)?;
     }
     Ok(())
 }

@@ -41,7 +41,7 @@ impl Drop for Alarm<'_> {
 ///
 /// # Errors
 /// The first failure in the order of the jobs, or the system's refusal to start a thread.
-pub(crate) fn run<T: Send, J>(
+pub(crate) fn run_jobs<T: Send, J>(
     jobs: impl IntoIterator<Item = J>,
     meanwhile: impl FnOnce(),
 ) -> Result<Vec<T>, RunError>
@@ -106,7 +106,7 @@ mod tests {
                 assert!(!panics, "the reason");
                 Err(RunError::Interrupted)
             });
-            let error = run([wait(), fail, wait()], || ()).unwrap_err();
+            let error = run_jobs([wait(), fail, wait()], || ()).unwrap_err();
             let expected = if panics { "the reason" } else { "stopped" };
             assert!(error.to_string().contains(expected), "{error}");
         }
@@ -116,7 +116,7 @@ mod tests {
     fn results_come_in_the_order_of_the_jobs() {
         let jobs = (0..5).map(|at| move |crew: &Crew| Ok((at, crew.has_failed())));
         let mut done = false;
-        let made = run(jobs, || done = true).unwrap();
+        let made = run_jobs(jobs, || done = true).unwrap();
         assert!(done);
         assert_eq!(made, (0..5).map(|at| (at, false)).collect::<Vec<_>>());
     }

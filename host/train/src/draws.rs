@@ -5,11 +5,13 @@ use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
 use pbg_core::batching::ByRelation;
-use pbg_core::draws::{DrawError, Ledger};
-use pbg_core::strategy::{Cause, Draw, RelationSampler, SamplerFactory, StrategyError};
+use pbg_core::draws::{DrawError, UndrawnEdges};
+use pbg_core::strategy::{
+    FaultCause, RelationDraw, RelationSampler, SamplerFactory, StrategyError,
+};
 
 use crate::error::RunError;
-use crate::within::Drawn;
+use crate::resume_point::TrainedBatch;
 
 /// Relation sampler of a bucket, with its fallback.
 pub struct Samplers<'a> {
@@ -22,12 +24,12 @@ pub struct Samplers<'a> {
 }
 
 /// Draws of one worker from its share of a bucket.
-pub(crate) struct Drawing<'a> {
+pub(crate) struct RelationDraws<'a> {
     samplers: &'a Samplers<'a>,
     sampler: Box<dyn RelationSampler>,
     /// Whether `sampler` is the fallback, after a failure of the configured one.
     fallen_back: bool,
-    ledger: Ledger,
+    ledger: UndrawnEdges,
     batch_size: u32,
     seed: u64,
     groups: ByRelation,
@@ -35,7 +37,7 @@ pub(crate) struct Drawing<'a> {
     next: Vec<u32>,
 }
 
-impl<'a> Drawing<'a> {
+impl<'a> RelationDraws<'a> {
     /// Starts to draw `groups` in batches of at most `batch_size` edges.
     ///
     /// # Errors
@@ -59,7 +61,7 @@ impl<'a> Drawing<'a> {
             samplers,
             sampler,
             fallen_back,
-            ledger: Ledger::new(&counts, batch_size),
+            ledger: UndrawnEdges::new(&counts, batch_size),
             batch_size,
             seed,
             next: groups.starts.clone(),
@@ -71,8 +73,11 @@ impl<'a> Drawing<'a> {
     ///
     /// # Errors
     /// When the share has fewer edges of their relations.
-    pub(crate) fn left_behind(&self, trained: &[Drawn]) -> Result<Ledger, DrawError> {
-        let mut left = Ledger::new(&self.groups.counts(), self.batch_size);
+    pub(crate) fn remaining_after(
+        &self,
+        trained: &[TrainedBatch],
+    ) -> Result<UndrawnEdges, DrawError> {
+        let mut left = UndrawnEdges::new(&self.groups.counts(), self.batch_size);
         let mut draws = trained.iter().map(|drawn| drawn.draw);
         draws.try_for_each(|draw| left.take(Some(draw)))?;
         Ok(left)
@@ -84,8 +89,12 @@ impl<'a> Drawing<'a> {
     ///
     /// # Errors
     /// When the sampler fails and has no fallback.
-    pub(crate) fn go_on(&mut self, trained: &[Drawn], left: Ledger) -> Result<(), RunError> {
-        for &Drawn { draw, loss } in trained {
+    pub(crate) fn resume_after(
+        &mut self,
+        trained: &[TrainedBatch],
+        left: UndrawnEdges,
+    ) -> Result<(), RunError> {
+        for &TrainedBatch { draw, loss } in trained {
             let again = self.next()?;
             let again = again.map(|(relation, range)| (relation, range.len()));
             if again != Some((draw.relation, draw.edges as usize)) {
@@ -96,10 +105,14 @@ impl<'a> Drawing<'a> {
         Ok(())
     }
 
-    fn begin_behind(&mut self, trained: &[Drawn], left: Ledger) -> Result<(), RunError> {
+    fn begin_behind(
+        &mut self,
+        trained: &[TrainedBatch],
+        left: UndrawnEdges,
+    ) -> Result<(), RunError> {
         self.ledger = left;
         self.next.clone_from(&self.groups.starts);
-        for Drawn { draw, .. } in trained {
+        for TrainedBatch { draw, .. } in trained {
             self.next[draw.relation as usize] += draw.edges;
         }
         let standard = self.samplers.standard.filter(|_| self.fallen_back);
@@ -111,7 +124,7 @@ impl<'a> Drawing<'a> {
         Ok(())
     }
 
-    /// Returns the next batch: a relation, and the range of its edges in [`Drawing::edges`]. Returns `None` once every
+    /// Returns the next batch: a relation, and the range of its edges in [`RelationDraws::edges`]. Returns `None` once every
     /// edge was drawn.
     ///
     /// # Errors
@@ -124,7 +137,7 @@ impl<'a> Drawing<'a> {
                 self.draw()?
             }
         };
-        Ok(draw.map(|Draw { relation, edges }| {
+        Ok(draw.map(|RelationDraw { relation, edges }| {
             let next = &mut self.next[relation as usize];
             let start = *next as usize;
             *next += edges;
@@ -132,7 +145,7 @@ impl<'a> Drawing<'a> {
         }))
     }
 
-    fn draw(&mut self) -> Result<Option<Draw>, StrategyError> {
+    fn draw(&mut self) -> Result<Option<RelationDraw>, StrategyError> {
         let draw = self.sampler.next()?;
         match self.ledger.take(draw) {
             Ok(()) => Ok(draw),
@@ -140,7 +153,7 @@ impl<'a> Drawing<'a> {
                 strategy: self.samplers.sampler.id().clone(),
                 function: "next",
                 reason: broken.to_string().into(),
-                cause: Cause::Strategy,
+                cause: FaultCause::Strategy,
             }),
         }
     }
@@ -182,7 +195,7 @@ impl<'a> Samplers<'a> {
 
     /// Records a failure and returns the fallback.
     fn replace(&self, fault: StrategyError) -> Result<&'a dyn SamplerFactory, RunError> {
-        let own = fault.cause == Cause::Strategy;
+        let own = fault.cause == FaultCause::Strategy;
         let Some(standard) = self.standard.filter(|_| own) else {
             return Err(fault.into());
         };
@@ -203,10 +216,10 @@ mod tests {
     /// Sampler that gives fixed answers.
     struct Scripted {
         id: StrategyId,
-        answers: Vec<Option<Draw>>,
+        answers: Vec<Option<RelationDraw>>,
     }
 
-    struct Answering(std::vec::IntoIter<Option<Draw>>);
+    struct Answering(std::vec::IntoIter<Option<RelationDraw>>);
 
     impl SamplerFactory for Scripted {
         fn id(&self) -> &StrategyId {
@@ -224,7 +237,7 @@ mod tests {
     }
 
     impl RelationSampler for Answering {
-        fn next(&mut self) -> Result<Option<Draw>, StrategyError> {
+        fn next(&mut self) -> Result<Option<RelationDraw>, StrategyError> {
             Ok(self.0.next().flatten())
         }
 
@@ -236,7 +249,7 @@ mod tests {
     fn scripted(name: &str, answers: &[(u32, u32)]) -> Scripted {
         let answers = answers
             .iter()
-            .map(|&(relation, edges)| Some(Draw { relation, edges }));
+            .map(|&(relation, edges)| Some(RelationDraw { relation, edges }));
         Scripted {
             id: StrategyId {
                 name: name.to_owned(),
@@ -250,7 +263,7 @@ mod tests {
     /// Draws edges 0 to 4, of relations 1, 0, 1, 1 and 0, in batches of at most 2.
     fn draw(samplers: &Samplers<'_>) -> Result<Vec<(u32, Vec<u32>)>, String> {
         let groups = ByRelation::new(&[0, 1, 2, 3, 4], &[1, 0, 1, 1, 0], 2);
-        let mut drawing = Drawing::new(samplers, groups, 2, 0).map_err(|e| e.to_string())?;
+        let mut drawing = RelationDraws::new(samplers, groups, 2, 0).map_err(|e| e.to_string())?;
         let mut batches = Vec::new();
         while let Some((relation, range)) = drawing.next().map_err(|e| e.to_string())? {
             batches.push((relation, drawing.edges(range).to_vec()));
@@ -296,15 +309,19 @@ mod tests {
             standard: None,
             faults: Mutex::default(),
         };
-        let drawn = |&(relation, edges)| Drawn {
-            draw: Draw { relation, edges },
+        let drawn = |&(relation, edges)| TrainedBatch {
+            draw: RelationDraw { relation, edges },
             loss: 0.5,
         };
-        let trained: Vec<Drawn> = trained.iter().map(drawn).collect();
+        let trained: Vec<TrainedBatch> = trained.iter().map(drawn).collect();
         let groups = ByRelation::new(&[0, 1, 2, 3, 4], &[1, 0, 1, 1, 0], 2);
-        let mut drawing = Drawing::new(&samplers, groups, 2, 0).map_err(|e| e.to_string())?;
-        let left = drawing.left_behind(&trained).map_err(|e| e.to_string())?;
-        drawing.go_on(&trained, left).map_err(|e| e.to_string())?;
+        let mut drawing = RelationDraws::new(&samplers, groups, 2, 0).map_err(|e| e.to_string())?;
+        let left = drawing
+            .remaining_after(&trained)
+            .map_err(|e| e.to_string())?;
+        drawing
+            .resume_after(&trained, left)
+            .map_err(|e| e.to_string())?;
         let mut batches = Vec::new();
         while let Some((relation, range)) = drawing.next().map_err(|e| e.to_string())? {
             batches.push((relation, drawing.edges(range).to_vec()));

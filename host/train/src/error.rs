@@ -7,22 +7,22 @@ mod unknown;
 
 use pbg_core::graph::Bucket;
 use pbg_core::plan::PlanError;
-use pbg_core::schedule::{NotHeld, PassId};
-use pbg_core::strategy::{Cause, StrategyError, StrategyId};
-use pbg_index::GraphError;
+use pbg_core::schedule::{NotLeased, PassId};
+use pbg_core::strategy::{FaultCause, StrategyError, StrategyId};
+use pbg_index::NeighborGraphError;
 use pbg_kernels::device::OpenError;
 use pbg_kernels::spec::SpecError;
 use pbg_kernels::step::{StepError, WorkerError};
 use pbg_store::checkpoint::CheckpointError;
-use pbg_store::dataset::{DatasetError, ReadError, StagingError};
+use pbg_store::dataset::{DatasetError, EdgeReadError, StagingError};
 use pbg_store::describe::DescribeError;
 use pbg_store::index::IndexError;
 
-use crate::member::ClusterError;
-use crate::memory::TooLittle;
+use crate::cluster_trainer::JoinError;
+use crate::memory::NotEnoughMemory;
 
 pub use combine::CombineError;
-pub use mismatch::Mismatch;
+pub use mismatch::CheckpointMismatch;
 pub use setting::SettingError;
 pub use unknown::UnknownName;
 
@@ -69,7 +69,7 @@ pub enum RunError {
     Dataset(#[from] DatasetError),
     /// Edges cannot be read.
     #[error(transparent)]
-    Edges(#[from] ReadError),
+    Edges(#[from] EdgeReadError),
     /// The entities and relations of the edges cannot be counted.
     #[error(transparent)]
     Describe(DescribeError),
@@ -78,7 +78,7 @@ pub enum RunError {
     Checkpoint(#[from] CheckpointError),
     /// The checkpoint is intact but belongs to another configuration, dataset or build.
     #[error(transparent)]
-    Mismatch(#[from] Mismatch),
+    Mismatch(#[from] CheckpointMismatch),
     /// Several models cannot be combined.
     #[error(transparent)]
     Combine(#[from] CombineError),
@@ -87,7 +87,7 @@ pub enum RunError {
     Index(#[from] IndexError),
     /// The library that builds indexes failed.
     #[error("{0}; internal error (a bug in pbg-host); please report it")]
-    Graph(#[from] GraphError),
+    Graph(#[from] NeighborGraphError),
     /// A strategy failed.
     #[error(transparent)]
     Strategy(#[from] StrategyError),
@@ -153,7 +153,7 @@ pub enum RunError {
     },
     /// A bucket was reported as done by a trainer that does not hold it.
     #[error(transparent)]
-    NotHeld(#[from] NotHeld),
+    NotHeld(#[from] NotLeased),
     /// The kernels rejected their input.
     #[error("training step: {0}")]
     Step(#[from] StepError),
@@ -167,10 +167,10 @@ pub enum RunError {
     Thread(String),
     /// The needed memory exceeds the available memory.
     #[error("{0}")]
-    Memory(#[from] TooLittle),
+    Memory(#[from] NotEnoughMemory),
     /// This trainer cannot take part in a distributed run, or no longer can.
     #[error(transparent)]
-    Cluster(#[from] ClusterError),
+    Cluster(#[from] JoinError),
     /// A thread panicked.
     #[error("a thread panicked: {message}; internal error (a bug in pbg-host); please report it")]
     WorkerPanic {
@@ -216,7 +216,7 @@ impl RunError {
         match self {
             Self::Setting(_) | Self::Model(_) => ErrorKind::Config,
             Self::Unknown(_) => ErrorKind::Data,
-            Self::Dataset(DatasetError::File(e)) | Self::Edges(ReadError::File(e)) => {
+            Self::Dataset(DatasetError::File(e)) | Self::Edges(EdgeReadError::File(e)) => {
                 match e.is_damage() {
                     true => ErrorKind::Data,
                     false => ErrorKind::Io,
@@ -233,9 +233,9 @@ impl RunError {
                 ErrorKind::Checkpoint
             }
             Self::Strategy(fault) | Self::Step(StepError::Strategy(fault)) => match fault.cause {
-                Cause::Strategy => ErrorKind::Plugin,
-                Cause::Machine => ErrorKind::Io,
-                Cause::Interruption => ErrorKind::Interrupted,
+                FaultCause::Strategy => ErrorKind::Plugin,
+                FaultCause::Machine => ErrorKind::Io,
+                FaultCause::Interruption => ErrorKind::Interrupted,
             },
             Self::Plan { .. } => ErrorKind::Plugin,
             Self::Interrupted => ErrorKind::Interrupted,
@@ -250,9 +250,9 @@ impl RunError {
             | Self::Describe(_)
             | Self::Step(StepError::Memory(_)) => ErrorKind::Io,
             Self::Cluster(
-                ClusterError::NotYet { .. } | ClusterError::OneBucket | ClusterError::Beyond { .. },
+                JoinError::NotYet { .. } | JoinError::OneBucket | JoinError::Beyond { .. },
             ) => ErrorKind::Config,
-            Self::Cluster(ClusterError::Interrupted { .. }) => ErrorKind::Interrupted,
+            Self::Cluster(JoinError::Interrupted { .. }) => ErrorKind::Interrupted,
             Self::Cluster(_) => ErrorKind::Cluster,
             Self::Step(_)
             | Self::Graph(_)

@@ -7,13 +7,13 @@ mod block;
 mod breakdown;
 mod count;
 mod edges;
-mod known;
-mod met;
-mod needs;
+mod known_answers;
+mod memory_needs;
 pub mod predict;
 mod rank;
+mod seen_coverage;
+mod shared_evaluation;
 mod stats;
-mod together;
 mod view;
 
 use std::ops::Range;
@@ -21,30 +21,30 @@ use std::ops::Range;
 use pbg_core::event::{RankStats, RankTotals};
 use pbg_core::graph::Side;
 use pbg_store::dataset::EdgeSet;
-use pbg_store::describe::Unseen;
+use pbg_store::describe::UnseenCounts;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{RunError, SettingError};
 use crate::memory;
-use crate::resolved::Resolved;
+use crate::resolved::ResolvedConfig;
 use crate::settings::cores;
-use crate::trained::{Missing, Trained};
+use crate::trained::{TrainedModel, UntrainedNames};
 use breakdown::{Breakdown, SumsBy};
-pub use breakdown::{By, RanksOf};
-use edges::{Counts, EdgeReader};
-use met::Met;
-pub(crate) use needs::validation_bytes;
-use rank::Ranking;
+pub use breakdown::{GroupBy, GroupRanks};
+use edges::{EdgeCounts, RankedEdgeReader};
+pub(crate) use memory_needs::validation_bytes;
+use rank::EdgeRanker;
+use seen_coverage::SeenCoverage;
 pub(crate) use stats::RankSums;
-use view::Committed;
-pub(crate) use view::{Held, Live, Tables, View};
+use view::CommittedTables;
+pub(crate) use view::{BufferTables, LastTable, ModelView, TableSource};
 
 /// Number of edges that are read and summed up together.
 pub(crate) const EDGES: u64 = 1 << 16;
 
 /// Entities among which a positive is ranked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Candidates {
+pub enum CandidateSet {
     /// All entities of the type.
     All,
     /// A sample of this many, drawn uniformly once for the whole evaluation.
@@ -59,13 +59,13 @@ pub struct EvalOptions {
     /// Edge sets whose edges are not wrong answers.
     pub filter: Vec<String>,
     /// Candidates.
-    pub candidates: Candidates,
+    pub candidates: CandidateSet,
     /// Number of threads; all cores if `None`.
     pub threads: Option<usize>,
     /// Largest number of edges to rank, as a uniform sample of the set.
     pub limit: Option<usize>,
     /// Also sums up ranks by relation or entity type.
-    pub by: Option<By>,
+    pub by: Option<GroupBy>,
     /// Whether to leave out edges with an entity or a relation that no trained edge has. All entities remain
     /// candidates.
     pub seen: bool,
@@ -99,17 +99,17 @@ pub struct EvalReport {
     pub filtered: Option<RankStats>,
     /// Ranks by relation or entity type, if requested, in descending order of edges.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub by: Vec<RanksOf>,
+    pub by: Vec<GroupRanks>,
     /// Names of the dataset that the checkpoint has no embedding for; they are not candidates.
-    #[serde(default, skip_serializing_if = "Missing::is_empty")]
-    pub missing: Missing,
+    #[serde(default, skip_serializing_if = "UntrainedNames::is_empty")]
+    pub missing: UntrainedNames,
     /// Number of edges that were left out because of them.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub without_embedding: u64,
     /// Entities and relations of the set that occur in no trained edge; `None` if the set itself is trained, or the
     /// dataset lacks a trained edge set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub unseen: Option<Unseen>,
+    pub unseen: Option<UnseenCounts>,
     /// Number of edges that were left out because of them; 0 unless [`EvalOptions::seen`] is set.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub without_trained_edge: u64,
@@ -125,7 +125,7 @@ impl EvalReport {
     }
 }
 
-impl Resolved {
+impl ResolvedConfig {
     /// Ranks the edges of a set. `progress` receives the number of finished rankings and their total.
     ///
     /// # Errors
@@ -136,9 +136,9 @@ impl Resolved {
         progress: &mut dyn FnMut(u64, u64),
     ) -> Result<EvalReport, RunError> {
         let model = self.model_to_rank(options)?;
-        let met = Met::of(self, options)?;
-        let view = View::of(&model).with_seen(met.required(options));
-        let tables = &mut Committed::new(&model);
+        let met = SeenCoverage::of(self, options)?;
+        let view = ModelView::of(&model).with_seen(met.required(options));
+        let tables = &mut CommittedTables::new(&model);
         let seed = self.config().seed;
         let mut report = rank(&view, tables, options, seed, progress)?;
         report.version = model.checkpoint.version();
@@ -148,11 +148,11 @@ impl Resolved {
     }
 
     /// Opens the model if there is enough memory for ranking with it.
-    fn model_to_rank(&self, options: &EvalOptions) -> Result<Trained<'_>, RunError> {
+    fn model_to_rank(&self, options: &EvalOptions) -> Result<TrainedModel<'_>, RunError> {
         let needs = self.eval_needs(options)?;
         let threads = options.threads.unwrap_or_else(cores).max(1);
         memory::require("evaluation", memory::total(&needs), threads)?;
-        Trained::open(self)
+        TrainedModel::open(self)
     }
 }
 
@@ -162,24 +162,24 @@ fn is_zero(count: &u64) -> bool {
 }
 
 /// Evaluation in parts: a single process ranks all edges at once, several trainers a block each.
-pub(crate) struct Parts<'a> {
-    reader: EdgeReader<'a>,
-    ranking: Ranking<'a>,
+pub(crate) struct PartialEvaluation<'a> {
+    reader: RankedEdgeReader<'a>,
+    ranking: EdgeRanker<'a>,
     breakdown: Option<Breakdown>,
 }
 
-impl<'a> Parts<'a> {
+impl<'a> PartialEvaluation<'a> {
     /// Prepares to rank the edges of `set`, which `options` names.
     ///
     /// # Errors
     /// When there are no edges to rank, or the edge sets to filter by cannot be opened.
     pub(crate) fn new(
-        view: View<'a>,
+        view: ModelView<'a>,
         set: &'a EdgeSet,
         options: &EvalOptions,
         seed: u64,
     ) -> Result<Self, RunError> {
-        let reader = EdgeReader::new(view, set, options.limit, seed)?;
+        let reader = RankedEdgeReader::new(view, set, options.limit, seed)?;
         if reader.len() == 0 {
             return Err(SettingError::NoEdges {
                 edge_set: options.edges.clone(),
@@ -187,7 +187,7 @@ impl<'a> Parts<'a> {
             }
             .into());
         }
-        let ranking = Ranking::new(view, options, seed)?;
+        let ranking = EdgeRanker::new(view, options, seed)?;
         Ok(Self {
             reader,
             ranking,
@@ -201,7 +201,7 @@ impl<'a> Parts<'a> {
     }
 
     /// Returns how many edges of the set can be ranked, sampled or not, and how many are left out.
-    pub(crate) fn counts(&self) -> Counts {
+    pub(crate) fn counts(&self) -> EdgeCounts {
         self.reader.counts()
     }
 
@@ -220,7 +220,7 @@ impl<'a> Parts<'a> {
     /// When edges or tables cannot be read, or a score is not finite.
     pub(crate) fn sums(
         &mut self,
-        tables: &mut dyn Tables,
+        tables: &mut dyn TableSource,
         part: Range<u64>,
         progress: &mut dyn FnMut(u64, u64),
     ) -> Result<[RankSums; 2], RunError> {
@@ -239,7 +239,7 @@ impl<'a> Parts<'a> {
                 progress(done + share as u64, total);
             };
             let (breakdown, view) = (&mut self.breakdown, self.ranking.view());
-            let mut each = |side, edge: &edges::Edge, ranked| {
+            let mut each = |side, edge: &edges::RankedEdge, ranked| {
                 if let Some(breakdown) = breakdown {
                     breakdown.add(view, side, edge, ranked);
                 }
@@ -256,15 +256,15 @@ impl<'a> Parts<'a> {
 
 /// Ranks the edges with `tables`. The report lacks the version and the missing names.
 pub(crate) fn rank(
-    view: &View<'_>,
-    tables: &mut dyn Tables,
+    view: &ModelView<'_>,
+    tables: &mut dyn TableSource,
     options: &EvalOptions,
     seed: u64,
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<EvalReport, RunError> {
     let started = std::time::Instant::now();
     let set = view.dataset.edge_set(&options.edges)?;
-    let mut parts = Parts::new(*view, &set, options, seed)?;
+    let mut parts = PartialEvaluation::new(*view, &set, options, seed)?;
     let sums = parts.sums(tables, 0..parts.len(), progress)?;
     let mut report = report(options, &sums);
     report.without_embedding = parts.counts().without_embedding;
@@ -283,8 +283,8 @@ fn report(options: &EvalOptions, [lhs, rhs]: &[RankSums; 2]) -> EvalReport {
         filter: options.filter.clone(),
         version: 0,
         sampled: match options.candidates {
-            Candidates::All => None,
-            Candidates::Sample(n) => Some(n),
+            CandidateSet::All => None,
+            CandidateSet::Sample(n) => Some(n),
         },
         raw_lhs: lhs.raw.means(),
         raw_rhs: rhs.raw.means(),
@@ -293,7 +293,7 @@ fn report(options: &EvalOptions, [lhs, rhs]: &[RankSums; 2]) -> EvalReport {
         filtered_rhs: is_filtered.then(|| rhs.filtered.means()),
         filtered: is_filtered.then(|| RankTotals::of_both(&lhs.filtered, &rhs.filtered)),
         by: Vec::new(),
-        missing: Missing::default(),
+        missing: UntrainedNames::default(),
         without_embedding: 0,
         unseen: None,
         without_trained_edge: 0,

@@ -2,19 +2,19 @@
 
 use std::sync::Arc;
 
-use pbg_core::model::{Device, Optimizer, Precision, Storage};
+use pbg_core::model::{Device, EmbeddingFormat, Optimizer, Precision};
 use pbg_core::strategy::LossWorker;
-use pbg_kernels::device::{DeviceWorker, OpenError, Place, PlannedBatch};
+use pbg_kernels::device::{DevicePlan, DeviceWorker, OpenDevice, OpenError};
 use pbg_kernels::libtorch;
 use pbg_kernels::params::Params;
 use pbg_kernels::spec::ModelSpec;
-use pbg_kernels::step::{BatchJob, BatchStats, ClusterTimes, StepError, StepWorker, WorkerError};
+use pbg_kernels::step::{BatchJob, BatchStats, StageTimes, StepError, StepWorker, WorkerError};
 
 use crate::error::{RunError, SettingError};
-use crate::groups::Clock;
-use crate::planning::Planning;
-use crate::resolved::Resolved;
+use crate::planning::BatchPrefetcher;
+use crate::resolved::ResolvedConfig;
 use crate::settings::on_device;
+use crate::stage_threads::StageClock;
 
 /// Trains batches on one thread.
 #[derive(Debug)]
@@ -22,7 +22,7 @@ pub enum Executor {
     /// The core that runs the thread.
     Core(Box<StepWorker>),
     /// A device that the thread controls.
-    Device(Box<dyn DeviceWorker>, Option<Planning>),
+    Device(Box<dyn DeviceWorker>, Option<BatchPrefetcher>),
 }
 
 impl Executor {
@@ -64,7 +64,7 @@ impl Executor {
         }
     }
 
-    /// Starts to train a batch that [`Planning`] has planned, and returns the results of the batch before it.
+    /// Starts to train a batch that [`BatchPrefetcher`] has planned, and returns the results of the batch before it.
     ///
     /// # Errors
     /// As [`DeviceWorker::train_planned`].
@@ -72,7 +72,7 @@ impl Executor {
         executors: &mut [Self],
         losses: &mut [Box<dyn LossWorker>],
         job: &BatchJob<'_>,
-        planned: PlannedBatch,
+        planned: DevicePlan,
     ) -> Result<Option<BatchStats>, StepError> {
         match executors {
             [Self::Device(worker, _)] => worker.train_planned(job, planned, losses[0].as_mut()),
@@ -91,8 +91,8 @@ impl Executor {
         }
     }
 
-    /// Takes out the planner, which plans batches ahead. [`Executor::plans_again`] puts it back.
-    pub(crate) fn planning(executors: &mut [Self]) -> Option<Planning> {
+    /// Takes out the planner, which plans batches ahead. [`Executor::put_back_planner`] puts it back.
+    pub(crate) fn planning(executors: &mut [Self]) -> Option<BatchPrefetcher> {
         match executors {
             [Self::Device(_, planning)] => planning.take(),
             _ => None,
@@ -100,7 +100,7 @@ impl Executor {
     }
 
     /// Puts the planner back.
-    pub(crate) fn plans_again(executors: &mut [Self], planner: Planning) {
+    pub(crate) fn put_back_planner(executors: &mut [Self], planner: BatchPrefetcher) {
         if let [Self::Device(_, planning)] = executors {
             *planning = Some(planner);
         }
@@ -118,7 +118,7 @@ impl Executor {
     }
 
     /// Returns the time spent in each stage of training so far.
-    pub(crate) fn cluster_times(&self) -> &ClusterTimes {
+    pub(crate) fn cluster_times(&self) -> &StageTimes {
         match self {
             Self::Core(worker) => worker.cluster_times(),
             Self::Device(worker, _) => worker.cluster_times(),
@@ -129,10 +129,10 @@ impl Executor {
 /// Creates the executors of the training threads: one for a device, otherwise one per worker. `planning` is the clock
 /// of the group that plans batches, if there is one.
 pub(crate) fn executors(
-    resolved: &Resolved,
+    resolved: &ResolvedConfig,
     spec: &ModelSpec,
-    place: Option<&dyn Place>,
-    planning: Option<&Arc<Clock>>,
+    place: Option<&dyn OpenDevice>,
+    planning: Option<&Arc<StageClock>>,
 ) -> Result<Vec<Executor>, WorkerError> {
     let Some(place) = place else {
         let cores = trainers(resolved, spec)?;
@@ -145,7 +145,7 @@ pub(crate) fn executors(
     let planning = match planning {
         Some(clock) => {
             let planner = worker.planner()?;
-            Some(Planning::new(planner, ahead, Arc::clone(clock)))
+            Some(BatchPrefetcher::new(planner, ahead, Arc::clone(clock)))
         }
         None => None,
     };
@@ -163,7 +163,7 @@ pub(crate) fn with_rates(factor: f32, spec: &ModelSpec) -> ModelSpec {
 
 /// Creates one worker per core that trains or evaluates.
 pub(crate) fn trainers(
-    resolved: &Resolved,
+    resolved: &ResolvedConfig,
     spec: &ModelSpec,
 ) -> Result<Vec<StepWorker>, WorkerError> {
     let spec = Arc::new(spec.clone());
@@ -187,7 +187,9 @@ pub fn has_libtorch() -> bool {
 ///
 /// # Errors
 /// When the device cannot be opened, or cannot train what is configured.
-pub(crate) fn place(resolved: &Resolved) -> Result<Option<Arc<dyn Place>>, RunError> {
+pub(crate) fn open_device(
+    resolved: &ResolvedConfig,
+) -> Result<Option<Arc<dyn OpenDevice>>, RunError> {
     match resolved.settings().device {
         Device::Cpu => Ok(None),
         Device::Cuda(index) => libtorch::installed()
@@ -201,13 +203,13 @@ pub(crate) fn place(resolved: &Resolved) -> Result<Option<Arc<dyn Place>>, RunEr
     }
 }
 
-impl Resolved {
+impl ResolvedConfig {
     /// Checks that the configured device can be used.
     ///
     /// # Errors
     /// When the device cannot be opened.
     pub fn check_device(&self) -> Result<(), RunError> {
-        place(self).map(|_| ())
+        open_device(self).map(|_| ())
     }
 }
 
@@ -215,14 +217,17 @@ impl Resolved {
 ///
 /// # Errors
 /// When the device or the precision does not support the model.
-pub(crate) fn allow(resolved: &Resolved, on_device: bool) -> Result<(), SettingError> {
+pub(crate) fn check_supported(
+    resolved: &ResolvedConfig,
+    on_device: bool,
+) -> Result<(), SettingError> {
     let (spec, execution) = (&resolved.blueprint().spec, resolved.settings().execution);
     if on_device {
         let reason = match libtorch::installed() {
             Ok(libtorch) => libtorch.refusal(spec, execution.precision),
             Err(error) => Some(OpenError::NotLinked(error).to_string()),
         };
-        if resolved.config().storage == Storage::Bf16 {
+        if resolved.config().storage == EmbeddingFormat::Bf16 {
             let reason = "embeddings are rounded on the processor cores, not on a device";
             return refused("storage", Some(reason.to_owned()));
         }

@@ -5,30 +5,30 @@
 //! the same score as without an index, bit by bit; the walk may only miss entities. The recall is measured when the
 //! index is built.
 
+mod beam_width;
 mod build;
 pub(crate) mod needs;
 mod part;
-mod width;
 
 use std::sync::Arc;
 
 use pbg_core::model::Comparator;
 use pbg_store::checkpoint::row_sum;
-use pbg_store::index::{self, Building, IndexError, Opened, TypeIndex};
+use pbg_store::index::{self, IndexBuild, IndexError, OpenIndexFiles, TypeIndex};
 
 use crate::error::RunError;
 use crate::layout::TableKey;
-use crate::resolved::Resolved;
-use crate::trained::Trained;
+use crate::resolved::ResolvedConfig;
+use crate::trained::TrainedModel;
 
-pub use build::{BuiltType, IndexOptions, IndexReport, Linking};
+pub use beam_width::{BeamWidth, ExactReason};
+pub use build::{BuiltType, IndexOptions, IndexProgress, IndexReport};
 pub use part::WalkKind;
-pub(crate) use part::{Part, Walks};
-pub use width::{AllInstead, Width};
+pub(crate) use part::{IndexPartition, IndexWalker};
 
 /// Options of answering by an index.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct WithIndex {
+pub struct IndexQueryOptions {
     /// Beam width: the number of best candidates that a walk keeps in each partition. If `None`, the smallest width
     /// that found 95 % of the nearest entities when the index was built; if no width did, all entities are compared.
     pub width: Option<u32>,
@@ -36,17 +36,20 @@ pub struct WithIndex {
 
 /// Index of the embeddings of a checkpoint.
 #[derive(Clone)]
-pub(crate) struct Index(Arc<Opened>);
+pub(crate) struct OpenIndex(Arc<OpenIndexFiles>);
 
-impl Index {
+impl OpenIndex {
     /// Opens the index of `trained` for `comparator`.
     ///
     /// # Errors
     /// When there is no index, it is damaged, or the checkpoint has other embeddings now.
-    pub(crate) fn open(trained: &Trained<'_>, comparator: Comparator) -> Result<Self, RunError> {
+    pub(crate) fn open(
+        trained: &TrainedModel<'_>,
+        comparator: Comparator,
+    ) -> Result<Self, RunError> {
         let name = name_of(comparator);
         let folder = index::folder(trained.checkpoint.path(), name);
-        let Some(opened) = Opened::find(&folder)? else {
+        let Some(opened) = OpenIndexFiles::find(&folder)? else {
             let how = match comparator == trained.blueprint.spec.comparator {
                 true => String::new(),
                 false => format!(" with `--comparator {name}`"),
@@ -65,26 +68,29 @@ impl Index {
 
     /// Whether predictions by the index of a checkpoint compare all entities, because walks do not find enough entities
     /// of some type and no width was chosen. A missing index is reported later.
-    pub(crate) fn looks_at_all(resolved: &Resolved, with: WithIndex) -> bool {
+    pub(crate) fn compares_all(resolved: &ResolvedConfig, with: IndexQueryOptions) -> bool {
         let name = name_of(resolved.blueprint().spec.comparator);
         let folder = index::folder(resolved.config().checkpoint_path.as_ref(), name);
         let Ok(Some(manifest)) = index::read(&folder) else {
             return false;
         };
         let mut types = manifest.types.values();
-        types.any(|of| !Width::of(&of.recall, WalkKind::Predictions, with).suffices(with))
+        types.any(|of| !BeamWidth::of(&of.recall, WalkKind::Predictions, with).is_used(with))
     }
 
     /// Opens an index that is being built.
-    fn unfinished(building: &Building) -> Result<Self, IndexError> {
+    fn unfinished(building: &IndexBuild) -> Result<Self, IndexError> {
         let manifest = building.manifest().clone();
-        Ok(Self(Arc::new(Opened::of(building.folder(), manifest)?)))
+        Ok(Self(Arc::new(OpenIndexFiles::of(
+            building.folder(),
+            manifest,
+        )?)))
     }
 
     /// Checks that the graphs of a type belong to the current embeddings.
     fn compare(
         &self,
-        trained: &Trained<'_>,
+        trained: &TrainedModel<'_>,
         type_index: usize,
         of_type: &TypeIndex,
     ) -> Result<(), IndexError> {
@@ -134,9 +140,9 @@ impl Index {
         &self,
         name: &str,
         kind: WalkKind,
-        with: WithIndex,
-    ) -> Result<Width, IndexError> {
-        Ok(Width::of(&self.of_type(name)?.recall, kind, with))
+        with: IndexQueryOptions,
+    ) -> Result<BeamWidth, IndexError> {
+        Ok(BeamWidth::of(&self.of_type(name)?.recall, kind, with))
     }
 
     /// Opens a partition for walks.
@@ -145,9 +151,9 @@ impl Index {
     /// When the index lacks its type, or it is damaged.
     pub(crate) fn part<'t>(
         &self,
-        trained: &'t Trained<'_>,
+        trained: &'t TrainedModel<'_>,
         (type_index, partition): TableKey,
-    ) -> Result<Part<'t>, RunError> {
+    ) -> Result<IndexPartition<'t>, RunError> {
         let name = &trained.blueprint.layout.types[type_index].name;
         let graphs = &self.of_type(name)?.graphs;
         let missing = || IndexError::Missing {
@@ -158,7 +164,7 @@ impl Index {
         let graph = self.0.graph(info).ok_or_else(missing)?;
         let rows = trained.checkpoint.rows(name, partition)?;
         let features = trained.features()[type_index].as_ref();
-        Part::new(graph, rows.ok_or_else(missing)?, features)
+        IndexPartition::new(graph, rows.ok_or_else(missing)?, features)
     }
 }
 
@@ -173,7 +179,7 @@ fn name_of(comparator: Comparator) -> &'static str {
 }
 
 /// Returns the checksum of the global embedding of a type, if it has one, since it is added to every point.
-fn global_crc32(trained: &Trained<'_>, type_index: usize) -> Option<u32> {
+fn global_crc32(trained: &TrainedModel<'_>, type_index: usize) -> Option<u32> {
     let global = trained.params.global_index(type_index)?;
     Some(row_sum(&trained.params.tensors()[global].to_vec()))
 }

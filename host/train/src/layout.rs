@@ -6,9 +6,9 @@
 
 use pbg_config::Config;
 use pbg_core::graph::{Bucket, Side, SidePartition};
-use pbg_core::model::{Optimizer, Storage};
+use pbg_core::model::{EmbeddingFormat, Optimizer};
 use pbg_core::schedule::PassId;
-use pbg_core::seed::{self, Purpose};
+use pbg_core::seed::{self, StreamPurpose};
 use pbg_core::strategy::Pass;
 
 /// Layout of one entity type.
@@ -21,7 +21,7 @@ pub struct TypeLayout {
     /// Number of rows in each partition's table: entities, or features of a featurized type.
     pub rows: Vec<u64>,
     /// Format of the embeddings on disk.
-    pub storage: Storage,
+    pub storage: EmbeddingFormat,
     /// Optimizer, which determines the accumulators.
     pub optimizer: Optimizer,
     /// Whether some relation has the type on the left.
@@ -40,7 +40,7 @@ impl TypeLayout {
     /// Returns the bytes of one partition in memory: embeddings and accumulators.
     #[must_use]
     pub fn bytes(&self, partition: u32) -> u64 {
-        self.bytes_with(partition, Storage::F32)
+        self.bytes_with(partition, EmbeddingFormat::F32)
     }
 
     /// Returns the bytes of one partition on disk.
@@ -49,7 +49,7 @@ impl TypeLayout {
         self.bytes_with(partition, self.storage)
     }
 
-    fn bytes_with(&self, partition: u32, storage: Storage) -> u64 {
+    fn bytes_with(&self, partition: u32, storage: EmbeddingFormat) -> u64 {
         let accumulators = self.optimizer.accumulators(self.dimension) as u64;
         let row = storage.bytes() * self.dimension as u64 + 4 * accumulators;
         self.rows[partition as usize] * row
@@ -234,7 +234,7 @@ impl Layout {
             epoch: id.epoch,
             edge_set: id.edge_set,
             edge_chunk: id.edge_chunk,
-            seed: seed::derive(config.seed, Purpose::Order, &at),
+            seed: seed::derive(config.seed, StreamPurpose::Order, &at),
         }
     }
 }

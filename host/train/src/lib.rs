@@ -6,71 +6,75 @@
 //! ([`buffer`]), the Hogwild workers ([`workers`]), commits (`commit`), evaluation ([`evaluate`]) and errors
 //! ([`error`]).
 
-mod advice;
-mod alone;
+mod bucket_inputs;
+mod bucket_trainer;
 pub mod buffer;
 pub mod check;
+mod cluster_trainer;
 mod combine;
 mod commit;
+mod commit_pacer;
+mod compatibility;
 mod coordinator;
 mod crew;
 pub mod draws;
-mod edges;
+mod edge_prefetch;
 pub mod error;
 pub mod evaluate;
 pub mod executor;
-mod groups;
-mod grow;
-mod holdout;
-mod identity;
+mod holdout_eval;
 pub mod index;
 pub mod layout;
-mod line;
 mod losses;
-mod machine;
-mod member;
 mod memory;
 pub mod model;
-mod names;
-mod pace;
+mod name_lookup;
+mod new_rows;
 mod pipeline;
-mod plain;
 mod planning;
-mod processor;
+mod processor_time;
 pub mod query;
 mod resolved;
+mod resume_point;
 pub mod rounding;
 mod run;
 mod run_length;
+mod running_pipeline;
 mod settings;
+mod single_trainer;
+mod stage_threads;
 mod state;
+mod storage_thread;
 mod stored;
 mod tables;
 pub mod trained;
-mod transfer;
-mod within;
-mod work;
+mod warnings;
+mod without_operators;
 mod workers;
 
 pub use check::{CheckReport, require_plans};
+pub use cluster_trainer::{
+    ClusterOptions, JoinError, Scenario, SimReport, SimTrainer, SyncLimits, simulate_trainer,
+};
 pub use combine::{Combination, Combined, combine, last_versions};
+pub use compatibility::AllowedChanges;
 pub use error::{ErrorKind, RunError};
 pub use evaluate::predict::{
-    Approach, PredictOptions, Prediction, Predictions, Predictor, Question, Unanswerable,
+    AnswerNotes, PredictOptions, Prediction, Predictions, Predictor, Question, Unanswerable,
 };
-pub use evaluate::{By, Candidates, EvalOptions, EvalReport, RanksOf};
+pub use evaluate::{CandidateSet, EvalOptions, EvalReport, GroupBy, GroupRanks};
 pub use executor::has_libtorch;
-pub use identity::Allowed;
-pub use index::{AllInstead, BuiltType, IndexOptions, IndexReport, Linking, Width, WithIndex};
+pub use index::{
+    BeamWidth, BuiltType, ExactReason, IndexOptions, IndexProgress, IndexQueryOptions, IndexReport,
+};
 pub use losses::{GuardedLoss, traced};
-pub use member::{Actor, Cluster, ClusterError, Rehearsed, Scene, SyncLimits, rehearse};
 pub use memory::{
-    TooLittle, addresses_are_limited, for_names as memory_for_names, peak_bytes,
+    NotEnoughMemory, addresses_are_limited, default_name_bytes as memory_for_names, peak_bytes,
     require as require_memory, require_more as require_more_memory, total as total_memory,
 };
-pub use pbg_kernels::executed;
-pub use query::{Chosen, Entity, Model, Neighbor};
-pub use resolved::Resolved;
-pub use run::{Fallbacks, Outcome, Strategies};
-pub use stored::Stored;
-pub use within::stops_within_buckets;
+pub use pbg_kernels::executable;
+pub use query::{EntityEmbeddings, NamedEntity, Neighbor, QueryModel};
+pub use resolved::ResolvedConfig;
+pub use resume_point::stops_within_buckets;
+pub use run::{Fallbacks, RunOutcome, Strategies};
+pub use stored::StoredModel;

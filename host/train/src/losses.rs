@@ -3,16 +3,16 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use pbg_core::loss::{LossState, Observed, TracedLoss};
+use pbg_core::loss::{LossState, ObservedBatches, TracedLoss};
 use pbg_core::strategy::{
-    Cause, Formula, Loss, LossWorker, RunLength, Scores, StrategyError, StrategyId,
+    FaultCause, Loss, LossFormula, LossWorker, RunLength, ScoreBlock, StrategyError, StrategyId,
 };
-use pbg_kernels::losses::Traced;
+use pbg_kernels::losses::GraphLoss;
 
 /// Makes a loss's graph executable: derives its gradient and plans its execution.
 #[must_use]
 pub fn traced(loss: TracedLoss) -> Box<dyn Loss> {
-    Box::new(Traced::new(loss))
+    Box::new(GraphLoss::new(loss))
 }
 
 /// Loss of a run with its fallback, which takes over from the first row at which the loss fails.
@@ -62,9 +62,9 @@ impl GuardedLoss {
     }
 
     /// Records a failure that the loss itself caused, so that the fallback goes on.
-    fn noted(&self, done: Result<(), StrategyError>) -> Result<(), StrategyError> {
+    fn record_own_fault(&self, done: Result<(), StrategyError>) -> Result<(), StrategyError> {
         match done {
-            Err(fault) if fault.cause == Cause::Strategy => {
+            Err(fault) if fault.cause == FaultCause::Strategy => {
                 self.faults.note(fault);
                 Ok(())
             }
@@ -109,26 +109,26 @@ impl Loss for GuardedLoss {
         if self.faults.any.load(Ordering::Relaxed) {
             return standard.observe(edges, loss);
         }
-        self.noted(self.loss.observe(edges, loss))
+        self.record_own_fault(self.loss.observe(edges, loss))
     }
 
-    fn observe_apart(&self) {
-        self.loss.observe_apart();
+    fn share_parameters(&self) {
+        self.loss.share_parameters();
     }
 
-    fn take_observed(&self) -> Observed {
+    fn take_observed(&self) -> ObservedBatches {
         self.loss.take_observed()
     }
 
     /// Once the loss has failed here, its parameters do not change any more; the parameters of the fallback follow only
     /// the observations of this trainer.
-    fn count(&self, observed: &Observed) -> Result<(), StrategyError> {
+    fn update_shared(&self, observed: &ObservedBatches) -> Result<(), StrategyError> {
         if self.standard.is_none() {
-            return self.loss.count(observed);
+            return self.loss.update_shared(observed);
         }
         match self.faults.any.load(Ordering::Relaxed) {
             true => Ok(()),
-            false => self.noted(self.loss.count(observed)),
+            false => self.record_own_fault(self.loss.update_shared(observed)),
         }
     }
 
@@ -155,17 +155,17 @@ struct GuardedWorker {
 }
 
 impl LossWorker for GuardedWorker {
-    fn evaluate(&mut self, scores: &mut Scores<'_>) -> Result<(), StrategyError> {
+    fn evaluate(&mut self, scores: &mut ScoreBlock<'_>) -> Result<(), StrategyError> {
         if !self.faults.any.load(Ordering::Relaxed) {
             match self.loss.evaluate(scores) {
-                Err(fault) if fault.cause == Cause::Strategy => self.faults.note(fault),
+                Err(fault) if fault.cause == FaultCause::Strategy => self.faults.note(fault),
                 other => return other,
             }
         }
         self.standard.evaluate(scores)
     }
 
-    fn formula(&mut self) -> Option<&Formula> {
+    fn formula(&mut self) -> Option<&LossFormula> {
         match self.faults.any.load(Ordering::Relaxed) {
             true => self.standard.formula(),
             false => self.loss.formula(),
@@ -202,7 +202,7 @@ mod tests {
                 strategy: self.id.clone(),
                 function,
                 reason: "has had enough".into(),
-                cause: Cause::Strategy,
+                cause: FaultCause::Strategy,
             })?;
             Ok(())
         }
@@ -224,7 +224,7 @@ mod tests {
 
     /// Fails at the second row, if at all.
     impl LossWorker for Number {
-        fn evaluate(&mut self, scores: &mut Scores<'_>) -> Result<(), StrategyError> {
+        fn evaluate(&mut self, scores: &mut ScoreBlock<'_>) -> Result<(), StrategyError> {
             scores.in_blocks(1, |row| {
                 assert!(row.negative.iter().all(|score| *score == 7.0), "not scores");
                 if row.positive == [1.0] {
@@ -241,7 +241,7 @@ mod tests {
     /// Returns the results of the second of two rows, and the loss of the first.
     fn both(loss: &dyn Loss) -> Result<([f32; 3], f32), StrategyError> {
         let (mut negative, mut gradient, mut losses) = ([7.0; 4], [0.0; 2], [0.0; 2]);
-        loss.worker().evaluate(&mut Scores {
+        loss.worker().evaluate(&mut ScoreBlock {
             positive: &[0.0, 1.0],
             negative: &mut negative,
             columns: 2,

@@ -26,7 +26,7 @@ pub(crate) const FEWER_PARAMETERS: &str =
     "{what} takes up to {} of memory, but only {} are left {limit}; {remedy}",
     gibibytes(*needed), gibibytes(*available)
 )]
-pub struct TooLittle {
+pub struct NotEnoughMemory {
     /// What needs the memory.
     pub what: &'static str,
     /// Largest number of bytes that it needs.
@@ -55,7 +55,7 @@ pub(crate) fn sum(bytes: impl IntoIterator<Item = u64>) -> u64 {
 ///
 /// # Errors
 /// When too little memory is available.
-pub fn require(what: &'static str, needed: u64, threads: usize) -> Result<(), TooLittle> {
+pub fn require(what: &'static str, needed: u64, threads: usize) -> Result<(), NotEnoughMemory> {
     let occupied = kibibytes("/proc/self/status", "VmRSS:").unwrap_or(0);
     compare(
         what,
@@ -75,7 +75,7 @@ pub fn require_more(
     what: &'static str,
     needed: u64,
     remedy: &'static str,
-) -> Result<(), TooLittle> {
+) -> Result<(), NotEnoughMemory> {
     compare(what, needed, 0, 0, remedy)
 }
 
@@ -88,7 +88,7 @@ fn compare(
     occupied: u64,
     stacks: u64,
     remedy: &'static str,
-) -> Result<(), TooLittle> {
+) -> Result<(), NotEnoughMemory> {
     let left = [
         (free_on_machine(), 0, "on this machine"),
         (group_bytes(), 0, "in this control group"),
@@ -102,7 +102,7 @@ fn compare(
         let needed = needed.saturating_add(besides);
         let available = bytes.map(|bytes| bytes.saturating_add(occupied));
         if let Some(available) = available.filter(|&available| available < needed) {
-            return Err(TooLittle {
+            return Err(NotEnoughMemory {
                 what,
                 needed,
                 available,
@@ -116,7 +116,7 @@ fn compare(
 
 /// Returns the bytes that an import may use for names by default: three quarters of the free memory.
 #[must_use]
-pub fn for_names() -> Option<u64> {
+pub fn default_name_bytes() -> Option<u64> {
     free_bytes().map(|bytes| bytes / 4 * 3)
 }
 

@@ -6,10 +6,10 @@ use pbg_config::{Config, RelationConfig};
 use pbg_core::graph::Side;
 use pbg_core::model::Operator;
 use pbg_kernels::spec::{EntitySpec, ModelSpec, RelationSpec};
-use pbg_kernels::table::Features;
-use pbg_store::dataset::{Dataset, Ids, Relation};
+use pbg_kernels::table::FeatureBags;
+use pbg_store::dataset::{Dataset, IdSpace, Relation};
 
-use crate::error::{Mismatch, RunError, SettingError};
+use crate::error::{CheckpointMismatch, RunError, SettingError};
 use crate::layout::Layout;
 
 /// Model and layout of a configuration resolved against its dataset.
@@ -48,7 +48,7 @@ impl Blueprint {
 
     /// Returns the same model with only the rows and relations of an earlier, smaller dataset.
     #[must_use]
-    pub fn as_of(&self, earlier: &Ids) -> Self {
+    pub fn as_of(&self, earlier: &IdSpace) -> Self {
         let mut blueprint = self.clone();
         for layout in &mut blueprint.layout.types {
             if let Some(known) = earlier.rows.get(&layout.name) {
@@ -80,7 +80,7 @@ impl Blueprint {
     ///
     /// # Errors
     /// When the features cannot be read or do not fit.
-    pub fn features(&self, dataset: &Dataset) -> Result<Vec<Option<Features>>, RunError> {
+    pub fn features(&self, dataset: &Dataset) -> Result<Vec<Option<FeatureBags>>, RunError> {
         self.layout
             .types
             .iter()
@@ -96,10 +96,10 @@ impl Blueprint {
                     ids.extend(stored.of(offset).iter().copied().filter(known));
                     offsets.push(ids.len() as u64);
                 }
-                let features = Features::new(offsets, ids, layout.rows[0] as usize);
+                let features = FeatureBags::new(offsets, ids, layout.rows[0] as usize);
                 features.map(Some).map_err(|source| {
                     let entity_type = layout.name.clone();
-                    Mismatch::Features {
+                    CheckpointMismatch::Features {
                         entity_type,
                         source,
                     }

@@ -1,10 +1,10 @@
 //! The pipeline of a run: `check` prints it, and training creates its threads and pipes from it.
 
 use pbg_config::Config;
-use pbg_core::batch_graph::pipeline::{Machine, Pipeline, SlicePlan};
+use pbg_core::batch_graph::pipeline::{Pipeline, PipelineParameters, SlicePlan};
 use pbg_core::graph::Side;
 use pbg_core::model::Device;
-use pbg_core::schedule::Extent;
+use pbg_core::schedule::RunExtent;
 use pbg_kernels::step;
 use pbg_store::dataset::EdgeSet;
 
@@ -13,9 +13,9 @@ use crate::error::RunError;
 use crate::layout::Layout;
 use crate::memory;
 use crate::model::Blueprint;
-use crate::resolved::Resolved;
+use crate::resolved::ResolvedConfig;
 
-impl Resolved {
+impl ResolvedConfig {
     /// Returns the groups that train `edge_sets` with the pipes between them, and the slices of a full batch for the
     /// relation that needs the most memory.
     ///
@@ -24,14 +24,14 @@ impl Resolved {
     pub(crate) fn pipeline(
         &self,
         edge_sets: &[EdgeSet],
-        extent: Extent,
+        extent: RunExtent,
     ) -> Result<(Pipeline, SlicePlan), RunError> {
         let (config, blueprint, settings) = (self.config(), self.blueprint(), self.settings());
         let batch = config.batch_size as usize;
         let execution = &settings.training_execution;
         let slices = step::slice_plan(&blueprint.spec, batch, execution, &rows(blueprint))?;
         let (_, swapped) = partition_bytes(config, &blueprint.layout);
-        let machine = Machine {
+        let machine = PipelineParameters {
             partitions_ahead: config.execution.partitions_ahead(),
             swapped: swapped.len(),
             partition_bytes: swapped.iter().sum(),

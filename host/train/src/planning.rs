@@ -9,39 +9,39 @@ use std::thread;
 use std::time::Instant;
 
 use pbg_core::batch_graph::pipeline::PLANNING;
-use pbg_kernels::device::{BatchPlanner, PlannedBatch};
+use pbg_kernels::device::{BatchPlanner, DevicePlan};
 use pbg_kernels::negatives::NegativeDraws;
 use pbg_kernels::step::{BatchJob, StepError};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
+use crate::bucket_inputs::{BatchColumns, BucketInputs};
 use crate::crew::panicked;
 use crate::error::RunError;
-use crate::groups::Clock;
-use crate::work::{Columns, Work};
+use crate::stage_threads::StageClock;
 
 /// Planner of batches, and the number of batches that it may plan ahead.
 #[derive(Debug)]
-pub struct Planning {
+pub struct BatchPrefetcher {
     planner: Box<dyn BatchPlanner>,
     ahead: usize,
-    clock: Arc<Clock>,
+    clock: Arc<StageClock>,
 }
 
 /// Batch whose negatives are drawn, or the memory of one for reuse.
-type Drawn = (Columns, NegativeDraws);
+type DrawnBatch = (BatchColumns, NegativeDraws);
 
 /// Batch that is ready to be trained.
 pub(crate) struct PreparedBatch {
-    pub(crate) columns: Columns,
+    pub(crate) columns: BatchColumns,
     pub(crate) draws: NegativeDraws,
     /// Plan of the device for the batch.
-    pub(crate) plan: Result<PlannedBatch, StepError>,
+    pub(crate) plan: Result<DevicePlan, StepError>,
 }
 
 /// Batches of a bucket, as its threads prepare them, in order.
 pub(crate) struct PreparedBatches {
     ready: Receiver<PreparedBatch>,
-    used: SyncSender<Drawn>,
+    used: SyncSender<DrawnBatch>,
 }
 
 impl PreparedBatches {
@@ -51,15 +51,19 @@ impl PreparedBatches {
     }
 
     /// Gives back the memory of a trained batch for reuse.
-    pub(crate) fn give_back(&self, columns: Columns, draws: NegativeDraws) {
+    pub(crate) fn give_back(&self, columns: BatchColumns, draws: NegativeDraws) {
         // After the last batch, no thread takes the memory.
         let _kept = self.used.try_send((columns, draws));
     }
 }
 
-impl Planning {
+impl BatchPrefetcher {
     /// Creates a planner with at most `ahead` waiting batches. `clock` measures the group's time.
-    pub(crate) fn new(planner: Box<dyn BatchPlanner>, ahead: usize, clock: Arc<Clock>) -> Self {
+    pub(crate) fn new(
+        planner: Box<dyn BatchPlanner>,
+        ahead: usize,
+        clock: Arc<StageClock>,
+    ) -> Self {
         Self {
             planner,
             ahead,
@@ -73,7 +77,7 @@ impl Planning {
     /// Errors of `train`, and when the system cannot start the threads.
     pub(crate) fn ahead(
         &mut self,
-        work: &Work<'_>,
+        work: &BucketInputs<'_>,
         batches: Chunks<'_, u32>,
         rng: Xoshiro256PlusPlus,
         train: &mut dyn FnMut(&PreparedBatches) -> Result<(), RunError>,
@@ -104,8 +108,8 @@ impl Planning {
     /// Runs the second thread, which plans batches until training takes no more.
     fn plan(
         &mut self,
-        work: &Work<'_>,
-        drawn: &Receiver<Drawn>,
+        work: &BucketInputs<'_>,
+        drawn: &Receiver<DrawnBatch>,
         report: &SyncSender<PreparedBatch>,
     ) -> Result<(), RunError> {
         let tables = work.tables(0)?;
@@ -137,11 +141,11 @@ impl Planning {
 /// Runs the first thread, which collects the edges of batches and draws their negatives until no thread plans them any
 /// more.
 fn draw(
-    work: &Work<'_>,
+    work: &BucketInputs<'_>,
     batches: Chunks<'_, u32>,
     mut rng: Xoshiro256PlusPlus,
-    clock: &Clock,
-    (drawn, spare): (SyncSender<Drawn>, Receiver<Drawn>),
+    clock: &StageClock,
+    (drawn, spare): (SyncSender<DrawnBatch>, Receiver<DrawnBatch>),
 ) -> Result<(), RunError> {
     for indices in batches {
         let started = Instant::now();

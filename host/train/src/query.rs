@@ -1,27 +1,27 @@
 //! Single queries of a trained model: nearest neighbours of an entity, the score of an edge.
 
+mod indexed_neighbors;
 mod lookup;
-mod near;
 mod rows;
 
 use std::sync::Arc;
 
 use pbg_core::graph::Side;
 use pbg_core::model::Comparator;
-use pbg_kernels::rank::{self, Candidates, Queries, Ranker, Replacement};
-use pbg_kernels::step::Relations;
+use pbg_kernels::rank::{self, CandidateBlock, PreparedQueries, Ranker, ReplacedSide};
+use pbg_kernels::step::BatchRelations;
 use pbg_kernels::table::Table;
 use pbg_store::checkpoint::ReadCheckpoint;
 use pbg_store::dataset::EntityId;
 use serde::Serialize;
 
 use crate::error::{RunError, UnknownName};
-use crate::resolved::Resolved;
-use crate::trained::{Missing, Trained};
-use crate::{names, plain};
+use crate::resolved::ResolvedConfig;
+use crate::trained::{TrainedModel, UntrainedNames};
+use crate::{name_lookup, without_operators};
 
-use lookup::Lookup;
-pub use rows::{Chosen, Entity};
+use lookup::NameLookup;
+pub use rows::{EntityEmbeddings, NamedEntity};
 
 /// Entity with its nearness to another one.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -33,22 +33,22 @@ pub struct Neighbor {
 }
 
 /// Model to query. Tables are read when queries need them, and kept.
-pub struct Model<'a> {
-    trained: Trained<'a>,
-    lookups: Vec<Lookup>,
+pub struct QueryModel<'a> {
+    trained: TrainedModel<'a>,
+    lookups: Vec<NameLookup>,
     tables: Vec<((usize, u32), Arc<Table>)>,
 }
 
-impl Resolved {
+impl ResolvedConfig {
     /// Opens the trained model for queries.
     ///
     /// # Errors
     /// As [`Trained::open`].
-    pub fn query(&self) -> Result<Model<'_>, RunError> {
-        let trained = Trained::open(self)?;
+    pub fn query(&self) -> Result<QueryModel<'_>, RunError> {
+        let trained = TrainedModel::open(self)?;
         let types = trained.blueprint.layout.types.iter();
-        let lookups = types.map(|_| Lookup::default()).collect();
-        Ok(Model {
+        let lookups = types.map(|_| NameLookup::default()).collect();
+        Ok(QueryModel {
             trained,
             lookups,
             tables: Vec::new(),
@@ -56,7 +56,7 @@ impl Resolved {
     }
 }
 
-impl Model<'_> {
+impl QueryModel<'_> {
     /// Returns the version of the checkpoint.
     #[must_use]
     pub fn version(&self) -> &ReadCheckpoint {
@@ -65,7 +65,7 @@ impl Model<'_> {
 
     /// Returns the names of the dataset that the model has no embedding for.
     #[must_use]
-    pub fn missing(&self) -> &Missing {
+    pub fn missing(&self) -> &UntrainedNames {
         &self.trained.missing
     }
 
@@ -84,18 +84,18 @@ impl Model<'_> {
         comparator: Option<Comparator>,
     ) -> Result<Vec<Neighbor>, RunError> {
         let (type_index, id) = self.find(name, entity_type)?;
-        let spec = plain::spec(&self.trained.blueprint.spec, comparator);
-        let params = &plain::params(&self.trained.params, &spec)?;
+        let spec = without_operators::spec(&self.trained.blueprint.spec, comparator);
+        let params = &without_operators::params(&self.trained.params, &spec)?;
         let mut ranker = Ranker::new(Arc::new(spec))?;
         // `plain` has no operators, and one relation for each entity type.
-        let replacement = Replacement {
+        let replacement = ReplacedSide {
             side: Side::Lhs,
             relation: type_index as u32,
             params,
         };
         let known = self.trained.table(type_index, id.partition)?;
-        let mut query = Queries::default();
-        let relation = Relations::One(replacement.relation);
+        let mut query = PreparedQueries::default();
+        let relation = BatchRelations::One(replacement.relation);
         ranker.queries(
             Side::Lhs,
             &[id.offset],
@@ -104,12 +104,12 @@ impl Model<'_> {
             params,
             &mut query,
         );
-        let mut block = Candidates::default();
+        let mut block = CandidateBlock::default();
         let mut best: Vec<(f32, EntityId)> = Vec::new();
         for partition in 0..self.trained.partitions(type_index) {
             let table = self.trained.table(type_index, partition)?;
-            for first in (0..table.entities()).step_by(rank::BLOCK) {
-                let entities = first..(first + rank::BLOCK).min(table.entities());
+            for first in (0..table.entities()).step_by(rank::CANDIDATE_BLOCK) {
+                let entities = first..(first + rank::CANDIDATE_BLOCK).min(table.entities());
                 ranker.candidates(replacement, entities.clone(), &table, &mut block);
                 let scores = ranker.scores(&query, 0..1, &block).iter().copied();
                 let ids = entities.map(|e| EntityId {
@@ -143,7 +143,7 @@ impl Model<'_> {
     /// # Errors
     /// When a name is unknown or the model cannot be read.
     pub fn score(&mut self, lhs: &str, relation: &str, rhs: &str) -> Result<f32, RunError> {
-        let relation = names::relation(&self.trained, relation)?;
+        let relation = name_lookup::relation(&self.trained, relation)?;
         let blueprint = &self.trained.blueprint;
         let types = Side::BOTH.map(|side| blueprint.type_of(relation, side));
         let names = types.map(|t| blueprint.layout.types[t].name.clone());
@@ -154,13 +154,13 @@ impl Model<'_> {
         let mut ranker = Ranker::new(Arc::new(self.trained.blueprint.spec.clone()))?;
         let params = &self.trained.params;
         // The left side is replaced, so the right side is the query, which the operator transforms.
-        let replacement = Replacement {
+        let replacement = ReplacedSide {
             side: Side::Lhs,
             relation,
             params,
         };
-        let mut query = Queries::default();
-        let relations = Relations::One(relation);
+        let mut query = PreparedQueries::default();
+        let relations = BatchRelations::One(relation);
         ranker.queries(
             Side::Lhs,
             &[right.offset],
@@ -190,7 +190,7 @@ impl Model<'_> {
         {
             return Err(UnknownName::EntityType {
                 entity_type: wanted.to_owned(),
-                known: names::few(types.iter().map(String::as_str)),
+                known: name_lookup::few(types.iter().map(String::as_str)),
             }
             .into());
         }
@@ -209,10 +209,10 @@ impl Model<'_> {
                 checkpoint: self.trained.checkpoint.path().to_owned(),
             },
             [only] => return Ok(only),
-            [] => names::unknown_entity(&self.trained, name, entity_type)?,
+            [] => name_lookup::unknown_entity(&self.trained, name, entity_type)?,
             _ => UnknownName::Ambiguous {
                 entity,
-                types: names::few(found.iter().map(|(i, _)| types[*i].as_str())),
+                types: name_lookup::few(found.iter().map(|(i, _)| types[*i].as_str())),
             },
         };
         Err(unknown.into())

@@ -7,27 +7,27 @@ use std::path::Path;
 use std::sync::Arc;
 
 use pbg_config::Config;
-use pbg_core::schedule::Extent;
+use pbg_core::schedule::RunExtent;
 use pbg_kernels::spec::ModelSpec;
 use pbg_store::checkpoint::{CheckpointError, ReadCheckpoint};
 use pbg_store::dataset::{Dataset, EdgeSet};
 
 use crate::error::RunError;
 use crate::model::Blueprint;
-use crate::settings::{self, Settings};
+use crate::settings::{self, RunSettings};
 
 /// A configuration, its dataset, the model that both describe, and the settings derived from the machine.
 #[derive(Clone, Debug)]
-pub struct Resolved {
+pub struct ResolvedConfig {
     config: Config,
     dataset: Arc<Dataset>,
     blueprint: Blueprint,
-    settings: Settings,
+    settings: RunSettings,
     /// Version of the checkpoint that every part of a command reads. If `None`, the current version is read each time.
     held: Option<Arc<ReadCheckpoint>>,
 }
 
-impl Resolved {
+impl ResolvedConfig {
     /// Opens the dataset of `config` and resolves the configuration against it.
     ///
     /// # Errors
@@ -42,7 +42,10 @@ impl Resolved {
     ///
     /// # Errors
     /// As [`Resolved::new`].
-    pub fn holding(config: Config, version: Option<Arc<ReadCheckpoint>>) -> Result<Self, RunError> {
+    pub fn with_version(
+        config: Config,
+        version: Option<Arc<ReadCheckpoint>>,
+    ) -> Result<Self, RunError> {
         let path = Path::new(&config.checkpoint_path);
         let held = version.filter(|version| version.path() == path);
         let resolved = Self::new(config)?;
@@ -64,7 +67,7 @@ impl Resolved {
 
     fn on(config: Config, dataset: Arc<Dataset>) -> Result<Self, RunError> {
         let blueprint = Blueprint::new(&config, &dataset)?;
-        let settings = Settings::new(&config);
+        let settings = RunSettings::new(&config);
         Ok(Self {
             config,
             dataset,
@@ -106,7 +109,7 @@ impl Resolved {
     }
 
     /// Returns the settings that the configuration leaves to the machine or derives from other keys.
-    pub(crate) fn settings(&self) -> &Settings {
+    pub(crate) fn settings(&self) -> &RunSettings {
         &self.settings
     }
 
@@ -124,7 +127,7 @@ impl Resolved {
     ///
     /// # Errors
     /// When an edge chunk has more edges than can be indexed.
-    pub(crate) fn extent(&self, edge_sets: &[EdgeSet]) -> Result<Extent, RunError> {
+    pub(crate) fn extent(&self, edge_sets: &[EdgeSet]) -> Result<RunExtent, RunError> {
         settings::extent(&self.config, edge_sets)
     }
 

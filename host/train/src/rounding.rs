@@ -11,11 +11,11 @@
 use std::thread;
 
 use pbg_config::Config;
-use pbg_core::bfloat16::Rounding;
+use pbg_core::bfloat16::StochasticRounding;
 use pbg_core::graph::{Bucket, Side};
-use pbg_core::model::Storage;
+use pbg_core::model::EmbeddingFormat;
 use pbg_core::schedule::PassId;
-use pbg_core::seed::{self, Purpose};
+use pbg_core::seed::{self, StreamPurpose};
 use pbg_kernels::table::Table;
 
 use crate::layout::{Layout, TableKey};
@@ -34,7 +34,7 @@ pub(crate) enum Point {
 /// Source of the random roundings of a run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Roundings {
-    storage: Storage,
+    storage: EmbeddingFormat,
     seed: u64,
 }
 
@@ -48,7 +48,11 @@ impl Roundings {
 
     /// Returns the rounding of a table at a point; `None` where embeddings are stored in the precision that they have
     /// in memory.
-    pub(crate) fn at(self, point: Point, (entity, partition): TableKey) -> Option<Rounding> {
+    pub(crate) fn at(
+        self,
+        point: Point,
+        (entity, partition): TableKey,
+    ) -> Option<StochasticRounding> {
         let wide = u64::from;
         let (kind, at) = match point {
             Point::Beginning => (0, [0; 5]),
@@ -62,8 +66,8 @@ impl Roundings {
         };
         let [a, b, c, d, e] = at;
         let at = [kind, a, b, c, d, e, entity as u64, wide(partition)];
-        let seed = seed::derive(self.seed, Purpose::Rounding, &at);
-        (self.storage == Storage::Bf16).then(|| Rounding::new(seed))
+        let seed = seed::derive(self.seed, StreamPurpose::Rounding, &at);
+        (self.storage == EmbeddingFormat::Bf16).then(|| StochasticRounding::new(seed))
     }
 
     /// Rounds the tables that `bucket` of `pass` has trained, on `workers` threads. `table` returns a table if it is to
@@ -75,7 +79,7 @@ impl Roundings {
         table: impl Fn(TableKey) -> Option<&'t Table>,
         workers: usize,
     ) {
-        if self.storage == Storage::F32 {
+        if self.storage == EmbeddingFormat::F32 {
             return;
         }
         let trained = |side: Side| {
@@ -99,7 +103,7 @@ impl Roundings {
 /// Smallest number of rows for which another thread is worthwhile.
 const ROWS: usize = 4096;
 
-fn round(table: &Table, rounding: Rounding, workers: usize) {
+fn round(table: &Table, rounding: StochasticRounding, workers: usize) {
     let rows = table.embeddings.rows();
     let threads = workers.min(rows.div_ceil(ROWS)).max(1);
     let share = |index: usize| rows * index / threads..rows * (index + 1) / threads;
@@ -121,13 +125,13 @@ mod tests {
         edge_chunk: 2,
     };
 
-    fn roundings(storage: Storage) -> Roundings {
+    fn roundings(storage: EmbeddingFormat) -> Roundings {
         Roundings { storage, seed: 3 }
     }
 
     #[test]
     fn no_two_points_and_no_two_tables_have_the_same_draws() {
-        let of = roundings(Storage::Bf16);
+        let of = roundings(EmbeddingFormat::Bf16);
         let bucket = Point::Bucket(PASS, Bucket::new(1, 2));
         let other = Point::Bucket(PASS, Bucket::new(2, 1));
         let mut seen = Vec::new();
@@ -144,7 +148,7 @@ mod tests {
                 seen.push(rounding);
             }
         }
-        assert_eq!(roundings(Storage::F32).at(bucket, (0, 0)), None);
+        assert_eq!(roundings(EmbeddingFormat::F32).at(bucket, (0, 0)), None);
     }
 
     #[test]
@@ -153,7 +157,7 @@ mod tests {
         let values: Vec<f32> = (0..3 * rows).map(|i| i as f32 * 0.001).collect();
         let rounded = |workers| {
             let table = Table::new(values.clone(), 3);
-            round(&table, Rounding::new(7), workers);
+            round(&table, StochasticRounding::new(7), workers);
             table.embeddings.into_vec()
         };
         let one = rounded(1);

@@ -7,18 +7,18 @@ use std::sync::{Arc, Mutex};
 
 use pbg_core::event::Event;
 use pbg_core::strategy::{BucketOrder, Loss as _, RunLength, SamplerFactory, StrategyId};
-use pbg_kernels::device::Place;
+use pbg_kernels::device::OpenDevice;
 use pbg_store::checkpoint::CheckpointError;
 
-use crate::alone::Alone;
+use crate::cluster_trainer::{ClusterOptions, ClusterTrainer, JoinError};
+use crate::compatibility::AllowedChanges;
 use crate::coordinator::Coordinator;
 use crate::draws::Samplers;
 use crate::error::RunError;
 use crate::executor;
-use crate::identity::Allowed;
 use crate::losses::GuardedLoss;
-use crate::member::{Cluster, ClusterError, Member};
-use crate::resolved::Resolved;
+use crate::resolved::ResolvedConfig;
+use crate::single_trainer::SingleTrainer;
 
 /// The strategies of a run.
 pub struct Strategies {
@@ -71,7 +71,7 @@ pub struct Fallbacks {
 
 /// Outcome of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum RunOutcome {
     /// All epochs are trained.
     Finished {
         /// Version of the checkpoint.
@@ -84,7 +84,7 @@ pub enum Outcome {
     },
 }
 
-impl Resolved {
+impl ResolvedConfig {
     /// Trains up to the last epoch of the configuration, starting where the checkpoint ends.
     ///
     /// Once `stop` is set, the current bucket is finished and committed. Where
@@ -96,12 +96,12 @@ impl Resolved {
     pub fn train(
         &self,
         strategies: Strategies,
-        allowed: Allowed,
+        allowed: AllowedChanges,
         stop: &AtomicBool,
         emit: &mut dyn FnMut(Event),
-    ) -> Result<Outcome, RunError> {
+    ) -> Result<RunOutcome, RunError> {
         // This comes first: libtorch's capabilities are settled at its first use.
-        let place = executor::place(self)?;
+        let place = executor::open_device(self)?;
         self.train_at(strategies, allowed, place, stop, emit)
     }
 
@@ -113,19 +113,19 @@ impl Resolved {
     pub fn train_at(
         &self,
         strategies: Strategies,
-        allowed: Allowed,
-        place: Option<Arc<dyn Place>>,
+        allowed: AllowedChanges,
+        place: Option<Arc<dyn OpenDevice>>,
         stop: &AtomicBool,
         emit: &mut dyn FnMut(Event),
-    ) -> Result<Outcome, RunError> {
+    ) -> Result<RunOutcome, RunError> {
         train(
-            &mut Alone::open(self, strategies, allowed, place, emit)?,
+            &mut SingleTrainer::open(self, strategies, allowed, place, emit)?,
             stop,
         )
     }
 }
 
-impl Resolved {
+impl ResolvedConfig {
     /// Trains as one of the trainers of `cluster`, starting where the ledger of the run ends. If the other trainers end
     /// this trainer's membership because it was silent for too long, it drops its tables and joins again.
     ///
@@ -134,44 +134,44 @@ impl Resolved {
     ///
     /// # Errors
     /// As for [`Resolved::train`], and when the other trainers cannot be reached or do not admit this one.
-    pub fn train_together(
+    pub fn train_distributed(
         &self,
         mut strategies: Strategies,
-        cluster: &Cluster,
-        allowed: Allowed,
+        cluster: &ClusterOptions,
+        allowed: AllowedChanges,
         stop: &Arc<AtomicBool>,
         emit: &mut dyn FnMut(Event),
-    ) -> Result<Outcome, RunError> {
+    ) -> Result<RunOutcome, RunError> {
         let (mut earlier, mut in_vain) = (None, 0);
         loop {
             let before = (allowed, earlier);
-            let joined = Member::join(self, strategies, cluster, before, stop, emit);
+            let joined = ClusterTrainer::join(self, strategies, cluster, before, stop, emit);
             let mut member = match joined {
                 Err(RunError::Cluster(error)) if earlier.is_some() && error.was_stopped() => {
                     return self.stopped_by_others(emit);
                 }
                 joined => joined?,
             };
-            let ended = train(&mut member, stop).map_err(|error| member.cause(error));
+            let ended = train(&mut member, stop).map_err(|error| member.root_cause(error));
             match ended {
                 Err(RunError::Cluster(error)) if error.may_rejoin() => {
-                    member.tell_lost(&error);
+                    member.report_rejoining(&error);
                     in_vain = if member.has_trained() { 0 } else { in_vain + 1 };
-                    (strategies, earlier) = member.dismantle();
-                    cluster.rest(in_vain, stop);
+                    (strategies, earlier) = member.into_strategies();
+                    cluster.back_off(in_vain, stop);
                 }
-                Err(RunError::Cluster(ClusterError::Stopped)) => {
-                    let finished = member.finished_without()?;
+                Err(RunError::Cluster(JoinError::Stopped)) => {
+                    let finished = member.finished_by_others()?;
                     drop(member);
                     return finished.map_or_else(|| self.stopped_by_others(emit), Ok);
                 }
-                Err(RunError::Cluster(error @ ClusterError::Unreachable { .. })) => {
-                    let finished = member.finished_without()?;
+                Err(RunError::Cluster(error @ JoinError::Unreachable { .. })) => {
+                    let finished = member.finished_by_others()?;
                     return finished.ok_or_else(|| error.into());
                 }
                 Err(error) => {
                     if !matches!(error, RunError::Cluster(_)) {
-                        member.abandon();
+                        member.leave_after_failure();
                     }
                     return Err(error);
                 }
@@ -181,9 +181,9 @@ impl Resolved {
     }
 }
 
-impl Resolved {
+impl ResolvedConfig {
     /// Ends a trainer whose run was stopped by others while it was silent.
-    fn stopped_by_others(&self, emit: &mut dyn FnMut(Event)) -> Result<Outcome, RunError> {
+    fn stopped_by_others(&self, emit: &mut dyn FnMut(Event)) -> Result<RunOutcome, RunError> {
         let version = match self.version() {
             Ok(checkpoint) => checkpoint.version(),
             Err(CheckpointError::Missing { .. }) => 0,
@@ -191,12 +191,12 @@ impl Resolved {
         };
         emit(Event::StoppedByOthers { version });
         emit(Event::Interrupted { version });
-        Ok(Outcome::Interrupted { version })
+        Ok(RunOutcome::Interrupted { version })
     }
 }
 
 /// Trains pass after pass and bucket after bucket, each along the whole line.
-fn train<'a>(run: &mut impl Coordinator<'a>, stop: &AtomicBool) -> Result<Outcome, RunError> {
+fn train<'a>(run: &mut impl Coordinator<'a>, stop: &AtomicBool) -> Result<RunOutcome, RunError> {
     run.begin()?;
     loop {
         let (id, pass) = match run.begin_pass()? {
@@ -204,12 +204,12 @@ fn train<'a>(run: &mut impl Coordinator<'a>, stop: &AtomicBool) -> Result<Outcom
             ControlFlow::Break(outcome) => return Ok(outcome),
         };
         while let Some(acquired) = run.next(&pass)? {
-            let next = run.behind(acquired);
+            let next = run.upcoming(acquired);
             let machine = run.machine();
             let mut io = machine.load(acquired)?;
             let prepared = machine.take_edges(id, acquired, &next, &mut io)?;
             run.begin_bucket(acquired);
-            let span = run.span(stop);
+            let span = run.batch_range(stop);
             let machine = run.machine();
             let trained = machine.train_edges((id, acquired.bucket), &prepared, io, &span)?;
             drop(prepared);

@@ -1,11 +1,11 @@
 //! Length of a run, which its strategies receive before the first batch.
 
 use pbg_core::batching;
-use pbg_core::schedule::Extent;
+use pbg_core::schedule::RunExtent;
 use pbg_core::strategy::RunLength;
 use pbg_store::dataset::EdgeSet;
 
-use crate::resolved::Resolved;
+use crate::resolved::ResolvedConfig;
 
 /// Division of edges into batches.
 #[derive(Clone, Copy, Debug)]
@@ -34,9 +34,9 @@ impl Batches {
 
 /// Returns the length of the run of `resolved` over `edge_sets`, with `shares` shares of each bucket.
 pub(crate) fn run_length(
-    resolved: &Resolved,
+    resolved: &ResolvedConfig,
     edge_sets: &[EdgeSet],
-    extent: Extent,
+    extent: RunExtent,
     shares: usize,
 ) -> RunLength {
     let (config, blueprint) = (resolved.config(), resolved.blueprint());
@@ -74,7 +74,7 @@ pub(crate) fn run_length(
 #[cfg(test)]
 mod tests {
     use pbg_core::batching::{ByRelation, shares, shuffle};
-    use pbg_core::seed::{Purpose, stream};
+    use pbg_core::seed::{StreamPurpose, stream};
     use proptest::prelude::*;
 
     use super::*;
@@ -90,7 +90,7 @@ mod tests {
         ) {
             let rel: Vec<u32> = rel.into_iter().map(|r| r % relations).collect();
             let mut order: Vec<u32> = (0..rel.len() as u32).collect();
-            shuffle(&mut order, &mut stream(seed, Purpose::Shuffle, &[]));
+            shuffle(&mut order, &mut stream(seed, StreamPurpose::Shuffle, &[]));
             let count = |share: std::ops::Range<usize>| -> u64 {
                 let groups = ByRelation::new(&order[share], &rel, relations as usize);
                 groups.counts().iter().map(|count| count.div_ceil(size)).sum()

@@ -3,7 +3,7 @@
 use pbg_config::Config;
 use pbg_core::batching;
 use pbg_core::model::Device;
-use pbg_core::schedule::Extent;
+use pbg_core::schedule::RunExtent;
 use pbg_kernels::device::DEFAULT_SLICE_BYTES;
 use pbg_kernels::step::Execution;
 use pbg_store::dataset::EdgeSet;
@@ -12,7 +12,7 @@ use crate::error::{RunError, SettingError};
 
 /// Settings that are decided before any file is opened.
 #[derive(Clone, Debug)]
-pub(crate) struct Settings {
+pub(crate) struct RunSettings {
     /// Device that trains batches.
     pub(crate) device: Device,
     /// Number of Hogwild workers: as configured, otherwise one per core.
@@ -25,7 +25,7 @@ pub(crate) struct Settings {
     pub(crate) eval_batch_size: usize,
 }
 
-impl Settings {
+impl RunSettings {
     pub(crate) fn new(config: &Config) -> Self {
         let device = Device::parse(&config.execution.device).unwrap_or_default();
         let execution = execution(config);
@@ -86,7 +86,7 @@ pub(crate) fn cores() -> usize {
 }
 
 /// Returns the extent of the training loops after checking that each edge chunk can be indexed.
-pub(crate) fn extent(config: &Config, edge_sets: &[EdgeSet]) -> Result<Extent, RunError> {
+pub(crate) fn extent(config: &Config, edge_sets: &[EdgeSet]) -> Result<RunExtent, RunError> {
     let largest = edge_sets.iter().map(EdgeSet::largest_bucket).max();
     let largest = largest.unwrap_or(0);
     let edge_chunks = config
@@ -99,7 +99,7 @@ pub(crate) fn extent(config: &Config, edge_sets: &[EdgeSet]) -> Result<Extent, R
         }
         .into());
     }
-    Ok(Extent {
+    Ok(RunExtent {
         epochs: config.num_epochs,
         edge_sets: edge_sets.len() as u32,
         edge_chunks,

@@ -1,16 +1,16 @@
 //! State of a run that a checkpoint stores besides its tensors, and the check before resuming from it.
 
 use pbg_config::Config;
-use pbg_core::event::{CallSeconds, IoStats, RankStats, TrainStats};
+use pbg_core::event::{CallSeconds, PartitionIo, RankStats, TrainStats};
 use pbg_core::graph::{Side, SidePartition};
 use pbg_core::loss::LossState;
-use pbg_core::plateau::Plateau;
-use pbg_core::schedule::{Extent, Schedule};
+use pbg_core::plateau::ValidationState;
+use pbg_core::schedule::{RunExtent, Schedule};
 use pbg_store::dataset::Dataset;
 use serde::{Deserialize, Serialize};
 
 use crate::layout::Layout;
-use crate::within::Within;
+use crate::resume_point::InterruptedBucket;
 
 /// Position of a run, and sums of its current epoch.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -29,18 +29,18 @@ pub(crate) struct RunState {
     pub(crate) epoch: EpochSums,
     /// Bucket that was interrupted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) within: Option<Within>,
+    pub(crate) within: Option<InterruptedBucket>,
     /// State of the loss, if it has any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) loss: Option<LossState>,
     /// Results of validation so far.
     #[serde(default)]
-    pub(crate) plateau: Plateau,
+    pub(crate) plateau: ValidationState,
 }
 
 impl RunState {
     /// Checks that a run over `extent` and `layout` can be in this state. Returns the reason if not.
-    pub(crate) fn check(&self, extent: Extent, layout: &Layout) -> Result<(), String> {
+    pub(crate) fn check(&self, extent: RunExtent, layout: &Layout) -> Result<(), String> {
         let grid = layout.grid().collect();
         self.schedule.check(extent, grid)?;
         if let Some(within) = &self.within {
@@ -62,7 +62,7 @@ impl RunState {
 pub(crate) struct EpochSums {
     pub(crate) stats: TrainStats,
     pub(crate) eval_before: RankStats,
-    pub(crate) io: IoStats,
+    pub(crate) io: PartitionIo,
     pub(crate) seconds: f64,
     #[serde(default)]
     pub(crate) calls: CallSeconds,

@@ -8,11 +8,11 @@ use pbg_config::{Config, DEFAULT_SAMPLER};
 use pbg_store::checkpoint::ReadCheckpoint;
 use pbg_store::dataset::Dataset;
 
-use crate::error::{Mismatch, RunError};
+use crate::error::{CheckpointMismatch, RunError};
 
 /// A version of a checkpoint, held open, and the configuration that trained it.
 #[derive(Debug)]
-pub struct Stored {
+pub struct StoredModel {
     /// Configuration, with the checkpoint's folder as its `checkpoint_path` and the current path of its dataset: the
     /// stored path relative to the checkpoint if a dataset is there, otherwise the configured path.
     pub config: Config,
@@ -20,7 +20,7 @@ pub struct Stored {
     pub version: Arc<ReadCheckpoint>,
 }
 
-impl Stored {
+impl StoredModel {
     /// Opens the last commit of the checkpoint in `folder`.
     ///
     /// # Errors
@@ -38,15 +38,16 @@ impl Stored {
     pub fn config_of(version: &ReadCheckpoint) -> Result<Config, RunError> {
         let (folder, run) = (version.path(), version.run());
         let origin = format!("the configuration in {}", folder.display());
-        let mut config =
-            Config::parse(&run.config, &origin, &[]).map_err(|problems| Mismatch::Version {
+        let mut config = Config::parse(&run.config, &origin, &[]).map_err(|problems| {
+            CheckpointMismatch::Version {
                 checkpoint: folder.to_owned(),
                 problems: problems.to_string(),
-            })?;
+            }
+        })?;
         if let Some(path) = &run.dataset_path {
             // A preserved version is one folder deeper than its checkpoint.
             let beside = [folder.join(path), folder.join("..").join(path)];
-            let found = beside.iter().find(|path| Dataset::is_at(path));
+            let found = beside.iter().find(|path| Dataset::exists(path));
             if let Some(found) = found.and_then(|path| path.to_str()) {
                 config.dataset = found.to_owned();
             }

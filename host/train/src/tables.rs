@@ -3,51 +3,52 @@
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use pbg_core::bfloat16::Rounding;
-use pbg_core::model::{Optimizer, Storage};
+use pbg_core::bfloat16::StochasticRounding;
+use pbg_core::model::{EmbeddingFormat, Optimizer};
 use pbg_core::seed;
 use pbg_gemm::pages;
-use pbg_kernels::device::Place;
+use pbg_kernels::device::OpenDevice;
 use pbg_kernels::rows::SharedRows;
-use pbg_kernels::table::{Features, Table};
+use pbg_kernels::table::{FeatureBags, Table};
 use pbg_store::checkpoint::manifest::RunInfo;
 use pbg_store::checkpoint::{
-    Belongs, Checkpoint, PartitionData, PartitionRows, ReadCheckpoint, Tensor, TensorRef,
+    Checkpoint, PartitionData, PartitionRows, ReadCheckpoint, TargetCommit, Tensor, TensorRef,
 };
 use rand_distr::{Distribution, StandardNormal};
 
 use crate::buffer::TableStore;
-use crate::error::{Mismatch, RunError};
-use crate::grow::NewRows;
-use crate::identity::{Purpose, admit};
+use crate::compatibility::{OpenPurpose, check_compatibility};
+use crate::error::{CheckpointMismatch, RunError};
 use crate::layout::{Layout, TableKey, TypeLayout};
-use crate::resolved::Resolved;
+use crate::new_rows::NewRows;
+use crate::resolved::ResolvedConfig;
 use crate::rounding::{Point, Roundings};
-use crate::trained::Missing;
+use crate::trained::UntrainedNames;
 
 /// Initial state of tables: from `init_path` where it has them, otherwise random normal values.
-pub(crate) struct Initial {
+pub(crate) struct InitialTables {
     init: Option<ReadCheckpoint>,
     /// Rows of the dataset that `init` lacks.
     new: NewRows,
-    missing: Missing,
+    missing: UntrainedNames,
     scale: f32,
     seed: u64,
     roundings: Roundings,
 }
 
-impl Initial {
+impl InitialTables {
     /// Opens the initial state of a run. If the run does not begin now, its checkpoint is complete and `init_path` is
     /// not opened.
-    pub(crate) fn new(resolved: &Resolved, begins: bool) -> Result<Self, RunError> {
+    pub(crate) fn new(resolved: &ResolvedConfig, begins: bool) -> Result<Self, RunError> {
         let config = resolved.config();
         let (mut init, mut new, mut missing) = Default::default();
         if let Some(path) = config.init_path.as_ref().filter(|_| begins) {
             let opened = ReadCheckpoint::open(Path::new(path))?;
-            let admitted = admit(resolved, opened.path(), opened.run(), &Purpose::Start)?;
+            let admitted =
+                check_compatibility(resolved, opened.path(), opened.run(), &OpenPurpose::Start)?;
             if let Some(earlier) = &admitted.earlier {
-                new = NewRows::behind(earlier, resolved)?;
-                missing = Missing::of(earlier, &resolved.ids()?);
+                new = NewRows::since(earlier, resolved)?;
+                missing = UntrainedNames::of(earlier, &resolved.ids()?);
             }
             init = Some(opened);
         }
@@ -68,7 +69,7 @@ impl Initial {
 
     /// Returns the rows and relations of the dataset that the checkpoint of `init_path` lacks; they are initialized at
     /// random.
-    pub(crate) fn missing(&self) -> &Missing {
+    pub(crate) fn missing(&self) -> &UntrainedNames {
         &self.missing
     }
 
@@ -97,7 +98,7 @@ impl Initial {
         layout: &TypeLayout,
         (type_index, partition): TableKey,
     ) -> Result<PartitionData, RunError> {
-        let mut data = memory_for(layout, partition);
+        let mut data = allocate_partition(layout, partition);
         if let Some(init) = &self.init
             && init.read_partition_into(&layout.name, partition, &mut data)?
         {
@@ -106,7 +107,7 @@ impl Initial {
             return Ok(data);
         }
         let at = [type_index as u64, u64::from(partition)];
-        let mut rng = seed::stream(self.seed, seed::Purpose::Init, &at);
+        let mut rng = seed::stream(self.seed, seed::StreamPurpose::Init, &at);
         let normal = StandardNormal;
         let drawn = (0..data.rows * data.dim)
             .map(|_| Distribution::<f32>::sample(&normal, &mut rng) * self.scale);
@@ -118,7 +119,7 @@ impl Initial {
 }
 
 /// Allocates memory for a partition.
-pub(crate) fn memory_for(layout: &TypeLayout, partition: u32) -> PartitionData {
+pub(crate) fn allocate_partition(layout: &TypeLayout, partition: u32) -> PartitionData {
     let rows = layout.rows[partition as usize] as usize;
     PartitionData {
         rows,
@@ -134,7 +135,7 @@ pub(crate) fn table(
     layout: &TypeLayout,
     partition: u32,
     data: PartitionData,
-    features: Option<Features>,
+    features: Option<FeatureBags>,
 ) -> Result<Table, RunError> {
     check_shape(layout, partition, &data)?;
     let state = (data.optimizer, data.adagrad);
@@ -148,7 +149,7 @@ pub(crate) fn table(
 pub(crate) fn with_rows<T>(
     layout: &TypeLayout,
     table: &Table,
-    rounding: Option<Rounding>,
+    rounding: Option<StochasticRounding>,
     write: impl FnOnce(&PartitionRows<'_>) -> T,
 ) -> T {
     write(&PartitionRows {
@@ -168,7 +169,7 @@ pub(crate) fn with_data<T>(
     write: impl FnOnce(&PartitionRows<'_>) -> T,
 ) -> T {
     // The values are rounded already, so the seed has no effect.
-    let rounding = (layout.storage == Storage::Bf16).then(|| Rounding::new(0));
+    let rounding = (layout.storage == EmbeddingFormat::Bf16).then(|| StochasticRounding::new(0));
     let accumulators = data.optimizer.accumulators(data.dim);
     write(&PartitionRows {
         rows: data.rows,
@@ -216,12 +217,12 @@ pub(crate) fn check_shape(
     layout: &TypeLayout,
     partition: u32,
     data: &PartitionData,
-) -> Result<(), Mismatch> {
+) -> Result<(), CheckpointMismatch> {
     let rows = layout.rows[partition as usize];
     if data.rows as u64 == rows && data.dim == layout.dimension {
         return Ok(());
     }
-    Err(Mismatch::Rows {
+    Err(CheckpointMismatch::Rows {
         entity_type: layout.name.clone(),
         partition,
         stored: [data.rows as u64, data.dim as u64],
@@ -232,18 +233,18 @@ pub(crate) fn check_shape(
 /// Tables of a run, stored in its checkpoint.
 pub(crate) struct DiskTables {
     pub(crate) checkpoint: Checkpoint,
-    initial: Initial,
+    initial: InitialTables,
     layout: Layout,
-    features: Vec<Option<Features>>,
+    features: Vec<Option<FeatureBags>>,
     /// Device that trains the tables, if not the processor cores.
-    place: Option<Arc<dyn Place>>,
+    place: Option<Arc<dyn OpenDevice>>,
     /// Tables that the commit under way may lack because no bucket has touched them; `None` once a commit has contained
     /// all tables.
     untouched: Mutex<Option<Vec<TableKey>>>,
 }
 
 /// Content of a commit besides its tables.
-pub(crate) struct Cut {
+pub(crate) struct CommitContent {
     pub(crate) run: RunInfo,
     /// Bytes of `metrics.jsonl` that belong to the commit.
     pub(crate) metrics_length: u64,
@@ -253,10 +254,10 @@ pub(crate) struct Cut {
 
 impl DiskTables {
     pub(crate) fn new(
-        resolved: &Resolved,
+        resolved: &ResolvedConfig,
         checkpoint: Checkpoint,
-        initial: Initial,
-        place: Option<Arc<dyn Place>>,
+        initial: InitialTables,
+        place: Option<Arc<dyn OpenDevice>>,
     ) -> Result<Self, RunError> {
         let blueprint = resolved.blueprint();
         let features = blueprint.features(resolved.dataset())?;
@@ -279,7 +280,7 @@ impl DiskTables {
     /// Reads a table as it was last written; if it never was, creates its initial state.
     fn read_or_draw(&self, (type_index, partition): TableKey) -> Result<Table, RunError> {
         let layout = &self.layout.types[type_index];
-        let mut data = memory_for(layout, partition);
+        let mut data = allocate_partition(layout, partition);
         let read = self
             .checkpoint
             .read_partition_into(&layout.name, partition, &mut data)?;
@@ -299,13 +300,16 @@ impl DiskTables {
             .unwrap_or_else(PoisonError::into_inner);
         while let Some((type_index, partition)) = untouched.as_mut().and_then(Vec::pop) {
             let layout = &self.layout.types[type_index];
-            if self.checkpoint.cut_has_partition(&layout.name, partition) {
+            if self
+                .checkpoint
+                .commit_has_partition(&layout.name, partition)
+            {
                 continue;
             }
             let data = self.initial.partition(layout, type_index, partition)?;
             with_data(layout, &data, |rows| {
                 self.checkpoint
-                    .write_rows(&layout.name, partition, rows, Belongs::ToThis)
+                    .write_rows(&layout.name, partition, rows, TargetCommit::InProgress)
             })?;
             return Ok(true);
         }
@@ -317,7 +321,7 @@ impl DiskTables {
         &self,
         (type_index, partition): TableKey,
         table: &Table,
-        belongs: Belongs,
+        belongs: TargetCommit,
     ) -> Result<(), RunError> {
         let layout = &self.layout.types[type_index];
         let next = Point::Version(self.checkpoint.version() + 1);
@@ -331,7 +335,7 @@ impl DiskTables {
 
 impl TableStore for DiskTables {
     type Table = Table;
-    type Cut = Cut;
+    type Cut = CommitContent;
 
     fn load(&self, key: TableKey) -> Result<Table, RunError> {
         let mut table = self.read_or_draw(key)?;
@@ -343,35 +347,35 @@ impl TableStore for DiskTables {
 
     fn save(&self, key: TableKey, table: &Table) -> Result<(), RunError> {
         table.download()?;
-        self.write(key, table, Belongs::ToNext)
+        self.write(key, table, TargetCommit::Next)
     }
 
-    fn begin(&self, cut: Cut) -> Result<(), RunError> {
+    fn begin(&self, cut: CommitContent) -> Result<(), RunError> {
         let tensors: Vec<TensorRef<'_>> = cut.model.iter().map(TensorRef::from).collect();
         self.checkpoint.write_model(&tensors)?;
         Ok(self.checkpoint.begin(cut.run, cut.metrics_length)?)
     }
 
     fn add(&self, key: TableKey, table: &Table) -> Result<(), RunError> {
-        self.write(key, table, Belongs::ToThis)
+        self.write(key, table, TargetCommit::InProgress)
     }
 
-    fn go_on(&self) -> Result<Option<u64>, RunError> {
+    fn continue_commit(&self) -> Result<Option<u64>, RunError> {
         if self.complete()? {
             return Ok(None);
         }
-        Ok(self.checkpoint.go_on()?)
+        Ok(self.checkpoint.commit_step()?)
     }
 
     fn copy(&self, table: &Table, over: Option<Table>) -> Table {
         copy_of(table, over)
     }
 
-    fn trains_elsewhere(&self) -> bool {
+    fn trains_on_device(&self) -> bool {
         self.place.is_some()
     }
 
-    fn bring_home(&self, table: &Table) -> Result<(), RunError> {
+    fn download(&self, table: &Table) -> Result<(), RunError> {
         Ok(table.download()?)
     }
 }

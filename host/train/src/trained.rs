@@ -5,32 +5,32 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use pbg_kernels::params::Params;
-use pbg_kernels::table::{Features, Table};
+use pbg_kernels::table::{FeatureBags, Table};
 use pbg_store::checkpoint::{CheckpointError, ReadCheckpoint};
-use pbg_store::dataset::{Dataset, Dictionary, EntityId, Ids, NameList};
+use pbg_store::dataset::{Dataset, Dictionary, EntityId, IdSpace, NameList};
 use serde::{Deserialize, Serialize};
 
 use crate::check;
 use crate::commit;
-use crate::error::{Mismatch, RunError};
-use crate::identity::{Purpose, admit};
+use crate::compatibility::{OpenPurpose, check_compatibility};
+use crate::error::{CheckpointMismatch, RunError};
 use crate::memory;
 use crate::model::Blueprint;
-use crate::resolved::Resolved;
+use crate::resolved::ResolvedConfig;
 use crate::tables;
 
 /// Names of a dataset that a checkpoint has no embedding for, because they were added after its commit.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Missing {
+pub struct UntrainedNames {
     /// Number of entities, or of features of a featurized type, by entity type.
     pub rows: BTreeMap<String, u64>,
     /// Number of relations.
     pub relations: u64,
 }
 
-impl Missing {
+impl UntrainedNames {
     /// Returns the names that `now` has in addition to `earlier`.
-    pub(crate) fn of(earlier: &Ids, now: &Ids) -> Self {
+    pub(crate) fn of(earlier: &IdSpace, now: &IdSpace) -> Self {
         let new = |(name, list): (&String, &NameList)| {
             let known = earlier.rows.get(name).map_or(0, NameList::total);
             let new = list.total().saturating_sub(known);
@@ -51,28 +51,28 @@ impl Missing {
 }
 
 /// Committed state of a run, open for reading.
-pub struct Trained<'a> {
+pub struct TrainedModel<'a> {
     /// Dataset the ids belong to.
     pub dataset: &'a Dataset,
     /// Model as it was trained, without names that were added to the dataset later.
     pub blueprint: Cow<'a, Blueprint>,
     /// Names of its rows, if the dataset has more.
-    pub earlier: Option<Ids>,
+    pub earlier: Option<IdSpace>,
     /// Names without a row in it.
-    pub missing: Missing,
+    pub missing: UntrainedNames,
     /// The committed version.
     pub checkpoint: Arc<ReadCheckpoint>,
     /// Operators and global embeddings.
     pub params: Params,
-    features: Vec<Option<Features>>,
+    features: Vec<Option<FeatureBags>>,
 }
 
-impl<'a> Trained<'a> {
+impl<'a> TrainedModel<'a> {
     /// Opens the checkpoint of `resolved`, and verifies that it fits.
     ///
     /// # Errors
     /// When there is no checkpoint, it belongs to another configuration or dataset, or it is damaged.
-    pub fn open(resolved: &'a Resolved) -> Result<Self, RunError> {
+    pub fn open(resolved: &'a ResolvedConfig) -> Result<Self, RunError> {
         Self::of(resolved, resolved.version()?)
     }
 
@@ -81,21 +81,23 @@ impl<'a> Trained<'a> {
     /// # Errors
     /// As [`Trained::open`].
     pub(crate) fn of(
-        resolved: &'a Resolved,
+        resolved: &'a ResolvedConfig,
         checkpoint: Arc<ReadCheckpoint>,
     ) -> Result<Self, RunError> {
         let config = resolved.config();
         let dataset = resolved.dataset();
-        let admitted = admit(
+        let admitted = check_compatibility(
             resolved,
             checkpoint.path(),
             checkpoint.run(),
-            &Purpose::Read,
+            &OpenPurpose::Read,
         )?;
-        let (mut blueprint, mut missing) =
-            (Cow::Borrowed(resolved.blueprint()), Missing::default());
+        let (mut blueprint, mut missing) = (
+            Cow::Borrowed(resolved.blueprint()),
+            UntrainedNames::default(),
+        );
         if let Some(earlier) = &admitted.earlier {
-            missing = Missing::of(earlier, &resolved.ids()?);
+            missing = UntrainedNames::of(earlier, &resolved.ids()?);
             blueprint = Cow::Owned(resolved.blueprint().as_of(earlier));
         }
         let parameters = check::parameter_bytes(&blueprint.spec).saturating_mul(2);
@@ -130,12 +132,12 @@ impl<'a> Trained<'a> {
             layout.bytes(partition),
             "train with more partitions, or use a machine with more memory",
         )?;
-        let mut data = tables::memory_for(layout, partition);
+        let mut data = tables::allocate_partition(layout, partition);
         let found = self
             .checkpoint
             .read_partition_into(&layout.name, partition, &mut data)?;
         if !found {
-            return Err(Mismatch::NoPartition {
+            return Err(CheckpointMismatch::NoPartition {
                 checkpoint: self.checkpoint.path().to_owned(),
                 entity_type: layout.name.clone(),
                 partition,
@@ -163,7 +165,7 @@ impl<'a> Trained<'a> {
     }
 
     /// Returns the features of each entity type.
-    pub(crate) fn features(&self) -> &[Option<Features>] {
+    pub(crate) fn features(&self) -> &[Option<FeatureBags>] {
         &self.features
     }
 
@@ -184,7 +186,7 @@ impl<'a> Trained<'a> {
     }
 }
 
-impl Resolved {
+impl ResolvedConfig {
     /// Compares the checkpoint, if there is one, with configuration and dataset, as every command does that queries it.
     ///
     /// # Errors
@@ -192,7 +194,7 @@ impl Resolved {
     pub fn admit_checkpoint(&self) -> Result<(), RunError> {
         match self.version() {
             Ok(found) => {
-                admit(self, found.path(), found.run(), &Purpose::Read)?;
+                check_compatibility(self, found.path(), found.run(), &OpenPurpose::Read)?;
                 Ok(())
             }
             Err(CheckpointError::Missing { .. }) => Ok(()),
@@ -202,7 +204,7 @@ impl Resolved {
 }
 
 /// Whether an entity has an embedding: a row, or a feature with a row.
-pub(crate) fn has(rows: &[u64], features: Option<&Features>, id: EntityId) -> bool {
+pub(crate) fn has(rows: &[u64], features: Option<&FeatureBags>, id: EntityId) -> bool {
     match features {
         Some(features) => !features.of(id.offset).is_empty(),
         None => {

@@ -11,12 +11,12 @@ use pbg_core::event::{Event, TrainStats};
 use pbg_core::strategy::LossWorker;
 use pbg_kernels::spec::ModelSpec;
 
+use crate::bucket_inputs::BucketInputs;
 use crate::crew::{self, Crew};
 use crate::draws::Samplers;
-use crate::error::{Mismatch, RunError};
+use crate::error::{CheckpointMismatch, RunError};
 use crate::executor::Executor;
-use crate::within::{Share, Span};
-use crate::work::Work;
+use crate::resume_point::{BatchRange, ShareProgress};
 
 mod share;
 
@@ -26,9 +26,9 @@ use share::WorkerShare;
 const PROGRESS: Duration = Duration::from_millis(200);
 
 /// Description of a bucket's training: its edges, its batches, and the range to train.
-pub(crate) struct Course<'a> {
+pub(crate) struct BucketTraining<'a> {
     /// The bucket.
-    pub(crate) work: &'a Work<'a>,
+    pub(crate) work: &'a BucketInputs<'a>,
     /// Indices of its edges that are trained, in order.
     pub(crate) indices: &'a [u32],
     /// Largest number of edges in a batch.
@@ -36,7 +36,7 @@ pub(crate) struct Course<'a> {
     /// Samplers of relations.
     pub(crate) samplers: &'a Samplers<'a>,
     /// Range of batches to train.
-    pub(crate) span: &'a Span<'a>,
+    pub(crate) span: &'a BatchRange<'a>,
     /// Checkpoint that training goes on from, for error messages.
     pub(crate) checkpoint: &'a Path,
 }
@@ -51,21 +51,21 @@ pub(crate) struct BucketTotals {
     /// Time that a worker waited for batches that a separate group plans, on average.
     pub(crate) waited: Duration,
     /// Progress of each share, if any share is incomplete.
-    pub(crate) left: Option<Vec<Share>>,
+    pub(crate) left: Option<Vec<ShareProgress>>,
 }
 
 /// Edges of one worker, or of a team that trains every batch together, with their progress.
-type Part<'a> = (&'a [u32], Share);
+type ShareEdges<'a> = (&'a [u32], ShareProgress);
 
-impl<'a> Course<'a> {
+impl<'a> BucketTraining<'a> {
     /// Returns the edges, cut as they were when the bucket began: one share for each of `teams`, unless the bucket was
     /// interrupted before.
-    fn parts(&self, teams: usize) -> Result<Vec<Part<'a>>, RunError> {
+    fn parts(&self, teams: usize) -> Result<Vec<ShareEdges<'a>>, RunError> {
         let shares = self.span.shares(teams);
         let ranges = batching::shares(self.indices.len(), shares.len());
         let parts = ranges.map(|range| &self.indices[range]).zip(shares);
         let remembers = !self.work.blueprint.spec.is_dynamic();
-        let check = |(edges, share): Part<'a>| {
+        let check = |(edges, share): ShareEdges<'a>| {
             let draws = share.draws.len() as u64;
             let forgotten = remembers && !share.done && draws != share.batches;
             match forgotten || share.batches > edges.len() as u64 {
@@ -80,7 +80,7 @@ impl<'a> Course<'a> {
 
     /// Returns the error that the checkpoint's state of the bucket is invalid.
     fn damaged(&self, what: impl ToString) -> RunError {
-        Mismatch::position(self.checkpoint, what).into()
+        CheckpointMismatch::position(self.checkpoint, what).into()
     }
 }
 
@@ -97,7 +97,7 @@ impl<'a> Course<'a> {
 pub(crate) fn train(
     trainers: &mut [Executor],
     losses: &mut [Box<dyn LossWorker>],
-    course: &Course<'_>,
+    course: &BucketTraining<'_>,
     emit: &mut dyn FnMut(Event),
 ) -> Result<BucketTotals, RunError> {
     assert!(trainers.len() <= losses.len(), "a loss for each trainer");
@@ -107,7 +107,7 @@ pub(crate) fn train(
     };
     let threads = trainers.len().div_ceil(together);
     let parts = course.parts(threads)?;
-    let hall = Hall {
+    let hall = ShareQueue {
         course,
         parts: &parts,
         next: AtomicUsize::new(threads),
@@ -123,11 +123,11 @@ pub(crate) fn train(
         })
         .collect();
     drop(reports);
-    let done = crew::run(jobs, || {
+    let done = crew::run_jobs(jobs, || {
         forward_progress(&inbox, course.span.trained(), emit);
     })?;
     let mut total = BucketTotals::default();
-    let mut shares: Vec<Share> = parts.into_iter().map(|(_, share)| share).collect();
+    let mut shares: Vec<ShareProgress> = parts.into_iter().map(|(_, share)| share).collect();
     for done in done {
         total.stats.add(&done.stats);
         total.sampler += done.sampler / threads as u32;
@@ -150,24 +150,24 @@ pub(crate) fn shares(spec: &ModelSpec, trainers: usize) -> usize {
 }
 
 /// Queue of a bucket's shares, from which the threads take their work.
-struct Hall<'a, 'c> {
-    course: &'a Course<'c>,
-    parts: &'a [Part<'c>],
+struct ShareQueue<'a, 'c> {
+    course: &'a BucketTraining<'c>,
+    parts: &'a [ShareEdges<'c>],
     /// Index of the next share that no thread has taken.
     next: AtomicUsize,
 }
 
 /// Results of one thread.
 #[derive(Default)]
-struct Done {
+struct ThreadTotals {
     stats: TrainStats,
     sampler: Duration,
     waited: Duration,
     /// The thread's shares and their progress, by share number.
-    shares: Vec<(usize, Share)>,
+    shares: Vec<(usize, ShareProgress)>,
 }
 
-impl Hall<'_, '_> {
+impl ShareQueue<'_, '_> {
     /// Runs thread `thread`: trains the share of the same number, then shares that no thread has taken.
     fn train(
         &self,
@@ -175,8 +175,8 @@ impl Hall<'_, '_> {
         (trainers, losses): (&mut [Executor], &mut [Box<dyn LossWorker>]),
         reports: &SyncSender<TrainStats>,
         crew: &Crew,
-    ) -> Result<Done, RunError> {
-        let mut done = Done::default();
+    ) -> Result<ThreadTotals, RunError> {
+        let mut done = ThreadTotals::default();
         let mut index = thread;
         while let Some((edges, share)) = self.parts.get(index) {
             if !share.done {
@@ -188,7 +188,7 @@ impl Hall<'_, '_> {
                 done.waited += work.waited;
                 done.shares.push((index, work.share));
             }
-            if crew.has_failed() || self.course.span.is_over() {
+            if crew.has_failed() || self.course.span.is_interrupted() {
                 break;
             }
             index = self.next.fetch_add(1, Ordering::Relaxed);

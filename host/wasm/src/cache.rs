@@ -1,7 +1,7 @@
 //! Cache of compiled code between runs.
 //!
 //! A folder that only the user can read holds one file per component and engine, one file of functions per engine
-//! (`functions.rs`), and a secret key. A file consists of an HMAC-SHA256 and the code. The HMAC covers the file's name,
+//! (`function_cache.rs`), and a secret key. A file consists of an HMAC-SHA256 and the code. The HMAC covers the file's name,
 //! which contains the component's SHA-256 and everything of the engine that the code depends on. So a file that was
 //! changed, renamed or copied from elsewhere fails the check. It is then removed, and the component is compiled again.
 
@@ -26,7 +26,7 @@ const CAPACITY: u64 = 1 << 30;
 
 /// A folder of compiled code.
 #[derive(Debug)]
-pub struct Cache {
+pub struct CodeCache {
     folder: PathBuf,
     key: [u8; KEY],
 }
@@ -40,15 +40,15 @@ pub struct CacheError {
 }
 
 /// Code that this user's program compiled and signed. Only this module creates one.
-pub(crate) struct Authentic(Vec<u8>);
+pub(crate) struct VerifiedCode(Vec<u8>);
 
-impl Authentic {
+impl VerifiedCode {
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.0[TAG..]
     }
 }
 
-impl Cache {
+impl CodeCache {
     /// Opens `folder`, creating it if it does not exist.
     ///
     /// # Errors
@@ -84,7 +84,7 @@ impl Cache {
 
     /// Loads the code of the component with this SHA-256, if it is in the cache and its HMAC is valid. A file with an
     /// invalid HMAC is removed.
-    pub(crate) fn load(&self, engine: &Engine, sha256: &str) -> Option<Authentic> {
+    pub(crate) fn load(&self, engine: &Engine, sha256: &str) -> Option<VerifiedCode> {
         let name = name(engine, sha256);
         let path = self.folder.join(&name);
         let bytes = match read_private(&path, CAPACITY) {
@@ -100,7 +100,7 @@ impl Cache {
             let _ = fs::remove_file(&path);
             return None;
         }
-        Some(Authentic(bytes))
+        Some(VerifiedCode(bytes))
     }
 
     /// Removes code whose HMAC is valid but which the engine rejects.

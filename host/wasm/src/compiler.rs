@@ -29,20 +29,20 @@ use rustix::process::{
 use serde::{Deserialize, Serialize};
 use wasmtime::Engine;
 
-use crate::engine::{Settings, config};
-use crate::functions::{self, Functions};
+use crate::compiled_plugin::chain;
+use crate::engine::{CodegenSettings, config};
+use crate::function_cache::{self, FunctionCache};
 use crate::limits::Limits;
-use crate::program::chain;
 
 /// Largest amount of memory (bytes) of the compiler. CPython and SpiderMonkey, the largest known components, take 600
 /// MiB.
 pub(crate) const MEMORY: u64 = 1 << 30;
 /// Largest size (bytes) of an answer: the code, which has 35 MiB for CPython, and functions.
-const ANSWER: u64 = (256 << 20) + functions::CAPACITY as u64;
+const ANSWER: u64 = (256 << 20) + function_cache::CAPACITY as u64;
 /// Number of threads that compile. More of them would share the processor time, and each takes memory.
 const THREADS: &str = "4";
 /// Interval at which a running compilation checks whether it was interrupted.
-const GRAIN: Duration = Duration::from_millis(50);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// Largest size (bytes) of the header that precedes a component.
 const HEADER: u64 = 4096;
 
@@ -52,18 +52,18 @@ const REFUSED: u8 = 1;
 
 /// Command that starts the child that compiles.
 #[derive(Clone, Debug)]
-pub struct Compiler {
+pub struct CompilerProcess {
     program: PathBuf,
     arguments: Vec<OsString>,
 }
 
 /// Code that the child answered with. Only this module creates one.
-pub(crate) struct Compiled {
+pub(crate) struct CompilerOutput {
     code: Vec<u8>,
     functions: Vec<u8>,
 }
 
-impl Compiled {
+impl CompilerOutput {
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.code
     }
@@ -77,7 +77,7 @@ impl Compiled {
 
 /// Reason why there is no code.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Refusal {
+pub(crate) enum CompileRefusal {
     /// The bytes are not a component, or the component exceeds a limit on its contents.
     Unfit(String),
     /// Compiling it takes more time or memory than allowed.
@@ -91,14 +91,14 @@ pub(crate) enum Refusal {
 /// Header that the child receives before the component.
 #[derive(Serialize, Deserialize)]
 struct Request {
-    settings: Settings,
+    settings: CodegenSettings,
     seconds: u64,
     memory: u64,
     /// Bytes of functions that precede the component; `None` if functions are not kept.
     functions: Option<u64>,
 }
 
-impl Compiler {
+impl CompilerProcess {
     /// Argument with which [`Compiler::this_program`] starts the program, so that it calls [`Compiler::serve`].
     pub const ARGUMENT: &str = "compile-for-parent";
 
@@ -122,14 +122,14 @@ impl Compiler {
     /// When the child rejects the component, or is ended by its limits or by `stop`.
     pub(crate) fn compile(
         &self,
-        settings: &Settings,
+        settings: &CodegenSettings,
         limits: &Limits,
         bytes: &[u8],
         functions: Option<&[u8]>,
         stop: Option<&AtomicBool>,
-    ) -> Result<Compiled, Refusal> {
+    ) -> Result<CompilerOutput, CompileRefusal> {
         let machine = |error: io::Error| {
-            Refusal::Machine(format!(
+            CompileRefusal::Machine(format!(
                 "cannot start the process that compiles it ({}): {error}",
                 self.program.display()
             ))
@@ -153,9 +153,9 @@ impl Compiler {
             Some((&SUCCEEDED, answer)) if status.success() => {
                 compiled(answer).ok_or_else(|| ended(status, request.seconds))
             }
-            Some((&REFUSED, reason)) if status.success() => {
-                Err(Refusal::Unfit(String::from_utf8_lossy(reason).into_owned()))
-            }
+            Some((&REFUSED, reason)) if status.success() => Err(CompileRefusal::Unfit(
+                String::from_utf8_lossy(reason).into_owned(),
+            )),
             _ => Err(ended(status, request.seconds)),
         }
     }
@@ -194,7 +194,7 @@ impl Compiler {
                 Read::by_ref(&mut input)
                     .take(length)
                     .read_to_end(&mut bytes)?;
-                Some(Arc::new(Functions::read(bytes)))
+                Some(Arc::new(FunctionCache::read(bytes)))
             }
             None => None,
         };
@@ -205,7 +205,7 @@ impl Compiler {
         let answer = |parts: &[&[u8]]| parts.iter().try_for_each(|p| (&stream).write_all(p));
         match compiled {
             Ok(Ok(code)) => {
-                let kept = functions.map(|functions| functions.kept());
+                let kept = functions.map(|functions| functions.to_file());
                 let kept = kept.unwrap_or_default();
                 let length = kept.len() as u64;
                 answer(&[&[SUCCEEDED], &length.to_le_bytes(), &kept, &code])
@@ -225,7 +225,7 @@ fn ended_by<T>(stop: Option<&AtomicBool>, child: &Child, work: impl FnOnce() -> 
     let child = Pid::from_child(child);
     thread::scope(|scope| {
         let watch = move || {
-            while waiting.recv_timeout(GRAIN) == Err(RecvTimeoutError::Timeout) {
+            while waiting.recv_timeout(POLL_INTERVAL) == Err(RecvTimeoutError::Timeout) {
                 if stop.load(Ordering::Relaxed) {
                     // Nobody has waited for the child yet, so the process id still belongs to it.
                     let _gone = kill_process(child, Signal::TERM);
@@ -241,11 +241,11 @@ fn ended_by<T>(stop: Option<&AtomicBool>, child: &Child, work: impl FnOnce() -> 
 }
 
 /// Splits an answer into code and functions.
-fn compiled(answer: &[u8]) -> Option<Compiled> {
+fn compiled(answer: &[u8]) -> Option<CompilerOutput> {
     let (length, rest) = answer.split_first_chunk()?;
     let length = usize::try_from(u64::from_le_bytes(*length)).ok()?;
     let (functions, code) = rest.split_at_checked(length)?;
-    Some(Compiled {
+    Some(CompilerOutput {
         code: code.to_vec(),
         functions: functions.to_vec(),
     })
@@ -282,32 +282,32 @@ fn gone(error: io::Error) -> io::Result<()> {
 }
 
 /// Returns why a child ended without an answer.
-fn ended(status: ExitStatus, seconds: u64) -> Refusal {
+fn ended(status: ExitStatus, seconds: u64) -> CompileRefusal {
     let signal = status.signal().and_then(Signal::from_named_raw);
     match signal {
-        Some(Signal::XCPU) => Refusal::Limit(format!(
+        Some(Signal::XCPU) => CompileRefusal::Limit(format!(
             "takes longer to compile than the {seconds} s of processor time allowed for its size; \
              plugins that contain an interpreter, such as those in Python, are large: raise \
              plugins.limits.compile_seconds for a plugin that you trust, or build it with \
              optimisation for size"
         )),
         // The allocator aborts; a stack overflow ends with one of the other signals.
-        Some(Signal::ABORT | Signal::SEGV | Signal::BUS) => Refusal::Limit(format!(
+        Some(Signal::ABORT | Signal::SEGV | Signal::BUS) => CompileRefusal::Limit(format!(
             "takes more than {} MiB of memory to compile, the limit for a plugin: build it with \
              optimisation for size, and split up its largest functions",
             MEMORY >> 20
         )),
-        Some(Signal::INT | Signal::TERM | Signal::HUP) => Refusal::Interrupted,
-        _ => Refusal::Machine(format!(
+        Some(Signal::INT | Signal::TERM | Signal::HUP) => CompileRefusal::Interrupted,
+        _ => CompileRefusal::Machine(format!(
             "the process that compiles it was ended by the system ({status}); check that enough memory is free"
         )),
     }
 }
 
 fn precompile(
-    settings: &Settings,
+    settings: &CodegenSettings,
     bytes: &[u8],
-    functions: Option<Arc<Functions>>,
+    functions: Option<Arc<FunctionCache>>,
 ) -> Result<Vec<u8>, String> {
     let broken = |error: &dyn Display| format!("cannot be compiled here: {error}");
     let mut config = config(settings);

@@ -16,7 +16,7 @@ pub(crate) const TICK: Duration = Duration::from_millis(10);
 /// Settings that the compiled code depends on: they are the same in the process that compiles and in the one that runs
 /// the code.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Settings {
+pub(crate) struct CodegenSettings {
     stack_bytes: usize,
     /// Whether the initial content of a linear memory is mapped from a file in memory.
     images: bool,
@@ -24,7 +24,7 @@ pub(crate) struct Settings {
     reserves: bool,
 }
 
-impl Settings {
+impl CodegenSettings {
     /// Chooses the settings for this process.
     fn of_here(limits: &Limits) -> Self {
         Self {
@@ -38,17 +38,17 @@ impl Settings {
 }
 
 /// A wasmtime engine with a thread that advances its epoch. Dropping it ends the thread.
-pub(crate) struct Runtime {
+pub(crate) struct SandboxEngine {
     pub(crate) engine: Engine,
-    pub(crate) settings: Settings,
+    pub(crate) settings: CodegenSettings,
     /// Dropping the sender tells the thread to end.
     stop: Option<Sender<()>>,
     ticker: Option<JoinHandle<()>>,
 }
 
-impl Runtime {
+impl SandboxEngine {
     pub(crate) fn new(limits: &Limits) -> wasmtime::Result<Self> {
-        let settings = Settings::of_here(limits);
+        let settings = CodegenSettings::of_here(limits);
         let engine = Engine::new(&config(&settings))?;
         let (stop, stopped) = channel();
         let clock = engine.clone();
@@ -68,7 +68,7 @@ impl Runtime {
     }
 }
 
-impl Drop for Runtime {
+impl Drop for SandboxEngine {
     fn drop(&mut self) {
         self.stop = None;
         if let Some(ticker) = self.ticker.take() {
@@ -78,7 +78,7 @@ impl Drop for Runtime {
     }
 }
 
-pub(crate) fn config(settings: &Settings) -> Config {
+pub(crate) fn config(settings: &CodegenSettings) -> Config {
     let mut config = Config::new();
     // The address space is reserved, not used: accesses beyond the memory fault by themselves, so that the compiled
     // code needs no bounds checks.

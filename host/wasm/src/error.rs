@@ -2,10 +2,10 @@
 
 use std::path::PathBuf;
 
-use pbg_core::strategy::Cause;
+use pbg_core::strategy::FaultCause;
 
 use crate::fault::Fault;
-use crate::kind::Slot;
+use crate::slot::PluginSlot;
 
 /// Error of loading a plugin, with its name or path and what to do about it.
 #[derive(Debug, thiserror::Error)]
@@ -99,9 +99,9 @@ pub enum LoadError {
         /// Name of the plugin.
         label: String,
         /// Slot that it fills.
-        found: Slot,
+        found: PluginSlot,
         /// Slot that was to be filled.
-        expected: Slot,
+        expected: PluginSlot,
     },
     /// It failed while it was loaded.
     #[error("plugin {label}: {function}: {reason}")]
@@ -177,16 +177,16 @@ impl LoadError {
         let label = label.to_owned();
         let Fault { reason, cause } = fault;
         match cause {
-            Cause::Strategy => Self::Fault {
+            FaultCause::Strategy => Self::Fault {
                 label,
                 function,
                 reason,
             },
-            Cause::Machine => Self::Machine {
+            FaultCause::Machine => Self::Machine {
                 label,
                 reason: format!("{function}: {reason}"),
             },
-            Cause::Interruption => Self::Interrupted { label },
+            FaultCause::Interruption => Self::Interrupted { label },
         }
     }
 }

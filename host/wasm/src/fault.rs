@@ -2,13 +2,13 @@
 
 use std::fmt::Write as _;
 
-use pbg_core::strategy::Cause;
+use pbg_core::strategy::FaultCause;
 use pbg_core::text::escaped;
 use wasmtime::{Trap, WasmBacktrace};
 
-use crate::guest::{Denied, Interrupted};
+use crate::guest::{Interrupted, LimitExceeded};
 use crate::limits::Limits;
-use crate::log::GuestLog;
+use crate::log::InstanceLog;
 
 /// Largest number of frames of the guest's stack that a message shows.
 const FRAMES: usize = 8;
@@ -16,7 +16,7 @@ const FRAMES: usize = 8;
 /// Reason why a call ended without an answer.
 pub(crate) struct Fault {
     pub(crate) reason: String,
-    pub(crate) cause: Cause,
+    pub(crate) cause: FaultCause,
 }
 
 impl From<String> for Fault {
@@ -24,23 +24,23 @@ impl From<String> for Fault {
     fn from(reason: String) -> Self {
         Self {
             reason,
-            cause: Cause::Strategy,
+            cause: FaultCause::Strategy,
         }
     }
 }
 
 /// Returns the reason why a call ended without an answer. The instance must not be used again.
-pub(crate) fn describe(error: &wasmtime::Error, limits: &Limits, log: &GuestLog) -> Fault {
+pub(crate) fn describe(error: &wasmtime::Error, limits: &Limits, log: &InstanceLog) -> Fault {
     if error.is::<Interrupted>() {
         return Fault {
             reason: Interrupted.to_string(),
-            cause: Cause::Interruption,
+            cause: FaultCause::Interruption,
         };
     }
     if lacks_memory(error) {
         return Fault {
             reason: no_memory(error),
-            cause: Cause::Machine,
+            cause: FaultCause::Machine,
         };
     }
     explain(error, limits, log).into()
@@ -81,7 +81,7 @@ pub(crate) fn causes(error: &wasmtime::Error) -> String {
     lines.join(": ")
 }
 
-fn explain(error: &wasmtime::Error, limits: &Limits, log: &GuestLog) -> String {
+fn explain(error: &wasmtime::Error, limits: &Limits, log: &InstanceLog) -> String {
     let mut text = cause(error, limits);
     if let Some(trace) = error
         .downcast_ref::<WasmBacktrace>()
@@ -100,12 +100,12 @@ fn explain(error: &wasmtime::Error, limits: &Limits, log: &GuestLog) -> String {
 }
 
 fn cause(error: &wasmtime::Error, limits: &Limits) -> String {
-    if let Some(denied) = error.downcast_ref::<Denied>() {
+    if let Some(denied) = error.downcast_ref::<LimitExceeded>() {
         return match denied {
-            Denied::Memory { .. } => {
+            LimitExceeded::Memory { .. } => {
                 format!("{denied}; free what is not needed, or raise plugins.limits.memory_mib")
             }
-            Denied::Table { .. } => format!("{denied}; no plugin needs that many functions"),
+            LimitExceeded::Table { .. } => format!("{denied}; no plugin needs that many functions"),
         };
     }
     if let Some(trap) = error.downcast_ref::<Trap>() {

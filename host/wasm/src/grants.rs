@@ -18,7 +18,7 @@ const PATH_BYTES: usize = 200;
 
 /// Folders that one plugin may read.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Grant {
+pub struct FolderGrant {
     /// Name of the plugin.
     pub plugin: String,
     /// Folders that it may read.
@@ -27,20 +27,20 @@ pub struct Grant {
 
 /// Open folders of one plugin.
 #[derive(Debug, Default)]
-pub(crate) struct Folders(Vec<Dir>);
+pub(crate) struct GrantedFolders(Vec<Dir>);
 
 /// An entry of a folder.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Entry {
+pub(crate) struct FolderEntry {
     pub(crate) name: String,
     pub(crate) folder: bool,
     pub(crate) bytes: u64,
 }
 
-impl Folders {
+impl GrantedFolders {
     /// Opens the folders that `grants` lists for `plugin`. They stay those that were granted, even if another folder
     /// takes their name later.
-    pub(crate) fn open(grants: &[Grant], plugin: &str) -> Result<Self, LoadError> {
+    pub(crate) fn open(grants: &[FolderGrant], plugin: &str) -> Result<Self, LoadError> {
         let paths = grants
             .iter()
             .filter(|grant| grant.plugin == plugin)
@@ -61,7 +61,7 @@ impl Folders {
     }
 
     /// Lists a folder, sorted by name.
-    pub(crate) fn list(&self, path: &str) -> Result<Vec<Entry>, String> {
+    pub(crate) fn list(&self, path: &str) -> Result<Vec<FolderEntry>, String> {
         self.first(path, |folder| list(folder, path))
     }
 
@@ -105,7 +105,7 @@ fn read(folder: &Dir, path: &str, limit: usize) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-fn list(folder: &Dir, path: &str) -> io::Result<Vec<Entry>> {
+fn list(folder: &Dir, path: &str) -> io::Result<Vec<FolderEntry>> {
     let mut entries = Vec::new();
     for entry in folder.read_dir(path)? {
         let entry = entry?;
@@ -115,7 +115,7 @@ fn list(folder: &Dir, path: &str) -> io::Result<Vec<Entry>> {
         }
         let metadata = entry.metadata()?;
         if let Ok(name) = entry.file_name().into_string() {
-            entries.push(Entry {
+            entries.push(FolderEntry {
                 name,
                 folder: metadata.is_dir(),
                 bytes: if metadata.is_dir() { 0 } else { metadata.len() },
@@ -135,7 +135,7 @@ mod tests {
 
     /// Creates a granted folder with a file, a folder and links that lead out of it, next to a file that is not
     /// granted.
-    fn granted() -> (tempfile::TempDir, Folders) {
+    fn granted() -> (tempfile::TempDir, GrantedFolders) {
         let place = tempfile::tempdir().expect("a folder");
         let path = |name: &str| place.path().join(name);
         fs::create_dir_all(path("open/inner")).expect("a folder");
@@ -146,11 +146,11 @@ mod tests {
         symlink(path("secret"), path("open/absolute")).expect("a link");
         symlink("..", path("open/up")).expect("a link");
         symlink("inner/deep.csv", path("open/inside")).expect("a link");
-        let grant = Grant {
+        let grant = FolderGrant {
             plugin: "reader".to_owned(),
             read: vec![path("open")],
         };
-        let folders = Folders::open(&[grant], "reader").expect("it opens");
+        let folders = GrantedFolders::open(&[grant], "reader").expect("it opens");
         (place, folders)
     }
 
@@ -161,7 +161,7 @@ mod tests {
         assert_eq!(folders.read("inner/deep.csv", 100), Ok(b"1,1\n".to_vec()));
         assert_eq!(folders.read("inside", 100), Ok(b"1,1\n".to_vec()));
         assert_eq!(folders.read("inner/../plan.csv", 4), Ok(b"0,0\n".to_vec()));
-        let entry = |name: &str, folder, bytes| Entry {
+        let entry = |name: &str, folder, bytes| FolderEntry {
             name: name.to_owned(),
             folder,
             bytes,
@@ -215,19 +215,19 @@ mod tests {
     #[test]
     fn grants_are_for_one_plugin() {
         let (place, _) = granted();
-        let grant = Grant {
+        let grant = FolderGrant {
             plugin: "reader".to_owned(),
             read: vec![place.path().to_owned()],
         };
-        let other = Folders::open(&[grant], "other").expect("nothing to open");
+        let other = GrantedFolders::open(&[grant], "other").expect("nothing to open");
         let error = other.read("secret", 100).unwrap_err();
         assert!(error.contains("no folder is granted"), "{error}");
 
-        let missing = Grant {
+        let missing = FolderGrant {
             plugin: "reader".to_owned(),
             read: vec![place.path().join("nowhere")],
         };
-        let error = Folders::open(&[missing], "reader").expect_err("it is not there");
+        let error = GrantedFolders::open(&[missing], "reader").expect_err("it is not there");
         assert!(error.to_string().contains("nowhere"), "{error}");
     }
 }

@@ -10,10 +10,10 @@ use rustix::time::{ClockId, clock_gettime};
 use wasmtime::{ResourceLimiter, Store, UpdateDeadline};
 
 use crate::bindings::{files as wit_files, log as wit_log, run as wit_run, types as wit_types};
-use crate::engine::{Runtime, TICK};
-use crate::grants::Folders;
+use crate::engine::{SandboxEngine, TICK};
+use crate::grants::GrantedFolders;
 use crate::limits::Limits;
-use crate::log::GuestLog;
+use crate::log::InstanceLog;
 
 /// Largest numbers of memories, tables and core instances of one component. Guests of `componentize-py` link a dozen
 /// modules; nothing needs hundreds.
@@ -24,7 +24,7 @@ pub(crate) const INSTANCES: usize = 128;
 /// Growth that exceeds a limit. It traps, so that the message names the cause and not what the guest did without the
 /// memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum Denied {
+pub(crate) enum LimitExceeded {
     #[error("asked for {asked} bytes of memory, its limit is {limit}")]
     Memory { asked: usize, limit: usize },
     #[error("asked for {asked} table entries, its limit is {limit}")]
@@ -42,12 +42,12 @@ const GRACE: Duration = Duration::from_millis(300);
 
 /// Factor by which a call's wall-clock time may exceed its limit of processor time, for busy processors and slow
 /// folders.
-const PATIENCE: u32 = 10;
+const WALL_CLOCK_FACTOR: u32 = 10;
 
 /// Deadline of a call. It measures processor time, so that a busy machine does not stop a call. Reading that time is
 /// slow compared with a short call, so it is read only at ticks. A process that is suspended (by a signal, or on a
 /// machine that sleeps) has no ticks: the time between two ticks counts as the limit at most.
-pub(crate) struct Clock {
+pub(crate) struct CallDeadline {
     limit: Duration,
     /// Start of the current call, or its last tick.
     last: Instant,
@@ -62,7 +62,7 @@ pub(crate) struct Clock {
     asked: Option<Instant>,
 }
 
-impl Clock {
+impl CallDeadline {
     fn new(limit: Duration, stop: Option<Arc<AtomicBool>>) -> Self {
         Self {
             limit,
@@ -110,7 +110,7 @@ impl Clock {
         let first = (since.min(TICK), of_thread);
         let (before, at_first) = *self.used_before.get_or_insert(first);
         let used = before + of_thread.saturating_sub(at_first);
-        used >= self.limit || self.elapsed >= self.limit * PATIENCE
+        used >= self.limit || self.elapsed >= self.limit * WALL_CLOCK_FACTOR
     }
 }
 
@@ -124,14 +124,14 @@ fn processor_time() -> Duration {
 }
 
 /// Data of a store.
-pub(crate) struct Guest {
-    pub(crate) clock: Clock,
+pub(crate) struct StoreData {
+    pub(crate) clock: CallDeadline,
     memory: Budget,
     /// Largest amount of memory (bytes) of any instance of the program.
     peak: Arc<AtomicUsize>,
     table: Budget,
-    pub(crate) log: GuestLog,
-    folders: Arc<Folders>,
+    pub(crate) log: InstanceLog,
+    folders: Arc<GrantedFolders>,
     file_bytes: usize,
     /// Length of the run, as far as the current call may see it.
     pub(crate) run: RunLength,
@@ -155,19 +155,19 @@ impl Budget {
     }
 }
 
-impl Guest {
+impl StoreData {
     /// Creates a store with every limit set. The limiter must be set before the instance is created: the numbers of
     /// memories, tables and instances are read once, when it is set.
     pub(crate) fn store(
-        runtime: &Runtime,
+        runtime: &SandboxEngine,
         limits: &Limits,
-        log: GuestLog,
-        folders: Arc<Folders>,
+        log: InstanceLog,
+        folders: Arc<GrantedFolders>,
         peak: Arc<AtomicUsize>,
         stop: Option<Arc<AtomicBool>>,
     ) -> Store<Self> {
         let guest = Self {
-            clock: Clock::new(Duration::from_millis(limits.deadline_ms), stop),
+            clock: CallDeadline::new(Duration::from_millis(limits.deadline_ms), stop),
             peak,
             memory: Budget {
                 used: 0,
@@ -191,7 +191,7 @@ impl Guest {
     }
 }
 
-impl ResourceLimiter for Guest {
+impl ResourceLimiter for StoreData {
     fn memory_growing(
         &mut self,
         current: usize,
@@ -207,7 +207,7 @@ impl ResourceLimiter for Guest {
                 self.peak.fetch_max(self.memory.used, Ordering::Relaxed);
                 Ok(true)
             }
-            Err(asked) => Err(Denied::Memory { asked, limit }.into()),
+            Err(asked) => Err(LimitExceeded::Memory { asked, limit }.into()),
         }
     }
 
@@ -223,7 +223,7 @@ impl ResourceLimiter for Guest {
         let limit = self.table.limit;
         match self.table.grow(current, desired) {
             Ok(()) => Ok(true),
-            Err(asked) => Err(Denied::Table { asked, limit }.into()),
+            Err(asked) => Err(LimitExceeded::Table { asked, limit }.into()),
         }
     }
 
@@ -240,9 +240,9 @@ impl ResourceLimiter for Guest {
     }
 }
 
-impl wit_types::Host for Guest {}
+impl wit_types::Host for StoreData {}
 
-impl wit_files::Host for Guest {
+impl wit_files::Host for StoreData {
     fn read(&mut self, path: String) -> Result<Vec<u8>, String> {
         self.folders.read(&path, self.file_bytes)
     }
@@ -260,7 +260,7 @@ impl wit_files::Host for Guest {
     }
 }
 
-impl wit_run::Host for Guest {
+impl wit_run::Host for StoreData {
     fn length(&mut self) -> wit_run::RunLength {
         let RunLength {
             epochs,
@@ -275,7 +275,7 @@ impl wit_run::Host for Guest {
     }
 }
 
-impl wit_log::Host for Guest {
+impl wit_log::Host for StoreData {
     fn write(&mut self, level: wit_log::Level, message: String) {
         let level = match level {
             wit_log::Level::Debug => LogLevel::Debug,
@@ -296,7 +296,7 @@ mod tests {
     #[test]
     fn a_process_that_stood_still_costs_a_call_nothing() {
         let (day, ms) = (Duration::from_secs(86_400), Duration::from_millis);
-        let mut clock = Clock::new(LIMIT, None);
+        let mut clock = CallDeadline::new(LIMIT, None);
         // Before the first tick, and between two later ones.
         assert!(!clock.is_over(day, ms(3)));
         assert!(!clock.is_over(TICK, ms(13)));
@@ -306,8 +306,8 @@ mod tests {
 
     #[test]
     fn a_call_ends_by_its_processor_time_or_where_it_waits_too_long() {
-        let mut clock = Clock::new(LIMIT, None);
-        let ticks = |clock: &mut Clock, used: Duration| {
+        let mut clock = CallDeadline::new(LIMIT, None);
+        let ticks = |clock: &mut CallDeadline, used: Duration| {
             clock.begin();
             (0..5000).find(|tick| clock.is_over(TICK, used * *tick))
         };

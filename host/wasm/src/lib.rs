@@ -19,53 +19,53 @@
 //! # Ok::<(), pbg_wasm::LoadError>(())
 //! ```
 //!
-//! Compiling a standard component takes some tens of milliseconds, so a [`Cache`] keeps the compiled code. Loading that
-//! code is `unsafe`, since it would run whatever the file holds: only `compiled.rs` does it, and `cache.rs` explains
+//! Compiling a standard component takes some tens of milliseconds, so a [`CodeCache`] keeps the compiled code. Loading that
+//! code is `unsafe`, since it would run whatever the file holds: only `native_code.rs` does it, and `cache.rs` explains
 //! why the files can be trusted.
 
 mod bindings;
-mod bulk;
 mod cache;
-mod compiled;
+mod compiled_plugin;
 mod compiler;
-mod documented;
 mod engine;
 mod error;
 mod fault;
-mod functions;
+mod function_cache;
 mod grants;
 mod guest;
-mod kind;
 mod limits;
+mod limits_table;
 mod log;
 mod loss;
 mod metadata;
+mod native_code;
 mod operator;
 mod order;
 mod parameters;
 mod plugin;
-mod program;
 mod replay;
 mod sampler;
+mod size_limits;
+mod slot;
 mod source;
 mod standard;
 mod strategy;
 
-pub use cache::{Cache, CacheError};
-pub use compiler::Compiler;
-pub use documented::documented_limits;
+pub use cache::{CacheError, CodeCache};
+pub use compiler::CompilerProcess;
 pub use error::LoadError;
-pub use grants::Grant;
-pub use kind::Slot;
+pub use grants::FolderGrant;
 pub use limits::Limits;
+pub use limits_table::limits_markdown;
 pub use log::LogSink;
-pub use loss::{ComputedLoss, LoadedLoss};
-pub use metadata::Metadata;
+pub use loss::{ComputedLossPlugin, LoadedLoss};
+pub use metadata::PluginMetadata;
 pub use operator::LoadedOperator;
 pub use order::LoadedOrder;
-pub use parameters::{Parameter, ParameterKind, completed};
-pub use plugin::{Inspection, Plugin, Sandbox};
-pub use replay::{Call, Executed, KeptScores, Replay, ReplayError};
+pub use parameters::{PluginParameter, PluginParameterKind, resolve_parameters_json};
+pub use plugin::{LoadedPlugin, PluginInfo, Sandbox};
+pub use replay::{CallReplay, LossExecutor, RecordedCall, RecordedScores, ReplayError};
 pub use sampler::LoadedSampler;
+pub use slot::PluginSlot;
 pub use source::{PluginPath, PluginSource};
-pub use standard::{Standard, standard};
+pub use standard::{StandardPlugin, standard_plugins};

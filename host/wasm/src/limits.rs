@@ -133,7 +133,7 @@ impl Limits {
 
     /// Returns limits no larger than those that a configuration may set, for limits read from a file that nobody
     /// checked.
-    pub(crate) fn within_reason(self) -> Self {
+    pub(crate) fn clamped(self) -> Self {
         Self {
             deadline_ms: self.deadline_ms.clamp(1, 3_600_000),
             memory_bytes: self.memory_bytes.min(4096 * MIB),
@@ -174,6 +174,6 @@ mod tests {
             ..Limits::default()
         };
         assert_eq!(limits, expected);
-        assert_eq!(limits.clone().within_reason(), limits);
+        assert_eq!(limits.clone().clamped(), limits);
     }
 }

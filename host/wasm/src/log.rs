@@ -17,12 +17,12 @@ const LINE_BYTES: usize = 1024;
 const TAIL_BYTES: usize = 4096;
 
 /// Counter of the lines that all instances of a plugin have logged, and their limit.
-pub(crate) struct RunLines {
+pub(crate) struct RunLogBudget {
     limit: u32,
     written: AtomicU32,
 }
 
-impl RunLines {
+impl RunLogBudget {
     pub(crate) fn new(limit: u32) -> Self {
         Self {
             limit,
@@ -40,9 +40,9 @@ impl RunLines {
 }
 
 /// The log of one instance.
-pub(crate) struct GuestLog {
+pub(crate) struct InstanceLog {
     sink: LogSink,
-    run: Arc<RunLines>,
+    run: Arc<RunLogBudget>,
     label: String,
     tail: VecDeque<String>,
     tail_bytes: usize,
@@ -51,8 +51,8 @@ pub(crate) struct GuestLog {
     dropped: u64,
 }
 
-impl GuestLog {
-    pub(crate) fn new(sink: LogSink, label: String, run: Arc<RunLines>) -> Self {
+impl InstanceLog {
+    pub(crate) fn new(sink: LogSink, label: String, run: Arc<RunLogBudget>) -> Self {
         Self {
             sink,
             run,
@@ -142,8 +142,8 @@ mod tests {
         (Arc::new(sink), lines)
     }
 
-    fn lines_of_run(limit: u32) -> Arc<RunLines> {
-        Arc::new(RunLines::new(limit))
+    fn lines_of_run(limit: u32) -> Arc<RunLogBudget> {
+        Arc::new(RunLogBudget::new(limit))
     }
 
     #[test]
@@ -152,7 +152,7 @@ mod tests {
         let run = lines_of_run(25);
         // Every call uses another instance.
         for _ in 0..10 {
-            let mut log = GuestLog::new(Arc::clone(&sink), "evil".to_owned(), Arc::clone(&run));
+            let mut log = InstanceLog::new(Arc::clone(&sink), "evil".to_owned(), Arc::clone(&run));
             log.begin(10);
             for n in 0..10 {
                 log.write(LogLevel::Info, &format!("line {n}"));
@@ -168,7 +168,7 @@ mod tests {
     #[test]
     fn lines_are_prefixed_split_and_neutral() {
         let (sink, lines) = recorded();
-        let mut log = GuestLog::new(sink, "evil".to_owned(), lines_of_run(100));
+        let mut log = InstanceLog::new(sink, "evil".to_owned(), lines_of_run(100));
         log.begin(10);
         log.write(LogLevel::Info, "one\n\u{1b}[31mtwo\n");
         log.end();
@@ -181,7 +181,7 @@ mod tests {
     #[test]
     fn a_flood_is_counted_and_the_tail_is_bounded() {
         let (sink, lines) = recorded();
-        let mut log = GuestLog::new(sink, "evil".to_owned(), lines_of_run(100));
+        let mut log = InstanceLog::new(sink, "evil".to_owned(), lines_of_run(100));
         log.begin(10);
         for n in 0..1000 {
             log.write(LogLevel::Info, &format!("{n} {}", "x".repeat(5000)));

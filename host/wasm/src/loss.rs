@@ -7,7 +7,7 @@ mod traced;
 use pbg_core::loss::TracedLoss;
 use pbg_core::strategy::{Loss as _, StrategyId};
 
-pub use computed::ComputedLoss;
+pub use computed::ComputedLossPlugin;
 pub(crate) use computed::load as load_computed;
 pub(crate) use traced::load as load_traced;
 
@@ -16,7 +16,7 @@ pub enum LoadedLoss {
     /// Its checked graph; the sandbox is entered again only to update parameters.
     Traced(TracedLoss),
     /// Code that is called for every slice of a batch.
-    Computed(ComputedLoss),
+    Computed(ComputedLossPlugin),
 }
 
 impl LoadedLoss {

@@ -4,11 +4,11 @@ use pbg_core::text::escaped;
 use serde::Serialize;
 
 use crate::bindings::metadata as wit;
-use crate::parameters::{Parameter, ParameterKind};
+use crate::parameters::{PluginParameter, PluginParameterKind};
 
 /// Name, version, summary and parameters of a plugin: bounded in length, and escaped for a terminal.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Metadata {
+pub struct PluginMetadata {
     /// Short name: letters, digits, `_`, `-` and `.`, at most 64 characters.
     pub name: String,
     /// Version: letters, digits, `_`, `-`, `+` and `.`, at most 64 characters.
@@ -16,7 +16,7 @@ pub struct Metadata {
     /// Description in one sentence.
     pub summary: String,
     /// Parameters that a configuration may set.
-    pub parameters: Vec<Parameter>,
+    pub parameters: Vec<PluginParameter>,
     /// Name of the plugin that replaces this one when it fails, if it names one.
     pub fallback: Option<String>,
 }
@@ -30,7 +30,7 @@ const OPTIONS: usize = 64;
 ///
 /// # Errors
 /// What is wrong with it, as a text.
-pub(crate) fn check(answer: wit::Description) -> Result<Metadata, String> {
+pub(crate) fn check(answer: wit::Description) -> Result<PluginMetadata, String> {
     word("name", &answer.name, "_-.")?;
     word("version", &answer.version, "_-+.")?;
     if let Some(fallback) = &answer.fallback {
@@ -42,7 +42,7 @@ pub(crate) fn check(answer: wit::Description) -> Result<Metadata, String> {
             answer.parameters.len()
         ));
     }
-    let mut parameters: Vec<Parameter> = Vec::with_capacity(answer.parameters.len());
+    let mut parameters: Vec<PluginParameter> = Vec::with_capacity(answer.parameters.len());
     for declared in answer.parameters {
         word("parameter name", &declared.name, "_")?;
         if parameters.iter().any(|known| known.name == declared.name) {
@@ -51,14 +51,14 @@ pub(crate) fn check(answer: wit::Description) -> Result<Metadata, String> {
         let kind =
             kind(declared.kind).map_err(|why| format!("parameter {}: {why}", declared.name))?;
         let doc = escaped(&declared.doc, TEXT_BYTES);
-        parameters.push(Parameter {
+        parameters.push(PluginParameter {
             name: declared.name,
             doc,
             kind,
         });
     }
     let summary = escaped(&answer.summary, TEXT_BYTES);
-    Ok(Metadata {
+    Ok(PluginMetadata {
         name: answer.name,
         version: answer.version,
         summary,
@@ -79,14 +79,14 @@ fn word(what: &str, text: &str, also: &str) -> Result<(), String> {
     Ok(())
 }
 
-fn kind(declared: wit::ParameterKind) -> Result<ParameterKind, String> {
+fn kind(declared: wit::ParameterKind) -> Result<PluginParameterKind, String> {
     let kind = match declared {
-        wit::ParameterKind::Boolean(default) => ParameterKind::Boolean { default },
+        wit::ParameterKind::Boolean(default) => PluginParameterKind::Boolean { default },
         wit::ParameterKind::Integer(wit::IntegerParameter {
             default,
             minimum,
             maximum,
-        }) => ParameterKind::Integer {
+        }) => PluginParameterKind::Integer {
             default,
             minimum,
             maximum,
@@ -95,12 +95,12 @@ fn kind(declared: wit::ParameterKind) -> Result<ParameterKind, String> {
             default,
             minimum,
             maximum,
-        }) => ParameterKind::Number {
+        }) => PluginParameterKind::Number {
             default,
             minimum,
             maximum,
         },
-        wit::ParameterKind::Text(default) => ParameterKind::Text {
+        wit::ParameterKind::Text(default) => PluginParameterKind::Text {
             default: escaped(&default, TEXT_BYTES),
         },
         wit::ParameterKind::Choice(wit::ChoiceParameter { options, default }) => {
@@ -109,7 +109,7 @@ fn kind(declared: wit::ParameterKind) -> Result<ParameterKind, String> {
             }
             let options: Vec<String> = options.iter().map(|o| escaped(o, NAME_BYTES)).collect();
             let default = options.get(default as usize).cloned();
-            ParameterKind::Choice {
+            PluginParameterKind::Choice {
                 default: default.ok_or("its default is not one of its options")?,
                 options,
             }

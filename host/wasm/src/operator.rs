@@ -1,13 +1,13 @@
 //! Operators in the sandbox: formulas that the host executes.
 
-use pbg_core::loss::node::{Binary, Node, Unary};
-use pbg_core::operator::{Definition, Formula, Initial, ParameterVector};
+use pbg_core::loss::node::{Binary, FormulaNode, Unary};
+use pbg_core::operator::{InitialValue, OperatorDefinition, OperatorFormula, ParameterVector};
 use pbg_core::strategy::{StrategyError, StrategyId};
 
 use crate::bindings::operator_traced::{self as wit, GuestIndices};
 use crate::error::LoadError;
-use crate::replay::Call;
-use crate::strategy::Strategy;
+use crate::replay::RecordedCall;
+use crate::strategy::SlotPlugin;
 
 /// Largest size (bytes) of a formula: more than the largest valid one, so that a formula with too many nodes is
 /// reported with their number.
@@ -18,13 +18,13 @@ pub struct LoadedOperator {
     /// Identity of the operator.
     pub id: StrategyId,
     /// The checked formula.
-    pub formula: Formula,
+    pub formula: OperatorFormula,
 }
 
 /// Gets the formula of a component, and checks it.
-pub(crate) fn load(strategy: Strategy<GuestIndices>) -> Result<LoadedOperator, LoadError> {
+pub(crate) fn load(strategy: SlotPlugin<GuestIndices>) -> Result<LoadedOperator, LoadError> {
     let built = build(&strategy).map_err(|error| match error.function {
-        "build" => strategy.record(error, || Some(Call::Build)),
+        "build" => strategy.record(error, || Some(RecordedCall::Build)),
         _ => error,
     });
     match built {
@@ -36,7 +36,7 @@ pub(crate) fn load(strategy: Strategy<GuestIndices>) -> Result<LoadedOperator, L
     }
 }
 
-fn build(strategy: &Strategy<GuestIndices>) -> Result<Formula, StrategyError> {
+fn build(strategy: &SlotPlugin<GuestIndices>) -> Result<OperatorFormula, StrategyError> {
     let answer = strategy.call_ready(&mut None, "build", FORMULA_BYTES, |exports, store| {
         exports.call_build(store)
     })?;
@@ -46,9 +46,9 @@ fn build(strategy: &Strategy<GuestIndices>) -> Result<Formula, StrategyError> {
 }
 
 /// Converts a formula into the host's types, without checking it.
-fn lift(name: &str, formula: wit::Formula) -> Definition {
+fn lift(name: &str, formula: wit::Formula) -> OperatorDefinition {
     let parameters = formula.parameters.into_iter();
-    Definition {
+    OperatorDefinition {
         name: name.to_owned(),
         components: formula.components,
         parameters: parameters
@@ -62,28 +62,30 @@ fn lift(name: &str, formula: wit::Formula) -> Definition {
     }
 }
 
-fn initial(initial: wit::Initial) -> Initial {
+fn initial(initial: wit::Initial) -> InitialValue {
     match initial {
-        wit::Initial::Zero => Initial::Zero,
-        wit::Initial::One => Initial::One,
-        wit::Initial::Normal(deviation) => Initial::Normal(deviation),
-        wit::Initial::Angle => Initial::Angle,
+        wit::Initial::Zero => InitialValue::Zero,
+        wit::Initial::One => InitialValue::One,
+        wit::Initial::Normal(deviation) => InitialValue::Normal(deviation),
+        wit::Initial::Angle => InitialValue::Angle,
     }
 }
 
-fn node(node: wit::Node) -> Node {
+fn node(node: wit::Node) -> FormulaNode {
     match node {
-        wit::Node::Component(index) => Node::Component(index),
-        wit::Node::Parameter(index) => Node::Parameter(index),
-        wit::Node::Constant(value) => Node::Constant(value),
-        wit::Node::Unary(wit::Unary { op, x }) => Node::Unary(unary(op), x),
-        wit::Node::Binary(wit::Binary { op, left, right }) => Node::Binary(binary(op), left, right),
+        wit::Node::Component(index) => FormulaNode::Component(index),
+        wit::Node::Parameter(index) => FormulaNode::Parameter(index),
+        wit::Node::Constant(value) => FormulaNode::Constant(value),
+        wit::Node::Unary(wit::Unary { op, x }) => FormulaNode::Unary(unary(op), x),
+        wit::Node::Binary(wit::Binary { op, left, right }) => {
+            FormulaNode::Binary(binary(op), left, right)
+        }
         wit::Node::Select(wit::Select {
             condition,
             then,
             otherwise,
-        }) => Node::Select(condition, then, otherwise),
-        wit::Node::Clamp(wit::Clamp { x, low, high }) => Node::Clamp(x, low, high),
+        }) => FormulaNode::Select(condition, then, otherwise),
+        wit::Node::Clamp(wit::Clamp { x, low, high }) => FormulaNode::Clamp(x, low, high),
     }
 }
 

@@ -8,30 +8,30 @@ use wasmtime::Store;
 
 use crate::bindings::bucket_order::{self as wit, Guest as Exports, GuestIndices};
 use crate::bindings::types;
+use crate::compiled_plugin::{CompiledPlugin, PluginInstance};
 use crate::error::LoadError;
-use crate::guest::Guest;
-use crate::parameters::Parameter;
-use crate::program::{Instantiated, Program};
-use crate::replay::Call;
-use crate::strategy::{SMALL_ANSWER, Strategy};
+use crate::guest::StoreData;
+use crate::parameters::PluginParameter;
+use crate::replay::RecordedCall;
+use crate::strategy::{SMALL_ANSWER, SlotPlugin};
 
 /// A bucket order that is a component. Every answer is checked before it is returned.
 ///
 /// A fault drops the instance; the next call creates a fresh one.
 pub struct LoadedOrder {
-    strategy: Strategy<GuestIndices>,
+    strategy: SlotPlugin<GuestIndices>,
     /// A configured instance; `None` after a fault.
-    instantiated: Option<Instantiated>,
+    instantiated: Option<PluginInstance>,
 }
 
 impl LoadedOrder {
     pub(crate) fn new(
-        program: Program,
+        program: CompiledPlugin,
         id: StrategyId,
-        declared: &[Parameter],
+        declared: &[PluginParameter],
         given: &Value,
     ) -> Result<Self, LoadError> {
-        let strategy = Strategy::new(program, id, declared, given)?;
+        let strategy = SlotPlugin::new(program, id, declared, given)?;
         let opened = strategy.open();
         Ok(Self {
             instantiated: opened.map_err(|fault| strategy.load_error(fault))?,
@@ -44,7 +44,7 @@ impl LoadedOrder {
         &mut self,
         function: &'static str,
         result_bytes: usize,
-        call: impl FnOnce(&Exports, &mut Store<Guest>) -> wasmtime::Result<Result<R, String>>,
+        call: impl FnOnce(&Exports, &mut Store<StoreData>) -> wasmtime::Result<Result<R, String>>,
     ) -> Result<R, StrategyError> {
         let instantiated = &mut self.instantiated;
         self.strategy
@@ -78,7 +78,7 @@ impl BucketOrder for LoadedOrder {
 
     fn plan(&mut self, pass: &Pass) -> Result<Vec<Bucket>, StrategyError> {
         self.plan_checked(pass).map_err(|error| {
-            let call = || Call::Plan { pass: pass.clone() };
+            let call = || RecordedCall::Plan { pass: pass.clone() };
             self.strategy.record(error, || Some(call()))
         })
     }
@@ -90,7 +90,7 @@ impl BucketOrder for LoadedOrder {
         free: &[Bucket],
     ) -> Result<usize, StrategyError> {
         self.pick_checked(pass, held, free).map_err(|error| {
-            let call = || Call::Pick {
+            let call = || RecordedCall::Pick {
                 pass: pass.clone(),
                 held: held.to_vec(),
                 free: free.to_vec(),

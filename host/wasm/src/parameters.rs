@@ -17,21 +17,21 @@ pub(crate) enum ParameterValue {
 
 /// A parameter that a plugin declares.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Parameter {
+pub struct PluginParameter {
     /// Key in the configuration.
     pub name: String,
     /// Description.
     pub doc: String,
     /// Type, default and range.
     #[serde(flatten)]
-    pub kind: ParameterKind,
+    pub kind: PluginParameterKind,
 }
 
 /// Type, default and range (bounds included) of a [`Parameter`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 #[expect(missing_docs, reason = "the fields say the same for every type")]
-pub enum ParameterKind {
+pub enum PluginParameterKind {
     /// True or false.
     Boolean { default: bool },
     /// A whole number.
@@ -55,7 +55,7 @@ pub enum ParameterKind {
     },
 }
 
-impl ParameterKind {
+impl PluginParameterKind {
     /// Returns the default as JSON.
     #[must_use]
     pub fn default_value(&self) -> Value {
@@ -100,7 +100,7 @@ impl ParameterKind {
 }
 
 /// Writes the type with its range, as in "a whole number from 1 to 9".
-impl std::fmt::Display for ParameterKind {
+impl std::fmt::Display for PluginParameterKind {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Boolean { .. } => f.write_str("true or false"),
@@ -135,8 +135,8 @@ fn range<T: std::fmt::Display>(
 ///
 /// # Errors
 /// One text per parameter that is unknown or out of its range.
-pub(crate) fn complete(
-    declared: &[Parameter],
+pub(crate) fn resolve_parameters(
+    declared: &[PluginParameter],
     given: &Value,
 ) -> Result<Vec<(String, ParameterValue)>, Vec<String>> {
     let nothing = Map::new();
@@ -158,7 +158,7 @@ pub(crate) fn complete(
         problems.push(unknown(name, known()));
     }
     let mut complete = Vec::with_capacity(declared.len());
-    for Parameter { name, kind, .. } in declared {
+    for PluginParameter { name, kind, .. } in declared {
         let value = given
             .get(name)
             .cloned()
@@ -179,8 +179,11 @@ pub(crate) fn complete(
 ///
 /// # Errors
 /// One text per parameter that is unknown or out of its range.
-pub fn completed(declared: &[Parameter], given: &Value) -> Result<Map<String, Value>, Vec<String>> {
-    let values = complete(declared, given)?.into_iter();
+pub fn resolve_parameters_json(
+    declared: &[PluginParameter],
+    given: &Value,
+) -> Result<Map<String, Value>, Vec<String>> {
+    let values = resolve_parameters(declared, given)?.into_iter();
     let value = |value| match value {
         ParameterValue::Boolean(value) => value.into(),
         ParameterValue::Integer(value) => value.into(),
@@ -207,8 +210,8 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn declared() -> Vec<Parameter> {
-        let parameter = |name: &str, kind| Parameter {
+    fn declared() -> Vec<PluginParameter> {
+        let parameter = |name: &str, kind| PluginParameter {
             name: name.to_owned(),
             doc: String::new(),
             kind,
@@ -216,7 +219,7 @@ mod tests {
         vec![
             parameter(
                 "turns",
-                ParameterKind::Integer {
+                PluginParameterKind::Integer {
                     default: 3,
                     minimum: Some(1),
                     maximum: Some(9),
@@ -224,16 +227,16 @@ mod tests {
             ),
             parameter(
                 "margin",
-                ParameterKind::Number {
+                PluginParameterKind::Number {
                     default: 0.5,
                     minimum: Some(0.0),
                     maximum: None,
                 },
             ),
-            parameter("mirror", ParameterKind::Boolean { default: true }),
+            parameter("mirror", PluginParameterKind::Boolean { default: true }),
             parameter(
                 "by",
-                ParameterKind::Choice {
+                PluginParameterKind::Choice {
                     default: "edges".into(),
                     options: vec!["edges".into(), "bytes".into()],
                 },
@@ -243,7 +246,8 @@ mod tests {
 
     #[test]
     fn defaults_fill_what_is_not_set() {
-        let complete = complete(&declared(), &json!({"turns": 7, "margin": 1})).expect("all fit");
+        let complete =
+            resolve_parameters(&declared(), &json!({"turns": 7, "margin": 1})).expect("all fit");
         let expected = [
             ("turns", ParameterValue::Integer(7)),
             ("margin", ParameterValue::Number(1.0)),
@@ -255,7 +259,7 @@ mod tests {
             expected.map(|(name, value)| (name.to_owned(), value))
         );
         assert!(
-            super::complete(&[], &Value::Null)
+            super::resolve_parameters(&[], &Value::Null)
                 .expect("nothing to set")
                 .is_empty()
         );
@@ -264,7 +268,7 @@ mod tests {
     #[test]
     fn all_problems_are_named_at_once() {
         let given = json!({"turn": 1, "turns": 10, "margin": "x", "by": "age", "zzz": 0});
-        let problems = complete(&declared(), &given)
+        let problems = resolve_parameters(&declared(), &given)
             .expect_err("five problems")
             .join("\n");
         for part in [

@@ -9,34 +9,34 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::bindings::{self, PACKAGE, VERSION};
-use crate::cache::Cache;
-use crate::compiler::Compiler;
-use crate::engine::Runtime;
+use crate::cache::CodeCache;
+use crate::compiled_plugin::{CompileContext, CompiledPlugin, chain};
+use crate::compiler::CompilerProcess;
+use crate::engine::SandboxEngine;
 use crate::error::LoadError;
-use crate::grants::{Folders, Grant};
-use crate::kind::Slot;
+use crate::grants::{FolderGrant, GrantedFolders};
 use crate::limits::Limits;
 use crate::log::LogSink;
 use crate::loss::{LoadedLoss, load_computed, load_traced};
-use crate::metadata::{self, Metadata};
+use crate::metadata::{self, PluginMetadata};
 use crate::operator::{LoadedOperator, load as load_operator};
 use crate::order::LoadedOrder;
-use crate::program::{Program, Workshop, chain};
 use crate::sampler::LoadedSampler;
+use crate::slot::PluginSlot;
 use crate::source::PluginSource;
-use crate::strategy::Strategy;
+use crate::strategy::SlotPlugin;
 
 /// Sandbox in which plugins run: one engine, one clock, one set of limits.
 ///
 /// Cloning is cheap and shares all of these. A plugin that faults does not affect the others.
 #[derive(Clone)]
 pub struct Sandbox {
-    runtime: Arc<Runtime>,
+    runtime: Arc<SandboxEngine>,
     limits: Limits,
     log: LogSink,
-    cache: Option<Arc<Cache>>,
-    compiler: Option<Arc<Compiler>>,
-    grants: Vec<Grant>,
+    cache: Option<Arc<CodeCache>>,
+    compiler: Option<Arc<CompilerProcess>>,
+    grants: Vec<FolderGrant>,
     /// Required SHA-256 by plugin name.
     pins: Vec<(String, String)>,
     faults: Option<PathBuf>,
@@ -45,14 +45,14 @@ pub struct Sandbox {
 
 /// Properties of a plugin, as `plugin inspect` shows them.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Inspection {
+pub struct PluginInfo {
     /// Slot that it fills.
-    pub kind: Slot,
+    pub kind: PluginSlot,
     /// Interface package and version that it was built for, such as `pbg:plugin@0.1.0`.
     pub wit: String,
     /// Name, version, summary and parameters.
     #[serde(flatten)]
-    pub metadata: Metadata,
+    pub metadata: PluginMetadata,
     /// Interfaces that it imports.
     pub imports: Vec<String>,
     /// Whether it imports the interface for reading files; a configuration has to grant it a folder then.
@@ -69,9 +69,9 @@ const DESCRIPTION_BYTES: usize = 256 << 10;
 /// A plugin whose interfaces and metadata were checked. It fills no slot yet, since its parameters in the configuration
 /// depend on its name. Clones share the compiled code, but no instance.
 #[derive(Clone)]
-pub struct Plugin {
-    program: Program,
-    inspection: Inspection,
+pub struct LoadedPlugin {
+    program: CompiledPlugin,
+    inspection: PluginInfo,
 }
 
 impl Sandbox {
@@ -82,7 +82,7 @@ impl Sandbox {
     /// have no room for the stack of its plugins.
     pub fn new(limits: Limits) -> Result<Self, LoadError> {
         limits.check_stack()?;
-        let runtime = Runtime::new(&limits).map_err(|error| LoadError::Sandbox {
+        let runtime = SandboxEngine::new(&limits).map_err(|error| LoadError::Sandbox {
             reason: chain(&error),
         })?;
         Ok(Self {
@@ -106,7 +106,7 @@ impl Sandbox {
 
     /// Returns the same sandbox, which keeps compiled code in `cache`.
     #[must_use]
-    pub fn with_cache(self, cache: Cache) -> Self {
+    pub fn with_cache(self, cache: CodeCache) -> Self {
         let cache = Some(Arc::new(cache));
         Self { cache, ..self }
     }
@@ -115,14 +115,14 @@ impl Sandbox {
     /// counts of `bulk` limit it. Standard plugins are always compiled in this process, since they come with the
     /// program.
     #[must_use]
-    pub fn with_compiler(self, compiler: Compiler) -> Self {
+    pub fn with_compiler(self, compiler: CompilerProcess) -> Self {
         let compiler = Some(Arc::new(compiler));
         Self { compiler, ..self }
     }
 
     /// Returns the same sandbox, in which plugins may read the folders of `grants`.
     #[must_use]
-    pub fn with_grants(self, grants: Vec<Grant>) -> Self {
+    pub fn with_grants(self, grants: Vec<FolderGrant>) -> Self {
         Self { grants, ..self }
     }
 
@@ -155,7 +155,7 @@ impl Sandbox {
     ///
     /// # Errors
     /// Any [`LoadError`] except [`LoadError::WrongKind`] and [`LoadError::Parameters`].
-    pub fn open(&self, source: PluginSource) -> Result<Plugin, LoadError> {
+    pub fn open(&self, source: PluginSource) -> Result<LoadedPlugin, LoadError> {
         let label = source.label();
         let standard = matches!(source, PluginSource::Standard(_));
         let bytes = source.read(self.limits.component_bytes)?;
@@ -164,19 +164,19 @@ impl Sandbox {
             self.limits.clone(),
             Arc::clone(&self.log),
         );
-        let workshop = Workshop {
+        let workshop = CompileContext {
             cache: self.cache.as_deref(),
             compiler: self.compiler.as_deref().filter(|_| !standard),
             stop: self.stop.as_deref(),
         };
-        let mut program = Program::compile(runtime, limits, log, label, &bytes, &workshop)?;
+        let mut program = CompiledPlugin::compile(runtime, limits, log, label, &bytes, &workshop)?;
         program.stop.clone_from(&self.stop);
         let metadata = describe(&program)?;
         self.check_pins(&program, &metadata.name)?;
         program.label.clone_from(&metadata.name);
-        program.folders = Arc::new(Folders::open(&self.grants, &metadata.name)?);
+        program.folders = Arc::new(GrantedFolders::open(&self.grants, &metadata.name)?);
         program.faults.clone_from(&self.faults);
-        let inspection = Inspection {
+        let inspection = PluginInfo {
             kind: program.kind,
             wit: format!("{PACKAGE}@{VERSION}"),
             metadata,
@@ -188,13 +188,13 @@ impl Sandbox {
             size: program.size,
             sha256: program.sha256.clone(),
         };
-        Ok(Plugin {
+        Ok(LoadedPlugin {
             program,
             inspection,
         })
     }
 
-    fn check_pins(&self, program: &Program, name: &str) -> Result<(), LoadError> {
+    fn check_pins(&self, program: &CompiledPlugin, name: &str) -> Result<(), LoadError> {
         let mut pins = self.pins.iter().filter(|(pinned, _)| pinned == name);
         match pins.find(|(_, sha256)| !sha256.eq_ignore_ascii_case(&program.sha256)) {
             None => Ok(()),
@@ -219,10 +219,10 @@ impl Sandbox {
     }
 }
 
-impl Plugin {
+impl LoadedPlugin {
     /// Returns the plugin's properties.
     #[must_use]
-    pub fn inspection(&self) -> &Inspection {
+    pub fn inspection(&self) -> &PluginInfo {
         &self.inspection
     }
 
@@ -248,7 +248,7 @@ impl Plugin {
     /// [`LoadError::WrongKind`], [`LoadError::Parameters`], [`LoadError::Interface`], or [`LoadError::Fault`] if the
     /// plugin rejects its configuration.
     pub fn into_order(self, parameters: &Value) -> Result<LoadedOrder, LoadError> {
-        self.expect(Slot::BucketOrder)?;
+        self.expect(PluginSlot::BucketOrder)?;
         let id = self.id();
         let declared = &self.inspection.metadata.parameters;
         LoadedOrder::new(self.program, id, declared, parameters)
@@ -259,7 +259,7 @@ impl Plugin {
     /// # Errors
     /// As [`Plugin::into_order`].
     pub fn into_sampler(self, parameters: &Value) -> Result<LoadedSampler, LoadError> {
-        self.expect(Slot::RelationSampler)?;
+        self.expect(PluginSlot::RelationSampler)?;
         let id = self.id();
         let declared = &self.inspection.metadata.parameters;
         LoadedSampler::new(self.program, id, declared, parameters)
@@ -270,18 +270,18 @@ impl Plugin {
     /// # Errors
     /// As [`Plugin::into_order`]; a graph that is not a valid loss is a [`LoadError::Fault`] of `build`.
     pub fn into_loss(self, parameters: &Value) -> Result<LoadedLoss, LoadError> {
-        let computed = self.inspection.kind == Slot::ComputedLoss;
+        let computed = self.inspection.kind == PluginSlot::ComputedLoss;
         if !computed {
-            self.expect(Slot::TracedLoss)?;
+            self.expect(PluginSlot::TracedLoss)?;
         }
         let id = self.id();
         let declared = &self.inspection.metadata.parameters;
         let program = self.program;
         Ok(match computed {
-            true => LoadedLoss::Computed(load_computed(Strategy::new(
+            true => LoadedLoss::Computed(load_computed(SlotPlugin::new(
                 program, id, declared, parameters,
             )?)?),
-            false => LoadedLoss::Traced(load_traced(Strategy::new(
+            false => LoadedLoss::Traced(load_traced(SlotPlugin::new(
                 program, id, declared, parameters,
             )?)?),
         })
@@ -292,13 +292,13 @@ impl Plugin {
     /// # Errors
     /// As [`Plugin::into_order`]; a formula that is not a valid operator is a [`LoadError::Fault`] of `build`.
     pub fn into_operator(self, parameters: &Value) -> Result<LoadedOperator, LoadError> {
-        self.expect(Slot::TracedOperator)?;
+        self.expect(PluginSlot::TracedOperator)?;
         let id = self.id();
         let declared = &self.inspection.metadata.parameters;
-        load_operator(Strategy::new(self.program, id, declared, parameters)?)
+        load_operator(SlotPlugin::new(self.program, id, declared, parameters)?)
     }
 
-    fn expect(&self, expected: Slot) -> Result<(), LoadError> {
+    fn expect(&self, expected: PluginSlot) -> Result<(), LoadError> {
         let found = self.inspection.kind;
         if found == expected {
             return Ok(());
@@ -311,7 +311,7 @@ impl Plugin {
     }
 }
 
-fn describe(program: &Program) -> Result<Metadata, LoadError> {
+fn describe(program: &CompiledPlugin) -> Result<PluginMetadata, LoadError> {
     let label = || program.label.clone();
     let indices = bindings::metadata::GuestIndices::new(&program.pre).map_err(|error| {
         LoadError::Interface {

@@ -8,41 +8,42 @@ use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
 use pbg_core::graph::Bucket;
-use pbg_core::loss::{Progress, TracedLoss};
+use pbg_core::loss::{ScheduleProgress, TracedLoss};
 use pbg_core::strategy::{
-    BucketOrder as _, Cause, Loss, Pass, RunLength, SamplerFactory as _, StrategyError, StrategyId,
+    BucketOrder as _, FaultCause, Loss, Pass, RunLength, SamplerFactory as _, StrategyError,
+    StrategyId,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::error::LoadError;
-use crate::kind::Slot;
 use crate::limits::Limits;
 use crate::loss::LoadedLoss;
 use crate::order::LoadedOrder;
-use crate::plugin::Plugin;
+use crate::plugin::LoadedPlugin;
+use crate::slot::PluginSlot;
 
 use asked::{draw, evaluate, ready, update};
-pub use scores::KeptScores;
+pub use scores::RecordedScores;
 
 /// Version of the file format.
 const FORMAT: u32 = 1;
 /// Replays that a folder keeps per plugin and function; later faults are not written.
 const FILES: u32 = 20;
 /// Largest number of scores in a replay; a call with more scores gets no replay.
-pub(crate) const KEPT: usize = 1 << 20;
+pub(crate) const MAX_RECORDED_SCORES: usize = 1 << 20;
 /// Size (bytes) of the largest file that is read.
 const BYTES: u64 = 256 << 20;
 
 /// A failed call, with everything but the plugin that its answer depends on.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Replay {
+pub struct CallReplay {
     format: u32,
     /// Plugin that failed.
     pub plugin: StrategyId,
     /// Slot that it filled.
-    pub kind: Slot,
+    pub kind: PluginSlot,
     /// Source that it was loaded from: a file, or the name of a standard plugin.
     pub source: String,
     /// Function that failed.
@@ -57,13 +58,13 @@ pub struct Replay {
     #[serde(default)]
     pub run: RunLength,
     /// The call.
-    pub call: Call,
+    pub call: RecordedCall,
 }
 
 /// The arguments of a call.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "call", rename_all = "snake_case", deny_unknown_fields)]
-pub enum Call {
+pub enum RecordedCall {
     /// `plan` of a bucket order.
     Plan {
         /// Pass to plan.
@@ -94,16 +95,16 @@ pub enum Call {
     /// `update`: new values of a formula's parameters.
     Update {
         /// Progress since the last update.
-        progress: Progress,
+        progress: ScheduleProgress,
         /// Values before the update.
         values: Vec<f32>,
     },
     /// `evaluate` of a loss.
     Evaluate {
         /// Scores of the positives.
-        positive: KeptScores,
+        positive: RecordedScores,
         /// Scores of the negatives, row by row.
-        negative: KeptScores,
+        negative: RecordedScores,
         /// Number of negatives of a row.
         columns: usize,
         /// Values of a formula's parameters.
@@ -113,7 +114,7 @@ pub enum Call {
 }
 
 /// Function that turns a traced loss into one that can be evaluated.
-pub type Executed = fn(TracedLoss) -> Box<dyn Loss>;
+pub type LossExecutor = fn(TracedLoss) -> Box<dyn Loss>;
 
 /// Reason why a file cannot be replayed.
 #[derive(Debug, thiserror::Error)]
@@ -123,13 +124,13 @@ pub struct ReplayError {
     reason: String,
 }
 
-impl Replay {
+impl CallReplay {
     pub(crate) fn new(
         error: &StrategyError,
-        (kind, source): (Slot, String),
+        (kind, source): (PluginSlot, String),
         limits: Limits,
         parameters: Value,
-        call: Call,
+        call: RecordedCall,
     ) -> Self {
         Self {
             format: FORMAT,
@@ -174,7 +175,7 @@ impl Replay {
             return Err(failed(reason));
         }
         replay.call.check().map_err(failed)?;
-        replay.limits = replay.limits.within_reason();
+        replay.limits = replay.limits.clamped();
         Ok(replay)
     }
 
@@ -184,23 +185,23 @@ impl Replay {
     /// When the plugin fills another slot, or fails while it is configured.
     pub fn ask(
         &self,
-        plugin: Plugin,
-        executed: Executed,
+        plugin: LoadedPlugin,
+        executed: LossExecutor,
     ) -> Result<Result<String, StrategyError>, LoadError> {
         match &self.call {
-            Call::Plan { pass } => {
+            RecordedCall::Plan { pass } => {
                 let mut order = self.order(plugin)?;
                 Ok(order
                     .plan(pass)
                     .map(|plan| format!("a plan of {} buckets", plan.len())))
             }
-            Call::Pick { pass, held, free } => {
+            RecordedCall::Pick { pass, held, free } => {
                 let mut order = self.order(plugin)?;
                 Ok(order
                     .pick(pass, held, free)
                     .map(|index| format!("index {index}")))
             }
-            Call::Draw {
+            RecordedCall::Draw {
                 counts,
                 batch_size,
                 seed,
@@ -211,15 +212,15 @@ impl Replay {
                 let walk = sampler.create(counts, *batch_size, *seed);
                 Ok(walk.and_then(|mut walk| draw(walk.as_mut(), losses)))
             }
-            Call::Build if plugin.inspection().kind == Slot::TracedOperator => {
+            RecordedCall::Build if plugin.inspection().kind == PluginSlot::TracedOperator => {
                 plugin.into_operator(&self.parameters)?;
                 Ok(Ok("a formula".to_owned()))
             }
-            Call::Build => self.ask_loss(plugin, |_| Ok("a formula".to_owned())),
-            Call::Update { progress, values } => {
+            RecordedCall::Build => self.ask_loss(plugin, |_| Ok("a formula".to_owned())),
+            RecordedCall::Update { progress, values } => {
                 self.ask_loss(plugin, |loss| update(loss, self.run, progress, values))
             }
-            Call::Evaluate {
+            RecordedCall::Evaluate {
                 positive,
                 negative,
                 columns,
@@ -232,7 +233,7 @@ impl Replay {
         }
     }
 
-    fn order(&self, plugin: Plugin) -> Result<LoadedOrder, LoadError> {
+    fn order(&self, plugin: LoadedPlugin) -> Result<LoadedOrder, LoadError> {
         let mut order = plugin.into_order(&self.parameters)?;
         order.begin_run(self.run);
         Ok(order)
@@ -242,7 +243,7 @@ impl Replay {
     /// failed call.
     fn ask_loss(
         &self,
-        plugin: Plugin,
+        plugin: LoadedPlugin,
         ask: impl FnOnce(LoadedLoss) -> Result<String, StrategyError>,
     ) -> Result<Result<String, StrategyError>, LoadError> {
         let strategy = plugin.id();
@@ -256,7 +257,7 @@ impl Replay {
                 strategy,
                 function,
                 reason: reason.into(),
-                cause: Cause::Strategy,
+                cause: FaultCause::Strategy,
             })),
             Err(other) => Err(other),
         }
@@ -290,7 +291,7 @@ impl Replay {
     }
 }
 
-impl Call {
+impl RecordedCall {
     /// Checks that a run could make this call, since a file may hold anything.
     fn check(&self) -> Result<(), String> {
         let sound = match self {

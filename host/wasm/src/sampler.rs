@@ -2,38 +2,38 @@
 
 use std::sync::Arc;
 
-use pbg_core::draws::Ledger;
+use pbg_core::draws::UndrawnEdges;
 use pbg_core::strategy::{
-    Draw, RelationSampler, RunLength, SamplerFactory, StrategyError, StrategyId,
+    RelationDraw, RelationSampler, RunLength, SamplerFactory, StrategyError, StrategyId,
 };
 use serde_json::Value;
 use wasmtime::Store;
 use wasmtime::component::ResourceAny;
 
 use crate::bindings::relation_sampler::{self as wit, GuestIndices};
+use crate::compiled_plugin::{CompiledPlugin, PluginInstance};
 use crate::error::LoadError;
-use crate::guest::Guest;
-use crate::parameters::Parameter;
-use crate::program::{Instantiated, Program};
-use crate::replay::Call;
-use crate::strategy::{SMALL_ANSWER, Strategy};
+use crate::guest::StoreData;
+use crate::parameters::PluginParameter;
+use crate::replay::RecordedCall;
+use crate::strategy::{SMALL_ANSWER, SlotPlugin};
 
 /// A relation sampler that is a component. Every draw is checked before it is returned.
 ///
 /// Each worker gets a fresh instance for each bucket, so that a plugin's state cannot depend on which worker was faster
 /// or on where a run was resumed. Creating an instance costs some ten microseconds for a compiled plugin.
 pub struct LoadedSampler {
-    strategy: Arc<Strategy<GuestIndices>>,
+    strategy: Arc<SlotPlugin<GuestIndices>>,
 }
 
 impl LoadedSampler {
     pub(crate) fn new(
-        program: Program,
+        program: CompiledPlugin,
         id: StrategyId,
-        declared: &[Parameter],
+        declared: &[PluginParameter],
         given: &Value,
     ) -> Result<Self, LoadError> {
-        let strategy = Strategy::new(program, id, declared, given)?;
+        let strategy = SlotPlugin::new(program, id, declared, given)?;
         // A plugin that rejects its configuration fails here, before the run starts.
         strategy
             .open()
@@ -59,7 +59,7 @@ impl SamplerFactory for LoadedSampler {
         batch_size: u32,
         seed: u64,
     ) -> Result<Box<dyn RelationSampler>, StrategyError> {
-        let share = Share {
+        let share = SamplerArguments {
             counts: counts.to_vec(),
             batch_size,
             seed,
@@ -69,11 +69,11 @@ impl SamplerFactory for LoadedSampler {
             let call = || share.call(&[]);
             self.strategy.record(error, || Some(call()))
         })?;
-        Ok(Box::new(LoadedDraws {
+        Ok(Box::new(SamplerInstance {
             strategy: Arc::clone(&self.strategy),
             instantiated,
             sampler,
-            ledger: Ledger::new(counts, batch_size),
+            ledger: UndrawnEdges::new(counts, batch_size),
             share,
             losses: Vec::new(),
         }))
@@ -82,9 +82,9 @@ impl SamplerFactory for LoadedSampler {
 
 /// Creates a fresh instance, and its sampler for a share.
 fn begin(
-    strategy: &Strategy<GuestIndices>,
-    share: &Share,
-) -> Result<(Option<Instantiated>, ResourceAny), StrategyError> {
+    strategy: &SlotPlugin<GuestIndices>,
+    share: &SamplerArguments,
+) -> Result<(Option<PluginInstance>, ResourceAny), StrategyError> {
     let mut instantiated = strategy.open()?;
     let sampler = strategy.call(
         &mut instantiated,
@@ -99,15 +99,15 @@ fn begin(
 }
 
 /// Arguments with which a sampler was created.
-struct Share {
+struct SamplerArguments {
     counts: Vec<u64>,
     batch_size: u32,
     seed: u64,
 }
 
-impl Share {
-    fn call(&self, losses: &[f32]) -> Call {
-        Call::Draw {
+impl SamplerArguments {
+    fn call(&self, losses: &[f32]) -> RecordedCall {
+        RecordedCall::Draw {
             counts: self.counts.clone(),
             batch_size: self.batch_size,
             seed: self.seed,
@@ -120,24 +120,24 @@ impl Share {
 const LOSSES: usize = 1 << 20;
 
 /// One worker's draws from its share of a bucket, with the instance that makes them.
-struct LoadedDraws {
-    strategy: Arc<Strategy<GuestIndices>>,
+struct SamplerInstance {
+    strategy: Arc<SlotPlugin<GuestIndices>>,
     /// `None` after a fault: the sampler's state is lost, so nothing more is drawn from it.
-    instantiated: Option<Instantiated>,
+    instantiated: Option<PluginInstance>,
     sampler: ResourceAny,
-    ledger: Ledger,
-    share: Share,
+    ledger: UndrawnEdges,
+    share: SamplerArguments,
     /// Mean losses observed so far; empty unless faults are recorded.
     losses: Vec<f32>,
 }
 
-impl LoadedDraws {
+impl SamplerInstance {
     fn call<R>(
         &mut self,
         function: &'static str,
         call: impl FnOnce(
             wit::GuestSampler<'_>,
-            &mut Store<Guest>,
+            &mut Store<StoreData>,
             ResourceAny,
         ) -> wasmtime::Result<Result<R, String>>,
     ) -> Result<R, StrategyError> {
@@ -156,12 +156,12 @@ impl LoadedDraws {
     }
 }
 
-impl LoadedDraws {
-    fn draw(&mut self) -> Result<Option<Draw>, StrategyError> {
+impl SamplerInstance {
+    fn draw(&mut self) -> Result<Option<RelationDraw>, StrategyError> {
         let answer = self.call("next", |exports, store, sampler| {
             exports.call_next(store, sampler)
         })?;
-        let draw = answer.map(|wit::Draw { relation, edges }| Draw { relation, edges });
+        let draw = answer.map(|wit::Draw { relation, edges }| RelationDraw { relation, edges });
         if let Err(broken) = self.ledger.take(draw) {
             self.instantiated = None;
             return Err(self.strategy.fault("next", broken.to_string()));
@@ -175,8 +175,8 @@ impl LoadedDraws {
     }
 }
 
-impl RelationSampler for LoadedDraws {
-    fn next(&mut self) -> Result<Option<Draw>, StrategyError> {
+impl RelationSampler for SamplerInstance {
+    fn next(&mut self) -> Result<Option<RelationDraw>, StrategyError> {
         self.draw().map_err(|error| self.record(error))
     }
 

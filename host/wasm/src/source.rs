@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use pbg_core::nearest::nearest;
 
 use crate::error::LoadError;
-use crate::standard::{Standard, standard};
+use crate::standard::{StandardPlugin, standard_plugins};
 
 /// Source of a plugin that is to be loaded.
 #[derive(Clone, Debug)]
@@ -16,7 +16,7 @@ pub enum PluginSource {
     /// A component file.
     File(PathBuf),
     /// A standard plugin, embedded in the program.
-    Standard(&'static Standard),
+    Standard(&'static StandardPlugin),
     /// Bytes in memory, with a name for messages.
     Bytes {
         /// Name for messages.
@@ -102,7 +102,7 @@ impl PluginPath {
             return Ok(PluginSource::File(path.to_owned()));
         }
         let bare = name.strip_suffix(".wasm").unwrap_or(name);
-        if let Some(found) = standard().iter().find(|plugin| plugin.name == bare) {
+        if let Some(found) = standard_plugins().iter().find(|plugin| plugin.name == bare) {
             return Ok(PluginSource::Standard(found));
         }
         let bare_name = !bare.is_empty() && !bare.contains(['/', '\\']);
@@ -118,7 +118,7 @@ impl PluginPath {
                 reason,
             });
         }
-        let names = || standard().iter().map(|plugin| plugin.name);
+        let names = || standard_plugins().iter().map(|plugin| plugin.name);
         Err(LoadError::Unknown {
             name: name.to_owned(),
             nearest: nearest(bare, names()),

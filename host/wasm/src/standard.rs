@@ -1,21 +1,21 @@
 //! The standard plugins, embedded in the program.
 
-use crate::kind::Slot;
+use crate::slot::PluginSlot;
 
 /// A plugin embedded in the program. It has no more rights than one from a file.
 #[derive(Clone, Copy, Debug)]
-pub struct Standard {
+pub struct StandardPlugin {
     /// Name that a configuration uses.
     pub name: &'static str,
     /// Slot that it fills.
-    pub kind: Slot,
+    pub kind: PluginSlot,
     /// Bytes of the component.
     pub bytes: &'static [u8],
 }
 
 /// All standard plugins, sorted by kind and name.
 #[must_use]
-pub fn standard() -> &'static [Standard] {
-    const ALL: &[Standard] = include!(concat!(env!("OUT_DIR"), "/standard.rs"));
+pub fn standard_plugins() -> &'static [StandardPlugin] {
+    const ALL: &[StandardPlugin] = include!(concat!(env!("OUT_DIR"), "/standard.rs"));
     ALL
 }

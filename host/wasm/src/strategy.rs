@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
-use pbg_core::strategy::{Cause, RunLength, StrategyError, StrategyId};
+use pbg_core::strategy::{FaultCause, RunLength, StrategyError, StrategyId};
 use pbg_core::text::one_line;
 use serde_json::Value;
 use wasmtime::Store;
@@ -12,14 +12,14 @@ use wasmtime::component::{Instance, InstancePre};
 use crate::bindings::{
     bucket_order, loss_computed, loss_traced, operator_traced, relation_sampler, types,
 };
+use crate::compiled_plugin::{CompiledPlugin, PluginInstance, chain};
 use crate::error::LoadError;
 use crate::fault::Fault;
-use crate::guest::Guest;
-use crate::kind::Slot;
+use crate::guest::StoreData;
 use crate::limits::Limits;
-use crate::parameters::{Parameter, ParameterValue, complete};
-use crate::program::{Instantiated, Program, chain};
-use crate::replay::{Call, Replay};
+use crate::parameters::{ParameterValue, PluginParameter, resolve_parameters};
+use crate::replay::{CallReplay, RecordedCall};
+use crate::slot::PluginSlot;
 
 /// Largest size (bytes) of an answer that is a number or a refusal.
 pub(crate) const SMALL_ANSWER: usize = 64 << 10;
@@ -27,37 +27,37 @@ pub(crate) const SMALL_ANSWER: usize = 64 << 10;
 const REFUSAL_BYTES: usize = 4096;
 
 /// Exports of a component that fills a slot: located once, loaded from the instance at every call.
-pub(crate) trait Exports: Sized {
+pub(crate) trait SlotExports: Sized {
     /// Functions of an instance.
     type Functions;
 
-    fn find(pre: &InstancePre<Guest>) -> wasmtime::Result<Self>;
+    fn find(pre: &InstancePre<StoreData>) -> wasmtime::Result<Self>;
 
     fn of(
         &self,
-        store: &mut Store<Guest>,
+        store: &mut Store<StoreData>,
         instance: &Instance,
     ) -> wasmtime::Result<Self::Functions>;
 
     fn configure(
         functions: &Self::Functions,
-        store: &mut Store<Guest>,
+        store: &mut Store<StoreData>,
         parameters: &[types::ParameterValue<'_>],
     ) -> wasmtime::Result<Result<(), String>>;
 }
 
 macro_rules! exports {
     ($($interface:ident),*) => {$(
-        impl Exports for $interface::GuestIndices {
+        impl SlotExports for $interface::GuestIndices {
             type Functions = $interface::Guest;
 
-            fn find(pre: &InstancePre<Guest>) -> wasmtime::Result<Self> {
+            fn find(pre: &InstancePre<StoreData>) -> wasmtime::Result<Self> {
                 Self::new(pre)
             }
 
             fn of(
                 &self,
-                store: &mut Store<Guest>,
+                store: &mut Store<StoreData>,
                 instance: &Instance,
             ) -> wasmtime::Result<Self::Functions> {
                 self.load(store, instance)
@@ -65,7 +65,7 @@ macro_rules! exports {
 
             fn configure(
                 functions: &Self::Functions,
-                store: &mut Store<Guest>,
+                store: &mut Store<StoreData>,
                 parameters: &[types::ParameterValue<'_>],
             ) -> wasmtime::Result<Result<(), String>> {
                 functions.call_configure(store, parameters)
@@ -83,8 +83,8 @@ exports!(
 );
 
 /// A plugin that fills a slot.
-pub(crate) struct Strategy<E> {
-    pub(crate) program: Program,
+pub(crate) struct SlotPlugin<E> {
+    pub(crate) program: CompiledPlugin,
     pub(crate) id: StrategyId,
     exports: E,
     /// Parameters as the configuration gives them.
@@ -95,19 +95,20 @@ pub(crate) struct Strategy<E> {
     run: Mutex<RunLength>,
 }
 
-impl<E: Exports> Strategy<E> {
+impl<E: SlotExports> SlotPlugin<E> {
     /// Checks that the plugin exports the functions of its slot, and that the parameters given in the configuration
     /// match those that it declares.
     pub(crate) fn new(
-        program: Program,
+        program: CompiledPlugin,
         id: StrategyId,
-        declared: &[Parameter],
+        declared: &[PluginParameter],
         given: &Value,
     ) -> Result<Self, LoadError> {
-        let parameters = complete(declared, given).map_err(|problems| LoadError::Parameters {
-            label: program.label.clone(),
-            problems,
-        })?;
+        let parameters =
+            resolve_parameters(declared, given).map_err(|problems| LoadError::Parameters {
+                label: program.label.clone(),
+                problems,
+            })?;
         let exports = E::find(&program.pre).map_err(|error| LoadError::Interface {
             label: program.label.clone(),
             reason: chain(&error),
@@ -133,7 +134,7 @@ impl<E: Exports> Strategy<E> {
 
     /// Returns the run length that `function` may see. A function that is also called before a run sees none, so that
     /// its answer does not depend on when it was called.
-    fn known_in(&self, function: &str) -> RunLength {
+    fn visible_run_length(&self, function: &str) -> RunLength {
         match function {
             "configure" | "build" => RunLength::NONE,
             _ => self.run(),
@@ -141,7 +142,7 @@ impl<E: Exports> Strategy<E> {
     }
 
     /// Creates an instance and calls its `configure` with the parameters.
-    pub(crate) fn open(&self) -> Result<Option<Instantiated>, StrategyError> {
+    pub(crate) fn open(&self) -> Result<Option<PluginInstance>, StrategyError> {
         let opened = self.program.open();
         let mut instantiated = Some(opened.map_err(|fault| self.failed("instantiation", fault))?);
         self.call(
@@ -156,12 +157,12 @@ impl<E: Exports> Strategy<E> {
     /// Calls a function that the plugin may refuse. A fault leaves `instantiated` empty; a refusal does not.
     pub(crate) fn call<R>(
         &self,
-        instantiated: &mut Option<Instantiated>,
+        instantiated: &mut Option<PluginInstance>,
         function: &'static str,
         result_bytes: usize,
-        call: impl FnOnce(&E::Functions, &mut Store<Guest>) -> wasmtime::Result<Result<R, String>>,
+        call: impl FnOnce(&E::Functions, &mut Store<StoreData>) -> wasmtime::Result<Result<R, String>>,
     ) -> Result<R, StrategyError> {
-        let run = self.known_in(function);
+        let run = self.visible_run_length(function);
         self.program
             .call(instantiated, result_bytes, |store, instance| {
                 store.data_mut().run = run;
@@ -177,10 +178,10 @@ impl<E: Exports> Strategy<E> {
     /// Like [`Strategy::call`], but creates an instance if `instantiated` is empty.
     pub(crate) fn call_ready<R>(
         &self,
-        instantiated: &mut Option<Instantiated>,
+        instantiated: &mut Option<PluginInstance>,
         function: &'static str,
         result_bytes: usize,
-        call: impl FnOnce(&E::Functions, &mut Store<Guest>) -> wasmtime::Result<Result<R, String>>,
+        call: impl FnOnce(&E::Functions, &mut Store<StoreData>) -> wasmtime::Result<Result<R, String>>,
     ) -> Result<R, StrategyError> {
         if instantiated.is_none() {
             *instantiated = self.open()?;
@@ -192,7 +193,7 @@ impl<E: Exports> Strategy<E> {
     pub(crate) fn record(
         &self,
         error: StrategyError,
-        call: impl FnOnce() -> Option<Call>,
+        call: impl FnOnce() -> Option<RecordedCall>,
     ) -> StrategyError {
         if self.program.faults.is_none() {
             return error;
@@ -201,8 +202,8 @@ impl<E: Exports> Strategy<E> {
     }
 
     /// Returns the state that [`Strategy::record`] needs, for callers that outlive the instance.
-    pub(crate) fn recorder(&self) -> Recorder {
-        Recorder {
+    pub(crate) fn recorder(&self) -> ReplayRecorder {
+        ReplayRecorder {
             folder: self.program.faults.clone(),
             source: (self.program.kind, self.program.source.clone()),
             limits: self.program.limits.clone(),
@@ -254,22 +255,22 @@ fn lower(parameters: &[(String, ParameterValue)]) -> Vec<types::ParameterValue<'
 }
 
 /// Writes replays of failed calls.
-pub(crate) struct Recorder {
+pub(crate) struct ReplayRecorder {
     folder: Option<PathBuf>,
-    source: (Slot, String),
+    source: (PluginSlot, String),
     limits: Limits,
     given: Value,
     run: RunLength,
 }
 
-impl Recorder {
+impl ReplayRecorder {
     /// Writes a replay of `call` if faults are recorded, and returns `error` with a note about it.
     pub(crate) fn record(
         &self,
         mut error: StrategyError,
-        call: impl FnOnce() -> Option<Call>,
+        call: impl FnOnce() -> Option<RecordedCall>,
     ) -> StrategyError {
-        if error.cause != Cause::Strategy {
+        if error.cause != FaultCause::Strategy {
             return error;
         }
         let Some(folder) = &self.folder else {
@@ -279,7 +280,7 @@ impl Recorder {
             return error;
         };
         let (source, limits) = (self.source.clone(), self.limits.clone());
-        let replay = Replay::new(&error, source, limits, self.given.clone(), call);
+        let replay = CallReplay::new(&error, source, limits, self.given.clone(), call);
         let replay = replay.in_run(self.run);
         let note = match replay.write(folder) {
             Ok(path) => format!(

@@ -142,7 +142,7 @@ fn component_of(imports: &str, describe: &str, plan: &str) -> Vec<u8> {
 /// interfaces as they grow.
 pub(super) fn encode(model: &str, text: &str) -> Vec<u8> {
     let mut module = wat::parse_str(text).unwrap();
-    let standard = pbg_wasm::standard()
+    let standard = pbg_wasm::standard_plugins()
         .iter()
         .find(|p| p.name == model)
         .unwrap();

@@ -4,8 +4,8 @@ use std::net::{Ipv4Addr, TcpListener};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use pbg_cluster::{Method, Options, RunName, connect};
-use pbg_core::cluster::{Register as _, Written};
+use pbg_cluster::{ConnectionOptions, InitMethod, RunName, connect};
+use pbg_core::transport::{Register as _, WriteReply};
 
 use super::faults::waits_for;
 use super::{Meeting, PATIENCE};
@@ -136,12 +136,12 @@ fn a_ledger_of_another_version_is_left_alone() {
     let Some(meeting) = Meeting::new(4) else {
         return;
     };
-    let method = Method::File(meeting.place.path("rendezvous"));
-    let options = Options {
+    let method = InitMethod::File(meeting.place.path("rendezvous"));
+    let options = ConnectionOptions {
         rank: Some(0),
         nats_server: Some(meeting.nats.clone()),
         listen: Some(Ipv4Addr::LOCALHOST.into()),
-        ..Options::new(method, RunName::new("run").unwrap())
+        ..ConnectionOptions::new(method, RunName::new("run").unwrap())
     };
     let connection = connect(&options, &|_| ()).unwrap();
     let record = br#"{"terms":{"protocol":99,"news":[]},"more":{}}"#;
@@ -154,7 +154,7 @@ fn a_ledger_of_another_version_is_left_alone() {
         assert!(errors.contains("protocol version 99"), "{errors}");
     }
     let entry = connection.read().unwrap().unwrap();
-    assert_eq!(Written::As(entry.revision), written);
+    assert_eq!(WriteReply::Accepted(entry.revision), written);
     assert_eq!(entry.value, record);
     assert_eq!(meeting.left(), [""; 0]);
     connection.stop_server().unwrap();

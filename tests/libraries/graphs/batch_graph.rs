@@ -3,10 +3,12 @@
 use std::collections::BTreeSet;
 
 use pbg_core::batch_graph::pipeline::{
-    Device, EDGES, Machine, PLANNING, Pipeline, STORAGE, SlicePlan, TRAINING, Task,
+    EDGES, PLANNING, Pipeline, PipelineDevice, PipelineParameters, STORAGE, SlicePlan, TRAINING,
+    Task,
 };
 use pbg_core::batch_graph::{
-    Cluster, Dim, Graph, Keep, Negatives, Operation, ShapeError, Sliced, StepSpec, TensorLife,
+    BatchGraph, BufferLife, Dim, Negatives, Operation, ShapeError, SlicedGraph, Stage, StepSpec,
+    TensorLife,
 };
 use pbg_core::graph::Side;
 use pbg_core::model::{Comparator, Operator, Regularizer, Update};
@@ -34,7 +36,7 @@ fn step_spec() -> StepSpec {
 }
 
 fn refusal(step_spec: &StepSpec) -> ShapeError {
-    Graph::new(step_spec).expect_err("shapes that do not fit")
+    BatchGraph::new(step_spec).expect_err("shapes that do not fit")
 }
 
 prop_compose! {
@@ -74,8 +76,8 @@ prop_compose! {
     }
 }
 
-fn sliced(step_spec: &StepSpec, update: Update) -> Sliced {
-    Graph::new(step_spec)
+fn sliced(step_spec: &StepSpec, update: Update) -> SlicedGraph {
+    BatchGraph::new(step_spec)
         .expect("shapes that fit")
         .slice(update)
 }
@@ -110,7 +112,7 @@ fn complex_numbers_need_an_even_dimension() {
     assert!(error.to_string().contains("must be even"), "{error}");
     assert!(error.found.ends_with("7]"), "{error}");
     step_spec.operator = Operator::Diagonal;
-    Graph::new(&step_spec).expect("other operators take any dimension");
+    BatchGraph::new(&step_spec).expect("other operators take any dimension");
 }
 
 #[test]
@@ -126,12 +128,12 @@ fn empty_embeddings_and_lone_biases_are_errors() {
     (step_spec.dimension, step_spec.bias) = ([1, 1], true);
     assert!(refusal(&step_spec).to_string().contains("bias"));
     step_spec.bias = false;
-    Graph::new(&step_spec).expect("one coordinate is enough without a bias");
+    BatchGraph::new(&step_spec).expect("one coordinate is enough without a bias");
 }
 
 #[test]
 fn buffers_that_are_free_again_are_used_again() {
-    let count = |sliced: &Sliced, name: &str| {
+    let count = |sliced: &SlicedGraph, name: &str| {
         let named = |b: &&pbg_core::batch_graph::Buffer| b.name.to_string() == name;
         sliced.buffers.iter().filter(named).count()
     };
@@ -172,7 +174,7 @@ fn a_default_step_runs_its_clusters_in_the_order_that_is_printed() {
                 .collect::<Vec<_>>(),
         )
     };
-    use Cluster::{Differentiate, Gather, Loss, Scatter, Score, Update as Apply};
+    use Stage::{Differentiate, Gather, Loss, Scatter, Score, Update as Apply};
     let mut steps = vec![
         Gather,
         Score,
@@ -206,7 +208,7 @@ fn a_million_edges_take_the_slices_of_a_thousand() {
 
 #[test]
 fn storage_and_edges_are_groups_of_their_own_if_asked() {
-    let machine = Machine {
+    let machine = PipelineParameters {
         partitions_ahead: 2,
         swapped: 5,
         partition_bytes: 100,
@@ -231,7 +233,7 @@ fn storage_and_edges_are_groups_of_their_own_if_asked() {
     assert!(beside.pipe(PLANNING).is_none(), "cores need no plan");
     // With a GPU, planning is one, too.
     let planned = Pipeline::new(
-        &Machine {
+        &PipelineParameters {
             gpu: Some(1),
             ..machine
         },
@@ -242,10 +244,13 @@ fn storage_and_edges_are_groups_of_their_own_if_asked() {
     assert_eq!(names, [STORAGE, EDGES, PLANNING, TRAINING]);
     let pipe = planned.pipe(PLANNING).expect("a pipe");
     assert_eq!((pipe.bound, pipe.bytes), (2, 35));
-    assert_eq!(planned.groups[3].devices, [Device::Cpu, Device::Cuda(1)]);
+    assert_eq!(
+        planned.groups[3].devices,
+        [PipelineDevice::Cpu, PipelineDevice::Cuda(1)]
+    );
     // The same tasks, in one group.
     let alone = Pipeline::new(
-        &Machine {
+        &PipelineParameters {
             partitions_ahead: 0,
             buckets_ahead: 0,
             batches_ahead: 0,
@@ -258,11 +263,15 @@ fn storage_and_edges_are_groups_of_their_own_if_asked() {
     let tasks = planned.groups.iter().flat_map(|g| g.tasks.clone());
     assert_eq!(alone.groups[0].tasks, tasks.collect::<Vec<_>>());
     assert_eq!((alone.groups.len(), alone.pipes.len()), (1, 0));
-    let devices = [Device::Disk, Device::Cpu, Device::Cuda(1)];
+    let devices = [
+        PipelineDevice::Disk,
+        PipelineDevice::Cpu,
+        PipelineDevice::Cuda(1),
+    ];
     assert_eq!(alone.groups[0].devices, devices);
     assert_eq!(alone.slices_in_flight, 3);
     // One of them.
-    let machine = Machine {
+    let machine = PipelineParameters {
         partitions_ahead: 0,
         ..machine
     };
@@ -277,11 +286,11 @@ fn storage_and_edges_are_groups_of_their_own_if_asked() {
 proptest! {
     #[test]
     fn the_batch_comes_first_everywhere_but_in_weights_and_tables(step_spec in any_step_spec()) {
-        let graph = Graph::new(&step_spec).expect("shapes that fit");
+        let graph = BatchGraph::new(&step_spec).expect("shapes that fit");
         for tensor in &graph.tensors {
             let inner = tensor.shape.0.iter().skip(1).any(|&dim| dim == Dim::Chunks);
             prop_assert!(!inner, "{} {}", tensor.name, tensor.shape);
-            match tensor.kind {
+            match tensor.life {
                 TensorLife::Shared => prop_assert!(!tensor.shape.is_batched()),
                 TensorLife::Column => prop_assert!(tensor.shape.is_batched()),
                 TensorLife::Made => {}
@@ -306,7 +315,7 @@ proptest! {
         let mut made: BTreeSet<usize> = BTreeSet::new();
         for &node in &order {
             for &input in &graph.nodes[node].inputs {
-                let given = graph.tensors[input].kind != TensorLife::Made;
+                let given = graph.tensors[input].life != TensorLife::Made;
                 prop_assert!(given || made.contains(&input), "{}", graph.nodes[node].name);
             }
             made.extend(&graph.nodes[node].outputs);
@@ -335,7 +344,7 @@ proptest! {
         let of = |edges| {
             let sizes = step_spec.sizes(edges, [entities; 2], [entities; 2], false);
             let chunks = sliced.chunks_per_slice(&sizes, slice_bytes);
-            let slice = sliced.buffers.iter().filter(|b| b.keep == Keep::Slice);
+            let slice = sliced.buffers.iter().filter(|b| b.keep == BufferLife::Slice);
             (slice.map(|b| b.bytes_of(&sizes, chunks)).sum::<usize>(), sizes, chunks)
         };
         // From the first batch on that has a whole chunk and a whole slice.

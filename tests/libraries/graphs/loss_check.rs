@@ -1,14 +1,14 @@
 //! Graphs that are no losses, and what is said about them.
 
-use pbg_core::loss::node::{Binary, Node, Reduction, Unary};
-use pbg_core::loss::{Definition, Parameter};
+use pbg_core::loss::node::{Binary, FormulaNode, Reduction, Unary};
+use pbg_core::loss::{LossDefinition, LossParameter};
 use proptest::prelude::*;
 
-fn refused(nodes: &[Node], output: u32) -> String {
-    let definition = Definition {
+fn refused(nodes: &[FormulaNode], output: u32) -> String {
+    let definition = LossDefinition {
         nodes: nodes.to_vec(),
         output,
-        ..Definition::default()
+        ..LossDefinition::default()
     };
     definition
         .check(100)
@@ -18,75 +18,84 @@ fn refused(nodes: &[Node], output: u32) -> String {
 
 #[test]
 fn messages_name_the_node() {
-    let negated = |x| Node::Unary(Unary::Neg, x);
+    let negated = |x| FormulaNode::Unary(Unary::Neg, x);
     for (nodes, output, expected) in [
         (vec![], 0, "the graph has no nodes"),
         (
-            vec![Node::Positive, negated(2), negated(0)],
+            vec![FormulaNode::Positive, negated(2), negated(0)],
             1,
             "node 1, neg(2): operand 2 does not come before it; a node may only use \
              earlier nodes, so that there are no cycles",
         ),
         (
-            vec![Node::Positive, Node::Binary(Binary::Add, 0, 1)],
+            vec![
+                FormulaNode::Positive,
+                FormulaNode::Binary(Binary::Add, 0, 1),
+            ],
             1,
             "node 1, add(0, 1): operand 1 does not come before it; a node may only use \
              earlier nodes, so that there are no cycles",
         ),
         (
-            vec![Node::Positive, Node::Select(0, 0, 77)],
+            vec![FormulaNode::Positive, FormulaNode::Select(0, 0, 77)],
             1,
             "node 1, select(0, 0, 77): there is no node 77; the graph has 2 nodes",
         ),
         (
-            vec![Node::Positive, Node::Parameter(3)],
+            vec![FormulaNode::Positive, FormulaNode::Parameter(3)],
             0,
             "node 1: there is no parameter 3; the graph has 0 parameters",
         ),
         (
-            vec![Node::Positive, Node::Constant(f32::NAN)],
+            vec![FormulaNode::Positive, FormulaNode::Constant(f32::NAN)],
             0,
             "node 1, constant NaN: its value is always NaN, which is not finite",
         ),
         (
             vec![
-                Node::Constant(-2.0),
-                Node::Unary(Unary::Log, 0),
-                Node::Positive,
+                FormulaNode::Constant(-2.0),
+                FormulaNode::Unary(Unary::Log, 0),
+                FormulaNode::Positive,
             ],
             2,
             "node 1, log(0): its value is always NaN, which is not finite",
         ),
         (
-            vec![Node::Positive, Node::Reduce(Reduction::Sum, 0)],
+            vec![
+                FormulaNode::Positive,
+                FormulaNode::Reduce(Reduction::Sum, 0),
+            ],
             1,
             "node 1, sum(0): node 0 is [B], but only [B, N] can be reduced over the negatives",
         ),
         (
-            vec![Node::Columns, Node::Softmax(0)],
+            vec![FormulaNode::Columns, FormulaNode::Softmax(0)],
             1,
             "node 1, softmax(0): node 0 is a scalar, but only [B, N] can be reduced over the \
              negatives",
         ),
         (
-            vec![Node::Positive],
+            vec![FormulaNode::Positive],
             1,
             "the output is node 1, but the graph has 1 nodes",
         ),
         (
-            vec![Node::Negative, Node::Unary(Unary::Softplus, 0)],
+            vec![
+                FormulaNode::Negative,
+                FormulaNode::Unary(Unary::Softplus, 0),
+            ],
             1,
             "the output, node 1, is [B, N], but a loss must have one value per positive, [B]; reduce it over \
              the negatives, with sum or mean",
         ),
         (
-            vec![Node::Constant(1.0)],
+            vec![FormulaNode::Constant(1.0)],
             0,
             "the output, node 0, is a scalar, but a loss must have one value per positive, [B]; it depends on \
              no score",
         ),
         (
-            vec![Node::Positive; 101],
+            vec![FormulaNode::Positive; 101],
             0,
             "the graph has 101 nodes, more than the 100 allowed",
         ),
@@ -98,16 +107,16 @@ fn messages_name_the_node() {
 #[test]
 fn parameters_have_names_and_finite_values() {
     let refused = |parameters: &[(&str, f32)]| {
-        let definition = Definition {
-            nodes: vec![Node::Positive],
+        let definition = LossDefinition {
+            nodes: vec![FormulaNode::Positive],
             parameters: parameters
                 .iter()
-                .map(|&(name, value)| Parameter {
+                .map(|&(name, value)| LossParameter {
                     name: name.to_owned(),
                     value,
                 })
                 .collect(),
-            ..Definition::default()
+            ..LossDefinition::default()
         };
         definition.check(100).expect_err("refused").to_string()
     };
@@ -125,18 +134,18 @@ fn parameters_have_names_and_finite_values() {
     assert!(refused(&[("m", 0.0); 65]).starts_with("the graph has 65 parameters"));
 }
 
-fn node() -> impl Strategy<Value = Node> {
+fn node() -> impl Strategy<Value = FormulaNode> {
     let id = || prop_oneof![0_u32..12, Just(u32::MAX)];
     prop_oneof![
-        Just(Node::Positive),
-        Just(Node::Negative),
-        any::<f32>().prop_map(Node::Constant),
-        (0_u32..3).prop_map(Node::Parameter),
-        id().prop_map(|x| Node::Unary(Unary::Exp, x)),
-        (id(), id()).prop_map(|(a, b)| Node::Binary(Binary::Div, a, b)),
-        (id(), id(), id()).prop_map(|(a, b, c)| Node::Select(a, b, c)),
-        id().prop_map(|x| Node::Reduce(Reduction::Max, x)),
-        id().prop_map(Node::Softmax),
+        Just(FormulaNode::Positive),
+        Just(FormulaNode::Negative),
+        any::<f32>().prop_map(FormulaNode::Constant),
+        (0_u32..3).prop_map(FormulaNode::Parameter),
+        id().prop_map(|x| FormulaNode::Unary(Unary::Exp, x)),
+        (id(), id()).prop_map(|(a, b)| FormulaNode::Binary(Binary::Div, a, b)),
+        (id(), id(), id()).prop_map(|(a, b, c)| FormulaNode::Select(a, b, c)),
+        id().prop_map(|x| FormulaNode::Reduce(Reduction::Max, x)),
+        id().prop_map(FormulaNode::Softmax),
     ]
 }
 
@@ -144,9 +153,9 @@ proptest! {
     /// Whatever passes the check can be differentiated and evaluated.
     #[test]
     fn anything_is_refused_or_works(nodes in prop::collection::vec(node(), 0..12), output in 0_u32..13) {
-        let definition = Definition { nodes, output, ..Definition::default() };
+        let definition = LossDefinition { nodes, output, ..LossDefinition::default() };
         if let Ok(graph) = definition.check(100) {
-            let row = pbg_core::loss::Derived::of(&graph).row(&[], 0.5, &[1.0, -1.0]);
+            let row = pbg_core::loss::DerivedLoss::of(&graph).row(&[], 0.5, &[1.0, -1.0]);
             prop_assert_eq!(row.negative.len(), 2);
         }
     }

@@ -1,16 +1,16 @@
 //! Derived gradients against finite differences, and by hand where those do not see.
 
-use pbg_core::loss::node::{Binary, Node, Reduction, Unary};
-use pbg_core::loss::{Definition, Derived, Graph};
+use pbg_core::loss::node::{Binary, FormulaNode, Reduction, Unary};
+use pbg_core::loss::{DerivedLoss, LossDefinition, LossGraph};
 use pbg_core::strategy::MASKED;
 use pbg_library_tests::definitions::{definitions, rows};
 use proptest::prelude::*;
 
-fn graph(nodes: &[Node]) -> Graph {
-    let definition = Definition {
+fn graph(nodes: &[FormulaNode]) -> LossGraph {
+    let definition = LossDefinition {
         nodes: nodes.to_vec(),
         output: nodes.len() as u32 - 1,
-        ..Definition::default()
+        ..LossDefinition::default()
     };
     definition.check(100).expect("a valid graph")
 }
@@ -34,7 +34,7 @@ proptest! {
     ) {
         let parameters = [definition.parameters[0].value];
         let graph = definition.check(1000).expect("a valid graph");
-        let derived = Derived::of(&graph);
+        let derived = DerivedLoss::of(&graph);
         for (i, &positive) in positives.iter().enumerate() {
             let positive = f64::from(positive);
             let negatives: Vec<f64> =
@@ -69,7 +69,7 @@ proptest! {
 
     #[test]
     fn no_node_is_there_twice_or_in_vain(definition in definitions()) {
-        let derived = Derived::of(&definition.check(1000).expect("a valid graph"));
+        let derived = DerivedLoss::of(&definition.check(1000).expect("a valid graph"));
         let mut used = vec![false; derived.nodes.len()];
         for output in [derived.loss, derived.positive, derived.negative] {
             used[output as usize] = true;
@@ -89,19 +89,19 @@ proptest! {
 }
 
 /// PBG's softmax: `softplus(logsumexp(negatives) - positive)`.
-fn softmax() -> Graph {
+fn softmax() -> LossGraph {
     graph(&[
-        Node::Positive,
-        Node::Negative,
-        Node::Reduce(Reduction::LogSumExp, 1),
-        Node::Binary(Binary::Sub, 2, 0),
-        Node::Unary(Unary::Softplus, 3),
+        FormulaNode::Positive,
+        FormulaNode::Negative,
+        FormulaNode::Reduce(Reduction::LogSumExp, 1),
+        FormulaNode::Binary(Binary::Sub, 2, 0),
+        FormulaNode::Unary(Unary::Softplus, 3),
     ])
 }
 
 #[test]
 fn the_gradient_of_softmax_shares_what_its_loss_computes() {
-    let derived = Derived::of(&softmax());
+    let derived = DerivedLoss::of(&softmax());
     let texts: Vec<String> = derived.nodes.iter().map(ToString::to_string).collect();
     assert_eq!(
         texts,
@@ -121,7 +121,7 @@ fn the_gradient_of_softmax_shares_what_its_loss_computes() {
 
 #[test]
 fn extreme_rows_have_finite_losses_and_gradients() {
-    let derived = Derived::of(&softmax());
+    let derived = DerivedLoss::of(&softmax());
     for (positive, negatives) in [
         (1e9, vec![-1e9, 1e9]),
         (-1e9, vec![1e9; 3]),
@@ -142,11 +142,11 @@ fn extreme_rows_have_finite_losses_and_gradients() {
 #[test]
 fn nothing_flows_back_through_a_stopped_gradient() {
     // sum(stop(t) * t): as if the factor were a number.
-    let derived = Derived::of(&graph(&[
-        Node::Negative,
-        Node::Unary(Unary::StopGradient, 0),
-        Node::Binary(Binary::Mul, 1, 0),
-        Node::Reduce(Reduction::Sum, 2),
+    let derived = DerivedLoss::of(&graph(&[
+        FormulaNode::Negative,
+        FormulaNode::Unary(Unary::StopGradient, 0),
+        FormulaNode::Binary(Binary::Mul, 1, 0),
+        FormulaNode::Reduce(Reduction::Sum, 2),
     ]));
     let row = derived.row(&[], 0.0, &[3.0, -2.0]);
     assert_eq!((row.loss, row.positive), (13.0, 0.0));
@@ -156,11 +156,11 @@ fn nothing_flows_back_through_a_stopped_gradient() {
 #[test]
 fn what_is_masked_counts_as_a_column_and_as_nothing_else() {
     // mean(t - s)
-    let derived = Derived::of(&graph(&[
-        Node::Positive,
-        Node::Negative,
-        Node::Binary(Binary::Sub, 1, 0),
-        Node::Reduce(Reduction::Mean, 2),
+    let derived = DerivedLoss::of(&graph(&[
+        FormulaNode::Positive,
+        FormulaNode::Negative,
+        FormulaNode::Binary(Binary::Sub, 1, 0),
+        FormulaNode::Reduce(Reduction::Mean, 2),
     ]));
     let row = derived.row(&[], 1.0, &[3.0, MASKED.into(), 6.0, MASKED.into()]);
     assert_eq!((row.loss, row.positive), (7.0 / 4.0, -0.5));
@@ -169,7 +169,10 @@ fn what_is_masked_counts_as_a_column_and_as_nothing_else() {
 
 #[test]
 fn the_largest_negatives_share_their_gradient() {
-    let derived = Derived::of(&graph(&[Node::Negative, Node::Reduce(Reduction::Max, 0)]));
+    let derived = DerivedLoss::of(&graph(&[
+        FormulaNode::Negative,
+        FormulaNode::Reduce(Reduction::Max, 0),
+    ]));
     let row = derived.row(&[], 0.0, &[1.0, 5.0, MASKED.into(), 5.0]);
     assert_eq!((row.loss, row.negative), (5.0, vec![0.0, 0.5, 0.0, 0.5]));
 }
@@ -177,24 +180,24 @@ fn the_largest_negatives_share_their_gradient() {
 #[test]
 fn at_a_kink_the_gradient_goes_where_the_documentation_says() {
     // relu(s - sum(t)), with s = sum(t)
-    let nodes = |op: fn(u32) -> Node| {
+    let nodes = |op: fn(u32) -> FormulaNode| {
         [
-            Node::Positive,
-            Node::Negative,
-            Node::Reduce(Reduction::Sum, 1),
-            Node::Binary(Binary::Sub, 0, 2),
+            FormulaNode::Positive,
+            FormulaNode::Negative,
+            FormulaNode::Reduce(Reduction::Sum, 1),
+            FormulaNode::Binary(Binary::Sub, 0, 2),
             op(3),
         ]
     };
-    let relu = Derived::of(&graph(&nodes(|x| Node::Unary(Unary::Relu, x))));
+    let relu = DerivedLoss::of(&graph(&nodes(|x| FormulaNode::Unary(Unary::Relu, x))));
     assert_eq!(relu.row(&[], 2.0, &[2.0]).positive, 1.0);
-    let abs = Derived::of(&graph(&nodes(|x| Node::Unary(Unary::Abs, x))));
+    let abs = DerivedLoss::of(&graph(&nodes(|x| FormulaNode::Unary(Unary::Abs, x))));
     assert_eq!(abs.row(&[], 2.0, &[2.0]).positive, 0.0);
-    let max = Derived::of(&graph(&[
-        Node::Positive,
-        Node::Negative,
-        Node::Reduce(Reduction::Sum, 1),
-        Node::Binary(Binary::Max, 0, 2),
+    let max = DerivedLoss::of(&graph(&[
+        FormulaNode::Positive,
+        FormulaNode::Negative,
+        FormulaNode::Reduce(Reduction::Sum, 1),
+        FormulaNode::Binary(Binary::Max, 0, 2),
     ]));
     let row = max.row(&[], 2.0, &[2.0]);
     assert_eq!((row.positive, row.negative[0]), (1.0, 0.0));
@@ -204,12 +207,12 @@ fn at_a_kink_the_gradient_goes_where_the_documentation_says() {
 #[test]
 fn what_is_made_of_constants_is_the_same_number_in_reference_and_derivation() {
     let nodes = vec![
-        Node::Positive,
-        Node::Constant(-1.0),
-        Node::Unary(Unary::Exp, 1),
-        Node::Binary(Binary::Add, 0, 2),
+        FormulaNode::Positive,
+        FormulaNode::Constant(-1.0),
+        FormulaNode::Unary(Unary::Exp, 1),
+        FormulaNode::Binary(Binary::Add, 0, 2),
     ];
-    let definition = Definition {
+    let definition = LossDefinition {
         output: 3,
         parameters: Vec::new(),
         update_every: 0,
@@ -217,6 +220,6 @@ fn what_is_made_of_constants_is_the_same_number_in_reference_and_derivation() {
     };
     let graph = definition.check(16).unwrap();
     let loss = graph.loss_of(&[], 0.25, &[]);
-    assert_eq!(Derived::of(&graph).row(&[], 0.25, &[]).loss, loss);
+    assert_eq!(DerivedLoss::of(&graph).row(&[], 0.25, &[]).loss, loss);
     assert_eq!(loss, 0.25 + f64::from((-1.0_f64).exp() as f32));
 }

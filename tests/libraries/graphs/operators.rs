@@ -1,59 +1,71 @@
 //! Formulas of operators: what is none and what is said about it, and their gradients.
 
-use pbg_core::loss::node::{Binary, Node, NodeId, Unary};
-use pbg_core::operator::interpret::Element;
-use pbg_core::operator::{Definition, Initial, ParameterVector, Traced};
+use pbg_core::loss::node::{Binary, FormulaNode, NodeId, Unary};
+use pbg_core::operator::interpret::ElementInput;
+use pbg_core::operator::{FormulaHandle, InitialValue, OperatorDefinition, ParameterVector};
 use proptest::prelude::*;
 
-fn definition(nodes: &[Node], outputs: &[NodeId]) -> Definition {
-    Definition {
+fn definition(nodes: &[FormulaNode], outputs: &[NodeId]) -> OperatorDefinition {
+    OperatorDefinition {
         name: "test".to_owned(),
         components: outputs.len() as u32,
         parameters: vec![ParameterVector {
             name: "p".to_owned(),
-            initial: Initial::One,
+            initial: InitialValue::One,
         }],
         nodes: nodes.to_vec(),
         outputs: outputs.to_vec(),
     }
 }
 
-fn refused(definition: Definition) -> String {
+fn refused(definition: OperatorDefinition) -> String {
     definition.check(100).expect_err("no operator").to_string()
 }
 
-const X: Node = Node::Component(0);
-const P: Node = Node::Parameter(0);
+const X: FormulaNode = FormulaNode::Component(0);
+const P: FormulaNode = FormulaNode::Parameter(0);
 
 #[test]
 fn messages_say_what_is_wrong() {
-    let scaled = Node::Binary(Binary::Mul, 0, 1);
+    let scaled = FormulaNode::Binary(Binary::Mul, 0, 1);
     for (nodes, outputs, expected) in [
         (&[][..], &[0][..], "the graph has no nodes"),
         (&[X, P, scaled], &[2, 2, 2], "3 components"),
         (
-            &[X, Node::Component(1)],
+            &[X, FormulaNode::Component(1)],
             &[1],
             "node 1: there is no component 1; embeddings have 1 components",
         ),
         (
-            &[X, Node::Parameter(1)],
+            &[X, FormulaNode::Parameter(1)],
             &[0],
             "node 1: there is no parameter 1; the graph has 1 parameters",
         ),
         (
-            &[X, Node::Positive],
+            &[X, FormulaNode::Positive],
             &[0],
             "node 1, positive: this node is not allowed in an operator",
         ),
-        (&[X, Node::Gradient(0)], &[0], "not allowed in an operator"),
-        (&[X, Node::Softmax(0)], &[0], "not allowed in an operator"),
         (
-            &[X, Node::Unary(Unary::Sin, 1)],
+            &[X, FormulaNode::Gradient(0)],
+            &[0],
+            "not allowed in an operator",
+        ),
+        (
+            &[X, FormulaNode::Softmax(0)],
+            &[0],
+            "not allowed in an operator",
+        ),
+        (
+            &[X, FormulaNode::Unary(Unary::Sin, 1)],
             &[1],
             "operand 1 does not come before it",
         ),
-        (&[X, Node::Constant(f32::INFINITY)], &[0], "is always inf"),
+        (
+            &[X, FormulaNode::Constant(f32::INFINITY)],
+            &[0],
+            "is always inf",
+        ),
         (&[X, P], &[1], "the output, node 1, depends on no component"),
         (&[X, P], &[7], "the output is node 7, but the graph has 2"),
     ] {
@@ -70,7 +82,7 @@ fn messages_say_what_is_wrong() {
     twice.parameters.push(twice.parameters[0].clone());
     assert!(refused(twice).contains("the name p is used twice"));
     let mut wide = definition(&[X, P, scaled], &[2]);
-    wide.parameters[0].initial = Initial::Normal(-1.0);
+    wide.parameters[0].initial = InitialValue::Normal(-1.0);
     assert!(refused(wide).contains("standard deviation of -1"));
 }
 
@@ -80,10 +92,10 @@ fn equal_formulas_have_one_handle() {
         let nodes = [
             X,
             P,
-            Node::Binary(Binary::Mul, 0, 1),
-            Node::Binary(Binary::Add, 0, 1),
+            FormulaNode::Binary(Binary::Mul, 0, 1),
+            FormulaNode::Binary(Binary::Add, 0, 1),
         ];
-        Traced::new(definition(&nodes, &[output]).check(100).expect("a formula"))
+        FormulaHandle::new(definition(&nodes, &[output]).check(100).expect("a formula"))
     };
     assert_eq!(formula(2), formula(2));
     assert_ne!(formula(2), formula(3));
@@ -94,14 +106,14 @@ fn a_formula_survives_its_text() {
     let nodes = [
         X,
         P,
-        Node::Constant(0.1),
-        Node::Clamp(0, 1, 2),
-        Node::Unary(Unary::StopGradient, 3),
+        FormulaNode::Constant(0.1),
+        FormulaNode::Clamp(0, 1, 2),
+        FormulaNode::Unary(Unary::StopGradient, 3),
     ];
     let given = definition(&nodes, &[3]);
     let text = serde_json::to_string(&given).expect("a text");
     assert_eq!(
-        serde_json::from_str::<Definition>(&text).expect("a formula"),
+        serde_json::from_str::<OperatorDefinition>(&text).expect("a formula"),
         given
     );
 }
@@ -116,17 +128,18 @@ const UNARY: [Unary; 5] = [
 const BINARY: [Binary; 3] = [Binary::Add, Binary::Sub, Binary::Mul];
 
 /// Nodes that use earlier ones, smooth where they are.
-fn node(before: usize) -> impl Strategy<Value = Node> {
+fn node(before: usize) -> impl Strategy<Value = FormulaNode> {
     let id = move || 0..before as NodeId;
     prop_oneof![
-        (prop::sample::select(&UNARY), id()).prop_map(|(op, x)| Node::Unary(op, x)),
-        (prop::sample::select(&BINARY), id(), id()).prop_map(|(op, a, b)| Node::Binary(op, a, b)),
-        (-1.0_f32..1.0).prop_map(Node::Constant),
+        (prop::sample::select(&UNARY), id()).prop_map(|(op, x)| FormulaNode::Unary(op, x)),
+        (prop::sample::select(&BINARY), id(), id())
+            .prop_map(|(op, a, b)| FormulaNode::Binary(op, a, b)),
+        (-1.0_f32..1.0).prop_map(FormulaNode::Constant),
     ]
 }
 
-fn nodes() -> impl Strategy<Value = Vec<Node>> {
-    let leaves = vec![X, Node::Component(1), P];
+fn nodes() -> impl Strategy<Value = Vec<FormulaNode>> {
+    let leaves = vec![X, FormulaNode::Component(1), P];
     let grown = (0..6).fold(Just(leaves).boxed(), |nodes, _| {
         nodes
             .prop_flat_map(|nodes| {
@@ -138,8 +151,8 @@ fn nodes() -> impl Strategy<Value = Vec<Node>> {
         // Whatever comes out, it depends on the components.
         let last = nodes.len() as NodeId - 1;
         nodes.extend([
-            Node::Binary(Binary::Add, last, 0),
-            Node::Binary(Binary::Mul, last, 1),
+            FormulaNode::Binary(Binary::Add, last, 0),
+            FormulaNode::Binary(Binary::Mul, last, 1),
         ]);
         nodes
     })
@@ -157,7 +170,7 @@ proptest! {
         // What is made of constants may be larger than any number.
         prop_assume!(checked.is_ok());
         let formula = checked.expect("it was just asked");
-        let found = formula.backward().evaluate(&Element {
+        let found = formula.backward().evaluate(&ElementInput {
             components: &values[..2],
             parameters: &values[2..],
             gradients: &gradients,

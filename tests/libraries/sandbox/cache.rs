@@ -5,7 +5,7 @@ use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 
 use pbg_core::strategy::BucketOrder as _;
-use pbg_wasm::{Cache, Limits, PluginSource, Sandbox};
+use pbg_wasm::{CodeCache, Limits, PluginSource, Sandbox};
 use serde_json::Value;
 
 use crate::sandbox::support::pass;
@@ -18,7 +18,7 @@ fn folder() -> (tempfile::TempDir, PathBuf) {
 }
 
 fn sandbox(cache: &Path) -> Sandbox {
-    let cache = Cache::open(cache).expect("it opens");
+    let cache = CodeCache::open(cache).expect("it opens");
     Sandbox::new(Limits::default())
         .expect("the sandbox starts")
         .with_cache(cache)
@@ -139,18 +139,20 @@ fn what_others_may_write_is_not_trusted() {
     }
     set_mode(&cache.join("key"), 0o640);
     assert!(
-        Cache::open(&cache)
+        CodeCache::open(&cache)
             .expect_err("the key is known")
             .to_string()
             .contains("key")
     );
     set_mode(&cache.join("key"), 0o600);
     set_mode(&cache, 0o770);
-    let error = Cache::open(&cache).expect_err("it is shared").to_string();
+    let error = CodeCache::open(&cache)
+        .expect_err("it is shared")
+        .to_string();
     assert!(error.contains("others may read or write it"), "{error}");
     fs::remove_dir_all(&cache).expect("it is ours");
     fs::write(&cache, "a file").expect("writable");
-    Cache::open(&cache).expect_err("it is a file");
+    CodeCache::open(&cache).expect_err("it is a file");
 }
 
 #[test]
@@ -162,7 +164,7 @@ fn another_users_folder_is_refused() {
     if std::os::unix::fs::chown(&cache, Some(12_345), None).is_err() {
         return;
     }
-    let error = Cache::open(&cache)
+    let error = CodeCache::open(&cache)
         .expect_err("it is another's")
         .to_string();
     assert!(error.contains("belongs to another user"), "{error}");

@@ -8,7 +8,7 @@ use std::process::Command;
 
 use pbg_core::strategy::BucketOrder as _;
 use pbg_library_tests::bombs::{below_every_cap, counted};
-use pbg_wasm::{Cache, Compiler, Limits, Sandbox};
+use pbg_wasm::{CodeCache, CompilerProcess, Limits, Sandbox};
 
 use crate::sandbox::support::bounds::{bounded, bounded_in_memory};
 use crate::sandbox::support::{Guest, load, pass, sandbox};
@@ -20,13 +20,13 @@ const CHILD: &str = "PBG_SANDBOX_COMPILES";
 #[test]
 fn the_child_that_compiles() {
     if std::env::var_os(CHILD).is_some() {
-        Compiler::serve().expect("a parent asks");
+        CompilerProcess::serve().expect("a parent asks");
         std::process::exit(0);
     }
 }
 
 /// This test program as a compiler. `env` sets what tells the child apart.
-fn compiler() -> Compiler {
+fn compiler() -> CompilerProcess {
     let itself = std::env::current_exe().expect("a test knows its program");
     let arguments = [
         format!("{CHILD}=1"),
@@ -35,7 +35,7 @@ fn compiler() -> Compiler {
         "sandbox::compiler::the_child_that_compiles".to_owned(),
         "--nocapture".to_owned(),
     ];
-    Compiler::new(PathBuf::from("env"), arguments.map(Into::into).to_vec())
+    CompilerProcess::new(PathBuf::from("env"), arguments.map(Into::into).to_vec())
 }
 
 fn contained(limits: Limits) -> Sandbox {
@@ -63,14 +63,14 @@ fn what_does_not_compile_is_refused_as_here() {
 #[test]
 fn what_is_kept_starts_no_child() {
     let place = tempfile::tempdir().expect("a folder");
-    let cache = || Cache::open(&place.path().join("cache")).expect("it opens");
+    let cache = || CodeCache::open(&place.path().join("cache")).expect("it opens");
     let component = Guest::default().component();
     load(
         &contained(Limits::default()).with_cache(cache()),
         component.clone(),
     )
     .expect("it loads");
-    let none = || Compiler::new("/does/not/exist".into(), Vec::new());
+    let none = || CompilerProcess::new("/does/not/exist".into(), Vec::new());
     let with_none = || sandbox().with_compiler(none());
     load(&with_none().with_cache(cache()), component.clone()).expect("it is in the cache");
     let error = load(&with_none(), component)
@@ -122,7 +122,7 @@ fn what_stays_below_every_count_is_bounded_all_the_same() {
 
 #[test]
 fn a_child_that_does_not_answer_is_named() {
-    let silent = Compiler::new("true".into(), Vec::new());
+    let silent = CompilerProcess::new("true".into(), Vec::new());
     let error = load(
         &sandbox().with_compiler(silent),
         Guest::default().component(),
@@ -130,7 +130,7 @@ fn a_child_that_does_not_answer_is_named() {
     let error = error.err().expect("no code").to_string();
     assert!(error.contains("was ended by the system"), "{error}");
     // What is no code of this engine is refused as well.
-    let liar = Compiler::new(
+    let liar = CompilerProcess::new(
         "sh".into(),
         ["-c", "cat <&0 >/dev/null; printf '\\0nothing' >&0"]
             .map(Into::into)
@@ -161,7 +161,7 @@ fn functions_of_large_components_are_kept_and_never_used_when_somebody_changed_t
     let place = tempfile::tempdir().expect("a folder");
     let folder = place.path().join("cache");
     let plan = |component: Vec<u8>| {
-        let cache = Cache::open(&folder).expect("it opens");
+        let cache = CodeCache::open(&folder).expect("it opens");
         let sandbox = contained(Limits::default()).with_cache(cache);
         let mut order = load(&sandbox, component).expect("it loads");
         order.plan(&pass(2, 2)).expect("it plans")

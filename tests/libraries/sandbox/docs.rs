@@ -12,7 +12,7 @@ fn the_page_on_safety_lists_the_limits_of_the_code() {
     let page = fs::read_to_string(&path).expect("the page is there");
     let (before, rest) = page.split_once(BEGIN).expect("the list begins");
     let (listed, after) = rest.split_once(END).expect("the list ends");
-    let limits = pbg_wasm::documented_limits();
+    let limits = pbg_wasm::limits_markdown();
     if std::env::var_os("UPDATE_DOCS").is_some() {
         let page = format!("{before}{BEGIN}{limits}{END}{after}");
         return fs::write(path, page).expect("the page can be written");

@@ -1,7 +1,7 @@
 //! Computed losses that lie, and what becomes of their answers.
 
-use pbg_core::strategy::{Loss as _, LossWorker, Scores};
-use pbg_wasm::{ComputedLoss, LoadError, LoadedLoss, PluginSource};
+use pbg_core::strategy::{Loss as _, LossWorker, ScoreBlock};
+use pbg_wasm::{ComputedLossPlugin, LoadError, LoadedLoss, PluginSource};
 use serde_json::Value;
 
 use crate::sandbox::support::bounds::bounded;
@@ -52,7 +52,7 @@ impl Guest {
         }
     }
 
-    fn load(&self) -> Result<ComputedLoss, LoadError> {
+    fn load(&self) -> Result<ComputedLossPlugin, LoadError> {
         let Self {
             extra,
             realloc,
@@ -90,7 +90,7 @@ impl Guest {
 fn evaluate(loss: &mut dyn LossWorker) -> Result<([f32; 6], [f32; 2]), String> {
     let mut negative = [0.5; 6];
     let (mut gradient, mut losses) = ([9.0; 2], [9.0; 2]);
-    let evaluated = loss.evaluate(&mut Scores {
+    let evaluated = loss.evaluate(&mut ScoreBlock {
         positive: &[0.25; 2],
         negative: &mut negative,
         columns: 3,

@@ -1,6 +1,6 @@
 //! Graphs that no loss may have, from a component that does not use the SDK.
 
-use pbg_core::loss::Progress;
+use pbg_core::loss::ScheduleProgress;
 use pbg_wasm::{Limits, LoadError, LoadedLoss, PluginSource, Sandbox};
 use serde_json::Value;
 
@@ -235,7 +235,7 @@ fn updates_are_checked_before_they_are_used() {
             panic!("it is a traced loss");
         };
         let mut schedule = loss.schedule.expect("it changes");
-        let progress = Progress {
+        let progress = ScheduleProgress {
             step: 1,
             edges: 10,
             mean_loss: 0.5,

@@ -1,10 +1,10 @@
 //! Losses in the sandbox: the standard ones give what they give natively, parameters go through.
 
-use pbg_core::loss::node::{Binary, Node, Reduction, Unary};
-use pbg_core::loss::{Derived, Graph, TracedLoss};
-use pbg_core::strategy::{Loss as _, LossWorker, MASKED, Scores};
+use pbg_core::loss::node::{Binary, FormulaNode, Reduction, Unary};
+use pbg_core::loss::{DerivedLoss, LossGraph, TracedLoss};
+use pbg_core::strategy::{Loss as _, LossWorker, MASKED, ScoreBlock};
 use pbg_plugin_sdk as sdk;
-use pbg_wasm::{ComputedLoss, LoadError, LoadedLoss, PluginSource};
+use pbg_wasm::{ComputedLossPlugin, LoadError, LoadedLoss, PluginSource};
 use sdk::loss as native;
 use serde_json::{Value, json};
 
@@ -22,7 +22,7 @@ fn traced(name: &str, parameters: &Value) -> TracedLoss {
     }
 }
 
-fn computed(name: &str, parameters: &Value) -> ComputedLoss {
+fn computed(name: &str, parameters: &Value) -> ComputedLossPlugin {
     match load(name, parameters).expect("it loads") {
         LoadedLoss::Computed(loss) => loss,
         LoadedLoss::Traced(_) => panic!("{name} is traced"),
@@ -30,7 +30,7 @@ fn computed(name: &str, parameters: &Value) -> ComputedLoss {
 }
 
 /// The node of the SDK that became this one of the host.
-fn twin(node: Node) -> native::Node {
+fn twin(node: FormulaNode) -> native::Node {
     let unary = |op| match op {
         Unary::Neg => native::Unary::Neg,
         Unary::Abs => native::Unary::Abs,
@@ -65,24 +65,24 @@ fn twin(node: Node) -> native::Node {
         Reduction::LogSumExp => native::Reduction::LogSumExp,
     };
     match node {
-        Node::Positive => native::Node::Positive,
-        Node::Negative => native::Node::Negative,
-        Node::Columns => native::Node::Columns,
-        Node::Constant(value) => native::Node::Constant(value),
-        Node::Parameter(index) => native::Node::Parameter(index),
-        Node::Unary(op, x) => native::Node::Unary(unary(op), x),
-        Node::Binary(op, a, b) => native::Node::Binary(binary(op), a, b),
-        Node::Select(c, a, b) => native::Node::Select(c, a, b),
-        Node::Clamp(x, low, high) => native::Node::Clamp(x, low, high),
-        Node::Reduce(op, x) => native::Node::Reduce(reduction(op), x),
-        Node::Softmax(x) => native::Node::Softmax(x),
-        Node::Component(_) | Node::Gradient(_) => panic!("no loss has {node}"),
+        FormulaNode::Positive => native::Node::Positive,
+        FormulaNode::Negative => native::Node::Negative,
+        FormulaNode::Columns => native::Node::Columns,
+        FormulaNode::Constant(value) => native::Node::Constant(value),
+        FormulaNode::Parameter(index) => native::Node::Parameter(index),
+        FormulaNode::Unary(op, x) => native::Node::Unary(unary(op), x),
+        FormulaNode::Binary(op, a, b) => native::Node::Binary(binary(op), a, b),
+        FormulaNode::Select(c, a, b) => native::Node::Select(c, a, b),
+        FormulaNode::Clamp(x, low, high) => native::Node::Clamp(x, low, high),
+        FormulaNode::Reduce(op, x) => native::Node::Reduce(reduction(op), x),
+        FormulaNode::Softmax(x) => native::Node::Softmax(x),
+        FormulaNode::Component(_) | FormulaNode::Gradient(_) => panic!("no loss has {node}"),
     }
 }
 
 /// The graph that came out of the sandbox is the one that was traced natively, and the host's
 /// gradient is that of the SDK's interpreter.
-fn assert_same(graph: &Graph, expected: &native::Graph) {
+fn assert_same(graph: &LossGraph, expected: &native::Graph) {
     let nodes: Vec<native::Node> = graph.nodes().iter().map(|&node| twin(node)).collect();
     assert_eq!(nodes, expected.nodes);
     assert_eq!(graph.output(), expected.output);
@@ -90,7 +90,7 @@ fn assert_same(graph: &Graph, expected: &native::Graph) {
         graph.update_every().map_or(0, std::num::NonZeroU32::get),
         expected.update_every
     );
-    let derived = Derived::of(graph);
+    let derived = DerivedLoss::of(graph);
     let values: Vec<f32> = graph.parameters().iter().map(|p| p.value).collect();
     let negatives = [0.3, -1.2, MASKED.into(), 2.0, 0.4];
     for positive in [-2.0, 0.1, 3.0] {
@@ -188,7 +188,7 @@ fn run(
         positive_gradient: vec![0.0; positive.len()],
         negative_gradient: negative.to_vec(),
     };
-    loss.evaluate(&mut Scores {
+    loss.evaluate(&mut ScoreBlock {
         positive,
         negative: &mut found.negative_gradient,
         columns,
@@ -232,7 +232,7 @@ fn computed_losses_give_the_same_bits_as_natively() {
 fn computed_and_traced_losses_agree() {
     let (positive, negative) = scores(9, 33);
     for name in ["softmax", "logistic", "ranking"] {
-        let derived = Derived::of(&traced(name, &Value::Null).graph);
+        let derived = DerivedLoss::of(&traced(name, &Value::Null).graph);
         let mut loss = computed(&format!("{name}_computed"), &Value::Null).worker();
         let found = run(loss.as_mut(), &positive, &negative, 33);
         for (i, &score) in positive.iter().enumerate() {
@@ -275,7 +275,7 @@ fn the_functions_of_the_sdk_are_vectors() {
     config.wasm_relaxed_simd(false).wasm_simd(false);
     let engine = wasmtime::Engine::new(&config).expect("an engine without vectors");
     for name in ["logistic_computed", "softmax_computed"] {
-        let standard = pbg_wasm::standard();
+        let standard = pbg_wasm::standard_plugins();
         let plugin = standard.iter().find(|plugin| plugin.name == name);
         let bytes = plugin.expect("a standard plugin").bytes;
         let refused = wasmtime::component::Component::new(&engine, bytes).err();

@@ -1,14 +1,14 @@
 //! Operators in the sandbox: formulas that arrive as they were written, and formulas that are none.
 
 use crate::sandbox::support::sandbox;
-use pbg_core::operator::{Formula, Initial};
+use pbg_core::operator::{InitialValue, OperatorFormula};
 use pbg_plugin_sdk::TracedOperator;
 use pbg_plugin_sdk::operator::Initial as Written;
 use pbg_plugin_sdk::testing::operator_with_defaults;
-use pbg_wasm::{Limits, LoadError, PluginSource, Sandbox, Slot};
+use pbg_wasm::{Limits, LoadError, PluginSlot, PluginSource, Sandbox};
 use serde_json::{Value, json};
 
-fn loaded(name: &str, parameters: &Value) -> Result<Formula, LoadError> {
+fn loaded(name: &str, parameters: &Value) -> Result<OperatorFormula, LoadError> {
     let source = PluginSource::resolve(name)?;
     let plugin = sandbox().open(source)?;
     Ok(plugin.into_operator(parameters)?.formula)
@@ -25,10 +25,10 @@ fn assert_same<O: TracedOperator>(name: &str) {
     for (found, expected) in found.parameters().iter().zip(&expected.parameters) {
         assert_eq!(found.name, expected.name);
         let initial = match expected.initial {
-            Written::Zero => Initial::Zero,
-            Written::One => Initial::One,
-            Written::Normal(deviation) => Initial::Normal(deviation),
-            Written::Angle => Initial::Angle,
+            Written::Zero => InitialValue::Zero,
+            Written::One => InitialValue::One,
+            Written::Normal(deviation) => InitialValue::Normal(deviation),
+            Written::Angle => InitialValue::Angle,
         };
         assert_eq!(found.initial, initial);
     }
@@ -65,7 +65,10 @@ fn a_plugin_of_another_kind_is_no_operator() {
     else {
         panic!("{error}");
     };
-    assert_eq!((found, expected), (Slot::TracedLoss, Slot::TracedOperator));
+    assert_eq!(
+        (found, expected),
+        (PluginSlot::TracedLoss, PluginSlot::TracedOperator)
+    );
     let error = loaded("rotate", &json!({ "angle": 1.0 })).expect_err("no such parameter");
     assert!(matches!(error, LoadError::Parameters { .. }), "{error}");
 }

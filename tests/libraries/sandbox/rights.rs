@@ -5,13 +5,13 @@ use std::path::Path;
 
 use pbg_core::loss::TracedLoss;
 use pbg_core::strategy::{BucketOrder as _, Loss, SamplerFactory as _};
-use pbg_wasm::{Grant, LoadError, LoadedOrder, PluginSource, Replay};
+use pbg_wasm::{CallReplay, FolderGrant, LoadError, LoadedOrder, PluginSource};
 use serde_json::{Value, json};
 
 use crate::sandbox::support::{Guest, pass, sampler, sandbox};
 
 fn from_file(folder: &Path) -> Result<LoadedOrder, LoadError> {
-    let grant = Grant {
+    let grant = FolderGrant {
         plugin: "from_file".to_owned(),
         read: vec![folder.to_owned()],
     };
@@ -89,11 +89,11 @@ fn no_formula(_: TracedLoss) -> Box<dyn Loss> {
     panic!("no loss is asked")
 }
 
-fn replay(faults: &Path) -> Replay {
+fn replay(faults: &Path) -> CallReplay {
     let mut files = fs::read_dir(faults).expect("a fault left it");
     let path = files.next().expect("one file").expect("readable").path();
     assert!(files.next().is_none());
-    Replay::read(&path).expect("it can be read")
+    CallReplay::read(&path).expect("it can be read")
 }
 
 #[test]
@@ -182,7 +182,7 @@ fn files_that_ask_nonsense_are_refused() {
         let mut changed = sound.clone();
         change(&mut changed);
         fs::write(&path, changed.to_string()).expect("writable");
-        let error = Replay::read(&path).expect_err(reason).to_string();
+        let error = CallReplay::read(&path).expect_err(reason).to_string();
         assert!(error.contains(reason), "{error}");
     };
     check(
@@ -193,5 +193,5 @@ fn files_that_ask_nonsense_are_refused() {
     check(&|v| v["format"] = json!(2), "format 2");
     check(&|v| v["limits"] = json!({}), "is not a replay file");
     check(&|v| *v = json!([]), "is not a replay file");
-    Replay::read(place.path()).expect_err("a folder");
+    CallReplay::read(place.path()).expect_err("a folder");
 }

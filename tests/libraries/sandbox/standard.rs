@@ -4,7 +4,7 @@ use crate::sandbox::support::{Guest, list, load, pass, sandbox};
 use pbg_core::graph::{Bucket, Side};
 use pbg_core::strategy::{BucketOrder as _, Pass, SamplerFactory as _};
 use pbg_plugin_sdk as sdk;
-use pbg_wasm::{Limits, LoadError, PluginSource, Sandbox, standard};
+use pbg_wasm::{Limits, LoadError, PluginSource, Sandbox, standard_plugins};
 use serde_json::{Value, json};
 
 fn native_pass(pass: &Pass) -> sdk::Pass {
@@ -125,7 +125,7 @@ fn assert_same_draws<S: sdk::Sampler>(sandbox: &Sandbox, name: &str) {
 #[test]
 fn every_standard_plugin_introduces_itself_by_its_name() {
     let sandbox = sandbox();
-    for plugin in standard() {
+    for plugin in standard_plugins() {
         let opened = sandbox
             .open(PluginSource::Standard(plugin))
             .expect("it loads");

@@ -8,9 +8,9 @@ use std::sync::atomic::AtomicBool;
 
 use pbg_config::Config;
 use pbg_core::event::{Event, RankStats};
-use pbg_kernels::device::Place;
+use pbg_kernels::device::OpenDevice;
 use pbg_store::checkpoint::{PartitionData, ReadCheckpoint};
-use pbg_train::{Allowed, Outcome, Resolved};
+use pbg_train::{AllowedChanges, ResolvedConfig, RunOutcome};
 
 use crate::train::dataset::import_into;
 use crate::train::strategies::standard;
@@ -81,13 +81,13 @@ struct Ran {
     partitions: Vec<PartitionData>,
 }
 
-fn main_memory() -> Option<Arc<dyn Place>> {
+fn main_memory() -> Option<Arc<dyn OpenDevice>> {
     // What refuses models asks libtorch.
     pbg_torch::install();
-    Some(Arc::new(pbg_torch::TorchPlace::MAIN_MEMORY))
+    Some(Arc::new(pbg_torch::TorchDevice::MAIN_MEMORY))
 }
 
-fn train(config: &Config, place: Option<Arc<dyn Place>>) -> Ran {
+fn train(config: &Config, place: Option<Arc<dyn OpenDevice>>) -> Ran {
     let (mut losses, mut held_out, mut told) = (Vec::new(), Vec::new(), Vec::new());
     let mut watch = |event: Event| match event {
         Event::BucketFinished {
@@ -105,11 +105,11 @@ fn train(config: &Config, place: Option<Arc<dyn Place>>) -> Ran {
         _ => {}
     };
     let stop = AtomicBool::new(false);
-    let resolved = Resolved::new(config.clone()).expect("they fit");
-    let (strategies, allowed) = (standard(config), Allowed::default());
+    let resolved = ResolvedConfig::new(config.clone()).expect("they fit");
+    let (strategies, allowed) = (standard(config), AllowedChanges::default());
     let outcome = resolved.train_at(strategies, allowed, place, &stop, &mut watch);
     assert!(
-        matches!(outcome, Ok(Outcome::Finished { .. })),
+        matches!(outcome, Ok(RunOutcome::Finished { .. })),
         "{outcome:?}"
     );
     let checkpoint = ReadCheckpoint::open(Path::new(&config.checkpoint_path)).expect("a model");

@@ -14,9 +14,9 @@ use pbg_core::model::{Comparator, Operator};
 use pbg_core::strategy::LossWorker;
 use pbg_kernels::negatives::NegativeDraws;
 use pbg_kernels::params::Params;
-use pbg_kernels::step::{Batch, BatchJob, Relations, Tables};
+use pbg_kernels::step::{Batch, BatchJob, BatchRelations, BatchTables};
 use pbg_kernels::table::Table;
-use pbg_torch::TorchPlace;
+use pbg_torch::TorchDevice;
 use serde_json::Value;
 
 use case::{Case, File, Losses, Step, losses, numbers, public_name};
@@ -134,8 +134,8 @@ fn one_step(
 ) {
     let relations: Vec<u32> = numbers(&step.rel).iter().map(|&r| r as u32).collect();
     let relation = match step.rel {
-        Value::Array(_) => Relations::PerEdge(&relations),
-        _ => Relations::One(relations[0]),
+        Value::Array(_) => BatchRelations::PerEdge(&relations),
+        _ => BatchRelations::One(relations[0]),
     };
     let batch = Batch {
         lhs: &step.lhs,
@@ -143,7 +143,7 @@ fn one_step(
         relation,
         weight: step.weight.as_deref(),
     };
-    let tables = Tables {
+    let tables = BatchTables {
         lhs: table,
         rhs: table,
     };
@@ -241,14 +241,14 @@ fn two_steps_equal_pbg_in_every_configuration_at_any_slice_size() {
 /// All that a device computes but for the device: its operations, in main memory.
 #[test]
 fn two_steps_of_a_device_equal_pbg_in_every_configuration_at_any_slice_size() {
-    two_steps_equal_pbg(Where::Device(TorchPlace::MAIN_MEMORY));
+    two_steps_equal_pbg(Where::Device(TorchDevice::MAIN_MEMORY));
 }
 
 /// The same where there is a GPU. Says why it was skipped where there is none; with
 /// `PBG_TEST_CUDA=1`, that is a failure.
 #[test]
 fn two_steps_on_a_gpu_equal_pbg_in_every_configuration_at_any_slice_size() {
-    match TorchPlace::cuda(0) {
+    match TorchDevice::cuda(0) {
         Ok(place) => two_steps_equal_pbg(Where::Device(place)),
         Err(reason) => {
             assert!(std::env::var_os("PBG_TEST_CUDA").is_none(), "{reason}");

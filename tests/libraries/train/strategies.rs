@@ -2,17 +2,18 @@
 
 use pbg_config::Config;
 use pbg_core::loss::{
-    Binary, Definition, Node, Parameter, ParameterSchedule, Reduction, TracedLoss, Unary,
+    Binary, FormulaNode, LossDefinition, LossParameter, ParameterSchedule, Reduction, TracedLoss,
+    Unary,
 };
 use pbg_core::strategy::{Loss, StrategyId};
 use pbg_train::{Fallbacks, GuardedLoss, Strategies};
-use pbg_wasm::{Limits, LoadedLoss, Plugin, PluginSource, Sandbox};
+use pbg_wasm::{Limits, LoadedLoss, LoadedPlugin, PluginSource, Sandbox};
 use serde_json::Value;
 
 /// The standard plugins that `config` names.
 pub(crate) fn standard(config: &Config) -> Strategies {
     let sandbox = Sandbox::new(Limits::default()).expect("the sandbox starts");
-    let open = |name: &str| -> Plugin {
+    let open = |name: &str| -> LoadedPlugin {
         let source = PluginSource::resolve(name).expect("a standard plugin");
         sandbox.open(source).expect("it loads")
     };
@@ -47,20 +48,20 @@ pub(crate) fn weighted_logistic(
 ) -> Box<dyn Loss> {
     let (update_every, schedule) = schedule.unzip();
     let update_every = update_every.unwrap_or(0);
-    let definition = Definition {
+    let definition = LossDefinition {
         nodes: vec![
-            Node::Positive,
-            Node::Negative,
-            Node::Parameter(0),
-            Node::Unary(Unary::Neg, 0),
-            Node::Unary(Unary::Softplus, 3),
-            Node::Unary(Unary::Softplus, 1),
-            Node::Reduce(Reduction::Mean, 5),
-            Node::Binary(Binary::Mul, 6, 2),
-            Node::Binary(Binary::Add, 4, 7),
+            FormulaNode::Positive,
+            FormulaNode::Negative,
+            FormulaNode::Parameter(0),
+            FormulaNode::Unary(Unary::Neg, 0),
+            FormulaNode::Unary(Unary::Softplus, 3),
+            FormulaNode::Unary(Unary::Softplus, 1),
+            FormulaNode::Reduce(Reduction::Mean, 5),
+            FormulaNode::Binary(Binary::Mul, 6, 2),
+            FormulaNode::Binary(Binary::Add, 4, 7),
         ],
         output: 8,
-        parameters: vec![Parameter {
+        parameters: vec![LossParameter {
             name: "weight".to_owned(),
             value: weight,
         }],

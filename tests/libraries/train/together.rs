@@ -18,14 +18,15 @@ use std::time::Duration;
 use pbg_config::Config;
 use pbg_core::event::Event;
 use pbg_core::graph::{Bucket, Side};
-use pbg_core::ledger::{BucketState, Order, Record};
+use pbg_core::ledger::{BucketState, LedgerRecord, OperatorCommand};
 use pbg_core::model::Operator;
 use pbg_core::schedule::PassId;
 use pbg_core::strategy::{BucketOrder, Pass, StrategyError, StrategyId};
 use pbg_store::checkpoint::ReadCheckpoint;
 use pbg_store::import::{self, ImportOptions};
 use pbg_train::{
-    Allowed, Cluster, GuardedLoss, Outcome, Resolved, RunError, Strategies, SyncLimits,
+    AllowedChanges, ClusterOptions, GuardedLoss, ResolvedConfig, RunError, RunOutcome, Strategies,
+    SyncLimits,
 };
 
 mod faults;
@@ -152,8 +153,8 @@ impl World {
     }
 }
 
-fn cluster(connection: &Arc<Connection>, rank: u32, machines: u32) -> Cluster {
-    Cluster {
+fn cluster(connection: &Arc<Connection>, rank: u32, machines: u32) -> ClusterOptions {
+    ClusterOptions {
         register: Arc::clone(connection) as _,
         live: Arc::clone(connection) as _,
         name: format!("trainer {rank}"),
@@ -162,21 +163,21 @@ fn cluster(connection: &Arc<Connection>, rank: u32, machines: u32) -> Cluster {
         tree_init: true,
         lease: Duration::from_secs(60),
         heartbeat: Duration::from_millis(100),
-        exchange: SyncLimits {
+        sync_limits: SyncLimits {
             rounds: 200.0,
             bytes: 1e9,
         },
         // Where many tests run at the same time, trainers stand still for a while.
         patience: Duration::from_secs(20),
-        ahead: None,
-        tell: Arc::new(drop),
+        lease_ahead: None,
+        on_event: Arc::new(drop),
     }
 }
 
 /// A trainer has come to the end of its run.
-fn finished(outcome: &Result<Outcome, RunError>) {
+fn finished(outcome: &Result<RunOutcome, RunError>) {
     assert!(
-        matches!(outcome, Ok(Outcome::Finished { .. })),
+        matches!(outcome, Ok(RunOutcome::Finished { .. })),
         "{outcome:?}"
     );
 }
@@ -184,16 +185,22 @@ fn finished(outcome: &Result<Outcome, RunError>) {
 /// Trains as one of several.
 fn join(
     config: &Config,
-    cluster: &Cluster,
+    cluster: &ClusterOptions,
     stop: &Arc<AtomicBool>,
     watch: &mut dyn FnMut(Event),
-) -> Result<Outcome, RunError> {
-    let resolved = Resolved::new(config.clone()).expect("they fit");
-    resolved.train_together(strategies(config), cluster, Allowed::default(), stop, watch)
+) -> Result<RunOutcome, RunError> {
+    let resolved = ResolvedConfig::new(config.clone()).expect("they fit");
+    resolved.train_distributed(
+        strategies(config),
+        cluster,
+        AllowedChanges::default(),
+        stop,
+        watch,
+    )
 }
 
 /// The buckets in the order in which they were committed, by pass. Panics where one was done twice.
-fn committed(history: &[Record]) -> BTreeMap<PassId, Vec<Bucket>> {
+fn committed(history: &[LedgerRecord]) -> BTreeMap<PassId, Vec<Bucket>> {
     let mut passes: BTreeMap<PassId, Vec<Bucket>> = BTreeMap::new();
     for pair in history.windows(2) {
         let [before, after] = pair else { continue };
@@ -277,7 +284,7 @@ fn bytes(config: &Config) -> Vec<(Vec<f32>, Vec<f32>)> {
 }
 
 /// One machine trains the buckets in the order of `history`; its bytes have to be those of `config`'s checkpoint.
-fn replays(world: &World, config: &Config, history: &[Record], changes: &[(&str, &str)]) {
+fn replays(world: &World, config: &Config, history: &[LedgerRecord], changes: &[(&str, &str)]) {
     let passes = committed(history);
     for (pass, buckets) in &passes {
         assert_eq!(buckets.len(), 16, "{pass:?}");
@@ -289,9 +296,9 @@ fn replays(world: &World, config: &Config, history: &[Record], changes: &[(&str,
         order: Box::new(Recorded { id, passes }),
         ..strategies(&alone)
     };
-    let resolved = Resolved::new(alone.clone()).expect("they fit");
+    let resolved = ResolvedConfig::new(alone.clone()).expect("they fit");
     let stop = Arc::new(AtomicBool::new(false));
-    let outcome = resolved.train(strategies, Allowed::default(), &stop, &mut |_| ());
+    let outcome = resolved.train(strategies, AllowedChanges::default(), &stop, &mut |_| ());
     finished(&outcome);
     assert!(
         bytes(config) == bytes(&alone),
@@ -300,7 +307,7 @@ fn replays(world: &World, config: &Config, history: &[Record], changes: &[(&str,
 }
 
 /// Trains with as many threads as there are connections.
-fn train(config: &Config, connections: &[Arc<Connection>]) -> Vec<Result<Outcome, RunError>> {
+fn train(config: &Config, connections: &[Arc<Connection>]) -> Vec<Result<RunOutcome, RunError>> {
     let machines = connections.len() as u32;
     thread::scope(|scope| {
         let trainers = connections.iter().zip(0..).map(|(connection, rank)| {
@@ -354,8 +361,8 @@ fn partitions_that_are_needed_again_before_they_are_settled_lose_nothing() {
                 let config = &config;
                 scope.spawn(move || {
                     let stop = Arc::new(AtomicBool::new(false));
-                    let cluster = Cluster {
-                        ahead: Some(true),
+                    let cluster = ClusterOptions {
+                        lease_ahead: Some(true),
                         ..cluster(connection, rank, trainers as u32)
                     };
                     let id = strategies(config).order.id().clone();
@@ -363,11 +370,11 @@ fn partitions_that_are_needed_again_before_they_are_settled_lose_nothing() {
                         order: Box::new(Restless(id)),
                         ..strategies(config)
                     };
-                    let resolved = Resolved::new(config.clone()).expect("they fit");
-                    let outcome = resolved.train_together(
+                    let resolved = ResolvedConfig::new(config.clone()).expect("they fit");
+                    let outcome = resolved.train_distributed(
                         strategies,
                         &cluster,
-                        Allowed::default(),
+                        AllowedChanges::default(),
                         &stop,
                         &mut |_| (),
                     );
@@ -394,7 +401,7 @@ fn one_machine_goes_on_from_what_several_committed_and_the_reverse() {
     };
     let outcome = join(&config, &cluster(&connection, 0, 1), &stop, &mut stopping);
     assert!(
-        matches!(outcome, Ok(Outcome::Interrupted { .. })),
+        matches!(outcome, Ok(RunOutcome::Interrupted { .. })),
         "{outcome:?}"
     );
     // One machine goes on, and is stopped, too.
@@ -412,15 +419,15 @@ fn one_machine_goes_on_from_what_several_committed_and_the_reverse() {
             stop.store(index >= 20, Ordering::Relaxed);
         }
     };
-    let resolved = Resolved::new(config.clone()).expect("they fit");
+    let resolved = ResolvedConfig::new(config.clone()).expect("they fit");
     let outcome = resolved.train(
         strategies(&config),
-        Allowed::default(),
+        AllowedChanges::default(),
         &stop,
         &mut stopping,
     );
     assert!(
-        matches!(outcome, Ok(Outcome::Interrupted { .. })),
+        matches!(outcome, Ok(RunOutcome::Interrupted { .. })),
         "{outcome:?}"
     );
     // The record of before does not go with its checkpoint, and is replaced.

@@ -15,16 +15,17 @@ use std::sync::{Arc, Mutex};
 use pbg_config::Config;
 use pbg_core::event::{Event, RankStats, Resumed};
 use pbg_core::graph::Bucket;
-use pbg_core::loss::{LossState, ParameterSchedule, Progress};
+use pbg_core::loss::{LossState, ParameterSchedule, ScheduleProgress};
 use pbg_core::schedule::PassId;
 use pbg_core::strategy::{
-    BucketOrder, Draw, Loss, LossWorker, Pass, RelationSampler, SamplerFactory, StrategyError,
-    StrategyId,
+    BucketOrder, Loss, LossWorker, Pass, RelationDraw, RelationSampler, SamplerFactory,
+    StrategyError, StrategyId,
 };
-use pbg_kernels::device::Place;
+use pbg_kernels::device::OpenDevice;
 use pbg_store::checkpoint::{Checkpoint, PartitionData, ReadCheckpoint, Tensor};
 use pbg_train::{
-    Allowed, ErrorKind, Fallbacks, GuardedLoss, Outcome, Resolved, RunError, Strategies,
+    AllowedChanges, ErrorKind, Fallbacks, GuardedLoss, ResolvedConfig, RunError, RunOutcome,
+    Strategies,
 };
 use proptest::prelude::*;
 
@@ -110,7 +111,7 @@ impl SamplerFactory for Hardest {
 }
 
 impl RelationSampler for Walk {
-    fn next(&mut self) -> Result<Option<Draw>, StrategyError> {
+    fn next(&mut self) -> Result<Option<RelationDraw>, StrategyError> {
         let there = (0..self.left.len()).filter(|&relation| self.left[relation] > 0);
         let hardest = there.max_by(|a, b| self.last[*a].total_cmp(&self.last[*b]));
         Ok(hardest.map(|relation| {
@@ -118,7 +119,7 @@ impl RelationSampler for Walk {
             let most = self.left[relation].min(self.batch_size);
             let edges = 1 + (self.state >> 33) % most;
             self.left[relation] -= edges;
-            Draw {
+            RelationDraw {
                 relation: relation as u32,
                 edges: edges as u32,
             }
@@ -136,7 +137,11 @@ impl RelationSampler for Walk {
 struct Following;
 
 impl ParameterSchedule for Following {
-    fn update(&mut self, progress: &Progress, values: &[f32]) -> Result<Vec<f32>, StrategyError> {
+    fn update(
+        &mut self,
+        progress: &ScheduleProgress,
+        values: &[f32],
+    ) -> Result<Vec<f32>, StrategyError> {
         let follow = |value| 0.9 * value + 0.01 * progress.mean_loss;
         Ok(values.iter().map(follow).collect())
     }
@@ -256,16 +261,16 @@ const ON_CORES: With = With {
     device: false,
 };
 
-fn main_memory() -> Arc<dyn Place> {
+fn main_memory() -> Arc<dyn OpenDevice> {
     // What refuses models asks libtorch.
     pbg_torch::install();
-    Arc::new(pbg_torch::TorchPlace::MAIN_MEMORY)
+    Arc::new(pbg_torch::TorchDevice::MAIN_MEMORY)
 }
 
 /// What all parts of a run told.
 #[derive(Debug, Default)]
 struct Told {
-    outcome: Option<Outcome>,
+    outcome: Option<RunOutcome>,
     resumed: Vec<Resumed>,
     /// Edges, loss and ranks before, of each bucket.
     buckets: BTreeMap<PassId, (u64, f64, Option<RankStats>)>,
@@ -313,11 +318,11 @@ impl Told {
             loss: GuardedLoss::new(Box::new(loss), None),
             fallbacks: Fallbacks::default(),
         };
-        let allowed = Allowed {
+        let allowed = AllowedChanges {
             plugin_change: true,
             data_change: false,
         };
-        let resolved = Resolved::new(config.clone()).expect("they fit");
+        let resolved = ResolvedConfig::new(config.clone()).expect("they fit");
         let mut watch = |event| self.hear(event);
         let place = with.device.then(main_memory);
         let outcome = resolved.train_at(strategies, allowed, place, &stop, &mut watch);
@@ -327,7 +332,7 @@ impl Told {
     }
 
     fn is_finished(&self) -> bool {
-        matches!(self.outcome, Some(Outcome::Finished { .. }))
+        matches!(self.outcome, Some(RunOutcome::Finished { .. }))
     }
 }
 

@@ -14,10 +14,10 @@ use anyhow::{Context, Result, bail};
 const TICKS: f64 = 100.0;
 
 /// Interval between two measurements of memory.
-const LOOK: Duration = Duration::from_millis(100);
+const SAMPLING_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Resources used by programs.
-pub(super) struct Taken {
+pub(super) struct ResourceUsage {
     pub(super) cpu_seconds: f64,
     pub(super) seconds: f64,
     /// Peak memory of all programs together.
@@ -30,7 +30,7 @@ pub(super) fn run(
     folder: &Path,
     name: &str,
     commands: impl Iterator<Item = Command>,
-) -> Result<Taken> {
+) -> Result<ResourceUsage> {
     let before = cpu_seconds_of_ended_children()?;
     let started = Instant::now();
     let mut programs = Vec::new();
@@ -50,7 +50,7 @@ pub(super) fn run(
                 let looking = Instant::now();
                 peak = peak.max(bytes_of_descendants());
                 // Measuring many large processes is slow, and must not take a core from the measured programs.
-                thread::sleep(LOOK.max(20 * looking.elapsed()));
+                thread::sleep(SAMPLING_INTERVAL.max(20 * looking.elapsed()));
             }
             peak
         });
@@ -62,7 +62,7 @@ pub(super) fn run(
         (results, watch.join().unwrap_or_default())
     });
     results.into_iter().collect::<Result<()>>()?;
-    Ok(Taken {
+    Ok(ResourceUsage {
         cpu_seconds: cpu_seconds_of_ended_children()? - before,
         seconds: started.elapsed().as_secs_f64(),
         peak_bytes,

@@ -35,7 +35,7 @@ const PRESETS: [&str; 5] = ["complex", "distmult", "transe", "rotate", "pbg"];
 
 /// Options of the measurement of quality.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Args {
+pub(crate) struct QualityArgs {
     /// Measure only rows whose graph or configuration contains this name, as in `--only wordnet`; can be repeated.
     #[arg(long, value_name = "NAME")]
     only: Vec<String>,
@@ -63,7 +63,7 @@ struct Figures {
 type Row = (String, String);
 
 /// Trains and ranks, and prints every figure together with the last one.
-pub(crate) fn run(repo: &Repo, args: &Args) -> Result<()> {
+pub(crate) fn run(repo: &Repo, args: &QualityArgs) -> Result<()> {
     build::run(repo)?;
     let folder = repo.root.join("target/quality");
     fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
@@ -72,7 +72,7 @@ pub(crate) fn run(repo: &Repo, args: &Args) -> Result<()> {
         true => parse(&fs::read_to_string(&figures).context("cannot read the last figures")?)?,
         false => BTreeMap::new(),
     };
-    let graphs = [planted(repo, &folder)?, wordnet(repo)];
+    let graphs = [generate_planted_graph(repo, &folder)?, wordnet(repo)];
     let configurations = configurations(repo, &folder, args.all)?;
     println!(
         "{:<12} {:<28} {:>7} {:>16} {:>16} {:>16}",
@@ -107,14 +107,14 @@ fn shortened(configuration: &str) -> Option<u32> {
 }
 
 /// A graph as edge lists.
-struct Graph {
+struct EdgeFiles {
     name: &'static str,
     /// `name=path` of each edge set.
     sets: [String; 3],
 }
 
 /// Generates a graph with a structure to learn: relations lead from group to group.
-fn planted(repo: &Repo, folder: &Path) -> Result<Graph> {
+fn generate_planted_graph(repo: &Repo, folder: &Path) -> Result<EdgeFiles> {
     let all = folder.join("planted.tsv");
     let mut generate = Command::new(repo.program());
     generate.args(["generate", "--entities", "20000", "--edges", "400000"]);
@@ -129,7 +129,7 @@ fn planted(repo: &Repo, folder: &Path) -> Result<Graph> {
         fs::write(&path, kept).with_context(|| format!("cannot write {}", path.display()))?;
         Ok::<_, anyhow::Error>(format!("{set}={}", path.display()))
     };
-    Ok(Graph {
+    Ok(EdgeFiles {
         name: "planted",
         sets: [
             of("train", &|at| at < SPLIT - 2)?,
@@ -140,10 +140,10 @@ fn planted(repo: &Repo, folder: &Path) -> Result<Graph> {
 }
 
 /// Returns the WordNet graph of the example.
-fn wordnet(repo: &Repo) -> Graph {
+fn wordnet(repo: &Repo) -> EdgeFiles {
     let folder = repo.root.join("examples/wordnet");
     let of = |set: &str| format!("{set}={}", folder.join(format!("{set}.tsv.gz")).display());
-    Graph {
+    EdgeFiles {
         name: "wordnet",
         sets: ["train", "valid", "test"].map(of),
     }
@@ -179,7 +179,7 @@ fn configurations(repo: &Repo, folder: &Path, all: bool) -> Result<Vec<(String, 
 
 fn measure(
     repo: &Repo,
-    graph: &Graph,
+    graph: &EdgeFiles,
     config: &Path,
     epochs: Option<u32>,
     folder: &Path,
@@ -236,9 +236,9 @@ fn measure(
 }
 
 /// A figure, the last one in brackets, and the number of digits.
-struct Beside(f64, Option<f64>, usize);
+struct FigureWithLast(f64, Option<f64>, usize);
 
-impl fmt::Display for Beside {
+impl fmt::Display for FigureWithLast {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self(now, last, digits) = *self;
         let last = last.map_or_else(|| "-".to_owned(), |last| format!("{last:.digits$}"));
@@ -249,7 +249,7 @@ impl fmt::Display for Beside {
 fn print((graph, configuration): &Row, found: Figures, last: Option<&Figures>) {
     // Figures after another number of epochs are not comparable.
     let last = last.filter(|last| last.epochs == found.epochs);
-    let beside = |of: fn(&Figures) -> f64, digits| Beside(of(&found), last.map(of), digits);
+    let beside = |of: fn(&Figures) -> f64, digits| FigureWithLast(of(&found), last.map(of), digits);
     println!(
         "{graph:<12} {configuration:<28} {:>7} {:>16} {:>16} {:>16}",
         found.epochs,

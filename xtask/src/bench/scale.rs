@@ -12,7 +12,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use serde_json::Value;
 
-use super::processes::{self, Taken};
+use super::processes::{self, ResourceUsage};
 use crate::repo::Repo;
 use crate::{build, step};
 
@@ -26,7 +26,7 @@ const LOOK: Duration = Duration::from_millis(500);
 
 /// Options of the measurement of costs.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Args {
+pub(crate) struct ScaleArgs {
     /// Number of edges of each graph; Freebase's has 338000000.
     #[arg(
         long,
@@ -57,15 +57,15 @@ pub(crate) struct Args {
 /// Step with its costs.
 struct Measured {
     name: &'static str,
-    taken: Taken,
+    taken: ResourceUsage,
     /// Peak disk usage of graph, dataset, model and export together.
     disk_bytes: u64,
 }
 
 /// Measurement of one graph.
-struct Size<'a> {
+struct GraphMeasurement<'a> {
     repo: &'a Repo,
-    args: &'a Args,
+    args: &'a ScaleArgs,
     edges: u64,
     folder: PathBuf,
 }
@@ -79,7 +79,7 @@ struct Costs {
 }
 
 /// Runs all sizes, and prints how their costs grow.
-pub(crate) fn run(repo: &Repo, args: &Args) -> Result<()> {
+pub(crate) fn run(repo: &Repo, args: &ScaleArgs) -> Result<()> {
     build::run(repo)?;
     let mut all = Vec::new();
     for &edges in &args.edges {
@@ -92,7 +92,7 @@ pub(crate) fn run(repo: &Repo, args: &Args) -> Result<()> {
                 .with_context(|| format!("cannot remove {}", folder.display()))?;
         }
         fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
-        let size = Size {
+        let size = GraphMeasurement {
             repo,
             args,
             edges,
@@ -100,17 +100,17 @@ pub(crate) fn run(repo: &Repo, args: &Args) -> Result<()> {
         };
         all.push(size.run()?);
     }
-    grow(&all);
+    print_growth(&all);
     Ok(())
 }
 
-impl Size<'_> {
+impl GraphMeasurement<'_> {
     fn entities(&self) -> u64 {
         (self.edges as f64 * ENTITIES_PER_EDGE) as u64
     }
 
     fn config(&self) -> String {
-        let Args {
+        let ScaleArgs {
             dimension,
             partitions,
             buffer,
@@ -287,7 +287,7 @@ fn bytes_below(folder: &Path) -> u64 {
 }
 
 /// Prints the powers of the number of edges with which costs grow.
-fn grow(all: &[Costs]) {
+fn print_growth(all: &[Costs]) {
     let Some(first) = all.first().filter(|_| all.len() > 1) else {
         return;
     };

@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use super::missing::Missing;
+use super::missing_tool::MissingTool;
 use crate::step;
 
 /// Tool that tests need.
@@ -32,7 +32,7 @@ const TOOLS: [Tool; 2] = [
 ];
 
 /// Installs missing tools if this runs as root on Debian. Returns the tools that are still missing.
-pub(super) fn install() -> Vec<Missing> {
+pub(super) fn install() -> Vec<MissingTool> {
     let missing = || {
         let lacks = |tool: &&Tool| !tool.programs.iter().all(|program| starts(program));
         TOOLS.iter().filter(lacks)
@@ -50,16 +50,16 @@ pub(super) fn install() -> Vec<Missing> {
         let install = ["install", "--yes", "--quiet", "--no-install-recommends"];
         let installed = apt_get(&["update", "--quiet"])
             .and_then(|()| apt_get(&[&install[..], &packages].concat()));
-        said = installed.err().map(|error| step::lines_of(&error));
+        said = installed.err().map(|error| step::error_text(&error));
     }
-    let told = |tool: &Tool| Missing {
+    let told = |tool: &Tool| MissingTool {
         tool: tool.name,
         notice: format!(
             "{}; to change that, run `apt-get install {}` as root",
             tool.consequence,
             tool.packages.join(" ")
         ),
-        said: said.clone(),
+        installer_output: said.clone(),
     };
     missing().map(told).collect()
 }

@@ -10,7 +10,7 @@ use crate::repo::Repo;
 use crate::step;
 
 use super::lock;
-use super::missing::Missing;
+use super::missing_tool::MissingTool;
 
 /// The version on which new projects depend. It fixes the version of its native part as well.
 const PACKAGE: &str = "componentize-qjs@0.4.5";
@@ -21,7 +21,7 @@ pub(crate) fn test_programs(repo: &Repo) -> PathBuf {
 }
 
 /// Installs the package. Returns the missing tool if that fails.
-pub(super) fn packages(repo: &Repo) -> anyhow::Result<Option<Missing>> {
+pub(super) fn packages(repo: &Repo) -> anyhow::Result<Option<MissingTool>> {
     let _lock = lock(repo)?;
     let program = test_programs(repo).join("componentize-qjs");
     if step::succeeds(Command::new(&program).arg("--help")) {
@@ -37,12 +37,12 @@ pub(super) fn packages(repo: &Repo) -> anyhow::Result<Option<Missing>> {
 }
 
 /// Installs the package into a folder and starts its `program`. `folder` is the path and its form in messages.
-fn installed(npm: &str, folder: (&Path, &str), program: &Path) -> Result<(), Missing> {
+fn installed(npm: &str, folder: (&Path, &str), program: &Path) -> Result<(), MissingTool> {
     let (folder, shown) = folder;
-    let missing = |reason: String, said| Missing {
+    let missing = |reason: String, said| MissingTool {
         tool: "node",
         notice: format!("plugins in JavaScript are not built in tests: {reason}"),
-        said,
+        installer_output: said,
     };
     if !step::succeeds(Command::new(npm).arg("--version")) {
         let reason = format!("npm not found; install Node with npm, then {PACKAGE} into {shown}");
@@ -54,12 +54,12 @@ fn installed(npm: &str, folder: (&Path, &str), program: &Path) -> Result<(), Mis
     command.arg(folder).arg(PACKAGE);
     step::output(&mut command, "see the output of npm above").map_err(|error| {
         let reason = format!("npm could not install {PACKAGE} into {shown}:");
-        missing(reason, Some(step::lines_of(&error)))
+        missing(reason, Some(step::error_text(&error)))
     })?;
     let started = step::output(Command::new(program).arg("--help"), "see above");
     started.map(drop).map_err(|error| {
         let reason = format!("{PACKAGE} was installed into {shown} and does not start:");
-        missing(reason, Some(step::lines_of(&error)))
+        missing(reason, Some(step::error_text(&error)))
     })
 }
 
@@ -80,7 +80,7 @@ mod tests {
             let program = place.path().join("program");
             let npm = npm.to_str().expect("UTF-8");
             let missing = installed(npm, (place.path(), "here"), &program).expect_err("it fails");
-            (missing.notice, missing.said.unwrap_or_default())
+            (missing.notice, missing.installer_output.unwrap_or_default())
         };
         let version = "[ \"$1\" = --version ] && exit 0";
         let (notice, lines) = said(&format!(

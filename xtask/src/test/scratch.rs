@@ -16,13 +16,13 @@ const LEAST: u64 = 8 << 30;
 
 /// The folder, which is removed on drop; `None` if memory is not suitable.
 #[derive(Debug)]
-pub(crate) struct Scratch(Option<PathBuf>);
+pub(crate) struct TestScratch(Option<PathBuf>);
 
-impl Scratch {
+impl TestScratch {
     /// Creates the folder, unless the user has set `TMPDIR`.
     pub(crate) fn make() -> Self {
         let memory = Path::new(MEMORY);
-        if env::var_os("TMPDIR").is_some() || !suits(memory) {
+        if env::var_os("TMPDIR").is_some() || !is_suitable(memory) {
             return Self(None);
         }
         remove_left_behind(memory);
@@ -32,14 +32,14 @@ impl Scratch {
     }
 
     /// Sets the folder as the command's folder for temporary files.
-    pub(crate) fn is_for(&self, command: &mut Command) {
+    pub(crate) fn set_tmpdir(&self, command: &mut Command) {
         if let Some(folder) = &self.0 {
             command.env("TMPDIR", folder);
         }
     }
 }
 
-impl Drop for Scratch {
+impl Drop for TestScratch {
     fn drop(&mut self) {
         // A folder that cannot be removed now is removed by a later run.
         let _ = self.0.as_ref().map(fs::remove_dir_all);
@@ -47,7 +47,7 @@ impl Drop for Scratch {
 }
 
 /// Returns whether the folder has enough room and allows programs to be executed.
-fn suits(folder: &Path) -> bool {
+fn is_suitable(folder: &Path) -> bool {
     let Ok(system) = statvfs(folder) else {
         return false;
     };

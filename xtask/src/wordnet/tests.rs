@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use flate2::read::GzDecoder;
 
-use super::write::{Counts, table};
+use super::write::{TripleCounts, table};
 use super::{EdgeSets, Triple, database, split};
 
 /// A licence line, two senses of one noun, an adjective with its satellite, a verb and an adverb.
@@ -209,7 +209,7 @@ fn the_example_leaks_nothing_and_its_readme_counts_it() {
     let sets = read_example();
     check_split(&sets);
 
-    let mut counts: Counts<'_> = BTreeMap::new();
+    let mut counts: TripleCounts<'_> = BTreeMap::new();
     for (set_idx, name) in ["train", "valid", "test"].into_iter().enumerate() {
         for [_, rel, _] in &sets[name] {
             counts.entry(rel).or_default()[set_idx] += 1;

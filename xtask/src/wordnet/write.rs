@@ -32,10 +32,10 @@ fn compress(text: &str) -> std::io::Result<Vec<u8>> {
 }
 
 /// Number of triples of each relation in train, valid and test.
-pub(crate) type Counts<'a> = BTreeMap<&'a str, [usize; 3]>;
+pub(crate) type TripleCounts<'a> = BTreeMap<&'a str, [usize; 3]>;
 
-fn count(sets: &EdgeSets) -> Counts<'_> {
-    let mut counts = Counts::new();
+fn count(sets: &EdgeSets) -> TripleCounts<'_> {
+    let mut counts = TripleCounts::new();
     for (set_idx, (_, triples)) in sets.named().into_iter().enumerate() {
         for triple in triples {
             counts.entry(triple.rel).or_default()[set_idx] += 1;
@@ -45,7 +45,7 @@ fn count(sets: &EdgeSets) -> Counts<'_> {
 }
 
 /// Returns the Markdown table of the example's README.
-pub(crate) fn table(counts: &Counts<'_>) -> String {
+pub(crate) fn table(counts: &TripleCounts<'_>) -> String {
     let total = counts.values().fold([0; 3], |sum, n| {
         [sum[0] + n[0], sum[1] + n[1], sum[2] + n[2]]
     });

@@ -9,7 +9,7 @@ use wit_bindgen_core::wit_parser::Resolve;
 
 use super::{componentize, tool};
 use crate::error::BuildError;
-use crate::manifest::Manifest;
+use crate::manifest::ProjectManifest;
 use crate::world::World;
 
 const CLANG: &str = "install clang and lld (Debian: `apt-get install clang lld`)";
@@ -20,7 +20,7 @@ const BINDINGS: &str = "bindings";
 /// Builds the project in `folder` into `component`.
 pub(crate) fn build(
     folder: &Path,
-    manifest: &Manifest,
+    manifest: &ProjectManifest,
     component: &Path,
 ) -> Result<(), BuildError> {
     let clang = tool::find("clang", &[], CLANG)?;

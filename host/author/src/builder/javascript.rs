@@ -5,14 +5,14 @@ use std::process::Command;
 
 use super::tool;
 use crate::error::BuildError;
-use crate::manifest::Manifest;
+use crate::manifest::ProjectManifest;
 
 const COMPONENTIZE_QJS: &str = "run `npm install` in the project's folder";
 
 /// Builds the project in `folder` into `component`.
 pub(crate) fn build(
     folder: &Path,
-    manifest: &Manifest,
+    manifest: &ProjectManifest,
     component: &Path,
 ) -> Result<(), BuildError> {
     let name = "componentize-qjs";

@@ -6,7 +6,7 @@ use std::process::Command;
 
 use super::tool;
 use crate::error::BuildError;
-use crate::manifest::Manifest;
+use crate::manifest::ProjectManifest;
 
 const COMPONENTIZE_PY: &str = "in the project's folder, run `python3 -m venv .venv` and \
     `.venv/bin/pip install componentize-py==0.25.1`; an active environment works, too";
@@ -14,7 +14,7 @@ const COMPONENTIZE_PY: &str = "in the project's folder, run `python3 -m venv .ve
 /// Builds the project in `folder` into `component`.
 pub(crate) fn build(
     folder: &Path,
-    manifest: &Manifest,
+    manifest: &ProjectManifest,
     component: &Path,
 ) -> Result<(), BuildError> {
     let name = "componentize-py";
@@ -36,7 +36,7 @@ pub(crate) fn build(
         .args(["componentize", "component"])
         .args(["--python-path", ".", "--stub-wasi", "--output"])
         .arg(component);
-    tool::explained(&mut command, folder, reason)
+    tool::run_with_reason(&mut command, folder, reason)
 }
 
 /// Finds in the tracebacks of componentize-py why the author's modules cannot be imported, and the line at fault.

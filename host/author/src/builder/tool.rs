@@ -58,7 +58,7 @@ pub(crate) fn output(command: &mut Command, folder: &Path) -> Result<Vec<u8>, Bu
 ///
 /// # Errors
 /// [`BuildError::Code`] with the reason, or as [`run`].
-pub(crate) fn explained(
+pub(crate) fn run_with_reason(
     command: &mut Command,
     folder: &Path,
     reason: impl FnOnce(&str) -> Option<String>,

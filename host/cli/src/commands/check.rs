@@ -5,22 +5,22 @@ mod time;
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
-use pbg_core::batch_graph::pipeline::Device;
+use pbg_core::batch_graph::pipeline::PipelineDevice;
 use pbg_core::event::Event;
 use pbg_core::plan::PlanCost;
 use pbg_core::strategy::BucketOrder;
 use pbg_lab::bound;
-use pbg_lab::rounds::{self, Rounds};
-use pbg_store::describe::Unseen;
-use pbg_train::{CheckReport, Resolved};
+use pbg_lab::cluster_simulation::{self, PassCost};
+use pbg_store::describe::UnseenCounts;
+use pbg_train::{CheckReport, ResolvedConfig};
 use serde::Serialize;
 
 use crate::failure::{Failure, Result};
 use crate::kind::FailureKind;
 use crate::options::{AllowArgs, ConfigArgs};
-use crate::plugins::{self, Given};
+use crate::plugins::{self, StrategyOverrides};
 use crate::terminal::{self, Terminal};
-use crate::{format, interrupt, load, notes};
+use crate::{format, interrupt, load, model_notes};
 
 use time::EpochTime;
 
@@ -67,9 +67,15 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     let mut config = load::config(&args.config, terminal)?;
     let given = plugins::given_operators(&mut config, &args.plugins, None, &terminal)?;
-    let filled = plugins::fill(&config, Given::named(&given), None, None, &terminal)?;
+    let filled = plugins::fill(
+        &config,
+        StrategyOverrides::named(&given),
+        None,
+        None,
+        &terminal,
+    )?;
     filled.warnings.iter().for_each(|text| terminal.warn(text));
-    let resolved = Resolved::new(config)?;
+    let resolved = ResolvedConfig::new(config)?;
     resolved.check_checkpoint_path()?;
     let needs = resolved.check(Some(&filled.strategies.loss))?;
     let unseen = resolved.verify()?;
@@ -84,23 +90,24 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
             plugin, message, ..
         } = line
         {
-            terminal.say(format_args!("[{plugin}] {message}"));
+            terminal.print_line(format_args!("[{plugin}] {message}"));
         }
     }
     if !next.missing.is_empty() {
-        let gained = notes::gained(next.missing.rows.iter(), next.missing.relations);
-        terminal.say(format_args!(
+        let gained =
+            model_notes::describe_additions(next.missing.rows.iter(), next.missing.relations);
+        terminal.print_line(format_args!(
             "training will initialise {gained}, which the checkpoint does not contain"
         ));
     }
     for change in &next.changes {
-        terminal.say(format_args!(
+        terminal.print_line(format_args!(
             "training will resume with changed edges: {change}"
         ));
     }
     let plan = plan?;
     let together = match args.machines {
-        Some(machines) => Some(together(&resolved, order.as_mut(), machines)?),
+        Some(machines) => Some(rounds(&resolved, order.as_mut(), machines)?),
         None => None,
     };
     let report = Report {
@@ -109,7 +116,7 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
         planning_bytes: resolved.too_large_to_plan(),
         together,
         time: match args.time {
-            true => Some(measured(&resolved, &given, terminal)?),
+            true => Some(measure_epoch(&resolved, &given, terminal)?),
             false => None,
         },
         needs,
@@ -121,7 +128,7 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
         terminal::print(|out| print_report(out, &report))?;
     }
     for (set, unseen) in report.unseen.iter().filter(|(_, unseen)| !unseen.is_none()) {
-        let what = notes::unseen(unseen);
+        let what = model_notes::unseen(unseen);
         terminal.warn(format_args!(
             "edge set {set}: {what}; `eval --seen` leaves them out"
         ));
@@ -134,7 +141,7 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
         terminal.warn(advice);
     }
     if resolved.config().distributed_init_method.is_some() {
-        let advice = resolved.advice_for_several();
+        let advice = resolved.distributed_warnings();
         advice.iter().for_each(|text| terminal.warn(text));
     }
     if let Err(too_little) =
@@ -159,25 +166,35 @@ struct Report {
     planning_bytes: Option<u64>,
     /// Entities and relations of untrained edge sets that no trained edge has.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    unseen: BTreeMap<String, Unseen>,
+    unseen: BTreeMap<String, UnseenCounts>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    together: Option<Rounds>,
+    together: Option<PassCost>,
     #[serde(skip_serializing_if = "Option::is_none")]
     time: Option<EpochTime>,
 }
 
 /// Trains a part of an epoch with newly loaded strategies, since the others have already been asked for a plan.
-fn measured(resolved: &Resolved, given: &[String], terminal: Terminal) -> Result<EpochTime> {
+fn measure_epoch(
+    resolved: &ResolvedConfig,
+    given: &[String],
+    terminal: Terminal,
+) -> Result<EpochTime> {
     let config = resolved.config().clone();
-    let announce = Box::new(move |line: &str| terminal.say(line));
+    let announce = Box::new(move |line: &str| terminal.print_line(line));
     let stop = interrupt::watch("stopping; the trial training is discarded", announce)?;
-    let filled = plugins::fill(&config, Given::named(given), None, Some(&stop), &terminal)?;
+    let filled = plugins::fill(
+        &config,
+        StrategyOverrides::named(given),
+        None,
+        Some(&stop),
+        &terminal,
+    )?;
     time::measure(config, filled.strategies, &stop)
 }
 
 /// Returns a warning about an order that needs at least twice the minimum number of swaps. Orders made for buffers of
 /// two partitions do not benefit from larger ones.
-fn order_advice(resolved: &Resolved, report: &Report) -> Result<Option<String>> {
+fn order_advice(resolved: &ResolvedConfig, report: &Report) -> Result<Option<String>> {
     let Some(PlanCost { swaps, .. }) = report.plan else {
         return Ok(None);
     };
@@ -196,10 +213,14 @@ fn order_advice(resolved: &Resolved, report: &Report) -> Result<Option<String>> 
 }
 
 /// Computes the rounds in which `machines` trainers train the first pass with this order.
-fn together(resolved: &Resolved, order: &mut dyn BucketOrder, machines: u32) -> Result<Rounds> {
+fn rounds(
+    resolved: &ResolvedConfig,
+    order: &mut dyn BucketOrder,
+    machines: u32,
+) -> Result<PassCost> {
     let pass = resolved.first_pass()?;
     let tree_init = resolved.config().distributed_tree_init_order;
-    let rounds = rounds::rounds(order, &pass, machines, tree_init);
+    let rounds = cluster_simulation::simulate(order, &pass, machines, tree_init);
     rounds.map_err(|fault| Failure::message(FailureKind::Plugin, fault))
 }
 
@@ -255,7 +276,7 @@ fn print_plan(out: &mut dyn Write, report: &Report) -> io::Result<()> {
 }
 
 /// Prints the rounds of a pass on several machines.
-fn print_together(out: &mut dyn Write, rounds: &Rounds) -> io::Result<()> {
+fn print_together(out: &mut dyn Write, rounds: &PassCost) -> io::Result<()> {
     let each = |bytes: u64| format::bytes(bytes / u64::from(rounds.trainers.max(1)));
     writeln!(
         out,
@@ -314,9 +335,9 @@ fn print_execution(out: &mut dyn Write, needs: &CheckReport) -> io::Result<()> {
             .devices
             .iter()
             .map(|device| match device {
-                Device::Disk => "disk".to_owned(),
-                Device::Cpu => format::plural(group.threads as u64, "worker"),
-                Device::Cuda(index) => format!("cuda:{index}"),
+                PipelineDevice::Disk => "disk".to_owned(),
+                PipelineDevice::Cpu => format::plural(group.threads as u64, "worker"),
+                PipelineDevice::Cuda(index) => format!("cuda:{index}"),
             })
             .collect();
         let tasks: Vec<&str> = group.tasks.iter().map(|task| task.name()).collect();

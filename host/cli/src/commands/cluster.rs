@@ -6,16 +6,16 @@ mod status;
 use std::time::{Duration, Instant};
 
 use clap::Subcommand;
-use pbg_cluster::{Connection, Options, connect};
+use pbg_cluster::{Connection, ConnectionOptions, connect};
 use pbg_config::Config;
-use pbg_core::cluster::{Live as _, Register as _, Written};
-use pbg_core::ledger::{Order, Record, Token, Trainer};
+use pbg_core::ledger::{LedgerRecord, OperatorCommand, Token, Trainer};
+use pbg_core::transport::{LiveTraffic as _, Register as _, WriteReply};
 
 use crate::failure::{Failure, Result};
 use crate::kind::FailureKind;
 use crate::options::ConfigArgs;
 use crate::terminal::Terminal;
-use crate::{load, together};
+use crate::{cluster_options, load};
 
 /// Timeout of the connection to a run.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -82,12 +82,12 @@ fn reach(args: &ConfigArgs, terminal: Terminal) -> Result<(Config, Connection)> 
             "set distributed_init_method to the same value as for the trainers, with --set or in the file",
         ));
     };
-    let found = together::method(method)?;
+    let found = cluster_options::method(method)?;
     // With a rank, the connection would start a server if there is none.
-    let options = Options {
-        patience: PATIENCE,
-        makes: false,
-        ..together::options(&config, found.method, None)?
+    let options = ConnectionOptions {
+        timeout: PATIENCE,
+        creates_register: false,
+        ..cluster_options::options(&config, found.method, None)?
     };
     let connection = connect(&options, &|text| terminal.detail(text))?;
     Ok((config, connection))
@@ -95,15 +95,15 @@ fn reach(args: &ConfigArgs, terminal: Terminal) -> Result<(Config, Connection)> 
 
 fn stop(args: &ConfigArgs, terminal: Terminal) -> Result<()> {
     let (_, connection) = reach(args, terminal)?;
-    let order = |record: &Record| match record.trainers().is_empty() {
+    let order = |record: &LedgerRecord| match record.trainers().is_empty() {
         true => Err(
             Failure::message(FailureKind::Cluster, "the run has no trainers")
                 .help("there is nothing to stop"),
         ),
-        false => Ok(Order::Stop),
+        false => Ok(OperatorCommand::Stop),
     };
     let trainers = change(&connection, order)?.trainers().len();
-    terminal.say(format_args!(
+    terminal.print_line(format_args!(
         "{trainers} trainers will finish their buckets and leave"
     ));
     Ok(())
@@ -120,7 +120,7 @@ fn evict(args: &EvictArgs, terminal: Terminal) -> Result<()> {
     change(&connection, |record| {
         let mut trainers = record.trainers().iter();
         let found = trainers.find(|(token, trainer)| is_meant(token, trainer));
-        let found = found.map(|(token, _)| Order::Evict(*token));
+        let found = found.map(|(token, _)| OperatorCommand::Evict(*token));
         found.ok_or_else(|| {
             let all = record
                 .trainers()
@@ -134,13 +134,13 @@ fn evict(args: &EvictArgs, terminal: Terminal) -> Result<()> {
             })
         })
     })?;
-    terminal.say(format_args!("removed {} from the run", args.trainer));
+    terminal.print_line(format_args!("removed {} from the run", args.trainer));
     Ok(())
 }
 
 fn forget(args: &ConfigArgs, terminal: Terminal) -> Result<()> {
     let (_, connection) = reach(args, terminal)?;
-    if let Some(record) = together::record(&connection)?
+    if let Some(record) = cluster_options::record(&connection)?
         && !record.trainers().is_empty()
     {
         let what = "the run still has trainers";
@@ -150,32 +150,37 @@ fn forget(args: &ConfigArgs, terminal: Terminal) -> Result<()> {
     connection
         .forget()
         .map_err(|no| Failure::message(FailureKind::Cluster, no))?;
-    terminal.say("the ledger is empty: the next trainer resumes from the newest checkpoint");
+    terminal.print_line("the ledger is empty: the next trainer resumes from the newest checkpoint");
     Ok(())
 }
 
 /// Applies the order that `order` returns for the newest record, and returns the record after it.
-fn change(connection: &Connection, order: impl Fn(&Record) -> Result<Order>) -> Result<Record> {
+fn change(
+    connection: &Connection,
+    order: impl Fn(&LedgerRecord) -> Result<OperatorCommand>,
+) -> Result<LedgerRecord> {
     let failed = |what: &dyn std::fmt::Display| Failure::message(FailureKind::Cluster, what);
     let started = Instant::now();
     for attempt in 0..ATTEMPTS {
         let entry = connection.read().map_err(|no| failed(&no))?;
-        let record = together::record(connection)?;
+        let record = cluster_options::record(connection)?;
         let (Some(entry), Some(record)) = (entry, record) else {
             return Err(failed(&"there is no run: the ledger is empty"));
         };
         let order = order(&record)?;
-        let next = record.order(order).map_err(|refusal| failed(&refusal))?;
+        let next = record
+            .apply_command(order)
+            .map_err(|refusal| failed(&refusal))?;
         let value = serde_json::to_vec(&next).map_err(|e| failed(&e))?;
         let id = format!("{}-{}-order-{attempt}", next.incarnation(), next.revision());
         // The write succeeds only if the record is unchanged since the first read, so both reads returned the same
         // record.
         match connection.write(Some(entry.revision), &value, &id) {
-            Ok(Written::As(_)) => {
+            Ok(WriteReply::Accepted(_)) => {
                 connection.wake();
                 return Ok(next);
             }
-            Ok(Written::Refused) => {}
+            Ok(WriteReply::Refused) => {}
             Err(no) if started.elapsed() >= PATIENCE => {
                 return Err(failed(&no).help(
                     "the server of the ledger answers but does not write: its disk may be full; Ctrl-C stops each trainer",

@@ -31,7 +31,7 @@ Examples:
 pub(crate) struct Args {
     /// Method of combination.
     #[arg(value_name = "average|concatenate")]
-    how: How,
+    how: CombinationArg,
     /// Folders of at least two checkpoints; with --last, the checkpoint folder of a run.
     #[arg(value_name = "CHECKPOINT", required = true)]
     checkpoints: Vec<PathBuf>,
@@ -45,7 +45,7 @@ pub(crate) struct Args {
 
 /// Method of combining models.
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
-enum How {
+enum CombinationArg {
     /// Mean of embeddings and parameters.
     Average,
     /// Concatenation of embeddings, which adds scores.
@@ -58,8 +58,8 @@ enum How {
 /// When a checkpoint cannot be read, the models cannot be combined, or the result cannot be written.
 pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     let combination = match args.how {
-        How::Average => Combination::Average,
-        How::Concatenate => Combination::Concatenate,
+        CombinationArg::Average => Combination::Average,
+        CombinationArg::Concatenate => Combination::Concatenate,
     };
     let models = combine::models(args.checkpoints.clone(), args.last)?;
     let bar = match terminal.interactive {
@@ -80,7 +80,9 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     let dimension = combined?.config().dimension;
     let (out, count) = (args.out.display(), models.len());
     terminal::print(|to| match args.how {
-        How::Average => writeln!(to, "wrote {out}: the mean of {count} models"),
-        How::Concatenate => writeln!(to, "wrote {out}: {count} models, dimension {dimension}"),
+        CombinationArg::Average => writeln!(to, "wrote {out}: the mean of {count} models"),
+        CombinationArg::Concatenate => {
+            writeln!(to, "wrote {out}: {count} models, dimension {dimension}")
+        }
     })
 }

@@ -33,7 +33,7 @@ pub(crate) fn run(args: &Args, mut tree: clap::Command) -> Result<()> {
     let mut script = Vec::new();
     if args.shell != Shell::Bash {
         clap_complete::generate(args.shell, &mut tree, NAME, &mut script);
-        return terminal::print_as_it_is(|out| out.write_all(&script));
+        return terminal::print_raw(|out| out.write_all(&script));
     }
     // The generator writes the hyphen of a name in two ways, so that the script finds no subcommands (clap#6421).
     clap_complete::generate(args.shell, &mut tree, PLAIN_NAME, &mut script);
@@ -42,5 +42,5 @@ pub(crate) fn run(args: &Args, mut tree: clap::Command) -> Result<()> {
         .replace(&format!(" {PLAIN_NAME}\n"), &format!(" {NAME}\n"))
         .replace("complete -F _pbghost ", "complete -F _pbghost_names ");
     let names = names::script(&config::schema(&plugins::installed(&[])));
-    terminal::print_as_it_is(|out| out.write_all((names + &named).as_bytes()))
+    terminal::print_raw(|out| out.write_all((names + &named).as_bytes()))
 }

@@ -17,7 +17,7 @@ Examples:
     New {
         /// Name of the model.
         #[arg(long, value_name = "NAME")]
-        preset: Named,
+        preset: PresetArg,
     },
     /// Print a commented configuration with the default values of all keys.
     #[command(after_help = "Example:\n  pbg-host config default > pbg.toml")]
@@ -33,7 +33,7 @@ and as the first line of pbg.toml, for editors with Taplo or Even Better TOML:
 
 /// Model with a preset configuration.
 #[derive(Clone, Copy, Debug, ValueEnum)]
-pub(crate) enum Named {
+pub(crate) enum PresetArg {
     /// ComplEx with reciprocal relations and N3: the first model to try on a knowledge graph.
     Complex,
     /// DistMult: relations scale coordinates.
@@ -46,14 +46,14 @@ pub(crate) enum Named {
     Pbg,
 }
 
-impl From<Named> for Preset {
-    fn from(named: Named) -> Self {
+impl From<PresetArg> for Preset {
+    fn from(named: PresetArg) -> Self {
         match named {
-            Named::Complex => Self::Complex,
-            Named::Distmult => Self::Distmult,
-            Named::Transe => Self::Transe,
-            Named::Rotate => Self::Rotate,
-            Named::Pbg => Self::Pbg,
+            PresetArg::Complex => Self::Complex,
+            PresetArg::Distmult => Self::Distmult,
+            PresetArg::Transe => Self::Transe,
+            PresetArg::Rotate => Self::Rotate,
+            PresetArg::Pbg => Self::Pbg,
         }
     }
 }

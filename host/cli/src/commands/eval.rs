@@ -7,12 +7,12 @@ use std::io::{self, IsTerminal};
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use indicatif::{ProgressBar, ProgressStyle};
 use pbg_core::event::RankStats;
-use pbg_train::{Candidates, EvalOptions, EvalReport, Resolved};
+use pbg_train::{CandidateSet, EvalOptions, EvalReport, ResolvedConfig};
 
 use crate::failure::Result;
 use crate::options::TrainedArgs;
 use crate::terminal::{self, Terminal};
-use crate::{format, load, notes};
+use crate::{format, load, model_notes};
 use by::ByArg;
 
 /// Evaluate how well a model ranks edges.
@@ -47,7 +47,7 @@ pub(crate) struct Args {
     /// Candidates to rank against: `all` entities, or a number of random entities. Results with different numbers are
     /// not comparable.
     #[arg(long, value_name = "all|N", default_value = "all", value_parser = candidates)]
-    candidates: Candidates,
+    candidates: CandidateSet,
     /// Rank only a random sample of this many edges.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     limit: Option<u32>,
@@ -73,10 +73,10 @@ pub(crate) struct Args {
     json: bool,
 }
 
-fn candidates(text: &str) -> Result<Candidates, String> {
+fn candidates(text: &str) -> Result<CandidateSet, String> {
     match text.parse() {
-        _ if text == "all" => Ok(Candidates::All),
-        Ok(n) if n > 0 => Ok(Candidates::Sample(n)),
+        _ if text == "all" => Ok(CandidateSet::All),
+        Ok(n) if n > 0 => Ok(CandidateSet::Sample(n)),
         _ => Err("neither `all` nor a positive number".to_owned()),
     }
 }
@@ -114,7 +114,7 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     };
     bar.finish_and_clear();
     let report = result?;
-    notes::missing(&report.missing, &resolved, terminal);
+    model_notes::warn_about_missing_rows(&report.missing, &resolved, terminal);
     if report.without_embedding > 0 {
         terminal.warn(format_args!(
             "{} of the edge set {} left out, whose entities or relations have no embedding yet",
@@ -134,7 +134,7 @@ fn warn_of_unseen(args: &Args, report: &EvalReport, terminal: Terminal) {
     let Some(unseen) = report.unseen.filter(|unseen| !unseen.is_none()) else {
         return;
     };
-    let what = notes::unseen(&unseen);
+    let what = model_notes::unseen(&unseen);
     let edges = &report.edges;
     match args.seen {
         true => terminal.warn(format_args!("edge set {edges}: {what}; these edges are left out")),
@@ -181,7 +181,12 @@ fn print(args: &Args, report: &EvalReport, terminal: Terminal) -> Result<()> {
 }
 
 /// Prints the memory that an evaluation needs.
-fn check(resolved: &Resolved, options: &EvalOptions, json: bool, terminal: Terminal) -> Result<()> {
+fn check(
+    resolved: &ResolvedConfig,
+    options: &EvalOptions,
+    json: bool,
+    terminal: Terminal,
+) -> Result<()> {
     resolved.admit_checkpoint()?;
     let needs = resolved.eval_needs(options)?;
     super::check::print_needs("evaluation", &needs, json, terminal)
@@ -253,8 +258,8 @@ mod tests {
 
     #[test]
     fn candidates_are_all_or_some() {
-        assert!(matches!(candidates("all"), Ok(Candidates::All)));
-        assert!(matches!(candidates("100"), Ok(Candidates::Sample(100))));
+        assert!(matches!(candidates("all"), Ok(CandidateSet::All)));
+        assert!(matches!(candidates("100"), Ok(CandidateSet::Sample(100))));
         for wrong in ["none", "0", "-1", ""] {
             assert!(candidates(wrong).is_err(), "{wrong}");
         }

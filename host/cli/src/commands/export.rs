@@ -4,12 +4,12 @@ use std::path::PathBuf;
 
 use indicatif::ProgressBar;
 use pbg_store::export::{self, ExportFormat, ExportOptions};
-use pbg_train::trained::Trained;
+use pbg_train::trained::TrainedModel;
 
 use crate::failure::Result;
 use crate::options::TrainedArgs;
 use crate::terminal::{self, Terminal};
-use crate::{load, notes};
+use crate::{load, model_notes};
 
 /// Export embeddings and relation parameters to formats that other tools read.
 ///
@@ -69,7 +69,7 @@ impl From<Format> for ExportFormat {
 pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     let TrainedArgs { config, which } = &args.model;
     let resolved = load::trained(config.as_deref(), which, terminal)?;
-    let model = Trained::open(&resolved)?;
+    let model = TrainedModel::open(&resolved)?;
     let options = ExportOptions {
         format: args.format.into(),
         overwrite: args.overwrite,
@@ -92,7 +92,7 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     );
     bar.finish_and_clear();
     let written = written?;
-    notes::missing(&model.missing, &resolved, terminal);
+    model_notes::warn_about_missing_rows(&model.missing, &resolved, terminal);
     terminal::print(|out| {
         written
             .iter()

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::PathBuf;
 
-use pbg_store::generate::Generated;
+use pbg_store::generate::RandomGraph;
 
 use crate::failure::{Failure, Result};
 use crate::kind::FailureKind;
@@ -53,7 +53,7 @@ pub(crate) struct Args {
 /// # Errors
 /// When the numbers do not define a graph or the edges cannot be written.
 pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
-    let graph = Generated {
+    let graph = RandomGraph {
         entities: args.entities,
         edges: args.edges,
         relations: args.relations,
@@ -62,7 +62,7 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
         noise: args.noise,
         seed: args.seed,
     };
-    if let Some(complaint) = graph.complaint() {
+    if let Some(complaint) = graph.check() {
         return Err(Failure::message(FailureKind::Usage, complaint));
     }
     match &args.out {
@@ -75,7 +75,7 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
             graph
                 .write(&mut BufWriter::new(file), |_| ())
                 .map_err(failed)?;
-            terminal.say(format!("{}: {} edges", path.display(), args.edges));
+            terminal.print_line(format!("{}: {} edges", path.display(), args.edges));
             Ok(())
         }
         None => {

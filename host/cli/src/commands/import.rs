@@ -8,15 +8,15 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
 use pbg_store::import::{
-    self, Columns, Comments, ImportOptions, ImportProgress, ImportReport, LEAST_MEMORY, NamesIn,
-    OnBadLine, Separator, TextOptions,
+    self, ColumnSpec, Comments, ImportOptions, ImportProgress, ImportReport, LEAST_MEMORY,
+    NameStorage, OnBadLine, Separator, TextOptions,
 };
 
 use super::describe;
 use crate::failure::Result;
 use crate::options::{self, ConfigArgs};
 use crate::terminal::{self, Terminal};
-use crate::{format, interrupt, load, notes};
+use crate::{format, interrupt, load, model_notes};
 
 /// Import edge lists (TSV, CSV, Parquet) into the dataset that a configuration names.
 ///
@@ -52,7 +52,7 @@ pub(crate) struct Args {
     /// Meaning of the columns: `lhs`, `rel`, `rhs`, `weight` by position, `-` for a column to ignore; or
     /// `lhs=HEADER,...` for files with a header [default: lhs,rel,rhs].
     #[arg(long, value_name = "COLUMNS")]
-    columns: Option<Columns>,
+    columns: Option<ColumnSpec>,
     #[command(flatten)]
     text: TextArgs,
     /// What to do with a line that is not an edge [default: error].
@@ -167,12 +167,12 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
         features: args.features.clone(),
         memory: args.memory,
         names_memory: pbg_train::memory_for_names(),
-        names_in: args.names_on_disk.then_some(NamesIn::Files),
+        names_in: args.names_on_disk.then_some(NameStorage::Files),
         trained: config.edge_sets.clone(),
     };
     let display = Display::new(terminal);
     let bar = display.bar.clone();
-    let announce = Box::new(move |line: &str| bar.suspend(|| terminal.say(line)));
+    let announce = Box::new(move |line: &str| bar.suspend(|| terminal.print_line(line)));
     let stop = interrupt::watch("stopping; the dataset stays unchanged", announce)?;
     let start = Instant::now();
     let result = import::run(
@@ -237,7 +237,7 @@ impl Display {
                 self.step(0, 1, text);
             }
             ImportProgress::ReadAs { what } => {
-                self.bar.suspend(|| self.terminal.say(what));
+                self.bar.suspend(|| self.terminal.print_line(what));
             }
             ImportProgress::Reading {
                 set,
@@ -254,7 +254,7 @@ impl Display {
             }
             ImportProgress::NamesToDisk { why } => {
                 let line = format!("{why}: reading starts again, with names sorted on disk");
-                self.bar.suspend(|| self.terminal.say(&line));
+                self.bar.suspend(|| self.terminal.print_line(&line));
             }
             ImportProgress::Numbering { bytes, total_bytes } => {
                 self.step(*bytes, *total_bytes, "numbering names".to_owned());
@@ -356,7 +356,7 @@ fn print_report(out: &mut dyn Write, report: &ImportReport, time: Duration) -> i
 /// Prints counts of edges that a model cannot learn, and of names that may have the wrong type.
 fn print_counts(out: &mut dyn Write, report: &ImportReport) -> io::Result<()> {
     for (set, unseen) in report.unseen.iter().filter(|(_, unseen)| !unseen.is_none()) {
-        writeln!(out, "  edge set {set}: {}", notes::unseen(unseen))?;
+        writeln!(out, "  edge set {set}: {}", model_notes::unseen(unseen))?;
     }
     if let Some(line) = describe::shared_names(&report.shared_names) {
         writeln!(out, "  {line}")?;

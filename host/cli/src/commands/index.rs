@@ -4,12 +4,12 @@ use std::io::{self, Write};
 
 use comfy_table::{CellAlignment, Table, presets};
 use indicatif::{ProgressBar, ProgressStyle};
-use pbg_train::{BuiltType, IndexOptions, Linking};
+use pbg_train::{BuiltType, IndexOptions, IndexProgress};
 
 use crate::failure::Result;
-use crate::options::{Comparing, TrainedArgs};
+use crate::options::{ComparatorArg, TrainedArgs};
 use crate::terminal::{self, Terminal};
-use crate::{format, interrupt, load, notes};
+use crate::{format, interrupt, load, model_notes};
 
 /// Build an index for `neighbors` and `predict`, so that they need not score all entities.
 ///
@@ -38,7 +38,7 @@ pub(crate) struct Args {
     /// Comparator of embeddings [default: the comparator of the configuration]. An index with another comparator serves
     /// only `neighbors` with the same option.
     #[arg(long, value_name = "NAME")]
-    comparator: Option<Comparing>,
+    comparator: Option<ComparatorArg>,
     /// Maximum number of links per entity: more links find more answers and need more space.
     #[arg(long, value_name = "N", default_value_t = 32, value_parser = clap::value_parser!(u32).range(4..=512))]
     links: u32,
@@ -81,12 +81,12 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     }
     let bar = progress_bar(terminal);
     let shown = bar.clone();
-    let announce = Box::new(move |line: &str| shown.suspend(|| terminal.say(line)));
+    let announce = Box::new(move |line: &str| shown.suspend(|| terminal.print_line(line)));
     let stop = interrupt::watch("stopping", announce)?;
     let built = resolved.build_index(&options, &stop, &|linking| show(&bar, &linking));
     bar.finish_and_clear();
     let report = built?;
-    notes::missing(&report.missing, &resolved, terminal);
+    model_notes::warn_about_missing_rows(&report.missing, &resolved, terminal);
     let advice = report.advice();
     advice.iter().for_each(|text| terminal.warn(text));
     if let Some(newer) = report.newer {
@@ -149,9 +149,9 @@ fn progress_bar(terminal: Terminal) -> ProgressBar {
     bar
 }
 
-fn show(bar: &ProgressBar, linking: &Linking<'_>) {
+fn show(bar: &ProgressBar, linking: &IndexProgress<'_>) {
     let (message, done, of) = match linking {
-        Linking::Partition {
+        IndexProgress::Partition {
             entity_type,
             partition: [partition, partitions],
             entities: [done, of],
@@ -159,7 +159,7 @@ fn show(bar: &ProgressBar, linking: &Linking<'_>) {
             let message = format!("{entity_type}, partition {} of {partitions}", partition + 1);
             (message, u64::from(*done), u64::from(*of))
         }
-        Linking::Measuring(share) => ("recall".to_owned(), (share * 1000.0) as u64, 1000),
+        IndexProgress::Measuring(share) => ("recall".to_owned(), (share * 1000.0) as u64, 1000),
     };
     bar.set_message(message);
     bar.set_length(of);

@@ -4,16 +4,16 @@ use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 use pbg_core::model::Comparator;
-use pbg_report::map::{self, MapError, Spot};
+use pbg_report::map::{self, MapError, MapPoint};
 use pbg_report::pages;
-use pbg_train::{Chosen, Entity, Model, Resolved};
+use pbg_train::{EntityEmbeddings, NamedEntity, QueryModel, ResolvedConfig};
 
 use crate::failure::{Failure, Result};
 use crate::kind::FailureKind;
-use crate::lines::Lines;
+use crate::line_reader::LineReader;
 use crate::options::TrainedArgs;
 use crate::terminal::{self, Terminal};
-use crate::{load, notes, output};
+use crate::{load, model_notes, output};
 
 /// Default number of entities of a map.
 pub(crate) const COUNT: u32 = 400;
@@ -66,20 +66,20 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     let TrainedArgs { config, which } = &args.model;
     let resolved = load::trained(config.as_deref(), which, terminal)?;
     let mut model = resolved.query()?;
-    notes::missing(model.missing(), &resolved, terminal);
+    model_notes::warn_about_missing_rows(model.missing(), &resolved, terminal);
     let entity_type = args.entity_type.as_deref();
     let wanted = match &args.names {
-        Some(file) => Wanted::named(file, &mut model, entity_type)?,
-        None => Wanted::most_connected(args.count, &resolved, &mut model, entity_type)?,
+        Some(file) => MapEntities::named(file, &mut model, entity_type)?,
+        None => MapEntities::most_connected(args.count, &resolved, &mut model, entity_type)?,
     };
-    let spots = wanted.placed(&resolved, &mut model)?;
+    let spots = wanted.place(&resolved, &mut model)?;
     if let Some(path) = &args.csv {
-        let text = pages::map::csv(&spots).map_err(output::unmade)?;
+        let text = pages::map::csv(&spots).map_err(output::render_failure)?;
         output::write(path, text.as_bytes(), terminal)?;
     }
     if let Some(path) = &args.html {
         let checkpoint = &resolved.config().checkpoint_path;
-        let page = pages::map::page(&spots, checkpoint).map_err(output::unmade)?;
+        let page = pages::map::page(&spots, checkpoint).map_err(output::render_failure)?;
         output::write(path, page.as_bytes(), terminal)?;
     }
     if args.json {
@@ -90,29 +90,29 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     }
     terminal::print(|out| {
         spots.iter().try_for_each(|spot| {
-            let Spot { name, group, x, y } = spot;
+            let MapPoint { name, group, x, y } = spot;
             writeln!(out, "{name}\t{group}\t{x:.3}\t{y:.3}")
         })
     })
 }
 
 /// Entities of a map, with their groups if given.
-pub(crate) struct Wanted {
-    entities: Vec<Entity>,
+pub(crate) struct MapEntities {
+    entities: Vec<NamedEntity>,
     groups: Option<Vec<String>>,
 }
 
-impl Wanted {
+impl MapEntities {
     /// Reads the entities and groups from a file.
     ///
     /// # Errors
     /// When the file cannot be read or contains an unknown name.
     pub(crate) fn named(
         file: &Path,
-        model: &mut Model<'_>,
+        model: &mut QueryModel<'_>,
         entity_type: Option<&str>,
     ) -> Result<Self> {
-        let mut lines = Lines::open(file)?;
+        let mut lines = LineReader::open(file)?;
         let (mut entities, mut groups) = (Vec::new(), Vec::new());
         let mut seen = HashSet::new();
         while let Some(line) = lines.next()? {
@@ -121,10 +121,12 @@ impl Wanted {
                 continue;
             }
             if entities.len() == map::MOST {
-                return Err(refused(MapError::TooMany(entities.len() + 1)).context(lines.place()));
+                return Err(
+                    refused(MapError::TooMany(entities.len() + 1)).context(lines.location())
+                );
             }
             let found = model.named(name, entity_type);
-            entities.push(found.map_err(|e| Failure::from(e).context(lines.place()))?);
+            entities.push(found.map_err(|e| Failure::from(e).context(lines.location()))?);
             groups.push(group.to_owned());
         }
         let grouped = groups.iter().any(|group| !group.is_empty());
@@ -140,8 +142,8 @@ impl Wanted {
     /// When the edges cannot be read, or the type does not exist.
     pub(crate) fn most_connected(
         count: u32,
-        resolved: &Resolved,
-        model: &mut Model<'_>,
+        resolved: &ResolvedConfig,
+        model: &mut QueryModel<'_>,
         entity_type: Option<&str>,
     ) -> Result<Self> {
         let sets = &resolved.config().edge_sets;
@@ -155,17 +157,21 @@ impl Wanted {
     ///
     /// # Errors
     /// When there are too few entities, or the model cannot be read.
-    pub(crate) fn placed(self, resolved: &Resolved, model: &mut Model<'_>) -> Result<Vec<Spot>> {
+    pub(crate) fn place(
+        self,
+        resolved: &ResolvedConfig,
+        model: &mut QueryModel<'_>,
+    ) -> Result<Vec<MapPoint>> {
         // Long embeddings have large inner products with all others, so directions measure similarity.
         let comparator = match resolved.config().comparator {
             Comparator::Dot | Comparator::Cos => Comparator::Cos,
             Comparator::L2 | Comparator::SquaredL2 => Comparator::L2,
         };
         let chosen = model.embeddings(self.entities, Some(comparator))?;
-        let places = map::places(&chosen.rows, chosen.dimension).map_err(refused)?;
+        let places = map::project(&chosen.rows, chosen.dimension).map_err(refused)?;
         let groups = self.groups.unwrap_or_else(|| groups(&chosen));
         let spots = chosen.entities.into_iter().zip(groups).zip(places);
-        let spot = |((entity, group), [x, y]): ((Entity, String), [f64; 2])| Spot {
+        let spot = |((entity, group), [x, y]): ((NamedEntity, String), [f64; 2])| MapPoint {
             name: entity.name,
             group,
             x,
@@ -176,7 +182,7 @@ impl Wanted {
 }
 
 /// Returns the groups of entities if none are given: their types, or groups of similar embeddings.
-fn groups(chosen: &Chosen) -> Vec<String> {
+fn groups(chosen: &EntityEmbeddings) -> Vec<String> {
     let entities = &chosen.entities;
     let types: HashSet<&str> = entities.iter().map(|e| e.entity_type.as_str()).collect();
     if types.len() > 1 {

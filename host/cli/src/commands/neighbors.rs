@@ -1,6 +1,6 @@
 //! `pbg-host neighbors`.
 
-mod related;
+mod by_relation;
 
 use std::path::{Path, PathBuf};
 
@@ -8,9 +8,9 @@ use pbg_store::checkpoint::ReadCheckpoint;
 
 use crate::failure::{Failure, Result};
 use crate::kind::FailureKind;
-use crate::options::{Comparing, IndexArgs, TrainedOptions};
+use crate::options::{ComparatorArg, IndexArgs, TrainedOptions};
 use crate::terminal::{self, Terminal};
-use crate::{load, notes};
+use crate::{load, model_notes};
 
 /// List the entities nearest to an entity.
 ///
@@ -47,13 +47,13 @@ pub(crate) struct Args {
     /// Comparator of embeddings [default: the comparator of the configuration]. Use `cos` for models with inner
     /// products, in which long embeddings are near to everything.
     #[arg(long, value_name = "NAME")]
-    comparator: Option<Comparing>,
+    comparator: Option<ComparatorArg>,
     /// Compare by this relation: list the nearest entities after its operator is applied.
     #[arg(long, value_name = "NAME", conflicts_with_all = ["entity_type", "comparator"])]
     relation: Option<String>,
     /// Side of the relation to list; NAME is on the other side [default: both].
     #[arg(long, value_name = "SIDE", requires = "relation")]
-    asked: Option<Asked>,
+    asked: Option<SideArg>,
     /// Options for the use of an index.
     #[command(flatten)]
     index: IndexArgs,
@@ -67,7 +67,7 @@ pub(crate) struct Args {
 
 /// Side of a relation.
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
-enum Asked {
+enum SideArg {
     /// Entities with an edge to NAME.
     Head,
     /// Entities to which NAME has an edge.
@@ -98,21 +98,21 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     })?;
     let resolved = load::trained(config, &args.which, terminal)?;
     if let Some(relation) = &args.relation {
-        return related::run(args, (name, relation), &resolved, terminal);
+        return by_relation::run(args, (name, relation), &resolved, terminal);
     }
     let mut model = resolved.query()?;
     let (count, entity_type) = (args.neighbors as usize, args.entity_type.as_deref());
     let comparator = args.comparator.map(Into::into);
-    let found = match args.index.chosen() {
+    let found = match args.index.index_options() {
         None => model.neighbors(name, count, entity_type, comparator)?,
         Some(with) => {
             let (found, how) =
                 model.neighbors_by_index(name, count, entity_type, comparator, with)?;
-            notes::index_use(&how, terminal);
+            model_notes::index_use(&how, terminal);
             found
         }
     };
-    notes::missing(model.missing(), &resolved, terminal);
+    model_notes::warn_about_missing_rows(model.missing(), &resolved, terminal);
     if args.json {
         return terminal::print_json(&found);
     }

@@ -1,7 +1,7 @@
 //! `pbg-host orders`: the laboratory for bucket orders.
 
 mod compare;
-mod setting;
+mod plan_source;
 mod show;
 mod table;
 mod train;

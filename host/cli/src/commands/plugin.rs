@@ -8,11 +8,11 @@ mod list;
 mod new;
 mod replay;
 
-use pbg_contract::Formula;
-use pbg_core::operator::Traced;
+use pbg_contract::TracedLossInfo;
+use pbg_core::operator::FormulaHandle;
 use pbg_core::strategy::Loss;
-use pbg_session::Front as _;
-use pbg_wasm::{Limits, LoadedLoss, Plugin, Sandbox};
+use pbg_session::FrontEnd as _;
+use pbg_wasm::{Limits, LoadedLoss, LoadedPlugin, Sandbox};
 use serde_json::Value;
 
 use crate::failure::Result;
@@ -62,26 +62,26 @@ fn sandbox(limits: Limits, terminal: Terminal) -> Result<Sandbox> {
 }
 
 /// Opens the plugin of a file or a name; returns it with a label of its source for messages.
-fn open(sandbox: &Sandbox, name: &str) -> Result<(Plugin, String)> {
+fn open(sandbox: &Sandbox, name: &str) -> Result<(LoadedPlugin, String)> {
     let source = search_path().resolve(name)?;
     let label = source.label();
     Ok((sandbox.open(source)?, label))
 }
 
 /// Instantiates the plugin as a loss; returns it with the properties of its formula.
-fn loss(plugin: &Plugin, parameters: &Value) -> Result<(Box<dyn Loss>, Formula)> {
+fn loss(plugin: &LoadedPlugin, parameters: &Value) -> Result<(Box<dyn Loss>, TracedLossInfo)> {
     Ok(match plugin.clone().into_loss(parameters)? {
         LoadedLoss::Traced(traced) => {
-            let formula = Formula::of(&traced.graph);
+            let formula = TracedLossInfo::of(&traced.graph);
             (pbg_train::traced(traced), formula)
         }
-        LoadedLoss::Computed(code) => (Box::new(code), Formula::default()),
+        LoadedLoss::Computed(code) => (Box::new(code), TracedLossInfo::default()),
     })
 }
 
 /// Instantiates the plugin as an operator; returns its formula.
-fn operator(plugin: &Plugin, parameters: &Value) -> Result<Traced> {
-    Ok(Traced::new(
+fn operator(plugin: &LoadedPlugin, parameters: &Value) -> Result<FormulaHandle> {
+    Ok(FormulaHandle::new(
         plugin.clone().into_operator(parameters)?.formula,
     ))
 }

@@ -8,14 +8,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use indicatif::{ProgressBar, ProgressStyle};
-use pbg_train::{PredictOptions, Predictor, Resolved, RunError, Unanswerable};
+use pbg_train::{PredictOptions, Predictor, ResolvedConfig, RunError, Unanswerable};
 
 use crate::failure::{Failure, Result};
 use crate::options::{IndexArgs, TrainedArgs};
 use crate::terminal::Terminal;
-use crate::{interrupt, load, notes};
-use answers::Answers;
-use questions::Questions;
+use crate::{interrupt, load, model_notes};
+use answers::AnswerSink;
+use questions::QuestionSource;
 
 /// Predict the entities that best complete an edge.
 ///
@@ -87,11 +87,11 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     let stop = Arc::new(AtomicBool::new(false));
     let mut questions = match &args.questions {
-        Some(path) => Some(Questions::of(path, &stop)?),
+        Some(path) => Some(QuestionSource::of(path, &stop)?),
         None if args.check && args.relation.is_none() => None,
         None => {
             let (head, relation, tail) = (&args.head, &args.relation, &args.tail);
-            let one = Questions::one(head.as_ref(), relation.as_ref(), tail.as_ref());
+            let one = QuestionSource::one(head.as_ref(), relation.as_ref(), tail.as_ref());
             Some(one?)
         }
     };
@@ -103,21 +103,21 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
         loops: !args.no_loops,
         threads: args.threads.map(|n| n as usize),
         questions: (args.questions.is_none() && args.relation.is_some()).then_some(1),
-        index: args.index.chosen(),
+        index: args.index.index_options(),
     };
     let Some(questions) = questions.as_mut().filter(|_| !args.check) else {
         return check(&resolved, &options, args.json, terminal);
     };
     let predictor = resolved.predictor(&options)?;
-    notes::missing(predictor.missing(), &resolved, terminal);
+    model_notes::warn_about_missing_rows(predictor.missing(), &resolved, terminal);
     let bar = progress_bar(terminal);
     let shown = bar.clone();
-    let announce = Box::new(move |line: &str| shown.suspend(|| terminal.say(line)));
+    let announce = Box::new(move |line: &str| shown.suspend(|| terminal.print_line(line)));
     interrupt::watch_into(&stop, "stopping", announce)?;
     let mut answers = match &args.out {
-        Some(path) => Answers::file(path)?,
-        None if args.json => Answers::Json,
-        None => Answers::Text,
+        Some(path) => AnswerSink::file(path)?,
+        None if args.json => AnswerSink::Json,
+        None => AnswerSink::Text,
     };
     let count = answer_all(&predictor, questions, &mut answers, &stop, &bar, terminal);
     bar.finish_and_clear();
@@ -125,7 +125,7 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     answers.finish()?;
     if let Some(path) = &args.out {
         let questions = crate::format::plural(count, "question");
-        terminal.say(format_args!(
+        terminal.print_line(format_args!(
             "wrote {}: answers to {questions}",
             path.display()
         ));
@@ -134,7 +134,7 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
 }
 
 /// Returns the edge sets whose edges are left out.
-fn filter(args: &Args, resolved: &Resolved) -> Vec<String> {
+fn filter(args: &Args, resolved: &ResolvedConfig) -> Vec<String> {
     match &args.filter {
         _ if args.unfiltered => Vec::new(),
         Some(named) => named.clone(),
@@ -148,13 +148,13 @@ fn filter(args: &Args, resolved: &Resolved) -> Vec<String> {
 /// Answers all questions block by block, and returns their number.
 fn answer_all(
     predictor: &Predictor<'_>,
-    questions: &mut Questions,
-    answers: &mut Answers,
+    questions: &mut QuestionSource,
+    answers: &mut AnswerSink,
     stop: &AtomicBool,
     bar: &ProgressBar,
     terminal: Terminal,
 ) -> Result<u64> {
-    let (mut count, mut told) = (0, notes::Told::default());
+    let (mut count, mut told) = (0, model_notes::PrintedNotes::default());
     loop {
         let block = questions.next(predictor.at_once());
         // After an interruption the block may be incomplete.
@@ -167,18 +167,20 @@ fn answer_all(
         }
         let last = count + block.questions.len() as u64;
         bar.set_message(format!("questions {} to {last}", count + 1));
-        let asked = predictor.find(&block.questions).map_err(|unanswerable| {
-            let Unanswerable { question, error } = unanswerable;
-            questions.blame(Failure::from(*error), &block, question)
-        })?;
-        told.approach(&predictor.approach(&asked)?, terminal, |say| {
+        let asked = predictor
+            .resolve(&block.questions)
+            .map_err(|unanswerable| {
+                let Unanswerable { question, error } = unanswerable;
+                questions.with_line(Failure::from(*error), &block, question)
+            })?;
+        told.print_search_plan(&predictor.approach(&asked)?, terminal, |say| {
             bar.suspend(say);
         });
         let progress = &mut |share: f64| bar.set_position((share * 100.0) as u64);
         let found = predictor.answer(&asked, stop, progress);
         let found = found.map_err(|error| match error {
             RunError::NotComparable { question } => {
-                questions.blame(Failure::from(error), &block, question)
+                questions.with_line(Failure::from(error), &block, question)
             }
             error => error.into(),
         })?;
@@ -202,7 +204,7 @@ fn progress_bar(terminal: Terminal) -> ProgressBar {
 
 /// Prints the memory that predictions need.
 fn check(
-    resolved: &Resolved,
+    resolved: &ResolvedConfig,
     options: &PredictOptions,
     json: bool,
     terminal: Terminal,

@@ -1,6 +1,6 @@
 //! `pbg-host report`.
 
-mod known;
+mod model_contents;
 
 use std::env;
 use std::io::{self, Write};
@@ -14,12 +14,12 @@ use pbg_report::run::RunReport;
 use pbg_report::{pages, table};
 use pbg_session::load;
 use pbg_store::checkpoint::{CheckpointError, ReadCheckpoint};
-use pbg_train::{Resolved, RunError, Stored};
+use pbg_train::{ResolvedConfig, RunError, StoredModel};
 
 use crate::failure::{Failure, Result};
 use crate::kind::FailureKind;
 use crate::terminal::{self, Terminal};
-use crate::{facts, format, metrics, output};
+use crate::{format, metrics, model_summary, output};
 
 /// Name of the file in a checkpoint with the events of its run.
 const METRICS: &str = "metrics.jsonl";
@@ -50,7 +50,7 @@ pub(crate) struct Args {
     csv: Option<PathBuf>,
     /// Additional contents of the page.
     #[command(flatten)]
-    ask: known::Ask,
+    ask: model_contents::ModelContentArgs,
     /// Print JSON.
     #[arg(long)]
     json: bool,
@@ -63,7 +63,7 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     let named = match &args.run {
         Some(named) => named.clone(),
-        None => found()?,
+        None => find_run()?,
     };
     let folder = match named.is_file() {
         false => named.clone(),
@@ -73,11 +73,11 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     };
     let model = args.ask.open(&named, terminal)?;
     let events = metrics::read(&folder.join(METRICS))?;
-    let version = model.as_ref().and_then(load::Asked::version);
-    let known = Known::read(&folder, version, terminal)?;
+    let version = model.as_ref().and_then(load::LoadedModel::version);
+    let known = RunFacts::read(&folder, version, terminal)?;
     let report = RunReport::new(known.summary, &events);
     if let Some(path) = &args.csv {
-        let text = table::run_csv(&report).map_err(output::unmade)?;
+        let text = table::run_csv(&report).map_err(output::render_failure)?;
         output::write(path, text.as_bytes(), terminal)?;
     }
     if let Some(path) = &args.html {
@@ -85,8 +85,8 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
             Some(model) => args.ask.ask(&model.resolve()?, terminal)?,
             None => Default::default(),
         };
-        let page =
-            pages::run::page(&report, known.first_pass.as_ref(), &asked).map_err(output::unmade)?;
+        let page = pages::run::page(&report, known.first_pass.as_ref(), &asked)
+            .map_err(output::render_failure)?;
         output::write(path, page.as_bytes(), terminal)?;
     }
     if args.json {
@@ -100,7 +100,7 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
 ///
 /// # Errors
 /// When there is no such folder.
-fn found() -> Result<PathBuf> {
+fn find_run() -> Result<PathBuf> {
     let depth = env::current_dir().map_or(1, |folder| folder.ancestors().count());
     let mut folder = PathBuf::new();
     for _ in 0..depth {
@@ -125,12 +125,12 @@ fn found() -> Result<PathBuf> {
 
 /// Facts about a run that its checkpoint contains.
 #[derive(Default)]
-struct Known {
+struct RunFacts {
     summary: Vec<(String, String)>,
     first_pass: Option<Pass>,
 }
 
-impl Known {
+impl RunFacts {
     /// Reads the facts from the version `held`, or otherwise from the last one; empty before the first commit.
     fn read(path: &Path, held: Option<Arc<ReadCheckpoint>>, terminal: Terminal) -> Result<Self> {
         let mut known = Self::default();
@@ -152,7 +152,7 @@ impl Known {
         }
         // The path of the dataset is relative to the checkpoint, not to the working folder.
         let loss = run.strategies.last().map(|loss| loss.name.as_str());
-        match Stored::config_of(&checkpoint) {
+        match StoredModel::config_of(&checkpoint) {
             Ok(config) => known.configured(&config, loss, terminal),
             Err(error) => terminal.warn(error),
         }
@@ -160,9 +160,10 @@ impl Known {
     }
 
     fn configured(&mut self, config: &Config, loss: Option<&str>, terminal: Terminal) {
-        self.summary.extend(facts::of_model(config, loss));
+        self.summary
+            .extend(model_summary::model_summary(config, loss));
         self.fact("seed", config.seed);
-        let needs = Resolved::new(config.clone()).and_then(|resolved| {
+        let needs = ResolvedConfig::new(config.clone()).and_then(|resolved| {
             self.first_pass = resolved.first_pass().ok();
             resolved.check(None)
         });

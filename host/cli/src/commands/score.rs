@@ -3,7 +3,7 @@
 use std::io::{self, BufWriter, Write};
 
 use crate::failure::{Failure, Result};
-use crate::lines::Lines;
+use crate::line_reader::LineReader;
 use crate::load;
 use crate::options::TrainedArgs;
 use crate::terminal::Terminal;
@@ -33,23 +33,23 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     let resolved = load::trained(config.as_deref(), which, terminal)?;
     let mut model = resolved.query()?;
     let mut out = BufWriter::new(io::stdout().lock());
-    let mut input = Lines::of_stdin();
+    let mut input = LineReader::of_stdin();
     while let Some(line) = input.next()? {
         let [lhs, relation, rhs] = columns(&line, &input)?;
         let score = model
             .score(lhs, relation, rhs)
-            .map_err(|e| Failure::from(e).context(input.place()))?;
+            .map_err(|e| Failure::from(e).context(input.location()))?;
         writeln!(out, "{score}").map_err(Failure::stdout)?;
     }
     out.flush().map_err(Failure::stdout)
 }
 
 /// Splits the last line read into its three columns.
-pub(crate) fn columns<'l>(line: &'l str, input: &Lines) -> Result<[&'l str; 3]> {
+pub(crate) fn columns<'l>(line: &'l str, input: &LineReader) -> Result<[&'l str; 3]> {
     let columns: Vec<&str> = line.split('\t').collect();
     let found = columns.len();
     columns.try_into().map_err(|_| {
-        let failure = input.wrong(format_args!("{found} columns instead of 3"));
+        let failure = input.error_at_line(format_args!("{found} columns instead of 3"));
         failure.help("each line must be left entity, relation and right entity, separated by tabs")
     })
 }
@@ -60,7 +60,7 @@ mod tests {
 
     #[test]
     fn three_columns() {
-        let input = Lines::of_stdin();
+        let input = LineReader::of_stdin();
         assert_eq!(columns("a b\tr\tc", &input).unwrap(), ["a b", "r", "c"]);
         let failure = columns("a\tb", &input).unwrap_err();
         assert!(failure.lines()[0].1.contains(": 2 columns"));

@@ -1,20 +1,20 @@
 //! `pbg-host train`.
 
+mod cluster;
 mod introduction;
-mod together;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use pbg_core::event::Event;
-use pbg_train::{ClusterError, ErrorKind, Outcome, Resolved, RunError};
+use pbg_train::{ErrorKind, JoinError, ResolvedConfig, RunError, RunOutcome};
 
 use crate::failure::{Failure, Result};
-use crate::interrupt::Unit;
+use crate::interrupt::StopUnit;
 use crate::kind::FailureKind;
 use crate::options::{AllowArgs, ConfigArgs};
-use crate::plugins::{self, Given};
-use crate::progress::{self, Mode};
+use crate::plugins::{self, StrategyOverrides};
+use crate::progress::{self, ProgressMode};
 use crate::tensorboard::EventFile;
 use crate::terminal::Terminal;
 use crate::{interrupt, load};
@@ -54,7 +54,7 @@ pub(crate) struct Args {
     rank: Option<u32>,
     /// How to show progress.
     #[arg(long, value_name = "HOW", default_value = "auto")]
-    progress: Mode,
+    progress: ProgressMode,
     /// Also write event files for TensorBoard into this folder.
     #[arg(long, value_name = "FOLDER")]
     tensorboard: Option<PathBuf>,
@@ -66,24 +66,24 @@ pub(crate) struct Args {
 /// The failure or interruption that ended the run early.
 pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     let mut config = load::config(&args.config, terminal)?;
-    let quiet = matches!(args.progress, Mode::None);
+    let quiet = matches!(args.progress, ProgressMode::None);
     let faults = Path::new(&config.checkpoint_path).join("faults");
     let mut reporter = progress::reporter(args.progress, terminal);
-    let watch = interrupt::watch_training(Unit::of(&config), reporter.announcer())?;
+    let watch = interrupt::watch_training(StopUnit::of(&config), reporter.announcer())?;
     let stop = &watch.stop;
     let given = plugins::given_operators(&mut config, &args.plugins, Some(stop), &terminal)?;
-    let named = Given::named(&given);
+    let named = StrategyOverrides::named(&given);
     let filled = plugins::fill(&config, named, Some(faults), Some(stop), &terminal)?;
     filled.warnings.iter().for_each(|text| terminal.warn(text));
-    let resolved = Resolved::new(config)?;
+    let resolved = ResolvedConfig::new(config)?;
     resolved.check_checkpoint_path()?;
-    advise(&resolved, terminal);
+    print_advice(&resolved, terminal);
     if !quiet {
         introduction::print(&resolved, &filled.strategies.loss, terminal)?;
     }
     let curves = args.tensorboard.as_deref();
     let mut curves = curves.map(EventFile::create).transpose()?;
-    let board = reporter.board();
+    let board = reporter.status_board();
     let teller: Arc<dyn Fn(&Event) + Send + Sync> = Arc::from(reporter.teller());
     let mut emit = |event| {
         for line in filled.log.drain() {
@@ -94,7 +94,7 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
             curves.event(&event);
         }
     };
-    let meeting = together::meet(resolved.config(), args.rank, stop, terminal, &teller)?;
+    let meeting = cluster::connect(resolved.config(), args.rank, stop, terminal, &teller)?;
     let shown = meeting.as_ref().zip(board);
     let shown = shown.map(|(meeting, board)| meeting.show(resolved.config(), board));
     let shown = shown.transpose()?;
@@ -103,7 +103,7 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
         None => resolved.train(filled.strategies, allowed, stop, &mut emit),
         Some(meeting) => {
             let cluster = meeting.cluster(resolved.config(), teller);
-            resolved.train_together(filled.strategies, &cluster, allowed, stop, &mut emit)
+            resolved.train_distributed(filled.strategies, &cluster, allowed, stop, &mut emit)
         }
     };
     // The last log lines of a plugin may explain its failure.
@@ -111,17 +111,17 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
         reporter.event(&line);
     }
     drop(shown);
-    watch.wait_for_promise();
+    watch.wait_for_message();
     reporter.close();
     let checkpoint = &resolved.config().checkpoint_path;
     let outcome = outcome.inspect_err(|error| {
         // A ledger that did not answer cannot tell whether other trainers are left.
-        let is_silent = matches!(error, RunError::Cluster(ClusterError::Interrupted { .. }));
+        let is_silent = matches!(error, RunError::Cluster(JoinError::Interrupted { .. }));
         if !is_silent {
-            meeting.iter().for_each(together::Meeting::abandon);
+            meeting.iter().for_each(cluster::ClusterConnection::abandon);
         }
         if error.kind() == ErrorKind::Interrupted {
-            terminal.say(format_args!(
+            terminal.print_line(format_args!(
                 "stopped ({error}): {checkpoint} contains all work up to its last commit; the same command \
                  resumes"
             ));
@@ -129,35 +129,40 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     })?;
     curves.map_or(Ok(()), EventFile::close)?;
     if let Some(meeting) = &meeting {
-        meeting.end(&outcome, terminal)?;
+        meeting.stop_idle_server(&outcome, terminal)?;
     }
-    tell(outcome, meeting.is_some(), checkpoint, terminal)
+    report_outcome(outcome, meeting.is_some(), checkpoint, terminal)
 }
 
 /// Warns about settings that probably do not have the effect that the user expects.
-fn advise(resolved: &Resolved, terminal: Terminal) {
+fn print_advice(resolved: &ResolvedConfig, terminal: Terminal) {
     let mut advice = resolved.advice();
     if resolved.config().distributed_init_method.is_some() {
-        advice.extend(resolved.advice_for_several());
+        advice.extend(resolved.distributed_warnings());
     }
     advice.iter().for_each(|text| terminal.warn(text));
 }
 
 /// Prints how training ended, with a single trainer or with `several`.
-fn tell(outcome: Outcome, several: bool, checkpoint: &str, terminal: Terminal) -> Result<()> {
+fn report_outcome(
+    outcome: RunOutcome,
+    several: bool,
+    checkpoint: &str,
+    terminal: Terminal,
+) -> Result<()> {
     match outcome {
-        Outcome::Finished { version } => {
+        RunOutcome::Finished { version } => {
             terminal.detail(format_args!("finished: checkpoint version {version}"));
             Ok(())
         }
-        Outcome::Interrupted { .. } if several => {
-            terminal.say(
+        RunOutcome::Interrupted { .. } if several => {
+            terminal.print_line(
                 "left the run: the work of this trainer is settled; the same command joins again",
             );
             Err(Failure::message(FailureKind::Interrupted, "interrupted"))
         }
-        Outcome::Interrupted { version } => {
-            terminal.say(format_args!(
+        RunOutcome::Interrupted { version } => {
+            terminal.print_line(format_args!(
                 "stopped; checkpoint version {version} in {checkpoint} contains everything trained so far; \
                  the same command resumes"
             ));

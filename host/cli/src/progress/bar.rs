@@ -10,7 +10,7 @@ use pbg_core::event::Event;
 use pbg_core::text::escaped_lines;
 
 use super::tracker::Tracker;
-use super::{Announcer, Board, Reporter, Teller, text};
+use super::{Announcer, Board, ProgressReporter, Teller, text};
 use crate::terminal::Terminal;
 
 const REFRESH_HZ: u8 = 10;
@@ -43,7 +43,7 @@ impl Bar {
 
     fn draw(&self) {
         self.bar.set_length((self.tracker.total() as u64).max(1));
-        self.bar.set_prefix(text::now(&self.tracker));
+        self.bar.set_prefix(text::current_figures(&self.tracker));
         let mut message = self.tracker.position();
         if let Some(traffic) = text::traffic(self.tracker.io()) {
             message.push_str("  ");
@@ -74,12 +74,12 @@ fn style(color: bool, trainers: Arc<Mutex<String>>) -> ProgressStyle {
         .progress_chars("━╸─")
 }
 
-impl Reporter for Bar {
+impl ProgressReporter for Bar {
     fn event(&mut self, event: &Event) {
         let now = self.start.elapsed();
         self.tracker.event(event, now);
         if let Some(line) = text::line(event, &self.tracker, &self.terminal) {
-            self.bar.suspend(|| self.terminal.show(line));
+            self.bar.suspend(|| self.terminal.print_raw_line(line));
         }
         match event {
             Event::RunStarted { .. } => {
@@ -118,17 +118,17 @@ impl Reporter for Bar {
         let (bar, terminal) = (self.bar.clone(), self.terminal);
         Box::new(move |event| {
             if let Some(line) = text::line(event, &Tracker::default(), &terminal) {
-                bar.suspend(|| terminal.show(line));
+                bar.suspend(|| terminal.print_raw_line(line));
             }
         })
     }
 
     fn announcer(&self) -> Announcer {
         let (bar, terminal) = (self.bar.clone(), self.terminal);
-        Box::new(move |line| bar.suspend(|| terminal.say(line)))
+        Box::new(move |line| bar.suspend(|| terminal.print_line(line)))
     }
 
-    fn board(&self) -> Option<Board> {
+    fn status_board(&self) -> Option<Board> {
         let (bar, trainers) = (self.bar.clone(), Arc::clone(&self.trainers));
         Some(Box::new(move |text| {
             let mut lines = String::new();

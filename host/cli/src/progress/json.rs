@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use pbg_core::event::Event;
 
-use super::{Announcer, Reporter, Teller};
+use super::{Announcer, ProgressReporter, Teller};
 use crate::terminal::Terminal;
 
 /// Reporter that writes every event as a line of JSON, without buffering.
@@ -23,7 +23,7 @@ impl Json {
     }
 }
 
-impl Reporter for Json {
+impl ProgressReporter for Json {
     fn event(&mut self, event: &Event) {
         if self.closed {
             return;
@@ -47,7 +47,7 @@ impl Reporter for Json {
 
     fn announcer(&self) -> Announcer {
         let terminal = self.terminal;
-        Box::new(move |line| terminal.say(line))
+        Box::new(move |line| terminal.print_line(line))
     }
 }
 

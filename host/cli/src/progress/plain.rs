@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use pbg_core::event::Event;
 
 use super::tracker::Tracker;
-use super::{Announcer, Reporter, Teller, text};
+use super::{Announcer, ProgressReporter, Teller, text};
 use crate::format;
 use crate::terminal::Terminal;
 
@@ -33,24 +33,27 @@ impl Plain {
     }
 }
 
-impl Reporter for Plain {
+impl ProgressReporter for Plain {
     fn event(&mut self, event: &Event) {
         let now = self.start.elapsed();
         self.tracker.event(event, now);
         if let Some(line) = text::line(event, &self.tracker, &self.terminal) {
-            self.terminal.show(line);
+            self.terminal.print_raw_line(line);
             self.last = now;
         } else if matches!(event, Event::Progress { .. } | Event::BucketFinished { .. })
             && self.last + INTERVAL <= now
         {
             let share = 100.0 * self.tracker.done() / self.tracker.total().max(1.0);
-            let (position, state) = (self.tracker.position(), text::now(&self.tracker));
+            let (position, state) = (
+                self.tracker.position(),
+                text::current_figures(&self.tracker),
+            );
             self.terminal
-                .say(format_args!("{position}  {share:.0} %  {state}"));
+                .print_line(format_args!("{position}  {share:.0} %  {state}"));
             if let Some(traffic) =
                 text::traffic(self.tracker.io()).filter(|_| self.terminal.verbose)
             {
-                self.terminal.say(format_args!(
+                self.terminal.print_line(format_args!(
                     "{traffic}, {} in total",
                     format::duration(now)
                 ));
@@ -63,13 +66,13 @@ impl Reporter for Plain {
         let terminal = self.terminal;
         Box::new(move |event| {
             if let Some(line) = text::line(event, &Tracker::default(), &terminal) {
-                terminal.show(line);
+                terminal.print_raw_line(line);
             }
         })
     }
 
     fn announcer(&self) -> Announcer {
         let terminal = self.terminal;
-        Box::new(move |line| terminal.say(line))
+        Box::new(move |line| terminal.print_line(line))
     }
 }

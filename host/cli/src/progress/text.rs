@@ -6,7 +6,7 @@ use pbg_core::text::escaped_lines;
 
 use super::tracker::Tracker;
 use crate::terminal::Terminal;
-use crate::{format, notes};
+use crate::{format, model_notes};
 pub(crate) use figures::traffic;
 use figures::{epoch_parts, validated};
 
@@ -152,7 +152,7 @@ fn of_checkpoint(event: &Event, terminal: &Terminal) -> Option<String> {
     match event {
         Event::Grown { rows, relations } => Some(format!(
             "the dataset has grown since the checkpoint was written: initialised {}",
-            notes::gained(rows.iter(), *relations)
+            model_notes::describe_additions(rows.iter(), *relations)
         )),
         Event::DataChanged { changes } => Some(format!(
             "resuming with changed edges: {}",
@@ -291,7 +291,7 @@ fn style_of(level: LogLevel, terminal: &Terminal) -> Option<Style> {
 }
 
 /// Formats the current speed, loss and time left.
-pub(crate) fn now(tracker: &Tracker) -> String {
+pub(crate) fn current_figures(tracker: &Tracker) -> String {
     let mut parts = Vec::new();
     if let Some(speed) = tracker.speed() {
         parts.push(format!("{} edges/s", format::count(speed)));
@@ -307,7 +307,7 @@ pub(crate) fn now(tracker: &Tracker) -> String {
 
 #[cfg(test)]
 mod tests {
-    use pbg_core::event::{CallSeconds, IoStats, RankStats, TrainStats};
+    use pbg_core::event::{CallSeconds, PartitionIo, RankStats, TrainStats};
 
     use super::*;
 
@@ -319,7 +319,7 @@ mod tests {
 
     #[test]
     fn an_epoch_in_one_line() {
-        let io = IoStats {
+        let io = PartitionIo {
             loads: 13,
             writes: 9,
             bytes_read: 1 << 20,

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use pbg_core::event::{Event, IoStats, Resumed};
+use pbg_core::event::{Event, PartitionIo, Resumed};
 use pbg_core::graph::Bucket;
 use pbg_core::schedule::PassId;
 
@@ -34,7 +34,7 @@ pub(crate) struct Tracker {
     /// Ratio of all edges to trained edges: above 1 if some are held out. Known after the first epoch.
     scale: f64,
     loss: Option<f64>,
-    io: IoStats,
+    io: PartitionIo,
     samples: VecDeque<(Duration, f64)>,
 }
 
@@ -191,7 +191,7 @@ impl Tracker {
     }
 
     /// Returns the partition traffic of this process.
-    pub(crate) const fn io(&self) -> &IoStats {
+    pub(crate) const fn io(&self) -> &PartitionIo {
         &self.io
     }
 
@@ -265,9 +265,9 @@ mod tests {
             eval_before: None,
             eval_after: None,
             seconds: 1.0,
-            io: IoStats {
+            io: PartitionIo {
                 loads: 2,
-                ..IoStats::default()
+                ..PartitionIo::default()
             },
         }
     }
@@ -283,7 +283,7 @@ mod tests {
             eval_before: None,
             seconds: 1.0,
             calls: CallSeconds::default(),
-            io: IoStats::default(),
+            io: PartitionIo::default(),
             peak_bytes: None,
             groups: Vec::new(),
         }

@@ -13,10 +13,10 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
-use super::record::{Record, machine, private};
-use crate::error::ClusterError;
+use super::record::{ServerRecord, machine, write_private};
+use crate::client::MAX_PAYLOAD;
+use crate::error::ConnectError;
 use crate::secret::Secret;
-use crate::wire::MAX_PAYLOAD;
 
 const CONFIGURATION: &str = "server.conf";
 const LOG: &str = "server.log";
@@ -32,9 +32,9 @@ const STOP_WITHIN: Duration = Duration::from_secs(20);
 const POLL: Duration = Duration::from_millis(10);
 
 /// Right to start a server on a store.
-pub(crate) struct Lock(File);
+pub(crate) struct StoreLock(File);
 
-impl Lock {
+impl StoreLock {
     /// Acquires the lock. Returns `None` if a server of this store is running. `record` is the record of the store's
     /// last server.
     ///
@@ -42,11 +42,11 @@ impl Lock {
     /// Fails if the folder cannot be created or written.
     pub(crate) fn take(
         store: &Path,
-        record: Option<&Record>,
-    ) -> Result<Option<Self>, ClusterError> {
+        record: Option<&ServerRecord>,
+    ) -> Result<Option<Self>, ConnectError> {
         let mut builder = DirBuilder::new();
         let made = builder.recursive(true).mode(0o700).create(store);
-        made.map_err(ClusterError::file(store))?;
+        made.map_err(ConnectError::file(store))?;
         let path = store.join("lock");
         let mut options = File::options();
         let file = options
@@ -55,14 +55,15 @@ impl Lock {
             .create(true)
             .truncate(false)
             .open(&path);
-        let file = file.map_err(ClusterError::file(&path))?;
+        let file = file.map_err(ConnectError::file(&path))?;
         match file.try_lock() {
             Ok(()) => Ok(Some(Self(file))),
             Err(TryLockError::WouldBlock) => Ok(None),
             // A file system without locks cannot tell whether a server is running. On this machine, its process can.
             Err(TryLockError::Error(_)) => {
-                let is_alive =
-                    |record: &Record| record.host == machine() && is_ours(record.pid, store);
+                let is_alive = |record: &ServerRecord| {
+                    record.host == machine() && is_server_of(record.pid, store)
+                };
                 Ok((!record.is_some_and(is_alive)).then_some(Self(file)))
             }
         }
@@ -70,7 +71,7 @@ impl Lock {
 }
 
 /// Parameters of a server to start.
-pub(crate) struct Start<'a> {
+pub(crate) struct ServerStart<'a> {
     /// Program.
     pub(crate) program: &'a Path,
     /// Folder of its files.
@@ -87,25 +88,25 @@ pub(crate) struct Start<'a> {
 
 /// A server that has been started.
 #[derive(Debug)]
-pub(crate) struct Running {
+pub(crate) struct RunningServer {
     /// Process, a child of this process.
     pub(crate) child: Child,
     /// Port on which it listens.
     pub(crate) port: u16,
 }
 
-impl Start<'_> {
+impl ServerStart<'_> {
     /// Starts the server and waits until it listens. The lock is passed to its process.
     ///
     /// # Errors
     /// [`ClusterError::Start`] if it ends or does not listen; [`ClusterError::File`].
-    pub(crate) fn run(&self, lock: Lock) -> Result<Running, ClusterError> {
+    pub(crate) fn run(&self, lock: StoreLock) -> Result<RunningServer, ConnectError> {
         self.write_configuration()?;
         self.forget_ports()?;
-        is_wanted(self.store);
+        clear_stopped_mark(self.store);
         let path = self.store.join(START_LOG);
-        let log = File::create(&path).map_err(ClusterError::file(&path))?;
-        let second = log.try_clone().map_err(ClusterError::file(&path))?;
+        let log = File::create(&path).map_err(ConnectError::file(&path))?;
+        let second = log.try_clone().map_err(ConnectError::file(&path))?;
         let mut command = Command::new(self.program);
         command.arg("--config").arg(self.store.join(CONFIGURATION));
         // In its own process group, it does not receive the signals that a terminal sends to the trainer.
@@ -118,7 +119,7 @@ impl Start<'_> {
             .spawn()
             .map_err(|error| self.failed(error.to_string()))?;
         match self.wait_for_port(&mut child) {
-            Ok(port) => Ok(Running { child, port }),
+            Ok(port) => Ok(RunningServer { child, port }),
             Err(error) => {
                 // It may have ended by itself, in which case the error says so.
                 child.kill().ok();
@@ -128,14 +129,14 @@ impl Start<'_> {
         }
     }
 
-    fn failed(&self, what: String) -> ClusterError {
-        ClusterError::Start {
+    fn failed(&self, what: String) -> ConnectError {
+        ConnectError::Start {
             what,
             log: self.store.join(LOG),
         }
     }
 
-    fn write_configuration(&self) -> Result<(), ClusterError> {
+    fn write_configuration(&self) -> Result<(), ConnectError> {
         let mut configuration = json!({
             "server_name": "pbg-host",
             "host": self.listen.to_string(),
@@ -161,27 +162,27 @@ impl Start<'_> {
         }
         // The syntax of nats-server's configuration includes JSON.
         let text = configuration.to_string();
-        private(&self.store.join(CONFIGURATION), text.as_bytes())
+        write_private(&self.store.join(CONFIGURATION), text.as_bytes())
     }
 
-    fn write_certificate(&self, secret: &Secret, host: &str) -> Result<Value, ClusterError> {
+    fn write_certificate(&self, secret: &Secret, host: &str) -> Result<Value, ConnectError> {
         let (certificate, key) = secret.certificate(host)?;
         let certificate_file = self.store.join("certificate.pem");
         let key_file = self.store.join("key.pem");
-        private(&certificate_file, certificate.as_bytes())?;
-        private(&key_file, key.as_bytes())?;
+        write_private(&certificate_file, certificate.as_bytes())?;
+        write_private(&key_file, key.as_bytes())?;
         Ok(json!({ "cert_file": certificate_file, "key_file": key_file }))
     }
 
     /// Removes the files of servers that were killed.
-    fn forget_ports(&self) -> Result<(), ClusterError> {
+    fn forget_ports(&self) -> Result<(), ConnectError> {
         for path in ports_files(self.store)? {
-            fs::remove_file(&path).map_err(ClusterError::file(&path))?;
+            fs::remove_file(&path).map_err(ConnectError::file(&path))?;
         }
         Ok(())
     }
 
-    fn wait_for_port(&self, child: &mut Child) -> Result<u16, ClusterError> {
+    fn wait_for_port(&self, child: &mut Child) -> Result<u16, ConnectError> {
         let until = Instant::now() + START_WITHIN;
         let end = format!("_{}.ports", child.id());
         loop {
@@ -195,7 +196,7 @@ impl Start<'_> {
             match child.try_wait() {
                 Ok(None) => {}
                 Ok(Some(status)) => {
-                    return Err(self.failed(format!("{status}, {}", self.last_words())));
+                    return Err(self.failed(format!("{status}, {}", self.last_message())));
                 }
                 Err(error) => return Err(self.failed(error.to_string())),
             }
@@ -208,7 +209,7 @@ impl Start<'_> {
     }
 
     /// Returns the server's last message.
-    fn last_words(&self) -> String {
+    fn last_message(&self) -> String {
         let last = |name: &str| {
             let mut text = String::new();
             let file = File::open(self.store.join(name)).ok()?;
@@ -222,8 +223,8 @@ impl Start<'_> {
     }
 }
 
-fn ports_files(store: &Path) -> Result<Vec<PathBuf>, ClusterError> {
-    let entries = fs::read_dir(store).map_err(ClusterError::file(store))?;
+fn ports_files(store: &Path) -> Result<Vec<PathBuf>, ConnectError> {
+    let entries = fs::read_dir(store).map_err(ConnectError::file(store))?;
     let paths = entries.filter_map(|entry| Some(entry.ok()?.path()));
     let is_one = |path: &PathBuf| path.extension().is_some_and(|end| end == "ports");
     Ok(paths.filter(is_one).collect())
@@ -242,7 +243,7 @@ pub(crate) fn listening(store: &Path) -> Option<(u32, u16)> {
     let of_file = |path: PathBuf| {
         let name = path.file_stem()?.to_str()?;
         let pid = name.rsplit_once('_')?.1.parse().ok()?;
-        is_ours(pid, store).then_some((pid, port(&path)?))
+        is_server_of(pid, store).then_some((pid, port(&path)?))
     };
     ports_files(store).ok()?.into_iter().find_map(of_file)
 }
@@ -252,8 +253,8 @@ pub(crate) fn listening(store: &Path) -> Option<(u32, u16)> {
 ///
 /// # Errors
 /// Fails if it runs on another machine, or does not end.
-pub(crate) fn stop(record: &Record, store: &Path) -> Result<bool, ClusterError> {
-    let wrong = |what: String| ClusterError::Content {
+pub(crate) fn stop(record: &ServerRecord, store: &Path) -> Result<bool, ConnectError> {
+    let wrong = |what: String| ConnectError::Content {
         path: store.to_owned(),
         what,
     };
@@ -266,7 +267,7 @@ pub(crate) fn stop(record: &Record, store: &Path) -> Result<bool, ClusterError> 
     let Some(pid) = i32::try_from(record.pid).ok().and_then(Pid::from_raw) else {
         return Err(wrong(format!("{} is not a process id", record.pid)));
     };
-    if !is_ours(record.pid, store) {
+    if !is_server_of(record.pid, store) {
         return Ok(false);
     }
     // A full disk, or a missing store, must not prevent the server from being stopped.
@@ -277,7 +278,7 @@ pub(crate) fn stop(record: &Record, store: &Path) -> Result<bool, ClusterError> 
         Err(error) => return Err(wrong(format!("its nats-server cannot be stopped: {error}"))),
     }
     let until = Instant::now() + STOP_WITHIN;
-    while is_ours(record.pid, store) {
+    while is_server_of(record.pid, store) {
         if Instant::now() > until {
             let seconds = STOP_WITHIN.as_secs();
             return Err(wrong(format!(
@@ -291,7 +292,7 @@ pub(crate) fn stop(record: &Record, store: &Path) -> Result<bool, ClusterError> 
 }
 
 /// Removes the mark that the server of a store was stopped on purpose.
-pub(crate) fn is_wanted(store: &Path) {
+pub(crate) fn clear_stopped_mark(store: &Path) {
     // Usually there is no such file.
     fs::remove_file(store.join(ENDED)).ok();
 }
@@ -315,8 +316,8 @@ pub(crate) enum Health {
 }
 
 /// Returns the state of the server of `record`, which was started on this machine.
-pub(crate) fn health(record: &Record, store: &Path) -> Health {
-    match is_ours(record.pid, store) {
+pub(crate) fn health(record: &ServerRecord, store: &Path) -> Health {
+    match is_server_of(record.pid, store) {
         true if is_stopped(record.pid) => Health::Stopped,
         true => Health::Runs,
         false if store.join(ENDED).exists() => Health::Ended,
@@ -325,8 +326,8 @@ pub(crate) fn health(record: &Record, store: &Path) -> Health {
 }
 
 /// Whether the server of `record` runs on this machine.
-pub(crate) fn is_alive(record: &Record, store: &Path) -> bool {
-    record.host == machine() && is_ours(record.pid, store)
+pub(crate) fn is_alive(record: &ServerRecord, store: &Path) -> bool {
+    record.host == machine() && is_server_of(record.pid, store)
 }
 
 /// Whether a signal has stopped a process: then the state after its name is T.
@@ -337,7 +338,7 @@ fn is_stopped(pid: u32) -> bool {
 }
 
 /// Whether a process is a server of this store. Process ids are reused, so the arguments are checked.
-fn is_ours(pid: u32, store: &Path) -> bool {
+fn is_server_of(pid: u32, store: &Path) -> bool {
     let configuration = store.join(CONFIGURATION);
     let read = |pid: u32| -> io::Result<Vec<u8>> { fs::read(format!("/proc/{pid}/cmdline")) };
     let Ok(line) = read(pid) else { return false };

@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::error::ClusterError;
+use crate::error::ConnectError;
 
 /// Oldest supported version.
 pub(crate) const OLDEST: &str = "2.12";
@@ -24,26 +24,26 @@ const VERSION_WITHIN: Duration = Duration::from_secs(10);
 ///
 /// # Errors
 /// [`ClusterError::NoProgram`], [`ClusterError::WrongProgram`], [`ClusterError::Old`].
-pub(crate) fn find(named: Option<&Path>, search: &[PathBuf]) -> Result<PathBuf, ClusterError> {
+pub(crate) fn find(named: Option<&Path>, search: &[PathBuf]) -> Result<PathBuf, ConnectError> {
     let program = match named {
         Some(path) if path.is_file() => path.to_owned(),
         Some(path) => {
             let looked = format!("distributed.nats_server is {}", path.display());
-            return Err(ClusterError::NoProgram { looked });
+            return Err(ConnectError::NoProgram { looked });
         }
         None => first(search, env::var_os("PATH").as_deref())?,
     };
     let version = version(&program)?;
     match is_old(&version) {
         false => Ok(program),
-        true => Err(ClusterError::Old {
+        true => Err(ConnectError::Old {
             what: program.display().to_string(),
             version,
         }),
     }
 }
 
-fn first(search: &[PathBuf], path: Option<&OsStr>) -> Result<PathBuf, ClusterError> {
+fn first(search: &[PathBuf], path: Option<&OsStr>) -> Result<PathBuf, ConnectError> {
     let of_path = path.map(|path| env::split_paths(path).collect::<Vec<_>>());
     let folders = search.iter().chain(of_path.iter().flatten());
     let found = folders
@@ -61,7 +61,7 @@ fn first(search: &[PathBuf], path: Option<&OsStr>) -> Result<PathBuf, ClusterErr
                 named.join(" nor ")
             ),
         };
-        ClusterError::NoProgram { looked }
+        ConnectError::NoProgram { looked }
     })
 }
 
@@ -75,8 +75,8 @@ pub(crate) fn is_old(version: &str) -> bool {
 }
 
 /// Runs `program --version`, whose output is like `nats-server: v2.15.1`, and returns the version.
-fn version(program: &Path) -> Result<String, ClusterError> {
-    let wrong = |what: String| ClusterError::WrongProgram {
+fn version(program: &Path) -> Result<String, ConnectError> {
+    let wrong = |what: String| ConnectError::WrongProgram {
         program: program.to_owned(),
         what,
     };

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::error::ClusterError;
+use crate::error::ConnectError;
 
 /// Largest size of a record in bytes; a larger file is not a record.
 const MAX_SIZE: u64 = 16 << 10;
@@ -15,7 +15,7 @@ const MAX_SIZE: u64 = 16 << 10;
 /// Record of a server that was started. The file has mode 0600, because its reader can join the run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Record {
+pub(crate) struct ServerRecord {
     /// Run that it was started for.
     pub(crate) run: String,
     /// Address, as `host:port`.
@@ -30,26 +30,26 @@ pub(crate) struct Record {
     pub(crate) started: u64,
 }
 
-impl Record {
+impl ServerRecord {
     /// Reads a record. Returns `None` if there is no file.
     ///
     /// # Errors
     /// [`ClusterError::File`]; [`ClusterError::Content`] if it is not a record.
-    pub(crate) fn read(path: &Path) -> Result<Option<Self>, ClusterError> {
+    pub(crate) fn read(path: &Path) -> Result<Option<Self>, ConnectError> {
         let file = match File::open(path) {
             Ok(file) => file,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(ClusterError::file(path)(error)),
+            Err(error) => return Err(ConnectError::file(path)(error)),
         };
         let mut bytes = Vec::new();
         let read = file.take(MAX_SIZE + 1).read_to_end(&mut bytes);
-        read.map_err(ClusterError::file(path))?;
+        read.map_err(ConnectError::file(path))?;
         let parsed = match bytes.len() as u64 > MAX_SIZE {
             true => None,
             false => serde_json::from_slice(&bytes).ok(),
         };
         // The parser's message could contain a part of the secret.
-        parsed.map(Some).ok_or_else(|| ClusterError::Content {
+        parsed.map(Some).ok_or_else(|| ConnectError::Content {
             path: path.to_owned(),
             what: "this file was not written by pbg-host as the meeting point of its trainers"
                 .into(),
@@ -60,11 +60,11 @@ impl Record {
     ///
     /// # Errors
     /// [`ClusterError::File`].
-    pub(crate) fn write(&self, path: &Path) -> Result<(), ClusterError> {
+    pub(crate) fn write(&self, path: &Path) -> Result<(), ConnectError> {
         let mut text = serde_json::to_string_pretty(self)
-            .map_err(|error| ClusterError::file(path)(error.into()))?;
+            .map_err(|error| ConnectError::file(path)(error.into()))?;
         text.push('\n');
-        private(path, text.as_bytes())
+        write_private(path, text.as_bytes())
     }
 }
 
@@ -72,7 +72,7 @@ impl Record {
 ///
 /// # Errors
 /// [`ClusterError::File`].
-pub(super) fn private(path: &Path, bytes: &[u8]) -> Result<(), ClusterError> {
+pub(super) fn write_private(path: &Path, bytes: &[u8]) -> Result<(), ConnectError> {
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(format!(".{}.tmp", std::process::id()));
     let temporary: PathBuf = path.with_file_name(name);
@@ -91,7 +91,7 @@ pub(super) fn private(path: &Path, bytes: &[u8]) -> Result<(), ClusterError> {
         file.sync_all()?;
         fs::rename(&temporary, path)
     };
-    written().map_err(ClusterError::file(path))
+    written().map_err(ConnectError::file(path))
 }
 
 /// Returns the name of this machine.
@@ -106,8 +106,8 @@ mod tests {
 
     use super::*;
 
-    fn record() -> Record {
-        Record {
+    fn record() -> ServerRecord {
+        ServerRecord {
             run: "a".into(),
             address: "10.0.0.1:4".into(),
             secret: Some("secret-of-the-run".into()),
@@ -121,10 +121,10 @@ mod tests {
     fn is_read_as_it_was_written_and_by_nobody_else() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("meet");
-        assert_eq!(Record::read(&path).unwrap(), None);
+        assert_eq!(ServerRecord::read(&path).unwrap(), None);
         for _ in 0..2 {
             record().write(&path).unwrap();
-            assert_eq!(Record::read(&path).unwrap(), Some(record()));
+            assert_eq!(ServerRecord::read(&path).unwrap(), Some(record()));
         }
         assert_eq!(
             fs::metadata(&path).unwrap().permissions().mode() & 0o777,
@@ -147,7 +147,7 @@ mod tests {
             &long,
         ] {
             fs::write(&path, text).unwrap();
-            let error = Record::read(&path).unwrap_err().to_string();
+            let error = ServerRecord::read(&path).unwrap_err().to_string();
             assert!(error.contains("was not written by pbg-host"), "{error}");
             assert!(!error.contains("secret-of"), "{error}");
         }

@@ -4,7 +4,7 @@ use std::fs;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use pbg_core::cluster::{Live, Register, Written};
+use pbg_core::transport::{LiveTraffic, Register, WriteReply};
 use rustix::process::{Pid, Signal, getpgid, kill_process};
 
 use crate::world::{LONG, World, eventually, quiet};
@@ -19,7 +19,8 @@ fn what_was_acknowledged_survives_kills() {
         let rank_0 = world.connect();
         for count in 0..5 {
             let id = format!("{round}-{count}");
-            let Written::As(revision) = rank_0.write(after, id.as_bytes(), &id).unwrap() else {
+            let WriteReply::Accepted(revision) = rank_0.write(after, id.as_bytes(), &id).unwrap()
+            else {
                 panic!("refused")
             };
             after = Some(revision);
@@ -41,7 +42,7 @@ fn what_was_acknowledged_survives_kills() {
     let id_of_the_last = "2-4";
     assert_eq!(
         others.write(after, b"x", id_of_the_last).unwrap(),
-        Written::Refused
+        WriteReply::Refused
     );
 }
 
@@ -59,9 +60,9 @@ fn stands_still(process: Pid) -> bool {
 fn a_server_that_stands_still_gives_no_answer_in_time_and_goes_on_later() {
     let Some(world) = World::new() else { return };
     let mut options = world.options();
-    options.answer = Duration::from_secs(3);
+    options.request_timeout = Duration::from_secs(3);
     let register = quiet(&options).unwrap();
-    let Written::As(first) = register.write(None, b"a", "1").unwrap() else {
+    let WriteReply::Accepted(first) = register.write(None, b"a", "1").unwrap() else {
         panic!("refused")
     };
     let server = world.server();
@@ -85,7 +86,7 @@ fn a_server_that_stands_still_gives_no_answer_in_time_and_goes_on_later() {
         entry.value == b"c"
             || matches!(
                 register.write(Some(entry.revision), b"c", &id),
-                Ok(Written::As(_))
+                Ok(WriteReply::Accepted(_))
             )
     });
     assert!(register.wait(LONG), "a connection made again wakes");
@@ -95,7 +96,7 @@ fn a_server_that_stands_still_gives_no_answer_in_time_and_goes_on_later() {
 fn a_server_that_lost_its_files_has_an_empty_register() {
     let Some(world) = World::new() else { return };
     let others = world.connect();
-    let Written::As(old) = others.write(None, b"a", "1").unwrap() else {
+    let WriteReply::Accepted(old) = others.write(None, b"a", "1").unwrap() else {
         panic!("refused")
     };
     world.kill();
@@ -105,11 +106,11 @@ fn a_server_that_lost_its_files_has_an_empty_register() {
     assert_eq!(rank_0.read().unwrap(), None);
     assert_eq!(
         others.write(Some(old), b"b", "2").unwrap(),
-        Written::Refused
+        WriteReply::Refused
     );
     assert!(matches!(
         others.write(None, b"b", "3").unwrap(),
-        Written::As(_)
+        WriteReply::Accepted(_)
     ));
     assert_eq!(rank_0.read().unwrap().unwrap().value, b"b");
 }
@@ -118,7 +119,7 @@ fn a_server_that_lost_its_files_has_an_empty_register() {
 fn nothing_answers_without_a_server() {
     let Some(world) = World::new() else { return };
     let mut options = world.options();
-    options.answer = Duration::from_millis(300);
+    options.request_timeout = Duration::from_millis(300);
     let register = quiet(&options).unwrap();
     world.kill();
     register.read().unwrap_err();

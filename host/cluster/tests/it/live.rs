@@ -4,18 +4,18 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use pbg_core::cluster::{Beat, Live, State};
 use pbg_core::graph::Bucket;
 use pbg_core::ledger::Token;
+use pbg_core::transport::{Heartbeat, LiveTraffic, TrainerActivity};
 
 use crate::world::{LONG, World, eventually};
 
-fn beat(token: u64, name: &str) -> Beat {
-    Beat {
+fn beat(token: u64, name: &str) -> Heartbeat {
+    Heartbeat {
         token: Token(token),
         name: name.to_owned(),
         rank: Some(1),
-        state: State::Training,
+        state: TrainerActivity::Training,
         bucket: Some(Bucket { lhs: 1, rhs: 2 }),
         edges_per_second: 1e5,
         waited: 0.25,
@@ -27,20 +27,20 @@ fn beat(token: u64, name: &str) -> Beat {
 fn everybody_hears_everybody_including_oneself() {
     let Some(world) = World::new() else { return };
     let (a, b) = (world.connect(), world.connect());
-    assert_eq!(a.heard(), []);
+    assert_eq!(a.heartbeats(), []);
     let beats = [beat(1, "a"), beat(2, "b")];
     a.beat(&beat(1, "older"));
     a.beat(&beats[0]);
     b.beat(&beats[1]);
     for connection in [&a, &b] {
         eventually("both are heard", || {
-            let heard = connection.heard();
+            let heard = connection.heartbeats();
             heard
                 .iter()
                 .map(|heard| heard.beat.clone())
                 .eq(beats.iter().cloned())
         });
-        assert!(connection.heard().iter().all(|heard| heard.ago < LONG));
+        assert!(connection.heartbeats().iter().all(|heard| heard.ago < LONG));
     }
 }
 
@@ -112,6 +112,6 @@ fn slow_answers_do_not_hold_up_what_else_there_is() {
     eventually("it is there", || b.ask(Token(1), b"", LONG).is_ok());
     b.ask(Token(1), b"", Duration::from_millis(50)).unwrap_err();
     a.beat(&beat(1, "a"));
-    eventually("its beat is heard", || !b.heard().is_empty());
+    eventually("its beat is heard", || !b.heartbeats().is_empty());
     b.ask(Token(1), b"", LONG).unwrap();
 }

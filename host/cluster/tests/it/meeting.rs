@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use pbg_cluster::{Address, Method, Options, RunName, Secret, connect};
-use pbg_core::cluster::{Live, Register, Written};
+use pbg_cluster::{Address, ConnectionOptions, InitMethod, RunName, Secret, connect};
+use pbg_core::transport::{LiveTraffic, Register, WriteReply};
 
 use crate::world::{LONG, World, error, eventually, quiet};
 
@@ -27,7 +27,10 @@ fn two_ranks_meet_at_a_file_whoever_comes_first() {
             thread::sleep(Duration::from_millis(700));
             let late = rank(1 - first);
             let early = early.join().unwrap();
-            assert!(matches!(early.write(None, b"a", "1"), Ok(Written::As(_))));
+            assert!(matches!(
+                early.write(None, b"a", "1"),
+                Ok(WriteReply::Accepted(_))
+            ));
             assert_eq!(late.read().unwrap().unwrap().value, b"a");
             late.wake();
             assert!(early.wait(LONG));
@@ -143,12 +146,12 @@ fn what_another_run_has_left_is_ended_unless_its_trainers_are_at_work() {
     assert_eq!(world.record()["run"], "second");
 }
 
-fn beat() -> pbg_core::cluster::Beat {
-    pbg_core::cluster::Beat {
+fn beat() -> pbg_core::transport::Heartbeat {
+    pbg_core::transport::Heartbeat {
         token: pbg_core::ledger::Token(1),
         name: "a".into(),
         rank: None,
-        state: pbg_core::cluster::State::Training,
+        state: pbg_core::transport::TrainerActivity::Training,
         bucket: None,
         edges_per_second: 0.0,
         waited: 0.0,
@@ -161,7 +164,7 @@ fn who_waits_says_for_what_and_not_for_ever() {
     let Some(world) = World::new() else { return };
     let mut options = world.options();
     options.rank = None;
-    options.patience = Duration::from_millis(700);
+    options.timeout = Duration::from_millis(700);
     let said = Mutex::new(Vec::new());
     let result = connect(&options, &|text| said.lock().unwrap().push(text.to_owned()));
     let text = error(result);
@@ -178,7 +181,7 @@ fn who_waits_says_for_what_and_not_for_ever() {
 fn who_is_not_wanted_any_more_waits_no_longer() {
     let Some(world) = World::new() else { return };
     let stop = Arc::new(AtomicBool::new(false));
-    let options = Options {
+    let options = ConnectionOptions {
         rank: None,
         stop: Some(Arc::clone(&stop)),
         ..world.options()
@@ -202,8 +205,8 @@ fn free_port() -> u16 {
         .port()
 }
 
-fn tcp(host: &str) -> Method {
-    Method::Tcp(Address {
+fn tcp(host: &str) -> InitMethod {
+    InitMethod::Tcp(Address {
         host: host.into(),
         port: free_port(),
     })
@@ -278,9 +281,10 @@ fn outgoing() -> Option<IpAddr> {
 #[test]
 fn nothing_goes_over_a_network_in_the_clear_unless_asked_for() {
     let options = |method: &str| {
-        let found = Method::parse(method, |_| None).unwrap();
-        let mut options = pbg_cluster::Options::new(found.method, RunName::new("a").unwrap());
-        options.patience = Duration::ZERO;
+        let found = InitMethod::parse(method, |_| None).unwrap();
+        let mut options =
+            pbg_cluster::ConnectionOptions::new(found.method, RunName::new("a").unwrap());
+        options.timeout = Duration::ZERO;
         options
     };
     let text = error(quiet(&options("nats://127.0.0.1:1,10.255.255.1:1")));
@@ -303,7 +307,7 @@ fn servers_of_the_user_are_joined_and_left_alone() {
     let mut options = world.options();
     options.method = tcp("127.0.0.1");
     let rank_0 = quiet(&options).unwrap();
-    let found = Method::parse(&format!("nats://{}", rank_0.server()), |_| None).unwrap();
+    let found = InitMethod::parse(&format!("nats://{}", rank_0.server()), |_| None).unwrap();
     options.method = found.method;
     let user = quiet(&options).unwrap();
     user.write(None, b"a", "1").unwrap();

@@ -2,8 +2,8 @@
 
 use std::thread;
 
-use pbg_cluster::{MAX_VALUE, Options};
-use pbg_core::cluster::{Register, Written};
+use pbg_cluster::{ConnectionOptions, MAX_VALUE};
+use pbg_core::transport::{Register, WriteReply};
 
 use crate::world::{World, quiet};
 
@@ -39,7 +39,7 @@ fn increment(register: &dyn Register, id: &str) {
         let value = (number + 1).to_string();
         let after = entry.map(|entry| entry.revision);
         let id = format!("{id}-{attempt}");
-        if let Written::As(_) = register.write(after, value.as_bytes(), &id).unwrap() {
+        if let WriteReply::Accepted(_) = register.write(after, value.as_bytes(), &id).unwrap() {
             return;
         }
     }
@@ -52,22 +52,25 @@ fn a_write_needs_the_newest_revision_and_an_id_of_its_own() {
     assert_eq!(register.read().unwrap(), None);
     assert_eq!(
         register.write(Some(1), b"a", "1").unwrap(),
-        Written::Refused
+        WriteReply::Refused
     );
-    let Written::As(one) = register.write(None, b"a", "2").unwrap() else {
+    let WriteReply::Accepted(one) = register.write(None, b"a", "2").unwrap() else {
         panic!("refused")
     };
-    assert_eq!(register.write(None, b"b", "3").unwrap(), Written::Refused);
+    assert_eq!(
+        register.write(None, b"b", "3").unwrap(),
+        WriteReply::Refused
+    );
     assert_eq!(
         register.write(Some(one), b"b", "2").unwrap(),
-        Written::Refused
+        WriteReply::Refused
     );
     assert_eq!(
         register.write(Some(one + 1), b"b", "4").unwrap(),
-        Written::Refused
+        WriteReply::Refused
     );
     assert_eq!(register.read().unwrap().unwrap().value, b"a");
-    let Written::As(two) = register.write(Some(one), b"b", "5").unwrap() else {
+    let WriteReply::Accepted(two) = register.write(Some(one), b"b", "5").unwrap() else {
         panic!("refused")
     };
     assert!(two > one);
@@ -86,7 +89,10 @@ fn large_values_come_back_and_larger_ones_are_not_sent() {
             .write(after, &value, &format!("of {size}"))
             .unwrap();
         let entry = register.read().unwrap().unwrap();
-        assert_eq!((Written::As(entry.revision), entry.value), (written, value));
+        assert_eq!(
+            (WriteReply::Accepted(entry.revision), entry.value),
+            (written, value)
+        );
         after = Some(entry.revision);
     }
     let error = register
@@ -104,7 +110,7 @@ fn many_revisions_need_no_more_room_than_those_that_are_kept() {
         let written = register
             .write(after, &[0; 100], &count.to_string())
             .unwrap();
-        let Written::As(revision) = written else {
+        let WriteReply::Accepted(revision) = written else {
             panic!("refused")
         };
         assert!(after.is_none_or(|after| revision == after + 1));
@@ -117,18 +123,18 @@ fn many_revisions_need_no_more_room_than_those_that_are_kept() {
 fn what_is_forgotten_reads_as_nothing_and_its_revisions_count_no_more() {
     let Some(world) = World::new() else { return };
     let register = world.connect();
-    let Written::As(old) = register.write(None, b"a", "1").unwrap() else {
+    let WriteReply::Accepted(old) = register.write(None, b"a", "1").unwrap() else {
         panic!("refused")
     };
     register.forget().unwrap();
     assert_eq!(register.read().unwrap(), None);
-    let Written::As(new) = register.write(None, b"b", "2").unwrap() else {
+    let WriteReply::Accepted(new) = register.write(None, b"b", "2").unwrap() else {
         panic!("refused")
     };
     assert_ne!(new, old);
     assert_eq!(
         register.write(Some(old), b"c", "3").unwrap(),
-        Written::Refused
+        WriteReply::Refused
     );
 }
 
@@ -141,7 +147,7 @@ fn the_newest_revisions_can_be_looked_at() {
     for count in 0..pbg_cluster::KEPT_REVISIONS + 3 {
         let value = count.to_string();
         let written = register.write(after, value.as_bytes(), &value).unwrap();
-        let Written::As(revision) = written else {
+        let WriteReply::Accepted(revision) = written else {
             panic!("refused")
         };
         after = Some(revision);
@@ -163,9 +169,9 @@ fn who_only_looks_makes_no_register() {
     let Some(world) = World::new() else { return };
     let first = world.connect();
     first.forget().unwrap();
-    let looks = Options {
+    let looks = ConnectionOptions {
         rank: None,
-        makes: false,
+        creates_register: false,
         ..world.options()
     };
     let looking = quiet(&looks).unwrap();

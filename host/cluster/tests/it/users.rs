@@ -8,9 +8,9 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use pbg_cluster::{AccessToken, Address, Method, Options, RunName};
-use pbg_core::cluster::{Live, Register, Written};
+use pbg_cluster::{AccessToken, Address, ConnectionOptions, InitMethod, RunName};
 use pbg_core::ledger::Token;
+use pbg_core::transport::{LiveTraffic, Register, WriteReply};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use serde_json::{Value, json};
 
@@ -44,10 +44,10 @@ impl Servers {
         }
     }
 
-    fn options(&self, world: &World, tls: bool) -> Options {
+    fn options(&self, world: &World, tls: bool) -> ConnectionOptions {
         let mut options = world.options();
         options.rank = None;
-        options.method = Method::Nats {
+        options.method = InitMethod::Nats {
             servers: self.addresses.clone(),
             tls,
         };
@@ -121,7 +121,7 @@ fn add(register: &dyn Register, line: &str) {
         let text = format!("{text}{line}\n");
         let after = entry.as_ref().map(|entry| entry.revision);
         let id = format!("{line} {attempt}");
-        if let Ok(Written::As(_)) = register.write(after, text.as_bytes(), &id) {
+        if let Ok(WriteReply::Accepted(_)) = register.write(after, text.as_bytes(), &id) {
             return;
         }
     }
@@ -201,7 +201,7 @@ fn tls_checks_the_server_and_the_server_checks_the_token() {
     let connection = quiet(&options).unwrap();
     assert!(matches!(
         connection.write(None, b"a", "1"),
-        Ok(Written::As(_))
+        Ok(WriteReply::Accepted(_))
     ));
     connection.wake();
     assert!(connection.wait(LONG));
@@ -211,7 +211,7 @@ fn tls_checks_the_server_and_the_server_checks_the_token() {
     assert!(!text.contains("another-token"), "{text}");
     // The system's authorities have not signed the server's certificate.
     options.authority = None;
-    options.patience = Duration::ZERO;
+    options.timeout = Duration::ZERO;
     error(quiet(&options));
 }
 
@@ -246,7 +246,7 @@ fn rights_on_one_run_are_enough_for_it_and_for_no_other() {
     let connection = quiet(&options).unwrap();
     assert!(matches!(
         connection.write(None, b"a", "1"),
-        Ok(Written::As(_))
+        Ok(WriteReply::Accepted(_))
     ));
     assert_eq!(connection.history().unwrap().len(), 1);
     connection
@@ -256,8 +256,8 @@ fn rights_on_one_run_are_enough_for_it_and_for_no_other() {
     connection.forget().unwrap();
     assert_eq!(connection.read(), Ok(None));
     options.run = RunName::new("other").unwrap();
-    options.patience = Duration::from_secs(2);
-    options.answer = Duration::from_secs(1);
+    options.timeout = Duration::from_secs(2);
+    options.request_timeout = Duration::from_secs(1);
     let text = error(quiet(&options));
     assert!(
         text.to_lowercase().contains("permissions violation"),

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use pbg_cluster::{ClusterError, Connection, Method, Options, RunName, connect};
+use pbg_cluster::{ConnectError, Connection, ConnectionOptions, InitMethod, RunName, connect};
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 use serde_json::Value;
 use tempfile::TempDir;
@@ -51,13 +51,13 @@ impl World {
     }
 
     /// Options of rank 0 with `file://`, whose server runs on this machine.
-    pub(crate) fn options(&self) -> Options {
+    pub(crate) fn options(&self) -> ConnectionOptions {
         let run = RunName::new("test").unwrap();
-        let mut options = Options::new(Method::File(self.path("meet")), run);
+        let mut options = ConnectionOptions::new(InitMethod::File(self.path("meet")), run);
         options.rank = Some(0);
         options.nats_server = Some(self.program.clone());
         options.listen = Some(IpAddr::V4(Ipv4Addr::LOCALHOST));
-        options.patience = LONG;
+        options.timeout = LONG;
         options.folder = Some(self.path("folder"));
         options
     }
@@ -118,7 +118,7 @@ impl Drop for World {
 }
 
 /// Connects without a listener for messages.
-pub(crate) fn quiet(options: &Options) -> Result<Connection, ClusterError> {
+pub(crate) fn quiet(options: &ConnectionOptions) -> Result<Connection, ConnectError> {
     connect(options, &|_| ())
 }
 
@@ -132,7 +132,7 @@ pub(crate) fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
-pub(crate) fn error(result: Result<Connection, ClusterError>) -> String {
+pub(crate) fn error(result: Result<Connection, ConnectError>) -> String {
     match result {
         Ok(_) => panic!("there is a connection"),
         Err(error) => error.to_string(),

@@ -1,8 +1,8 @@
 //! Rules of runs with several trainers.
 
-use super::{Rules, top};
+use super::{Validator, top};
 
-impl Rules<'_> {
+impl Validator<'_> {
     /// Checks that several trainers have an address at which to meet, and that timeouts are consistent.
     pub(super) fn distributed(&mut self) {
         let config = self.config;
@@ -12,7 +12,7 @@ impl Rules<'_> {
                  example to `file:///FOLDER/rendezvous` in a folder that all trainers share",
                 config.num_machines
             );
-            self.blame([top("num_machines")], message);
+            self.report([top("num_machines")], message);
         }
         let rules = &config.distributed;
         let key = |name| top("distributed").join(name);
@@ -21,11 +21,11 @@ impl Rules<'_> {
                 "must be at least three times `heartbeat` ({}), so that one late heartbeat does not expire it; is {}",
                 rules.heartbeat, rules.lease
             );
-            self.blame([key("lease"), key("heartbeat")], message);
+            self.report([key("lease"), key("heartbeat")], message);
         }
         if rules.replicas == 2 {
             let message = "must be 1 or 3, is 2: two servers tolerate no more failures than one";
-            self.blame([key("replicas")], message.to_owned());
+            self.report([key("replicas")], message.to_owned());
         }
     }
 }

@@ -1,9 +1,9 @@
 //! Rules of `[execution]`.
 
-use super::{Rules, top};
-use pbg_core::model::{Device, Optimizer, Storage};
+use super::{Validator, top};
+use pbg_core::model::{Device, EmbeddingFormat, Optimizer};
 
-impl Rules<'_> {
+impl Validator<'_> {
     /// Checks that the name of the device is valid and that the device supports the other keys.
     pub(super) fn execution(&mut self) {
         let key = || top("execution").join("device");
@@ -17,26 +17,26 @@ impl Rules<'_> {
                 "must be `cpu`, or `cuda:` followed by the number of a GPU, is {}{advice}",
                 super::excerpt(text)
             );
-            return self.blame([key()], message);
+            return self.report([key()], message);
         };
         if device == Device::Cpu {
             return;
         }
-        if self.config.storage == Storage::Bf16 {
+        if self.config.storage == EmbeddingFormat::Bf16 {
             let message = format!(
                 "must be `f32` if `execution.device` is {device}: rounding is implemented on the CPU only"
             );
-            self.blame([top("storage"), key()], message);
+            self.report([top("storage"), key()], message);
         }
         if self.config.relation_prediction > 0.0 {
             let message = format!("must be 0 if `execution.device` is {device}");
-            self.blame([top("relation_prediction"), key()], message);
+            self.report([top("relation_prediction"), key()], message);
         }
         if self.config.optimizer == Optimizer::Adagrad {
             let message = format!(
                 "must be `row_adagrad` if `execution.device` is {device}, which supports no other optimizer"
             );
-            self.blame([top("optimizer"), key()], message);
+            self.report([top("optimizer"), key()], message);
         }
         let entities = self.config.entities.iter();
         let featurized: Vec<&String> = entities
@@ -47,7 +47,7 @@ impl Rules<'_> {
             let message = format!(
                 "is {device}, but the featurized type `{name}` can be trained on the CPU only; use `cpu`"
             );
-            self.blame(
+            self.report(
                 [key(), top("entities").join(name).join("featurized")],
                 message,
             );

@@ -1,16 +1,16 @@
 //! Rules of negatives: there must be some, and their entity types must be able to provide them.
 
-use super::{Rules, of_entity, of_relation, side_key, side_of, top};
+use super::{Validator, of_entity, of_relation, side_key, side_of, top};
 use pbg_core::graph::Side;
 
-impl Rules<'_> {
+impl Validator<'_> {
     /// Checks that types of relations with `all_negs` have entities to enumerate.
     pub(super) fn enumerable(&mut self) {
         for (i, relation) in self.relations().filter(|(_, r)| r.all_negs) {
             for side in self.sides_with_negatives() {
                 let name = side_of(relation, side);
                 if self.config.entities.get(name).is_some_and(|e| e.featurized) {
-                    self.blame(
+                    self.report(
                         [
                             of_relation(i, "all_negs"),
                             of_entity(name, "featurized"),
@@ -35,7 +35,7 @@ impl Rules<'_> {
 
     pub(super) fn negatives(&mut self) {
         if self.config.disable_lhs_negs && self.config.disable_rhs_negs {
-            self.blame(
+            self.report(
                 [top("disable_rhs_negs"), top("disable_lhs_negs")],
                 "both sides are disabled, so there is nothing to learn from; enable one",
             );
@@ -70,7 +70,7 @@ impl Rules<'_> {
             let keys = [uniform_key, batch_key, "eval_fraction"].map(top);
             let all_negs = sampled.iter().map(|(i, _)| of_relation(*i, "all_negs"));
             let concerns: Vec<_> = keys.into_iter().chain(all_negs).collect();
-            self.blame(
+            self.report(
                 concerns,
                 format!(
                     "and `{batch_key}` are both 0, so there are no negatives; make one positive, \
@@ -83,7 +83,7 @@ impl Rules<'_> {
             for side in self.sides_with_negatives() {
                 let name = side_of(relation, side);
                 if self.config.entities.get(name).is_some_and(|e| e.featurized) {
-                    self.blame(
+                    self.report(
                         [top(batch_key), of_entity(name, "featurized"), of_relation(i, "all_negs")],
                         format!("must be positive: `{name}` is featurized, so there are no uniform negatives for the {} of relations.{i}", side_key(side)),
                     );
@@ -96,7 +96,7 @@ impl Rules<'_> {
         let (batch, chunk) = (self.config.batch_size, self.config.num_batch_negs);
         if chunk > 0 && batch % chunk != 0 {
             let near = (batch / chunk).max(1).saturating_mul(chunk);
-            self.blame(
+            self.report(
                 [top("batch_size"), top("num_batch_negs")],
                 format!("must be a multiple of `num_batch_negs`, which is {chunk}; is {batch}, the nearest multiple is {near}"),
             );
@@ -105,7 +105,7 @@ impl Rules<'_> {
             && chunk > 0
             && size != chunk
         {
-            self.blame(
+            self.report(
                 [top("chunk_size"), top("num_batch_negs")],
                 format!("must be `num_batch_negs`, which is {chunk}, since the positives of a chunk are each other's batch negatives; is {size}; or set num_batch_negs = 0"),
             );

@@ -2,15 +2,15 @@
 
 use pbg_core::model::{Comparator, Operator, Regularizer};
 
-use super::{Rules, of_entity, of_relation, top};
+use super::{Validator, of_entity, of_relation, top};
 
-impl Rules<'_> {
+impl Validator<'_> {
     pub(super) fn regularizer(&mut self) {
         if self.config.regularization_coef > 0.0
             && self.config.regularizer == Regularizer::N3Embeddings
             && self.config.comparator == Comparator::Cos
         {
-            self.blame(
+            self.report(
                 [top("regularizer"), top("comparator")],
                 "`N3_embeddings` does not work with the comparator `cos`, which ignores lengths; use `N3`, the penalty on the normalised vectors, or another comparator",
             );
@@ -32,14 +32,14 @@ impl Rules<'_> {
                             }
                             false => "",
                         };
-                        self.blame(
+                        self.report(
                             [path, of_entity(name, "dimension"), top("dimension")],
                             format!("complex_diagonal pairs coordinates, so the dimension must be even; `{name}` has {dimension}{bias}"),
                         );
                     }
                 }
                 Some(operator) if operator.is_matrix() && self.config.regularization_coef > 0.0 => {
-                    self.blame(
+                    self.report(
                         [path, top("regularization_coef"), top("regularizer")],
                         "the N3 regulariser is not defined for linear and affine; set `regularization_coef = 0` or use another operator",
                     );

@@ -4,12 +4,12 @@ use pbg_core::model::Operator;
 use pbg_core::nearest::nearest;
 
 use super::super::node::excerpt;
-use super::super::{DEFAULT_SAMPLER, Installed};
-use super::{Rules, of_relation, top};
+use super::super::{DEFAULT_SAMPLER, StrategyNames};
+use super::{Validator, of_relation, top};
 
-impl Rules<'_> {
+impl Validator<'_> {
     /// Checks that every strategy exists, is of the kind that its key needs, and is used.
-    pub(super) fn strategies(&mut self, installed: &Installed) {
+    pub(super) fn strategies(&mut self, installed: &StrategyNames) {
         let config = self.config;
         for (key, name) in [
             ("bucket_order", &config.bucket_order),
@@ -19,12 +19,12 @@ impl Rules<'_> {
             if !installed.has(key, name) && !is_plugin_path(name) {
                 let known = installed.standard(key).iter().map(String::as_str);
                 let known = known.collect::<Vec<_>>();
-                self.blame([top(key)], no_strategy(installed, key, name, &known));
+                self.report([top(key)], no_strategy(installed, key, name, &known));
             }
         }
         // Saved configurations contain all keys, so the default does not mean that the user set it.
         if config.dynamic_relations && config.relation_sampler != DEFAULT_SAMPLER {
-            self.blame(
+            self.report(
                 [top("relation_sampler"), top("dynamic_relations")],
                 "is used for static relations only: with `dynamic_relations` batches mix relations without a sampler; \
                  remove it, or set `dynamic_relations = false`",
@@ -41,7 +41,7 @@ impl Rules<'_> {
                 let standard = installed.standard("operator").iter().map(String::as_str);
                 let known: Vec<&str> = built_in.chain(standard).collect();
                 let path = of_relation(i, "operator");
-                self.blame([path], no_strategy(installed, "operator", name, &known));
+                self.report([path], no_strategy(installed, "operator", name, &known));
             }
         }
     }
@@ -53,8 +53,8 @@ pub(crate) fn is_plugin_path(name: &str) -> bool {
 }
 
 /// Returns the message for `name`, which is not one of `known`, the valid strategies of `key`.
-fn no_strategy(installed: &Installed, key: &str, name: &String, known: &[&str]) -> String {
-    if let Some((what, place)) = installed.elsewhere(key, name) {
+fn no_strategy(installed: &StrategyNames, key: &str, name: &String, known: &[&str]) -> String {
+    if let Some((what, place)) = installed.other_kind(key, name) {
         return format!(
             "must be one of {} or the path of a component (*.wasm), and {} is {what}, which `{place}` takes",
             known.join(", "),

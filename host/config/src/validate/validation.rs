@@ -1,8 +1,8 @@
 //! Rules of validation between epochs.
 
-use super::{Rules, top};
+use super::{Validator, top};
 
-impl Rules<'_> {
+impl Validator<'_> {
     /// Checks that `early_stop` and `lr_decay` have an edge set, and that learning rates decay before training stops
     /// early.
     pub(super) fn validation(&mut self) {
@@ -15,7 +15,7 @@ impl Rules<'_> {
         ] {
             if given {
                 let message = "needs `validation.edges`, the edge set whose MRR decides";
-                self.blame([key(name), key("edges")], message);
+                self.report([key(name), key("edges")], message);
             }
         }
         if let (Some(_), Some(patience)) = (rules.lr_decay, rules.early_stop)
@@ -25,7 +25,7 @@ impl Rules<'_> {
                 "must be less than `validation.early_stop`, which is {patience}: otherwise training would end before \
                  learning rates are lowered"
             );
-            self.blame([key("lr_patience"), key("early_stop")], message);
+            self.report([key("lr_patience"), key("early_stop")], message);
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use pbg_config::{Config, Installed};
+use pbg_config::{Config, StrategyNames};
 use serde_json::Value as Json;
 
 fn parse(text: &str) -> Config {
@@ -20,7 +20,7 @@ fn all_keys() -> BTreeSet<String> {
         }
     }
     let mut keys = BTreeSet::new();
-    collect(&pbg_config::schema(&Installed::default()), &mut keys);
+    collect(&pbg_config::schema(&StrategyNames::default()), &mut keys);
     assert!(keys.len() > 40, "{keys:?}");
     keys
 }
@@ -35,18 +35,18 @@ fn the_commented_file_is_the_defaults() {
         relations = [{ name = "*", lhs = "entity", rhs = "entity" }]
     "#;
     assert_eq!(
-        parse(&pbg_config::default_toml(&Installed::default())),
+        parse(&pbg_config::default_toml(&StrategyNames::default())),
         parse(least)
     );
     assert_eq!(
-        parse(&pbg_config::default_toml(&Installed::default())).warnings(),
+        parse(&pbg_config::default_toml(&StrategyNames::default())).warnings(),
         Vec::<String>::new()
     );
 }
 
 #[test]
 fn the_commented_file_has_every_key_and_its_samples_are_valid() {
-    let text = pbg_config::default_toml(&Installed::default());
+    let text = pbg_config::default_toml(&StrategyNames::default());
     let is_key = |line: &str| {
         let name = line.split(" = ").next().unwrap_or_default();
         line.contains(" = ")
@@ -94,7 +94,7 @@ fn the_commented_file_has_every_key_and_its_samples_are_valid() {
 
 #[test]
 fn the_schema_bounds_every_number() {
-    let schema = pbg_config::schema(&Installed::default());
+    let schema = pbg_config::schema(&StrategyNames::default());
     let mut unbounded = Vec::new();
     let definitions = schema["$defs"].as_object().unwrap().values();
     for record in definitions.chain([&schema]) {
@@ -124,7 +124,7 @@ fn the_schema_bounds_every_number() {
 
 #[test]
 fn every_key_is_in_the_reference() {
-    let reference = pbg_config::reference(&Installed::default());
+    let reference = pbg_config::reference(&StrategyNames::default());
     for key in all_keys() {
         assert!(reference.contains(&key), "{key}");
     }

@@ -1,6 +1,6 @@
 //! Tests of parsing: valid configurations, and the messages about invalid ones.
 
-use pbg_config::{Config, ConfigErrors, Installed, split_override};
+use pbg_config::{Config, ConfigErrors, StrategyNames, split_override};
 use pbg_core::model::Comparator;
 
 const SMALL: &str = r#"
@@ -490,7 +490,7 @@ fn overrides_that_lead_nowhere_are_errors() {
 #[test]
 fn strategies_are_installed_or_paths() {
     let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
-    let installed = Installed {
+    let installed = StrategyNames {
         orders: names(&["inside_out", "random"]),
         samplers: names(&["proportional"]),
         losses: names(&["ranking", "softmax"]),

@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use pbg_config::{Config, EntityConfig, Installed, RelationConfig};
+use pbg_config::{Config, EntityConfig, RelationConfig, StrategyNames};
 use pbg_core::model::{Comparator, Operator};
 use proptest::prelude::*;
 
 fn base() -> Config {
     Config::parse(
-        &pbg_config::default_toml(&Installed::default()),
+        &pbg_config::default_toml(&StrategyNames::default()),
         "default",
         &[],
     )
@@ -183,7 +183,7 @@ proptest! {
 
     #[test]
     fn a_wrong_value_is_named(path in prop::sample::select(paths()), value in mutant()) {
-        if let Err(errors) = Config::parse(&pbg_config::default_toml(&Installed::default()), "x", &[pair(&path, &value)]) {
+        if let Err(errors) = Config::parse(&pbg_config::default_toml(&StrategyNames::default()), "x", &[pair(&path, &value)]) {
             let key = path.rsplit('.').next().unwrap();
             let named = errors.problems().iter().any(|problem| {
                 let at = problem.path();
@@ -203,7 +203,7 @@ proptest! {
         let start = path.rfind('.').map_or(0, |dot| dot + 1);
         let mut changed = path.clone();
         changed.insert(start + at.index(path.len() - start + 1), letter);
-        let outcome = Config::parse(&pbg_config::default_toml(&Installed::default()), "x", &[pair(&changed, "1")]);
+        let outcome = Config::parse(&pbg_config::default_toml(&StrategyNames::default()), "x", &[pair(&changed, "1")]);
         let names_are_free = path == "entities.entity" || path.starts_with("edge_sets.");
         if !names_are_free {
             let key = changed.rsplit('.').next().unwrap();
@@ -228,6 +228,6 @@ proptest! {
 
     #[test]
     fn any_override_is_read_or_refused(key in any::<String>(), value in any::<String>()) {
-        let _ = Config::parse(&pbg_config::default_toml(&Installed::default()), "x", &[pair(&key, &value)]);
+        let _ = Config::parse(&pbg_config::default_toml(&StrategyNames::default()), "x", &[pair(&key, &value)]);
     }
 }

@@ -17,7 +17,7 @@ struct Signs {
 
 /// Signs of the derivatives of a loss by the scores of positives, and by those of negatives.
 #[derive(Debug, Default)]
-pub(super) struct Directions {
+pub(super) struct LossDirections {
     positives: Signs,
     negatives: Signs,
 }
@@ -38,7 +38,7 @@ impl Signs {
     }
 }
 
-impl Directions {
+impl LossDirections {
     /// Counts the signs of the derivatives of `loss` on scores of several magnitudes.
     pub(super) fn add(&mut self, loss: &mut dyn LossWorker) -> Result<(), String> {
         for scale in SCALES {
@@ -104,7 +104,7 @@ impl Directions {
 
 #[cfg(test)]
 mod tests {
-    use pbg_core::strategy::{Scores, StrategyError};
+    use pbg_core::strategy::{ScoreBlock, StrategyError};
 
     use super::*;
 
@@ -112,7 +112,7 @@ mod tests {
     struct Linear(f32, f32);
 
     impl LossWorker for Linear {
-        fn evaluate(&mut self, scores: &mut Scores<'_>) -> Result<(), StrategyError> {
+        fn evaluate(&mut self, scores: &mut ScoreBlock<'_>) -> Result<(), StrategyError> {
             scores.positive_gradient.fill(self.0);
             scores.negative.fill(self.1);
             Ok(())
@@ -120,7 +120,7 @@ mod tests {
     }
 
     fn judged(losses: &mut [Linear]) -> Result<String, String> {
-        let mut directions = Directions::default();
+        let mut directions = LossDirections::default();
         for loss in losses {
             directions.add(loss)?;
         }

@@ -2,7 +2,7 @@
 
 use std::num::NonZeroU32;
 
-use pbg_core::loss::{LossState, Observed, Parameter, named_values};
+use pbg_core::loss::{LossParameter, LossState, ObservedBatches, named_values};
 use pbg_core::strategy::{Loss, RunLength};
 
 use super::{cases, finite};
@@ -20,9 +20,9 @@ const EDGES: u64 = 1000;
 const EPOCHS: u32 = 8;
 
 /// Simulates a run in which the mean loss falls from update to update, and evaluates the loss after each update.
-pub(super) fn tried(
+pub(super) fn check_updates(
     loss: &dyn Loss,
-    parameters: &[Parameter],
+    parameters: &[LossParameter],
     every: NonZeroU32,
 ) -> Result<String, String> {
     let every = u64::from(every.get());
@@ -44,7 +44,7 @@ pub(super) fn tried(
         };
         (batches, updates) = (batches + passed, updates + 1);
         told = mean_loss(updates);
-        let observed = Observed {
+        let observed = ObservedBatches {
             batches: passed,
             edges: passed * EDGES,
             loss: told * (passed * EDGES) as f64,
@@ -80,7 +80,7 @@ fn mean_loss(update: u64) -> f64 {
 }
 
 /// Updates the parameters twice from the same state, and returns their values. They must be the same both times.
-fn update_twice(loss: &dyn Loss, observed: &Observed) -> Result<Vec<f32>, String> {
+fn update_twice(loss: &dyn Loss, observed: &ObservedBatches) -> Result<Vec<f32>, String> {
     let before = loss.state().unwrap_or_default();
     let first = counted(loss, observed)?;
     loss.restore(&before)?;
@@ -91,8 +91,8 @@ fn update_twice(loss: &dyn Loss, observed: &Observed) -> Result<Vec<f32>, String
     Ok(second.parameters)
 }
 
-fn counted(loss: &dyn Loss, observed: &Observed) -> Result<LossState, String> {
-    let counted = loss.count(observed);
+fn counted(loss: &dyn Loss, observed: &ObservedBatches) -> Result<LossState, String> {
+    let counted = loss.update_shared(observed);
     counted.map_err(|fault| format!("{}: {}", fault.function, fault.reason))?;
     Ok(loss.state().unwrap_or_default())
 }

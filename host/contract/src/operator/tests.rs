@@ -1,12 +1,12 @@
-use pbg_core::loss::node::{Binary, Node, Unary};
-use pbg_core::operator::{Definition, ParameterVector};
+use pbg_core::loss::node::{Binary, FormulaNode, Unary};
+use pbg_core::operator::{OperatorDefinition, ParameterVector};
 
 use super::*;
 
 /// The formula itself, with `factor` times its gradients.
-struct Plain(Formula, f64);
+struct Plain(OperatorFormula, f64);
 
-impl Executed for Plain {
+impl FormulaExecutor for Plain {
     fn forward(&mut self, parameters: &[f32], x: &[f32], y: &mut [f32]) {
         let dimension = checked_dimension(&self.0);
         for (x, y) in x.chunks(dimension).zip(y.chunks_mut(dimension)) {
@@ -23,7 +23,7 @@ impl Executed for Plain {
         let dimension = checked_dimension(&self.0);
         for (x, g) in x.chunks(dimension).zip(gradients.chunks_mut(dimension)) {
             for at in 0..WIDTH {
-                let found = self.0.backward().evaluate(&Element {
+                let found = self.0.backward().evaluate(&ElementInput {
                     components: &element(x, at),
                     parameters: &element(parameters, at),
                     gradients: &element(g, at),
@@ -40,12 +40,12 @@ impl Executed for Plain {
     }
 }
 
-fn formula(nodes: &[Node], output: u32) -> Formula {
+fn formula(nodes: &[FormulaNode], output: u32) -> OperatorFormula {
     let parameter = |name: &str| ParameterVector {
         name: name.to_owned(),
-        initial: Initial::One,
+        initial: InitialValue::One,
     };
-    let definition = Definition {
+    let definition = OperatorDefinition {
         name: "test".to_owned(),
         components: 1,
         parameters: vec![parameter("p"), parameter("q")],
@@ -55,23 +55,27 @@ fn formula(nodes: &[Node], output: u32) -> Formula {
     definition.check(100).expect("a formula")
 }
 
-const LEAVES: [Node; 3] = [Node::Component(0), Node::Parameter(0), Node::Parameter(1)];
+const LEAVES: [FormulaNode; 3] = [
+    FormulaNode::Component(0),
+    FormulaNode::Parameter(0),
+    FormulaNode::Parameter(1),
+];
 
-fn scaled() -> Formula {
+fn scaled() -> OperatorFormula {
     let more = [
-        Node::Binary(Binary::Mul, 0, 1),
-        Node::Binary(Binary::Add, 3, 2),
+        FormulaNode::Binary(Binary::Mul, 0, 1),
+        FormulaNode::Binary(Binary::Add, 3, 2),
     ];
     formula(&[&LEAVES[..], &more].concat(), 4)
 }
 
-fn checked(formula: Formula, factor: f64) -> Report {
+fn checked(formula: OperatorFormula, factor: f64) -> ContractReport {
     check_operator(&formula.clone(), &mut Plain(formula, factor))
 }
 
-fn broken(report: &Report) -> Vec<&'static str> {
+fn broken(report: &ContractReport) -> Vec<&'static str> {
     let findings = report.findings().iter();
-    let broken = findings.filter(|finding| finding.outcome == crate::Outcome::Broken);
+    let broken = findings.filter(|finding| finding.outcome == crate::FindingOutcome::Broken);
     broken.map(|finding| finding.promise).collect()
 }
 
@@ -88,8 +92,8 @@ fn a_wrong_gradient_is_found() {
 #[test]
 fn what_is_not_finite_is_found() {
     let more = [
-        Node::Binary(Binary::Div, 1, 0),
-        Node::Binary(Binary::Mul, 3, 2),
+        FormulaNode::Binary(Binary::Div, 1, 0),
+        FormulaNode::Binary(Binary::Mul, 3, 2),
     ];
     let report = checked(formula(&[&LEAVES[..], &more].concat(), 4), 1.0);
     assert_eq!(broken(&report), ["finite"], "{report:?}");
@@ -98,9 +102,9 @@ fn what_is_not_finite_is_found() {
 #[test]
 fn a_parameter_that_nothing_trains_is_found() {
     let more = [
-        Node::Unary(Unary::StopGradient, 2),
-        Node::Binary(Binary::Mul, 0, 1),
-        Node::Binary(Binary::Mul, 4, 3),
+        FormulaNode::Unary(Unary::StopGradient, 2),
+        FormulaNode::Binary(Binary::Mul, 0, 1),
+        FormulaNode::Binary(Binary::Mul, 4, 3),
     ];
     let report = checked(formula(&[&LEAVES[..], &more].concat(), 5), 1.0);
     assert_eq!(broken(&report), ["parameters"], "{report:?}");
@@ -109,9 +113,9 @@ fn a_parameter_that_nothing_trains_is_found() {
 #[test]
 fn an_embedding_that_nothing_trains_is_found() {
     let more = [
-        Node::Unary(Unary::StopGradient, 0),
-        Node::Binary(Binary::Mul, 3, 1),
-        Node::Binary(Binary::Add, 4, 2),
+        FormulaNode::Unary(Unary::StopGradient, 0),
+        FormulaNode::Binary(Binary::Mul, 3, 1),
+        FormulaNode::Binary(Binary::Add, 4, 2),
     ];
     let report = checked(formula(&[&LEAVES[..], &more].concat(), 5), 1.0);
     assert_eq!(broken(&report), ["embedding"], "{report:?}");

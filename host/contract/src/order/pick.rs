@@ -13,14 +13,14 @@ const TRAINERS: usize = 3;
 
 /// Statistics of the picks of three trainers.
 #[derive(Default)]
-pub(crate) struct Played {
+pub(crate) struct PickStats {
     /// Number of picks, each repeated once.
     asked: usize,
     /// Number of picks that chose a bucket with the fewest bytes to load of all free ones.
     fewest: usize,
 }
 
-impl Played {
+impl PickStats {
     /// Describes what was tried.
     pub(crate) fn tried(&self) -> String {
         let asked = self.asked;
@@ -36,8 +36,8 @@ impl Played {
 
 /// Simulates passes with three trainers, which always train the bucket that `pick` returns, and keep the partitions of
 /// their last bucket in their buffers. The same arguments must give the same answer.
-pub(crate) fn check(order: &mut dyn BucketOrder) -> Result<Played, String> {
-    let mut played = Played::default();
+pub(crate) fn check(order: &mut dyn BucketOrder) -> Result<PickStats, String> {
+    let mut played = PickStats::default();
     let mut still = cases::uniform(1, 5, 2, 3);
     still.lhs_bytes = vec![0];
     for pass in [
@@ -50,7 +50,7 @@ pub(crate) fn check(order: &mut dyn BucketOrder) -> Result<Played, String> {
     Ok(played)
 }
 
-fn play(order: &mut dyn BucketOrder, pass: &Pass, played: &mut Played) -> Result<(), String> {
+fn play(order: &mut dyn BucketOrder, pass: &Pass, played: &mut PickStats) -> Result<(), String> {
     let mut left: Vec<Bucket> = (0..pass.lhs_partitions)
         .flat_map(|lhs| (0..pass.rhs_partitions).map(move |rhs| Bucket::new(lhs, rhs)))
         .collect();
@@ -99,7 +99,7 @@ fn play(order: &mut dyn BucketOrder, pass: &Pass, played: &mut Played) -> Result
         let fewest = offered.iter().map(bytes).min();
         played.asked += 1;
         played.fewest += usize::from(Some(bytes(&offered[picked])) == fewest);
-        buffers[trainer] = plan::needs(pass, offered[picked]).collect();
+        buffers[trainer] = plan::needed_partitions(pass, offered[picked]).collect();
         idle.pop_front();
         held.push_back((trainer, left.swap_remove(free[picked])));
     }
@@ -108,7 +108,7 @@ fn play(order: &mut dyn BucketOrder, pass: &Pass, played: &mut Played) -> Result
 
 /// Returns the total bytes of the partitions of `bucket` that are not resident.
 fn lacking(pass: &Pass, bucket: Bucket) -> u64 {
-    plan::needs(pass, bucket)
+    plan::needed_partitions(pass, bucket)
         .filter(|group| !pass.resident.contains(group))
         .map(|(side, p)| match side {
             Side::Lhs => pass.lhs_bytes[p as usize],

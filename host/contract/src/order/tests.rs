@@ -1,7 +1,7 @@
 //! Orders that keep their promises, and orders that break one of them.
 
 use super::*;
-use crate::finding::Outcome;
+use crate::finding::FindingOutcome;
 use pbg_core::strategy::StrategyId;
 
 /// An order with a given planning function.
@@ -32,7 +32,7 @@ fn grid(pass: &Pass) -> Vec<Bucket> {
         .collect()
 }
 
-fn check(plan: impl FnMut(&Pass, u64) -> Vec<Bucket> + Send + Clone + 'static) -> Report {
+fn check(plan: impl FnMut(&Pass, u64) -> Vec<Bucket> + Send + Clone + 'static) -> ContractReport {
     check_order(|| {
         let id = StrategyId {
             name: "toy".to_owned(),
@@ -45,9 +45,9 @@ fn check(plan: impl FnMut(&Pass, u64) -> Vec<Bucket> + Send + Clone + 'static) -
 }
 
 /// Returns the only broken promise.
-fn broken(report: &Report) -> (&str, &str) {
+fn broken(report: &ContractReport) -> (&str, &str) {
     assert_eq!(report.broken(), 1, "{report:?}");
-    let is_broken = |finding: &&crate::Finding| finding.outcome == Outcome::Broken;
+    let is_broken = |finding: &&crate::ContractFinding| finding.outcome == FindingOutcome::Broken;
     let finding = report.findings().iter().find(is_broken);
     finding.map_or(("", ""), |f| (f.promise, f.detail.as_str()))
 }

@@ -1,26 +1,26 @@
 //! The nodes after the loss: gradients, their sums and the updates.
 
-use super::builder::{Builder, Prepared};
-use super::dimension::{Dim, Element};
+use super::builder::{GraphBuilder, PreparedRows};
+use super::dimension::{Dim, ElementType};
 use super::error::ShapeError;
-use super::graph::{BatchPass, Cluster, Name, Operation, RegularizedRows};
+use super::graph::{BatchPass, Operation, RegularizedRows, Stage, TensorName};
 use super::infer::parameter_width;
 use crate::graph::Side;
 use crate::model::{Operator, Regularizer};
 
-impl Builder {
+impl GraphBuilder {
     pub(super) fn query_gradients(
         &mut self,
         side: Side,
         inputs: [usize; 4],
         positives: &mut [Option<usize>; 2],
     ) -> Result<(), ShapeError> {
-        let name = Name {
+        let name = TensorName {
             what: "query gradients",
             side: Some(side),
         };
         let other = side.other();
-        let result = Name {
+        let result = TensorName {
             what: "gradients of positives",
             side: Some(other),
         };
@@ -29,7 +29,7 @@ impl Builder {
         positives[other as usize] = Some(outputs[0]);
         if self.step_spec().half {
             let dims = self.dims(outputs[0]);
-            self.keeps("bf16 gradients", None, &dims, Element::Bf16);
+            self.add_buffer("bf16 gradients", None, &dims, ElementType::Bf16);
         }
         self.positives_begin(other, kept);
         Ok(())
@@ -40,7 +40,7 @@ impl Builder {
     pub(super) fn positives_begin(&mut self, side: Side, before: Option<usize>) {
         if before.is_none() {
             let dims = [Dim::Chunks, Dim::Positives, Dim::Count(2)];
-            self.keeps("bias gradients", Some(side), &dims, Element::F32);
+            self.add_buffer("bias gradients", Some(side), &dims, ElementType::F32);
         }
     }
 
@@ -49,7 +49,7 @@ impl Builder {
         side: Side,
         inputs: &[usize],
     ) -> Result<usize, ShapeError> {
-        let name = Name {
+        let name = TensorName {
             what: "candidate gradients",
             side: Some(side),
         };
@@ -57,7 +57,7 @@ impl Builder {
             false => ["gradients of candidates", "bias gradients of candidates"],
             true => ["gradients of all", "bias gradients of all"],
         };
-        let result = Name {
+        let result = TensorName {
             what,
             side: Some(side),
         };
@@ -65,11 +65,11 @@ impl Builder {
         let output = self.node(name, operation, inputs, &[(result, None)])?[0];
         let mut dims = self.dims(output);
         if self.step_spec().half {
-            self.keeps("bf16 gradients", None, &dims, Element::Bf16);
+            self.add_buffer("bf16 gradients", None, &dims, ElementType::Bf16);
         }
         dims.pop();
         dims.push(Dim::Count(2));
-        self.keeps(sums, Some(side), &dims, Element::F32);
+        self.add_buffer(sums, Some(side), &dims, ElementType::F32);
         Ok(output)
     }
 
@@ -78,7 +78,7 @@ impl Builder {
     pub(super) fn predict_relations(
         &mut self,
         pass: BatchPass,
-        rows: [Prepared; 2],
+        rows: [PreparedRows; 2],
     ) -> Result<(), ShapeError> {
         let side = pass.operator_side;
         let (transformed, other) = (rows[side as usize], rows[side.other() as usize]);
@@ -89,7 +89,7 @@ impl Builder {
         ) else {
             return Ok(());
         };
-        let name = Name {
+        let name = TensorName {
             what: "predict relations",
             side: Some(side),
         };
@@ -110,7 +110,7 @@ impl Builder {
             ("all relations", &all),
             ("gradients of all relations", &all),
         ] {
-            self.keeps(what, None, dims, Element::F32);
+            self.add_buffer(what, None, dims, ElementType::F32);
         }
         Ok(())
     }
@@ -120,15 +120,15 @@ impl Builder {
         &mut self,
         pass: BatchPass,
         side: Side,
-        rows: Prepared,
+        rows: PreparedRows,
         positives: [Option<usize>; 2],
         candidates: Option<usize>,
     ) -> Result<(), ShapeError> {
-        let name = |what| Name {
+        let name = |what| TensorName {
             what,
             side: Some(side),
         };
-        self.cluster = Cluster::Scatter;
+        self.cluster = Stage::Scatter;
         let mut gradients = positives[side as usize];
         let in_batch = pass.replaced.contains(&side) && self.step_spec().in_batch(side);
         if let (Some(candidates), true) = (candidates, in_batch) {
@@ -164,7 +164,7 @@ impl Builder {
 
     /// Returns which rows of a side's positives are regularised. Without an operator, the compared rows are the
     /// looked-up ones.
-    fn regularized(&self, rows: Prepared) -> Option<RegularizedRows> {
+    fn regularized(&self, rows: PreparedRows) -> Option<RegularizedRows> {
         let looked_up = rows.input.is_some();
         self.step_spec()
             .regularizer
@@ -179,11 +179,11 @@ impl Builder {
         &mut self,
         pass: BatchPass,
         side: Side,
-        rows: Prepared,
+        rows: PreparedRows,
         gradients: usize,
     ) -> Result<usize, ShapeError> {
         let i = side as usize;
-        let name = |what| Name {
+        let name = |what| TensorName {
             what,
             side: Some(side),
         };
@@ -206,7 +206,7 @@ impl Builder {
     /// Adds the node that sums the gradients of looked-up rows by table row.
     pub(super) fn sum(&mut self, side: Side, gradients: usize) -> Result<(), ShapeError> {
         let i = side as usize;
-        let name = |what| Name {
+        let name = |what| TensorName {
             what,
             side: Some(side),
         };
@@ -215,13 +215,13 @@ impl Builder {
         let summed = self.node(name("sum"), Operation::Sum, &inputs, &result)?[0];
         if self.sums[i].is_none() {
             let (touched, rows) = ([Dim::Touched(side)], [Dim::TableRows(side)]);
-            self.keeps("touched rows", Some(side), &touched, Element::U32);
-            self.keeps("place of each row", Some(side), &rows, Element::U32);
+            self.add_buffer("touched rows", Some(side), &touched, ElementType::U32);
+            self.add_buffer("place of each row", Some(side), &rows, ElementType::U32);
         }
         if self.step_spec().global {
             let dims = [Dim::Embedding(self.step_spec().dimension[i])];
-            let sums = self.keeps("global gradients", Some(side), &dims, Element::F32);
-            self.graph.tensors[sums].instead_of = self.global_gradients[i];
+            let sums = self.add_buffer("global gradients", Some(side), &dims, ElementType::F32);
+            self.graph.tensors[sums].replaces = self.global_gradients[i];
             self.global_gradients[i] = Some(sums);
         }
         self.sums[i] = Some(summed);
@@ -243,8 +243,8 @@ impl Builder {
             Some(n) => vec![touched(n), Dim::Parameters(width)],
         };
         let before = self.operator_gradients[i];
-        let sums = self.keeps("parameter gradients", Some(side), &dims, Element::F32);
-        self.graph.tensors[sums].instead_of = before;
+        let sums = self.add_buffer("parameter gradients", Some(side), &dims, ElementType::F32);
+        self.graph.tensors[sums].replaces = before;
         self.operator_gradients[i] = Some(sums);
         let matrix = matches!(
             self.step_spec().operator,
@@ -253,12 +253,12 @@ impl Builder {
         match self.step_spec().relations {
             None if matrix => {
                 let dims = self.dims(rows);
-                self.keeps("block of rows", Some(side), &dims, Element::F32);
+                self.add_buffer("block of rows", Some(side), &dims, ElementType::F32);
             }
             Some(relations) if before.is_none() => {
                 let (touched, all) = ([touched(relations)], [Dim::Relations(relations)]);
-                self.keeps("touched relations", Some(side), &touched, Element::U32);
-                self.keeps("place of each relation", Some(side), &all, Element::U32);
+                self.add_buffer("touched relations", Some(side), &touched, ElementType::U32);
+                self.add_buffer("place of each relation", Some(side), &all, ElementType::U32);
             }
             _ => {}
         }
@@ -268,7 +268,7 @@ impl Builder {
         let i = pass.operator_side as usize;
         match self.operator_gradients[i] {
             Some(gradients) if self.step_spec().regularizes_parameters() => {
-                let name = Name {
+                let name = TensorName {
                     what: "regularize parameters",
                     side: Some(pass.operator_side),
                 };
@@ -285,7 +285,7 @@ impl Builder {
         self.pass = None;
         for side in Side::BOTH {
             let i = side as usize;
-            let name = |what| Name {
+            let name = |what| TensorName {
                 what,
                 side: Some(side),
             };
@@ -302,7 +302,7 @@ impl Builder {
         for side in Side::BOTH {
             let i = side as usize;
             if let Some(sums) = self.sums[i] {
-                let name = Name {
+                let name = TensorName {
                     what: "update rows",
                     side: Some(side),
                 };

@@ -1,20 +1,20 @@
 //! Construction of the graph of a training step from the specification of a relation's step.
 
-use super::builder::{Builder, Prepared};
-use super::dimension::{Dim, Element};
+use super::builder::{GraphBuilder, PreparedRows};
+use super::dimension::{Dim, ElementType};
 use super::error::ShapeError;
-use super::graph::{BatchPass, Cluster, Graph, Name, Operation, TensorLife};
+use super::graph::{BatchGraph, BatchPass, Operation, Stage, TensorLife, TensorName};
 use super::step_spec::StepSpec;
 use crate::graph::Side;
 use crate::model::Operator;
 
-impl Graph {
+impl BatchGraph {
     /// Builds the graph of a relation's step.
     ///
     /// # Errors
     /// Returns the first operand whose shape does not fit its node.
     pub fn new(step_spec: &StepSpec) -> Result<Self, ShapeError> {
-        let mut builder = Builder::new(step_spec);
+        let mut builder = GraphBuilder::new(step_spec);
         for pass in 0..builder.graph.passes.len() {
             builder.pass(pass)?;
         }
@@ -23,7 +23,7 @@ impl Graph {
     }
 }
 
-impl Builder {
+impl GraphBuilder {
     fn pass(&mut self, index: usize) -> Result<(), ShapeError> {
         let pass = self.graph.passes[index];
         self.pass = Some(index);
@@ -64,7 +64,7 @@ impl Builder {
 
     /// Adds nodes that copy the parameters of the single relation.
     fn read(&mut self) -> Result<(), ShapeError> {
-        let name = |what, side| Name {
+        let name = |what, side| TensorName {
             what,
             side: Some(side),
         };
@@ -96,9 +96,9 @@ impl Builder {
     }
 
     /// Adds the nodes that look up, transform and prepare the rows of `side`: those of a slice, or all.
-    fn rows(&mut self, pass: BatchPass, side: Side, all: bool) -> Result<Prepared, ShapeError> {
+    fn rows(&mut self, pass: BatchPass, side: Side, all: bool) -> Result<PreparedRows, ShapeError> {
         let i = side as usize;
-        let name = |what| Name {
+        let name = |what| TensorName {
             what,
             side: Some(side),
         };
@@ -132,13 +132,13 @@ impl Builder {
         let mut dims = self.dims(rows);
         dims.pop();
         dims.push(Dim::Count(3));
-        let extras = self.keeps(extras_name, Some(side), &dims, Element::F32);
+        let extras = self.add_buffer(extras_name, Some(side), &dims, ElementType::F32);
         let mut factor = rows;
         if self.step_spec().half {
             let result = [(name(half_name), None)];
             factor = self.node(name("round"), Operation::Round, &[rows], &result)?[0];
         }
-        Ok(Prepared {
+        Ok(PreparedRows {
             rows,
             extras,
             factor,
@@ -153,7 +153,7 @@ impl Builder {
         pass: BatchPass,
         side: Side,
         all: bool,
-        result: Name,
+        result: TensorName,
     ) -> Result<usize, ShapeError> {
         let i = side as usize;
         let (what, operation) = match all {
@@ -170,12 +170,12 @@ impl Builder {
                     "draws",
                     Some(side),
                     &dims,
-                    Element::U32,
+                    ElementType::U32,
                     TensorLife::Column,
                 ));
             }
         }
-        let name = Name {
+        let name = TensorName {
             what,
             side: Some(side),
         };
@@ -191,15 +191,15 @@ impl Builder {
     fn compare(
         &mut self,
         side: Side,
-        candidates: Prepared,
-        rows: [Prepared; 2],
+        candidates: PreparedRows,
+        rows: [PreparedRows; 2],
         positives: &mut [Option<usize>; 2],
     ) -> Result<usize, ShapeError> {
-        let name = |what| Name {
+        let name = |what| TensorName {
             what,
             side: Some(side),
         };
-        let of = |what| Name { what, side: None };
+        let of = |what| TensorName { what, side: None };
         let queries = rows[side.other() as usize];
         let columns = self.step_spec().columns(side);
         let matrix = [Dim::Chunks, Dim::Positives, columns];
@@ -213,20 +213,25 @@ impl Builder {
         ];
         let operation = Operation::Score { columns };
         let scored = self.node(name("score"), operation, &inputs, &results)?;
-        let lengths = self.keeps("distances of positives", None, &per_positive, Element::F32);
+        let lengths = self.add_buffer(
+            "distances of positives",
+            None,
+            &per_positive,
+            ElementType::F32,
+        );
         let distances = self
             .step_spec()
             .is_distance()
-            .then(|| self.keeps("distances", None, &matrix, Element::F32));
+            .then(|| self.add_buffer("distances", None, &matrix, ElementType::F32));
         if self.step_spec().half {
-            self.keeps("bf16 scores", None, &matrix, Element::Bf16);
+            self.add_buffer("bf16 scores", None, &matrix, ElementType::Bf16);
         }
         let positive = of("gradients of positives' scores");
         let results = [(of("scores"), Some(scored[0])), (positive, None)];
         let inputs = [scored[0], scored[1], self.attributes];
         let lost = self.node(name("loss"), Operation::Loss, &inputs, &results)?;
-        self.keeps("loss", None, &per_positive, Element::F32);
-        self.cluster = Cluster::Differentiate;
+        self.add_buffer("loss", None, &per_positive, ElementType::F32);
+        self.cluster = Stage::Differentiate;
         let mut scores = lost[0];
         if self.step_spec().half {
             let result = [(of("bf16 scores"), None)];
@@ -259,13 +264,13 @@ impl Builder {
     ) -> Result<(), ShapeError> {
         let sides = [side, side.other()];
         let kept = sides.map(|side| {
-            let name = Name {
+            let name = TensorName {
                 what: "gradients of positives",
                 side: Some(side),
             };
             (name, positives[side as usize])
         });
-        let name = Name {
+        let name = TensorName {
             what: "positive gradients",
             side: Some(side),
         };

@@ -1,15 +1,17 @@
 //! Builder of a batch graph: it appends nodes and tensors, and checks their shapes.
 
-use super::dimension::{Dim, Element, Shape};
+use super::dimension::{Dim, ElementType, TensorShape};
 use super::error::ShapeError;
-use super::graph::{BatchPass, Cluster, Graph, Name, Node, Operation, Tensor, TensorLife};
+use super::graph::{
+    BatchGraph, BatchPass, GraphNode, GraphTensor, Operation, Stage, TensorLife, TensorName,
+};
 use super::infer::{infer, parameter_width};
 use super::step_spec::StepSpec;
 use crate::graph::Side;
 
 /// Rows of one side that are ready for comparison, and tensors that the backward pass needs.
 #[derive(Clone, Copy)]
-pub(super) struct Prepared {
+pub(super) struct PreparedRows {
     pub(super) rows: usize,
     pub(super) extras: usize,
     /// The factor of matrix products: the rows, or the rows in bf16.
@@ -18,8 +20,8 @@ pub(super) struct Prepared {
     pub(super) input: Option<usize>,
 }
 
-pub(super) struct Builder {
-    pub(super) graph: Graph,
+pub(super) struct GraphBuilder {
+    pub(super) graph: BatchGraph,
     pub(super) columns: [usize; 2],
     /// Relations and weights of edges.
     pub(super) attributes: usize,
@@ -34,16 +36,16 @@ pub(super) struct Builder {
     pub(super) sums: [Option<usize>; 2],
     pub(super) pass: Option<usize>,
     pub(super) direction: Option<Side>,
-    pub(super) cluster: Cluster,
+    pub(super) cluster: Stage,
 }
 
-impl Builder {
+impl GraphBuilder {
     pub(super) fn new(step_spec: &StepSpec) -> Self {
         let passes = match step_spec.relations {
             None => BatchPass::STATIC,
             Some(_) => BatchPass::DYNAMIC,
         };
-        let graph = Graph {
+        let graph = BatchGraph {
             step_spec: step_spec.clone(),
             passes,
             tensors: Vec::new(),
@@ -62,7 +64,7 @@ impl Builder {
             sums: [None; 2],
             pass: None,
             direction: None,
-            cluster: Cluster::Gather,
+            cluster: Stage::Gather,
         };
         builder.add_tables(step_spec);
         builder
@@ -82,14 +84,14 @@ impl Builder {
             "columns",
             None,
             &attributes,
-            Element::U32,
+            ElementType::U32,
             TensorLife::Column,
         );
         for side in Side::BOTH {
             let i = side as usize;
             let width = Dim::Embedding(step_spec.dimension[i]);
             let mut shared = |what, dims: &[Dim]| {
-                self.tensor(what, Some(side), dims, Element::F32, TensorLife::Shared)
+                self.tensor(what, Some(side), dims, ElementType::F32, TensorLife::Shared)
             };
             let table = shared("table", &[Dim::TableRows(side), width]);
             let parameters = shared("parameters", &packed);
@@ -102,7 +104,7 @@ impl Builder {
                 "columns",
                 Some(side),
                 &positives,
-                Element::U32,
+                ElementType::U32,
                 TensorLife::Column,
             );
         }
@@ -117,15 +119,15 @@ impl Builder {
         what: &'static str,
         side: Option<Side>,
         dims: &[Dim],
-        element: Element,
+        element: ElementType,
         kind: TensorLife,
     ) -> usize {
-        self.graph.tensors.push(Tensor {
-            name: Name { what, side },
-            shape: Shape(dims.to_vec()),
+        self.graph.tensors.push(GraphTensor {
+            name: TensorName { what, side },
+            shape: TensorShape(dims.to_vec()),
             element,
-            kind,
-            instead_of: None,
+            life: kind,
+            replaces: None,
         });
         self.graph.tensors.len() - 1
     }
@@ -133,33 +135,33 @@ impl Builder {
     /// Adds a node with the results that its operation defines, named by `results`. A result may replace an operand.
     pub(super) fn node(
         &mut self,
-        name: Name,
+        name: TensorName,
         operation: Operation,
         inputs: &[usize],
-        results: &[(Name, Option<usize>)],
+        results: &[(TensorName, Option<usize>)],
     ) -> Result<Vec<usize>, ShapeError> {
-        let shapes: Vec<&Shape> = inputs
+        let shapes: Vec<&TensorShape> = inputs
             .iter()
             .map(|&input| &self.graph.tensors[input].shape)
             .collect();
         let inferred = infer(name, operation, &shapes)?;
         let element = match operation {
-            Operation::Round => Element::Bf16,
-            _ => Element::F32,
+            Operation::Round => ElementType::Bf16,
+            _ => ElementType::F32,
         };
         let mut outputs = Vec::new();
         for (shape, &(name, instead_of)) in inferred.into_iter().zip(results) {
             outputs.push(self.graph.tensors.len());
-            self.graph.tensors.push(Tensor {
+            self.graph.tensors.push(GraphTensor {
                 name,
                 shape,
                 element,
-                kind: TensorLife::Made,
-                instead_of,
+                life: TensorLife::Made,
+                replaces: instead_of,
             });
         }
         self.cluster = operation.cluster().unwrap_or(self.cluster);
-        self.graph.nodes.push(Node {
+        self.graph.nodes.push(GraphNode {
             name,
             operation,
             cluster: self.cluster,
@@ -174,7 +176,7 @@ impl Builder {
     /// Adds a node with one result, which replaces its first operand.
     pub(super) fn in_place(
         &mut self,
-        name: Name,
+        name: TensorName,
         operation: Operation,
         inputs: &[usize],
     ) -> Result<usize, ShapeError> {
@@ -184,12 +186,12 @@ impl Builder {
     }
 
     /// Adds another tensor that the last node keeps while it runs, or for later nodes.
-    pub(super) fn keeps(
+    pub(super) fn add_buffer(
         &mut self,
         what: &'static str,
         side: Option<Side>,
         dims: &[Dim],
-        element: Element,
+        element: ElementType,
     ) -> usize {
         let tensor = self.tensor(what, side, dims, element, TensorLife::Made);
         if let Some(node) = self.graph.nodes.last_mut() {

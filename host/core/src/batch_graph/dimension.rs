@@ -46,11 +46,11 @@ pub enum Dim {
 
 /// Dimensions of a tensor. If the tensor has a batch dimension, it comes first.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Shape(pub Vec<Dim>);
+pub struct TensorShape(pub Vec<Dim>);
 
 /// Element type of a tensor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Element {
+pub enum ElementType {
     /// A 32-bit float.
     F32,
     /// A bfloat16.
@@ -61,7 +61,7 @@ pub enum Element {
 
 /// Sizes that the specification of a step leaves open: those of one batch between two partitions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Sizes {
+pub struct BatchSizes {
     /// Number of edges in the batch.
     pub edges: usize,
     /// Positives per chunk.
@@ -74,7 +74,7 @@ pub struct Sizes {
     pub touched: [usize; 2],
 }
 
-impl Sizes {
+impl BatchSizes {
     /// Returns the number of chunks in the batch. The last one may be incomplete.
     #[must_use]
     pub fn chunks(&self) -> usize {
@@ -109,7 +109,7 @@ impl Sizes {
     }
 }
 
-impl Shape {
+impl TensorShape {
     /// Whether the first dimension is the batch.
     #[must_use]
     pub fn is_batched(&self) -> bool {
@@ -142,7 +142,7 @@ impl Shape {
     }
 }
 
-impl Element {
+impl ElementType {
     /// Returns the bytes of one element.
     #[must_use]
     pub const fn bytes(self) -> usize {
@@ -173,7 +173,7 @@ impl fmt::Display for Dim {
     }
 }
 
-impl fmt::Display for Shape {
+impl fmt::Display for TensorShape {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("[")?;
         for (i, dim) in self.0.iter().enumerate() {

@@ -1,13 +1,13 @@
 //! The error for operands of the wrong shape.
 
-use super::graph::Name;
+use super::graph::TensorName;
 
 /// Error for an operand whose shape does not fit its node.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("node {node}: {operand} must be {expected}, not {found}: {reason}")]
 pub struct ShapeError {
     /// The node.
-    pub node: Name,
+    pub node: TensorName,
     /// Name of the operand.
     pub operand: &'static str,
     /// Expected shape.

@@ -4,21 +4,21 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::dimension::{Dim, Element, Shape};
+use super::dimension::{Dim, ElementType, TensorShape};
 use super::step_spec::StepSpec;
 use crate::graph::Side;
 use crate::model::Operator;
 
 /// Name of a node or a buffer: its kind, and the side that it belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Name {
+pub struct TensorName {
     /// Kind.
     pub what: &'static str,
     /// Side, if it belongs to one.
     pub side: Option<Side>,
 }
 
-impl fmt::Display for Name {
+impl fmt::Display for TensorName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.side {
             None => f.write_str(self.what),
@@ -127,7 +127,7 @@ pub enum Operation {
 /// Group of nodes that run one after the other on one device, and whose time is measured together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Cluster {
+pub enum Stage {
     /// Looks up, transforms and prepares rows.
     Gather,
     /// Computes scores: a matrix product, and masks.
@@ -142,7 +142,7 @@ pub enum Cluster {
     Update,
 }
 
-impl Cluster {
+impl Stage {
     /// All clusters, in order.
     pub const ALL: [Self; 6] = [
         Self::Gather,
@@ -171,27 +171,27 @@ impl Operation {
     /// Returns the cluster of nodes with this operation, or `None` for rounding, which belongs to the cluster of the
     /// preceding node.
     #[must_use]
-    pub const fn cluster(self) -> Option<Cluster> {
+    pub const fn cluster(self) -> Option<Stage> {
         match self {
             Self::Read
             | Self::Gather
             | Self::GatherAll
             | Self::Global
             | Self::Operator(_)
-            | Self::Prepare { .. } => Some(Cluster::Gather),
+            | Self::Prepare { .. } => Some(Stage::Gather),
             Self::Round => None,
-            Self::Score { .. } => Some(Cluster::Score),
-            Self::Loss => Some(Cluster::Loss),
+            Self::Score { .. } => Some(Stage::Score),
+            Self::Loss => Some(Stage::Loss),
             Self::QueryGradients
             | Self::CandidateGradients
             | Self::PositiveGradients
-            | Self::PredictRelations => Some(Cluster::Differentiate),
+            | Self::PredictRelations => Some(Stage::Differentiate),
             Self::Regularize(_)
             | Self::RegularizeParameters
             | Self::Join
             | Self::Back(_)
-            | Self::Sum => Some(Cluster::Scatter),
-            Self::UpdateRows | Self::UpdateParameters => Some(Cluster::Update),
+            | Self::Sum => Some(Stage::Scatter),
+            Self::UpdateRows | Self::UpdateParameters => Some(Stage::Update),
         }
     }
 }
@@ -218,28 +218,28 @@ pub enum TensorLife {
 
 /// Tensor of a batch graph.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Tensor {
+pub struct GraphTensor {
     /// Name of its buffer: tensors of the same name that do not live at the same time share one.
-    pub name: Name,
+    pub name: TensorName,
     /// Shape.
-    pub shape: Shape,
+    pub shape: TensorShape,
     /// Element type.
-    pub element: Element,
+    pub element: ElementType,
     /// Lifetime and owner.
-    pub kind: TensorLife,
+    pub life: TensorLife,
     /// Tensor that it replaces in its buffer, and whose values are lost.
-    pub instead_of: Option<usize>,
+    pub replaces: Option<usize>,
 }
 
 /// Node of a batch graph: an operation with its operands and results, which are indices of tensors.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Node {
+pub struct GraphNode {
     /// Name.
-    pub name: Name,
+    pub name: TensorName,
     /// Operation.
     pub operation: Operation,
     /// Cluster.
-    pub cluster: Cluster,
+    pub cluster: Stage,
     /// Pass that it belongs to, an index into [`Graph::passes`]; none at the end of the batch.
     pub pass: Option<usize>,
     /// Side that is replaced, if the node belongs to one comparison.
@@ -252,13 +252,13 @@ pub struct Node {
 
 /// Graph of the training step of one relation; its nodes are in the order in which they run.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Graph {
+pub struct BatchGraph {
     /// Specification that it was built from.
     pub step_spec: StepSpec,
     /// Passes over the batch.
     pub passes: &'static [BatchPass],
     /// Tensors.
-    pub tensors: Vec<Tensor>,
+    pub tensors: Vec<GraphTensor>,
     /// Nodes.
-    pub nodes: Vec<Node>,
+    pub nodes: Vec<GraphNode>,
 }

@@ -1,8 +1,8 @@
 //! Shape inference: the shapes of results from those of operands, and the checks of operands.
 
-use super::dimension::{Dim, Shape};
+use super::dimension::{Dim, TensorShape};
 use super::error::ShapeError;
-use super::graph::{Name, Operation};
+use super::graph::{Operation, TensorName};
 use super::operands::Operands;
 use crate::model::Operator;
 
@@ -24,28 +24,28 @@ pub fn parameter_width(operator: Operator, dimension: usize) -> usize {
     }
 }
 
-fn shape<const N: usize>(dims: [Dim; N]) -> Shape {
-    Shape(dims.to_vec())
+fn shape<const N: usize>(dims: [Dim; N]) -> TensorShape {
+    TensorShape(dims.to_vec())
 }
 
-fn positives() -> Shape {
+fn positives() -> TensorShape {
     shape([Dim::Chunks, Dim::Positives])
 }
 
-fn of_positives(width: usize) -> Shape {
+fn of_positives(width: usize) -> TensorShape {
     shape([Dim::Chunks, Dim::Positives, Dim::Embedding(width)])
 }
 
 /// Returns the shapes of the results that `operation` defines for operands of `shapes`. The builder adds the tensors
 /// that a node keeps besides.
 pub(super) fn infer(
-    node: Name,
+    node: TensorName,
     operation: Operation,
-    shapes: &[&Shape],
-) -> Result<Vec<Shape>, ShapeError> {
+    shapes: &[&TensorShape],
+) -> Result<Vec<TensorShape>, ShapeError> {
     let operands = Operands { node, shapes };
     let like_first = |checked: Result<(), ShapeError>| checked.map(|()| operands.same(0));
-    let alone = |shape: Result<Shape, ShapeError>| shape.map(|shape| vec![shape]);
+    let alone = |shape: Result<TensorShape, ShapeError>| shape.map(|shape| vec![shape]);
     match operation {
         Operation::Read | Operation::Round => Ok(operands.same(0)),
         Operation::Gather => alone(gathered(&operands)),
@@ -83,7 +83,7 @@ pub(super) fn infer(
 }
 
 /// Returns the shape of rows of a table: those of the positives, followed by those drawn as negatives.
-fn gathered(operands: &Operands<'_>) -> Result<Shape, ShapeError> {
+fn gathered(operands: &Operands<'_>) -> Result<TensorShape, ShapeError> {
     let (_, width) = operands.rows(0, "table")?;
     operands.exactly(1, "edges", positives(), BATCHED)?;
     let rows = match operands.get(2).map(|draws| draws.0.as_slice()) {
@@ -94,7 +94,7 @@ fn gathered(operands: &Operands<'_>) -> Result<Shape, ShapeError> {
     Ok(shape([Dim::Chunks, rows, Dim::Embedding(width)]))
 }
 
-fn all_entities(operands: &Operands<'_>) -> Result<Shape, ShapeError> {
+fn all_entities(operands: &Operands<'_>) -> Result<TensorShape, ShapeError> {
     let (side, width) = operands.table(0)?;
     Ok(shape([Dim::Entities(side), Dim::Embedding(width)]))
 }
@@ -106,7 +106,7 @@ fn with_global(operands: &Operands<'_>) -> Result<(), ShapeError> {
     operands.exactly(1, "global embedding", global, reason)
 }
 
-fn prepared(operands: &Operands<'_>, bias: bool) -> Result<Shape, ShapeError> {
+fn prepared(operands: &Operands<'_>, bias: bool) -> Result<TensorShape, ShapeError> {
     let (rows, width) = operands.rows(0, "rows")?;
     if bias && width < 2 {
         let expected = "rows of at least two floats".to_owned();
@@ -117,7 +117,7 @@ fn prepared(operands: &Operands<'_>, bias: bool) -> Result<Shape, ShapeError> {
 }
 
 /// Returns the shapes of the scores of candidates, and of positives.
-fn scored(operands: &Operands<'_>, columns: Dim) -> Result<Vec<Shape>, ShapeError> {
+fn scored(operands: &Operands<'_>, columns: Dim) -> Result<Vec<TensorShape>, ShapeError> {
     let (_, width) = operands.rows(0, "queries")?;
     operands.rows_of(1, "candidates", width, COMPARED)?;
     let scores = shape([Dim::Chunks, Dim::Positives, columns]);
@@ -125,7 +125,7 @@ fn scored(operands: &Operands<'_>, columns: Dim) -> Result<Vec<Shape>, ShapeErro
 }
 
 /// Returns the shapes of the gradients of both kinds of scores.
-fn lost(operands: &Operands<'_>) -> Result<Vec<Shape>, ShapeError> {
+fn lost(operands: &Operands<'_>) -> Result<Vec<TensorShape>, ShapeError> {
     operands.exactly(1, "scores of positives", positives(), BATCHED)?;
     let scores = operands.get(0).cloned().unwrap_or_else(positives);
     Ok(vec![scores, positives()])
@@ -133,7 +133,7 @@ fn lost(operands: &Operands<'_>) -> Result<Vec<Shape>, ShapeError> {
 
 /// Returns the shape of one gradient for each candidate of each chunk, or for each entity if the whole batch has one
 /// set of candidates.
-fn candidate_gradients(operands: &Operands<'_>) -> Result<Shape, ShapeError> {
+fn candidate_gradients(operands: &Operands<'_>) -> Result<TensorShape, ShapeError> {
     let (_, width) = operands.rows(1, "queries")?;
     let candidates = operands.rows_of(2, "candidates", width, COMPARED)?;
     if !candidates.is_batched() {
@@ -150,7 +150,7 @@ fn candidate_gradients(operands: &Operands<'_>) -> Result<Shape, ShapeError> {
     }
 }
 
-fn positive_gradients(operands: &Operands<'_>) -> Result<Vec<Shape>, ShapeError> {
+fn positive_gradients(operands: &Operands<'_>) -> Result<Vec<TensorShape>, ShapeError> {
     operands.exactly(0, "gradients of scores", positives(), BATCHED)?;
     let (_, width) = operands.rows(1, "candidates")?;
     operands.rows_of(2, "queries", width, COMPARED)?;
@@ -166,7 +166,7 @@ fn gradients_of(operands: &Operands<'_>) -> Result<usize, ShapeError> {
 }
 
 /// Returns the shape of one gradient for each row of a table that the batch touches.
-fn summed(operands: &Operands<'_>) -> Result<Shape, ShapeError> {
+fn summed(operands: &Operands<'_>) -> Result<TensorShape, ShapeError> {
     let (side, width) = operands.table(1)?;
     operands.rows_of(0, "gradients", width, GRADIENT)?;
     Ok(shape([Dim::Touched(side), Dim::Embedding(width)]))
@@ -182,11 +182,13 @@ fn back(operands: &Operands<'_>, operator: Operator) -> Result<(), ShapeError> {
 }
 
 fn as_long_as_parameters(operands: &Operands<'_>) -> Result<(), ShapeError> {
-    let width = |index: usize| operands.get(index).and_then(Shape::width);
+    let width = |index: usize| operands.get(index).and_then(TensorShape::width);
     if width(0) == width(1) {
         return Ok(());
     }
-    let expected = operands.get(1).map_or("missing".into(), Shape::to_string);
+    let expected = operands
+        .get(1)
+        .map_or("missing".into(), TensorShape::to_string);
     Err(operands.wrong(0, "gradients", expected, GRADIENT))
 }
 

@@ -1,18 +1,18 @@
 //! Checks of a node's operands, and the errors for those that do not fit.
 
-use super::dimension::{Dim, Shape};
+use super::dimension::{Dim, TensorShape};
 use super::error::ShapeError;
-use super::graph::Name;
+use super::graph::TensorName;
 use crate::graph::Side;
 
 /// The operands of one node.
 pub(super) struct Operands<'a> {
-    pub(super) node: Name,
-    pub(super) shapes: &'a [&'a Shape],
+    pub(super) node: TensorName,
+    pub(super) shapes: &'a [&'a TensorShape],
 }
 
 impl Operands<'_> {
-    pub(super) fn get(&self, index: usize) -> Option<&Shape> {
+    pub(super) fn get(&self, index: usize) -> Option<&TensorShape> {
         self.shapes.get(index).copied()
     }
 
@@ -41,7 +41,7 @@ impl Operands<'_> {
         &self,
         index: usize,
         operand: &'static str,
-    ) -> Result<(&Shape, usize), ShapeError> {
+    ) -> Result<(&TensorShape, usize), ShapeError> {
         let rows = self
             .get(index)
             .and_then(|shape| shape.width().map(|w| (shape, w)));
@@ -59,7 +59,7 @@ impl Operands<'_> {
         operand: &'static str,
         width: usize,
         reason: &'static str,
-    ) -> Result<&Shape, ShapeError> {
+    ) -> Result<&TensorShape, ShapeError> {
         let (shape, found) = self.rows(index, operand)?;
         if found == width {
             return Ok(shape);
@@ -73,7 +73,7 @@ impl Operands<'_> {
         &self,
         index: usize,
         operand: &'static str,
-        shape: Shape,
+        shape: TensorShape,
         reason: &'static str,
     ) -> Result<(), ShapeError> {
         if self.get(index) == Some(&shape) {
@@ -83,7 +83,7 @@ impl Operands<'_> {
     }
 
     /// Returns the shape of operand `index` as the shape of a result, or nothing if the operand is missing.
-    pub(super) fn same(&self, index: usize) -> Vec<Shape> {
+    pub(super) fn same(&self, index: usize) -> Vec<TensorShape> {
         self.get(index).cloned().into_iter().collect()
     }
 

@@ -7,9 +7,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::dimension::Sizes;
-use super::graph::Cluster;
-use super::slice::{Keep, Sliced};
+use super::dimension::BatchSizes;
+use super::graph::Stage;
+use super::slice::{BufferLife, SlicedGraph};
 use crate::model::Update;
 
 /// Name of the group that reads and writes partitions.
@@ -24,7 +24,7 @@ pub const TRAINING: &str = "training";
 /// Device that a group uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Device {
+pub enum PipelineDevice {
     /// The files on disk.
     Disk,
     /// The CPU.
@@ -49,7 +49,7 @@ pub enum Task {
     Plan,
     /// Runs a cluster of the batch graph.
     #[serde(untagged)]
-    Cluster(Cluster),
+    Cluster(Stage),
 }
 
 impl Task {
@@ -73,7 +73,7 @@ pub struct Group {
     /// Name.
     pub name: String,
     /// Devices.
-    pub devices: Vec<Device>,
+    pub devices: Vec<PipelineDevice>,
     /// Number of threads that do this in parallel.
     pub threads: usize,
     /// Tasks, in order.
@@ -110,7 +110,7 @@ pub struct Pipeline {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClusterBuffers {
     /// The cluster.
-    pub cluster: Cluster,
+    pub cluster: Stage,
     /// Bytes of all these buffers.
     pub bytes: u64,
     /// Name and bytes of each buffer that is not empty.
@@ -133,7 +133,7 @@ pub struct SlicePlan {
 
 /// Parameters of a pipeline, besides the clusters of the graph.
 #[derive(Clone, Copy, Debug)]
-pub struct Machine {
+pub struct PipelineParameters {
     /// Most partitions on their way between disk and buffer, in both directions together; 0 if storage is not a
     /// separate group.
     pub partitions_ahead: usize,
@@ -159,10 +159,10 @@ impl Pipeline {
     /// Distributes a run over the machine. The clusters of the graph form the training group; storage and edges are
     /// groups in parallel to it, or tasks of it.
     #[must_use]
-    pub fn new(machine: &Machine, slices: &SlicePlan, update: Update) -> Self {
+    pub fn new(machine: &PipelineParameters, slices: &SlicePlan, update: Update) -> Self {
         let (mut groups, mut pipes) = (Vec::new(), Vec::new());
         let (mut devices, mut within) = (Vec::new(), Vec::new());
-        for Beside {
+        for ParallelTasks {
             pipe,
             ahead,
             device,
@@ -182,8 +182,8 @@ impl Pipeline {
             });
             pipes.push(pipe);
         }
-        devices.push(Device::Cpu);
-        devices.extend(machine.gpu.map(Device::Cuda));
+        devices.push(PipelineDevice::Cpu);
+        devices.extend(machine.gpu.map(PipelineDevice::Cuda));
         devices.dedup();
         let clusters = slices.clusters.iter();
         within.extend(clusters.map(|buffers| Task::Cluster(buffers.cluster)));
@@ -213,15 +213,15 @@ impl Pipeline {
 }
 
 /// Tasks that may have a separate thread.
-struct Beside {
+struct ParallelTasks {
     pipe: Pipe,
     /// How far it may be ahead of training; 0 if training carries out its tasks.
     ahead: usize,
-    device: Device,
+    device: PipelineDevice,
     tasks: Vec<Task>,
 }
 
-fn besides(machine: &Machine) -> Vec<Beside> {
+fn besides(machine: &PipelineParameters) -> Vec<ParallelTasks> {
     let pipe = |from: &str, carries: &str, bound, bytes| Pipe {
         from: from.to_owned(),
         to: TRAINING.to_owned(),
@@ -238,16 +238,16 @@ fn besides(machine: &Machine) -> Vec<Beside> {
     );
     let edge_bytes = machine.edge_bytes.saturating_mul(buckets as u64);
     let mut besides = vec![
-        Beside {
+        ParallelTasks {
             pipe: storage,
             ahead: partitions,
-            device: Device::Disk,
+            device: PipelineDevice::Disk,
             tasks: vec![Task::Load, Task::WriteBack, Task::Commit],
         },
-        Beside {
+        ParallelTasks {
             pipe: pipe(EDGES, "edges of buckets", buckets, edge_bytes),
             ahead: buckets,
-            device: Device::Disk,
+            device: PipelineDevice::Disk,
             tasks: vec![Task::Edges],
         },
     ];
@@ -255,10 +255,10 @@ fn besides(machine: &Machine) -> Vec<Beside> {
         let batches = machine.batches_ahead;
         // In addition to the queued batches, one is being planned, one is being drawn, and one is between the two.
         let bytes = machine.planned_bytes.saturating_mul(batches as u64 + 3);
-        besides.push(Beside {
+        besides.push(ParallelTasks {
             pipe: pipe(PLANNING, "planned batches", batches, bytes),
             ahead: batches,
-            device: Device::Cpu,
+            device: PipelineDevice::Cpu,
             tasks: vec![Task::Plan],
         });
     }
@@ -268,14 +268,14 @@ fn besides(machine: &Machine) -> Vec<Beside> {
 impl SlicePlan {
     /// Creates the plan of batches of `sizes`, with `chunks` chunks per slice.
     #[must_use]
-    pub fn new(sliced: &Sliced, sizes: &Sizes, chunks: usize) -> Self {
-        let bytes = |keep: Keep| {
+    pub fn new(sliced: &SlicedGraph, sizes: &BatchSizes, chunks: usize) -> Self {
+        let bytes = |keep: BufferLife| {
             let kept = sliced.buffers.iter().filter(move |b| b.keep == keep);
             kept.map(|b| (b, b.bytes_of(sizes, chunks) as u64))
                 .filter(|&(_, bytes)| bytes > 0)
         };
-        let clusters = Cluster::ALL.into_iter().map(|cluster| {
-            let first = bytes(Keep::Slice).filter(|(buffer, _)| buffer.cluster == cluster);
+        let clusters = Stage::ALL.into_iter().map(|cluster| {
+            let first = bytes(BufferLife::Slice).filter(|(buffer, _)| buffer.cluster == cluster);
             let buffers: Vec<_> = first
                 .map(|(b, bytes)| (b.name.to_string(), bytes))
                 .collect();
@@ -289,7 +289,7 @@ impl SlicePlan {
             edges: (chunks * sizes.chunk).min(sizes.edges),
             slices_per_batch: sizes.chunks().div_ceil(chunks.max(1)),
             clusters: clusters.collect(),
-            batch_bytes: sum(bytes(Keep::Batch).map(|(_, bytes)| bytes)),
+            batch_bytes: sum(bytes(BufferLife::Batch).map(|(_, bytes)| bytes)),
         }
     }
 

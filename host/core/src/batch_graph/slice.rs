@@ -7,8 +7,10 @@
 
 use std::ops::RangeInclusive;
 
-use super::dimension::{Dim, Element, Sizes};
-use super::graph::{BatchPass, Cluster, Graph, Name, Node, Operation, Tensor, TensorLife};
+use super::dimension::{BatchSizes, Dim, ElementType};
+use super::graph::{
+    BatchGraph, BatchPass, GraphNode, GraphTensor, Operation, Stage, TensorLife, TensorName,
+};
 use super::step_spec::StepSpec;
 use crate::graph::Side;
 use crate::model::Update;
@@ -21,9 +23,9 @@ const ALL_NEGATIVES_BYTES: usize = 64 << 20;
 
 /// Consecutive nodes of one cluster, for one direction of comparison or for both.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Step {
+pub struct StageRun {
     /// Cluster of the nodes.
-    pub cluster: Cluster,
+    pub cluster: Stage,
     /// Side that is replaced, if the nodes belong to one comparison.
     pub direction: Option<Side>,
     /// Indices of the nodes.
@@ -32,20 +34,20 @@ pub struct Step {
 
 /// One pass over the batch, as a loop over slices.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Loop {
+pub struct SliceLoop {
     /// The pass.
     pub pass: BatchPass,
     /// Steps that run once, before the first slice.
-    pub before: Vec<Step>,
+    pub before: Vec<StageRun>,
     /// Steps that run for every slice.
-    pub slice: Vec<Step>,
+    pub slice: Vec<StageRun>,
     /// Steps that run once, after the last slice.
-    pub after: Vec<Step>,
+    pub after: Vec<StageRun>,
 }
 
 /// Lifetime of a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Keep {
+pub enum BufferLife {
     /// One slice; the next one reuses the buffer.
     Slice,
     /// The whole batch.
@@ -56,13 +58,13 @@ pub enum Keep {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Buffer {
     /// Name.
-    pub name: Name,
+    pub name: TensorName,
     /// Element type.
-    pub element: Element,
+    pub element: ElementType,
     /// Lifetime.
-    pub keep: Keep,
+    pub keep: BufferLife,
     /// Cluster that writes it first.
-    pub cluster: Cluster,
+    pub cluster: Stage,
     /// Dimensions of each tensor that it holds at some time; without the batch for a slice's buffer.
     pub shapes: Vec<Vec<Dim>>,
     /// Passes that use it.
@@ -74,55 +76,55 @@ pub struct Buffer {
 impl Buffer {
     /// Returns the bytes of one chunk's part, or of the whole buffer if it is kept for a batch.
     #[must_use]
-    pub fn bytes(&self, sizes: &Sizes) -> usize {
+    pub fn bytes(&self, sizes: &BatchSizes) -> usize {
         let elements = self.shapes.iter().map(|dims| sizes.elements(dims)).max();
         elements.unwrap_or(0).saturating_mul(self.element.bytes())
     }
 
     /// Returns the bytes with `chunks` chunks per slice.
     #[must_use]
-    pub fn bytes_of(&self, sizes: &Sizes, chunks: usize) -> usize {
+    pub fn bytes_of(&self, sizes: &BatchSizes, chunks: usize) -> usize {
         match self.keep {
-            Keep::Slice => self.bytes(sizes).saturating_mul(chunks),
-            Keep::Batch => self.bytes(sizes),
+            BufferLife::Slice => self.bytes(sizes).saturating_mul(chunks),
+            BufferLife::Batch => self.bytes(sizes),
         }
     }
 }
 
 /// Graph in the form in which it is executed: loops over slices, and buffers.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Sliced {
+pub struct SlicedGraph {
     /// The graph.
-    pub graph: Graph,
+    pub graph: BatchGraph,
     /// Loops over slices, one per pass, in order.
-    pub loops: Vec<Loop>,
+    pub loops: Vec<SliceLoop>,
     /// Steps that run at the end of the batch.
-    pub end: Vec<Step>,
+    pub end: Vec<StageRun>,
     /// Buffers to allocate.
     pub buffers: Vec<Buffer>,
 }
 
-impl Graph {
+impl BatchGraph {
     /// Converts the graph to its sliced form. With `Update::Slice`, each slice ends with an update of its rows.
     #[must_use]
-    pub fn slice(self, update: Update) -> Sliced {
+    pub fn slice(self, update: Update) -> SlicedGraph {
         let buffers = allocate(&self);
         let graph = &self;
-        let of = |pass: usize, place: Place| {
+        let of = |pass: usize, place: LoopPart| {
             let nodes = graph.nodes.iter().enumerate();
             steps(nodes.filter(|&(index, node)| {
                 node.pass == Some(pass) && place_of(graph, index) == place
             }))
         };
-        let mut loops: Vec<Loop> = self
+        let mut loops: Vec<SliceLoop> = self
             .passes
             .iter()
             .enumerate()
-            .map(|(pass, &which)| Loop {
+            .map(|(pass, &which)| SliceLoop {
                 pass: which,
-                before: of(pass, Place::Before),
-                slice: of(pass, Place::Slice),
-                after: of(pass, Place::After),
+                before: of(pass, LoopPart::Before),
+                slice: of(pass, LoopPart::Slice),
+                after: of(pass, LoopPart::After),
             })
             .collect();
         let nodes = || graph.nodes.iter().enumerate();
@@ -133,7 +135,7 @@ impl Graph {
             }
         }
         let end = steps(nodes().filter(|(_, node)| node.pass.is_none()));
-        Sliced {
+        SlicedGraph {
             loops,
             end,
             buffers,
@@ -144,39 +146,39 @@ impl Graph {
 
 /// Part of a pass in which a node runs.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum LoopPart {
     Before,
     Slice,
     After,
 }
 
-fn is_batched(graph: &Graph, node: &Node) -> bool {
+fn is_batched(graph: &BatchGraph, node: &GraphNode) -> bool {
     let mut operands = node.inputs.iter().chain(&node.outputs);
     operands.any(|&tensor| graph.tensors[tensor].shape.is_batched())
 }
 
 /// Returns where a node runs. A node without a tensor of the batch runs before the loop of its pass, or after the loop
 /// if nodes of the loop precede it.
-fn place_of(graph: &Graph, index: usize) -> Place {
+fn place_of(graph: &BatchGraph, index: usize) -> LoopPart {
     let node = &graph.nodes[index];
-    let looped = |other: &Node| other.pass == node.pass && is_batched(graph, other);
+    let looped = |other: &GraphNode| other.pass == node.pass && is_batched(graph, other);
     if looped(node) {
-        Place::Slice
+        LoopPart::Slice
     } else if graph.nodes[..index].iter().any(looped) {
-        Place::After
+        LoopPart::After
     } else {
-        Place::Before
+        LoopPart::Before
     }
 }
 
-fn steps<'a>(nodes: impl Iterator<Item = (usize, &'a Node)>) -> Vec<Step> {
-    let mut steps: Vec<Step> = Vec::new();
+fn steps<'a>(nodes: impl Iterator<Item = (usize, &'a GraphNode)>) -> Vec<StageRun> {
+    let mut steps: Vec<StageRun> = Vec::new();
     for (index, node) in nodes {
         match steps.last_mut() {
             Some(step) if (step.cluster, step.direction) == (node.cluster, node.direction) => {
                 step.nodes.push(index);
             }
-            _ => steps.push(Step {
+            _ => steps.push(StageRun {
                 cluster: node.cluster,
                 direction: node.direction,
                 nodes: vec![index],
@@ -187,16 +189,16 @@ fn steps<'a>(nodes: impl Iterator<Item = (usize, &'a Node)>) -> Vec<Step> {
 }
 
 /// Assigns a buffer to every tensor: that of the tensor that it replaces, a free one of the same name, or a new one.
-fn allocate(graph: &Graph) -> Vec<Buffer> {
+fn allocate(graph: &BatchGraph) -> Vec<Buffer> {
     let mut buffers: Vec<Buffer> = Vec::new();
     let mut home: Vec<Option<usize>> = vec![None; graph.tensors.len()];
     for (index, node) in graph.nodes.iter().enumerate() {
         for &tensor in node.inputs.iter().chain(&node.outputs) {
             let wanted = &graph.tensors[tensor];
-            if wanted.kind == TensorLife::Shared {
+            if wanted.life == TensorLife::Shared {
                 continue;
             }
-            let kept = home[tensor].or(wanted.instead_of.and_then(|before| home[before]));
+            let kept = home[tensor].or(wanted.replaces.and_then(|before| home[before]));
             let free = |(_, buffer): &(usize, &Buffer)| {
                 buffer.name == wanted.name
                     && buffer.element == wanted.element
@@ -218,8 +220,8 @@ fn allocate(graph: &Graph) -> Vec<Buffer> {
             });
             home[tensor] = Some(buffer);
             let dims = match keep(wanted) {
-                Keep::Slice => wanted.shape.per_chunk().to_vec(),
-                Keep::Batch => wanted.shape.0.clone(),
+                BufferLife::Slice => wanted.shape.per_chunk().to_vec(),
+                BufferLife::Batch => wanted.shape.0.clone(),
             };
             let buffer = &mut buffers[buffer];
             if !buffer.shapes.contains(&dims) {
@@ -234,19 +236,19 @@ fn allocate(graph: &Graph) -> Vec<Buffer> {
     buffers
 }
 
-fn keep(tensor: &Tensor) -> Keep {
-    match tensor.kind == TensorLife::Made && tensor.shape.is_batched() {
-        true => Keep::Slice,
-        false => Keep::Batch,
+fn keep(tensor: &GraphTensor) -> BufferLife {
+    match tensor.life == TensorLife::Made && tensor.shape.is_batched() {
+        true => BufferLife::Slice,
+        false => BufferLife::Batch,
     }
 }
 
-fn last_use(graph: &Graph, tensor: usize) -> usize {
-    let used = |node: &Node| node.inputs.contains(&tensor) || node.outputs.contains(&tensor);
+fn last_use(graph: &BatchGraph, tensor: usize) -> usize {
+    let used = |node: &GraphNode| node.inputs.contains(&tensor) || node.outputs.contains(&tensor);
     graph.nodes.iter().rposition(used).unwrap_or(0)
 }
 
-impl Sliced {
+impl SlicedGraph {
     /// Returns the specification that the graph was built from.
     #[must_use]
     pub fn step_spec(&self) -> &StepSpec {
@@ -255,10 +257,11 @@ impl Sliced {
 
     /// Returns the bytes that one chunk of a slice takes in the pass that needs most.
     #[must_use]
-    pub fn chunk_bytes(&self, sizes: &Sizes) -> usize {
+    pub fn chunk_bytes(&self, sizes: &BatchSizes) -> usize {
         let of = |pass: usize| {
-            let used =
-                |buffer: &&Buffer| buffer.keep == Keep::Slice && buffer.passes.contains(&pass);
+            let used = |buffer: &&Buffer| {
+                buffer.keep == BufferLife::Slice && buffer.passes.contains(&pass)
+            };
             let buffers = self.buffers.iter().filter(used);
             buffers
                 .map(|buffer| buffer.bytes(sizes))
@@ -270,7 +273,7 @@ impl Sliced {
     /// Returns the number of chunks per slice with which its buffers take at most `slice_bytes`, provided that the
     /// least number of chunks fits.
     #[must_use]
-    pub fn chunks_per_slice(&self, sizes: &Sizes, slice_bytes: usize) -> usize {
+    pub fn chunks_per_slice(&self, sizes: &BatchSizes, slice_bytes: usize) -> usize {
         let all = Side::BOTH.iter().any(|&side| self.step_spec().all(side));
         let chunk = self.chunk_bytes(sizes).max(1);
         let least = match all {

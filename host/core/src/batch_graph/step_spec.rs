@@ -1,6 +1,6 @@
 //! The specification of a relation's training step.
 
-use super::dimension::{Dim, Sizes};
+use super::dimension::{BatchSizes, Dim};
 use super::graph::Negatives;
 use crate::graph::Side;
 use crate::model::{Comparator, Operator, Regularizer};
@@ -96,7 +96,7 @@ impl StepSpec {
         entities: [usize; 2],
         rows: [usize; 2],
         shared: bool,
-    ) -> Sizes {
+    ) -> BatchSizes {
         let chunk = self.chunk.clamp(1, edges.max(1));
         let chunks = edges.div_ceil(chunk);
         // Number of rows named by edges, draws and, between two partitions of the same type, the other side's draws.
@@ -118,7 +118,7 @@ impl StepSpec {
             ),
             false => (rows, [of(Side::Lhs), of(Side::Rhs)]),
         };
-        Sizes {
+        BatchSizes {
             edges,
             chunk,
             entities,

@@ -118,7 +118,7 @@ impl RankStats {
 
 /// Partition I/O, and the time that training spent waiting for it. Commits do not count as I/O.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct IoStats {
+pub struct PartitionIo {
     /// Number of partitions that entered the buffer.
     pub loads: u64,
     /// Number of partitions that left the buffer changed.
@@ -134,7 +134,7 @@ pub struct IoStats {
     pub commit_seconds: f64,
 }
 
-impl IoStats {
+impl PartitionIo {
     /// Adds more I/O.
     pub fn add(&mut self, other: &Self) {
         self.loads += other.loads;
@@ -147,7 +147,7 @@ impl IoStats {
 
     /// Returns the total number of seconds that training waited.
     #[must_use]
-    pub fn stood_still(&self) -> f64 {
+    pub fn waited(&self) -> f64 {
         self.wait_seconds + self.commit_seconds
     }
 }

@@ -3,20 +3,20 @@
 
 use std::collections::HashMap;
 
-use super::node::{Binary, Node, NodeId, Reduction, Shape, Unary};
+use super::node::{Binary, FormulaNode, NodeId, Reduction, Unary, ValueShape};
 
 /// Returns the value of a node whose operands are all constants, computed in f64 and rounded once.
-pub(crate) fn fold(node: Node, constant: impl Fn(NodeId) -> Option<f32>) -> Option<f32> {
+pub(crate) fn fold(node: FormulaNode, constant: impl Fn(NodeId) -> Option<f32>) -> Option<f32> {
     let wide = |id| constant(id).map(f64::from);
     let value = match node {
-        Node::Constant(value) => return Some(value),
-        Node::Unary(op, x) => op.apply(wide(x)?),
-        Node::Binary(op, a, b) => op.apply(wide(a)?, wide(b)?),
-        Node::Select(condition, then, otherwise) => {
+        FormulaNode::Constant(value) => return Some(value),
+        FormulaNode::Unary(op, x) => op.apply(wide(x)?),
+        FormulaNode::Binary(op, a, b) => op.apply(wide(a)?, wide(b)?),
+        FormulaNode::Select(condition, then, otherwise) => {
             let (condition, then, otherwise) = (wide(condition)?, wide(then)?, wide(otherwise)?);
             if condition == 0.0 { otherwise } else { then }
         }
-        Node::Clamp(x, low, high) => {
+        FormulaNode::Clamp(x, low, high) => {
             Binary::Min.apply(Binary::Max.apply(wide(x)?, wide(low)?), wide(high)?)
         }
         _ => return None,
@@ -26,36 +26,36 @@ pub(crate) fn fold(node: Node, constant: impl Fn(NodeId) -> Option<f32>) -> Opti
 
 /// Growing list of distinct nodes.
 #[derive(Debug, Default)]
-pub(crate) struct Builder {
-    pub(crate) nodes: Vec<Node>,
-    pub(crate) shapes: Vec<Shape>,
+pub(crate) struct NodeBuilder {
+    pub(crate) nodes: Vec<FormulaNode>,
+    pub(crate) shapes: Vec<ValueShape>,
     known: HashMap<[u32; 5], NodeId>,
 }
 
-impl Builder {
-    pub(crate) fn shape(&self, id: NodeId) -> Shape {
+impl NodeBuilder {
+    pub(crate) fn shape(&self, id: NodeId) -> ValueShape {
         self.shapes[id as usize]
     }
 
     pub(crate) fn constant(&mut self, value: f32) -> NodeId {
-        self.push(Node::Constant(value))
+        self.push(FormulaNode::Constant(value))
     }
 
     pub(crate) fn unary(&mut self, op: Unary, x: NodeId) -> NodeId {
-        self.push(Node::Unary(op, x))
+        self.push(FormulaNode::Unary(op, x))
     }
 
     pub(crate) fn binary(&mut self, op: Binary, a: NodeId, b: NodeId) -> NodeId {
-        self.push(Node::Binary(op, a, b))
+        self.push(FormulaNode::Binary(op, a, b))
     }
 
     pub(crate) fn sum(&mut self, x: NodeId) -> NodeId {
-        self.push(Node::Reduce(Reduction::Sum, x))
+        self.push(FormulaNode::Reduce(Reduction::Sum, x))
     }
 
     fn value(&self, id: NodeId) -> Option<f32> {
         match self.nodes[id as usize] {
-            Node::Constant(value) => Some(value),
+            FormulaNode::Constant(value) => Some(value),
             _ => None,
         }
     }
@@ -63,30 +63,30 @@ impl Builder {
     /// Returns the operand of a negation.
     fn negated(&self, id: NodeId) -> Option<NodeId> {
         match self.nodes[id as usize] {
-            Node::Unary(Unary::Neg, x) => Some(x),
+            FormulaNode::Unary(Unary::Neg, x) => Some(x),
             _ => None,
         }
     }
 
     /// Returns the node with the value of `node`, which is appended if it is new.
-    pub(crate) fn push(&mut self, node: Node) -> NodeId {
+    pub(crate) fn push(&mut self, node: FormulaNode) -> NodeId {
         if let Some(value) = fold(node, |id| self.value(id)) {
-            return self.intern(Node::Constant(value));
+            return self.intern(FormulaNode::Constant(value));
         }
         match node {
-            Node::Unary(Unary::Neg, x) => match self.negated(x) {
+            FormulaNode::Unary(Unary::Neg, x) => match self.negated(x) {
                 Some(x) => x,
                 None => self.intern(node),
             },
-            Node::Unary(Unary::StopGradient, x) => x,
-            Node::Binary(op, a, b) => self.simplify(op, a, b),
-            Node::Clamp(x, low, high) => {
+            FormulaNode::Unary(Unary::StopGradient, x) => x,
+            FormulaNode::Binary(op, a, b) => self.simplify(op, a, b),
+            FormulaNode::Clamp(x, low, high) => {
                 let above = self.binary(Binary::Max, x, low);
                 self.binary(Binary::Min, above, high)
             }
             // A sum divided by the number of columns, or by 1 if there are none.
-            Node::Reduce(Reduction::Mean, x) => {
-                let (columns, one) = (self.push(Node::Columns), self.constant(1.0));
+            FormulaNode::Reduce(Reduction::Mean, x) => {
+                let (columns, one) = (self.push(FormulaNode::Columns), self.constant(1.0));
                 let columns = self.binary(Binary::Max, columns, one);
                 let sum = self.sum(x);
                 self.binary(Binary::Div, sum, columns)
@@ -119,10 +119,10 @@ impl Builder {
         }
         let swapped = matches!(op, Binary::Add | Binary::Mul) && a > b;
         let (a, b) = if swapped { (b, a) } else { (a, b) };
-        self.intern(Node::Binary(op, a, b))
+        self.intern(FormulaNode::Binary(op, a, b))
     }
 
-    fn intern(&mut self, node: Node) -> NodeId {
+    fn intern(&mut self, node: FormulaNode) -> NodeId {
         let key = key(node);
         if let Some(&id) = self.known.get(&key) {
             return id;
@@ -137,20 +137,20 @@ impl Builder {
 }
 
 /// Returns a key that is equal for equal nodes, where constants are compared by their bits.
-fn key(node: Node) -> [u32; 5] {
+fn key(node: FormulaNode) -> [u32; 5] {
     match node {
-        Node::Positive => [0; 5],
-        Node::Negative => [1, 0, 0, 0, 0],
-        Node::Columns => [2, 0, 0, 0, 0],
-        Node::Constant(value) => [3, 0, value.to_bits(), 0, 0],
-        Node::Parameter(index) => [4, 0, index, 0, 0],
-        Node::Unary(op, x) => [5, op as u32, x, 0, 0],
-        Node::Binary(op, a, b) => [6, op as u32, a, b, 0],
-        Node::Select(a, b, c) => [7, 0, a, b, c],
-        Node::Clamp(a, b, c) => [8, 0, a, b, c],
-        Node::Reduce(op, x) => [9, op as u32, x, 0, 0],
-        Node::Softmax(x) => [10, 0, x, 0, 0],
-        Node::Component(index) => [11, 0, index, 0, 0],
-        Node::Gradient(index) => [12, 0, index, 0, 0],
+        FormulaNode::Positive => [0; 5],
+        FormulaNode::Negative => [1, 0, 0, 0, 0],
+        FormulaNode::Columns => [2, 0, 0, 0, 0],
+        FormulaNode::Constant(value) => [3, 0, value.to_bits(), 0, 0],
+        FormulaNode::Parameter(index) => [4, 0, index, 0, 0],
+        FormulaNode::Unary(op, x) => [5, op as u32, x, 0, 0],
+        FormulaNode::Binary(op, a, b) => [6, op as u32, a, b, 0],
+        FormulaNode::Select(a, b, c) => [7, 0, a, b, c],
+        FormulaNode::Clamp(a, b, c) => [8, 0, a, b, c],
+        FormulaNode::Reduce(op, x) => [9, op as u32, x, 0, 0],
+        FormulaNode::Softmax(x) => [10, 0, x, 0, 0],
+        FormulaNode::Component(index) => [11, 0, index, 0, 0],
+        FormulaNode::Gradient(index) => [12, 0, index, 0, 0],
     }
 }

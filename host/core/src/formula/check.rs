@@ -1,18 +1,18 @@
 //! Checks that are common to all formulas.
 
 use super::builder::fold;
-use super::error::GraphError;
-use super::node::{Node, NodeId, Shape};
+use super::error::FormulaError;
+use super::node::{FormulaNode, NodeId, ValueShape};
 
 /// Most bytes of a parameter's name.
 const NAME_BYTES: usize = 64;
 
 /// Checker of a list of nodes, from the first to the last.
 pub(crate) struct NodeCheck<'a> {
-    nodes: &'a [Node],
+    nodes: &'a [FormulaNode],
     parameters: usize,
     /// Shapes of the nodes checked so far.
-    pub(crate) shapes: Vec<Shape>,
+    pub(crate) shapes: Vec<ValueShape>,
     constants: Vec<Option<f32>>,
 }
 
@@ -22,16 +22,16 @@ impl<'a> NodeCheck<'a> {
     /// # Errors
     /// Fails if there are no nodes, or more than `max_nodes`.
     pub(crate) fn new(
-        nodes: &'a [Node],
+        nodes: &'a [FormulaNode],
         parameters: usize,
         max_nodes: usize,
-    ) -> Result<Self, GraphError> {
+    ) -> Result<Self, FormulaError> {
         let found = nodes.len();
         if found == 0 {
-            return Err(GraphError::Empty);
+            return Err(FormulaError::Empty);
         }
         if found > max_nodes {
-            return Err(GraphError::TooManyNodes {
+            return Err(FormulaError::TooManyNodes {
                 found,
                 limit: max_nodes,
             });
@@ -46,13 +46,13 @@ impl<'a> NodeCheck<'a> {
 
     /// Checks the next node: its operands must come before it and have a suitable shape, and a constant value must be
     /// finite.
-    pub(crate) fn next(&mut self, what: Node) -> Result<(), GraphError> {
+    pub(crate) fn next(&mut self, what: FormulaNode) -> Result<(), FormulaError> {
         let node = self.shapes.len() as NodeId;
         self.operands(node, what)?;
         reduced(node, what, &self.shapes)?;
         let value = fold(what, |id| self.constants[id as usize]);
         if let Some(value) = value.filter(|value| !value.is_finite()) {
-            return Err(GraphError::NotFinite { node, what, value });
+            return Err(FormulaError::NotFinite { node, what, value });
         }
         self.constants.push(value);
         let shape = what.shape(|id| self.shapes[id as usize]);
@@ -60,12 +60,12 @@ impl<'a> NodeCheck<'a> {
         Ok(())
     }
 
-    fn operands(&self, node: NodeId, what: Node) -> Result<(), GraphError> {
+    fn operands(&self, node: NodeId, what: FormulaNode) -> Result<(), FormulaError> {
         let nodes = self.nodes.len();
-        if let Node::Parameter(parameter) = what
+        if let FormulaNode::Parameter(parameter) = what
             && parameter as usize >= self.parameters
         {
-            return Err(GraphError::UnknownParameter {
+            return Err(FormulaError::UnknownParameter {
                 node,
                 parameter,
                 parameters: self.parameters,
@@ -73,13 +73,13 @@ impl<'a> NodeCheck<'a> {
         }
         match what.operands().find(|&operand| operand >= node) {
             None => Ok(()),
-            Some(operand) if operand as usize >= nodes => Err(GraphError::UnknownOperand {
+            Some(operand) if operand as usize >= nodes => Err(FormulaError::UnknownOperand {
                 node,
                 what,
                 operand,
                 nodes,
             }),
-            Some(operand) => Err(GraphError::ForwardReference {
+            Some(operand) => Err(FormulaError::ForwardReference {
                 node,
                 what,
                 operand,
@@ -88,13 +88,13 @@ impl<'a> NodeCheck<'a> {
     }
 }
 
-fn reduced(node: NodeId, what: Node, shapes: &[Shape]) -> Result<(), GraphError> {
-    let (Node::Reduce(_, operand) | Node::Softmax(operand)) = what else {
+fn reduced(node: NodeId, what: FormulaNode, shapes: &[ValueShape]) -> Result<(), FormulaError> {
+    let (FormulaNode::Reduce(_, operand) | FormulaNode::Softmax(operand)) = what else {
         return Ok(());
     };
     match shapes[operand as usize] {
-        Shape::Matrix => Ok(()),
-        found => Err(GraphError::Shape {
+        ValueShape::Matrix => Ok(()),
+        found => Err(FormulaError::Shape {
             node,
             what,
             operand,
@@ -110,15 +110,15 @@ fn reduced(node: NodeId, what: Node, shapes: &[Shape]) -> Result<(), GraphError>
 pub(crate) fn parameter_names<'a>(
     names: impl ExactSizeIterator<Item = &'a str> + Clone,
     limit: usize,
-) -> Result<(), GraphError> {
+) -> Result<(), FormulaError> {
     if names.len() > limit {
-        return Err(GraphError::TooManyParameters {
+        return Err(FormulaError::TooManyParameters {
             found: names.len(),
             limit,
         });
     }
     for (index, name) in names.clone().enumerate() {
-        let fault = |reason: String| Err(GraphError::Parameter { index, reason });
+        let fault = |reason: String| Err(FormulaError::Parameter { index, reason });
         let allowed = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
         if name.is_empty() || name.len() > NAME_BYTES || !name.chars().all(allowed) {
             return fault(format!(

@@ -1,11 +1,11 @@
 //! Errors of formulas.
 
-use super::node::{Node, NodeId, Shape};
+use super::node::{FormulaNode, NodeId, ValueShape};
 
 /// Error in a formula of a loss or an operator. Messages name the node by its index in the list.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
-pub enum GraphError {
+pub enum FormulaError {
     /// There are no nodes.
     #[error("the graph has no nodes")]
     Empty,
@@ -31,7 +31,7 @@ pub enum GraphError {
         /// Index of the node.
         node: NodeId,
         /// The node.
-        what: Node,
+        what: FormulaNode,
         /// Index of the operand.
         operand: NodeId,
         /// Number of nodes in the graph.
@@ -46,7 +46,7 @@ pub enum GraphError {
         /// Index of the node.
         node: NodeId,
         /// The node.
-        what: Node,
+        what: FormulaNode,
         /// Index of the operand.
         operand: NodeId,
     },
@@ -68,7 +68,7 @@ pub enum GraphError {
         /// Index of the node.
         node: NodeId,
         /// The node.
-        what: Node,
+        what: FormulaNode,
         /// The value.
         value: f32,
     },
@@ -81,11 +81,11 @@ pub enum GraphError {
         /// Index of the node.
         node: NodeId,
         /// The node.
-        what: Node,
+        what: FormulaNode,
         /// Index of the operand.
         operand: NodeId,
         /// Shape of the operand.
-        found: Shape,
+        found: ValueShape,
     },
     /// The name or the value of a parameter is invalid.
     #[error("parameter {index} of the graph: {reason}")]
@@ -101,7 +101,7 @@ pub enum GraphError {
         /// Index of the node.
         node: NodeId,
         /// The node.
-        what: Node,
+        what: FormulaNode,
         /// Kind of the formula.
         kind: &'static str,
     },
@@ -154,7 +154,7 @@ pub enum GraphError {
     #[error(
         "the output, node {output}, is {found}, but a loss must have one value per positive, [B]; {}",
         match .found {
-            Shape::Matrix => "reduce it over the negatives, with sum or mean",
+            ValueShape::Matrix => "reduce it over the negatives, with sum or mean",
             _ => "it depends on no score",
         }
     )]
@@ -162,6 +162,6 @@ pub enum GraphError {
         /// Index of the output node.
         output: NodeId,
         /// Shape of the output node.
-        found: Shape,
+        found: ValueShape,
     },
 }

@@ -10,7 +10,7 @@ pub type NodeId = u32;
 /// Shape of a value. The shapes are ordered by size: an operation on values of different shapes has the largest of
 /// them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Shape {
+pub enum ValueShape {
     /// One number for all rows; in an operator, one for all edges of a relation.
     Scalar,
     /// One number per positive: `[B]`; in an operator, one per edge.
@@ -19,7 +19,7 @@ pub enum Shape {
     Matrix,
 }
 
-impl fmt::Display for Shape {
+impl fmt::Display for ValueShape {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Scalar => "a scalar",
@@ -96,7 +96,7 @@ pub enum Reduction {
 /// Node of a formula, which computes one value. The kind of the formula decides which nodes it may have.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Node {
+pub enum FormulaNode {
     /// Scores of the positives, `[B]`.
     Positive,
     /// Scores of the negatives, `[B, N]`.
@@ -125,7 +125,7 @@ pub enum Node {
     Gradient(u32),
 }
 
-impl Node {
+impl FormulaNode {
     /// Returns the nodes that this one uses.
     pub fn operands(self) -> impl Iterator<Item = NodeId> {
         let of = match self {
@@ -165,14 +165,14 @@ impl Node {
 
     /// Returns its shape, given the shapes of its operands.
     #[must_use]
-    pub fn shape(self, of: impl Fn(NodeId) -> Shape) -> Shape {
+    pub fn shape(self, of: impl Fn(NodeId) -> ValueShape) -> ValueShape {
         match self {
             Self::Positive | Self::Reduce(..) | Self::Component(_) | Self::Gradient(_) => {
-                Shape::Row
+                ValueShape::Row
             }
-            Self::Negative | Self::Softmax(_) => Shape::Matrix,
-            Self::Columns | Self::Constant(_) | Self::Parameter(_) => Shape::Scalar,
-            _ => self.operands().map(of).max().unwrap_or(Shape::Scalar),
+            Self::Negative | Self::Softmax(_) => ValueShape::Matrix,
+            Self::Columns | Self::Constant(_) | Self::Parameter(_) => ValueShape::Scalar,
+            _ => self.operands().map(of).max().unwrap_or(ValueShape::Scalar),
         }
     }
 }
@@ -280,7 +280,7 @@ impl fmt::Display for Reduction {
 }
 
 /// The operation and its operands, as in `sub(2, 0)`.
-impl fmt::Display for Node {
+impl fmt::Display for FormulaNode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Positive => f.write_str("positive"),

@@ -4,34 +4,34 @@
 //! derivatives have numerically stable forms: that of softplus is a sigmoid, that of logsumexp a softmax, so scores of
 //! 1e9 cause no infinities. Subexpressions that values and gradients have in common are computed once.
 
-use super::builder::Builder;
-use super::node::{Binary, Node, NodeId, Reduction, Shape, Unary};
+use super::builder::NodeBuilder;
+use super::node::{Binary, FormulaNode, NodeId, Reduction, Unary, ValueShape};
 
 /// Values and gradients of a formula's nodes, as nodes of `out`.
 pub(crate) struct Tape {
-    pub(crate) out: Builder,
+    pub(crate) out: NodeBuilder,
     /// Value of every node of the formula.
     pub(crate) values: Vec<NodeId>,
     /// Whether the node depends on a source other than through a stopped gradient.
     active: Vec<bool>,
     gradients: Vec<Option<NodeId>>,
     /// Shape of the node whose gradient is being passed back.
-    shape: Shape,
+    shape: ValueShape,
     /// Gradients of the sources, that is, of the nodes by which the formula is differentiated.
-    sources: Vec<(Node, NodeId)>,
+    sources: Vec<(FormulaNode, NodeId)>,
 }
 
 impl Tape {
     /// Computes the values of `nodes`, of which `is_source` names those to differentiate by.
-    pub(crate) fn forward(nodes: &[Node], is_source: impl Fn(Node) -> bool) -> Self {
-        let mut out = Builder::default();
+    pub(crate) fn forward(nodes: &[FormulaNode], is_source: impl Fn(FormulaNode) -> bool) -> Self {
+        let mut out = NodeBuilder::default();
         let mut values: Vec<NodeId> = Vec::with_capacity(nodes.len());
         let mut active: Vec<bool> = Vec::with_capacity(nodes.len());
         for &node in nodes {
             let value = out.push(node.map_operands(|id| values[id as usize]));
             values.push(value);
             active.push(match node {
-                Node::Unary(Unary::StopGradient, _) => false,
+                FormulaNode::Unary(Unary::StopGradient, _) => false,
                 _ => is_source(node) || node.operands().any(|id| active[id as usize]),
             });
         }
@@ -41,7 +41,7 @@ impl Tape {
             values,
             active,
             gradients,
-            shape: Shape::Row,
+            shape: ValueShape::Row,
             sources: Vec::new(),
         }
     }
@@ -50,8 +50,8 @@ impl Tape {
     /// `out`.
     pub(crate) fn backward(
         &mut self,
-        nodes: &[Node],
-        shapes: &[Shape],
+        nodes: &[FormulaNode],
+        shapes: &[ValueShape],
         outputs: impl IntoIterator<Item = (NodeId, NodeId)>,
     ) {
         for (output, gradient) in outputs {
@@ -70,13 +70,13 @@ impl Tape {
     }
 
     /// Returns the gradient of a source, if it has one.
-    pub(crate) fn gradient(&self, source: Node) -> Option<NodeId> {
+    pub(crate) fn gradient(&self, source: FormulaNode) -> Option<NodeId> {
         let mut sources = self.sources.iter();
         let (_, gradient) = sources.find(|(node, _)| *node == source)?;
         Some(*gradient)
     }
 
-    fn receive(&mut self, source: Node, g: NodeId) {
+    fn receive(&mut self, source: FormulaNode, g: NodeId) {
         match self.sources.iter().position(|(node, _)| *node == source) {
             Some(at) => self.sources[at].1 = self.added(Some(self.sources[at].1), g),
             None => self.sources.push((source, g)),
@@ -84,25 +84,28 @@ impl Tape {
     }
 
     /// Passes the operands of `node`, which has the value `y`, their shares of its gradient `g`.
-    fn pass(&mut self, node: Node, y: NodeId, g: NodeId) {
+    fn pass(&mut self, node: FormulaNode, y: NodeId, g: NodeId) {
         match node {
-            Node::Positive | Node::Negative | Node::Component(_) | Node::Parameter(_) => {
+            FormulaNode::Positive
+            | FormulaNode::Negative
+            | FormulaNode::Component(_)
+            | FormulaNode::Parameter(_) => {
                 self.receive(node, g);
             }
-            Node::Columns | Node::Constant(_) | Node::Gradient(_) => {}
-            Node::Unary(op, x) => {
+            FormulaNode::Columns | FormulaNode::Constant(_) | FormulaNode::Gradient(_) => {}
+            FormulaNode::Unary(op, x) => {
                 let share = self.through_unary(op, self.value(x), y, g);
                 self.give(x, share);
             }
-            Node::Binary(op, a, b) => self.through_binary(op, a, b, y, g),
-            Node::Select(condition, then, otherwise) => {
+            FormulaNode::Binary(op, a, b) => self.through_binary(op, a, b, y, g),
+            FormulaNode::Select(condition, then, otherwise) => {
                 let (condition, zero) = (self.value(condition), self.out.constant(0.0));
-                let share = self.out.push(Node::Select(condition, g, zero));
+                let share = self.out.push(FormulaNode::Select(condition, g, zero));
                 self.give(then, share);
-                let share = self.out.push(Node::Select(condition, zero, g));
+                let share = self.out.push(FormulaNode::Select(condition, zero, g));
                 self.give(otherwise, share);
             }
-            Node::Clamp(x, low, high) => {
+            FormulaNode::Clamp(x, low, high) => {
                 let above = self.out.binary(Binary::Max, self.value(x), self.value(low));
                 let below_high = self.out.binary(Binary::LessEqual, above, self.value(high));
                 let inner = self.out.binary(Binary::Mul, g, below_high);
@@ -114,11 +117,11 @@ impl Tape {
                 self.give(x, share);
                 self.give_chosen(low, inner, above_low);
             }
-            Node::Reduce(op, x) => {
+            FormulaNode::Reduce(op, x) => {
                 let share = self.through_reduction(op, self.value(x), y, g);
                 self.give(x, share);
             }
-            Node::Softmax(x) => {
+            FormulaNode::Softmax(x) => {
                 // y (g - sum(g y))
                 let weighted = self.out.binary(Binary::Mul, g, y);
                 let mean = self.out.sum(weighted);
@@ -222,7 +225,7 @@ impl Tape {
             let log = self.out.unary(Unary::Log, x);
             let slope = self.out.binary(Binary::Mul, y, log);
             let above = self.out.binary(Binary::Greater, x, zero);
-            let slope = self.out.push(Node::Select(above, slope, zero));
+            let slope = self.out.push(FormulaNode::Select(above, slope, zero));
             let share = self.out.binary(Binary::Mul, g, slope);
             self.give(b, share);
         }
@@ -232,7 +235,7 @@ impl Tape {
         match op {
             Reduction::Sum => g,
             Reduction::Mean => {
-                let (columns, one) = (self.out.push(Node::Columns), self.out.constant(1.0));
+                let (columns, one) = (self.out.push(FormulaNode::Columns), self.out.constant(1.0));
                 let columns = self.out.binary(Binary::Max, columns, one);
                 self.out.binary(Binary::Div, g, columns)
             }
@@ -247,7 +250,7 @@ impl Tape {
                 self.out.binary(Binary::Mul, largest, each)
             }
             Reduction::LogSumExp => {
-                let softmax = self.out.push(Node::Softmax(x));
+                let softmax = self.out.push(FormulaNode::Softmax(x));
                 self.out.binary(Binary::Mul, softmax, g)
             }
         }
@@ -257,7 +260,7 @@ impl Tape {
     fn give_chosen(&mut self, to: NodeId, g: NodeId, other: NodeId) {
         if self.active[to as usize] {
             let zero = self.out.constant(0.0);
-            let share = self.out.push(Node::Select(other, zero, g));
+            let share = self.out.push(FormulaNode::Select(other, zero, g));
             self.give(to, share);
         }
     }
@@ -273,11 +276,11 @@ impl Tape {
         if !self.active[index] {
             return;
         }
-        let broadcast =
-            self.shape == Shape::Matrix && self.out.shape(self.values[index]) < Shape::Matrix;
+        let broadcast = self.shape == ValueShape::Matrix
+            && self.out.shape(self.values[index]) < ValueShape::Matrix;
         let share = match self.out.shape(share) {
             _ if !broadcast => share,
-            Shape::Matrix => self.out.sum(share),
+            ValueShape::Matrix => self.out.sum(share),
             _ => {
                 let present = self.present();
                 self.out.binary(Binary::Mul, share, present)
@@ -288,7 +291,7 @@ impl Tape {
 
     /// Returns the number of negatives of each row that are not masked.
     fn present(&mut self) -> NodeId {
-        let negative = self.out.push(Node::Negative);
+        let negative = self.out.push(FormulaNode::Negative);
         let one = self.out.binary(Binary::Equal, negative, negative);
         self.out.sum(one)
     }
@@ -303,9 +306,9 @@ impl Tape {
 
 /// Returns only the nodes of `out` that `outputs` need, with their shapes and the new indices of the outputs.
 pub(crate) fn compact<const N: usize>(
-    out: &Builder,
+    out: &NodeBuilder,
     outputs: [&[NodeId]; N],
-) -> (Vec<Node>, Vec<Shape>, [Vec<NodeId>; N]) {
+) -> (Vec<FormulaNode>, Vec<ValueShape>, [Vec<NodeId>; N]) {
     let mut needed = vec![false; out.nodes.len()];
     for &id in outputs.into_iter().flatten() {
         needed[id as usize] = true;

@@ -23,7 +23,7 @@ impl BucketState {
 /// lower-numbered bucket in the lower bits.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(into = "Text", try_from = "Text")]
-pub struct Buckets {
+pub struct BucketStates {
     /// Four buckets per byte; the bits after the last bucket are 0.
     bits: Vec<u8>,
     len: usize,
@@ -36,7 +36,7 @@ struct Text {
     states: String,
 }
 
-impl Buckets {
+impl BucketStates {
     /// Creates `len` buckets in state [`BucketState::ToDo`].
     #[must_use]
     pub fn to_do(len: usize) -> Self {
@@ -99,8 +99,8 @@ impl Buckets {
     }
 }
 
-impl From<Buckets> for Text {
-    fn from(buckets: Buckets) -> Self {
+impl From<BucketStates> for Text {
+    fn from(buckets: BucketStates) -> Self {
         const DIGITS: &[u8; 16] = b"0123456789abcdef";
         let digits = buckets.bits.iter().flat_map(|b| [b & 15, b >> 4]);
         Self {
@@ -110,7 +110,7 @@ impl From<Buckets> for Text {
     }
 }
 
-impl TryFrom<Text> for Buckets {
+impl TryFrom<Text> for BucketStates {
     type Error = String;
 
     fn try_from(text: Text) -> Result<Self, String> {
@@ -148,12 +148,15 @@ mod tests {
     #[test]
     fn states_survive_their_text() {
         for len in 0..20 {
-            let mut buckets = Buckets::to_do(len);
+            let mut buckets = BucketStates::to_do(len);
             for index in 0..len {
                 buckets.set(index, BucketState::ALL[(index * 7 + len) % 4]);
             }
             let text = serde_json::to_string(&buckets).unwrap();
-            assert_eq!(serde_json::from_str::<Buckets>(&text).unwrap(), buckets);
+            assert_eq!(
+                serde_json::from_str::<BucketStates>(&text).unwrap(),
+                buckets
+            );
             assert_eq!(buckets.get(len), None);
         }
     }
@@ -167,7 +170,7 @@ mod tests {
             r#"{"count":4,"states":"000"}"#,
             r#"{"count":18446744073709551615,"states":""}"#,
         ] {
-            serde_json::from_str::<Buckets>(text).unwrap_err();
+            serde_json::from_str::<BucketStates>(text).unwrap_err();
         }
     }
 }

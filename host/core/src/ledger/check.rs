@@ -4,27 +4,27 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
-    BucketState, Damage, FileId, MAX_CUTS, MAX_LEASES, MAX_NAME, MAX_TRAINERS, Record, Token,
-    told::MAX_TOLD,
+    BucketState, DamagedRecord, FileId, LedgerRecord, MAX_CUTS, MAX_LEASES, MAX_NAME, MAX_TRAINERS,
+    Token, event_log::MAX_EVENT_LOGS,
 };
 use crate::graph::{Bucket, Side, SidePartition};
 
 /// Most parameters of a stateful loss.
 const MAX_LOSS_PARAMETERS: usize = 4096;
 
-impl Record {
+impl LedgerRecord {
     /// Checks the sizes and shapes of the record and the consistency of its parts.
     ///
     /// # Errors
     /// Returns the first inconsistency.
-    pub fn check(&self) -> Result<(), Damage> {
-        self.terms.check().map_err(Damage)?;
-        self.check_work().map_err(Damage)?;
-        self.check_files().map_err(Damage)?;
-        self.check_trainers().map_err(Damage)?;
-        self.check_leases().map_err(Damage)?;
-        self.check_cuts().map_err(Damage)?;
-        self.check_ranking().map_err(Damage)
+    pub fn check(&self) -> Result<(), DamagedRecord> {
+        self.terms.check().map_err(DamagedRecord)?;
+        self.check_work().map_err(DamagedRecord)?;
+        self.check_files().map_err(DamagedRecord)?;
+        self.check_trainers().map_err(DamagedRecord)?;
+        self.check_leases().map_err(DamagedRecord)?;
+        self.check_cuts().map_err(DamagedRecord)?;
+        self.check_ranking().map_err(DamagedRecord)
     }
 
     fn check_work(&self) -> Result<(), String> {
@@ -56,7 +56,7 @@ impl Record {
         {
             return Err(format!("its loss has {} parameters", loss.parameters.len()));
         }
-        if work.told.len() > MAX_TOLD {
+        if work.told.len() > MAX_EVENT_LOGS {
             return Err(format!(
                 "it has event files of {} trainers",
                 work.told.len()
@@ -150,7 +150,7 @@ impl Record {
                         "trainer {token} has a lease of bucket {bucket}, which is not leased or is leased twice"
                     ));
                 }
-                for group in self.grid().needs(bucket) {
+                for group in self.grid().partitions_of(bucket) {
                     let holder = *holders.entry(group).or_insert(token);
                     if holder != token {
                         return Err(format!(
@@ -187,7 +187,7 @@ impl Record {
                 "checkpoint {before} began before the pass, but the newest checkpoint is {newest}"
             ));
         }
-        let is_own = |cut: &super::Cut| {
+        let is_own = |cut: &super::CheckpointCut| {
             let begun = cut.begun.as_ref();
             begun.is_some_and(|b| b.incarnation == self.incarnation && b.revision < self.revision)
         };

@@ -4,7 +4,7 @@ use crate::graph::SidePartition;
 use crate::schedule::PassId;
 use serde::{Deserialize, Serialize};
 
-use super::{FileId, Phase, Record, Refusal, Token};
+use super::{FileId, LedgerRecord, Phase, Token, TransactionError};
 
 /// Most checkpoints begun after the newest durable one. Older ones are forgotten. A manifest that one of them still
 /// writes is then treated as belonging to another history: the work since that manifest is lost, the manifest's own is
@@ -14,17 +14,17 @@ pub const MAX_CUTS: usize = 16;
 /// Revision that a checkpoint was taken at. It is stored in the manifest, so that a record can recognise the manifest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Cut {
+pub struct CheckpointCut {
     /// Version number of the checkpoint.
     pub version: u64,
     /// Transaction that it began with; none for a single trainer.
-    pub begun: Option<Begun>,
+    pub begun: Option<CutOrigin>,
 }
 
 /// Transaction that a checkpoint began with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Begun {
+pub struct CutOrigin {
     /// History of the record.
     pub incarnation: Token,
     /// Revision of the record before the transaction.
@@ -35,10 +35,10 @@ pub struct Begun {
     pub number: u64,
 }
 
-impl Cut {
+impl CheckpointCut {
     /// Whether `record` is the result of the transaction that the checkpoint began with.
     #[must_use]
-    pub fn is_of(&self, record: &Record) -> bool {
+    pub fn is_of(&self, record: &LedgerRecord) -> bool {
         self.begun.is_some_and(|begun| {
             begun.incarnation == record.incarnation && begun.revision + 1 == record.revision
         })
@@ -50,10 +50,10 @@ impl Cut {
 #[serde(deny_unknown_fields)]
 pub struct Checkpoints {
     /// Newest checkpoint whose manifest is durable.
-    pub(super) base: Option<Cut>,
+    pub(super) base: Option<CheckpointCut>,
     /// Checkpoints begun after `base`, the oldest first. The last may be in progress. The others were abandoned when
     /// their trainers were removed, but those trainers may still write their manifest.
-    pub(super) cuts: Vec<Cut>,
+    pub(super) cuts: Vec<CheckpointCut>,
     /// Version number of the last checkpoint begun before the current pass; 0 if there is none.
     pub(super) before_pass: u64,
 }
@@ -61,23 +61,23 @@ pub struct Checkpoints {
 /// Reason for which a record does not match the newest manifest. Such a record is dropped, and a new one is created
 /// from the manifest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Stale {
+pub enum StaleRecord {
     /// The record does not contain the cut of the newest manifest.
     #[error("the ledger does not contain checkpoint {}: it is older, or belongs to another history", newest.version)]
     Older {
         /// Cut of the newest manifest.
-        newest: Cut,
+        newest: CheckpointCut,
     },
     /// The manifest of the record's newest durable checkpoint is missing.
     #[error("the ledger continues from checkpoint {}, whose manifest is missing", base.version)]
     NoManifest {
         /// Newest durable checkpoint of the record.
-        base: Cut,
+        base: CheckpointCut,
     },
 }
 
 impl Checkpoints {
-    pub(super) fn after(base: Option<Cut>) -> Self {
+    pub(super) fn after(base: Option<CheckpointCut>) -> Self {
         Self {
             base,
             cuts: Vec::new(),
@@ -102,13 +102,13 @@ impl Checkpoints {
 
     /// Returns the newest checkpoint whose manifest is durable.
     #[must_use]
-    pub const fn base(&self) -> Option<Cut> {
+    pub const fn base(&self) -> Option<CheckpointCut> {
         self.base
     }
 
     /// Returns the checkpoints begun after the newest durable one, the oldest first.
     #[must_use]
-    pub fn cuts(&self) -> &[Cut] {
+    pub fn cuts(&self) -> &[CheckpointCut] {
         &self.cuts
     }
 
@@ -118,10 +118,10 @@ impl Checkpoints {
     }
 }
 
-impl Record {
+impl LedgerRecord {
     /// Returns the checkpoint in progress and the trainer that writes it.
     #[must_use]
-    pub fn checkpoint_under_way(&self) -> Option<(Token, Cut)> {
+    pub fn checkpoint_in_progress(&self) -> Option<(Token, CheckpointCut)> {
         let cut = *self.checkpoints.cuts.last()?;
         let token = cut.begun?.token;
         self.trainers.contains_key(&token).then_some((token, cut))
@@ -140,23 +140,23 @@ impl Record {
     ///
     /// # Errors
     /// Returns the reason for which the record must be dropped.
-    pub fn stands(&self, newest: Option<Cut>) -> Result<(), Stale> {
+    pub fn matches_manifest(&self, newest: Option<CheckpointCut>) -> Result<(), StaleRecord> {
         let Checkpoints { base, ref cuts, .. } = self.checkpoints;
         match (base, newest) {
             (base, newest) if base == newest => Ok(()),
             (_, Some(newest)) if cuts.contains(&newest) => Ok(()),
-            (Some(base), None) => Err(Stale::NoManifest { base }),
+            (Some(base), None) => Err(StaleRecord::NoManifest { base }),
             (Some(base), Some(newest)) if newest.version < base.version => {
-                Err(Stale::NoManifest { base })
+                Err(StaleRecord::NoManifest { base })
             }
-            (_, Some(newest)) => Err(Stale::Older { newest }),
+            (_, Some(newest)) => Err(StaleRecord::Older { newest }),
             (None, None) => Ok(()),
         }
     }
 
     /// Whether the record names `id` as the file of `group` for the table at `table`.
     #[must_use]
-    pub fn names(&self, group: SidePartition, table: usize, id: FileId) -> bool {
+    pub fn names_file(&self, group: SidePartition, table: usize, id: FileId) -> bool {
         let file = self.partition(group).and_then(|p| p.files.get(table));
         file.is_some_and(|file| file.id == id)
     }
@@ -173,7 +173,7 @@ impl Record {
             let writer = self.trainers.get(&writer);
             writer.is_some_and(|trainer| count > trainer.files)
         });
-        !may_still_settle && !self.names(group, table, id)
+        !may_still_settle && !self.names_file(group, table, id)
     }
 
     /// Begins a checkpoint. None can begin while edges are ranked: the checkpoint that is ranked stays the newest one
@@ -185,25 +185,25 @@ impl Record {
         &mut self,
         (token, number): (Token, u64),
         pass: PassId,
-        newest: Option<Cut>,
-    ) -> Result<(), Refusal> {
+        newest: Option<CheckpointCut>,
+    ) -> Result<(), TransactionError> {
         self.of_pass(pass)?;
-        self.stands(newest)?;
+        self.matches_manifest(newest)?;
         if self.ranking.is_some() {
             let phase = Phase::Ranking;
-            return Err(Refusal::Phase { phase });
+            return Err(TransactionError::Phase { phase });
         }
         if let Some((other, cut)) = self
-            .checkpoint_under_way()
+            .checkpoint_in_progress()
             .filter(|(other, _)| *other != token)
         {
             let version = cut.version;
-            return Err(Refusal::CheckpointUnderWay {
+            return Err(TransactionError::CheckpointUnderWay {
                 token: other,
                 version,
             });
         }
-        let begun = Begun {
+        let begun = CutOrigin {
             incarnation: self.incarnation,
             revision: self.revision,
             token,
@@ -215,16 +215,16 @@ impl Record {
             cuts.remove(0);
         }
         let begun = Some(begun);
-        cuts.push(Cut { version, begun });
+        cuts.push(CheckpointCut { version, begun });
         Ok(())
     }
 
     /// Records that the manifest of `cut` is durable. Any trainer may report this, because the trainer that began the
     /// checkpoint may have died after writing the manifest.
-    pub(super) fn committed(&mut self, cut: Cut) -> Result<(), Refusal> {
+    pub(super) fn committed(&mut self, cut: CheckpointCut) -> Result<(), TransactionError> {
         let Checkpoints { base, cuts, .. } = &mut self.checkpoints;
         if !cuts.contains(&cut) {
-            return Err(Refusal::UnknownCut { cut });
+            return Err(TransactionError::UnknownCut { cut });
         }
         cuts.retain(|other| other.version > cut.version);
         *base = Some(cut);
@@ -232,7 +232,7 @@ impl Record {
             .begun
             .filter(|begun| begun.incarnation == self.incarnation);
         if let Some(begun) = begun {
-            self.taken_over(begun);
+            self.drop_event_logs(begun);
         }
         Ok(())
     }

@@ -1,12 +1,12 @@
 //! Reasons for which a transaction is refused or a record is rejected.
 
-use super::{Cut, Difference, Phase, RankingId, Stale, Stamp, Token};
+use super::{CheckpointCut, CopyVersion, Phase, RankingId, StaleRecord, TermsDifference, Token};
 use crate::graph::{Bucket, Side, SidePartition};
 use crate::schedule::PassId;
 
 /// Reason for which a transaction changes nothing.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
-pub enum Refusal {
+pub enum TransactionError {
     /// The token is not in the record: the trainer was revoked, or the register was restored to a state before it
     /// joined. The trainer drops its tables and joins again.
     #[error(
@@ -56,7 +56,7 @@ pub enum Refusal {
     },
     /// The trainer's terms differ from those of the run.
     #[error(transparent)]
-    Difference(#[from] Difference),
+    Difference(#[from] TermsDifference),
     /// The token is already in use.
     #[error("a trainer with token {token} is already part of the run")]
     TokenTaken {
@@ -153,9 +153,9 @@ pub enum Refusal {
         /// The partition.
         group: SidePartition,
         /// Version in the record.
-        expected: Stamp,
+        expected: CopyVersion,
         /// Version that the file was derived from.
-        found: Stamp,
+        found: CopyVersion,
     },
     /// The name of a file does not follow the trainer's last settled file.
     #[error("a file of partition {} {} has the count {count} in its name, which must be greater than {last} and used once", shown(group.0), group.1)]
@@ -193,7 +193,7 @@ pub enum Refusal {
     },
     /// The record does not match the newest manifest.
     #[error(transparent)]
-    Stale(#[from] Stale),
+    Stale(#[from] StaleRecord),
     /// A trainer that was considered silent has written a transaction since.
     #[error("trainer {token} is alive: its last transaction is {last}, not {seen}")]
     Alive {
@@ -271,7 +271,7 @@ pub enum Refusal {
     #[error("the ledger does not contain {cut:?}, or has a newer checkpoint")]
     UnknownCut {
         /// Cut of the checkpoint.
-        cut: Cut,
+        cut: CheckpointCut,
     },
 }
 
@@ -285,4 +285,4 @@ fn shown(side: Side) -> &'static str {
 /// Error that describes an unusable record. The record is dropped, and the run continues from the newest manifest.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the ledger is damaged: {0}")]
-pub struct Damage(pub String);
+pub struct DamagedRecord(pub String);

@@ -22,16 +22,16 @@ impl From<Token> for String {
 /// Error for a text that is not a [`Token`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a token has 16 lower-case hexadecimal digits")]
-pub struct WrongToken;
+pub struct InvalidToken;
 
 impl TryFrom<String> for Token {
-    type Error = WrongToken;
+    type Error = InvalidToken;
 
-    fn try_from(text: String) -> Result<Self, WrongToken> {
-        let token = u64::from_str_radix(&text, 16).map_err(|_| WrongToken)?;
+    fn try_from(text: String) -> Result<Self, InvalidToken> {
+        let token = u64::from_str_radix(&text, 16).map_err(|_| InvalidToken)?;
         match Self(token).to_string() == text {
             true => Ok(Self(token)),
-            false => Err(WrongToken),
+            false => Err(InvalidToken),
         }
     }
 }
@@ -51,7 +51,7 @@ pub struct FileId {
 /// File with its size and checksum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct File {
+pub struct PartitionFile {
     /// Unique part of its name.
     pub id: FileId,
     /// Size in bytes.
@@ -63,13 +63,13 @@ pub struct File {
 /// Partition in the record.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Partition {
+pub struct PartitionVersion {
     /// Number of times that its files were replaced.
     #[serde(rename = "g")]
     pub generation: u64,
     /// One file per table of its side, in the order of the grid; empty if it was never written.
     #[serde(rename = "f")]
-    pub files: Vec<File>,
+    pub files: Vec<PartitionFile>,
 }
 
 /// Version of a partition that a copy in memory was read from.
@@ -78,18 +78,18 @@ pub struct Partition {
 /// with other files. Names of files are never used again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Stamp {
+pub struct CopyVersion {
     /// Number of times that the files were replaced.
     pub generation: u64,
     /// First of the files.
     pub first: Option<FileId>,
 }
 
-impl Partition {
+impl PartitionVersion {
     /// Returns the version that a copy made now would have. A copy is valid as long as this stays the same.
     #[must_use]
-    pub fn stamp(&self) -> Stamp {
-        Stamp {
+    pub fn stamp(&self) -> CopyVersion {
+        CopyVersion {
             generation: self.generation,
             first: self.files.first().map(|file| file.id),
         }

@@ -2,7 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{BucketState, Cut, Record, Refusal, Silent, Terms, Token};
+use super::{
+    BucketState, CheckpointCut, LedgerRecord, RunTerms, SilentTrainer, Token, TransactionError,
+};
 use crate::graph::Bucket;
 
 /// Most trainers of a run.
@@ -35,7 +37,7 @@ pub struct Trainer {
 #[serde(deny_unknown_fields)]
 pub struct Join {
     /// Terms of the trainer, which must equal those of the run.
-    pub terms: Terms,
+    pub terms: RunTerms,
     /// Name for display.
     pub name: String,
     /// Rank, if the trainer was started with one.
@@ -45,21 +47,21 @@ pub struct Join {
     /// History of the record that the trainer has checked ([`Record::incarnation`]).
     pub incarnation: Token,
     /// Newest manifest that the trainer has compared with that record; none before the first checkpoint.
-    pub newest: Option<Cut>,
+    pub newest: Option<CheckpointCut>,
 }
 
-impl Record {
+impl LedgerRecord {
     /// Adds the trainer that has drawn `token`.
-    pub(super) fn join(&mut self, token: Token, join: &Join) -> Result<(), Refusal> {
+    pub(super) fn join(&mut self, token: Token, join: &Join) -> Result<(), TransactionError> {
         let (current, asked) = (self.incarnation, join.incarnation);
         if current != asked {
-            return Err(Refusal::Incarnation { current, asked });
+            return Err(TransactionError::Incarnation { current, asked });
         }
-        self.stands(join.newest)?;
-        self.terms.agree(&join.terms)?;
+        self.matches_manifest(join.newest)?;
+        self.terms.compare(&join.terms)?;
         let (found, most) = (join.name.len(), MAX_NAME);
         if found > most {
-            return Err(Refusal::Name { found, most });
+            return Err(TransactionError::Name { found, most });
         }
         if let Some(earlier) = join.instead_of.filter(|t| self.trainers.contains_key(t)) {
             self.remove(earlier)?;
@@ -68,18 +70,18 @@ impl Record {
             && let Some(other) = self.trainers.values().find(|t| t.rank == Some(rank))
         {
             let name = other.name.clone();
-            return Err(Refusal::RankTaken { rank, name });
+            return Err(TransactionError::RankTaken { rank, name });
         }
         if self.trainers.len() >= MAX_TRAINERS {
             let (what, most) = ("trainers of a run", MAX_TRAINERS);
-            return Err(Refusal::TooMany { what, most });
+            return Err(TransactionError::TooMany { what, most });
         }
         // A run that was stopped continues when somebody starts a trainer after all have left. A trainer that was removed
         // from it before was meant to stop as well.
         let rejoins = join.instead_of.is_some();
         self.stopping = match (self.stopping, self.trainers.is_empty() && !rejoins) {
             (true, false) => {
-                return Err(Refusal::Phase {
+                return Err(TransactionError::Phase {
                     phase: self.phase(),
                 });
             }
@@ -102,19 +104,19 @@ impl Record {
 
     /// Removes a trainer as [`Record::remove`] does, but refuses if it is the last one and no checkpoint contains
     /// everything that is trained.
-    pub(super) fn leave_saved(&mut self, token: Token) -> Result<(), Refusal> {
+    pub(super) fn leave_saved(&mut self, token: Token) -> Result<(), TransactionError> {
         match self.trainers.len() > 1 || self.is_saved() {
             true => self.remove(token),
-            false => Err(Refusal::NotSaved),
+            false => Err(TransactionError::NotSaved),
         }
     }
 
     /// Removes a trainer as [`Record::remove`] does, but refuses if it has written a transaction since it was
     /// considered silent.
-    pub(super) fn remove_silent(&mut self, silent: Silent) -> Result<(), Refusal> {
-        let Silent { token, last } = silent;
-        match Silent::of(self, token) {
-            Some(now) if now != silent => Err(Refusal::Alive {
+    pub(super) fn remove_silent(&mut self, silent: SilentTrainer) -> Result<(), TransactionError> {
+        let SilentTrainer { token, last } = silent;
+        match SilentTrainer::of(self, token) {
+            Some(now) if now != silent => Err(TransactionError::Alive {
                 token,
                 last: now.last,
                 seen: last,
@@ -125,9 +127,9 @@ impl Record {
 
     /// Removes the trainer `token`. Its buckets are to do again, from the files that the record names, and so is its
     /// block of a ranking.
-    pub(super) fn remove(&mut self, token: Token) -> Result<(), Refusal> {
+    pub(super) fn remove(&mut self, token: Token) -> Result<(), TransactionError> {
         let Some(trainer) = self.trainers.remove(&token) else {
-            return Err(Refusal::NoTrainer { token });
+            return Err(TransactionError::NoTrainer { token });
         };
         for bucket in trainer.leases {
             self.set(bucket, BucketState::ToDo);

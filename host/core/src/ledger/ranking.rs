@@ -13,9 +13,9 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Phase, Record, Refusal, Token};
+use super::{LedgerRecord, Phase, Token, TransactionError};
 use crate::event::{RankStats, RankTotals};
-use crate::plateau::{Plateau, Rules};
+use crate::plateau::{PlateauRules, ValidationState};
 use crate::schedule::PassId;
 
 /// Most blocks of a ranking. Their sums are part of the record, which has to stay small.
@@ -24,13 +24,13 @@ pub const MAX_BLOCKS: u32 = 256;
 /// Settings of the validation between epochs, which are the same for all trainers.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Validation {
+pub struct ValidationTerms {
     /// Description of the edges ranked and their candidates, compared as text.
     pub what: String,
     /// Number of epochs between two rankings.
     pub interval: u32,
     /// Rules for the learning rates and early stopping.
-    pub rules: Rules,
+    pub rules: PlateauRules,
 }
 
 /// Sums over the ranks of a block's edges: left sides, right sides.
@@ -39,7 +39,7 @@ pub type BlockTotals = [RankTotals; 2];
 /// Ranking in progress.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Ranking {
+pub struct ValidationRanking {
     /// Number of epochs trained.
     pub epochs: u32,
     /// Version number of the checkpoint that is ranked.
@@ -71,14 +71,14 @@ impl fmt::Display for RankingId {
 /// Result of a ranking.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Validated {
+pub struct ValidationResult {
     /// Number of epochs trained before the ranking.
     pub epochs: u32,
     /// Statistics of the ranks of both sides.
     pub ranks: RankStats,
 }
 
-impl Ranking {
+impl ValidationRanking {
     /// Returns the identifier of the ranking.
     #[must_use]
     pub const fn id(&self) -> RankingId {
@@ -105,7 +105,7 @@ impl Ranking {
     }
 }
 
-impl Record {
+impl LedgerRecord {
     /// Whether an epoch has ended that must be ranked and has not been.
     pub(super) fn awaits_ranking(&self) -> bool {
         let (pass, plateau) = (self.work.pass, &self.work.progress.plateau);
@@ -131,13 +131,13 @@ impl Record {
     /// Returns the result of the current ranking and the state of validation that follows from it, or `None` before
     /// every block is ranked.
     #[must_use]
-    pub fn outcome(&self) -> Option<(Validated, Plateau)> {
+    pub fn outcome(&self) -> Option<(ValidationResult, ValidationState)> {
         let (ranking, validation) = (self.ranking.as_ref()?, self.terms.validation.as_ref()?);
         let [lhs, rhs] = ranking.totals()?;
         let (epochs, ranks) = (ranking.epochs, RankTotals::of_both(&lhs, &rhs));
         let mut plateau = self.work.progress.plateau;
         plateau.observe(epochs, ranks.mrr, &validation.rules);
-        Some((Validated { epochs, ranks }, plateau))
+        Some((ValidationResult { epochs, ranks }, plateau))
     }
 
     pub(super) fn begin_ranking(
@@ -145,24 +145,24 @@ impl Record {
         epochs: u32,
         version: u64,
         blocks: u32,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), TransactionError> {
         let phase = Phase::Ranking;
         self.in_pass(end_of(epochs), phase)?;
         if self.ranking.is_some() {
-            return Err(Refusal::Phase { phase });
+            return Err(TransactionError::Phase { phase });
         }
         if self.checkpoints.of_pass() != Some(version) {
-            return Err(Refusal::NotOfEpoch { version });
+            return Err(TransactionError::NotOfEpoch { version });
         }
         match blocks {
-            0 => return Err(Refusal::NoBlock { block: 0 }),
+            0 => return Err(TransactionError::NoBlock { block: 0 }),
             1..=MAX_BLOCKS => {}
             _ => {
                 let (what, most) = ("blocks of a ranking", MAX_BLOCKS as usize);
-                return Err(Refusal::TooMany { what, most });
+                return Err(TransactionError::TooMany { what, most });
             }
         }
-        self.ranking = Some(Ranking {
+        self.ranking = Some(ValidationRanking {
             epochs,
             version,
             blocks: vec![None; blocks as usize],
@@ -175,20 +175,20 @@ impl Record {
         token: Token,
         ranking: RankingId,
         block: u32,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), TransactionError> {
         self.in_ranking(ranking)?;
         if !self.free_blocks().contains(&block) {
             let ranking = self.ranking.as_ref();
             let exists = ranking.is_some_and(|r| (block as usize) < r.blocks.len());
             return Err(match exists {
-                true => Refusal::BlockTaken { block },
-                false => Refusal::NoBlock { block },
+                true => TransactionError::BlockTaken { block },
+                false => TransactionError::NoBlock { block },
             });
         }
         let leased = &mut self.trainer(token)?.block;
         if leased.is_some() {
             let (what, most) = ("blocks leased to one trainer", 1);
-            return Err(Refusal::TooMany { what, most });
+            return Err(TransactionError::TooMany { what, most });
         }
         *leased = Some(block);
         Ok(())
@@ -199,11 +199,11 @@ impl Record {
         token: Token,
         ranking: RankingId,
         block: u32,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), TransactionError> {
         self.in_ranking(ranking)?;
         let leased = &mut self.trainer(token)?.block;
         if *leased != Some(block) {
-            return Err(Refusal::BlockNotLeased { token, block });
+            return Err(TransactionError::BlockNotLeased { token, block });
         }
         *leased = None;
         Ok(())
@@ -215,10 +215,10 @@ impl Record {
         ranking: RankingId,
         block: u32,
         totals: &BlockTotals,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), TransactionError> {
         self.give_up_block(token, ranking, block)?;
         if !totals.iter().all(RankTotals::is_possible) {
-            return Err(Refusal::Totals { block });
+            return Err(TransactionError::Totals { block });
         }
         let ranking = self.ranking.as_mut();
         let found = ranking.and_then(|ranking| ranking.blocks.get_mut(block as usize));
@@ -227,20 +227,20 @@ impl Record {
                 *found = Some(*totals);
                 Ok(())
             }
-            Some(_) => Err(Refusal::BlockTaken { block }),
-            None => Err(Refusal::NoBlock { block }),
+            Some(_) => Err(TransactionError::BlockTaken { block }),
+            None => Err(TransactionError::NoBlock { block }),
         }
     }
 
-    pub(super) fn end_ranking(&mut self, ranking: RankingId) -> Result<(), Refusal> {
+    pub(super) fn end_ranking(&mut self, ranking: RankingId) -> Result<(), TransactionError> {
         let phase = Phase::Ranking;
         self.in_ranking(ranking)?;
         let (Some(ranking), Some(validation)) = (&self.ranking, &self.terms.validation) else {
-            return Err(Refusal::Phase { phase });
+            return Err(TransactionError::Phase { phase });
         };
         let Some((validated, plateau)) = self.outcome() else {
             let left = ranking.left();
-            return Err(Refusal::NotRanked { left });
+            return Err(TransactionError::NotRanked { left });
         };
         self.work.enough = plateau.ends(&validation.rules);
         self.changed = self.revision + 1;
@@ -251,11 +251,11 @@ impl Record {
     }
 
     /// Refuses a decision made in another ranking.
-    fn in_ranking(&self, asked: RankingId) -> Result<(), Refusal> {
+    fn in_ranking(&self, asked: RankingId) -> Result<(), TransactionError> {
         self.in_pass(end_of(asked.epochs), Phase::Ranking)?;
-        match self.ranking.as_ref().map(Ranking::id) == Some(asked) {
+        match self.ranking.as_ref().map(ValidationRanking::id) == Some(asked) {
             true => Ok(()),
-            false => Err(Refusal::Ranking { asked }),
+            false => Err(TransactionError::Ranking { asked }),
         }
     }
 
@@ -276,7 +276,7 @@ impl Record {
                 false => self.check_validated(),
             };
         };
-        let &Ranking {
+        let &ValidationRanking {
             epochs,
             version,
             ref blocks,
@@ -312,7 +312,7 @@ impl Record {
     }
 
     fn check_validated(&self) -> Result<(), String> {
-        let Some(Validated { epochs, ranks }) = &self.validated else {
+        let Some(ValidationResult { epochs, ranks }) = &self.validated else {
             return Ok(());
         };
         match *epochs > self.work.pass.epoch || !ranks.is_finite() {
@@ -322,7 +322,7 @@ impl Record {
     }
 }
 
-impl Validation {
+impl ValidationTerms {
     /// Checks terms that were read.
     pub(super) fn check(&self) -> Result<(), String> {
         let decay = self.rules.lr_decay;
@@ -334,7 +334,7 @@ impl Validation {
     }
 }
 
-impl fmt::Display for Validation {
+impl fmt::Display for ValidationTerms {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self {
             what,

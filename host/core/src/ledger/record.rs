@@ -5,13 +5,14 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    BucketState, Buckets, Checkpoints, Cut, Finished, Grid, Partition, Ranking, Refusal, Terms,
-    Token, Told, Trainer, Validated,
+    BucketState, BucketStates, CheckpointCut, Checkpoints, EventLogLength, FinishedEpoch, Grid,
+    PartitionVersion, RunTerms, Token, Trainer, TransactionError, ValidationRanking,
+    ValidationResult,
 };
-use crate::event::{CallSeconds, IoStats, RankStats, TrainStats};
+use crate::event::{CallSeconds, PartitionIo, RankStats, TrainStats};
 use crate::graph::{Bucket, SidePartition};
 use crate::loss::LossState;
-use crate::plateau::Plateau;
+use crate::plateau::ValidationState;
 use crate::schedule::PassId;
 
 /// Version of the record and its transactions. It increases with every change that a program of the old version would
@@ -21,20 +22,20 @@ pub const PROTOCOL: u32 = 2;
 /// Sums over the buckets of an epoch that are done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Sums {
+pub struct LedgerSums {
     /// Statistics of training.
     pub train: TrainStats,
     /// Ranks of held-out edges before their bucket was trained.
     pub eval_before: RankStats,
     /// Partition I/O of all trainers.
-    pub io: IoStats,
+    pub io: PartitionIo,
     /// Training time of all trainers in seconds.
     pub seconds: f64,
     /// Time spent in strategies, in seconds.
     pub calls: CallSeconds,
 }
 
-impl Sums {
+impl LedgerSums {
     /// Adds the sums of another bucket.
     pub fn add(&mut self, other: &Self) {
         self.train.add(&other.train);
@@ -70,18 +71,18 @@ impl Sums {
 /// State that training changes apart from the embedding tables.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Progress {
+pub struct EpochProgress {
     /// Sums of the current epoch.
-    pub sums: Sums,
+    pub sums: LedgerSums,
     /// Sums of the previous epoch, if this run has trained one.
-    pub finished: Option<Finished>,
+    pub finished: Option<FinishedEpoch>,
     /// State of validation.
-    pub plateau: Plateau,
+    pub plateau: ValidationState,
     /// State of the loss, if it has any.
     pub loss: Option<LossState>,
 }
 
-impl Progress {
+impl EpochProgress {
     /// Returns the first part with a number that JSON cannot represent.
     pub(super) fn not_finite(&self) -> Option<&'static str> {
         let Self {
@@ -108,33 +109,33 @@ impl Progress {
 /// The training done so far and the files that contain it: the part of a record that a manifest preserves.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Work {
+pub struct TrainedState {
     /// The current pass.
     pub pass: PassId,
     /// Digest of its plan ([`super::plan_digest`]); none before a trainer opens the pass.
     pub plan: Option<u64>,
     /// State of each bucket of the pass; all are to do before the pass is opened.
-    pub buckets: Buckets,
+    pub buckets: BucketStates,
     /// Swapped partitions, in the order of [`Grid::groups`].
-    pub partitions: Vec<Partition>,
+    pub partitions: Vec<PartitionVersion>,
     /// State of training apart from the embedding tables.
-    pub progress: Progress,
+    pub progress: EpochProgress,
     /// Whether validation ended training early.
     pub enough: bool,
     /// Valid lengths of event files that no checkpoint has taken over yet.
-    pub told: BTreeMap<Token, Told>,
+    pub told: BTreeMap<Token, EventLogLength>,
 }
 
-impl Work {
+impl TrainedState {
     /// Creates the work of a run that has trained nothing.
     #[must_use]
     pub fn none(grid: &Grid) -> Self {
         Self {
             pass: PassId::default(),
             plan: None,
-            buckets: Buckets::to_do(grid.buckets()),
-            partitions: vec![Partition::default(); grid.groups().count()],
-            progress: Progress::default(),
+            buckets: BucketStates::to_do(grid.buckets()),
+            partitions: vec![PartitionVersion::default(); grid.groups().count()],
+            progress: EpochProgress::default(),
             enough: false,
             told: BTreeMap::new(),
         }
@@ -175,9 +176,9 @@ pub enum Phase {
 /// State that the trainers of one run agree on.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Record {
+pub struct LedgerRecord {
     /// Terms of the run.
-    pub(super) terms: Terms,
+    pub(super) terms: RunTerms,
     /// Identifier of the run: 64 random bits.
     pub(super) run: Token,
     /// Identifier of the record's history, drawn by the trainer that created the record. Two records of one run belong
@@ -190,7 +191,7 @@ pub struct Record {
     /// Whether the run is ending on request.
     pub(super) stopping: bool,
     /// The training done so far.
-    pub(super) work: Work,
+    pub(super) work: TrainedState,
     /// Trainers that take part in the run.
     pub(super) trainers: BTreeMap<Token, Trainer>,
     /// Newest durable checkpoint, and the checkpoints begun after it.
@@ -199,16 +200,16 @@ pub struct Record {
     /// pass, or the end of a ranking.
     pub(super) changed: u64,
     /// Ranking in progress.
-    pub(super) ranking: Option<Ranking>,
+    pub(super) ranking: Option<ValidationRanking>,
     /// Result of the last ranking.
-    pub(super) validated: Option<Validated>,
+    pub(super) validated: Option<ValidationResult>,
 }
 
 /// Arguments for the creation of a record.
 #[derive(Clone, Debug)]
-pub struct Founding {
+pub struct Genesis {
     /// Terms of the run.
-    pub terms: Terms,
+    pub terms: RunTerms,
     /// Identifier of the run.
     pub run: Token,
     /// Identifier of the new history: 64 random bits, drawn for this record.
@@ -216,18 +217,18 @@ pub struct Founding {
     /// Number of trainers that the first lease waits for (`num_machines`).
     pub wanted: u32,
     /// Work of the newest manifest; [`Work::none`] if there is no manifest.
-    pub work: Work,
+    pub work: TrainedState,
     /// Cut of that manifest; none if there is no manifest.
-    pub base: Option<Cut>,
+    pub base: Option<CheckpointCut>,
 }
 
-impl Record {
+impl LedgerRecord {
     /// Creates a record without trainers. The caller stores it in the register if that is empty or contains an invalid
     /// record ([`Record::stands`]).
     ///
     /// # Errors
     /// Fails if the work does not fit the terms.
-    pub fn found(founding: Founding) -> Result<Self, super::Damage> {
+    pub fn create(founding: Genesis) -> Result<Self, super::DamagedRecord> {
         let mut work = founding.work.released();
         // Revisions start from 0 again.
         work.told.values_mut().for_each(|told| told.revision = 0);
@@ -251,7 +252,7 @@ impl Record {
 
     /// Returns the terms of the run.
     #[must_use]
-    pub const fn terms(&self) -> &Terms {
+    pub const fn terms(&self) -> &RunTerms {
         &self.terms
     }
 
@@ -281,7 +282,7 @@ impl Record {
 
     /// Returns the training done so far.
     #[must_use]
-    pub const fn work(&self) -> &Work {
+    pub const fn work(&self) -> &TrainedState {
         &self.work
     }
 
@@ -299,13 +300,13 @@ impl Record {
 
     /// Returns the ranking in progress.
     #[must_use]
-    pub const fn ranking(&self) -> Option<&Ranking> {
+    pub const fn ranking(&self) -> Option<&ValidationRanking> {
         self.ranking.as_ref()
     }
 
     /// Returns the result of the last ranking.
     #[must_use]
-    pub const fn validated(&self) -> Option<&Validated> {
+    pub const fn validated(&self) -> Option<&ValidationResult> {
         self.validated.as_ref()
     }
 
@@ -328,7 +329,7 @@ impl Record {
 
     /// Returns the partition `group`, or `None` if it is not swapped.
     #[must_use]
-    pub fn partition(&self, group: SidePartition) -> Option<&Partition> {
+    pub fn partition(&self, group: SidePartition) -> Option<&PartitionVersion> {
         self.work.partitions.get(self.grid().group_index(group)?)
     }
 
@@ -337,7 +338,7 @@ impl Record {
     pub fn holder(&self, group: SidePartition) -> Option<Token> {
         let holds = |trainer: &Trainer| {
             let mut leases = trainer.leases.iter();
-            leases.any(|bucket| self.grid().needs(*bucket).any(|need| need == group))
+            leases.any(|bucket| self.grid().partitions_of(*bucket).any(|need| need == group))
         };
         let holder = self.trainers.iter().find(|(_, trainer)| holds(trainer));
         holder.map(|(token, _)| *token)
@@ -353,9 +354,9 @@ impl Record {
     ///
     /// # Errors
     /// [`Refusal::Fenced`] if it is not part of the run.
-    pub(super) fn trainer(&mut self, token: Token) -> Result<&mut Trainer, Refusal> {
+    pub(super) fn trainer(&mut self, token: Token) -> Result<&mut Trainer, TransactionError> {
         self.trainers
             .get_mut(&token)
-            .ok_or(Refusal::Fenced { token })
+            .ok_or(TransactionError::Fenced { token })
     }
 }

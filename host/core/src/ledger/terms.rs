@@ -4,9 +4,9 @@ use std::fmt::Display;
 
 use serde::{Deserialize, Serialize};
 
-use super::{PROTOCOL, Validation};
+use super::{PROTOCOL, ValidationTerms};
 use crate::graph::{Bucket, Side, SidePartition};
-use crate::schedule::Extent;
+use crate::schedule::RunExtent;
 use crate::strategy::Pass;
 
 /// Most buckets of a grid.
@@ -73,7 +73,7 @@ impl Grid {
     }
 
     /// Returns the partitions that the trainer of a bucket with edges holds.
-    pub fn needs(&self, bucket: Bucket) -> impl Iterator<Item = SidePartition> + use<> {
+    pub fn partitions_of(&self, bucket: Bucket) -> impl Iterator<Item = SidePartition> + use<> {
         let group = |side, partition| {
             let is_swapped = self.is_swapped(side);
             is_swapped.then_some((self.owner(side), partition))
@@ -135,7 +135,7 @@ impl Grid {
 /// Plugin that a run uses.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Plugin {
+pub struct PluginTerm {
     /// Name, for messages.
     pub name: String,
     /// SHA-256 of the component, in hexadecimal.
@@ -145,7 +145,7 @@ pub struct Plugin {
 /// Properties that must be the same for all trainers of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Terms {
+pub struct RunTerms {
     /// Version of the record and its transactions, [`PROTOCOL`].
     pub protocol: u32,
     /// Hash of the part of the configuration that affects training.
@@ -153,22 +153,22 @@ pub struct Terms {
     /// Checksum of the dataset's manifest, which covers its edges and dictionaries.
     pub dataset: u32,
     /// Plugins, in a fixed order.
-    pub plugins: Vec<Plugin>,
+    pub plugins: Vec<PluginTerm>,
     /// Numbers of epochs, edge sets and edge chunks.
-    pub extent: Extent,
+    pub extent: RunExtent,
     /// Buckets and partitions.
     pub grid: Grid,
     /// Whether in the first pass every bucket after the first must share a partition with the buckets given out before
     /// it (`distributed_tree_init_order`).
     pub tree_init: bool,
     /// Validation settings; none if the run does not validate.
-    pub validation: Option<Validation>,
+    pub validation: Option<ValidationTerms>,
 }
 
 /// First difference between a trainer and the run that it wants to join.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{what} is {found} here, but {expected} in the run")]
-pub struct Difference {
+pub struct TermsDifference {
     /// Name of the property that differs.
     pub what: String,
     /// Value in the run.
@@ -177,7 +177,7 @@ pub struct Difference {
     pub found: String,
 }
 
-impl Terms {
+impl RunTerms {
     /// Creates the terms of a single pass over `grid`, without anything else that trainers could differ in, for callers
     /// that only lease and settle.
     #[must_use]
@@ -187,7 +187,7 @@ impl Terms {
             training: String::new(),
             dataset: 0,
             plugins: Vec::new(),
-            extent: Extent {
+            extent: RunExtent {
                 epochs: 1,
                 edge_sets: 1,
                 edge_chunks: 1,
@@ -202,7 +202,7 @@ impl Terms {
     ///
     /// # Errors
     /// Returns the first difference.
-    pub fn agree(&self, other: &Self) -> Result<(), Difference> {
+    pub fn compare(&self, other: &Self) -> Result<(), TermsDifference> {
         if self == other {
             return Ok(());
         }
@@ -228,7 +228,7 @@ impl Terms {
             same(&what, shown(ours), shown(theirs))?;
         }
         let extent = |terms: &Self| {
-            let Extent {
+            let RunExtent {
                 epochs,
                 edge_sets,
                 edge_chunks,
@@ -282,7 +282,7 @@ impl Terms {
         if let Some(validation) = &self.validation {
             validation.check()?;
         }
-        let Extent {
+        let RunExtent {
             edge_sets,
             edge_chunks,
             ..
@@ -296,7 +296,7 @@ impl Terms {
     }
 }
 
-fn shown(plugin: &Plugin) -> String {
+fn shown(plugin: &PluginTerm) -> String {
     format!(
         "{} {}",
         plugin.name.escape_debug(),
@@ -304,10 +304,10 @@ fn shown(plugin: &Plugin) -> String {
     )
 }
 
-fn same<T: PartialEq + Display>(what: &str, expected: T, found: T) -> Result<(), Difference> {
+fn same<T: PartialEq + Display>(what: &str, expected: T, found: T) -> Result<(), TermsDifference> {
     match expected == found {
         true => Ok(()),
-        false => Err(Difference {
+        false => Err(TermsDifference {
             what: what.to_owned(),
             expected: expected.to_string(),
             found: found.to_string(),

@@ -2,7 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{BlockTotals, Cut, Join, RankingId, Record, Refusal, Settlement, Token};
+use super::{
+    BlockTotals, CheckpointCut, Join, LedgerRecord, RankingId, Settlement, Token, TransactionError,
+};
 use crate::graph::Bucket;
 use crate::schedule::PassId;
 
@@ -13,7 +15,7 @@ use crate::schedule::PassId;
 /// the newest checkpoint, the last transaction of a silent trainer), and is refused if that has changed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Action {
+pub enum LedgerAction {
     /// Joins the run.
     Join(Box<Join>),
     /// Sets the plan of the pass, which the trainer has checked.
@@ -42,7 +44,7 @@ pub enum Action {
         buckets: Vec<Bucket>,
     },
     /// Removes a silent trainer.
-    Revoke(Silent),
+    Revoke(SilentTrainer),
     /// Leaves the run. The trainer's buckets are to do again.
     Leave,
     /// Leaves the run, but is refused for the last trainer if something trained is in no checkpoint.
@@ -91,15 +93,15 @@ pub enum Action {
         /// The pass for which it is written.
         pass: PassId,
         /// The newest manifest, which the new one follows; none before the first.
-        newest: Option<Cut>,
+        newest: Option<CheckpointCut>,
     },
     /// Records that a checkpoint's manifest is durable.
-    Committed(Cut),
+    Committed(CheckpointCut),
     /// Stops the run: no bucket is leased any more.
     Stop,
 }
 
-impl Action {
+impl LedgerAction {
     /// Whether the action removes the trainer that requests it.
     #[must_use]
     pub const fn leaves(&self) -> bool {
@@ -121,23 +123,23 @@ pub struct Transaction {
     /// Number of the last transaction that the trainer knows to be applied; 0 before it joins.
     pub after: u64,
     /// Requested change.
-    pub action: Action,
+    pub action: LedgerAction,
 }
 
 /// Trainer that has not been heard from for the duration of a lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Silent {
+pub struct SilentTrainer {
     /// Token of the trainer.
     pub token: Token,
     /// Number of its last transaction. A later one shows that it is alive.
     pub last: u64,
 }
 
-impl Silent {
+impl SilentTrainer {
     /// Returns the trainer `token` as it is in `record`, or `None` if it is not part of the run.
     #[must_use]
-    pub fn of(record: &Record, token: Token) -> Option<Self> {
+    pub fn of(record: &LedgerRecord, token: Token) -> Option<Self> {
         let last = record.trainers.get(&token)?.last;
         Some(Self { token, last })
     }
@@ -145,18 +147,18 @@ impl Silent {
 
 /// Change of the record that is requested from outside the run. It needs no token: a repetition is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Order {
+pub enum OperatorCommand {
     /// Removes a trainer at a user's request (`cluster evict`).
     Evict(Token),
     /// Removes a silent trainer.
-    EvictSilent(Silent),
+    EvictSilent(SilentTrainer),
     /// Stops the run (`cluster stop`).
     Stop,
 }
 
 /// State of a transaction whose reply was lost, according to a record that was read afterwards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fate {
+pub enum TransactionFate {
     /// It has been applied.
     Applied,
     /// It has not been applied. It may still arrive until the register is written again.
@@ -175,19 +177,19 @@ pub enum Fate {
     },
 }
 
-impl Record {
+impl LedgerRecord {
     /// Returns the state of transaction `number` of `token`, where `after` is the last transaction that the trainer
     /// knows to be applied.
     #[must_use]
-    pub fn fate(&self, token: Token, number: u64, after: u64) -> Fate {
+    pub fn fate(&self, token: Token, number: u64, after: u64) -> TransactionFate {
         let Some(last) = self.trainers.get(&token).map(|trainer| trainer.last) else {
-            return Fate::Fenced;
+            return TransactionFate::Fenced;
         };
         match last {
-            _ if last == number => Fate::Applied,
-            _ if last == after => Fate::NotApplied,
-            _ if last < after => Fate::SetBack { last },
-            _ => Fate::Overtaken { last },
+            _ if last == number => TransactionFate::Applied,
+            _ if last == after => TransactionFate::NotApplied,
+            _ if last < after => TransactionFate::SetBack { last },
+            _ => TransactionFate::Overtaken { last },
         }
     }
 
@@ -196,7 +198,7 @@ impl Record {
     ///
     /// # Errors
     /// Returns the reason for which the transaction changes nothing.
-    pub fn apply(&self, transaction: &Transaction) -> Result<Self, Refusal> {
+    pub fn apply(&self, transaction: &Transaction) -> Result<Self, TransactionError> {
         let &Transaction {
             token,
             number,
@@ -204,17 +206,23 @@ impl Record {
             ref action,
         } = transaction;
         if number <= after {
-            return Err(Refusal::Number { number, after });
+            return Err(TransactionError::Number { number, after });
         }
         let mut next = self.clone();
         match (self.fate(token, number, after), action) {
-            (Fate::Fenced, Action::Join(join)) => next.join(token, join)?,
-            (Fate::Fenced, _) => return Err(Refusal::Fenced { token }),
-            (Fate::Applied, _) => return Err(Refusal::Applied { token, number }),
-            (_, Action::Join(_)) => return Err(Refusal::TokenTaken { token }),
-            (Fate::SetBack { last }, _) => return Err(Refusal::SetBack { token, last, after }),
-            (Fate::Overtaken { last }, _) => return Err(Refusal::Overtaken { token, last }),
-            (Fate::NotApplied, action) => next.act(token, number, action)?,
+            (TransactionFate::Fenced, LedgerAction::Join(join)) => next.join(token, join)?,
+            (TransactionFate::Fenced, _) => return Err(TransactionError::Fenced { token }),
+            (TransactionFate::Applied, _) => {
+                return Err(TransactionError::Applied { token, number });
+            }
+            (_, LedgerAction::Join(_)) => return Err(TransactionError::TokenTaken { token }),
+            (TransactionFate::SetBack { last }, _) => {
+                return Err(TransactionError::SetBack { token, last, after });
+            }
+            (TransactionFate::Overtaken { last }, _) => {
+                return Err(TransactionError::Overtaken { token, last });
+            }
+            (TransactionFate::NotApplied, action) => next.act(token, number, action)?,
         }
         if let Some(trainer) = next.trainers.get_mut(&token) {
             trainer.last = number;
@@ -228,46 +236,55 @@ impl Record {
     ///
     /// # Errors
     /// Returns the reason for which the order changes nothing.
-    pub fn order(&self, order: Order) -> Result<Self, Refusal> {
+    pub fn apply_command(&self, order: OperatorCommand) -> Result<Self, TransactionError> {
         let mut next = self.clone();
         match order {
-            Order::Evict(token) => next.remove(token)?,
-            Order::EvictSilent(silent) => next.remove_silent(silent)?,
-            Order::Stop => next.stop()?,
+            OperatorCommand::Evict(token) => next.remove(token)?,
+            OperatorCommand::EvictSilent(silent) => next.remove_silent(silent)?,
+            OperatorCommand::Stop => next.stop()?,
         }
         next.revision += 1;
         Ok(next)
     }
 
-    fn act(&mut self, token: Token, number: u64, action: &Action) -> Result<(), Refusal> {
+    fn act(
+        &mut self,
+        token: Token,
+        number: u64,
+        action: &LedgerAction,
+    ) -> Result<(), TransactionError> {
         match action {
-            Action::Join(_) => Err(Refusal::TokenTaken { token }),
-            Action::Open { pass, plan, empty } => self.open(*pass, *plan, empty),
-            Action::Lease { pass, bucket } => self.lease(token, *pass, *bucket),
-            Action::Settle(settlement) => self.settle(token, settlement),
-            Action::GiveUp { pass, buckets } => self.give_up(token, *pass, buckets),
-            Action::Revoke(silent) => self.remove_silent(*silent),
-            Action::Leave => self.remove(token),
-            Action::LeaveSaved => self.leave_saved(token),
-            Action::Advance { from } => self.advance(*from),
-            Action::BeginRanking {
+            LedgerAction::Join(_) => Err(TransactionError::TokenTaken { token }),
+            LedgerAction::Open { pass, plan, empty } => self.open(*pass, *plan, empty),
+            LedgerAction::Lease { pass, bucket } => self.lease(token, *pass, *bucket),
+            LedgerAction::Settle(settlement) => self.settle(token, settlement),
+            LedgerAction::GiveUp { pass, buckets } => self.give_up(token, *pass, buckets),
+            LedgerAction::Revoke(silent) => self.remove_silent(*silent),
+            LedgerAction::Leave => self.remove(token),
+            LedgerAction::LeaveSaved => self.leave_saved(token),
+            LedgerAction::Advance { from } => self.advance(*from),
+            LedgerAction::BeginRanking {
                 epochs,
                 version,
                 blocks,
             } => self.begin_ranking(*epochs, *version, *blocks),
-            Action::LeaseBlock { ranking, block } => self.lease_block(token, *ranking, *block),
-            Action::GiveUpBlock { ranking, block } => self.give_up_block(token, *ranking, *block),
-            Action::Ranked {
+            LedgerAction::LeaseBlock { ranking, block } => {
+                self.lease_block(token, *ranking, *block)
+            }
+            LedgerAction::GiveUpBlock { ranking, block } => {
+                self.give_up_block(token, *ranking, *block)
+            }
+            LedgerAction::Ranked {
                 ranking,
                 block,
                 totals,
             } => self.ranked(token, *ranking, *block, totals),
-            Action::EndRanking(ranking) => self.end_ranking(*ranking),
-            Action::Checkpoint { pass, newest } => {
+            LedgerAction::EndRanking(ranking) => self.end_ranking(*ranking),
+            LedgerAction::Checkpoint { pass, newest } => {
                 self.begin_checkpoint((token, number), *pass, *newest)
             }
-            Action::Committed(cut) => self.committed(*cut),
-            Action::Stop => self.stop(),
+            LedgerAction::Committed(cut) => self.committed(*cut),
+            LedgerAction::Stop => self.stop(),
         }
     }
 }

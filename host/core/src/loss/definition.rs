@@ -2,8 +2,8 @@
 
 use std::num::NonZeroU32;
 
-use super::error::GraphError;
-use super::node::{Node, NodeId, Shape, Unary};
+use super::error::FormulaError;
+use super::node::{FormulaNode, NodeId, Unary, ValueShape};
 use crate::formula::check::{NodeCheck, parameter_names};
 
 /// Default limit of the number of nodes of a graph.
@@ -13,7 +13,7 @@ pub const MAX_PARAMETERS: usize = 64;
 
 /// Number of the graph that its plugin may change during training.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Parameter {
+pub struct LossParameter {
     /// Name: lower-case letters, digits and underscores.
     pub name: String,
     /// Initial value.
@@ -22,55 +22,55 @@ pub struct Parameter {
 
 /// Graph as a plugin returns it, not checked yet.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Definition {
+pub struct LossDefinition {
     /// Nodes, operands before users.
-    pub nodes: Vec<Node>,
+    pub nodes: Vec<FormulaNode>,
     /// Node with the loss of each positive.
     pub output: NodeId,
     /// Parameters, to which [`Node::Parameter`] refers.
-    pub parameters: Vec<Parameter>,
+    pub parameters: Vec<LossParameter>,
     /// Number of batches between two updates of the parameters; 0 for no updates.
     pub update_every: u32,
 }
 
 /// Checked graph: operands come before users and have suitable shapes, constants are finite, and the output is `[B]`.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Graph {
-    nodes: Vec<Node>,
-    shapes: Vec<Shape>,
-    parameters: Vec<Parameter>,
+pub struct LossGraph {
+    nodes: Vec<FormulaNode>,
+    shapes: Vec<ValueShape>,
+    parameters: Vec<LossParameter>,
     output: NodeId,
     update_every: Option<NonZeroU32>,
 }
 
-impl Definition {
+impl LossDefinition {
     /// Checks the definition.
     ///
     /// # Errors
     /// Returns the first error, in the order of nodes.
-    pub fn check(self, max_nodes: usize) -> Result<Graph, GraphError> {
+    pub fn check(self, max_nodes: usize) -> Result<LossGraph, FormulaError> {
         let found = self.nodes.len();
         let mut check = NodeCheck::new(&self.nodes, self.parameters.len(), max_nodes)?;
         check_parameters(&self.parameters)?;
         for (node, &what) in (0..).zip(&self.nodes) {
-            if let Node::Component(_) | Node::Gradient(_) = what {
+            if let FormulaNode::Component(_) | FormulaNode::Gradient(_) = what {
                 let kind = "a loss";
-                return Err(GraphError::Foreign { node, what, kind });
+                return Err(FormulaError::Foreign { node, what, kind });
             }
             check.next(what)?;
         }
         let shapes = check.shapes;
         let output = self.output;
         match shapes.get(output as usize) {
-            Some(Shape::Row) => Ok(Graph {
+            Some(ValueShape::Row) => Ok(LossGraph {
                 nodes: self.nodes,
                 shapes,
                 parameters: self.parameters,
                 output,
                 update_every: NonZeroU32::new(self.update_every),
             }),
-            Some(&found) => Err(GraphError::OutputShape { output, found }),
-            None => Err(GraphError::UnknownOutput {
+            Some(&found) => Err(FormulaError::OutputShape { output, found }),
+            None => Err(FormulaError::UnknownOutput {
                 output,
                 nodes: found,
             }),
@@ -78,35 +78,35 @@ impl Definition {
     }
 }
 
-fn check_parameters(parameters: &[Parameter]) -> Result<(), GraphError> {
+fn check_parameters(parameters: &[LossParameter]) -> Result<(), FormulaError> {
     let names = parameters.iter().map(|parameter| parameter.name.as_str());
     parameter_names(names, MAX_PARAMETERS)?;
     match parameters.iter().position(|p| !p.value.is_finite()) {
         None => Ok(()),
         Some(index) => {
-            let Parameter { name, value } = &parameters[index];
+            let LossParameter { name, value } = &parameters[index];
             let reason = format!("{name} is {value}, which is not finite");
-            Err(GraphError::Parameter { index, reason })
+            Err(FormulaError::Parameter { index, reason })
         }
     }
 }
 
-impl Graph {
+impl LossGraph {
     /// Returns the nodes, operands before users.
     #[must_use]
-    pub fn nodes(&self) -> &[Node] {
+    pub fn nodes(&self) -> &[FormulaNode] {
         &self.nodes
     }
 
     /// Returns the shape of every node.
     #[must_use]
-    pub fn shapes(&self) -> &[Shape] {
+    pub fn shapes(&self) -> &[ValueShape] {
         &self.shapes
     }
 
     /// Returns the parameters, with their initial values.
     #[must_use]
-    pub fn parameters(&self) -> &[Parameter] {
+    pub fn parameters(&self) -> &[LossParameter] {
         &self.parameters
     }
 
@@ -120,7 +120,7 @@ impl Graph {
     /// value.
     #[must_use]
     pub fn stops_gradient(&self) -> bool {
-        let stops = |node: &Node| matches!(node, Node::Unary(Unary::StopGradient, _));
+        let stops = |node: &FormulaNode| matches!(node, FormulaNode::Unary(Unary::StopGradient, _));
         self.nodes.iter().any(stops)
     }
 

@@ -1,17 +1,17 @@
 //! The gradient of a loss graph, as further nodes, derived once.
 
-use super::definition::Graph;
-use super::node::{Node, NodeId, Shape};
+use super::definition::LossGraph;
+use super::node::{FormulaNode, NodeId, ValueShape};
 use crate::formula::tape::{Tape, compact};
 
 /// Loss with its derivatives. The nodes are [`Graph`] nodes without `Clamp`, `Mean` and `StopGradient`; none is
 /// repeated or unused.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Derived {
+pub struct DerivedLoss {
     /// Nodes, operands before users.
-    pub nodes: Vec<Node>,
+    pub nodes: Vec<FormulaNode>,
     /// Shape of every node.
-    pub shapes: Vec<Shape>,
+    pub shapes: Vec<ValueShape>,
     /// Node with the loss of each positive.
     pub loss: NodeId,
     /// Node with its derivative by the positive's score; a scalar if it is the same for all rows.
@@ -22,18 +22,18 @@ pub struct Derived {
     pub parameters: usize,
 }
 
-impl Derived {
+impl DerivedLoss {
     /// Differentiates `graph` by the scores of positives and negatives.
     #[must_use]
-    pub fn of(graph: &Graph) -> Self {
-        let of_scores = |node| matches!(node, Node::Positive | Node::Negative);
+    pub fn of(graph: &LossGraph) -> Self {
+        let of_scores = |node| matches!(node, FormulaNode::Positive | FormulaNode::Negative);
         let mut tape = Tape::forward(graph.nodes(), of_scores);
         let loss = tape.values[graph.output() as usize];
         let one = tape.out.constant(1.0);
         tape.backward(graph.nodes(), graph.shapes(), [(graph.output(), one)]);
         let zero = tape.out.constant(0.0);
-        let [positive, negative] =
-            [Node::Positive, Node::Negative].map(|source| tape.gradient(source).unwrap_or(zero));
+        let [positive, negative] = [FormulaNode::Positive, FormulaNode::Negative]
+            .map(|source| tape.gradient(source).unwrap_or(zero));
         let (nodes, shapes, [outputs]) = compact(&tape.out, [&[loss, positive, negative]]);
         Self {
             nodes,
@@ -47,7 +47,7 @@ impl Derived {
 
     /// Returns the shape of a node.
     #[must_use]
-    pub fn shape(&self, id: NodeId) -> Shape {
+    pub fn shape(&self, id: NodeId) -> ValueShape {
         self.shapes[id as usize]
     }
 }

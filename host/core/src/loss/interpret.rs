@@ -1,8 +1,8 @@
 //! Interpreter of loss graphs, row by row in f64: the slow, simple reference that faster executors are compared with.
 
-use super::definition::Graph;
-use super::derive::Derived;
-use super::node::{Binary, Node, NodeId, Reduction};
+use super::definition::LossGraph;
+use super::derive::DerivedLoss;
+use super::node::{Binary, FormulaNode, NodeId, Reduction};
 use crate::formula::builder::fold;
 use crate::strategy::MASKED;
 
@@ -32,7 +32,7 @@ struct Row<'a> {
 }
 
 impl Row<'_> {
-    fn evaluate(&self, nodes: &[Node]) -> Vec<Value> {
+    fn evaluate(&self, nodes: &[FormulaNode]) -> Vec<Value> {
         let mut values: Vec<Value> = Vec::with_capacity(nodes.len());
         // Nodes computed from constants alone are constants, rounded as such.
         let mut constants: Vec<Option<f32>> = Vec::with_capacity(nodes.len());
@@ -47,28 +47,31 @@ impl Row<'_> {
         values
     }
 
-    fn value(&self, node: Node, values: &[Value]) -> Value {
+    fn value(&self, node: FormulaNode, values: &[Value]) -> Value {
         let of = |id: NodeId| &values[id as usize];
         match node {
-            Node::Positive => Value::One(self.positive),
-            Node::Negative => Value::Each(self.negatives.to_vec()),
-            Node::Columns => Value::One(self.negatives.len() as f64),
-            Node::Constant(value) => Value::One(value.into()),
-            Node::Parameter(index) => Value::One(self.parameters[index as usize].into()),
+            FormulaNode::Positive => Value::One(self.positive),
+            FormulaNode::Negative => Value::Each(self.negatives.to_vec()),
+            FormulaNode::Columns => Value::One(self.negatives.len() as f64),
+            FormulaNode::Constant(value) => Value::One(value.into()),
+            FormulaNode::Parameter(index) => Value::One(self.parameters[index as usize].into()),
             // A checked loss has no such nodes.
-            Node::Component(_) | Node::Gradient(_) => Value::One(f64::NAN),
-            Node::Unary(op, x) => self.map([of(x); 3], |x, _, _| op.apply(x)),
-            Node::Binary(op, a, b) => self.map([of(a), of(b), of(b)], |a, b, _| op.apply(a, b)),
-            Node::Select(condition, then, otherwise) => {
+            FormulaNode::Component(_) | FormulaNode::Gradient(_) => Value::One(f64::NAN),
+            FormulaNode::Unary(op, x) => self.map([of(x); 3], |x, _, _| op.apply(x)),
+            FormulaNode::Binary(op, a, b) => {
+                self.map([of(a), of(b), of(b)], |a, b, _| op.apply(a, b))
+            }
+            FormulaNode::Select(condition, then, otherwise) => {
                 self.map([of(condition), of(then), of(otherwise)], |c, a, b| {
                     if c == 0.0 { b } else { a }
                 })
             }
-            Node::Clamp(x, low, high) => self.map([of(x), of(low), of(high)], |x, low, high| {
-                Binary::Min.apply(Binary::Max.apply(x, low), high)
-            }),
-            Node::Reduce(op, x) => Value::One(self.reduce(op, of(x))),
-            Node::Softmax(x) => {
+            FormulaNode::Clamp(x, low, high) => self
+                .map([of(x), of(low), of(high)], |x, low, high| {
+                    Binary::Min.apply(Binary::Max.apply(x, low), high)
+                }),
+            FormulaNode::Reduce(op, x) => Value::One(self.reduce(op, of(x))),
+            FormulaNode::Softmax(x) => {
                 let largest = self.reduce(Reduction::Max, of(x));
                 let total: f64 = self.present(of(x)).map(|x| (x - largest).exp()).sum();
                 self.map([of(x); 3], |x, _, _| (x - largest).exp() / total)
@@ -120,7 +123,7 @@ impl Row<'_> {
     }
 }
 
-impl Graph {
+impl LossGraph {
     /// Returns the loss of one row, with the given values of the parameters.
     #[must_use]
     pub fn loss_of(&self, parameters: &[f32], positive: f64, negatives: &[f64]) -> f64 {
@@ -144,7 +147,7 @@ pub struct RowLoss {
     pub negative: Vec<f64>,
 }
 
-impl Derived {
+impl DerivedLoss {
     /// Returns the loss and gradients of one row, with the given values of the parameters.
     #[must_use]
     pub fn row(&self, parameters: &[f32], positive: f64, negatives: &[f64]) -> RowLoss {

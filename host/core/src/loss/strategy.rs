@@ -2,13 +2,13 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::definition::{Graph, Parameter};
+use super::definition::{LossGraph, LossParameter};
 use crate::strategy::{RunLength, StrategyError, StrategyId};
 
 /// Training progress since the parameters were last updated.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Progress {
+pub struct ScheduleProgress {
     /// Number of batches trained since the beginning of the run.
     pub step: u64,
     /// Number of edges trained since the last update.
@@ -28,7 +28,11 @@ pub trait ParameterSchedule: Send {
     ///
     /// # Errors
     /// Fails if the strategy refuses, traps or exceeds its limits.
-    fn update(&mut self, progress: &Progress, values: &[f32]) -> Result<Vec<f32>, StrategyError>;
+    fn update(
+        &mut self,
+        progress: &ScheduleProgress,
+        values: &[f32],
+    ) -> Result<Vec<f32>, StrategyError>;
 }
 
 /// Rows of scores for which a graph computed an invalid loss.
@@ -46,23 +50,23 @@ pub struct FailedRows<'a> {
 
 /// Callback that stores the rows, so that the graph can be evaluated on them again, and adds their location to the
 /// error.
-pub type KeepRows = Box<dyn Fn(StrategyError, FailedRows<'_>) -> StrategyError + Send + Sync>;
+pub type SaveFailedRows = Box<dyn Fn(StrategyError, FailedRows<'_>) -> StrategyError + Send + Sync>;
 
 /// Loss defined by a graph.
 pub struct TracedLoss {
     /// Identity of the strategy.
     pub id: StrategyId,
     /// The loss.
-    pub graph: Graph,
+    pub graph: LossGraph,
     /// Updates the parameters, if the graph has an update interval.
     pub schedule: Option<Box<dyn ParameterSchedule>>,
     /// Stores the rows for which the loss fails, if set.
-    pub keep: Option<KeepRows>,
+    pub keep: Option<SaveFailedRows>,
 }
 
 /// Trained batches, as reported to a loss.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Observed {
+pub struct ObservedBatches {
     /// Number of batches.
     pub batches: u64,
     /// Number of their edges.
@@ -71,7 +75,7 @@ pub struct Observed {
     pub loss: f64,
 }
 
-impl Observed {
+impl ObservedBatches {
     /// Adds other batches.
     pub fn add(&mut self, other: &Self) {
         self.batches += other.batches;
@@ -103,7 +107,7 @@ pub struct LossState {
 ///
 /// # Errors
 /// Returns what is wrong, as a clause about the plugin that returned the values.
-pub fn check_values(parameters: &[Parameter], values: &[f32]) -> Result<(), String> {
+pub fn check_values(parameters: &[LossParameter], values: &[f32]) -> Result<(), String> {
     if parameters.len() != values.len() {
         return Err(format!(
             "answered {} values for the {} parameters of the graph",
@@ -113,7 +117,7 @@ pub fn check_values(parameters: &[Parameter], values: &[f32]) -> Result<(), Stri
     }
     let mut named = parameters.iter().zip(values);
     match named.find(|(_, value)| !value.is_finite()) {
-        Some((Parameter { name, .. }, value)) => Err(format!(
+        Some((LossParameter { name, .. }, value)) => Err(format!(
             "answered {value} for the parameter `{name}`, which is not finite"
         )),
         None => Ok(()),
@@ -122,10 +126,10 @@ pub fn check_values(parameters: &[Parameter], values: &[f32]) -> Result<(), Stri
 
 /// Returns the parameters with the values as a clause: `margin 0.5, temperature 1`.
 #[must_use]
-pub fn named_values(parameters: &[Parameter], values: &[f32]) -> String {
+pub fn named_values(parameters: &[LossParameter], values: &[f32]) -> String {
     let named = parameters.iter().zip(values);
     let named: Vec<String> = named
-        .map(|(Parameter { name, .. }, value)| format!("{name} {value}"))
+        .map(|(LossParameter { name, .. }, value)| format!("{name} {value}"))
         .collect();
     named.join(", ")
 }

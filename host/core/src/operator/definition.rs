@@ -4,8 +4,8 @@ use serde::{Deserialize, Serialize};
 
 use super::derive::Expression;
 use crate::formula::check::{NodeCheck, parameter_names};
-use crate::formula::error::GraphError;
-use crate::formula::node::{Node, NodeId, Shape};
+use crate::formula::error::FormulaError;
+use crate::formula::node::{FormulaNode, NodeId, ValueShape};
 
 /// Default limit of the number of nodes of a formula.
 pub const MAX_NODES: usize = 1024;
@@ -17,7 +17,7 @@ pub const COMPONENTS: [u32; 3] = [1, 2, 4];
 /// Initial values of a parameter's elements.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Initial {
+pub enum InitialValue {
     /// 0.
     Zero,
     /// 1.
@@ -35,13 +35,13 @@ pub struct ParameterVector {
     /// Name in checkpoints: lower-case letters, digits and underscores.
     pub name: String,
     /// Initial values of its elements.
-    pub initial: Initial,
+    pub initial: InitialValue,
 }
 
 /// Formula as a plugin returns it or a configuration contains it, not checked yet.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Definition {
+pub struct OperatorDefinition {
     /// Name of the plugin that it comes from.
     pub name: String,
     /// Number of components into which an embedding is cut.
@@ -49,7 +49,7 @@ pub struct Definition {
     /// Parameters, to which [`Node::Parameter`] refers.
     pub parameters: Vec<ParameterVector>,
     /// Nodes, operands before users.
-    pub nodes: Vec<Node>,
+    pub nodes: Vec<FormulaNode>,
     /// Output node of each component.
     pub outputs: Vec<NodeId>,
 }
@@ -57,25 +57,25 @@ pub struct Definition {
 /// Checked formula with its derivatives: operands come before users, constants are finite, and every output depends on
 /// the embedding.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Formula {
-    definition: Definition,
+pub struct OperatorFormula {
+    definition: OperatorDefinition,
     forward: Expression,
     backward: Expression,
 }
 
-impl Definition {
+impl OperatorDefinition {
     /// Checks the definition, and differentiates it.
     ///
     /// # Errors
     /// Returns the first error, in the order of nodes.
-    pub fn check(self, max_nodes: usize) -> Result<Formula, GraphError> {
+    pub fn check(self, max_nodes: usize) -> Result<OperatorFormula, FormulaError> {
         let components = self.components;
         if !COMPONENTS.contains(&components) {
             let found = components;
-            return Err(GraphError::Components { found });
+            return Err(FormulaError::Components { found });
         }
         if self.parameters.is_empty() {
-            return Err(GraphError::Parameterless);
+            return Err(FormulaError::Parameterless);
         }
         let mut check = NodeCheck::new(&self.nodes, self.parameters.len(), max_nodes)?;
         self.check_parameters()?;
@@ -85,75 +85,75 @@ impl Definition {
         }
         if self.outputs.len() != components as usize {
             let found = self.outputs.len();
-            return Err(GraphError::Outputs { found, components });
+            return Err(FormulaError::Outputs { found, components });
         }
         for &output in &self.outputs {
             match check.shapes.get(output as usize) {
-                Some(Shape::Row) => {}
-                Some(_) => return Err(GraphError::Independent { output }),
+                Some(ValueShape::Row) => {}
+                Some(_) => return Err(FormulaError::Independent { output }),
                 None => {
                     let nodes = self.nodes.len();
-                    return Err(GraphError::UnknownOutput { output, nodes });
+                    return Err(FormulaError::UnknownOutput { output, nodes });
                 }
             }
         }
         let shapes = check.shapes;
-        Ok(Formula {
+        Ok(OperatorFormula {
             forward: Expression::values(&self),
             backward: Expression::gradients(&self, &shapes),
             definition: self,
         })
     }
 
-    fn check_kind(&self, node: NodeId, what: Node) -> Result<(), GraphError> {
+    fn check_kind(&self, node: NodeId, what: FormulaNode) -> Result<(), FormulaError> {
         match what {
-            Node::Component(component) if component >= self.components => {
-                Err(GraphError::UnknownComponent {
+            FormulaNode::Component(component) if component >= self.components => {
+                Err(FormulaError::UnknownComponent {
                     node,
                     component,
                     components: self.components,
                 })
             }
-            Node::Component(_)
-            | Node::Parameter(_)
-            | Node::Constant(_)
-            | Node::Unary(..)
-            | Node::Binary(..)
-            | Node::Select(..)
-            | Node::Clamp(..) => Ok(()),
-            Node::Positive
-            | Node::Negative
-            | Node::Columns
-            | Node::Reduce(..)
-            | Node::Softmax(_)
-            | Node::Gradient(_) => {
+            FormulaNode::Component(_)
+            | FormulaNode::Parameter(_)
+            | FormulaNode::Constant(_)
+            | FormulaNode::Unary(..)
+            | FormulaNode::Binary(..)
+            | FormulaNode::Select(..)
+            | FormulaNode::Clamp(..) => Ok(()),
+            FormulaNode::Positive
+            | FormulaNode::Negative
+            | FormulaNode::Columns
+            | FormulaNode::Reduce(..)
+            | FormulaNode::Softmax(_)
+            | FormulaNode::Gradient(_) => {
                 let kind = "an operator";
-                Err(GraphError::Foreign { node, what, kind })
+                Err(FormulaError::Foreign { node, what, kind })
             }
         }
     }
 
-    fn check_parameters(&self) -> Result<(), GraphError> {
+    fn check_parameters(&self) -> Result<(), FormulaError> {
         let names = self.parameters.iter().map(|p| p.name.as_str());
         parameter_names(names, MAX_PARAMETERS)?;
         for (index, ParameterVector { name, initial }) in self.parameters.iter().enumerate() {
-            if let Initial::Normal(deviation) = *initial
+            if let InitialValue::Normal(deviation) = *initial
                 && !(deviation.is_finite() && deviation >= 0.0)
             {
                 let reason = format!(
                     "{name} has an initial standard deviation of {deviation}, which must be finite and not negative"
                 );
-                return Err(GraphError::Parameter { index, reason });
+                return Err(FormulaError::Parameter { index, reason });
             }
         }
         Ok(())
     }
 }
 
-impl Formula {
+impl OperatorFormula {
     /// Returns the definition that it was made from.
     #[must_use]
-    pub fn definition(&self) -> &Definition {
+    pub fn definition(&self) -> &OperatorDefinition {
         &self.definition
     }
 
@@ -197,7 +197,7 @@ impl Formula {
     /// Whether the N3 penalty applies to the parameters, which it does unless one of them is an angle.
     #[must_use]
     pub fn has_sized_parameters(&self) -> bool {
-        let angle = |p: &ParameterVector| p.initial == Initial::Angle;
+        let angle = |p: &ParameterVector| p.initial == InitialValue::Angle;
         !self.parameters().iter().any(angle)
     }
 
@@ -206,7 +206,7 @@ impl Formula {
     #[must_use]
     pub fn stops_gradient(&self) -> bool {
         use crate::formula::node::Unary;
-        let stops = |node: &Node| matches!(node, Node::Unary(Unary::StopGradient, _));
+        let stops = |node: &FormulaNode| matches!(node, FormulaNode::Unary(Unary::StopGradient, _));
         self.definition.nodes.iter().any(stops)
     }
 

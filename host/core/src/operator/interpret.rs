@@ -1,14 +1,14 @@
 //! Interpreter of operators' formulas, element by element in f64: the slow, simple reference that faster executors are
 //! compared with.
 
-use super::definition::Formula;
+use super::definition::OperatorFormula;
 use super::derive::Expression;
 use crate::formula::builder::fold;
-use crate::formula::node::{Binary, Node, NodeId};
+use crate::formula::node::{Binary, FormulaNode, NodeId};
 
 /// One element of each input of an expression.
 #[derive(Clone, Copy, Debug)]
-pub struct Element<'a> {
+pub struct ElementInput<'a> {
     /// Element of each component of the embedding.
     pub components: &'a [f64],
     /// Element of each parameter.
@@ -20,7 +20,7 @@ pub struct Element<'a> {
 impl Expression {
     /// Returns the values of the outputs.
     #[must_use]
-    pub fn evaluate(&self, element: &Element<'_>) -> Vec<f64> {
+    pub fn evaluate(&self, element: &ElementInput<'_>) -> Vec<f64> {
         let mut values: Vec<f64> = Vec::with_capacity(self.nodes.len());
         // Nodes computed from constants alone are constants, rounded as such.
         let mut constants: Vec<Option<f32>> = Vec::with_capacity(self.nodes.len());
@@ -36,41 +36,41 @@ impl Expression {
     }
 }
 
-impl Element<'_> {
-    fn value(&self, node: Node, values: &[f64]) -> f64 {
+impl ElementInput<'_> {
+    fn value(&self, node: FormulaNode, values: &[f64]) -> f64 {
         let of = |id: NodeId| values[id as usize];
         let given = |values: &[f64], index: u32| values.get(index as usize).copied();
         match node {
-            Node::Component(index) => given(self.components, index),
-            Node::Parameter(index) => given(self.parameters, index),
-            Node::Gradient(index) => given(self.gradients, index),
-            Node::Constant(value) => Some(value.into()),
-            Node::Unary(op, x) => Some(op.apply(of(x))),
-            Node::Binary(op, a, b) => Some(op.apply(of(a), of(b))),
-            Node::Select(condition, then, otherwise) => Some(match of(condition) == 0.0 {
+            FormulaNode::Component(index) => given(self.components, index),
+            FormulaNode::Parameter(index) => given(self.parameters, index),
+            FormulaNode::Gradient(index) => given(self.gradients, index),
+            FormulaNode::Constant(value) => Some(value.into()),
+            FormulaNode::Unary(op, x) => Some(op.apply(of(x))),
+            FormulaNode::Binary(op, a, b) => Some(op.apply(of(a), of(b))),
+            FormulaNode::Select(condition, then, otherwise) => Some(match of(condition) == 0.0 {
                 true => of(otherwise),
                 false => of(then),
             }),
-            Node::Clamp(x, low, high) => {
+            FormulaNode::Clamp(x, low, high) => {
                 let above = Binary::Max.apply(of(x), of(low));
                 Some(Binary::Min.apply(above, of(high)))
             }
             // A checked operator has no such nodes.
-            Node::Positive
-            | Node::Negative
-            | Node::Columns
-            | Node::Reduce(..)
-            | Node::Softmax(_) => None,
+            FormulaNode::Positive
+            | FormulaNode::Negative
+            | FormulaNode::Columns
+            | FormulaNode::Reduce(..)
+            | FormulaNode::Softmax(_) => None,
         }
         .unwrap_or(f64::NAN)
     }
 }
 
-impl Formula {
+impl OperatorFormula {
     /// Returns one element of each output component.
     #[must_use]
     pub fn apply(&self, components: &[f64], parameters: &[f64]) -> Vec<f64> {
-        self.forward().evaluate(&Element {
+        self.forward().evaluate(&ElementInput {
             components,
             parameters,
             gradients: &[],

@@ -35,11 +35,11 @@ proptest! {
         n in 1_u32..6, m in 1_u32..6, trainers in 1_u32..4, chunks in 1_u32..3, sets in 1_u32..3,
         epochs in 1_u32..3, choices in proptest::collection::vec(any::<u32>(), 64),
     ) {
-        let extent = Extent { epochs, edge_sets: sets, edge_chunks: chunks };
+        let extent = RunExtent { epochs, edge_sets: sets, edge_chunks: chunks };
         let grid_of = pass(n, m);
         let mut schedule = Schedule::new();
         let mut seen = Vec::new();
-        let mut held: Vec<(u32, Acquired)> = Vec::new();
+        let mut held: Vec<(u32, LeasedBucket)> = Vec::new();
         let mut step = 0;
         while !schedule.finished(extent) {
             if schedule.needs_plan() {
@@ -80,7 +80,7 @@ proptest! {
 
 #[test]
 fn an_epoch_can_begin_again() {
-    let extent = Extent {
+    let extent = RunExtent {
         epochs: 1,
         edge_sets: 2,
         edge_chunks: 1,
@@ -119,7 +119,7 @@ fn what_another_holds_is_not_reported_done() {
     let trainer = 1;
     assert_eq!(
         schedule.complete(trainer, position),
-        Err(NotHeld { trainer, position })
+        Err(NotLeased { trainer, position })
     );
     assert_eq!(schedule.done(), 0);
     assert!(schedule.complete(0, 99).is_err());

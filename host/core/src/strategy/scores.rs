@@ -4,7 +4,7 @@
 ///
 /// Rows are independent of each other, so they may be cut anywhere.
 #[derive(Debug)]
-pub struct Scores<'a> {
+pub struct ScoreBlock<'a> {
     /// Scores of the positives, `[rows]`: input.
     pub positive: &'a [f32],
     /// Negatives, `[rows, columns]`: scores as input, replaced by their gradients. The scores of masked negatives are
@@ -23,23 +23,23 @@ pub struct Scores<'a> {
 #[error(
     "{positive} positives and {negative} negatives do not form rows of {columns} negatives each"
 )]
-pub struct UnevenScores {
+pub struct ScoreLengthError {
     positive: usize,
     negative: usize,
     columns: usize,
 }
 
-impl Scores<'_> {
+impl ScoreBlock<'_> {
     /// Checks that the lengths of the slices fit together.
     ///
     /// # Errors
     /// Fails if they do not.
-    pub fn checked(self) -> Result<Self, UnevenScores> {
+    pub fn checked(self) -> Result<Self, ScoreLengthError> {
         let rows = self.rows();
         let outputs = [self.positive_gradient.len(), self.loss.len()];
         match rows.checked_mul(self.columns) == Some(self.negative.len()) && outputs == [rows; 2] {
             true => Ok(self),
-            false => Err(UnevenScores {
+            false => Err(ScoreLengthError {
                 positive: rows,
                 negative: self.negative.len(),
                 columns: self.columns,
@@ -62,11 +62,11 @@ impl Scores<'_> {
     pub fn in_blocks<E>(
         &mut self,
         most: usize,
-        mut evaluate: impl FnMut(Scores<'_>) -> Result<(), E>,
+        mut evaluate: impl FnMut(ScoreBlock<'_>) -> Result<(), E>,
     ) -> Result<(), E> {
         while !self.positive.is_empty() {
             let (rows, columns) = (self.rows().min(most.max(1)), self.columns);
-            evaluate(Scores {
+            evaluate(ScoreBlock {
                 positive: &self.positive[..rows],
                 negative: &mut self.negative[..rows * columns],
                 columns,
@@ -94,7 +94,7 @@ mod tests {
     fn what_is_left_begins_with_the_rows_that_failed() {
         let mut negative = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0];
         let (mut gradient, mut loss) = ([0.0; 3], [0.0; 3]);
-        let mut scores = Scores {
+        let mut scores = ScoreBlock {
             positive: &[7.0, 8.0, 9.0],
             negative: &mut negative,
             columns: 2,
@@ -123,7 +123,7 @@ mod tests {
     #[test]
     fn rows_without_negatives_are_rows() {
         let (mut gradient, mut loss) = ([0.0; 3], [0.0; 3]);
-        let mut scores = Scores {
+        let mut scores = ScoreBlock {
             positive: &[0.0; 3],
             negative: &mut [],
             columns: 0,
@@ -141,7 +141,7 @@ mod tests {
     #[test]
     fn slices_of_other_rows_are_refused() {
         let with = |columns: usize, negatives: usize, outputs: usize| {
-            let scores = Scores {
+            let scores = ScoreBlock {
                 positive: &[0.0; 2],
                 negative: &mut vec![0.0; negatives],
                 columns,

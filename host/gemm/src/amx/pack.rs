@@ -14,15 +14,15 @@ use crate::prefetch::prefetch_read;
 /// Lines of a factor: rows of the left one or columns of the right one. Either the lines or the terms of a line are
 /// contiguous, so one of the strides is 1.
 #[derive(Clone, Copy)]
-pub(super) struct Lines {
+pub(super) struct FactorLines {
     pub(super) from: *const f32,
     pub(super) line_stride: usize,
     pub(super) term_stride: usize,
 }
 
-impl Lines {
+impl FactorLines {
     /// Returns whether the terms of a line are contiguous; otherwise neighbouring lines are.
-    pub(super) fn along(&self) -> bool {
+    pub(super) fn terms_contiguous(&self) -> bool {
         self.term_stride == 1
     }
 
@@ -37,7 +37,7 @@ impl Lines {
 
 /// Meaning of the rows of a tile.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Order {
+pub(super) enum TileOrder {
     /// Each row is a line with 16 pairs of terms: the left factor.
     Lines,
     /// Each row is a pair of terms of 16 lines: the right factor.
@@ -51,11 +51,11 @@ pub(super) enum Order {
 /// The processor has the instructions, the lines have `terms` terms, and `to` has room for the step.
 #[target_feature(enable = "avx512f,avx512bw,avx512bf16")]
 pub(super) unsafe fn pack_step(
-    source: Lines,
+    source: FactorLines,
     lines: usize,
     height: usize,
     terms: usize,
-    order: Order,
+    order: TileOrder,
     to: *mut u32,
 ) {
     for (tile, first) in (0..lines).step_by(height).enumerate() {
@@ -63,11 +63,11 @@ pub(super) unsafe fn pack_step(
         let to = to.wrapping_add(tile * TILE);
         // SAFETY: these lines are a part of the caller's.
         unsafe {
-            match (source.along(), order) {
-                (true, Order::Lines) => pack_tile::<true, false>(source, lines, terms, to),
-                (true, Order::Pairs) => pack_tile::<true, true>(source, lines, terms, to),
-                (false, Order::Lines) => pack_tile::<false, true>(source, lines, terms, to),
-                (false, Order::Pairs) => pack_tile::<false, false>(source, lines, terms, to),
+            match (source.terms_contiguous(), order) {
+                (true, TileOrder::Lines) => pack_tile::<true, false>(source, lines, terms, to),
+                (true, TileOrder::Pairs) => pack_tile::<true, true>(source, lines, terms, to),
+                (false, TileOrder::Lines) => pack_tile::<false, true>(source, lines, terms, to),
+                (false, TileOrder::Pairs) => pack_tile::<false, false>(source, lines, terms, to),
             }
         }
     }
@@ -80,7 +80,7 @@ pub(super) unsafe fn pack_step(
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512bf16")]
 unsafe fn pack_tile<const ALONG: bool, const TRANSPOSED: bool>(
-    source: Lines,
+    source: FactorLines,
     lines: usize,
     terms: usize,
     to: *mut u32,
@@ -118,7 +118,7 @@ unsafe fn pack_tile<const ALONG: bool, const TRANSPOSED: bool>(
 #[inline]
 #[target_feature(enable = "avx512f")]
 unsafe fn load_pairs<const ALONG: bool>(
-    source: Lines,
+    source: FactorLines,
     lines: usize,
     terms: usize,
     i: usize,

@@ -16,7 +16,7 @@ pub(super) const PLANES: usize = 3;
 /// Numbers of 32 bits per tile: pairs of bfloat16, or sums.
 pub(super) const TILE: usize = 16 * LINES;
 
-pub(super) fn processor_has_them() -> bool {
+pub(super) fn is_supported() -> bool {
     use std::arch::x86_64::{__cpuid, __cpuid_count};
     const BFLOAT16: u32 = 1 << 22;
     const TILES: u32 = 1 << 24;
@@ -55,11 +55,11 @@ struct Shape {
 }
 
 /// Use of the tile registers by this thread, which ends when the value is dropped.
-pub(super) struct Tiles {
+pub(super) struct TileRegisters {
     height: usize,
 }
 
-impl Tiles {
+impl TileRegisters {
     /// Configures tiles with `height` rows for sums and the left factor.
     ///
     /// # Safety
@@ -83,7 +83,7 @@ impl Tiles {
     }
 }
 
-impl Drop for Tiles {
+impl Drop for TileRegisters {
     fn drop(&mut self) {
         // SAFETY: the caller of `of_height` guarantees AMX. Unless released, the registers are saved at every thread
         // switch.
@@ -103,13 +103,13 @@ pub(super) struct Panel {
 
 /// Destination of the sums.
 #[derive(Clone, Copy)]
-pub(super) struct Target {
+pub(super) struct SumsTarget {
     pub(super) start: *mut f32,
     pub(super) stride: usize,
     pub(super) accumulate: bool,
 }
 
-impl Target {
+impl SumsTarget {
     /// Returns the part of the destination from a row and a column on.
     pub(super) fn at(self, row: usize, column: usize) -> Self {
         let start = self.start.wrapping_add(row * self.stride + column);
@@ -174,14 +174,20 @@ kernel!(one_by_one, ["tmm4" "0"], ["tmm6" "0"], ["tmm0" "tmm4" "tmm6"]);
 #[repr(align(64))]
 struct Scratch([f32; 4 * TILE]);
 
-impl Tiles {
+impl TileRegisters {
     /// Computes `target = left right`, or `+=`: the sums of the products of two panels' terms.
     ///
     /// # Safety
     /// The panels have `steps` steps of `PLANES` planes; the target has a row for each line of `left`, and a column for
     /// each line of `right`.
     #[inline(always)]
-    pub(super) unsafe fn multiply(&self, left: Panel, right: Panel, steps: usize, target: Target) {
+    pub(super) unsafe fn multiply(
+        &self,
+        left: Panel,
+        right: Panel,
+        steps: usize,
+        target: SumsTarget,
+    ) {
         let (below, stride) = (self.height * target.stride, 4 * target.stride);
         // SAFETY: the caller guarantees the panels and the target; the tile registers are in use while `self` exists.
         unsafe {
@@ -201,7 +207,7 @@ impl Tiles {
                 (_, 2) => one_by_two(left.start, right.start, steps),
                 _ => one_by_one(left.start, right.start, steps),
             }
-            self.hand_out(left.lines, right.lines, target);
+            self.store_partial(left.lines, right.lines, target);
         }
     }
 
@@ -209,7 +215,7 @@ impl Tiles {
     ///
     /// # Safety
     /// The target has `rows` rows and `columns` columns.
-    unsafe fn hand_out(&self, rows: usize, columns: usize, target: Target) {
+    unsafe fn store_partial(&self, rows: usize, columns: usize, target: SumsTarget) {
         const WIDTH: usize = 2 * LINES;
         let mut scratch = Scratch([0.0; 4 * TILE]);
         // SAFETY: the scratch has room for all sums; the caller guarantees the target.

@@ -7,99 +7,99 @@
 
 use pbg_core::loss::node::{Binary, Unary};
 
+mod buffers;
 mod lower;
-mod places;
 
 /// Index of a tile, which holds one value per negative.
-pub(super) type Tile = usize;
+pub(super) type TileIndex = usize;
 /// Index of a vector, which holds one value per row.
-pub(super) type Vector = usize;
+pub(super) type VectorIndex = usize;
 
 /// The tile of the scores, which also marks masked negatives.
-pub(super) const SCORES: Tile = 0;
+pub(super) const SCORES: TileIndex = 0;
 /// The vector of the positives' scores.
-pub(super) const POSITIVE: Vector = 0;
+pub(super) const POSITIVE: VectorIndex = 0;
 
 /// One value per negative, or one per row that is repeated for all its negatives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Operand {
-    Tile(Tile),
-    Vector(Vector),
+pub(super) enum TileOperand {
+    Tile(TileIndex),
+    Vector(VectorIndex),
 }
 
 /// One loop. Sums omit masked negatives.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Step {
+pub(super) enum LossStep {
     VectorUnary {
         op: Unary,
-        out: Vector,
-        x: Vector,
+        out: VectorIndex,
+        x: VectorIndex,
     },
     VectorBinary {
         op: Binary,
-        out: Vector,
-        a: Vector,
-        b: Vector,
+        out: VectorIndex,
+        a: VectorIndex,
+        b: VectorIndex,
     },
     VectorSelect {
-        out: Vector,
-        operands: [Vector; 3],
+        out: VectorIndex,
+        operands: [VectorIndex; 3],
     },
     Unary {
         op: Unary,
-        out: Tile,
-        x: Tile,
-        sum: Option<Vector>,
+        out: TileIndex,
+        x: TileIndex,
+        sum: Option<VectorIndex>,
     },
     /// An operation of which at least one operand is a tile.
     Binary {
         op: Binary,
-        out: Tile,
-        a: Operand,
-        b: Operand,
+        out: TileIndex,
+        a: TileOperand,
+        b: TileOperand,
     },
     Product {
-        out: Tile,
-        a: Tile,
-        b: Tile,
-        sum: Option<Vector>,
+        out: TileIndex,
+        a: TileIndex,
+        b: TileIndex,
+        sum: Option<VectorIndex>,
     },
     Select {
-        out: Tile,
-        operands: [Tile; 3],
+        out: TileIndex,
+        operands: [TileIndex; 3],
     },
     /// A tile in which each row repeats the number of a vector.
     Broadcast {
-        out: Tile,
-        x: Vector,
+        out: TileIndex,
+        x: VectorIndex,
     },
     /// A function and its derivative.
     Pair {
-        op: Pair,
-        out: [Tile; 2],
-        x: Tile,
-        sums: [Option<Vector>; 2],
+        op: FunctionWithSlope,
+        out: [TileIndex; 2],
+        x: TileIndex,
+        sums: [Option<VectorIndex>; 2],
     },
     /// `e^(x - shift)` and its sum; the shift is the largest value of each row.
     ExpShift {
-        out: Tile,
-        x: Tile,
-        shift: Vector,
-        sum: Vector,
+        out: TileIndex,
+        x: TileIndex,
+        shift: VectorIndex,
+        sum: VectorIndex,
     },
     Sum {
-        out: Vector,
-        x: Tile,
+        out: VectorIndex,
+        x: TileIndex,
     },
     Max {
-        out: Vector,
-        x: Tile,
+        out: VectorIndex,
+        x: TileIndex,
     },
 }
 
 /// A function and its derivative, which share most of their computation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Pair {
+pub(super) enum FunctionWithSlope {
     /// Softplus and its derivative, the sigmoid.
     Softplus,
     /// `max(x, 0)`, and 1 where x is at least 0.
@@ -108,43 +108,43 @@ pub(super) enum Pair {
 
 /// Form in which the program returns the gradient of the negatives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Gradient {
-    Tile(Tile),
-    Scaled(Tile, Vector),
-    Vector(Vector),
+pub(super) enum NegativeGradient {
+    Tile(TileIndex),
+    Scaled(TileIndex, VectorIndex),
+    Vector(VectorIndex),
 }
 
 /// Steps with everything that they need.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Program {
+pub(super) struct LossProgram {
     /// Vectors that hold a constant.
-    pub(super) constants: Vec<(Vector, f32)>,
+    pub(super) constants: Vec<(VectorIndex, f32)>,
     /// Vectors that hold a parameter, with its index.
-    pub(super) parameters: Vec<(Vector, usize)>,
+    pub(super) parameters: Vec<(VectorIndex, usize)>,
     /// The vector that holds the number of columns.
-    pub(super) columns: Option<Vector>,
+    pub(super) columns: Option<VectorIndex>,
     /// Steps that run once per call, for all rows.
-    pub(super) prologue: Vec<Step>,
+    pub(super) prologue: Vec<LossStep>,
     /// The vector of the largest score of each row, which is computed after the scores are loaded.
-    pub(super) largest: Option<Vector>,
+    pub(super) largest: Option<VectorIndex>,
     /// Steps that run once per tile.
-    pub(super) steps: Vec<Step>,
-    pub(super) loss: Vector,
-    pub(super) positive: Vector,
-    pub(super) negative: Gradient,
+    pub(super) steps: Vec<LossStep>,
+    pub(super) loss: VectorIndex,
+    pub(super) positive: VectorIndex,
+    pub(super) negative: NegativeGradient,
     pub(super) vectors: usize,
     pub(super) tiles: usize,
 }
 
-impl Step {
-    fn inputs(&self) -> ([Option<Tile>; 3], [Option<Vector>; 3]) {
-        let split = |operands: [Option<Operand>; 3]| {
+impl LossStep {
+    fn inputs(&self) -> ([Option<TileIndex>; 3], [Option<VectorIndex>; 3]) {
+        let split = |operands: [Option<TileOperand>; 3]| {
             let tiles = operands.map(|operand| match operand {
-                Some(Operand::Tile(tile)) => Some(tile),
+                Some(TileOperand::Tile(tile)) => Some(tile),
                 _ => None,
             });
             let vectors = operands.map(|operand| match operand {
-                Some(Operand::Vector(vector)) => Some(vector),
+                Some(TileOperand::Vector(vector)) => Some(vector),
                 _ => None,
             });
             (tiles, vectors)
@@ -166,7 +166,7 @@ impl Step {
         }
     }
 
-    fn outputs(&self) -> ([Option<Tile>; 2], [Option<Vector>; 2]) {
+    fn outputs(&self) -> ([Option<TileIndex>; 2], [Option<VectorIndex>; 2]) {
         match *self {
             Self::VectorUnary { out, .. }
             | Self::VectorBinary { out, .. }
@@ -184,13 +184,13 @@ impl Step {
         }
     }
 
-    fn rename(&mut self, name: &impl Fn(Tile) -> Tile) {
-        let operand = |operand: &mut Operand| {
-            if let Operand::Tile(tile) = operand {
+    fn rename(&mut self, name: &impl Fn(TileIndex) -> TileIndex) {
+        let operand = |operand: &mut TileOperand| {
+            if let TileOperand::Tile(tile) = operand {
                 *tile = name(*tile);
             }
         };
-        let tile = |tile: &mut Tile| *tile = name(*tile);
+        let tile = |tile: &mut TileIndex| *tile = name(*tile);
         match self {
             Self::VectorUnary { .. } | Self::VectorBinary { .. } | Self::VectorSelect { .. } => {}
             Self::Unary { out, x, .. } | Self::ExpShift { out, x, .. } => {

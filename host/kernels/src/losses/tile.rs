@@ -7,7 +7,7 @@
 use pbg_core::strategy::MASKED;
 
 use super::maths;
-use super::rows::{Lane, Vectors, WIDTH};
+use super::vectors::{Lane, Vectors, WIDTH};
 use crate::vector::join_lanes;
 
 /// Number of lanes that a reduction accumulates independently, so that no addition waits for the previous one.

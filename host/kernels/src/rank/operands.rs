@@ -3,11 +3,11 @@
 use std::ops::Range;
 
 use super::kernel;
-use crate::comparators::RowExtras;
+use crate::score_function::RowExtras;
 
 /// Known sides of edges, prepared for comparison with candidates.
 #[derive(Clone, Debug, Default)]
-pub struct Queries {
+pub struct PreparedQueries {
     pub(super) count: usize,
     pub(super) width: usize,
     /// The prepared rows, for [`Ranker::pair_scores`]; not kept for queries that were appended.
@@ -16,11 +16,11 @@ pub struct Queries {
     pub(super) extras: Vec<RowExtras>,
 }
 
-impl Queries {
+impl PreparedQueries {
     /// Number of queries that are interleaved; ranges of [`Ranker::scores`] start at its multiples.
     pub const GROUP: usize = kernel::GROUP;
 
-    /// Creates an empty list with room for `count` queries of `width` floats, to be added by [`Queries::append`].
+    /// Creates an empty list with room for `count` queries of `width` floats, to be added by [`PreparedQueries::append`].
     #[must_use]
     pub fn with_capacity(count: usize, width: usize) -> Self {
         let padded = count.next_multiple_of(kernel::GROUP);
@@ -35,7 +35,7 @@ impl Queries {
     /// Appends `others`, without the data that only [`Ranker::pair_scores`] needs.
     ///
     /// # Panics
-    /// If the number of queries so far is not a multiple of [`Queries::GROUP`], or the widths differ.
+    /// If the number of queries so far is not a multiple of [`PreparedQueries::GROUP`], or the widths differ.
     pub fn append(&mut self, others: &Self) {
         assert_eq!(
             self.count % kernel::GROUP,
@@ -63,14 +63,14 @@ impl Queries {
 
 /// Consecutive entities of a table, prepared for comparison.
 #[derive(Clone, Debug, Default)]
-pub struct Candidates {
+pub struct CandidateBlock {
     pub(super) first: usize,
     pub(super) count: usize,
     pub(super) panels: Vec<f32>,
     pub(super) extras: Vec<RowExtras>,
 }
 
-impl Candidates {
+impl CandidateBlock {
     /// Returns the offsets of the entities in their table.
     #[must_use]
     pub fn entities(&self) -> Range<usize> {

@@ -2,9 +2,9 @@
 
 use pbg_core::model::Comparator;
 
-use super::{Ranker, Replacement};
-use crate::comparators::Comparison;
-use crate::rows::Mode;
+use super::{Ranker, ReplacedSide};
+use crate::rows::SubnormalMode;
+use crate::score_function::ScoreFunction;
 use crate::spec::ModelSpec;
 use crate::table::Table;
 use crate::vector;
@@ -29,7 +29,7 @@ impl PointSpace {
     /// Creates the mapping for embeddings of `dimension` numbers.
     #[must_use]
     pub fn of(spec: &ModelSpec, dimension: usize) -> Self {
-        let comparison = Comparison::of(spec);
+        let comparison = ScoreFunction::of(spec);
         let inner = !comparison.is_distance();
         Self {
             dimension,
@@ -71,11 +71,11 @@ impl Ranker {
     #[must_use]
     pub fn points(
         &mut self,
-        replacement: Replacement<'_>,
+        replacement: ReplacedSide<'_>,
         space: PointSpace,
         table: &Table,
     ) -> Vec<f32> {
-        let _mode = Mode::flushing();
+        let _mode = SubnormalMode::flushing();
         let width = space.width();
         let mut points = vec![0.0; table.entities() * width];
         let mut extras = Vec::new();
@@ -83,7 +83,7 @@ impl Ranker {
             let row = &mut point[..space.dimension];
             let entity = std::iter::once(entity);
             self.preparer
-                .all(replacement, entity, table, row, &mut extras);
+                .prepare_candidates(replacement, entity, table, row, &mut extras);
             if space.bias {
                 row[0] = extras[0].bias;
             }
@@ -103,9 +103,9 @@ mod tests {
 
     use super::*;
     use crate::params::Params;
-    use crate::rank::{Candidates, Queries};
+    use crate::rank::{CandidateBlock, PreparedQueries};
     use crate::spec::{EntitySpec, RelationSpec};
-    use crate::step::Relations;
+    use crate::step::BatchRelations;
 
     fn spec(comparator: Comparator, bias: bool) -> ModelSpec {
         let relation = RelationSpec {
@@ -155,11 +155,11 @@ mod tests {
             let space = PointSpace::of(&spec, 4);
             let table = Table::new(rows, 4);
             let mut ranker = Ranker::new(Arc::new(spec.clone())).unwrap();
-            let replacement = Replacement { side: Side::Lhs, relation: 0, params };
+            let replacement = ReplacedSide { side: Side::Lhs, relation: 0, params };
             let points = ranker.points(replacement, space, &table);
             let points: Vec<&[f32]> = points.chunks_exact(space.width()).collect();
-            let (mut query, mut block) = (Queries::default(), Candidates::default());
-            ranker.queries(Side::Lhs, &[0], Relations::One(0), &table, params, &mut query);
+            let (mut query, mut block) = (PreparedQueries::default(), CandidateBlock::default());
+            ranker.queries(Side::Lhs, &[0], BatchRelations::One(0), &table, params, &mut query);
             ranker.candidates(replacement, 0..12, &table, &mut block);
             let scores = ranker.scores(&query, 0..1, &block).to_vec();
             let mut asked = points[0].to_vec();

@@ -5,17 +5,17 @@ use std::sync::Arc;
 use pbg_core::graph::Side;
 use pbg_core::model::Operator;
 
-use super::Replacement;
-use crate::comparators::{Comparison, RowExtras};
+use super::ReplacedSide;
 use crate::operators;
-use crate::operators::traced::Evaluators;
+use crate::operators::formula::Evaluators;
 use crate::params::{ParamTensor, Params};
+use crate::score_function::{RowExtras, ScoreFunction};
 use crate::spec::ModelSpec;
 use crate::table::{LookUp, Table};
 use crate::vector;
 
 /// Steps of the preparation of the entities of one side and relation.
-pub(super) struct Recipe<'a> {
+pub(super) struct PreparationSteps<'a> {
     operator: Operator,
     tensors: &'a [ParamTensor],
     global: Vec<f32>,
@@ -26,7 +26,7 @@ pub(super) struct Recipe<'a> {
 #[derive(Debug)]
 pub(super) struct Preparer {
     pub(super) spec: Arc<ModelSpec>,
-    pub(super) comparison: Comparison,
+    pub(super) comparison: ScoreFunction,
     /// A row before the operator.
     input: Vec<f32>,
     /// The operator's parameters.
@@ -39,7 +39,7 @@ impl Preparer {
     pub(super) fn new(spec: Arc<ModelSpec>) -> Self {
         let [input, packed, scratch] = Default::default();
         Self {
-            comparison: Comparison::of(&spec),
+            comparison: ScoreFunction::of(&spec),
             spec,
             input,
             packed,
@@ -56,7 +56,7 @@ impl Preparer {
         relation: u32,
         params: &'p Params,
         dimension: usize,
-    ) -> Recipe<'p> {
+    ) -> PreparationSteps<'p> {
         let index = if self.spec.is_dynamic() {
             0
         } else {
@@ -72,7 +72,7 @@ impl Preparer {
         } else {
             Operator::None
         };
-        Recipe {
+        PreparationSteps {
             operator,
             tensors: params.operator(index, side),
             global,
@@ -81,7 +81,7 @@ impl Preparer {
     }
 
     /// Copies the parameters that the operator of `recipe` has for `relation`.
-    pub(super) fn read_parameters(&mut self, recipe: &Recipe<'_>, relation: u32) {
+    pub(super) fn read_parameters(&mut self, recipe: &PreparationSteps<'_>, relation: u32) {
         if recipe.operator != Operator::None {
             let row = if self.spec.is_dynamic() {
                 relation as usize
@@ -94,23 +94,23 @@ impl Preparer {
             );
             operators::read_packed(recipe.tensors, row, &mut self.packed);
             if let Operator::Traced(formula) = recipe.operator {
-                let evaluator = self.evaluators.of(formula);
+                let evaluator = self.evaluators.get_or_create(formula);
                 evaluator.prepare(&self.packed, recipe.dimension);
             }
         }
     }
 
     /// Prepares entities that replace a side, row by row.
-    pub(super) fn all(
+    pub(super) fn prepare_candidates(
         &mut self,
-        replacement: Replacement<'_>,
+        replacement: ReplacedSide<'_>,
         entities: impl Iterator<Item = u32>,
         table: &Table,
         rows: &mut [f32],
         extras: &mut Vec<RowExtras>,
     ) {
         let dimension = table.embeddings.width();
-        let Replacement {
+        let ReplacedSide {
             side,
             relation,
             params,
@@ -127,7 +127,7 @@ impl Preparer {
     /// Prepares one row.
     pub(super) fn row(
         &mut self,
-        recipe: &Recipe<'_>,
+        recipe: &PreparationSteps<'_>,
         table: &Table,
         entity: u32,
         out: &mut [f32],
@@ -145,7 +145,7 @@ impl Preparer {
             self.input.copy_from_slice(out);
             match recipe.operator {
                 Operator::Traced(formula) => {
-                    let evaluator = self.evaluators.of(formula);
+                    let evaluator = self.evaluators.get_or_create(formula);
                     evaluator.prepared(&self.packed, &self.input, out, recipe.dimension);
                 }
                 operator => operators::forward(operator, &self.packed, &self.input, out),

@@ -5,8 +5,8 @@ use std::ops::Range;
 use pbg_core::graph::Side;
 use pbg_gemm::buffer::FloatBuffer;
 
-use crate::comparators::RowExtras;
 use crate::half::HalfBuffer;
+use crate::score_function::RowExtras;
 use crate::step::score_buffers::ScoreBuffers;
 use crate::vector;
 
@@ -100,7 +100,7 @@ impl RowGradients {
     }
 
     /// Stores the first `floats` numbers of `half`, or adds them if there are gradients already.
-    pub(crate) fn receive(&mut self, half: &HalfBuffer, floats: usize) {
+    pub(crate) fn store_or_add(&mut self, half: &HalfBuffer, floats: usize) {
         let values = &mut self.values.as_mut_slice()[..floats];
         if self.started {
             half.add_to(values);
@@ -170,12 +170,12 @@ impl SliceSide {
 
 /// With all negatives: every entity that replaces a side, and its gradients, summed over the whole batch.
 #[derive(Debug)]
-pub(crate) struct EntitySide {
+pub(crate) struct EntityBuffers {
     pub(crate) rows: PreparedRows,
     pub(crate) gradients: RowGradients,
 }
 
-impl EntitySide {
+impl EntityBuffers {
     pub(crate) fn new() -> Self {
         Self {
             rows: PreparedRows::new(),
@@ -189,7 +189,7 @@ impl EntitySide {
 }
 
 /// Returns the elements of `side` and of the other side, in this order.
-pub fn pair<T>(both: &mut [T; 2], side: Side) -> (&mut T, &mut T) {
+pub fn side_and_other<T>(both: &mut [T; 2], side: Side) -> (&mut T, &mut T) {
     let [lhs, rhs] = both;
     match side {
         Side::Lhs => (lhs, rhs),

@@ -1,8 +1,8 @@
 //! The stages of a step on a core, on buffers that a worker reuses.
 
 mod apply;
-mod parts;
 mod relations;
+mod stage_parts;
 
 use std::borrow::Cow;
 
@@ -10,25 +10,25 @@ use pbg_core::batch_graph::{Operation, StepSpec};
 use pbg_core::graph::Side;
 use pbg_core::strategy::LossWorker;
 
-use crate::accumulate::GradientRows;
 use crate::error::StepError;
-use crate::operators::traced::Evaluators;
+use crate::gradient_rows::GradientRows;
+use crate::operators::formula::Evaluators;
 use crate::spec::ModelSpec;
 use crate::step::BatchStats;
-use crate::step::buffers::{EntitySide, SliceBuffers, pair};
+use crate::step::buffers::{EntityBuffers, SliceBuffers, side_and_other};
 use crate::step::executor::{SliceStages, StepExecutor};
 use crate::step::job::BatchJob;
-use crate::step::parameters::{ParameterGradients, ParameterValues, Regularized};
+use crate::step::parameters::{ParameterGradients, ParameterValues, RegularizedOperator};
 use crate::step::plan::BatchPlan;
 use crate::step::predict_relations::RelationBuffers;
-use crate::step::program::{Compare, Gather, PassStages, Scatter};
+use crate::step::program::{CompareStage, GatherStage, PassStages, ScatterStage};
 use crate::step::score_buffers::Weights;
-use crate::step::scores::Compared;
-use crate::step::share::Share;
+use crate::step::scores::ComparisonBuffers;
+use crate::step::share::BatchShare;
 
 /// A worker's data besides the buffers of passes and slices: copies of parameters, and sums of gradients.
 #[derive(Debug)]
-pub(crate) struct Sums {
+pub(crate) struct WorkerSums {
     pub(crate) values: ParameterValues,
     pub(crate) gradients: ParameterGradients,
     /// Gradients of each side's table; those of a table on both sides are in the first one.
@@ -41,7 +41,7 @@ pub(crate) struct Sums {
     pub(crate) evaluators: Evaluators,
 }
 
-impl Sums {
+impl WorkerSums {
     pub(crate) fn new() -> Self {
         Self {
             values: ParameterValues::new(),
@@ -67,8 +67,8 @@ pub(crate) struct CoreStep<'b> {
     plan: &'b BatchPlan,
     job: &'b BatchJob<'b>,
     loss_worker: &'b mut dyn LossWorker,
-    sums: &'b mut Sums,
-    share: Share<'b>,
+    sums: &'b mut WorkerSums,
+    share: BatchShare<'b>,
     stats: BatchStats,
     /// Sum of the losses in the order in which they were computed, for evaluation.
     loss: f64,
@@ -78,10 +78,10 @@ pub(crate) struct CoreStep<'b> {
 pub(crate) struct GatheredRows<'m>(&'m mut SliceBuffers);
 
 /// Scores of a comparison, with the rows that were compared.
-pub(crate) struct Scored<'m>(Compared<'m>);
+pub(crate) struct CoreScores<'m>(ComparisonBuffers<'m>);
 
 /// Gradients of the scores, stored in the scores' place.
-pub(crate) struct ScoreGradients<'m>(Compared<'m>);
+pub(crate) struct CoreScoreGradients<'m>(ComparisonBuffers<'m>);
 
 impl<'b> CoreStep<'b> {
     /// Creates the work on a batch for evaluation.
@@ -89,7 +89,7 @@ impl<'b> CoreStep<'b> {
         spec: &'b ModelSpec,
         plan: &'b BatchPlan,
         (job, loss_worker): (&'b BatchJob<'b>, &'b mut dyn LossWorker),
-        sums: &'b mut Sums,
+        sums: &'b mut WorkerSums,
     ) -> Self {
         Self {
             spec,
@@ -97,7 +97,7 @@ impl<'b> CoreStep<'b> {
             job,
             loss_worker,
             sums,
-            share: Share::WHOLE,
+            share: BatchShare::WHOLE,
             stats: BatchStats {
                 count: job.batch.len(),
                 ..BatchStats::default()
@@ -111,8 +111,8 @@ impl<'b> CoreStep<'b> {
         spec: &'b ModelSpec,
         plan: &'b BatchPlan,
         (job, loss): (&'b BatchJob<'b>, &'b mut dyn LossWorker),
-        sums: &'b mut Sums,
-        share: Share<'b>,
+        sums: &'b mut WorkerSums,
+        share: BatchShare<'b>,
     ) -> Self {
         let relation = job.batch.spec_index();
         sums.gradients
@@ -137,7 +137,9 @@ impl<'b> CoreStep<'b> {
 }
 
 /// Returns the sides on which every entity is a negative, with their stages.
-fn entire(stages: &PassStages) -> impl Iterator<Item = (Side, &Gather, &Scatter)> {
+fn all_negative_sides(
+    stages: &PassStages,
+) -> impl Iterator<Item = (Side, &GatherStage, &ScatterStage)> {
     Side::BOTH
         .into_iter()
         .zip(&stages.entities)
@@ -156,14 +158,18 @@ fn finite(finite: bool, what: &'static str) -> Result<(), StepError> {
 
 impl StepExecutor for CoreStep<'_> {
     type Error = StepError;
-    type PassMemory = [EntitySide; 2];
+    type PassMemory = [EntityBuffers; 2];
     type SliceMemory = SliceBuffers;
-    type Entities<'m> = &'m mut [EntitySide; 2];
+    type Entities<'m> = &'m mut [EntityBuffers; 2];
     type Gathered<'m> = GatheredRows<'m>;
-    type Scored<'m> = Scored<'m>;
-    type ScoreGradients<'m> = ScoreGradients<'m>;
+    type Scored<'m> = CoreScores<'m>;
+    type ScoreGradients<'m> = CoreScoreGradients<'m>;
 
-    fn lacks(operation: Operation, _: Option<Side>, step_spec: &StepSpec) -> Option<&'static str> {
+    fn unsupported(
+        operation: Operation,
+        _: Option<Side>,
+        step_spec: &StepSpec,
+    ) -> Option<&'static str> {
         let rounds_distances = operation == Operation::Round && step_spec.is_distance();
         rounds_distances.then_some(super::execution::NO_ROUNDED_DISTANCES)
     }
@@ -171,9 +177,9 @@ impl StepExecutor for CoreStep<'_> {
     fn begin<'m>(
         &mut self,
         stages: &PassStages,
-        memory: &'m mut [EntitySide; 2],
+        memory: &'m mut [EntityBuffers; 2],
     ) -> Result<Self::Entities<'m>, StepError> {
-        if stages.read {
+        if stages.reads_parameters {
             let (spec, job) = (self.spec, self.job);
             self.sums.values.read(spec, self.relation(), job.params);
         }
@@ -185,7 +191,7 @@ impl StepExecutor for CoreStep<'_> {
             self.sums.relations.begin(directions, relations);
         }
         let dimension = self.plan.dimension;
-        for (side, gather, _) in entire(stages) {
+        for (side, gather, _) in all_negative_sides(stages) {
             let entities = self.share.of(self.job.tables.side(side).entities());
             let buffers = &mut memory[side as usize];
             self.gatherer(gather, side, &mut buffers.rows)
@@ -226,26 +232,26 @@ impl StepExecutor for CoreStep<'_> {
     fn score<'m>(
         &mut self,
         at: SliceStages<'_>,
-        stage: &Compare,
+        stage: &CompareStage,
         entities: &'m mut Self::Entities<'_>,
         rows: &'m mut GatheredRows<'_>,
-    ) -> Result<Scored<'m>, StepError> {
+    ) -> Result<CoreScores<'m>, StepError> {
         let SliceBuffers { sides, scores } = &mut *rows.0;
-        let (candidates, queries) = pair(sides, stage.side);
-        let mut compared = Compared {
+        let (candidates, queries) = side_and_other(sides, stage.side);
+        let mut compared = ComparisonBuffers {
             candidates,
             entities: &mut entities[stage.side as usize],
             queries,
             scores,
         };
         self.direction(at, stage).score(&mut compared)?;
-        Ok(Scored(compared))
+        Ok(CoreScores(compared))
     }
 
     fn scores<'s>(
         &self,
         at: SliceStages<'_>,
-        scored: &'s Scored<'_>,
+        scored: &'s CoreScores<'_>,
     ) -> Result<[Cow<'s, [f32]>; 2], StepError> {
         let (positive, negative) = scored.0.scores.of(at.slice);
         Ok([positive.into(), negative.into()])
@@ -254,10 +260,10 @@ impl StepExecutor for CoreStep<'_> {
     fn loss<'m>(
         &mut self,
         at: SliceStages<'_>,
-        stage: &Compare,
+        stage: &CompareStage,
         scored: Self::Scored<'m>,
     ) -> Result<Self::ScoreGradients<'m>, StepError> {
-        let Scored(compared) = scored;
+        let CoreScores(compared) = scored;
         let weights = Weights {
             relation: self.spec.relations[self.relation()].weight,
             edges: self.job.batch.weight.map(|w| &w[at.slice.rows.clone()]),
@@ -272,16 +278,16 @@ impl StepExecutor for CoreStep<'_> {
         };
         self.stats.add(stage.side, sums.loss, sums.violators);
         self.loss += sums.loss;
-        Ok(ScoreGradients(compared))
+        Ok(CoreScoreGradients(compared))
     }
 
     fn differentiate(
         &mut self,
         at: SliceStages<'_>,
-        stage: &Compare,
-        gradients: ScoreGradients<'_>,
+        stage: &CompareStage,
+        gradients: CoreScoreGradients<'_>,
     ) -> Result<(), StepError> {
-        let ScoreGradients(mut compared) = gradients;
+        let CoreScoreGradients(mut compared) = gradients;
         self.direction(at, stage).differentiate(&mut compared)
     }
 
@@ -300,7 +306,8 @@ impl StepExecutor for CoreStep<'_> {
             let entities = self.side(gather, at.slice, side);
             let buffers = &mut rows.0.sides[side as usize];
             let mut scatterer = self.scatterer(scatter, side);
-            let regularizer = scatterer.slice(buffers, &entities, scatter.joined)?;
+            let regularizer =
+                scatterer.slice(buffers, &entities, scatter.positives_are_negatives)?;
             self.stats.reg += regularizer;
         }
         Ok(())
@@ -315,7 +322,7 @@ impl StepExecutor for CoreStep<'_> {
         stages: &PassStages,
         entities: Self::Entities<'_>,
     ) -> Result<(), StepError> {
-        for (side, _, scatter) in entire(stages) {
+        for (side, _, scatter) in all_negative_sides(stages) {
             let buffers = &mut entities[side as usize];
             let entities = self.share.of(self.job.tables.side(side).entities());
             self.scatterer(scatter, side).entities(buffers, entities)?;
@@ -330,14 +337,14 @@ impl StepExecutor for CoreStep<'_> {
         }
         if stages.regularize_parameters && self.share.is_first() {
             let side = stages.pass.operator_side;
-            let operator = Regularized {
+            let operator = RegularizedOperator {
                 n3: self.n3_of_parameters(),
                 side,
                 tensors: self.job.params.operator(self.relation(), side),
                 relations: self.job.relations(),
                 weight: self.plan.parameter_weight,
             };
-            let Sums {
+            let WorkerSums {
                 values, gradients, ..
             } = &mut *self.sums;
             self.stats.reg += gradients.regularize(values, operator);

@@ -3,14 +3,17 @@
 use pbg_core::batch_graph::Negatives;
 
 use crate::error::StepError;
-use crate::matmul::{Block, Factor, product};
+use crate::matmul::{Factor, MatrixBlock, product};
 use crate::step::score_buffers::ScoreBuffers;
-use crate::step::scores::{Compared, Direction};
+use crate::step::scores::{ComparisonBuffers, SliceComparison};
 use crate::vector;
 
-impl Direction<'_> {
+impl SliceComparison<'_> {
     /// Computes the gradients of both sides' rows from the gradients of the scores.
-    pub(crate) fn differentiate(&self, compared: &mut Compared<'_>) -> Result<(), StepError> {
+    pub(crate) fn differentiate(
+        &self,
+        compared: &mut ComparisonBuffers<'_>,
+    ) -> Result<(), StepError> {
         if !self.pairs {
             self.put_on_diagonal(compared.scores);
         }
@@ -27,8 +30,8 @@ impl Direction<'_> {
         Ok(())
     }
 
-    fn differentiate_queries(&self, compared: &mut Compared<'_>) -> Result<(), StepError> {
-        let Compared {
+    fn differentiate_queries(&self, compared: &mut ComparisonBuffers<'_>) -> Result<(), StepError> {
+        let ComparisonBuffers {
             candidates,
             entities,
             queries,
@@ -36,7 +39,7 @@ impl Direction<'_> {
         } = compared;
         let dimension = self.plan.dimension;
         let (rows, block, _) = self.candidates(candidates, entities);
-        let queried = Block {
+        let queried = MatrixBlock {
             offset: 0,
             count: self.slice.chunks,
             stride: self.slice.chunk * dimension,
@@ -63,15 +66,18 @@ impl Direction<'_> {
                     Factor::plain(&rows.half, block),
                     false,
                 )?;
-                gradients.receive(&scores.half_gradients, queried.floats());
+                gradients.store_or_add(&scores.half_gradients, queried.floats());
             }
         }
         gradients.started = true;
         Ok(())
     }
 
-    fn differentiate_candidates(&self, compared: &mut Compared<'_>) -> Result<(), StepError> {
-        let Compared {
+    fn differentiate_candidates(
+        &self,
+        compared: &mut ComparisonBuffers<'_>,
+    ) -> Result<(), StepError> {
+        let ComparisonBuffers {
             candidates,
             entities,
             queries,
@@ -79,7 +85,7 @@ impl Direction<'_> {
         } = compared;
         let queries = &queries.rows;
         let (columns, dimension) = (scores.columns, self.plan.dimension);
-        let block = Block {
+        let block = MatrixBlock {
             offset: 0,
             count: self.slice.chunks,
             stride: columns * dimension,
@@ -110,7 +116,7 @@ impl Direction<'_> {
                     Factor::plain(&queries.half, of_queries),
                     false,
                 )?;
-                gradients.receive(&scores.half_gradients, block.floats());
+                gradients.store_or_add(&scores.half_gradients, block.floats());
             }
         }
         gradients.started = true;
@@ -126,8 +132,8 @@ impl Direction<'_> {
     }
 
     /// Adds the gradients of biases, and replaces gradients of scores by factors of inner products.
-    fn undo_finish(&self, compared: &mut Compared<'_>) {
-        let Compared {
+    fn undo_finish(&self, compared: &mut ComparisonBuffers<'_>) {
+        let ComparisonBuffers {
             candidates,
             entities,
             queries,
@@ -163,8 +169,8 @@ impl Direction<'_> {
     }
 
     /// Adds the gradients through the positives' scores, if the matrix products do not include them.
-    fn differentiate_positives(&self, compared: &mut Compared<'_>) {
-        let Compared {
+    fn differentiate_positives(&self, compared: &mut ComparisonBuffers<'_>) {
+        let ComparisonBuffers {
             candidates,
             queries,
             scores,

@@ -13,12 +13,12 @@ use crate::vector;
 
 /// Scores of one side over a batch, from which the area under the curve is estimated.
 #[derive(Default)]
-struct Sample {
+struct ScoreSample {
     positives: Vec<f32>,
     negatives: Vec<f32>,
 }
 
-impl Sample {
+impl ScoreSample {
     /// Returns the fraction of pairs whose positive scores above the negative; ties count half.
     fn auc(&mut self) -> f64 {
         let pairs = self.positives.len() as f64 * self.negatives.len() as f64;
@@ -39,7 +39,7 @@ impl Sample {
 
 /// Entities with which the positives of a chunk are compared on one side, by column of the scores.
 #[derive(Default)]
-struct Candidates {
+struct CandidateColumns {
     /// Entity of each column; that of a padding column has no meaning, since its scores are masked.
     entities: Vec<u32>,
     /// Pairs of entity and column, in ascending order, without padding.
@@ -48,7 +48,7 @@ struct Candidates {
     repeated: Vec<u32>,
 }
 
-impl Candidates {
+impl CandidateColumns {
     /// Lists the columns of chunk `chunk` of a slice. With all negatives the list stays empty: each entity has one
     /// column there, and that of the positive is masked.
     fn list(
@@ -118,16 +118,16 @@ pub fn ranking_bytes(columns: usize, edges: usize) -> u64 {
 }
 
 /// Evaluation of one batch.
-pub(super) struct Evaluation<'a> {
+pub(super) struct BatchEvaluation<'a> {
     plan: &'a BatchPlan,
     job: &'a BatchJob<'a>,
     seed: u64,
     stats: EvalStats,
-    samples: [Sample; 2],
-    candidates: Candidates,
+    samples: [ScoreSample; 2],
+    candidates: CandidateColumns,
 }
 
-impl<'a> Evaluation<'a> {
+impl<'a> BatchEvaluation<'a> {
     /// Creates the evaluation of the batch of `job`; `seed` selects the negatives from which the area under the curve
     /// is estimated.
     pub(super) fn new(plan: &'a BatchPlan, job: &'a BatchJob<'a>, seed: u64) -> Self {
@@ -140,7 +140,7 @@ impl<'a> Evaluation<'a> {
                 ..EvalStats::default()
             },
             samples: Default::default(),
-            candidates: Candidates::default(),
+            candidates: CandidateColumns::default(),
         }
     }
 
@@ -182,7 +182,7 @@ impl<'a> Evaluation<'a> {
 
     /// Returns the metrics; to be called after all slices of both sides.
     pub(super) fn finish(mut self, spec: &ModelSpec, loss: f64) -> EvalStats {
-        let auc: f64 = self.samples.iter_mut().map(Sample::auc).sum();
+        let auc: f64 = self.samples.iter_mut().map(ScoreSample::auc).sum();
         self.stats.loss = loss;
         self.stats.auc = auc * self.stats.count as f64;
         if Side::BOTH.iter().all(|&side| !spec.disabled(side)) {

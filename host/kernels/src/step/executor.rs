@@ -6,12 +6,12 @@
 
 use std::borrow::Cow;
 
-use pbg_core::batch_graph::{Cluster, Operation, StepSpec};
+use pbg_core::batch_graph::{Operation, Stage, StepSpec};
 use pbg_core::graph::Side;
 
 use crate::step::plan::{BatchPlan, Slice};
-use crate::step::program::{Compare, PassStages, Program};
-use crate::step::{BatchStats, ClusterTimes, ScoreObserver};
+use crate::step::program::{CompareStage, PassStages, StepProgram};
+use crate::step::{BatchStats, ScoreObserver, StageTimes};
 
 /// The computation of one batch. It is created when the batch starts and consumed by [`StepExecutor::update`].
 pub trait StepExecutor: Sized {
@@ -32,7 +32,7 @@ pub trait StepExecutor: Sized {
 
     /// Returns the reason why there is no kernel for an operation on the rows of `side`, if so. Called once per node,
     /// when a graph is compiled.
-    fn lacks(
+    fn unsupported(
         operation: Operation,
         side: Option<Side>,
         step_spec: &StepSpec,
@@ -56,7 +56,7 @@ pub trait StepExecutor: Sized {
     fn score<'m>(
         &mut self,
         at: SliceStages<'_>,
-        stage: &Compare,
+        stage: &CompareStage,
         entities: &'m mut Self::Entities<'_>,
         rows: &'m mut Self::Gathered<'_>,
     ) -> Result<Self::Scored<'m>, Self::Error>;
@@ -72,7 +72,7 @@ pub trait StepExecutor: Sized {
     fn loss<'m>(
         &mut self,
         at: SliceStages<'_>,
-        stage: &Compare,
+        stage: &CompareStage,
         scored: Self::Scored<'m>,
     ) -> Result<Self::ScoreGradients<'m>, Self::Error>;
 
@@ -80,7 +80,7 @@ pub trait StepExecutor: Sized {
     fn differentiate(
         &mut self,
         at: SliceStages<'_>,
-        stage: &Compare,
+        stage: &CompareStage,
         gradients: Self::ScoreGradients<'_>,
     ) -> Result<(), Self::Error>;
 
@@ -123,7 +123,7 @@ pub struct SliceStages<'s> {
 }
 
 /// A worker's buffers, borrowed for a batch.
-pub struct Memory<'w, E: StepExecutor> {
+pub struct StepBuffers<'w, E: StepExecutor> {
     /// Buffers of a pass.
     pub pass: &'w mut E::PassMemory,
     /// Buffers of a slice.
@@ -133,49 +133,49 @@ pub struct Memory<'w, E: StepExecutor> {
 /// Trains one batch; `observer` receives the scores before they become gradients.
 pub fn train<E: StepExecutor>(
     mut executor: E,
-    (program, plan): (&Program, &BatchPlan),
-    memory: Memory<'_, E>,
-    times: &mut ClusterTimes,
+    (program, plan): (&StepProgram, &BatchPlan),
+    memory: StepBuffers<'_, E>,
+    times: &mut StageTimes,
     mut observer: Option<&mut ScoreObserver<'_>>,
 ) -> Result<BatchStats, E::Error> {
     for stages in &program.passes {
         let mut entities = executor.begin(stages, memory.pass)?;
-        times.record(Cluster::Gather);
+        times.record(Stage::Gather);
         for slice in plan.slices() {
             let at = SliceStages {
                 stages,
                 slice: &slice,
             };
             let mut rows = executor.gather(at, memory.slice)?;
-            times.record(Cluster::Gather);
+            times.record(Stage::Gather);
             for stage in &stages.compare {
                 let scored = executor.score(at, stage, &mut entities, &mut rows)?;
                 if let Some(observer) = &mut observer {
                     let [positive, negative] = executor.scores(at, &scored)?;
                     observer(stage.side, slice.rows.start, &positive, &negative);
                 }
-                times.record(Cluster::Score);
+                times.record(Stage::Score);
                 let gradients = executor.loss(at, stage, scored)?;
-                times.record(Cluster::Loss);
+                times.record(Stage::Loss);
                 executor.differentiate(at, stage, gradients)?;
-                times.record(Cluster::Differentiate);
+                times.record(Stage::Differentiate);
             }
             if stages.predict_relations {
                 executor.predict_relations(at, &mut rows)?;
-                times.record(Cluster::Differentiate);
+                times.record(Stage::Differentiate);
             }
             executor.scatter(at, rows)?;
-            times.record(Cluster::Scatter);
+            times.record(Stage::Scatter);
             if stages.update_rows {
                 executor.update_rows()?;
-                times.record(Cluster::Update);
+                times.record(Stage::Update);
             }
         }
         executor.finish(stages, entities)?;
-        times.record(Cluster::Scatter);
+        times.record(Stage::Scatter);
     }
     let stats = executor.update()?;
-    times.record(Cluster::Update);
+    times.record(Stage::Update);
     Ok(stats)
 }
 
@@ -187,8 +187,8 @@ pub(crate) type SliceObserver<'a> = dyn FnMut(Side, &Slice, &[f32], &[f32]) + 'a
 /// evaluated. Returns the sum of the losses.
 pub(crate) fn evaluate<E: StepExecutor>(
     mut executor: E,
-    (program, plan): (&Program, &BatchPlan),
-    memory: Memory<'_, E>,
+    (program, plan): (&StepProgram, &BatchPlan),
+    memory: StepBuffers<'_, E>,
     measure: &mut SliceObserver<'_>,
 ) -> Result<f64, E::Error> {
     for stages in &program.passes {

@@ -6,14 +6,14 @@ use pbg_core::batch_graph::RegularizedRows;
 use pbg_core::model::Operator;
 use pbg_gemm::buffer::FloatBuffer;
 
-use crate::accumulate::ROWS_AHEAD;
-use crate::comparators::{Comparison, RowExtras};
 use crate::error::StepError;
-use crate::matmul::{Block, Factor, product};
+use crate::gradient_rows::ROWS_AHEAD;
+use crate::matmul::{Factor, MatrixBlock, product};
 use crate::operators;
-use crate::operators::traced::{Evaluators, Given};
+use crate::operators::formula::{Evaluators, FormulaParameters};
 use crate::params::ParamTensor;
 use crate::regularizer::N3;
+use crate::score_function::{RowExtras, ScoreFunction};
 use crate::step::buffers::PreparedRows;
 use crate::step::plan::Slice;
 use crate::table::{LookUp, Table};
@@ -21,21 +21,21 @@ use crate::vector;
 
 /// Transformation of embeddings between look-up and comparison.
 #[derive(Clone, Copy)]
-pub(crate) struct Transform<'a> {
+pub(crate) struct RowTransform<'a> {
     pub(crate) dimension: usize,
-    pub(crate) comparison: Comparison,
+    pub(crate) comparison: ScoreFunction,
     /// Global embedding; empty if there is none.
     pub(crate) global: &'a [f32],
     /// Operator; `Operator::None` on the side that is not transformed.
     pub(crate) operator: Operator,
-    pub(crate) parameters: Parameters<'a>,
+    pub(crate) parameters: OperatorParameters<'a>,
     /// Regularizer of the positives, and the form of the rows to which it applies.
     pub(crate) regularizer: Option<(N3, RegularizedRows)>,
 }
 
 /// Parameters of an operator for the rows of a slice.
 #[derive(Clone, Copy)]
-pub(crate) enum Parameters<'a> {
+pub(crate) enum OperatorParameters<'a> {
     /// Static relations: one packed row for all rows.
     Shared(&'a FloatBuffer),
     /// Dynamic relations: the operator's tensors, and the relation type of each edge. Only positives pass through the
@@ -43,17 +43,19 @@ pub(crate) enum Parameters<'a> {
     PerEdge(&'a [ParamTensor], &'a [u32]),
 }
 
-impl<'a> Parameters<'a> {
+impl<'a> OperatorParameters<'a> {
     /// Converts the parameters for a formula: `width` floats are packed, and the first row belongs to edge `edge`.
-    pub(crate) fn given(self, width: usize, edge: usize) -> Given<'a> {
+    pub(crate) fn given(self, width: usize, edge: usize) -> FormulaParameters<'a> {
         match self {
-            Self::Shared(packed) => Given::Shared(&packed.as_slice()[..width]),
-            Self::PerEdge(tensors, relations) => Given::PerRow(tensors, &relations[edge..]),
+            Self::Shared(packed) => FormulaParameters::Shared(&packed.as_slice()[..width]),
+            Self::PerEdge(tensors, relations) => {
+                FormulaParameters::PerRow(tensors, &relations[edge..])
+            }
         }
     }
 }
 
-impl Transform<'_> {
+impl RowTransform<'_> {
     pub(crate) fn transforms(&self) -> bool {
         self.operator != Operator::None
     }
@@ -120,13 +122,13 @@ impl<'a> SideOfSlice<'a> {
 
 /// The tables of one side's rows. Offsets beyond the side's own table continue into the other one.
 #[derive(Clone, Copy)]
-pub(crate) struct Source<'a> {
+pub(crate) struct RowSource<'a> {
     pub(crate) table: &'a Table,
     /// Table of the other side, if it holds other entities of the same type.
     pub(crate) other: Option<&'a Table>,
 }
 
-impl<'a> Source<'a> {
+impl<'a> RowSource<'a> {
     /// Returns the table of `entity`, and its offset there.
     #[inline]
     fn locate(&self, entity: u32) -> (&'a Table, u32) {
@@ -163,7 +165,7 @@ impl Entities<'_> {
 
 /// Rows that pass through all steps together.
 #[derive(Clone, Copy)]
-struct Run<'a> {
+struct GatherRun<'a> {
     /// First row in the buffers.
     first: usize,
     entities: Entities<'a>,
@@ -174,9 +176,9 @@ struct Run<'a> {
 /// Fills the buffers of one side.
 pub(crate) struct Gatherer<'a> {
     pub(crate) rows: &'a mut PreparedRows,
-    pub(crate) source: Source<'a>,
+    pub(crate) source: RowSource<'a>,
     pub(crate) look_up: LookUp,
-    pub(crate) transform: Transform<'a>,
+    pub(crate) transform: RowTransform<'a>,
     pub(crate) scratch: &'a mut Vec<f32>,
     pub(crate) evaluators: &'a mut Evaluators,
 }
@@ -197,14 +199,14 @@ impl Gatherer<'_> {
             let from = chunk * slice.chunk;
             for row in (0..filled).step_by(at_once) {
                 let listed = from + row..from + (row + at_once).min(filled);
-                self.run(Run {
+                self.run(GatherRun {
                     first: first + row,
                     entities: Entities::Listed(&side.positives[listed]),
                     edge: slice.rows.start + from + row,
                 })?;
             }
             self.pad(first + filled, first + layout.chunk);
-            self.run(Run {
+            self.run(GatherRun {
                 first: first + layout.chunk,
                 entities: Entities::Listed(side.drawn(chunk)),
                 edge: slice.rows.start + from,
@@ -218,7 +220,7 @@ impl Gatherer<'_> {
         let dimension = self.transform.dimension;
         self.rows
             .reserve(entities.len(), dimension, self.transform.transforms());
-        self.run(Run {
+        self.run(GatherRun {
             first: 0,
             entities: Entities::From(entities.start, entities.len()),
             edge: 0,
@@ -235,7 +237,7 @@ impl Gatherer<'_> {
         self.rows.extras[first..end].fill(RowExtras::default());
     }
 
-    fn run(&mut self, run: Run<'_>) -> Result<(), StepError> {
+    fn run(&mut self, run: GatherRun<'_>) -> Result<(), StepError> {
         let dimension = self.transform.dimension;
         let range = run.first * dimension..(run.first + run.entities.len()) * dimension;
         self.look_up(run, range.clone());
@@ -255,7 +257,7 @@ impl Gatherer<'_> {
         Ok(())
     }
 
-    fn look_up(&mut self, run: Run<'_>, range: Range<usize>) {
+    fn look_up(&mut self, run: GatherRun<'_>, range: Range<usize>) {
         let source = self.source;
         let target = if self.transform.transforms() {
             &mut self.rows.input
@@ -282,8 +284,8 @@ impl Gatherer<'_> {
     }
 
     /// Computes `values = f(input)` for the rows of a run, which are `range` of the buffers' floats.
-    fn apply_operator(&mut self, run: Run<'_>, range: Range<usize>) -> Result<(), StepError> {
-        let Transform {
+    fn apply_operator(&mut self, run: GatherRun<'_>, range: Range<usize>) -> Result<(), StepError> {
+        let RowTransform {
             dimension,
             operator,
             parameters,
@@ -294,15 +296,15 @@ impl Gatherer<'_> {
             let inputs = &self.rows.input.as_slice()[range.clone()];
             let values = &mut self.rows.values.as_mut_slice()[range];
             let given = parameters.given(width, run.edge);
-            let evaluator = self.evaluators.of(formula);
+            let evaluator = self.evaluators.get_or_create(formula);
             evaluator.forward(given, inputs, values, dimension);
             return Ok(());
         }
         match parameters {
-            Parameters::Shared(packed) if self.transform.is_matrix() => {
+            OperatorParameters::Shared(packed) if self.transform.is_matrix() => {
                 return self.multiply(run, packed);
             }
-            Parameters::Shared(packed) => {
+            OperatorParameters::Shared(packed) => {
                 let packed = &packed.as_slice()[..width];
                 let inputs = self.rows.input.as_slice()[range.clone()].chunks_exact(dimension);
                 let values = self.rows.values.as_mut_slice()[range].chunks_exact_mut(dimension);
@@ -310,7 +312,7 @@ impl Gatherer<'_> {
                     operators::forward(operator, packed, x, y);
                 }
             }
-            Parameters::PerEdge(tensors, relations) => {
+            OperatorParameters::PerEdge(tensors, relations) => {
                 self.scratch.resize(width, 0.0);
                 let inputs = self.rows.input.as_slice()[range.clone()].chunks_exact(dimension);
                 let values = self.rows.values.as_mut_slice()[range].chunks_exact_mut(dimension);
@@ -324,10 +326,10 @@ impl Gatherer<'_> {
     }
 
     /// Applies an operator whose matrix all rows share, and its translation if it has one.
-    fn multiply(&mut self, run: Run<'_>, packed: &FloatBuffer) -> Result<(), StepError> {
+    fn multiply(&mut self, run: GatherRun<'_>, packed: &FloatBuffer) -> Result<(), StepError> {
         let dimension = self.transform.dimension;
-        let block = Block::one(run.first * dimension, run.entities.len(), dimension);
-        let matrix = Factor::transposed(packed, Block::one(0, dimension, dimension));
+        let block = MatrixBlock::one(run.first * dimension, run.entities.len(), dimension);
+        let matrix = Factor::transposed(packed, MatrixBlock::one(0, dimension, dimension));
         let inputs = Factor::plain(&self.rows.input, block);
         product(&mut self.rows.values, block, inputs, matrix, false)?;
         if self.transform.operator == Operator::Affine {

@@ -6,7 +6,7 @@ use pbg_core::batch_graph::Negatives;
 use pbg_core::graph::Side;
 use pbg_core::model::Precision;
 
-use crate::batch::{Batch, Relations, Tables, check_below};
+use crate::batch::{Batch, BatchRelations, BatchTables, check_below};
 use crate::error::{StepError, WorkerError};
 use crate::negatives::NegativeDraws;
 use crate::params::Params;
@@ -14,7 +14,7 @@ use crate::spec::{self, ModelSpec};
 use crate::step::Execution;
 use crate::step::executor::StepExecutor;
 use crate::step::plan::BatchPlan;
-use crate::step::program::Program;
+use crate::step::program::StepProgram;
 
 /// Input of the work on one batch.
 #[derive(Clone, Copy)]
@@ -22,7 +22,7 @@ pub struct BatchJob<'a> {
     /// Edges.
     pub batch: &'a Batch<'a>,
     /// Tables of both sides' partitions.
-    pub tables: &'a Tables<'a>,
+    pub tables: &'a BatchTables<'a>,
     /// Parameters of operators, and global embeddings.
     pub params: &'a Params,
     /// Uniform negatives.
@@ -34,8 +34,8 @@ impl<'a> BatchJob<'a> {
     #[must_use]
     pub fn relations(&self) -> Option<&'a [u32]> {
         match self.batch.relation {
-            Relations::One(_) => None,
-            Relations::PerEdge(relations) => Some(relations),
+            BatchRelations::One(_) => None,
+            BatchRelations::PerEdge(relations) => Some(relations),
         }
     }
 }
@@ -43,21 +43,21 @@ impl<'a> BatchJob<'a> {
 /// Compiled steps of a model's relations. A step is compiled at the first batch of its relation, and relations with
 /// equal steps share one program.
 #[derive(Debug, Default)]
-pub struct Programs(Vec<Option<Arc<Program>>>);
+pub struct StepPrograms(Vec<Option<Arc<StepProgram>>>);
 
-impl Programs {
+impl StepPrograms {
     /// Checks a batch, compiles its step if necessary, and plans the batch.
     pub fn plan<E: StepExecutor>(
         &mut self,
         spec: &ModelSpec,
         execution: &Execution,
         job: &BatchJob<'_>,
-    ) -> Result<(Arc<Program>, BatchPlan), StepError> {
+    ) -> Result<(Arc<StepProgram>, BatchPlan), StepError> {
         job.batch.check(spec, job.tables)?;
         let relation = job.batch.spec_index();
         let entities = Side::BOTH.map(|side| job.tables.side(side).entities());
         let rows = Side::BOTH.map(|side| job.tables.side(side).embeddings.rows());
-        let program = self.of::<E>(spec, execution, relation)?;
+        let program = self.get_or_compile::<E>(spec, execution, relation)?;
         let graph = &program.graph;
         let shared = job.tables.shared();
         let sizes = graph
@@ -84,23 +84,23 @@ impl Programs {
     }
 
     /// Returns the compiled step of `relation`.
-    pub fn of<E: StepExecutor>(
+    pub fn get_or_compile<E: StepExecutor>(
         &mut self,
         spec: &ModelSpec,
         execution: &Execution,
         relation: usize,
-    ) -> Result<Arc<Program>, WorkerError> {
+    ) -> Result<Arc<StepProgram>, WorkerError> {
         self.0.resize(spec.relations.len(), None);
         if let Some(program) = &self.0[relation] {
             return Ok(Arc::clone(program));
         }
         let step_spec = spec.step_spec(relation, execution.precision == Precision::Bf16);
-        let same = |other: &&Arc<Program>| other.graph.step_spec() == &step_spec;
+        let same = |other: &&Arc<StepProgram>| other.graph.step_spec() == &step_spec;
         let program = match self.0.iter().flatten().find(same) {
             Some(known) => Arc::clone(known),
             None => {
                 let sliced = spec::graph(relation, &step_spec)?.slice(execution.update);
-                Arc::new(Program::compile::<E>(Arc::new(sliced))?)
+                Arc::new(StepProgram::compile::<E>(Arc::new(sliced))?)
             }
         };
         self.0[relation] = Some(Arc::clone(&program));

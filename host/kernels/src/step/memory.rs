@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use pbg_core::batch_graph::pipeline::SlicePlan;
-use pbg_core::batch_graph::{Element, Name};
+use pbg_core::batch_graph::{ElementType, TensorName};
 use pbg_core::graph::Side;
 use pbg_core::model::Precision;
 
@@ -15,7 +15,7 @@ use pbg_gemm::pages::HUGE_PAGE;
 
 /// Sizes of the tables of one entity type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TypeRows {
+pub struct TableSizes {
     /// Rows of the largest partition (for a featurized type, features).
     pub largest: usize,
     /// Whether the type has more than one partition.
@@ -33,13 +33,13 @@ pub fn worker_bytes(
     spec: &ModelSpec,
     batch_size: usize,
     execution: &Execution,
-    rows: &[TypeRows],
+    rows: &[TableSizes],
 ) -> Result<u64, SpecError> {
     // A worker keeps one buffer of each name, which grows to the largest size that any relation needs.
-    let mut needs: Vec<((Name, Element, usize), usize)> = Vec::new();
+    let mut needs: Vec<((TensorName, ElementType, usize), usize)> = Vec::new();
     for plan in plans(spec, batch_size, execution, rows)? {
         let chunks = chunks_per_slice(&plan);
-        let mut before: Vec<(Name, Element)> = Vec::new();
+        let mut before: Vec<(TensorName, ElementType)> = Vec::new();
         for buffer in &plan.graph.buffers {
             let kind = (buffer.name, buffer.element);
             let nth = before.iter().filter(|other| **other == kind).count();
@@ -57,7 +57,7 @@ pub fn worker_bytes(
         false => bytes,
     };
     let buffers = needs.iter().map(|&(_, bytes)| pages(bytes) as u64);
-    let formulas = operators::traced::worker_bytes(spec) as u64;
+    let formulas = operators::formula::worker_bytes(spec) as u64;
     Ok(buffers.fold(formulas, u64::saturating_add))
 }
 
@@ -69,7 +69,7 @@ pub fn slice_plan(
     spec: &ModelSpec,
     batch_size: usize,
     execution: &Execution,
-    rows: &[TypeRows],
+    rows: &[TableSizes],
 ) -> Result<SlicePlan, SpecError> {
     let plans = plans(spec, batch_size, execution, rows)?;
     let reports = plans
@@ -84,11 +84,11 @@ pub fn slice_plan(
 ///
 /// # Errors
 /// When a relation cannot be trained.
-pub fn negatives(
+pub fn max_negatives(
     spec: &ModelSpec,
     batch_size: usize,
     execution: &Execution,
-    rows: &[TypeRows],
+    rows: &[TableSizes],
 ) -> Result<usize, SpecError> {
     let plans = plans(spec, batch_size, execution, rows)?;
     let of = |plan: &BatchPlan| {
@@ -112,7 +112,7 @@ fn plans(
     spec: &ModelSpec,
     batch_size: usize,
     execution: &Execution,
-    rows: &[TypeRows],
+    rows: &[TableSizes],
 ) -> Result<Vec<BatchPlan>, SpecError> {
     let mut plans: Vec<BatchPlan> = Vec::new();
     for (index, relation) in spec.relations.iter().enumerate() {

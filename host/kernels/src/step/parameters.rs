@@ -8,7 +8,7 @@ use crate::optimizer;
 use crate::params::{ParamTensor, Params};
 use crate::regularizer::N3;
 use crate::spec::ModelSpec;
-use crate::step::gather::Parameters;
+use crate::step::gather::OperatorParameters;
 use crate::step::operator_gradients::OperatorGradients;
 use crate::vector;
 
@@ -31,7 +31,7 @@ pub(crate) struct ParameterGradients {
 
 /// The operator of one side whose parameters are regularized.
 #[derive(Clone, Copy)]
-pub(crate) struct Regularized<'a> {
+pub(crate) struct RegularizedOperator<'a> {
     pub(crate) n3: N3,
     pub(crate) side: Side,
     pub(crate) tensors: &'a [ParamTensor],
@@ -73,10 +73,10 @@ impl ParameterValues {
         &'a self,
         tensors: &'a [ParamTensor],
         relations: Option<&'a [u32]>,
-    ) -> Parameters<'a> {
+    ) -> OperatorParameters<'a> {
         match relations {
-            Some(relations) => Parameters::PerEdge(tensors, relations),
-            None => Parameters::Shared(&self.packed),
+            Some(relations) => OperatorParameters::PerEdge(tensors, relations),
+            None => OperatorParameters::Shared(&self.packed),
         }
     }
 }
@@ -128,9 +128,9 @@ impl ParameterGradients {
     pub(crate) fn regularize(
         &mut self,
         values: &ParameterValues,
-        operator: Regularized<'_>,
+        operator: RegularizedOperator<'_>,
     ) -> f64 {
-        let Regularized {
+        let RegularizedOperator {
             n3,
             side,
             tensors,

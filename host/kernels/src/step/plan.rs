@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use pbg_core::batch_graph::{Negatives, Sizes, Sliced, StepSpec};
+use pbg_core::batch_graph::{BatchSizes, Negatives, SlicedGraph, StepSpec};
 use pbg_core::graph::Side;
 use pbg_core::model::{Operator, Precision};
 
@@ -21,9 +21,9 @@ pub(super) fn default_slice_bytes(precision: Precision) -> usize {
 #[derive(Clone, Debug)]
 pub struct BatchPlan {
     /// The sliced graph of the relation's step.
-    pub graph: Arc<Sliced>,
+    pub graph: Arc<SlicedGraph>,
     /// Sizes of the graph's tensors for this batch.
-    pub sizes: Sizes,
+    pub sizes: BatchSizes,
     /// Number of edges in the batch.
     pub edges: usize,
     /// Floats per embedding.
@@ -44,7 +44,7 @@ pub struct BatchPlan {
 impl BatchPlan {
     /// Divides a batch into slices with a target size of buffers of `slice_bytes`.
     #[must_use]
-    pub fn new(graph: Arc<Sliced>, sizes: Sizes, slice_bytes: usize) -> Self {
+    pub fn new(graph: Arc<SlicedGraph>, sizes: BatchSizes, slice_bytes: usize) -> Self {
         let step_spec: &StepSpec = graph.step_spec();
         let negatives = step_spec.negatives;
         let (dimension, operator) = (step_spec.dimension[Side::Rhs as usize], step_spec.operator);

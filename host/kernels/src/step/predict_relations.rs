@@ -17,7 +17,7 @@ use pbg_gemm::buffer::FloatBuffer;
 
 use crate::error::StepError;
 use crate::losses::maths;
-use crate::matmul::{Block, Factor, product};
+use crate::matmul::{Factor, MatrixBlock, product};
 use crate::operators;
 use crate::params::ParamTensor;
 use crate::step::operator_gradients::OperatorGradients;
@@ -58,7 +58,7 @@ impl Default for RelationBuffers {
 }
 
 /// The relation types of edges, and the weights of their losses.
-pub(super) struct Targets<'a> {
+pub(super) struct RelationTargets<'a> {
     pub(super) relations: &'a [u32],
     /// Weight of each edge; `None` if every weight is 1.
     pub(super) weights: Option<&'a [f32]>,
@@ -113,11 +113,14 @@ impl RelationBuffers {
     }
 
     /// Computes the scores, the loss, and the gradients of rows and parameters. Returns the weighted loss.
-    pub(super) fn differentiate(&mut self, targets: &Targets<'_>) -> Result<f64, StepError> {
+    pub(super) fn differentiate(
+        &mut self,
+        targets: &RelationTargets<'_>,
+    ) -> Result<f64, StepError> {
         let edges = targets.relations.len();
-        let of_edges = Block::one(0, edges, self.width);
-        let of_relations = Block::one(0, self.classes(), self.width);
-        let of_scores = Block::one(0, edges, self.classes());
+        let of_edges = MatrixBlock::one(0, edges, self.width);
+        let of_relations = MatrixBlock::one(0, self.classes(), self.width);
+        let of_scores = MatrixBlock::one(0, edges, self.classes());
         let Self {
             parameters,
             gradients,
@@ -163,7 +166,7 @@ impl RelationBuffers {
     }
 }
 
-impl Targets<'_> {
+impl RelationTargets<'_> {
     /// Replaces the scores of edges with all relation types by their gradients. Returns the weighted loss.
     fn cross_entropy(&self, scores: &mut [f32]) -> f64 {
         let mut total = 0.0;

@@ -8,20 +8,20 @@ use pbg_core::batch_graph::RegularizedRows;
 use pbg_core::model::Operator;
 use pbg_gemm::buffer::FloatBuffer;
 
-use crate::accumulate::{GradientRows, ROWS_AHEAD};
-use crate::comparators::RowExtras;
 use crate::error::StepError;
-use crate::matmul::{Block, Factor, product};
+use crate::gradient_rows::{GradientRows, ROWS_AHEAD};
+use crate::matmul::{Factor, MatrixBlock, product};
 use crate::operators;
-use crate::operators::traced::{Evaluators, Sums};
+use crate::operators::formula::{Evaluators, ParameterSums};
 use crate::regularizer::N3;
-use crate::step::buffers::{EntitySide, PreparedRows, RowGradients, SliceSide};
-use crate::step::gather::{Parameters, SideOfSlice, Transform};
+use crate::score_function::RowExtras;
+use crate::step::buffers::{EntityBuffers, PreparedRows, RowGradients, SliceSide};
+use crate::step::gather::{OperatorParameters, RowTransform, SideOfSlice};
 use crate::step::operator_gradients::OperatorGradients;
 use crate::table::Table;
 use crate::vector;
 
-use self::runs::{Run, draws, positives};
+use self::runs::{ScatterRun, draws, positives};
 
 /// Sums of gradients per table row, for the entities of one side.
 pub(crate) struct RowSums<'a> {
@@ -73,7 +73,7 @@ impl RowSums<'_> {
 
 /// Adds the gradients of one side's rows to their sums.
 pub(crate) struct Scatterer<'a> {
-    pub(crate) transform: Transform<'a>,
+    pub(crate) transform: RowTransform<'a>,
     pub(crate) sums: RowSums<'a>,
     /// Sum of the global embedding's gradients; empty if there is none.
     pub(crate) global: &'a mut [f32],
@@ -108,7 +108,7 @@ impl Scatterer<'_> {
         if buffers.candidates.started && side.layout.uniform > 0 {
             let skipped = if joined { side.layout.chunk } else { 0 };
             for run in draws(side, skipped) {
-                self.back(&buffers.rows, &mut buffers.candidates, run)?;
+                self.backpropagate(&buffers.rows, &mut buffers.candidates, run)?;
                 self.sum(&buffers.candidates, run);
             }
         }
@@ -118,13 +118,13 @@ impl Scatterer<'_> {
     /// Adds the gradients of consecutive entities, all or a share, to their sums at the end of a pass.
     pub(crate) fn entities(
         &mut self,
-        buffers: &mut EntitySide,
+        buffers: &mut EntityBuffers,
         entities: Range<usize>,
     ) -> Result<(), StepError> {
         if !buffers.gradients.started {
             return Ok(());
         }
-        let run = Run {
+        let run = ScatterRun {
             first: 0,
             from: 0,
             count: entities.len(),
@@ -132,13 +132,17 @@ impl Scatterer<'_> {
             entity: entities.start,
             edge: 0,
         };
-        self.back(&buffers.rows, &mut buffers.gradients, run)?;
+        self.backpropagate(&buffers.rows, &mut buffers.gradients, run)?;
         self.sum(&buffers.gradients, run);
         Ok(())
     }
 
     /// Adds the gradients of a run of positives, with N3, to their sums, and returns the value of N3.
-    fn positives(&mut self, buffers: &mut SliceSide, run: Run<'_>) -> Result<f64, StepError> {
+    fn positives(
+        &mut self,
+        buffers: &mut SliceSide,
+        run: ScatterRun<'_>,
+    ) -> Result<f64, StepError> {
         let n3_of = |rows: RegularizedRows| match self.transform.regularizer {
             Some((n3, regularized)) if regularized == rows => Some(n3),
             _ => None,
@@ -148,7 +152,7 @@ impl Scatterer<'_> {
             n3_of(RegularizedRows::LookedUp),
         );
         let mut penalty = compared.map_or(0.0, |n3| self.regularize(n3, buffers, run));
-        self.back(&buffers.rows, &mut buffers.positives, run)?;
+        self.backpropagate(&buffers.rows, &mut buffers.positives, run)?;
         if let Some(n3) = looked_up {
             penalty += self.regularize_input(n3, buffers, run);
         }
@@ -157,7 +161,7 @@ impl Scatterer<'_> {
     }
 
     /// Adds the gradient of N3 of positives before the operator to their gradients, and returns the value of N3.
-    fn regularize_input(&self, n3: N3, buffers: &mut SliceSide, run: Run<'_>) -> f64 {
+    fn regularize_input(&self, n3: N3, buffers: &mut SliceSide, run: ScatterRun<'_>) -> f64 {
         let dimension = self.transform.dimension;
         let of = |first: usize| first * dimension..(first + run.count) * dimension;
         let inputs = buffers.rows.input.as_slice()[of(run.first)].chunks_exact(dimension);
@@ -170,7 +174,7 @@ impl Scatterer<'_> {
     }
 
     /// Adds the gradient of N3 of positives as compared to their gradients, and returns the value of N3.
-    fn regularize(&self, n3: N3, buffers: &mut SliceSide, run: Run<'_>) -> f64 {
+    fn regularize(&self, n3: N3, buffers: &mut SliceSide, run: ScatterRun<'_>) -> f64 {
         let (dimension, bias) = (self.transform.dimension, self.transform.comparison.bias);
         let mut value = 0.0;
         for i in 0..run.count {
@@ -192,11 +196,11 @@ impl Scatterer<'_> {
     }
 
     /// Propagates the gradients of a run back through comparison and operator.
-    fn back(
+    fn backpropagate(
         &mut self,
         rows: &PreparedRows,
         gradients: &mut RowGradients,
-        run: Run<'_>,
+        run: ScatterRun<'_>,
     ) -> Result<(), StepError> {
         if !self.transform.comparison.is_plain() {
             self.undo_preparation(rows, gradients, run);
@@ -208,7 +212,7 @@ impl Scatterer<'_> {
     }
 
     /// Adds the gradients of a run to the sums of their table rows.
-    fn sum(&mut self, gradients: &RowGradients, run: Run<'_>) {
+    fn sum(&mut self, gradients: &RowGradients, run: ScatterRun<'_>) {
         let dimension = self.transform.dimension;
         let range = run.from * dimension..(run.from + run.count) * dimension;
         let values = &gradients.values.as_slice()[range];
@@ -225,7 +229,12 @@ impl Scatterer<'_> {
     }
 
     /// Replaces gradients of prepared rows by those of the rows before preparation.
-    fn undo_preparation(&self, rows: &PreparedRows, gradients: &mut RowGradients, run: Run<'_>) {
+    fn undo_preparation(
+        &self,
+        rows: &PreparedRows,
+        gradients: &mut RowGradients,
+        run: ScatterRun<'_>,
+    ) {
         let (dimension, comparison) = (self.transform.dimension, self.transform.comparison);
         let range = run.from * dimension..(run.from + run.count) * dimension;
         let values = &mut gradients.values.as_mut_slice()[range];
@@ -245,7 +254,7 @@ impl Scatterer<'_> {
         &mut self,
         rows: &PreparedRows,
         gradients: &mut FloatBuffer,
-        run: Run<'_>,
+        run: ScatterRun<'_>,
     ) -> Result<(), StepError> {
         let (dimension, operator) = (self.transform.dimension, self.transform.operator);
         let width = self.transform.packed_width();
@@ -255,22 +264,24 @@ impl Scatterer<'_> {
         if let Operator::Traced(formula) = operator {
             let given = self.transform.parameters.given(width, run.edge);
             let sums = match self.transform.parameters {
-                Parameters::Shared(_) => Sums::Shared(&mut sums.shared.as_mut_slice()[..width]),
-                Parameters::PerEdge(_, relations) => {
-                    Sums::PerRow(&mut sums.per_edge, &relations[run.edge..])
+                OperatorParameters::Shared(_) => {
+                    ParameterSums::Shared(&mut sums.shared.as_mut_slice()[..width])
+                }
+                OperatorParameters::PerEdge(_, relations) => {
+                    ParameterSums::PerRow(&mut sums.per_edge, &relations[run.edge..])
                 }
             };
             let gradients = &mut gradients.as_mut_slice()[range];
-            let evaluator = self.evaluators.of(formula);
+            let evaluator = self.evaluators.get_or_create(formula);
             evaluator.backward(given, sums, inputs, gradients, dimension);
             return Ok(());
         }
         sums.row.resize(dimension, 0.0);
         match self.transform.parameters {
-            Parameters::Shared(packed) if self.transform.is_matrix() => {
+            OperatorParameters::Shared(packed) if self.transform.is_matrix() => {
                 return self.undo_matrix(rows, gradients, run, packed);
             }
-            Parameters::Shared(packed) => {
+            OperatorParameters::Shared(packed) => {
                 let packed = &packed.as_slice()[..width];
                 let sum = &mut sums.shared.as_mut_slice()[..width];
                 for (g, x) in gradients.as_mut_slice()[range]
@@ -280,7 +291,7 @@ impl Scatterer<'_> {
                     operators::backward(operator, packed, x, g, sum, &mut sums.row);
                 }
             }
-            Parameters::PerEdge(tensors, relations) => {
+            OperatorParameters::PerEdge(tensors, relations) => {
                 sums.packed.resize(width, 0.0);
                 let gradients = gradients.as_mut_slice()[range].chunks_exact_mut(dimension);
                 for ((g, x), &relation) in gradients
@@ -301,14 +312,14 @@ impl Scatterer<'_> {
         &mut self,
         rows: &PreparedRows,
         gradients: &mut FloatBuffer,
-        run: Run<'_>,
+        run: ScatterRun<'_>,
         packed: &FloatBuffer,
     ) -> Result<(), StepError> {
         let dimension = self.transform.dimension;
         let sums = &mut *self.operator;
-        let matrix = Block::one(0, dimension, dimension);
-        let outer = Block::one(run.from * dimension, run.count, dimension);
-        let inputs = Block::one(run.first * dimension, run.count, dimension);
+        let matrix = MatrixBlock::one(0, dimension, dimension);
+        let outer = MatrixBlock::one(run.from * dimension, run.count, dimension);
+        let inputs = MatrixBlock::one(run.first * dimension, run.count, dimension);
         let (g, x) = (
             Factor::transposed(gradients, outer),
             Factor::plain(&rows.input, inputs),
@@ -322,7 +333,7 @@ impl Scatterer<'_> {
             }
         }
         sums.block.reserve(outer.floats());
-        let inner = Block::one(0, run.count, dimension);
+        let inner = MatrixBlock::one(0, run.count, dimension);
         let (g, m) = (
             Factor::plain(gradients, outer),
             Factor::plain(packed, matrix),

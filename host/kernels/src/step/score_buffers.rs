@@ -2,14 +2,14 @@
 
 use std::mem;
 
-use pbg_core::strategy::{LossWorker, Scores};
+use pbg_core::strategy::{LossWorker, ScoreBlock};
 use pbg_gemm::buffer::FloatBuffer;
 
 use crate::error::StepError;
 use crate::half::HalfBuffer;
-use crate::rows::Mode;
+use crate::rows::SubnormalMode;
 use crate::step::plan::Slice;
-use crate::step::share::{self, Exchange};
+use crate::step::share::{self, ShareExchange};
 use crate::vector;
 
 /// Loss of a slice, and its violators.
@@ -92,7 +92,7 @@ impl ScoreBuffers {
     ) -> Result<SliceLoss, StepError> {
         let (rows, columns) = (slice.rows.len(), self.columns);
         let negatives = self.negatives.as_mut_slice();
-        let scores = Scores {
+        let scores = ScoreBlock {
             positive: &self.positive[..rows],
             negative: &mut negatives[..rows * columns],
             columns,
@@ -113,7 +113,7 @@ impl ScoreBuffers {
         slice: &Slice,
         loss: &mut dyn LossWorker,
         weights: Weights<'_>,
-        (exchange, index): (&Exchange, usize),
+        (exchange, index): (&ShareExchange, usize),
         entities: usize,
     ) -> Result<SliceLoss, StepError> {
         let (rows, workers) = (slice.rows.len(), exchange.workers());
@@ -125,7 +125,7 @@ impl ScoreBuffers {
             let blocks: Vec<_> = (0..workers).map(|worker| exchange.block(worker)).collect();
             let mut whole = exchange.rows_mut(index);
             whole.reserve(own.len() * entities);
-            let scores = Scores {
+            let scores = ScoreBlock {
                 positive: &self.positive[own.clone()],
                 negative: &mut whole.as_mut_slice()[..own.len() * entities],
                 columns: entities,
@@ -194,16 +194,16 @@ impl ScoreBuffers {
 /// Evaluates the loss of whole rows of scores, which are replaced by gradients, and multiplies each row by its weight.
 /// `assemble` writes the negatives' scores of a row before the row is used.
 fn evaluate(
-    whole: Scores<'_>,
+    whole: ScoreBlock<'_>,
     loss: &mut dyn LossWorker,
     weight: impl Fn(usize) -> f32,
     mut assemble: impl FnMut(usize, &mut [f32]),
 ) -> Result<SliceLoss, StepError> {
     // A loss that is not a formula may execute a guest's code.
-    let mode = loss.formula().is_none().then(Mode::exact);
+    let mode = loss.formula().is_none().then(SubnormalMode::exact);
     let (mut found, mut next) = (SliceLoss::default(), 0);
     let columns = whole.columns;
-    let mut left = Scores {
+    let mut left = ScoreBlock {
         positive: whole.positive,
         negative: &mut *whole.negative,
         columns,

@@ -6,23 +6,23 @@ use pbg_core::batch_graph::Negatives;
 use pbg_core::graph::Side;
 use pbg_core::strategy::MASKED;
 
-use crate::comparators::{Comparison, RowExtras};
 use crate::error::StepError;
-use crate::matmul::{Block, Factor, product};
-use crate::step::buffers::{EntitySide, PreparedRows, SliceSide};
+use crate::matmul::{Factor, MatrixBlock, product};
+use crate::score_function::{RowExtras, ScoreFunction};
+use crate::step::buffers::{EntityBuffers, PreparedRows, SliceSide};
 use crate::step::gather::ChunkLayout;
 use crate::step::plan::{BatchPlan, Slice};
 use crate::step::score_buffers::ScoreBuffers;
 
 /// A comparison of a slice in one direction.
-pub(crate) struct Direction<'a> {
+pub(crate) struct SliceComparison<'a> {
     pub(crate) plan: &'a BatchPlan,
     pub(crate) slice: &'a Slice,
     /// The side that is replaced.
     pub(crate) side: Side,
     /// Layout of a chunk's rows, per side.
     pub(crate) layouts: [ChunkLayout; 2],
-    pub(crate) comparison: Comparison,
+    pub(crate) comparison: ScoreFunction,
     /// Whether products have bf16 factors.
     pub(crate) rounded: bool,
     /// Whether the positives' scores are computed pair by pair. This is so for distances, since a difference of large
@@ -35,17 +35,17 @@ pub(crate) struct Direction<'a> {
 }
 
 /// The buffers of a comparison.
-pub(crate) struct Compared<'m> {
+pub(crate) struct ComparisonBuffers<'m> {
     /// Rows of the replaced side.
     pub(crate) candidates: &'m mut SliceSide,
     /// All entities of the replaced side, if all are negatives.
-    pub(crate) entities: &'m mut EntitySide,
+    pub(crate) entities: &'m mut EntityBuffers,
     /// Rows of the other side.
     pub(crate) queries: &'m mut SliceSide,
     pub(crate) scores: &'m mut ScoreBuffers,
 }
 
-impl Direction<'_> {
+impl SliceComparison<'_> {
     pub(super) fn negatives(&self) -> Negatives {
         self.plan.negatives[self.side as usize]
     }
@@ -67,9 +67,9 @@ impl Direction<'_> {
     }
 
     /// Returns the block of the positives of `side`, one matrix per chunk.
-    pub(super) fn positives(&self, side: Side) -> Block {
+    pub(super) fn positives(&self, side: Side) -> MatrixBlock {
         let dimension = self.plan.dimension;
-        Block {
+        MatrixBlock {
             offset: 0,
             count: self.slice.chunks,
             stride: self.layout(side).rows() * dimension,
@@ -83,13 +83,13 @@ impl Direction<'_> {
     pub(super) fn candidates<'b>(
         &self,
         side: &'b SliceSide,
-        entities: &'b EntitySide,
-    ) -> (&'b PreparedRows, Block, usize) {
+        entities: &'b EntityBuffers,
+    ) -> (&'b PreparedRows, MatrixBlock, usize) {
         let dimension = self.plan.dimension;
         if self.negatives() == Negatives::All {
             return (
                 &entities.rows,
-                Block::one(0, self.entities.len(), dimension),
+                MatrixBlock::one(0, self.entities.len(), dimension),
                 0,
             );
         }
@@ -99,7 +99,7 @@ impl Direction<'_> {
         } else {
             layout.chunk
         };
-        let block = Block {
+        let block = MatrixBlock {
             offset: skipped * dimension,
             count: self.slice.chunks,
             stride: layout.rows() * dimension,
@@ -110,10 +110,10 @@ impl Direction<'_> {
     }
 
     /// Returns the block of the scores, one matrix per chunk.
-    pub(super) fn score_block(&self) -> Block {
+    pub(super) fn score_block(&self) -> MatrixBlock {
         let columns = self.columns();
         let (rows, stride) = (self.slice.chunk, self.slice.chunk * columns);
-        Block {
+        MatrixBlock {
             offset: 0,
             count: self.slice.chunks,
             stride,
@@ -123,8 +123,8 @@ impl Direction<'_> {
     }
 
     /// Computes the scores of positives and negatives, and masks them.
-    pub(crate) fn score(&self, compared: &mut Compared<'_>) -> Result<(), StepError> {
-        let Compared {
+    pub(crate) fn score(&self, compared: &mut ComparisonBuffers<'_>) -> Result<(), StepError> {
+        let ComparisonBuffers {
             candidates,
             entities,
             queries,
@@ -150,7 +150,7 @@ impl Direction<'_> {
         &self,
         queries: &PreparedRows,
         rows: &PreparedRows,
-        block: Block,
+        block: MatrixBlock,
         scores: &mut ScoreBuffers,
     ) -> Result<(), StepError> {
         let (of_queries, to) = (self.positives(self.side.other()), self.score_block());

@@ -15,18 +15,18 @@ use std::sync::{
 
 use pbg_gemm::buffer::FloatBuffer;
 
-use crate::accumulate::GradientRows;
 use crate::error::StepError;
+use crate::gradient_rows::GradientRows;
 use crate::step::parameters::ParameterGradients;
 
 /// The share of a batch that a worker computes.
 #[derive(Clone, Copy)]
-pub(crate) struct Share<'x> {
+pub(crate) struct BatchShare<'x> {
     index: usize,
-    exchange: Option<&'x Exchange>,
+    exchange: Option<&'x ShareExchange>,
 }
 
-impl<'x> Share<'x> {
+impl<'x> BatchShare<'x> {
     /// The whole batch, which no other worker shares.
     pub(crate) const WHOLE: Self = Self {
         index: 0,
@@ -34,7 +34,7 @@ impl<'x> Share<'x> {
     };
 
     /// Returns the share of worker `index` of `exchange`.
-    pub(crate) fn new(index: usize, exchange: &'x Exchange) -> Self {
+    pub(crate) fn new(index: usize, exchange: &'x ShareExchange) -> Self {
         Self {
             index,
             exchange: Some(exchange),
@@ -51,19 +51,19 @@ impl<'x> Share<'x> {
         part(
             count,
             self.index,
-            self.exchange.map_or(1, Exchange::workers),
+            self.exchange.map_or(1, ShareExchange::workers),
         )
     }
 
     /// Swaps `buffer` with the exchange's memory for whole rows of scores; called before and after a batch.
-    pub(crate) fn lend(&self, buffer: &mut FloatBuffer) {
+    pub(crate) fn swap_rows(&self, buffer: &mut FloatBuffer) {
         if let Some((exchange, index)) = self.exchange() {
             mem::swap(buffer, &mut exchange.rows_mut(index));
         }
     }
 
     /// Returns the exchange and the worker's index in it; `None` if the worker has the whole batch.
-    pub(crate) fn exchange(&self) -> Option<(&'x Exchange, usize)> {
+    pub(crate) fn exchange(&self) -> Option<(&'x ShareExchange, usize)> {
         Some((self.exchange?, self.index))
     }
 }
@@ -74,44 +74,44 @@ pub(crate) fn part(count: usize, index: usize, parts: usize) -> Range<usize> {
 }
 
 /// Sums of gradients that a worker passes to the others at the end of a batch.
-pub(crate) struct Summands {
+pub(crate) struct GradientSums {
     /// Gradients of table rows, per side.
     pub(crate) rows: [GradientRows; 2],
     pub(crate) parameters: ParameterGradients,
 }
 
 /// Data that one worker shares with the others.
-struct Given {
+struct SharedData {
     /// Scores of the worker's entities with all positives of the slice.
     block: RwLock<FloatBuffer>,
     /// Scores of the worker's positives with all entities; then their gradients.
     rows: RwLock<FloatBuffer>,
-    summands: RwLock<Summands>,
+    summands: RwLock<GradientSums>,
 }
 
 /// Barrier and shared data of the workers of a batch.
-pub(crate) struct Exchange {
-    given: Vec<Given>,
-    meeting: Mutex<Meeting>,
+pub(crate) struct ShareExchange {
+    given: Vec<SharedData>,
+    meeting: Mutex<BarrierState>,
     changed: Condvar,
 }
 
 #[derive(Default)]
-struct Meeting {
+struct BarrierState {
     /// Number of workers that are waiting.
     waiting: usize,
     /// Number of times that all workers have met.
-    met: u64,
+    generation: u64,
     /// Whether a worker failed.
     failed: bool,
 }
 
-impl Exchange {
+impl ShareExchange {
     pub(crate) fn new(workers: usize) -> Self {
-        let given = |_| Given {
+        let given = |_| SharedData {
             block: RwLock::new(FloatBuffer::zeros(0)),
             rows: RwLock::new(FloatBuffer::zeros(0)),
-            summands: RwLock::new(Summands {
+            summands: RwLock::new(GradientSums {
                 rows: Default::default(),
                 parameters: ParameterGradients::new(),
             }),
@@ -136,15 +136,15 @@ impl Exchange {
         meeting.waiting += 1;
         if meeting.waiting == self.workers() {
             meeting.waiting = 0;
-            meeting.met += 1;
+            meeting.generation += 1;
             self.changed.notify_all();
         }
-        let met = meeting.met + u64::from(meeting.waiting > 0);
-        while meeting.met < met && !meeting.failed {
+        let met = meeting.generation + u64::from(meeting.waiting > 0);
+        while meeting.generation < met && !meeting.failed {
             let waited = self.changed.wait(meeting);
             meeting = waited.unwrap_or_else(PoisonError::into_inner);
         }
-        match meeting.met < met {
+        match meeting.generation < met {
             true => Err(StepError::Abandoned),
             false => Ok(()),
         }
@@ -172,27 +172,27 @@ impl Exchange {
         write(&self.given[worker].rows)
     }
 
-    pub(crate) fn summands(&self) -> Vec<RwLockReadGuard<'_, Summands>> {
+    pub(crate) fn summands(&self) -> Vec<RwLockReadGuard<'_, GradientSums>> {
         self.given
             .iter()
             .map(|given| read(&given.summands))
             .collect()
     }
 
-    pub(crate) fn summands_mut(&self, worker: usize) -> RwLockWriteGuard<'_, Summands> {
+    pub(crate) fn summands_mut(&self, worker: usize) -> RwLockWriteGuard<'_, GradientSums> {
         write(&self.given[worker].summands)
     }
 
-    fn meeting(&self) -> MutexGuard<'_, Meeting> {
+    fn meeting(&self) -> MutexGuard<'_, BarrierState> {
         self.meeting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// Marks a worker as failed if it ends, by an error or a panic, before it is [done](Presence::done).
-pub(crate) struct Presence<'x>(Option<&'x Exchange>);
+pub(crate) struct FailureGuard<'x>(Option<&'x ShareExchange>);
 
-impl<'x> Presence<'x> {
-    pub(crate) fn of(share: Share<'x>) -> Self {
+impl<'x> FailureGuard<'x> {
+    pub(crate) fn of(share: BatchShare<'x>) -> Self {
         Self(share.exchange)
     }
 
@@ -201,7 +201,7 @@ impl<'x> Presence<'x> {
     }
 }
 
-impl Drop for Presence<'_> {
+impl Drop for FailureGuard<'_> {
     fn drop(&mut self) {
         if let Some(exchange) = self.0 {
             exchange.fail();

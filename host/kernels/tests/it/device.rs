@@ -7,21 +7,21 @@ use std::io::Write as _;
 use std::sync::Arc;
 
 use pbg_core::graph::Side;
-use pbg_core::loss::node::{Binary, Node, Reduction, Unary};
-use pbg_core::loss::{Definition, Parameter, TracedLoss};
+use pbg_core::loss::node::{Binary, FormulaNode, Reduction, Unary};
+use pbg_core::loss::{LossDefinition, LossParameter, TracedLoss};
 use pbg_core::model::{Comparator, Operator, Precision, Regularizer, Update};
 use pbg_core::strategy::{Loss as _, LossWorker, StrategyId};
-use pbg_kernels::device::{OpenError, Place as _};
+use pbg_kernels::device::{OpenDevice as _, OpenError};
 use pbg_kernels::libtorch;
-use pbg_kernels::losses::Traced;
+use pbg_kernels::losses::GraphLoss;
 use pbg_kernels::negatives::NegativeDraws;
 use pbg_kernels::params::Params;
 use pbg_kernels::spec::ModelSpec;
 use pbg_kernels::step::{
-    Batch, BatchJob, BatchStats, Execution, Relations, StepError, StepWorker, Tables,
+    Batch, BatchJob, BatchRelations, BatchStats, BatchTables, Execution, StepError, StepWorker,
 };
 use pbg_kernels::table::Table;
-use pbg_torch::TorchPlace;
+use pbg_torch::TorchDevice;
 use proptest::prelude::*;
 use proptest::strategy::ValueTree as _;
 
@@ -64,60 +64,60 @@ fn loss(which: usize) -> Box<dyn LossWorker> {
 }
 
 /// Returns a smooth loss that consists of many kinds of nodes and has a parameter.
-fn every_operation() -> Traced {
+fn every_operation() -> GraphLoss {
     let nodes = vec![
-        Node::Positive,
-        Node::Negative,
-        Node::Constant(0.5),
-        Node::Parameter(0),
+        FormulaNode::Positive,
+        FormulaNode::Negative,
+        FormulaNode::Constant(0.5),
+        FormulaNode::Parameter(0),
         // 4: sqrt(exp(clamp(t, -4, 4)) + parameter^2)
-        Node::Constant(-4.0),
-        Node::Constant(4.0),
-        Node::Clamp(1, 4, 5),
-        Node::Unary(Unary::Exp, 6),
-        Node::Binary(Binary::Mul, 3, 3),
-        Node::Binary(Binary::Add, 7, 8),
-        Node::Unary(Unary::Sqrt, 9),
+        FormulaNode::Constant(-4.0),
+        FormulaNode::Constant(4.0),
+        FormulaNode::Clamp(1, 4, 5),
+        FormulaNode::Unary(Unary::Exp, 6),
+        FormulaNode::Binary(Binary::Mul, 3, 3),
+        FormulaNode::Binary(Binary::Add, 7, 8),
+        FormulaNode::Unary(Unary::Sqrt, 9),
         // 11: ln(1 + |difference|) where a negative is above a constant, else a power. The positive cannot be the
         // threshold, since a draw may tie with it.
-        Node::Binary(Binary::Sub, 1, 2),
-        Node::Binary(Binary::Greater, 1, 2),
-        Node::Unary(Unary::Abs, 11),
-        Node::Constant(1.0),
-        Node::Binary(Binary::Add, 13, 14),
-        Node::Unary(Unary::Log, 15),
-        Node::Constant(1.5),
-        Node::Binary(Binary::Pow, 15, 17),
-        Node::Select(12, 16, 18),
-        Node::Binary(Binary::Min, 10, 19),
+        FormulaNode::Binary(Binary::Sub, 1, 2),
+        FormulaNode::Binary(Binary::Greater, 1, 2),
+        FormulaNode::Unary(Unary::Abs, 11),
+        FormulaNode::Constant(1.0),
+        FormulaNode::Binary(Binary::Add, 13, 14),
+        FormulaNode::Unary(Unary::Log, 15),
+        FormulaNode::Constant(1.5),
+        FormulaNode::Binary(Binary::Pow, 15, 17),
+        FormulaNode::Select(12, 16, 18),
+        FormulaNode::Binary(Binary::Min, 10, 19),
         // 21: weighted by a softmax without gradient, and by 1 / columns
-        Node::Binary(Binary::Mul, 1, 2),
-        Node::Softmax(21),
-        Node::Unary(Unary::StopGradient, 22),
-        Node::Binary(Binary::Mul, 20, 23),
-        Node::Reduce(Reduction::Sum, 24),
-        Node::Reduce(Reduction::Mean, 19),
-        Node::Binary(Binary::Add, 25, 26),
+        FormulaNode::Binary(Binary::Mul, 1, 2),
+        FormulaNode::Softmax(21),
+        FormulaNode::Unary(Unary::StopGradient, 22),
+        FormulaNode::Binary(Binary::Mul, 20, 23),
+        FormulaNode::Reduce(Reduction::Sum, 24),
+        FormulaNode::Reduce(Reduction::Mean, 19),
+        FormulaNode::Binary(Binary::Add, 25, 26),
         // 28: the remaining reductions
-        Node::Unary(Unary::Sigmoid, 0),
-        Node::Reduce(Reduction::LogSumExp, 21),
-        Node::Binary(Binary::Sub, 29, 28),
-        Node::Binary(Binary::Div, 30, 14),
-        Node::Binary(Binary::Add, 27, 31),
-        Node::Reduce(Reduction::Max, 6),
-        Node::Binary(Binary::Mul, 33, 2),
-        Node::Binary(Binary::Add, 32, 34),
+        FormulaNode::Unary(Unary::Sigmoid, 0),
+        FormulaNode::Reduce(Reduction::LogSumExp, 21),
+        FormulaNode::Binary(Binary::Sub, 29, 28),
+        FormulaNode::Binary(Binary::Div, 30, 14),
+        FormulaNode::Binary(Binary::Add, 27, 31),
+        FormulaNode::Reduce(Reduction::Max, 6),
+        FormulaNode::Binary(Binary::Mul, 33, 2),
+        FormulaNode::Binary(Binary::Add, 32, 34),
     ];
-    let definition = Definition {
+    let definition = LossDefinition {
         output: nodes.len() as u32 - 1,
         nodes,
-        parameters: vec![Parameter {
+        parameters: vec![LossParameter {
             name: "offset".to_owned(),
             value: 0.7,
         }],
         update_every: 0,
     };
-    Traced::new(TracedLoss {
+    GraphLoss::new(TracedLoss {
         keep: None,
         id: StrategyId {
             name: "every operation".to_owned(),
@@ -130,7 +130,7 @@ fn every_operation() -> Traced {
 }
 
 /// Trains some steps, on a core or on `place`.
-fn train(case: &Case, place: Option<TorchPlace>) -> Result<After, StepError> {
+fn train(case: &Case, place: Option<TorchDevice>) -> Result<After, StepError> {
     let mut twin = Twin::new(case.spec.clone(), case.weighted, case.seed);
     let spec = Arc::new(case.spec.clone());
     let mut loss = loss(case.loss);
@@ -211,7 +211,7 @@ fn refusal(spec: &ModelSpec, precision: Precision) -> Option<String> {
 }
 
 /// Asserts that a device and a core compute the same.
-fn compare(case: &Case, place: TorchPlace) {
+fn compare(case: &Case, place: TorchDevice) {
     let expected = train(case, None).unwrap_or_else(|e| panic!("{case:?}: {e}"));
     let found = train(case, Some(place)).unwrap_or_else(|e| panic!("{case:?}: {e}"));
     agree(case, &found, &expected);
@@ -326,7 +326,7 @@ proptest! {
 
     #[test]
     fn a_device_computes_what_a_core_does(case in cases()) {
-        compare(&case, TorchPlace::MAIN_MEMORY);
+        compare(&case, TorchDevice::MAIN_MEMORY);
     }
 
     /// The results do not depend on how a batch is cut into slices.
@@ -351,7 +351,7 @@ proptest! {
 /// Prints the reason if it is skipped without a GPU, which is a failure with `PBG_TEST_CUDA=1`.
 #[test]
 fn a_gpu_computes_what_a_core_does() {
-    let place = match TorchPlace::cuda(0) {
+    let place = match TorchDevice::cuda(0) {
         Ok(place) => place,
         Err(reason) => {
             assert!(std::env::var_os("PBG_TEST_CUDA").is_none(), "{reason}");
@@ -380,14 +380,14 @@ fn negatives_may_come_from_both_partitions_of_a_bucket() {
             .map(|i| (i as f32 * 0.7 + seed).sin())
             .collect::<Vec<_>>()
     };
-    let run = |place: Option<TorchPlace>| {
+    let run = |place: Option<TorchDevice>| {
         let mut lhs = Table::new(values(2, 0.0), width);
         let mut rhs = Table::new(values(4, 0.5), width);
         let params = Params::new(&spec, 0);
         let batch = Batch {
             lhs: &[0, 1, 1],
             rhs: &[3, 0, 2],
-            relation: Relations::PerEdge(&[0, 2, 0]),
+            relation: BatchRelations::PerEdge(&[0, 2, 0]),
             weight: None,
         };
         // Left offsets 2 to 5 are offsets 0 to 3 of the right partition; right offsets 4 and 5 are those of the left
@@ -401,7 +401,7 @@ fn negatives_may_come_from_both_partitions_of_a_bucket() {
             place.upload(&mut lhs).expect("room");
             place.upload(&mut rhs).expect("room");
         }
-        let tables = Tables {
+        let tables = BatchTables {
             lhs: &lhs,
             rhs: &rhs,
         };
@@ -425,7 +425,7 @@ fn negatives_may_come_from_both_partitions_of_a_bucket() {
         let loss = stats.expect("a step").loss();
         (loss, [rows_of(&lhs), rows_of(&rhs)].concat().concat())
     };
-    let ((loss, rows), (found, found_rows)) = (run(None), run(Some(TorchPlace::MAIN_MEMORY)));
+    let ((loss, rows), (found, found_rows)) = (run(None), run(Some(TorchDevice::MAIN_MEMORY)));
     assert!((loss - found).abs() < 1e-4 * loss, "{found} {loss}");
     for (found, expected) in found_rows.iter().zip(&rows) {
         assert!((found - expected).abs() < 1e-4, "{found} {expected}");
@@ -443,9 +443,9 @@ fn bf16_products_are_near() {
         seed: 3,
     };
     (case.spec.lr, case.spec.relation_lr) = (0.1, 0.1);
-    let exact = train(&case, Some(TorchPlace::MAIN_MEMORY)).expect("a step");
+    let exact = train(&case, Some(TorchDevice::MAIN_MEMORY)).expect("a step");
     case.execution.precision = Precision::Bf16;
-    let rounded = train(&case, Some(TorchPlace::MAIN_MEMORY)).expect("a step");
+    let rounded = train(&case, Some(TorchDevice::MAIN_MEMORY)).expect("a step");
     let apart = (rounded.stats[0].loss() / exact.stats[0].loss() - 1.0).abs();
     assert!(apart > 0.0 && apart < 0.02, "{apart}");
     let distances = spec(true, true, Operator::None, Comparator::L2);
@@ -480,11 +480,11 @@ fn what_is_not_finite_is_an_error_and_changes_nothing() {
             .collect(),
         case.spec.entities[0].dimension,
     );
-    let place = TorchPlace::MAIN_MEMORY;
+    let place = TorchDevice::MAIN_MEMORY;
     place.upload(&mut table).expect("room");
     let spec = Arc::new(case.spec);
     let mut worker = place.worker(spec, case.execution).expect("a worker");
-    let tables = Tables {
+    let tables = BatchTables {
         lhs: &table,
         rhs: &table,
     };
@@ -507,7 +507,7 @@ fn what_is_not_finite_is_an_error_and_changes_nothing() {
 
 #[test]
 fn without_a_gpu_the_error_says_what_to_do() {
-    match TorchPlace::cuda(0) {
+    match TorchDevice::cuda(0) {
         Ok(place) => assert_eq!(place.to_string(), "cuda:0"),
         Err(error @ OpenError::Library(_)) => {
             let text = error.to_string();

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use pbg_core::graph::Side;
 use pbg_core::model::{Comparator, Operator};
-use pbg_kernels::losses::direct::Softmax;
+use pbg_kernels::losses::handwritten::HandwrittenSoftmax;
 use pbg_kernels::spec::ModelSpec;
-use pbg_kernels::step::{Batch, BatchJob, EvalStats, Relations, StepError, StepWorker};
+use pbg_kernels::step::{Batch, BatchJob, BatchRelations, EvalStats, StepError, StepWorker};
 
 use crate::gradients::{Twin, native, rows_of, spec};
 use crate::reference::LossKind;
@@ -147,7 +147,7 @@ fn a_positive_is_no_negative_of_itself() {
         draws: &twin.edges.draws,
     };
     let stats = worker
-        .evaluate(&job, &mut Softmax::new(), 5)
+        .evaluate(&job, &mut HandwrittenSoftmax::new(), 5)
         .expect("an evaluation");
     assert_eq!((stats.pos_rank, stats.mrr, stats.r1), (8.0, 8.0, 8.0));
     assert_eq!(stats.auc, 0.0);
@@ -230,7 +230,7 @@ fn the_area_under_the_curve_has_the_right_ends() {
                     params: &twin.params,
                     draws: &twin.edges.draws,
                 },
-                &mut Softmax::new(),
+                &mut HandwrittenSoftmax::new(),
                 5,
             )
             .expect("an evaluation");
@@ -259,7 +259,7 @@ fn a_loss_that_is_not_finite_leaves_everything_as_it_was() {
             params: &twin.params,
             draws: &twin.edges.draws,
         },
-        &mut Softmax::new(),
+        &mut HandwrittenSoftmax::new(),
     );
     assert_eq!(error, Err(StepError::NonFinite("loss")));
     assert_eq!(before, twin.tables.iter().map(rows_of).collect::<Vec<_>>());
@@ -292,7 +292,7 @@ fn a_loss_that_is_not_finite_leaves_everything_as_it_was() {
                     params: &twin.params,
                     draws: &twin.edges.draws,
                 },
-                &mut Softmax::new(),
+                &mut HandwrittenSoftmax::new(),
             )
             .expect("a step");
     }
@@ -323,11 +323,11 @@ fn batches_that_do_not_fit_are_refused() {
             ..good
         },
         Batch {
-            relation: Relations::One(0),
+            relation: BatchRelations::One(0),
             ..good
         },
         Batch {
-            relation: Relations::PerEdge(&[3; 8]),
+            relation: BatchRelations::PerEdge(&[3; 8]),
             ..good
         },
         Batch {
@@ -344,7 +344,7 @@ fn batches_that_do_not_fit_are_refused() {
                 params: &twin.params,
                 draws: &twin.edges.draws,
             },
-            &mut Softmax::new(),
+            &mut HandwrittenSoftmax::new(),
         );
         assert!(matches!(found, Err(StepError::Batch(_))), "{i}: {found:?}");
     }
@@ -357,7 +357,7 @@ fn batches_that_do_not_fit_are_refused() {
             params: &twin.params,
             draws: &draws,
         },
-        &mut Softmax::new(),
+        &mut HandwrittenSoftmax::new(),
     );
     assert!(matches!(found, Err(StepError::Batch(_))), "{found:?}");
 }

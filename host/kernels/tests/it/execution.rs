@@ -7,8 +7,8 @@ use pbg_kernels::negatives::NegativeDraws;
 use pbg_kernels::params::Params;
 use pbg_kernels::spec::ModelSpec;
 use pbg_kernels::step::{
-    Batch, BatchJob, BatchStats, Execution, Relations, StepWorker, Tables, TypeRows, has_fast_bf16,
-    worker_bytes,
+    Batch, BatchJob, BatchRelations, BatchStats, BatchTables, Execution, StepWorker, TableSizes,
+    has_fast_bf16, worker_bytes,
 };
 use pbg_kernels::table::Table;
 use rand::RngExt;
@@ -66,7 +66,7 @@ fn step(spec: &ModelSpec, execution: Execution, distinct: bool) -> (BatchStats, 
         relation: relations_of(&spec, &relations, 0),
         weight: None,
     };
-    let tables = Tables {
+    let tables = BatchTables {
         lhs: &table,
         rhs: &table,
     };
@@ -123,7 +123,7 @@ fn bf16_is_fp32_with_less_precise_products() {
             // The first step of row-Adagrad changes each number by about lr, on average.
             let apart = furthest(&rows, &exact_rows);
             assert!(apart < 0.05, "{case}: {apart}");
-            let rows = TypeRows {
+            let rows = TableSizes {
                 largest: ENTITIES,
                 partitioned: false,
             };
@@ -185,14 +185,14 @@ fn negatives_may_come_from_both_partitions_of_a_bucket() {
         let batch = Batch {
             lhs: &ids[..1],
             rhs: &ids[1..],
-            relation: Relations::PerEdge(&[0]),
+            relation: BatchRelations::PerEdge(&[0]),
             weight: None,
         };
         let mut loss = native(LossKind::Softmax);
         worker.train(
             &BatchJob {
                 batch: &batch,
-                tables: &Tables { lhs, rhs },
+                tables: &BatchTables { lhs, rhs },
                 params: &Params::new(&spec, 0),
                 draws: &draws,
             },

@@ -6,12 +6,14 @@ use std::sync::Arc;
 use pbg_core::graph::Side;
 use pbg_core::model::{Comparator, Operator, Regularizer};
 use pbg_core::strategy::LossWorker;
-use pbg_kernels::losses::direct::{Logistic, Ranking, Softmax};
+use pbg_kernels::losses::handwritten::{
+    HandwrittenLogistic, HandwrittenRanking, HandwrittenSoftmax,
+};
 use pbg_kernels::negatives::NegativeDraws;
 use pbg_kernels::params::Params;
 use pbg_kernels::spec::{EntitySpec, ModelSpec, RelationSpec};
-use pbg_kernels::step::{Batch, BatchJob, Relations, StepWorker, Tables};
-use pbg_kernels::table::{Features, Table};
+use pbg_kernels::step::{Batch, BatchJob, BatchRelations, BatchTables, StepWorker};
+use pbg_kernels::table::{FeatureBags, Table};
 use rand::RngExt;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::SeedableRng;
@@ -25,17 +27,21 @@ const BATCH: usize = 8;
 
 pub(crate) fn native(kind: LossKind) -> Box<dyn LossWorker> {
     match kind {
-        LossKind::Ranking(margin) => Box::new(Ranking::new(margin as f32)),
-        LossKind::Logistic => Box::new(Logistic::new()),
-        LossKind::Softmax => Box::new(Softmax::new()),
+        LossKind::Ranking(margin) => Box::new(HandwrittenRanking::new(margin as f32)),
+        LossKind::Logistic => Box::new(HandwrittenLogistic::new()),
+        LossKind::Softmax => Box::new(HandwrittenSoftmax::new()),
     }
 }
 
 /// Returns the relations of a batch: those of its edges if relations are dynamic, and `one` if they are static.
-pub(crate) fn relations_of<'a>(spec: &ModelSpec, per_edge: &'a [u32], one: u32) -> Relations<'a> {
+pub(crate) fn relations_of<'a>(
+    spec: &ModelSpec,
+    per_edge: &'a [u32],
+    one: u32,
+) -> BatchRelations<'a> {
     match spec.is_dynamic() {
-        true => Relations::PerEdge(per_edge),
-        false => Relations::One(one),
+        true => BatchRelations::PerEdge(per_edge),
+        false => BatchRelations::One(one),
     }
 }
 
@@ -131,7 +137,7 @@ impl Twin {
                 });
                 let offsets = std::iter::once(0).chain(ends).collect();
                 table.features =
-                    Some(Features::new(offsets, bags.concat(), rows).expect("features"));
+                    Some(FeatureBags::new(offsets, bags.concat(), rows).expect("features"));
                 features[side as usize] = Some(bags);
             }
             tables.push(table);
@@ -171,8 +177,8 @@ impl Twin {
         }
     }
 
-    pub(crate) fn tables(&self) -> Tables<'_> {
-        Tables {
+    pub(crate) fn tables(&self) -> BatchTables<'_> {
+        BatchTables {
             lhs: self.table(Side::Lhs),
             rhs: self.table(Side::Rhs),
         }

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use pbg_core::model::{Comparator, Operator};
-use pbg_kernels::losses::direct::Softmax;
+use pbg_kernels::losses::handwritten::HandwrittenSoftmax;
 use pbg_kernels::negatives::NegativeDraws;
 use pbg_kernels::params::Params;
 use pbg_kernels::spec::ModelSpec;
-use pbg_kernels::step::{Batch, BatchJob, Relations, StepWorker, Tables};
+use pbg_kernels::step::{Batch, BatchJob, BatchRelations, BatchTables, StepWorker};
 use pbg_kernels::table::Table;
 use rand::RngExt;
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -23,7 +23,7 @@ fn train(worker: u64, spec: &Arc<ModelSpec>, table: &Table, params: &Params) -> 
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(worker);
     let mut worker = StepWorker::new(Arc::clone(spec)).expect("a worker");
     let mut draws = NegativeDraws::default();
-    let tables = Tables {
+    let tables = BatchTables {
         lhs: table,
         rhs: table,
     };
@@ -41,7 +41,7 @@ fn train(worker: u64, spec: &Arc<ModelSpec>, table: &Table, params: &Params) -> 
         let batch = Batch {
             lhs: &lhs,
             rhs: &rhs,
-            relation: Relations::PerEdge(&[0; 20]),
+            relation: BatchRelations::PerEdge(&[0; 20]),
             weight: None,
         };
         let stats = worker
@@ -52,7 +52,7 @@ fn train(worker: u64, spec: &Arc<ModelSpec>, table: &Table, params: &Params) -> 
                     params,
                     draws: &draws,
                 },
-                &mut Softmax::new(),
+                &mut HandwrittenSoftmax::new(),
             )
             .expect("a step");
         losses.push(stats.loss() / 20.0);

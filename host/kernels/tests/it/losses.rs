@@ -1,7 +1,9 @@
 //! Compares the losses with the numbers of PBG's unit tests, and with plain arithmetic.
 
-use pbg_core::strategy::{LossWorker, MASKED, Scores};
-use pbg_kernels::losses::direct::{Logistic, Ranking, Softmax};
+use pbg_core::strategy::{LossWorker, MASKED, ScoreBlock};
+use pbg_kernels::losses::handwritten::{
+    HandwrittenLogistic, HandwrittenRanking, HandwrittenSoftmax,
+};
 
 use crate::reference::{LossKind, row_loss};
 
@@ -23,7 +25,7 @@ fn evaluate(loss: &mut dyn LossWorker, positives: &[f32], negatives: &[f32]) -> 
     let columns = negatives.len().checked_div(rows).unwrap_or(0);
     let mut negative_gradient = negatives.to_vec();
     let (mut positive_gradient, mut losses) = (vec![f32::NAN; rows], vec![f32::NAN; rows]);
-    loss.evaluate(&mut Scores {
+    loss.evaluate(&mut ScoreBlock {
         positive: positives,
         negative: &mut negative_gradient,
         columns,
@@ -40,9 +42,12 @@ fn evaluate(loss: &mut dyn LossWorker, positives: &[f32], negatives: &[f32]) -> 
 
 fn all() -> [(Box<dyn LossWorker>, LossKind); 3] {
     [
-        (Box::new(Logistic::new()), LossKind::Logistic),
-        (Box::new(Ranking::new(1.0)), LossKind::Ranking(1.0)),
-        (Box::new(Softmax::new()), LossKind::Softmax),
+        (Box::new(HandwrittenLogistic::new()), LossKind::Logistic),
+        (
+            Box::new(HandwrittenRanking::new(1.0)),
+            LossKind::Ranking(1.0),
+        ),
+        (Box::new(HandwrittenSoftmax::new()), LossKind::Softmax),
     ]
 }
 

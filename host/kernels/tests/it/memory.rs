@@ -6,7 +6,9 @@ use pbg_core::model::{Comparator, Operator, Precision};
 use pbg_kernels::negatives::NegativeDraws;
 use pbg_kernels::params::Params;
 use pbg_kernels::spec::ModelSpec;
-use pbg_kernels::step::{Batch, BatchJob, Execution, StepWorker, Tables, TypeRows, worker_bytes};
+use pbg_kernels::step::{
+    Batch, BatchJob, BatchTables, Execution, StepWorker, TableSizes, worker_bytes,
+};
 use pbg_kernels::table::Table;
 use proptest::prelude::*;
 use rand::RngExt;
@@ -21,7 +23,7 @@ const ROWS: [usize; 2] = [3000, 2000];
 const BATCH: usize = 600;
 
 fn bound(spec: &ModelSpec, execution: &Execution) -> u64 {
-    let rows = ROWS.map(|largest| TypeRows {
+    let rows = ROWS.map(|largest| TableSizes {
         largest,
         partitioned: spec.relations[0].lhs == spec.relations[0].rhs,
     });
@@ -65,7 +67,7 @@ fn used(spec: &ModelSpec, execution: Execution, batches: &[usize]) -> u64 {
             relation: relations_of(&spec, &relations, 1),
             weight: None,
         };
-        let tables = Tables {
+        let tables = BatchTables {
             lhs: &tables[0],
             rhs: &tables[other],
         };

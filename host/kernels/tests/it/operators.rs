@@ -1,9 +1,9 @@
 //! Operators that are formulas: compares their results with the handwritten operators, their gradients with central
 //! differences, and the settings of initial values.
 
-use pbg_core::loss::node::{Binary, Node, NodeId, Unary};
+use pbg_core::loss::node::{Binary, FormulaNode, NodeId, Unary};
 use pbg_core::model::{Comparator, Operator};
-use pbg_core::operator::{Definition, Initial, ParameterVector, Traced};
+use pbg_core::operator::{FormulaHandle, InitialValue, OperatorDefinition, ParameterVector};
 use pbg_kernels::params::{Params, TensorSize};
 use pbg_kernels::spec::ModelSpec;
 use pbg_kernels::step::Execution;
@@ -14,28 +14,28 @@ use crate::shares::{World, alone};
 
 /// Builder of a formula, node by node.
 #[derive(Default)]
-struct Notes(Vec<Node>);
+struct Notes(Vec<FormulaNode>);
 
 impl Notes {
-    fn push(&mut self, node: Node) -> NodeId {
+    fn push(&mut self, node: FormulaNode) -> NodeId {
         self.0.push(node);
         self.0.len() as NodeId - 1
     }
 
     fn components<const N: usize>(&mut self) -> [NodeId; N] {
-        std::array::from_fn(|i| self.push(Node::Component(i as u32)))
+        std::array::from_fn(|i| self.push(FormulaNode::Component(i as u32)))
     }
 
     fn parameters<const N: usize>(&mut self) -> [NodeId; N] {
-        std::array::from_fn(|i| self.push(Node::Parameter(i as u32)))
+        std::array::from_fn(|i| self.push(FormulaNode::Parameter(i as u32)))
     }
 
     fn unary(&mut self, op: Unary, x: NodeId) -> NodeId {
-        self.push(Node::Unary(op, x))
+        self.push(FormulaNode::Unary(op, x))
     }
 
     fn binary(&mut self, op: Binary, a: NodeId, b: NodeId) -> NodeId {
-        self.push(Node::Binary(op, a, b))
+        self.push(FormulaNode::Binary(op, a, b))
     }
 
     /// Returns the sum of `sign[i] a[i] b[i]`.
@@ -52,12 +52,12 @@ impl Notes {
         sum.expect("a term")
     }
 
-    fn formula(self, outputs: &[NodeId], parameters: &[(&str, Initial)]) -> Operator {
+    fn formula(self, outputs: &[NodeId], parameters: &[(&str, InitialValue)]) -> Operator {
         let parameters = parameters.iter().map(|&(name, initial)| ParameterVector {
             name: name.to_owned(),
             initial,
         });
-        let definition = Definition {
+        let definition = OperatorDefinition {
             name: "test".to_owned(),
             components: outputs.len() as u32,
             parameters: parameters.collect(),
@@ -65,7 +65,7 @@ impl Notes {
             outputs: outputs.to_vec(),
         };
         let formula = definition.check(256).expect("a formula");
-        Operator::Traced(Traced::new(formula))
+        Operator::Traced(FormulaHandle::new(formula))
     }
 }
 
@@ -73,14 +73,14 @@ fn distmult() -> Operator {
     let mut notes = Notes::default();
     let ([x], [p]) = (notes.components(), notes.parameters());
     let y = notes.binary(Binary::Mul, x, p);
-    notes.formula(&[y], &[("diagonal", Initial::One)])
+    notes.formula(&[y], &[("diagonal", InitialValue::One)])
 }
 
 fn transe() -> Operator {
     let mut notes = Notes::default();
     let ([x], [p]) = (notes.components(), notes.parameters());
     let y = notes.binary(Binary::Add, x, p);
-    notes.formula(&[y], &[("translation", Initial::Zero)])
+    notes.formula(&[y], &[("translation", InitialValue::Zero)])
 }
 
 fn complex() -> Operator {
@@ -90,7 +90,7 @@ fn complex() -> Operator {
     let im = notes.products([(true, a, d), (true, b, c)]);
     notes.formula(
         &[re, im],
-        &[("real", Initial::One), ("imag", Initial::Zero)],
+        &[("real", InitialValue::One), ("imag", InitialValue::Zero)],
     )
 }
 
@@ -103,7 +103,7 @@ fn rotate() -> Operator {
     );
     let re = notes.products([(true, a, cos), (false, b, sin)]);
     let im = notes.products([(true, a, sin), (true, b, cos)]);
-    notes.formula(&[re, im], &[("angle", Initial::Angle)])
+    notes.formula(&[re, im], &[("angle", InitialValue::Angle)])
 }
 
 /// Returns the product with a quaternion of length 1.
@@ -119,7 +119,7 @@ fn quate() -> Operator {
         notes.products([(true, a, u), (false, b, v), (true, c, p), (true, d, q)]),
         notes.products([(true, a, v), (true, b, u), (false, c, q), (true, d, p)]),
     ];
-    let normal = Initial::Normal(0.5);
+    let normal = InitialValue::Normal(0.5);
     let parameters = [("r", normal), ("i", normal), ("j", normal), ("k", normal)];
     notes.formula(&outputs, &parameters)
 }
@@ -129,7 +129,7 @@ fn quate() -> Operator {
 fn odd() -> Operator {
     let mut notes = Notes::default();
     let ([a, b], [p, q]) = (notes.components(), notes.parameters());
-    let two = notes.push(Node::Constant(2.0));
+    let two = notes.push(FormulaNode::Constant(2.0));
     let gate = notes.unary(Unary::Sigmoid, a);
     let scaled = notes.binary(Binary::Mul, gate, p);
     let shifted = notes.binary(Binary::Sub, scaled, q);
@@ -139,8 +139,11 @@ fn odd() -> Operator {
     let tail = notes.binary(Binary::Div, wave, two);
     let y = notes.binary(Binary::Sub, tail, soft);
     let above = notes.binary(Binary::Greater, b, q);
-    let chosen = notes.push(Node::Select(above, y, b));
-    notes.formula(&[chosen, a], &[("p", Initial::One), ("q", Initial::Zero)])
+    let chosen = notes.push(FormulaNode::Select(above, y, b));
+    notes.formula(
+        &[chosen, a],
+        &[("p", InitialValue::One), ("q", InitialValue::Zero)],
+    )
 }
 
 /// Returns formulas that accept embeddings of any even dimension.

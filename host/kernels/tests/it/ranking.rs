@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use pbg_core::graph::Side;
 use pbg_core::model::{Comparator, Operator};
-use pbg_kernels::rank::{Candidates, Queries, RankCounts, Ranker, Replacement};
+use pbg_kernels::rank::{CandidateBlock, PreparedQueries, RankCounts, Ranker, ReplacedSide};
 use pbg_kernels::spec::ModelSpec;
-use pbg_kernels::step::Relations;
+use pbg_kernels::step::BatchRelations;
 
 use crate::gradients::{Twin, spec};
 
@@ -19,9 +19,9 @@ fn counts(
     left_out: &[Vec<u32>],
 ) -> Vec<RankCounts> {
     let mut ranker = Ranker::new(Arc::new(twin.model.spec.clone())).expect("a ranker");
-    let (mut queries, mut candidates) = (Queries::default(), Candidates::default());
+    let (mut queries, mut candidates) = (PreparedQueries::default(), CandidateBlock::default());
     let [known, positives] = [side.other(), side].map(|s| &twin.edges.sides[s as usize]);
-    let replacement = Replacement {
+    let replacement = ReplacedSide {
         side,
         relation,
         params: &twin.params,
@@ -30,7 +30,7 @@ fn counts(
     ranker.queries(
         side,
         known,
-        Relations::One(relation),
+        BatchRelations::One(relation),
         known_table,
         &twin.params,
         &mut queries,
@@ -155,16 +155,16 @@ fn a_positive_that_is_not_a_number_ranks_last() {
 /// Nine left sides of relation 1 as queries, and seven right sides as candidates.
 pub(crate) struct Block<'t> {
     pub(crate) ranker: Ranker,
-    pub(crate) queries: Queries,
-    pub(crate) candidates: Candidates,
-    pub(crate) replacement: Replacement<'t>,
+    pub(crate) queries: PreparedQueries,
+    pub(crate) candidates: CandidateBlock,
+    pub(crate) replacement: ReplacedSide<'t>,
 }
 
 impl<'t> Block<'t> {
     pub(crate) fn of(twin: &'t Twin) -> Self {
         let mut ranker = Ranker::new(Arc::new(twin.model.spec.clone())).expect("a ranker");
-        let (mut queries, mut candidates) = (Queries::default(), Candidates::default());
-        let replacement = Replacement {
+        let (mut queries, mut candidates) = (PreparedQueries::default(), CandidateBlock::default());
+        let replacement = ReplacedSide {
             side: Side::Rhs,
             relation: 1,
             params: &twin.params,
@@ -173,7 +173,7 @@ impl<'t> Block<'t> {
         ranker.queries(
             Side::Rhs,
             &known,
-            Relations::One(1),
+            BatchRelations::One(1),
             twin.table(Side::Lhs),
             &twin.params,
             &mut queries,

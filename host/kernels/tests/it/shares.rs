@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use pbg_core::model::{Comparator, Operator, Precision, Update};
-use pbg_core::strategy::{Cause, LossWorker, Scores, StrategyError, StrategyId};
+use pbg_core::strategy::{FaultCause, LossWorker, ScoreBlock, StrategyError, StrategyId};
 use pbg_kernels::negatives::NegativeDraws;
 use pbg_kernels::params::Params;
 use pbg_kernels::spec::ModelSpec;
 use pbg_kernels::step::{
-    Batch, BatchJob, BatchStats, Execution, StepError, StepWorker, Tables, has_fast_bf16,
+    Batch, BatchJob, BatchStats, BatchTables, Execution, StepError, StepWorker, has_fast_bf16,
 };
 use pbg_kernels::table::Table;
 use proptest::prelude::*;
@@ -52,7 +52,7 @@ fn batches(
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(world.seed);
     let [lhs_table, rhs_table] = world.entities.map(|rows| random_table(rows, &mut rng));
     let one = spec.relations[0].lhs == spec.relations[0].rhs;
-    let tables = Tables {
+    let tables = BatchTables {
         lhs: &lhs_table,
         rhs: if one { &lhs_table } else { &rhs_table },
     };
@@ -267,7 +267,7 @@ struct Failing {
 }
 
 impl LossWorker for Failing {
-    fn evaluate(&mut self, scores: &mut Scores<'_>) -> Result<(), StrategyError> {
+    fn evaluate(&mut self, scores: &mut ScoreBlock<'_>) -> Result<(), StrategyError> {
         self.batches = self.batches.checked_sub(1).ok_or_else(|| StrategyError {
             strategy: StrategyId {
                 name: "failing".to_owned(),
@@ -276,7 +276,7 @@ impl LossWorker for Failing {
             },
             function: "evaluate",
             reason: "no more".into(),
-            cause: Cause::Strategy,
+            cause: FaultCause::Strategy,
         })?;
         self.loss.evaluate(scores)
     }

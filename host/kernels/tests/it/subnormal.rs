@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use pbg_core::graph::Side;
 use pbg_core::model::{Comparator, Operator};
-use pbg_core::strategy::{LossWorker, MASKED, Scores, StrategyError};
+use pbg_core::strategy::{LossWorker, MASKED, ScoreBlock, StrategyError};
 use pbg_kernels::step::{BatchJob, StepWorker};
 
 use crate::gradients::{Twin, rows_of, spec};
@@ -32,7 +32,7 @@ fn twin(values: [f32; 2]) -> Twin {
 fn job<'a>(
     twin: &'a Twin,
     batch: &'a pbg_kernels::step::Batch<'a>,
-    tables: &'a pbg_kernels::step::Tables<'a>,
+    tables: &'a pbg_kernels::step::BatchTables<'a>,
 ) -> BatchJob<'a> {
     BatchJob {
         batch,
@@ -47,7 +47,7 @@ fn job<'a>(
 struct Watch(Vec<f32>);
 
 impl LossWorker for Watch {
-    fn evaluate(&mut self, scores: &mut Scores<'_>) -> Result<(), StrategyError> {
+    fn evaluate(&mut self, scores: &mut ScoreBlock<'_>) -> Result<(), StrategyError> {
         self.0.extend(scores.positive);
         for score in &mut *scores.negative {
             if *score == MASKED {

@@ -2,13 +2,16 @@
 
 use std::num::NonZeroU32;
 
-use pbg_core::loss::node::{Binary, Node, Reduction, Unary};
+use pbg_core::loss::node::{Binary, FormulaNode, Reduction, Unary};
 use pbg_core::loss::{
-    Definition, Derived, Graph, Parameter, ParameterSchedule, Progress, TracedLoss,
+    DerivedLoss, LossDefinition, LossGraph, LossParameter, ParameterSchedule, ScheduleProgress,
+    TracedLoss,
 };
-use pbg_core::strategy::{Loss, LossWorker, MASKED, Scores, StrategyError, StrategyId};
-use pbg_kernels::losses::Traced;
-use pbg_kernels::losses::direct::{Logistic, Ranking, Softmax};
+use pbg_core::strategy::{Loss, LossWorker, MASKED, ScoreBlock, StrategyError, StrategyId};
+use pbg_kernels::losses::GraphLoss;
+use pbg_kernels::losses::handwritten::{
+    HandwrittenLogistic, HandwrittenRanking, HandwrittenSoftmax,
+};
 use pbg_library_tests::definitions::{definitions, rows};
 use proptest::prelude::*;
 
@@ -20,17 +23,17 @@ fn id() -> StrategyId {
     }
 }
 
-fn graph(nodes: &[Node]) -> Graph {
-    let definition = Definition {
+fn graph(nodes: &[FormulaNode]) -> LossGraph {
+    let definition = LossDefinition {
         nodes: nodes.to_vec(),
         output: nodes.len() as u32 - 1,
-        ..Definition::default()
+        ..LossDefinition::default()
     };
     definition.check(1000).expect("a valid graph")
 }
 
-pub(crate) fn traced(graph: Graph) -> Traced {
-    Traced::new(TracedLoss {
+pub(crate) fn traced(graph: LossGraph) -> GraphLoss {
+    GraphLoss::new(TracedLoss {
         keep: None,
         id: id(),
         graph,
@@ -39,37 +42,37 @@ pub(crate) fn traced(graph: Graph) -> Traced {
 }
 
 /// Returns the softmax loss of PBG as a graph.
-pub(crate) fn softmax() -> Graph {
+pub(crate) fn softmax() -> LossGraph {
     graph(&[
-        Node::Positive,
-        Node::Negative,
-        Node::Reduce(Reduction::LogSumExp, 1),
-        Node::Binary(Binary::Sub, 2, 0),
-        Node::Unary(Unary::Softplus, 3),
+        FormulaNode::Positive,
+        FormulaNode::Negative,
+        FormulaNode::Reduce(Reduction::LogSumExp, 1),
+        FormulaNode::Binary(Binary::Sub, 2, 0),
+        FormulaNode::Unary(Unary::Softplus, 3),
     ])
 }
 
-pub(crate) fn logistic() -> Graph {
+pub(crate) fn logistic() -> LossGraph {
     graph(&[
-        Node::Positive,
-        Node::Unary(Unary::Neg, 0),
-        Node::Unary(Unary::Softplus, 1),
-        Node::Negative,
-        Node::Unary(Unary::Softplus, 3),
-        Node::Reduce(Reduction::Mean, 4),
-        Node::Binary(Binary::Add, 2, 5),
+        FormulaNode::Positive,
+        FormulaNode::Unary(Unary::Neg, 0),
+        FormulaNode::Unary(Unary::Softplus, 1),
+        FormulaNode::Negative,
+        FormulaNode::Unary(Unary::Softplus, 3),
+        FormulaNode::Reduce(Reduction::Mean, 4),
+        FormulaNode::Binary(Binary::Add, 2, 5),
     ])
 }
 
-pub(crate) fn ranking(margin: f32) -> Graph {
+pub(crate) fn ranking(margin: f32) -> LossGraph {
     graph(&[
-        Node::Constant(margin),
-        Node::Positive,
-        Node::Binary(Binary::Sub, 0, 1),
-        Node::Negative,
-        Node::Binary(Binary::Add, 2, 3),
-        Node::Unary(Unary::Relu, 4),
-        Node::Reduce(Reduction::Sum, 5),
+        FormulaNode::Constant(margin),
+        FormulaNode::Positive,
+        FormulaNode::Binary(Binary::Sub, 0, 1),
+        FormulaNode::Negative,
+        FormulaNode::Binary(Binary::Add, 2, 3),
+        FormulaNode::Unary(Unary::Relu, 4),
+        FormulaNode::Reduce(Reduction::Sum, 5),
     ])
 }
 
@@ -96,7 +99,7 @@ fn ask(
         positive: vec![f32::NAN; rows],
         negative: negative.to_vec(),
     };
-    worker.evaluate(&mut Scores {
+    worker.evaluate(&mut ScoreBlock {
         positive,
         negative: &mut found.negative,
         columns,
@@ -120,7 +123,7 @@ proptest! {
     ) {
         let parameters = [definition.parameters[0].value];
         let graph = definition.check(1000).expect("a valid graph");
-        let derived = Derived::of(&graph);
+        let derived = DerivedLoss::of(&graph);
         let found = run(&traced(graph), &positives, &negatives, columns);
         for (i, &positive) in positives.iter().enumerate() {
             let range = i * columns..(i + 1) * columns;
@@ -179,11 +182,11 @@ proptest! {
 }
 
 /// Returns each graph with the handwritten loss of the same name.
-fn pairs() -> [(Traced, Box<dyn Loss>); 3] {
+fn pairs() -> [(GraphLoss, Box<dyn Loss>); 3] {
     [
-        (traced(ranking(0.5)), Box::new(Ranking::new(0.5))),
-        (traced(logistic()), Box::new(Logistic::new())),
-        (traced(softmax()), Box::new(Softmax::new())),
+        (traced(ranking(0.5)), Box::new(HandwrittenRanking::new(0.5))),
+        (traced(logistic()), Box::new(HandwrittenLogistic::new())),
+        (traced(softmax()), Box::new(HandwrittenSoftmax::new())),
     ]
 }
 
@@ -232,8 +235,11 @@ fn extreme_scores_stay_finite() {
 
 #[test]
 fn a_score_that_is_not_a_number_shows_in_the_loss() {
-    let largest = graph(&[Node::Negative, Node::Reduce(Reduction::Max, 0)]);
-    let mut graphs: Vec<Traced> = pairs().into_iter().map(|(graph, _)| graph).collect();
+    let largest = graph(&[
+        FormulaNode::Negative,
+        FormulaNode::Reduce(Reduction::Max, 0),
+    ]);
+    let mut graphs: Vec<GraphLoss> = pairs().into_iter().map(|(graph, _)| graph).collect();
     graphs.push(traced(largest));
     for (at, graph) in graphs.iter().enumerate() {
         let mut negatives = vec![0.5; 40];
@@ -250,9 +256,9 @@ fn a_score_that_is_not_a_number_shows_in_the_loss() {
 fn rows_that_fail_keep_their_scores() {
     // The largest negative has no square root if it is below 0.
     let graph = graph(&[
-        Node::Negative,
-        Node::Reduce(Reduction::Max, 0),
-        Node::Unary(Unary::Sqrt, 1),
+        FormulaNode::Negative,
+        FormulaNode::Reduce(Reduction::Max, 0),
+        FormulaNode::Unary(Unary::Sqrt, 1),
     ]);
     let columns = 5000;
     let before: Vec<f32> = [4.0, -1.0, 4.0]
@@ -260,7 +266,7 @@ fn rows_that_fail_keep_their_scores() {
         .flat_map(|score| (0..columns).map(move |i| if i == 7 { score } else { -2.0 }))
         .collect();
     let (mut negative, mut gradient, mut losses) = (before.clone(), [9.0; 3], [9.0; 3]);
-    let mut scores = Scores {
+    let mut scores = ScoreBlock {
         positive: &[0.0; 3],
         negative: &mut negative,
         columns,
@@ -275,25 +281,29 @@ fn rows_that_fail_keep_their_scores() {
 }
 
 /// Adds 1 to every parameter, and sends each progress that it receives to the test.
-struct Counting(std::sync::mpsc::Sender<Progress>);
+struct Counting(std::sync::mpsc::Sender<ScheduleProgress>);
 
 impl ParameterSchedule for Counting {
-    fn update(&mut self, progress: &Progress, values: &[f32]) -> Result<Vec<f32>, StrategyError> {
+    fn update(
+        &mut self,
+        progress: &ScheduleProgress,
+        values: &[f32],
+    ) -> Result<Vec<f32>, StrategyError> {
         self.0.send(*progress).expect("the test listens");
         Ok(values.iter().map(|value| value + 1.0).collect())
     }
 }
 
-fn scheduled() -> (Traced, std::sync::mpsc::Receiver<Progress>) {
+fn scheduled() -> (GraphLoss, std::sync::mpsc::Receiver<ScheduleProgress>) {
     let (sender, receiver) = std::sync::mpsc::channel();
-    let definition = Definition {
+    let definition = LossDefinition {
         nodes: vec![
-            Node::Positive,
-            Node::Parameter(0),
-            Node::Binary(Binary::Mul, 0, 1),
+            FormulaNode::Positive,
+            FormulaNode::Parameter(0),
+            FormulaNode::Binary(Binary::Mul, 0, 1),
         ],
         output: 2,
-        parameters: vec![Parameter {
+        parameters: vec![LossParameter {
             name: "scale".to_owned(),
             value: 1.0,
         }],
@@ -301,7 +311,7 @@ fn scheduled() -> (Traced, std::sync::mpsc::Receiver<Progress>) {
     };
     let graph = definition.check(10).expect("a valid graph");
     assert_eq!(graph.update_every(), NonZeroU32::new(3));
-    let loss = Traced::new(TracedLoss {
+    let loss = GraphLoss::new(TracedLoss {
         keep: None,
         id: id(),
         graph,
@@ -324,8 +334,8 @@ fn parameters_are_updated_every_so_many_batches() {
         }
         loss.observe(10, 5.0 * f64::from(batch)).expect("it counts");
     }
-    let told: Vec<Progress> = heard.try_iter().collect();
-    let progress = |step, mean_loss| Progress {
+    let told: Vec<ScheduleProgress> = heard.try_iter().collect();
+    let progress = |step, mean_loss| ScheduleProgress {
         step,
         edges: 30,
         mean_loss,
@@ -339,7 +349,7 @@ fn what_several_observe_is_counted_where_one_says_so() {
     let (two, unheard) = scheduled();
     for loss in [&one, &two] {
         loss.observe(10, 1.0).expect("it counts");
-        loss.observe_apart();
+        loss.share_parameters();
         for _ in 0..4 {
             loss.observe(10, 5.0).expect("it adds up");
         }
@@ -352,9 +362,9 @@ fn what_several_observe_is_counted_where_one_says_so() {
     assert!(two.take_observed().is_empty());
     let mut all = one.take_observed();
     all.add(&observed);
-    one.count(&all).expect("it counts");
+    one.update_shared(&all).expect("it counts");
     // A single update for three that became due, with the batches that both observed.
-    let told: Vec<Progress> = heard.try_iter().collect();
+    let told: Vec<ScheduleProgress> = heard.try_iter().collect();
     assert_eq!(
         told.iter().map(|p| (p.step, p.edges)).collect::<Vec<_>>(),
         [(9, 90)]

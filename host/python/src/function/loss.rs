@@ -1,9 +1,10 @@
 //! Losses of Python, which are formulas.
 
-use pbg_contract::Formula;
-use pbg_core::loss::node::{Binary, Node, Reduction, Unary};
+use pbg_contract::TracedLossInfo;
+use pbg_core::loss::node::{Binary, FormulaNode, Reduction, Unary};
 use pbg_core::loss::{
-    Definition, Graph, Parameter, ParameterSchedule, Progress, TracedLoss, check_values,
+    LossDefinition, LossGraph, LossParameter, ParameterSchedule, ScheduleProgress, TracedLoss,
+    check_values,
 };
 use pbg_core::strategy::{Loss, RunLength, StrategyError, StrategyId};
 use pbg_session::{Failure, FailureKind, Result};
@@ -70,18 +71,18 @@ impl FunctionLoss {
         Ok(pbg_train::traced(self.traced(py, limits)?))
     }
 
-    fn graph(&self, max_nodes: usize) -> Result<Graph, StrategyError> {
+    fn graph(&self, max_nodes: usize) -> Result<LossGraph, StrategyError> {
         let (nodes, output, parameters, update_every): Told =
             asked(&self.id, "build", |py| self.build.call0(py))?;
         let nodes = nodes.iter().map(|(word, operands)| {
             let unknown = || fault(&self.id, "build", format!("unknown node {word}"));
             node(word, operands).ok_or_else(unknown)
         });
-        let parameters = parameters.into_iter().map(|(name, value)| Parameter {
+        let parameters = parameters.into_iter().map(|(name, value)| LossParameter {
             name,
             value: value as f32,
         });
-        let definition = Definition {
+        let definition = LossDefinition {
             nodes: nodes.collect::<Result<_, _>>()?,
             output,
             parameters: parameters.collect(),
@@ -93,21 +94,21 @@ impl FunctionLoss {
 }
 
 /// Returns a node from the name of its operation and its operands: indices of other nodes, or a number.
-fn node(name: &str, operands: &[f64]) -> Option<Node> {
+fn node(name: &str, operands: &[f64]) -> Option<FormulaNode> {
     let at = |operand: f64| operand as u32;
     Some(match (name, operands) {
-        ("positive", []) => Node::Positive,
-        ("negative", []) => Node::Negative,
-        ("columns", []) => Node::Columns,
-        ("constant", &[value]) => Node::Constant(value as f32),
-        ("parameter", &[index]) => Node::Parameter(at(index)),
-        ("softmax", &[x]) => Node::Softmax(at(x)),
-        ("select", &[a, b, c]) => Node::Select(at(a), at(b), at(c)),
-        ("clamp", &[a, b, c]) => Node::Clamp(at(a), at(b), at(c)),
-        (_, &[a, b]) => Node::Binary(word::<Binary>(name)?, at(a), at(b)),
+        ("positive", []) => FormulaNode::Positive,
+        ("negative", []) => FormulaNode::Negative,
+        ("columns", []) => FormulaNode::Columns,
+        ("constant", &[value]) => FormulaNode::Constant(value as f32),
+        ("parameter", &[index]) => FormulaNode::Parameter(at(index)),
+        ("softmax", &[x]) => FormulaNode::Softmax(at(x)),
+        ("select", &[a, b, c]) => FormulaNode::Select(at(a), at(b), at(c)),
+        ("clamp", &[a, b, c]) => FormulaNode::Clamp(at(a), at(b), at(c)),
+        (_, &[a, b]) => FormulaNode::Binary(word::<Binary>(name)?, at(a), at(b)),
         (_, &[x]) => match name.strip_prefix("reduce_") {
-            Some(reduction) => Node::Reduce(word::<Reduction>(reduction)?, at(x)),
-            None => Node::Unary(word::<Unary>(name)?, at(x)),
+            Some(reduction) => FormulaNode::Reduce(word::<Reduction>(reduction)?, at(x)),
+            None => FormulaNode::Unary(word::<Unary>(name)?, at(x)),
         },
         _ => return None,
     })
@@ -123,7 +124,7 @@ struct Asked {
     id: StrategyId,
     update: Py<PyAny>,
     /// Parameters of the graph.
-    parameters: Vec<Parameter>,
+    parameters: Vec<LossParameter>,
     run: RunLength,
 }
 
@@ -132,7 +133,11 @@ impl ParameterSchedule for Asked {
         self.run = length;
     }
 
-    fn update(&mut self, progress: &Progress, values: &[f32]) -> Result<Vec<f32>, StrategyError> {
+    fn update(
+        &mut self,
+        progress: &ScheduleProgress,
+        values: &[f32],
+    ) -> Result<Vec<f32>, StrategyError> {
         let progress = (progress.step, progress.edges, progress.mean_loss);
         let given = (progress, values.to_vec(), told(self.run));
         let answer: Vec<f64> = asked(&self.id, "update", |py| self.update.call1(py, given))?;
@@ -150,7 +155,7 @@ pub(crate) fn check_loss(py: Python<'_>, loss: &FunctionLoss) -> PyResult<String
         Python::attach(|py| loss.traced(py, &Limits::default()))
     })?;
     work(py, |_| {
-        let formula = Formula::of(&traced.graph);
+        let formula = TracedLossInfo::of(&traced.graph);
         let loss = pbg_train::traced(traced);
         json(&pbg_contract::check_loss(loss.as_ref(), &formula))
     })

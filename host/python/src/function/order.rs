@@ -1,6 +1,6 @@
 //! Bucket orders of Python.
 
-use pbg_contract::Opened;
+use pbg_contract::OrderInstance;
 use pbg_core::graph::Bucket;
 use pbg_core::plan;
 use pbg_core::strategy::{BucketOrder, Pass, RunLength, StrategyError, StrategyId};
@@ -114,7 +114,7 @@ impl BucketOrder for Asked {
 #[pyfunction]
 pub(crate) fn check_order(py: Python<'_>, make: Py<PyAny>) -> PyResult<String> {
     work(py, |_| {
-        let open = || -> Opened {
+        let open = || -> OrderInstance {
             let made = Python::attach(|py| {
                 let made = make.call0(py)?;
                 Ok(made

@@ -3,12 +3,12 @@
 use serde_json::json;
 
 use super::{Figure, Series, axis, line, text, with};
-use pbg_lab::comparison::Case;
+use pbg_lab::comparison::ComparisonCase;
 
 /// Returns a figure with one line per order, for the first seed.
 #[must_use]
-pub fn bias(case: &Case, series: &Series) -> Figure {
-    let curve = |entry: &pbg_lab::comparison::Entry| {
+pub fn bias(case: &ComparisonCase, series: &Series) -> Figure {
+    let curve = |entry: &pbg_lab::comparison::OrderResult| {
         let samples = entry
             .seeds
             .first()

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::{Figure, text};
-use pbg_lab::comparison::Case;
+use pbg_lab::comparison::ComparisonCase;
 
 /// Maximum number of buckets of a grid in a figure; in larger grids, cells would be smaller than a pixel.
 pub(crate) const MOST_BUCKETS: usize = 64 * 64;
@@ -11,7 +11,7 @@ const COLUMNS: usize = 4;
 
 /// Returns a figure with one small grid per order; `None` for grids that are too large.
 #[must_use]
-pub fn grids(case: &Case) -> Option<Figure> {
+pub fn grids(case: &ComparisonCase) -> Option<Figure> {
     if case.pass.buckets() > MOST_BUCKETS || case.orders.is_empty() {
         return None;
     }
@@ -76,7 +76,7 @@ fn domain(index: usize, count: usize, gap: f64) -> [f64; 2] {
     [start, start + width * (1.0 - gap).max(0.5) - gap * width]
 }
 
-fn positions(case: &Case, order: usize) -> Vec<Vec<usize>> {
+fn positions(case: &ComparisonCase, order: usize) -> Vec<Vec<usize>> {
     let columns = case.rhs_partitions as usize;
     let mut grid = vec![vec![0; columns]; case.lhs_partitions as usize];
     for (position, bucket) in case.orders[order].plan.iter().enumerate() {

@@ -20,8 +20,7 @@ pub fn run_lanes(report: &RunReport) -> Option<Figure> {
     rows.sort_by(|a, b| a.1.total_cmp(&b.1));
     let left_out = rows.len().saturating_sub(MOST_BUCKETS);
     rows.drain(..left_out);
-    let began =
-        |(_, ended, row): &(&str, f64, &BucketRow)| ended - row.seconds - row.io.stood_still();
+    let began = |(_, ended, row): &(&str, f64, &BucketRow)| ended - row.seconds - row.io.waited();
     let origin = rows.iter().map(began).min_by(f64::total_cmp)?;
     let mut names: Vec<&str> = rows.iter().map(|(trainer, ..)| *trainer).collect();
     names.sort_unstable();
@@ -80,12 +79,12 @@ fn waits(rows: &[(&str, f64, &BucketRow)], origin: f64) -> Value {
     let whole = rows.last().map_or(0.0, |(_, ended, _)| ended - origin);
     let waited = rows
         .iter()
-        .filter(|(.., row)| row.io.stood_still() > SHORTEST * whole);
+        .filter(|(.., row)| row.io.waited() > SHORTEST * whole);
     let waited: Vec<_> = waited.collect();
     let base = waited
         .iter()
-        .map(|(_, ended, row)| ended - row.seconds - row.io.stood_still() - origin);
-    let seconds = waited.iter().map(|(.., row)| row.io.stood_still());
+        .map(|(_, ended, row)| ended - row.seconds - row.io.waited() - origin);
+    let seconds = waited.iter().map(|(.., row)| row.io.waited());
     let names = waited.iter().map(|(trainer, ..)| text(trainer));
     json!({
         "type": "bar", "orientation": "h", "name": "wait", "marker": { "color": RED },

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{Figure, marker, text, with};
-use crate::map::Spot;
+use crate::map::MapPoint;
 
 /// Resolution of coordinates: three decimals.
 const PLACES: f64 = 1e3;
@@ -12,8 +12,8 @@ const PLACES: f64 = 1e3;
 /// next to their points where there is room, in the order of `labels` in the layout's `meta`: the first entity of each
 /// group, then the second of each group, and so on.
 #[must_use]
-pub fn map(spots: &[Spot]) -> Figure {
-    let mut groups: Vec<(&str, Vec<&Spot>)> = Vec::new();
+pub fn map(spots: &[MapPoint]) -> Figure {
+    let mut groups: Vec<(&str, Vec<&MapPoint>)> = Vec::new();
     for spot in spots {
         match groups.iter_mut().find(|(name, _)| *name == spot.group) {
             Some((_, members)) => members.push(spot),
@@ -46,7 +46,7 @@ pub fn map(spots: &[Spot]) -> Figure {
     }
 }
 
-fn trace((index, (group, members)): (usize, &(&str, Vec<&Spot>))) -> Value {
+fn trace((index, (group, members)): (usize, &(&str, Vec<&MapPoint>))) -> Value {
     let names: Vec<String> = members.iter().map(|spot| text(&spot.name)).collect();
     let x: Vec<f64> = members.iter().map(|spot| rounded(spot.x)).collect();
     let y: Vec<f64> = members.iter().map(|spot| rounded(spot.y)).collect();

@@ -4,12 +4,12 @@ use serde_json::{Value, json};
 
 use super::{Figure, Series, bound_line, line, log_axis, text, with};
 use pbg_lab::bound;
-use pbg_lab::comparison::Case;
+use pbg_lab::comparison::ComparisonCase;
 
 /// Returns a figure with two lines per order: with Belady's eviction, and (thin) with eviction of the least recently
 /// used partition.
 #[must_use]
-pub fn misses(case: &Case, series: &Series) -> Figure {
+pub fn misses(case: &ComparisonCase, series: &Series) -> Figure {
     let mut data = Vec::new();
     if let Some(entry) = case.orders.first() {
         let slots = &entry.miss_curve.slots;

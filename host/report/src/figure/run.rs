@@ -146,7 +146,7 @@ pub fn run_speed(report: &RunReport) -> Figure {
             line(
                 "with waiting",
                 curve(&report.buckets, |rows| {
-                    rate(rows, |row| row.seconds + row.io.stood_still())
+                    rate(rows, |row| row.seconds + row.io.waited())
                 }),
                 color(0),
                 1.5,
@@ -169,7 +169,7 @@ pub fn run_stalls(report: &RunReport) -> Figure {
     let train = report
         .epochs
         .iter()
-        .map(|row| (row.seconds - row.io.stood_still()).max(0.0));
+        .map(|row| (row.seconds - row.io.waited()).max(0.0));
     let ranked = |row: &EpochRow| {
         let behind = report.validation_seconds.iter();
         let behind = behind.filter(|(epochs, _)| *epochs == row.epoch + 1);

@@ -4,13 +4,13 @@ use serde_json::{Value, json};
 
 use super::{Figure, RED, axis, names_axis, text};
 use pbg_lab::analysis::Analysis;
-use pbg_lab::comparison::{Case, Entry};
-use pbg_lab::stall::Rates;
+use pbg_lab::comparison::{ComparisonCase, OrderResult};
+use pbg_lab::stall::DeviceRates;
 
 /// Returns a figure with one bar per order: computing, stalls with prefetch, and additional stalls without.
 #[must_use]
-pub fn stalls(case: &Case, rates: &Rates) -> Figure {
-    let orders: Vec<&Entry> = case.orders.iter().rev().collect();
+pub fn stalls(case: &ComparisonCase, rates: &DeviceRates) -> Figure {
+    let orders: Vec<&OrderResult> = case.orders.iter().rev().collect();
     let names: Vec<String> = orders.iter().map(|entry| text(&entry.order)).collect();
     let bar = |name: &str, color: &str, hatched: bool, figure: fn(&Analysis) -> f64| -> Value {
         let x: Vec<f64> = orders.iter().map(|entry| entry.mean(figure)).collect();

@@ -5,19 +5,19 @@ use serde_json::{Value, json};
 use super::{
     Figure, Series, axis, bound_line, color, line, log_axis, marker, names_axis, text, with,
 };
-use pbg_lab::comparison::{Case, Comparison, Entry};
+use pbg_lab::comparison::{ComparisonCase, OrderComparison, OrderResult};
 
 const SWAPS: &str = "swaps per pass";
 
 /// Returns a figure with one bar per order, the lower bound and the range of the seeds.
 #[must_use]
-pub fn overview(case: &Case, series: &Series) -> Figure {
-    let orders: Vec<&Entry> = case.orders.iter().rev().collect();
+pub fn overview(case: &ComparisonCase, series: &Series) -> Figure {
+    let orders: Vec<&OrderResult> = case.orders.iter().rev().collect();
     let names: Vec<String> = orders.iter().map(|entry| text(&entry.order)).collect();
     let means: Vec<f64> = orders.iter().map(|entry| mean(entry)).collect();
     let colors = orders.iter().map(|entry| color(series.place(&entry.order)));
     let colors: Vec<&str> = colors.collect();
-    let range = |entry: &&Entry| entry.range(|analysis| analysis.swaps as f64);
+    let range = |entry: &&OrderResult| entry.range(|analysis| analysis.swaps as f64);
     let above: Vec<f64> = orders.iter().map(|e| range(e).1 - mean(e)).collect();
     let below: Vec<f64> = orders.iter().map(|e| mean(e) - range(e).0).collect();
     let bars = json!({
@@ -54,7 +54,7 @@ pub fn overview(case: &Case, series: &Series) -> Figure {
 
 /// Returns figures of swaps against the size of the buffer, one per grid with several buffers.
 #[must_use]
-pub fn swaps_by_buffer(comparison: &Comparison) -> Vec<Figure> {
+pub fn swaps_by_buffer(comparison: &OrderComparison) -> Vec<Figure> {
     let grids = groups(comparison, |case| {
         (case.lhs_partitions, case.rhs_partitions)
     });
@@ -74,7 +74,7 @@ pub fn swaps_by_buffer(comparison: &Comparison) -> Vec<Figure> {
 
 /// Returns figures of swaps against the number of partitions, one per size of the buffer with several grids.
 #[must_use]
-pub fn swaps_by_partitions(comparison: &Comparison) -> Vec<Figure> {
+pub fn swaps_by_partitions(comparison: &OrderComparison) -> Vec<Figure> {
     let buffers = groups(comparison, |case| case.buffer);
     let series = Series::of(comparison);
     let several = buffers.into_iter().filter(|(_, cases)| cases.len() > 1);
@@ -110,8 +110,11 @@ fn powers_of_two(title: &str) -> Value {
 }
 
 /// Groups the cases by `key`, in the order of first occurrence.
-fn groups<K: PartialEq>(comparison: &Comparison, key: impl Fn(&Case) -> K) -> Vec<(K, Vec<&Case>)> {
-    let mut groups: Vec<(K, Vec<&Case>)> = Vec::new();
+fn groups<K: PartialEq>(
+    comparison: &OrderComparison,
+    key: impl Fn(&ComparisonCase) -> K,
+) -> Vec<(K, Vec<&ComparisonCase>)> {
+    let mut groups: Vec<(K, Vec<&ComparisonCase>)> = Vec::new();
     for case in &comparison.cases {
         let key = key(case);
         match groups.iter_mut().find(|(k, _)| *k == key) {
@@ -123,7 +126,11 @@ fn groups<K: PartialEq>(comparison: &Comparison, key: impl Fn(&Case) -> K) -> Ve
 }
 
 /// Returns one line per order over `cases`, and the lower bound.
-fn lines(cases: &[&Case], series: &Series, x: impl Fn(&Case) -> u32) -> Vec<Value> {
+fn lines(
+    cases: &[&ComparisonCase],
+    series: &Series,
+    x: impl Fn(&ComparisonCase) -> u32,
+) -> Vec<Value> {
     let mut cases = cases.to_vec();
     cases.sort_by_key(|case| x(case));
     let bound: Vec<(u32, f64)> = cases.iter().map(|c| (x(c), c.lower_bound as f64)).collect();
@@ -132,7 +139,7 @@ fn lines(cases: &[&Case], series: &Series, x: impl Fn(&Case) -> u32) -> Vec<Valu
         json!({ "line": bound_line() }),
     )];
     data.extend(series.names().enumerate().map(|(index, name)| {
-        let of = |case: &&Case| {
+        let of = |case: &&ComparisonCase| {
             let entry = case.orders.iter().find(|entry| entry.order == name)?;
             Some((x(case), mean(entry)))
         };
@@ -156,6 +163,6 @@ fn trace(name: &str, points: &[(u32, f64)], mode: &str) -> Value {
     })
 }
 
-fn mean(entry: &Entry) -> f64 {
+fn mean(entry: &OrderResult) -> f64 {
     entry.mean(|analysis| analysis.swaps as f64)
 }

@@ -1,8 +1,8 @@
 //! Figure of the buffer over time: contents of the slots, loads, and stalls.
 
 use pbg_core::graph::{Side, SidePartition};
-use pbg_lab::replay::{Load, Replay};
-use pbg_lab::stall::{Span, Transfer};
+use pbg_lab::replay::{BufferReplay, PartitionLoad};
+use pbg_lab::stall::{Interval, Transfer};
 use serde_json::{Value, json};
 
 use super::{Figure, RED, axis, names_axis, text, viridis, with};
@@ -17,11 +17,11 @@ pub struct Timeline<'a> {
     /// Explanation below the figure.
     pub caption: String,
     /// Loads and slots.
-    pub replay: &'a Replay,
+    pub replay: &'a BufferReplay,
     /// Times of each load.
     pub transfers: &'a [Transfer],
     /// Times at which training waits.
-    pub stalls: Vec<Span>,
+    pub stalls: Vec<Interval>,
     /// End of the pass, in seconds.
     pub end: f64,
     /// Whether left and right partitions are the same.
@@ -203,7 +203,7 @@ fn disk(
             .zip(timeline.transfers)
             .take(shown)
     };
-    let bars = |what: &str, color: &str, pattern: &str, spans: Vec<(Span, String)>| {
+    let bars = |what: &str, color: &str, pattern: &str, spans: Vec<(Interval, String)>| {
         let spans: Vec<_> = spans
             .into_iter()
             .filter(|(span, _)| span.seconds() > 0.0)
@@ -218,7 +218,7 @@ fn disk(
             "hovertemplate": format!("{what} %{{customdata}}: %{{x:.2f}} s, from %{{base:.2f}} s<extra></extra>"),
         })
     };
-    let gone = |load: &Load| load.evicted.map(name).unwrap_or_default();
+    let gone = |load: &PartitionLoad| load.evicted.map(name).unwrap_or_default();
     let reads = loads().map(|(load, times)| (times.read, name(load.group)));
     let writes = loads().map(|(load, times)| (times.write, gone(load)));
     [

@@ -28,7 +28,7 @@ pub(super) fn groups(rows: &[f32], dimension: usize) -> (Vec<usize>, Vec<usize>)
             break;
         }
     }
-    named(&points, &group, &middles)
+    sorted_groups(&points, &group, &middles)
 }
 
 /// Chooses points that are each the farthest from the earlier ones; the first is the farthest from the mean.
@@ -46,7 +46,11 @@ fn far_apart(points: &[&[f32]], count: usize) -> Vec<Vec<f32>> {
 }
 
 /// Removes empty groups, sorts the others by size, and finds the point nearest to the centre of each.
-fn named(points: &[&[f32]], group: &[usize], middles: &[Vec<f32>]) -> (Vec<usize>, Vec<usize>) {
+fn sorted_groups(
+    points: &[&[f32]],
+    group: &[usize],
+    middles: &[Vec<f32>],
+) -> (Vec<usize>, Vec<usize>) {
     let members = |of: usize| (0..points.len()).filter(move |&at| group[at] == of);
     let mut order: Vec<usize> = (0..middles.len())
         .filter(|&of| members(of).next().is_some())

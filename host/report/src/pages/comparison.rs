@@ -1,14 +1,14 @@
 //! The page of a comparison of orders.
 
-use pbg_lab::replay::Replay;
-use pbg_lab::stall::{Clock, Loading, Rates};
+use pbg_lab::replay::BufferReplay;
+use pbg_lab::stall::{DeviceRates, LoadPolicy, PassTimeline};
 
 use super::{bytes, number};
 use crate::columns::COLUMNS;
 use crate::figure::{self, Figure, Timeline};
 use crate::page::Page;
 use crate::table;
-use pbg_lab::comparison::{Case, Comparison};
+use pbg_lab::comparison::{ComparisonCase, OrderComparison};
 
 /// Maximum number of orders whose buffer is drawn, those with the fewest swaps first.
 const TIMELINES: usize = 8;
@@ -22,7 +22,7 @@ pub type PageError = Box<dyn std::error::Error + Send + Sync>;
 ///
 /// # Errors
 /// When the data cannot be written.
-pub fn page(comparison: &Comparison) -> Result<String, PageError> {
+pub fn page(comparison: &OrderComparison) -> Result<String, PageError> {
     let mut page = Page::new("Bucket orders compared");
     page.text(
         "Partition loads of each bucket order, counted from its plan with Belady's eviction; nothing was trained. \
@@ -65,19 +65,19 @@ pub fn page(comparison: &Comparison) -> Result<String, PageError> {
     Ok(page.render()?)
 }
 
-fn focus(comparison: &Comparison) -> Option<&Case> {
+fn focus(comparison: &OrderComparison) -> Option<&ComparisonCase> {
     let mut cases = comparison
         .cases
         .iter()
         .filter(|case| !case.orders.is_empty());
-    let small = |case: &&Case| case.pass.buckets() <= figure::MOST_BUCKETS;
+    let small = |case: &&ComparisonCase| case.pass.buckets() <= figure::MOST_BUCKETS;
     cases.clone().rfind(small).or_else(|| cases.next())
 }
 
-fn buffer(case: &Case, index: usize, rates: &Rates) -> Figure {
+fn buffer(case: &ComparisonCase, index: usize, rates: &DeviceRates) -> Figure {
     let entry = &case.orders[index];
-    let replay = Replay::new(&case.pass, &entry.plan, case.buffer);
-    let clock = Clock::new(&case.pass, &entry.plan, &replay, rates, Loading::Ahead);
+    let replay = BufferReplay::new(&case.pass, &entry.plan, case.buffer);
+    let clock = PassTimeline::new(&case.pass, &entry.plan, &replay, rates, LoadPolicy::Ahead);
     figure::timeline(&Timeline {
         id: format!("buffer-{index}"),
         title: format!("{}: {}", entry.order, case.title()),
@@ -94,7 +94,7 @@ fn buffer(case: &Case, index: usize, rates: &Rates) -> Figure {
     })
 }
 
-fn tables(page: &mut Page, case: &Case) {
+fn tables(page: &mut Page, case: &ComparisonCase) {
     let mut head = vec!["order".to_owned()];
     head.extend(COLUMNS.iter().map(|column| name(column.key)));
     let rows = case.orders.iter().map(|entry| {

@@ -2,14 +2,14 @@
 
 use super::comparison::PageError;
 use crate::figure;
-use crate::map::Spot;
+use crate::map::MapPoint;
 use crate::page::Page;
 
 /// Returns the HTML page of a map of the model `model`.
 ///
 /// # Errors
 /// When the data cannot be written.
-pub fn page(spots: &[Spot], model: &str) -> Result<String, PageError> {
+pub fn page(spots: &[MapPoint], model: &str) -> Result<String, PageError> {
     let mut page = Page::new(&format!("Map of {model}"));
     page.figure(figure::map(spots));
     page.download("map.csv", &csv(spots)?);
@@ -20,7 +20,7 @@ pub fn page(spots: &[Spot], model: &str) -> Result<String, PageError> {
 ///
 /// # Errors
 /// When a row cannot be written.
-pub fn csv(spots: &[Spot]) -> Result<String, csv::Error> {
+pub fn csv(spots: &[MapPoint]) -> Result<String, csv::Error> {
     let mut writer = csv::Writer::from_writer(Vec::new());
     for spot in spots {
         writer.serialize(spot)?;

@@ -5,7 +5,7 @@ use pbg_core::plan::PlanCost;
 use pbg_core::strategy::Pass;
 
 use super::comparison::PageError;
-use super::known::Known;
+use super::model_contents::ModelContents;
 use super::{bytes, number};
 use crate::figure;
 use crate::page::Page;
@@ -17,7 +17,11 @@ use crate::table;
 ///
 /// # Errors
 /// When the data cannot be written.
-pub fn page(report: &RunReport, first: Option<&Pass>, known: &Known) -> Result<String, PageError> {
+pub fn page(
+    report: &RunReport,
+    first: Option<&Pass>,
+    known: &ModelContents,
+) -> Result<String, PageError> {
     let mut page = Page::new("Training run");
     let mut summary = report.summary.clone();
     summary.extend(order(report).map(|order| ("bucket order".to_owned(), order)));
@@ -30,8 +34,8 @@ pub fn page(report: &RunReport, first: Option<&Pass>, known: &Known) -> Result<S
     summary.extend(groups(report));
     page.summary(&summary);
     page.download("run.csv", &table::run_csv(report)?);
-    known.put(&mut page);
-    if *known != Known::default() {
+    known.append_to(&mut page);
+    if *known != ModelContents::default() {
         page.heading("Training");
     }
     if report.buckets.is_empty() {
@@ -139,7 +143,7 @@ pub fn epochs(report: &RunReport) -> (Vec<String>, Vec<Vec<String>>) {
         ("edges/s", &|epoch| {
             number((epoch.stats.count as f64 / epoch.seconds.max(1e-9)).round())
         }),
-        ("stalled", &|epoch| number(epoch.io.stood_still())),
+        ("stalled", &|epoch| number(epoch.io.waited())),
         ("read", &|epoch| bytes(epoch.io.bytes_read as f64)),
         ("written", &|epoch| bytes(epoch.io.bytes_written as f64)),
     ];

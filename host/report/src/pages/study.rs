@@ -52,7 +52,7 @@ pub fn row(order: &OrderRuns) -> Vec<String> {
         let of = |run: &pbg_lab::study::SeedRun| run.epochs.iter().map(figure).sum::<u64>() as f64;
         mean_and_deviation(&order.runs.iter().map(of).collect::<Vec<_>>()).0
     };
-    let surprised = order.surprises().next().is_some();
+    let surprised = order.mispredicted_epochs().next().is_some();
     vec![
         order.order.clone(),
         spread(last(|point| point.mrr)),

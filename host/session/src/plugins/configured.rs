@@ -2,27 +2,27 @@
 
 use pbg_config::Config;
 use pbg_core::model::Comparator;
-use pbg_core::strategy::{BucketOrder, Loss, SamplerFactory, Scores};
-use pbg_wasm::{LoadedLoss, Plugin};
+use pbg_core::strategy::{BucketOrder, Loss, SamplerFactory, ScoreBlock};
+use pbg_wasm::{LoadedLoss, LoadedPlugin};
 use serde_json::{Map, Value};
 
 use crate::failure::Result;
 
 /// Creates a bucket order with its configured parameters.
-pub(super) fn order(plugin: Plugin, config: &Config) -> Result<Box<dyn BucketOrder>> {
+pub(super) fn order(plugin: LoadedPlugin, config: &Config) -> Result<Box<dyn BucketOrder>> {
     let parameters = parameters(config, &plugin);
     Ok(Box::new(plugin.into_order(&parameters)?))
 }
 
 /// Creates a sampler with its configured parameters.
-pub(super) fn sampler(plugin: Plugin, config: &Config) -> Result<Box<dyn SamplerFactory>> {
+pub(super) fn sampler(plugin: LoadedPlugin, config: &Config) -> Result<Box<dyn SamplerFactory>> {
     let parameters = parameters(config, &plugin);
     Ok(Box::new(plugin.into_sampler(&parameters)?))
 }
 
 /// Creates a loss with its configured parameters. Warnings are added to `warnings`.
 pub(super) fn loss(
-    plugin: Plugin,
+    plugin: LoadedPlugin,
     config: &Config,
     warnings: &mut Vec<String>,
 ) -> Result<Box<dyn Loss>> {
@@ -35,7 +35,7 @@ pub(super) fn loss(
 
 /// Returns a warning if a formula does not suit the configured comparator. A loss that computes in the guest is not
 /// checked, since its log would show the call.
-pub(super) fn odd(loss: &dyn Loss, config: &Config) -> Option<String> {
+pub(super) fn cosine_warning(loss: &dyn Loss, config: &Config) -> Option<String> {
     let formula = loss.worker().formula().is_some();
     let odd = formula && config.comparator == Comparator::Cos && stays_large(loss);
     odd.then(|| {
@@ -51,7 +51,7 @@ pub(super) fn odd(loss: &dyn Loss, config: &Config) -> Option<String> {
 /// reports the failure when it is trained.
 fn stays_large(loss: &dyn Loss) -> bool {
     let mut losses = [0.0; 2];
-    let evaluated = loss.worker().evaluate(&mut Scores {
+    let evaluated = loss.worker().evaluate(&mut ScoreBlock {
         positive: &[1.0, 0.0],
         negative: &mut [-1.0, 0.0],
         columns: 1,
@@ -63,7 +63,7 @@ fn stays_large(loss: &dyn Loss) -> bool {
 }
 
 /// Returns the configured parameters of `plugin`.
-pub(super) fn parameters(config: &Config, plugin: &Plugin) -> Value {
+pub(super) fn parameters(config: &Config, plugin: &LoadedPlugin) -> Value {
     let given = config.plugins.params.get(&plugin.id().name);
     let given = given.into_iter().flatten();
     given
@@ -73,7 +73,7 @@ pub(super) fn parameters(config: &Config, plugin: &Plugin) -> Value {
 }
 
 /// Returns the configured parameters of the loss, including PBG's key `margin`.
-fn loss_parameters(config: &Config, plugin: &Plugin, warnings: &mut Vec<String>) -> Value {
+fn loss_parameters(config: &Config, plugin: &LoadedPlugin, warnings: &mut Vec<String>) -> Value {
     const MARGIN: &str = "margin";
     let mut given = parameters(config, plugin);
     let (Some(margin), Some(object)) = (config.margin, given.as_object_mut()) else {

@@ -4,19 +4,19 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use pbg_config::Config;
-use pbg_wasm::{Plugin, Sandbox, Slot};
+use pbg_wasm::{LoadedPlugin, PluginSlot, Sandbox};
 
 use super::configured::parameters;
 use super::{sandbox, search_path};
 use crate::failure::{Failure, Result};
-use crate::front::Front;
+use crate::front::FrontEnd;
 use crate::kind::FailureKind;
 
 /// Loads the formulas of operator plugins that the relations of `config` name and that it does not contain yet.
 ///
 /// # Errors
 /// When a plugin cannot be loaded, or is not an operator.
-pub fn load(config: &mut Config, front: &dyn Front) -> Result<()> {
+pub fn load(config: &mut Config, front: &dyn FrontEnd) -> Result<()> {
     let names = config.operators_to_load();
     if names.is_empty() {
         return Ok(());
@@ -38,7 +38,7 @@ pub fn given(
     config: &mut Config,
     named: &[String],
     stop: Option<&Arc<AtomicBool>>,
-    front: &dyn Front,
+    front: &dyn FrontEnd,
 ) -> Result<Vec<String>> {
     let mut others = Vec::new();
     let mut first: Option<String> = None;
@@ -51,7 +51,7 @@ pub fn given(
     }
     for name in named {
         let plugin = open(&sandbox, name)?;
-        if plugin.inspection().kind != Slot::TracedOperator {
+        if plugin.inspection().kind != PluginSlot::TracedOperator {
             others.push(name.clone());
             continue;
         }
@@ -72,11 +72,11 @@ pub fn given(
     Ok(others)
 }
 
-fn open(sandbox: &Sandbox, name: &str) -> Result<Plugin> {
+fn open(sandbox: &Sandbox, name: &str) -> Result<LoadedPlugin> {
     Ok(sandbox.open(search_path().resolve(name)?)?)
 }
 
-fn take(config: &mut Config, plugin: Plugin, name: &str) -> Result<()> {
+fn take(config: &mut Config, plugin: LoadedPlugin, name: &str) -> Result<()> {
     let parameters = parameters(config, &plugin);
     let operator = plugin.into_operator(&parameters)?;
     let formula = operator.formula.definition();

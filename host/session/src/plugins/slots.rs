@@ -5,33 +5,33 @@ use std::collections::BTreeSet;
 use pbg_config::{Config, DEFAULT_LOSS, DEFAULT_ORDER, DEFAULT_SAMPLER, OnFault};
 use pbg_core::nearest::nearest;
 use pbg_core::strategy::{BucketOrder, Loss, StrategyId};
-use pbg_wasm::{Plugin, PluginPath, Sandbox, Slot};
+use pbg_wasm::{LoadedPlugin, PluginPath, PluginSlot, Sandbox};
 
 use crate::failure::{Failure, Result};
 use crate::kind::FailureKind;
-use crate::plugins::Given;
+use crate::plugins::StrategyOverrides;
 
 /// Source of plugins: the search path for their files, and the sandbox that opens them.
-pub(super) struct Source {
+pub(super) struct PluginSources {
     pub(super) path: PluginPath,
     pub(super) sandbox: Sandbox,
 }
 
-impl Source {
-    fn open(&self, name: &str) -> Result<Plugin> {
+impl PluginSources {
+    fn open(&self, name: &str) -> Result<LoadedPlugin> {
         Ok(self.sandbox.open(self.path.resolve(name)?)?)
     }
 }
 
 /// Occupant of a slot.
-pub(super) enum Taken<T> {
-    Plugin(Box<Plugin>),
+pub(super) enum Occupant<T> {
+    Plugin(Box<LoadedPlugin>),
     /// A strategy that is not a component.
     Own(T),
 }
 
-impl<T> Taken<T> {
-    fn plugin(&self) -> Option<&Plugin> {
+impl<T> Occupant<T> {
+    fn plugin(&self) -> Option<&LoadedPlugin> {
         match self {
             Self::Plugin(plugin) => Some(plugin),
             Self::Own(_) => None,
@@ -40,23 +40,23 @@ impl<T> Taken<T> {
 }
 
 /// Strategy that occupies a slot without being a component.
-pub(super) trait Own {
+pub(super) trait OwnStrategy {
     fn id(&self) -> &StrategyId;
 }
 
-impl Own for Box<dyn BucketOrder> {
+impl OwnStrategy for Box<dyn BucketOrder> {
     fn id(&self) -> &StrategyId {
         self.as_ref().id()
     }
 }
 
-impl Own for Box<dyn Loss> {
+impl OwnStrategy for Box<dyn Loss> {
     fn id(&self) -> &StrategyId {
         self.as_ref().id()
     }
 }
 
-impl<T: Own> Taken<T> {
+impl<T: OwnStrategy> Occupant<T> {
     fn id(&self) -> StrategyId {
         match self {
             Self::Plugin(plugin) => plugin.id(),
@@ -67,9 +67,9 @@ impl<T: Own> Taken<T> {
 
 /// Occupants of a run's slots.
 pub(super) struct Slots {
-    pub(super) order: Taken<Box<dyn BucketOrder>>,
-    pub(super) sampler: Plugin,
-    pub(super) loss: Taken<Box<dyn Loss>>,
+    pub(super) order: Occupant<Box<dyn BucketOrder>>,
+    pub(super) sampler: LoadedPlugin,
+    pub(super) loss: Occupant<Box<dyn Loss>>,
 }
 
 impl Slots {
@@ -77,26 +77,30 @@ impl Slots {
     ///
     /// # Errors
     /// When a plugin cannot be opened, fits no slot, or its slot is taken already.
-    pub(super) fn new(source: &Source, config: &Config, given: Given<'_>) -> Result<Self> {
-        let mut order = given.order.map(Taken::Own);
-        let mut loss = given.loss.map(Taken::Own);
-        let mut sampler: Option<Plugin> = None;
+    pub(super) fn new(
+        source: &PluginSources,
+        config: &Config,
+        given: StrategyOverrides<'_>,
+    ) -> Result<Self> {
+        let mut order = given.order.map(Occupant::Own);
+        let mut loss = given.loss.map(Occupant::Own);
+        let mut sampler: Option<LoadedPlugin> = None;
         for name in given.named {
             let plugin = source.open(name)?;
             match plugin.inspection().kind {
-                Slot::BucketOrder => take(&mut order, plugin, name)?,
-                Slot::RelationSampler if config.dynamic_relations => {
+                PluginSlot::BucketOrder => take(&mut order, plugin, name)?,
+                PluginSlot::RelationSampler if config.dynamic_relations => {
                     let text = format!(
                         "--plugin {name}: is a relation sampler, which `dynamic_relations` does not use: batches mix \
                          relations"
                     );
                     return Err(Failure::message(FailureKind::Usage, text));
                 }
-                Slot::RelationSampler => match &sampler {
+                PluginSlot::RelationSampler => match &sampler {
                     Some(first) => return Err(second(&plugin, &first.id(), name)),
                     None => sampler = Some(plugin),
                 },
-                Slot::TracedLoss | Slot::ComputedLoss => take(&mut loss, plugin, name)?,
+                PluginSlot::TracedLoss | PluginSlot::ComputedLoss => take(&mut loss, plugin, name)?,
                 other => {
                     let text =
                         format!("plugin {name}: is a {other}, for which a run has no slot yet");
@@ -107,7 +111,7 @@ impl Slots {
         Ok(Self {
             order: match order {
                 Some(order) => order,
-                None => Taken::Plugin(Box::new(source.open(&config.bucket_order)?)),
+                None => Occupant::Plugin(Box::new(source.open(&config.bucket_order)?)),
             },
             sampler: match sampler {
                 Some(sampler) => sampler,
@@ -115,7 +119,7 @@ impl Slots {
             },
             loss: match loss {
                 Some(loss) => loss,
-                None => Taken::Plugin(Box::new(source.open(&config.loss_fn)?)),
+                None => Occupant::Plugin(Box::new(source.open(&config.loss_fn)?)),
             },
         })
     }
@@ -126,18 +130,22 @@ impl Slots {
     }
 }
 
-fn take<T: Own>(slot: &mut Option<Taken<T>>, plugin: Plugin, name: &str) -> Result<()> {
+fn take<T: OwnStrategy>(
+    slot: &mut Option<Occupant<T>>,
+    plugin: LoadedPlugin,
+    name: &str,
+) -> Result<()> {
     match slot {
         Some(first) => Err(second(&plugin, &first.id(), name)),
         None => {
-            *slot = Some(Taken::Plugin(Box::new(plugin)));
+            *slot = Some(Occupant::Plugin(Box::new(plugin)));
             Ok(())
         }
     }
 }
 
 /// Returns the failure that a slot is given twice.
-fn second(plugin: &Plugin, first: &StrategyId, name: &str) -> Failure {
+fn second(plugin: &LoadedPlugin, first: &StrategyId, name: &str) -> Failure {
     let kind = plugin.inspection().kind;
     let text = format!("--plugin {name}: a run has only one {kind}, and {first} is given already");
     Failure::message(FailureKind::Usage, text)
@@ -145,18 +153,18 @@ fn second(plugin: &Plugin, first: &StrategyId, name: &str) -> Failure {
 
 /// Fallback of each slot, if there is one.
 #[derive(Default)]
-pub(super) struct Standbys {
-    pub(super) order: Option<Plugin>,
-    pub(super) sampler: Option<Plugin>,
-    pub(super) loss: Option<Plugin>,
+pub(super) struct FallbackPlugins {
+    pub(super) order: Option<LoadedPlugin>,
+    pub(super) sampler: Option<LoadedPlugin>,
+    pub(super) loss: Option<LoadedPlugin>,
 }
 
-impl Standbys {
+impl FallbackPlugins {
     /// Opens the fallbacks of `used`, if `config` enables fallbacks.
     ///
     /// # Errors
     /// When a fallback that a plugin names cannot be opened, or is of another kind.
-    pub(super) fn new(source: &Source, config: &Config, used: &Slots) -> Result<Self> {
+    pub(super) fn new(source: &PluginSources, config: &Config, used: &Slots) -> Result<Self> {
         match config.plugins.on_fault {
             OnFault::End => Ok(Self::default()),
             OnFault::Fallback => Ok(Self {
@@ -175,7 +183,11 @@ impl Standbys {
 
 /// Opens the fallback that `used` names, or else the default of its key; `None` if that is the plugin itself. Without a
 /// plugin, opens the default.
-fn standby(source: &Source, used: Option<&Plugin>, default: &str) -> Result<Option<Plugin>> {
+fn standby(
+    source: &PluginSources,
+    used: Option<&LoadedPlugin>,
+    default: &str,
+) -> Result<Option<LoadedPlugin>> {
     let Some(used) = used else {
         return source.open(default).map(Some);
     };
@@ -195,8 +207,8 @@ fn standby(source: &Source, used: Option<&Plugin>, default: &str) -> Result<Opti
 }
 
 /// Whether plugins of these kinds can replace each other.
-fn same_slot(a: Slot, b: Slot) -> bool {
-    let is_loss = |kind| matches!(kind, Slot::TracedLoss | Slot::ComputedLoss);
+fn same_slot(a: PluginSlot, b: PluginSlot) -> bool {
+    let is_loss = |kind| matches!(kind, PluginSlot::TracedLoss | PluginSlot::ComputedLoss);
     a == b || is_loss(a) && is_loss(b)
 }
 

@@ -3,30 +3,30 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::manifest::RunInfo;
-use super::{Checkpoint, CheckpointError, MANIFEST, Manifest, names};
-use crate::files::{self, Summary};
+use super::{Checkpoint, CheckpointError, CheckpointManifest, MANIFEST, names};
+use crate::files::{self, FileSummary};
 
 /// Versions of a checkpoint, from oldest to newest.
 #[derive(Debug, Default)]
 pub(super) struct Versions {
     /// The version that a crash would leave.
-    pub(super) committed: Option<Manifest>,
+    pub(super) committed: Option<CheckpointManifest>,
     /// The next version, if its commit has begun.
-    pub(super) cut: Option<Cut>,
+    pub(super) cut: Option<PendingCommit>,
     /// Files written since the last commit began.
     pub(super) pending: Files,
     /// Names of replaced files that could not be removed because they were being read.
-    pub(super) held: BTreeSet<String>,
+    pub(super) unremoved: BTreeSet<String>,
     /// Message of the first failed write. All later commits are refused.
     pub(super) failure: Option<String>,
 }
 
 /// File name and summary, by key of the content.
-pub(super) type Files = BTreeMap<String, (String, Summary)>;
+pub(super) type Files = BTreeMap<String, (String, FileSummary)>;
 
 /// Version that is being committed.
 #[derive(Debug)]
-pub(super) struct Cut {
+pub(super) struct PendingCommit {
     pub(super) run: RunInfo,
     pub(super) metrics_length: u64,
     pub(super) files: Files,
@@ -36,11 +36,11 @@ pub(super) struct Cut {
 
 /// Commit that a write belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Belongs {
+pub enum TargetCommit {
     /// The commit in progress, begun by [`Checkpoint::begin`].
-    ToThis,
+    InProgress,
     /// The commit after the one in progress, or the next commit if none has begun.
-    ToNext,
+    Next,
 }
 
 impl Versions {
@@ -51,7 +51,7 @@ impl Versions {
     }
 
     /// Returns the file of `key` in the version that is being committed or, if it has none, in the last version.
-    pub(super) fn of_cut(&self, key: &str) -> Option<(String, Summary)> {
+    pub(super) fn committing_file(&self, key: &str) -> Option<(String, FileSummary)> {
         if let Some(found) = self.cut.as_ref().and_then(|cut| cut.files.get(key)) {
             return Some(found.clone());
         }
@@ -61,9 +61,9 @@ impl Versions {
     }
 
     /// Returns the file of `key` as it was last written.
-    pub(super) fn latest(&self, key: &str) -> Option<(String, Summary)> {
+    pub(super) fn latest(&self, key: &str) -> Option<(String, FileSummary)> {
         let pending = self.pending.get(key).cloned();
-        pending.or_else(|| self.of_cut(key))
+        pending.or_else(|| self.committing_file(key))
     }
 
     pub(super) fn fail(&mut self, error: &impl ToString) {
@@ -86,7 +86,7 @@ impl Checkpoint {
     pub fn commit(&self, run: RunInfo) -> Result<u64, CheckpointError> {
         self.begin(run, self.metrics_length())?;
         loop {
-            if let Some(version) = self.go_on()? {
+            if let Some(version) = self.commit_step()? {
                 return Ok(version);
             }
         }
@@ -106,7 +106,7 @@ impl Checkpoint {
             return Err(CheckpointError::Refused { path, failure });
         }
         let files = std::mem::take(&mut versions.pending);
-        versions.cut = Some(Cut {
+        versions.cut = Some(PendingCommit {
             run,
             metrics_length,
             files,
@@ -121,7 +121,7 @@ impl Checkpoint {
     /// # Errors
     /// When the operating system reports an error. A complete version is kept: the last one or, if only its
     /// confirmation failed, this one. All later commits are refused.
-    pub fn go_on(&self) -> Result<Option<u64>, CheckpointError> {
+    pub fn commit_step(&self) -> Result<Option<u64>, CheckpointError> {
         let next = self.versions().cut.as_ref().and_then(|cut| {
             let mut names = cut.files.values().map(|(name, _)| name);
             names.find(|name| !cut.synced.contains(*name)).cloned()
@@ -159,7 +159,7 @@ impl Checkpoint {
             let replaced: Vec<String> = kept.keys().filter(|n| is_replaced(n)).cloned().collect();
             kept.retain(|name, _| !is_replaced(name));
             kept.extend(cut.files.values().cloned());
-            let manifest = Manifest {
+            let manifest = CheckpointManifest {
                 version: versions.version() + 1,
                 run: cut.run.clone(),
                 metrics_length: cut.metrics_length,
@@ -183,7 +183,7 @@ impl Checkpoint {
         drop(versions);
         if version == 1 {
             // A leftover marker is harmless if there is a manifest; the next run removes it.
-            let _ = names::end_first(self.path());
+            let _ = names::unmark_uncommitted(self.path());
         }
         self.remove_replaced(replaced);
         Ok(Some(version))
@@ -192,10 +192,15 @@ impl Checkpoint {
     /// Removes files that the last commit does not name. Files that are being read are kept; the next commit tries
     /// again to remove them.
     fn remove_replaced(&self, names: Vec<String>) {
-        let mut held = std::mem::take(&mut self.versions().held);
+        let mut held = std::mem::take(&mut self.versions().unremoved);
         held.extend(names);
         // A leftover file is harmless; the next run removes it.
-        held.retain(|name| matches!(files::remove_unread(&self.path().join(name)), Ok(false)));
-        self.versions().held = held;
+        held.retain(|name| {
+            matches!(
+                files::remove_unless_read(&self.path().join(name)),
+                Ok(false)
+            )
+        });
+        self.versions().unremoved = held;
     }
 }

@@ -2,9 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{MANIFEST, way_out};
+use super::{MANIFEST, recovery_advice};
 use crate::files::FileError;
-use crate::sealed::SealError;
+use crate::sealed_json::SealError;
 
 /// Error of a checkpoint operation.
 #[derive(Debug, thiserror::Error)]
@@ -110,7 +110,7 @@ impl CheckpointError {
         Self::Damaged {
             path: path.to_owned(),
             what: what.into(),
-            instead: path.parent().map(way_out).unwrap_or_default(),
+            instead: path.parent().map(recovery_advice).unwrap_or_default(),
         }
     }
 
@@ -118,7 +118,7 @@ impl CheckpointError {
         Self::Lost {
             path: folder.to_owned(),
             file: file.to_owned(),
-            instead: way_out(folder),
+            instead: recovery_advice(folder),
         }
     }
 

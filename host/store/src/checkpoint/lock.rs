@@ -14,21 +14,21 @@ const NAME: &str = ".lock";
 
 /// Lock on a checkpoint, held until it is dropped. The operating system releases it when the process ends.
 #[derive(Debug)]
-pub(super) struct Lock {
+pub(super) struct CheckpointLock {
     _file: File,
 }
 
 /// Other holders that a lock admits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum With {
+pub(super) enum LockMode {
     /// None: a run with a single trainer.
-    Nobody,
+    Exclusive,
     /// Other trainers of the run.
-    Trainers,
+    Shared,
 }
 
-impl Lock {
-    pub(super) fn take(folder: &Path, with: With) -> Result<Self, CheckpointError> {
+impl CheckpointLock {
+    pub(super) fn take(folder: &Path, with: LockMode) -> Result<Self, CheckpointError> {
         let path = folder.join(NAME);
         let failed = |operation, e| FileError::new(operation, &path, e);
         let file = OpenOptions::new()
@@ -41,11 +41,11 @@ impl Lock {
             .open(&path);
         let mut file = file.map_err(|e| failed("open", e))?;
         let locked = match with {
-            With::Nobody => file.try_lock(),
-            With::Trainers => file.try_lock_shared(),
+            LockMode::Exclusive => file.try_lock(),
+            LockMode::Shared => file.try_lock_shared(),
         };
         match locked {
-            Ok(()) if with == With::Trainers => return Ok(Self { _file: file }),
+            Ok(()) if with == LockMode::Shared => return Ok(Self { _file: file }),
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
                 let mut text = String::new();

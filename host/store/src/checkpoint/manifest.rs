@@ -2,16 +2,16 @@
 
 use std::collections::BTreeMap;
 
-use pbg_core::ledger::{Cut, Token};
-use pbg_core::model::{Optimizer, Storage};
+use pbg_core::ledger::{CheckpointCut, Token};
+use pbg_core::model::{EmbeddingFormat, Optimizer};
 use pbg_core::strategy::StrategyId;
 use serde::{Deserialize, Serialize};
 
 use super::names;
-use crate::dataset::Ids;
-use crate::dataset::manifest::EdgesId;
-use crate::files::Summary;
-use crate::sealed::{self, Format};
+use crate::dataset::IdSpace;
+use crate::dataset::manifest::EdgeSetId;
+use crate::files::FileSummary;
+use crate::sealed_json::{self, ManifestFormat};
 
 /// Version with files of several trainers.
 const OF_SEVERAL: u32 = 2;
@@ -21,7 +21,7 @@ const OTHER_TENSORS: u32 = 3;
 const WITHIN_BUCKET: u32 = 4;
 
 /// Name and versions of the manifest's format.
-pub const FORMAT: Format = Format {
+pub const FORMAT: ManifestFormat = ManifestFormat {
     name: "pbg-host checkpoint",
     version: WITHIN_BUCKET,
     oldest: 1,
@@ -29,7 +29,7 @@ pub const FORMAT: Format = Format {
 
 /// Manifest of one complete version of a run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Manifest {
+pub struct CheckpointManifest {
     /// Number of the commit, from 1.
     pub version: u64,
     /// Description of the run that wrote it.
@@ -37,10 +37,10 @@ pub struct Manifest {
     /// Length of the part of `metrics.jsonl` that belongs to this version, in bytes.
     pub metrics_length: u64,
     /// Size and checksum of each partition and model file, by file name.
-    pub files: BTreeMap<String, Summary>,
+    pub files: BTreeMap<String, FileSummary>,
     /// Ledger revision that this version corresponds to, where several trainers wrote it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub cut: Option<Cut>,
+    pub cut: Option<CheckpointCut>,
     /// Bytes of each trainer's event file that `metrics.jsonl` already contains.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub told: BTreeMap<Token, u64>,
@@ -60,15 +60,15 @@ pub struct RunInfo {
     pub dataset: String,
     /// Description of the ids' order, by which a dataset that has grown is recognised.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub ids: Option<Ids>,
+    pub ids: Option<IdSpace>,
     /// Edge sets that the run reads, by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub edges: BTreeMap<String, EdgesId>,
+    pub edges: BTreeMap<String, EdgeSetId>,
     /// Strategies that the run uses.
     pub strategies: Vec<StrategyId>,
     /// Number format of the embeddings in partition files.
-    #[serde(default, skip_serializing_if = "Storage::is_default")]
-    pub storage: Storage,
+    #[serde(default, skip_serializing_if = "EmbeddingFormat::is_default")]
+    pub storage: EmbeddingFormat,
     /// Optimizer whose state the partition files contain.
     #[serde(default, skip_serializing_if = "Optimizer::is_default")]
     pub optimizer: Optimizer,
@@ -86,7 +86,7 @@ impl RunInfo {
     }
 }
 
-impl Manifest {
+impl CheckpointManifest {
     /// Serializes the manifest in the oldest version of the format that can represent it.
     pub(super) fn seal(&self) -> Result<Vec<u8>, serde_json::Error> {
         let is_of_trainer = |name: &String| names::parse(name).is_some_and(|n| n.writer.is_some());
@@ -97,14 +97,14 @@ impl Manifest {
             true => OF_SEVERAL,
             false => FORMAT.oldest,
         };
-        sealed::seal(Format { version, ..FORMAT }, self)
+        sealed_json::seal(ManifestFormat { version, ..FORMAT }, self)
     }
 
     /// Returns the cut of the ledger that this version corresponds to.
     #[must_use]
-    pub fn cut(&self) -> Cut {
+    pub fn cut(&self) -> CheckpointCut {
         let version = self.version;
-        let alone = Cut {
+        let alone = CheckpointCut {
             version,
             begun: None,
         };
@@ -112,7 +112,7 @@ impl Manifest {
     }
 
     /// Returns the name and summary of the file of `key`.
-    pub(super) fn find(&self, key: &str) -> Option<(&str, Summary)> {
+    pub(super) fn find(&self, key: &str) -> Option<(&str, FileSummary)> {
         let (name, summary) = self
             .files
             .iter()
@@ -134,7 +134,11 @@ impl Manifest {
 
     /// Checks that all file names are names of checkpoint files.
     pub(super) fn check(&self) -> Result<(), String> {
-        match self.files.keys().find(|name| !names::is_ours(name)) {
+        match self
+            .files
+            .keys()
+            .find(|name| !names::is_checkpoint_file(name))
+        {
             None => Ok(()),
             Some(name) => Err(format!(
                 "`{}` is not the name of a checkpoint file",

@@ -35,7 +35,7 @@ pub(super) fn partition(entity_type: &str, partition: u32) -> String {
 
 /// Parsed name of a checkpoint file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Name<'a> {
+pub(super) struct FileName<'a> {
     /// Key of the content.
     pub(super) key: &'a str,
     /// Version that the file was written for.
@@ -44,7 +44,7 @@ pub(super) struct Name<'a> {
     pub(super) writer: Option<(Token, u64)>,
 }
 
-impl Name<'_> {
+impl FileName<'_> {
     pub(super) fn token(&self) -> Option<Token> {
         self.writer.map(|(token, _)| token)
     }
@@ -111,7 +111,7 @@ pub(super) fn parse_metrics(name: &str) -> Option<u64> {
 }
 
 /// Parses the name of a checkpoint file; `None` for any other name.
-pub(super) fn parse(name: &str) -> Option<Name<'_>> {
+pub(super) fn parse(name: &str) -> Option<FileName<'_>> {
     let (key, version) = name.strip_suffix(ENDING)?.rsplit_once(".v")?;
     let (version, writer) = match version.split_once('.') {
         None => (version, None),
@@ -119,7 +119,7 @@ pub(super) fn parse(name: &str) -> Option<Name<'_>> {
     };
     let is_plain = !key.contains('/') && (key == MODEL || key.starts_with("embeddings_"));
     let version = parse_number(version).filter(|_| is_plain)?;
-    Some(Name {
+    Some(FileName {
         key,
         version,
         writer,
@@ -139,7 +139,7 @@ fn parse_number(text: &str) -> Option<u64> {
 }
 
 /// Returns whether a name is that of a checkpoint file.
-pub(super) fn is_ours(name: &str) -> bool {
+pub(super) fn is_checkpoint_file(name: &str) -> bool {
     parse(name).is_some()
 }
 
@@ -175,7 +175,7 @@ pub(super) const FIRST: &str = ".first";
 /// commit.
 ///
 /// Several trainers may call this at the same time.
-pub(super) fn begin_first(folder: &Path) -> Result<(), CheckpointError> {
+pub(super) fn mark_uncommitted(folder: &Path) -> Result<(), CheckpointError> {
     let marker = folder.join(FIRST);
     if fs::exists(&marker).unwrap_or(false) {
         return Ok(());
@@ -185,13 +185,13 @@ pub(super) fn begin_first(folder: &Path) -> Result<(), CheckpointError> {
         .iter()
         .find(|name| parse(name).is_some_and(|name| name.version > 1))
     {
-        None => Ok(crate::files::mark(&marker)?),
+        None => Ok(crate::files::create_marker(&marker)?),
         Some(name) => Err(CheckpointError::lost(folder, name)),
     }
 }
 
 /// Removes the marker: the folder has a commit.
-pub(super) fn end_first(folder: &Path) -> Result<(), FileError> {
+pub(super) fn unmark_uncommitted(folder: &Path) -> Result<(), FileError> {
     crate::files::remove(&folder.join(FIRST))
 }
 
@@ -230,7 +230,7 @@ mod tests {
             let (key, version) = (key.as_str(), 7);
             assert_eq!(
                 parse(&name),
-                Some(Name {
+                Some(FileName {
                     key,
                     version,
                     writer
@@ -238,7 +238,7 @@ mod tests {
             );
             assert_eq!(parse_partition(&name), Some(("my_type.v3".to_owned(), 12)));
         }
-        assert!(is_ours("model.v1.safetensors"));
+        assert!(is_checkpoint_file("model.v1.safetensors"));
         for other in [
             "notes.v1.safetensors",
             "model.v.safetensors",
@@ -252,7 +252,7 @@ mod tests {
             "embeddings_x/../../y_0.v1.safetensors",
             "manifest.json",
         ] {
-            assert!(!is_ours(other), "{other}");
+            assert!(!is_checkpoint_file(other), "{other}");
         }
     }
 }

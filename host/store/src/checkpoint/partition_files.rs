@@ -9,14 +9,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use pbg_core::ledger::Token;
 
 use super::names;
-use super::{CheckpointError, MANIFEST, Manifest, PartitionData, Tensor, read, tensors};
-use crate::files::{self, FileError, STAGED_SUFFIX, Summary};
+use super::{CheckpointError, CheckpointManifest, MANIFEST, PartitionData, Tensor, read, tensors};
+use crate::files::{self, FileError, FileSummary, STAGED_SUFFIX};
 
 /// Writer of a folder.
 #[derive(Debug)]
-pub enum Writer {
+pub enum FolderWriter {
     /// The only writer: files that its manifest does not name belong to nobody.
-    Alone,
+    Single,
     /// One of several trainers. The names of its files contain its token and its own file count.
     Trainer {
         /// Token that the trainer drew when it joined.
@@ -26,7 +26,7 @@ pub enum Writer {
     },
 }
 
-impl Writer {
+impl FolderWriter {
     /// Returns a trainer that has written no files yet.
     #[must_use]
     pub fn trainer(token: Token) -> Self {
@@ -37,7 +37,7 @@ impl Writer {
     /// Returns whether this writer may remove files of `owner` that no manifest names.
     fn may_remove(&self, owner: Option<Token>) -> bool {
         match self {
-            Self::Alone => true,
+            Self::Single => true,
             Self::Trainer { token, .. } => owner == Some(*token),
         }
     }
@@ -47,13 +47,13 @@ impl Writer {
 #[derive(Debug)]
 pub struct PartitionFiles {
     folder: PathBuf,
-    writer: Writer,
+    writer: FolderWriter,
 }
 
 impl PartitionFiles {
     /// Creates the view of `writer` on `folder`, which must exist.
     #[must_use]
-    pub fn new(folder: &Path, writer: Writer) -> Self {
+    pub fn new(folder: &Path, writer: FolderWriter) -> Self {
         let folder = folder.to_owned();
         Self { folder, writer }
     }
@@ -65,8 +65,8 @@ impl PartitionFiles {
 
     fn name(&self, key: &str, version: u64) -> String {
         match &self.writer {
-            Writer::Alone => names::versioned(key, version, None),
-            Writer::Trainer { token, named } => {
+            FolderWriter::Single => names::versioned(key, version, None),
+            FolderWriter::Trainer { token, named } => {
                 let count = named.fetch_add(1, Ordering::Relaxed);
                 names::versioned(key, version, Some((*token, count)))
             }
@@ -82,8 +82,8 @@ impl PartitionFiles {
         &self,
         key: &str,
         version: u64,
-        write: impl FnOnce(&Path) -> Result<Summary, FileError>,
-    ) -> Result<(String, Summary), FileError> {
+        write: impl FnOnce(&Path) -> Result<FileSummary, FileError>,
+    ) -> Result<(String, FileSummary), FileError> {
         let name = self.name(key, version);
         let path = self.folder.join(&name);
         let staged = files::staged_name(&path);
@@ -110,7 +110,7 @@ impl PartitionFiles {
     pub(super) fn read_partition(
         &self,
         name: &str,
-        summary: Summary,
+        summary: FileSummary,
         data: &mut PartitionData,
     ) -> Result<(), CheckpointError> {
         let path = self.folder.join(name);
@@ -124,7 +124,7 @@ impl PartitionFiles {
     pub(super) fn read_model(
         &self,
         name: &str,
-        summary: Summary,
+        summary: FileSummary,
     ) -> Result<Vec<Tensor>, CheckpointError> {
         let path = self.folder.join(name);
         tensors::read(&files::open(&path)?, &path, summary)
@@ -135,17 +135,24 @@ impl PartitionFiles {
     ///
     /// # Errors
     /// When the folder cannot be read or a file cannot be removed.
-    pub(super) fn sweep(&self, manifest: Option<&Manifest>) -> Result<(), FileError> {
+    pub(super) fn sweep(&self, manifest: Option<&CheckpointManifest>) -> Result<(), FileError> {
         sweep(&self.folder, &self.writer, manifest)
     }
 }
 
 /// Like [`PartitionFiles::sweep`], for the folder of a preserved checkpoint, which has only one writer.
-pub(super) fn sweep_preserved(folder: &Path, manifest: &Manifest) -> Result<(), FileError> {
-    sweep(folder, &Writer::Alone, Some(manifest))
+pub(super) fn sweep_preserved(
+    folder: &Path,
+    manifest: &CheckpointManifest,
+) -> Result<(), FileError> {
+    sweep(folder, &FolderWriter::Single, Some(manifest))
 }
 
-fn sweep(folder: &Path, writer: &Writer, manifest: Option<&Manifest>) -> Result<(), FileError> {
+fn sweep(
+    folder: &Path,
+    writer: &FolderWriter,
+    manifest: Option<&CheckpointManifest>,
+) -> Result<(), FileError> {
     for name in names::entries(folder)? {
         let path = folder.join(&name);
         let whole = name.strip_suffix(STAGED_SUFFIX);
@@ -153,7 +160,7 @@ fn sweep(folder: &Path, writer: &Writer, manifest: Option<&Manifest>) -> Result<
         if let Some(file) = names::parse(whole.unwrap_or(&name)) {
             if !is_named && writer.may_remove(file.token()) {
                 // A file that is being read is left for the next sweep.
-                files::remove_unread(&path)?;
+                files::remove_unless_read(&path)?;
             }
         } else if !writer.may_remove(None) {
             // Only the trainer that commits creates manifests and preserved checkpoints.
@@ -184,7 +191,7 @@ mod tests {
 
     fn write(files: &PartitionFiles, key: &str, text: &[u8]) -> String {
         let write = |path: &Path| {
-            let mut file = files::SummedFile::create(path)?;
+            let mut file = files::ChecksummedFile::create(path)?;
             file.put(text)?;
             file.finish(false)
         };
@@ -195,38 +202,41 @@ mod tests {
     fn trainers_write_and_remove_their_own_files() {
         let folder = tempfile::tempdir().unwrap();
         let of = |writer| PartitionFiles::new(folder.path(), writer);
-        let (one, two) = (of(Writer::trainer(Token(1))), of(Writer::trainer(Token(2))));
+        let (one, two) = (
+            of(FolderWriter::trainer(Token(1))),
+            of(FolderWriter::trainer(Token(2))),
+        );
         let key = names::partition("e", 0);
         let old = write(&one, &key, b"1");
         let new = write(&one, &key, b"2");
         let other = write(&two, &key, b"3");
-        let alone = write(&of(Writer::Alone), &key, b"4");
+        let alone = write(&of(FolderWriter::Single), &key, b"4");
         assert_eq!(old, "embeddings_e_0.v3.0000000000000001-0.safetensors");
         assert_eq!(new, "embeddings_e_0.v3.0000000000000001-1.safetensors");
         assert_eq!(alone, "embeddings_e_0.v3.safetensors");
         let staged = format!("{new}{STAGED_SUFFIX}");
         std::fs::write(folder.path().join(staged), b"").unwrap();
 
-        let summary = Summary { size: 1, crc32: 0 };
-        let manifest = Manifest {
+        let summary = FileSummary { size: 1, crc32: 0 };
+        let manifest = CheckpointManifest {
             version: 3,
             files: [(new.clone(), summary)].into(),
-            ..Manifest::default()
+            ..CheckpointManifest::default()
         };
         one.sweep(Some(&manifest)).unwrap();
         let left = || names::entries(folder.path()).unwrap();
         let all = [new.clone(), other, alone];
         assert_eq!(left(), all);
-        of(Writer::Alone).sweep(Some(&manifest)).unwrap();
+        of(FolderWriter::Single).sweep(Some(&manifest)).unwrap();
         assert_eq!(left(), [new]);
     }
 
     #[test]
     fn what_could_not_be_written_leaves_nothing() {
         let folder = tempfile::tempdir().unwrap();
-        let files = PartitionFiles::new(folder.path(), Writer::Alone);
+        let files = PartitionFiles::new(folder.path(), FolderWriter::Single);
         let result = files.write("model", 1, |path| {
-            files::SummedFile::create(path)?.put(b"half")?;
+            files::ChecksummedFile::create(path)?.put(b"half")?;
             let full = std::io::ErrorKind::StorageFull.into();
             Err(FileError::new("write", path, full))
         });

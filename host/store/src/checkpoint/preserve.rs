@@ -3,7 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use super::{
-    CheckpointError, MANIFEST, Manifest, SharedCheckpoint, is_at, names, partition_files, read,
+    CheckpointError, CheckpointManifest, MANIFEST, SharedCheckpoint, exists, names,
+    partition_files, read,
 };
 use crate::files::{self, FileError};
 
@@ -13,7 +14,7 @@ impl SharedCheckpoint {
     ///
     /// # Errors
     /// When the folder cannot be created. The checkpoint itself is not changed.
-    pub fn preserve_best(&self, manifest: &Manifest) -> Result<(), CheckpointError> {
+    pub fn preserve_best(&self, manifest: &CheckpointManifest) -> Result<(), CheckpointError> {
         let held = read::manifest_if_any(&self.path().join(names::BEST)).unwrap_or_default();
         // A version newer than all versions of this run belongs to another run.
         let newest = self.newest()?.map_or(0, |newest| newest.version);
@@ -28,14 +29,18 @@ impl SharedCheckpoint {
     ///
     /// # Errors
     /// When the folder cannot be created. The checkpoint itself is not changed.
-    pub fn preserve(&self, manifest: &Manifest, epoch: u32) -> Result<(), CheckpointError> {
+    pub fn preserve(
+        &self,
+        manifest: &CheckpointManifest,
+        epoch: u32,
+    ) -> Result<(), CheckpointError> {
         preserve(self.path(), manifest, &names::preserved(epoch))
     }
 }
 
 /// Version that a run has kept as its best.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Best {
+pub struct PreservedBest {
     /// Its folder, which is a checkpoint.
     pub path: PathBuf,
     /// Its version number.
@@ -48,11 +53,11 @@ pub struct Best {
 
 /// Returns the best version that the run in folder `path` has kept; `None` if there is none or it cannot be read.
 #[must_use]
-pub fn best_in(path: &Path) -> Option<Best> {
+pub fn find_best(path: &Path) -> Option<PreservedBest> {
     let folder = path.join(names::BEST);
     let kept = read::manifest_if_any(&folder).ok()??;
     let last = read::manifest_if_any(path).ok().flatten();
-    Some(Best {
+    Some(PreservedBest {
         path: folder,
         version: kept.version,
         last_version: last.as_ref().map_or(0, |last| last.version),
@@ -64,7 +69,7 @@ pub fn best_in(path: &Path) -> Option<Best> {
 ///
 /// # Errors
 /// When the folder cannot be listed.
-pub fn preserved_in(path: &Path) -> Result<Vec<PathBuf>, FileError> {
+pub fn list_preserved(path: &Path) -> Result<Vec<PathBuf>, FileError> {
     let names = names::entries(path)?;
     let mut epochs: Vec<u32> = names
         .iter()
@@ -74,12 +79,12 @@ pub fn preserved_in(path: &Path) -> Result<Vec<PathBuf>, FileError> {
     let folders = epochs
         .into_iter()
         .map(|epoch| path.join(names::preserved(epoch)));
-    Ok(folders.filter(|folder| is_at(folder)).collect())
+    Ok(folders.filter(|folder| exists(folder)).collect())
 }
 
 /// Returns advice for a checkpoint in `folder` that cannot be used, as the end of a message.
 #[must_use]
-pub fn way_out(folder: &Path) -> String {
+pub fn recovery_advice(folder: &Path) -> String {
     match other_than(folder) {
         Some(kept) => format!(
             "the version in {} was kept: name it to use it, or copy its files over the damaged ones to go on from it",
@@ -99,12 +104,12 @@ fn other_than(folder: &Path) -> Option<PathBuf> {
         true => folder.parent()?,
         false => folder,
     };
-    let mut others = preserved_in(run).unwrap_or_default();
+    let mut others = list_preserved(run).unwrap_or_default();
     others.insert(0, run.join(names::BEST));
     if is_kept {
         others.push(run.to_owned());
     }
-    let is_usable = |other: &PathBuf| other != folder && is_at(other);
+    let is_usable = |other: &PathBuf| other != folder && exists(other);
     others.into_iter().rev().find(is_usable)
 }
 
@@ -112,7 +117,7 @@ fn other_than(folder: &Path) -> Option<PathBuf> {
 /// after it has its name. The previous content of `name` stays complete until its manifest is replaced.
 pub(super) fn preserve(
     folder: &Path,
-    manifest: &Manifest,
+    manifest: &CheckpointManifest,
     name: &str,
 ) -> Result<(), CheckpointError> {
     let target = folder.join(name);
@@ -139,9 +144,9 @@ pub(super) fn preserve(
 /// Links the files of `manifest` into folder `to`, which already has those of `held`, then writes the manifest.
 fn fill(
     from: &Path,
-    manifest: &Manifest,
+    manifest: &CheckpointManifest,
     to: &Path,
-    held: Option<&Manifest>,
+    held: Option<&CheckpointManifest>,
 ) -> Result<(), CheckpointError> {
     for (file, summary) in &manifest.files {
         if held.and_then(|held| held.files.get(file)) != Some(summary) {
@@ -172,7 +177,7 @@ mod tests {
     use super::super::{PartitionRows, ReadCheckpoint, shared};
     use super::*;
 
-    fn version(trainer: &SharedCheckpoint, version: u64) -> Manifest {
+    fn version(trainer: &SharedCheckpoint, version: u64) -> CheckpointManifest {
         let rows = PartitionRows {
             rows: 2,
             dim: 3,
@@ -182,10 +187,10 @@ mod tests {
             rounding: None,
         };
         let file = trainer.write_partition("e", 0, version, &rows).unwrap();
-        let manifest = Manifest {
+        let manifest = CheckpointManifest {
             version,
-            files: [shared::in_manifest("e", 0, &file)].into(),
-            ..Manifest::default()
+            files: [shared::manifest_entry("e", 0, &file)].into(),
+            ..CheckpointManifest::default()
         };
         trainer.publish(&manifest).unwrap();
         trainer.make_current(&manifest).unwrap();
@@ -210,7 +215,7 @@ mod tests {
             assert_eq!(kept(), expected);
         }
         // The same holds if another run left a version there.
-        let other = Manifest {
+        let other = CheckpointManifest {
             version: 9,
             ..second.clone()
         };

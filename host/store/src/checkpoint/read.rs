@@ -5,17 +5,17 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
 use super::manifest::{FORMAT, RunInfo};
-use super::tensors::{EmbeddingPlace, EmbeddingRows};
-use super::{CheckpointError, MANIFEST, Manifest, PartitionData, Tensor, names, tensors};
-use crate::files::{self, FileError, Summary};
-use crate::sealed::{self, SealError};
+use super::tensors::{EmbeddingLocation, EmbeddingRows};
+use super::{CheckpointError, CheckpointManifest, MANIFEST, PartitionData, Tensor, names, tensors};
+use crate::files::{self, FileError, FileSummary};
+use crate::sealed_json::{self, SealError};
 
 /// One version of a checkpoint, held from the beginning of a command to its end. Commits do not remove its files before
 /// it is dropped.
 #[derive(Debug)]
 pub struct ReadCheckpoint {
     path: PathBuf,
-    manifest: Manifest,
+    manifest: CheckpointManifest,
     files: BTreeMap<String, File>,
 }
 
@@ -76,7 +76,7 @@ impl ReadCheckpoint {
 
     /// Returns the manifest of this version.
     #[must_use]
-    pub fn manifest(&self) -> &Manifest {
+    pub fn manifest(&self) -> &CheckpointManifest {
         &self.manifest
     }
 
@@ -133,21 +133,21 @@ impl ReadCheckpoint {
     ///
     /// # Errors
     /// When its header cannot be read or is damaged.
-    pub fn embedding_place(
+    pub fn embedding_location(
         &self,
         entity_type: &str,
         partition: u32,
-    ) -> Result<Option<EmbeddingPlace>, CheckpointError> {
+    ) -> Result<Option<EmbeddingLocation>, CheckpointError> {
         let found = self.find(&names::partition(entity_type, partition));
-        let place = |(path, file, summary): (PathBuf, &File, Summary)| {
-            EmbeddingPlace::find(file, &path, summary)
+        let place = |(path, file, summary): (PathBuf, &File, FileSummary)| {
+            EmbeddingLocation::from_header(file, &path, summary)
         };
         found.map(place).transpose()
     }
 
     /// Returns size and checksum of a partition's file; `None` if there is no such partition.
     #[must_use]
-    pub fn partition_summary(&self, entity_type: &str, partition: u32) -> Option<Summary> {
+    pub fn partition_summary(&self, entity_type: &str, partition: u32) -> Option<FileSummary> {
         let (_, summary) = self
             .manifest
             .find(&names::partition(entity_type, partition))?;
@@ -164,9 +164,12 @@ impl ReadCheckpoint {
         partition: u32,
     ) -> Result<Option<EmbeddingRows<'_>>, CheckpointError> {
         let found = self.find(&names::partition(entity_type, partition));
-        let rows = |(path, file, summary): (PathBuf, _, Summary)| {
-            let place = EmbeddingPlace::find(file, &path, summary)?;
-            Ok(EmbeddingRows { file, place })
+        let rows = |(path, file, summary): (PathBuf, _, FileSummary)| {
+            let place = EmbeddingLocation::from_header(file, &path, summary)?;
+            Ok(EmbeddingRows {
+                file,
+                location: place,
+            })
         };
         found.map(rows).transpose()
     }
@@ -200,7 +203,7 @@ impl ReadCheckpoint {
         Ok(())
     }
 
-    fn find(&self, key: &str) -> Option<(PathBuf, &File, Summary)> {
+    fn find(&self, key: &str) -> Option<(PathBuf, &File, FileSummary)> {
         let (name, summary) = self.manifest.find(key)?;
         Some((self.path.join(name), self.files.get(name)?, summary))
     }
@@ -208,7 +211,9 @@ impl ReadCheckpoint {
 
 /// Reads and verifies the newest manifest of a folder; `None` if there is none. Where several trainers write, a
 /// published manifest whose files are complete counts, even if it has not replaced `manifest.json` yet.
-pub(super) fn manifest_if_any(folder: &Path) -> Result<Option<Manifest>, CheckpointError> {
+pub(super) fn manifest_if_any(
+    folder: &Path,
+) -> Result<Option<CheckpointManifest>, CheckpointError> {
     let current = manifest_at(&folder.join(MANIFEST))?;
     let version = current.as_ref().map_or(0, |manifest| manifest.version);
     let names = names::entries(folder).unwrap_or_default();
@@ -228,8 +233,8 @@ pub(super) fn manifest_if_any(folder: &Path) -> Result<Option<Manifest>, Checkpo
     Ok(current)
 }
 
-pub(super) fn manifest_at(path: &Path) -> Result<Option<Manifest>, CheckpointError> {
-    let manifest: Manifest = match sealed::read(path, FORMAT) {
+pub(super) fn manifest_at(path: &Path) -> Result<Option<CheckpointManifest>, CheckpointError> {
+    let manifest: CheckpointManifest = match sealed_json::read(path, FORMAT) {
         Ok(unsealed) => unsealed.body,
         Err(SealError::File(e)) if e.is_not_found() => return Ok(None),
         Err(error) => return Err(error.into()),
@@ -243,13 +248,13 @@ pub(super) fn manifest_at(path: &Path) -> Result<Option<Manifest>, CheckpointErr
 /// Opens the files of a manifest that are missing in `opened`.
 fn open_all(
     folder: &Path,
-    manifest: &Manifest,
+    manifest: &CheckpointManifest,
     opened: &mut BTreeMap<String, File>,
 ) -> Result<(), CheckpointError> {
     for (name, summary) in &manifest.files {
         let path = folder.join(name);
         if !opened.contains_key(name) {
-            let file = files::open_held(&path).map_err(|e| unopened(&path, e))?;
+            let file = files::open_locked(&path).map_err(|e| unopened(&path, e))?;
             opened.insert(name.clone(), file);
         }
         let size = opened[name].metadata().map(|found| found.len());
@@ -260,7 +265,10 @@ fn open_all(
 }
 
 /// Checks that all files of a manifest exist and have the recorded sizes.
-pub(super) fn check_sizes(folder: &Path, manifest: &Manifest) -> Result<(), CheckpointError> {
+pub(super) fn check_sizes(
+    folder: &Path,
+    manifest: &CheckpointManifest,
+) -> Result<(), CheckpointError> {
     for (name, summary) in &manifest.files {
         let path = folder.join(name);
         check_size(&path, files::size(&path), *summary)?;
@@ -271,7 +279,7 @@ pub(super) fn check_sizes(folder: &Path, manifest: &Manifest) -> Result<(), Chec
 fn check_size(
     path: &Path,
     size: Result<u64, FileError>,
-    expected: Summary,
+    expected: FileSummary,
 ) -> Result<(), CheckpointError> {
     let size = size.map_err(|e| unopened(path, e))?;
     if size == expected.size {

@@ -10,21 +10,21 @@ use std::io;
 use std::path::Path;
 use std::sync::atomic::AtomicU64;
 
-use pbg_core::ledger::{File, FileId, Token};
+use pbg_core::ledger::{FileId, PartitionFile, Token};
 
-use super::lock::{Lock, With};
+use super::lock::{CheckpointLock, LockMode};
 use super::{
-    CheckpointError, MANIFEST, Manifest, PartitionData, PartitionFiles, PartitionRows, Tensor,
-    TensorRef, Writer, about, metrics, names, read, tensors, told,
+    CheckpointError, CheckpointManifest, FolderWriter, MANIFEST, PartitionData, PartitionFiles,
+    PartitionRows, Tensor, TensorRef, event_log, metrics, names, partition_metadata, read, tensors,
 };
-use crate::files::{self, FileError, Summary};
+use crate::files::{self, FileError, FileSummary};
 
 /// Shared checkpoint folder, as seen by one trainer. A single trainer cannot open the folder at the same time.
 #[derive(Debug)]
 pub struct SharedCheckpoint {
     files: PartitionFiles,
     pub(super) token: Token,
-    _lock: Lock,
+    _lock: CheckpointLock,
 }
 
 impl SharedCheckpoint {
@@ -35,17 +35,17 @@ impl SharedCheckpoint {
     /// When a single trainer holds the folder, or the checkpoint is damaged or cannot be written.
     pub fn open(path: &Path, token: Token) -> Result<Self, CheckpointError> {
         files::create_folder(path)?;
-        let lock = Lock::take(path, With::Trainers)?;
+        let lock = CheckpointLock::take(path, LockMode::Shared)?;
         if read::manifest_if_any(path)?.is_none() {
-            names::begin_first(path)?;
+            names::mark_uncommitted(path)?;
         }
         let named = AtomicU64::new(1);
         let opened = Self {
-            files: PartitionFiles::new(path, Writer::Trainer { token, named }),
+            files: PartitionFiles::new(path, FolderWriter::Trainer { token, named }),
             token,
             _lock: lock,
         };
-        opened.sign(token)?;
+        opened.create_presence(token)?;
         Ok(opened)
     }
 
@@ -53,15 +53,17 @@ impl SharedCheckpoint {
     ///
     /// # Errors
     /// When the file cannot be written.
-    pub fn sign(&self, token: Token) -> Result<(), CheckpointError> {
-        Ok(files::mark(&self.path().join(names::presence(token)))?)
+    pub fn create_presence(&self, token: Token) -> Result<(), CheckpointError> {
+        Ok(files::create_marker(
+            &self.path().join(names::presence(token)),
+        )?)
     }
 
     /// Returns the tokens of all trainers that have a presence file.
     ///
     /// # Errors
     /// When the folder cannot be read.
-    pub fn signs(&self) -> Result<Vec<Token>, CheckpointError> {
+    pub fn present_trainers(&self) -> Result<Vec<Token>, CheckpointError> {
         let names = names::entries(self.path())?;
         let tokens = names.iter().filter_map(|name| names::parse_presence(name));
         Ok(tokens.collect())
@@ -76,7 +78,7 @@ impl SharedCheckpoint {
     /// Returns whether `token` has opened this same folder. A folder of the same path on a disk that is not shared
     /// lacks its presence file.
     #[must_use]
-    pub fn is_seen_by(&self, token: Token) -> bool {
+    pub fn has_presence(&self, token: Token) -> bool {
         fs::exists(self.path().join(names::presence(token))).unwrap_or(false)
     }
 
@@ -84,7 +86,7 @@ impl SharedCheckpoint {
     ///
     /// # Errors
     /// When the file cannot be removed.
-    pub fn forget(&self, token: Token) -> Result<(), CheckpointError> {
+    pub fn remove_presence(&self, token: Token) -> Result<(), CheckpointError> {
         Ok(files::remove(&self.path().join(names::presence(token)))?)
     }
 
@@ -92,7 +94,7 @@ impl SharedCheckpoint {
     ///
     /// # Errors
     /// When the manifest is damaged.
-    pub fn newest(&self) -> Result<Option<Manifest>, CheckpointError> {
+    pub fn newest(&self) -> Result<Option<CheckpointManifest>, CheckpointError> {
         read::manifest_if_any(self.path())
     }
 
@@ -106,14 +108,14 @@ impl SharedCheckpoint {
         partition: u32,
         version: u64,
         rows: &PartitionRows<'_>,
-    ) -> Result<File, CheckpointError> {
+    ) -> Result<PartitionFile, CheckpointError> {
         let key = names::partition(entity_type, partition);
-        let metadata = about(entity_type, partition);
+        let metadata = partition_metadata(entity_type, partition);
         let write = |path: &Path| rows.write(path, &metadata);
-        let (name, Summary { size, crc32 }) = self.write(&key, version, write)?;
+        let (name, FileSummary { size, crc32 }) = self.write(&key, version, write)?;
         let writer = names::parse(&name).and_then(|name| name.writer);
         let id = FileId { version, writer };
-        Ok(File { id, size, crc32 })
+        Ok(PartitionFile { id, size, crc32 })
     }
 
     /// Writes the model parameters, durably, for checkpoint version `version`. Returns name and summary of the file.
@@ -124,7 +126,7 @@ impl SharedCheckpoint {
         &self,
         version: u64,
         parameters: &[TensorRef<'_>],
-    ) -> Result<(String, Summary), CheckpointError> {
+    ) -> Result<(String, FileSummary), CheckpointError> {
         let write = |path: &Path| tensors::write(path, parameters, &[]);
         self.write(names::MODEL, version, write)
     }
@@ -133,8 +135,8 @@ impl SharedCheckpoint {
         &self,
         key: &str,
         version: u64,
-        write: impl FnOnce(&Path) -> Result<Summary, FileError>,
-    ) -> Result<(String, Summary), CheckpointError> {
+        write: impl FnOnce(&Path) -> Result<FileSummary, FileError>,
+    ) -> Result<(String, FileSummary), CheckpointError> {
         let (name, summary) = self.files.write(key, version, write)?;
         self.files.sync(&name)?;
         files::sync_folder_of(&self.path().join(&name))?;
@@ -143,7 +145,12 @@ impl SharedCheckpoint {
 
     /// Returns the name of a partition's file if it is missing or does not have the size that the ledger records.
     #[must_use]
-    pub fn missing(&self, entity_type: &str, partition: u32, file: &File) -> Option<String> {
+    pub fn missing(
+        &self,
+        entity_type: &str,
+        partition: u32,
+        file: &PartitionFile,
+    ) -> Option<String> {
         let name = name_of(entity_type, partition, file.id);
         let size = files::size(&self.path().join(&name));
         (size.ok() != Some(file.size)).then_some(name)
@@ -157,20 +164,23 @@ impl SharedCheckpoint {
         &self,
         entity_type: &str,
         partition: u32,
-        file: &File,
+        file: &PartitionFile,
         data: &mut PartitionData,
     ) -> Result<(), CheckpointError> {
         let name = name_of(entity_type, partition, file.id);
-        let &File { size, crc32, .. } = file;
+        let &PartitionFile { size, crc32, .. } = file;
         self.files
-            .read_partition(&name, Summary { size, crc32 }, data)
+            .read_partition(&name, FileSummary { size, crc32 }, data)
     }
 
     /// Reads the model parameters of a version; empty if it has none.
     ///
     /// # Errors
     /// When the file cannot be read or is damaged.
-    pub fn read_model(&self, manifest: &Manifest) -> Result<Vec<Tensor>, CheckpointError> {
+    pub fn read_model(
+        &self,
+        manifest: &CheckpointManifest,
+    ) -> Result<Vec<Tensor>, CheckpointError> {
         match manifest.find(names::MODEL) {
             Some((name, summary)) => self.files.read_model(name, summary),
             None => Ok(Vec::new()),
@@ -181,7 +191,7 @@ impl SharedCheckpoint {
     ///
     /// # Errors
     /// When a manifest of this number exists, or it cannot be written.
-    pub fn publish(&self, manifest: &Manifest) -> Result<(), CheckpointError> {
+    pub fn publish(&self, manifest: &CheckpointManifest) -> Result<(), CheckpointError> {
         let path = self.path().join(names::numbered_manifest(manifest.version));
         let sealed = manifest.seal();
         let sealed = sealed.map_err(|e| CheckpointError::manifest(&path, e))?;
@@ -205,15 +215,19 @@ impl SharedCheckpoint {
     ///
     /// # Errors
     /// When the file cannot be written.
-    pub fn append_metrics(&self, manifest: &Manifest, lines: &[u8]) -> Result<(), CheckpointError> {
-        Ok(told::append_metrics(self.path(), manifest, lines)?)
+    pub fn append_metrics(
+        &self,
+        manifest: &CheckpointManifest,
+        lines: &[u8],
+    ) -> Result<(), CheckpointError> {
+        Ok(event_log::append_metrics(self.path(), manifest, lines)?)
     }
 
     /// Replaces `manifest.json` with a published version, unless it already is as new or newer.
     ///
     /// # Errors
     /// When a file cannot be written.
-    pub fn make_current(&self, manifest: &Manifest) -> Result<(), CheckpointError> {
+    pub fn make_current(&self, manifest: &CheckpointManifest) -> Result<(), CheckpointError> {
         make_current(self.path(), &names::staged_manifest(self.token), manifest)
     }
 
@@ -223,7 +237,7 @@ impl SharedCheckpoint {
     /// When the folder cannot be read.
     pub fn list(&self) -> Result<Vec<String>, CheckpointError> {
         let mut names = names::entries(self.path())?;
-        names.retain(|name| names::is_ours(name));
+        names.retain(|name| names::is_checkpoint_file(name));
         Ok(names)
     }
 
@@ -236,7 +250,7 @@ impl SharedCheckpoint {
     pub fn remove_garbage(
         &self,
         listed: &[String],
-        kept: &[&Manifest],
+        kept: &[&CheckpointManifest],
         is_garbage: impl Fn(&str, u32, FileId) -> bool,
     ) -> Result<(), CheckpointError> {
         let newest = kept.iter().map(|manifest| manifest.version).max();
@@ -254,7 +268,7 @@ impl SharedCheckpoint {
             };
             if goes {
                 // A file that is being read is listed again by the next checkpoint.
-                files::remove_unread(&self.path().join(name))?;
+                files::remove_unless_read(&self.path().join(name))?;
             }
         }
         Ok(())
@@ -265,7 +279,7 @@ impl SharedCheckpoint {
 pub(super) fn make_current(
     folder: &Path,
     staged: &str,
-    manifest: &Manifest,
+    manifest: &CheckpointManifest,
 ) -> Result<(), CheckpointError> {
     let path = folder.join(MANIFEST);
     let current = read::manifest_at(&path)?;
@@ -273,14 +287,14 @@ pub(super) fn make_current(
         return Ok(());
     }
     // The metrics of the new version begin with those of the last.
-    told::make_current(folder, manifest)?;
+    event_log::make_current(folder, manifest)?;
     let sealed = manifest.seal();
     let sealed = sealed.map_err(|e| CheckpointError::manifest(&path, e))?;
     let staged = folder.join(staged);
     files::write(&staged, &sealed)?;
     files::rename(&staged, &path)?;
     files::sync_folder_of(&path)?;
-    names::end_first(folder)?;
+    names::unmark_uncommitted(folder)?;
     for name in names::entries(folder)? {
         let version = names::parse_numbered(&name).or(names::parse_metrics(&name));
         if version.is_some_and(|version| version < manifest.version) {
@@ -299,21 +313,32 @@ pub(super) fn name_of(entity_type: &str, partition: u32, id: FileId) -> String {
 
 /// Returns the name and summary of a partition's file, as a manifest records them.
 #[must_use]
-pub fn in_manifest(entity_type: &str, partition: u32, file: &File) -> (String, Summary) {
-    let &File { id, size, crc32 } = file;
-    (name_of(entity_type, partition, id), Summary { size, crc32 })
+pub fn manifest_entry(
+    entity_type: &str,
+    partition: u32,
+    file: &PartitionFile,
+) -> (String, FileSummary) {
+    let &PartitionFile { id, size, crc32 } = file;
+    (
+        name_of(entity_type, partition, id),
+        FileSummary { size, crc32 },
+    )
 }
 
 /// Returns the file of a partition in a manifest, as the ledger describes it.
 #[must_use]
-pub fn from_manifest(manifest: &Manifest, entity_type: &str, partition: u32) -> Option<File> {
-    let (name, Summary { size, crc32 }) =
+pub fn ledger_file(
+    manifest: &CheckpointManifest,
+    entity_type: &str,
+    partition: u32,
+) -> Option<PartitionFile> {
+    let (name, FileSummary { size, crc32 }) =
         manifest.find(&names::partition(entity_type, partition))?;
-    let names::Name {
+    let names::FileName {
         version, writer, ..
     } = names::parse(name)?;
     let id = FileId { version, writer };
-    Some(File { id, size, crc32 })
+    Some(PartitionFile { id, size, crc32 })
 }
 
 /// Gives the file `staged` the name `path`, or fails if `path` exists; a rename would replace it. Some file systems

@@ -6,20 +6,20 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::Path;
 
-use pbg_core::bfloat16::Rounding;
-use pbg_core::model::Storage;
+use pbg_core::bfloat16::StochasticRounding;
+use pbg_core::model::EmbeddingFormat;
 use serde::{Deserialize, Serialize};
 
 use super::CheckpointError;
-use crate::files::{FileError, Summary, SummedFile};
+use crate::files::{ChecksummedFile, FileError, FileSummary};
 
 mod partition;
 mod reader;
 mod rows;
 
-pub use partition::{CopyRows, EmbeddingPlace, PartitionData, PartitionRows};
+pub use partition::{CopyRows, EmbeddingLocation, PartitionData, PartitionRows};
 pub(super) use partition::{EMBEDDINGS, ROW_ADAGRAD};
-use reader::Reader;
+use reader::SafetensorsReader;
 pub use rows::{EmbeddingRows, row_sum};
 
 /// Number of values that are converted per chunk.
@@ -74,14 +74,14 @@ const F32: &str = "F32";
 const BF16: &str = "BF16";
 
 /// Name, number format and shape of a tensor to write.
-pub(crate) type Wanted<'a> = (&'a str, Storage, &'a [usize]);
+pub(crate) type TensorSpec<'a> = (&'a str, EmbeddingFormat, &'a [usize]);
 
 /// Writes tensors in the given order. Does not sync the file; a commit does that.
 pub(crate) fn write(
     path: &Path,
     tensors: &[TensorRef<'_>],
     metadata: &[(&str, String)],
-) -> Result<Summary, FileError> {
+) -> Result<FileSummary, FileError> {
     let invalid = |what: String| FileError::new("write", path, std::io::Error::other(what));
     for TensorRef {
         name,
@@ -98,7 +98,7 @@ pub(crate) fn write(
     }
     let shapes: Vec<_> = tensors
         .iter()
-        .map(|tensor| (tensor.name, Storage::F32, tensor.shape))
+        .map(|tensor| (tensor.name, EmbeddingFormat::F32, tensor.shape))
         .collect();
     write_with(path, &shapes, metadata, |file| {
         let mut values = tensors.iter().map(|tensor| tensor.values);
@@ -109,20 +109,20 @@ pub(crate) fn write(
 /// Writes tensors with these names and shapes; `put` writes all values, in order.
 fn write_with(
     path: &Path,
-    shapes: &[Wanted<'_>],
+    shapes: &[TensorSpec<'_>],
     metadata: &[(&str, String)],
-    put: impl FnOnce(&mut SummedFile) -> Result<(), FileError>,
-) -> Result<Summary, FileError> {
+    put: impl FnOnce(&mut ChecksummedFile) -> Result<(), FileError>,
+) -> Result<FileSummary, FileError> {
     let header = header(shapes, metadata)
         .map_err(|what| FileError::new("write", path, std::io::Error::other(what)))?;
-    let mut file = SummedFile::create(path)?;
+    let mut file = ChecksummedFile::create(path)?;
     file.put(&header)?;
     put(&mut file)?;
     file.finish(false)
 }
 
 fn put_rows(
-    file: &mut SummedFile,
+    file: &mut ChecksummedFile,
     rows: usize,
     width: usize,
     copy: CopyRows<'_>,
@@ -139,10 +139,10 @@ fn put_rows(
 
 /// Writes `rows` rows of `width` values, rounded to bfloat16.
 fn put_rounded(
-    file: &mut SummedFile,
+    file: &mut ChecksummedFile,
     (rows, width): (usize, usize),
     copy: CopyRows<'_>,
-    rounding: Rounding,
+    rounding: StochasticRounding,
 ) -> Result<(), FileError> {
     let step = (CHUNK / width.max(1)).max(1).min(rows);
     let mut numbers = vec![0.0; step * width];
@@ -168,7 +168,7 @@ fn put_rounded(
 
 /// Returns the part of a file before the values, for tensors with these names and shapes.
 pub(crate) fn header(
-    tensors: &[Wanted<'_>],
+    tensors: &[TensorSpec<'_>],
     metadata: &[(&str, String)],
 ) -> Result<Vec<u8>, String> {
     let mut entries = BTreeMap::new();
@@ -199,15 +199,15 @@ pub(crate) fn header(
     Ok(bytes)
 }
 
-const fn dtype(storage: Storage) -> &'static str {
+const fn dtype(storage: EmbeddingFormat) -> &'static str {
     match storage {
-        Storage::F32 => F32,
-        Storage::Bf16 => BF16,
+        EmbeddingFormat::F32 => F32,
+        EmbeddingFormat::Bf16 => BF16,
     }
 }
 
 /// Writes values, little-endian.
-pub(crate) fn put_numbers(file: &mut SummedFile, numbers: &[f32]) -> Result<(), FileError> {
+pub(crate) fn put_numbers(file: &mut ChecksummedFile, numbers: &[f32]) -> Result<(), FileError> {
     let mut bytes = vec![0; 4 * numbers.len().min(CHUNK)];
     for chunk in numbers.chunks(CHUNK) {
         let bytes = &mut bytes[..4 * chunk.len()];
@@ -220,8 +220,12 @@ pub(crate) fn put_numbers(file: &mut SummedFile, numbers: &[f32]) -> Result<(), 
 }
 
 /// Reads and verifies a tensor file without keeping its values.
-pub(super) fn verify(file: &File, path: &Path, expected: Summary) -> Result<(), CheckpointError> {
-    let mut reader = Reader::new(file, path, expected)?;
+pub(super) fn verify(
+    file: &File,
+    path: &Path,
+    expected: FileSummary,
+) -> Result<(), CheckpointError> {
+    let mut reader = SafetensorsReader::new(file, path, expected)?;
     reader.header()?;
     reader.skip_to_end()?;
     reader.finish()
@@ -231,9 +235,9 @@ pub(super) fn verify(file: &File, path: &Path, expected: Summary) -> Result<(), 
 pub(super) fn read(
     file: &File,
     path: &Path,
-    expected: Summary,
+    expected: FileSummary,
 ) -> Result<Vec<Tensor>, CheckpointError> {
-    let mut reader = Reader::new(file, path, expected)?;
+    let mut reader = SafetensorsReader::new(file, path, expected)?;
     let mut tensors = Vec::new();
     for listed in reader.header()? {
         let mut tensor = Tensor {

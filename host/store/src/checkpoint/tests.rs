@@ -3,7 +3,7 @@
 mod crashes;
 mod damage;
 
-use pbg_core::bfloat16::Rounding;
+use pbg_core::bfloat16::StochasticRounding;
 use pbg_core::model::Optimizer;
 use pbg_core::strategy::StrategyId;
 use proptest::prelude::*;
@@ -183,7 +183,7 @@ fn commits_leave_what_is_being_read() {
     for step in 2..5 {
         commit(&checkpoint, step);
         assert_eq!(files(), [1, step, 1, step, 1, step]);
-        let place = reader.embedding_place("e", 1).unwrap().unwrap();
+        let place = reader.embedding_location("e", 1).unwrap().unwrap();
         assert!(place.path.exists());
         assert_eq!(
             reader.read_partition("e", 1).unwrap(),
@@ -332,7 +332,7 @@ proptest! {
         if per_number {
             data.convert(Optimizer::Adagrad);
         }
-        let rounding = Rounding::new(seed);
+        let rounding = StochasticRounding::new(seed);
         let width = data.optimizer.accumulators(dim);
         let written = PartitionRows {
             rows,
@@ -342,7 +342,7 @@ proptest! {
             adagrad: &|row, out| out.copy_from_slice(&data.adagrad[row * width..][..out.len()]),
             rounding: Some(rounding),
         };
-        checkpoint.write_rows("e", 3, &written, Belongs::ToNext).unwrap();
+        checkpoint.write_rows("e", 3, &written, TargetCommit::Next).unwrap();
         let read = checkpoint.read_partition("e", 3).unwrap().unwrap();
         let mut expected = data.clone();
         rounding.round_all(dim, &mut expected.embeddings);

@@ -11,15 +11,15 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::{Float32Type, UInt32Type};
 use arrow_buffer::MutableBuffer;
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
-use pbg_core::graph::{Bucket, Edges};
+use pbg_core::graph::{Bucket, EdgeColumns};
 
-use super::manifest::{Batch, EdgeSetInfo};
+use super::manifest::{EdgeBatch, EdgeSetInfo};
 use super::{Dataset, DatasetError, arrow, list};
 use crate::files::{self, FileError};
 
 /// Error of reading edges.
 #[derive(Debug, thiserror::Error)]
-pub enum ReadError {
+pub enum EdgeReadError {
     /// The operating system reported an error.
     #[error(transparent)]
     File(#[from] FileError),
@@ -197,8 +197,8 @@ impl EdgeSet {
     ///
     /// # Errors
     /// When `rows` is out of range, the file cannot be read, or it is damaged.
-    pub fn read(&self, bucket: Bucket, rows: Range<u64>) -> Result<Edges, ReadError> {
-        let mut edges = Edges::default();
+    pub fn read(&self, bucket: Bucket, rows: Range<u64>) -> Result<EdgeColumns, EdgeReadError> {
+        let mut edges = EdgeColumns::default();
         self.read_into(bucket, rows, &mut edges)?;
         Ok(edges)
     }
@@ -211,12 +211,12 @@ impl EdgeSet {
         &self,
         bucket: Bucket,
         rows: Range<u64>,
-        edges: &mut Edges,
-    ) -> Result<(), ReadError> {
+        edges: &mut EdgeColumns,
+    ) -> Result<(), EdgeReadError> {
         self.clear(edges, rows.end.saturating_sub(rows.start));
         let len = self.bucket_len(bucket);
         if rows.start > rows.end || rows.end > len {
-            return Err(ReadError::OutOfRange {
+            return Err(EdgeReadError::OutOfRange {
                 path: self.path.clone(),
                 bucket,
                 rows,
@@ -242,7 +242,7 @@ impl EdgeSet {
         self.check_bounds(bucket, edges)
     }
 
-    fn clear(&self, edges: &mut Edges, rows: u64) {
+    fn clear(&self, edges: &mut EdgeColumns, rows: u64) {
         let rows = rows.min(self.info.edges) as usize;
         for column in [&mut edges.lhs, &mut edges.rel, &mut edges.rhs] {
             column.clear();
@@ -257,7 +257,7 @@ impl EdgeSet {
         }
     }
 
-    fn read_batch(&self, batch: &Batch) -> Result<RecordBatch, ReadError> {
+    fn read_batch(&self, batch: &EdgeBatch) -> Result<RecordBatch, EdgeReadError> {
         let damaged = |what: &str| self.damaged(batch.bucket, what);
         let mut buffer = MutableBuffer::from_len_zeroed(batch.length as usize);
         files::read_exact_at(&self.file, &self.path, buffer.as_slice_mut(), batch.offset)?;
@@ -275,7 +275,7 @@ impl EdgeSet {
     }
 
     /// Checks that all ids are within the tables: the kernels use them as indices, so a wrong file must not pass.
-    fn check_bounds(&self, bucket: Bucket, edges: &Edges) -> Result<(), ReadError> {
+    fn check_bounds(&self, bucket: Bucket, edges: &EdgeColumns) -> Result<(), EdgeReadError> {
         let count =
             |counts: &[u32], partition: u32| counts.get(partition as usize).copied().unwrap_or(0);
         let bounds: Vec<_> = self
@@ -297,13 +297,13 @@ impl EdgeSet {
     }
 
     /// Returns the error for edges that are damaged or belong to a dataset that was imported since.
-    fn damaged(&self, bucket: Bucket, what: &str) -> ReadError {
+    fn damaged(&self, bucket: Bucket, what: &str) -> EdgeReadError {
         let (folder, identity) = &self.dataset;
         match super::is_replaced(folder, identity) {
-            true => ReadError::Replaced {
+            true => EdgeReadError::Replaced {
                 path: folder.clone(),
             },
-            false => ReadError::Damaged {
+            false => EdgeReadError::Damaged {
                 path: self.path.clone(),
                 bucket,
                 what: what.to_owned(),
@@ -337,7 +337,7 @@ fn check_frame(file: &File, path: &Path, info: &EdgeSetInfo) -> Result<(), Datas
     ))
 }
 
-fn append(batch: &RecordBatch, rows: Range<usize>, edges: &mut Edges) {
+fn append(batch: &RecordBatch, rows: Range<usize>, edges: &mut EdgeColumns) {
     let integers =
         |at: usize| &batch.column(at).as_primitive::<UInt32Type>().values()[rows.clone()];
     edges.lhs.extend_from_slice(integers(0));

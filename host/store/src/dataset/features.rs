@@ -9,14 +9,14 @@ use super::{Dataset, DatasetError, open_verified, write};
 
 /// Features of all entities of a featurized type, by offset of the entity.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Features {
+pub struct EntityFeatures {
     /// End of each entity's list in `ids`.
     ends: Vec<usize>,
     ids: Vec<u32>,
     names: Vec<String>,
 }
 
-impl Features {
+impl EntityFeatures {
     pub(super) fn read(dataset: &Dataset, entity_type: &str) -> Result<Self, DatasetError> {
         let mut read = Self::default();
         let Self { ends, ids, names } = &mut read;

@@ -33,7 +33,7 @@ impl NameList {
 /// Names that a model's ids stand for: relations by id, and the rows of each table by partition and offset. Rows are
 /// entities or, for a featurized type, features.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Ids {
+pub struct IdSpace {
     /// Relations, as one partition; the checksum includes their entity types.
     pub relations: NameList,
     /// Rows of the table of each entity type.
@@ -42,20 +42,20 @@ pub struct Ids {
 
 /// Relation of a dataset's ids to earlier ids.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Succession {
+pub enum IdChange {
     /// The ids are the same.
     Same,
     /// Every earlier id has kept its meaning, and there are additional ids.
     Grown,
     /// An id has another meaning now; the text says which.
-    Other(String),
+    Changed(String),
 }
 
 /// Checksum of a sequence of names. It includes their lengths, so that moving characters between names changes it.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct NameSum(crc32fast::Hasher);
+pub(crate) struct NameChecksum(crc32fast::Hasher);
 
-impl NameSum {
+impl NameChecksum {
     pub(crate) fn add(&mut self, name: &str) {
         self.0.update(&(name.len() as u32).to_le_bytes());
         self.0.update(name.as_bytes());
@@ -75,7 +75,7 @@ impl Dataset {
     pub fn ids<'n>(
         &self,
         types: impl IntoIterator<Item = &'n String>,
-    ) -> Result<Ids, DatasetError> {
+    ) -> Result<IdSpace, DatasetError> {
         let relations = self.relations().len() as u32;
         let mut rows = BTreeMap::new();
         for name in types {
@@ -88,7 +88,7 @@ impl Dataset {
             };
             rows.insert(name.clone(), NameList { counts, crc32 });
         }
-        Ok(Ids {
+        Ok(IdSpace {
             relations: NameList {
                 counts: vec![relations],
                 crc32: vec![self.relations_sum(relations)],
@@ -102,20 +102,20 @@ impl Dataset {
     ///
     /// # Errors
     /// When a dictionary is damaged.
-    pub fn succession(&self, earlier: &Ids, now: &Ids) -> Result<Succession, DatasetError> {
+    pub fn compare_ids(&self, earlier: &IdSpace, now: &IdSpace) -> Result<IdChange, DatasetError> {
         if earlier == now {
-            return Ok(Succession::Same);
+            return Ok(IdChange::Same);
         }
         let known = earlier.relations.total() as u32;
         let relations = u64::from(known) <= now.relations.total()
             && [self.relations_sum(known)] == earlier.relations.crc32[..];
         if !relations {
             let what = "the relations or their order have changed";
-            return Ok(Succession::Other(what.to_owned()));
+            return Ok(IdChange::Changed(what.to_owned()));
         }
         for (name, earlier) in &earlier.rows {
             let Some(now) = now.rows.get(name) else {
-                return Ok(Succession::Other(format!("there is no type `{name}`")));
+                return Ok(IdChange::Changed(format!("there is no type `{name}`")));
             };
             if earlier == now {
                 continue;
@@ -128,10 +128,10 @@ impl Dataset {
                 let (was, is) = (earlier.total(), now.total());
                 let what =
                     format!("rows of `{name}` have another meaning ({was} rows before, {is} now)");
-                return Ok(Succession::Other(what));
+                return Ok(IdChange::Changed(what));
             }
         }
-        Ok(Succession::Grown)
+        Ok(IdChange::Grown)
     }
 
     /// Calls `visit` with partition, offset and name of every row of the table of `entity_type`, in global order.
@@ -156,19 +156,19 @@ impl Dataset {
 
     /// Computes the checksums of the first `counts[p]` names of each partition `p`.
     fn sums_of_first(&self, entity_type: &str, counts: &[u32]) -> Result<Vec<u32>, DatasetError> {
-        let mut sums = vec![NameSum::default(); counts.len()];
+        let mut sums = vec![NameChecksum::default(); counts.len()];
         self.visit_rows(entity_type, &mut |partition, offset, name| {
             let partition = partition as usize;
             if counts.get(partition).is_some_and(|&count| offset < count) {
                 sums[partition].add(name);
             }
         })?;
-        Ok(sums.iter().map(NameSum::finish).collect())
+        Ok(sums.iter().map(NameChecksum::finish).collect())
     }
 
     /// Computes the checksum of the first `count` relations.
     fn relations_sum(&self, count: u32) -> u32 {
-        let mut sum = NameSum::default();
+        let mut sum = NameChecksum::default();
         for relation in self.relations().iter().take(count as usize) {
             [&relation.name, &relation.lhs, &relation.rhs]
                 .into_iter()

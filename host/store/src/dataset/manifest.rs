@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use pbg_core::graph::Bucket;
 use serde::{Deserialize, Serialize};
 
-use crate::files::Summary;
-use crate::sealed::Format;
+use crate::files::FileSummary;
+use crate::sealed_json::ManifestFormat;
 
 /// Minimum size of an entity in its dictionary, in bytes: partition, offset, and end of its name.
 const ENTITY_BYTES: u64 = 12;
@@ -16,7 +16,7 @@ const RELATION_BYTES: u64 = 12;
 const FEATURE_BYTES: u64 = 4;
 
 /// Name and version of the manifest's format.
-pub const FORMAT: Format = Format {
+pub const FORMAT: ManifestFormat = ManifestFormat {
     name: "pbg-host dataset",
     version: 1,
     oldest: 1,
@@ -24,17 +24,17 @@ pub const FORMAT: Format = Format {
 
 /// Manifest of a dataset.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Manifest {
+pub struct DatasetManifest {
     /// Whether one relation of the configuration was the template of all relations.
     pub dynamic_relations: bool,
     /// Entity types by name.
     pub entities: BTreeMap<String, EntityType>,
     /// Summary of the relations.
-    pub relations: Relations,
+    pub relations: RelationsInfo,
     /// Edge sets by name.
     pub edge_sets: BTreeMap<String, EdgeSetInfo>,
     /// Size and checksum of every file except the manifest.
-    pub files: BTreeMap<String, Summary>,
+    pub files: BTreeMap<String, FileSummary>,
 }
 
 /// Entity type.
@@ -91,7 +91,7 @@ pub struct FeatureInfo {
 
 /// Relations of a dataset.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Relations {
+pub struct RelationsInfo {
     /// Name of the file with their names and entity types.
     pub file: String,
     /// Number of relations.
@@ -116,12 +116,12 @@ pub struct EdgeSetInfo {
     /// CRC-32 of the parts of the file before and after its record batches.
     pub frame_crc32: u32,
     /// Record batches in the order of the file, sorted by bucket (`lhs`, then `rhs`).
-    pub batches: Vec<Batch>,
+    pub batches: Vec<EdgeBatch>,
 }
 
 /// Identity of the edges of a set, computed from counts and checksums without reading the edges.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct EdgesId {
+pub struct EdgeSetId {
     /// Number of edges.
     pub edges: u64,
     /// CRC-32 of the buckets, counts and checksums of the record batches.
@@ -130,7 +130,7 @@ pub struct EdgesId {
 
 /// Record batch of edges: a whole bucket, or a part of a large one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Batch {
+pub struct EdgeBatch {
     /// Bucket of the edges.
     #[serde(flatten)]
     pub bucket: Bucket,
@@ -144,7 +144,7 @@ pub struct Batch {
     pub crc32: u32,
 }
 
-impl Manifest {
+impl DatasetManifest {
     /// Checks that the parts of the manifest agree. Returns a description of the first contradiction.
     pub(crate) fn check(&self) -> Result<(), String> {
         let listed = |name: &String| {
@@ -175,14 +175,14 @@ impl Manifest {
                 listed(&features.file)?;
                 listed(&features.names_file)?;
                 let bytes = FEATURE_BYTES * u64::from(features.count);
-                self.holds(&features.names_file, bytes, "features")?;
+                self.check_capacity(&features.names_file, bytes, "features")?;
             }
             let bytes = ENTITY_BYTES.checked_mul(entity_type.total());
-            self.holds(&entity_type.file, bytes.unwrap_or(u64::MAX), "entities")?;
+            self.check_capacity(&entity_type.file, bytes.unwrap_or(u64::MAX), "entities")?;
         }
         listed(&self.relations.file)?;
         let bytes = RELATION_BYTES * u64::from(self.relations.count);
-        self.holds(&self.relations.file, bytes, "relations")?;
+        self.check_capacity(&self.relations.file, bytes, "relations")?;
         self.edge_sets.iter().try_for_each(|(name, set)| {
             listed(&set.file)?;
             set.check(self.files[&set.file].size)
@@ -191,10 +191,10 @@ impl Manifest {
     }
 }
 
-impl Manifest {
+impl DatasetManifest {
     /// Checks that a file is large enough for the `bytes` that the counted `what` take at least, because tables are
     /// allocated according to the manifest.
-    fn holds(&self, file: &str, bytes: u64, what: &str) -> Result<(), String> {
+    fn check_capacity(&self, file: &str, bytes: u64, what: &str) -> Result<(), String> {
         match self.files.get(file) {
             Some(summary) if summary.size >= bytes => Ok(()),
             _ => Err(format!("it counts more {what} than `{file}` can contain")),
@@ -205,7 +205,7 @@ impl Manifest {
 impl EdgeSetInfo {
     /// Returns the identity of these edges.
     #[must_use]
-    pub fn id(&self) -> EdgesId {
+    pub fn id(&self) -> EdgeSetId {
         let mut sum = crc32fast::Hasher::new();
         sum.update(&[u8::from(self.has_weight)]);
         for batch in &self.batches {
@@ -214,7 +214,7 @@ impl EdgeSetInfo {
             }
             sum.update(&batch.rows.to_le_bytes());
         }
-        EdgesId {
+        EdgeSetId {
             edges: self.edges,
             crc32: sum.finalize(),
         }

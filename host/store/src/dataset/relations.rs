@@ -5,7 +5,7 @@ use std::path::Path;
 use arrow_array::cast::AsArray;
 
 use super::arrow::Batches;
-use super::{DatasetError, Manifest, open_verified, write};
+use super::{DatasetError, DatasetManifest, open_verified, write};
 
 /// Relation of the dataset; its id is its position in the list.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,7 +18,10 @@ pub struct Relation {
     pub rhs: String,
 }
 
-pub(super) fn read(folder: &Path, manifest: &Manifest) -> Result<Vec<Relation>, DatasetError> {
+pub(super) fn read(
+    folder: &Path,
+    manifest: &DatasetManifest,
+) -> Result<Vec<Relation>, DatasetError> {
     let (path, file) = open_verified(folder, manifest, &manifest.relations.file)?;
     let mut relations = Vec::new();
     for batch in Batches::open(path.clone(), file, write::relations_schema())? {

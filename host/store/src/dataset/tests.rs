@@ -4,7 +4,7 @@ use std::fs;
 use std::ops::ControlFlow;
 
 use pbg_config::Config;
-use pbg_core::graph::{Bucket, Edges};
+use pbg_core::graph::{Bucket, EdgeColumns};
 use tempfile::TempDir;
 
 use super::*;
@@ -46,7 +46,7 @@ fn imported(folder: &Path, edges: &str, fresh: bool) {
     .unwrap();
 }
 
-fn read_all(path: &Path) -> Result<Vec<Edges>, String> {
+fn read_all(path: &Path) -> Result<Vec<EdgeColumns>, String> {
     let text = |e: DatasetError| e.to_string();
     let dataset = Dataset::open(path).map_err(text)?;
     dataset.entity_names("e").map_err(text)?;
@@ -79,7 +79,7 @@ fn every_flipped_byte() {
         read_all(&data)
             .unwrap()
             .iter()
-            .map(Edges::len)
+            .map(EdgeColumns::len)
             .sum::<usize>(),
         4
     );
@@ -121,16 +121,20 @@ fn truncated_and_missing_files() {
 }
 
 /// Changes the manifest and seals it again, as an attacker could.
-fn forge(data: &Path, change: impl Fn(&mut Manifest)) {
+fn forge(data: &Path, change: impl Fn(&mut DatasetManifest)) {
     let path = data.join(MANIFEST);
-    let mut manifest: Manifest = sealed::read(&path, manifest::FORMAT).unwrap().body;
+    let mut manifest: DatasetManifest = sealed_json::read(&path, manifest::FORMAT).unwrap().body;
     change(&mut manifest);
-    fs::write(&path, sealed::seal(manifest::FORMAT, &manifest).unwrap()).unwrap();
+    fs::write(
+        &path,
+        sealed_json::seal(manifest::FORMAT, &manifest).unwrap(),
+    )
+    .unwrap();
 }
 
 #[test]
 fn manifests_that_lie() {
-    let lies: [fn(&mut Manifest); 9] = [
+    let lies: [fn(&mut DatasetManifest); 9] = [
         |m| m.entities.get_mut("e").unwrap().counts = vec![1, 2],
         |m| m.entities.get_mut("e").unwrap().counts = vec![3],
         |m| m.entities.get_mut("e").unwrap().file = "../elsewhere".to_owned(),
@@ -167,7 +171,7 @@ fn a_dataset_that_was_imported_anew_is_not_damaged() {
     let folder = dataset();
     let data = folder.path().join("data");
     let opened = Dataset::open(&data).unwrap();
-    let read = |edges: &EdgeSet| -> Result<(), ReadError> {
+    let read = |edges: &EdgeSet| -> Result<(), EdgeReadError> {
         let (lhs, rhs) = edges.grid();
         let buckets = (0..lhs).flat_map(|l| (0..rhs).map(move |r| Bucket::new(l, r)));
         let mut buckets = buckets.map(|bucket| edges.read(bucket, 0..edges.bucket_len(bucket)));
@@ -206,12 +210,12 @@ fn what_is_no_dataset() {
         .unwrap_err()
         .to_string();
     assert!(error.contains("is not a dataset"), "{error}");
-    let newer = sealed::Format {
+    let newer = sealed_json::ManifestFormat {
         name: "pbg-host dataset",
         version: 9,
         oldest: 1,
     };
-    let sealed = sealed::seal(newer, &serde_json::json!({})).unwrap();
+    let sealed = sealed_json::seal(newer, &serde_json::json!({})).unwrap();
     fs::write(folder.path().join(MANIFEST), sealed).unwrap();
     let error = Dataset::open(folder.path()).unwrap_err().to_string();
     assert!(

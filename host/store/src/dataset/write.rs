@@ -8,13 +8,13 @@ use arrow_array::{Array, ArrayRef, Float32Array, RecordBatch, StringArray, UInt3
 use arrow_buffer::ScalarBuffer;
 use arrow_ipc::writer::FileWriter;
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
-use pbg_core::graph::{Bucket, Edges};
+use pbg_core::graph::{Bucket, EdgeColumns};
 
-use super::NameSum;
+use super::NameChecksum;
 use super::edges;
-use super::manifest::{Batch, EdgeSetInfo};
+use super::manifest::{EdgeBatch, EdgeSetInfo};
 use super::relations::Relation;
-use crate::files::{FileError, Summary, SummedFile};
+use crate::files::{ChecksummedFile, FileError, FileSummary};
 
 /// Maximum rows per record batch: small enough that reading an edge chunk reads little more than its own rows.
 pub(crate) const BATCH_ROWS: usize = 1 << 20;
@@ -23,13 +23,13 @@ pub(crate) const BATCH_ROWS: usize = 1 << 20;
 struct ArrowFile<'a> {
     path: &'a Path,
     schema: SchemaRef,
-    writer: FileWriter<SummedFile>,
+    writer: FileWriter<ChecksummedFile>,
 }
 
 impl<'a> ArrowFile<'a> {
     fn create(path: &'a Path, schema: SchemaRef) -> Result<Self, FileError> {
-        let writer = FileWriter::try_new(SummedFile::create(path)?, &schema);
-        let writer = writer.map_err(|e| SummedFile::arrow_error(path, e))?;
+        let writer = FileWriter::try_new(ChecksummedFile::create(path)?, &schema);
+        let writer = writer.map_err(|e| ChecksummedFile::arrow_error(path, e))?;
         Ok(Self {
             path,
             schema,
@@ -40,27 +40,27 @@ impl<'a> ArrowFile<'a> {
     fn write(&mut self, columns: Vec<ArrayRef>) -> Result<(), FileError> {
         RecordBatch::try_new(Arc::clone(&self.schema), columns)
             .and_then(|batch| self.writer.write(&batch))
-            .map_err(|e| SummedFile::arrow_error(self.path, e))
+            .map_err(|e| ChecksummedFile::arrow_error(self.path, e))
     }
 
     fn position(&self) -> u64 {
         self.writer.get_ref().position()
     }
 
-    fn end_section(&mut self) -> Summary {
+    fn end_section(&mut self) -> FileSummary {
         self.writer.get_mut().end_section()
     }
 
     /// Writes the footer. Returns the summaries of the footer and of the file.
-    fn finish(mut self) -> Result<(Summary, Summary), FileError> {
+    fn finish(mut self) -> Result<(FileSummary, FileSummary), FileError> {
         self.writer
             .finish()
-            .map_err(|e| SummedFile::arrow_error(self.path, e))?;
+            .map_err(|e| ChecksummedFile::arrow_error(self.path, e))?;
         let footer = self.end_section();
         let file = self
             .writer
             .into_inner()
-            .map_err(|e| SummedFile::arrow_error(self.path, e))?;
+            .map_err(|e| ChecksummedFile::arrow_error(self.path, e))?;
         Ok((footer, file.finish(true)?))
     }
 }
@@ -100,7 +100,7 @@ impl<'a> EdgeFile<'a> {
     }
 
     /// Writes a record batch of at most [`BATCH_ROWS`] edges. Buckets must be written in ascending order.
-    pub(crate) fn write(&mut self, bucket: Bucket, edges: Edges) -> Result<(), FileError> {
+    pub(crate) fn write(&mut self, bucket: Bucket, edges: EdgeColumns) -> Result<(), FileError> {
         let rows = edges.len() as u64;
         if rows == 0 {
             return Ok(());
@@ -122,11 +122,11 @@ impl<'a> EdgeFile<'a> {
         }
         let offset = self.file.position();
         self.file.write(columns)?;
-        let Summary {
+        let FileSummary {
             size: length,
             crc32,
         } = self.file.end_section();
-        self.info.batches.push(Batch {
+        self.info.batches.push(EdgeBatch {
             bucket,
             offset,
             length,
@@ -138,7 +138,7 @@ impl<'a> EdgeFile<'a> {
     }
 
     /// Completes the file.
-    pub(crate) fn finish(self) -> Result<(EdgeSetInfo, Summary), FileError> {
+    pub(crate) fn finish(self) -> Result<(EdgeSetInfo, FileSummary), FileError> {
         let Self {
             file,
             mut info,
@@ -160,7 +160,7 @@ pub(crate) fn dictionary<'n>(
     path: &Path,
     names: impl Iterator<Item = &'n str>,
     counts: &[u32],
-) -> Result<(Summary, Vec<u32>), FileError> {
+) -> Result<(FileSummary, Vec<u32>), FileError> {
     let mut file = DictionaryFile::create(path, counts)?;
     for name in names {
         file.push(name)?;
@@ -176,7 +176,7 @@ pub(crate) struct DictionaryFile<'a> {
     partition: usize,
     written: u32,
     batch: StringBuilder,
-    sum: NameSum,
+    sum: NameChecksum,
     sums: Vec<u32>,
 }
 
@@ -189,7 +189,7 @@ impl<'a> DictionaryFile<'a> {
             partition: 0,
             written: 0,
             batch: StringBuilder::new(),
-            sum: NameSum::default(),
+            sum: NameChecksum::default(),
             sums: Vec::with_capacity(counts.len()),
         })
     }
@@ -206,7 +206,7 @@ impl<'a> DictionaryFile<'a> {
     }
 
     /// Completes the file. Returns its summary and the checksum of the names of each partition.
-    pub(crate) fn finish(mut self) -> Result<(Summary, Vec<u32>), FileError> {
+    pub(crate) fn finish(mut self) -> Result<(FileSummary, Vec<u32>), FileError> {
         self.end_full_partitions()?;
         Ok((self.file.finish()?.1, self.sums))
     }
@@ -280,10 +280,10 @@ const DICTIONARY_ROWS: u32 = 1 << 15;
 pub(crate) fn names<'n>(
     path: &Path,
     names: impl ExactSizeIterator<Item = &'n str>,
-) -> Result<(Summary, u32), FileError> {
+) -> Result<(FileSummary, u32), FileError> {
     let mut file = ArrowFile::create(path, names_schema())?;
     let mut names = names.peekable();
-    let mut sum = NameSum::default();
+    let mut sum = NameChecksum::default();
     while names.peek().is_some() {
         let batch: Vec<&str> = names.by_ref().take(DICTIONARY_ROWS as usize).collect();
         batch.iter().for_each(|name| sum.add(name));
@@ -293,7 +293,7 @@ pub(crate) fn names<'n>(
 }
 
 /// Writes `relations.arrow`.
-pub(crate) fn relations(path: &Path, relations: &[Relation]) -> Result<Summary, FileError> {
+pub(crate) fn relations(path: &Path, relations: &[Relation]) -> Result<FileSummary, FileError> {
     let mut file = ArrowFile::create(path, relations_schema())?;
     for batch in relations.chunks(DICTIONARY_ROWS as usize) {
         let text = |pick: fn(&Relation) -> &str| {
@@ -308,7 +308,7 @@ pub(crate) fn relations(path: &Path, relations: &[Relation]) -> Result<Summary, 
 pub(crate) fn features<'f>(
     path: &Path,
     lists: impl Iterator<Item = &'f [u32]>,
-) -> Result<Summary, FileError> {
+) -> Result<FileSummary, FileError> {
     use arrow_array::builder::{ListBuilder, UInt32Builder};
     let mut file = ArrowFile::create(path, features_schema())?;
     let mut lists = lists.peekable();

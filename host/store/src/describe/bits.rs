@@ -4,11 +4,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Set of numbers below a limit.
 #[derive(Debug)]
-pub(super) struct Bits {
+pub(super) struct AtomicBitSet {
     words: Vec<AtomicU64>,
 }
 
-impl Bits {
+impl AtomicBitSet {
     /// Returns an empty set for numbers below `limit`.
     pub(super) fn new(limit: u64) -> Self {
         let words = limit.div_ceil(64) as usize;

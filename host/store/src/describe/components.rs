@@ -1,10 +1,10 @@
 //! Connected components of the trained edges, ignoring the direction of edges.
 
-use pbg_core::graph::Edges;
+use pbg_core::graph::EdgeColumns;
 use serde::Serialize;
 
-use super::numbering::{Ends, Numbering};
-use super::reading::{self, Step};
+use super::numbering::{EntityNumbering, NumberedEdge};
+use super::reading::{self, EdgeProgress};
 use super::{DescribeError, present};
 use crate::dataset::Dataset;
 
@@ -23,26 +23,26 @@ pub struct Components {
 pub(super) const MOST: u64 = 1 << 31;
 
 /// Returns the memory in bytes that counting takes, besides the buffers for reading edges.
-pub(super) fn bytes(numbering: &Numbering) -> u64 {
+pub(super) fn bytes(numbering: &EntityNumbering) -> u64 {
     numbering.total() * size_of::<u32>() as u64
 }
 
 /// Counts the connected components of the edges of `trained`.
 pub(super) fn count(
-    (dataset, numbering): (&Dataset, &Numbering),
+    (dataset, numbering): (&Dataset, &EntityNumbering),
     trained: &[String],
-    step: &mut Step<'_>,
+    step: &mut EdgeProgress<'_>,
 ) -> Result<Components, DescribeError> {
     let mut forest = Forest::new(numbering.total());
-    let mut edges = Edges::default();
+    let mut edges = EdgeColumns::default();
     for name in present(dataset, trained) {
         let set = dataset.edge_set(name)?;
         let buckets = reading::all_buckets(set.grid());
-        reading::each_part(&set, buckets, &mut edges, |bucket, edges| {
-            for Ends { lhs, rhs, .. } in numbering.of_bucket(bucket).all(edges) {
+        reading::for_each_part_in_order(&set, buckets, &mut edges, |bucket, edges| {
+            for NumberedEdge { lhs, rhs, .. } in numbering.of_bucket(bucket).all(edges) {
                 forest.join(lhs as u32, rhs as u32);
             }
-            reading::tell(step, edges.len() as u64)
+            reading::report(step, edges.len() as u64)
         })?;
     }
     Ok(forest.components())

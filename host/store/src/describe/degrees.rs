@@ -4,8 +4,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use serde::Serialize;
 
-use super::numbering::{Ends, Numbering};
-use super::reading::{self, Step, Threads};
+use super::numbering::{EntityNumbering, NumberedEdge};
+use super::reading::{self, EdgeProgress, ReadingThreads};
 use super::{DescribeError, present};
 use crate::dataset::Dataset;
 
@@ -27,16 +27,16 @@ pub struct Degrees {
 }
 
 /// Returns the memory in bytes that counting takes, besides the buffers for reading edges.
-pub(super) fn bytes(numbering: &Numbering) -> u64 {
+pub(super) fn bytes(numbering: &EntityNumbering) -> u64 {
     numbering.total() * size_of::<AtomicU32>() as u64
 }
 
 /// Counts the edges of `trained` at every entity. Returns the degrees by entity type, in the order of their names.
 pub(super) fn count(
-    (dataset, numbering): (&Dataset, &Numbering),
+    (dataset, numbering): (&Dataset, &EntityNumbering),
     trained: &[String],
-    threads: Threads,
-    step: &mut Step<'_>,
+    threads: ReadingThreads,
+    step: &mut EdgeProgress<'_>,
 ) -> Result<Vec<Degrees>, DescribeError> {
     let mut counts: Vec<AtomicU32> = std::iter::repeat_with(AtomicU32::default)
         .take(numbering.total() as usize)
@@ -44,7 +44,7 @@ pub(super) fn count(
     for name in present(dataset, trained) {
         let set = dataset.edge_set(name)?;
         reading::for_each_part(&set, threads, step, |bucket, edges| {
-            for Ends { lhs, rhs, .. } in numbering.of_bucket(bucket).all(edges) {
+            for NumberedEdge { lhs, rhs, .. } in numbering.of_bucket(bucket).all(edges) {
                 counts[lhs as usize].fetch_add(1, Ordering::Relaxed);
                 counts[rhs as usize].fetch_add(1, Ordering::Relaxed);
             }

@@ -1,12 +1,12 @@
 //! Consecutive numbering of all entities of a dataset, across types and partitions.
 
-use pbg_core::graph::{Bucket, Edges};
+use pbg_core::graph::{Bucket, EdgeColumns};
 
 use crate::dataset::Dataset;
 
 /// Numbering of all entities: by type in the order of their names, then by partition.
 #[derive(Debug)]
-pub(super) struct Numbering {
+pub(super) struct EntityNumbering {
     /// First number of each partition of each type.
     starts: Vec<Vec<u64>>,
     /// Number of entities of all types.
@@ -17,13 +17,13 @@ pub(super) struct Numbering {
 
 /// Entities and relation of an edge, with numbered entities.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Ends {
+pub(super) struct NumberedEdge {
     pub(super) lhs: u64,
     pub(super) rel: u32,
     pub(super) rhs: u64,
 }
 
-impl Numbering {
+impl EntityNumbering {
     pub(super) fn new(dataset: &Dataset) -> Self {
         let entities = &dataset.manifest().entities;
         let mut total = 0;
@@ -66,13 +66,13 @@ impl Numbering {
     }
 
     /// Returns the ends of one edge that was read from `bucket`.
-    pub(super) fn ends(&self, bucket: Bucket, (lhs, rel, rhs): (u32, u32, u32)) -> Ends {
+    pub(super) fn ends(&self, bucket: Bucket, (lhs, rel, rhs): (u32, u32, u32)) -> NumberedEdge {
         let (left, right) = self.sides[rel as usize];
         let start = |of_type: usize, partition: u32| {
             let start = self.starts[of_type].get(partition as usize);
             start.copied().unwrap_or_default()
         };
-        Ends {
+        NumberedEdge {
             lhs: start(left, bucket.lhs) + u64::from(lhs),
             rel,
             rhs: start(right, bucket.rhs) + u64::from(rhs),
@@ -103,11 +103,14 @@ pub(super) struct BucketNumbers<'n> {
 
 impl BucketNumbers<'_> {
     /// Returns the ends of `edges`. They were read from the dataset, so their relations and offsets are valid.
-    pub(super) fn all<'e>(&'e self, edges: &'e Edges) -> impl Iterator<Item = Ends> + 'e {
+    pub(super) fn all<'e>(
+        &'e self,
+        edges: &'e EdgeColumns,
+    ) -> impl Iterator<Item = NumberedEdge> + 'e {
         let columns = edges.lhs.iter().zip(&edges.rel).zip(&edges.rhs);
         columns.map(|((&lhs, &rel), &rhs)| {
             let (left, right) = self.sides[rel as usize];
-            Ends {
+            NumberedEdge {
                 lhs: self.lhs[left] + u64::from(lhs),
                 rel,
                 rhs: self.rhs[right] + u64::from(rhs),

@@ -3,7 +3,7 @@
 use std::ops::{ControlFlow, Range};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
-use pbg_core::graph::{Bucket, Edges};
+use pbg_core::graph::{Bucket, EdgeColumns};
 
 use super::DescribeError;
 use crate::dataset::write::BATCH_ROWS;
@@ -23,9 +23,9 @@ const MOST_THREADS: usize = 8;
 
 /// Number of reading threads whose buffers fit in a quarter of the memory limit.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Threads(usize);
+pub(super) struct ReadingThreads(usize);
 
-impl Threads {
+impl ReadingThreads {
     pub(super) fn new(wanted: Option<usize>, memory: u64) -> Self {
         let cores = || std::thread::available_parallelism().map_or(1, usize::from);
         let affordable = (memory / 4 / BYTES_PER_THREAD) as usize;
@@ -39,29 +39,29 @@ impl Threads {
 }
 
 /// Callback on the calling thread with the number of edges read since the last call. It can stop the work.
-pub type Step<'s> = dyn FnMut(u64) -> ControlFlow<()> + 's;
+pub type EdgeProgress<'s> = dyn FnMut(u64) -> ControlFlow<()> + 's;
 
 /// Calls `with` for all edges of `set`, part by part in any order, on several threads.
 pub(super) fn for_each_part(
     set: &EdgeSet,
-    threads: Threads,
-    step: &mut Step<'_>,
-    with: impl Fn(Bucket, &Edges) + Sync,
+    threads: ReadingThreads,
+    step: &mut EdgeProgress<'_>,
+    with: impl Fn(Bucket, &EdgeColumns) + Sync,
 ) -> Result<(), DescribeError> {
-    let read = |edges: &mut Edges, (bucket, rows): &(Bucket, Range<u64>)| {
+    let read = |edges: &mut EdgeColumns, (bucket, rows): &(Bucket, Range<u64>)| {
         set.read_into(*bucket, rows.clone(), edges)?;
         with(*bucket, edges);
         Ok(edges.len() as u64)
     };
-    share_out(&parts(set, all_buckets(set.grid())), threads, step, read)
+    run_tasks(&parts(set, all_buckets(set.grid())), threads, step, read)
 }
 
 /// Calls `with` for all edges of `set`, part by part in stored order.
-pub(super) fn each_part(
+pub(super) fn for_each_part_in_order(
     set: &EdgeSet,
     buckets: impl Iterator<Item = Bucket>,
-    edges: &mut Edges,
-    mut with: impl FnMut(Bucket, &Edges) -> Result<(), DescribeError>,
+    edges: &mut EdgeColumns,
+    mut with: impl FnMut(Bucket, &EdgeColumns) -> Result<(), DescribeError>,
 ) -> Result<(), DescribeError> {
     for (bucket, rows) in parts(set, buckets) {
         set.read_into(bucket, rows, edges)?;
@@ -72,10 +72,10 @@ pub(super) fn each_part(
 
 /// Executes `work` for every task, on several threads, each with its own state. `work` returns the number of edges it
 /// read.
-pub(super) fn share_out<T: Sync, S: Default>(
+pub(super) fn run_tasks<T: Sync, S: Default>(
     tasks: &[T],
-    threads: Threads,
-    step: &mut Step<'_>,
+    threads: ReadingThreads,
+    step: &mut EdgeProgress<'_>,
     work: impl Fn(&mut S, &T) -> Result<u64, DescribeError> + Sync,
 ) -> Result<(), DescribeError> {
     let (next, read) = (AtomicUsize::new(0), AtomicU64::new(0));
@@ -102,7 +102,7 @@ pub(super) fn share_out<T: Sync, S: Default>(
         let mut state = S::default();
         while own.is_ok() {
             own = match take(&mut state) {
-                Ok(true) => tell(step, read.swap(0, Ordering::Relaxed)),
+                Ok(true) => report(step, read.swap(0, Ordering::Relaxed)),
                 Ok(false) => break,
                 Err(error) => Err(error),
             };
@@ -119,7 +119,7 @@ pub(super) fn share_out<T: Sync, S: Default>(
 }
 
 /// Calls `step`, and returns an error if it stops the work.
-pub(super) fn tell(step: &mut Step<'_>, edges: u64) -> Result<(), DescribeError> {
+pub(super) fn report(step: &mut EdgeProgress<'_>, edges: u64) -> Result<(), DescribeError> {
     match step(edges) {
         ControlFlow::Continue(()) => Ok(()),
         ControlFlow::Break(()) => Err(DescribeError::Cancelled),

@@ -5,27 +5,27 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use pbg_core::graph::{Bucket, Edges};
+use pbg_core::graph::{Bucket, EdgeColumns};
 use serde::{Deserialize, Serialize};
 
-use super::bits::Bits;
-use super::numbering::{Ends, Numbering};
-use super::reading::{self, Step, Threads};
+use super::bits::AtomicBitSet;
+use super::numbering::{EntityNumbering, NumberedEdge};
+use super::reading::{self, EdgeProgress, ReadingThreads};
 use super::{DescribeError, UNLIMITED};
 use crate::dataset::{Dataset, EdgeSet};
 
 /// Set of the entities and relations of the trained edges, one bit each.
 #[derive(Debug)]
-pub struct Seen {
-    numbering: Numbering,
-    entities: Bits,
-    relations: Bits,
-    threads: Threads,
+pub struct TrainedVocabulary {
+    numbering: EntityNumbering,
+    entities: AtomicBitSet,
+    relations: AtomicBitSet,
+    threads: ReadingThreads,
 }
 
 /// Entities and relations of an edge set that no trained edge has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Unseen {
+pub struct UnseenCounts {
     /// Number of edges with an entity or a relation that no trained edge has.
     pub edges: u64,
     /// Number of distinct such entities.
@@ -34,7 +34,7 @@ pub struct Unseen {
     pub relations: u64,
 }
 
-impl Unseen {
+impl UnseenCounts {
     /// Returns whether every edge has only entities and relations of trained edges.
     #[must_use]
     pub const fn is_none(&self) -> bool {
@@ -42,20 +42,21 @@ impl Unseen {
     }
 }
 
-impl Seen {
+impl TrainedVocabulary {
     /// Returns the memory in bytes that [`Seen::of`] and a [`Seen::unseen`] after it take, besides the buffers for
     /// reading edges.
     #[must_use]
     pub fn bytes(dataset: &Dataset) -> u64 {
-        let numbering = Numbering::new(dataset);
+        let numbering = EntityNumbering::new(dataset);
         let relations = dataset.relations().len() as u64;
-        2 * (Bits::bytes(numbering.total()) + Bits::bytes(relations)) + feature_bytes(dataset)
+        2 * (AtomicBitSet::bytes(numbering.total()) + AtomicBitSet::bytes(relations))
+            + feature_bytes(dataset)
     }
 
     /// Returns the size in bytes of the buffers for reading edges on `threads` threads.
     #[must_use]
     pub fn reading_bytes(dataset: &Dataset, threads: Option<usize>) -> u64 {
-        Threads::new(threads, UNLIMITED).count() as u64 * reading::bytes_per_thread(dataset)
+        ReadingThreads::new(threads, UNLIMITED).count() as u64 * reading::bytes_per_thread(dataset)
     }
 
     /// Reads those edge sets of `trained` that the dataset has.
@@ -68,21 +69,26 @@ impl Seen {
         dataset: &Dataset,
         trained: &[String],
         threads: Option<usize>,
-        step: &mut Step<'_>,
+        step: &mut EdgeProgress<'_>,
     ) -> Result<Self, DescribeError> {
-        Self::with_threads(dataset, trained, Threads::new(threads, UNLIMITED), step)
+        Self::with_threads(
+            dataset,
+            trained,
+            ReadingThreads::new(threads, UNLIMITED),
+            step,
+        )
     }
 
     pub(super) fn with_threads(
         dataset: &Dataset,
         trained: &[String],
-        threads: Threads,
-        step: &mut Step<'_>,
+        threads: ReadingThreads,
+        step: &mut EdgeProgress<'_>,
     ) -> Result<Self, DescribeError> {
-        let numbering = Numbering::new(dataset);
+        let numbering = EntityNumbering::new(dataset);
         let seen = Self {
-            entities: Bits::new(numbering.total()),
-            relations: Bits::new(dataset.relations().len() as u64),
+            entities: AtomicBitSet::new(numbering.total()),
+            relations: AtomicBitSet::new(dataset.relations().len() as u64),
             numbering,
             threads,
         };
@@ -98,9 +104,9 @@ impl Seen {
     }
 
     /// Adds the entities and relations of the edges of `set`.
-    fn read(&self, set: &EdgeSet, step: &mut Step<'_>) -> Result<(), DescribeError> {
+    fn read(&self, set: &EdgeSet, step: &mut EdgeProgress<'_>) -> Result<(), DescribeError> {
         reading::for_each_part(set, self.threads, step, |bucket, edges| {
-            for Ends { lhs, rel, rhs } in self.numbering.of_bucket(bucket).all(edges) {
+            for NumberedEdge { lhs, rel, rhs } in self.numbering.of_bucket(bucket).all(edges) {
                 self.entities.add(lhs);
                 self.relations.add(u64::from(rel));
                 self.entities.add(rhs);
@@ -115,7 +121,7 @@ impl Seen {
         (index, name): (usize, &str),
     ) -> Result<(), DescribeError> {
         let features = dataset.features(name)?;
-        let trained = Bits::new(features.names().len() as u64);
+        let trained = AtomicBitSet::new(features.names().len() as u64);
         let first = self.numbering.first(index);
         let of = |entity: u32| features.of(entity).iter().copied().map(u64::from);
         let all = 0..features.len() as u32;
@@ -138,7 +144,7 @@ impl Seen {
         self.has_ends(self.numbering.ends(bucket, edge))
     }
 
-    fn has_ends(&self, Ends { lhs, rel, rhs }: Ends) -> bool {
+    fn has_ends(&self, NumberedEdge { lhs, rel, rhs }: NumberedEdge) -> bool {
         self.entities.has(lhs) && self.entities.has(rhs) && self.relations.has(u64::from(rel))
     }
 
@@ -146,11 +152,15 @@ impl Seen {
     ///
     /// # Errors
     /// When the edges cannot be read, or `step` stops the work.
-    pub fn unseen(&self, set: &EdgeSet, step: &mut Step<'_>) -> Result<Unseen, DescribeError> {
-        let entities = Bits::new(self.numbering.total());
-        let relations = Bits::new(self.numbering.relations());
+    pub fn unseen(
+        &self,
+        set: &EdgeSet,
+        step: &mut EdgeProgress<'_>,
+    ) -> Result<UnseenCounts, DescribeError> {
+        let entities = AtomicBitSet::new(self.numbering.total());
+        let relations = AtomicBitSet::new(self.numbering.relations());
         let count = AtomicU64::new(0);
-        let add = |bucket, edges: &Edges| {
+        let add = |bucket, edges: &EdgeColumns| {
             let mut unseen = 0;
             for ends in self.numbering.of_bucket(bucket).all(edges) {
                 if self.has_ends(ends) {
@@ -169,7 +179,7 @@ impl Seen {
             count.fetch_add(unseen, Ordering::Relaxed);
         };
         reading::for_each_part(set, self.threads, step, add)?;
-        Ok(Unseen {
+        Ok(UnseenCounts {
             edges: count.into_inner(),
             entities: entities.len(),
             relations: relations.len(),

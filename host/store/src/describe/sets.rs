@@ -3,9 +3,9 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::DescribeError;
-use super::bits::Bits;
-use super::numbering::{Ends, Numbering};
-use super::reading::{self, Step, Threads};
+use super::bits::AtomicBitSet;
+use super::numbering::{EntityNumbering, NumberedEdge};
+use super::reading::{self, EdgeProgress, ReadingThreads};
 use crate::dataset::EdgeSet;
 
 /// Counts of an edge set.
@@ -19,24 +19,25 @@ pub(super) struct SetCounts {
 }
 
 /// Returns the memory in bytes that counting takes, besides the buffers for reading edges.
-pub(super) fn bytes(numbering: &Numbering, sets: u64) -> u64 {
-    Bits::bytes(numbering.total()) + numbering.relations() * size_of::<u64>() as u64 * (sets + 1)
+pub(super) fn bytes(numbering: &EntityNumbering, sets: u64) -> u64 {
+    AtomicBitSet::bytes(numbering.total())
+        + numbering.relations() * size_of::<u64>() as u64 * (sets + 1)
 }
 
 /// Counts the entities, loops and edges per relation of `set`.
 pub(super) fn count(
     set: &EdgeSet,
-    numbering: &Numbering,
-    threads: Threads,
-    step: &mut Step<'_>,
+    numbering: &EntityNumbering,
+    threads: ReadingThreads,
+    step: &mut EdgeProgress<'_>,
 ) -> Result<SetCounts, DescribeError> {
-    let entities = Bits::new(numbering.total());
+    let entities = AtomicBitSet::new(numbering.total());
     let loops = AtomicU64::new(0);
     let relations = std::iter::repeat_with(AtomicU64::default);
     let relations: Vec<_> = relations.take(numbering.relations() as usize).collect();
     reading::for_each_part(set, threads, step, |bucket, edges| {
         let mut own = 0;
-        for Ends { lhs, rel, rhs } in numbering.of_bucket(bucket).all(edges) {
+        for NumberedEdge { lhs, rel, rhs } in numbering.of_bucket(bucket).all(edges) {
             entities.add(lhs);
             entities.add(rhs);
             relations[rel as usize].fetch_add(1, Ordering::Relaxed);

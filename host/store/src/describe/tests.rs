@@ -128,7 +128,7 @@ proptest! {
         };
         let tested: BTreeSet<_> = test.iter().flat_map(ends).collect();
         let relations: BTreeSet<_> = test.iter().map(|edge| edge.1).collect();
-        let unseen = Unseen {
+        let unseen = UnseenCounts {
             edges: test.iter().filter(is_new).count() as u64,
             entities: tested.difference(&seen).count() as u64,
             relations: relations.difference(&trained).count() as u64,
@@ -217,12 +217,12 @@ fn edges_are_sorted_in_as_many_rounds_as_memory_asks_for() {
     let sets = [("train", train.clone()), ("test", train.clone())];
     let folder = dataset(&sets, 1);
     let dataset = opened(&folder);
-    let numbering = Numbering::new(&dataset);
+    let numbering = EntityNumbering::new(&dataset);
     let sets = ["train", "test"].map(|name| dataset.edge_set(name).unwrap());
     let go_on = &mut |_| ControlFlow::Continue(());
-    let threads = Threads::new(Some(2), UNLIMITED);
-    let count = |memory, step: &mut Step<'_>| {
-        pairs::count(&sets, &numbering, (threads, memory), step).unwrap()
+    let threads = ReadingThreads::new(Some(2), UNLIMITED);
+    let count = |memory, step: &mut EdgeProgress<'_>| {
+        repeats::count(&sets, &numbering, (threads, memory), step).unwrap()
     };
     let mut read = 0;
     let in_rounds = count(1 << 20, &mut |edges| {

@@ -4,16 +4,16 @@ use std::path::Path;
 
 use super::{EmbeddingFile, ExportError};
 use crate::checkpoint::tensors::put_numbers;
-use crate::files::{FileError, SummedFile};
+use crate::files::{ChecksummedFile, FileError};
 
 /// Writer of an array of 32-bit floating-point numbers.
-pub(super) struct Array {
-    file: SummedFile,
+pub(super) struct NpyWriter {
+    file: ChecksummedFile,
 }
 
-impl Array {
+impl NpyWriter {
     pub(super) fn create(path: &Path, shape: &[usize]) -> Result<Self, FileError> {
-        let mut file = SummedFile::unfinished(path)?;
+        let mut file = ChecksummedFile::unfinished(path)?;
         file.put(&header(shape))?;
         Ok(Self { file })
     }
@@ -27,7 +27,7 @@ impl Array {
     }
 }
 
-impl EmbeddingFile for Array {
+impl EmbeddingFile for NpyWriter {
     fn put(&mut self, _names: &[&str], values: &[f32]) -> Result<(), ExportError> {
         Ok(self.put_numbers(values)?)
     }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use super::{Export, ExportError, ExportFormat, npy, parquet, safetensors, tsv};
 use crate::checkpoint::Tensor;
-use crate::files::SummedFile;
+use crate::files::ChecksummedFile;
 
 /// Suffix of the names of optimizer accumulators, which are not exported.
 const ACCUMULATOR: &str = ".adagrad";
@@ -55,7 +55,7 @@ impl Export<'_> {
             };
             let name: String = tensor.name.chars().map(keep).collect();
             written.push(self.write(&format!("{name}.npy"), |path| {
-                let mut array = npy::Array::create(path, &tensor.shape)?;
+                let mut array = npy::NpyWriter::create(path, &tensor.shape)?;
                 array.put_numbers(&tensor.values)?;
                 Ok(array.close()?)
             })?);
@@ -66,7 +66,7 @@ impl Export<'_> {
     /// Writes one line per parameter: name, shape as `AxB`, and numbers.
     fn parameter_lines(&self, tensors: &[&Tensor]) -> Result<PathBuf, ExportError> {
         self.write("parameters.tsv", |path| {
-            let mut file = SummedFile::unfinished(path)?;
+            let mut file = ChecksummedFile::unfinished(path)?;
             for tensor in tensors {
                 let mut line = Vec::new();
                 tsv::put_text(&mut line, &tensor.name)?;

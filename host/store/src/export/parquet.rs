@@ -14,18 +14,18 @@ use parquet::file::properties::WriterProperties;
 
 use super::{EmbeddingFile, ExportError};
 use crate::checkpoint::Tensor;
-use crate::files::{FileError, SummedFile};
+use crate::files::{ChecksummedFile, FileError};
 
 /// Writer of a table with columns `name` and `embedding`, a list of fixed size.
-pub(super) struct Table {
+pub(super) struct ParquetWriter {
     path: PathBuf,
     dim: usize,
     item: Arc<Field>,
     schema: SchemaRef,
-    writer: ArrowWriter<SummedFile>,
+    writer: ArrowWriter<ChecksummedFile>,
 }
 
-impl Table {
+impl ParquetWriter {
     pub(super) fn create(path: &Path, dim: usize) -> Result<Self, FileError> {
         let item = Arc::new(Field::new("item", DataType::Float32, false));
         let list = DataType::FixedSizeList(Arc::clone(&item), dim as i32);
@@ -44,13 +44,13 @@ impl Table {
     }
 }
 
-impl EmbeddingFile for Table {
+impl EmbeddingFile for ParquetWriter {
     fn put(&mut self, names: &[&str], values: &[f32]) -> Result<(), ExportError> {
         let values = Arc::new(Float32Array::from(values.to_vec()));
         let lists = FixedSizeListArray::new(Arc::clone(&self.item), self.dim as i32, values, None);
         let names = Arc::new(StringArray::from(names.to_vec()));
         let batch = RecordBatch::try_new(Arc::clone(&self.schema), vec![names, Arc::new(lists)]);
-        let batch = batch.map_err(|e| SummedFile::arrow_error(&self.path, e))?;
+        let batch = batch.map_err(|e| ChecksummedFile::arrow_error(&self.path, e))?;
         Ok(self
             .writer
             .write(&batch)
@@ -83,7 +83,7 @@ pub(super) fn parameters(path: &Path, tensors: &[&Tensor]) -> Result<(), ExportE
     ]));
     let columns: Vec<ArrayRef> = vec![Arc::new(names), Arc::new(shapes), Arc::new(values)];
     let batch = RecordBatch::try_new(Arc::clone(&schema), columns);
-    let batch = batch.map_err(|e| SummedFile::arrow_error(path, e))?;
+    let batch = batch.map_err(|e| ChecksummedFile::arrow_error(path, e))?;
     let mut writer = writer(path, &schema, false)?;
     writer.write(&batch).map_err(|e| failed(path, e))?;
     Ok(finish(writer, path)?)
@@ -95,13 +95,13 @@ pub(crate) fn writer(
     path: &Path,
     schema: &SchemaRef,
     dictionaries: bool,
-) -> Result<ArrowWriter<SummedFile>, FileError> {
+) -> Result<ArrowWriter<ChecksummedFile>, FileError> {
     let properties = WriterProperties::builder()
         .set_compression(Compression::SNAPPY)
         .set_dictionary_enabled(dictionaries)
         .build();
     ArrowWriter::try_new(
-        SummedFile::unfinished(path)?,
+        ChecksummedFile::unfinished(path)?,
         Arc::clone(schema),
         Some(properties),
     )
@@ -112,17 +112,17 @@ pub(crate) fn writer(
 pub(crate) fn plain_writer(
     path: &Path,
     schema: &SchemaRef,
-) -> Result<ArrowWriter<SummedFile>, FileError> {
+) -> Result<ArrowWriter<ChecksummedFile>, FileError> {
     let properties = WriterProperties::builder().set_compression(Compression::SNAPPY);
     let options = ArrowWriterOptions::new()
         .with_properties(properties.build())
         .with_skip_arrow_metadata(true);
-    ArrowWriter::try_new_with_options(SummedFile::create(path)?, Arc::clone(schema), options)
+    ArrowWriter::try_new_with_options(ChecksummedFile::create(path)?, Arc::clone(schema), options)
         .map_err(|e| failed(path, e))
 }
 
 /// Completes a file and syncs it to disk.
-pub(crate) fn finish(writer: ArrowWriter<SummedFile>, path: &Path) -> Result<(), FileError> {
+pub(crate) fn finish(writer: ArrowWriter<ChecksummedFile>, path: &Path) -> Result<(), FileError> {
     let file = writer.into_inner().map_err(|e| failed(path, e))?;
     file.finish(true).map(|_| ())
 }

@@ -9,7 +9,7 @@ use arrow_array::{ArrayRef, RecordBatch};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 
 use super::parquet;
-use crate::files::{FileError, SummedFile};
+use crate::files::{ChecksummedFile, FileError};
 
 /// Rows per row group, which are buffered in memory.
 const GROUP: usize = 1 << 16;
@@ -36,7 +36,7 @@ pub struct PredictedEdge<'a> {
 pub struct PredictionTable {
     path: PathBuf,
     schema: SchemaRef,
-    writer: Option<ArrowWriter<SummedFile>>,
+    writer: Option<ArrowWriter<ChecksummedFile>>,
     texts: [StringBuilder; 4],
     ranks: UInt32Builder,
     scores: Float32Builder,
@@ -110,7 +110,7 @@ impl PredictionTable {
         columns.push(Arc::new(self.scores.finish()));
         self.rows = 0;
         let batch = RecordBatch::try_new(Arc::clone(&self.schema), columns);
-        let batch = batch.map_err(|e| SummedFile::arrow_error(&self.path, e))?;
+        let batch = batch.map_err(|e| ChecksummedFile::arrow_error(&self.path, e))?;
         let Some(writer) = &mut self.writer else {
             return Ok(());
         };

@@ -8,21 +8,21 @@ use crate::dataset::manifest::EntityType;
 const STEP: usize = 4096;
 
 /// Rows of a type on their way to a file.
-pub(super) struct Rows<'a> {
+pub(super) struct RowStream<'a> {
     export: &'a Export<'a>,
     of_type: (&'a str, &'a EntityType),
     file: Box<dyn EmbeddingFile + 'a>,
     partition: u32,
     data: PartitionData,
     /// Number of rows already written, of the current partition and of all partitions.
-    handed_on: usize,
+    written_in_partition: usize,
     done: u64,
     /// Names of the following rows, concatenated, and the end of each.
     names: String,
     ends: Vec<usize>,
 }
 
-impl<'a> Rows<'a> {
+impl<'a> RowStream<'a> {
     /// Starts with partition 0, whose content is `data`.
     pub(super) fn new(
         export: &'a Export<'a>,
@@ -36,7 +36,7 @@ impl<'a> Rows<'a> {
             file,
             partition: 0,
             data,
-            handed_on: 0,
+            written_in_partition: 0,
             done: 0,
             names: String::new(),
             ends: Vec::with_capacity(STEP),
@@ -54,7 +54,7 @@ impl<'a> Rows<'a> {
         self.names.push_str(name);
         self.ends.push(self.names.len());
         if self.ends.len() == STEP {
-            self.hand_on(progress)?;
+            self.flush(progress)?;
         }
         Ok(())
     }
@@ -63,16 +63,16 @@ impl<'a> Rows<'a> {
     pub(super) fn finish(mut self, progress: &mut dyn FnMut(u64)) -> Result<(), ExportError> {
         let last = self.of_type.1.num_partitions.saturating_sub(1);
         self.go_to(last, progress)?;
-        self.hand_on(progress)?;
+        self.flush(progress)?;
         self.file.finish()
     }
 
     /// Advances to this partition, reading each partition on the way.
     fn go_to(&mut self, partition: u32, progress: &mut dyn FnMut(u64)) -> Result<(), ExportError> {
         while self.partition < partition {
-            self.hand_on(progress)?;
+            self.flush(progress)?;
             self.partition += 1;
-            self.handed_on = 0;
+            self.written_in_partition = 0;
             let read = std::mem::take(&mut self.data);
             let (entity_type, info) = self.of_type;
             let next = self.partition;
@@ -81,7 +81,7 @@ impl<'a> Rows<'a> {
         Ok(())
     }
 
-    fn hand_on(&mut self, progress: &mut dyn FnMut(u64)) -> Result<(), ExportError> {
+    fn flush(&mut self, progress: &mut dyn FnMut(u64)) -> Result<(), ExportError> {
         let count = self.ends.len();
         if count == 0 {
             return Ok(());
@@ -91,12 +91,12 @@ impl<'a> Rows<'a> {
         let names: Vec<&str> = bounds
             .map(|(start, &end)| &self.names[start..end])
             .collect();
-        let first = self.handed_on * self.data.dim;
+        let first = self.written_in_partition * self.data.dim;
         let values = &self.data.embeddings[first..first + count * self.data.dim];
         self.file.put(&names, values)?;
         self.names.clear();
         self.ends.clear();
-        self.handed_on += count;
+        self.written_in_partition += count;
         self.done += count as u64;
         progress(self.done);
         Ok(())

@@ -2,21 +2,21 @@
 
 use std::path::Path;
 
-use pbg_core::model::Storage;
+use pbg_core::model::EmbeddingFormat;
 
 use super::{EmbeddingFile, ExportError};
 use crate::checkpoint::Tensor;
 use crate::checkpoint::tensors::{header, put_numbers};
-use crate::files::{FileError, SummedFile};
+use crate::files::{ChecksummedFile, FileError};
 
-pub(super) struct Array {
-    file: SummedFile,
+pub(super) struct SafetensorsWriter {
+    file: ChecksummedFile,
 }
 
-impl Array {
+impl SafetensorsWriter {
     pub(super) fn create(path: &Path, shape: &[usize]) -> Result<Self, FileError> {
-        let mut file = SummedFile::unfinished(path)?;
-        let header = header(&[("embeddings", Storage::F32, shape)], &[]);
+        let mut file = ChecksummedFile::unfinished(path)?;
+        let header = header(&[("embeddings", EmbeddingFormat::F32, shape)], &[]);
         let header = header.map_err(|e| file.error(std::io::Error::other(e)))?;
         file.put(&header)?;
         Ok(Self { file })
@@ -27,9 +27,9 @@ impl Array {
 pub(super) fn parameters(path: &Path, tensors: &[&Tensor]) -> Result<(), FileError> {
     let shapes = tensors.iter();
     let shapes: Vec<_> = shapes
-        .map(|tensor| (&*tensor.name, Storage::F32, &*tensor.shape))
+        .map(|tensor| (&*tensor.name, EmbeddingFormat::F32, &*tensor.shape))
         .collect();
-    let mut file = SummedFile::unfinished(path)?;
+    let mut file = ChecksummedFile::unfinished(path)?;
     let header = header(&shapes, &[]).map_err(|e| file.error(std::io::Error::other(e)))?;
     file.put(&header)?;
     for tensor in tensors {
@@ -38,7 +38,7 @@ pub(super) fn parameters(path: &Path, tensors: &[&Tensor]) -> Result<(), FileErr
     file.finish(true).map(|_| ())
 }
 
-impl EmbeddingFile for Array {
+impl EmbeddingFile for SafetensorsWriter {
     fn put(&mut self, _names: &[&str], values: &[f32]) -> Result<(), ExportError> {
         Ok(put_numbers(&mut self.file, values)?)
     }

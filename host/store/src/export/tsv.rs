@@ -4,18 +4,18 @@ use std::io::Write;
 use std::path::Path;
 
 use super::{EmbeddingFile, ExportError};
-use crate::files::{FileError, SummedFile};
+use crate::files::{ChecksummedFile, FileError};
 
-pub(super) struct Lines {
-    file: SummedFile,
+pub(super) struct TsvWriter {
+    file: ChecksummedFile,
     dim: usize,
     line: Vec<u8>,
 }
 
-impl Lines {
+impl TsvWriter {
     pub(super) fn create(path: &Path, dim: usize) -> Result<Self, FileError> {
         Ok(Self {
-            file: SummedFile::unfinished(path)?,
+            file: ChecksummedFile::unfinished(path)?,
             dim,
             line: Vec::new(),
         })
@@ -41,7 +41,7 @@ pub(super) fn put_numbers(line: &mut Vec<u8>, values: &[f32]) {
     }
 }
 
-impl EmbeddingFile for Lines {
+impl EmbeddingFile for TsvWriter {
     fn put(&mut self, names: &[&str], values: &[f32]) -> Result<(), ExportError> {
         for (name, values) in names.iter().zip(values.chunks_exact(self.dim)) {
             self.line.clear();

@@ -11,7 +11,7 @@ pub enum FolderLock {
     /// This process has the lock; `None` where the file system cannot lock folders.
     Taken(Option<File>),
     /// Another process has the lock.
-    Elsewhere,
+    Busy,
 }
 
 /// Locks `folder` against other processes that call this function.
@@ -23,7 +23,7 @@ pub fn lock_folder(folder: &Path) -> Result<FolderLock, FileError> {
     let file = File::open(folder).map_err(|e| FileError::new("open", folder, e))?;
     Ok(match file.try_lock() {
         Ok(()) => FolderLock::Taken(Some(file)),
-        Err(TryLockError::WouldBlock) => FolderLock::Elsewhere,
+        Err(TryLockError::WouldBlock) => FolderLock::Busy,
         Err(TryLockError::Error(_)) => FolderLock::Taken(None),
     })
 }

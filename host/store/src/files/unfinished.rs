@@ -19,12 +19,12 @@ const OPEN_FILES: &str = "/proc/self/fd";
 
 /// Temporary name of an incomplete file. Dropping it before the file has its final name removes the file.
 #[derive(Debug)]
-pub(super) struct Unfinished {
+pub(super) struct UnnamedFile {
     /// Temporary name; `None` for a file without a name.
     staged: Option<PathBuf>,
 }
 
-impl Unfinished {
+impl UnnamedFile {
     /// Creates the file that will be named `path`.
     pub(super) fn create(path: &Path) -> Result<(File, Self), FileError> {
         step(&staged_name(path)).map_err(|e| FileError::new("create", path, e))?;
@@ -60,7 +60,7 @@ impl Unfinished {
     }
 }
 
-impl Drop for Unfinished {
+impl Drop for UnnamedFile {
     fn drop(&mut self) {
         if let Some(staged) = &self.staged {
             let _ = fs::remove_file(staged);
@@ -124,7 +124,7 @@ fn unused_staged_name(path: &Path) -> Result<PathBuf, FileError> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::SummedFile;
+    use super::super::ChecksummedFile;
     use super::*;
 
     fn names(folder: &Path) -> Vec<String> {
@@ -142,12 +142,12 @@ mod tests {
         fs::write(folder.path().join("other"), "other").unwrap();
         std::os::unix::fs::symlink("other", &path).unwrap();
         std::os::unix::fs::symlink("other", folder.path().join("table.tmp")).unwrap();
-        let mut file = SummedFile::unfinished(&path).unwrap();
+        let mut file = ChecksummedFile::unfinished(&path).unwrap();
         file.put(b"half").unwrap();
         drop(file);
         assert_eq!(names(folder.path()), ["other", "table", "table.tmp"]);
         assert!(path.is_symlink());
-        let mut file = SummedFile::unfinished(&path).unwrap();
+        let mut file = ChecksummedFile::unfinished(&path).unwrap();
         file.put(b"whole").unwrap();
         assert_eq!(file.finish(true).unwrap().size, 5);
         assert_eq!(names(folder.path()), ["other", "table", "table.tmp"]);
@@ -166,7 +166,7 @@ mod tests {
         for link in links {
             fs::write(&other, "other").unwrap();
             link(&other, &path).unwrap();
-            let mut file = SummedFile::create(&path).unwrap();
+            let mut file = ChecksummedFile::create(&path).unwrap();
             file.put(b"new").unwrap();
             file.finish(false).unwrap();
             assert_eq!(fs::read(&path).unwrap(), b"new");

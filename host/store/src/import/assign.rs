@@ -3,7 +3,7 @@
 //! New entities are shuffled by a hash of seed and name, so that the result depends on nothing else, and distributed
 //! over the partitions in contiguous ranges. Known entities keep their partitions and offsets.
 
-use pbg_core::seed::{self, Purpose};
+use pbg_core::seed::{self, StreamPurpose};
 
 use super::intern::{Interner, NameMap};
 use super::{ImportError, ImportJob};
@@ -12,16 +12,16 @@ use super::{ImportError, ImportJob};
 pub(super) const DROPPED: u32 = u32::MAX;
 
 /// Partitions and offsets of all entities of a type.
-pub(super) struct Places {
+pub(super) struct Assignment {
     /// Number of entities per partition.
     pub(super) counts: Vec<u32>,
     /// Global number of the first entity of each partition.
     starts: Vec<u32>,
-    numbers: Numbers,
+    numbers: IdKind,
 }
 
 /// Kind of the ids from which partitions and offsets are computed.
-enum Numbers {
+enum IdKind {
     /// Provisional numbers of names in memory.
     Provisional {
         /// All numbers in global order.
@@ -30,16 +30,16 @@ enum Numbers {
     },
     /// Numbers of names on disk: known entities first, in the global order of the previous dataset, then new entities
     /// in the order of their hashes.
-    Ranks { known: Dealt, new: Dealt },
+    Ranks { known: Ranges, new: Ranges },
 }
 
 /// Consecutive numbers, divided into one range per partition.
-struct Dealt {
+struct Ranges {
     counts: Vec<u32>,
     starts: Vec<u32>,
 }
 
-impl Dealt {
+impl Ranges {
     fn new(counts: Vec<u32>) -> Self {
         let mut end = 0;
         let starts = counts.iter().map(|&count| {
@@ -62,7 +62,7 @@ impl Dealt {
     }
 }
 
-impl Places {
+impl Assignment {
     /// Assigns the names of the entity type with this index.
     pub(super) fn new(job: &ImportJob<'_>, index: usize) -> Result<Self, ImportError> {
         let names = &job.types.names[index];
@@ -87,15 +87,15 @@ impl Places {
     ) -> Result<Self, ImportError> {
         let known = known_counts.iter().map(|&n| u64::from(n)).sum::<u64>();
         as_number(known + new, purpose)?;
-        let added = deal(known_counts, new);
+        let added = distribute(known_counts, new);
         let both = known_counts.iter().zip(&added);
         let counts: Vec<u32> = both.map(|(old, new)| old + new).collect();
         Ok(Self {
-            starts: Dealt::new(counts.clone()).starts,
+            starts: Ranges::new(counts.clone()).starts,
             counts,
-            numbers: Numbers::Ranks {
-                known: Dealt::new(known_counts.to_vec()),
-                new: Dealt::new(added),
+            numbers: IdKind::Ranks {
+                known: Ranges::new(known_counts.to_vec()),
+                new: Ranges::new(added),
             },
         })
     }
@@ -104,14 +104,14 @@ impl Places {
     pub(super) fn find(&self, id: u32) -> (u32, u32) {
         match &self.numbers {
             _ if id == DROPPED => (DROPPED, DROPPED),
-            Numbers::Provisional { globals, .. } => match globals.get(id) {
+            IdKind::Provisional { globals, .. } => match globals.get(id) {
                 DROPPED => (DROPPED, DROPPED),
                 global => {
                     let partition = self.starts.partition_point(|&start| start <= global) - 1;
                     (partition as u32, global - self.starts[partition])
                 }
             },
-            Numbers::Ranks { known, new } => match id.checked_sub(known.total()) {
+            IdKind::Ranks { known, new } => match id.checked_sub(known.total()) {
                 None => known.find(id),
                 Some(rank) => {
                     let (partition, before) = new.find(rank);
@@ -132,16 +132,16 @@ impl Places {
     /// Returns the names in memory in global order.
     pub(super) fn order(&self) -> &[u32] {
         match &self.numbers {
-            Numbers::Provisional { order, .. } => order,
-            Numbers::Ranks { .. } => &[],
+            IdKind::Provisional { order, .. } => order,
+            IdKind::Ranks { .. } => &[],
         }
     }
 
     /// Returns the number of new entities per partition, for names on disk.
     pub(super) fn added(&self) -> &[u32] {
         match &self.numbers {
-            Numbers::Provisional { .. } => &[],
-            Numbers::Ranks { new, .. } => &new.counts,
+            IdKind::Provisional { .. } => &[],
+            IdKind::Ranks { new, .. } => &new.counts,
         }
     }
 
@@ -153,12 +153,12 @@ impl Places {
 
 /// Returns the seed of the hashes that shuffle the entities of a type.
 pub(super) fn shuffling_seed(seed: u64, entity_type: &str) -> u64 {
-    seed::of_text(seed, Purpose::Assign, entity_type.as_bytes())
+    seed::of_text(seed, StreamPurpose::Assign, entity_type.as_bytes())
 }
 
 /// Returns the hash that determines the partition and offset of a new entity, given the seed of its type.
 pub(super) fn shuffling_hash(seed: u64, name: &[u8]) -> u64 {
-    seed::of_text(seed, Purpose::Assign, name)
+    seed::of_text(seed, StreamPurpose::Assign, name)
 }
 
 /// Converts the number of an entity of type `purpose` to 32 bits, or returns an error.
@@ -180,7 +180,7 @@ pub(super) fn place(
     min_count: u32,
     seed: u64,
     purpose: &str,
-) -> Result<Places, ImportError> {
+) -> Result<Assignment, ImportError> {
     let mut globals = names.map(DROPPED);
     for &id in known {
         globals.set(id, 0);
@@ -188,7 +188,7 @@ pub(super) fn place(
     let new = shuffled(names, &globals, min_count, seed, purpose);
     let total = known.len() + new.len();
     as_number(total as u64, purpose)?;
-    let added = deal(known_counts, new.len() as u64);
+    let added = distribute(known_counts, new.len() as u64);
     let mut order = Vec::with_capacity(total);
     let (mut known, mut new) = (known.iter(), new.iter());
     let mut starts = Vec::with_capacity(known_counts.len());
@@ -202,10 +202,10 @@ pub(super) fn place(
     for (global, &id) in order.iter().enumerate() {
         globals.set(id, global as u32);
     }
-    Ok(Places {
+    Ok(Assignment {
         counts,
         starts,
-        numbers: Numbers::Provisional { order, globals },
+        numbers: IdKind::Provisional { order, globals },
     })
 }
 
@@ -235,7 +235,7 @@ fn shuffled(
 
 /// Returns how many of `new` entities each partition gets, so that the sizes become as equal as possible. If all
 /// partitions are empty, partition p starts at ceil(p * new / partitions).
-fn deal(old: &[u32], new: u64) -> Vec<u32> {
+fn distribute(old: &[u32], new: u64) -> Vec<u32> {
     let partitions = old.len() as u64;
     if old.iter().all(|&count| count == 0) {
         let start = |p: u64| (p * new).div_ceil(partitions);
@@ -282,13 +282,13 @@ mod tests {
 
     #[test]
     fn ten_over_four() {
-        assert_eq!(deal(&[0; 4], 10), [3, 2, 3, 2]);
+        assert_eq!(distribute(&[0; 4], 10), [3, 2, 3, 2]);
     }
 
     proptest! {
         #[test]
         fn everything_is_dealt_and_levelled(old in prop::collection::vec(0_u32..50, 1..9), new in 0_u64..200) {
-            let added = deal(&old, new);
+            let added = distribute(&old, new);
             prop_assert_eq!(added.iter().map(|&n| u64::from(n)).sum::<u64>(), new);
             let sizes: Vec<u32> = old.iter().zip(&added).map(|(a, b)| a + b).collect();
             let smallest = sizes.iter().min().unwrap();

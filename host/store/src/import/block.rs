@@ -5,8 +5,8 @@ use std::sync::Arc;
 use super::ImportError;
 use super::columns::ColumnLayout;
 use super::format::{OnBadLine, TextFormat};
-use super::inputs::Input;
-use super::on_disk::Divided;
+use super::inputs::InputPath;
+use super::on_disk::DividedNames;
 
 /// Bytes of text in a block, and the maximum length of a line.
 pub(super) const BLOCK_BYTES: usize = 512 << 10;
@@ -17,7 +17,7 @@ pub(super) const MAX_NAME: usize = 32 << 10;
 /// File of edges.
 #[derive(Debug)]
 pub(super) struct InputFile {
-    pub(super) file: Input,
+    pub(super) file: InputPath,
     /// Index of the file in the import.
     pub(super) index: usize,
     pub(super) format: EdgeFormat,
@@ -46,12 +46,12 @@ impl InputFile {
 
 /// Byte range of a name in a buffer.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Span {
+pub(super) struct NameSpan {
     pub(super) start: u32,
     pub(super) end: u32,
 }
 
-impl Span {
+impl NameSpan {
     pub(super) fn of(self, bytes: &[u8]) -> &[u8] {
         &bytes[self.start as usize..self.end as usize]
     }
@@ -60,10 +60,10 @@ impl Span {
 /// Edges whose names are byte ranges of a buffer.
 #[derive(Debug, Default)]
 pub(super) struct EdgeRows {
-    pub(super) lhs: Vec<Span>,
+    pub(super) lhs: Vec<NameSpan>,
     /// Relation names; empty if there is no such column.
-    pub(super) rel: Vec<Span>,
-    pub(super) rhs: Vec<Span>,
+    pub(super) rel: Vec<NameSpan>,
+    pub(super) rhs: Vec<NameSpan>,
     /// Weights; empty if there is no such column.
     pub(super) weight: Vec<f32>,
     /// Lines of the rows, relative to the start of the block; empty if each row is one line.
@@ -107,7 +107,7 @@ impl EdgeRows {
 }
 
 /// Part of a file.
-pub(super) struct Block {
+pub(super) struct InputBlock {
     pub(super) file: Arc<InputFile>,
     pub(super) content: Content,
     /// Bytes read from disk for this block.
@@ -123,12 +123,12 @@ pub(super) enum Content {
         rows: EdgeRows,
         lines: u64,
         bad: BadLines,
-        wrong: Option<Wrong>,
+        wrong: Option<LineError>,
     },
 }
 
 /// Line that is not an edge, with the reason.
-pub(super) struct Wrong {
+pub(super) struct LineError {
     /// Line number relative to the start of the block.
     pub(super) line: u64,
     pub(super) what: String,
@@ -138,7 +138,7 @@ pub(super) struct Wrong {
 #[derive(Default)]
 pub(super) struct BadLines {
     pub(super) count: u64,
-    pub(super) first: Option<Wrong>,
+    pub(super) first: Option<LineError>,
 }
 
 impl BadLines {
@@ -146,7 +146,11 @@ impl BadLines {
     ///
     /// # Errors
     /// Returns the line if it ends the import.
-    pub(super) fn refuse(&mut self, on_bad_line: OnBadLine, wrong: Wrong) -> Result<(), Wrong> {
+    pub(super) fn record(
+        &mut self,
+        on_bad_line: OnBadLine,
+        wrong: LineError,
+    ) -> Result<(), LineError> {
         if on_bad_line == OnBadLine::Error {
             return Err(wrong);
         }
@@ -157,23 +161,23 @@ impl BadLines {
 }
 
 /// Output of a worker for a block.
-pub(super) struct Done {
+pub(super) struct ParsedBlock {
     pub(super) file: Arc<InputFile>,
     /// The block's buffer, for reuse.
     pub(super) buffer: Vec<u8>,
     /// Edges, as records of the spill file.
     pub(super) records: Vec<u8>,
     /// Names of the edges, if names are on disk.
-    pub(super) names: Option<Divided>,
+    pub(super) names: Option<DividedNames>,
     pub(super) edges: u64,
     pub(super) lines: u64,
     pub(super) disk_bytes: u64,
     pub(super) bad: BadLines,
-    pub(super) wrong: Option<Wrong>,
+    pub(super) wrong: Option<LineError>,
 }
 
 /// Block, output or read error with its position in the order of the files.
-pub(super) struct Numbered<T> {
+pub(super) struct Sequenced<T> {
     pub(super) number: u64,
     pub(super) item: Result<T, ImportError>,
 }

@@ -10,14 +10,14 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use pbg_core::graph::{Bucket, Edges};
+use pbg_core::graph::{Bucket, EdgeColumns};
 
-use super::assign::{DROPPED, Places};
+use super::assign::{Assignment, DROPPED};
 use super::spill::{Spill, field};
 use super::{ImportError, ImportJob, ImportProgress};
 use crate::dataset::manifest::EdgeSetInfo;
 use crate::dataset::write::{BATCH_ROWS, EdgeFile};
-use crate::files::{self, FileError, Summary};
+use crate::files::{self, FileError, FileSummary};
 
 /// Maximum number of buckets: with more, a chunk would have only a few edges per bucket.
 const MAX_BUCKETS: usize = 1 << 20;
@@ -26,9 +26,9 @@ const MAX_BUCKETS: usize = 1 << 20;
 pub(super) fn run(
     job: &ImportJob<'_>,
     spill: &Spill,
-    places: &[Places],
+    places: &[Assignment],
     progress: &mut dyn FnMut(ImportProgress) -> ControlFlow<()>,
-) -> Result<(EdgeSetInfo, Summary), ImportError> {
+) -> Result<(EdgeSetInfo, FileSummary), ImportError> {
     let sorter = Sorter::new(job, spill, places)?;
     let counts = sorter.count(job.threads)?;
     let starts = sorter.starts(&counts);
@@ -52,7 +52,7 @@ pub(super) fn run(
 
 struct Sorter<'a> {
     spill: &'a Spill,
-    places: &'a [Places],
+    places: &'a [Assignment],
     /// Final relation and the types of both sides, by provisional relation.
     relations: Vec<(u32, u32, u32)>,
     grid: (u32, u32),
@@ -71,7 +71,7 @@ impl<'a> Sorter<'a> {
     fn new(
         job: &ImportJob<'_>,
         spill: &'a Spill,
-        places: &'a [Places],
+        places: &'a [Assignment],
     ) -> Result<Self, ImportError> {
         let sides = job.relations.sides();
         let finals = job.relations.finals();
@@ -264,7 +264,7 @@ fn write(
     (sorted, path): (&File, &PathBuf),
     target: &Path,
     progress: &mut dyn FnMut(ImportProgress) -> ControlFlow<()>,
-) -> Result<(EdgeSetInfo, Summary), ImportError> {
+) -> Result<(EdgeSetInfo, FileSummary), ImportError> {
     let spill = sorter.spill;
     let size = spill.record();
     let total_edges = totals.iter().sum();
@@ -285,7 +285,7 @@ fn write(
             row += rows;
             left -= rows;
             let set = spill.set.clone();
-            super::tell(
+            super::report_progress(
                 progress,
                 ImportProgress::Writing {
                     set,
@@ -298,7 +298,7 @@ fn write(
     Ok(file.finish()?)
 }
 
-fn columns(records: &[u8], size: usize) -> Edges {
+fn columns(records: &[u8], size: usize) -> EdgeColumns {
     let column = |n| {
         records
             .chunks_exact(size)
@@ -311,7 +311,7 @@ fn columns(records: &[u8], size: usize) -> Edges {
             .map(|record| f32::from_bits(field(record, 3)))
             .collect()
     };
-    Edges {
+    EdgeColumns {
         lhs: column(0),
         rel: column(1),
         rhs: column(2),

@@ -23,7 +23,7 @@ pub(super) fn names(column: &ArrayRef) -> Result<StringArray, String> {
         DataType::BinaryView => text(column.as_binary_view().iter()),
         DataType::Dictionary(..) => {
             let dictionary = column.as_any_dictionary();
-            picked(dictionary.keys(), &names(dictionary.values())?)
+            dictionary_values(dictionary.keys(), &names(dictionary.values())?)
         }
         other => Err(format!("names must be text or integers, but this column has the type {other}")),
     )
@@ -37,7 +37,7 @@ fn text<'a>(values: impl Iterator<Item = Option<&'a [u8]>>) -> Result<StringArra
 }
 
 /// Looks up the values of dictionary `keys`.
-fn picked(keys: &dyn Array, values: &StringArray) -> Result<StringArray, String> {
+fn dictionary_values(keys: &dyn Array, values: &StringArray) -> Result<StringArray, String> {
     let value = |key: usize| values.is_valid(key).then(|| values.value(key));
     downcast_integer_array!(
         keys => Ok(keys.iter().map(|key| key.and_then(|key| value(key as usize))).collect()),

@@ -7,7 +7,7 @@ use super::relations::shorten;
 /// Column specification of the user: `lhs,rel,rhs,weight` by position (`-` for a column to ignore), or
 /// `lhs=NAME,rhs=NAME,...` by the names in a header.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Columns {
+pub enum ColumnSpec {
     /// One role per column.
     Positions(Vec<Role>),
     /// Role and name of each column to read.
@@ -46,7 +46,7 @@ impl FromStr for Role {
     }
 }
 
-impl FromStr for Columns {
+impl FromStr for ColumnSpec {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -81,7 +81,7 @@ impl FromStr for Columns {
     }
 }
 
-impl Columns {
+impl ColumnSpec {
     fn roles(&self) -> Vec<Role> {
         match self {
             Self::Positions(roles) => roles.clone(),
@@ -95,7 +95,7 @@ impl Columns {
 ///
 /// # Errors
 /// When it is ambiguous which columns are the entities, or which of several columns has a role.
-pub fn roles(columns: Option<&Columns>, header: &[&str]) -> Result<Vec<Role>, String> {
+pub fn roles(columns: Option<&ColumnSpec>, header: &[&str]) -> Result<Vec<Role>, String> {
     let layout = ColumnLayout::with_header(columns, header)?;
     let mut roles = vec![Role::Ignored; header.len()];
     roles[layout.lhs] = Role::Lhs;
@@ -124,13 +124,13 @@ impl ColumnLayout {
     /// Returns the layout of a file without a header, most of whose lines have `width` columns. `relation` is the
     /// relation of edges that name none.
     pub(super) fn without_header(
-        columns: Option<&Columns>,
+        columns: Option<&ColumnSpec>,
         width: usize,
         relation: Option<&str>,
     ) -> Result<Self, String> {
         match (columns, width) {
-            (Some(Columns::Positions(roles)), _) => Self::positions(roles),
-            (Some(Columns::Names(_)), _) => Err(
+            (Some(ColumnSpec::Positions(roles)), _) => Self::positions(roles),
+            (Some(ColumnSpec::Names(_)), _) => Err(
                 "it has no header, so its columns have no names: specify their roles by position, as in `--columns \
                  lhs,rel,rhs`"
                     .to_owned(),
@@ -149,7 +149,7 @@ impl ColumnLayout {
     }
 
     /// Describes how the cells of an edge are interpreted. `relation` is the relation of edges that name none.
-    pub(super) fn shown(&self, cells: &[String], relation: Option<&str>) -> String {
+    pub(super) fn describe_edge(&self, cells: &[String], relation: Option<&str>) -> String {
         let cell = |at: usize| shorten(cells.get(at).map_or("", String::as_str));
         let relation = match (self.rel, relation) {
             (Some(at), _) => cell(at),
@@ -166,18 +166,21 @@ impl ColumnLayout {
     }
 
     /// Returns the layout of a table whose columns have these names.
-    pub(super) fn with_header(columns: Option<&Columns>, header: &[&str]) -> Result<Self, String> {
+    pub(super) fn with_header(
+        columns: Option<&ColumnSpec>,
+        header: &[&str],
+    ) -> Result<Self, String> {
         match columns {
-            Some(Columns::Positions(roles)) if roles.len() == header.len() => {
+            Some(ColumnSpec::Positions(roles)) if roles.len() == header.len() => {
                 return Self::positions(roles);
             }
-            Some(Columns::Positions(roles)) => {
+            Some(ColumnSpec::Positions(roles)) => {
                 let (found, expected) = (header.len(), roles.len());
                 return Err(format!(
                     "it has {found} columns, but {expected} are expected"
                 ));
             }
-            Some(Columns::Names(names)) => return Self::named(names, header),
+            Some(ColumnSpec::Names(names)) => return Self::named(names, header),
             None => {}
         }
         let mut roles = vec![Role::Ignored; header.len()];
@@ -343,7 +346,7 @@ mod tests {
 
     #[test]
     fn positions_and_names() {
-        let columns: Columns = "-,rhs,lhs,weight".parse().unwrap();
+        let columns: ColumnSpec = "-,rhs,lhs,weight".parse().unwrap();
         let layout = ColumnLayout::without_header(Some(&columns), 4, None).unwrap();
         assert_eq!(
             layout,
@@ -355,7 +358,7 @@ mod tests {
                 weight: Some(3)
             }
         );
-        let columns: Columns = "lhs=a,rhs=c,rel=b".parse().unwrap();
+        let columns: ColumnSpec = "lhs=a,rhs=c,rel=b".parse().unwrap();
         let layout = ColumnLayout::with_header(Some(&columns), &["c", "x", "b", "a"]).unwrap();
         assert_eq!(
             layout,
@@ -390,11 +393,11 @@ mod tests {
             "lhs,rhs,wight",
             "lhs=a,rhs",
         ] {
-            assert!(text.parse::<Columns>().is_err(), "{text}");
+            assert!(text.parse::<ColumnSpec>().is_err(), "{text}");
         }
         assert!(ColumnLayout::with_header(None, &["a", "b", "c"]).is_err());
         assert!(ColumnLayout::with_header(None, &["head", "lhs", "tail"]).is_err());
-        let named: Columns = "lhs=a,rhs=b".parse().unwrap();
+        let named: ColumnSpec = "lhs=a,rhs=b".parse().unwrap();
         assert!(ColumnLayout::without_header(Some(&named), 3, None).is_err());
         assert!(ColumnLayout::without_header(None, 2, None).is_err());
         assert!(ColumnLayout::without_header(None, 4, Some("r")).is_err());

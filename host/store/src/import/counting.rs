@@ -4,9 +4,9 @@
 use std::ops::ControlFlow;
 
 use super::{ImportError, ImportJob, ImportProgress, ImportReport};
-use crate::dataset::manifest::Manifest;
-use crate::dataset::{Dataset, ReadError};
-use crate::describe::{DescribeError, Seen, SharedNames};
+use crate::dataset::manifest::DatasetManifest;
+use crate::dataset::{Dataset, EdgeReadError};
+use crate::describe::{DescribeError, SharedNames, TrainedVocabulary};
 
 /// Memory limit in bytes if the import has none.
 const ROOM: u64 = 1 << 30;
@@ -24,15 +24,15 @@ fn too_much(what: &str) -> String {
 /// Computes the statistics of the dataset that was just written, before its manifest exists.
 pub(super) fn count(
     job: &ImportJob<'_>,
-    manifest: &Manifest,
+    manifest: &DatasetManifest,
     report: &mut ImportReport,
     progress: &mut dyn FnMut(ImportProgress) -> ControlFlow<()>,
 ) -> Result<(), ImportError> {
-    let dataset = Dataset::being_made(job.folder, manifest)?;
+    let dataset = Dataset::open_unsealed(job.folder, manifest)?;
     // A quarter of the limit was reserved for reading, which is complete.
     let room = job.options.memory.map_or(ROOM, |memory| memory / 4);
     match count_unseen(job, &dataset, (&mut *report, room), progress) {
-        Err(DescribeError::Read(ReadError::Damaged { bucket, what, .. })) => {
+        Err(DescribeError::Read(EdgeReadError::Damaged { bucket, what, .. })) => {
             // A kept edge set may be damaged; only importing it again repairs it.
             let why = format!("{UNSEEN}: a kept edge set is damaged: {what} in bucket {bucket}");
             report.not_counted.push(why);
@@ -69,7 +69,8 @@ fn count_unseen(
     }
     // Names may still be in memory, so an import with a memory limit uses only one thread.
     let threads = Some(job.options.memory.map_or(job.threads, |_| 1));
-    if Seen::bytes(dataset) + Seen::reading_bytes(dataset, threads) > room {
+    if TrainedVocabulary::bytes(dataset) + TrainedVocabulary::reading_bytes(dataset, threads) > room
+    {
         report.not_counted.push(too_much(UNSEEN));
         return Ok(());
     }
@@ -79,7 +80,7 @@ fn count_unseen(
         edges += more;
         progress(ImportProgress::Counting { edges, total_edges })
     };
-    let seen = Seen::of(dataset, trained, threads, step)?;
+    let seen = TrainedVocabulary::of(dataset, trained, threads, step)?;
     for name in held_out {
         let unseen = seen.unseen(&dataset.edge_set(name)?, step)?;
         report.unseen.insert(name.clone(), unseen);

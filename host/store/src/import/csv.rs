@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::ImportError;
-use super::block::{BLOCK_BYTES, BadLines, Content, EdgeRows, InputFile, Wrong};
+use super::block::{BLOCK_BYTES, BadLines, Content, EdgeRows, InputFile, LineError};
 use super::format::TextFormat;
-use super::source::Source;
+use super::source::TextSource;
 use super::table::{Sink, push_name};
 use super::text::{parse_weight, wrong_count};
 use crate::files::FileError;
@@ -19,7 +19,7 @@ pub(super) fn read(
     (format, delimiter): (TextFormat, u8),
     sink: &mut dyn Sink,
 ) -> Result<(), ImportError> {
-    let source = Source::open_behind(&file.file, format.preamble)?;
+    let source = TextSource::open_behind(&file.file, format.preamble)?;
     let disk = Arc::clone(&source.disk_bytes);
     let mut records = Records::new(file, format, delimiter, source.reader);
     let mut told = 0;
@@ -55,7 +55,7 @@ impl<'a> Records<'a> {
         delimiter: u8,
         reader: Box<dyn Read + Send>,
     ) -> Self {
-        let comment = format.comment.filter(|rule| rule.said);
+        let comment = format.comment.filter(|rule| rule.by_user);
         let reader = csv::ReaderBuilder::new()
             .has_headers(false)
             .flexible(true)
@@ -91,7 +91,7 @@ impl<'a> Records<'a> {
             let refused = pushed.or_else(|what| {
                 rows.truncate(lengths);
                 buffer.truncate(bytes);
-                bad.refuse(self.file.on_bad_line, Wrong { line, what })
+                bad.record(self.file.on_bad_line, LineError { line, what })
             });
             wrong = refused.err();
         }

@@ -9,37 +9,40 @@ mod separator;
 
 use std::io::Read;
 
-use self::header::Verdict;
-use self::records::Record;
+use self::header::FirstRecord;
+use self::records::TextRecord;
 use super::ImportError;
 use super::block::{BLOCK_BYTES, EdgeFormat};
-use super::columns::{ColumnLayout, Columns};
+use super::columns::{ColumnLayout, ColumnSpec};
 use super::format::{CommentRule, Comments, Separator, TextFormat, TextOptions};
-use super::inputs::Input;
-use super::reading::{Head, Reading};
-use super::source::{self, FileKind, Source};
+use super::inputs::InputPath;
+use super::reading::{FormatDescription, HeaderSource};
+use super::source::{self, FileKind, TextSource};
 use super::table;
 use crate::files::FileError;
 
 /// Options of the user that concern the format of files.
 #[derive(Clone, Copy)]
-pub(super) struct Said<'a> {
-    pub(super) columns: Option<&'a Columns>,
+pub(super) struct UserOptions<'a> {
+    pub(super) columns: Option<&'a ColumnSpec>,
     pub(super) text: &'a TextOptions,
     /// Relation of edges that name none.
     pub(super) relation: Option<&'a str>,
 }
 
 /// Detected format of a file.
-pub(super) struct Detected {
+pub(super) struct DetectedFormat {
     pub(super) format: EdgeFormat,
     pub(super) layout: ColumnLayout,
-    pub(super) reading: Reading,
+    pub(super) reading: FormatDescription,
 }
 
 /// Detects the format of a file and the roles of its columns. All files are inspected before the first is read, so that
 /// an error in the last one is not reported hours later.
-pub(super) fn detect(input: &Input, said: Said<'_>) -> Result<Detected, ImportError> {
+pub(super) fn detect(
+    input: &InputPath,
+    said: UserOptions<'_>,
+) -> Result<DetectedFormat, ImportError> {
     let kind = source::kind_of(input)?;
     if kind == FileKind::Parquet {
         return table::detect(input, said);
@@ -67,8 +70,8 @@ const LOOKED_AT: u64 = 256 << 10;
 const MOST_LINES: usize = 1000;
 
 impl Sample {
-    fn read(input: &Input, skipped: u64) -> Result<Self, ImportError> {
-        let mut source = Source::open_behind(input, skipped)?;
+    fn read(input: &InputPath, skipped: u64) -> Result<Self, ImportError> {
+        let mut source = TextSource::open_behind(input, skipped)?;
         let mut bytes = Vec::new();
         let mut more = |limit: u64| {
             let read = source.reader.by_ref().take(limit).read_to_end(&mut bytes);
@@ -100,14 +103,14 @@ impl Sample {
 
 /// First lines of a text file with the user's options; `whole`: whether these are all lines.
 struct Text<'a> {
-    input: &'a Input,
-    said: Said<'a>,
+    input: &'a InputPath,
+    said: UserOptions<'a>,
     lines: Vec<&'a str>,
     whole: bool,
 }
 
 impl Text<'_> {
-    fn detect(&self, kind: FileKind) -> Result<Detected, ImportError> {
+    fn detect(&self, kind: FileKind) -> Result<DetectedFormat, ImportError> {
         let comments = self.comments();
         let body = &self.lines[comments.lines..];
         if body.iter().all(|line| line.trim().is_empty()) {
@@ -131,18 +134,24 @@ impl Text<'_> {
         let title = self.title(&comments, separator, width)?;
         let head = self.head(&records, (separator, offset), title)?;
         let layout = self.layout(&head, &records, width)?;
-        let first = usize::from(matches!(head, Head::Columns(_)));
+        let first = usize::from(matches!(head, HeaderSource::Columns(_)));
         // Lines up to the first edge, including a header.
         let preamble = match records.get(first) {
             Some(record) => offset + record.line,
             None => offset + body.len(),
         };
         let rule = match (self.said.text.comment, comments.mark) {
-            (Some(Comments::After(mark)), _) => Some(CommentRule { mark, said: true }),
-            (None, Some(mark)) => Some(CommentRule { mark, said: false }),
+            (Some(Comments::After(mark)), _) => Some(CommentRule {
+                mark,
+                by_user: true,
+            }),
+            (None, Some(mark)) => Some(CommentRule {
+                mark,
+                by_user: false,
+            }),
             _ => None,
         };
-        let reading = Reading {
+        let reading = FormatDescription {
             compression: kind.compression(),
             separator: Some(separator),
             skipped: self.said.text.skip_lines,
@@ -156,7 +165,7 @@ impl Text<'_> {
             preamble: self.said.text.skip_lines + preamble as u64,
             comment: rule,
         };
-        Ok(Detected {
+        Ok(DetectedFormat {
             format: EdgeFormat::Text(format),
             layout,
             reading,
@@ -168,9 +177,9 @@ impl Text<'_> {
     }
 
     /// Returns the comments at the beginning.
-    fn comments(&self) -> Top<'_> {
+    fn comments(&self) -> LeadingComments<'_> {
         let mark = match self.said.text.comment {
-            Some(Comments::Nothing) => None,
+            Some(Comments::None) => None,
             Some(Comments::After(mark)) => Some(char::from(mark)),
             None => {
                 let first = self.lines.iter().find(|line| !line.trim().is_empty());
@@ -178,9 +187,9 @@ impl Text<'_> {
                 first.filter(|mark| matches!(mark, '#' | '%'))
             }
         };
-        let mut top = Top {
+        let mut top = LeadingComments {
             mark: mark.map(|mark| mark as u8),
-            ..Top::default()
+            ..LeadingComments::default()
         };
         let Some(mark) = mark else { return top };
         for (at, line) in self.lines.iter().enumerate() {
@@ -197,7 +206,7 @@ impl Text<'_> {
         top
     }
 
-    fn without_edges(&self, comments: &Top<'_>) -> ImportError {
+    fn without_edges(&self, comments: &LeadingComments<'_>) -> ImportError {
         match (comments.mark, self.said.text.comment) {
             (Some(mark), None) => {
                 let mark = char::from(mark);
@@ -218,7 +227,7 @@ impl Text<'_> {
     /// edges are an error, unless the user specified what they are.
     fn title(
         &self,
-        comments: &Top<'_>,
+        comments: &LeadingComments<'_>,
         separator: Separator,
         width: usize,
     ) -> Result<Option<Vec<String>>, ImportError> {
@@ -255,24 +264,24 @@ impl Text<'_> {
     /// Determines whether the first record is a header.
     fn head(
         &self,
-        records: &[Record],
+        records: &[TextRecord],
         (separator, offset): (Separator, usize),
         title: Option<Vec<String>>,
-    ) -> Result<Head, ImportError> {
+    ) -> Result<HeaderSource, ImportError> {
         let Some((first, rest)) = records.split_first() else {
-            return Ok(Head::None);
+            return Ok(HeaderSource::None);
         };
-        let without = title.map_or(Head::None, Head::Comment);
+        let without = title.map_or(HeaderSource::None, HeaderSource::Comment);
         let verdict = match self.said.text.header {
-            Some(true) => Verdict::Header,
-            Some(false) => Verdict::Edge,
-            None if matches!(without, Head::Comment(_)) => Verdict::Edge,
+            Some(true) => FirstRecord::Header,
+            Some(false) => FirstRecord::Edge,
+            None if matches!(without, HeaderSource::Comment(_)) => FirstRecord::Edge,
             None => header::verdict(&first.cells, rest, separator, self.said.columns),
         };
         match verdict {
-            Verdict::Header => Ok(Head::Columns(first.cells.clone())),
-            Verdict::Edge => Ok(without),
-            Verdict::Unsure => Err(self.wrong(format!(
+            FirstRecord::Header => Ok(HeaderSource::Columns(first.cells.clone())),
+            FirstRecord::Edge => Ok(without),
+            FirstRecord::Unsure => Err(self.wrong(format!(
                 "is its first line `{}` a header or an edge? With `--header yes` it names the columns, with `--header \
                  no` it is {}",
                 shortened(self.line_from(offset + first.line)),
@@ -295,20 +304,23 @@ impl Text<'_> {
     /// Describes a record as an edge, for a message.
     fn as_edge(&self, cells: &[String]) -> String {
         match ColumnLayout::without_header(self.said.columns, cells.len(), self.said.relation) {
-            Ok(layout) => format!("the edge {}", layout.shown(cells, self.said.relation)),
+            Ok(layout) => format!(
+                "the edge {}",
+                layout.describe_edge(cells, self.said.relation)
+            ),
             Err(_) => "an edge".to_owned(),
         }
     }
 
     fn layout(
         &self,
-        head: &Head,
-        records: &[Record],
+        head: &HeaderSource,
+        records: &[TextRecord],
         width: usize,
     ) -> Result<ColumnLayout, ImportError> {
         let columns = self.said.columns;
         let layout = match head {
-            Head::Columns(names) | Head::Comment(names) => {
+            HeaderSource::Columns(names) | HeaderSource::Comment(names) => {
                 let names: Vec<&str> = names.iter().map(String::as_str).collect();
                 let layout = ColumnLayout::with_header(columns, &names);
                 layout.map(|layout| match columns {
@@ -318,7 +330,7 @@ impl Text<'_> {
                     Some(_) => layout,
                 })
             }
-            Head::None => ColumnLayout::without_header(columns, width, self.said.relation),
+            HeaderSource::None => ColumnLayout::without_header(columns, width, self.said.relation),
         };
         layout.map_err(|what| self.wrong(what))
     }
@@ -326,7 +338,7 @@ impl Text<'_> {
 
 /// Comments at the beginning of a text.
 #[derive(Default)]
-struct Top<'a> {
+struct LeadingComments<'a> {
     /// Comment character; set even if there are no comments.
     mark: Option<u8>,
     /// Text of each comment after the comment character.

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::dataset::{DatasetError, ReadError, StagingError};
+use crate::dataset::{DatasetError, EdgeReadError, StagingError};
 use crate::describe::DescribeError;
 use crate::files::FileError;
 use crate::owner::Owner;
@@ -75,7 +75,7 @@ pub enum ImportError {
     },
     /// Edges of the new dataset cannot be read.
     #[error(transparent)]
-    Edges(ReadError),
+    Edges(EdgeReadError),
     /// The target lies in another dataset.
     #[error("{} belongs to {owner}, and an import into that dataset would remove it; choose another folder", path.display())]
     Inside {
@@ -96,7 +96,7 @@ impl From<DescribeError> for ImportError {
     fn from(error: DescribeError) -> Self {
         match error {
             DescribeError::Dataset(error) => Self::Dictionary(error),
-            DescribeError::Read(ReadError::File(error)) => Self::File(error),
+            DescribeError::Read(EdgeReadError::File(error)) => Self::File(error),
             DescribeError::Read(error) => Self::Edges(error),
             DescribeError::Memory { .. } => Self::Memory {
                 what: error.to_string(),

@@ -2,15 +2,15 @@
 
 use std::io::{BufRead, BufReader, Read};
 
-use super::assign::{DROPPED, Places};
+use super::assign::{Assignment, DROPPED};
 use super::block::MAX_NAME;
-use super::inputs::Input;
+use super::inputs::InputPath;
 use super::intern::Interner;
 use super::relations::shorten;
-use super::source::Source;
+use super::source::TextSource;
 use super::{ImportError, ImportJob, ImportReport, assign};
 use crate::dataset::Dataset;
-use crate::dataset::manifest::{FeatureInfo, Manifest};
+use crate::dataset::manifest::{DatasetManifest, FeatureInfo};
 use crate::dataset::write;
 use crate::files::FileError;
 
@@ -18,8 +18,8 @@ use crate::files::FileError;
 pub(super) fn import(
     job: &ImportJob<'_>,
     index: usize,
-    places: &Places,
-    manifest: &mut Manifest,
+    places: &Assignment,
+    manifest: &mut DatasetManifest,
     report: &mut ImportReport,
 ) -> Result<Option<FeatureInfo>, ImportError> {
     let names = &job.types.names[index];
@@ -103,12 +103,12 @@ impl Bags {
     /// edges.
     fn read(
         &mut self,
-        file: &Input,
+        file: &InputPath,
         names: &Interner,
-        places: &Places,
+        places: &Assignment,
     ) -> Result<u64, ImportError> {
         let path = &file.path;
-        let mut reader = BufReader::new(Source::open(file)?.reader);
+        let mut reader = BufReader::new(TextSource::open(file)?.reader);
         let mut unused = 0;
         let mut line = Vec::new();
         for number in 1.. {
@@ -135,7 +135,7 @@ impl Bags {
         Ok(unused)
     }
 
-    fn add(&mut self, line: &str, names: &Interner, places: &Places) -> Result<bool, String> {
+    fn add(&mut self, line: &str, names: &Interner, places: &Assignment) -> Result<bool, String> {
         let Some((name, features)) = line.split_once('\t') else {
             return Err("the line must have an entity, a tab and its features".to_owned());
         };

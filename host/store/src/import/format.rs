@@ -105,7 +105,7 @@ impl FromStr for Separator {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Comments {
     /// No line is a comment: every line is an edge.
-    Nothing,
+    None,
     /// Lines that begin with this ASCII character.
     After(u8),
 }
@@ -115,7 +115,7 @@ impl FromStr for Comments {
 
     fn from_str(text: &str) -> Result<Self, String> {
         match single_character(text) {
-            _ if text == "none" => Ok(Self::Nothing),
+            _ if text == "none" => Ok(Self::None),
             Some(mark) => Ok(Self::After(mark)),
             None => Err(format!(
                 "`{text}` does not mark comments: use one ASCII character that is not a letter, a digit or a quote, \
@@ -172,7 +172,7 @@ pub(super) struct TextFormat {
 pub(super) struct CommentRule {
     pub(super) mark: u8,
     /// Whether the user specified it. If not, such a line after the first edge is ambiguous and therefore an error.
-    pub(super) said: bool,
+    pub(super) by_user: bool,
 }
 
 impl CommentRule {
@@ -182,7 +182,7 @@ impl CommentRule {
     /// When the line is ambiguous.
     pub(super) fn skips(self, first: Option<&u8>) -> Result<bool, String> {
         match first == Some(&self.mark) {
-            true if !self.said => {
+            true if !self.by_user => {
                 let mark = char::from(self.mark);
                 Err(format!(
                     "the line begins with `{mark}`, as the comments at the beginning of the file do: is it a comment \
@@ -216,7 +216,7 @@ mod tests {
         ] {
             assert_eq!(separator.word().parse(), Ok(separator));
         }
-        assert_eq!("none".parse(), Ok(Comments::Nothing));
+        assert_eq!("none".parse(), Ok(Comments::None));
         assert_eq!("%".parse(), Ok(Comments::After(b'%')));
     }
 }

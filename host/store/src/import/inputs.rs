@@ -12,7 +12,7 @@ use crate::files::{self, FileError};
 
 /// Input file of an import.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Input {
+pub(super) struct InputPath {
     /// Path for messages.
     pub(super) path: PathBuf,
     /// Path of the file that is read; another one if `path` is a pipe.
@@ -20,16 +20,16 @@ pub(super) struct Input {
 }
 
 /// All input files of an import.
-pub(super) struct Inputs {
+pub(super) struct InputFiles {
     /// Files by edge set.
-    pub(super) sets: Vec<(String, Vec<Input>)>,
+    pub(super) sets: Vec<(String, Vec<InputPath>)>,
     /// Files of features by entity type.
-    pub(super) features: Vec<(String, Input)>,
+    pub(super) features: Vec<(String, InputPath)>,
     /// Open copies of pipes, which have no name and exist only while they are open.
     spools: Vec<File>,
 }
 
-impl Inputs {
+impl InputFiles {
     /// Finds the input files. Copies the content of pipes to files next to the target, because files are read more than
     /// once.
     pub(super) fn find(
@@ -68,7 +68,7 @@ impl Inputs {
     /// Returns the total size in bytes of the files of all edge sets.
     pub(super) fn bytes(&self) -> u64 {
         let files = self.sets.iter().flat_map(|(_, files)| files);
-        files.map(Input::bytes).sum()
+        files.map(InputPath::bytes).sum()
     }
 
     fn input(
@@ -76,21 +76,21 @@ impl Inputs {
         path: PathBuf,
         target: &Path,
         progress: &mut dyn FnMut(ImportProgress) -> ControlFlow<()>,
-    ) -> Result<Input, ImportError> {
+    ) -> Result<InputPath, ImportError> {
         let is_pipe = fs::metadata(&path).is_ok_and(|found| found.file_type().is_fifo());
         if !is_pipe {
-            return Ok(Input {
+            return Ok(InputPath {
                 source: path.clone(),
                 path,
             });
         }
         let (file, source) = pipes::spool(&path, target, progress)?;
         self.spools.push(file);
-        Ok(Input { path, source })
+        Ok(InputPath { path, source })
     }
 }
 
-impl Input {
+impl InputPath {
     /// Returns the size of the file in bytes; 0 if it is unknown.
     pub(super) fn bytes(&self) -> u64 {
         files::size(&self.source).unwrap_or(0)

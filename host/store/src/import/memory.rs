@@ -21,14 +21,14 @@ const PER_COUNT: u64 = 12;
 
 /// Memory budget of one import.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Memory {
+pub(super) struct MemoryBudget {
     limit: Option<u64>,
     /// Limit for names, in bytes.
     names: Option<u64>,
     threads: usize,
 }
 
-impl Memory {
+impl MemoryBudget {
     pub(super) fn new(options: &ImportOptions, threads: usize) -> Result<Self, ImportError> {
         let limit = options.memory;
         if limit.is_some_and(|limit| limit < LEAST) {

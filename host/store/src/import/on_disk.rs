@@ -11,8 +11,8 @@
 //!
 //! The dataset is byte for byte the same as with names in memory.
 
+mod dictionary;
 mod join;
-mod listed;
 mod names;
 mod number;
 mod scatter;
@@ -20,14 +20,14 @@ mod scatter;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
-pub(super) use listed::write_dictionary;
-pub(super) use number::Numbered;
-pub(super) use scatter::{Divided, Scatter};
+pub(super) use dictionary::write_dictionary;
+pub(super) use number::Numbering;
+pub(super) use scatter::{DividedNames, ShardDivider};
 
 use super::spill::Spill;
 use super::{ImportError, ImportJob, ImportProgress, assign};
 use crate::dataset::Dataset;
-use crate::files::{self, SummedFile};
+use crate::files::{self, ChecksummedFile};
 
 /// Maximum number of shards. This many files can be open at once, and Freebase's 86 million names give 340,000 per
 /// file.
@@ -61,7 +61,7 @@ fn shard_of(hash: u64, shards: usize) -> usize {
 
 /// Files of the names that were read, by shard, in the order of the edges.
 pub(super) struct Shards {
-    files: Vec<SummedFile>,
+    files: Vec<ChecksummedFile>,
 }
 
 impl Shards {
@@ -71,7 +71,7 @@ impl Shards {
     }
 
     /// Appends the names of a block.
-    pub(super) fn put(&mut self, block: &Divided) -> Result<(), ImportError> {
+    pub(super) fn put(&mut self, block: &DividedNames) -> Result<(), ImportError> {
         let mut start = 0;
         for (file, &end) in self.files.iter_mut().zip(&block.ends) {
             file.put(&block.names[start..end as usize])?;
@@ -82,7 +82,7 @@ impl Shards {
 
     /// Completes the files. Returns their sizes in bytes by shard.
     pub(super) fn finish(self) -> Result<Vec<u64>, ImportError> {
-        let finish = |file: SummedFile| Ok(file.finish(false)?.size);
+        let finish = |file: ChecksummedFile| Ok(file.finish(false)?.size);
         self.files.into_iter().map(finish).collect()
     }
 }
@@ -122,19 +122,19 @@ pub(super) fn number_all(
     unnamed: Vec<Spill>,
     shards: Shards,
     progress: &mut dyn FnMut(ImportProgress) -> ControlFlow<()>,
-) -> Result<(Vec<Spill>, Numbered), ImportError> {
+) -> Result<(Vec<Spill>, Numbering), ImportError> {
     let sizes = shards.finish()?;
     let total_bytes = sizes.iter().sum();
     let numbered = number::number(job, &sizes, &mut |bytes| {
-        super::tell(progress, ImportProgress::Numbering { bytes, total_bytes })
+        super::report_progress(progress, ImportProgress::Numbering { bytes, total_bytes })
     })?;
-    let mut numbers = join::Numbers::open(job, &numbered)?;
+    let mut numbers = join::NumberReaders::open(job, &numbered)?;
     let mut spills = Vec::with_capacity(unnamed.len());
     for edges in unnamed {
         let (set, total_edges) = (edges.set.clone(), edges.edges);
         let joined = join::join(job, edges, &mut numbers, &mut |edges| {
             let set = set.clone();
-            super::tell(
+            super::report_progress(
                 progress,
                 ImportProgress::Joining {
                     set,
@@ -158,10 +158,15 @@ pub(super) fn forget(job: &ImportJob<'_>) -> Result<(), ImportError> {
 fn create(
     job: &ImportJob<'_>,
     path: fn(&Path, usize) -> PathBuf,
-) -> Result<Vec<SummedFile>, ImportError> {
+) -> Result<Vec<ChecksummedFile>, ImportError> {
     files::create_folder(&folder(job.folder))?;
     let buffer = job.memory.shard_buffer();
-    let create = |shard| Ok(SummedFile::with_buffer(&path(job.folder, shard), buffer)?);
+    let create = |shard| {
+        Ok(ChecksummedFile::with_buffer(
+            &path(job.folder, shard),
+            buffer,
+        )?)
+    };
     (0..job.shards).map(create).collect()
 }
 

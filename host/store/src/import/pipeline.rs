@@ -10,24 +10,26 @@ use std::path::Path;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::block::{BLOCK_BYTES, Block, Content, Done, EdgeFormat, InputFile, Numbered, Wrong};
-use super::detect::{self, Said};
+use super::block::{
+    BLOCK_BYTES, Content, EdgeFormat, InputBlock, InputFile, LineError, ParsedBlock, Sequenced,
+};
+use super::detect::{self, UserOptions};
 use super::format::TextFormat;
-use super::inputs::Input;
+use super::inputs::InputPath;
 use super::on_disk::Shards;
-use super::reading::{self, Reading};
+use super::reading::{self, FormatDescription};
 use super::report::SkippedLines;
-use super::source::Source;
+use super::source::TextSource;
 use super::spill::Spill;
 use super::table::{self, Sink};
-use super::worker::Worker;
+use super::worker::ParseWorker;
 use super::{ImportError, ImportJob, ImportProgress, csv};
-use crate::files::{FileError, SummedFile};
+use crate::files::{ChecksummedFile, FileError};
 
 type Progress<'p> = dyn FnMut(ImportProgress) -> ControlFlow<()> + 'p;
 
 /// Edges that were read: one spill file per set, and the skipped lines of each set.
-pub(super) struct Edges {
+pub(super) struct SpilledEdges {
     pub(super) spills: Vec<Spill>,
     pub(super) skipped: Vec<SkippedLines>,
 }
@@ -37,7 +39,7 @@ pub(super) fn read_all(
     job: &ImportJob<'_>,
     mut shards: Option<&mut Shards>,
     progress: &mut Progress<'_>,
-) -> Result<Edges, ImportError> {
+) -> Result<SpilledEdges, ImportError> {
     let mut inputs = Vec::new();
     for (set, files) in &job.inputs.sets {
         let mut opened = Vec::with_capacity(files.len());
@@ -50,7 +52,7 @@ pub(super) fn read_all(
         check_weights(set, &opened)?;
         let read_as: Vec<_> = opened.iter().map(|file| &**file).zip(readings).collect();
         for what in reading::lines(&read_as, job.relations.single_name().as_deref()) {
-            super::tell(progress, ImportProgress::ReadAs { what })?;
+            super::report_progress(progress, ImportProgress::ReadAs { what })?;
         }
         inputs.push((set, opened));
     }
@@ -60,7 +62,7 @@ pub(super) fn read_all(
         total_bytes: job.inputs.bytes(),
         edges: 0,
     };
-    let mut edges = Edges {
+    let mut edges = SpilledEdges {
         spills: Vec::new(),
         skipped: Vec::new(),
     };
@@ -82,11 +84,11 @@ struct Meter<'a, 'p> {
 
 fn open(
     job: &ImportJob<'_>,
-    input: &Input,
+    input: &InputPath,
     index: usize,
-) -> Result<(Arc<InputFile>, Reading), ImportError> {
+) -> Result<(Arc<InputFile>, FormatDescription), ImportError> {
     let relation = job.relations.single_name();
-    let said = Said {
+    let said = UserOptions {
         columns: job.options.columns.as_ref(),
         text: &job.options.text,
         relation: relation.as_deref(),
@@ -160,17 +162,17 @@ fn read_set(
 
 fn work(
     job: &ImportJob<'_>,
-    blocks: &Mutex<Receiver<Numbered<Block>>>,
-    done: &Sender<Numbered<Done>>,
+    blocks: &Mutex<Receiver<Sequenced<InputBlock>>>,
+    done: &Sender<Sequenced<ParsedBlock>>,
 ) {
-    let mut worker = Worker::new(job);
+    let mut worker = ParseWorker::new(job);
     loop {
         let next = blocks.lock().unwrap_or_else(PoisonError::into_inner).recv();
-        let Ok(Numbered { number, item }) = next else {
+        let Ok(Sequenced { number, item }) = next else {
             return;
         };
         let item = item.and_then(|block| worker.process(block));
-        if done.send(Numbered { number, item }).is_err() {
+        if done.send(Sequenced { number, item }).is_err() {
             return;
         }
     }
@@ -178,7 +180,7 @@ fn work(
 
 /// Reader that divides files into blocks.
 struct Reader {
-    blocks: Sender<Numbered<Block>>,
+    blocks: Sender<Sequenced<InputBlock>>,
     free: Receiver<Vec<u8>>,
     number: u64,
 }
@@ -204,10 +206,10 @@ impl Reader {
         }
     }
 
-    fn send(&mut self, item: Result<Block, ImportError>) -> bool {
+    fn send(&mut self, item: Result<InputBlock, ImportError>) -> bool {
         let number = self.number;
         self.number += 1;
-        self.blocks.send(Numbered { number, item }).is_ok()
+        self.blocks.send(Sequenced { number, item }).is_ok()
     }
 }
 
@@ -224,7 +226,7 @@ impl Sink for FileSink<'_> {
     }
 
     fn take(&mut self, content: Content, disk_bytes: u64) -> bool {
-        self.reader.send(Ok(Block {
+        self.reader.send(Ok(InputBlock {
             file: Arc::clone(self.file),
             content,
             disk_bytes,
@@ -238,10 +240,10 @@ fn read_lines(
     format: TextFormat,
     sink: &mut dyn Sink,
 ) -> Result<(), ImportError> {
-    let Source {
+    let TextSource {
         mut reader,
         disk_bytes,
-    } = Source::open_behind(&file.file, format.preamble)?;
+    } = TextSource::open_behind(&file.file, format.preamble)?;
     let mut rest = Vec::new();
     let mut told = 0;
     loop {
@@ -275,10 +277,10 @@ struct Collector<'a> {
     set: &'a str,
     inputs: &'a [Arc<InputFile>],
     free: Sender<Vec<u8>>,
-    file: Option<SummedFile>,
+    file: Option<ChecksummedFile>,
     /// Files of names, if names are on disk.
     shards: Option<&'a mut Shards>,
-    waiting: BTreeMap<u64, Result<Done, ImportError>>,
+    waiting: BTreeMap<u64, Result<ParsedBlock, ImportError>>,
     next: u64,
     /// Number of lines of the current file before the next block.
     lines: u64,
@@ -299,7 +301,7 @@ impl<'a> Collector<'a> {
             set,
             inputs,
             free,
-            file: Some(SummedFile::create(path)?),
+            file: Some(ChecksummedFile::create(path)?),
             shards: None,
             waiting: BTreeMap::new(),
             next: 0,
@@ -312,10 +314,10 @@ impl<'a> Collector<'a> {
 
     fn run(
         &mut self,
-        done: &Receiver<Numbered<Done>>,
+        done: &Receiver<Sequenced<ParsedBlock>>,
         meter: &mut Meter<'_, '_>,
     ) -> Result<(u64, SkippedLines), ImportError> {
-        for Numbered { number, item } in done {
+        for Sequenced { number, item } in done {
             self.waiting.insert(number, item);
             while let Some(item) = self.waiting.remove(&self.next) {
                 self.next += 1;
@@ -334,12 +336,12 @@ impl<'a> Collector<'a> {
         Ok((self.edges.iter().sum(), std::mem::take(&mut self.skipped)))
     }
 
-    fn take(&mut self, done: Done, meter: &mut Meter<'_, '_>) -> Result<(), ImportError> {
+    fn take(&mut self, done: ParsedBlock, meter: &mut Meter<'_, '_>) -> Result<(), ImportError> {
         if done.file.index != self.current {
             (self.current, self.lines) = (done.file.index, done.file.preamble());
         }
         let lines = self.lines;
-        let named = |wrong: Wrong| ImportError::Line {
+        let named = |wrong: LineError| ImportError::Line {
             path: done.file.file.path.clone(),
             line: lines + wrong.line + 1,
             what: wrong.what,
@@ -367,6 +369,6 @@ impl<'a> Collector<'a> {
             total_bytes: meter.total_bytes,
             edges: meter.edges,
         };
-        super::tell(meter.progress, event)
+        super::report_progress(meter.progress, event)
     }
 }

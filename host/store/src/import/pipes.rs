@@ -37,7 +37,7 @@ pub(super) fn spool(
             path: path.to_owned(),
             bytes,
         };
-        super::tell(progress, told)?;
+        super::report_progress(progress, told)?;
         match chunks.recv_timeout(LOOK) {
             Ok(Ok(chunk)) => {
                 files::append(&mut file, target, &chunk)?;

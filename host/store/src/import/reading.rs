@@ -7,7 +7,7 @@ use super::format::Separator;
 
 /// Detected format of a file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Reading {
+pub(super) struct FormatDescription {
     pub(super) compression: Option<&'static str>,
     /// Separator of columns; `None` for Parquet.
     pub(super) separator: Option<Separator>,
@@ -17,14 +17,14 @@ pub(super) struct Reading {
     pub(super) comments: usize,
     /// Number of edges stated in the first line, if any.
     pub(super) count: Option<String>,
-    pub(super) head: Head,
+    pub(super) head: HeaderSource,
     /// Cells of the first edge.
     pub(super) first: Option<Vec<String>>,
 }
 
 /// Origin of the column names.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) enum Head {
+pub(super) enum HeaderSource {
     /// The columns have no names.
     #[default]
     None,
@@ -34,9 +34,9 @@ pub(super) enum Head {
     Comment(Vec<String>),
 }
 
-impl Reading {
+impl FormatDescription {
     /// Describes the format, without anything specific to the file.
-    fn way(&self) -> String {
+    fn describe(&self) -> String {
         let mut text = String::new();
         if let Some(compression) = self.compression {
             let _ = write!(text, "{compression}, ");
@@ -58,19 +58,22 @@ impl Reading {
             let _ = write!(text, ", the count {count}");
         }
         text.push_str(match self.head {
-            Head::None => ", no header",
-            Head::Columns(_) => ", with a header",
-            Head::Comment(_) => ", with a comment as header",
+            HeaderSource::None => ", no header",
+            HeaderSource::Columns(_) => ", with a header",
+            HeaderSource::Comment(_) => ", with a comment as header",
         });
         text
     }
 }
 
 /// Returns one line per distinct format and layout of an edge set's files, with the first edge of the first such file.
-pub(super) fn lines(files: &[(&InputFile, Reading)], relation: Option<&str>) -> Vec<String> {
+pub(super) fn lines(
+    files: &[(&InputFile, FormatDescription)],
+    relation: Option<&str>,
+) -> Vec<String> {
     let mut ways: Vec<(String, usize, u64)> = Vec::new();
     for (at, (file, reading)) in files.iter().enumerate() {
-        let way = reading.way();
+        let way = reading.describe();
         let same = |(known, first, _): &&mut (String, usize, u64)| {
             *known == way && files[*first].0.layout == file.layout
         };
@@ -88,7 +91,11 @@ pub(super) fn lines(files: &[(&InputFile, Reading)], relation: Option<&str>) -> 
         }
         let _ = write!(line, ": {way}");
         if let Some(cells) = &reading.first {
-            let _ = write!(line, "; read as: {}", file.layout.shown(cells, relation));
+            let _ = write!(
+                line,
+                "; read as: {}",
+                file.layout.describe_edge(cells, relation)
+            );
         }
         line
     };

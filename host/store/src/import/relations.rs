@@ -7,7 +7,7 @@ use pbg_core::graph::{RelationDecl, Schema};
 
 use super::ImportError;
 use super::types::Types;
-use crate::dataset::manifest::Relations;
+use crate::dataset::manifest::RelationsInfo;
 use crate::dataset::{Dataset, Relation};
 
 /// Name of the configuration entry for all relations without their own entry.
@@ -19,9 +19,9 @@ pub(super) const DROPPED: u32 = u32::MAX;
 /// All relations of an import, shared by the workers.
 pub(super) struct RelationTable {
     template: Option<Template>,
-    single: Option<Resolved>,
-    found: RwLock<Found>,
-    placed: OnceLock<Placed>,
+    single: Option<ResolvedRelation>,
+    found: RwLock<RelationRegistry>,
+    placed: OnceLock<FinalRelations>,
 }
 
 /// Entity types of relations that the configuration does not name.
@@ -32,7 +32,7 @@ struct Template {
 }
 
 #[derive(Default)]
-struct Found {
+struct RelationRegistry {
     ids: HashMap<String, u32>,
     list: Vec<Relation>,
     sides: Vec<(u32, u32)>,
@@ -41,7 +41,7 @@ struct Found {
     fixed: usize,
 }
 
-struct Placed {
+struct FinalRelations {
     finals: Vec<u32>,
     list: Vec<Relation>,
     dropped: u64,
@@ -49,7 +49,7 @@ struct Placed {
 
 /// Relation as workers use it: provisional id, and the indices of its entity types.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Resolved {
+pub(super) struct ResolvedRelation {
     pub(super) id: u32,
     pub(super) lhs: u32,
     pub(super) rhs: u32,
@@ -82,7 +82,7 @@ impl RelationTable {
                 })
             }
         };
-        let mut found = Found::default();
+        let mut found = RelationRegistry::default();
         for relation in old.map(Dataset::relations).unwrap_or_default() {
             let sides = (
                 side(&relation.name, &relation.lhs)?,
@@ -105,7 +105,7 @@ impl RelationTable {
         }
         found.fixed = found.list.len();
         let single = match (&template, &found.list[..], &found.sides[..]) {
-            (None, [_], &[(lhs, rhs)]) => Some(Resolved { id: 0, lhs, rhs }),
+            (None, [_], &[(lhs, rhs)]) => Some(ResolvedRelation { id: 0, lhs, rhs }),
             _ => None,
         };
         Ok(Self {
@@ -117,7 +117,7 @@ impl RelationTable {
     }
 
     /// Returns the relation of files without a column of relations, if there is exactly one.
-    pub(super) fn single(&self) -> Option<Resolved> {
+    pub(super) fn single(&self) -> Option<ResolvedRelation> {
         self.single
     }
 
@@ -130,7 +130,7 @@ impl RelationTable {
         single.map(|relation| relation.name.clone())
     }
 
-    fn resolve(&self, name: &str) -> Result<Resolved, String> {
+    fn resolve(&self, name: &str) -> Result<ResolvedRelation, String> {
         let found = self.found.read().unwrap_or_else(PoisonError::into_inner);
         if let Some(&id) = found.ids.get(name) {
             return Ok(found.resolved(id));
@@ -160,7 +160,7 @@ impl RelationTable {
 
     /// Determines the relations of the dataset and their order: first the relations that are already known or named in
     /// the configuration, then the others by name.
-    pub(super) fn place(&self, min_count: u32) -> Relations {
+    pub(super) fn place(&self, min_count: u32) -> RelationsInfo {
         let placed = self.placed.get_or_init(|| {
             let found = self.found.read().unwrap_or_else(PoisonError::into_inner);
             let mut others: Vec<usize> = (found.fixed..found.list.len())
@@ -174,13 +174,13 @@ impl RelationTable {
             }
             let list: Vec<_> = order.iter().map(|&id| found.list[id].clone()).collect();
             let dropped = (found.list.len() - list.len()) as u64;
-            Placed {
+            FinalRelations {
                 finals,
                 list,
                 dropped,
             }
         });
-        Relations {
+        RelationsInfo {
             file: "relations.arrow".to_owned(),
             count: placed.list.len() as u32,
         }
@@ -219,7 +219,7 @@ impl RelationTable {
     }
 }
 
-impl Found {
+impl RelationRegistry {
     fn push(&mut self, relation: Relation, sides: (u32, u32)) -> u32 {
         let id = self.list.len() as u32;
         self.ids.insert(relation.name.clone(), id);
@@ -245,9 +245,9 @@ impl Found {
         )))
     }
 
-    fn resolved(&self, id: u32) -> Resolved {
+    fn resolved(&self, id: u32) -> ResolvedRelation {
         let (lhs, rhs) = self.sides[id as usize];
-        Resolved { id, lhs, rhs }
+        ResolvedRelation { id, lhs, rhs }
     }
 
     fn unknown(&self, name: &str) -> String {
@@ -278,7 +278,7 @@ pub(super) fn shorten(name: &str) -> String {
 /// Cache of relations of one worker, which avoids locking the shared table.
 pub(super) struct RelationCache<'t> {
     table: &'t RelationTable,
-    known: HashMap<Vec<u8>, Resolved, foldhash::fast::RandomState>,
+    known: HashMap<Vec<u8>, ResolvedRelation, foldhash::fast::RandomState>,
     counts: Vec<u64>,
 }
 
@@ -292,7 +292,7 @@ impl<'t> RelationCache<'t> {
     }
 
     /// Returns the relation of this name, and counts an edge.
-    pub(super) fn resolve(&mut self, name: &[u8]) -> Result<Resolved, String> {
+    pub(super) fn resolve(&mut self, name: &[u8]) -> Result<ResolvedRelation, String> {
         let resolved = match self.known.get(name) {
             Some(&resolved) => resolved,
             None => {

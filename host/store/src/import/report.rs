@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use serde_json::json;
 
 use super::ImportError;
-use crate::describe::{SharedNames, Unseen};
+use crate::describe::{SharedNames, UnseenCounts};
 
 /// Report of an import.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -28,7 +28,7 @@ pub struct ImportReport {
     /// Number of entities in features files that have no edge.
     pub unused_features: u64,
     /// Entities and relations of held-out edge sets that no trained edge has, by set; empty if no set is trained.
-    pub unseen: BTreeMap<String, Unseen>,
+    pub unseen: BTreeMap<String, UnseenCounts>,
     /// Names that several entity types have in common.
     pub shared_names: SharedNames,
     /// Statistics that were not computed, with the reasons.

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::ImportError;
-use super::inputs::Input;
+use super::inputs::InputPath;
 use crate::files::{self, FileError};
 
 /// Kind of a file according to its first bytes, whatever its name is.
@@ -61,7 +61,7 @@ const ENDINGS: [(&str, Option<FileKind>); 7] = [
 ];
 
 /// Opens a file, determines its kind, and refuses unsupported ones.
-fn open(input: &Input) -> Result<(File, FileKind), ImportError> {
+fn open(input: &InputPath) -> Result<(File, FileKind), ImportError> {
     let path = &input.path;
     let named = |error: FileError| FileError {
         path: path.clone(),
@@ -154,21 +154,21 @@ fn refuse_by_name(path: &Path, magic: &[u8]) -> Result<(), ImportError> {
 }
 
 /// Determines the kind of a file.
-pub(super) fn kind_of(input: &Input) -> Result<FileKind, ImportError> {
+pub(super) fn kind_of(input: &InputPath) -> Result<FileKind, ImportError> {
     open(input).map(|(_, kind)| kind)
 }
 
 /// Decompressed bytes of a text, and the number of bytes read from disk so far.
-pub(super) struct Source {
+pub(super) struct TextSource {
     pub(super) reader: Box<dyn Read + Send>,
     pub(super) disk_bytes: Arc<AtomicU64>,
 }
 
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
-impl Source {
+impl TextSource {
     /// Opens a text at its beginning, after the byte order mark if it has one.
-    pub(super) fn open(input: &Input) -> Result<Self, ImportError> {
+    pub(super) fn open(input: &InputPath) -> Result<Self, ImportError> {
         let path = &input.path;
         let (file, kind) = open(input)?;
         let disk_bytes = Arc::new(AtomicU64::new(0));
@@ -218,7 +218,7 @@ impl Source {
     }
 
     /// Opens a text after its first `lines` lines.
-    pub(super) fn open_behind(input: &Input, lines: u64) -> Result<Self, ImportError> {
+    pub(super) fn open_behind(input: &InputPath, lines: u64) -> Result<Self, ImportError> {
         let mut source = Self::open(input)?;
         source
             .skip(lines)

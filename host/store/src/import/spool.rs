@@ -9,19 +9,19 @@ use ::parquet::arrow::ArrowWriter;
 use arrow_array::{ArrayRef, Float32Array, NullArray, RecordBatch, StringArray};
 
 use crate::export::parquet;
-use crate::files::{FileError, SummedFile};
+use crate::files::{ChecksummedFile, FileError};
 
 /// File of edges that is being written.
 pub struct EdgeSpool {
     path: PathBuf,
     /// Writer, and the description of the columns of the first table.
-    writer: Option<(ArrowWriter<SummedFile>, String)>,
+    writer: Option<(ArrowWriter<ChecksummedFile>, String)>,
     rows: u64,
 }
 
 /// Column of edges, with one value per edge.
 #[derive(Clone, Debug)]
-pub enum Values {
+pub enum ColumnValues {
     /// Names of entities or relations.
     Names(Vec<String>),
     /// Weights.
@@ -90,12 +90,12 @@ impl EdgeSpool {
     ///
     /// # Errors
     /// When the columns have different lengths or differ from earlier ones, or they cannot be written.
-    pub fn put_columns(&mut self, columns: Vec<(String, Values)>) -> Result<(), SpoolError> {
+    pub fn put_columns(&mut self, columns: Vec<(String, ColumnValues)>) -> Result<(), SpoolError> {
         let columns = columns.into_iter().map(|(name, values)| {
             let array: ArrayRef = match values {
-                Values::Names(names) => Arc::new(StringArray::from(names)),
-                Values::Weights(weights) => Arc::new(Float32Array::from(weights)),
-                Values::Unread(count) => Arc::new(NullArray::new(count)),
+                ColumnValues::Names(names) => Arc::new(StringArray::from(names)),
+                ColumnValues::Weights(weights) => Arc::new(Float32Array::from(weights)),
+                ColumnValues::Unread(count) => Arc::new(NullArray::new(count)),
             };
             (name, array)
         });
@@ -135,15 +135,15 @@ fn columns(batch: &RecordBatch) -> String {
 mod tests {
     use super::*;
 
-    fn edges(weights: bool) -> Vec<(String, Values)> {
-        let names = |names: [&str; 2]| Values::Names(names.map(str::to_owned).to_vec());
+    fn edges(weights: bool) -> Vec<(String, ColumnValues)> {
+        let names = |names: [&str; 2]| ColumnValues::Names(names.map(str::to_owned).to_vec());
         let mut columns = vec![
             ("lhs".to_owned(), names(["a", "b"])),
-            ("since".to_owned(), Values::Unread(2)),
+            ("since".to_owned(), ColumnValues::Unread(2)),
             ("rhs".to_owned(), names(["b", "c"])),
         ];
         if weights {
-            columns.push(("weight".to_owned(), Values::Weights(vec![1.0, 0.5])));
+            columns.push(("weight".to_owned(), ColumnValues::Weights(vec![1.0, 0.5])));
         }
         columns
     }
@@ -171,7 +171,7 @@ mod tests {
         let error = spool.put_columns(edges(true)).unwrap_err().to_string();
         assert!(error.starts_with("edges after the first 2: "), "{error}");
         let mut uneven = edges(false);
-        uneven[1].1 = Values::Unread(1);
+        uneven[1].1 = ColumnValues::Unread(1);
         assert!(spool.put_columns(uneven).is_err());
     }
 }

@@ -5,11 +5,11 @@ use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use parquet::file::metadata::ParquetMetaData;
 
-use super::block::{BadLines, Content, EdgeFormat, EdgeRows, InputFile, Span, Wrong};
+use super::block::{BadLines, Content, EdgeFormat, EdgeRows, InputFile, LineError, NameSpan};
 use super::columns::ColumnLayout;
-use super::detect::{Detected, Said};
-use super::inputs::Input;
-use super::reading::{Head, Reading};
+use super::detect::{DetectedFormat, UserOptions};
+use super::inputs::InputPath;
+use super::reading::{FormatDescription, HeaderSource};
 use super::text::{check_name, check_weight};
 use super::{ImportError, cast};
 use crate::files;
@@ -23,21 +23,25 @@ pub(super) trait Sink {
 }
 
 /// Appends a name to `buffer`.
-pub(super) fn push_name(name: &[u8], column: usize, buffer: &mut Vec<u8>) -> Result<Span, String> {
+pub(super) fn push_name(
+    name: &[u8],
+    column: usize,
+    buffer: &mut Vec<u8>,
+) -> Result<NameSpan, String> {
     check_name(name, column)?;
     if std::str::from_utf8(name).is_err() {
         return Err(format!("column {} is not UTF-8 text", column + 1));
     }
     let start = buffer.len() as u32;
     buffer.extend_from_slice(name);
-    Ok(Span {
+    Ok(NameSpan {
         start,
         end: buffer.len() as u32,
     })
 }
 
 fn parquet_reader(
-    input: &Input,
+    input: &InputPath,
 ) -> Result<ParquetRecordBatchReaderBuilder<std::fs::File>, ImportError> {
     let path = &input.path;
     let size = files::size(&input.source)?;
@@ -67,7 +71,10 @@ fn lies_elsewhere(metadata: &ParquetMetaData, size: u64) -> Option<String> {
 }
 
 /// Detects the roles of the columns of a Parquet file.
-pub(super) fn detect(input: &Input, said: Said<'_>) -> Result<Detected, ImportError> {
+pub(super) fn detect(
+    input: &InputPath,
+    said: UserOptions<'_>,
+) -> Result<DetectedFormat, ImportError> {
     let reader = parquet_reader(input)?;
     let fields = reader.schema().fields().iter();
     let names: Vec<String> = fields.map(|field| field.name().clone()).collect();
@@ -76,13 +83,13 @@ pub(super) fn detect(input: &Input, said: Said<'_>) -> Result<Detected, ImportEr
     let layout = layout.map_err(|what| ImportError::input(&input.path, what))?;
     // Decoding errors are reported when the file is read, with the row.
     let first = first_row(reader, &layout, names.len());
-    Ok(Detected {
+    Ok(DetectedFormat {
         format: EdgeFormat::Parquet,
         layout,
-        reading: Reading {
-            head: Head::Columns(names),
+        reading: FormatDescription {
+            head: HeaderSource::Columns(names),
             first,
-            ..Reading::default()
+            ..FormatDescription::default()
         },
     })
 }
@@ -144,7 +151,7 @@ pub(super) fn read_parquet(file: &InputFile, sink: &mut dyn Sink) -> Result<(), 
                 rows.truncate(lengths);
                 buffer.truncate(bytes);
                 let line = row as u64;
-                bad.refuse(file.on_bad_line, Wrong { line, what })
+                bad.record(file.on_bad_line, LineError { line, what })
             })
         });
         rows_done += batch.num_rows() as u64;

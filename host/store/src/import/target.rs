@@ -5,11 +5,11 @@ use std::io;
 use std::path::Path;
 
 use super::ImportError;
-use crate::dataset::manifest::{FORMAT, Manifest};
+use crate::dataset::manifest::{DatasetManifest, FORMAT};
 use crate::dataset::{Dataset, MANIFEST, Staging};
-use crate::files::{self, FileError, SummedFile};
-use crate::owner::{self, Kind};
-use crate::sealed;
+use crate::files::{self, ChecksummedFile, FileError};
+use crate::owner::{self, OwnerKind};
+use crate::sealed_json;
 
 /// Locks other imports out of the target, and checks that the target may be replaced.
 pub(super) fn begin(target: &Path) -> Result<Staging, ImportError> {
@@ -23,8 +23,8 @@ pub(super) fn begin(target: &Path) -> Result<Staging, ImportError> {
 /// Checks that the target is missing, empty or a dataset, and that it does not lie in another dataset, which an import
 /// would replace.
 fn check(target: &Path) -> Result<(), ImportError> {
-    let parent = target.parent().and_then(owner::of);
-    if let Some(owner) = parent.filter(|owner| owner.kind == Kind::Dataset) {
+    let parent = target.parent().and_then(owner::owner_of);
+    if let Some(owner) = parent.filter(|owner| owner.kind == OwnerKind::Dataset) {
         let path = target.to_owned();
         return Err(ImportError::Inside { path, owner });
     }
@@ -35,7 +35,7 @@ fn check(target: &Path) -> Result<(), ImportError> {
     };
     match fs::read_dir(target) {
         Ok(mut entries) => {
-            if entries.next().is_none() || Dataset::is_at(target) {
+            if entries.next().is_none() || Dataset::exists(target) {
                 Ok(())
             } else {
                 occupied()
@@ -48,12 +48,12 @@ fn check(target: &Path) -> Result<(), ImportError> {
 }
 
 /// Writes the manifest and replaces the target with the new dataset.
-pub(super) fn complete(staging: &Staging, manifest: &Manifest) -> Result<(), ImportError> {
+pub(super) fn complete(staging: &Staging, manifest: &DatasetManifest) -> Result<(), ImportError> {
     let new = staging.new_folder();
     let path = new.join(MANIFEST);
-    let sealed = sealed::seal(FORMAT, manifest);
+    let sealed = sealed_json::seal(FORMAT, manifest);
     let sealed = sealed.map_err(|e| FileError::new("write", &path, io::Error::other(e)))?;
-    let mut file = SummedFile::create(&path)?;
+    let mut file = ChecksummedFile::create(&path)?;
     file.put(&sealed)?;
     file.finish(true)?;
     files::sync(&new)?;

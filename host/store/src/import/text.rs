@@ -1,19 +1,19 @@
 //! Parser of text lines whose columns are not quoted.
 
-use super::block::{BLOCK_BYTES, BadLines, EdgeRows, InputFile, MAX_NAME, Span, Wrong};
+use super::block::{BLOCK_BYTES, BadLines, EdgeRows, InputFile, LineError, MAX_NAME, NameSpan};
 use super::columns::ColumnLayout;
 use super::format::{CommentRule, OnBadLine, Separator, TextFormat};
 use super::ntriples;
 use super::relations::shorten;
 
 /// Parameters for parsing the lines of a block.
-pub(super) struct HowToParse<'a> {
+pub(super) struct ParseOptions<'a> {
     pub(super) format: TextFormat,
     pub(super) layout: &'a ColumnLayout,
     pub(super) on_bad_line: OnBadLine,
 }
 
-impl<'a> HowToParse<'a> {
+impl<'a> ParseOptions<'a> {
     pub(super) fn of(file: &'a InputFile, format: TextFormat) -> Self {
         Self {
             format,
@@ -26,15 +26,15 @@ impl<'a> HowToParse<'a> {
 /// Parses whole lines into `rows`. Returns the number of lines. Blank lines are skipped.
 pub(super) fn parse(
     text: &[u8],
-    how: &HowToParse<'_>,
+    how: &ParseOptions<'_>,
     rows: &mut EdgeRows,
     bad: &mut BadLines,
-) -> Result<u64, Wrong> {
+) -> Result<u64, LineError> {
     rows.clear();
     let is_utf8 = match std::str::from_utf8(text) {
         Err(e) if how.on_bad_line == OnBadLine::Error => {
             let line = memchr::memchr_iter(b'\n', &text[..e.valid_up_to()]).count() as u64;
-            return Err(Wrong {
+            return Err(LineError {
                 line,
                 what: NOT_UTF8.to_owned(),
             });
@@ -44,14 +44,14 @@ pub(super) fn parse(
     if text.last().is_some_and(|&byte| byte != b'\n') {
         let line = memchr::memchr_iter(b'\n', text).count() as u64;
         let what = format!("the line is longer than {BLOCK_BYTES} bytes");
-        return Err(Wrong { line, what });
+        return Err(LineError { line, what });
     }
     let mut parser = Parser {
         text,
         how,
         comment: how.format.comment,
         is_utf8,
-        fields: vec![Span::default(); how.layout.count],
+        fields: vec![NameSpan::default(); how.layout.count],
         line: 0,
         bad,
     };
@@ -66,17 +66,17 @@ const NOT_UTF8: &str = "it is not UTF-8 text";
 
 struct Parser<'a> {
     text: &'a [u8],
-    how: &'a HowToParse<'a>,
+    how: &'a ParseOptions<'a>,
     comment: Option<CommentRule>,
     /// Whether the whole block is UTF-8. If not, every line is checked.
     is_utf8: bool,
-    fields: Vec<Span>,
+    fields: Vec<NameSpan>,
     line: u64,
     bad: &'a mut BadLines,
 }
 
 impl Parser<'_> {
-    fn separated_by(&mut self, separator: u8, rows: &mut EdgeRows) -> Result<(), Wrong> {
+    fn separated_by(&mut self, separator: u8, rows: &mut EdgeRows) -> Result<(), LineError> {
         let text = self.text;
         let mut line_start = 0;
         let mut start = 0;
@@ -89,7 +89,7 @@ impl Parser<'_> {
                 at
             };
             if let Some(slot) = self.fields.get_mut(field) {
-                *slot = Span {
+                *slot = NameSpan {
                     start: start as u32,
                     end: end as u32,
                 };
@@ -112,7 +112,7 @@ impl Parser<'_> {
         &mut self,
         separator: Separator,
         rows: &mut EdgeRows,
-    ) -> Result<(), Wrong> {
+    ) -> Result<(), LineError> {
         let text = self.text;
         let mut start = 0;
         for end in memchr::memchr_iter(b'\n', text) {
@@ -120,7 +120,7 @@ impl Parser<'_> {
             let mut found = 0;
             let mut take = |from: usize, to: usize| {
                 if let Some(slot) = self.fields.get_mut(found) {
-                    *slot = Span {
+                    *slot = NameSpan {
                         start: (start + from) as u32,
                         end: (start + to) as u32,
                     };
@@ -151,7 +151,7 @@ impl Parser<'_> {
         found: usize,
         (start, end): (usize, usize),
         rows: &mut EdgeRows,
-    ) -> Result<(), Wrong> {
+    ) -> Result<(), LineError> {
         if let Some(comment) = self.comment {
             match comment.skips(self.text.get(start)) {
                 Ok(true) => return Ok(()),
@@ -190,7 +190,7 @@ impl Parser<'_> {
         Ok(())
     }
 
-    fn name(&self, column: usize) -> Result<Span, String> {
+    fn name(&self, column: usize) -> Result<NameSpan, String> {
         let mut span = self.fields[column];
         if self.how.format.separator.trims() {
             span = trimmed(self.text, span);
@@ -200,18 +200,19 @@ impl Parser<'_> {
     }
 
     /// Returns an error for a bad line, or counts it, as the options say.
-    fn refuse(&mut self, what: String) -> Result<(), Wrong> {
+    fn refuse(&mut self, what: String) -> Result<(), LineError> {
         let line = self.line;
-        self.bad.refuse(self.how.on_bad_line, Wrong { line, what })
+        self.bad
+            .record(self.how.on_bad_line, LineError { line, what })
     }
 }
 
 /// Returns a span without the blanks around it.
-fn trimmed(text: &[u8], span: Span) -> Span {
+fn trimmed(text: &[u8], span: NameSpan) -> NameSpan {
     let start = span.of(text).trim_ascii_start();
     let whole = start.trim_ascii_end();
     let end = span.end - (start.len() - whole.len()) as u32;
-    Span {
+    NameSpan {
         start: end - whole.len() as u32,
         end,
     }

@@ -5,17 +5,17 @@ use std::collections::BTreeMap;
 use pbg_core::graph::Schema;
 
 use super::intern::Interner;
-use super::{ImportError, ImportOptions, NamesIn};
+use super::{ImportError, ImportOptions, NameStorage};
 use crate::dataset::Dataset;
 
 /// All entity types, in the order of their names.
 pub(super) struct Types {
-    pub(super) names: Vec<Names>,
+    pub(super) names: Vec<TypeNames>,
     index: BTreeMap<String, usize>,
 }
 
 /// Names of one type. If names are on disk, `interner` and `known` stay empty.
-pub(super) struct Names {
+pub(super) struct TypeNames {
     pub(super) entity_type: String,
     pub(super) interner: Interner,
     /// Provisional ids of the entities of the previous dictionary, in global order.
@@ -28,7 +28,7 @@ impl Types {
     pub(super) fn new(
         schema: &Schema,
         old: Option<&Dataset>,
-        (options, way): (&ImportOptions, NamesIn),
+        (options, way): (&ImportOptions, NameStorage),
     ) -> Result<Self, ImportError> {
         let mut names = Vec::new();
         let mut index = BTreeMap::new();
@@ -50,7 +50,7 @@ impl Types {
             }
             index.insert(name.clone(), names.len());
             let partitions = entity.num_partitions as usize;
-            names.push(Names::new(name, partitions, (old, way))?);
+            names.push(TypeNames::new(name, partitions, (old, way))?);
         }
         for (name, _) in &options.features {
             if !schema
@@ -73,11 +73,11 @@ impl Types {
     }
 }
 
-impl Names {
+impl TypeNames {
     fn new(
         name: &str,
         partitions: usize,
-        (old, way): (Option<&Dataset>, NamesIn),
+        (old, way): (Option<&Dataset>, NameStorage),
     ) -> Result<Self, ImportError> {
         let mut names = Self {
             entity_type: name.to_owned(),
@@ -90,7 +90,7 @@ impl Names {
             return Ok(names);
         };
         names.known_counts.clone_from(&info.counts);
-        if way == NamesIn::Files {
+        if way == NameStorage::Files {
             return Ok(names);
         }
         for known in old.dictionary(name)?.names() {

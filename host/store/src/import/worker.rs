@@ -1,22 +1,22 @@
 //! Worker of an import: converts a block of text to records of provisional ids.
 
-use super::block::{BadLines, Block, Content, Done, EdgeRows, Wrong};
+use super::block::{BadLines, Content, EdgeRows, InputBlock, LineError, ParsedBlock};
 use super::intern::{Interner, SHARDS};
-use super::on_disk::Scatter;
-use super::relations::{RelationCache, Resolved};
-use super::text::{self, HowToParse};
+use super::on_disk::ShardDivider;
+use super::relations::{RelationCache, ResolvedRelation};
+use super::text::{self, ParseOptions};
 use super::types::Types;
-use super::{ImportError, ImportJob, NamesIn};
+use super::{ImportError, ImportJob, NameStorage};
 
 /// Worker with buffers that it reuses for every block.
-pub(super) struct Worker<'a> {
+pub(super) struct ParseWorker<'a> {
     types: &'a Types,
-    single: Option<Resolved>,
+    single: Option<ResolvedRelation>,
     relations: RelationCache<'a>,
     /// Distributor of names over shards, if names are on disk.
-    scatter: Option<Scatter>,
+    scatter: Option<ShardDivider>,
     rows: EdgeRows,
-    resolved: Vec<Resolved>,
+    resolved: Vec<ResolvedRelation>,
     /// Hash of every name: left and right sides alternate.
     hashes: Vec<u64>,
     /// Group (type and shard) of every name.
@@ -26,13 +26,13 @@ pub(super) struct Worker<'a> {
     ids: Vec<u32>,
 }
 
-impl<'a> Worker<'a> {
+impl<'a> ParseWorker<'a> {
     pub(super) fn new(job: &'a ImportJob<'a>) -> Self {
         Self {
             types: job.types,
             single: job.relations.single(),
             relations: RelationCache::new(job.relations),
-            scatter: (job.names_in == NamesIn::Files).then(|| Scatter::new(job)),
+            scatter: (job.names_in == NameStorage::Files).then(|| ShardDivider::new(job)),
             rows: EdgeRows::default(),
             resolved: Vec::new(),
             hashes: Vec::new(),
@@ -43,11 +43,11 @@ impl<'a> Worker<'a> {
     }
 
     /// Parses a block and numbers its names.
-    pub(super) fn process(&mut self, block: Block) -> Result<Done, ImportError> {
+    pub(super) fn process(&mut self, block: InputBlock) -> Result<ParsedBlock, ImportError> {
         let mut bad = BadLines::default();
         let (buffer, lines, mut wrong) = match block.content {
             Content::Text(buffer, format) => {
-                let how = HowToParse::of(&block.file, format);
+                let how = ParseOptions::of(&block.file, format);
                 match text::parse(&buffer, &how, &mut self.rows, &mut bad) {
                     Ok(lines) => (buffer, lines, None),
                     Err(wrong) => (buffer, 0, Some(wrong)),
@@ -81,7 +81,7 @@ impl<'a> Worker<'a> {
             }
         }
         let edges = self.rows.lhs.len() as u64;
-        Ok(Done {
+        Ok(ParsedBlock {
             file: block.file,
             buffer,
             records,
@@ -94,7 +94,7 @@ impl<'a> Worker<'a> {
         })
     }
 
-    fn resolve_relations(&mut self, buffer: &[u8]) -> Option<Wrong> {
+    fn resolve_relations(&mut self, buffer: &[u8]) -> Option<LineError> {
         self.resolved.clear();
         if self.rows.rel.is_empty() {
             let single = self.single.unwrap_or_default();
@@ -105,7 +105,7 @@ impl<'a> Worker<'a> {
             match self.relations.resolve(span.of(buffer)) {
                 Ok(resolved) => self.resolved.push(resolved),
                 Err(what) => {
-                    return Some(Wrong {
+                    return Some(LineError {
                         line: self.rows.line(row),
                         what,
                     });

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::files::FileError;
-use crate::sealed::SealError;
+use crate::sealed_json::SealError;
 
 /// Error of an index operation.
 #[derive(Debug, thiserror::Error)]

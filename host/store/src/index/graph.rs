@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::{GraphInfo, IndexError};
-use crate::files::{self, FileError, Summary, SummedFile};
+use crate::files::{self, ChecksummedFile, FileError, FileSummary};
 
 /// Writes a graph's file. Returns the checksum of the row checksums, and the summary of the file.
 pub(super) fn put(
@@ -13,8 +13,8 @@ pub(super) fn put(
     degree: u32,
     links: &[Vec<u32>],
     sums: &[u32],
-) -> Result<(u32, Summary), FileError> {
-    let mut file = SummedFile::create(path)?;
+) -> Result<(u32, FileSummary), FileError> {
+    let mut file = ChecksummedFile::create(path)?;
     for part in sums.chunks(1 << 12) {
         let bytes: Vec<u8> = part.iter().flat_map(|sum| sum.to_le_bytes()).collect();
         file.put(&bytes)?;

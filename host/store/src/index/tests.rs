@@ -1,10 +1,10 @@
 use super::*;
 use crate::checkpoint::row_sum;
 
-const SOME: Summary = Summary { size: 9, crc32: 7 };
+const SOME: FileSummary = FileSummary { size: 9, crc32: 7 };
 
-fn built(folder: &Path) -> Manifest {
-    let mut building = Building::begin(folder, "dot").unwrap();
+fn built(folder: &Path) -> IndexManifest {
+    let mut building = IndexBuild::begin(folder, "dot").unwrap();
     let links = [vec![1, 2], vec![0], vec![]];
     let sums = [row_sum(&[1.0, 2.0]), row_sum(&[3.0, 4.0]), 0];
     let graph = building.write("city", 0, (1, &links), &sums, SOME).unwrap();
@@ -18,7 +18,7 @@ fn built(folder: &Path) -> Manifest {
 }
 
 fn all_of(folder: &Path) -> Result<Vec<Vec<u32>>, IndexError> {
-    let opened = Opened::find(folder)?.expect("an index");
+    let opened = OpenIndexFiles::find(folder)?.expect("an index");
     let graph = opened.graph(&opened.manifest().types["city"].graphs[0]);
     let graph = graph.expect("it has the graph");
     assert_eq!(graph.sums()?.len(), 3);
@@ -52,7 +52,9 @@ fn what_was_built_is_read_and_replaces_what_was_there() {
 fn what_is_read_is_of_one_build() {
     let folder = tempfile::tempdir().unwrap();
     built(folder.path());
-    let opened = Opened::find(folder.path()).unwrap().expect("an index");
+    let opened = OpenIndexFiles::find(folder.path())
+        .unwrap()
+        .expect("an index");
     for _ in 0..2 {
         built(folder.path());
         let graph = opened.graph(&opened.manifest().types["city"].graphs[0]);
@@ -70,7 +72,7 @@ fn what_is_read_is_of_one_build() {
 fn what_is_not_committed_leaves_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let manifest = built(folder.path());
-    let mut building = Building::begin(folder.path(), "dot").unwrap();
+    let mut building = IndexBuild::begin(folder.path(), "dot").unwrap();
     building
         .write("city", 0, (0, &[vec![]]), &[1], SOME)
         .unwrap();
@@ -82,8 +84,8 @@ fn what_is_not_committed_leaves_nothing() {
 #[test]
 fn two_builds_at_once_are_one_too_many() {
     let folder = tempfile::tempdir().unwrap();
-    let first = Building::begin(folder.path(), "dot").unwrap();
-    let second = Building::begin(folder.path(), "dot").expect_err("it is taken");
+    let first = IndexBuild::begin(folder.path(), "dot").unwrap();
+    let second = IndexBuild::begin(folder.path(), "dot").expect_err("it is taken");
     assert!(matches!(second, IndexError::Busy { .. }), "{second}");
     drop(first);
     built(folder.path());

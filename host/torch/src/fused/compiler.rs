@@ -11,9 +11,9 @@ use std::ptr;
 use pbg_kernels::device::OpenError;
 use tch::{Device, TchError, Tensor};
 
-use super::functions::{Functions, Handle, Status, functions, succeeded};
-use crate::error::said;
-use crate::place::TorchPlace;
+use super::cuda::{CudaFunctions, CudaStatus, Handle, functions, succeeded};
+use crate::device::TorchDevice;
+use crate::error::message_of;
 
 /// Flag of an event that records no time.
 const DISABLE_TIMING: c_uint = 2;
@@ -24,7 +24,7 @@ const MINOR: c_int = 76;
 /// A GPU on which kernels are compiled and started.
 #[derive(Clone, Copy)]
 pub(super) struct Gpu {
-    functions: &'static Functions,
+    functions: &'static CudaFunctions,
     /// CUDA context, which libtorch uses, too.
     context: Handle,
     /// Compute capability: major and minor version.
@@ -37,45 +37,45 @@ unsafe impl Send for Gpu {}
 
 /// Target for which kernels are compiled.
 #[derive(Clone, Copy)]
-pub(super) enum Compiler {
+pub(super) enum KernelCompiler {
     Gpu(Gpu),
     /// The CPU, for tests.
     #[cfg(test)]
     Core,
 }
 
-impl Compiler {
+impl KernelCompiler {
     /// Compiles kernels; see [`Gpu::compile`].
     pub(super) fn compile<const N: usize>(
         self,
         source: &str,
         names: [&CStr; N],
-    ) -> Result<[Kernel; N], TchError> {
+    ) -> Result<[DeviceKernel; N], TchError> {
         match self {
             Self::Gpu(gpu) => gpu.compile(source, names),
             #[cfg(test)]
-            Self::Core => Ok(super::on_core::compile(source, names)),
+            Self::Core => Ok(super::cpu_kernels::compile(source, names)),
         }
     }
 }
 
 /// A compiled kernel of one GPU.
 #[derive(Clone, Copy)]
-pub(super) enum Kernel {
+pub(super) enum DeviceKernel {
     Gpu {
         gpu: Gpu,
         function: Handle,
     },
     /// A kernel on the CPU, for tests.
     #[cfg(test)]
-    Core(super::on_core::Entry),
+    Core(super::cpu_kernels::CpuKernel),
 }
 
 // SAFETY: as for the GPU's context. The module that contains the function is never unloaded.
-unsafe impl Send for Kernel {}
+unsafe impl Send for DeviceKernel {}
 
 /// Argument of a kernel. Its value is read when the kernel is started; the content of a tensor, when it runs.
-pub(super) enum Argument<'t> {
+pub(super) enum KernelArgument<'t> {
     /// Address of a tensor's numbers, which must be contiguous.
     Tensor(&'t Tensor),
     /// Null pointer for a tensor that is not given.
@@ -86,7 +86,7 @@ pub(super) enum Argument<'t> {
 
 /// Number of threads with which a kernel is started.
 #[derive(Clone, Copy)]
-pub(super) struct Threads {
+pub(super) struct LaunchSize {
     pub(super) blocks: i64,
     /// Threads of a block in x and y direction.
     pub(super) block: [u32; 2],
@@ -97,7 +97,7 @@ impl Gpu {
     ///
     /// # Errors
     /// When the compiler or the driver cannot be opened.
-    pub(super) fn new(place: TorchPlace) -> Result<Option<Self>, TchError> {
+    pub(super) fn new(place: TorchDevice) -> Result<Option<Self>, TchError> {
         let Device::Cuda(index) = place.device() else {
             return Ok(None);
         };
@@ -132,12 +132,12 @@ impl Gpu {
         self,
         source: &str,
         names: [&CStr; N],
-    ) -> Result<[Kernel; N], TchError> {
+    ) -> Result<[DeviceKernel; N], TchError> {
         let image = self.image(source)?;
         let functions = self.functions;
         let mut module = ptr::null_mut();
         // SAFETY: the image was made by the compiler, and is copied. Every pointer is to a place for what is written.
-        self.within(|| unsafe {
+        self.in_context(|| unsafe {
             let status = (functions.load)(&raw mut module, image.as_ptr().cast());
             succeeded("cuModuleLoadData", status)
         })?;
@@ -145,11 +145,11 @@ impl Gpu {
         for name in names {
             let mut function = ptr::null_mut();
             // SAFETY: the module was just loaded, and the name ends with a zero byte.
-            self.within(|| unsafe {
+            self.in_context(|| unsafe {
                 let status = (functions.function)(&raw mut function, module, name.as_ptr());
                 succeeded("cuModuleGetFunction", status)
             })?;
-            kernels.push(Kernel::Gpu {
+            kernels.push(DeviceKernel::Gpu {
                 gpu: self,
                 function,
             });
@@ -159,7 +159,7 @@ impl Gpu {
     }
 
     /// Does `work` in the GPU's context, and then restores the context of this thread.
-    fn within<T>(self, work: impl FnOnce() -> Result<T, TchError>) -> Result<T, TchError> {
+    fn in_context<T>(self, work: impl FnOnce() -> Result<T, TchError>) -> Result<T, TchError> {
         // SAFETY: the context is never released.
         succeeded("cuCtxPushCurrent", unsafe {
             (self.functions.push_context)(self.context)
@@ -219,8 +219,8 @@ impl Gpu {
 /// The program must be one of the compiler's, and the two functions must belong to the same output.
 unsafe fn read(
     program: Handle,
-    size_of: unsafe extern "C" fn(Handle, *mut usize) -> Status,
-    copy: unsafe extern "C" fn(Handle, *mut c_char) -> Status,
+    size_of: unsafe extern "C" fn(Handle, *mut usize) -> CudaStatus,
+    copy: unsafe extern "C" fn(Handle, *mut c_char) -> CudaStatus,
 ) -> Result<Vec<u8>, TchError> {
     let mut size = 0;
     // SAFETY: the caller guarantees both; the buffer has the size that was queried.
@@ -232,7 +232,7 @@ unsafe fn read(
     }
 }
 
-impl Kernel {
+impl DeviceKernel {
     /// Starts the kernel, ordered after the operations that this thread has queued with libtorch.
     ///
     /// # Safety
@@ -240,22 +240,22 @@ impl Kernel {
     /// that it reads or writes. Nobody else may use what it writes until libtorch's next operation on this thread.
     pub(super) unsafe fn start(
         &self,
-        threads: Threads,
-        arguments: &[Argument<'_>],
+        threads: LaunchSize,
+        arguments: &[KernelArgument<'_>],
     ) -> Result<(), TchError> {
         let mut values = Vec::with_capacity(arguments.len());
         for argument in arguments {
             values.push(match argument {
-                Argument::Tensor(tensor) => {
+                KernelArgument::Tensor(tensor) => {
                     if !tensor.is_contiguous() {
                         let message = "a kernel was given a tensor that is not contiguous";
                         return Err(TchError::Torch(message.to_owned()));
                     }
                     tensor.data_ptr() as u64
                 }
-                Argument::None => 0,
-                Argument::Count(count) => count.cast_unsigned(),
-                Argument::Number(number) => u64::from(number.to_bits()),
+                KernelArgument::None => 0,
+                KernelArgument::Count(count) => count.cast_unsigned(),
+                KernelArgument::Number(number) => u64::from(number.to_bits()),
             });
         }
         let mut places: Vec<*mut c_void> = values
@@ -270,7 +270,7 @@ impl Kernel {
             #[cfg(test)]
             Self::Core(entry) => {
                 // SAFETY: guaranteed by the caller.
-                unsafe { super::on_core::start(entry, threads, &mut places) };
+                unsafe { super::cpu_kernels::start(entry, threads, &mut places) };
                 Ok(())
             }
         }
@@ -285,7 +285,7 @@ impl Gpu {
     unsafe fn start(
         self,
         function: Handle,
-        threads: Threads,
+        threads: LaunchSize,
         places: &mut [*mut c_void],
     ) -> Result<(), TchError> {
         let blocks = c_uint::try_from(threads.blocks.max(1)).unwrap_or(c_uint::MAX);
@@ -293,7 +293,7 @@ impl Gpu {
         // SAFETY: each address has eight bytes, of which a kernel reads the size of its parameter (the lower ones: GPUs
         // and x86-64 are little-endian). The null stream is the one that libtorch uses on a thread that has selected no
         // other. The caller guarantees the rest.
-        self.within(|| unsafe {
+        self.in_context(|| unsafe {
             let status = (self.functions.launch)(
                 function,
                 blocks,
@@ -316,38 +316,38 @@ impl Gpu {
 ///
 /// # Errors
 /// What is missing, and what to do.
-pub(crate) fn open(place: TorchPlace) -> Result<(), OpenError> {
+pub(crate) fn open(place: TorchDevice) -> Result<(), OpenError> {
     let opened = Gpu::new(place).map(drop);
     opened.map_err(|error| {
         OpenError::Library(format!(
             "kernels for GPUs cannot be compiled: {}\n\
              install torch 2.11.0 with its nvidia libraries (pip install torch==2.11.0)",
-            said(&error)
+            message_of(&error)
         ))
     })
 }
 
 /// An event on a GPU's stream, for instance the end of a copy.
-pub(crate) struct Copied {
+pub(crate) struct CudaEvent {
     gpu: Gpu,
     event: Handle,
 }
 
 // SAFETY: the event is a handle of CUDA's that is valid until it is destroyed, and CUDA allows all threads to use it.
-unsafe impl Send for Copied {}
+unsafe impl Send for CudaEvent {}
 
-impl Copied {
+impl CudaEvent {
     /// Records an event after everything that this thread has queued with libtorch and kernels so far.
     pub(super) fn new(gpu: Gpu) -> Result<Self, TchError> {
         let mut event = ptr::null_mut();
         // SAFETY: the event is written to a place for it.
-        gpu.within(|| unsafe {
+        gpu.in_context(|| unsafe {
             let status = (gpu.functions.create_event)(&raw mut event, DISABLE_TIMING);
             succeeded("cuEventCreate", status)
         })?;
         let copied = Self { gpu, event };
         // SAFETY: the event was just created; the null stream is that of libtorch's operations.
-        gpu.within(|| unsafe {
+        gpu.in_context(|| unsafe {
             let status = (gpu.functions.record_event)(copied.event, ptr::null_mut());
             succeeded("cuEventRecord", status)
         })?;
@@ -357,17 +357,17 @@ impl Copied {
     /// Waits until the GPU has reached the event.
     pub(crate) fn wait(&self) -> Result<(), TchError> {
         // SAFETY: the event exists until `self` is dropped.
-        self.gpu.within(|| unsafe {
+        self.gpu.in_context(|| unsafe {
             let status = (self.gpu.functions.wait_for_event)(self.event);
             succeeded("cuEventSynchronize", status)
         })
     }
 }
 
-impl Drop for Copied {
+impl Drop for CudaEvent {
     fn drop(&mut self) {
         // SAFETY: the event is destroyed once.
-        let _failed = self.gpu.within(|| unsafe {
+        let _failed = self.gpu.in_context(|| unsafe {
             let status = (self.gpu.functions.destroy_event)(self.event);
             succeeded("cuEventDestroy", status)
         });

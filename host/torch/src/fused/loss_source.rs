@@ -7,11 +7,11 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-use pbg_core::loss::{Binary, Derived, Node, NodeId, Reduction, Shape, Unary};
+use pbg_core::loss::{Binary, DerivedLoss, FormulaNode, NodeId, Reduction, Unary, ValueShape};
 
 /// Division of a row among threads. One kernel serves all rows with the same division.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Cut {
+pub(super) struct RowLayout {
     /// Warps per row: 1, 8 or 32.
     pub(super) warps: u32,
     /// Columns of the row per thread, a power of two; `None` if they are too many for registers.
@@ -24,7 +24,7 @@ const MOST_IN_REGISTERS: u32 = 32;
 /// for every column.
 const MOST_VALUES: usize = 32;
 
-impl Cut {
+impl RowLayout {
     /// Returns the division of rows with `columns` negatives.
     pub(super) fn of(columns: i64) -> Self {
         let columns = u32::try_from(columns).unwrap_or(u32::MAX);
@@ -41,22 +41,22 @@ impl Cut {
 }
 
 /// Returns whether a loss is short enough to be unrolled for every column of a thread.
-fn is_short(derived: &Derived) -> bool {
-    let mut written = Written::new(derived);
+fn is_short(derived: &DerivedLoss) -> bool {
+    let mut written = LossWriter::new(derived);
     written.all();
-    let is_long = |node: &Node| {
+    let is_long = |node: &FormulaNode| {
         matches!(
             node,
-            Node::Unary(Unary::Sin | Unary::Cos, _) | Node::Binary(Binary::Pow, ..)
+            FormulaNode::Unary(Unary::Sin | Unary::Cos, _) | FormulaNode::Binary(Binary::Pow, ..)
         )
     };
     written.values <= MOST_VALUES && !derived.nodes.iter().any(is_long)
 }
 
 /// Returns the source of a loss's kernel. A long loss does not keep its rows in registers.
-pub(super) fn source(derived: &Derived, cut: Cut) -> String {
+pub(super) fn source(derived: &DerivedLoss, cut: RowLayout) -> String {
     let in_registers = cut.in_registers.filter(|_| is_short(derived));
-    let [statements, gradients] = Written::new(derived).all();
+    let [statements, gradients] = LossWriter::new(derived).all();
     let parameters = (0..derived.parameters).fold(String::new(), |mut text, index| {
         let _infallible = write!(text, ", float parameter_{index}");
         text
@@ -72,8 +72,8 @@ pub(super) fn source(derived: &Derived, cut: Cut) -> String {
         .replace("WARPS", &cut.warps.to_string())
 }
 
-struct Written<'a> {
-    derived: &'a Derived,
+struct LossWriter<'a> {
+    derived: &'a DerivedLoss,
     text: String,
     /// Nodes whose maximum over a row has been written.
     extremes: BTreeSet<NodeId>,
@@ -83,15 +83,15 @@ struct Written<'a> {
 }
 
 /// Returns the name of a node's variable.
-fn value(derived: &Derived, id: NodeId) -> String {
+fn value(derived: &DerivedLoss, id: NodeId) -> String {
     match derived.shape(id) {
-        Shape::Matrix => format!("e{id}"),
-        Shape::Scalar | Shape::Row => format!("v{id}"),
+        ValueShape::Matrix => format!("e{id}"),
+        ValueShape::Scalar | ValueShape::Row => format!("v{id}"),
     }
 }
 
-impl<'a> Written<'a> {
-    fn new(derived: &'a Derived) -> Self {
+impl<'a> LossWriter<'a> {
+    fn new(derived: &'a DerivedLoss) -> Self {
         Self {
             derived,
             text: String::new(),
@@ -124,9 +124,9 @@ impl<'a> Written<'a> {
     fn statement(&mut self, id: NodeId) {
         let node = self.derived.nodes[id as usize];
         match node {
-            Node::Softmax(x) => self.exponentials(x),
-            Node::Reduce(op, x) => self.reduction(op, x, &format!("v{id}")),
-            _ if self.derived.shape(id) == Shape::Matrix => {}
+            FormulaNode::Softmax(x) => self.exponentials(x),
+            FormulaNode::Reduce(op, x) => self.reduction(op, x, &format!("v{id}")),
+            _ if self.derived.shape(id) == ValueShape::Matrix => {}
             _ => {
                 let line = format!("float v{id} = {};", self.expression(node));
                 self.line(&line);
@@ -196,7 +196,7 @@ impl<'a> Written<'a> {
         let mut needed = vec![false; self.derived.nodes.len()];
         let mut open = vec![x];
         while let Some(id) = open.pop() {
-            if self.derived.shape(id) == Shape::Matrix && !needed[id as usize] {
+            if self.derived.shape(id) == ValueShape::Matrix && !needed[id as usize] {
                 needed[id as usize] = true;
                 open.extend(self.derived.nodes[id as usize].operands());
             }
@@ -204,8 +204,8 @@ impl<'a> Written<'a> {
         for id in (0..needed.len() as NodeId).filter(|id| needed[*id as usize]) {
             let node = self.derived.nodes[id as usize];
             let line = match node {
-                Node::Negative => format!("float e{id} = score;"),
-                Node::Softmax(x) => {
+                FormulaNode::Negative => format!("float e{id} = score;"),
+                FormulaNode::Softmax(x) => {
                     let of = self.value(x);
                     format!("float e{id} = present ? expf({of} - base{x}) / sum{x} : 0.0f;")
                 }
@@ -216,16 +216,16 @@ impl<'a> Written<'a> {
         }
     }
 
-    fn expression(&self, node: Node) -> String {
+    fn expression(&self, node: FormulaNode) -> String {
         let of = |id: NodeId| self.value(id);
         match node {
-            Node::Positive => "positive".to_owned(),
-            Node::Columns => "(float)columns".to_owned(),
-            Node::Constant(number) => number_of(number),
-            Node::Parameter(index) => format!("parameter_{index}"),
-            Node::Unary(op, x) => unary(op, &of(x)),
-            Node::Binary(op, a, b) => binary(op, &of(a), &of(b)),
-            Node::Select(condition, then, otherwise) => {
+            FormulaNode::Positive => "positive".to_owned(),
+            FormulaNode::Columns => "(float)columns".to_owned(),
+            FormulaNode::Constant(number) => number_of(number),
+            FormulaNode::Parameter(index) => format!("parameter_{index}"),
+            FormulaNode::Unary(op, x) => unary(op, &of(x)),
+            FormulaNode::Binary(op, a, b) => binary(op, &of(a), &of(b)),
+            FormulaNode::Select(condition, then, otherwise) => {
                 format!(
                     "{} != 0.0f ? {} : {}",
                     of(condition),
@@ -233,15 +233,15 @@ impl<'a> Written<'a> {
                     of(otherwise)
                 )
             }
-            Node::Clamp(x, low, high) => {
+            FormulaNode::Clamp(x, low, high) => {
                 format!("smaller(larger({}, {}), {})", of(x), of(low), of(high))
             }
             // These have their own statements; a checked loss has no other nodes.
-            Node::Negative
-            | Node::Reduce(..)
-            | Node::Softmax(_)
-            | Node::Component(_)
-            | Node::Gradient(_) => "NOT_A_NUMBER".to_owned(),
+            FormulaNode::Negative
+            | FormulaNode::Reduce(..)
+            | FormulaNode::Softmax(_)
+            | FormulaNode::Component(_)
+            | FormulaNode::Gradient(_) => "NOT_A_NUMBER".to_owned(),
         }
     }
 }
@@ -289,28 +289,28 @@ fn binary(op: Binary, a: &str, b: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pbg_core::loss::Definition;
+    use pbg_core::loss::LossDefinition;
 
-    fn derived(nodes: &[Node]) -> Derived {
-        let definition = Definition {
+    fn derived(nodes: &[FormulaNode]) -> DerivedLoss {
+        let definition = LossDefinition {
             nodes: nodes.to_vec(),
             output: nodes.len() as u32 - 1,
-            ..Definition::default()
+            ..LossDefinition::default()
         };
-        Derived::of(&definition.check(1000).expect("a valid graph"))
+        DerivedLoss::of(&definition.check(1000).expect("a valid graph"))
     }
 
-    fn softmax() -> Derived {
+    fn softmax() -> DerivedLoss {
         derived(&crate::fused::tests::softmax())
     }
 
     #[test]
     fn a_row_is_a_warps_or_a_blocks_and_in_registers_where_it_fits() {
         let cut = |columns| {
-            let Cut {
+            let RowLayout {
                 warps,
                 in_registers,
-            } = Cut::of(columns);
+            } = RowLayout::of(columns);
             (warps, in_registers)
         };
         assert_eq!(cut(0), (1, Some(1)));
@@ -320,12 +320,12 @@ mod tests {
         assert_eq!(cut(1 << 20), (32, None));
         // The compiler would take minutes to unroll it.
         let long = derived(&[
-            Node::Positive,
-            Node::Negative,
-            Node::Binary(Binary::Pow, 1, 0),
-            Node::Reduce(Reduction::Sum, 2),
+            FormulaNode::Positive,
+            FormulaNode::Negative,
+            FormulaNode::Binary(Binary::Pow, 1, 0),
+            FormulaNode::Reduce(Reduction::Sum, 2),
         ]);
-        let cut = Cut::of(1000);
+        let cut = RowLayout::of(1000);
         assert!(source(&long, cut).contains("#if 0 > 0"));
         assert!(source(&softmax(), cut).contains("#if 32 > 0"));
     }
@@ -333,7 +333,7 @@ mod tests {
     #[test]
     fn the_sum_of_exponentials_is_computed_once() {
         let derived = softmax();
-        let source = source(&derived, Cut::of(1000));
+        let source = source(&derived, RowLayout::of(1000));
         let count = |part: &str| source.matches(part).count();
         // Once for the loss, and once more for the gradient of each negative.
         assert_eq!(count("expf(e1 - base1)"), 2, "{source}");

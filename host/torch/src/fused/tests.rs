@@ -2,21 +2,23 @@
 
 use std::sync::Arc;
 
-use pbg_core::loss::{Binary, Definition, Derived, Node, Parameter as Named, Reduction, Unary};
+use pbg_core::loss::{
+    Binary, DerivedLoss, FormulaNode, LossDefinition, LossParameter as Named, Reduction, Unary,
+};
 use pbg_core::model::Operator;
-use pbg_core::strategy::{Formula, MASKED};
+use pbg_core::strategy::{LossFormula, MASKED};
 use tch::{Device, Kind, Tensor};
 
-use super::{Kernels, Rows};
+use super::{CudaKernels, RowUpdate};
+use crate::device::TorchDevice;
 use crate::formula::evaluate;
-use crate::operator::Transform;
-use crate::parameters::Parameter;
-use crate::place::TorchPlace;
+use crate::operator::OperatorApplication;
+use crate::parameters::ParameterRows;
 use crate::scores::ScoreTensors;
-use crate::sums::Sums;
+use crate::sums::BatchSums;
 
-fn kernels() -> Kernels {
-    Kernels::on_core().expect("they are compiled")
+fn kernels() -> CudaKernels {
+    CudaKernels::on_core().expect("they are compiled")
 }
 
 /// Returns pseudo-random numbers between -2 and 2, the same each time.
@@ -39,65 +41,65 @@ fn close(what: &str, found: &Tensor, expected: &Tensor) {
     assert!(most < 1e-5, "{what}: {most}");
 }
 
-fn sums() -> Sums {
-    Sums::new(TorchPlace::MAIN_MEMORY).expect("room")
+fn sums() -> BatchSums {
+    BatchSums::new(TorchDevice::MAIN_MEMORY).expect("room")
 }
 
 /// PBG's softmax.
-pub(crate) fn softmax() -> Vec<Node> {
+pub(crate) fn softmax() -> Vec<FormulaNode> {
     vec![
-        Node::Positive,
-        Node::Negative,
-        Node::Reduce(Reduction::LogSumExp, 1),
-        Node::Binary(Binary::Sub, 2, 0),
-        Node::Unary(Unary::Softplus, 3),
+        FormulaNode::Positive,
+        FormulaNode::Negative,
+        FormulaNode::Reduce(Reduction::LogSumExp, 1),
+        FormulaNode::Binary(Binary::Sub, 2, 0),
+        FormulaNode::Unary(Unary::Softplus, 3),
     ]
 }
 
 /// Losses that together use every kind of node.
-fn formulas() -> Vec<Formula> {
+fn formulas() -> Vec<LossFormula> {
     let ranking = vec![
-        Node::Positive,
-        Node::Negative,
-        Node::Parameter(0),
-        Node::Binary(Binary::Sub, 1, 0),
-        Node::Binary(Binary::Add, 3, 2),
-        Node::Unary(Unary::Relu, 4),
-        Node::Reduce(Reduction::Sum, 5),
+        FormulaNode::Positive,
+        FormulaNode::Negative,
+        FormulaNode::Parameter(0),
+        FormulaNode::Binary(Binary::Sub, 1, 0),
+        FormulaNode::Binary(Binary::Add, 3, 2),
+        FormulaNode::Unary(Unary::Relu, 4),
+        FormulaNode::Reduce(Reduction::Sum, 5),
     ];
     let many = vec![
-        Node::Positive,
-        Node::Negative,
-        Node::Binary(Binary::Sub, 1, 0),
-        Node::Softmax(2),
-        Node::Unary(Unary::StopGradient, 3),
-        Node::Unary(Unary::Abs, 2),
-        Node::Parameter(0),
-        Node::Binary(Binary::Add, 5, 6),
-        Node::Binary(Binary::Pow, 7, 6),
-        Node::Unary(Unary::Log, 7),
-        Node::Binary(Binary::Greater, 1, 6),
-        Node::Select(10, 8, 9),
-        Node::Unary(Unary::Neg, 6),
-        Node::Clamp(1, 12, 6),
-        Node::Unary(Unary::Exp, 13),
-        Node::Unary(Unary::Sqrt, 14),
-        Node::Unary(Unary::Sin, 1),
-        Node::Unary(Unary::Cos, 16),
-        Node::Binary(Binary::Min, 15, 17),
-        Node::Binary(Binary::Max, 18, 11),
-        Node::Binary(Binary::Mul, 19, 4),
-        Node::Reduce(Reduction::Sum, 20),
-        Node::Reduce(Reduction::Mean, 11),
-        Node::Reduce(Reduction::Max, 13),
-        Node::Unary(Unary::Sigmoid, 23),
-        Node::Columns,
-        Node::Binary(Binary::Div, 24, 25),
-        Node::Binary(Binary::Add, 21, 22),
-        Node::Binary(Binary::Add, 27, 26),
+        FormulaNode::Positive,
+        FormulaNode::Negative,
+        FormulaNode::Binary(Binary::Sub, 1, 0),
+        FormulaNode::Softmax(2),
+        FormulaNode::Unary(Unary::StopGradient, 3),
+        FormulaNode::Unary(Unary::Abs, 2),
+        FormulaNode::Parameter(0),
+        FormulaNode::Binary(Binary::Add, 5, 6),
+        FormulaNode::Binary(Binary::Pow, 7, 6),
+        FormulaNode::Unary(Unary::Log, 7),
+        FormulaNode::Binary(Binary::Greater, 1, 6),
+        FormulaNode::Select(10, 8, 9),
+        FormulaNode::Unary(Unary::Neg, 6),
+        FormulaNode::Clamp(1, 12, 6),
+        FormulaNode::Unary(Unary::Exp, 13),
+        FormulaNode::Unary(Unary::Sqrt, 14),
+        FormulaNode::Unary(Unary::Sin, 1),
+        FormulaNode::Unary(Unary::Cos, 16),
+        FormulaNode::Binary(Binary::Min, 15, 17),
+        FormulaNode::Binary(Binary::Max, 18, 11),
+        FormulaNode::Binary(Binary::Mul, 19, 4),
+        FormulaNode::Reduce(Reduction::Sum, 20),
+        FormulaNode::Reduce(Reduction::Mean, 11),
+        FormulaNode::Reduce(Reduction::Max, 13),
+        FormulaNode::Unary(Unary::Sigmoid, 23),
+        FormulaNode::Columns,
+        FormulaNode::Binary(Binary::Div, 24, 25),
+        FormulaNode::Binary(Binary::Add, 21, 22),
+        FormulaNode::Binary(Binary::Add, 27, 26),
     ];
-    let formula = |nodes: Vec<Node>| {
-        let definition = Definition {
+    let formula = |nodes: Vec<FormulaNode>| {
+        let definition = LossDefinition {
             output: nodes.len() as u32 - 1,
             nodes,
             parameters: vec![Named {
@@ -107,8 +109,8 @@ fn formulas() -> Vec<Formula> {
             update_every: 0,
         };
         let graph = definition.check(1000).expect("a valid graph");
-        Formula {
-            derived: Arc::new(Derived::of(&graph)),
+        LossFormula {
+            derived: Arc::new(DerivedLoss::of(&graph)),
             parameters: vec![0.6],
         }
     };
@@ -163,13 +165,14 @@ fn a_loss_and_its_gradients_are_those_of_its_formula() {
     }
 }
 
-fn parameters(kind: Operator, relations: i64, seed: f64) -> Vec<Parameter> {
+fn parameters(kind: Operator, relations: i64, seed: f64) -> Vec<ParameterRows> {
     let (count, width) = match kind {
         Operator::None => (0, 0),
         Operator::ComplexDiagonal => (2, 3),
         _ => (1, 6),
     };
-    let parameter = |index| Parameter::of(index, numbers(&[relations, width], seed + index as f64));
+    let parameter =
+        |index| ParameterRows::of(index, numbers(&[relations, width], seed + index as f64));
     (0..count).map(parameter).collect()
 }
 
@@ -185,7 +188,7 @@ fn operators_and_the_way_back_are_those_of_libtorch() {
         Operator::ComplexDiagonal,
     ] {
         for relations in [None, Some(&relations)] {
-            let transform = |kernels| Transform {
+            let transform = |kernels| OperatorApplication {
                 operator,
                 relations,
                 kernels,
@@ -215,12 +218,12 @@ fn rows_are_looked_up_and_their_gradients_summed_by_row() {
     let (table, places) = (numbers(&[4, 6], 0.2), offsets(&[3, 0, 3, 1, 3]));
     let relations = offsets(&[0, 1, 2, 1, 0]);
     let mut read = parameters(Operator::ComplexDiagonal, 3, 0.4);
-    let operator = super::Simple::ComplexDiagonal;
+    let operator = super::FusedOperator::ComplexDiagonal;
     let rows = (&table, Some(&places));
     let y = kernels
         .transform(operator, &read, Some(&relations), rows)
         .expect("room");
-    let transform = Transform {
+    let transform = OperatorApplication {
         operator: Operator::ComplexDiagonal,
         relations: Some(&relations),
         kernels: None,
@@ -235,7 +238,7 @@ fn rows_are_looked_up_and_their_gradients_summed_by_row() {
     let sums = Tensor::zeros([4, 6], (Kind::Float, Device::Cpu));
     let back = (&table, Some(&places), &gradient.copy());
     kernels
-        .transform_back(operator, &mut read, Some(&relations), back, Some(&sums))
+        .transform_backward(operator, &mut read, Some(&relations), back, Some(&sums))
         .expect("it is started");
     let mut expected = parameters(Operator::ComplexDiagonal, 3, 0.4);
     let of_rows = transform
@@ -285,8 +288,8 @@ fn updates_are_adagrads_and_leave_out_what_is_not_finite() {
     let table = Tensor::zeros([5, 4], (Kind::Float, Device::Cpu));
     let accumulated = Tensor::zeros([5], (Kind::Float, Device::Cpu));
     let sums = sums();
-    let update = |sums: &Sums| {
-        let rows = Rows {
+    let update = |sums: &BatchSums| {
+        let rows = RowUpdate {
             rows: &rows,
             accumulators: &accumulators,
             gradients: &gradients,
@@ -317,7 +320,7 @@ fn updates_are_adagrads_and_leave_out_what_is_not_finite() {
 #[test]
 fn parameters_have_an_accumulator_for_each_element() {
     let kernels = kernels();
-    let read = Parameter::of(0, numbers(&[2, 3], 0.4));
+    let read = ParameterRows::of(0, numbers(&[2, 3], 0.4));
     read.gradients.shallow_clone().copy_(&numbers(&[2, 3], 0.9));
     let [values, accumulators] = [0.5, 0.6].map(|seed| numbers(&[4, 3], seed).abs());
     let (before, accumulated) = (values.copy(), accumulators.copy());

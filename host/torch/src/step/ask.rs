@@ -1,11 +1,11 @@
 //! Evaluation of computed losses on the host.
 
-use pbg_core::strategy::{LossWorker, Scores};
+use pbg_core::strategy::{LossWorker, ScoreBlock};
 use pbg_kernels::step::StepError;
 
+use crate::device::TorchDevice;
 use crate::error::DeviceError;
-use crate::formula::Losses;
-use crate::place::TorchPlace;
+use crate::formula::LossTensors;
 use crate::scores::ScoreTensors;
 use crate::transfer;
 
@@ -13,11 +13,11 @@ use crate::transfer;
 const ASKED_AT_ONCE: i64 = 1 << 18;
 
 /// Evaluates a loss that is not a formula: copies scores to the host and gradients back to the device.
-pub(super) fn ask(
+pub(super) fn evaluate_on_host(
     worker: &mut dyn LossWorker,
     scores: &ScoreTensors,
-    place: TorchPlace,
-) -> Result<Losses, DeviceError> {
+    place: TorchDevice,
+) -> Result<LossTensors, DeviceError> {
     let (rows, columns) = (scores.negative.size()[0], scores.negative.size()[1]);
     let at_once = (ASKED_AT_ONCE / columns.max(1)).max(1);
     let positive = transfer::to_host(&scores.positive)?;
@@ -28,7 +28,7 @@ pub(super) fn ask(
         let mut negative = transfer::to_host(&scores.negative.f_narrow(0, first, count)?)?;
         let range = first as usize..(first + count) as usize;
         worker
-            .evaluate(&mut Scores {
+            .evaluate(&mut ScoreBlock {
                 positive: &positive[range.clone()],
                 negative: &mut negative,
                 columns: columns as usize,
@@ -39,7 +39,7 @@ pub(super) fn ask(
         let negative = transfer::floats(&negative, place)?.f_reshape([count, columns])?;
         gradients.f_narrow(0, first, count)?.f_copy_(&negative)?;
     }
-    Ok(Losses {
+    Ok(LossTensors {
         loss: transfer::floats(&loss, place)?,
         positive: transfer::floats(&gradient, place)?,
         negative: gradients,

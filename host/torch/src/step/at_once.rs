@@ -4,12 +4,12 @@ use pbg_kernels::step::BatchStats;
 
 use super::DeviceStep;
 use crate::error::DeviceError;
-use crate::fused::Kernels;
+use crate::fused::CudaKernels;
 
 impl DeviceStep<'_> {
     /// Ends a batch on a GPU, which makes sure by itself that nothing is applied that is not finite. The result is
     /// waited for after all updates are queued, or later.
-    pub(super) fn update_at_once(mut self, kernels: &Kernels) -> Result<BatchStats, DeviceError> {
+    pub(super) fn fused_update(mut self, kernels: &CudaKernels) -> Result<BatchStats, DeviceError> {
         let (lr, sums) = (self.spec.relation_lr, &self.sums);
         self.parameters
             .apply(self.read, &self.touched, (lr, kernels, sums))?;

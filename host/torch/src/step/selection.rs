@@ -3,22 +3,22 @@
 use pbg_core::batch_graph::RegularizedRows;
 use pbg_core::graph::Side;
 use pbg_core::model::Operator;
-use pbg_kernels::device::{Gather, Slice, SliceStages};
+use pbg_kernels::device::{GatherStage, Slice, SliceStages};
 use tch::{Kind, TchError, Tensor};
 
 use super::DeviceStep;
-use crate::fused::{Kernels, Simple};
-use crate::operator::Transform;
-use crate::rows::{Gradients, Prepared};
+use crate::fused::{CudaKernels, FusedOperator};
+use crate::operator::OperatorApplication;
+use crate::rows::{DeviceRows, RowGradients};
 
 /// Rows of the working set with the same transformation.
-pub(super) struct Selection<'t> {
+pub(super) struct RowSelection<'t> {
     side: Side,
     /// Offsets of the rows in the working set.
     places: Tensor,
-    transform: Transform<'t>,
+    transform: OperatorApplication<'t>,
     /// Kernel that looks up and transforms the rows in one pass, and its backward pass.
-    at_once: Option<(&'t Kernels, Simple)>,
+    at_once: Option<(&'t CudaKernels, FusedOperator)>,
 }
 
 impl<'b> DeviceStep<'b> {
@@ -31,8 +31,8 @@ impl<'b> DeviceStep<'b> {
     }
 
     /// Looks up, transforms and prepares rows.
-    pub(super) fn prepare(&mut self, selection: &Selection<'_>) -> Result<Prepared, TchError> {
-        let Selection {
+    pub(super) fn prepare(&mut self, selection: &RowSelection<'_>) -> Result<DeviceRows, TchError> {
+        let RowSelection {
             side,
             places,
             transform,
@@ -43,14 +43,14 @@ impl<'b> DeviceStep<'b> {
             let values = self
                 .set
                 .transformed(kernel, places, operator, transform.relations)?;
-            return Prepared::without_input(values, self.comparison());
+            return DeviceRows::without_input(values, self.comparison());
         }
         let mut rows = self.set.look_up(places, self.spec.max_norm)?;
         if let Some(global) = self.read.global(*side) {
             let _same = rows.f_add_(&global.values)?;
         }
         let comparison = self.comparison();
-        Prepared::new(rows, transform, self.read.operator(*side), comparison)
+        DeviceRows::new(rows, transform, self.read.operator(*side), comparison)
     }
 
     /// Selects all entities of a side. If rows change between slices, `changes` is true, and their values before the
@@ -60,18 +60,18 @@ impl<'b> DeviceStep<'b> {
         side: Side,
         operator: Operator,
         changes: bool,
-    ) -> Result<Selection<'b>, TchError> {
+    ) -> Result<RowSelection<'b>, TchError> {
         let first = match side == Side::Rhs && !self.job.tables.shared() {
             true => self.touched.rows[0].size()[0],
             false => 0,
         };
         let count = self.job.tables.side(side).entities() as i64;
         let places = (Kind::Int64, self.place.device());
-        Ok(Selection {
+        Ok(RowSelection {
             side,
             places: Tensor::f_arange_start(first, first + count, places)?,
             at_once: self.at_once(side, operator).filter(|_| !changes),
-            transform: Transform {
+            transform: OperatorApplication {
                 operator,
                 relations: None,
                 kernels: self.kernels,
@@ -85,12 +85,12 @@ impl<'b> DeviceStep<'b> {
         at: SliceStages<'_>,
         side: Side,
         relations: Option<&'t Tensor>,
-    ) -> Result<Selection<'t>, TchError>
+    ) -> Result<RowSelection<'t>, TchError>
     where
         'b: 't,
     {
         let (slice, stage) = (at.slice, &at.stages.gather[side as usize]);
-        let &Gather {
+        let &GatherStage {
             uniform, operator, ..
         } = stage;
         let mut places = part(&self.touched.positives[side as usize], slice)?;
@@ -102,11 +102,11 @@ impl<'b> DeviceStep<'b> {
         }
         let looked_up =
             at.stages.scatter[side as usize].regularized == Some(RegularizedRows::LookedUp);
-        Ok(Selection {
+        Ok(RowSelection {
             side,
             places,
             at_once: self.at_once(side, operator).filter(|_| !looked_up),
-            transform: Transform {
+            transform: OperatorApplication {
                 operator,
                 relations,
                 kernels: self.kernels,
@@ -115,27 +115,29 @@ impl<'b> DeviceStep<'b> {
     }
 
     /// Returns the kernel for rows of `side`, if `operator` is their only transformation.
-    fn at_once(&self, side: Side, operator: Operator) -> Option<(&'b Kernels, Simple)> {
+    fn at_once(&self, side: Side, operator: Operator) -> Option<(&'b CudaKernels, FusedOperator)> {
         let is_alone = self.spec.max_norm.is_none() && !self.read.has_global(side);
-        self.kernels.zip(Simple::of(operator)).filter(|_| is_alone)
+        self.kernels
+            .zip(FusedOperator::of(operator))
+            .filter(|_| is_alone)
     }
 
     /// Computes gradients of the rows as they were looked up from those of prepared rows. If a kernel looks up and
     /// transforms in one pass, it still has to go back through the operator.
     pub(super) fn back(
         &mut self,
-        selection: &Selection<'_>,
-        rows: &Prepared,
-        gradients: Gradients,
+        selection: &RowSelection<'_>,
+        rows: &DeviceRows,
+        gradients: RowGradients,
     ) -> Result<Tensor, TchError> {
         let operator = self.read.operator(selection.side);
-        rows.back(gradients, &selection.transform, operator)
+        rows.backward(gradients, &selection.transform, operator)
     }
 
     /// Sums gradients by row of the working set.
     pub(super) fn sum(
         &mut self,
-        selection: &Selection<'_>,
+        selection: &RowSelection<'_>,
         gradients: &Tensor,
     ) -> Result<(), TchError> {
         if let Some(kernel) = selection.at_once {
@@ -144,7 +146,7 @@ impl<'b> DeviceStep<'b> {
             let places = &selection.places;
             return self
                 .set
-                .add_transformed(kernel, places, operator, relations, gradients);
+                .add_transform_gradients(kernel, places, operator, relations, gradients);
         }
         if let Some(global) = self.read.global(selection.side) {
             let sum = gradients.f_sum_dim_intlist(0_i64, true, None)?;

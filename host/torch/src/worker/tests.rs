@@ -2,20 +2,20 @@
 
 use std::sync::Arc;
 
-use pbg_core::loss::{Definition, TracedLoss};
+use pbg_core::loss::{LossDefinition, TracedLoss};
 use pbg_core::model::{Comparator, Operator, Regularizer, Update};
 use pbg_core::strategy::{Loss as _, StrategyId};
-use pbg_kernels::device::{DeviceWorker as _, Place as _};
-use pbg_kernels::losses::Traced;
+use pbg_kernels::device::{DeviceWorker as _, OpenDevice as _};
+use pbg_kernels::losses::GraphLoss;
 use pbg_kernels::negatives::NegativeDraws;
 use pbg_kernels::params::Params;
 use pbg_kernels::spec::{EntitySpec, ModelSpec, RelationSpec};
-use pbg_kernels::step::{Batch, BatchJob, Execution, Relations, Tables};
+use pbg_kernels::step::{Batch, BatchJob, BatchRelations, BatchTables, Execution};
 use pbg_kernels::table::Table;
 
 use super::TorchWorker;
-use crate::fused::Kernels;
-use crate::place::TorchPlace;
+use crate::device::TorchDevice;
+use crate::fused::CudaKernels;
 
 const DIMENSION: usize = 6;
 const ENTITIES: usize = 7;
@@ -63,18 +63,18 @@ fn spec(operator: Operator, is_dynamic: bool) -> ModelSpec {
     }
 }
 
-fn softmax() -> Traced {
-    let definition = Definition {
+fn softmax() -> GraphLoss {
+    let definition = LossDefinition {
         nodes: crate::fused::tests::softmax(),
         output: 4,
-        ..Definition::default()
+        ..LossDefinition::default()
     };
     let id = StrategyId {
         name: "softmax".to_owned(),
         version: "1".to_owned(),
         sha256: String::new(),
     };
-    Traced::new(TracedLoss {
+    GraphLoss::new(TracedLoss {
         keep: None,
         id,
         graph: definition.check(100).expect("a valid graph"),
@@ -91,10 +91,10 @@ fn table(seed: f32) -> Table {
 fn trained(
     (spec, is_shared): (&ModelSpec, bool),
     update: Update,
-    loss: &Traced,
-    kernels: Option<Kernels>,
-) -> (Vec<f32>, Option<Kernels>) {
-    let place = TorchPlace::MAIN_MEMORY;
+    loss: &GraphLoss,
+    kernels: Option<CudaKernels>,
+) -> (Vec<f32>, Option<CudaKernels>) {
+    let place = TorchDevice::MAIN_MEMORY;
     let execution = Execution {
         update,
         slice_bytes: 1,
@@ -122,8 +122,8 @@ fn trained(
         lhs: &LHS,
         rhs: &RHS,
         relation: match spec.dynamic_relations {
-            Some(_) => Relations::PerEdge(&RELATION),
-            None => Relations::One(0),
+            Some(_) => BatchRelations::PerEdge(&RELATION),
+            None => BatchRelations::One(0),
         },
         weight: Some(&WEIGHT),
     };
@@ -133,7 +133,7 @@ fn trained(
         let [lhs, rhs] = &tables;
         let job = BatchJob {
             batch: &batch,
-            tables: &Tables {
+            tables: &BatchTables {
                 lhs,
                 rhs: if is_shared { lhs } else { rhs },
             },
@@ -223,7 +223,7 @@ fn cases() -> Vec<(&'static str, ModelSpec, bool)> {
 #[test]
 fn steps_with_kernels_are_those_with_libtorch() {
     let loss = softmax();
-    let mut kernels = Some(Kernels::on_core().expect("they are compiled"));
+    let mut kernels = Some(CudaKernels::on_core().expect("they are compiled"));
     for (what, spec, is_shared) in cases() {
         for update in [Update::Batch, Update::Slice] {
             let of = (&spec, is_shared);

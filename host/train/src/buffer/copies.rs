@@ -9,7 +9,7 @@ use crate::layout::{Layout, TableKey};
 
 /// Accounts for copies of tables. Shared by the buffer, which copies, and the storage thread, which writes the
 /// originals.
-pub(crate) struct Copies<T> {
+pub(crate) struct CommitCopies<T> {
     layout: Layout,
     /// Limit of copies and kept originals, in bytes.
     most: u64,
@@ -23,7 +23,7 @@ struct State<T> {
     kept: Vec<(u64, T)>,
 }
 
-impl<T> Copies<T> {
+impl<T> CommitCopies<T> {
     pub(crate) fn new(layout: Layout, most: u64) -> Self {
         let state = State {
             copied: Vec::new(),
@@ -59,7 +59,7 @@ impl<T> Copies<T> {
 
     /// Takes back table `key` after it was written. Keeps it for reuse if a copy has replaced it, since it has no other
     /// owner then.
-    pub(crate) fn give_back(&self, key: TableKey, table: Arc<T>) {
+    pub(crate) fn return_original(&self, key: TableKey, table: Arc<T>) {
         let Some(table) = Arc::into_inner(table) else {
             return;
         };
@@ -101,19 +101,19 @@ mod tests {
             shared: true,
         };
         let bytes = layout.types[0].bytes(0);
-        let copies = Copies::new(layout, 2 * bytes);
+        let copies = CommitCopies::new(layout, 2 * bytes);
         let table = |name: &str| Arc::new(name.to_owned());
         assert_eq!(copies.claim((0, 0)), Some(None));
         assert_eq!(copies.claim((0, 1)), Some(None));
         assert_eq!(copies.claim((0, 0)), None, "no room for a third one");
-        copies.give_back((0, 0), table("first"));
+        copies.return_original((0, 0), table("first"));
         let trained = table("second");
-        copies.give_back((0, 1), Arc::clone(&trained));
+        copies.return_original((0, 1), Arc::clone(&trained));
         copies.begin();
         assert_eq!(copies.claim((0, 1)), Some(Some("first".to_owned())));
         assert_eq!(copies.claim((0, 0)), Some(None), "the other one is trained");
         copies.begin();
-        copies.give_back((0, 0), table("was not copied"));
+        copies.return_original((0, 0), table("was not copied"));
         assert_eq!(copies.claim((0, 0)), Some(None));
     }
 }

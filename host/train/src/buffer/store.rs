@@ -39,7 +39,7 @@ pub trait TableStore: Send + Sync + 'static {
     ///
     /// # Errors
     /// When a file cannot be written.
-    fn go_on(&self) -> Result<Option<u64>, RunError>;
+    fn continue_commit(&self) -> Result<Option<u64>, RunError>;
 
     /// Copies a table, so that the copy can be trained while the original is written. The copy may reuse the memory of
     /// `over`, a table of any shape.
@@ -47,7 +47,7 @@ pub trait TableStore: Send + Sync + 'static {
 
     /// Whether tables are trained on a device instead of in main memory. Then the main memory that a commit writes from
     /// does not change while the tables are trained.
-    fn trains_elsewhere(&self) -> bool {
+    fn trains_on_device(&self) -> bool {
         false
     }
 
@@ -55,13 +55,13 @@ pub trait TableStore: Send + Sync + 'static {
     ///
     /// # Errors
     /// When the device fails.
-    fn bring_home(&self, _table: &Self::Table) -> Result<(), RunError> {
+    fn download(&self, _table: &Self::Table) -> Result<(), RunError> {
         Ok(())
     }
 
     /// Whether writes are counted at commits: other trainers read the committed partitions, so that every commit is
     /// traffic of the plan.
-    fn hands_on(&self) -> bool {
+    fn writes_count_at_commit(&self) -> bool {
         false
     }
 

@@ -76,7 +76,7 @@ impl TableStore for Memory {
         Ok(())
     }
 
-    fn go_on(&self) -> Result<Option<u64>, RunError> {
+    fn continue_commit(&self) -> Result<Option<u64>, RunError> {
         let mut content = self.content();
         if content.steps > 0 {
             content.steps -= 1;
@@ -154,14 +154,14 @@ fn buffer(
 fn random_plan(layout: &Layout, seed: u64) -> Vec<Bucket> {
     let grid: Vec<Bucket> = layout.grid().collect();
     let mut order: Vec<u32> = (0..grid.len() as u32).collect();
-    let mut rng = pbg_core::seed::stream(seed, pbg_core::seed::Purpose::Order, &[]);
+    let mut rng = pbg_core::seed::stream(seed, pbg_core::seed::StreamPurpose::Order, &[]);
     pbg_core::batching::shuffle(&mut order, &mut rng);
     order.iter().map(|&i| grid[i as usize]).collect()
 }
 
 /// Trains the tables of a bucket, which must have no other owner.
 fn train(buffer: &mut PartitionBuffer<Memory>, pass: &Pass, bucket: Bucket, expected: &mut Values) {
-    for group in plan::needs(pass, bucket) {
+    for group in plan::needed_partitions(pass, bucket) {
         for key in buffer.layout.group_tables(group).collect::<Vec<_>>() {
             let tables = buffer.slots.iter_mut().flat_map(|s| &mut s.tables);
             let (_, table) = tables
@@ -193,9 +193,9 @@ proptest! {
         buffer.begin_pass(Arc::clone(&pass), plan.clone(), eviction);
         let mut expected = Values::new();
         let mut moments = Vec::new();
-        let mut traffic = IoStats::default();
+        let mut traffic = PartitionIo::default();
         for (position, &bucket) in plan.iter().enumerate() {
-            traffic.add(&buffer.hold(Acquired { bucket, position }).unwrap());
+            traffic.add(&buffer.make_resident(LeasedBucket { bucket, position }).unwrap());
             if ahead {
                 buffer.prefetch(position);
             }
@@ -240,7 +240,7 @@ proptest! {
             let (mut buffer, mut traffic) = (open(), Vec::new());
             begin(&mut buffer);
             for (position, &bucket) in plan.iter().enumerate() {
-                let io = buffer.hold(Acquired { bucket, position }).unwrap();
+                let io = buffer.make_resident(LeasedBucket { bucket, position }).unwrap();
                 traffic.push((io.loads, io.writes, io.bytes_read, io.bytes_written));
                 buffer.prefetch(position);
                 if stop == Some(position) {
@@ -270,7 +270,7 @@ proptest! {
         let mut expected = Values::new();
         let mut moments = Vec::new();
         for (position, &bucket) in plan.iter().enumerate() {
-            if buffer.hold(Acquired { bucket, position }).is_err() {
+            if buffer.make_resident(LeasedBucket { bucket, position }).is_err() {
                 break;
             }
             train(&mut buffer, &pass, bucket, &mut expected);
@@ -324,7 +324,7 @@ impl TableStore for Slow {
         Ok(())
     }
 
-    fn go_on(&self) -> Result<Option<u64>, RunError> {
+    fn continue_commit(&self) -> Result<Option<u64>, RunError> {
         Ok(Some(1))
     }
 
@@ -332,11 +332,11 @@ impl TableStore for Slow {
         panic!("what is trained on a device is not copied")
     }
 
-    fn trains_elsewhere(&self) -> bool {
+    fn trains_on_device(&self) -> bool {
         true
     }
 
-    fn bring_home(&self, table: &Elsewhere) -> Result<(), RunError> {
+    fn download(&self, table: &Elsewhere) -> Result<(), RunError> {
         table.home.store(table.device.load(Relaxed), Relaxed);
         Ok(())
     }
@@ -365,7 +365,9 @@ fn what_a_device_trains_goes_on_while_a_commit_is_written() {
         Box::new(Belady::new(&pass, &plan)),
     );
     for position in 0..3 {
-        buffer.hold(Acquired { bucket, position }).unwrap();
+        buffer
+            .make_resident(LeasedBucket { bucket, position })
+            .unwrap();
         buffer.table((0, 0)).unwrap().device.fetch_add(1, Relaxed);
         if position == 0 {
             buffer.commit(()).unwrap();

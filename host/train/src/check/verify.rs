@@ -7,37 +7,37 @@ use pbg_core::plan::{self, PlanCost};
 use pbg_core::schedule::PassId;
 use pbg_core::strategy::{BucketOrder, Pass};
 use pbg_store::checkpoint::CheckpointError;
-use pbg_store::describe::{Seen, Unseen};
+use pbg_store::describe::{TrainedVocabulary, UnseenCounts};
 
 use super::{READ_ROWS, require_plans, too_large_to_ask};
+use crate::compatibility::{AllowedChanges, OpenPurpose, check_compatibility};
 use crate::error::RunError;
-use crate::identity::{Allowed, Purpose, admit};
 use crate::memory;
-use crate::resolved::Resolved;
+use crate::resolved::ResolvedConfig;
 use crate::run::Strategies;
-use crate::tables::Initial;
-use crate::trained::Missing;
+use crate::tables::InitialTables;
+use crate::trained::UntrainedNames;
 
 /// A verification needs little memory besides the data that it checks, so one thread is enough.
 const ONE_THREAD: Option<usize> = Some(1);
 
 /// Result of verifying a checkpoint: what training would do first with it.
 #[derive(Clone, Debug, Default)]
-pub struct Verified {
+pub struct CheckpointVerification {
     /// Rows and relations that training would initialize because the dataset has grown.
-    pub missing: Missing,
+    pub missing: UntrainedNames,
     /// Differences between the recorded edges and those that training would go on with.
     pub changes: Vec<String>,
 }
 
-impl Resolved {
+impl ResolvedConfig {
     /// Reads every file of the dataset, including files that training does not read, and compares it with its checksum.
     /// Returns by name, for the edge sets that are not trained, the entities and relations that occur in no trained
     /// edge.
     ///
     /// # Errors
     /// The first file that is missing or damaged.
-    pub fn verify(&self) -> Result<BTreeMap<String, Unseen>, RunError> {
+    pub fn verify(&self) -> Result<BTreeMap<String, UnseenCounts>, RunError> {
         let dataset = self.dataset();
         for (name, entity) in &self.config().entities {
             if entity.featurized {
@@ -53,7 +53,7 @@ impl Resolved {
         }
         // Both functions read every edge once and compare the file with its checksum.
         let go_on = &mut |_| ControlFlow::Continue(());
-        let seen = Seen::of(dataset, trained, ONE_THREAD, go_on)?;
+        let seen = TrainedVocabulary::of(dataset, trained, ONE_THREAD, go_on)?;
         let mut unseen = BTreeMap::new();
         for name in held_out {
             let set = dataset.edge_set(name)?;
@@ -65,7 +65,7 @@ impl Resolved {
     /// Whether there is enough memory to mark the entities and relations of every edge.
     fn can_count(&self) -> bool {
         let free = memory::free_bytes();
-        free.is_none_or(|free| Seen::bytes(self.dataset()) < free / 4)
+        free.is_none_or(|free| TrainedVocabulary::bytes(self.dataset()) < free / 4)
     }
 
     /// Reads all edges.
@@ -93,27 +93,27 @@ impl Resolved {
     pub fn verify_checkpoint(
         &self,
         strategies: &Strategies,
-        allowed: Allowed,
-    ) -> Result<Verified, RunError> {
+        allowed: AllowedChanges,
+    ) -> Result<CheckpointVerification, RunError> {
         let checkpoint = match self.version() {
             Ok(checkpoint) => checkpoint,
             Err(CheckpointError::Missing { .. }) => {
-                Initial::new(self, true)?;
-                return Ok(Verified::default());
+                InitialTables::new(self, true)?;
+                return Ok(CheckpointVerification::default());
             }
             Err(error) => return Err(error.into()),
         };
         let strategies = &strategies.ids();
-        let purpose = Purpose::Resume {
+        let purpose = OpenPurpose::Resume {
             strategies,
             allowed,
         };
-        let admitted = admit(self, checkpoint.path(), checkpoint.run(), &purpose)?;
+        let admitted = check_compatibility(self, checkpoint.path(), checkpoint.run(), &purpose)?;
         checkpoint.verify()?;
-        Ok(Verified {
+        Ok(CheckpointVerification {
             missing: match &admitted.earlier {
-                Some(earlier) => Missing::of(earlier, &self.ids()?),
-                None => Missing::default(),
+                Some(earlier) => UntrainedNames::of(earlier, &self.ids()?),
+                None => UntrainedNames::default(),
             },
             changes: admitted.changes,
         })

@@ -7,15 +7,19 @@ use pbg_core::model::{Comparator, Operator};
 use pbg_kernels::spec::ModelSpec;
 use pbg_store::checkpoint::manifest::RunInfo;
 
-use crate::error::{CombineError, Mismatch, RunError};
-use crate::resolved::Resolved;
+use crate::error::{CheckpointMismatch, CombineError, RunError};
+use crate::resolved::ResolvedConfig;
 use crate::state;
 
 /// Largest number of elements in an embedding.
 const MAX_DIMENSION: u32 = 65536;
 
 /// Checks that the ids of the checkpoint in `folder` are those of the dataset, and that none is new.
-pub(super) fn same_ids(resolved: &Resolved, folder: &Path, run: &RunInfo) -> Result<(), RunError> {
+pub(super) fn same_ids(
+    resolved: &ResolvedConfig,
+    folder: &Path,
+    run: &RunInfo,
+) -> Result<(), RunError> {
     if run.dataset == state::dictionaries(resolved.config(), resolved.dataset()) {
         return Ok(());
     }
@@ -33,7 +37,7 @@ pub(super) fn same_model(
     own: &Config,
     folder: &Path,
     with_dimensions: bool,
-) -> Result<(), Mismatch> {
+) -> Result<(), CheckpointMismatch> {
     let mut compared = own.clone();
     if !with_dimensions {
         take_dimensions(&mut compared, first);
@@ -42,7 +46,7 @@ pub(super) fn same_model(
     if differences.is_empty() {
         return Ok(());
     }
-    Err(Mismatch::Models {
+    Err(CheckpointMismatch::Models {
         checkpoint: folder.to_owned(),
         first: first.checkpoint_path.clone().into(),
         differences,

@@ -3,7 +3,7 @@
 use super::Combination;
 
 /// Rows that accumulate those of one model after another.
-pub(super) struct Joined {
+pub(super) struct RowAccumulator {
     combination: Combination,
     /// Elements per row.
     width: usize,
@@ -16,7 +16,7 @@ pub(super) struct Joined {
     filled: usize,
 }
 
-impl Joined {
+impl RowAccumulator {
     /// Creates `rows` rows of `width` elements. `parts` has no effect with [`Combination::Average`].
     pub(super) fn new(
         combination: Combination,
@@ -76,7 +76,7 @@ mod tests {
 
     #[test]
     fn a_mean() {
-        let mut joined = Joined::new(Combination::Average, (2, 2), 1);
+        let mut joined = RowAccumulator::new(Combination::Average, (2, 2), 1);
         joined.add(&[1.0, 2.0, 3.0, 4.0]);
         joined.add(&[3.0, 0.0, -3.0, 4.0]);
         assert_eq!(joined.finish(), [2.0, 1.0, 0.0, 4.0]);
@@ -84,7 +84,7 @@ mod tests {
 
     #[test]
     fn halves_stay_halves() {
-        let mut joined = Joined::new(Combination::Concatenate, (2, 6), 2);
+        let mut joined = RowAccumulator::new(Combination::Concatenate, (2, 6), 2);
         joined.add(&[1.0, 2.0, 11.0, 12.0]);
         joined.add(&[3.0, 4.0, 5.0, 6.0, 13.0, 14.0, 15.0, 16.0]);
         let expected = [
@@ -112,7 +112,7 @@ mod tests {
                 .map(|width| (0..rows * width).map(|_| draw()).collect())
                 .collect();
             let shape = (rows, widths.iter().sum());
-            let mut joined = Joined::new(Combination::Concatenate, shape, parts);
+            let mut joined = RowAccumulator::new(Combination::Concatenate, shape, parts);
             models.iter().for_each(|rows| joined.add(rows));
             let joined = joined.finish();
             let dot = |values: &[f32], width: usize, a: usize, b: usize| -> f32 {

@@ -2,15 +2,15 @@
 
 use std::path::PathBuf;
 
-use pbg_config::Difference;
+use pbg_config::ConfigDifference;
 use pbg_kernels::params::ParamError;
-use pbg_kernels::table::FeaturesError;
-use pbg_store::checkpoint::way_out;
+use pbg_kernels::table::FeatureBagsError;
+use pbg_store::checkpoint::recovery_advice;
 
 /// Reason why a checkpoint does not fit. Paths are those of the checkpoint unless they are described otherwise.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum Mismatch {
+pub enum CheckpointMismatch {
     /// The checkpoint was trained with other values of keys that must not change within a run.
     #[error(
         "{} was trained with another configuration; differences: {}. Set these keys back, or choose another \
@@ -21,7 +21,7 @@ pub enum Mismatch {
         /// The checkpoint.
         checkpoint: PathBuf,
         /// The differences; empty if the checkpoint's configuration has keys that this version does not know.
-        differences: Vec<Difference>,
+        differences: Vec<ConfigDifference>,
     },
     /// The embeddings cannot be used as initial embeddings.
     #[error(
@@ -33,7 +33,7 @@ pub enum Mismatch {
         /// The checkpoint.
         checkpoint: PathBuf,
         /// As in [`Mismatch::Configuration`].
-        differences: Vec<Difference>,
+        differences: Vec<ConfigDifference>,
     },
     /// The checkpoint contains another model than the configuration describes.
     #[error(
@@ -44,7 +44,7 @@ pub enum Mismatch {
         /// The checkpoint.
         checkpoint: PathBuf,
         /// As in [`Mismatch::Configuration`].
-        differences: Vec<Difference>,
+        differences: Vec<ConfigDifference>,
     },
     /// Two checkpoints that are to be combined contain different models.
     #[error(
@@ -57,7 +57,7 @@ pub enum Mismatch {
         /// The checkpoint that it is compared with.
         first: PathBuf,
         /// The differences.
-        differences: Vec<Difference>,
+        differences: Vec<ConfigDifference>,
     },
     /// The checkpoint was trained on other edges.
     #[error(
@@ -127,7 +127,7 @@ pub enum Mismatch {
         /// The entity type.
         entity_type: String,
         /// The error.
-        source: FeaturesError,
+        source: FeatureBagsError,
     },
     /// The parameters do not fit the model.
     #[error("the checkpoint does not fit the model: {0}")]
@@ -160,22 +160,25 @@ pub enum Mismatch {
     },
 }
 
-impl Mismatch {
+impl CheckpointMismatch {
     /// Returns the error that the position in the manifest of a checkpoint does not belong to this run.
     pub(crate) fn position(checkpoint: impl Into<PathBuf>, what: impl ToString) -> Self {
         let checkpoint = checkpoint.into();
         Self::Position {
-            instead: way_out(&checkpoint),
+            instead: recovery_advice(&checkpoint),
             what: what.to_string(),
             checkpoint,
         }
     }
 }
 
-fn joined(differences: &[Difference]) -> String {
+fn joined(differences: &[ConfigDifference]) -> String {
     if differences.is_empty() {
         return "keys that this version does not know".to_owned();
     }
-    let texts: Vec<String> = differences.iter().map(Difference::to_string).collect();
+    let texts: Vec<String> = differences
+        .iter()
+        .map(ConfigDifference::to_string)
+        .collect();
     texts.join(", ")
 }

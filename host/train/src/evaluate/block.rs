@@ -4,15 +4,15 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use pbg_core::graph::Side;
-use pbg_kernels::rank::{Queries, Ranker, Replacement};
+use pbg_kernels::rank::{PreparedQueries, Ranker, ReplacedSide};
 use pbg_kernels::spec::ModelSpec;
-use pbg_kernels::step::Relations;
+use pbg_kernels::step::BatchRelations;
 use pbg_kernels::table::Table;
 
-use super::edges::Edge;
-use super::known::{self, Entity, GRANULE, Granule, Questions};
-use super::stats::{CandidateCounts, Ranked};
-use super::view::{Tables, View};
+use super::edges::RankedEdge;
+use super::known_answers::{self, EntityKey, GRANULE, Granule, QuestionNumbers};
+use super::stats::{CandidateCounts, RankedCounts};
+use super::view::{ModelView, TableSource};
 use crate::error::RunError;
 use crate::layout::TableKey;
 
@@ -32,12 +32,12 @@ pub(super) struct QueryGroup {
     pub(super) edges: Vec<u32>,
     /// Question number of each query.
     pub(super) questions: Vec<u32>,
-    pub(super) queries: Queries,
+    pub(super) queries: PreparedQueries,
     /// Scores of the true entities.
     pub(super) positives: Vec<f32>,
     /// The true entities.
-    pub(super) positive_entities: Vec<Entity>,
-    pub(super) counts: Vec<Counts>,
+    pub(super) positive_entities: Vec<EntityKey>,
+    pub(super) counts: Vec<AtomicRankCounts>,
     /// Number of the first granule of its queries in the block.
     pub(super) first_granule: usize,
 }
@@ -49,8 +49,8 @@ impl QueryGroup {
     }
 
     /// Returns the transformation of the group's candidates.
-    pub(super) fn replacement<'p>(&self, view: &View<'p>) -> Replacement<'p> {
-        Replacement {
+    pub(super) fn replacement<'p>(&self, view: &ModelView<'p>) -> ReplacedSide<'p> {
+        ReplacedSide {
             side: self.side,
             relation: self.relation,
             params: view.params,
@@ -60,7 +60,7 @@ impl QueryGroup {
 
 /// Counts of candidates relative to a true entity. Several threads add to them.
 #[derive(Debug, Default)]
-pub(super) struct Counts {
+pub(super) struct AtomicRankCounts {
     above: AtomicU64,
     equal: AtomicU64,
     known: AtomicU64,
@@ -68,7 +68,7 @@ pub(super) struct Counts {
     known_equal: AtomicU64,
 }
 
-impl Counts {
+impl AtomicRankCounts {
     /// Adds counts of all candidates except the true entity, and of those among them that are known answers.
     pub(super) fn add(&self, raw: CandidateCounts, known: CandidateCounts) {
         let add = |to: &AtomicU64, n: u64| {
@@ -84,7 +84,7 @@ impl Counts {
     }
 
     /// Returns the result, among `candidates` entities other than the true one.
-    pub(super) fn ranked(&self, candidates: u64) -> Ranked {
+    pub(super) fn ranked(&self, candidates: u64) -> RankedCounts {
         let of = |from: &AtomicU64| from.load(Ordering::Relaxed);
         let raw = CandidateCounts {
             candidates,
@@ -96,7 +96,7 @@ impl Counts {
             above: of(&self.known_above),
             equal: of(&self.known_equal),
         };
-        Ranked {
+        RankedCounts {
             raw,
             filtered: raw.without(known),
         }
@@ -106,7 +106,7 @@ impl Counts {
 /// Returns the entity type of the candidates that replace a side of a relation. Also returns the relation if it forms a
 /// group of its own: because the operator transforms its candidates, or because static relations may differ in the type
 /// of the known side.
-pub(super) fn group_of(view: &View<'_>, relation: u32, side: Side) -> (usize, Option<u32>) {
+pub(super) fn group_of(view: &ModelView<'_>, relation: u32, side: Side) -> (usize, Option<u32>) {
     let entity = view.blueprint.type_of(relation, side);
     let alone = relation_alone(&view.blueprint.spec, relation, side);
     (entity, alone.then_some(relation))
@@ -119,22 +119,22 @@ pub(super) fn relation_alone(spec: &ModelSpec, relation: u32, side: Side) -> boo
 }
 
 /// Queries of a block, grouped by type, and their questions.
-pub(super) struct Block {
+pub(super) struct QueryBlock {
     pub(super) groups: Vec<QueryGroup>,
-    pub(super) questions: Questions,
+    pub(super) questions: QuestionNumbers,
     pub(super) granules: Vec<Granule>,
 }
 
-impl Block {
+impl QueryBlock {
     /// Prepares the queries of both sides of `edges`.
     pub(super) fn new(
-        view: &View<'_>,
-        tables: &mut dyn Tables,
-        edges: &[Edge],
+        view: &ModelView<'_>,
+        tables: &mut dyn TableSource,
+        edges: &[RankedEdge],
         ranker: &mut Ranker,
     ) -> Result<Self, RunError> {
         let mut block = Self::sort(view, edges);
-        let rows = BlockRows::read(view, tables, edges)?;
+        let rows = BlockEmbeddings::read(view, tables, edges)?;
         for group in &mut block.groups {
             prepare(group, view, &rows, edges, ranker)?;
         }
@@ -142,7 +142,7 @@ impl Block {
     }
 
     /// Groups the edges and numbers their questions.
-    fn sort(view: &View<'_>, edges: &[Edge]) -> Self {
+    fn sort(view: &ModelView<'_>, edges: &[RankedEdge]) -> Self {
         let mut members = BTreeMap::<_, Vec<u32>>::new();
         for (at, edge) in edges.iter().enumerate() {
             for side in Side::BOTH {
@@ -153,14 +153,14 @@ impl Block {
         }
         let mut block = Self {
             groups: Vec::with_capacity(members.len()),
-            questions: Questions::default(),
+            questions: QuestionNumbers::default(),
             granules: Vec::new(),
         };
         for ((entity, _, side), mut places) in members {
             let side = Side::BOTH[side];
             let question = |&at: &u32| {
                 let edge = &edges[at as usize];
-                (edge.rel, known::entity(view, edge, side.other()))
+                (edge.rel, known_answers::entity(view, edge, side.other()))
             };
             places.sort_by_key(question);
             let questions: Vec<u32> = places
@@ -176,16 +176,16 @@ impl Block {
                 }));
             let positive_entities = places
                 .iter()
-                .map(|&at| known::entity(view, &edges[at as usize], side));
+                .map(|&at| known_answers::entity(view, &edges[at as usize], side));
             block.groups.push(QueryGroup {
                 side,
                 entity,
                 relation: edges[places[0] as usize].rel,
                 positive_entities: positive_entities.collect(),
                 questions,
-                queries: Queries::default(),
+                queries: PreparedQueries::default(),
                 positives: Vec::with_capacity(places.len()),
-                counts: places.iter().map(|_| Counts::default()).collect(),
+                counts: places.iter().map(|_| AtomicRankCounts::default()).collect(),
                 edges: places,
                 first_granule,
             });
@@ -197,17 +197,17 @@ impl Block {
 /// Computes the queries of a group and the scores of the true entities.
 fn prepare(
     group: &mut QueryGroup,
-    view: &View<'_>,
-    rows: &BlockRows,
-    edges: &[Edge],
+    view: &ModelView<'_>,
+    rows: &BlockEmbeddings,
+    edges: &[RankedEdge],
     ranker: &mut Ranker,
 ) -> Result<(), RunError> {
     let replacement = group.replacement(view);
     let known = view.blueprint.type_of(group.relation, group.side.other());
     let (known_rows, positive_rows) = (&rows.types[known], &rows.types[group.entity]);
     let width = known_rows.table.embeddings.width();
-    group.queries = Queries::with_capacity(group.edges.len(), width);
-    let mut part = Queries::default();
+    group.queries = PreparedQueries::with_capacity(group.edges.len(), width);
+    let mut part = PreparedQueries::default();
     for (members, positives) in group
         .edges
         .chunks(PART)
@@ -217,19 +217,19 @@ fn prepare(
         let relations: Vec<u32> = members.iter().map(|at| edge(at).rel).collect();
         let known: Vec<u32> = members
             .iter()
-            .map(|at| known_rows.place(known::entity(view, edge(at), group.side.other())))
+            .map(|at| known_rows.row_of(known_answers::entity(view, edge(at), group.side.other())))
             .collect();
         ranker.queries(
             group.side,
             &known,
-            Relations::PerEdge(&relations),
+            BatchRelations::PerEdge(&relations),
             &known_rows.table,
             view.params,
             &mut part,
         );
         let positives: Vec<u32> = positives
             .iter()
-            .map(|&positive| positive_rows.place(positive))
+            .map(|&positive| positive_rows.row_of(positive))
             .collect();
         let scores = ranker.pair_scores(replacement, &part, &positives, &positive_rows.table);
         if let Some(at) = scores.iter().position(|score| !score.is_finite()) {
@@ -245,34 +245,38 @@ fn prepare(
 pub(super) type ReadRows = Result<Vec<f32>, RunError>;
 
 /// Embeddings of a block's entities.
-pub(super) struct BlockRows {
-    pub(super) types: Vec<TypeRows>,
+pub(super) struct BlockEmbeddings {
+    pub(super) types: Vec<TypeEmbeddings>,
 }
 
 /// Embeddings of one type's entities.
-pub(super) struct TypeRows {
+pub(super) struct TypeEmbeddings {
     /// Entities in ascending order.
-    entities: Vec<Entity>,
+    entities: Vec<EntityKey>,
     /// One row for each entity.
     pub(super) table: Table,
 }
 
-impl TypeRows {
+impl TypeEmbeddings {
     /// Returns the row of an entity.
-    pub(super) fn place(&self, entity: Entity) -> u32 {
+    pub(super) fn row_of(&self, entity: EntityKey) -> u32 {
         self.entities.partition_point(|&other| other < entity) as u32
     }
 }
 
-impl BlockRows {
+impl BlockEmbeddings {
     /// Copies the embeddings of both sides of `edges`.
-    fn read(view: &View<'_>, tables: &mut dyn Tables, edges: &[Edge]) -> Result<Self, RunError> {
+    fn read(
+        view: &ModelView<'_>,
+        tables: &mut dyn TableSource,
+        edges: &[RankedEdge],
+    ) -> Result<Self, RunError> {
         let layout = &view.blueprint.layout;
-        let mut wanted: Vec<Vec<Entity>> = vec![Vec::new(); layout.types.len()];
+        let mut wanted: Vec<Vec<EntityKey>> = vec![Vec::new(); layout.types.len()];
         for edge in edges {
             for side in Side::BOTH {
                 let entity_type = view.blueprint.type_of(edge.rel, side);
-                wanted[entity_type].push(known::entity(view, edge, side));
+                wanted[entity_type].push(known_answers::entity(view, edge, side));
             }
         }
         Self::gather(view, wanted, &mut from_tables(view, tables))
@@ -281,8 +285,8 @@ impl BlockRows {
     /// Copies the embeddings of the entities `wanted` of each type. `read` returns rows of a table; it is called for
     /// one table after the other.
     pub(super) fn gather(
-        view: &View<'_>,
-        mut wanted: Vec<Vec<Entity>>,
+        view: &ModelView<'_>,
+        mut wanted: Vec<Vec<EntityKey>>,
         read: &mut dyn FnMut(TableKey, &[u32]) -> ReadRows,
     ) -> Result<Self, RunError> {
         let layout = &view.blueprint.layout;
@@ -291,7 +295,7 @@ impl BlockRows {
             entities.dedup();
             entities.shrink_to_fit();
         }
-        let rows = |(wanted, layout): (&Vec<Entity>, &crate::layout::TypeLayout)| {
+        let rows = |(wanted, layout): (&Vec<EntityKey>, &crate::layout::TypeLayout)| {
             Vec::with_capacity(wanted.len() * layout.dimension)
         };
         let mut rows: Vec<Vec<f32>> = wanted.iter().zip(&layout.types).map(rows).collect();
@@ -312,7 +316,7 @@ impl BlockRows {
             }
         }
         let types = wanted.into_iter().zip(rows).zip(&layout.types);
-        let types = types.map(|((entities, rows), layout)| TypeRows {
+        let types = types.map(|((entities, rows), layout)| TypeEmbeddings {
             entities,
             table: Table::new(rows, layout.dimension),
         });
@@ -324,8 +328,8 @@ impl BlockRows {
 
 /// Returns a reader of rows from whole tables, each of which is loaded once.
 pub(super) fn from_tables<'t>(
-    view: &'t View<'_>,
-    tables: &'t mut dyn Tables,
+    view: &'t ModelView<'_>,
+    tables: &'t mut dyn TableSource,
 ) -> impl FnMut(TableKey, &[u32]) -> ReadRows + 't {
     |key, offsets| {
         let table = tables.table(key)?;
@@ -333,7 +337,7 @@ pub(super) fn from_tables<'t>(
     }
 }
 
-fn not_finite(edge: &Edge) -> RunError {
+fn not_finite(edge: &RankedEdge) -> RunError {
     RunError::Diverged {
         bucket: edge.bucket,
     }

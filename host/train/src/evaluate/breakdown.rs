@@ -6,13 +6,13 @@ use pbg_core::event::{RankStats, RankTotals};
 use pbg_core::graph::Side;
 use serde::{Deserialize, Serialize};
 
-use super::edges::Edge;
-use super::stats::{RankSums, Ranked};
-use super::view::View;
+use super::edges::RankedEdge;
+use super::stats::{RankSums, RankedCounts};
+use super::view::ModelView;
 
 /// Property by which ranks are grouped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum By {
+pub enum GroupBy {
     /// The relation of the edge.
     Relation,
     /// The type of the ranked entity, which may differ between the sides of an edge.
@@ -21,7 +21,7 @@ pub enum By {
 
 /// Ranks of a relation or an entity type. If it has no edges on a side, the values of that side are 0.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct RanksOf {
+pub struct GroupRanks {
     /// Name of the relation or entity type.
     pub name: String,
     /// Raw ranks of left sides.
@@ -43,7 +43,7 @@ pub struct RanksOf {
 
 /// Running sums by relation or type.
 pub(super) struct Breakdown {
-    by: By,
+    by: GroupBy,
     sums: SumsBy,
 }
 
@@ -51,7 +51,7 @@ pub(super) struct Breakdown {
 pub(super) type SumsBy = BTreeMap<u32, [RankSums; 2]>;
 
 impl Breakdown {
-    pub(super) const fn new(by: By) -> Self {
+    pub(super) const fn new(by: GroupBy) -> Self {
         let sums = BTreeMap::new();
         Self { by, sums }
     }
@@ -63,10 +63,16 @@ impl Breakdown {
     }
 
     /// Adds the rank of the true entity on `side` of `edge`.
-    pub(super) fn add(&mut self, view: &View<'_>, side: Side, edge: &Edge, ranked: Ranked) {
+    pub(super) fn add(
+        &mut self,
+        view: &ModelView<'_>,
+        side: Side,
+        edge: &RankedEdge,
+        ranked: RankedCounts,
+    ) {
         let key = match self.by {
-            By::Relation => edge.rel,
-            By::EntityType => view.blueprint.type_of(edge.rel, side) as u32,
+            GroupBy::Relation => edge.rel,
+            GroupBy::EntityType => view.blueprint.type_of(edge.rel, side) as u32,
         };
         self.sums.entry(key).or_default()[side as usize].add_ranked(ranked);
     }
@@ -87,16 +93,16 @@ impl Breakdown {
     }
 
     /// Returns the means, in descending order of edges; with filtered ranks if edge sets were filtered out.
-    pub(super) fn report(&self, view: &View<'_>, is_filtered: bool) -> Vec<RanksOf> {
+    pub(super) fn report(&self, view: &ModelView<'_>, is_filtered: bool) -> Vec<GroupRanks> {
         let name = |key: u32| match self.by {
-            By::Relation => &view.blueprint.relation_names[key as usize],
-            By::EntityType => &view.blueprint.layout.types[key as usize].name,
+            GroupBy::Relation => &view.blueprint.relation_names[key as usize],
+            GroupBy::EntityType => &view.blueprint.layout.types[key as usize].name,
         };
         let both = |lhs: &RankTotals, rhs: &RankTotals| match self.by {
-            By::Relation => RankTotals::of_both(lhs, rhs),
-            By::EntityType => lhs.means().merge(&rhs.means()),
+            GroupBy::Relation => RankTotals::of_both(lhs, rhs),
+            GroupBy::EntityType => lhs.means().merge(&rhs.means()),
         };
-        let entry = |(&key, [lhs, rhs]): (&u32, &[RankSums; 2])| RanksOf {
+        let entry = |(&key, [lhs, rhs]): (&u32, &[RankSums; 2])| GroupRanks {
             name: name(key).clone(),
             raw_lhs: lhs.raw.means(),
             raw_rhs: rhs.raw.means(),
@@ -105,7 +111,7 @@ impl Breakdown {
             filtered_rhs: is_filtered.then(|| rhs.filtered.means()),
             filtered: is_filtered.then(|| both(&lhs.filtered, &rhs.filtered)),
         };
-        let mut report: Vec<RanksOf> = self.sums.iter().map(entry).collect();
+        let mut report: Vec<GroupRanks> = self.sums.iter().map(entry).collect();
         report.sort_by(|a, b| b.raw.count.cmp(&a.raw.count).then(a.name.cmp(&b.name)));
         report
     }

@@ -9,9 +9,9 @@ use pbg_kernels::spec::ModelSpec;
 use pbg_kernels::table::Table;
 
 use super::block::QueryGroup;
-use super::known::{Answers, GRANULE};
+use super::known_answers::{GRANULE, KnownAnswers};
 use super::stats::CandidateCounts;
-use super::view::View;
+use super::view::ModelView;
 use crate::crew::{self, Crew};
 use crate::error::RunError;
 
@@ -24,19 +24,19 @@ const TASKS: usize = 4;
 pub(super) struct CandidateBlock<'c> {
     pub(super) table: &'c Table,
     pub(super) partition: u32,
-    pub(super) offsets: Offsets<'c>,
+    pub(super) offsets: CandidateOffsets<'c>,
 }
 
 /// Rows of a table that are candidates.
 #[derive(Clone, Copy)]
-pub(super) enum Offsets<'c> {
+pub(super) enum CandidateOffsets<'c> {
     /// This many rows from the first on.
     All(u32),
     /// The rows at these offsets, in ascending order.
     Some(&'c [u32]),
 }
 
-impl Offsets<'_> {
+impl CandidateOffsets<'_> {
     pub(super) fn len(&self) -> usize {
         match self {
             Self::All(count) => *count as usize,
@@ -53,7 +53,7 @@ impl Offsets<'_> {
 }
 
 /// Queries of a group that are compared with a block, and their division into tasks.
-struct Share<'g> {
+struct GroupShare<'g> {
     group: &'g QueryGroup,
     queries: Range<usize>,
     /// Number of queries of a task.
@@ -64,15 +64,15 @@ struct Share<'g> {
 
 /// Compares a block with those queries of `groups` whose granules are in `answers`.
 pub(super) fn count<'g>(
-    view: &View<'_>,
+    view: &ModelView<'_>,
     spec: &Arc<ModelSpec>,
     groups: impl Iterator<Item = &'g QueryGroup>,
     block: &CandidateBlock<'_>,
-    answers: &Answers,
+    answers: &KnownAnswers,
     threads: usize,
 ) -> Result<(), RunError> {
-    let blocks = block.offsets.len().div_ceil(rank::BLOCK);
-    let mut shares: Vec<Share<'g>> = Vec::new();
+    let blocks = block.offsets.len().div_ceil(rank::CANDIDATE_BLOCK);
+    let mut shares: Vec<GroupShare<'g>> = Vec::new();
     let mut tasks = 0;
     for group in groups {
         let queries = queries(group, &answers.granules);
@@ -82,7 +82,7 @@ pub(super) fn count<'g>(
         let parts = (TASKS * threads).div_ceil(blocks);
         let step = queries.len().div_ceil(parts).max(MANY);
         let step = step.next_multiple_of(GRANULE);
-        shares.push(Share {
+        shares.push(GroupShare {
             group,
             step,
             first: tasks,
@@ -100,7 +100,7 @@ pub(super) fn count<'g>(
         next: AtomicUsize::new(0),
     };
     let jobs = (0..threads.min(tasks)).map(|_| |crew: &Crew| counting.work(crew));
-    crew::run(jobs, || ())?;
+    crew::run_jobs(jobs, || ())?;
     Ok(())
 }
 
@@ -115,11 +115,11 @@ fn queries(group: &QueryGroup, granules: &Range<usize>) -> Range<usize> {
 
 /// State that all counting threads share.
 struct Counting<'c, 'g> {
-    view: &'c View<'c>,
+    view: &'c ModelView<'c>,
     spec: &'c Arc<ModelSpec>,
     block: &'c CandidateBlock<'c>,
-    answers: &'c Answers,
-    shares: Vec<Share<'g>>,
+    answers: &'c KnownAnswers,
+    shares: Vec<GroupShare<'g>>,
     tasks: usize,
     next: AtomicUsize,
 }
@@ -129,7 +129,7 @@ impl Counting<'_, '_> {
     /// range of queries.
     fn work(&self, crew: &Crew) -> Result<(), RunError> {
         let mut ranker = Ranker::new(Arc::clone(self.spec))?;
-        let mut block = rank::Candidates::default();
+        let mut block = rank::CandidateBlock::default();
         loop {
             let task = self.next.fetch_add(1, Ordering::Relaxed);
             if task >= self.tasks || crew.has_failed() {
@@ -139,8 +139,8 @@ impl Counting<'_, '_> {
             let share = &self.shares[share];
             let parts = share.queries.len().div_ceil(share.step);
             let (at, part) = ((task - share.first) / parts, (task - share.first) % parts);
-            let first = at * rank::BLOCK;
-            let last = (first + rank::BLOCK).min(self.block.offsets.len());
+            let first = at * rank::CANDIDATE_BLOCK;
+            let last = (first + rank::CANDIDATE_BLOCK).min(self.block.offsets.len());
             let offsets = self.block.offsets.part(first..last);
             let rows = self.block.table.gather(&offsets, self.spec.max_norm);
             let rows = Table::new(rows, self.block.table.embeddings.width());

@@ -4,12 +4,12 @@ use std::collections::HashSet;
 use std::ops::Range;
 
 use pbg_core::batching;
-use pbg_core::graph::{Bucket, Edges, Side};
-use pbg_core::seed::{Purpose, stream};
+use pbg_core::graph::{Bucket, EdgeColumns, Side};
+use pbg_core::seed::{StreamPurpose, stream};
 use pbg_store::dataset::EdgeSet;
 use rand::RngExt;
 
-use super::view::View;
+use super::view::ModelView;
 use crate::check::READ_ROWS;
 use crate::error::RunError;
 
@@ -18,14 +18,14 @@ pub(super) const SHUFFLED: u64 = 1 << 24;
 
 /// Edge with the partitions of its sides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Edge {
+pub(crate) struct RankedEdge {
     pub(crate) bucket: Bucket,
     pub(crate) lhs: u32,
     pub(crate) rel: u32,
     pub(crate) rhs: u32,
 }
 
-impl Edge {
+impl RankedEdge {
     /// Returns the offset of the entity on `side`.
     pub(crate) fn offset(&self, side: Side) -> u32 {
         match side {
@@ -37,15 +37,15 @@ impl Edge {
 
 /// Reader of the edges of a set in stored order, bucket by bucket. It skips edges without an embedding and edges that
 /// the view leaves out.
-pub(super) struct EdgeReader<'a> {
-    view: View<'a>,
+pub(super) struct RankedEdgeReader<'a> {
+    view: ModelView<'a>,
     set: &'a EdgeSet,
     buckets: Vec<Bucket>,
     /// Position in `buckets`, and the next row of that bucket.
     bucket: usize,
     row: u64,
     /// Number of edges that are ranked, and of those that are skipped.
-    counts: Counts,
+    counts: EdgeCounts,
     /// Number of ranked edges before the bucket; if some edges are skipped, before the current row.
     position: u64,
     /// Positions of the sample, in ascending order; `None` if all edges are ranked.
@@ -56,7 +56,7 @@ pub(super) struct EdgeReader<'a> {
 
 /// Numbers of ranked and of skipped edges in a set.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Counts {
+pub(crate) struct EdgeCounts {
     pub(crate) ranked: u64,
     /// Edges with an entity or a relation without an embedding.
     pub(crate) without_embedding: u64,
@@ -64,22 +64,22 @@ pub(crate) struct Counts {
     pub(crate) unseen: u64,
 }
 
-impl<'a> EdgeReader<'a> {
+impl<'a> RankedEdgeReader<'a> {
     /// Creates a reader of `set`, or of a uniform sample of `limit` of its edges.
     ///
     /// # Errors
     /// When some edges are skipped and cannot be counted.
     pub(super) fn new(
-        view: View<'a>,
+        view: ModelView<'a>,
         set: &'a EdgeSet,
         limit: Option<usize>,
         seed: u64,
     ) -> Result<Self, RunError> {
         let counts = match view.leaves_out() {
             true => count(&view, set)?,
-            false => Counts {
+            false => EdgeCounts {
                 ranked: set.len(),
-                ..Counts::default()
+                ..EdgeCounts::default()
             },
         };
         let limit = limit.map(|n| n as u64).filter(|&n| n < counts.ranked);
@@ -105,7 +105,7 @@ impl<'a> EdgeReader<'a> {
     }
 
     /// Returns how many edges of the set can be ranked, sampled or not, and how many are skipped.
-    pub(super) const fn counts(&self) -> Counts {
+    pub(super) const fn counts(&self) -> EdgeCounts {
         self.counts
     }
 
@@ -142,7 +142,11 @@ impl<'a> EdgeReader<'a> {
     }
 
     /// Replaces the content of `block` by the next edges, at most `count`; by none at the end.
-    pub(super) fn next(&mut self, count: usize, block: &mut Vec<Edge>) -> Result<(), RunError> {
+    pub(super) fn next(
+        &mut self,
+        count: usize,
+        block: &mut Vec<RankedEdge>,
+    ) -> Result<(), RunError> {
         block.clear();
         while block.len() < count && self.bucket < self.buckets.len() {
             let bucket = self.buckets[self.bucket];
@@ -177,10 +181,10 @@ impl<'a> EdgeReader<'a> {
     fn take_drawn(
         &mut self,
         bucket: Bucket,
-        edges: &Edges,
+        edges: &EdgeColumns,
         first: u64,
         room: usize,
-        block: &mut Vec<Edge>,
+        block: &mut Vec<RankedEdge>,
     ) {
         let first = self.position + first;
         let drawn = self.drawn.iter().flatten().skip(self.read);
@@ -192,7 +196,7 @@ impl<'a> EdgeReader<'a> {
     }
 
     /// Adds those of `edges` that can be ranked and, if there is a sample, belong to it.
-    fn take_ranked(&mut self, bucket: Bucket, edges: &Edges, block: &mut Vec<Edge>) {
+    fn take_ranked(&mut self, bucket: Bucket, edges: &EdgeColumns, block: &mut Vec<RankedEdge>) {
         let all = (0..edges.len()).map(|i| edge(bucket, edges, i));
         for edge in all.filter(|edge| self.view.is_trained(edge) && self.view.is_seen(edge)) {
             let at = self.position;
@@ -219,8 +223,8 @@ impl<'a> EdgeReader<'a> {
     }
 }
 
-fn edge(bucket: Bucket, edges: &Edges, i: usize) -> Edge {
-    Edge {
+fn edge(bucket: Bucket, edges: &EdgeColumns, i: usize) -> RankedEdge {
+    RankedEdge {
         bucket,
         lhs: edges.lhs[i],
         rel: edges.rel[i],
@@ -229,8 +233,8 @@ fn edge(bucket: Bucket, edges: &Edges, i: usize) -> Edge {
 }
 
 /// Counts the edges of `set` that are ranked and those that are skipped.
-fn count(view: &View<'_>, set: &EdgeSet) -> Result<Counts, RunError> {
-    let (mut counts, mut edges) = (Counts::default(), Edges::default());
+fn count(view: &ModelView<'_>, set: &EdgeSet) -> Result<EdgeCounts, RunError> {
+    let (mut counts, mut edges) = (EdgeCounts::default(), EdgeColumns::default());
     for bucket in set.filled_buckets() {
         let len = set.bucket_len(bucket);
         for start in (0..len).step_by(READ_ROWS as usize) {
@@ -255,7 +259,7 @@ fn drawn_in(drawn: &Option<Vec<u64>>, at: usize) -> Option<u64> {
 
 /// Draws `limit` of the positions below `len`, in ascending order.
 fn sample(len: u64, limit: u64, seed: u64) -> Vec<u64> {
-    let mut rng = stream(seed, Purpose::Candidates, &[1]);
+    let mut rng = stream(seed, StreamPurpose::Candidates, &[1]);
     let mut drawn: Vec<u64> = if len <= SHUFFLED {
         let mut order: Vec<u32> = (0..len as u32).collect();
         batching::shuffle(&mut order, &mut rng);

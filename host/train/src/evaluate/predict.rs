@@ -4,11 +4,11 @@
 //! read one after the other, each once for a whole block of questions. The dictionaries are read in the same way to
 //! look up names.
 
-mod best;
 mod compare;
 mod needs;
 mod recall;
-mod way;
+mod search_plan;
+mod top_k;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -18,18 +18,18 @@ use pbg_core::graph::Side;
 use pbg_kernels::spec::ModelSpec;
 use pbg_store::dataset::EntityId;
 
-use super::known::{Entity, Filter};
-use super::view::{Committed, View};
+use super::known_answers::{EntityKey, Filter};
+use super::view::{CommittedTables, ModelView};
 use crate::error::{RunError, SettingError, UnknownName};
-use crate::index::{Index, Part, WalkKind, Width, WithIndex};
+use crate::index::{BeamWidth, IndexPartition, IndexQueryOptions, OpenIndex, WalkKind};
 use crate::layout::TableKey;
-use crate::resolved::Resolved;
+use crate::resolved::ResolvedConfig;
 use crate::settings::cores;
-use crate::trained::{Missing, Trained};
-use crate::{memory, names};
-use best::Found;
-pub(crate) use recall::Measured;
-pub use way::Approach;
+use crate::trained::{TrainedModel, UntrainedNames};
+use crate::{memory, name_lookup};
+pub(crate) use recall::RecallMeasurement;
+pub use search_plan::AnswerNotes;
+use top_k::ScoredAnswer;
 
 /// Edge with one open side.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -69,20 +69,20 @@ pub struct PredictOptions {
     pub questions: Option<usize>,
     /// Options of the index that finds candidates. Without an index, all entities are candidates; with one, they are
     /// compared nevertheless if that takes less time and no width is given.
-    pub index: Option<WithIndex>,
+    pub index: Option<IndexQueryOptions>,
 }
 
 /// Question whose names were resolved to ids.
 #[derive(Clone, Copy, Debug)]
-pub struct Asked {
+pub struct ResolvedQuestion {
     open: Side,
     relation: u32,
-    known: Entity,
+    known: EntityKey,
 }
 
-impl Asked {
+impl ResolvedQuestion {
     /// Creates the question for the neighbours of `entity` of type `type_index`, in a model without operators.
-    pub(crate) const fn neighbors(type_index: u32, entity: Entity) -> Self {
+    pub(crate) const fn neighbors(type_index: u32, entity: EntityKey) -> Self {
         Self {
             open: Side::Lhs,
             relation: type_index,
@@ -102,29 +102,29 @@ pub struct Unanswerable {
 
 /// Model that is open for predictions.
 pub struct Predictor<'a> {
-    trained: Trained<'a>,
+    trained: TrainedModel<'a>,
     spec: Arc<ModelSpec>,
     filter: Filter,
     /// Number of entities per answer, at most the number of entities.
     count: usize,
     loops: bool,
     threads: usize,
-    at_once: usize,
-    index: Option<Indexed>,
+    block_size: usize,
+    index: Option<PredictionIndex>,
     /// Whether there is memory to read tables in addition to the index.
     room: bool,
 }
 
 /// Index that answers are found by.
-struct Indexed {
-    index: Index,
-    with: WithIndex,
+struct PredictionIndex {
+    index: OpenIndex,
+    with: IndexQueryOptions,
     kind: WalkKind,
 }
 
 /// Answers to a block of questions, in their order.
 pub struct Predictions {
-    found: Vec<Found>,
+    found: Vec<ScoredAnswer>,
     /// Names of the answers, by entity type.
     names: Vec<HashMap<EntityId, String>>,
 }
@@ -156,7 +156,7 @@ impl Predictions {
     }
 }
 
-impl Resolved {
+impl ResolvedConfig {
     /// Opens the trained model for predictions.
     ///
     /// # Errors
@@ -168,12 +168,12 @@ impl Resolved {
         let (needs, room) = self.needs_and_room(options)?;
         let threads = options.threads.unwrap_or_else(cores).max(1);
         memory::require("prediction", memory::total(&needs), threads)?;
-        let trained = Trained::open(self)?;
+        let trained = TrainedModel::open(self)?;
         let filter = Filter::open(&view(&trained), &options.filter, threads)?;
         let comparator = trained.blueprint.spec.comparator;
         let index = options.index.map(|with| {
-            Ok::<_, RunError>(Indexed {
-                index: Index::open(&trained, comparator)?,
+            Ok::<_, RunError>(PredictionIndex {
+                index: OpenIndex::open(&trained, comparator)?,
                 with,
                 kind: WalkKind::Predictions,
             })
@@ -183,7 +183,7 @@ impl Resolved {
             room,
             spec: Arc::new(trained.blueprint.spec.clone()),
             count: needs::count(self, options),
-            at_once: needs::block(self, options),
+            block_size: needs::block(self, options),
             filter,
             loops: options.loops,
             threads,
@@ -195,29 +195,29 @@ impl Resolved {
 impl Predictor<'_> {
     /// Returns the names of the dataset that the model has no embedding for; they are not candidates.
     #[must_use]
-    pub fn missing(&self) -> &Missing {
+    pub fn missing(&self) -> &UntrainedNames {
         &self.trained.missing
     }
 
     /// Returns the best number of questions to ask together, and the largest number of bytes of their text.
     #[must_use]
     pub fn at_once(&self) -> (usize, usize) {
-        (self.at_once, needs::TEXT)
+        (self.block_size, needs::TEXT)
     }
 
     /// Returns the width of walks among the entities of a type.
-    fn width(&self, type_index: usize) -> Result<Width, RunError> {
+    fn width(&self, type_index: usize) -> Result<BeamWidth, RunError> {
         let name = &self.trained.blueprint.layout.types[type_index].name;
-        let Indexed { index, with, kind } = self.indexed()?;
+        let PredictionIndex { index, with, kind } = self.indexed()?;
         Ok(index.width(name, *kind, *with)?)
     }
 
     /// Opens a partition of the index.
-    fn part(&self, key: TableKey) -> Result<Part<'_>, RunError> {
+    fn part(&self, key: TableKey) -> Result<IndexPartition<'_>, RunError> {
         self.indexed()?.index.part(&self.trained, key)
     }
 
-    fn indexed(&self) -> Result<&Indexed, RunError> {
+    fn indexed(&self) -> Result<&PredictionIndex, RunError> {
         self.index.as_ref().ok_or(RunError::NoIndex)
     }
 
@@ -225,20 +225,20 @@ impl Predictor<'_> {
     ///
     /// # Errors
     /// For the first question with an unknown name; when a dictionary is damaged.
-    pub fn find(&self, questions: &[Question]) -> Result<Vec<Asked>, Unanswerable> {
+    pub fn resolve(&self, questions: &[Question]) -> Result<Vec<ResolvedQuestion>, Unanswerable> {
         let trained = &self.trained;
         let (relations, entities) = self
             .look_up(questions)
             .map_err(|error| unanswerable(0, error))?;
         let find = |question: &Question| {
             let Some(&relation) = relations.get(question.relation.as_str()) else {
-                return Err(names::unknown_relation(trained, &question.relation).into());
+                return Err(name_lookup::unknown_relation(trained, &question.relation).into());
             };
             let known = trained.blueprint.type_of(relation, question.open.other());
             let layout = &trained.blueprint.layout.types[known];
             let entity = &question.entity;
             match entities[known].get(entity.as_str()) {
-                Some(&id) if trained.has(known, id) => Ok(Asked {
+                Some(&id) if trained.has(known, id) => Ok(ResolvedQuestion {
                     open: question.open,
                     relation,
                     known: (id.partition, id.offset),
@@ -248,7 +248,7 @@ impl Predictor<'_> {
                     checkpoint: trained.checkpoint.path().to_owned(),
                 }
                 .into()),
-                None => Err(RunError::from(names::unknown_entity(
+                None => Err(RunError::from(name_lookup::unknown_entity(
                     trained,
                     entity,
                     Some(&layout.name),
@@ -268,11 +268,11 @@ impl Predictor<'_> {
     /// When tables or edges cannot be read, a score is not finite, or `stop` is set.
     pub fn answer(
         &self,
-        questions: &[Asked],
+        questions: &[ResolvedQuestion],
         stop: &AtomicBool,
         progress: &mut dyn FnMut(f64),
     ) -> Result<Predictions, RunError> {
-        let tables = &mut Committed::new(&self.trained);
+        let tables = &mut CommittedTables::new(&self.trained);
         let found = compare::run(
             self,
             &view(&self.trained),
@@ -348,8 +348,8 @@ fn unanswerable(question: usize, error: RunError) -> Unanswerable {
     Unanswerable { question, error }
 }
 
-fn view<'v>(trained: &'v Trained<'_>) -> View<'v> {
-    View {
+fn view<'v>(trained: &'v TrainedModel<'_>) -> ModelView<'v> {
+    ModelView {
         dataset: trained.dataset,
         blueprint: &trained.blueprint,
         params: &trained.params,

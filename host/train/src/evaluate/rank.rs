@@ -4,24 +4,24 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use pbg_core::graph::Side;
-use pbg_core::seed::{self, Purpose};
+use pbg_core::seed::{self, StreamPurpose};
 use pbg_kernels::rank::Ranker;
 use pbg_kernels::spec::ModelSpec;
 use rand::RngExt;
 
-use super::block::{Block, QueryGroup, group_of};
-use super::count::{self, CandidateBlock, Offsets};
-use super::edges::Edge;
-use super::known::{Answers, Entity, Filter};
-use super::stats::{RankSums, Ranked};
-use super::view::{Tables, View};
-use super::{Candidates, EvalOptions, needs};
+use super::block::{QueryBlock, QueryGroup, group_of};
+use super::count::{self, CandidateBlock, CandidateOffsets};
+use super::edges::RankedEdge;
+use super::known_answers::{EntityKey, Filter, KnownAnswers};
+use super::stats::{RankSums, RankedCounts};
+use super::view::{ModelView, TableSource};
+use super::{CandidateSet, EvalOptions, memory_needs};
 use crate::error::{RunError, SettingError};
 use crate::settings::cores;
 
 /// Constant parts of an evaluation.
-pub(super) struct Ranking<'a> {
-    view: View<'a>,
+pub(super) struct EdgeRanker<'a> {
+    view: ModelView<'a>,
     spec: Arc<ModelSpec>,
     filter: Filter,
     /// Offsets of sampled candidates by type and partition; `None` if all entities are candidates.
@@ -29,14 +29,18 @@ pub(super) struct Ranking<'a> {
     threads: usize,
 }
 
-impl<'a> Ranking<'a> {
-    pub(super) fn new(view: View<'a>, options: &EvalOptions, seed: u64) -> Result<Self, RunError> {
+impl<'a> EdgeRanker<'a> {
+    pub(super) fn new(
+        view: ModelView<'a>,
+        options: &EvalOptions,
+        seed: u64,
+    ) -> Result<Self, RunError> {
         let sampled = match options.candidates {
-            Candidates::All => None,
-            Candidates::Sample(0) => {
+            CandidateSet::All => None,
+            CandidateSet::Sample(0) => {
                 return Err(SettingError::NoCandidates.into());
             }
-            Candidates::Sample(n) => Some(draw_candidates(&view, n, seed)),
+            CandidateSet::Sample(n) => Some(draw_candidates(&view, n, seed)),
         };
         let threads = options.threads.unwrap_or_else(cores).max(1);
         Ok(Self {
@@ -48,7 +52,7 @@ impl<'a> Ranking<'a> {
         })
     }
 
-    pub(super) const fn view(&self) -> &View<'a> {
+    pub(super) const fn view(&self) -> &ModelView<'a> {
         &self.view
     }
 
@@ -56,14 +60,14 @@ impl<'a> Ranking<'a> {
     /// `each` every rank.
     pub(super) fn sums(
         &self,
-        tables: &mut dyn Tables,
-        edges: &[Edge],
+        tables: &mut dyn TableSource,
+        edges: &[RankedEdge],
         step: &mut dyn FnMut(f64),
-        each: &mut dyn FnMut(Side, &Edge, Ranked),
+        each: &mut dyn FnMut(Side, &RankedEdge, RankedCounts),
     ) -> Result<[RankSums; 2], RunError> {
-        let mut ranked = [vec![Ranked::default(); edges.len()], Vec::new()];
+        let mut ranked = [vec![RankedCounts::default(); edges.len()], Vec::new()];
         ranked[1] = ranked[0].clone();
-        let size = needs::block_edges(self.view.blueprint);
+        let size = memory_needs::block_edges(self.view.blueprint);
         for (at, block) in edges.chunks(size).enumerate() {
             let first = at * size;
             let mut step = |share: f64| {
@@ -90,14 +94,14 @@ impl<'a> Ranking<'a> {
     /// Ranks both sides of a block. Every table of candidates is read once.
     fn rank(
         &self,
-        tables: &mut dyn Tables,
-        edges: &[Edge],
+        tables: &mut dyn TableSource,
+        edges: &[RankedEdge],
         step: &mut dyn FnMut(f64),
-        mut found: impl FnMut(Side, usize, Ranked),
+        mut found: impl FnMut(Side, usize, RankedCounts),
     ) -> Result<(), RunError> {
         let view = &self.view;
         let mut ranker = Ranker::new(Arc::clone(&self.spec))?;
-        let block = Block::new(view, tables, edges, &mut ranker)?;
+        let block = QueryBlock::new(view, tables, edges, &mut ranker)?;
         let types = &view.blueprint.layout.types;
         let partitions = types.iter().map(|t| t.rows.len() as u32).max().unwrap_or(0);
         let mut seen: Vec<Vec<u64>> = types.iter().map(|t| vec![0; t.rows.len()]).collect();
@@ -140,10 +144,10 @@ impl<'a> Ranking<'a> {
     /// the number of these candidates; `None` if no query concerns them.
     fn compare(
         &self,
-        tables: &mut dyn Tables,
-        block: &Block,
+        tables: &mut dyn TableSource,
+        block: &QueryBlock,
         key: (usize, u32),
-        answers: &Answers,
+        answers: &KnownAnswers,
     ) -> Result<Option<u64>, RunError> {
         let (entity, partition) = key;
         let asked = |group: &&QueryGroup| {
@@ -163,8 +167,8 @@ impl<'a> Ranking<'a> {
             table,
             partition,
             offsets: match drawn {
-                None => Offsets::All(table.entities() as u32),
-                Some(drawn) => Offsets::Some(drawn),
+                None => CandidateOffsets::All(table.entities() as u32),
+                Some(drawn) => CandidateOffsets::Some(drawn),
             },
         };
         count::count(
@@ -178,7 +182,7 @@ impl<'a> Ranking<'a> {
         Ok(Some(block.offsets.len() as u64))
     }
 
-    fn is_candidate(&self, entity: usize, (partition, offset): Entity) -> bool {
+    fn is_candidate(&self, entity: usize, (partition, offset): EntityKey) -> bool {
         let drawn = self.sampled.as_ref();
         let drawn = drawn.map(|sampled| &sampled[entity][partition as usize]);
         drawn.is_none_or(|drawn| drawn.binary_search(&offset).is_ok())
@@ -186,14 +190,14 @@ impl<'a> Ranking<'a> {
 }
 
 /// Draws distinct entities of every type uniformly; returns their offsets by type and partition.
-fn draw_candidates(view: &View<'_>, count: u32, seed: u64) -> Vec<Vec<Vec<u32>>> {
+fn draw_candidates(view: &ModelView<'_>, count: u32, seed: u64) -> Vec<Vec<Vec<u32>>> {
     let types = view.blueprint.layout.types.iter().enumerate();
     types
         .map(|(index, layout)| {
             let partitions = layout.rows.len() as u32;
             let sizes: Vec<u64> = (0..partitions).map(|p| view.entities((index, p))).collect();
             let total: u64 = sizes.iter().sum();
-            let mut rng = seed::stream(seed, Purpose::Candidates, &[0, index as u64]);
+            let mut rng = seed::stream(seed, StreamPurpose::Candidates, &[0, index as u64]);
             let mut drawn = BTreeSet::new();
             while (drawn.len() as u64) < u64::from(count).min(total) {
                 let mut at = rng.random_range(0..total);

@@ -14,7 +14,7 @@ pub(super) struct CandidateCounts {
 
 impl CandidateCounts {
     pub(super) fn among(positive: f32, scores: &[f32]) -> Self {
-        let RankCounts { above, equal } = RankCounts::among(positive, scores);
+        let RankCounts { above, equal } = RankCounts::count(positive, scores);
         Self {
             candidates: scores.len() as u64,
             above: u64::from(above),
@@ -51,8 +51,8 @@ pub(crate) struct RankSums {
 }
 
 impl RankSums {
-    pub(super) fn add_ranked(&mut self, ranked: Ranked) {
-        let Ranked { raw, filtered } = ranked;
+    pub(super) fn add_ranked(&mut self, ranked: RankedCounts) {
+        let RankedCounts { raw, filtered } = ranked;
         self.raw.add_rank(raw.rank(), raw.candidates);
         self.filtered.add_rank(filtered.rank(), filtered.candidates);
     }
@@ -65,7 +65,7 @@ impl RankSums {
 
 /// Counts of the candidates of a side relative to its true entity, which is excluded.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Ranked {
+pub(super) struct RankedCounts {
     pub(super) raw: CandidateCounts,
     /// Counts without known answers.
     pub(super) filtered: CandidateCounts,

@@ -2,21 +2,21 @@
 
 use pbg_core::graph::Side;
 use pbg_kernels::params::Params;
-use pbg_kernels::table::{Features, Table};
+use pbg_kernels::table::{FeatureBags, Table};
 use pbg_store::dataset::{Dataset, EntityId};
-use pbg_store::describe::Seen;
+use pbg_store::describe::TrainedVocabulary;
 
-use super::edges::Edge;
+use super::edges::RankedEdge;
 use crate::buffer::PartitionBuffer;
 use crate::error::RunError;
 use crate::layout::TableKey;
 use crate::model::Blueprint;
 use crate::tables::DiskTables;
-use crate::trained::{self, Trained};
+use crate::trained::{self, TrainedModel};
 
 /// Model without its tables.
 #[derive(Clone, Copy)]
-pub(crate) struct View<'a> {
+pub(crate) struct ModelView<'a> {
     /// Dataset the ids belong to.
     pub(crate) dataset: &'a Dataset,
     /// Model and layout.
@@ -25,14 +25,14 @@ pub(crate) struct View<'a> {
     pub(crate) params: &'a Params,
     /// Features of each entity type, restricted to features with rows; set if the dataset has entities or relations
     /// without an embedding.
-    pub(crate) grown: Option<&'a [Option<Features>]>,
+    pub(crate) grown: Option<&'a [Option<FeatureBags>]>,
     /// Entities and relations of the trained edges, if only edges among these are ranked.
-    pub(crate) seen: Option<&'a Seen>,
+    pub(crate) seen: Option<&'a TrainedVocabulary>,
 }
 
-impl<'a> View<'a> {
+impl<'a> ModelView<'a> {
     /// Returns the view of a committed model.
-    pub(super) fn of(model: &'a Trained<'_>) -> Self {
+    pub(super) fn of(model: &'a TrainedModel<'_>) -> Self {
         Self {
             dataset: model.dataset,
             blueprint: &model.blueprint,
@@ -43,12 +43,12 @@ impl<'a> View<'a> {
     }
 
     /// Returns the view that leaves out edges with an entity or relation that `seen` lacks.
-    pub(super) fn with_seen(self, seen: Option<&'a Seen>) -> Self {
+    pub(super) fn with_seen(self, seen: Option<&'a TrainedVocabulary>) -> Self {
         Self { seen, ..self }
     }
 }
 
-impl View<'_> {
+impl ModelView<'_> {
     /// Returns the number of entities in a partition that may be candidates.
     pub(super) fn entities(&self, (type_index, partition): TableKey) -> u64 {
         let layout = &self.blueprint.layout.types[type_index];
@@ -67,13 +67,13 @@ impl View<'_> {
 
     /// Whether an edge with embeddings is ranked: its entities and its relation occur in trained edges, or this is not
     /// required.
-    pub(super) fn is_seen(&self, edge: &Edge) -> bool {
+    pub(super) fn is_seen(&self, edge: &RankedEdge) -> bool {
         let ends = (edge.lhs, edge.rel, edge.rhs);
         self.seen.is_none_or(|seen| seen.has(edge.bucket, ends))
     }
 
     /// Whether both entities and the relation of an edge have embeddings.
-    pub(super) fn is_trained(&self, edge: &Edge) -> bool {
+    pub(super) fn is_trained(&self, edge: &RankedEdge) -> bool {
         let Some(features) = self.grown else {
             return true;
         };
@@ -93,7 +93,7 @@ impl View<'_> {
 }
 
 /// Source of tables for ranking, which are read one at a time.
-pub(crate) trait Tables {
+pub(crate) trait TableSource {
     /// Returns a partition of an entity type. Only the last table that was read is kept in memory.
     ///
     /// # Errors
@@ -102,42 +102,42 @@ pub(crate) trait Tables {
 }
 
 /// Tables of a checkpoint that is open for reading.
-pub(super) struct Committed<'a> {
-    model: &'a Trained<'a>,
-    held: Held,
+pub(super) struct CommittedTables<'a> {
+    model: &'a TrainedModel<'a>,
+    held: LastTable,
 }
 
-impl<'a> Committed<'a> {
-    pub(super) fn new(model: &'a Trained<'a>) -> Self {
+impl<'a> CommittedTables<'a> {
+    pub(super) fn new(model: &'a TrainedModel<'a>) -> Self {
         Self {
             model,
-            held: Held::default(),
+            held: LastTable::default(),
         }
     }
 }
 
-impl Tables for Committed<'_> {
+impl TableSource for CommittedTables<'_> {
     fn table(&mut self, key: TableKey) -> Result<&Table, RunError> {
         self.held.or_read(key, || self.model.table(key.0, key.1))
     }
 }
 
 /// Tables of a run between buckets: the current ones in its buffer, and the others from its checkpoint.
-pub(crate) struct Live<'a> {
+pub(crate) struct BufferTables<'a> {
     buffer: &'a PartitionBuffer<DiskTables>,
-    held: Held,
+    held: LastTable,
 }
 
-impl<'a> Live<'a> {
+impl<'a> BufferTables<'a> {
     pub(crate) fn new(buffer: &'a PartitionBuffer<DiskTables>) -> Self {
         Self {
             buffer,
-            held: Held::default(),
+            held: LastTable::default(),
         }
     }
 }
 
-impl Tables for Live<'_> {
+impl TableSource for BufferTables<'_> {
     fn table(&mut self, key: TableKey) -> Result<&Table, RunError> {
         if let Some(table) = self.buffer.table(key) {
             table.download()?;
@@ -149,11 +149,11 @@ impl Tables for Live<'_> {
 
 /// Table that was read last.
 #[derive(Default)]
-pub(crate) struct Held {
+pub(crate) struct LastTable {
     table: Option<(TableKey, Table)>,
 }
 
-impl Held {
+impl LastTable {
     /// Returns the table `key`. If it is not the held one, drops the held one before calling `read`.
     pub(crate) fn or_read(
         &mut self,

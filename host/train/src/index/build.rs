@@ -7,23 +7,23 @@ use std::time::Instant;
 
 use pbg_core::graph::Side;
 use pbg_core::model::Comparator;
-use pbg_core::seed::{Purpose, stream};
-use pbg_index::{Graph, LinkOptions, Points, link};
-use pbg_kernels::rank::{PointSpace, Ranker, Replacement};
+use pbg_core::seed::{StreamPurpose, stream};
+use pbg_index::{BuildOptions, NeighborGraph, Points, build_graph};
+use pbg_kernels::rank::{PointSpace, Ranker, ReplacedSide};
 use pbg_store::checkpoint::{ReadCheckpoint, row_sum};
-use pbg_store::index::{self, Building, GraphInfo, Recall, TypeIndex};
+use pbg_store::index::{self, GraphInfo, IndexBuild, Recall, TypeIndex};
 use rand::RngExt;
 use serde::Serialize;
 
-use super::{Index, WalkKind, global_crc32, name_of};
-use crate::error::{Mismatch, RunError, UnknownName};
-use crate::evaluate::predict::{Asked, Measured};
+use super::{OpenIndex, WalkKind, global_crc32, name_of};
+use crate::error::{CheckpointMismatch, RunError, UnknownName};
+use crate::evaluate::predict::{RecallMeasurement, ResolvedQuestion};
 use crate::layout::TableKey;
 use crate::model::Blueprint;
-use crate::resolved::Resolved;
+use crate::resolved::ResolvedConfig;
 use crate::settings::cores;
-use crate::trained::{Missing, Trained};
-use crate::{memory, names};
+use crate::trained::{TrainedModel, UntrainedNames};
+use crate::{memory, name_lookup};
 
 /// Beam widths whose recall is measured.
 const WIDTHS: [u32; 5] = [32, 64, 128, 256, 512];
@@ -54,7 +54,7 @@ impl IndexOptions {
         let types = || blueprint.layout.types.iter().map(|of| of.name.as_str());
         let unknown = || UnknownName::EntityType {
             entity_type: wanted.clone(),
-            known: names::few(types()),
+            known: name_lookup::few(types()),
         };
         Ok(vec![blueprint.entity_type(wanted).ok_or_else(unknown)?])
     }
@@ -62,7 +62,7 @@ impl IndexOptions {
 
 /// Progress of building an index.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Linking<'a> {
+pub enum IndexProgress<'a> {
     /// Entities of a partition are being linked.
     Partition {
         /// The entity type.
@@ -107,10 +107,10 @@ pub struct IndexReport {
     /// Indexed entity types.
     pub types: Vec<BuiltType>,
     /// Names of the dataset that the model has no embedding for.
-    pub missing: Missing,
+    pub missing: UntrainedNames,
 }
 
-impl Resolved {
+impl ResolvedConfig {
     /// Builds the index of the checkpoint, or of one of its entity types, and measures its recall.
     ///
     /// # Errors
@@ -120,12 +120,12 @@ impl Resolved {
         &self,
         options: &IndexOptions,
         stop: &AtomicBool,
-        progress: &(dyn Fn(Linking<'_>) + Sync),
+        progress: &(dyn Fn(IndexProgress<'_>) + Sync),
     ) -> Result<IndexReport, RunError> {
         let needs = self.index_needs(options)?;
         let threads = options.threads.unwrap_or_else(cores).max(1);
         memory::require("the index", memory::total(&needs), threads)?;
-        let trained = Trained::open(self)?.plain(options.comparator)?;
+        let trained = TrainedModel::open(self)?.plain(options.comparator)?;
         let builder = Builder {
             resolved: self,
             trained: &trained,
@@ -135,7 +135,7 @@ impl Resolved {
         };
         let name = name_of(trained.blueprint.spec.comparator);
         let folder = index::folder(trained.checkpoint.path(), name);
-        let mut building = Building::begin(&folder, name)?;
+        let mut building = IndexBuild::begin(&folder, name)?;
         let mut report = IndexReport {
             folder,
             version: trained.checkpoint.version(),
@@ -170,12 +170,12 @@ fn newer(held: &ReadCheckpoint) -> Result<Option<u64>, RunError> {
 }
 
 struct Builder<'b> {
-    resolved: &'b Resolved,
+    resolved: &'b ResolvedConfig,
     /// Model without operators.
-    trained: &'b Trained<'b>,
+    trained: &'b TrainedModel<'b>,
     options: &'b IndexOptions,
     stop: &'b AtomicBool,
-    progress: &'b (dyn Fn(Linking<'_>) + Sync),
+    progress: &'b (dyn Fn(IndexProgress<'_>) + Sync),
 }
 
 impl Builder<'_> {
@@ -184,7 +184,7 @@ impl Builder<'_> {
     }
 
     /// Links the entities of a type, partition by partition.
-    fn link(&self, type_index: usize, building: &mut Building) -> Result<BuiltType, RunError> {
+    fn link(&self, type_index: usize, building: &mut IndexBuild) -> Result<BuiltType, RunError> {
         let started = Instant::now();
         let name = &self.trained.blueprint.layout.types[type_index].name;
         let mut built = TypeIndex {
@@ -213,28 +213,28 @@ impl Builder<'_> {
     fn link_partition(
         &self,
         key: TableKey,
-        building: &mut Building,
+        building: &mut IndexBuild,
     ) -> Result<GraphInfo, RunError> {
         let name = &self.trained.blueprint.layout.types[key.0].name;
         let (points, sums) = self.points(key)?;
         let count = points.len() as u32;
-        let options = LinkOptions {
+        let options = BuildOptions {
             degree: self.options.degree as usize,
-            width: self.options.width as usize,
+            beam_width: self.options.width as usize,
             threads: self.threads(),
         };
         let partition = [key.1, self.trained.partitions(key.0)];
         let tell = |linked| {
-            (self.progress)(Linking::Partition {
+            (self.progress)(IndexProgress::Partition {
                 entity_type: name,
                 partition,
                 entities: [linked, count],
             });
         };
-        let Graph { entry, links } =
-            link(points, options, self.stop, &tell)?.ok_or(RunError::Interrupted)?;
+        let NeighborGraph { entry, links } =
+            build_graph(points, options, self.stop, &tell)?.ok_or(RunError::Interrupted)?;
         let summary = self.trained.checkpoint.partition_summary(name, key.1);
-        let embeddings = summary.ok_or_else(|| Mismatch::NoPartition {
+        let embeddings = summary.ok_or_else(|| CheckpointMismatch::NoPartition {
             checkpoint: self.trained.checkpoint.path().to_owned(),
             entity_type: name.clone(),
             partition: key.1,
@@ -254,7 +254,7 @@ impl Builder<'_> {
         let sums = (0..table.embeddings.rows()).map(sum).collect();
         let space = PointSpace::of(&spec, table.embeddings.width());
         // The model has no operators, and one relation for each entity type.
-        let replacement = Replacement {
+        let replacement = ReplacedSide {
             side: Side::Lhs,
             relation: key.0 as u32,
             params: &self.trained.params,
@@ -267,33 +267,36 @@ impl Builder<'_> {
     }
 
     /// Measures the recall of walks among the entities of a type.
-    fn measure(&self, type_index: usize, building: &mut Building) -> Result<Vec<Recall>, RunError> {
+    fn measure(
+        &self,
+        type_index: usize,
+        building: &mut IndexBuild,
+    ) -> Result<Vec<Recall>, RunError> {
         let name = &self.trained.blueprint.layout.types[type_index].name;
         let manifest = building.manifest().clone();
-        let index = Index::unfinished(building)?;
-        let tell = &mut |share| (self.progress)(Linking::Measuring(share));
-        let measured =
-            |measured: Measured<'_>, asked: &[Asked], tell: &mut dyn FnMut(f64)| match asked
-                .is_empty()
-            {
-                true => Ok(None),
-                false => measured
-                    .recall(asked, &index, &WIDTHS, self.stop, tell)
-                    .map(Some),
-            };
+        let index = OpenIndex::unfinished(building)?;
+        let tell = &mut |share| (self.progress)(IndexProgress::Measuring(share));
+        let measured = |measured: RecallMeasurement<'_>,
+                        asked: &[ResolvedQuestion],
+                        tell: &mut dyn FnMut(f64)| match asked.is_empty() {
+            true => Ok(None),
+            false => measured
+                .recall(asked, &index, &WIDTHS, self.stop, tell)
+                .map(Some),
+        };
         let threads = self.threads();
         // The version that was linked; a run may have committed newer ones since.
-        let linked = || Trained::of(self.resolved, Arc::clone(&self.trained.checkpoint));
+        let linked = || TrainedModel::of(self.resolved, Arc::clone(&self.trained.checkpoint));
         let plain = linked()?.plain(self.options.comparator)?;
         let asked = self.entities(type_index);
-        let plain = Measured::new(plain, WalkKind::Neighbors, threads)?;
+        let plain = RecallMeasurement::new(plain, WalkKind::Neighbors, threads)?;
         let neighbors = measured(plain, &asked, tell)?;
         let trained = linked()?;
         let predictions = match trained.blueprint.spec.comparator {
             // Predictions cannot use the index of another comparator.
             own if own != self.trained.blueprint.spec.comparator => None,
             _ => {
-                let trained = Measured::new(trained, WalkKind::Predictions, threads)?;
+                let trained = RecallMeasurement::new(trained, WalkKind::Predictions, threads)?;
                 let mut asked = self.edges(&trained)?;
                 // The known entity may be of a type that the index does not contain yet.
                 asked.retain(|asked| {
@@ -325,9 +328,9 @@ impl Builder<'_> {
     }
 
     /// Draws entities whose neighbours are searched, by the seed.
-    fn entities(&self, type_index: usize) -> Vec<Asked> {
+    fn entities(&self, type_index: usize) -> Vec<ResolvedQuestion> {
         let seed = self.resolved.config().seed;
-        let mut random = stream(seed, Purpose::Neighbors, &[type_index as u64]);
+        let mut random = stream(seed, StreamPurpose::Neighbors, &[type_index as u64]);
         let trained = self.trained;
         let counts: Vec<u64> = (0..trained.partitions(type_index))
             .map(|partition| trained.entities(type_index, partition))
@@ -337,11 +340,11 @@ impl Builder<'_> {
             let mut at = random.random_range(0..total);
             for (partition, &count) in (0..).zip(&counts) {
                 if at < count {
-                    return Asked::neighbors(type_index as u32, (partition, at as u32));
+                    return ResolvedQuestion::neighbors(type_index as u32, (partition, at as u32));
                 }
                 at -= count;
             }
-            Asked::neighbors(type_index as u32, (0, 0))
+            ResolvedQuestion::neighbors(type_index as u32, (0, 0))
         };
         let wanted = if total == 0 {
             0
@@ -352,7 +355,7 @@ impl Builder<'_> {
     }
 
     /// Draws edges of the first trained edge set, by the seed, and returns questions for both of their sides.
-    fn edges(&self, trained: &Measured<'_>) -> Result<Vec<Asked>, RunError> {
+    fn edges(&self, trained: &RecallMeasurement<'_>) -> Result<Vec<ResolvedQuestion>, RunError> {
         let config = self.resolved.config();
         let questions = self.options.questions as usize;
         match config.edge_sets.first() {

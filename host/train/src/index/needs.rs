@@ -1,12 +1,12 @@
 //! Upper bounds of the memory for building an index and for querying it.
 
-use pbg_index::Graph;
+use pbg_index::NeighborGraph;
 use pbg_kernels::rank::PointSpace;
 
 use super::IndexOptions;
 use crate::error::RunError;
 use crate::evaluate::predict::PredictOptions;
-use crate::resolved::Resolved;
+use crate::resolved::ResolvedConfig;
 use crate::settings::cores;
 
 /// Bytes of a walk: its candidates, the visited entities, and the buffers of the library.
@@ -22,14 +22,14 @@ pub(crate) fn walks(threads: u64) -> (String, u64) {
 }
 
 /// Returns the memory of the checksums of the rows in the largest partition.
-pub(crate) fn sums(resolved: &Resolved) -> (String, u64) {
+pub(crate) fn sums(resolved: &ResolvedConfig) -> (String, u64) {
     let layout = &resolved.blueprint().layout;
     let rows = layout.types.iter().flat_map(|of| &of.rows);
     let most = rows.max().copied().unwrap_or(0);
     ("checksums of a partition's rows".to_owned(), 8 * most)
 }
 
-impl Resolved {
+impl ResolvedConfig {
     /// Returns the largest memory needed by [`Resolved::build_index`], by component, in bytes.
     ///
     /// # Errors
@@ -46,7 +46,7 @@ impl Resolved {
             for &count in counts {
                 let count = u64::from(count);
                 largest[0] = largest[0].max(4 * width * count);
-                largest[1] = largest[1].max(Graph::bytes(count, options.degree as usize));
+                largest[1] = largest[1].max(NeighborGraph::bytes(count, options.degree as usize));
             }
         }
         let threads = options.threads.unwrap_or_else(cores).max(1) as u64;

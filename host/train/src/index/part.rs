@@ -1,12 +1,12 @@
 //! One partition of an index, with access to single rows and links.
 
-use pbg_index::{Space, Walker};
-use pbg_kernels::rank::{Candidates, Queries, Ranker, Replacement};
-use pbg_kernels::table::{Features, Table};
+use pbg_index::{GraphSearcher, Space};
+use pbg_kernels::rank::{CandidateBlock, PreparedQueries, Ranker, ReplacedSide};
+use pbg_kernels::table::{FeatureBags, Table};
 use pbg_store::checkpoint::EmbeddingRows;
 use pbg_store::index::{GraphFile, Recall};
 
-use crate::error::{Mismatch, RunError};
+use crate::error::{CheckpointMismatch, RunError};
 
 /// Purpose of a walk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,21 +28,21 @@ impl WalkKind {
 }
 
 /// Partition of an index.
-pub(crate) struct Part<'t> {
+pub(crate) struct IndexPartition<'t> {
     graph: GraphFile,
     /// Checksums of the rows.
     sums: Vec<u32>,
     rows: EmbeddingRows<'t>,
-    features: Option<&'t Features>,
+    features: Option<&'t FeatureBags>,
     /// All rows, if they are in memory.
     table: Option<&'t Table>,
 }
 
-impl<'t> Part<'t> {
+impl<'t> IndexPartition<'t> {
     pub(super) fn new(
         graph: GraphFile,
         rows: EmbeddingRows<'t>,
-        features: Option<&'t Features>,
+        features: Option<&'t FeatureBags>,
     ) -> Result<Self, RunError> {
         let sums = graph.sums()?;
         Ok(Self {
@@ -55,11 +55,11 @@ impl<'t> Part<'t> {
     }
 
     /// Returns the same partition with all of its rows in memory.
-    pub(crate) fn within<'s>(self, table: &'s Table) -> Part<'s>
+    pub(crate) fn in_memory<'s>(self, table: &'s Table) -> IndexPartition<'s>
     where
         't: 's,
     {
-        Part {
+        IndexPartition {
             table: Some(table),
             ..self
         }
@@ -95,8 +95,8 @@ impl<'t> Part<'t> {
             ends.push(end);
         }
         let mut table = Table::new(numbers, dimension);
-        let bags = Features::new(ends, (0..end as u32).collect(), end as usize);
-        table.features = Some(bags.map_err(|source| Mismatch::Features {
+        let bags = FeatureBags::new(ends, (0..end as u32).collect(), end as usize);
+        table.features = Some(bags.map_err(|source| CheckpointMismatch::Features {
             entity_type: String::new(),
             source,
         })?);
@@ -124,24 +124,24 @@ impl<'t> Part<'t> {
 }
 
 /// Walks over partitions. One per thread, because it owns buffers.
-pub(crate) struct Walks {
-    walker: Walker,
+pub(crate) struct IndexWalker {
+    walker: GraphSearcher,
     ranker: Ranker,
-    block: Candidates,
+    block: CandidateBlock,
     bytes: Vec<u8>,
     max_norm: Option<f32>,
 }
 
-impl Walks {
+impl IndexWalker {
     /// Creates walks that score with `ranker`.
     ///
     /// # Errors
     /// Never, as long as the library accepts its default options.
     pub(crate) fn new(ranker: Ranker, max_norm: Option<f32>) -> Result<Self, RunError> {
         Ok(Self {
-            walker: Walker::new(LINKS)?,
+            walker: GraphSearcher::new(LINKS)?,
             ranker,
-            block: Candidates::default(),
+            block: CandidateBlock::default(),
             bytes: Vec::new(),
             max_norm,
         })
@@ -159,16 +159,16 @@ impl Walks {
     /// When the partition cannot be read or is damaged, or a score is not finite; the error then names `question`.
     pub(crate) fn best(
         &mut self,
-        part: &Part<'_>,
-        replacement: Replacement<'_>,
-        (query, question): (&Queries, usize),
+        part: &IndexPartition<'_>,
+        replacement: ReplacedSide<'_>,
+        (query, question): (&PreparedQueries, usize),
         width: u32,
     ) -> Result<Vec<(u32, f32)>, RunError> {
         if part.points() == 0 {
             return Ok(Vec::new());
         }
         let width = width.clamp(1, part.points());
-        let mut candidates = Scored {
+        let mut candidates = QueryDistances {
             part,
             replacement,
             query,
@@ -188,18 +188,18 @@ impl Walks {
 const LINKS: usize = 64;
 
 /// Partition with the distances of its entities from a query.
-struct Scored<'w, 'p, 't> {
-    part: &'p Part<'t>,
-    replacement: Replacement<'p>,
-    query: &'p Queries,
+struct QueryDistances<'w, 'p, 't> {
+    part: &'p IndexPartition<'t>,
+    replacement: ReplacedSide<'p>,
+    query: &'p PreparedQueries,
     question: usize,
     ranker: &'w mut Ranker,
-    block: &'w mut Candidates,
+    block: &'w mut CandidateBlock,
     bytes: &'w mut Vec<u8>,
     max_norm: Option<f32>,
 }
 
-impl Space for Scored<'_, '_, '_> {
+impl Space for QueryDistances<'_, '_, '_> {
     type Error = RunError;
 
     fn entry(&self) -> u32 {

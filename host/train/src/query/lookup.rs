@@ -6,7 +6,7 @@ use pbg_store::dataset::{Dictionary, EntityId};
 
 use crate::error::RunError;
 use crate::memory;
-use crate::trained::Trained;
+use crate::trained::TrainedModel;
 
 /// A dictionary of at most this many names is read into memory for the first lookup, if there is room for it.
 const FEW: u64 = 1 << 20;
@@ -17,16 +17,16 @@ const BYTES_PER_NAME: u64 = 32;
 
 /// Names of one entity type.
 #[derive(Default)]
-pub(super) struct Lookup {
+pub(super) struct NameLookup {
     passes: u32,
     dictionary: Option<Dictionary>,
 }
 
-impl Lookup {
+impl NameLookup {
     /// Returns the id of the entity `name`.
     pub(super) fn find(
         &mut self,
-        of_type: (&Trained<'_>, usize),
+        of_type: (&TrainedModel<'_>, usize),
         name: &str,
     ) -> Result<Option<EntityId>, RunError> {
         if let Some(dictionary) = self.dictionary(of_type)? {
@@ -44,7 +44,7 @@ impl Lookup {
     /// Returns the names of entities.
     pub(super) fn names(
         &mut self,
-        of_type: (&Trained<'_>, usize),
+        of_type: (&TrainedModel<'_>, usize),
         ids: &[EntityId],
     ) -> Result<Vec<String>, RunError> {
         if let Some(dictionary) = self.dictionary(of_type)? {
@@ -64,7 +64,7 @@ impl Lookup {
 
     fn pass(
         &mut self,
-        (trained, type_index): (&Trained<'_>, usize),
+        (trained, type_index): (&TrainedModel<'_>, usize),
         visit: &mut dyn FnMut(EntityId, &str),
     ) -> Result<(), RunError> {
         self.passes += 1;
@@ -75,7 +75,7 @@ impl Lookup {
     /// Returns the dictionary if it is in memory, or if it is worthwhile to load it now and there is room.
     fn dictionary(
         &mut self,
-        (trained, type_index): (&Trained<'_>, usize),
+        (trained, type_index): (&TrainedModel<'_>, usize),
     ) -> Result<Option<&Dictionary>, RunError> {
         if self.dictionary.is_none() {
             let name = &trained.blueprint.layout.types[type_index].name;

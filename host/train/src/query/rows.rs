@@ -3,19 +3,19 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use pbg_core::graph::{Bucket, Edges, Side};
+use pbg_core::graph::{Bucket, EdgeColumns, Side};
 use pbg_core::model::Comparator;
-use pbg_kernels::rank::{Ranker, Replacement};
+use pbg_kernels::rank::{Ranker, ReplacedSide};
 use pbg_store::dataset::EntityId;
 
-use super::Model;
+use super::QueryModel;
 use crate::check::READ_ROWS;
 use crate::error::{RunError, SettingError, UnknownName};
-use crate::{memory, names, plain};
+use crate::{memory, name_lookup, without_operators};
 
 /// Entity of a model.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Entity {
+pub struct NamedEntity {
     /// Name of the entity.
     pub name: String,
     /// Name of its type.
@@ -25,9 +25,9 @@ pub struct Entity {
 
 /// Entities with their embeddings.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Chosen {
+pub struct EntityEmbeddings {
     /// The entities.
-    pub entities: Vec<Entity>,
+    pub entities: Vec<NamedEntity>,
     /// Elements of an embedding.
     pub dimension: usize,
     /// Embeddings, `[entities, dimension]`.
@@ -37,12 +37,16 @@ pub struct Chosen {
 /// Number of edges of each entity, by type, partition and offset.
 type Degrees = Vec<Vec<Vec<u32>>>;
 
-impl Model<'_> {
+impl QueryModel<'_> {
     /// Returns the entity `name`.
     ///
     /// # Errors
     /// When no entity has the name, or several types have it and `entity_type` does not choose one.
-    pub fn named(&mut self, name: &str, entity_type: Option<&str>) -> Result<Entity, RunError> {
+    pub fn named(
+        &mut self,
+        name: &str,
+        entity_type: Option<&str>,
+    ) -> Result<NamedEntity, RunError> {
         let place = self.find(name, entity_type)?;
         Ok(self.entity(name.to_owned(), place))
     }
@@ -57,7 +61,7 @@ impl Model<'_> {
         count: usize,
         sets: &[String],
         entity_type: Option<&str>,
-    ) -> Result<Vec<Entity>, RunError> {
+    ) -> Result<Vec<NamedEntity>, RunError> {
         let types = 0..self.trained.blueprint.layout.types.len();
         let wanted = match entity_type {
             None => types.collect(),
@@ -96,11 +100,11 @@ impl Model<'_> {
     /// When the types have embeddings of different dimensions, or the model cannot be read.
     pub fn embeddings(
         &mut self,
-        entities: Vec<Entity>,
+        entities: Vec<NamedEntity>,
         comparator: Option<Comparator>,
-    ) -> Result<Chosen, RunError> {
-        let spec = plain::spec(&self.trained.blueprint.spec, comparator);
-        let params = &plain::params(&self.trained.params, &spec)?;
+    ) -> Result<EntityEmbeddings, RunError> {
+        let spec = without_operators::spec(&self.trained.blueprint.spec, comparator);
+        let params = &without_operators::params(&self.trained.params, &spec)?;
         let mut ranker = Ranker::new(Arc::new(spec))?;
         let mut tables: BTreeMap<(usize, u32), Vec<(usize, u32)>> = BTreeMap::new();
         for (at, entity) in entities.iter().enumerate() {
@@ -119,7 +123,7 @@ impl Model<'_> {
             let table = self.trained.table(index, partition)?;
             let offsets: Vec<u32> = wanted.iter().map(|(_, offset)| *offset).collect();
             // The model has no operators, and one relation for each entity type.
-            let replacement = Replacement {
+            let replacement = ReplacedSide {
                 side: Side::Lhs,
                 relation: index as u32,
                 params,
@@ -129,16 +133,16 @@ impl Model<'_> {
                 rows[at * dimension..(at + 1) * dimension].copy_from_slice(row);
             }
         }
-        Ok(Chosen {
+        Ok(EntityEmbeddings {
             entities,
             dimension,
             rows,
         })
     }
 
-    fn entity(&self, name: String, place: (usize, EntityId)) -> Entity {
+    fn entity(&self, name: String, place: (usize, EntityId)) -> NamedEntity {
         let entity_type = self.trained.blueprint.layout.types[place.0].name.clone();
-        Entity {
+        NamedEntity {
             name,
             entity_type,
             place,
@@ -150,7 +154,7 @@ impl Model<'_> {
         let types = || blueprint.layout.types.iter().map(|t| t.name.as_str());
         let unknown = || UnknownName::EntityType {
             entity_type: wanted.to_owned(),
-            known: names::few(types()),
+            known: name_lookup::few(types()),
         };
         Ok(blueprint.entity_type(wanted).ok_or_else(unknown)?)
     }
@@ -190,7 +194,7 @@ impl Model<'_> {
         Ok(degrees)
     }
 
-    fn count(&self, bucket: Bucket, edges: &Edges, degrees: &mut Degrees) {
+    fn count(&self, bucket: Bucket, edges: &EdgeColumns, degrees: &mut Degrees) {
         let blueprint = &self.trained.blueprint;
         let sides = [
             (Side::Lhs, bucket.lhs, &edges.lhs),

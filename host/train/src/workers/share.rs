@@ -8,38 +8,38 @@ use std::time::{Duration, Instant};
 
 use pbg_core::batching::ByRelation;
 use pbg_core::event::TrainStats;
-use pbg_core::seed::{self, Purpose};
-use pbg_core::strategy::{Draw, LossWorker};
+use pbg_core::seed::{self, StreamPurpose};
+use pbg_core::strategy::{LossWorker, RelationDraw};
 use pbg_kernels::negatives::NegativeDraws;
 use pbg_kernels::step::{Batch, BatchJob, BatchStats, StepError};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-use super::Hall;
+use super::ShareQueue;
+use crate::bucket_inputs::{BatchColumns, BucketInputs};
 use crate::crew::Crew;
-use crate::draws::Drawing;
+use crate::draws::RelationDraws;
 use crate::error::RunError;
 use crate::executor::Executor;
-use crate::planning::{Planning, PreparedBatch};
-use crate::within::{Drawn, Share};
-use crate::work::{Columns, Work};
+use crate::planning::{BatchPrefetcher, PreparedBatch};
+use crate::resume_point::{ShareProgress, TrainedBatch};
 
 /// Share of a bucket that one worker trains, or a team of workers that train every batch together.
 pub(super) struct WorkerShare<'a, 'c> {
-    hall: &'a Hall<'a, 'c>,
+    hall: &'a ShareQueue<'a, 'c>,
     crew: &'a Crew,
     trainers: &'a mut [Executor],
     losses: &'a mut [Box<dyn LossWorker>],
-    work: &'a Work<'c>,
+    work: &'a BucketInputs<'c>,
     /// Number of the share.
     number: usize,
     /// Progress of the share.
-    pub(super) share: Share,
+    pub(super) share: ShareProgress,
     /// Whether training may be interrupted within the share.
-    leaves: bool,
+    interruptible: bool,
     reports: &'a SyncSender<TrainStats>,
     unreported: TrainStats,
     rng: Xoshiro256PlusPlus,
-    columns: Columns,
+    columns: BatchColumns,
     draws: NegativeDraws,
     pub(super) stats: TrainStats,
     /// Time spent on calls of the relation sampler.
@@ -50,9 +50,9 @@ pub(super) struct WorkerShare<'a, 'c> {
 
 impl<'a, 'c> WorkerShare<'a, 'c> {
     pub(super) fn new(
-        (hall, crew): (&'a Hall<'a, 'c>, &'a Crew),
+        (hall, crew): (&'a ShareQueue<'a, 'c>, &'a Crew),
         (trainers, losses): (&'a mut [Executor], &'a mut [Box<dyn LossWorker>]),
-        (number, share): (usize, &Share),
+        (number, share): (usize, &ShareProgress),
         reports: &'a SyncSender<TrainStats>,
     ) -> Self {
         let work = hall.course.work;
@@ -64,11 +64,11 @@ impl<'a, 'c> WorkerShare<'a, 'c> {
             work,
             number,
             share: share.clone(),
-            leaves: hall.course.span.stop.is_some(),
+            interruptible: hall.course.span.stop.is_some(),
             reports,
             unreported: TrainStats::default(),
-            rng: work.stream(Purpose::Negatives, number as u64),
-            columns: Columns::default(),
+            rng: work.stream(StreamPurpose::Negatives, number as u64),
+            columns: BatchColumns::default(),
             draws: NegativeDraws::default(),
             stats: TrainStats::default(),
             sampler: Duration::ZERO,
@@ -90,7 +90,7 @@ impl<'a, 'c> WorkerShare<'a, 'c> {
 
     /// Whether training stops before the next batch.
     fn halts(&self) -> bool {
-        self.crew.has_failed() || self.leaves && self.hall.course.span.is_over()
+        self.crew.has_failed() || self.interruptible && self.hall.course.span.is_interrupted()
     }
 
     /// Trains batches of edges of any relation. Returns whether all are trained.
@@ -101,11 +101,11 @@ impl<'a, 'c> WorkerShare<'a, 'c> {
             if self.halts() {
                 return Ok(false);
             }
-            self.pass_over(indices.len(), None)?;
+            self.skip_draws(indices.len(), None)?;
         }
         if let Some(mut planning) = Executor::planning(self.trainers) {
             let result = self.train_planned(batches, &mut planning);
-            Executor::plans_again(self.trainers, planning);
+            Executor::put_back_planner(self.trainers, planning);
             return result;
         }
         for indices in batches {
@@ -121,7 +121,7 @@ impl<'a, 'c> WorkerShare<'a, 'c> {
     fn train_planned(
         &mut self,
         batches: Chunks<'_, u32>,
-        planning: &mut Planning,
+        planning: &mut BatchPrefetcher,
     ) -> Result<bool, RunError> {
         // The partitions of a bucket without edges may not be in memory.
         if batches.len() == 0 {
@@ -183,11 +183,11 @@ impl<'a, 'c> WorkerShare<'a, 'c> {
         let groups = ByRelation::new(edges, &self.work.edges.rel, relations);
         let seed = seed::derive(
             self.work.seed,
-            Purpose::Relations,
+            StreamPurpose::Relations,
             &self.work.coordinates(self.number as u64),
         );
         let mut drawing =
-            self.ask(|| Drawing::new(course.samplers, groups, course.batch_size, seed))?;
+            self.ask(|| RelationDraws::new(course.samplers, groups, course.batch_size, seed))?;
         let trained = take(&mut self.share.draws);
         let caught_up = self.catch_up(&mut drawing, &trained);
         self.share.draws = trained;
@@ -201,44 +201,48 @@ impl<'a, 'c> WorkerShare<'a, 'c> {
             let edges = range.len() as u32;
             let loss = self.step(drawing.edges(range), Some(relation))?;
             self.ask(|| drawing.observe(relation, loss))?;
-            let draw = Draw { relation, edges };
-            self.remember(Drawn { draw, loss });
+            let draw = RelationDraw { relation, edges };
+            self.remember(TrainedBatch { draw, loss });
         }
         Ok(true)
     }
 
     /// Advances the relation sampler and the draws of negatives past the batches that are trained already. Returns
     /// false if it was interrupted.
-    fn catch_up(&mut self, drawing: &mut Drawing<'_>, trained: &[Drawn]) -> Result<bool, RunError> {
+    fn catch_up(
+        &mut self,
+        drawing: &mut RelationDraws<'_>,
+        trained: &[TrainedBatch],
+    ) -> Result<bool, RunError> {
         if trained.is_empty() {
             return Ok(true);
         }
-        let left = drawing.left_behind(trained);
+        let left = drawing.remaining_after(trained);
         let left = left.map_err(|broken| self.hall.course.damaged(broken))?;
-        for Drawn { draw, .. } in trained {
+        for TrainedBatch { draw, .. } in trained {
             if self.halts() {
                 return Ok(false);
             }
-            self.pass_over(draw.edges as usize, Some(draw.relation))?;
+            self.skip_draws(draw.edges as usize, Some(draw.relation))?;
         }
-        self.ask(|| drawing.go_on(trained, left))?;
+        self.ask(|| drawing.resume_after(trained, left))?;
         Ok(true)
     }
 
     /// Repeats the draws of a batch that is trained already, to advance the random stream.
-    fn pass_over(&mut self, edges: usize, relation: Option<u32>) -> Result<(), RunError> {
+    fn skip_draws(&mut self, edges: usize, relation: Option<u32>) -> Result<(), RunError> {
         self.work
             .draw(edges, relation, &mut self.draws, &mut self.rng)
     }
 
     /// Records a trained batch, in case the bucket is interrupted. With more batches than can be recorded, the bucket
     /// can no longer be interrupted.
-    fn remember(&mut self, drawn: Drawn) {
-        let Hall { course, parts, .. } = self.hall;
-        if self.leaves && self.share.draws.len() < course.span.most_draws(parts.len()) {
+    fn remember(&mut self, drawn: TrainedBatch) {
+        let ShareQueue { course, parts, .. } = self.hall;
+        if self.interruptible && self.share.draws.len() < course.span.most_draws(parts.len()) {
             self.share.draws.push(drawn);
         } else {
-            self.leaves = false;
+            self.interruptible = false;
             self.share.draws = Vec::new();
         }
     }

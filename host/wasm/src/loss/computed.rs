@@ -2,13 +2,15 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use pbg_core::strategy::{Loss, LossWorker, MASKED, RunLength, Scores, StrategyError, StrategyId};
+use pbg_core::strategy::{
+    Loss, LossWorker, MASKED, RunLength, ScoreBlock, StrategyError, StrategyId,
+};
 
 use crate::bindings::loss_computed::{Evaluation, GuestIndices};
+use crate::compiled_plugin::PluginInstance;
 use crate::error::LoadError;
-use crate::program::Instantiated;
-use crate::replay::{Call, KEPT, KeptScores};
-use crate::strategy::{SMALL_ANSWER, Strategy};
+use crate::replay::{MAX_RECORDED_SCORES, RecordedCall, RecordedScores};
+use crate::strategy::{SMALL_ANSWER, SlotPlugin};
 
 /// Scores that one call passes, unless a single row has more: 256 KiB.
 const SCORES_AT_ONCE: usize = 64 << 10;
@@ -16,39 +18,39 @@ const SCORES_AT_ONCE: usize = 64 << 10;
 /// A loss whose code computes losses and gradients. Every answer is checked before it is used.
 ///
 /// Each worker has its own instance; one that faulted is never used again.
-pub struct ComputedLoss {
-    inner: Arc<Inner>,
+pub struct ComputedLossPlugin {
+    inner: Arc<SharedLoss>,
     /// The instance that accepted the configuration, for the first worker.
-    first: Mutex<Option<Instantiated>>,
+    first: Mutex<Option<PluginInstance>>,
 }
 
 /// State that all workers share.
-struct Inner(Strategy<GuestIndices>);
+struct SharedLoss(SlotPlugin<GuestIndices>);
 
 /// Creates a loss from a component, and checks that the component accepts its configuration.
-pub(crate) fn load(strategy: Strategy<GuestIndices>) -> Result<ComputedLoss, LoadError> {
+pub(crate) fn load(strategy: SlotPlugin<GuestIndices>) -> Result<ComputedLossPlugin, LoadError> {
     match strategy.open() {
-        Ok(instantiated) => Ok(ComputedLoss {
-            inner: Arc::new(Inner(strategy)),
+        Ok(instantiated) => Ok(ComputedLossPlugin {
+            inner: Arc::new(SharedLoss(strategy)),
             first: Mutex::new(instantiated),
         }),
         Err(fault) => Err(strategy.load_error(fault)),
     }
 }
 
-impl Inner {
+impl SharedLoss {
     /// Makes one call; if it fails, writes its scores to a replay.
     fn call(
         &self,
-        instantiated: &mut Option<Instantiated>,
-        mut rows: Scores<'_>,
+        instantiated: &mut Option<PluginInstance>,
+        mut rows: ScoreBlock<'_>,
     ) -> Result<(), StrategyError> {
         self.call_checked(instantiated, &mut rows).map_err(|error| {
             let call = || {
                 let scores = rows.positive.len() + rows.negative.len();
-                (scores <= KEPT).then(|| Call::Evaluate {
-                    positive: KeptScores(rows.positive.to_vec()),
-                    negative: KeptScores(rows.negative.to_vec()),
+                (scores <= MAX_RECORDED_SCORES).then(|| RecordedCall::Evaluate {
+                    positive: RecordedScores(rows.positive.to_vec()),
+                    negative: RecordedScores(rows.negative.to_vec()),
                     columns: rows.columns,
                     parameters: Vec::new(),
                 })
@@ -60,8 +62,8 @@ impl Inner {
     /// Makes one call. If it fails, the scores keep their values.
     fn call_checked(
         &self,
-        instantiated: &mut Option<Instantiated>,
-        rows: &mut Scores<'_>,
+        instantiated: &mut Option<PluginInstance>,
+        rows: &mut ScoreBlock<'_>,
     ) -> Result<(), StrategyError> {
         let Ok(columns) = u32::try_from(rows.columns) else {
             return Err(self.fault(format!("{} negatives are too many", rows.columns)));
@@ -97,7 +99,7 @@ impl Inner {
 }
 
 /// Checks the lengths and that all numbers are finite.
-fn check(answer: &Evaluation, rows: &Scores<'_>) -> Result<(), String> {
+fn check(answer: &Evaluation, rows: &ScoreBlock<'_>) -> Result<(), String> {
     for (what, values, expected) in [
         ("losses", &answer.loss, rows.positive.len()),
         (
@@ -133,7 +135,7 @@ fn check(answer: &Evaluation, rows: &Scores<'_>) -> Result<(), String> {
     Ok(())
 }
 
-impl Loss for ComputedLoss {
+impl Loss for ComputedLossPlugin {
     fn id(&self) -> &StrategyId {
         &self.inner.0.id
     }
@@ -158,13 +160,13 @@ impl Loss for ComputedLoss {
 
 /// A worker with its own instance.
 struct Worker {
-    inner: Arc<Inner>,
+    inner: Arc<SharedLoss>,
     /// A configured instance; `None` before the first call and after a call that failed.
-    instantiated: Option<Instantiated>,
+    instantiated: Option<PluginInstance>,
 }
 
 impl LossWorker for Worker {
-    fn evaluate(&mut self, scores: &mut Scores<'_>) -> Result<(), StrategyError> {
+    fn evaluate(&mut self, scores: &mut ScoreBlock<'_>) -> Result<(), StrategyError> {
         let mut instantiated = self.instantiated.take();
         let rows = SCORES_AT_ONCE / scores.columns.max(1);
         scores.in_blocks(rows, |block| self.inner.call(&mut instantiated, block))?;

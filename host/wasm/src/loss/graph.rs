@@ -1,18 +1,18 @@
 //! Conversion of loss graphs from the types of the bindings.
 
-use pbg_core::loss::node::{Binary, Node, Reduction, Unary};
-use pbg_core::loss::{Definition, Parameter};
+use pbg_core::loss::node::{Binary, FormulaNode, Reduction, Unary};
+use pbg_core::loss::{LossDefinition, LossParameter};
 
 use crate::bindings::loss_traced as wit;
 
 /// Converts a graph into the host's types, without checking it.
-pub(super) fn lift(graph: wit::Graph) -> Definition {
+pub(super) fn lift(graph: wit::Graph) -> LossDefinition {
     let parameters = graph.parameters.into_iter();
-    Definition {
+    LossDefinition {
         nodes: graph.nodes.into_iter().map(node).collect(),
         output: graph.output,
         parameters: parameters
-            .map(|parameter| Parameter {
+            .map(|parameter| LossParameter {
                 name: parameter.name,
                 value: parameter.value,
             })
@@ -21,23 +21,25 @@ pub(super) fn lift(graph: wit::Graph) -> Definition {
     }
 }
 
-fn node(node: wit::Node) -> Node {
+fn node(node: wit::Node) -> FormulaNode {
     match node {
-        wit::Node::Positive => Node::Positive,
-        wit::Node::Negative => Node::Negative,
-        wit::Node::Columns => Node::Columns,
-        wit::Node::Constant(value) => Node::Constant(value),
-        wit::Node::Parameter(index) => Node::Parameter(index),
-        wit::Node::Unary(wit::Unary { op, x }) => Node::Unary(unary(op), x),
-        wit::Node::Binary(wit::Binary { op, left, right }) => Node::Binary(binary(op), left, right),
+        wit::Node::Positive => FormulaNode::Positive,
+        wit::Node::Negative => FormulaNode::Negative,
+        wit::Node::Columns => FormulaNode::Columns,
+        wit::Node::Constant(value) => FormulaNode::Constant(value),
+        wit::Node::Parameter(index) => FormulaNode::Parameter(index),
+        wit::Node::Unary(wit::Unary { op, x }) => FormulaNode::Unary(unary(op), x),
+        wit::Node::Binary(wit::Binary { op, left, right }) => {
+            FormulaNode::Binary(binary(op), left, right)
+        }
         wit::Node::Select(wit::Select {
             condition,
             then,
             otherwise,
-        }) => Node::Select(condition, then, otherwise),
-        wit::Node::Clamp(wit::Clamp { x, low, high }) => Node::Clamp(x, low, high),
-        wit::Node::Reduce(wit::Reduce { op, x }) => Node::Reduce(reduction(op), x),
-        wit::Node::Softmax(x) => Node::Softmax(x),
+        }) => FormulaNode::Select(condition, then, otherwise),
+        wit::Node::Clamp(wit::Clamp { x, low, high }) => FormulaNode::Clamp(x, low, high),
+        wit::Node::Reduce(wit::Reduce { op, x }) => FormulaNode::Reduce(reduction(op), x),
+        wit::Node::Softmax(x) => FormulaNode::Softmax(x),
     }
 }
 

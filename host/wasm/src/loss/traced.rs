@@ -1,30 +1,30 @@
 //! Losses as graphs: the component is asked for the graph once, and later only for new parameter values.
 
 use pbg_core::loss::{
-    FailedRows, Parameter, ParameterSchedule, Progress, TracedLoss, check_values,
+    FailedRows, LossParameter, ParameterSchedule, ScheduleProgress, TracedLoss, check_values,
 };
 use pbg_core::strategy::{RunLength, StrategyError};
 
 use super::graph;
 use crate::bindings::loss_traced::{self as wit, GuestIndices};
+use crate::compiled_plugin::PluginInstance;
 use crate::error::LoadError;
-use crate::program::Instantiated;
-use crate::replay::{Call, KEPT, KeptScores};
-use crate::strategy::{SMALL_ANSWER, Strategy};
+use crate::replay::{MAX_RECORDED_SCORES, RecordedCall, RecordedScores};
+use crate::strategy::{SMALL_ANSWER, SlotPlugin};
 
 /// Largest size (bytes) of a graph: more than the largest valid one, so that a graph with too many nodes is reported
 /// with their number.
 const GRAPH_BYTES: usize = 4 << 20;
 
 /// Gets the graph of a component, and checks it.
-pub(crate) fn load(strategy: Strategy<GuestIndices>) -> Result<TracedLoss, LoadError> {
-    let mut guest = Guest {
+pub(crate) fn load(strategy: SlotPlugin<GuestIndices>) -> Result<TracedLoss, LoadError> {
+    let mut guest = TracedLossPlugin {
         strategy,
         instantiated: None,
         parameters: Vec::new(),
     };
     let built = guest.build().map_err(|error| match error.function {
-        "build" => guest.strategy.record(error, || Some(Call::Build)),
+        "build" => guest.strategy.record(error, || Some(RecordedCall::Build)),
         _ => error,
     });
     let recorder = guest.strategy.recorder();
@@ -44,26 +44,28 @@ pub(crate) fn load(strategy: Strategy<GuestIndices>) -> Result<TracedLoss, LoadE
 }
 
 /// Returns the call for a replay of failed rows, unless they are too many for a file.
-fn kept(rows: FailedRows<'_>) -> Option<Call> {
-    (rows.positive.len() + rows.negative.len() <= KEPT).then(|| Call::Evaluate {
-        positive: KeptScores(rows.positive.to_vec()),
-        negative: KeptScores(rows.negative.to_vec()),
-        columns: rows.columns,
-        parameters: rows.parameters.to_vec(),
+fn kept(rows: FailedRows<'_>) -> Option<RecordedCall> {
+    (rows.positive.len() + rows.negative.len() <= MAX_RECORDED_SCORES).then(|| {
+        RecordedCall::Evaluate {
+            positive: RecordedScores(rows.positive.to_vec()),
+            negative: RecordedScores(rows.negative.to_vec()),
+            columns: rows.columns,
+            parameters: rows.parameters.to_vec(),
+        }
     })
 }
 
 /// A component whose instance is created when it is needed.
-struct Guest {
-    strategy: Strategy<GuestIndices>,
+struct TracedLossPlugin {
+    strategy: SlotPlugin<GuestIndices>,
     /// A configured instance; `None` before the first call and after a fault.
-    instantiated: Option<Instantiated>,
+    instantiated: Option<PluginInstance>,
     /// Parameters of the graph.
-    parameters: Vec<Parameter>,
+    parameters: Vec<LossParameter>,
 }
 
-impl Guest {
-    fn build(&mut self) -> Result<pbg_core::loss::Graph, StrategyError> {
+impl TracedLossPlugin {
+    fn build(&mut self) -> Result<pbg_core::loss::LossGraph, StrategyError> {
         let answer = self.strategy.call_ready(
             &mut self.instantiated,
             "build",
@@ -79,7 +81,7 @@ impl Guest {
 
     fn update_checked(
         &mut self,
-        progress: &Progress,
+        progress: &ScheduleProgress,
         values: &[f32],
     ) -> Result<Vec<f32>, StrategyError> {
         let progress = wit::Progress {
@@ -99,14 +101,18 @@ impl Guest {
     }
 }
 
-impl ParameterSchedule for Guest {
+impl ParameterSchedule for TracedLossPlugin {
     fn begin_run(&mut self, length: RunLength) {
         self.strategy.begin_run(length);
     }
 
-    fn update(&mut self, progress: &Progress, values: &[f32]) -> Result<Vec<f32>, StrategyError> {
+    fn update(
+        &mut self,
+        progress: &ScheduleProgress,
+        values: &[f32],
+    ) -> Result<Vec<f32>, StrategyError> {
         self.update_checked(progress, values).map_err(|error| {
-            let call = || Call::Update {
+            let call = || RecordedCall::Update {
                 progress: *progress,
                 values: values.to_vec(),
             };

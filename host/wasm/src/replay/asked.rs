@@ -1,9 +1,9 @@
 //! Repetition of failed calls.
 
-use pbg_core::loss::{LossState, Progress};
-use pbg_core::strategy::{Cause, Loss, RelationSampler, RunLength, Scores, StrategyError};
+use pbg_core::loss::{LossState, ScheduleProgress};
+use pbg_core::strategy::{FaultCause, Loss, RelationSampler, RunLength, ScoreBlock, StrategyError};
 
-use super::Executed;
+use super::LossExecutor;
 use crate::loss::LoadedLoss;
 
 /// Draws and observes as often as before the fault, and once more.
@@ -26,7 +26,7 @@ pub(super) fn draw(
 pub(super) fn update(
     loss: LoadedLoss,
     run: RunLength,
-    progress: &Progress,
+    progress: &ScheduleProgress,
     values: &[f32],
 ) -> Result<String, StrategyError> {
     let LoadedLoss::Traced(traced) = loss else {
@@ -44,7 +44,7 @@ pub(super) fn update(
 pub(super) fn ready(
     loss: LoadedLoss,
     parameters: &[f32],
-    executed: Executed,
+    executed: LossExecutor,
 ) -> Result<Box<dyn Loss>, StrategyError> {
     let traced = match loss {
         LoadedLoss::Computed(code) => return Ok(Box::new(code)),
@@ -69,7 +69,7 @@ fn not_asked(loss: &dyn Loss, reason: &str) -> StrategyError {
         strategy: loss.id().clone(),
         function: "evaluate",
         reason: reason.into(),
-        cause: Cause::Strategy,
+        cause: FaultCause::Strategy,
     }
 }
 
@@ -80,7 +80,7 @@ pub(super) fn evaluate(
     columns: usize,
 ) -> Result<String, StrategyError> {
     let mut losses = vec![0.0; positive.len()];
-    let scores = Scores {
+    let scores = ScoreBlock {
         positive,
         negative: &mut negative.to_vec(),
         columns,

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 /// Scores in JSON. JSON has no numbers that are not finite, so these are written as strings.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(from = "Vec<Score>", into = "Vec<Score>")]
-pub struct KeptScores(pub Vec<f32>);
+pub struct RecordedScores(pub Vec<f32>);
 
 #[derive(Serialize, Deserialize)]
 #[serde(untagged)]
@@ -24,8 +24,8 @@ enum OtherScore {
     NegativeInfinity,
 }
 
-impl From<KeptScores> for Vec<Score> {
-    fn from(KeptScores(scores): KeptScores) -> Self {
+impl From<RecordedScores> for Vec<Score> {
+    fn from(RecordedScores(scores): RecordedScores) -> Self {
         let score = |score: f32| match score {
             f32::INFINITY => Score::Other(OtherScore::Infinity),
             f32::NEG_INFINITY => Score::Other(OtherScore::NegativeInfinity),
@@ -36,7 +36,7 @@ impl From<KeptScores> for Vec<Score> {
     }
 }
 
-impl From<Vec<Score>> for KeptScores {
+impl From<Vec<Score>> for RecordedScores {
     fn from(scores: Vec<Score>) -> Self {
         let score = |score| match score {
             Score::Finite(finite) => finite,
@@ -54,7 +54,7 @@ mod tests {
 
     #[test]
     fn every_score_survives_its_file() {
-        let scores = KeptScores(vec![
+        let scores = RecordedScores(vec![
             0.1,
             -1e9,
             f32::MIN_POSITIVE,
@@ -63,9 +63,12 @@ mod tests {
         ]);
         let text = serde_json::to_string(&scores).unwrap();
         assert!(text.ends_with("\"inf\",\"-inf\"]"), "{text}");
-        assert_eq!(serde_json::from_str::<KeptScores>(&text).unwrap(), scores);
-        let odd = serde_json::to_string(&KeptScores(vec![f32::NAN])).unwrap();
-        assert!(serde_json::from_str::<KeptScores>(&odd).unwrap().0[0].is_nan());
-        assert!(serde_json::from_str::<KeptScores>("[\"1\"]").is_err());
+        assert_eq!(
+            serde_json::from_str::<RecordedScores>(&text).unwrap(),
+            scores
+        );
+        let odd = serde_json::to_string(&RecordedScores(vec![f32::NAN])).unwrap();
+        assert!(serde_json::from_str::<RecordedScores>(&odd).unwrap().0[0].is_nan());
+        assert!(serde_json::from_str::<RecordedScores>("[\"1\"]").is_err());
     }
 }

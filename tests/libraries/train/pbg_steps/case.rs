@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use pbg_core::model::{Comparator, Operator, Regularizer};
 use pbg_core::strategy::Loss;
 use pbg_kernels::spec::{EntitySpec, ModelSpec, RelationSpec};
-use pbg_wasm::{Limits, LoadedLoss, Plugin, PluginSource, Sandbox};
+use pbg_wasm::{Limits, LoadedLoss, LoadedPlugin, PluginSource, Sandbox};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -133,7 +133,7 @@ impl Case {
 }
 
 /// PBG's losses, compiled once.
-pub(crate) type Losses = BTreeMap<&'static str, Plugin>;
+pub(crate) type Losses = BTreeMap<&'static str, LoadedPlugin>;
 
 pub(crate) fn losses() -> Losses {
     let sandbox = Sandbox::new(Limits::default()).expect("the sandbox starts");

@@ -3,23 +3,23 @@
 use std::sync::Arc;
 
 use pbg_core::strategy::LossWorker;
-use pbg_kernels::device::{DeviceWorker, Place as _};
+use pbg_kernels::device::{DeviceWorker, OpenDevice as _};
 use pbg_kernels::spec::ModelSpec;
 use pbg_kernels::step::{BatchJob, BatchStats, Execution, ScoreObserver, StepError, StepWorker};
 use pbg_kernels::table::Table;
-use pbg_torch::TorchPlace;
+use pbg_torch::TorchDevice;
 
 /// Where a batch is trained.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Where {
     Cores,
-    Device(TorchPlace),
+    Device(TorchDevice),
 }
 
 /// What trains it.
 pub(crate) enum Stepper {
     Cores(Box<StepWorker>),
-    Device(Box<dyn DeviceWorker>, TorchPlace),
+    Device(Box<dyn DeviceWorker>, TorchDevice),
 }
 
 impl Stepper {

@@ -1,6 +1,6 @@
 //! Registers that lie, trainers that are evicted or die.
 
-use pbg_core::ledger::{Action, Begun, Cut, Join, Token, Trainer, Transaction};
+use pbg_core::ledger::{CheckpointCut, CutOrigin, Join, LedgerAction, Token, Trainer, Transaction};
 use pbg_store::checkpoint::SharedCheckpoint;
 
 use super::*;
@@ -37,7 +37,9 @@ fn one_that_is_evicted_joins_anew() {
                 let me = |(_, t): &(_, &Trainer)| t.rank == Some(rank);
                 let me = record.trainers().iter().find(me);
                 let token = *me.expect("it takes part").0;
-                record.order(Order::Evict(token)).expect("it takes part")
+                record
+                    .apply_command(OperatorCommand::Evict(token))
+                    .expect("it takes part")
             });
         }
     };
@@ -100,7 +102,9 @@ fn one_that_is_evicted_before_it_reads_joins_anew() {
         let (token, _) = trainers.find(|(_, t)| !t.leases.is_empty())?;
         let evict = || {
             move_embeddings(&shown_at, &hidden_at);
-            record.order(Order::Evict(*token)).expect("it takes part")
+            record
+                .apply_command(OperatorCommand::Evict(*token))
+                .expect("it takes part")
         };
         let first = !std::mem::replace(&mut is_evicted, true);
         first.then(evict)
@@ -114,8 +118,8 @@ fn one_that_is_evicted_before_it_reads_joins_anew() {
     };
     let connection = Connection::new(&hub, 0);
     // The ledger would say so first if it were asked for the next lease.
-    let unhurried = Cluster {
-        ahead: Some(false),
+    let unhurried = ClusterOptions {
+        lease_ahead: Some(false),
         ..cluster(&connection, 0, 1)
     };
     let outcome = join(&config, &unhurried, &stop, &mut watch);
@@ -142,7 +146,7 @@ fn what_a_dead_trainer_had_is_trained_by_others() {
             Event::FinishedByOthers { .. } => is_told = true,
             _ => {}
         };
-        let cluster = Cluster {
+        let cluster = ClusterOptions {
             lease: Duration::from_secs(2),
             patience: Duration::from_secs(1),
             ..cluster(&connection, rank, 2)
@@ -201,13 +205,13 @@ fn set_back(hub: &Hub, config: &Config) {
     let newest = folder.newest().expect("it can be read");
     let mut manifest = newest.expect("that of the first epoch");
     manifest.version += 1;
-    let begun = Begun {
+    let begun = CutOrigin {
         incarnation: other,
         revision: 0,
         token: other,
         number: 1,
     };
-    manifest.cut = Some(Cut {
+    manifest.cut = Some(CheckpointCut {
         version: manifest.version,
         begun: Some(begun),
     });
@@ -228,13 +232,13 @@ fn set_back(hub: &Hub, config: &Config) {
             incarnation: record.incarnation(),
             newest: record.checkpoints().base(),
         };
-        let checkpoint = Action::Checkpoint {
+        let checkpoint = LedgerAction::Checkpoint {
             pass: record.work().pass,
             newest: record.checkpoints().base(),
         };
-        let joined = record.apply(&action(1, Action::Join(Box::new(join))));
+        let joined = record.apply(&action(1, LedgerAction::Join(Box::new(join))));
         let begun = joined.and_then(|record| record.apply(&action(2, checkpoint)));
-        let dead = begun.and_then(|record| record.order(Order::Evict(other)));
+        let dead = begun.and_then(|record| record.apply_command(OperatorCommand::Evict(other)));
         dead.expect("nothing is refused")
     });
 }

@@ -63,16 +63,21 @@ fn table(config: &Config, entity_type: &str) -> (Vec<f32>, Vec<f32>) {
     (data.embeddings.to_vec(), data.adagrad.to_vec())
 }
 
-fn is_finished(outcome: &Result<Outcome, RunError>) -> bool {
-    matches!(outcome, Ok(Outcome::Finished { .. }))
+fn is_finished(outcome: &Result<RunOutcome, RunError>) -> bool {
+    matches!(outcome, Ok(RunOutcome::Finished { .. }))
 }
 
 /// Whether small types were trained as often as one machine trains them.
 fn is_as_large_as_alone(world: &World, config: &Config, changes: &[(&str, &str)]) {
     let alone = world.config("alone", changes);
-    let resolved = Resolved::new(alone.clone()).expect("they fit");
+    let resolved = ResolvedConfig::new(alone.clone()).expect("they fit");
     let stop = Arc::new(AtomicBool::new(false));
-    let outcome = resolved.train(strategies(&alone), Allowed::default(), &stop, &mut |_| ());
+    let outcome = resolved.train(
+        strategies(&alone),
+        AllowedChanges::default(),
+        &stop,
+        &mut |_| (),
+    );
     assert!(is_finished(&outcome), "{outcome:?}");
     for entity_type in ["kind", "shape"] {
         let sum = |config| table(config, entity_type).1.iter().sum::<f32>();
@@ -125,7 +130,7 @@ fn a_checkpoint_has_small_types_and_others_go_on_from_it() {
     };
     let outcome = join(&config, &cluster(&connection, 0, 1), &stop, &mut stopping);
     assert!(
-        matches!(outcome, Ok(Outcome::Interrupted { version: 2 })),
+        matches!(outcome, Ok(RunOutcome::Interrupted { version: 2 })),
         "{outcome:?}"
     );
     for (entity_type, before) in ["kind", "shape"].iter().zip(&before) {
@@ -149,8 +154,13 @@ fn a_checkpoint_has_small_types_and_others_go_on_from_it() {
         .iter()
         .filter(|name| name.starts_with("embeddings_kind"));
     assert!(of_kind.count() <= 3, "{names:?}");
-    let resolved = Resolved::new(config.clone()).expect("they fit");
-    let outcome = resolved.train(strategies(&config), Allowed::default(), &stop, &mut |_| ());
+    let resolved = ResolvedConfig::new(config.clone()).expect("they fit");
+    let outcome = resolved.train(
+        strategies(&config),
+        AllowedChanges::default(),
+        &stop,
+        &mut |_| (),
+    );
     assert!(is_finished(&outcome), "{outcome:?}");
 }
 
@@ -207,16 +217,16 @@ fn an_operator_of_rows_that_no_message_has_room_for_is_exchanged() {
 #[test]
 fn memory_and_advice_know_of_what_is_exchanged() {
     let world = world();
-    let resolved = Resolved::new(world.config("together", &[])).expect("they fit");
-    assert_eq!(resolved.advice_for_several(), Vec::<String>::new());
-    let bytes = |resolved: &Resolved| {
+    let resolved = ResolvedConfig::new(world.config("together", &[])).expect("they fit");
+    assert_eq!(resolved.distributed_warnings(), Vec::<String>::new());
+    let bytes = |resolved: &ResolvedConfig| {
         let report = resolved.check(None).expect("a report");
         let part = |(name, _): &&(String, u64)| name == "exchange with other trainers";
         report.memory.iter().find(part).map(|(_, bytes)| *bytes)
     };
     assert_eq!(bytes(&resolved), None);
     let changes = [("distributed_init_method", "\"file:///tmp/meeting\"")];
-    let resolved = Resolved::new(world.config("together", &changes)).expect("they fit");
+    let resolved = ResolvedConfig::new(world.config("together", &changes)).expect("they fit");
     // Seven kinds and seven features of eight numbers and a sum each, four times.
     assert!(bytes(&resolved).is_some_and(|bytes| bytes >= 4 * 14 * 36));
 }

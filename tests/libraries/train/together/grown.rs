@@ -35,17 +35,17 @@ fn copy(from: &Path, to: &Path) {
 
 /// Two trainers go on with the grown dataset, on whose edges they had not agreed before; gives what they said was new.
 fn go_on(config: &Config, connections: &[Arc<Connection>]) -> Vec<Event> {
-    let allowed = Allowed {
+    let allowed = AllowedChanges {
         data_change: true,
-        ..Allowed::default()
+        ..AllowedChanges::default()
     };
     thread::scope(|scope| {
         let trainers = connections.iter().zip(0..).map(|(connection, rank)| {
             scope.spawn(move || {
                 let mut said = Vec::new();
-                let outcome = Resolved::new(config.clone())
+                let outcome = ResolvedConfig::new(config.clone())
                     .expect("they fit")
-                    .train_together(
+                    .train_distributed(
                         strategies(config),
                         &cluster(connection, rank, connections.len() as u32),
                         allowed,
@@ -109,11 +109,11 @@ fn new_names_get_the_rows_that_one_machine_draws() {
             }),
             ..strategies(&alone)
         };
-        let allowed = Allowed {
+        let allowed = AllowedChanges {
             data_change: true,
-            ..Allowed::default()
+            ..AllowedChanges::default()
         };
-        let resolved = Resolved::new(alone.clone()).expect("they fit");
+        let resolved = ResolvedConfig::new(alone.clone()).expect("they fit");
         let stop = Arc::new(AtomicBool::new(false));
         let outcome = resolved.train(strategies, allowed, &stop, &mut |_| ());
         finished(&outcome);
@@ -134,7 +134,7 @@ fn an_interrupted_epoch_begins_anew_with_other_edges() {
         }
     });
     assert!(
-        matches!(outcome, Ok(Outcome::Interrupted { .. })),
+        matches!(outcome, Ok(RunOutcome::Interrupted { .. })),
         "{outcome:?}"
     );
     grow(&world);

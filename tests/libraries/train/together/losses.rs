@@ -2,18 +2,22 @@
 
 use std::sync::Mutex;
 
-use pbg_core::loss::{ParameterSchedule, Progress};
+use pbg_core::loss::{ParameterSchedule, ScheduleProgress};
 
 use super::*;
 use crate::train::strategies::weighted_logistic;
 
-type Told = Arc<Mutex<Vec<Progress>>>;
+type Told = Arc<Mutex<Vec<ScheduleProgress>>>;
 
 /// Lowers the weight of negatives by a thousandth with every update.
 struct Lowering(Told);
 
 impl ParameterSchedule for Lowering {
-    fn update(&mut self, progress: &Progress, values: &[f32]) -> Result<Vec<f32>, StrategyError> {
+    fn update(
+        &mut self,
+        progress: &ScheduleProgress,
+        values: &[f32],
+    ) -> Result<Vec<f32>, StrategyError> {
         self.0.lock().unwrap().push(*progress);
         Ok(values.iter().map(|value| value * 0.999).collect())
     }
@@ -46,10 +50,15 @@ fn all_trainers_update_one_loss_with_what_all_of_them_observe() {
         let stop = Arc::new(AtomicBool::new(false));
         let connection = Connection::new(hub, u64::from(rank));
         let cluster = cluster(&connection, rank, machines);
-        let resolved = Resolved::new(config.clone()).expect("they fit");
+        let resolved = ResolvedConfig::new(config.clone()).expect("they fit");
         let strategies = with_loss(config, &told);
-        let outcome =
-            resolved.train_together(strategies, &cluster, Allowed::default(), &stop, &mut |_| ());
+        let outcome = resolved.train_distributed(
+            strategies,
+            &cluster,
+            AllowedChanges::default(),
+            &stop,
+            &mut |_| (),
+        );
         finished(&outcome);
     };
     thread::scope(|scope| {
@@ -60,11 +69,11 @@ fn all_trainers_update_one_loss_with_what_all_of_them_observe() {
     });
     // As many batches and edges as one machine trains.
     let alone = world.config("alone", &[]);
-    let resolved = Resolved::new(alone.clone()).expect("they fit");
+    let resolved = ResolvedConfig::new(alone.clone()).expect("they fit");
     let (stop, told_alone) = (Arc::new(AtomicBool::new(false)), Told::default());
     let outcome = resolved.train(
         with_loss(&alone, &told_alone),
-        Allowed::default(),
+        AllowedChanges::default(),
         &stop,
         &mut |_| (),
     );

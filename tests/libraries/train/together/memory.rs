@@ -5,13 +5,16 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
-use pbg_core::cluster::{Answers, Beat, Entry, Heard, Live, NoAnswer, Register, Written};
-use pbg_core::ledger::{Record, Token};
+use pbg_core::ledger::{LedgerRecord, Token};
+use pbg_core::transport::{
+    Heartbeat, LastHeartbeat, LiveTraffic, NoAnswer, QuestionHandler, Register, RegisterEntry,
+    WriteReply,
+};
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 /// What a test does when a record is written.
-pub(crate) type Hook = Box<dyn FnMut(&Record) -> Option<Record> + Send>;
+pub(crate) type Hook = Box<dyn FnMut(&LedgerRecord) -> Option<LedgerRecord> + Send>;
 
 /// What all connections share.
 #[derive(Default)]
@@ -19,21 +22,24 @@ pub(crate) struct Hub {
     values: Mutex<Vec<Vec<u8>>>,
     /// Sees every record that is written; what it gives is written behind it.
     hook: Mutex<Option<Hook>>,
-    beats: Mutex<BTreeMap<Token, (Beat, Instant)>>,
+    beats: Mutex<BTreeMap<Token, (Heartbeat, Instant)>>,
     wakes: (Mutex<u64>, Condvar),
-    answers: Mutex<BTreeMap<Token, Answers>>,
+    answers: Mutex<BTreeMap<Token, QuestionHandler>>,
 }
 
 impl Hub {
     /// Every record that was ever the newest.
-    pub(crate) fn history(&self) -> Vec<Record> {
+    pub(crate) fn history(&self) -> Vec<LedgerRecord> {
         let values = self.values.lock().unwrap();
         let record = |value: &Vec<u8>| serde_json::from_slice(value).unwrap();
         values.iter().map(record).collect()
     }
 
     /// Has `hook` see every record that is written from now on.
-    pub(crate) fn watch(&self, hook: impl FnMut(&Record) -> Option<Record> + Send + 'static) {
+    pub(crate) fn watch(
+        &self,
+        hook: impl FnMut(&LedgerRecord) -> Option<LedgerRecord> + Send + 'static,
+    ) {
         *self.hook.lock().unwrap() = Some(Box::new(hook));
     }
 
@@ -47,9 +53,9 @@ impl Hub {
     }
 
     /// Writes what a person orders.
-    pub(crate) fn order(&self, change: impl Fn(&Record) -> Record) {
+    pub(crate) fn order(&self, change: impl Fn(&LedgerRecord) -> LedgerRecord) {
         let mut values = self.values.lock().unwrap();
-        let record: Record = serde_json::from_slice(values.last().unwrap()).unwrap();
+        let record: LedgerRecord = serde_json::from_slice(values.last().unwrap()).unwrap();
         values.push(serde_json::to_vec(&change(&record)).unwrap());
     }
 }
@@ -89,18 +95,18 @@ impl Connection {
 }
 
 impl Register for Connection {
-    fn read(&self) -> Result<Option<Entry>, NoAnswer> {
+    fn read(&self) -> Result<Option<RegisterEntry>, NoAnswer> {
         self.reach()?;
         let values = self.hub.values.lock().unwrap();
         let revision = values.len() as u64;
-        let entry = |value: &Vec<u8>| Entry {
+        let entry = |value: &Vec<u8>| RegisterEntry {
             revision,
             value: value.clone(),
         };
         Ok(values.last().map(entry))
     }
 
-    fn write(&self, after: Option<u64>, value: &[u8], _id: &str) -> Result<Written, NoAnswer> {
+    fn write(&self, after: Option<u64>, value: &[u8], _id: &str) -> Result<WriteReply, NoAnswer> {
         self.reach()?;
         let (percent, faults) = (self.percent(), self.faults.load(Ordering::Relaxed));
         let mut values = self.hub.values.lock().unwrap();
@@ -109,29 +115,29 @@ impl Register for Connection {
             return lost();
         }
         if values.len() as u64 != after.unwrap_or(0) || (faults..2 * faults).contains(&percent) {
-            return Ok(Written::Refused);
+            return Ok(WriteReply::Refused);
         }
         values.push(value.to_vec());
         let revision = values.len() as u64;
         self.hub.written(&mut values);
         match percent < faults {
             true => lost(),
-            false => Ok(Written::As(revision)),
+            false => Ok(WriteReply::Accepted(revision)),
         }
     }
 }
 
-impl Live for Connection {
-    fn beat(&self, beat: &Beat) {
+impl LiveTraffic for Connection {
+    fn beat(&self, beat: &Heartbeat) {
         if self.reach().is_ok() {
             let mut beats = self.hub.beats.lock().unwrap();
             beats.insert(beat.token, (beat.clone(), Instant::now()));
         }
     }
 
-    fn heard(&self) -> Vec<Heard> {
+    fn heartbeats(&self) -> Vec<LastHeartbeat> {
         let beats = self.hub.beats.lock().unwrap();
-        let heard = |(beat, at): &(Beat, Instant)| Heard {
+        let heard = |(beat, at): &(Heartbeat, Instant)| LastHeartbeat {
             beat: beat.clone(),
             ago: at.elapsed(),
         };
@@ -163,7 +169,7 @@ impl Live for Connection {
         Ok(answer)
     }
 
-    fn answer(&self, me: Token, answers: Answers) -> Result<(), NoAnswer> {
+    fn answer(&self, me: Token, answers: QuestionHandler) -> Result<(), NoAnswer> {
         self.hub.answers.lock().unwrap().insert(me, answers);
         Ok(())
     }

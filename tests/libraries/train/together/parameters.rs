@@ -14,7 +14,7 @@ fn parameters_are_everybodys() {
     // Buckets of this world take less than the rounds of other tests are apart.
     let everybodys = |connection: &Arc<Connection>, rank: u32| {
         let mut cluster = cluster(connection, rank, 2);
-        cluster.exchange.rounds = 1e5;
+        cluster.sync_limits.rounds = 1e5;
         cluster
     };
     let connections: Vec<_> = (0..2).map(|i| Connection::new(&hub, i)).collect();
@@ -42,7 +42,7 @@ fn parameters_are_everybodys() {
         checkpoint_path: world.folder.path().join("alone").display().to_string(),
         ..config.clone()
     };
-    let resolved = Resolved::new(alone.clone()).expect("they fit");
+    let resolved = ResolvedConfig::new(alone.clone()).expect("they fit");
     let stop = Arc::new(AtomicBool::new(false));
     let mut last = 0.0;
     let mut watch = |event: Event| {
@@ -50,7 +50,12 @@ fn parameters_are_everybodys() {
             last = stats.mean_loss();
         }
     };
-    let outcome = resolved.train(strategies(&alone), Allowed::default(), &stop, &mut watch);
+    let outcome = resolved.train(
+        strategies(&alone),
+        AllowedChanges::default(),
+        &stop,
+        &mut watch,
+    );
     finished(&outcome);
     if let Some(together) = losses.last() {
         assert!(

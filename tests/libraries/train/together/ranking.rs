@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use pbg_core::event::RankStats;
 use pbg_core::ledger::Phase;
-use pbg_train::{Candidates, EvalOptions};
+use pbg_train::{CandidateSet, EvalOptions};
 
 use super::*;
 
@@ -23,13 +23,13 @@ fn with(changes: &[(&'static str, &'static str)]) -> Vec<(&'static str, &'static
 
 /// A trainer that has ended.
 struct Ended {
-    outcome: Result<Outcome, RunError>,
+    outcome: Result<RunOutcome, RunError>,
     events: Vec<Event>,
 }
 
 impl Ended {
     fn finished(&self) -> bool {
-        matches!(self.outcome, Ok(Outcome::Finished { .. }))
+        matches!(self.outcome, Ok(RunOutcome::Finished { .. }))
     }
 
     /// Epochs, ranks, whether they were the best, and the factor of learning rates.
@@ -62,7 +62,7 @@ fn train_within(config: &Config, connections: &[Arc<Connection>], lease: Duratio
     let machines = connections.len() as u32;
     let run = |(rank, connection): (u32, &Arc<Connection>)| {
         let (stop, mut events) = (Arc::new(AtomicBool::new(false)), Vec::new());
-        let cluster = Cluster {
+        let cluster = ClusterOptions {
             lease,
             patience: lease / 2,
             ..cluster(connection, rank, machines)
@@ -89,9 +89,9 @@ fn alone(config: &Config, passes: Option<BTreeMap<PassId, Vec<Bucket>>>) -> Ende
         let id = strategies.order.id().clone();
         strategies.order = Box::new(Recorded { id, passes });
     }
-    let resolved = Resolved::new(config.clone()).expect("they fit");
+    let resolved = ResolvedConfig::new(config.clone()).expect("they fit");
     let (stop, mut events) = (Arc::new(AtomicBool::new(false)), Vec::new());
-    let outcome = resolved.train(strategies, Allowed::default(), &stop, &mut |event| {
+    let outcome = resolved.train(strategies, AllowedChanges::default(), &stop, &mut |event| {
         events.push(event);
     });
     Ended { outcome, events }
@@ -107,13 +107,15 @@ fn evaluated(config: &Config, folder: &Path) -> RankStats {
     let options = EvalOptions {
         edges: "valid".to_owned(),
         filter: vec!["train".to_owned(), "valid".to_owned()],
-        candidates: rules.candidates.map_or(Candidates::All, Candidates::Sample),
+        candidates: rules
+            .candidates
+            .map_or(CandidateSet::All, CandidateSet::Sample),
         threads: Some(1),
         limit: rules.limit.map(|limit| limit as usize),
         by: None,
         seen: false,
     };
-    let resolved = Resolved::new(config).expect("they fit");
+    let resolved = ResolvedConfig::new(config).expect("they fit");
     let report = resolved.evaluate(&options, &mut |_, _| ());
     *report.expect("ranks").ranks()
 }
@@ -144,7 +146,7 @@ fn in_metrics(config: &Config) -> Vec<(u32, RankStats, bool, f32)> {
 }
 
 /// How many blocks each ranking had.
-fn blocks(history: &[Record]) -> Vec<usize> {
+fn blocks(history: &[LedgerRecord]) -> Vec<usize> {
     let mut blocks = Vec::new();
     for pair in history.windows(2) {
         if let (None, Some(ranking)) = (pair[0].ranking(), pair[1].ranking()) {
@@ -155,7 +157,12 @@ fn blocks(history: &[Record]) -> Vec<usize> {
 }
 
 /// Whether each of `trainers` has found what one machine finds that trains in the order of `history`.
-fn assert_as_one(world: &World, changes: &[(&str, &str)], history: &[Record], trainers: &[Ended]) {
+fn assert_as_one(
+    world: &World,
+    changes: &[(&str, &str)],
+    history: &[LedgerRecord],
+    trainers: &[Ended],
+) {
     let one = alone(&world.config("alone", changes), Some(committed(history)));
     assert!(one.finished(), "{:?}", one.outcome);
     let expected = one.validated();
@@ -266,7 +273,11 @@ fn a_trainer_that_is_evicted_in_the_ranking_joins_anew() {
     hub.watch(move |record| {
         let mut trainers = record.trainers().iter();
         let (token, _) = trainers.find(|(_, t)| t.block.is_some())?;
-        let evict = || record.order(Order::Evict(*token)).expect("it takes part");
+        let evict = || {
+            record
+                .apply_command(OperatorCommand::Evict(*token))
+                .expect("it takes part")
+        };
         let first = !std::mem::replace(&mut is_evicted, true);
         first.then(evict)
     });
@@ -346,12 +357,16 @@ fn interrupted(world: &World, trainers: u64) -> Config {
     let config = world.config("together", &VALIDATED);
     hub.watch(|record| {
         let is_ranking = record.ranking().is_some();
-        let stop = || record.order(Order::Stop).expect("it does not end yet");
+        let stop = || {
+            record
+                .apply_command(OperatorCommand::Stop)
+                .expect("it does not end yet")
+        };
         is_ranking.then(stop)
     });
     for trainer in train_all(&config, &connections(&hub, trainers)) {
         assert!(
-            matches!(trainer.outcome, Ok(Outcome::Interrupted { .. })),
+            matches!(trainer.outcome, Ok(RunOutcome::Interrupted { .. })),
             "{:?}",
             trainer.outcome
         );

@@ -40,7 +40,7 @@ fn what_differs_is_refused_with_its_name() {
         stop.store(true, Ordering::Relaxed);
         let first = first.join().expect("no panic");
         assert!(
-            matches!(first, Ok(Outcome::Interrupted { .. })),
+            matches!(first, Ok(RunOutcome::Interrupted { .. })),
             "{first:?}"
         );
         refusals
@@ -79,7 +79,7 @@ fn another_run_does_not_take_over_a_ledger() {
             thread::sleep(Duration::from_millis(10));
         }
         let config = world.config("elsewhere", &keys);
-        let cluster = Cluster {
+        let cluster = ClusterOptions {
             lease: Duration::from_secs(2),
             ..cluster(&two, 1, 1)
         };
@@ -99,7 +99,7 @@ fn another_run_does_not_take_over_a_ledger() {
         "{refusal:?}"
     );
     assert!(
-        matches!(first, (Ok(Outcome::Interrupted { .. }), 0)),
+        matches!(first, (Ok(RunOutcome::Interrupted { .. }), 0)),
         "{first:?}"
     );
 }

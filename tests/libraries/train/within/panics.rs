@@ -77,9 +77,15 @@ fn a_worker_that_panics_stops_the_others() {
         loss: GuardedLoss::new(Box::new(loss), None),
         fallbacks: Fallbacks::default(),
     };
-    let resolved = Resolved::new(config).expect("they fit");
+    let resolved = ResolvedConfig::new(config).expect("they fit");
     let stop = AtomicBool::new(false);
-    let outcome = resolved.train_at(strategies, Allowed::default(), None, &stop, &mut |_| {});
+    let outcome = resolved.train_at(
+        strategies,
+        AllowedChanges::default(),
+        None,
+        &stop,
+        &mut |_| {},
+    );
     let error = outcome.expect_err("a worker has panicked");
     assert!(error.to_string().contains("the loss broke"), "{error}");
     assert_eq!(error.kind(), ErrorKind::Internal);

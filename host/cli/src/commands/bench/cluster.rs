@@ -8,19 +8,19 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use indicatif::ProgressBar;
-use pbg_bench::{ClusterReport, Pace};
-use pbg_cluster::{Connection, Method, Options, RunName, connect};
-use pbg_lab::grid::Sizes;
-use pbg_lab::stall::Rates;
-use pbg_train::{Actor, Scene};
+use pbg_bench::{BucketDuration, ClusterReport};
+use pbg_cluster::{Connection, ConnectionOptions, InitMethod, RunName, connect};
+use pbg_lab::grid::GraphSizes;
+use pbg_lab::stall::DeviceRates;
+use pbg_train::{Scenario, SimTrainer};
 
+use crate::cluster_options;
 use crate::failure::{Failure, Result};
 use crate::interrupt;
 use crate::kind::FailureKind;
-use crate::scratch::Scratch;
+use crate::scratch::BenchFolder;
 use crate::terminal::{self, Terminal};
-use crate::together;
-use pbg_session::orders::{Loader, Wanted, wanted};
+use pbg_session::orders::{OrderLoader, OrderSpec, parse_order};
 
 /// Timeout of the ledger, after which the measurement fails.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -48,8 +48,8 @@ pub(crate) struct Args {
     #[arg(long, short = 'c', value_name = "C", default_value_t = 4, value_parser = clap::value_parser!(u32).range(2..))]
     buffer: u32,
     /// Order that picks the buckets: a standard order or a .wasm file, with parameters after a colon.
-    #[arg(long, value_name = "NAME|FILE", default_value = "cover", value_parser = wanted)]
-    order: Wanted,
+    #[arg(long, value_name = "NAME|FILE", default_value = "cover", value_parser = parse_order)]
+    order: OrderSpec,
     /// Seed of the order.
     #[arg(long, value_name = "N", default_value_t = 0)]
     seed: u64,
@@ -97,7 +97,7 @@ fn share(text: &str) -> Result<f64, String> {
 /// # Errors
 /// When the server cannot be started, or the order cannot be used.
 pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
-    let loader = Loader::new(None, Rates::default(), &terminal)?;
+    let loader = OrderLoader::new(None, DeviceRates::default(), &terminal)?;
     let orders = (0..args.machines).map(|_| loader.load(&args.order));
     let orders = orders.collect::<Result<Vec<_>>>()?;
     if !args.folder.is_dir() {
@@ -105,28 +105,28 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
         return Err(Failure::message(FailureKind::Usage, text)
             .help("give an existing folder with --folder"));
     }
-    let scratch = Scratch::beside(&args.folder.join("cluster"))?;
+    let scratch = BenchFolder::create(&args.folder.join("cluster"))?;
     let server = Server::start(args, &scratch, terminal)?;
     let mut actors = Vec::new();
     for order in orders {
         let connection = Arc::new(connect(&server.options, &|_| ())?);
-        actors.push(Actor {
+        actors.push(SimTrainer {
             register: Arc::clone(&connection) as _,
             live: connection,
             order,
         });
     }
-    let announce = Box::new(move |text: &str| terminal.say(text));
+    let announce = Box::new(move |text: &str| terminal.print_line(text));
     let stop = interrupt::watch("stopping the server", announce)?;
-    let scene = Scene {
-        pass: Sizes::default().pass(args.partitions, None, args.buffer, args.seed),
+    let scene = Scenario {
+        pass: GraphSizes::default().pass(args.partitions, None, args.buffer, args.seed),
         trainers: args.machines,
         tree_init: args.tree_init,
         ahead: args.ahead,
         patience: PATIENCE,
         stop: Arc::clone(&stop),
     };
-    let pace = Pace {
+    let pace = BucketDuration {
         seconds: args.seconds,
         jitter: args.jitter,
     };
@@ -149,21 +149,21 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
 
 /// Server of this measurement, which stops on drop.
 struct Server {
-    options: Options,
+    options: ConnectionOptions,
     connection: Connection,
 }
 
 impl Server {
-    fn start(args: &Args, scratch: &Scratch, terminal: Terminal) -> Result<Self> {
+    fn start(args: &Args, scratch: &BenchFolder, terminal: Terminal) -> Result<Self> {
         let folder = std::path::absolute(scratch.path()).unwrap_or(scratch.path().to_owned());
-        let method = Method::File(folder.join("rendezvous"));
-        let options = Options {
+        let method = InitMethod::File(folder.join("rendezvous"));
+        let options = ConnectionOptions {
             rank: Some(0),
             nats_server: args.nats_server.clone(),
-            search: together::search(),
+            search: cluster_options::search(),
             listen: Some(IpAddr::V4(Ipv4Addr::LOCALHOST)),
-            patience: PATIENCE,
-            ..Options::new(method, RunName::new("bench")?)
+            timeout: PATIENCE,
+            ..ConnectionOptions::new(method, RunName::new("bench")?)
         };
         let notice = |text: &str| terminal.detail(text);
         let connection = connect(&options, &notice)?;

@@ -2,14 +2,14 @@
 
 use std::io::{self, Write};
 
-use pbg_bench::EvalSpeed;
-use pbg_train::{Candidates, EvalOptions};
+use pbg_bench::EvalBenchReport;
+use pbg_train::{CandidateSet, EvalOptions};
 
 use super::{CEILING, NO_CEILING};
 use crate::failure::Result;
 use crate::options::TrainedArgs;
 use crate::terminal::{self, Terminal};
-use crate::{format, load, relay};
+use crate::{format, libtorch_program, load};
 
 /// Measure how fast the edges of a set are ranked among all entities, with an existing checkpoint.
 ///
@@ -46,13 +46,13 @@ pub(crate) struct Args {
 /// # Errors
 /// When the edge set or the checkpoint does not exist, or cannot be read.
 pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
-    relay::to_libtorch(CEILING, NO_CEILING)?;
+    libtorch_program::exec_with_libtorch(CEILING, NO_CEILING)?;
     let TrainedArgs { config, which } = &args.model;
     let resolved = load::trained(config.as_deref(), which, terminal)?;
     let options = EvalOptions {
         edges: args.edges.clone(),
         filter: args.filter.clone(),
-        candidates: Candidates::All,
+        candidates: CandidateSet::All,
         threads: args.threads.map(|n| n as usize),
         limit: args.limit.map(|n| n as usize),
         by: None,
@@ -65,7 +65,7 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     terminal::print(|out| print_speed(out, &speed))
 }
 
-fn print_speed(out: &mut dyn Write, speed: &EvalSpeed) -> io::Result<()> {
+fn print_speed(out: &mut dyn Write, speed: &EvalBenchReport) -> io::Result<()> {
     writeln!(
         out,
         "{} scores per CPU-second, {:.0} % of the {} that the products alone allow",

@@ -3,13 +3,13 @@
 use std::io::{self, Write};
 use std::path::PathBuf;
 
-use pbg_bench::ImportSpeed;
-use pbg_store::generate::Generated;
+use pbg_bench::ImportBenchReport;
+use pbg_store::generate::RandomGraph;
 use pbg_store::import::ImportOptions;
 
 use crate::failure::{Failure, Result};
 use crate::kind::FailureKind;
-use crate::scratch::Scratch;
+use crate::scratch::BenchFolder;
 use crate::terminal;
 use crate::{format, options};
 
@@ -51,7 +51,7 @@ pub(crate) struct Args {
 /// # Errors
 /// When the folder cannot be written.
 pub(crate) fn run(args: &Args) -> Result<()> {
-    let graph = Generated {
+    let graph = RandomGraph {
         entities: args.entities,
         edges: args.edges,
         relations: 20,
@@ -60,7 +60,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         noise: 0.0,
         seed: 0,
     };
-    if let Some(complaint) = graph.complaint() {
+    if let Some(complaint) = graph.check() {
         return Err(Failure::message(FailureKind::Usage, complaint));
     }
     let options = ImportOptions {
@@ -68,7 +68,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         memory: args.memory,
         ..ImportOptions::default()
     };
-    let scratch = Scratch::beside(&args.folder.join("import"))?;
+    let scratch = BenchFolder::create(&args.folder.join("import"))?;
     let speed = pbg_bench::import(scratch.path(), &graph, args.partitions, &options)?;
     if args.json {
         return terminal::print_json(&speed);
@@ -76,7 +76,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     terminal::print(|out| print_speed(out, &speed))
 }
 
-fn print_speed(out: &mut dyn Write, speed: &ImportSpeed) -> io::Result<()> {
+fn print_speed(out: &mut dyn Write, speed: &ImportBenchReport) -> io::Result<()> {
     writeln!(
         out,
         "{} edges per CPU-second, {:.0} % of the {} that reading the text and splitting its columns alone would allow",

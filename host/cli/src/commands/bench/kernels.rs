@@ -11,7 +11,7 @@ use crate::commands::plugin;
 use crate::failure::{Failure, Result};
 use crate::format;
 use crate::kind::FailureKind;
-use crate::relay;
+use crate::libtorch_program;
 use crate::terminal::{self, Terminal};
 
 /// Measure training steps on random edges, in fp32 and bf16.
@@ -42,7 +42,7 @@ pub(crate) struct Args {
 /// # Errors
 /// When a step cannot be measured.
 pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
-    relay::to_libtorch(CEILING, NO_CEILING)?;
+    libtorch_program::exec_with_libtorch(CEILING, NO_CEILING)?;
     let wanted = args.case.as_deref().unwrap_or_default().to_lowercase();
     let mut cases = pbg_bench::step_cases();
     let names: Vec<&str> = cases.iter().map(|case| case.name).collect();

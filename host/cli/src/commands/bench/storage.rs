@@ -3,10 +3,10 @@
 use std::io::{self, Write};
 use std::path::PathBuf;
 
-use pbg_bench::{Rate, StorageReport};
+use pbg_bench::{IoRate, StorageReport};
 
 use crate::failure::Result;
-use crate::scratch::Scratch;
+use crate::scratch::BenchFolder;
 use crate::terminal;
 use crate::{format, options};
 
@@ -37,7 +37,7 @@ pub(crate) struct Args {
 /// # Errors
 /// When the folder cannot be written.
 pub(crate) fn run(args: &Args) -> Result<()> {
-    let scratch = Scratch::beside(&args.folder.join("storage"))?;
+    let scratch = BenchFolder::create(&args.folder.join("storage"))?;
     let report = pbg_bench::storage(scratch.path(), args.size)?;
     if args.json {
         return terminal::print_json(&report);
@@ -53,7 +53,7 @@ fn print_report(out: &mut dyn Write, report: &StorageReport) -> io::Result<()> {
     writeln!(out, "  a copy in memory: {}/s", rate(copy))
 }
 
-fn print_line(out: &mut dyn Write, what: &str, ours: &Rate, plain: &Rate) -> io::Result<()> {
+fn print_line(out: &mut dyn Write, what: &str, ours: &IoRate, plain: &IoRate) -> io::Result<()> {
     writeln!(
         out,
         "  {what:<6} {:>10}/s, {:.0} % of the {}/s of plain files; {:.2} CPU-seconds per GB, plain {:.2}",
@@ -65,6 +65,6 @@ fn print_line(out: &mut dyn Write, what: &str, ours: &Rate, plain: &Rate) -> io:
     )
 }
 
-fn rate(rate: &Rate) -> String {
+fn rate(rate: &IoRate) -> String {
     format::bytes(rate.bytes_per_second as u64)
 }

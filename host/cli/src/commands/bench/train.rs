@@ -6,17 +6,17 @@ use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 use pbg_bench::process_cpu_seconds;
-use pbg_core::event::{Event, IoStats};
-use pbg_train::{Allowed, Resolved};
+use pbg_core::event::{Event, PartitionIo};
+use pbg_train::{AllowedChanges, ResolvedConfig};
 use serde::Serialize;
 
 use super::{CEILING, NO_CEILING};
 use crate::failure::Result;
 use crate::options::ConfigArgs;
-use crate::plugins::{self, Given};
-use crate::scratch::Scratch;
+use crate::plugins::{self, StrategyOverrides};
+use crate::scratch::BenchFolder;
 use crate::terminal::{self, Terminal};
-use crate::{format, load, relay};
+use crate::{format, libtorch_program, load};
 
 /// Measure the speed of training a configuration, in a temporary folder.
 ///
@@ -58,7 +58,7 @@ struct Report {
     edges_per_second: f64,
     /// Edges per CPU-second if a step consisted of its matrix products only.
     ceiling: f64,
-    io: IoStats,
+    io: PartitionIo,
     /// Peak memory of the process.
     peak_bytes: Option<u64>,
     /// Total seconds of all workers in each stage.
@@ -70,19 +70,25 @@ struct Report {
 /// # Errors
 /// The failure that ended the run.
 pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
-    relay::to_libtorch(CEILING, NO_CEILING)?;
+    libtorch_program::exec_with_libtorch(CEILING, NO_CEILING)?;
     let mut config = load::config(&args.config, terminal)?;
-    let folder = Scratch::beside(Path::new(&config.checkpoint_path))?;
+    let folder = BenchFolder::create(Path::new(&config.checkpoint_path))?;
     config.checkpoint_path = folder.path().display().to_string();
     config.num_epochs = args.epochs;
     let given = plugins::given_operators(&mut config, &args.plugins, None, &terminal)?;
-    let filled = plugins::fill(&config, Given::named(&given), None, None, &terminal)?;
-    let mut watch = Watch::default();
+    let filled = plugins::fill(
+        &config,
+        StrategyOverrides::named(&given),
+        None,
+        None,
+        &terminal,
+    )?;
+    let mut watch = TrainingTimer::default();
     let never = AtomicBool::new(false);
-    let resolved = Resolved::new(config)?;
+    let resolved = ResolvedConfig::new(config)?;
     resolved.train(
         filled.strategies,
-        Allowed::default(),
+        AllowedChanges::default(),
         &never,
         &mut |event| {
             watch.see(&event);
@@ -98,17 +104,17 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
 
 /// Wall and CPU clocks that run from the start to the end of training.
 #[derive(Default)]
-struct Watch {
+struct TrainingTimer {
     started: Option<(Instant, f64)>,
     workers: u32,
     edges: u64,
     wall: f64,
     cpu: f64,
-    io: IoStats,
+    io: PartitionIo,
     stages: Vec<(String, f64)>,
 }
 
-impl Watch {
+impl TrainingTimer {
     fn see(&mut self, event: &Event) {
         match event {
             Event::RunStarted { workers, .. } => {
@@ -165,7 +171,7 @@ fn print_report(out: &mut dyn Write, report: &Report, profile: bool) -> io::Resu
         rate(report.edges_per_second),
         report.cpu_seconds,
         report.start_up_cpu_seconds,
-        report.io.stood_still(),
+        report.io.waited(),
         format::bytes(report.io.bytes_read),
         format::bytes(report.io.bytes_written),
     )?;

@@ -7,13 +7,13 @@ use std::time::{Duration, Instant};
 
 use pbg_config::Config;
 use pbg_core::event::Event;
-use pbg_train::{Allowed, Resolved, Strategies};
+use pbg_train::{AllowedChanges, ResolvedConfig, Strategies};
 use serde::Serialize;
 
 use crate::failure::{Failure, Result};
 use crate::format;
 use crate::kind::FailureKind;
-use crate::scratch::Scratch;
+use crate::scratch::BenchFolder;
 
 /// Duration of the trial training; the bucket in training at its end is finished.
 const DURATION: Duration = Duration::from_secs(10);
@@ -41,20 +41,25 @@ pub(super) fn measure(
     strategies: Strategies,
     stop: &AtomicBool,
 ) -> Result<EpochTime> {
-    let folder = Scratch::beside(Path::new(&config.checkpoint_path))?;
+    let folder = BenchFolder::create(Path::new(&config.checkpoint_path))?;
     config.checkpoint_path = folder.path().display().to_string();
     config.init_path = None;
     config.validation.edges = None;
     config.checkpoint_preservation_interval = None;
     // At most one epoch: the next one would read partitions that this one creates, which takes another time.
     let epochs = std::mem::replace(&mut config.num_epochs, 1);
-    let mut watch = Watch::default();
-    Resolved::new(config)?.train(strategies, Allowed::default(), stop, &mut |event| {
-        watch.see(&event);
-        if watch.is_over() {
-            stop.store(true, Ordering::SeqCst);
-        }
-    })?;
+    let mut watch = EpochTimer::default();
+    ResolvedConfig::new(config)?.train(
+        strategies,
+        AllowedChanges::default(),
+        stop,
+        &mut |event| {
+            watch.event(&event);
+            if watch.is_over() {
+                stop.store(true, Ordering::SeqCst);
+            }
+        },
+    )?;
     if stop.load(Ordering::SeqCst) && !watch.is_over() {
         let what = "stopped before enough was measured";
         return Err(Failure::message(FailureKind::Interrupted, what));
@@ -64,7 +69,7 @@ pub(super) fn measure(
 
 /// Counter of edges and time from the start of the first bucket to the last event.
 #[derive(Default)]
-struct Watch {
+struct EpochTimer {
     started: Option<Instant>,
     edges_per_epoch: u64,
     finished: u64,
@@ -73,8 +78,8 @@ struct Watch {
     seconds: f64,
 }
 
-impl Watch {
-    fn see(&mut self, event: &Event) {
+impl EpochTimer {
+    fn event(&mut self, event: &Event) {
         match event {
             Event::RunStarted {
                 edges_per_epoch, ..
@@ -140,12 +145,12 @@ mod tests {
 
     #[test]
     fn a_part_tells_of_the_whole() {
-        let watch = Watch {
+        let watch = EpochTimer {
             edges_per_epoch: 1000,
             finished: 80,
             current: 20,
             seconds: 2.0,
-            ..Watch::default()
+            ..EpochTimer::default()
         };
         assert!((watch.result(3).seconds_per_epoch - 20.0).abs() < 1e-9);
     }

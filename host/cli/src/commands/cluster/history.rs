@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use comfy_table::{CellAlignment, Table, presets};
-use pbg_core::event::{Event, Line};
+use pbg_core::event::{Event, EventLine};
 use pbg_core::graph::Bucket;
 use pbg_core::schedule::PassId;
 use pbg_core::text::escaped;
@@ -45,7 +45,7 @@ pub(crate) struct Args {
 
 /// Trained bucket.
 #[derive(Debug, Serialize)]
-struct Trained<'a> {
+struct TrainedBucket<'a> {
     #[serde(flatten)]
     pass: PassId,
     /// Epoch of `pass`, counted from 1 as in `--epoch` and in messages.
@@ -64,7 +64,7 @@ struct Trained<'a> {
 pub(super) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     let config = load::config(&args.config, terminal)?;
     let lines = metrics::read(&Path::new(&config.checkpoint_path).join("metrics.jsonl"))?;
-    let wanted = |row: &Trained<'_>| args.epoch.is_none_or(|epoch| row.epoch_number == epoch);
+    let wanted = |row: &TrainedBucket<'_>| args.epoch.is_none_or(|epoch| row.epoch_number == epoch);
     let trained: Vec<_> = lines.iter().filter_map(trained).filter(wanted).collect();
     if trained.is_empty() {
         let what = format!("{} contains no such bucket", config.checkpoint_path);
@@ -103,7 +103,7 @@ pub(super) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     terminal::print(|out| writeln!(out, "{}", table.trim_fmt()))
 }
 
-fn trained(line: &Line) -> Option<Trained<'_>> {
+fn trained(line: &EventLine) -> Option<TrainedBucket<'_>> {
     match &line.event {
         Event::BucketFinished {
             pass,
@@ -111,7 +111,7 @@ fn trained(line: &Line) -> Option<Trained<'_>> {
             stats,
             seconds,
             ..
-        } => Some(Trained {
+        } => Some(TrainedBucket {
             pass: *pass,
             epoch_number: pass.epoch + 1,
             bucket: *bucket,
@@ -124,7 +124,7 @@ fn trained(line: &Line) -> Option<Trained<'_>> {
 }
 
 /// Prints the buckets of the last complete pass. A pass is complete if no other pass has more buckets.
-fn print_order(trained: &[Trained<'_>]) -> Result<()> {
+fn print_order(trained: &[TrainedBucket<'_>]) -> Result<()> {
     let mut passes: Vec<PassId> = trained.iter().map(|row| row.pass).collect();
     passes.sort_unstable();
     passes.dedup();

@@ -2,10 +2,10 @@
 
 use std::thread;
 
+use crate::cluster_status::{ClusterStatus, HeartbeatTimes};
 use crate::failure::Result;
 use crate::options::ConfigArgs;
 use crate::terminal::{self, Terminal};
-use crate::trainers::{Rules, Status};
 
 /// Show the progress of a run and the state of its trainers.
 ///
@@ -34,11 +34,11 @@ pub(crate) struct Args {
 /// When the run cannot be reached.
 pub(super) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     let (config, connection) = super::reach(&args.config, terminal)?;
-    let rules = Rules::of(&config);
+    let rules = HeartbeatTimes::of(&config);
     loop {
         // Waits until every live trainer has sent a heartbeat.
         thread::sleep(rules.heartbeat.mul_f64(1.2));
-        let status = Status::of(&connection)?;
+        let status = ClusterStatus::of(&connection)?;
         match args.json {
             true => terminal::print_json(&status)?,
             false => terminal::print(|out| {

@@ -4,7 +4,7 @@ use std::io::{self, IsTerminal};
 
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use pbg_core::event::RankStats;
-use pbg_train::{By, EvalReport};
+use pbg_train::{EvalReport, GroupBy};
 
 /// Grouping of ranks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -25,7 +25,7 @@ impl ByArg {
     }
 }
 
-impl From<ByArg> for By {
+impl From<ByArg> for GroupBy {
     fn from(by: ByArg) -> Self {
         match by {
             ByArg::Relation => Self::Relation,

@@ -3,11 +3,11 @@
 use std::path::PathBuf;
 
 use indicatif::ProgressBar;
-use pbg_lab::comparison::{Comparison, compare};
+use pbg_lab::comparison::{OrderComparison, compare};
 use pbg_report::pages;
 use pbg_report::table::comparison_csv;
 
-use super::setting::{GridArgs, RateArgs, Setting};
+use super::plan_source::{GridArgs, PassSource, RateArgs};
 use super::table;
 use crate::failure::{Failure, Result};
 use crate::kind::FailureKind;
@@ -15,7 +15,7 @@ use crate::limits::{self, LimitArgs};
 use crate::options::ConfigArgs;
 use crate::output;
 use crate::terminal::{self, Terminal};
-use pbg_session::orders::{Wanted, wanted};
+use pbg_session::orders::{OrderSpec, parse_order};
 
 /// Compare bucket orders without training.
 ///
@@ -45,8 +45,8 @@ pub(crate) struct Args {
     buffer: Vec<u32>,
     /// Order to compare: a standard order or a .wasm file, with parameters after a colon as in
     /// `beta:assignment=random`; can be repeated [default: all standard orders].
-    #[arg(long, value_name = "NAME|FILE", value_parser = wanted)]
-    order: Vec<Wanted>,
+    #[arg(long, value_name = "NAME|FILE", value_parser = parse_order)]
+    order: Vec<OrderSpec>,
     /// Number of seeds with which every order plans.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=1000))]
     seeds: u64,
@@ -76,11 +76,11 @@ pub(crate) struct Args {
 /// # Errors
 /// When there is nothing to compare, or a result cannot be written.
 pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
-    let setting = Setting::new(&args.config, &args.grid, terminal)?;
+    let setting = PassSource::new(&args.config, &args.grid, terminal)?;
     let rates = args.rates.rates();
     let loader = setting.loader(&args.limits, rates, &terminal)?;
     let mut orders = loader.orders(&args.order);
-    let mut comparison = Comparison {
+    let mut comparison = OrderComparison {
         rates,
         cases: Vec::new(),
     };
@@ -124,16 +124,16 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     Ok(())
 }
 
-fn write(args: &Args, comparison: &Comparison, terminal: Terminal) -> Result<()> {
+fn write(args: &Args, comparison: &OrderComparison, terminal: Terminal) -> Result<()> {
     if let Some(path) = &args.json {
         output::write_json(path, comparison, terminal)?;
     }
     if let Some(path) = &args.csv {
-        let text = comparison_csv(comparison).map_err(output::unmade)?;
+        let text = comparison_csv(comparison).map_err(output::render_failure)?;
         output::write(path, text.as_bytes(), terminal)?;
     }
     if let Some(path) = &args.html {
-        let page = pages::comparison::page(comparison).map_err(output::unmade)?;
+        let page = pages::comparison::page(comparison).map_err(output::render_failure)?;
         output::write(path, page.as_bytes(), terminal)?;
     }
     Ok(())

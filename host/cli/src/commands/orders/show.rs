@@ -5,16 +5,16 @@ use std::io::{self, Write};
 use pbg_core::graph::{Bucket, Side, SidePartition};
 use pbg_core::strategy::Pass;
 use pbg_lab::analysis::Analysis;
-use pbg_lab::replay::{Load, Replay};
+use pbg_lab::replay::{BufferReplay, PartitionLoad};
 
-use super::setting::{GridArgs, RateArgs, Setting};
+use super::plan_source::{GridArgs, PassSource, RateArgs};
 use crate::failure::{Failure, Result};
 use crate::format;
 use crate::kind::FailureKind;
 use crate::limits::LimitArgs;
 use crate::options::ConfigArgs;
 use crate::terminal::{self, Terminal};
-use pbg_session::orders::{Wanted, wanted};
+use pbg_session::orders::{OrderSpec, parse_order};
 
 /// Show the plan of an order: the position of each bucket, and the contents of the buffer.
 ///
@@ -34,8 +34,8 @@ Examples:
   pbg-host orders show random --partitions 4 --buffer 2 --json > plan.json")]
 pub(crate) struct Args {
     /// Standard order or .wasm file, with parameters after a colon as in `beta:assignment=random`.
-    #[arg(value_name = "ORDER", value_parser = wanted)]
-    order: Wanted,
+    #[arg(value_name = "ORDER", value_parser = parse_order)]
+    order: OrderSpec,
     /// Arguments that name the configuration.
     #[command(flatten)]
     config: ConfigArgs,
@@ -65,7 +65,7 @@ pub(crate) struct Args {
 /// # Errors
 /// When there is not exactly one grid, or the order cannot be loaded or fails.
 pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
-    let setting = Setting::new(&args.config, &args.grid, terminal)?;
+    let setting = PassSource::new(&args.config, &args.grid, terminal)?;
     let grids = setting.grids();
     let [partitions] = grids[..] else {
         let text = "only one grid can be shown: give it with --partitions P";
@@ -151,7 +151,7 @@ struct Timeline<'a> {
 
 impl Timeline<'_> {
     fn print(&self, out: &mut dyn Write) -> io::Result<()> {
-        let replay = Replay::new(self.pass, self.plan, self.pass.buffer_partitions);
+        let replay = BufferReplay::new(self.pass, self.plan, self.pass.buffer_partitions);
         let mut slots: Vec<Option<SidePartition>> = vec![None; replay.slots as usize];
         let width = self.width();
         let digits = self.plan.len().to_string().len().max("position".len());
@@ -202,7 +202,7 @@ impl Timeline<'_> {
         }
     }
 
-    fn moves(&self, loads: &[Load]) -> String {
+    fn moves(&self, loads: &[PartitionLoad]) -> String {
         let moves = loads.iter().map(|load| {
             let gone = load
                 .evicted

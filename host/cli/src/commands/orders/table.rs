@@ -4,12 +4,12 @@ use std::io::{self, Write};
 
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use pbg_lab::analysis::Analysis;
-use pbg_lab::comparison::{Case, Comparison, Entry};
+use pbg_lab::comparison::{ComparisonCase, OrderComparison, OrderResult};
 
 use crate::format;
 
 /// Header of a column, and the function that formats its cells.
-type Column = (&'static str, fn(&Entry) -> String);
+type Column = (&'static str, fn(&OrderResult) -> String);
 
 const COLUMNS: [Column; 12] = [
     ("order", |e| e.order.clone()),
@@ -60,7 +60,7 @@ rounds         of several machines, where a bucket takes one round; ideal: witho
 stall          time that training waits for the disk at the given rates; prefetched: with prefetching";
 
 /// Prints all cases.
-pub(super) fn print(out: &mut dyn Write, comparison: &Comparison) -> io::Result<()> {
+pub(super) fn print(out: &mut dyn Write, comparison: &OrderComparison) -> io::Result<()> {
     for case in &comparison.cases {
         writeln!(
             out,
@@ -99,7 +99,7 @@ pub(super) fn print(out: &mut dyn Write, comparison: &Comparison) -> io::Result<
     )
 }
 
-fn table(case: &Case) -> Table {
+fn table(case: &ComparisonCase) -> Table {
     let mut table = Table::new();
     table.load_style(presets::ASCII_MARKDOWN);
     table.set_content_arrangement(ContentArrangement::Disabled);
@@ -114,7 +114,7 @@ fn table(case: &Case) -> Table {
 }
 
 /// Returns the table of rounds of several trainers, the fewest rounds first.
-fn together(case: &Case) -> Table {
+fn together(case: &ComparisonCase) -> Table {
     let mut table = Table::new();
     table.load_style(presets::ASCII_MARKDOWN);
     table.set_content_arrangement(ContentArrangement::Disabled);
@@ -156,7 +156,7 @@ fn together(case: &Case) -> Table {
 }
 
 /// Formats the mean, followed by the range over seeds if they differ.
-fn with_range(entry: &Entry, figure: fn(&Analysis) -> f64) -> String {
+fn with_range(entry: &OrderResult, figure: fn(&Analysis) -> f64) -> String {
     let (low, high) = entry.range(figure);
     let mean = entry.mean(figure);
     if low < high {
@@ -166,6 +166,6 @@ fn with_range(entry: &Entry, figure: fn(&Analysis) -> f64) -> String {
     }
 }
 
-fn size(entry: &Entry, figure: fn(&Analysis) -> u64) -> String {
+fn size(entry: &OrderResult, figure: fn(&Analysis) -> u64) -> String {
     format::bytes(entry.mean(|analysis| figure(analysis) as f64) as u64)
 }

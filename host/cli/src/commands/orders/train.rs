@@ -9,15 +9,15 @@ use comfy_table::{CellAlignment, Table, presets};
 use pbg_config::Config;
 use pbg_lab::study::{OrderRuns, Study};
 use pbg_report::{pages, table};
-use pbg_train::{Allowed, Resolved};
+use pbg_train::{AllowedChanges, ResolvedConfig};
 
 use crate::failure::{Failure, Result};
-use crate::interrupt::Unit;
+use crate::interrupt::StopUnit;
 use crate::kind::FailureKind;
 use crate::options::ConfigArgs;
 use crate::terminal::{self, Terminal};
-use crate::{facts, interrupt, load, output};
-use pbg_session::orders::{Wanted, wanted};
+use crate::{interrupt, load, model_summary, output};
+use pbg_session::orders::{OrderSpec, parse_order};
 
 /// Train with several bucket orders and compare the quality of their models and their costs.
 ///
@@ -39,8 +39,8 @@ pub(crate) struct Args {
     config: ConfigArgs,
     /// Order to train with: a standard order or a .wasm file, with parameters after a colon as in
     /// `beta:assignment=random`; can be repeated.
-    #[arg(long, value_name = "NAME|FILE", required = true, value_parser = wanted)]
-    order: Vec<Wanted>,
+    #[arg(long, value_name = "NAME|FILE", required = true, value_parser = parse_order)]
+    order: Vec<OrderSpec>,
     /// Number of runs per order, with the configured seed and the following ones.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=100))]
     seeds: u64,
@@ -75,21 +75,23 @@ pub(crate) struct Args {
 /// # Errors
 /// When a run fails, is interrupted, or its swaps differ from the prediction.
 pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
-    let resolved = Resolved::new(load::config(&args.config, terminal)?)?;
+    let resolved = ResolvedConfig::new(load::config(&args.config, terminal)?)?;
     let config = resolved.config();
     let ranking = ranking(args, &resolved)?;
     let folder = args
         .study
         .clone()
         .unwrap_or_else(|| PathBuf::from(format!("{}-study", config.checkpoint_path)));
-    let watch =
-        interrupt::watch_training(Unit::of(config), Box::new(move |line| terminal.say(line)))?;
+    let watch = interrupt::watch_training(
+        StopUnit::of(config),
+        Box::new(move |line| terminal.print_line(line)),
+    )?;
     let runs = runs::Runs {
         resolved: &resolved,
         ranking: &ranking,
-        allowed: Allowed {
+        allowed: AllowedChanges {
             data_change: args.allow_data_change,
-            ..Allowed::default()
+            ..AllowedChanges::default()
         },
         folder: &folder,
         keep_checkpoints: args.keep_checkpoints,
@@ -100,24 +102,24 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
         setting: setting(args, config, &ranking),
         orders: Vec::new(),
     };
-    for wanted in &args.order {
+    for order_spec in &args.order {
         let mut order = OrderRuns {
-            order: wanted.label.clone(),
+            order: order_spec.label.clone(),
             runs: Vec::new(),
         };
         for number in 0..args.seeds {
             let seed = config.seed.wrapping_add(number);
-            order.runs.push(runs.run(wanted, seed)?);
+            order.runs.push(runs.run(order_spec, seed)?);
         }
         study.orders.push(order);
     }
     write(args, &study, terminal)?;
     terminal::print(|out| print(out, &study))?;
-    surprises(&study)
+    check_predictions(&study)
 }
 
 /// Returns the options of the ranking after each epoch.
-fn ranking(args: &Args, resolved: &Resolved) -> Result<pbg_train::EvalOptions> {
+fn ranking(args: &Args, resolved: &ResolvedConfig) -> Result<pbg_train::EvalOptions> {
     let sets = &resolved.dataset().manifest().edge_sets;
     let default = || {
         ["valid", "test"]
@@ -136,7 +138,7 @@ fn ranking(args: &Args, resolved: &Resolved) -> Result<pbg_train::EvalOptions> {
     Ok(pbg_train::EvalOptions {
         edges,
         filter: sets.keys().cloned().collect(),
-        candidates: pbg_train::Candidates::All,
+        candidates: pbg_train::CandidateSet::All,
         threads: None,
         limit: args.limit.map(|n| n as usize),
         by: None,
@@ -153,7 +155,7 @@ fn setting(
         Some(limit) => format!("{limit} random edges of {}", ranking.edges),
         None => format!("all edges of {}", ranking.edges),
     };
-    let mut setting = facts::of_model(config, None);
+    let mut setting = model_summary::model_summary(config, None);
     let ranked = format!("{ranked}, among all entities, filtered");
     setting.push(("seeds".to_owned(), args.seeds.to_string()));
     setting.push(("ranked after each epoch".to_owned(), ranked));
@@ -165,11 +167,11 @@ fn write(args: &Args, study: &Study, terminal: Terminal) -> Result<()> {
         output::write_json(path, study, terminal)?;
     }
     if let Some(path) = &args.csv {
-        let text = table::study_csv(study).map_err(output::unmade)?;
+        let text = table::study_csv(study).map_err(output::render_failure)?;
         output::write(path, text.as_bytes(), terminal)?;
     }
     if let Some(path) = &args.html {
-        let page = pages::study::page(study).map_err(output::unmade)?;
+        let page = pages::study::page(study).map_err(output::render_failure)?;
         output::write(path, page.as_bytes(), terminal)?;
     }
     Ok(())
@@ -189,9 +191,9 @@ fn print(out: &mut dyn Write, study: &Study) -> io::Result<()> {
 }
 
 /// Fails if the loads of the buffer differ from the prediction, since that makes all predictions doubtful.
-fn surprises(study: &Study) -> Result<()> {
+fn check_predictions(study: &Study) -> Result<()> {
     for order in &study.orders {
-        if let Some((seed, point)) = order.surprises().next() {
+        if let Some((seed, point)) = order.mispredicted_epochs().next() {
             let text = format!(
                 "{}, seed {seed}, epoch {}: {} partitions were loaded, but the plans predicted {}",
                 order.order, point.epoch, point.loads, point.predicted_loads

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use pbg_contract::{Timing, bench_loss, bench_operator, bench_order, bench_sampler};
 use pbg_core::strategy::StrategyError;
-use pbg_wasm::{Limits, Plugin, Sandbox, Slot};
+use pbg_wasm::{Limits, LoadedPlugin, PluginSlot, Sandbox};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -173,12 +173,12 @@ fn loading(cached: &Sandbox, limits: Limits, name: &str, terminal: Terminal) -> 
     })
 }
 
-fn measured(plugin: &Plugin, parameters: &Value, args: &Args) -> Result<Calls> {
+fn measured(plugin: &LoadedPlugin, parameters: &Value, args: &Args) -> Result<Calls> {
     match plugin.inspection().kind {
-        Slot::BucketOrder => order(plugin, parameters, args),
-        Slot::RelationSampler => sampler(plugin, parameters, args),
-        Slot::TracedLoss | Slot::ComputedLoss => loss(plugin, parameters, args),
-        Slot::TracedOperator => operator(plugin, parameters, args),
+        PluginSlot::BucketOrder => order(plugin, parameters, args),
+        PluginSlot::RelationSampler => sampler(plugin, parameters, args),
+        PluginSlot::TracedLoss | PluginSlot::ComputedLoss => loss(plugin, parameters, args),
+        PluginSlot::TracedOperator => operator(plugin, parameters, args),
         other => Err(Failure::message(
             FailureKind::Plugin,
             format!("there is no benchmark for a {other}"),
@@ -186,7 +186,7 @@ fn measured(plugin: &Plugin, parameters: &Value, args: &Args) -> Result<Calls> {
     }
 }
 
-fn order(plugin: &Plugin, parameters: &Value, args: &Args) -> Result<Calls> {
+fn order(plugin: &LoadedPlugin, parameters: &Value, args: &Args) -> Result<Calls> {
     let mut order = plugin.clone().into_order(parameters)?;
     let budget = Duration::from_secs_f64(args.seconds);
     let rows = [4_u32, 16, 64].into_iter().map(|partitions| {
@@ -207,7 +207,7 @@ fn order(plugin: &Plugin, parameters: &Value, args: &Args) -> Result<Calls> {
 /// Number of edges of a batch, the default of configurations.
 const BATCH: u32 = 1000;
 
-fn sampler(plugin: &Plugin, parameters: &Value, args: &Args) -> Result<Calls> {
+fn sampler(plugin: &LoadedPlugin, parameters: &Value, args: &Args) -> Result<Calls> {
     let sampler = plugin.clone().into_sampler(parameters)?;
     let budget = Duration::from_secs_f64(args.seconds);
     let rows = [10, 100, 1000].into_iter().map(|relations| {
@@ -227,7 +227,7 @@ fn sampler(plugin: &Plugin, parameters: &Value, args: &Args) -> Result<Calls> {
 /// Number of positives of a chunk, the default of configurations.
 const ROWS: u16 = 50;
 
-fn loss(plugin: &Plugin, parameters: &Value, args: &Args) -> Result<Calls> {
+fn loss(plugin: &LoadedPlugin, parameters: &Value, args: &Args) -> Result<Calls> {
     let mut loss = super::loss(plugin, parameters)?.0.worker();
     let budget = Duration::from_secs_f64(args.seconds);
     let rows = [100_usize, 1050].into_iter().map(|columns| {
@@ -249,12 +249,12 @@ fn loss(plugin: &Plugin, parameters: &Value, args: &Args) -> Result<Calls> {
 /// Number of embeddings per call.
 const EMBEDDINGS: usize = 100;
 
-fn operator(plugin: &Plugin, parameters: &Value, args: &Args) -> Result<Calls> {
+fn operator(plugin: &LoadedPlugin, parameters: &Value, args: &Args) -> Result<Calls> {
     let formula = super::operator(plugin, parameters)?;
     let budget = Duration::from_secs_f64(args.seconds);
     let mut rows = Vec::new();
     for dimension in [100, 400] {
-        let mut executed = pbg_train::executed(formula, dimension);
+        let mut executed = pbg_train::executable(formula, dimension);
         let size = (EMBEDDINGS, dimension);
         let timings = bench_operator(&formula, executed.as_mut(), size, budget);
         for (what, timing) in ["forward", "with gradient"].into_iter().zip(timings) {
@@ -273,7 +273,7 @@ fn operator(plugin: &Plugin, parameters: &Value, args: &Args) -> Result<Calls> {
 
 fn print(
     out: &mut dyn Write,
-    plugin: &Plugin,
+    plugin: &LoadedPlugin,
     Measured { loading, calls }: &Measured,
     assumption: &str,
 ) -> io::Result<()> {

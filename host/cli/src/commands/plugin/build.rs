@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use pbg_author::{Language, Manifest, World};
-use pbg_wasm::{LoadError, Plugin, PluginSource, Slot};
+use pbg_author::{Language, ProjectManifest, World};
+use pbg_wasm::{LoadError, LoadedPlugin, PluginSlot, PluginSource};
 use serde_json::Value;
 
 use crate::failure::{Failure, Result};
@@ -33,23 +33,23 @@ pub(crate) struct Args {
 
 pub(super) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     let limits = args.limits.limits()?;
-    let manifest = Manifest::read(&args.folder)?;
+    let manifest = ProjectManifest::read(&args.folder)?;
     if matches!(manifest.language, Language::Python | Language::JavaScript) {
         let (name, language) = (&manifest.name, manifest.language);
-        terminal.say(format_args!(
+        terminal.print_line(format_args!(
             "building {name} with its {language} interpreter, which takes some seconds"
         ));
     }
     let built = pbg_author::build(&args.folder)?;
     let shown = shortest(&built.component);
     let opened = sandbox(limits, terminal)?.open(PluginSource::File(built.component));
-    let plugin = opened.map_err(|error| forgotten(error.into(), &manifest))?;
+    let plugin = opened.map_err(|error| with_export_hint(error.into(), &manifest))?;
     if let Err(error) = configured(&plugin) {
         // The plugin may require a parameter, which cannot be told apart from a bug in it.
         terminal.warn(format_args!("with default parameters, {error}"));
     }
     let inspection = plugin.inspection();
-    terminal.say(format_args!(
+    terminal.print_line(format_args!(
         "{} {}: a {} in {}, {}",
         inspection.metadata.name,
         inspection.metadata.version,
@@ -65,19 +65,19 @@ pub(super) fn run(args: &Args, terminal: Terminal) -> Result<()> {
 }
 
 /// Instantiates the plugin with its default parameters; a traced loss also builds its formula.
-fn configured(plugin: &Plugin) -> Result<(), LoadError> {
+fn configured(plugin: &LoadedPlugin) -> Result<(), LoadError> {
     let (plugin, defaults) = (plugin.clone(), &Value::Null);
     match plugin.inspection().kind {
-        Slot::BucketOrder => plugin.into_order(defaults).map(drop),
-        Slot::RelationSampler => plugin.into_sampler(defaults).map(drop),
-        Slot::TracedLoss | Slot::ComputedLoss => plugin.into_loss(defaults).map(drop),
-        Slot::TracedOperator => plugin.into_operator(defaults).map(drop),
+        PluginSlot::BucketOrder => plugin.into_order(defaults).map(drop),
+        PluginSlot::RelationSampler => plugin.into_sampler(defaults).map(drop),
+        PluginSlot::TracedLoss | PluginSlot::ComputedLoss => plugin.into_loss(defaults).map(drop),
+        PluginSlot::TracedOperator => plugin.into_operator(defaults).map(drop),
         _ => Ok(()),
     }
 }
 
 /// Adds the most likely cause if a crate compiles but exports no plugin.
-fn forgotten(failure: Failure, manifest: &Manifest) -> Failure {
+fn with_export_hint(failure: Failure, manifest: &ProjectManifest) -> Failure {
     let nothing = format!("{:#}", failure.error()).contains("exports nothing");
     if !nothing || manifest.language != Language::Rust {
         return failure;

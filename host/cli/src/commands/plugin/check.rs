@@ -4,10 +4,10 @@ use std::io::{self, Write};
 use std::time::{Duration, Instant};
 
 use pbg_contract::{
-    Finding, Opened, Outcome, Report, check_loss, check_operator, check_order, check_sampler,
-    checked_dimension,
+    ContractFinding, ContractReport, FindingOutcome, OrderInstance, check_loss, check_operator,
+    check_order, check_sampler, checked_dimension,
 };
-use pbg_wasm::{Inspection, Plugin, Slot};
+use pbg_wasm::{LoadedPlugin, PluginInfo, PluginSlot};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -47,11 +47,11 @@ pub(crate) struct Args {
 #[derive(Serialize)]
 struct Checked<'a> {
     #[serde(flatten)]
-    inspection: &'a Inspection,
+    inspection: &'a PluginInfo,
     load_seconds: f64,
     peak_memory_bytes: usize,
     seconds: f64,
-    findings: &'a [Finding],
+    findings: &'a [ContractFinding],
 }
 
 pub(super) fn run(args: &Args, terminal: Terminal) -> Result<()> {
@@ -63,7 +63,7 @@ pub(super) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     let parameters = Value::Object(args.parameters.iter().cloned().collect());
     // Invalid parameters are an error of the user, not a broken promise.
     let mut report = tried(&plugin, &parameters)?;
-    report.note(
+    report.add_note(
         "memory",
         format_args!(
             "at most {} of {}",
@@ -96,26 +96,26 @@ pub(super) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     }
 }
 
-fn tried(plugin: &Plugin, parameters: &Value) -> Result<Report> {
+fn tried(plugin: &LoadedPlugin, parameters: &Value) -> Result<ContractReport> {
     match plugin.inspection().kind {
-        Slot::BucketOrder => {
+        PluginSlot::BucketOrder => {
             drop(plugin.clone().into_order(parameters)?);
-            Ok(check_order(|| -> Opened {
+            Ok(check_order(|| -> OrderInstance {
                 match plugin.clone().into_order(parameters) {
                     Ok(order) => Ok(Box::new(order)),
                     Err(error) => Err(error.to_string()),
                 }
             }))
         }
-        Slot::RelationSampler => Ok(check_sampler(&plugin.clone().into_sampler(parameters)?)),
-        Slot::TracedLoss | Slot::ComputedLoss => {
+        PluginSlot::RelationSampler => Ok(check_sampler(&plugin.clone().into_sampler(parameters)?)),
+        PluginSlot::TracedLoss | PluginSlot::ComputedLoss => {
             let (loss, formula) = super::loss(plugin, parameters)?;
             Ok(check_loss(loss.as_ref(), &formula))
         }
-        Slot::TracedOperator => {
+        PluginSlot::TracedOperator => {
             let formula = super::operator(plugin, parameters)?;
             let dimension = checked_dimension(&formula);
-            let mut executed = pbg_train::executed(formula, dimension);
+            let mut executed = pbg_train::executable(formula, dimension);
             Ok(check_operator(&formula, executed.as_mut()))
         }
         other => Err(Failure::message(
@@ -126,7 +126,7 @@ fn tried(plugin: &Plugin, parameters: &Value) -> Result<Report> {
 }
 
 fn print(out: &mut dyn Write, source: &str, checked: &Checked<'_>) -> io::Result<()> {
-    let Inspection {
+    let PluginInfo {
         kind,
         wit,
         metadata,
@@ -148,9 +148,9 @@ fn print(out: &mut dyn Write, source: &str, checked: &Checked<'_>) -> io::Result
     row(out, "ok", "loads", &loaded)?;
     for finding in checked.findings {
         let mark = match finding.outcome {
-            Outcome::Kept => "ok",
-            Outcome::Broken => "BROKEN",
-            Outcome::Note => "note",
+            FindingOutcome::Kept => "ok",
+            FindingOutcome::Broken => "BROKEN",
+            FindingOutcome::Note => "note",
         };
         row(out, mark, finding.promise, &finding.detail)?;
     }

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use pbg_wasm::{Inspection, Parameter};
+use pbg_wasm::{PluginInfo, PluginParameter};
 use serde::Serialize;
 
 use crate::failure::Result;
@@ -34,7 +34,7 @@ pub(crate) struct Args {
 struct Labelled<'a> {
     source: String,
     #[serde(flatten)]
-    inspection: &'a Inspection,
+    inspection: &'a PluginInfo,
 }
 
 pub(super) fn run(args: &Args, terminal: Terminal) -> Result<()> {
@@ -47,7 +47,7 @@ pub(super) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     terminal::print(|out| show(out, &source, inspection))
 }
 
-fn show(out: &mut dyn Write, source: &str, inspection: &Inspection) -> io::Result<()> {
+fn show(out: &mut dyn Write, source: &str, inspection: &PluginInfo) -> io::Result<()> {
     let metadata = &inspection.metadata;
     writeln!(
         out,
@@ -83,7 +83,7 @@ fn show(out: &mut dyn Write, source: &str, inspection: &Inspection) -> io::Resul
         "  parameters, in [plugins.params.{}] of a configuration:",
         metadata.name
     )?;
-    for Parameter { name, doc, kind } in &metadata.parameters {
+    for PluginParameter { name, doc, kind } in &metadata.parameters {
         writeln!(out, "    {name} = {}  # {kind}", kind.default_value())?;
         writeln!(out, "        {doc}")?;
     }

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use pbg_wasm::{Inspection, Limits, PluginSource, standard};
+use pbg_wasm::{Limits, PluginInfo, PluginSource, standard_plugins};
 use serde::Serialize;
 
 use crate::failure::Result;
@@ -29,13 +29,13 @@ pub(crate) struct Args {
 struct Listed {
     source: String,
     #[serde(flatten)]
-    inspection: Inspection,
+    inspection: PluginInfo,
 }
 
 pub(super) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     let sandbox = sandbox(Limits::default(), terminal)?;
     let mut all = Vec::new();
-    for plugin in standard() {
+    for plugin in standard_plugins() {
         all.push(Listed {
             source: "standard".to_owned(),
             inspection: sandbox
@@ -65,7 +65,7 @@ fn print(out: &mut dyn Write, all: &[Listed]) -> io::Result<()> {
     let name = |listed: &Listed| listed.inspection.metadata.name.len();
     let width = all.iter().map(name).max().unwrap_or(0);
     for Listed { source, inspection } in all {
-        let Inspection { kind, metadata, .. } = inspection;
+        let PluginInfo { kind, metadata, .. } = inspection;
         write!(
             out,
             "{:width$}  {}  {kind}  {}",

@@ -87,7 +87,7 @@ pub(super) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     let folder = args.path.clone().unwrap_or_else(|| (&args.name).into());
     let files = pbg_author::create(&args.name, kind, language, &folder).map_err(failure)?;
     for file in &files {
-        terminal.say(format_args!("  wrote {}", folder.join(file).display()));
+        terminal.print_line(format_args!("  wrote {}", folder.join(file).display()));
     }
     let readme = folder.join("README.md");
     terminal.help(format_args!(

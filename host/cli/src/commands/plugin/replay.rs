@@ -3,14 +3,14 @@
 use std::path::PathBuf;
 
 use pbg_core::limits::PluginLimits;
-use pbg_wasm::{Grant, Limits, Replay};
+use pbg_wasm::{CallReplay, FolderGrant, Limits};
 
 use crate::failure::{Failure, Result};
-use crate::front;
 use crate::kind::FailureKind;
 use crate::limits::LimitArgs;
 use crate::plugins::{search_path, uncached};
 use crate::terminal::{self, Terminal};
+use crate::terminal_front_end;
 
 /// Repeat the call in which a plugin failed.
 ///
@@ -42,16 +42,16 @@ pub(crate) struct Args {
 /// When the file cannot be read, the plugin has changed, or it fails again.
 pub(super) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     let (file, other, folders) = (&args.file, args.plugin.as_deref(), &args.folders);
-    let replay = Replay::read(file).map_err(|error| Failure::new(FailureKind::Usage, error))?;
+    let replay = CallReplay::read(file).map_err(|error| Failure::new(FailureKind::Usage, error))?;
     let name = &replay.plugin.name;
-    let grant = Grant {
+    let grant = FolderGrant {
         plugin: name.clone(),
         read: folders.clone(),
     };
     let mut limits = PluginLimits::from(&replay.limits);
     args.limits.apply(&mut limits)?;
     let sandbox = uncached(Limits::from(&limits), &terminal)?
-        .with_log(front::said(terminal))
+        .with_log(terminal_front_end::log_sink(terminal))
         .with_grants(vec![grant]);
     let plugin = sandbox.open(search_path().resolve(other.unwrap_or(&replay.source))?)?;
     if other.is_none() && plugin.id() != replay.plugin {

@@ -6,8 +6,8 @@ use std::path::Path;
 
 use pbg_core::graph::Side;
 use pbg_store::export::predictions::{PredictedEdge, PredictionTable};
-use pbg_store::files::{FileError, SummedFile};
-use pbg_store::owner::{self, Kind};
+use pbg_store::files::{ChecksummedFile, FileError};
+use pbg_store::owner::{self, OwnerKind};
 use pbg_train::{Prediction, Question};
 use serde::Serialize;
 
@@ -16,7 +16,7 @@ use crate::kind::FailureKind;
 use crate::terminal;
 
 /// Destination and format of answers.
-pub(super) enum Answers {
+pub(super) enum AnswerSink {
     /// Text on standard output.
     Text,
     /// JSON lines on standard output.
@@ -28,11 +28,11 @@ pub(super) enum Answers {
 }
 
 /// File of JSON lines, which gets its final name only when it is complete.
-pub(super) struct LinesFile(SummedFile);
+pub(super) struct LinesFile(ChecksummedFile);
 
 /// Question and its answers, as JSON.
 #[derive(Serialize)]
-pub(crate) struct Answer<'a> {
+pub(crate) struct AnswerJson<'a> {
     head: Option<&'a str>,
     relation: &'a str,
     tail: Option<&'a str>,
@@ -46,7 +46,7 @@ struct Named<'a> {
     score: f32,
 }
 
-impl Answers {
+impl AnswerSink {
     /// Creates a file, whose format its extension decides.
     ///
     /// # Errors
@@ -60,7 +60,7 @@ impl Answers {
         }
         let folder = path.parent().unwrap_or(Path::new(""));
         // Files in the folder of a checkpoint are safe: a checkpoint deletes only its own files.
-        let dataset = owner::of(folder).filter(|owner| owner.kind == Kind::Dataset);
+        let dataset = owner::owner_of(folder).filter(|owner| owner.kind == OwnerKind::Dataset);
         if let Some(dataset) = dataset {
             let text = format!(
                 "{} is in {dataset}, whose folder an import replaces as a whole",
@@ -91,7 +91,7 @@ impl Answers {
     pub(super) fn put(&mut self, question: &Question, found: &Prediction<'_>) -> Result<()> {
         match self {
             Self::Text => terminal::print(|out| print(out, question, found)),
-            Self::Json => terminal::print_as_it_is(|out| write_json(out, question, found)),
+            Self::Json => terminal::print_raw(|out| write_json(out, question, found)),
             Self::Lines(lines) => lines.put(question, found).map_err(failed),
             Self::Table(table) => put_rows(table, question, found).map_err(failed),
         }
@@ -149,10 +149,10 @@ fn entities(count: u64) -> String {
 }
 
 /// Returns a question and its answers, for JSON.
-pub(crate) fn as_json<'a>(question: &'a Question, found: &Prediction<'a>) -> Answer<'a> {
+pub(crate) fn as_json<'a>(question: &'a Question, found: &Prediction<'a>) -> AnswerJson<'a> {
     let (head, tail) = sides(question);
     let named = |&(name, score): &(_, f32)| Named { name, score };
-    Answer {
+    AnswerJson {
         head,
         relation: &question.relation,
         tail,
@@ -188,7 +188,7 @@ fn put_rows(
 
 impl LinesFile {
     fn create(path: &Path) -> Result<Self, FileError> {
-        SummedFile::unfinished(path).map(Self)
+        ChecksummedFile::unfinished(path).map(Self)
     }
 
     fn put(&mut self, question: &Question, found: &Prediction<'_>) -> Result<(), FileError> {

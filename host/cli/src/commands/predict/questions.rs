@@ -11,7 +11,7 @@ use serde::Deserialize;
 use crate::commands::score::columns;
 use crate::failure::{Failure, Result};
 use crate::kind::FailureKind;
-use crate::lines::Lines;
+use crate::line_reader::LineReader;
 
 /// Placeholder of the entity to predict.
 const OPEN: &str = "?";
@@ -20,16 +20,16 @@ const HELP: &str = "a question is `head<TAB>relation<TAB>?` or `?<TAB>relation<T
     {\"head\": \"dog.n.01\", \"relation\": \"hypernym\"}";
 
 /// Source of questions.
-pub(crate) enum Questions {
+pub(crate) enum QuestionSource {
     /// A single question from options; `None` after it was taken.
     One(Option<Question>),
     /// Lines of a file or of standard input.
-    Lines(Lines),
+    Lines(LineReader),
 }
 
 /// Block of questions, with their line numbers.
 #[derive(Default)]
-pub(crate) struct Block {
+pub(crate) struct QuestionBlock {
     pub(crate) questions: Vec<Question>,
     lines: Vec<u64>,
 }
@@ -43,7 +43,7 @@ struct Json {
     tail: Option<String>,
 }
 
-impl Questions {
+impl QuestionSource {
     /// Creates a single question from the values of options.
     ///
     /// # Errors
@@ -70,15 +70,15 @@ impl Questions {
     /// # Errors
     /// When the file cannot be opened.
     pub(crate) fn of(path: &Path, stop: &Arc<AtomicBool>) -> Result<Self> {
-        Lines::open_until(path, stop).map(Self::Lines)
+        LineReader::open_until(path, stop).map(Self::Lines)
     }
 
     /// Returns the next questions: at most `count`, from at most `bytes` of text and one more line. Empty at the end.
     ///
     /// # Errors
     /// When a line cannot be read or is not a question.
-    pub(crate) fn next(&mut self, (count, bytes): (usize, usize)) -> Result<Block> {
-        let mut block = Block::default();
+    pub(crate) fn next(&mut self, (count, bytes): (usize, usize)) -> Result<QuestionBlock> {
+        let mut block = QuestionBlock::default();
         let lines = match self {
             Self::One(one) => {
                 block.questions.extend(one.take());
@@ -101,7 +101,7 @@ impl Questions {
     }
 
     /// Adds the line of question `at` of `block` to a failure.
-    pub(crate) fn blame(&self, failure: Failure, block: &Block, at: usize) -> Failure {
+    pub(crate) fn with_line(&self, failure: Failure, block: &QuestionBlock, at: usize) -> Failure {
         match (self, block.lines.get(at)) {
             (Self::Lines(lines), Some(&number)) => failure.context(lines.place_of(number)),
             _ => failure,
@@ -110,7 +110,7 @@ impl Questions {
 }
 
 /// Parses a question from a line. Lines of three columns are never read as JSON.
-fn parse(line: &str, lines: &Lines) -> Result<Question> {
+fn parse(line: &str, lines: &LineReader) -> Result<Question> {
     let is_json = line.starts_with('{') && line.split('\t').count() != 3;
     let found = if is_json {
         let json = serde_json::from_str(line);
@@ -118,14 +118,18 @@ fn parse(line: &str, lines: &Lines) -> Result<Question> {
             relation,
             head,
             tail,
-        } = json.map_err(|error| lines.wrong(format_args!("not valid: {error}")).help(HELP))?;
+        } = json.map_err(|error| {
+            lines
+                .error_at_line(format_args!("not valid: {error}"))
+                .help(HELP)
+        })?;
         question(head, relation, tail)
     } else {
         let [head, relation, tail] = columns(line, lines).map_err(|failure| failure.help(HELP))?;
         let given = |text: &str| (text != OPEN).then(|| text.to_owned());
         question(given(head), relation.to_owned(), given(tail))
     };
-    found.map_err(|what| lines.wrong(what).help(HELP))
+    found.map_err(|what| lines.error_at_line(what).help(HELP))
 }
 
 /// Creates a question with one open side.

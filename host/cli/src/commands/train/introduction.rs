@@ -6,8 +6,8 @@ use clap::builder::styling::Style;
 use pbg_config::Config;
 use pbg_core::strategy::Loss;
 use pbg_core::text::escaped_lines;
-use pbg_store::dataset::Manifest;
-use pbg_train::Resolved;
+use pbg_store::dataset::DatasetManifest;
+use pbg_train::ResolvedConfig;
 
 use crate::failure::Result;
 use crate::format;
@@ -17,7 +17,7 @@ use crate::terminal::Terminal;
 ///
 /// # Errors
 /// When the dataset lacks an edge set.
-pub(crate) fn print(resolved: &Resolved, loss: &dyn Loss, terminal: Terminal) -> Result<()> {
+pub(crate) fn print(resolved: &ResolvedConfig, loss: &dyn Loss, terminal: Terminal) -> Result<()> {
     let config = resolved.config();
     let memory: u64 = resolved
         .check(Some(loss))?
@@ -39,12 +39,12 @@ pub(crate) fn print(resolved: &Resolved, loss: &dyn Loss, terminal: Terminal) ->
     ];
     for (label, text) in lines {
         let label = terminal.paint(Style::new().bold(), format_args!("{label:<10}"));
-        terminal.show(format_args!("{label} {}", escaped_lines(&text)));
+        terminal.print_raw_line(format_args!("{label} {}", escaped_lines(&text)));
     }
     Ok(())
 }
 
-fn graph(config: &Config, manifest: &Manifest) -> String {
+fn graph(config: &Config, manifest: &DatasetManifest) -> String {
     let used = |name: &&String| config.entities.contains_key(*name);
     let types = manifest.entities.keys().filter(used).count() as u64;
     let entities: u64 = manifest

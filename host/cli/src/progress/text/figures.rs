@@ -1,6 +1,6 @@
 //! Formats losses, ranks, speed and traffic.
 
-use pbg_core::event::{IoStats, RankStats, TrainStats};
+use pbg_core::event::{PartitionIo, RankStats, TrainStats};
 
 use crate::format;
 
@@ -9,7 +9,7 @@ pub(super) fn epoch_parts(
     stats: &TrainStats,
     eval_before: Option<&RankStats>,
     seconds: f64,
-    io: &IoStats,
+    io: &PartitionIo,
 ) -> Vec<String> {
     let mut parts = vec![format!("loss {}", format::loss(stats.mean_loss()))];
     if stats.reg != 0.0 && stats.count > 0 {
@@ -46,7 +46,7 @@ fn held_out(stats: &RankStats) -> String {
 }
 
 /// Formats traffic as `I/O 12 loads, 9 writes, 2.2 GiB, waited 0.3 s`; `None` without loads and writes.
-pub(crate) fn traffic(io: &IoStats) -> Option<String> {
+pub(crate) fn traffic(io: &PartitionIo) -> Option<String> {
     if io.loads + io.writes == 0 {
         return None;
     }
@@ -55,6 +55,6 @@ pub(crate) fn traffic(io: &IoStats) -> Option<String> {
         format::plural(io.loads, "load"),
         format::plural(io.writes, "write"),
         format::bytes(io.bytes_read.saturating_add(io.bytes_written)),
-        format::seconds(io.stood_still()),
+        format::seconds(io.waited()),
     ))
 }

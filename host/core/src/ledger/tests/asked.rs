@@ -3,30 +3,30 @@
 use super::super::*;
 use crate::graph::Bucket;
 
-pub(super) fn to_lease(record: &Record, bucket: Bucket) -> Action {
+pub(super) fn to_lease(record: &LedgerRecord, bucket: Bucket) -> LedgerAction {
     let pass = record.work.pass;
-    Action::Lease { pass, bucket }
+    LedgerAction::Lease { pass, bucket }
 }
 
-pub(super) fn to_give_up(record: &Record, buckets: Vec<Bucket>) -> Action {
+pub(super) fn to_give_up(record: &LedgerRecord, buckets: Vec<Bucket>) -> LedgerAction {
     let pass = record.work.pass;
-    Action::GiveUp { pass, buckets }
+    LedgerAction::GiveUp { pass, buckets }
 }
 
-pub(super) fn to_checkpoint(record: &Record) -> Action {
-    Action::Checkpoint {
+pub(super) fn to_checkpoint(record: &LedgerRecord) -> LedgerAction {
+    LedgerAction::Checkpoint {
         pass: record.work.pass,
         newest: record.checkpoints.base,
     }
 }
 
 /// Revokes `token`, which has been silent since its last transaction in `record`.
-pub(super) fn to_revoke(record: &Record, token: Token) -> Action {
-    Action::Revoke(Silent::of(record, token).expect("it takes part"))
+pub(super) fn to_revoke(record: &LedgerRecord, token: Token) -> LedgerAction {
+    LedgerAction::Revoke(SilentTrainer::of(record, token).expect("it takes part"))
 }
 
 /// The ranking in progress.
-pub(super) fn ranking_id(record: &Record) -> RankingId {
+pub(super) fn ranking_id(record: &LedgerRecord) -> RankingId {
     let of_no_checkpoint = RankingId {
         epochs: record.work.pass.epoch,
         version: 0,
@@ -34,5 +34,5 @@ pub(super) fn ranking_id(record: &Record) -> RankingId {
     record
         .ranking
         .as_ref()
-        .map_or(of_no_checkpoint, Ranking::id)
+        .map_or(of_no_checkpoint, ValidationRanking::id)
 }

@@ -56,7 +56,7 @@ fn forget_fenced(world: &mut World) {
             .chain(flight.clone())
     };
     for member in &mut world.members {
-        let joins = matches!(&member.waiting, Some((_, Action::Join(_))));
+        let joins = matches!(&member.waiting, Some((_, LedgerAction::Join(_))));
         let is_known = |token| records().any(|record| record.trainers.contains_key(&token));
         if member.is_member() && !joins && !member.token.is_some_and(is_known) {
             member.forget();
@@ -104,8 +104,9 @@ fn role(member: &Member) -> u64 {
         .iter()
         .map(|(index, table)| (index, table.content))
         .collect();
-    let asks =
-        |action: &Option<(u64, Action)>| action.as_ref().map(|(_, a)| std::mem::discriminant(a));
+    let asks = |action: &Option<(u64, LedgerAction)>| {
+        action.as_ref().map(|(_, a)| std::mem::discriminant(a))
+    };
     let at = (
         member.is_member(),
         member.token.is_some(),
@@ -195,16 +196,18 @@ fn walk_member(model: &Model, member: &mut Member, with: &mut impl Walk) {
     }
 }
 
-fn walk_action(model: &Model, action: &mut Action, with: &mut impl Walk) {
+fn walk_action(model: &Model, action: &mut LedgerAction, with: &mut impl Walk) {
     match action {
-        Action::Settle(settlement) => walk_settlement(model, settlement, with),
-        Action::Revoke(silent) => {
+        LedgerAction::Settle(settlement) => walk_settlement(model, settlement, with),
+        LedgerAction::Revoke(silent) => {
             with.number(silent.token, &mut silent.last);
             with.token(&mut silent.token);
         }
-        Action::Committed(cut) => walk_cut(cut, with),
-        Action::Checkpoint { newest, .. } => newest.iter_mut().for_each(|cut| walk_cut(cut, with)),
-        Action::Join(join) => {
+        LedgerAction::Committed(cut) => walk_cut(cut, with),
+        LedgerAction::Checkpoint { newest, .. } => {
+            newest.iter_mut().for_each(|cut| walk_cut(cut, with))
+        }
+        LedgerAction::Join(join) => {
             join.instead_of
                 .iter_mut()
                 .for_each(|token| with.token(token));
@@ -226,7 +229,7 @@ fn walk_settlement(model: &Model, settlement: &mut Settlement, with: &mut impl W
     }
 }
 
-fn walk_stamp(index: usize, stamp: &mut Stamp, with: &mut impl Walk) {
+fn walk_stamp(index: usize, stamp: &mut CopyVersion, with: &mut impl Walk) {
     stamp.generation = u64::from(stamp.first.is_some());
     stamp
         .first
@@ -234,7 +237,7 @@ fn walk_stamp(index: usize, stamp: &mut Stamp, with: &mut impl Walk) {
         .for_each(|id| with.file(index, id, false));
 }
 
-fn walk_cut(cut: &mut Cut, with: &mut impl Walk) {
+fn walk_cut(cut: &mut CheckpointCut, with: &mut impl Walk) {
     if let Some(begun) = &mut cut.begun {
         with.number(begun.token, &mut begun.number);
         with.token(&mut begun.token);
@@ -243,7 +246,7 @@ fn walk_cut(cut: &mut Cut, with: &mut impl Walk) {
     }
 }
 
-fn walk_work(work: &mut Work, with: &mut impl Walk) {
+fn walk_work(work: &mut TrainedState, with: &mut impl Walk) {
     for (index, partition) in work.partitions.iter_mut().enumerate() {
         partition.generation = u64::from(!partition.files.is_empty());
         partition
@@ -253,7 +256,7 @@ fn walk_work(work: &mut Work, with: &mut impl Walk) {
     }
 }
 
-fn walk_record(record: &mut Record, with: &mut impl Walk) {
+fn walk_record(record: &mut LedgerRecord, with: &mut impl Walk) {
     record.revision = 1;
     record.changed = 0;
     with.token(&mut record.incarnation);

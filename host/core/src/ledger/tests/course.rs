@@ -10,45 +10,47 @@ use crate::schedule::PassId;
 #[test]
 fn a_run_gathers_ends_on_request_and_goes_on() {
     let model = model();
-    let founding = Founding {
+    let founding = Genesis {
         terms: model.terms(),
         run: Token(0),
         incarnation: Token(7),
         wanted: 2,
-        work: Work::none(&model.grid),
+        work: TrainedState::none(&model.grid),
         base: None,
     };
-    let mut record = Record::found(founding).unwrap();
+    let mut record = LedgerRecord::create(founding).unwrap();
     record = act(&record, ONE, model.join(&record, None)).unwrap();
     assert_eq!(record.phase(), Phase::Gathering(2));
     record = act(&record, TWO, model.join(&record, None)).unwrap();
     assert_eq!(record.phase(), Phase::Opening);
     record = open(&record, &[]);
     record = act(&record, ONE, to_lease(&record, Bucket::new(0, 0))).unwrap();
-    record = record.order(Order::Stop).unwrap();
-    record.order(Order::Stop).unwrap_err();
+    record = record.apply_command(OperatorCommand::Stop).unwrap();
+    record.apply_command(OperatorCommand::Stop).unwrap_err();
     assert!(record.free(TWO).is_empty());
     let phase = Phase::Stopping;
     assert_eq!(
         act(&record, TWO, to_lease(&record, Bucket::new(1, 1))).unwrap_err(),
-        Refusal::Phase { phase }
+        TransactionError::Phase { phase }
     );
     assert_eq!(
         act(&record, Token(3), model.join(&record, None)).unwrap_err(),
-        Refusal::Phase { phase }
+        TransactionError::Phase { phase }
     );
     let trained = model.settlement(&record, ONE, Bucket::new(0, 0));
     record = settle(&record, &trained).unwrap();
-    record = act(&record, ONE, Action::Leave).unwrap();
-    record = record.order(Order::Evict(TWO)).unwrap();
+    record = act(&record, ONE, LedgerAction::Leave).unwrap();
+    record = record.apply_command(OperatorCommand::Evict(TWO)).unwrap();
     assert_eq!(
-        record.order(Order::Evict(TWO)).unwrap_err(),
-        Refusal::NoTrainer { token: TWO }
+        record
+            .apply_command(OperatorCommand::Evict(TWO))
+            .unwrap_err(),
+        TransactionError::NoTrainer { token: TWO }
     );
     // A trainer that was removed does not continue the run that was stopped meanwhile; one that is started does.
     assert_eq!(
         act(&record, Token(3), model.join(&record, Some(TWO))).unwrap_err(),
-        Refusal::Phase { phase }
+        TransactionError::Phase { phase }
     );
     record = act(&record, Token(3), model.join(&record, None)).unwrap();
     assert_eq!(record.phase(), Phase::Training);
@@ -68,20 +70,20 @@ fn a_pass_is_left_once_and_from_where_it_is() {
             edge_chunk,
             ..PassId::default()
         };
-        Action::Advance { from }
+        LedgerAction::Advance { from }
     };
     record = open(&record, &[]);
     let phase = Phase::Training;
     assert_eq!(
         act(&record, ONE, advance(0)).unwrap_err(),
-        Refusal::Phase { phase }
+        TransactionError::Phase { phase }
     );
     let bucket = Bucket::new(0, 0);
     record = act(&record, ONE, to_lease(&record, bucket)).unwrap();
     record = settle(&record, &model.settlement(&record, ONE, bucket)).unwrap();
     assert!(matches!(
         act(&record, ONE, advance(1)).unwrap_err(),
-        Refusal::Pass { .. }
+        TransactionError::Pass { .. }
     ));
     record = act(&record, ONE, advance(0)).unwrap();
     assert_eq!(record.phase(), Phase::Opening);
@@ -93,29 +95,29 @@ fn a_pass_is_left_once_and_from_where_it_is() {
 fn one_trainer_writes_a_checkpoint_and_anyone_may_end_it() {
     let first = opened(&model());
     let record = act(&first, ONE, to_checkpoint(&first)).unwrap();
-    let (token, cut) = record.checkpoint_under_way().unwrap();
+    let (token, cut) = record.checkpoint_in_progress().unwrap();
     assert_eq!((token, cut.version), (ONE, 1));
     let busy = act(&record, TWO, to_checkpoint(&record)).unwrap_err();
     assert_eq!(
         busy,
-        Refusal::CheckpointUnderWay {
+        TransactionError::CheckpointUnderWay {
             token: ONE,
             version: 1
         }
     );
     let gone = act(&record, TWO, to_revoke(&record, ONE)).unwrap();
-    assert_eq!(gone.checkpoint_under_way(), None);
+    assert_eq!(gone.checkpoint_in_progress(), None);
     let again = act(&gone, TWO, to_checkpoint(&gone)).unwrap();
-    let second = again.checkpoint_under_way().unwrap().1;
+    let second = again.checkpoint_in_progress().unwrap().1;
     assert_eq!(second.version, 2, "the first one may still be written");
-    let first = act(&again, TWO, Action::Committed(cut)).unwrap();
+    let first = act(&again, TWO, LedgerAction::Committed(cut)).unwrap();
     assert_eq!(first.checkpoints.base, Some(cut));
     assert_eq!(first.checkpoints.cuts, [second]);
-    let both = act(&first, TWO, Action::Committed(second)).unwrap();
+    let both = act(&first, TWO, LedgerAction::Committed(second)).unwrap();
     assert_eq!(both.checkpoints.base, Some(second));
     assert_eq!(
-        act(&both, TWO, Action::Committed(cut)).unwrap_err(),
-        Refusal::UnknownCut { cut }
+        act(&both, TWO, LedgerAction::Committed(cut)).unwrap_err(),
+        TransactionError::UnknownCut { cut }
     );
 }
 
@@ -137,23 +139,23 @@ fn the_last_one_leaves_when_everything_is_saved() {
     record = settle(&record, &model.settlement(&record, ONE, Bucket::new(0, 0))).unwrap();
     assert!(!record.is_saved());
     // The other trainer can still save the work.
-    let left = act(&record, TWO, Action::LeaveSaved).unwrap();
-    let denied = act(&left, ONE, Action::LeaveSaved).unwrap_err();
-    assert_eq!(denied, Refusal::NotSaved);
+    let left = act(&record, TWO, LedgerAction::LeaveSaved).unwrap();
+    let denied = act(&left, ONE, LedgerAction::LeaveSaved).unwrap_err();
+    assert_eq!(denied, TransactionError::NotSaved);
     record = act(&left, ONE, to_checkpoint(&left)).unwrap();
-    let (_, cut) = record.checkpoint_under_way().unwrap();
+    let (_, cut) = record.checkpoint_in_progress().unwrap();
     assert!(cut.is_of(&record) && !cut.is_of(&left));
     assert!(!record.is_saved());
-    record = act(&record, ONE, Action::Committed(cut)).unwrap();
+    record = act(&record, ONE, LedgerAction::Committed(cut)).unwrap();
     assert!(record.is_saved());
-    let empty = act(&record, ONE, Action::LeaveSaved).unwrap();
+    let empty = act(&record, ONE, LedgerAction::LeaveSaved).unwrap();
     assert!(empty.trainers().is_empty());
     // Work settled while a checkpoint is written is not part of the checkpoint.
     record = act(&left, ONE, to_checkpoint(&left)).unwrap();
-    let (_, cut) = record.checkpoint_under_way().unwrap();
+    let (_, cut) = record.checkpoint_in_progress().unwrap();
     record = act(&record, ONE, to_lease(&record, Bucket::new(1, 1))).unwrap();
     record = settle(&record, &model.settlement(&record, ONE, Bucket::new(1, 1))).unwrap();
-    record = act(&record, ONE, Action::Committed(cut)).unwrap();
+    record = act(&record, ONE, LedgerAction::Committed(cut)).unwrap();
     assert!(!record.is_saved());
 }
 
@@ -161,7 +163,7 @@ fn the_last_one_leaves_when_everything_is_saved() {
 fn what_is_told_counts_until_a_checkpoint_has_it() {
     let model = model();
     let mut record = opened(&model);
-    let train = |record: &Record, bucket, told| {
+    let train = |record: &LedgerRecord, bucket, told| {
         let record = act(record, ONE, to_lease(record, bucket)).unwrap();
         let settlement = Settlement {
             told,
@@ -170,21 +172,21 @@ fn what_is_told_counts_until_a_checkpoint_has_it() {
         settle(&record, &settlement).unwrap()
     };
     record = train(&record, Bucket::new(0, 0), 0);
-    assert!(record.told().is_empty());
+    assert!(record.event_logs().is_empty());
     record = train(&record, Bucket::new(0, 1), 100);
-    assert_eq!(record.told()[&ONE].bytes, 100);
+    assert_eq!(record.event_logs()[&ONE].bytes, 100);
     record = act(&record, TWO, to_checkpoint(&record)).unwrap();
-    let (_, cut) = record.checkpoint_under_way().unwrap();
+    let (_, cut) = record.checkpoint_in_progress().unwrap();
     // The entry remains as long as the trainer may write more events.
-    let committed = act(&record, TWO, Action::Committed(cut)).unwrap();
-    assert_eq!(committed.told()[&ONE].bytes, 100);
+    let committed = act(&record, TWO, LedgerAction::Committed(cut)).unwrap();
+    assert_eq!(committed.event_logs()[&ONE].bytes, 100);
     committed.check().unwrap();
     // Events of a trainer that has left, written after the checkpoint began, are left to the next checkpoint.
     let later = train(&record, Bucket::new(1, 1), 150);
-    let left = act(&later, ONE, Action::Leave).unwrap();
-    let committed = act(&left, TWO, Action::Committed(cut)).unwrap();
-    assert_eq!(committed.told()[&ONE].bytes, 150);
-    let left = act(&record, ONE, Action::Leave).unwrap();
-    let committed = act(&left, TWO, Action::Committed(cut)).unwrap();
-    assert!(committed.told().is_empty());
+    let left = act(&later, ONE, LedgerAction::Leave).unwrap();
+    let committed = act(&left, TWO, LedgerAction::Committed(cut)).unwrap();
+    assert_eq!(committed.event_logs()[&ONE].bytes, 150);
+    let left = act(&record, ONE, LedgerAction::Leave).unwrap();
+    let committed = act(&left, TWO, LedgerAction::Committed(cut)).unwrap();
+    assert!(committed.event_logs().is_empty());
 }

@@ -40,9 +40,9 @@ pub(super) fn properties() -> Vec<Property<Model>> {
             "the first pass grows as a tree",
             |model: &Model, world: &World| {
                 let in_first =
-                    |record: &&std::sync::Arc<Record>| record.work.pass == PassId::default();
+                    |record: &&std::sync::Arc<LedgerRecord>| record.work.pass == PassId::default();
                 let first = world.register.iter().find(in_first);
-                !model.tree_init || first.is_none_or(|record| tree::holds(record))
+                !model.tree_init || first.is_none_or(|record| init_tree::rule_holds(record))
             },
         ),
     ]
@@ -57,13 +57,13 @@ fn one_holder(model: &Model, world: &World) -> bool {
         let mut groups = trainer
             .leases
             .iter()
-            .flat_map(|bucket| model.grid.needs(*bucket));
+            .flat_map(|bucket| model.grid.partitions_of(*bucket));
         groups.all(|group| *holders.entry(group).or_insert(*token) == *token)
     })
 }
 
 /// Returns a record that trainers may use: the register's, as long as it is valid.
-pub(super) fn standing<'a>(model: &Model, world: &'a World) -> Option<&'a Record> {
+pub(super) fn standing<'a>(model: &Model, world: &'a World) -> Option<&'a LedgerRecord> {
     let newest = world.newest().map(|manifest| manifest.cut);
     let record = world.register.as_deref();
     record.filter(|record| model.stands(record, newest))
@@ -71,11 +71,11 @@ pub(super) fn standing<'a>(model: &Model, world: &'a World) -> Option<&'a Record
 
 /// Returns the expected content of the files of `work`: all buckets of earlier passes, and the done buckets of the
 /// current one.
-fn expected(model: &Model, work: &Work, group: SidePartition) -> Content {
+fn expected(model: &Model, work: &TrainedState, group: SidePartition) -> Content {
     let mut content = 0;
     for index in 0..model.grid.buckets() {
         let bucket = model.grid.bucket(index);
-        if !model.grid.needs(bucket).any(|need| need == group) {
+        if !model.grid.partitions_of(bucket).any(|need| need == group) {
             continue;
         }
         let ended = match work.pass.epoch {
@@ -92,7 +92,7 @@ fn expected(model: &Model, work: &Work, group: SidePartition) -> Content {
     content
 }
 
-fn content(world: &World, index: usize, partition: &Partition) -> Option<Content> {
+fn content(world: &World, index: usize, partition: &PartitionVersion) -> Option<Content> {
     match partition.files.first() {
         None => Some(0),
         Some(file) => world.disk.get(&(index, file.id)).copied(),
@@ -100,7 +100,7 @@ fn content(world: &World, index: usize, partition: &Partition) -> Option<Content
 }
 
 fn files_hold_what_is_done(model: &Model, world: &World) -> bool {
-    let holds = |work: &Work| {
+    let holds = |work: &TrainedState| {
         let partitions = model.grid.groups().zip(&work.partitions).enumerate();
         // Missing files are reported by another invariant.
         partitions.into_iter().all(|(index, (group, partition))| {
@@ -117,7 +117,7 @@ fn no_step_broke(_: &Model, world: &World) -> bool {
 }
 
 fn files_exist(model: &Model, world: &World) -> bool {
-    let exist = |work: &Work| {
+    let exist = |work: &TrainedState| {
         let mut partitions = work.partitions.iter().enumerate();
         partitions.all(|(index, partition)| content(world, index, partition).is_some())
     };
@@ -148,9 +148,13 @@ fn one_can_go_on(model: &Model, world: &World) -> bool {
 }
 
 /// Takes one step towards the end of the run.
-pub(super) fn go_on(model: &Model, mut record: Record, token: Token) -> Result<Record, Refusal> {
+pub(super) fn go_on(
+    model: &Model,
+    mut record: LedgerRecord,
+    token: Token,
+) -> Result<LedgerRecord, TransactionError> {
     let mut number = record.trainers.get(&token).map_or(0, |t| t.last);
-    let mut act = |record: &Record, action| {
+    let mut act = |record: &LedgerRecord, action| {
         number += 1;
         record.apply(&Transaction {
             token,
@@ -175,22 +179,22 @@ pub(super) fn go_on(model: &Model, mut record: Record, token: Token) -> Result<R
     match record.phase() {
         Phase::Opening => act(
             &record,
-            Action::Open {
+            LedgerAction::Open {
                 pass,
                 plan: 1,
                 empty: Vec::new(),
             },
         ),
-        Phase::PassDone => act(&record, Action::Advance { from: pass }),
+        Phase::PassDone => act(&record, LedgerAction::Advance { from: pass }),
         Phase::Ranking => rankings::go_on(model, record, act),
         Phase::Training => {
-            let none = Refusal::Phase {
+            let none = TransactionError::Phase {
                 phase: Phase::Training,
             };
             let bucket = *record.free(token).first().ok_or(none)?;
             record = act(&record, to_lease(&record, bucket))?;
             let settlement = model.settlement(&record, token, bucket);
-            act(&record, Action::Settle(Box::new(settlement)))
+            act(&record, LedgerAction::Settle(Box::new(settlement)))
         }
         _ => Ok(record),
     }
@@ -198,8 +202,14 @@ pub(super) fn go_on(model: &Model, mut record: Record, token: Token) -> Result<R
 
 impl World {
     /// Checks a transaction that the register has accepted, independent of the ledger's own checks.
-    pub(super) fn watch(&mut self, model: &Model, before: &Record, token: &Token, action: &Action) {
-        let Action::Settle(settlement) = action else {
+    pub(super) fn watch(
+        &mut self,
+        model: &Model,
+        before: &LedgerRecord,
+        token: &Token,
+        action: &LedgerAction,
+    ) {
+        let LedgerAction::Settle(settlement) = action else {
             return;
         };
         if !before.trainers.contains_key(token) {

@@ -7,7 +7,7 @@ use super::refusals::{ONE, TWO, act, open, settle};
 use super::world::{Budget, Model};
 use crate::event::RankTotals;
 use crate::graph::Bucket;
-use crate::plateau::{Plateau, Rules};
+use crate::plateau::{PlateauRules, ValidationState};
 
 const BLOCKS: u32 = 3;
 
@@ -20,48 +20,48 @@ fn model() -> Model {
 }
 
 /// Two trainers of a run of `epochs` epochs that applies `rules` to its validation.
-fn joined(epochs: u32, interval: u32, rules: Rules) -> Record {
+fn joined(epochs: u32, interval: u32, rules: PlateauRules) -> LedgerRecord {
     let mut record = model().found(None, 7);
     record.terms.extent.epochs = epochs;
-    record.terms.validation = Some(Validation {
+    record.terms.validation = Some(ValidationTerms {
         interval,
         rules,
         ..validation()
     });
     let terms = record.terms.clone();
     for token in [ONE, TWO] {
-        let Action::Join(mut join) = model().join(&record, None) else {
+        let LedgerAction::Join(mut join) = model().join(&record, None) else {
             unreachable!()
         };
         join.terms = terms.clone();
-        record = act(&record, token, Action::Join(join)).unwrap();
+        record = act(&record, token, LedgerAction::Join(join)).unwrap();
     }
     record
 }
 
 /// Trains an epoch.
-fn trained(record: &Record) -> Record {
+fn trained(record: &LedgerRecord) -> LedgerRecord {
     let mut record = open(record, &[]);
     let bucket = Bucket::new(0, 0);
     record = act(&record, ONE, to_lease(&record, bucket)).unwrap();
     record = settle(&record, &model().settlement(&record, ONE, bucket)).unwrap();
     let from = record.work.pass;
-    act(&record, ONE, Action::Advance { from }).unwrap()
+    act(&record, ONE, LedgerAction::Advance { from }).unwrap()
 }
 
-fn committed(record: &Record) -> Record {
+fn committed(record: &LedgerRecord) -> LedgerRecord {
     let record = act(record, ONE, to_checkpoint(record)).unwrap();
-    let cut = record.checkpoint_under_way().unwrap().1;
-    act(&record, ONE, Action::Committed(cut)).unwrap()
+    let cut = record.checkpoint_in_progress().unwrap().1;
+    act(&record, ONE, LedgerAction::Committed(cut)).unwrap()
 }
 
-fn begin(record: &Record, blocks: u32) -> Result<Record, Refusal> {
+fn begin(record: &LedgerRecord, blocks: u32) -> Result<LedgerRecord, TransactionError> {
     let version = record.checkpoints.newest_version();
     let epochs = record.work.pass.epoch;
     act(
         record,
         ONE,
-        Action::BeginRanking {
+        LedgerAction::BeginRanking {
             epochs,
             version,
             blocks,
@@ -70,23 +70,27 @@ fn begin(record: &Record, blocks: u32) -> Result<Record, Refusal> {
 }
 
 /// A record of a ranking that has begun, after an epoch was trained and committed.
-pub(super) fn ranking() -> Record {
-    let record = committed(&trained(&joined(1, 1, Rules::default())));
+pub(super) fn ranking() -> LedgerRecord {
+    let record = committed(&trained(&joined(1, 1, PlateauRules::default())));
     begin(&record, BLOCKS).unwrap()
 }
 
-pub(super) fn lease(record: &Record, token: Token, block: u32) -> Result<Record, Refusal> {
+pub(super) fn lease(
+    record: &LedgerRecord,
+    token: Token,
+    block: u32,
+) -> Result<LedgerRecord, TransactionError> {
     let ranking = ranking_id(record);
-    act(record, token, Action::LeaseBlock { ranking, block })
+    act(record, token, LedgerAction::LeaseBlock { ranking, block })
 }
 
 fn ranked(
-    record: &Record,
+    record: &LedgerRecord,
     token: Token,
     block: u32,
     totals: BlockTotals,
-) -> Result<Record, Refusal> {
-    let ranked = Action::Ranked {
+) -> Result<LedgerRecord, TransactionError> {
+    let ranked = LedgerAction::Ranked {
         ranking: ranking_id(record),
         block,
         totals: Box::new(totals),
@@ -94,12 +98,12 @@ fn ranked(
     act(record, token, ranked)
 }
 
-fn end(record: &Record) -> Result<Record, Refusal> {
-    act(record, TWO, Action::EndRanking(ranking_id(record)))
+fn end(record: &LedgerRecord) -> Result<LedgerRecord, TransactionError> {
+    act(record, TWO, LedgerAction::EndRanking(ranking_id(record)))
 }
 
 /// Ranks one block with the mean reciprocal rank `mrr`, and ends the ranking.
-fn validated(record: &Record, mrr: f64) -> Record {
+fn validated(record: &LedgerRecord, mrr: f64) -> LedgerRecord {
     let mut record = begin(&committed(record), 1).unwrap();
     record = lease(&record, ONE, 0).unwrap();
     let side = RankTotals {
@@ -123,12 +127,15 @@ fn blocks_are_ranked_once_and_added_in_their_order() {
     }
     assert_eq!(record.free_blocks(), [1]);
     record.check().unwrap();
-    let taken = Refusal::BlockTaken { block: 2 };
+    let taken = TransactionError::BlockTaken { block: 2 };
     record = ranked(&record, ONE, 0, totals(0)).unwrap();
     assert_eq!(lease(&record, ONE, 2).unwrap_err(), taken);
     record = ranked(&record, TWO, 2, totals(2)).unwrap();
     assert_eq!(lease(&record, ONE, 2).unwrap_err(), taken);
-    assert_eq!(end(&record).unwrap_err(), Refusal::NotRanked { left: 1 });
+    assert_eq!(
+        end(&record).unwrap_err(),
+        TransactionError::NotRanked { left: 1 }
+    );
     assert_eq!(record.outcome(), None);
     record = lease(&record, TWO, 1).unwrap();
     record = ranked(&record, TWO, 1, totals(1)).unwrap();
@@ -138,19 +145,22 @@ fn blocks_are_ranked_once_and_added_in_their_order() {
     record.check().unwrap();
     assert_eq!(record.validated(), Some(&expected));
     assert_eq!(record.work.progress.plateau, plateau);
-    let Validated { epochs, ranks } = expected;
+    let ValidationResult { epochs, ranks } = expected;
     assert_eq!((epochs, ranks.count, ranks.mean_rank), (1, 0b111, 1.0));
     assert_eq!((plateau.seen, plateau.best_epoch), (1, 1));
     assert_eq!(record.phase(), Phase::Finished);
-    assert!(matches!(end(&record).unwrap_err(), Refusal::Phase { .. }));
+    assert!(matches!(
+        end(&record).unwrap_err(),
+        TransactionError::Phase { .. }
+    ));
 }
 
 #[test]
 fn a_block_is_its_holders_until_that_gives_it_up_or_is_gone() {
     let record = lease(&ranking(), ONE, 1).unwrap();
     let (token, block) = (TWO, 1);
-    let others = Refusal::BlockNotLeased { token, block };
-    let give_up = Action::GiveUpBlock {
+    let others = TransactionError::BlockNotLeased { token, block };
+    let give_up = LedgerAction::GiveUpBlock {
         ranking: ranking_id(&record),
         block,
     };
@@ -158,17 +168,17 @@ fn a_block_is_its_holders_until_that_gives_it_up_or_is_gone() {
     assert_eq!(act(&record, TWO, give_up.clone()).unwrap_err(), others);
     assert!(matches!(
         lease(&record, ONE, 0).unwrap_err(),
-        Refusal::TooMany { most: 1, .. }
+        TransactionError::TooMany { most: 1, .. }
     ));
     assert_eq!(
         lease(&record, TWO, 3).unwrap_err(),
-        Refusal::NoBlock { block: 3 }
+        TransactionError::NoBlock { block: 3 }
     );
     for free in [
         act(&record, ONE, give_up),
         act(&record, TWO, to_revoke(&record, ONE)),
-        act(&record, ONE, Action::Leave),
-        record.order(Order::Evict(ONE)),
+        act(&record, ONE, LedgerAction::Leave),
+        record.apply_command(OperatorCommand::Evict(ONE)),
     ] {
         let free = free.unwrap();
         free.check().unwrap();
@@ -179,22 +189,22 @@ fn a_block_is_its_holders_until_that_gives_it_up_or_is_gone() {
     wrong[0].mrr = f64::NAN;
     assert_eq!(
         ranked(&record, ONE, 1, wrong).unwrap_err(),
-        Refusal::Totals { block: 1 }
+        TransactionError::Totals { block: 1 }
     );
 }
 
 #[test]
 fn only_the_checkpoint_of_the_end_of_the_epoch_is_ranked() {
-    let mut record = committed(&joined(2, 1, Rules::default()));
+    let mut record = committed(&joined(2, 1, PlateauRules::default()));
     assert!(matches!(
         begin(&record, BLOCKS).unwrap_err(),
-        Refusal::Phase { .. }
+        TransactionError::Phase { .. }
     ));
     record = trained(&record);
     assert_eq!(record.phase(), Phase::Ranking);
-    let old = Refusal::NotOfEpoch { version: 1 };
+    let old = TransactionError::NotOfEpoch { version: 1 };
     assert_eq!(begin(&record, BLOCKS).unwrap_err(), old);
-    let open = Action::Open {
+    let open = LedgerAction::Open {
         pass: record.work.pass,
         plan: 5,
         empty: Vec::new(),
@@ -202,45 +212,45 @@ fn only_the_checkpoint_of_the_end_of_the_epoch_is_ranked() {
     let phase = Phase::Ranking;
     assert_eq!(
         act(&record, ONE, open).unwrap_err(),
-        Refusal::Phase { phase }
+        TransactionError::Phase { phase }
     );
     // The checkpoint has begun, but is not committed.
     let begun = act(&record, ONE, to_checkpoint(&record)).unwrap();
     assert!(matches!(
         begin(&begun, BLOCKS).unwrap_err(),
-        Refusal::NotOfEpoch { version: 2 }
+        TransactionError::NotOfEpoch { version: 2 }
     ));
     record = committed(&record);
     assert_eq!(
         begin(&record, 0).unwrap_err(),
-        Refusal::NoBlock { block: 0 }
+        TransactionError::NoBlock { block: 0 }
     );
     assert!(matches!(
         begin(&record, MAX_BLOCKS + 1).unwrap_err(),
-        Refusal::TooMany { .. }
+        TransactionError::TooMany { .. }
     ));
     record = begin(&record, BLOCKS).unwrap();
     assert_eq!(
         begin(&record, BLOCKS).unwrap_err(),
-        Refusal::Phase { phase }
+        TransactionError::Phase { phase }
     );
     let checkpoint = act(&record, TWO, to_checkpoint(&record)).unwrap_err();
-    assert_eq!(checkpoint, Refusal::Phase { phase });
+    assert_eq!(checkpoint, TransactionError::Phase { phase });
     let lease = |change: fn(&mut RankingId)| {
         let mut ranking = ranking_id(&record);
         change(&mut ranking);
-        act(&record, TWO, Action::LeaseBlock { ranking, block: 0 })
+        act(&record, TWO, LedgerAction::LeaseBlock { ranking, block: 0 })
     };
     let later = lease(|ranking| ranking.epochs = 2).unwrap_err();
-    assert!(matches!(later, Refusal::Pass { .. }));
+    assert!(matches!(later, TransactionError::Pass { .. }));
     let older = lease(|ranking| ranking.version = 1).unwrap_err();
-    assert!(matches!(older, Refusal::Ranking { .. }));
+    assert!(matches!(older, TransactionError::Ranking { .. }));
     lease(|_| ()).unwrap();
 }
 
 #[test]
 fn what_the_run_does_next_follows_from_the_ranks() {
-    let rules = Rules {
+    let rules = PlateauRules {
         early_stop: Some(2),
         lr_decay: Some(0.5),
         lr_patience: 1,
@@ -251,7 +261,7 @@ fn what_the_run_does_next_follows_from_the_ranks() {
         assert_eq!(record.phase(), Phase::Opening);
         record = validated(&trained(&record), mrr);
         record.check().unwrap();
-        let Plateau {
+        let ValidationState {
             best_epoch,
             lr_factor,
             ..
@@ -272,7 +282,7 @@ fn what_the_run_does_next_follows_from_the_ranks() {
 
 #[test]
 fn epochs_between_two_rankings_are_not_ranked() {
-    let mut record = joined(4, 3, Rules::default());
+    let mut record = joined(4, 3, PlateauRules::default());
     for epoch in 1..=4 {
         record = trained(&record);
         let expected = match epoch {
@@ -291,23 +301,23 @@ fn epochs_between_two_rankings_are_not_ranked() {
 #[test]
 fn a_run_that_ends_on_request_drops_the_ranking_and_makes_it_anew() {
     let record = lease(&ranking(), ONE, 0).unwrap();
-    let record = record.order(Order::Stop).unwrap();
+    let record = record.apply_command(OperatorCommand::Stop).unwrap();
     record.check().unwrap();
     assert_eq!(record.phase(), Phase::Stopping);
     assert!(record.ranking().is_none());
     let phase = Phase::Stopping;
     assert_eq!(
         ranked(&record, ONE, 0, totals(0)).unwrap_err(),
-        Refusal::Phase { phase }
+        TransactionError::Phase { phase }
     );
-    let mut record = act(&record, ONE, Action::Leave).unwrap();
-    record = act(&record, TWO, Action::Leave).unwrap();
+    let mut record = act(&record, ONE, LedgerAction::Leave).unwrap();
+    record = act(&record, TWO, LedgerAction::Leave).unwrap();
     let terms = record.terms.clone();
-    let Action::Join(mut join) = model().join(&record, None) else {
+    let LedgerAction::Join(mut join) = model().join(&record, None) else {
         unreachable!()
     };
     join.terms = terms;
-    record = act(&record, ONE, Action::Join(join)).unwrap();
+    record = act(&record, ONE, LedgerAction::Join(join)).unwrap();
     assert_eq!(record.phase(), Phase::Ranking);
     begin(&record, BLOCKS).unwrap();
 }
@@ -315,7 +325,7 @@ fn a_run_that_ends_on_request_drops_the_ranking_and_makes_it_anew() {
 #[test]
 fn who_goes_on_from_the_checkpoint_ranks_it() {
     let record = ranking();
-    let founding = Founding {
+    let founding = Genesis {
         terms: record.terms.clone(),
         run: record.run,
         incarnation: Token(8),
@@ -323,13 +333,13 @@ fn who_goes_on_from_the_checkpoint_ranks_it() {
         work: record.work.clone(),
         base: record.checkpoints.base,
     };
-    let again = Record::found(founding).unwrap();
+    let again = LedgerRecord::create(founding).unwrap();
     assert_eq!(again.phase(), Phase::Gathering(1));
-    let Action::Join(mut join) = model().join(&again, None) else {
+    let LedgerAction::Join(mut join) = model().join(&again, None) else {
         unreachable!()
     };
     join.terms = record.terms;
-    let again = act(&again, ONE, Action::Join(join)).unwrap();
+    let again = act(&again, ONE, LedgerAction::Join(join)).unwrap();
     assert_eq!(again.phase(), Phase::Ranking);
     let again = begin(&again, BLOCKS).unwrap();
     assert_eq!(again.free_blocks(), [0, 1, 2]);
@@ -337,18 +347,19 @@ fn who_goes_on_from_the_checkpoint_ranks_it() {
 
 #[test]
 fn a_trainer_that_validates_otherwise_is_refused() {
-    let refused = |change: fn(&mut Terms)| {
+    let refused = |change: fn(&mut RunTerms)| {
         let record = ranking();
-        let Action::Join(mut join) = model().join(&record, None) else {
+        let LedgerAction::Join(mut join) = model().join(&record, None) else {
             unreachable!()
         };
         join.terms = record.terms.clone();
         change(&mut join.terms);
-        act(&record, Token(3), Action::Join(join))
+        act(&record, Token(3), LedgerAction::Join(join))
             .unwrap_err()
             .to_string()
     };
-    let other = |terms: &mut Terms| terms.validation.as_mut().unwrap().rules.early_stop = Some(4);
+    let other =
+        |terms: &mut RunTerms| terms.validation.as_mut().unwrap().rules.early_stop = Some(4);
     assert_eq!(
         refused(other),
         "`[validation]` is , interval 1, early_stop 4 here, but , interval 1 in the run"

@@ -13,7 +13,7 @@ pub(super) const MOST_BYTES: usize = 96 << 10;
 fn parts_of_a_ranking_that_do_not_agree_are_named() {
     for (change, named) in [
         (
-            (|r| r.ranking.as_mut().unwrap().epochs = 2) as fn(&mut Record),
+            (|r| r.ranking.as_mut().unwrap().epochs = 2) as fn(&mut LedgerRecord),
             "a ranking after 2 epochs, which is not due",
         ),
         (|r| r.stopping = true, "which is not due"),
@@ -52,7 +52,7 @@ fn parts_of_a_ranking_that_do_not_agree_are_named() {
         ),
         (
             |r| {
-                r.validated = Some(Validated {
+                r.validated = Some(ValidationResult {
                     epochs: 2,
                     ranks: Default::default(),
                 });
@@ -91,6 +91,6 @@ fn a_ranking_is_read_as_it_was_written_and_is_small() {
     blocks.resize(MAX_BLOCKS as usize, Some([side, side]));
     record.check().unwrap();
     let text = serde_json::to_string(&record).unwrap();
-    assert_eq!(serde_json::from_str::<Record>(&text).unwrap(), record);
+    assert_eq!(serde_json::from_str::<LedgerRecord>(&text).unwrap(), record);
     assert!(text.len() < MOST_BYTES, "{} bytes", text.len());
 }

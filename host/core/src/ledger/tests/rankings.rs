@@ -11,7 +11,7 @@ use super::invariants::standing;
 use super::steps::Request;
 use super::world::{Budget, Member, Mistake, Model, Stage, World};
 use crate::event::RankTotals;
-use crate::plateau::Rules;
+use crate::plateau::PlateauRules;
 
 /// Request of a trainer between epochs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,11 +23,11 @@ pub(super) enum Part {
     End,
 }
 
-pub(super) fn validation() -> Validation {
-    Validation {
+pub(super) fn validation() -> ValidationTerms {
+    ValidationTerms {
         what: String::new(),
         interval: 1,
-        rules: Rules::default(),
+        rules: PlateauRules::default(),
     }
 }
 
@@ -67,7 +67,7 @@ impl Model {
             } else if any || record.checkpoints.of_pass().is_some() {
                 add(Part::Begin);
             } else if self.may_checkpoint(world)
-                && record.checkpoint_under_way().is_none()
+                && record.checkpoint_in_progress().is_none()
                 && !of.writing.as_ref().is_some_and(writes)
             {
                 requests.push(Request::Checkpoint);
@@ -96,14 +96,14 @@ impl Model {
     pub(super) fn ranking_action(
         &self,
         budget: &mut Budget,
-        record: &Record,
+        record: &LedgerRecord,
         of: &Member,
         part: Part,
-    ) -> Option<Action> {
+    ) -> Option<LedgerAction> {
         let epochs = record.work.pass.epoch;
         let ranking = ranking_id(record);
         Some(match part {
-            Part::Begin => Action::BeginRanking {
+            Part::Begin => LedgerAction::BeginRanking {
                 epochs,
                 version: match self.mistake {
                     Some(Mistake::AnyCheckpointRanked) => record.checkpoints.base?.version,
@@ -111,18 +111,18 @@ impl Model {
                 },
                 blocks: self.blocks,
             },
-            Part::Lease(block) => Action::LeaseBlock { ranking, block },
+            Part::Lease(block) => LedgerAction::LeaseBlock { ranking, block },
             Part::GiveUp(block) => {
                 budget.given_up -= 1;
-                Action::GiveUpBlock { ranking, block }
+                LedgerAction::GiveUpBlock { ranking, block }
             }
-            Part::Rank(block) if of.block == Some(block) => Action::Ranked {
+            Part::Rank(block) if of.block == Some(block) => LedgerAction::Ranked {
                 ranking,
                 block,
                 totals: Box::new(totals(block)),
             },
             Part::Rank(_) => return None,
-            Part::End => Action::EndRanking(ranking),
+            Part::End => LedgerAction::EndRanking(ranking),
         })
     }
 }
@@ -130,21 +130,21 @@ impl Model {
 /// Takes one step towards the end of a ranking, for a single trainer.
 pub(super) fn go_on(
     model: &Model,
-    mut record: Record,
-    mut act: impl FnMut(&Record, Action) -> Result<Record, Refusal>,
-) -> Result<Record, Refusal> {
+    mut record: LedgerRecord,
+    mut act: impl FnMut(&LedgerRecord, LedgerAction) -> Result<LedgerRecord, TransactionError>,
+) -> Result<LedgerRecord, TransactionError> {
     let epochs = record.work.pass.epoch;
     if record.ranking.is_none() {
         if record.checkpoints.of_pass().is_none() {
             record = act(&record, to_checkpoint(&record))?;
-            let cut = record.checkpoint_under_way().unwrap().1;
-            record = act(&record, Action::Committed(cut))?;
+            let cut = record.checkpoint_in_progress().unwrap().1;
+            record = act(&record, LedgerAction::Committed(cut))?;
         }
         let version = record.checkpoints.of_pass().unwrap();
         let blocks = model.blocks;
         return act(
             &record,
-            Action::BeginRanking {
+            LedgerAction::BeginRanking {
                 epochs,
                 version,
                 blocks,
@@ -153,10 +153,10 @@ pub(super) fn go_on(
     }
     let ranking = ranking_id(&record);
     let Some(&block) = record.free_blocks().first() else {
-        return act(&record, Action::EndRanking(ranking));
+        return act(&record, LedgerAction::EndRanking(ranking));
     };
-    record = act(&record, Action::LeaseBlock { ranking, block })?;
-    let ranked = Action::Ranked {
+    record = act(&record, LedgerAction::LeaseBlock { ranking, block })?;
+    let ranked = LedgerAction::Ranked {
         ranking,
         block,
         totals: Box::new(totals(block)),
@@ -195,7 +195,7 @@ pub(super) fn is_of_epoch(model: &Model, world: &World) -> bool {
     })
 }
 
-pub(super) fn hash(record: &Record, state: &mut impl Hasher) {
+pub(super) fn hash(record: &LedgerRecord, state: &mut impl Hasher) {
     record.checkpoints.before_pass.hash(state);
     if let Some(ranking) = &record.ranking {
         let is_ranked = |block: &Option<BlockTotals>| block.is_some();
@@ -209,24 +209,30 @@ pub(super) fn hash(record: &Record, state: &mut impl Hasher) {
 }
 
 /// Whether a ledger with `mistake` treats `action` in another way.
-pub(super) fn is_about(mistake: Mistake, action: &Action) -> bool {
+pub(super) fn is_about(mistake: Mistake, action: &LedgerAction) -> bool {
     matches!(
         (mistake, action),
-        (Mistake::RankedUnasked, Action::Ranked { .. })
-            | (Mistake::AnyCheckpointRanked, Action::BeginRanking { .. })
-            | (Mistake::EarlyConclusion, Action::EndRanking(_))
+        (Mistake::RankedUnasked, LedgerAction::Ranked { .. })
+            | (
+                Mistake::AnyCheckpointRanked,
+                LedgerAction::BeginRanking { .. }
+            )
+            | (Mistake::EarlyConclusion, LedgerAction::EndRanking(_))
     )
 }
 
 /// Returns the record after `transaction`, without the check that the mistake omits.
-pub(super) fn apply_wrongly(record: &Record, tx: &Transaction) -> Result<Record, Refusal> {
+pub(super) fn apply_wrongly(
+    record: &LedgerRecord,
+    tx: &Transaction,
+) -> Result<LedgerRecord, TransactionError> {
     let refused = match record.apply(tx) {
         Err(refused) => refused,
         right => return right,
     };
     let mut next = record.clone();
     match &tx.action {
-        Action::Ranked { block, totals, .. } => {
+        LedgerAction::Ranked { block, totals, .. } => {
             let ranking = next.ranking.as_mut().ok_or(refused)?;
             let found = &mut ranking.blocks[*block as usize];
             let found = found.get_or_insert_default();
@@ -234,18 +240,18 @@ pub(super) fn apply_wrongly(record: &Record, tx: &Transaction) -> Result<Record,
                 side.add(more);
             }
         }
-        &Action::BeginRanking {
+        &LedgerAction::BeginRanking {
             epochs,
             version,
             blocks,
         } => {
-            next.ranking = Some(Ranking {
+            next.ranking = Some(ValidationRanking {
                 epochs,
                 version,
                 blocks: vec![None; blocks as usize],
             });
         }
-        Action::EndRanking(_) => {
+        LedgerAction::EndRanking(_) => {
             let ranking = next.ranking.as_mut().ok_or(refused)?;
             for block in &mut ranking.blocks {
                 block.get_or_insert_default();

@@ -10,7 +10,11 @@ use crate::schedule::PassId;
 /// Upper bound of the record's size in bytes.
 const MOST_BYTES: usize = 256 * 1024;
 
-fn act(record: &Record, token: Token, action: Action) -> Result<Record, Refusal> {
+fn act(
+    record: &LedgerRecord,
+    token: Token,
+    action: LedgerAction,
+) -> Result<LedgerRecord, TransactionError> {
     let after = record
         .trainers
         .get(&token)
@@ -23,12 +27,12 @@ fn act(record: &Record, token: Token, action: Action) -> Result<Record, Refusal>
     })
 }
 
-fn open(record: &Record, token: Token) -> Record {
+fn open(record: &LedgerRecord, token: Token) -> LedgerRecord {
     let pass = record.work.pass;
     act(
         record,
         token,
-        Action::Open {
+        LedgerAction::Open {
             pass,
             plan: u64::MAX,
             empty: Vec::new(),
@@ -37,12 +41,12 @@ fn open(record: &Record, token: Token) -> Record {
     .unwrap()
 }
 
-fn file(token: Token, count: u64) -> File {
+fn file(token: Token, count: u64) -> PartitionFile {
     let id = FileId {
         version: 1 << 40,
         writer: Some((token, count)),
     };
-    File {
+    PartitionFile {
         id,
         size: u64::MAX,
         crc32: u32::MAX,
@@ -50,7 +54,7 @@ fn file(token: Token, count: u64) -> File {
 }
 
 /// A record of two trainers, one of which has settled (0, 1) and leased (0, 0), with a checkpoint in progress.
-fn in_the_middle() -> Record {
+fn in_the_middle() -> LedgerRecord {
     let model = Model::new(3, 3, true, 0, Budget::default());
     let (one, two) = (Token(1), Token(2));
     let mut record = model.found(None, 7);
@@ -61,8 +65,8 @@ fn in_the_middle() -> Record {
     record = act(&record, one, to_lease(&record, bucket)).unwrap();
     let settled = |(count, p)| {
         let group = (Side::Lhs, p);
-        let from = Partition::default().stamp();
-        Settled {
+        let from = PartitionVersion::default().stamp();
+        SettledPartition {
             group,
             from,
             files: vec![file(one, count)],
@@ -74,7 +78,7 @@ fn in_the_middle() -> Record {
         next: vec![Bucket::new(0, 0)],
         ..Settlement::default()
     };
-    record = act(&record, one, Action::Settle(Box::new(settlement))).unwrap();
+    record = act(&record, one, LedgerAction::Settle(Box::new(settlement))).unwrap();
     act(&record, two, to_checkpoint(&record)).unwrap()
 }
 
@@ -91,12 +95,12 @@ fn a_large_record_is_small_enough_for_the_register() {
         let groups: Vec<SidePartition> = model.grid.groups().collect();
         for trainer in 0..64_u64 {
             let token = Token(u64::MAX - trainer);
-            let Action::Join(mut join) = model.join(&record, None) else {
+            let LedgerAction::Join(mut join) = model.join(&record, None) else {
                 unreachable!()
             };
             join.name = "n".repeat(MAX_NAME);
             join.rank = Some(u32::MAX - trainer as u32);
-            record = act(&record, token, Action::Join(join)).unwrap();
+            record = act(&record, token, LedgerAction::Join(join)).unwrap();
             if trainer == 0 {
                 record = open(&record, token);
             }
@@ -124,7 +128,7 @@ fn a_large_record_is_small_enough_for_the_register() {
         // A ranking is added to this size.
         let most = MOST_BYTES - super::ranking_text::MOST_BYTES;
         assert!(text.len() < most, "{} bytes", text.len());
-        assert_eq!(serde_json::from_str::<Record>(&text).unwrap(), record);
+        assert_eq!(serde_json::from_str::<LedgerRecord>(&text).unwrap(), record);
     }
 }
 
@@ -132,7 +136,7 @@ fn a_large_record_is_small_enough_for_the_register() {
 fn what_is_written_is_read_as_it_was() {
     let record = in_the_middle();
     let text = serde_json::to_string(&record).unwrap();
-    let back: Record = serde_json::from_str(&text).unwrap();
+    let back: LedgerRecord = serde_json::from_str(&text).unwrap();
     assert_eq!(back, record);
     back.check().unwrap();
 }
@@ -141,7 +145,7 @@ fn what_is_written_is_read_as_it_was() {
 fn a_record_goes_on_from_a_manifest() {
     let record = in_the_middle();
     let cut = *record.checkpoints.cuts.last().unwrap();
-    let founding = Founding {
+    let founding = Genesis {
         terms: record.terms.clone(),
         run: record.run,
         incarnation: Token(8),
@@ -149,7 +153,7 @@ fn a_record_goes_on_from_a_manifest() {
         work: record.work.clone(),
         base: Some(cut),
     };
-    let again = Record::found(founding).unwrap();
+    let again = LedgerRecord::create(founding).unwrap();
     assert_eq!(again.work, record.work.released());
     assert_eq!(
         again.state(Bucket::new(0, 0)),
@@ -159,30 +163,33 @@ fn a_record_goes_on_from_a_manifest() {
     assert_eq!(again.state(Bucket::new(0, 1)), Some(BucketState::Done));
     assert_eq!(again.phase(), Phase::Gathering(2));
     assert_eq!(again.checkpoints.base, Some(cut));
-    assert_eq!(again.stands(Some(cut)), Ok(()));
+    assert_eq!(again.matches_manifest(Some(cut)), Ok(()));
     assert_eq!(
-        record.stands(Some(cut)),
+        record.matches_manifest(Some(cut)),
         Ok(()),
         "it has begun that checkpoint"
     );
-    let next = Cut {
+    let next = CheckpointCut {
         version: 2,
         begun: None,
     };
     assert_eq!(
-        record.stands(Some(next)),
-        Err(Stale::Older { newest: next })
+        record.matches_manifest(Some(next)),
+        Err(StaleRecord::Older { newest: next })
     );
-    assert_eq!(again.stands(None), Err(Stale::NoManifest { base: cut }));
-    let earlier = Cut { version: 0, ..cut };
     assert_eq!(
-        again.stands(Some(earlier)),
-        Err(Stale::NoManifest { base: cut })
+        again.matches_manifest(None),
+        Err(StaleRecord::NoManifest { base: cut })
+    );
+    let earlier = CheckpointCut { version: 0, ..cut };
+    assert_eq!(
+        again.matches_manifest(Some(earlier)),
+        Err(StaleRecord::NoManifest { base: cut })
     );
 }
 
 /// Returns the damage that a reader of a record reports after `change`.
-fn damage(change: impl FnOnce(&mut Record)) -> String {
+fn damage(change: impl FnOnce(&mut LedgerRecord)) -> String {
     let mut record = in_the_middle();
     change(&mut record);
     record.check().unwrap_err().to_string()
@@ -192,7 +199,7 @@ fn damage(change: impl FnOnce(&mut Record)) -> String {
 fn parts_that_do_not_agree_are_named() {
     for (change, named) in [
         (
-            (|r| r.terms.protocol = 3) as fn(&mut Record),
+            (|r| r.terms.protocol = 3) as fn(&mut LedgerRecord),
             "its protocol version is 3, but this program has version 2",
         ),
         (|r| r.terms.grid.lhs = 0, "0 x 3 partitions"),
@@ -200,7 +207,7 @@ fn parts_that_do_not_agree_are_named() {
         (|r| r.terms.grid.rhs = 4, "sides share their partitions"),
         (|r| r.terms.extent.edge_sets = 0, "0 edge sets"),
         (
-            |r| r.work.buckets = Buckets::to_do(8),
+            |r| r.work.buckets = BucketStates::to_do(8),
             "states of 8 buckets",
         ),
         (|r| r.work.partitions.truncate(2), "2 partitions"),
@@ -244,7 +251,7 @@ fn parts_that_do_not_agree_are_named() {
 #[test]
 fn trainers_that_do_not_agree_are_named() {
     let bucket = Bucket::new(1, 1);
-    let trainer = |record: &mut Record, change: fn(&mut Trainer)| {
+    let trainer = |record: &mut LedgerRecord, change: fn(&mut Trainer)| {
         change(record.trainers.get_mut(&Token(1)).unwrap());
     };
     assert!(damage(|r| trainer(r, |t| t.files = 1)).contains("has not settled its file 2"));
@@ -284,9 +291,9 @@ fn text_that_is_no_record_is_refused() {
         ("\"revision\":", "\"revision\":-"),
     ] {
         assert!(text.contains(from), "{from} in {text}");
-        serde_json::from_str::<Record>(&text.replacen(from, to, 1)).unwrap_err();
+        serde_json::from_str::<LedgerRecord>(&text.replacen(from, to, 1)).unwrap_err();
     }
     for length in (0..text.len()).step_by(7) {
-        serde_json::from_str::<Record>(&text[..length]).unwrap_err();
+        serde_json::from_str::<LedgerRecord>(&text[..length]).unwrap_err();
     }
 }

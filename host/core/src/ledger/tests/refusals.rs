@@ -13,7 +13,11 @@ pub(super) fn model() -> Model {
     Model::new(3, 3, true, 0, Budget::default())
 }
 
-pub(super) fn act(record: &Record, token: Token, action: Action) -> Result<Record, Refusal> {
+pub(super) fn act(
+    record: &LedgerRecord,
+    token: Token,
+    action: LedgerAction,
+) -> Result<LedgerRecord, TransactionError> {
     let after = record
         .trainers
         .get(&token)
@@ -26,13 +30,13 @@ pub(super) fn act(record: &Record, token: Token, action: Action) -> Result<Recor
     })
 }
 
-pub(super) fn open(record: &Record, empty: &[Bucket]) -> Record {
+pub(super) fn open(record: &LedgerRecord, empty: &[Bucket]) -> LedgerRecord {
     let (pass, plan, empty) = (record.work.pass, 5, empty.to_vec());
-    act(record, ONE, Action::Open { pass, plan, empty }).unwrap()
+    act(record, ONE, LedgerAction::Open { pass, plan, empty }).unwrap()
 }
 
 /// A record in which two trainers have joined and the pass is open.
-pub(super) fn opened(model: &Model) -> Record {
+pub(super) fn opened(model: &Model) -> LedgerRecord {
     let mut record = model.found(None, 7);
     for token in [ONE, TWO] {
         record = act(&record, token, model.join(&record, None)).unwrap();
@@ -40,12 +44,19 @@ pub(super) fn opened(model: &Model) -> Record {
     open(&record, &[])
 }
 
-pub(super) fn settle(record: &Record, settlement: &Settlement) -> Result<Record, Refusal> {
-    act(record, ONE, Action::Settle(Box::new(settlement.clone())))
+pub(super) fn settle(
+    record: &LedgerRecord,
+    settlement: &Settlement,
+) -> Result<LedgerRecord, TransactionError> {
+    act(
+        record,
+        ONE,
+        LedgerAction::Settle(Box::new(settlement.clone())),
+    )
 }
 
 /// The record of [`opened`] after the first trainer has leased `bucket`.
-fn leased(model: &Model, bucket: Bucket) -> Record {
+fn leased(model: &Model, bucket: Bucket) -> LedgerRecord {
     let record = opened(model);
     act(&record, ONE, to_lease(&record, bucket)).unwrap()
 }
@@ -55,15 +66,15 @@ fn the_first_difference_of_a_trainer_is_named() {
     let model = model();
     let record = model.found(None, 7);
     let refused = |change: fn(&mut Join)| {
-        let Action::Join(mut join) = model.join(&record, None) else {
+        let LedgerAction::Join(mut join) = model.join(&record, None) else {
             unreachable!()
         };
         change(&mut join);
-        act(&record, ONE, Action::Join(join))
+        act(&record, ONE, LedgerAction::Join(join))
             .unwrap_err()
             .to_string()
     };
-    let plugin = |name: &str| Plugin {
+    let plugin = |name: &str| PluginTerm {
         name: name.to_owned(),
         sha256: "0".to_owned(),
     };
@@ -87,14 +98,14 @@ fn the_first_difference_of_a_trainer_is_named() {
     assert!(refused(|j| j.name = "n".repeat(65)).contains("65 bytes"));
     let mut terms = model.terms();
     terms.plugins = vec![plugin("inside-out")];
-    let other = Terms {
-        plugins: vec![Plugin {
+    let other = RunTerms {
+        plugins: vec![PluginTerm {
             sha256: "1".to_owned(),
             ..plugin("inside-out")
         }],
         ..terms.clone()
     };
-    let differs = terms.agree(&other).unwrap_err().to_string();
+    let differs = terms.compare(&other).unwrap_err().to_string();
     assert_eq!(
         differs,
         "the plugin inside-out is inside-out 1 here, but inside-out 0 in the run"
@@ -105,12 +116,12 @@ fn the_first_difference_of_a_trainer_is_named() {
 fn a_rank_that_lives_is_taken_until_its_trainer_comes_again() {
     let model = model();
     let mut record = model.found(None, 7);
-    let join = |record: &Record, instead_of| {
-        let Action::Join(mut join) = model.join(record, instead_of) else {
+    let join = |record: &LedgerRecord, instead_of| {
+        let LedgerAction::Join(mut join) = model.join(record, instead_of) else {
             unreachable!()
         };
         (join.rank, join.name) = (Some(0), "node-a".to_owned());
-        Action::Join(join)
+        LedgerAction::Join(join)
     };
     record = act(&record, ONE, join(&record, None)).unwrap();
     let refused = act(&record, TWO, join(&record, None)).unwrap_err();
@@ -132,19 +143,19 @@ fn a_transaction_counts_once_and_only_after_what_its_trainer_knows() {
         })
     };
     let next = send(2, 1).unwrap();
-    assert_eq!(next.fate(TWO, 2, 1), Fate::Applied);
-    assert_eq!(record.fate(TWO, 2, 1), Fate::NotApplied);
-    assert_eq!(record.fate(Token(3), 2, 1), Fate::Fenced);
+    assert_eq!(next.fate(TWO, 2, 1), TransactionFate::Applied);
+    assert_eq!(record.fate(TWO, 2, 1), TransactionFate::NotApplied);
+    assert_eq!(record.fate(Token(3), 2, 1), TransactionFate::Fenced);
     assert_eq!(
         send(1, 0).unwrap_err(),
-        Refusal::Applied {
+        TransactionError::Applied {
             token: TWO,
             number: 1
         }
     );
     assert_eq!(
         send(3, 2).unwrap_err(),
-        Refusal::SetBack {
+        TransactionError::SetBack {
             token: TWO,
             last: 1,
             after: 2
@@ -152,22 +163,22 @@ fn a_transaction_counts_once_and_only_after_what_its_trainer_knows() {
     );
     assert_eq!(
         send(2, 0).unwrap_err(),
-        Refusal::Overtaken {
+        TransactionError::Overtaken {
             token: TWO,
             last: 1
         }
     );
     assert_eq!(
         send(2, 2).unwrap_err(),
-        Refusal::Number {
+        TransactionError::Number {
             number: 2,
             after: 2
         }
     );
-    let fenced = act(&record, Token(3), Action::Leave).unwrap_err();
-    assert_eq!(fenced, Refusal::Fenced { token: Token(3) });
+    let fenced = act(&record, Token(3), LedgerAction::Leave).unwrap_err();
+    assert_eq!(fenced, TransactionError::Fenced { token: Token(3) });
     let join = act(&record, TWO, model().join(&record, None)).unwrap_err();
-    assert_eq!(join, Refusal::TokenTaken { token: TWO });
+    assert_eq!(join, TransactionError::TokenTaken { token: TWO });
 }
 
 #[test]
@@ -184,43 +195,46 @@ fn a_settlement_replaces_all_partitions_of_its_buckets_and_no_others() {
     let (buckets, group) = (1, (Side::Lhs, 1));
     assert_eq!(
         refused(|s| drop(s.partitions.pop())),
-        Refusal::Partitions { buckets, group }
+        TransactionError::Partitions { buckets, group }
     );
     assert!(matches!(
         refused(|s| s.partitions.push(s.partitions[0].clone())),
-        Refusal::Partitions { .. }
+        TransactionError::Partitions { .. }
     ));
     assert!(matches!(
         refused(|s| s.buckets.push(Bucket::new(2, 2))),
-        Refusal::NotLeased { .. }
+        TransactionError::NotLeased { .. }
     ));
     assert!(matches!(
         refused(|s| s.partitions[0].files.clear()),
-        Refusal::Files { found: 0, .. }
+        TransactionError::Files { found: 0, .. }
     ));
     assert!(matches!(
         refused(|s| s.partitions[0].from.generation = 3),
-        Refusal::Fork { .. }
+        TransactionError::Fork { .. }
     ));
     let same = refused(|s| s.partitions[0].files[0].id = s.partitions[1].files[0].id);
-    assert!(matches!(same, Refusal::FileName { count: 2, .. }), "{same}");
+    assert!(
+        matches!(same, TransactionError::FileName { count: 2, .. }),
+        "{same}"
+    );
     let others = refused(|s| s.partitions[0].files[0].id.writer = Some((TWO, 9)));
     assert!(
-        matches!(others, Refusal::FileName { count: 0, .. }),
+        matches!(others, TransactionError::FileName { count: 0, .. }),
         "{others}"
     );
     assert!(matches!(
         refused(|s| s.sums.train.loss = f64::NAN),
-        Refusal::NotFinite { .. }
+        TransactionError::NotFinite { .. }
     ));
     assert!(matches!(
         refused(|s| s.next = vec![Bucket::new(0, 9)]),
-        Refusal::NoBucket { .. }
+        TransactionError::NoBucket { .. }
     ));
     let held = act(&record, TWO, to_lease(&record, Bucket::new(1, 2))).unwrap_err();
     assert_eq!(
         held,
-        Refusal::Held {
+        TransactionError::Held {
             bucket: Bucket::new(1, 2),
             group: (Side::Lhs, 1),
             holder: ONE
@@ -248,7 +262,7 @@ fn a_name_of_a_file_is_never_settled_again() {
     old_name.partitions[0].files = good.partitions[0].files.clone();
     assert!(matches!(
         settle(&settled, &old_name).unwrap_err(),
-        Refusal::FileName { last: 2, .. }
+        TransactionError::FileName { last: 2, .. }
     ));
 }
 
@@ -262,7 +276,7 @@ fn in_the_first_pass_a_bucket_hangs_on_one_that_was_given_out() {
     let bucket = Bucket::new(1, 2);
     assert_eq!(
         act(&record, TWO, to_lease(&record, bucket)).unwrap_err(),
-        Refusal::Tree { bucket }
+        TransactionError::Tree { bucket }
     );
     assert!(
         record.free(TWO).is_empty(),
@@ -278,7 +292,7 @@ fn in_the_first_pass_a_bucket_hangs_on_one_that_was_given_out() {
     let first = to_give_up(&record, vec![Bucket::new(0, 2)]);
     assert!(matches!(
         act(&record, TWO, first).unwrap_err(),
-        Refusal::Tree { .. }
+        TransactionError::Tree { .. }
     ));
     act(&record, TWO, to_give_up(&record, vec![bucket])).unwrap();
 }
@@ -321,64 +335,76 @@ fn what_was_decided_on_another_record_is_refused() {
         ..model.settlement(&record, ONE, bucket)
     };
     for of_next_pass in [
-        Action::Lease {
+        LedgerAction::Lease {
             pass: next,
             bucket: Bucket::new(2, 2),
         },
-        Action::GiveUp {
+        LedgerAction::GiveUp {
             pass: next,
             buckets: vec![bucket],
         },
-        Action::Settle(Box::new(settlement)),
-        Action::Advance { from: next },
-        Action::Open {
+        LedgerAction::Settle(Box::new(settlement)),
+        LedgerAction::Advance { from: next },
+        LedgerAction::Open {
             pass: next,
             plan: 1,
             empty: Vec::new(),
         },
-        Action::Checkpoint {
+        LedgerAction::Checkpoint {
             pass: next,
             newest: None,
         },
     ] {
         let refused = act(&record, ONE, of_next_pass).unwrap_err();
-        assert!(matches!(refused, Refusal::Pass { .. }), "{refused}");
+        assert!(
+            matches!(refused, TransactionError::Pass { .. }),
+            "{refused}"
+        );
     }
     // A trainer that has written a transaction since it was considered silent is alive.
-    let silent = Silent::of(&record, ONE).unwrap();
+    let silent = SilentTrainer::of(&record, ONE).unwrap();
     let spoken = act(&record, ONE, to_give_up(&record, vec![bucket])).unwrap();
     let last = silent.last + 1;
     for refused in [
-        act(&spoken, TWO, Action::Revoke(silent)),
-        spoken.order(Order::EvictSilent(silent)),
+        act(&spoken, TWO, LedgerAction::Revoke(silent)),
+        spoken.apply_command(OperatorCommand::EvictSilent(silent)),
     ] {
         let (token, seen) = (ONE, silent.last);
-        assert_eq!(refused.unwrap_err(), Refusal::Alive { token, last, seen });
+        assert_eq!(
+            refused.unwrap_err(),
+            TransactionError::Alive { token, last, seen }
+        );
     }
     spoken
-        .order(Order::EvictSilent(Silent { last, ..silent }))
+        .apply_command(OperatorCommand::EvictSilent(SilentTrainer {
+            last,
+            ..silent
+        }))
         .unwrap();
     // A checkpoint follows the manifest that was the newest when it was decided, and a trainer joins the record that it
     // has checked.
     let begun = act(&record, ONE, to_checkpoint(&record)).unwrap();
-    let cut = begun.checkpoint_under_way().unwrap().1;
-    let committed = act(&begun, ONE, Action::Committed(cut)).unwrap();
+    let cut = begun.checkpoint_in_progress().unwrap().1;
+    let committed = act(&begun, ONE, LedgerAction::Committed(cut)).unwrap();
     let join = |newest, incarnation| {
-        let Action::Join(mut join) = model.join(&record, None) else {
+        let LedgerAction::Join(mut join) = model.join(&record, None) else {
             unreachable!()
         };
         (join.newest, join.incarnation) = (newest, incarnation);
-        act(&committed, Token(3), Action::Join(join))
+        act(&committed, Token(3), LedgerAction::Join(join))
     };
     for refused in [
         act(&committed, TWO, to_checkpoint(&record)),
         join(None, committed.incarnation),
     ] {
         let refused = refused.unwrap_err();
-        assert!(matches!(refused, Refusal::Stale(_)), "{refused}");
+        assert!(matches!(refused, TransactionError::Stale(_)), "{refused}");
     }
     let refused = join(Some(cut), Token(8)).unwrap_err();
-    assert!(matches!(refused, Refusal::Incarnation { .. }), "{refused}");
+    assert!(
+        matches!(refused, TransactionError::Incarnation { .. }),
+        "{refused}"
+    );
     act(&committed, TWO, to_checkpoint(&committed)).unwrap();
     join(Some(cut), committed.incarnation).unwrap();
 }

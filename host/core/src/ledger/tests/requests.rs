@@ -37,22 +37,22 @@ impl Budget {
 impl Model {
     /// A trainer reads the record and joins it at once; the reply arrives.
     pub(super) fn join_now(&self, world: &World, member: usize) -> Option<World> {
-        let Action::Join(join) = self.decide_to_join(world, member)? else {
+        let LedgerAction::Join(join) = self.decide_to_join(world, member)? else {
             return None;
         };
         self.send_join(world, member, join)
     }
 
     /// Returns the request with which `member` joins the current record.
-    pub(super) fn decide_to_join(&self, world: &World, member: usize) -> Option<Action> {
+    pub(super) fn decide_to_join(&self, world: &World, member: usize) -> Option<LedgerAction> {
         let record = standing(self, world)?;
-        let Action::Join(mut join) = self.join(record, world.members[member].token) else {
+        let LedgerAction::Join(mut join) = self.join(record, world.members[member].token) else {
             return None;
         };
         if self.mistake != Some(Mistake::AnyRecordStands) {
             join.newest = world.newest().map(|manifest| manifest.cut);
         }
-        Some(Action::Join(join))
+        Some(LedgerAction::Join(join))
     }
 
     /// A trainer joins with a new token. Returns `None` if the record is not the one that it has read.
@@ -64,7 +64,7 @@ impl Model {
         };
         let decision = Decision {
             thread: Thread::Training,
-            action: Action::Join(join),
+            action: LedgerAction::Join(join),
             listed: Vec::new(),
         };
         self.send(&next, member, decision, Mode::Answered)
@@ -92,17 +92,17 @@ impl Model {
         };
         let to = match self.apply(record, &transaction) {
             Ok(to) => Arc::new(to),
-            Err(Refusal::Fenced { .. } | Refusal::SetBack { .. }) => {
+            Err(TransactionError::Fenced { .. } | TransactionError::SetBack { .. }) => {
                 from.forget();
                 return Some(next);
             }
-            Err(Refusal::Overtaken { last, .. }) => {
+            Err(TransactionError::Overtaken { last, .. }) => {
                 self.overtaken(&mut next, member, last);
                 return Some(next);
             }
             Err(_) => return None,
         };
-        if let Action::Checkpoint { newest, .. } = transaction.action {
+        if let LedgerAction::Checkpoint { newest, .. } = transaction.action {
             from.cutting = to.checkpoints.cuts.last().map(|cut| Writing {
                 cut: *cut,
                 record: Arc::clone(&to),
@@ -147,10 +147,10 @@ impl Model {
         let missed = from.missed.as_ref();
         let number = missed.map_or(u64::MAX, |(number, _)| *number);
         match record.fate(from.token?, number, from.after) {
-            Fate::Applied => self.overtaken(&mut next, member, number),
-            Fate::Overtaken { last } => self.overtaken(&mut next, member, last),
-            Fate::Fenced | Fate::SetBack { .. } => from.forget(),
-            Fate::NotApplied => return None,
+            TransactionFate::Applied => self.overtaken(&mut next, member, number),
+            TransactionFate::Overtaken { last } => self.overtaken(&mut next, member, last),
+            TransactionFate::Fenced | TransactionFate::SetBack { .. } => from.forget(),
+            TransactionFate::NotApplied => return None,
         }
         Some(next)
     }
@@ -176,18 +176,25 @@ impl Model {
         let from = &mut next.members[member];
         let (number, action) = from.waiting.take()?;
         match (record.fate(from.token?, number, from.after), &action) {
-            (Fate::Applied, _) => self.acknowledged(&mut next, member, number, &action),
-            (Fate::NotApplied, _) => from.missed = Some((number, action)),
-            (Fate::Fenced, Action::Join(_)) => from.missed = Some((number, action)),
+            (TransactionFate::Applied, _) => self.acknowledged(&mut next, member, number, &action),
+            (TransactionFate::NotApplied, _) => from.missed = Some((number, action)),
+            (TransactionFate::Fenced, LedgerAction::Join(_)) => {
+                from.missed = Some((number, action))
+            }
             // An earlier transaction has arrived after the register was restored. The record does not show which of the
             // two it has lost.
-            (Fate::Fenced | Fate::SetBack { .. } | Fate::Overtaken { .. }, _) => from.forget(),
+            (
+                TransactionFate::Fenced
+                | TransactionFate::SetBack { .. }
+                | TransactionFate::Overtaken { .. },
+                _,
+            ) => from.forget(),
         }
         Some(next)
     }
 
     /// The trainer learns that its transaction has been applied.
-    fn acknowledged(&self, world: &mut World, member: usize, number: u64, action: &Action) {
+    fn acknowledged(&self, world: &mut World, member: usize, number: u64, action: &LedgerAction) {
         let Some(record) = world.register.clone() else {
             return;
         };
@@ -195,12 +202,12 @@ impl Model {
         of.after = number;
         (of.waiting, of.missed) = (None, None);
         match action {
-            Action::Lease { pass, bucket } => {
+            LedgerAction::Lease { pass, bucket } => {
                 of.leases.push(*bucket);
                 of.pass = pass.edge_chunk;
                 self.load(world, member, &record);
             }
-            Action::Settle(settlement) => {
+            LedgerAction::Settle(settlement) => {
                 of.leases
                     .retain(|lease| !settlement.buckets.contains(lease));
                 of.leases.extend(&settlement.next);
@@ -210,12 +217,12 @@ impl Model {
                     let generation = settled.from.generation + 1;
                     let first = Some(settled.files[0].id);
                     if let Some(table) = of.tables.get_mut(&index) {
-                        table.stamp = Stamp { generation, first };
+                        table.stamp = CopyVersion { generation, first };
                     }
                 }
                 self.load(world, member, &record);
             }
-            Action::GiveUp { buckets, .. } => {
+            LedgerAction::GiveUp { buckets, .. } => {
                 of.leases.retain(|lease| !buckets.contains(lease));
                 // The trainer may have trained one of the buckets since it believed this transaction lost. Then the
                 // file belongs to no one, and the partitions are read again.
@@ -230,14 +237,14 @@ impl Model {
                 }
                 self.load(world, member, &record);
             }
-            Action::Leave | Action::LeaveSaved => of.forget(),
-            Action::LeaseBlock { block, .. } => of.block = Some(*block),
-            Action::GiveUpBlock { .. } | Action::Ranked { .. } => of.block = None,
-            Action::Checkpoint { .. } => {
+            LedgerAction::Leave | LedgerAction::LeaveSaved => of.forget(),
+            LedgerAction::LeaseBlock { block, .. } => of.block = Some(*block),
+            LedgerAction::GiveUpBlock { .. } | LedgerAction::Ranked { .. } => of.block = None,
+            LedgerAction::Checkpoint { .. } => {
                 // Another trainer may have written since, so the cut is the one that this trainer has sent.
                 of.writing = of.cutting.take();
             }
-            Action::Committed(_) => {
+            LedgerAction::Committed(_) => {
                 if let Some(writing) = &mut of.writing {
                     writing.stage = Stage::Committed;
                 }
@@ -247,13 +254,16 @@ impl Model {
     }
 
     /// Reads the partitions that the trainer holds but does not have in memory, and drops the others.
-    fn load(&self, world: &mut World, member: usize, record: &Record) {
+    fn load(&self, world: &mut World, member: usize, record: &LedgerRecord) {
         let stands = standing(self, world).is_some();
         let of = &mut world.members[member];
         if of.leases.is_empty() {
             of.pass = 0;
         }
-        let groups = of.leases.iter().flat_map(|bucket| self.grid.needs(*bucket));
+        let groups = of
+            .leases
+            .iter()
+            .flat_map(|bucket| self.grid.partitions_of(*bucket));
         let held: Vec<usize> = groups
             .filter_map(|group| self.grid.group_index(group))
             .collect();
@@ -281,7 +291,11 @@ impl Model {
     }
 
     /// Applies the transaction by the rules of the ledger, with the model's mistake.
-    fn apply(&self, record: &Record, transaction: &Transaction) -> Result<Record, Refusal> {
+    fn apply(
+        &self,
+        record: &LedgerRecord,
+        transaction: &Transaction,
+    ) -> Result<LedgerRecord, TransactionError> {
         let &Transaction {
             token,
             number,
@@ -290,7 +304,7 @@ impl Model {
         } = transaction;
         let mut changed = record.clone();
         match (self.mistake, action) {
-            (Some(Mistake::NoFencing), Action::Settle(s))
+            (Some(Mistake::NoFencing), LedgerAction::Settle(s))
                 if !record.trainers.contains_key(&token) =>
             {
                 let trainer = Trainer {
@@ -304,42 +318,42 @@ impl Model {
                 changed.trainers.insert(token, trainer);
                 changed.apply(transaction)
             }
-            (Some(Mistake::HalfSettled), Action::Settle(s)) if s.partitions.len() > 1 => {
+            (Some(Mistake::HalfSettled), LedgerAction::Settle(s)) if s.partitions.len() > 1 => {
                 let mut next = record.apply(transaction)?;
                 let index = self.grid.group_index(s.partitions[0].group).unwrap();
                 next.work.partitions[index] = record.work.partitions[index].clone();
                 Ok(next)
             }
-            (Some(Mistake::LeaseOfAnyPass), Action::Lease { bucket, .. }) => {
+            (Some(Mistake::LeaseOfAnyPass), LedgerAction::Lease { bucket, .. }) => {
                 let pass = record.work.pass;
                 let bucket = *bucket;
                 record.apply(&Transaction {
-                    action: Action::Lease { pass, bucket },
+                    action: LedgerAction::Lease { pass, bucket },
                     ..transaction.clone()
                 })
             }
-            (Some(Mistake::NobodyHolds), Action::Lease { bucket, .. }) => {
+            (Some(Mistake::NobodyHolds), LedgerAction::Lease { bucket, .. }) => {
                 let to_do = record.state(*bucket) == Some(BucketState::ToDo);
                 let trainer = changed
                     .trainers
                     .get_mut(&token)
-                    .ok_or(Refusal::Fenced { token })?;
+                    .ok_or(TransactionError::Fenced { token })?;
                 if !to_do || record.phase() != Phase::Training {
-                    return Err(Refusal::NotToDo { bucket: *bucket });
+                    return Err(TransactionError::NotToDo { bucket: *bucket });
                 }
                 trainer.leases.push(*bucket);
                 trainer.last = number;
                 changed.set(*bucket, BucketState::Leased);
                 Ok(changed)
             }
-            (Some(Mistake::LeasesStay), Action::Revoke(other)) => {
+            (Some(Mistake::LeasesStay), LedgerAction::Revoke(other)) => {
                 changed.trainers.remove(&other.token);
                 Ok(changed)
             }
-            (Some(Mistake::EarlyAdvance), Action::Advance { .. }) => {
+            (Some(Mistake::EarlyAdvance), LedgerAction::Advance { .. }) => {
                 changed.work.pass.edge_chunk += 1;
                 changed.work.plan = None;
-                changed.work.buckets = Buckets::to_do(self.grid.buckets());
+                changed.work.buckets = BucketStates::to_do(self.grid.buckets());
                 changed.trainers.values_mut().for_each(|t| t.leases.clear());
                 Ok(changed)
             }
@@ -354,9 +368,9 @@ impl Model {
     /// Applies the transaction whatever the trainer knows and whichever files its own were trained from.
     fn apply_uncompared(
         &self,
-        record: &Record,
+        record: &LedgerRecord,
         transaction: &Transaction,
-    ) -> Result<Record, Refusal> {
+    ) -> Result<LedgerRecord, TransactionError> {
         let &Transaction { token, number, .. } = transaction;
 
         let mut loose = transaction.clone();
@@ -364,7 +378,7 @@ impl Model {
             loose.after = trainer.last;
             loose.number = number.max(trainer.last + 1);
         }
-        if let Action::Settle(s) = &mut loose.action {
+        if let LedgerAction::Settle(s) = &mut loose.action {
             for settled in &mut s.partitions {
                 let index = self.grid.group_index(settled.group).unwrap();
                 settled.from = record.work.partitions[index].stamp();
@@ -377,7 +391,7 @@ impl Model {
 
     /// Returns the buckets that `member` may lease. With [`Mistake::NobodyHolds`], partitions held by others are no
     /// obstacle.
-    pub(super) fn free(&self, record: &Record, token: Token) -> Vec<Bucket> {
+    pub(super) fn free(&self, record: &LedgerRecord, token: Token) -> Vec<Bucket> {
         match self.mistake {
             Some(Mistake::NobodyHolds) => (0..self.grid.buckets())
                 .map(|i| self.grid.bucket(i))

@@ -51,7 +51,7 @@ pub(super) enum Request {
     Leave,
     Revoke(Token),
     Checkpoint,
-    Committed(Cut),
+    Committed(CheckpointCut),
     Ranking(Part),
 }
 
@@ -75,14 +75,14 @@ impl Request {
 }
 
 /// Like [`Request::is_anybodys`].
-const fn is_anybodys(action: &Action) -> bool {
+const fn is_anybodys(action: &LedgerAction) -> bool {
     matches!(
         action,
-        Action::Open { .. }
-            | Action::Advance { .. }
-            | Action::Revoke(_)
-            | Action::BeginRanking { .. }
-            | Action::EndRanking(_)
+        LedgerAction::Open { .. }
+            | LedgerAction::Advance { .. }
+            | LedgerAction::Revoke(_)
+            | LedgerAction::BeginRanking { .. }
+            | LedgerAction::EndRanking(_)
     )
 }
 
@@ -120,8 +120,8 @@ impl stateright::Model for Model {
 }
 
 impl Model {
-    pub(super) fn stands(&self, record: &Record, newest: Option<Cut>) -> bool {
-        self.mistake == Some(Mistake::AnyRecordStands) || record.stands(newest).is_ok()
+    pub(super) fn stands(&self, record: &LedgerRecord, newest: Option<CheckpointCut>) -> bool {
+        self.mistake == Some(Mistake::AnyRecordStands) || record.matches_manifest(newest).is_ok()
     }
 
     /// Whether a trainer can begin a checkpoint. It compares the record with the newest manifest before, because the
@@ -187,7 +187,7 @@ impl Model {
         }
     }
 
-    fn requests(&self, world: &World, member: usize, record: &Record) -> Vec<Request> {
+    fn requests(&self, world: &World, member: usize, record: &LedgerRecord) -> Vec<Request> {
         let of = &world.members[member];
         let token = of.token.unwrap();
         let mut requests = Vec::new();
@@ -241,7 +241,7 @@ impl Model {
         &self,
         world: &World,
         member: usize,
-        record: &Record,
+        record: &LedgerRecord,
     ) -> impl Iterator<Item = Token> {
         let mine = world.members[member].token;
         let lives = |token: Token| {
@@ -326,7 +326,7 @@ impl Model {
     fn act(&self, world: &World, member: usize, mode: Mode) -> Option<World> {
         let mut next = world.clone();
         let decision = next.members[member].decided.take()?;
-        if let Action::Join(join) = &decision.action {
+        if let LedgerAction::Join(join) = &decision.action {
             return self.send_join(&next, member, join.clone()).or(Some(next));
         }
         let mut paid = next.clone();
@@ -347,37 +347,37 @@ impl Model {
         let budget = &mut world.budget;
         let pass = record.work.pass;
         let action = match request {
-            Request::Open => Action::Open {
+            Request::Open => LedgerAction::Open {
                 pass,
                 plan: 1,
                 empty: Vec::new(),
             },
-            Request::Advance => Action::Advance { from: pass },
+            Request::Advance => LedgerAction::Advance { from: pass },
             Request::Ranking(part) => self.ranking_action(budget, &record, of, part)?,
-            Request::Lease(bucket) => Action::Lease { pass, bucket },
+            Request::Lease(bucket) => LedgerAction::Lease { pass, bucket },
             Request::Settle(bucket) => {
                 let mut settlement = of.trained.clone()?;
                 settlement.next = bucket.into_iter().collect();
-                Action::Settle(Box::new(settlement))
+                LedgerAction::Settle(Box::new(settlement))
             }
             Request::GiveUp(bucket) => {
                 budget.given_up -= 1;
                 let buckets = vec![bucket];
-                Action::GiveUp { pass, buckets }
+                LedgerAction::GiveUp { pass, buckets }
             }
             Request::Leave => {
                 budget.left -= 1;
-                Action::Leave
+                LedgerAction::Leave
             }
             Request::Revoke(token) => {
                 let mut lives = world.members.iter().filter(|m| m.is_member());
                 budget.evictions -= u8::from(lives.any(|m| m.token == Some(token)));
-                Action::Revoke(Silent::of(&record, token)?)
+                LedgerAction::Revoke(SilentTrainer::of(&record, token)?)
             }
             Request::Checkpoint => {
                 // The checkpoint that a ranking waits for costs nothing.
                 budget.checkpoints = budget.checkpoints.saturating_sub(1);
-                Action::Checkpoint {
+                LedgerAction::Checkpoint {
                     pass,
                     newest: match self.mistake {
                         // As if the record matched any manifest.
@@ -388,7 +388,7 @@ impl Model {
                     },
                 }
             }
-            Request::Committed(cut) => Action::Committed(cut),
+            Request::Committed(cut) => LedgerAction::Committed(cut),
         };
         Some(Decision {
             thread,
@@ -404,7 +404,7 @@ impl Model {
         let bucket = *of.leases.first()?;
         let bit = self.bit(of.pass, bucket);
         let mut partitions = Vec::new();
-        for group in self.grid.needs(bucket) {
+        for group in self.grid.partitions_of(bucket) {
             let index = self.grid.group_index(group)?;
             let table = of.tables.get_mut(&index)?;
             if table.content & bit != 0 {
@@ -419,12 +419,12 @@ impl Model {
             if next.disk.insert((index, id), table.content).is_some() {
                 next.broken = Some("a file's name is used twice");
             }
-            let files = vec![File {
+            let files = vec![PartitionFile {
                 id,
                 size: 0,
                 crc32: 0,
             }];
-            partitions.push(Settled {
+            partitions.push(SettledPartition {
                 group,
                 from: table.stamp,
                 files,
@@ -488,7 +488,9 @@ impl Model {
                         .any(|f| f.id == id)
             };
             let is_garbage = match self.mistake {
-                Some(Mistake::EagerCollection) => !world.register.as_ref()?.names(group, 0, id),
+                Some(Mistake::EagerCollection) => {
+                    !world.register.as_ref()?.names_file(group, 0, id)
+                }
                 _ => writing.record.is_garbage(group, 0, id),
             };
             if is_garbage && !world.manifests.iter().any(kept) {

@@ -50,7 +50,13 @@ pub(super) fn sorted(model: &Model, mut world: World) -> World {
 }
 
 /// Returns a signature of the surroundings of each partition of `side`, given the signatures of the other side.
-fn signatures(grid: &Grid, record: &Record, world: &World, side: Side, others: &[u64]) -> Vec<u64> {
+fn signatures(
+    grid: &Grid,
+    record: &LedgerRecord,
+    world: &World,
+    side: Side,
+    others: &[u64],
+) -> Vec<u64> {
     (0..grid.partitions(side))
         .map(|partition| {
             let bucket = |other| match side {
@@ -150,7 +156,7 @@ impl Places<'_> {
             .collect();
     }
 
-    fn record(&self, record: &mut Record) {
+    fn record(&self, record: &mut LedgerRecord) {
         self.work(&mut record.work);
         let leases = record
             .trainers
@@ -159,7 +165,7 @@ impl Places<'_> {
         leases.for_each(|bucket| self.bucket(bucket));
     }
 
-    fn work(&self, work: &mut Work) {
+    fn work(&self, work: &mut TrainedState) {
         let before = work.clone();
         for (index, state) in before.buckets.iter().enumerate() {
             let mut bucket = self.grid.bucket(index);
@@ -195,11 +201,11 @@ impl Places<'_> {
             .chain(decided.map(|decision| &mut decision.action))
         {
             match action {
-                Action::Lease { bucket, .. } => self.bucket(bucket),
-                Action::GiveUp { buckets, .. } => {
+                LedgerAction::Lease { bucket, .. } => self.bucket(bucket),
+                LedgerAction::GiveUp { buckets, .. } => {
                     buckets.iter_mut().for_each(|b| self.bucket(b));
                 }
-                Action::Settle(settlement) => self.settlement(settlement),
+                LedgerAction::Settle(settlement) => self.settlement(settlement),
                 _ => {}
             }
         }

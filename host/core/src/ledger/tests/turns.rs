@@ -2,13 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::super::turns::Rounds;
+use super::super::round_robin::TournamentRounds;
 use super::super::*;
 use super::asked::to_lease;
 use super::world::{Budget, Model};
 use crate::graph::{Bucket, SidePartition};
 
-pub(super) fn act(record: &Record, token: Token, action: Action) -> Record {
+pub(super) fn act(record: &LedgerRecord, token: Token, action: LedgerAction) -> LedgerRecord {
     let trainer = record.trainers.get(&token);
     let after = trainer.map_or(0, |trainer| trainer.last);
     let transaction = Transaction {
@@ -21,14 +21,20 @@ pub(super) fn act(record: &Record, token: Token, action: Action) -> Record {
 }
 
 /// A pass opened by `trainers` trainers.
-pub(super) fn opened(lhs: u32, rhs: u32, shared: bool, tree_init: bool, trainers: u64) -> Record {
+pub(super) fn opened(
+    lhs: u32,
+    rhs: u32,
+    shared: bool,
+    tree_init: bool,
+    trainers: u64,
+) -> LedgerRecord {
     let mut model = Model::new(lhs, rhs, shared, 0, Budget::default());
     model.tree_init = tree_init;
     let mut record = model.found(None, 7);
     for token in (1..=trainers).map(Token) {
         record = act(&record, token, model.join(&record, None));
     }
-    let open = Action::Open {
+    let open = LedgerAction::Open {
         pass: record.work.pass,
         plan: 0x1234_5678,
         empty: Vec::new(),
@@ -51,11 +57,11 @@ fn every_round_has_each_partition_once() {
         (6, 2, false),
     ] {
         let record = opened(lhs, rhs, shared, false, 2);
-        let rounds = Rounds::of(&record);
+        let rounds = TournamentRounds::of(&record);
         let mut partners: BTreeMap<(u32, SidePartition), BTreeSet<Vec<SidePartition>>> =
             BTreeMap::new();
         for bucket in (0..record.grid().buckets()).map(|at| record.grid().bucket(at)) {
-            let mut needs: Vec<SidePartition> = record.grid().needs(bucket).collect();
+            let mut needs: Vec<SidePartition> = record.grid().partitions_of(bucket).collect();
             needs.sort_unstable();
             let round = rounds.of_bucket(bucket);
             assert_eq!(round.is_some(), needs.len() == 2);
@@ -79,8 +85,8 @@ fn the_rounds_of_another_plan_are_others() {
     let record = opened(8, 8, true, false, 2);
     let mut other = record.clone();
     other.work.plan = Some(99);
-    let all = |record: &Record| -> Vec<Option<u32>> {
-        let rounds = Rounds::of(record);
+    let all = |record: &LedgerRecord| -> Vec<Option<u32>> {
+        let rounds = TournamentRounds::of(record);
         let buckets = (0..64).map(|at| record.grid().bucket(at));
         buckets.map(|bucket| rounds.of_bucket(bucket)).collect()
     };
@@ -90,7 +96,8 @@ fn the_rounds_of_another_plan_are_others() {
 #[test]
 fn what_is_held_comes_first_and_what_would_leave_others_over_never() {
     let mut record = opened(8, 8, true, false, 4);
-    let turn = |record: &Record, token| record.in_turn(Token(token), &record.free(Token(token)));
+    let turn =
+        |record: &LedgerRecord, token| record.in_turn(Token(token), &record.free(Token(token)));
     let mut first = turn(&record, 1);
     // A whole round, with mirror images.
     assert_eq!(first.len(), 8);
@@ -99,13 +106,13 @@ fn what_is_held_comes_first_and_what_would_leave_others_over_never() {
         assert!(first.contains(&bucket));
         record = act(&record, Token(token), to_lease(&record, bucket));
         first.retain(|b| *b != bucket && *b != mirror(bucket));
-        let held: BTreeSet<SidePartition> = record.grid().needs(bucket).collect();
+        let held: BTreeSet<SidePartition> = record.grid().partitions_of(bucket).collect();
         let rest = turn(&record, token);
         // The mirror image, and two on the diagonal.
         assert_eq!(rest.len(), 3);
         assert!(
             rest.iter()
-                .all(|b| record.grid().needs(*b).all(|g| held.contains(&g)))
+                .all(|b| record.grid().partitions_of(*b).all(|g| held.contains(&g)))
         );
     }
 }

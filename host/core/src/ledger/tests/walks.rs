@@ -2,15 +2,15 @@
 
 use std::collections::BTreeSet;
 
-use super::super::walks::{Pair, Walks};
+use super::super::pair_walks::{PairWalks, PartitionPair};
 use super::super::*;
 use super::asked::{to_give_up, to_lease};
 use super::turns::{act, opened};
 use crate::graph::Bucket;
 
 /// Returns the pair of `walk` in `step`, where steps are counted for all walks together.
-fn at(walks: &Walks, walk: usize, step: usize) -> Option<Pair> {
-    let own = step.checked_sub(walks.late[walk])?;
+fn at(walks: &PairWalks, walk: usize, step: usize) -> Option<PartitionPair> {
+    let own = step.checked_sub(walks.delays[walk])?;
     walks.walks[walk].get(own).copied()
 }
 
@@ -28,9 +28,9 @@ fn walks_have_every_pair_once_and_keep_out_of_each_others_way() {
         (64, 16, false, 30),
     ] {
         let record = opened(partitions, partitions, true, tree_init, trainers);
-        let walks = Walks::of(&record).unwrap();
-        let all: Vec<Pair> = walks.walks.concat();
-        let once: BTreeSet<Pair> = all.iter().copied().collect();
+        let walks = PairWalks::of(&record).unwrap();
+        let all: Vec<PartitionPair> = walks.walks.concat();
+        let once: BTreeSet<PartitionPair> = all.iter().copied().collect();
         assert_eq!(all.len(), (partitions * (partitions - 1) / 2) as usize);
         assert_eq!(once.len(), all.len());
         let mut jumped = 0;
@@ -40,7 +40,7 @@ fn walks_have_every_pair_once_and_keep_out_of_each_others_way() {
                 let new: Vec<usize> = pair.into_iter().filter(|p| !last.contains(p)).collect();
                 assert!(!new.is_empty(), "{last:?} {pair:?}");
                 jumped += new.len() - 1;
-                let now = step + walks.late[number];
+                let now = step + walks.delays[number];
                 for other in (0..walks.walks.len()).filter(|other| *other != number) {
                     let with = at(&walks, other, now).into_iter().flatten();
                     assert!(pair.iter().all(|p| with.clone().all(|q| q != *p)));
@@ -58,13 +58,13 @@ fn walks_have_every_pair_once_and_keep_out_of_each_others_way() {
 fn there_are_none_where_partitions_are_few() {
     for (partitions, trainers) in [(8, 1), (8, 3), (8, 4)] {
         let record = opened(partitions, partitions, true, false, trainers);
-        assert!(Walks::of(&record).is_none());
+        assert!(PairWalks::of(&record).is_none());
     }
 }
 
 /// Returns the recommendations to a trainer that chooses for the first time.
-fn turn(record: &Record, token: Token) -> Vec<Bucket> {
-    Guide::default().in_turn(record, token, &record.free(token), 2)
+fn turn(record: &LedgerRecord, token: Token) -> Vec<Bucket> {
+    BucketAdvisor::default().in_turn(record, token, &record.free(token), 2)
 }
 
 #[test]
@@ -95,5 +95,8 @@ fn whoever_takes_something_else_ends_all_walks() {
 fn more_room_needs_no_walks() {
     let record = opened(8, 8, true, false, 2);
     let free = record.free(Token(1));
-    assert_eq!(Guide::default().in_turn(&record, Token(1), &free, 3), free);
+    assert_eq!(
+        BucketAdvisor::default().in_turn(&record, Token(1), &free, 3),
+        free
+    );
 }

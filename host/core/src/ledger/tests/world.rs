@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::super::*;
 use crate::graph::Bucket;
-use crate::schedule::Extent;
+use crate::schedule::RunExtent;
 
 /// Buckets that were trained into a file or a table: one bit per pass and bucket.
 pub(super) type Content = u128;
@@ -97,30 +97,30 @@ pub(super) struct Model {
 /// A delayed write to the register.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Flight {
-    pub(super) from: Arc<Record>,
-    pub(super) to: Arc<Record>,
+    pub(super) from: Arc<LedgerRecord>,
+    pub(super) to: Arc<LedgerRecord>,
     /// Whether the register has been restored since, so that its sequence numbers may be used again.
     pub(super) fell_back: bool,
 }
 
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Manifest {
-    pub(super) cut: Cut,
-    pub(super) work: Work,
+    pub(super) cut: CheckpointCut,
+    pub(super) work: TrainedState,
     /// Work in the register at the cut.
-    pub(super) truth: Work,
+    pub(super) truth: TrainedState,
 }
 
 /// A checkpoint that a trainer is writing.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Writing {
-    pub(super) cut: Cut,
+    pub(super) cut: CheckpointCut,
     /// Record that the checkpoint began with.
-    pub(super) record: Arc<Record>,
+    pub(super) record: Arc<LedgerRecord>,
     /// Files that existed before.
     pub(super) listed: Vec<Name>,
     /// Manifest that it follows.
-    pub(super) before: Option<Cut>,
+    pub(super) before: Option<CheckpointCut>,
     pub(super) stage: Stage,
 }
 
@@ -134,7 +134,7 @@ pub(super) enum Stage {
 /// A partition in a trainer's memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Table {
-    pub(super) stamp: Stamp,
+    pub(super) stamp: CopyVersion,
     pub(super) content: Content,
 }
 
@@ -151,7 +151,7 @@ pub(super) enum Thread {
 pub(super) struct Decision {
     /// Thread that has made it.
     pub(super) thread: Thread,
-    pub(super) action: Action,
+    pub(super) action: LedgerAction,
     /// Files that existed then, for a checkpoint.
     pub(super) listed: Vec<Name>,
 }
@@ -166,9 +166,9 @@ pub(super) struct Member {
     /// Last number that it has used.
     pub(super) number: u64,
     /// Transaction whose reply it is waiting for.
-    pub(super) waiting: Option<(u64, Action)>,
+    pub(super) waiting: Option<(u64, LedgerAction)>,
     /// Transaction believed lost, which may still arrive.
-    pub(super) missed: Option<(u64, Action)>,
+    pub(super) missed: Option<(u64, LedgerAction)>,
     /// Decision of one of its threads that is not sent yet.
     pub(super) decided: Option<Decision>,
     pub(super) leases: Vec<Bucket>,
@@ -189,9 +189,9 @@ pub(super) struct Member {
 /// State of a model.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct World {
-    pub(super) register: Option<Arc<Record>>,
+    pub(super) register: Option<Arc<LedgerRecord>>,
     /// Record that the register will be restored to.
-    pub(super) old: Option<Arc<Record>>,
+    pub(super) old: Option<Arc<LedgerRecord>>,
     pub(super) flight: Option<Flight>,
     pub(super) disk: BTreeMap<Name, Content>,
     /// The newest two, the older one first.
@@ -231,10 +231,10 @@ impl Model {
         }
     }
 
-    pub(super) fn terms(&self) -> Terms {
-        let terms = Terms::of_one_pass(self.grid.clone());
-        Terms {
-            extent: Extent {
+    pub(super) fn terms(&self) -> RunTerms {
+        let terms = RunTerms::of_one_pass(self.grid.clone());
+        RunTerms {
+            extent: RunExtent {
                 edge_chunks: self.passes,
                 ..terms.extent
             },
@@ -245,8 +245,8 @@ impl Model {
     }
 
     /// Returns a request to join `record`, which was compared with its own newest checkpoint.
-    pub(super) fn join(&self, record: &Record, instead_of: Option<Token>) -> Action {
-        Action::Join(Box::new(Join {
+    pub(super) fn join(&self, record: &LedgerRecord, instead_of: Option<Token>) -> LedgerAction {
+        LedgerAction::Join(Box::new(Join {
             terms: self.terms(),
             name: String::new(),
             rank: None,
@@ -257,13 +257,13 @@ impl Model {
     }
 
     /// Creates a new record, from the newest manifest if there is one.
-    pub(super) fn found(&self, newest: Option<&Manifest>, incarnation: u64) -> Record {
-        Record::found(Founding {
+    pub(super) fn found(&self, newest: Option<&Manifest>, incarnation: u64) -> LedgerRecord {
+        LedgerRecord::create(Genesis {
             terms: self.terms(),
             run: Token(0),
             incarnation: Token(incarnation),
             wanted: 0,
-            work: newest.map_or_else(|| Work::none(&self.grid), |m| m.work.clone()),
+            work: newest.map_or_else(|| TrainedState::none(&self.grid), |m| m.work.clone()),
             base: newest.map(|m| m.cut),
         })
         .unwrap()
@@ -290,24 +290,29 @@ impl Model {
     }
 
     /// Returns the settlement of `token` after it has trained `bucket`.
-    pub(super) fn settlement(&self, record: &Record, token: Token, bucket: Bucket) -> Settlement {
+    pub(super) fn settlement(
+        &self,
+        record: &LedgerRecord,
+        token: Token,
+        bucket: Bucket,
+    ) -> Settlement {
         let mut count = record.trainers[&token].files;
         let settled = |group| {
             count += 1;
             let writer = Some((token, count));
             let id = FileId { version: 1, writer };
             let from = record.partition(group).unwrap().stamp();
-            let files = vec![File {
+            let files = vec![PartitionFile {
                 id,
                 size: 0,
                 crc32: 0,
             }];
-            Settled { group, from, files }
+            SettledPartition { group, from, files }
         };
         Settlement {
             pass: record.work.pass,
             buckets: vec![bucket],
-            partitions: self.grid.needs(bucket).map(settled).collect(),
+            partitions: self.grid.partitions_of(bucket).map(settled).collect(),
             ..Settlement::default()
         }
     }
@@ -331,7 +336,7 @@ impl World {
 impl Eq for World {}
 
 /// Hashes the work without its sums, because models train nothing.
-pub(super) fn hash_work(work: &Work, state: &mut impl Hasher) {
+pub(super) fn hash_work(work: &TrainedState, state: &mut impl Hasher) {
     (work.pass.edge_chunk, work.pass.epoch, work.plan).hash(state);
     work.progress.plateau.seen.hash(state);
     work.buckets.hash(state);
@@ -340,7 +345,7 @@ pub(super) fn hash_work(work: &Work, state: &mut impl Hasher) {
     }
 }
 
-pub(super) fn hash_record(record: &Record, state: &mut impl Hasher) {
+pub(super) fn hash_record(record: &LedgerRecord, state: &mut impl Hasher) {
     (record.incarnation, record.revision, record.stopping).hash(state);
     hash_work(&record.work, state);
     for (token, trainer) in &record.trainers {
@@ -351,25 +356,25 @@ pub(super) fn hash_record(record: &Record, state: &mut impl Hasher) {
     super::rankings::hash(record, state);
 }
 
-fn hash_action(action: &Action, state: &mut impl Hasher) {
+fn hash_action(action: &LedgerAction, state: &mut impl Hasher) {
     std::mem::discriminant(action).hash(state);
     match action {
-        Action::Join(join) => (join.instead_of, join.incarnation, join.newest).hash(state),
-        Action::Open { pass, .. } | Action::Advance { from: pass } => pass.hash(state),
-        Action::Lease { pass, bucket } => (pass, bucket).hash(state),
-        Action::Settle(s) => (&s.pass, &s.buckets, &s.next).hash(state),
-        Action::GiveUp { pass, buckets } => (pass, buckets).hash(state),
-        Action::Checkpoint { pass, newest } => (pass, newest).hash(state),
-        Action::Committed(cut) => cut.hash(state),
-        Action::Revoke(silent) => (silent.token, silent.last).hash(state),
-        Action::BeginRanking {
+        LedgerAction::Join(join) => (join.instead_of, join.incarnation, join.newest).hash(state),
+        LedgerAction::Open { pass, .. } | LedgerAction::Advance { from: pass } => pass.hash(state),
+        LedgerAction::Lease { pass, bucket } => (pass, bucket).hash(state),
+        LedgerAction::Settle(s) => (&s.pass, &s.buckets, &s.next).hash(state),
+        LedgerAction::GiveUp { pass, buckets } => (pass, buckets).hash(state),
+        LedgerAction::Checkpoint { pass, newest } => (pass, newest).hash(state),
+        LedgerAction::Committed(cut) => cut.hash(state),
+        LedgerAction::Revoke(silent) => (silent.token, silent.last).hash(state),
+        LedgerAction::BeginRanking {
             epochs, version, ..
         } => (epochs, version).hash(state),
-        Action::LeaseBlock { ranking, block }
-        | Action::GiveUpBlock { ranking, block }
-        | Action::Ranked { ranking, block, .. } => (ranking, block).hash(state),
-        Action::EndRanking(ranking) => ranking.hash(state),
-        Action::Leave | Action::LeaveSaved | Action::Stop => {}
+        LedgerAction::LeaseBlock { ranking, block }
+        | LedgerAction::GiveUpBlock { ranking, block }
+        | LedgerAction::Ranked { ranking, block, .. } => (ranking, block).hash(state),
+        LedgerAction::EndRanking(ranking) => ranking.hash(state),
+        LedgerAction::Leave | LedgerAction::LeaveSaved | LedgerAction::Stop => {}
     }
 }
 

@@ -2,17 +2,20 @@
 
 use std::collections::HashMap;
 
-use pbg_core::loss::Derived;
-use pbg_core::loss::node::{Binary, Node, NodeId, Shape, Unary};
+use pbg_core::loss::DerivedLoss;
+use pbg_core::loss::node::{Binary, FormulaNode, NodeId, Unary, ValueShape};
 
 mod reductions;
 
-use super::{Gradient, Operand, POSITIVE, Pair, Program, SCORES, Step, Tile, Vector};
+use super::{
+    FunctionWithSlope, LossProgram, LossStep, NegativeGradient, POSITIVE, SCORES, TileIndex,
+    TileOperand, VectorIndex,
+};
 use reductions::Exponentials;
 
-impl Program {
+impl LossProgram {
     /// Lowers a graph to a program.
-    pub(in crate::losses) fn new(derived: &Derived) -> Self {
+    pub(in crate::losses) fn new(derived: &DerivedLoss) -> Self {
         let mut lowering = Lowering::new(derived);
         for id in 0..derived.nodes.len() {
             let value = lowering.lower(id);
@@ -25,35 +28,35 @@ impl Program {
 /// Result of lowering a node.
 #[derive(Clone, Copy, Debug)]
 enum Value {
-    Vector(Vector),
-    Tile(Tile),
+    Vector(VectorIndex),
+    Tile(TileIndex),
     /// A tile with a factor per row, by which it has not been multiplied yet.
-    Scaled(Tile, Vector),
+    Scaled(TileIndex, VectorIndex),
 }
 
 struct Lowering<'a> {
-    derived: &'a Derived,
+    derived: &'a DerivedLoss,
     values: Vec<Value>,
-    program: Program,
+    program: LossProgram,
     /// The step that writes each tile.
     makers: Vec<Option<usize>>,
-    exponentials: HashMap<Tile, Exponentials>,
-    materialized: HashMap<(Tile, Vector), Tile>,
-    broadcasts: HashMap<Vector, Tile>,
-    sums: HashMap<Tile, Vector>,
-    numbers: HashMap<u32, Vector>,
+    exponentials: HashMap<TileIndex, Exponentials>,
+    materialized: HashMap<(TileIndex, VectorIndex), TileIndex>,
+    broadcasts: HashMap<VectorIndex, TileIndex>,
+    sums: HashMap<TileIndex, VectorIndex>,
+    numbers: HashMap<u32, VectorIndex>,
     /// Logarithms of sums of exponentials, as (largest, logarithm of the rest). A difference with such a logarithm is
     /// computed with the largest first, where no digits are lost.
-    logsums: HashMap<Vector, (Vector, Vector)>,
-    pairs: HashMap<(Pair, Tile), [Tile; 2]>,
+    logsums: HashMap<VectorIndex, (VectorIndex, VectorIndex)>,
+    pairs: HashMap<(FunctionWithSlope, TileIndex), [TileIndex; 2]>,
 }
 
 impl<'a> Lowering<'a> {
-    fn new(derived: &'a Derived) -> Self {
+    fn new(derived: &'a DerivedLoss) -> Self {
         Self {
             derived,
             values: Vec::with_capacity(derived.nodes.len()),
-            program: Program {
+            program: LossProgram {
                 constants: Vec::new(),
                 parameters: Vec::new(),
                 columns: None,
@@ -62,7 +65,7 @@ impl<'a> Lowering<'a> {
                 steps: Vec::new(),
                 loss: 0,
                 positive: 0,
-                negative: Gradient::Vector(0),
+                negative: NegativeGradient::Vector(0),
                 vectors: 1,
                 tiles: 1,
             },
@@ -77,19 +80,19 @@ impl<'a> Lowering<'a> {
         }
     }
 
-    fn vector(&mut self) -> Vector {
+    fn vector(&mut self) -> VectorIndex {
         self.program.vectors += 1;
         self.program.vectors - 1
     }
 
     /// Creates a tile that the next step writes.
-    fn tile(&mut self) -> Tile {
+    fn tile(&mut self) -> TileIndex {
         self.makers.push(Some(self.program.steps.len()));
         self.program.tiles += 1;
         self.program.tiles - 1
     }
 
-    fn number(&mut self, value: f32) -> Vector {
+    fn number(&mut self, value: f32) -> VectorIndex {
         if let Some(&known) = self.numbers.get(&value.to_bits()) {
             return known;
         }
@@ -101,39 +104,41 @@ impl<'a> Lowering<'a> {
 
     fn lower(&mut self, id: usize) -> Value {
         let node = self.derived.nodes[id];
-        let scalar = self.derived.shapes[id] == Shape::Scalar;
+        let scalar = self.derived.shapes[id] == ValueShape::Scalar;
         match node {
-            Node::Positive => Value::Vector(POSITIVE),
-            Node::Negative => Value::Tile(SCORES),
-            Node::Columns => {
+            FormulaNode::Positive => Value::Vector(POSITIVE),
+            FormulaNode::Negative => Value::Tile(SCORES),
+            FormulaNode::Columns => {
                 let out = self.vector();
                 self.program.columns = Some(out);
                 Value::Vector(out)
             }
-            Node::Constant(value) => Value::Vector(self.number(value)),
+            FormulaNode::Constant(value) => Value::Vector(self.number(value)),
             // A checked loss has no such node.
-            Node::Component(_) | Node::Gradient(_) => Value::Vector(self.number(f32::NAN)),
-            Node::Parameter(index) => {
+            FormulaNode::Component(_) | FormulaNode::Gradient(_) => {
+                Value::Vector(self.number(f32::NAN))
+            }
+            FormulaNode::Parameter(index) => {
                 let out = self.vector();
                 self.program.parameters.push((out, index as usize));
                 Value::Vector(out)
             }
-            Node::Unary(op, x) => match self.value(x) {
+            FormulaNode::Unary(op, x) => match self.value(x) {
                 Value::Vector(x) => Value::Vector(self.vector_unary(op, x, scalar)),
                 value => self.unary(op, x, value),
             },
-            Node::Binary(op, a, b) => match (self.value(a), self.value(b)) {
+            FormulaNode::Binary(op, a, b) => match (self.value(a), self.value(b)) {
                 (Value::Vector(a), Value::Vector(b)) => {
                     Value::Vector(self.vector_binary(op, a, b, scalar))
                 }
                 (x, z) => self.binary(op, b, x, z),
             },
-            Node::Select(..) | Node::Clamp(..) => self.select(node, scalar),
-            Node::Reduce(op, x) => {
+            FormulaNode::Select(..) | FormulaNode::Clamp(..) => self.select(node, scalar),
+            FormulaNode::Reduce(op, x) => {
                 let x = self.value(x);
                 Value::Vector(self.reduce(op, x))
             }
-            Node::Softmax(x) => {
+            FormulaNode::Softmax(x) => {
                 let x = self.as_tile(self.value(x));
                 self.softmax(x)
             }
@@ -144,13 +149,19 @@ impl<'a> Lowering<'a> {
         self.values[id as usize]
     }
 
-    fn vector_unary(&mut self, op: Unary, x: Vector, scalar: bool) -> Vector {
+    fn vector_unary(&mut self, op: Unary, x: VectorIndex, scalar: bool) -> VectorIndex {
         let out = self.vector();
-        self.push(Step::VectorUnary { op, out, x }, scalar);
+        self.push(LossStep::VectorUnary { op, out, x }, scalar);
         out
     }
 
-    fn vector_binary(&mut self, op: Binary, a: Vector, b: Vector, scalar: bool) -> Vector {
+    fn vector_binary(
+        &mut self,
+        op: Binary,
+        a: VectorIndex,
+        b: VectorIndex,
+        scalar: bool,
+    ) -> VectorIndex {
         if op == Binary::Sub {
             if let Some(&(largest, rest)) = self.logsums.get(&a) {
                 let difference = self.vector_binary(Binary::Sub, largest, b, scalar);
@@ -162,11 +173,11 @@ impl<'a> Lowering<'a> {
             }
         }
         let out = self.vector();
-        self.push(Step::VectorBinary { op, out, a, b }, scalar);
+        self.push(LossStep::VectorBinary { op, out, a, b }, scalar);
         out
     }
 
-    fn push(&mut self, step: Step, scalar: bool) {
+    fn push(&mut self, step: LossStep, scalar: bool) {
         match scalar {
             true => self.program.prologue.push(step),
             false => self.program.steps.push(step),
@@ -188,8 +199,8 @@ impl<'a> Lowering<'a> {
         }
         let x = self.as_tile(value);
         let pair = match op {
-            Unary::Softplus | Unary::Sigmoid => self.pair(Pair::Softplus, id, x),
-            Unary::Relu => self.pair(Pair::Relu, id, x),
+            Unary::Softplus | Unary::Sigmoid => self.pair(FunctionWithSlope::Softplus, id, x),
+            Unary::Relu => self.pair(FunctionWithSlope::Relu, id, x),
             _ => None,
         };
         if let Some([function, slope]) = pair {
@@ -200,7 +211,7 @@ impl<'a> Lowering<'a> {
             });
         }
         let out = self.tile();
-        self.program.steps.push(Step::Unary {
+        self.program.steps.push(LossStep::Unary {
             op,
             out,
             x,
@@ -210,26 +221,26 @@ impl<'a> Lowering<'a> {
     }
 
     /// Returns the tiles of a function and its derivative, computed by one step, if the graph uses both.
-    fn pair(&mut self, op: Pair, id: NodeId, x: Tile) -> Option<[Tile; 2]> {
+    fn pair(&mut self, op: FunctionWithSlope, id: NodeId, x: TileIndex) -> Option<[TileIndex; 2]> {
         if let Some(&pair) = self.pairs.get(&(op, x)) {
             return Some(pair);
         }
-        let slope = |node: &Node| match (op, *node) {
-            (Pair::Softplus, Node::Unary(Unary::Sigmoid, of)) => of == id,
-            (Pair::Relu, Node::Binary(Binary::GreaterEqual, of, zero)) => {
+        let slope = |node: &FormulaNode| match (op, *node) {
+            (FunctionWithSlope::Softplus, FormulaNode::Unary(Unary::Sigmoid, of)) => of == id,
+            (FunctionWithSlope::Relu, FormulaNode::Binary(Binary::GreaterEqual, of, zero)) => {
                 of == id && self.is_zero(zero)
             }
             _ => false,
         };
         let function = match op {
-            Pair::Softplus => Unary::Softplus,
-            Pair::Relu => Unary::Relu,
+            FunctionWithSlope::Softplus => Unary::Softplus,
+            FunctionWithSlope::Relu => Unary::Relu,
         };
         let nodes = &self.derived.nodes;
-        let both = nodes.contains(&Node::Unary(function, id)) && nodes.iter().any(slope);
+        let both = nodes.contains(&FormulaNode::Unary(function, id)) && nodes.iter().any(slope);
         both.then(|| {
             let out = [self.tile(), self.tile()];
-            self.program.steps.push(Step::Pair {
+            self.program.steps.push(LossStep::Pair {
                 op,
                 out,
                 x,
@@ -241,7 +252,7 @@ impl<'a> Lowering<'a> {
     }
 
     fn is_zero(&self, id: NodeId) -> bool {
-        self.derived.nodes[id as usize] == Node::Constant(0.0)
+        self.derived.nodes[id as usize] == FormulaNode::Constant(0.0)
     }
 
     fn binary(&mut self, op: Binary, b: NodeId, x: Value, z: Value) -> Value {
@@ -249,7 +260,7 @@ impl<'a> Lowering<'a> {
             (Binary::Mul, Value::Vector(factor), value)
             | (Binary::Mul, value, Value::Vector(factor)) => return self.scaled(value, factor),
             (Binary::Div, value, Value::Vector(divisor)) => {
-                let scalar = self.derived.shapes[b as usize] == Shape::Scalar;
+                let scalar = self.derived.shapes[b as usize] == ValueShape::Scalar;
                 let one = self.number(1.0);
                 let factor = self.vector_binary(Binary::Div, one, divisor, scalar);
                 return self.scaled(value, factor);
@@ -257,7 +268,7 @@ impl<'a> Lowering<'a> {
             (Binary::Mul, x, z) => return self.product(x, z),
             (Binary::GreaterEqual, Value::Tile(_) | Value::Scaled(..), _) if self.is_zero(b) => {
                 let x = self.as_tile(x);
-                if let Some(&[_, ones]) = self.pairs.get(&(Pair::Relu, x)) {
+                if let Some(&[_, ones]) = self.pairs.get(&(FunctionWithSlope::Relu, x)) {
                     return Value::Tile(ones);
                 }
             }
@@ -265,12 +276,12 @@ impl<'a> Lowering<'a> {
         }
         let (a, b) = (self.as_operand(x), self.as_operand(z));
         let out = self.tile();
-        self.program.steps.push(Step::Binary { op, out, a, b });
+        self.program.steps.push(LossStep::Binary { op, out, a, b });
         Value::Tile(out)
     }
 
     /// Records a factor per row, which is multiplied only when its product is needed.
-    fn scaled(&mut self, value: Value, factor: Vector) -> Value {
+    fn scaled(&mut self, value: Value, factor: VectorIndex) -> Value {
         match value {
             Value::Scaled(tile, first) => {
                 let both = self.vector_binary(Binary::Mul, first, factor, false);
@@ -287,7 +298,7 @@ impl<'a> Lowering<'a> {
         };
         let ((a, first), (b, second)) = (split(x), split(z));
         let out = self.tile();
-        self.program.steps.push(Step::Product {
+        self.program.steps.push(LossStep::Product {
             out,
             a,
             b,
@@ -303,30 +314,30 @@ impl<'a> Lowering<'a> {
         }
     }
 
-    fn select(&mut self, node: Node, scalar: bool) -> Value {
+    fn select(&mut self, node: FormulaNode, scalar: bool) -> Value {
         let operands: Vec<Value> = node.operands().map(|id| self.value(id)).collect();
         let [c, a, b] = [operands[0], operands[1], operands[2]];
         if let (Value::Vector(c), Value::Vector(a), Value::Vector(b)) = (c, a, b) {
             let out = self.vector();
             let operands = [c, a, b];
-            self.push(Step::VectorSelect { out, operands }, scalar);
+            self.push(LossStep::VectorSelect { out, operands }, scalar);
             return Value::Vector(out);
         }
         let operands = [c, a, b].map(|value| self.as_tile(value));
         let out = self.tile();
-        self.program.steps.push(Step::Select { out, operands });
+        self.program.steps.push(LossStep::Select { out, operands });
         Value::Tile(out)
     }
 
-    fn as_operand(&mut self, value: Value) -> Operand {
+    fn as_operand(&mut self, value: Value) -> TileOperand {
         match value {
-            Value::Vector(vector) => Operand::Vector(vector),
-            value => Operand::Tile(self.as_tile(value)),
+            Value::Vector(vector) => TileOperand::Vector(vector),
+            value => TileOperand::Tile(self.as_tile(value)),
         }
     }
 
     /// Returns `value` as a tile: multiplies by a recorded factor, and broadcasts a vector.
-    fn as_tile(&mut self, value: Value) -> Tile {
+    fn as_tile(&mut self, value: Value) -> TileIndex {
         let (tile, factor) = match value {
             Value::Tile(tile) => return tile,
             Value::Scaled(tile, factor) => (tile, factor),
@@ -335,7 +346,7 @@ impl<'a> Lowering<'a> {
                     return known;
                 }
                 let out = self.tile();
-                self.program.steps.push(Step::Broadcast { out, x });
+                self.program.steps.push(LossStep::Broadcast { out, x });
                 self.broadcasts.insert(x, out);
                 return out;
             }
@@ -344,17 +355,17 @@ impl<'a> Lowering<'a> {
             return known;
         }
         let out = self.tile();
-        self.program.steps.push(Step::Binary {
+        self.program.steps.push(LossStep::Binary {
             op: Binary::Mul,
             out,
-            a: Operand::Tile(tile),
-            b: Operand::Vector(factor),
+            a: TileOperand::Tile(tile),
+            b: TileOperand::Vector(factor),
         });
         self.materialized.insert((tile, factor), out);
         out
     }
 
-    fn finish(mut self) -> Program {
+    fn finish(mut self) -> LossProgram {
         let row = |value| match value {
             Value::Vector(vector) => vector,
             // The derivation reduces values per negative before it combines them with values per row.
@@ -365,12 +376,12 @@ impl<'a> Lowering<'a> {
         self.program.loss = row(of(derived.loss));
         self.program.positive = row(of(derived.positive));
         self.program.negative = match of(derived.negative) {
-            Value::Vector(vector) => Gradient::Vector(vector),
-            Value::Tile(tile) => Gradient::Tile(tile),
-            Value::Scaled(tile, factor) => Gradient::Scaled(tile, factor),
+            Value::Vector(vector) => NegativeGradient::Vector(vector),
+            Value::Tile(tile) => NegativeGradient::Tile(tile),
+            Value::Scaled(tile, factor) => NegativeGradient::Scaled(tile, factor),
         };
         self.program.drop_unused();
-        self.program.share_places();
+        self.program.assign_buffers();
         self.program
     }
 }

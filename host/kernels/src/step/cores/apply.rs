@@ -5,11 +5,11 @@ use std::ops::Deref;
 
 use pbg_core::graph::Side;
 
-use super::{CoreStep, Sums};
-use crate::accumulate::GradientRows;
+use super::{CoreStep, WorkerSums};
 use crate::error::StepError;
+use crate::gradient_rows::GradientRows;
 use crate::optimizer;
-use crate::step::share::Summands;
+use crate::step::share::GradientSums;
 
 impl CoreStep<'_> {
     /// Applies the sums of table rows, over all workers of the batch; with `parameters`, those of parameters as well.
@@ -17,7 +17,7 @@ impl CoreStep<'_> {
     pub(super) fn apply(&mut self, parameters: bool) -> Result<bool, StepError> {
         let (spec, job, relation) = (self.spec, self.job, self.relation());
         let Some((exchange, index)) = self.share.exchange() else {
-            let Sums {
+            let WorkerSums {
                 gradients,
                 rows,
                 row,
@@ -41,7 +41,7 @@ impl CoreStep<'_> {
     }
 
     /// Swaps the sums of this worker with its place in the exchange: first to share them, then to get them back.
-    fn swap_summands(&mut self, given: &mut Summands, parameters: bool) {
+    fn swap_summands(&mut self, given: &mut GradientSums, parameters: bool) {
         mem::swap(&mut self.sums.rows, &mut given.rows);
         if parameters {
             mem::swap(&mut self.sums.gradients, &mut given.parameters);
@@ -50,7 +50,7 @@ impl CoreStep<'_> {
 
     /// Adds up the sums of all workers and applies them to this worker's share of the rows; the first worker also
     /// applies those of parameters.
-    fn apply_share(&mut self, all: &[impl Deref<Target = Summands>], parameters: bool) -> bool {
+    fn apply_share(&mut self, all: &[impl Deref<Target = GradientSums>], parameters: bool) -> bool {
         let (spec, job, relation) = (self.spec, self.job, self.relation());
         let mut finite = true;
         if parameters && self.share.is_first() {
@@ -64,8 +64,8 @@ impl CoreStep<'_> {
             let table = job.tables.side(side);
             let rows: Vec<&GradientRows> = all.iter().map(|s| &s.rows[side as usize]).collect();
             let share = self.share.of(table.embeddings.rows());
-            let Sums { scratch, row, .. } = &mut *self.sums;
-            finite &= optimizer::apply_sums(&rows, share, table, spec.lr, [scratch, row]);
+            let WorkerSums { scratch, row, .. } = &mut *self.sums;
+            finite &= optimizer::apply_summed_rows(&rows, share, table, spec.lr, [scratch, row]);
         }
         finite
     }

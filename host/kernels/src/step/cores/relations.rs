@@ -8,7 +8,7 @@ use super::CoreStep;
 use crate::error::StepError;
 use crate::step::buffers::SliceBuffers;
 use crate::step::executor::SliceStages;
-use crate::step::predict_relations::{self, RelationBuffers, Targets};
+use crate::step::predict_relations::{self, RelationBuffers, RelationTargets};
 
 impl CoreStep<'_> {
     /// Predicts the relation types of a slice's edges, or of this worker's share of them if several share a batch.
@@ -55,7 +55,7 @@ impl CoreStep<'_> {
             predict_relations::feature(operator, x, y, row, &mut scratch);
         }
         let rows = slice.rows.start + edges.start..slice.rows.start + edges.end;
-        let targets = Targets {
+        let targets = RelationTargets {
             relations: &relations[rows.clone()],
             weights: self.job.batch.weight.map(|weights| &weights[rows]),
             weight: self.spec.relation_prediction * self.spec.relations[self.relation()].weight,

@@ -6,22 +6,23 @@
 use std::slice::Iter;
 use std::sync::Arc;
 
-use pbg_core::batch_graph::{Cluster, Node, Operation, Sliced, Step, StepSpec};
+use pbg_core::batch_graph::{GraphNode, Operation, SlicedGraph, Stage, StageRun, StepSpec};
 use pbg_core::graph::Side;
 use pbg_core::model::Operator;
 
-use super::{Compare, Gather, PassStages, Program, Scatter};
+use super::{CompareStage, GatherStage, PassStages, ScatterStage, StepProgram};
 use crate::error::CompileError;
 use crate::step::executor::StepExecutor;
 
-impl Program {
+impl StepProgram {
     /// Compiles a graph for an executor.
     ///
     /// # Errors
     /// When the executor lacks a kernel, or a node is out of place.
-    pub fn compile<E: StepExecutor>(graph: Arc<Sliced>) -> Result<Self, CompileError> {
+    pub fn compile<E: StepExecutor>(graph: Arc<SlicedGraph>) -> Result<Self, CompileError> {
         for node in &graph.graph.nodes {
-            if let Some(reason) = E::lacks(node.operation, node.name.side, graph.step_spec()) {
+            if let Some(reason) = E::unsupported(node.operation, node.name.side, graph.step_spec())
+            {
                 let node = node.name.to_string();
                 return Err(CompileError::Lacks { node, reason });
             }
@@ -35,7 +36,7 @@ impl Program {
 }
 
 struct Compiler<'g> {
-    graph: &'g Sliced,
+    graph: &'g SlicedGraph,
 }
 
 impl<'g> Compiler<'g> {
@@ -43,7 +44,7 @@ impl<'g> Compiler<'g> {
         self.graph.step_spec()
     }
 
-    fn nodes(&self, step: &'g Step) -> impl Iterator<Item = &'g Node> + use<'g> {
+    fn nodes(&self, step: &'g StageRun) -> impl Iterator<Item = &'g GraphNode> + use<'g> {
         let nodes = &self.graph.graph.nodes;
         step.nodes.iter().map(move |&index| &nodes[index])
     }
@@ -55,17 +56,17 @@ impl<'g> Compiler<'g> {
             None => (false, [None; 2]),
         };
         let mut steps = Steps(stages.slice.iter());
-        let (_, gather) = self.gather(steps.take(Cluster::Gather, None)?, false)?;
+        let (_, gather) = self.gather(steps.take(Stage::Gather, None)?, false)?;
         let mut compare = Vec::new();
         while let Some(side) = steps.direction() {
             compare.push(self.compare(side, &mut steps)?);
         }
-        let predicts = steps.is_next(Cluster::Differentiate);
+        let predicts = steps.is_next(Stage::Differentiate);
         if predicts {
-            let step = steps.take(Cluster::Differentiate, None)?;
+            let step = steps.take(Stage::Differentiate, None)?;
             self.only(step, |o| o == Operation::PredictRelations)?;
         }
-        let scatter = self.scatter(steps.take(Cluster::Scatter, None)?)?.0;
+        let scatter = self.scatter(steps.take(Stage::Scatter, None)?)?.0;
         let updates = at_most_one(steps.0.as_slice())?;
         if let Some(step) = updates {
             self.only(step, |o| o == Operation::UpdateRows)?;
@@ -80,7 +81,7 @@ impl<'g> Compiler<'g> {
         });
         Ok(PassStages {
             pass: stages.pass,
-            read,
+            reads_parameters: read,
             entities: [lhs?, rhs?],
             gather: of_each_side(gather, "gather")?,
             compare,
@@ -94,20 +95,20 @@ impl<'g> Compiler<'g> {
     /// Returns whether parameters are read, and how the rows of each side are gathered: those of a slice, or `all`.
     fn gather(
         &self,
-        step: &'g Step,
+        step: &'g StageRun,
         all: bool,
-    ) -> Result<(bool, [Option<Gather>; 2]), CompileError> {
+    ) -> Result<(bool, [Option<GatherStage>; 2]), CompileError> {
         let (mut read, mut sides) = (false, [None; 2]);
         for node in self.nodes(step) {
             let side = node.name.side.ok_or_else(|| unknown(node))?;
-            let gather: &mut Option<Gather> = &mut sides[side as usize];
+            let gather: &mut Option<GatherStage> = &mut sides[side as usize];
             match (node.operation, gather.as_mut()) {
                 (Operation::Read, _) => read = true,
                 (Operation::GatherAll | Operation::Gather, None)
                     if all == (node.operation == Operation::GatherAll) =>
                 {
                     let drawn = !all && node.inputs.len() > 2;
-                    *gather = Some(Gather {
+                    *gather = Some(GatherStage {
                         global: false,
                         operator: Operator::None,
                         uniform: if drawn {
@@ -129,20 +130,20 @@ impl<'g> Compiler<'g> {
     }
 
     /// Compiles the stages score, loss and differentiate of one side, which follow each other.
-    fn compare(&self, side: Side, steps: &mut Steps<'g>) -> Result<Compare, CompileError> {
-        let score = steps.take(Cluster::Score, Some(side))?;
+    fn compare(&self, side: Side, steps: &mut Steps<'g>) -> Result<CompareStage, CompileError> {
+        let score = steps.take(Stage::Score, Some(side))?;
         self.only(score, |o| matches!(o, Operation::Score { .. }))?;
-        let loss = steps.take(Cluster::Loss, Some(side))?;
+        let loss = steps.take(Stage::Loss, Some(side))?;
         self.only(loss, |o| o == Operation::Loss)?;
-        let mut compare = Compare {
+        let mut compare = CompareStage {
             side,
-            pairs: false,
+            pairwise_positives: false,
             rounded: false,
         };
-        for node in self.nodes(steps.take(Cluster::Differentiate, Some(side))?) {
+        for node in self.nodes(steps.take(Stage::Differentiate, Some(side))?) {
             match node.operation {
                 Operation::QueryGradients | Operation::CandidateGradients => {}
-                Operation::PositiveGradients => compare.pairs = true,
+                Operation::PositiveGradients => compare.pairwise_positives = true,
                 Operation::Round => compare.rounded = true,
                 _ => return Err(unknown(node)),
             }
@@ -151,7 +152,10 @@ impl<'g> Compiler<'g> {
     }
 
     /// Returns how the gradients of each side are propagated back, and whether parameters are regularized.
-    fn scatter(&self, step: &'g Step) -> Result<([Option<Scatter>; 2], bool), CompileError> {
+    fn scatter(
+        &self,
+        step: &'g StageRun,
+    ) -> Result<([Option<ScatterStage>; 2], bool), CompileError> {
         let (mut sides, mut parameters) = ([None; 2], false);
         for node in self.nodes(step) {
             let side = node.name.side.ok_or_else(|| unknown(node))?;
@@ -159,14 +163,14 @@ impl<'g> Compiler<'g> {
                 parameters = true;
                 continue;
             }
-            let scatter = sides[side as usize].get_or_insert(Scatter {
+            let scatter = sides[side as usize].get_or_insert(ScatterStage {
                 operator: Operator::None,
                 regularized: None,
-                joined: false,
+                positives_are_negatives: false,
             });
             match node.operation {
                 Operation::Regularize(rows) => scatter.regularized = Some(rows),
-                Operation::Join => scatter.joined = true,
+                Operation::Join => scatter.positives_are_negatives = true,
                 Operation::Back(operator) => scatter.operator = operator,
                 Operation::Sum => {}
                 _ => return Err(unknown(node)),
@@ -185,7 +189,11 @@ impl<'g> Compiler<'g> {
         Ok(())
     }
 
-    fn only(&self, step: &'g Step, wanted: impl Fn(Operation) -> bool) -> Result<(), CompileError> {
+    fn only(
+        &self,
+        step: &'g StageRun,
+        wanted: impl Fn(Operation) -> bool,
+    ) -> Result<(), CompileError> {
         match self.nodes(step).find(|node| !wanted(node.operation)) {
             Some(node) => Err(unknown(node)),
             None => Ok(()),
@@ -194,15 +202,15 @@ impl<'g> Compiler<'g> {
 }
 
 /// The remaining steps of a slice.
-struct Steps<'g>(Iter<'g, Step>);
+struct Steps<'g>(Iter<'g, StageRun>);
 
 impl<'g> Steps<'g> {
     /// Takes the next step, which must belong to the cluster and the direction.
     fn take(
         &mut self,
-        cluster: Cluster,
+        cluster: Stage,
         direction: Option<Side>,
-    ) -> Result<&'g Step, CompileError> {
+    ) -> Result<&'g StageRun, CompileError> {
         let step = self.0.next();
         step.filter(|step| (step.cluster, step.direction) == (cluster, direction))
             .ok_or_else(|| CompileError::Misplaced {
@@ -211,7 +219,7 @@ impl<'g> Steps<'g> {
     }
 
     /// Returns whether the next step belongs to the cluster and to no direction.
-    fn is_next(&self, cluster: Cluster) -> bool {
+    fn is_next(&self, cluster: Stage) -> bool {
         let next = self.0.as_slice().first();
         next.is_some_and(|step| (step.cluster, step.direction) == (cluster, None))
     }
@@ -223,7 +231,7 @@ impl<'g> Steps<'g> {
 }
 
 /// Returns the only step, if there is one.
-fn at_most_one(steps: &[Step]) -> Result<Option<&Step>, CompileError> {
+fn at_most_one(steps: &[StageRun]) -> Result<Option<&StageRun>, CompileError> {
     match steps {
         [] => Ok(None),
         [step] => Ok(Some(step)),
@@ -233,7 +241,7 @@ fn at_most_one(steps: &[Step]) -> Result<Option<&Step>, CompileError> {
     }
 }
 
-fn unknown(node: &Node) -> CompileError {
+fn unknown(node: &GraphNode) -> CompileError {
     CompileError::Misplaced {
         node: node.name.to_string(),
     }

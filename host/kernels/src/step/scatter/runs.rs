@@ -4,7 +4,7 @@ use crate::step::gather::SideOfSlice;
 
 /// Consecutive rows whose gradients are propagated back together.
 #[derive(Clone, Copy)]
-pub(super) struct Run<'a> {
+pub(super) struct ScatterRun<'a> {
     /// First row among the prepared rows.
     pub(super) first: usize,
     /// First row among the gradients.
@@ -22,7 +22,7 @@ pub(super) struct Run<'a> {
 pub(super) fn positives<'a>(
     side: &SideOfSlice<'a>,
     at_once: usize,
-) -> impl Iterator<Item = Run<'a>> + use<'a> {
+) -> impl Iterator<Item = ScatterRun<'a>> + use<'a> {
     let SideOfSlice {
         slice,
         layout,
@@ -33,7 +33,7 @@ pub(super) fn positives<'a>(
         let filled = slice.filled(chunk);
         (0..filled).step_by(at_once).map(move |row| {
             let (from, count) = (chunk * slice.chunk + row, at_once.min(filled - row));
-            Run {
+            ScatterRun {
                 first: layout.first(chunk) + row,
                 from,
                 count,
@@ -50,10 +50,10 @@ pub(super) fn positives<'a>(
 pub(super) fn draws<'a>(
     side: &SideOfSlice<'a>,
     skipped: usize,
-) -> impl Iterator<Item = Run<'a>> + use<'a> {
+) -> impl Iterator<Item = ScatterRun<'a>> + use<'a> {
     let side = *side;
     let layout = side.layout;
-    (0..side.slice.chunks).map(move |chunk| Run {
+    (0..side.slice.chunks).map(move |chunk| ScatterRun {
         first: layout.first(chunk) + layout.chunk,
         from: chunk * (skipped + layout.uniform) + skipped,
         count: layout.uniform,

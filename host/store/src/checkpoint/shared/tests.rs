@@ -1,6 +1,6 @@
 //! Tests of commits by several trainers.
 
-use pbg_core::ledger::{Begun, Cut};
+use pbg_core::ledger::{CheckpointCut, CutOrigin};
 
 use super::*;
 use crate::checkpoint::{Checkpoint, ReadCheckpoint};
@@ -18,19 +18,19 @@ fn rows(value: f32) -> PartitionRows<'static> {
     }
 }
 
-fn manifest(version: u64, files: &[(String, Summary)]) -> Manifest {
-    let begun = Begun {
+fn manifest(version: u64, files: &[(String, FileSummary)]) -> CheckpointManifest {
+    let begun = CutOrigin {
         incarnation: Token(7),
         revision: 3,
         token: Token(1),
         number: 4,
     };
     let begun = Some(begun);
-    Manifest {
+    CheckpointManifest {
         version,
         files: files.iter().cloned().collect(),
-        cut: Some(Cut { version, begun }),
-        ..Manifest::default()
+        cut: Some(CheckpointCut { version, begun }),
+        ..CheckpointManifest::default()
     }
 }
 
@@ -48,13 +48,13 @@ fn what_several_commit_one_goes_on_from() {
     let second = two.write_partition("e", 0, 1, &rows(2.0)).unwrap();
     assert_ne!(first.id, second.id);
     let model = two.write_model(1, &[]).unwrap();
-    let manifest = manifest(1, &[in_manifest("e", 0, &second), model]);
+    let manifest = manifest(1, &[manifest_entry("e", 0, &second), model]);
     two.publish(&manifest).unwrap();
     two.publish(&manifest).unwrap_err();
     assert_eq!(one.newest().unwrap().as_ref(), Some(&manifest));
-    assert_eq!(from_manifest(&manifest, "e", 0), Some(second));
-    assert!(one.is_seen_by(Token(2)) && !one.is_seen_by(Token(3)));
-    one.forget(Token(1)).unwrap();
+    assert_eq!(ledger_file(&manifest, "e", 0), Some(second));
+    assert!(one.has_presence(Token(2)) && !one.has_presence(Token(3)));
+    one.remove_presence(Token(1)).unwrap();
     drop((one, two));
 
     // A single trainer that continues finds the version, although it has not replaced `manifest.json`.
@@ -73,12 +73,12 @@ fn a_version_that_is_not_whole_does_not_count() {
     let folder = tempfile::tempdir().unwrap();
     let trainer = SharedCheckpoint::open(folder.path(), Token(1)).unwrap();
     let file = trainer.write_partition("e", 0, 1, &rows(1.0)).unwrap();
-    let whole = manifest(1, &[in_manifest("e", 0, &file)]);
+    let whole = manifest(1, &[manifest_entry("e", 0, &file)]);
     trainer.publish(&whole).unwrap();
     trainer.make_current(&whole).unwrap();
     let mut lacks = file;
     lacks.id.version = 9;
-    let broken = manifest(2, &[in_manifest("e", 0, &lacks)]);
+    let broken = manifest(2, &[manifest_entry("e", 0, &lacks)]);
     trainer.publish(&broken).unwrap();
     assert_eq!(trainer.newest().unwrap(), Some(whole));
     std::fs::write(folder.path().join("manifest.v3.json"), "{").unwrap();
@@ -96,8 +96,8 @@ fn garbage_goes_and_what_is_kept_stays() {
     };
     let (old, kept, newest) = (write(1), write(1), write(2));
     let models = [1, 2].map(|version| trainer.write_model(version, &[]).unwrap());
-    let before = manifest(1, &[in_manifest("e", 0, &kept)]);
-    let now = manifest(2, &[in_manifest("e", 0, &newest), models[1].clone()]);
+    let before = manifest(1, &[manifest_entry("e", 0, &kept)]);
+    let now = manifest(2, &[manifest_entry("e", 0, &newest), models[1].clone()]);
     let listed = trainer.list().unwrap();
     assert_eq!(listed.len(), 5);
     let later = write(2);
@@ -105,7 +105,7 @@ fn garbage_goes_and_what_is_kept_stays() {
     trainer
         .remove_garbage(&listed, &[&before, &now], is_garbage)
         .unwrap();
-    let name = |file: &File| in_manifest("e", 0, file).0;
+    let name = |file: &PartitionFile| manifest_entry("e", 0, file).0;
     let mut expected = [
         name(&kept),
         name(&newest),
@@ -137,12 +137,13 @@ fn what_is_known_behind_a_version_is_no_part_of_it() {
     let folder = tempfile::tempdir().unwrap();
     let trainer = SharedCheckpoint::open(folder.path(), Token(1)).unwrap();
     let mut first = manifest(1, &[]);
-    let write = |manifest: &Manifest, before: Option<&Manifest>, lines: &[u8]| {
-        let cut = manifest.cut.unwrap();
-        let mut metrics = trainer.begin_metrics(cut, before).unwrap();
-        metrics.put(lines).unwrap();
-        metrics.finish().unwrap()
-    };
+    let write =
+        |manifest: &CheckpointManifest, before: Option<&CheckpointManifest>, lines: &[u8]| {
+            let cut = manifest.cut.unwrap();
+            let mut metrics = trainer.begin_metrics(cut, before).unwrap();
+            metrics.put(lines).unwrap();
+            metrics.finish().unwrap()
+        };
     first.metrics_length = write(&first, None, b"a\n");
     trainer.publish(&first).unwrap();
     trainer.make_current(&first).unwrap();
@@ -166,14 +167,14 @@ fn all_that_was_told_is_read() {
     let trainer = SharedCheckpoint::open(folder.path(), Token(1)).unwrap();
     let line = [&[b'x'; 8191][..], b"\n"].concat();
     let megabyte = line.repeat(128);
-    let first = trainer.tell(b"first\n").unwrap();
+    let first = trainer.append_events(b"first\n").unwrap();
     for _ in 0..70 {
-        trainer.tell(&megabyte).unwrap();
+        trainer.append_events(&megabyte).unwrap();
     }
-    let all = trainer.tell(b"last\n").unwrap();
+    let all = trainer.append_events(b"last\n").unwrap();
     assert!(all > 70 << 20);
     let read = |from, to| {
-        let mut told = trainer.told(Token(1), from, to).unwrap();
+        let mut told = trainer.read_events(Token(1), from, to).unwrap();
         let (mut count, mut last) = (0, Vec::new());
         while let Some(line) = told.next_line().unwrap() {
             count += 1;
@@ -188,6 +189,6 @@ fn all_that_was_told_is_read() {
     // Bytes that the ledger records and the file lacks, counted in whole lines.
     assert_eq!(read(first, all + 9).2, 9);
     assert_eq!(read(all - 3, all - 1).2, 2);
-    let none = trainer.told(Token(2), 5, 8).unwrap();
+    let none = trainer.read_events(Token(2), 5, 8).unwrap();
     assert_eq!(none.lost(), 3);
 }

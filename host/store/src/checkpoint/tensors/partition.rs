@@ -3,13 +3,13 @@
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
-use pbg_core::bfloat16::Rounding;
-use pbg_core::model::{Optimizer, Storage};
+use pbg_core::bfloat16::StochasticRounding;
+use pbg_core::model::{EmbeddingFormat, Optimizer};
 
-use super::reader::{Listed, Reader};
+use super::reader::{SafetensorsReader, TensorEntry};
 use super::{put_rounded, put_rows, write_with};
 use crate::checkpoint::CheckpointError;
-use crate::files::{FileError, Summary};
+use crate::files::{FileError, FileSummary};
 
 /// Name of the embeddings tensor.
 pub(in crate::checkpoint) const EMBEDDINGS: &str = "embeddings";
@@ -43,7 +43,7 @@ pub struct PartitionData {
 
 /// Location of a partition's values in its file, little-endian.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct EmbeddingPlace {
+pub struct EmbeddingLocation {
     /// Path of the file.
     pub path: PathBuf,
     /// Number of rows.
@@ -51,7 +51,7 @@ pub struct EmbeddingPlace {
     /// Values per row.
     pub dim: usize,
     /// Number format of the embeddings.
-    pub storage: Storage,
+    pub storage: EmbeddingFormat,
     /// Byte offset of the embeddings, `[rows, dim]`.
     pub embeddings: u64,
     /// Optimizer that the accumulators belong to.
@@ -60,16 +60,16 @@ pub struct EmbeddingPlace {
     pub adagrad: u64,
 }
 
-impl EmbeddingPlace {
+impl EmbeddingLocation {
     /// Computes the location from the header of a partition's file. The values are not read.
-    pub(in crate::checkpoint) fn find(
+    pub(in crate::checkpoint) fn from_header(
         file: &File,
         path: &Path,
-        expected: Summary,
+        expected: FileSummary,
     ) -> Result<Self, CheckpointError> {
-        let mut reader = Reader::new(file, path, expected)?;
+        let mut reader = SafetensorsReader::new(file, path, expected)?;
         let header = reader.header()?;
-        let form = PartitionForm::of(&header, path)?;
+        let form = PartitionHeader::of(&header, path)?;
         let first = |name| {
             let found = header.iter().find(|tensor| tensor.name == name);
             found.map_or(0, |tensor| reader.position + tensor.bytes.start)
@@ -87,15 +87,15 @@ impl EmbeddingPlace {
 }
 
 /// Properties of a partition, from the header of its file.
-struct PartitionForm {
+struct PartitionHeader {
     rows: usize,
     dim: usize,
-    storage: Storage,
+    storage: EmbeddingFormat,
     optimizer: Optimizer,
 }
 
-impl PartitionForm {
-    fn of(header: &[Listed], path: &Path) -> Result<Self, CheckpointError> {
+impl PartitionHeader {
+    fn of(header: &[TensorEntry], path: &Path) -> Result<Self, CheckpointError> {
         let damaged = |what: &str| CheckpointError::damaged(path, what);
         let find = |name| header.iter().find(|tensor| tensor.name == name);
         let state = Optimizer::ALL
@@ -106,7 +106,8 @@ impl PartitionForm {
         else {
             return Err(damaged("it does not have the tensors of a partition"));
         };
-        let (&[rows, dim], Storage::F32) = (&embeddings.shape[..], accumulators.storage) else {
+        let (&[rows, dim], EmbeddingFormat::F32) = (&embeddings.shape[..], accumulators.storage)
+        else {
             return Err(damaged("it does not have the tensors of a partition"));
         };
         let (fits, what) = match optimizer {
@@ -144,7 +145,7 @@ pub struct PartitionRows<'a> {
     /// Copies accumulators; their number per row depends on the optimizer.
     pub adagrad: CopyRows<'a>,
     /// Rounding of embeddings to bfloat16; `None` to store `f32`.
-    pub rounding: Option<Rounding>,
+    pub rounding: Option<StochasticRounding>,
 }
 
 impl PartitionRows<'_> {
@@ -153,23 +154,27 @@ impl PartitionRows<'_> {
         &self,
         path: &Path,
         metadata: &[(&str, String)],
-    ) -> Result<Summary, FileError> {
+    ) -> Result<FileSummary, FileError> {
         let (rows, dim) = (self.rows, self.dim);
         let (all, width) = ([rows, dim], self.optimizer.accumulators(dim));
         let of_state = match self.optimizer {
             Optimizer::RowAdagrad => &all[..1],
             Optimizer::Adagrad => &all[..],
         };
-        let accumulators = (accumulators_of(self.optimizer), Storage::F32, of_state);
+        let accumulators = (
+            accumulators_of(self.optimizer),
+            EmbeddingFormat::F32,
+            of_state,
+        );
         let Some(rounding) = self.rounding else {
-            let shapes = [(EMBEDDINGS, Storage::F32, &all[..]), accumulators];
+            let shapes = [(EMBEDDINGS, EmbeddingFormat::F32, &all[..]), accumulators];
             return write_with(path, &shapes, metadata, |file| {
                 put_rows(file, rows, dim, self.embeddings)?;
                 put_rows(file, rows, width, self.adagrad)
             });
         };
         // The wider tensor comes first, so that every value is aligned to its size.
-        let shapes = [accumulators, (EMBEDDINGS, Storage::Bf16, &all[..])];
+        let shapes = [accumulators, (EMBEDDINGS, EmbeddingFormat::Bf16, &all[..])];
         write_with(path, &shapes, metadata, |file| {
             put_rows(file, rows, width, self.adagrad)?;
             put_rounded(file, (rows, dim), self.embeddings, rounding)
@@ -204,10 +209,10 @@ impl PartitionData {
     pub(in crate::checkpoint) fn verify(
         file: &File,
         path: &Path,
-        expected: Summary,
+        expected: FileSummary,
     ) -> Result<(), CheckpointError> {
-        let mut reader = Reader::new(file, path, expected)?;
-        PartitionForm::of(&reader.header()?, path)?;
+        let mut reader = SafetensorsReader::new(file, path, expected)?;
+        PartitionHeader::of(&reader.header()?, path)?;
         reader.skip_to_end()?;
         reader.finish()
     }
@@ -217,11 +222,11 @@ impl PartitionData {
         &mut self,
         file: &File,
         path: &Path,
-        expected: Summary,
+        expected: FileSummary,
     ) -> Result<(), CheckpointError> {
-        let mut reader = Reader::new(file, path, expected)?;
+        let mut reader = SafetensorsReader::new(file, path, expected)?;
         let header = reader.header()?;
-        let form = PartitionForm::of(&header, path)?;
+        let form = PartitionHeader::of(&header, path)?;
         (self.rows, self.dim, self.optimizer) = (form.rows, form.dim, form.optimizer);
         for tensor in &header {
             let values = match tensor.name == EMBEDDINGS {

@@ -6,30 +6,30 @@ use std::ops::Range;
 use std::path::Path;
 
 use pbg_core::bfloat16;
-use pbg_core::model::Storage;
+use pbg_core::model::EmbeddingFormat;
 
 use super::{BF16, CHUNK, Entry, F32, METADATA};
 use crate::checkpoint::CheckpointError;
-use crate::files::{self, FileError, Summary};
+use crate::files::{self, FileError, FileSummary};
 
 /// Maximum header length in bytes; other readers of the format have the same limit.
 const MAX_HEADER: u64 = 100_000_000;
 
 /// Header entry of a tensor.
-pub(super) struct Listed {
+pub(super) struct TensorEntry {
     pub(super) name: String,
     /// Number format of the values.
-    pub(super) storage: Storage,
+    pub(super) storage: EmbeddingFormat,
     pub(super) shape: Vec<usize>,
     /// Byte range of the values, relative to the end of the header.
     pub(super) bytes: Range<u64>,
 }
 
 /// Reader of a safetensors file from beginning to end, so that its checksum can be compared.
-pub(super) struct Reader<'a> {
+pub(super) struct SafetensorsReader<'a> {
     path: &'a Path,
     file: &'a File,
-    expected: Summary,
+    expected: FileSummary,
     hasher: crc32fast::Hasher,
     /// Number of bytes read so far.
     pub(super) position: u64,
@@ -37,11 +37,11 @@ pub(super) struct Reader<'a> {
     halves: Vec<u16>,
 }
 
-impl<'a> Reader<'a> {
+impl<'a> SafetensorsReader<'a> {
     pub(super) fn new(
         file: &'a File,
         path: &'a Path,
-        expected: Summary,
+        expected: FileSummary,
     ) -> Result<Self, CheckpointError> {
         let size = file
             .metadata()
@@ -73,7 +73,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Reads the header. Returns all tensors in the order of their values.
-    pub(super) fn header(&mut self) -> Result<Vec<Listed>, CheckpointError> {
+    pub(super) fn header(&mut self) -> Result<Vec<TensorEntry>, CheckpointError> {
         let path = self.path;
         let damaged = |what: &str| CheckpointError::damaged(path, what);
         let size = self.expected.size;
@@ -97,8 +97,8 @@ impl<'a> Reader<'a> {
                 serde_json::from_value(entry).map_err(|e| damaged(&format!("its header: {e}")))?;
             let (start, end) = entry.data_offsets;
             let storage = match entry.dtype.as_str() {
-                F32 => Storage::F32,
-                BF16 => Storage::Bf16,
+                F32 => EmbeddingFormat::F32,
+                BF16 => EmbeddingFormat::Bf16,
                 _ => return Err(damaged(&format!("tensor `{name}` is not F32 or BF16"))),
             };
             let mut sizes = entry.shape.iter();
@@ -108,7 +108,7 @@ impl<'a> Reader<'a> {
                     "the size of its tensor `{name}` does not match its shape"
                 )));
             }
-            tensors.push(Listed {
+            tensors.push(TensorEntry {
                 name,
                 storage,
                 shape: entry.shape,
@@ -117,7 +117,7 @@ impl<'a> Reader<'a> {
         }
         tensors.sort_by_key(|tensor| (tensor.bytes.start, tensor.bytes.end));
         let mut end = 0;
-        for Listed { bytes, .. } in &tensors {
+        for TensorEntry { bytes, .. } in &tensors {
             if bytes.start != end {
                 return Err(damaged("its tensors are not contiguous"));
             }
@@ -132,7 +132,7 @@ impl<'a> Reader<'a> {
     /// Reads the next tensor's values into `values`, replacing its content.
     pub(super) fn numbers(
         &mut self,
-        storage: Storage,
+        storage: EmbeddingFormat,
         count: usize,
         values: &mut Vec<f32>,
     ) -> Result<(), CheckpointError> {
@@ -140,12 +140,12 @@ impl<'a> Reader<'a> {
         for chunk in values.chunks_mut(CHUNK) {
             self.take(storage.bytes() as usize * chunk.len())?;
             match storage {
-                Storage::F32 => {
+                EmbeddingFormat::F32 => {
                     for (number, from) in chunk.iter_mut().zip(self.bytes.as_chunks().0) {
                         *number = f32::from_le_bytes(*from);
                     }
                 }
-                Storage::Bf16 => {
+                EmbeddingFormat::Bf16 => {
                     let halves = self.bytes.as_chunks().0.iter();
                     self.halves.clear();
                     self.halves

@@ -2,9 +2,9 @@
 
 use std::fs::File;
 
-use pbg_core::model::Storage;
+use pbg_core::model::EmbeddingFormat;
 
-use super::EmbeddingPlace;
+use super::EmbeddingLocation;
 use crate::checkpoint::CheckpointError;
 use crate::files;
 
@@ -12,14 +12,14 @@ use crate::files;
 #[derive(Debug)]
 pub struct EmbeddingRows<'c> {
     pub(in crate::checkpoint) file: &'c File,
-    pub(in crate::checkpoint) place: EmbeddingPlace,
+    pub(in crate::checkpoint) location: EmbeddingLocation,
 }
 
 impl EmbeddingRows<'_> {
     /// Returns the location of the embeddings.
     #[must_use]
-    pub const fn place(&self) -> &EmbeddingPlace {
-        &self.place
+    pub const fn place(&self) -> &EmbeddingLocation {
+        &self.location
     }
 
     /// Reads row `row` into `out` and compares it with its [`row_sum`] `sum`. `bytes` is a reusable buffer.
@@ -33,7 +33,7 @@ impl EmbeddingRows<'_> {
         bytes: &mut Vec<u8>,
         out: &mut [f32],
     ) -> Result<(), CheckpointError> {
-        let place = &self.place;
+        let place = &self.location;
         let (path, dim) = (&place.path, place.dim);
         let damaged = |what: &str| CheckpointError::damaged(path, format!("its row {row}: {what}"));
         if row >= place.rows || out.len() != dim {
@@ -46,13 +46,13 @@ impl EmbeddingRows<'_> {
         let at = place.embeddings + (row * width) as u64;
         files::read_exact_at(self.file, path, bytes, at)?;
         let found = match place.storage {
-            Storage::F32 => {
+            EmbeddingFormat::F32 => {
                 for (number, from) in out.iter_mut().zip(bytes.as_chunks().0) {
                     *number = f32::from_le_bytes(*from);
                 }
                 crc32fast::hash(bytes)
             }
-            Storage::Bf16 => {
+            EmbeddingFormat::Bf16 => {
                 for (number, from) in out.iter_mut().zip(bytes.as_chunks().0) {
                     *number = f32::from_bits(u32::from(u16::from_le_bytes(*from)) << 16);
                 }

@@ -25,7 +25,7 @@ fn train(path: &Path) -> (u64, u64, Result<(), CheckpointError>) {
             write(&checkpoint, 0, step + 1)?;
             checkpoint.append_metrics(&json!({ "step": step + 1 }))?;
             confirmed = loop {
-                if let Some(version) = checkpoint.go_on()? {
+                if let Some(version) = checkpoint.commit_step()? {
                     break version;
                 }
                 write(&checkpoint, 1, step + 1)?;
@@ -65,7 +65,8 @@ fn left_over(folder: &Path) -> Vec<String> {
     entries
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
         .filter(|name| {
-            name.ends_with(files::STAGED_SUFFIX) || (names::is_ours(name) && !is_named(name))
+            name.ends_with(files::STAGED_SUFFIX)
+                || (names::is_checkpoint_file(name) && !is_named(name))
         })
         .collect()
 }
@@ -141,10 +142,10 @@ fn what_is_written_during_a_commit_belongs_to_the_next() {
         rounding: None,
     };
     checkpoint
-        .write_rows("e", 1, &rows, Belongs::ToThis)
+        .write_rows("e", 1, &rows, TargetCommit::InProgress)
         .unwrap();
-    assert!(checkpoint.cut_has_partition("e", 1) && !checkpoint.cut_has_partition("e", 2));
-    while checkpoint.go_on().unwrap().is_none() {}
+    assert!(checkpoint.commit_has_partition("e", 1) && !checkpoint.commit_has_partition("e", 2));
+    while checkpoint.commit_step().unwrap().is_none() {}
     let reader = ReadCheckpoint::open(folder.path()).unwrap();
     let partition = |reader: &ReadCheckpoint, p| reader.read_partition("e", p).unwrap();
     assert_eq!(partition(&reader, 0), Some(numbers(0, 1, 7, 4)));

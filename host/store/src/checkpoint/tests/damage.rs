@@ -1,7 +1,7 @@
 //! Damage is detected, reported with the file's name, and never read as data.
 
 use super::*;
-use crate::sealed;
+use crate::sealed_json;
 
 /// Returns a folder with a commit of one partition and a model.
 fn committed() -> tempfile::TempDir {
@@ -122,7 +122,7 @@ fn other_peoples_folders_are_left_alone() {
             "mine"
         );
     }
-    let dataset = sealed::seal(crate::dataset::manifest::FORMAT, &json!({})).unwrap();
+    let dataset = sealed_json::seal(crate::dataset::manifest::FORMAT, &json!({})).unwrap();
     fs::write(folder.path().join(MANIFEST), dataset).unwrap();
     let error = Checkpoint::open_or_create(folder.path())
         .unwrap_err()
@@ -150,7 +150,7 @@ fn headers_that_lie() {
         bytes.extend_from_slice(text.as_bytes());
         bytes.extend_from_slice(&[0; 8]);
         fs::write(&path, &bytes).unwrap();
-        let summary = Summary {
+        let summary = FileSummary {
             size: bytes.len() as u64,
             crc32: crc32fast::hash(&bytes),
         };

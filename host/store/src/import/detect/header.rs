@@ -2,13 +2,13 @@
 
 use std::collections::HashSet;
 
-use super::super::columns::{ColumnLayout, Columns, Role};
+use super::super::columns::{ColumnLayout, ColumnSpec, Role};
 use super::super::format::Separator;
-use super::records::Record;
+use super::records::TextRecord;
 
 /// Kind of the first record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(super) enum FirstRecord {
     /// Column names.
     Header,
     /// An edge.
@@ -24,45 +24,45 @@ pub(super) enum Verdict {
 /// if the separator is neither comma nor semicolon; tables with those usually have a header, so they are ambiguous.
 pub(super) fn verdict(
     first: &[String],
-    rest: &[Record],
+    rest: &[TextRecord],
     separator: Separator,
-    columns: Option<&Columns>,
-) -> Verdict {
+    columns: Option<&ColumnSpec>,
+) -> FirstRecord {
     if separator == Separator::NTriples {
-        return Verdict::Edge;
+        return FirstRecord::Edge;
     }
-    if let Some(Columns::Names(_)) = columns {
+    if let Some(ColumnSpec::Names(_)) = columns {
         // If the record is not a header, the user's names are not found in it, and that is reported as the error.
-        return Verdict::Header;
+        return FirstRecord::Header;
     }
     let comes_again = comes_again(first, rest);
     if names_both_sides(first) {
         return match comes_again {
-            true => Verdict::Unsure,
-            false => Verdict::Header,
+            true => FirstRecord::Unsure,
+            false => FirstRecord::Header,
         };
     }
     if comes_again || first.iter().any(|cell| is_number(cell)) {
-        return Verdict::Edge;
+        return FirstRecord::Edge;
     }
     let numbers = (0..first.len())
         .filter(|&at| is_column_of_numbers(rest, at))
         .count();
     if numbers == first.len() || numbers > 0 && rest.len() > 1 {
-        return Verdict::Header;
+        return FirstRecord::Header;
     }
     let is_marked = first
         .iter()
         .any(|cell| matches!(Role::of_name(cell), Some(Role::Lhs | Role::Rhs)));
     match is_marked || is_initials(first) || separator.quotable().is_some() {
-        true => Verdict::Unsure,
-        false => Verdict::Edge,
+        true => FirstRecord::Unsure,
+        false => FirstRecord::Edge,
     }
 }
 
 /// Returns whether a cell occurs in another record. Considers the cells of known column names for the two sides, or all
 /// cells if there are none.
-fn comes_again(first: &[String], rest: &[Record]) -> bool {
+fn comes_again(first: &[String], rest: &[TextRecord]) -> bool {
     let known = names_both_sides(first);
     let is_meant = |cell: &&String| {
         let is_side = matches!(Role::of_name(cell), Some(Role::Lhs | Role::Rhs));
@@ -74,8 +74,8 @@ fn comes_again(first: &[String], rest: &[Record]) -> bool {
 }
 
 /// Returns whether all records have a number in a column.
-fn is_column_of_numbers(records: &[Record], at: usize) -> bool {
-    let is_number = |record: &Record| record.cells.get(at).is_some_and(|cell| is_number(cell));
+fn is_column_of_numbers(records: &[TextRecord], at: usize) -> bool {
+    let is_number = |record: &TextRecord| record.cells.get(at).is_some_and(|cell| is_number(cell));
     !records.is_empty() && records.iter().all(is_number)
 }
 
@@ -106,9 +106,9 @@ pub(super) fn names_both_sides(cells: &[String]) -> bool {
 }
 
 /// Returns whether the user named columns and the cells contain all these names.
-pub(super) fn has_all(cells: &[String], columns: Option<&Columns>) -> bool {
+pub(super) fn has_all(cells: &[String], columns: Option<&ColumnSpec>) -> bool {
     match columns {
-        Some(Columns::Names(names)) => {
+        Some(ColumnSpec::Names(names)) => {
             let has = |name: &String| cells.iter().any(|cell| cell.trim() == name);
             names.iter().all(|(_, name)| has(name))
         }
@@ -121,12 +121,12 @@ pub(super) fn has_all(cells: &[String], columns: Option<&Columns>) -> bool {
 pub(super) fn without_direction(
     layout: ColumnLayout,
     names: &[&str],
-    records: &[Record],
+    records: &[TextRecord],
 ) -> ColumnLayout {
     let Some(rel) = layout.rel else {
         return layout;
     };
-    let is_direction = |record: &Record| {
+    let is_direction = |record: &TextRecord| {
         let cell = record.cells.get(rel).map(|cell| cell.to_lowercase());
         matches!(cell.as_deref(), Some("directed" | "undirected" | "mixed"))
     };
@@ -146,18 +146,18 @@ mod tests {
 
     use super::*;
 
-    fn said(separator: Separator, lines: &[&str]) -> Verdict {
-        let record = |line: &&str| Record {
+    fn said(separator: Separator, lines: &[&str]) -> FirstRecord {
+        let record = |line: &&str| TextRecord {
             line: 0,
             cells: line.split(' ').map(str::to_owned).collect(),
         };
-        let records: Vec<Record> = lines.iter().map(record).collect();
+        let records: Vec<TextRecord> = lines.iter().map(record).collect();
         verdict(&records[0].cells, &records[1..], separator, None)
     }
 
     #[test]
     fn headers_and_edges() {
-        use Verdict::{Edge, Header, Unsure};
+        use FirstRecord::{Edge, Header, Unsure};
         for (lines, tab, comma) in [
             (&["source metaedge target", "a r b"][..], Header, Header),
             (&[":START_ID :END_ID :TYPE", "a b r"], Header, Header),
@@ -204,18 +204,18 @@ mod tests {
             names in prop::collection::vec("[a-z]{3,9}|[0-9]{1,4}", 3..9),
             picks in prop::collection::vec((0..9_usize, 0..9_usize), 2..30),
         ) {
-            let edge = |(at, &(from, to)): (usize, &(usize, usize))| Record {
+            let edge = |(at, &(from, to)): (usize, &(usize, usize))| TextRecord {
                 line: 0,
                 cells: vec![names[from % names.len()].clone(), format!("r_{at}"), names[to % names.len()].clone()],
             };
-            let records: Vec<Record> = picks.iter().enumerate().map(edge).collect();
+            let records: Vec<TextRecord> = picks.iter().enumerate().map(edge).collect();
             let first = &records[0].cells;
             prop_assume!(!names_both_sides(first));
-            let recurs = |record: &Record| [0, 2].iter().any(|&at| [&first[0], &first[2]].contains(&&record.cells[at]));
+            let recurs = |record: &TextRecord| [0, 2].iter().any(|&at| [&first[0], &first[2]].contains(&&record.cells[at]));
             prop_assume!(records[1..].iter().any(recurs));
             for separator in [Separator::TAB, Separator::COMMA] {
                 let verdict = verdict(&records[0].cells, &records[1..], separator, None);
-                prop_assert_eq!(verdict, Verdict::Edge);
+                prop_assert_eq!(verdict, FirstRecord::Edge);
             }
         }
     }

@@ -5,7 +5,7 @@ use super::super::{ntriples, text};
 
 /// Line, or row of quoted cells.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Record {
+pub(super) struct TextRecord {
     /// Number of its first line, counted from 0. Where cells may be quoted, this may be a preceding blank line or
     /// comment.
     pub(super) line: usize,
@@ -19,7 +19,7 @@ pub(super) fn of(
     separator: Separator,
     mark: Option<u8>,
     is_cut: bool,
-) -> Vec<Record> {
+) -> Vec<TextRecord> {
     if let Some(delimiter) = separator.quotable() {
         let mut records = quoted(&lines.join("\n"), delimiter, mark);
         // Keep at least a header and the first edge.
@@ -31,7 +31,7 @@ pub(super) fn of(
     let is_comment = |line: &str| mark.is_some() && line.bytes().next() == mark;
     let lines = lines.iter().enumerate();
     let records = lines.filter(|(_, line)| !line.is_empty() && !is_comment(line));
-    let records = records.map(|(at, line)| Record {
+    let records = records.map(|(at, line)| TextRecord {
         line: at,
         cells: cells(line, separator),
     });
@@ -66,7 +66,7 @@ fn trimmed(cell: &str, separator: Separator) -> &str {
     }
 }
 
-fn quoted(text: &str, delimiter: u8, mark: Option<u8>) -> Vec<Record> {
+fn quoted(text: &str, delimiter: u8, mark: Option<u8>) -> Vec<TextRecord> {
     let mut reader = csv::ReaderBuilder::new()
         .has_headers(false)
         .flexible(true)
@@ -74,7 +74,7 @@ fn quoted(text: &str, delimiter: u8, mark: Option<u8>) -> Vec<Record> {
         .comment(mark)
         .from_reader(text.as_bytes());
     let records = reader.records().flatten();
-    let record = |record: csv::StringRecord| Record {
+    let record = |record: csv::StringRecord| TextRecord {
         line: record.position().map_or(0, |at| at.line() as usize - 1),
         cells: record
             .iter()
@@ -85,8 +85,8 @@ fn quoted(text: &str, delimiter: u8, mark: Option<u8>) -> Vec<Record> {
 }
 
 /// Returns the number of cells that most records have; of equally frequent numbers, that of the earliest record.
-pub(super) fn usual_width(records: &[Record]) -> usize {
-    let width = |record: &Record| record.cells.len();
+pub(super) fn usual_width(records: &[TextRecord]) -> usize {
+    let width = |record: &TextRecord| record.cells.len();
     let times = |wanted: usize| records.iter().filter(|r| width(r) == wanted).count();
     let mut widths: Vec<usize> = Vec::new();
     for record in records {
@@ -131,8 +131,8 @@ mod tests {
 
     #[test]
     fn the_usual_width_is_that_of_most_records_and_then_of_the_first() {
-        let of_widths = |widths: &[usize]| -> Vec<Record> {
-            let record = |&width| Record {
+        let of_widths = |widths: &[usize]| -> Vec<TextRecord> {
+            let record = |&width| TextRecord {
                 line: 0,
                 cells: vec![String::new(); width],
             };

@@ -1,10 +1,10 @@
 //! Detection of the character that separates the columns of a text.
 
-use super::super::columns::Columns;
+use super::super::columns::ColumnSpec;
 use super::super::format::Separator;
 use super::super::ntriples;
-use super::records::{self, Record};
-use super::{Said, header, shortened};
+use super::records::{self, TextRecord};
+use super::{UserOptions, header, shortened};
 
 /// Detects the separator of the columns of `body`.
 ///
@@ -13,11 +13,15 @@ use super::{Said, header, shortened};
 ///
 /// # Errors
 /// When two separators are possible, or none.
-pub(super) fn detect(body: &[&str], mark: Option<u8>, said: Said<'_>) -> Result<Separator, String> {
+pub(super) fn detect(
+    body: &[&str],
+    mark: Option<u8>,
+    said: UserOptions<'_>,
+) -> Result<Separator, String> {
     if is_ntriples(body, mark) {
         return some_triple(body).map(|()| Separator::NTriples);
     }
-    let tried = |separator| Tried::new(body, separator, mark);
+    let tried = |separator| Candidate::new(body, separator, mark);
     let tab = tried(Separator::TAB);
     let blanks = tried(Separator::Blanks);
     if tab.separates_most() {
@@ -28,11 +32,11 @@ pub(super) fn detect(body: &[&str], mark: Option<u8>, said: Said<'_>) -> Result<
         return Ok(tab.separator);
     }
     let characters = [Separator::COMMA, Separator::SEMICOLON, Separator::PIPE].map(tried);
-    let mut steady: Vec<&Tried> = characters.iter().filter(|t| t.is_steady()).collect();
-    if let Some(Columns::Positions(roles)) = said.columns {
+    let mut steady: Vec<&Candidate> = characters.iter().filter(|t| t.is_steady()).collect();
+    if let Some(ColumnSpec::Positions(roles)) = said.columns {
         keep_if_any(&mut steady, |t| t.width == roles.len());
     }
-    keep_if_any(&mut steady, Tried::has_a_header);
+    keep_if_any(&mut steady, Candidate::has_a_header);
     match steady[..] {
         [] => {}
         [one] if blanks.is_steady() && one.has_blanks_within() => return Err(unsure(one, &blanks)),
@@ -55,7 +59,7 @@ pub(super) fn detect(body: &[&str], mark: Option<u8>, said: Said<'_>) -> Result<
     }
 }
 
-fn keep_if_any(tried: &mut Vec<&Tried>, keep: impl Fn(&Tried) -> bool) {
+fn keep_if_any(tried: &mut Vec<&Candidate>, keep: impl Fn(&Candidate) -> bool) {
     if tried.iter().any(|t| keep(t)) {
         tried.retain(|t| keep(t));
     }
@@ -93,16 +97,16 @@ fn some_triple(body: &[&str]) -> Result<(), String> {
 }
 
 /// Lines divided by one candidate separator.
-struct Tried {
+struct Candidate {
     separator: Separator,
-    records: Vec<Record>,
+    records: Vec<TextRecord>,
     /// Number of columns of most records.
     width: usize,
     /// Number of records with that many columns; 0 if the separator does not occur.
     agreeing: usize,
 }
 
-impl Tried {
+impl Candidate {
     fn new(body: &[&str], separator: Separator, mark: Option<u8>) -> Self {
         let records = records::of(body, separator, mark, false);
         let width = records::usual_width(&records);
@@ -153,7 +157,7 @@ impl Tried {
     }
 }
 
-fn unsure(one: &Tried, other: &Tried) -> String {
+fn unsure(one: &Candidate, other: &Candidate) -> String {
     let (word, other_word) = (one.separator.word(), other.separator.word());
     format!(
         "what separates its columns? With `--separator {word}` its first line is {}, with `--separator {other_word}` it is \

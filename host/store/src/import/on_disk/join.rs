@@ -7,11 +7,11 @@ use std::path::PathBuf;
 use super::super::assign::DROPPED;
 use super::super::spill::{Spill, field};
 use super::super::{ImportError, ImportJob};
-use super::{Numbered, numbers_path, record};
-use crate::files::{self, FileError, SummedFile};
+use super::{Numbering, numbers_path, record};
+use crate::files::{self, ChecksummedFile, FileError};
 
 /// Readers of the numbers of all shards, each read once from beginning to end.
-pub(super) struct Numbers {
+pub(super) struct NumberReaders {
     shards: Vec<Stream>,
     shifts: Vec<Shift>,
 }
@@ -29,16 +29,16 @@ struct Shift {
     before: Vec<u32>,
 }
 
-impl Numbers {
+impl NumberReaders {
     /// Opens the numbers of all shards.
-    pub(super) fn open(job: &ImportJob<'_>, numbered: &Numbered) -> Result<Self, ImportError> {
+    pub(super) fn open(job: &ImportJob<'_>, numbered: &Numbering) -> Result<Self, ImportError> {
         let each = job.memory.shard_buffer();
         let open = |shard| {
             let path = numbers_path(job.folder, shard);
             let reader = BufReader::with_capacity(each, files::open(&path)?);
             Ok(Stream { path, reader })
         };
-        let shift = |(index, names): (usize, &super::super::types::Names)| Shift {
+        let shift = |(index, names): (usize, &super::super::types::TypeNames)| Shift {
             first: names.known_total() as u32,
             before: numbered
                 .before(index)
@@ -74,14 +74,14 @@ impl Numbers {
 pub(super) fn join(
     job: &ImportJob<'_>,
     unnamed: Spill,
-    numbers: &mut Numbers,
+    numbers: &mut NumberReaders,
     progress: &mut dyn FnMut(u64) -> Result<(), ImportError>,
 ) -> Result<Spill, ImportError> {
     /// Edges per chunk.
     const ROWS: u64 = 1 << 14;
     let sides = job.relations.sides();
     let path = job.folder.join(format!("edges_{}.numbered", unnamed.set));
-    let mut file = SummedFile::create(&path)?;
+    let mut file = ChecksummedFile::create(&path)?;
     let size = record(unnamed.has_weight);
     let mut records = Vec::new();
     let mut first = 0;

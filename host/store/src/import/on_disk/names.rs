@@ -6,7 +6,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use super::super::block::MAX_NAME;
-use crate::files::{self, FileError, SummedFile};
+use crate::files::{self, ChecksummedFile, FileError};
 
 /// Buffer size of the files that a thread reads and writes, in bytes.
 pub(super) const BUFFER: usize = 64 << 10;
@@ -35,7 +35,7 @@ pub(super) fn split(key: &[u8]) -> (usize, &[u8]) {
 }
 
 /// Writes the entry of a key.
-pub(super) fn put(file: &mut SummedFile, key: &[u8]) -> Result<(), FileError> {
+pub(super) fn put(file: &mut ChecksummedFile, key: &[u8]) -> Result<(), FileError> {
     let (of_type, name) = split(key);
     file.put(&head(of_type, name.len()))?;
     file.put(name)

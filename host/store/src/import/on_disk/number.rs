@@ -14,11 +14,11 @@ use super::super::intern::{GROUP, Shard as Names};
 use super::super::{ImportError, ImportJob};
 use super::names::{self, BUFFER, NameFile};
 use super::{counted_path, known_path, names_path, new_path, numbers_path};
-use crate::files::{self, SummedFile};
+use crate::files::{self, ChecksummedFile};
 
 /// Counts of the names of one type, in one shard or in all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(in super::super) struct Counts {
+pub(in super::super) struct ShardCounts {
     /// Number of new entities.
     pub(in super::super) new: u64,
     /// Number of names with too few edges.
@@ -30,14 +30,14 @@ pub(in super::super) struct Counts {
 }
 
 /// Result of numbering, by shard and type.
-pub(in super::super) struct Numbered {
-    pub(super) shards: Vec<Vec<Counts>>,
+pub(in super::super) struct Numbering {
+    pub(super) shards: Vec<Vec<ShardCounts>>,
 }
 
-impl Numbered {
+impl Numbering {
     /// Returns the counts of all names of the type with this index.
-    pub(in super::super) fn total(&self, of_type: usize) -> Counts {
-        let mut total = Counts::default();
+    pub(in super::super) fn total(&self, of_type: usize) -> ShardCounts {
+        let mut total = ShardCounts::default();
         for shard in &self.shards {
             total.new += shard[of_type].new;
             total.dropped += shard[of_type].dropped;
@@ -49,7 +49,7 @@ impl Numbered {
     /// Returns, for each shard, the number of new entities of the type with this index in the preceding shards.
     pub(super) fn before(&self, of_type: usize) -> Vec<u64> {
         let mut sum = 0;
-        let before = |shard: &Vec<Counts>| {
+        let before = |shard: &Vec<ShardCounts>| {
             let before = sum;
             sum += shard[of_type].new;
             before
@@ -64,10 +64,10 @@ pub(super) fn number(
     job: &ImportJob<'_>,
     bytes: &[u64],
     progress: &mut dyn FnMut(u64) -> Result<(), ImportError>,
-) -> Result<Numbered, ImportError> {
+) -> Result<Numbering, ImportError> {
     let next = AtomicUsize::new(0);
-    let work = |done: Sender<(usize, Result<Vec<Counts>, ImportError>)>| {
-        let worker = Worker::new(job);
+    let work = |done: Sender<(usize, Result<Vec<ShardCounts>, ImportError>)>| {
+        let worker = ShardWorker::new(job);
         loop {
             let shard = next.fetch_add(1, Ordering::Relaxed);
             if shard >= job.shards || done.send((shard, worker.number(shard))).is_err() {
@@ -92,7 +92,7 @@ pub(super) fn number(
         }
         Ok::<_, ImportError>(())
     })?;
-    Ok(Numbered {
+    Ok(Numbering {
         shards: shards.into_values().collect(),
     })
 }
@@ -101,7 +101,7 @@ pub(super) fn number(
 fn translate(counted: &Path, numbers: &[u32], to: &Path) -> Result<(), ImportError> {
     let size = files::size(counted)?;
     let file = files::open(counted)?;
-    let mut numbered = SummedFile::with_buffer(to, BUFFER)?;
+    let mut numbered = ChecksummedFile::with_buffer(to, BUFFER)?;
     let mut bytes = vec![0; BUFFER];
     let mut at = 0;
     while at < size {
@@ -119,7 +119,7 @@ fn translate(counted: &Path, numbers: &[u32], to: &Path) -> Result<(), ImportErr
 }
 
 /// Worker that numbers shards, on one thread.
-struct Worker<'a> {
+struct ShardWorker<'a> {
     job: &'a ImportJob<'a>,
     hasher: FixedState,
     /// Seeds of the hashes that shuffle entities, by type.
@@ -130,13 +130,13 @@ struct Worker<'a> {
 
 /// Keys of a shard (type and name), the known ones first.
 #[derive(Default)]
-struct Shard {
+struct NumberedShard {
     names: Names,
     /// Global numbers of the known names.
     known: Vec<u32>,
 }
 
-impl<'a> Worker<'a> {
+impl<'a> ShardWorker<'a> {
     fn new(job: &'a ImportJob<'a>) -> Self {
         // The result does not depend on the slot of a name, so the seed may be random, which protects against crafted
         // input.
@@ -149,7 +149,7 @@ impl<'a> Worker<'a> {
         }
     }
 
-    fn number(&self, index: usize) -> Result<Vec<Counts>, ImportError> {
+    fn number(&self, index: usize) -> Result<Vec<ShardCounts>, ImportError> {
         let folder = self.job.folder;
         let mut shard = self.known(&known_path(folder, index))?;
         let read = names_path(folder, index);
@@ -163,9 +163,14 @@ impl<'a> Worker<'a> {
     }
 
     /// Counts the names of the file `read`, and writes each occurrence's number within the shard to the file `counted`.
-    fn count(&self, read: &Path, shard: &mut Shard, counted: &Path) -> Result<(), ImportError> {
+    fn count(
+        &self,
+        read: &Path,
+        shard: &mut NumberedShard,
+        counted: &Path,
+    ) -> Result<(), ImportError> {
         let mut file = NameFile::open(read)?;
-        let mut counted = SummedFile::with_buffer(counted, BUFFER)?;
+        let mut counted = ChecksummedFile::with_buffer(counted, BUFFER)?;
         let mut keys = Vec::with_capacity(GROUP);
         loop {
             let buffer = file.next_some(GROUP, &mut keys)?;
@@ -188,8 +193,8 @@ impl<'a> Worker<'a> {
     }
 
     /// Reads the entities of the earlier dataset that belong to this shard.
-    fn known(&self, path: &Path) -> Result<Shard, ImportError> {
-        let mut shard = Shard::default();
+    fn known(&self, path: &Path) -> Result<NumberedShard, ImportError> {
+        let mut shard = NumberedShard::default();
         if self.job.old.is_none() {
             return Ok(shard);
         }
@@ -203,7 +208,7 @@ impl<'a> Worker<'a> {
         Ok(shard)
     }
 
-    fn check(&self, shard: &Shard) -> Result<(), ImportError> {
+    fn check(&self, shard: &NumberedShard) -> Result<(), ImportError> {
         match self.limit {
             Some(limit) if shard.names.size().0 > limit => Err(ImportError::Memory {
                 what: format!(
@@ -218,10 +223,14 @@ impl<'a> Worker<'a> {
 
     /// Computes the number of each name. Known entities have their global numbers; new ones follow all known ones of
     /// the type, in the order of the shuffling hash. Writes the new names in this order to the file at `path`.
-    fn place(&self, shard: &Shard, path: &Path) -> Result<(Vec<u32>, Vec<Counts>), ImportError> {
+    fn place(
+        &self,
+        shard: &NumberedShard,
+        path: &Path,
+    ) -> Result<(Vec<u32>, Vec<ShardCounts>), ImportError> {
         let types = &self.job.types.names;
         let least = self.job.options.entity_min_count.max(1);
-        let mut counts = vec![Counts::default(); types.len()];
+        let mut counts = vec![ShardCounts::default(); types.len()];
         let mut numbers = shard.known.clone();
         numbers.resize(shard.names.len(), DROPPED);
         let mut new = Vec::new();
@@ -247,7 +256,7 @@ impl<'a> Worker<'a> {
                 .cmp(&(b.0, b.1))
                 .then_with(|| name(a.2).cmp(name(b.2)))
         });
-        let mut file = SummedFile::with_buffer(path, BUFFER)?;
+        let mut file = ChecksummedFile::with_buffer(path, BUFFER)?;
         for (of_type, _, local) in new {
             let found = &mut counts[of_type];
             let number = types[of_type].known_total() + found.new;

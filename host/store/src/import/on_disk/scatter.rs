@@ -3,12 +3,12 @@
 use super::super::ImportJob;
 use super::super::assign;
 use super::super::block::EdgeRows;
-use super::super::relations::Resolved;
+use super::super::relations::ResolvedRelation;
 use super::names::{self, HEAD};
 use super::{record, shard_of};
 
 /// Distributor of names, with buffers that a thread reuses for every block.
-pub(in super::super) struct Scatter {
+pub(in super::super) struct ShardDivider {
     /// Seeds of the hashes that shuffle entities, by type.
     seeds: Vec<u64>,
     /// Shard of every name: left and right sides alternate.
@@ -19,14 +19,14 @@ pub(in super::super) struct Scatter {
 
 /// Names of a block, divided by shard.
 #[derive(Debug, Default)]
-pub(in super::super) struct Divided {
+pub(in super::super) struct DividedNames {
     /// Entries of all names, sorted by shard, in the format of the files.
     pub(super) names: Vec<u8>,
     /// End of the entries of each shard.
     pub(super) ends: Vec<u32>,
 }
 
-impl Scatter {
+impl ShardDivider {
     pub(in super::super) fn new(job: &ImportJob<'_>) -> Self {
         Self {
             seeds: job.shuffling_seeds(),
@@ -39,9 +39,9 @@ impl Scatter {
     pub(in super::super) fn divide(
         &mut self,
         (buffer, rows): (&[u8], &EdgeRows),
-        resolved: &[Resolved],
+        resolved: &[ResolvedRelation],
         records: &mut Vec<u8>,
-    ) -> Divided {
+    ) -> DividedNames {
         let Self {
             seeds,
             count,
@@ -87,6 +87,6 @@ impl Scatter {
                 records.extend_from_slice(&weight.to_le_bytes());
             }
         }
-        Divided { names, ends }
+        DividedNames { names, ends }
     }
 }

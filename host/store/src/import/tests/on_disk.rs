@@ -5,11 +5,11 @@ use std::fmt::Write;
 
 use proptest::prelude::*;
 
-use super::super::{ImportProgress, LEAST_MEMORY, NamesIn};
+use super::super::{ImportProgress, LEAST_MEMORY, NameStorage};
 use super::*;
 
 /// Creates a workshop with two entity types that may have names in common.
-fn workshop(partitions: u32, names_in: NamesIn) -> Workshop {
+fn workshop(partitions: u32, names_in: NameStorage) -> Workshop {
     let mut workshop = Workshop::with_config(&format!(
         "entities.user.num_partitions = {partitions}\nentities.item.num_partitions = {partitions}\n\
          relations = [{{ name = 'knows', lhs = 'user', rhs = 'user' }},\n\
@@ -59,7 +59,7 @@ proptest! {
         entity_min_count in 0_u32..4,
         weighted: bool,
     ) {
-        let made = [NamesIn::Memory, NamesIn::Files].map(|names_in| {
+        let made = [NameStorage::Memory, NameStorage::Files].map(|names_in| {
             let mut workshop = workshop(partitions, names_in);
             workshop.options.entity_min_count = entity_min_count;
             if weighted {
@@ -124,7 +124,7 @@ fn names_of_any_length_are_read_back() {
     let name = |n: usize| format!("{n}{}", "x".repeat(n * 997 % (32 << 10)));
     let line = |n: usize| format!("{}\tr\t{}\n", name(n), name(n / 2));
     let text: String = (0..200).map(line).collect();
-    let made = [NamesIn::Memory, NamesIn::Files].map(|names_in| {
+    let made = [NameStorage::Memory, NameStorage::Files].map(|names_in| {
         let mut workshop = Workshop::new(3);
         workshop.options.names_in = Some(names_in);
         let first = bytes(&workshop.import_text("edges.tsv", &text).unwrap());
@@ -138,7 +138,7 @@ fn names_of_any_length_are_read_back() {
 
 #[test]
 fn a_stop_leaves_nothing() {
-    let workshop = workshop(2, NamesIn::Files);
+    let workshop = workshop(2, NameStorage::Files);
     let file = workshop.file("edges.tsv", text(&[(1, true, 2), (2, false, 1)], false));
     let options = ImportOptions {
         target: workshop.target(),
@@ -167,7 +167,7 @@ fn names_of_entities_with_features_stay_in_memory() {
         "entities.e = { num_partitions = 1, featurized = true }\n\
          relations = [{ name = '*', lhs = 'e', rhs = 'e' }]",
     );
-    workshop.options.names_in = Some(NamesIn::Files);
+    workshop.options.names_in = Some(NameStorage::Files);
     let features = workshop.file("features.tsv", "a\tx\nb\ty\n");
     workshop.options.features = vec![("e".to_owned(), features)];
     let refused = workshop.import_text("edges.tsv", "a\tr\tb\n").unwrap_err();

@@ -107,13 +107,13 @@ fn another_partitioning_needs_a_fresh_start() {
 }
 
 /// Returns the ids of type `e` of the dataset of a workshop.
-fn ids(workshop: &Workshop) -> crate::dataset::Ids {
+fn ids(workshop: &Workshop) -> crate::dataset::IdSpace {
     workshop.dataset().ids(&["e".to_owned()]).unwrap()
 }
 
 #[test]
 fn growth_is_told_from_change() {
-    use crate::dataset::Succession;
+    use crate::dataset::IdChange;
 
     let mut workshop = Workshop::new(3);
     workshop
@@ -122,18 +122,18 @@ fn growth_is_told_from_change() {
     let old = ids(&workshop);
     let succession = |workshop: &Workshop, old| {
         let now = ids(workshop);
-        workshop.dataset().succession(old, &now).unwrap()
+        workshop.dataset().compare_ids(old, &now).unwrap()
     };
-    assert_eq!(succession(&workshop, &old), Succession::Same);
+    assert_eq!(succession(&workshop, &old), IdChange::Same);
     // Neither other edges nor another order of edges changes the ids.
     workshop
         .import_text("b.tsv", "g\tz\ta\nc\tr\td\na\tr\tb\n")
         .unwrap();
-    assert_eq!(succession(&workshop, &old), Succession::Same);
+    assert_eq!(succession(&workshop, &old), IdChange::Same);
     workshop
         .import_text("c.tsv", "a\tr\tnew\nc\tq\td\n")
         .unwrap();
-    assert_eq!(succession(&workshop, &old), Succession::Grown);
+    assert_eq!(succession(&workshop, &old), IdChange::Grown);
     let grown = ids(&workshop);
     assert_eq!(grown.relations.total(), old.relations.total() + 1);
     assert_eq!(grown.rows["e"].total(), old.rows["e"].total() + 1);
@@ -142,10 +142,10 @@ fn growth_is_told_from_change() {
     workshop
         .import_text("d.tsv", "a\tr\tb\nc\tr\td\ne\tr\tf\ng\tz\ta\nh\tq\th\n")
         .unwrap();
-    assert!(matches!(succession(&workshop, &old), Succession::Other(_)));
+    assert!(matches!(succession(&workshop, &old), IdChange::Changed(_)));
     assert!(matches!(
         succession(&workshop, &grown),
-        Succession::Other(_)
+        IdChange::Changed(_)
     ));
 }
 
@@ -158,7 +158,7 @@ fn an_older_manifest_without_checksums_gives_the_same_ids() {
     let mut manifest = dataset.manifest().clone();
     let entities = manifest.entities.get_mut("e").unwrap();
     assert_eq!(std::mem::take(&mut entities.names_crc32).len(), 2);
-    let sealed = crate::sealed::seal(crate::dataset::manifest::FORMAT, &manifest).unwrap();
+    let sealed = crate::sealed_json::seal(crate::dataset::manifest::FORMAT, &manifest).unwrap();
     let expected = ids(&workshop);
     fs::write(workshop.target().join(crate::dataset::MANIFEST), sealed).unwrap();
     assert_eq!(ids(&workshop), expected);
@@ -194,7 +194,7 @@ fn partitions_that_cannot_be_levelled_are_reported() {
     entities.names_crc32 = sums;
     manifest.files.insert(entities.file.clone(), summary);
     manifest.edge_sets.clear();
-    let sealed = crate::sealed::seal(crate::dataset::manifest::FORMAT, &manifest).unwrap();
+    let sealed = crate::sealed_json::seal(crate::dataset::manifest::FORMAT, &manifest).unwrap();
     fs::write(folder.join(crate::dataset::MANIFEST), sealed).unwrap();
 
     let two_more = workshop.file("b.tsv", "a\tr\tx\nb\tr\ty\n");

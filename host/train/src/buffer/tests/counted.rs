@@ -49,7 +49,7 @@ impl TableStore for Counting {
         Ok(())
     }
 
-    fn go_on(&self) -> Result<Option<u64>, RunError> {
+    fn continue_commit(&self) -> Result<Option<u64>, RunError> {
         Ok(Some(1))
     }
 
@@ -73,7 +73,7 @@ proptest! {
             PartitionBuffer::new(layout, size, Some(2), Counting::default(), Arc::default()).unwrap();
         buffer.begin_pass(Arc::clone(&pass), plan.clone(), Box::new(Belady::new(&pass, &plan)));
         for (position, &bucket) in plan.iter().enumerate() {
-            buffer.hold(Acquired { bucket, position }).unwrap();
+            buffer.make_resident(LeasedBucket { bucket, position }).unwrap();
             if ahead {
                 buffer.prefetch(position);
             }

@@ -8,19 +8,19 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use pbg_core::graph::Side;
-use pbg_kernels::rank::{self, Queries, Ranker, Replacement};
-use pbg_kernels::step::Relations;
+use pbg_kernels::rank::{self, PreparedQueries, Ranker, ReplacedSide};
+use pbg_kernels::step::BatchRelations;
 use pbg_kernels::table::Table;
 use pbg_store::dataset::EntityId;
 
-use super::best::{Best, Found, Scored};
-use super::way::Way;
-use super::{Asked, Predictor};
+use super::search_plan::SearchPlan;
+use super::top_k::{ScoredAnswer, ScoredCandidate, TopK};
+use super::{Predictor, ResolvedQuestion};
 use crate::crew::{self, Crew};
 use crate::error::RunError;
-use crate::evaluate::block::{BlockRows, PART, ReadRows, from_tables, group_of};
-use crate::evaluate::known::{Answers, Entity, GRANULE, Granule, Questions};
-use crate::evaluate::view::{Tables, View};
+use crate::evaluate::block::{BlockEmbeddings, PART, ReadRows, from_tables, group_of};
+use crate::evaluate::known_answers::{EntityKey, GRANULE, Granule, KnownAnswers, QuestionNumbers};
+use crate::evaluate::view::{ModelView, TableSource};
 use crate::layout::TableKey;
 
 /// Tasks per thread, so that no thread waits long for the last task.
@@ -38,9 +38,9 @@ struct QuestionGroup {
     /// Question numbers. Equal questions have the same number.
     numbers: Vec<u32>,
     /// The known entity of each question, if it must not be its own answer.
-    excluded: Vec<Option<Entity>>,
-    queries: Queries,
-    best: Vec<Mutex<Best>>,
+    excluded: Vec<Option<EntityKey>>,
+    queries: PreparedQueries,
+    best: Vec<Mutex<TopK>>,
     /// Number of the first granule of its queries in the block.
     first_granule: usize,
 }
@@ -48,18 +48,18 @@ struct QuestionGroup {
 /// Answers `questions`, in their order.
 pub(super) fn run(
     predictor: &Predictor<'_>,
-    view: &View<'_>,
-    tables: &mut dyn Tables,
-    questions: &[Asked],
+    view: &ModelView<'_>,
+    tables: &mut dyn TableSource,
+    questions: &[ResolvedQuestion],
     stop: &AtomicBool,
     progress: &mut dyn FnMut(f64),
-) -> Result<Vec<Found>, RunError> {
-    let mut numbers = Questions::default();
+) -> Result<Vec<ScoredAnswer>, RunError> {
+    let mut numbers = QuestionNumbers::default();
     let mut groups = sort(predictor, view, questions, &mut numbers);
     let granules: Vec<Granule> = groups.iter().flat_map(QuestionGroup::granules).collect();
     let way = predictor.way(questions)?;
     let rows = match way {
-        Way::All => {
+        SearchPlan::All => {
             let rows = read(view, questions, &mut from_tables(view, tables))?;
             let mut ranker = Ranker::new(predictor.spec.clone())?;
             for group in &mut groups {
@@ -68,7 +68,9 @@ pub(super) fn run(
             None
         }
         // Walks compute the query of each question themselves.
-        Way::Walks | Way::WalksInMemory => Some(walk::read(predictor, view, questions)?),
+        SearchPlan::Walks | SearchPlan::WalksInMemory => {
+            Some(walk::read(predictor, view, questions)?)
+        }
     };
     let types = &view.blueprint.layout.types;
     let partitions = types.iter().map(|t| t.rows.len() as u32).max().unwrap_or(0);
@@ -90,7 +92,7 @@ pub(super) fn run(
                 match &rows {
                     None => comparison.run(tables)?,
                     Some(rows) => {
-                        let tables = (way == Way::WalksInMemory).then_some(&mut *tables);
+                        let tables = (way == SearchPlan::WalksInMemory).then_some(&mut *tables);
                         comparison.walk(rows, questions, tables)?;
                     }
                 }
@@ -99,7 +101,7 @@ pub(super) fn run(
         }
         progress(f64::from(partitions - partition) / f64::from(partitions));
     }
-    let mut found: Vec<(usize, Found)> =
+    let mut found: Vec<(usize, ScoredAnswer)> =
         groups.into_iter().flat_map(QuestionGroup::finish).collect();
     found.sort_unstable_by_key(|(place, _)| *place);
     Ok(found.into_iter().map(|(_, found)| found).collect())
@@ -108,9 +110,9 @@ pub(super) fn run(
 /// Groups questions and numbers them in the order of the groups' queries.
 fn sort(
     predictor: &Predictor<'_>,
-    view: &View<'_>,
-    questions: &[Asked],
-    numbers: &mut Questions,
+    view: &ModelView<'_>,
+    questions: &[ResolvedQuestion],
+    numbers: &mut QuestionNumbers,
 ) -> Vec<QuestionGroup> {
     let mut members = BTreeMap::<_, Vec<usize>>::new();
     for (place, asked) in questions.iter().enumerate() {
@@ -136,10 +138,10 @@ fn sort(
             relation,
             numbers: numbers.collect(),
             excluded: places.iter().map(itself).collect(),
-            queries: Queries::default(),
+            queries: PreparedQueries::default(),
             best: places
                 .iter()
-                .map(|_| Mutex::new(Best::new(predictor.count)))
+                .map(|_| Mutex::new(TopK::new(predictor.count)))
                 .collect(),
             first_granule,
             places,
@@ -152,17 +154,17 @@ fn sort(
 
 /// Copies the embeddings of the questions' known entities.
 fn read(
-    view: &View<'_>,
-    questions: &[Asked],
+    view: &ModelView<'_>,
+    questions: &[ResolvedQuestion],
     read: &mut dyn FnMut(TableKey, &[u32]) -> ReadRows,
-) -> Result<BlockRows, RunError> {
+) -> Result<BlockEmbeddings, RunError> {
     let blueprint = view.blueprint;
-    let mut wanted: Vec<Vec<Entity>> = vec![Vec::new(); blueprint.layout.types.len()];
+    let mut wanted: Vec<Vec<EntityKey>> = vec![Vec::new(); blueprint.layout.types.len()];
     for asked in questions {
         let known = blueprint.type_of(asked.relation, asked.open.other());
         wanted[known].push(asked.known);
     }
-    BlockRows::gather(view, wanted, read)
+    BlockEmbeddings::gather(view, wanted, read)
 }
 
 impl QuestionGroup {
@@ -176,21 +178,21 @@ impl QuestionGroup {
     /// Computes the queries.
     fn prepare(
         &mut self,
-        view: &View<'_>,
-        rows: &BlockRows,
-        questions: &[Asked],
+        view: &ModelView<'_>,
+        rows: &BlockEmbeddings,
+        questions: &[ResolvedQuestion],
         ranker: &mut Ranker,
     ) {
         let known = view.blueprint.type_of(self.relation, self.side.other());
         let rows = &rows.types[known];
         let width = rows.table.embeddings.width();
-        self.queries = Queries::with_capacity(self.places.len(), width);
-        let mut part = Queries::default();
+        self.queries = PreparedQueries::with_capacity(self.places.len(), width);
+        let mut part = PreparedQueries::default();
         for places in self.places.chunks(PART) {
             let asked = places.iter().map(|&place| &questions[place]);
             let relations: Vec<u32> = asked.clone().map(|asked| asked.relation).collect();
-            let known: Vec<u32> = asked.map(|asked| rows.place(asked.known)).collect();
-            let relations = Relations::PerEdge(&relations);
+            let known: Vec<u32> = asked.map(|asked| rows.row_of(asked.known)).collect();
+            let relations = BatchRelations::PerEdge(&relations);
             let params = view.params;
             ranker.queries(self.side, &known, relations, &rows.table, params, &mut part);
             self.queries.append(&part);
@@ -207,7 +209,7 @@ impl QuestionGroup {
     }
 
     /// Returns the answers, each with the position of its question.
-    fn finish(self) -> impl Iterator<Item = (usize, Found)> {
+    fn finish(self) -> impl Iterator<Item = (usize, ScoredAnswer)> {
         let entity = self.entity;
         self.places
             .into_iter()
@@ -222,10 +224,10 @@ impl QuestionGroup {
 /// Questions that are compared with the candidates of one partition of a type.
 struct QuestionsAgainstRows<'c> {
     predictor: &'c Predictor<'c>,
-    view: &'c View<'c>,
+    view: &'c ModelView<'c>,
     groups: &'c [QuestionGroup],
     key: (usize, u32),
-    answers: &'c Answers,
+    answers: &'c KnownAnswers,
     stop: &'c AtomicBool,
 }
 
@@ -252,13 +254,13 @@ impl QuestionsAgainstRows<'_> {
     }
 
     /// Compares the candidates on all threads. A table that no question needs is not read.
-    fn run(&self, tables: &mut dyn Tables) -> Result<(), RunError> {
+    fn run(&self, tables: &mut dyn TableSource) -> Result<(), RunError> {
         let asked = self.asked();
         if asked.is_empty() {
             return Ok(());
         }
         let table = tables.table(self.key)?;
-        let blocks = table.entities().div_ceil(rank::BLOCK);
+        let blocks = table.entities().div_ceil(rank::CANDIDATE_BLOCK);
         let threads = self.predictor.threads;
         let parts = (TASKS * threads).div_ceil(blocks.max(1));
         let mut tasks = Vec::new();
@@ -290,7 +292,7 @@ impl QuestionsAgainstRows<'_> {
         crew: &Crew,
     ) -> Result<(), RunError> {
         let mut ranker = Ranker::new(self.predictor.spec.clone())?;
-        let mut block = rank::Candidates::default();
+        let mut block = rank::CandidateBlock::default();
         while let Some(task) = tasks.get(next.fetch_add(1, Ordering::Relaxed)) {
             if self.stop.load(Ordering::Relaxed) {
                 return Err(RunError::Interrupted);
@@ -298,14 +300,15 @@ impl QuestionsAgainstRows<'_> {
             if crew.has_failed() {
                 return Ok(());
             }
-            let first = task.block * rank::BLOCK;
-            let offsets = first as u32..(first + rank::BLOCK).min(table.entities()) as u32;
+            let first = task.block * rank::CANDIDATE_BLOCK;
+            let offsets =
+                first as u32..(first + rank::CANDIDATE_BLOCK).min(table.entities()) as u32;
             let count = offsets.len();
             // Gathers the rows as evaluation does: features are averaged before anything else.
             let max_norm = self.predictor.spec.max_norm;
             let rows = table.gather(&offsets.clone().collect::<Vec<_>>(), max_norm);
             let rows = Table::new(rows, table.embeddings.width());
-            let replacement = Replacement {
+            let replacement = ReplacedSide {
                 side: task.group.side,
                 relation: task.group.relation,
                 params: self.view.params,
@@ -351,7 +354,7 @@ impl QuestionsAgainstRows<'_> {
             let id = EntityId { partition, offset };
             // An entity whose features were all added later has a position in the table but no embedding.
             if self.view.grown.is_none() || self.predictor.trained.has(entity, id) {
-                best.add(Scored { score, id });
+                best.add(ScoredCandidate { score, id });
             }
         }
         Ok(())
@@ -363,6 +366,6 @@ fn on_threads(
     threads: usize,
     work: &(dyn Fn(&Crew) -> Result<(), RunError> + Sync),
 ) -> Result<(), RunError> {
-    crew::run((0..threads).map(|_| work), || ())?;
+    crew::run_jobs((0..threads).map(|_| work), || ())?;
     Ok(())
 }

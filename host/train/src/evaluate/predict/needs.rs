@@ -4,11 +4,11 @@ use super::PredictOptions;
 use crate::error::RunError;
 use crate::evaluate::EDGES;
 use crate::evaluate::block::PART;
-use crate::evaluate::needs::{answer_bytes, relations, thread_bytes, widest};
-use crate::index::{Index, needs as index};
+use crate::evaluate::memory_needs::{answer_bytes, relations, thread_bytes, widest};
+use crate::index::{OpenIndex, needs as index};
 use crate::memory;
 use crate::model::Blueprint;
-use crate::resolved::Resolved;
+use crate::resolved::ResolvedConfig;
 use crate::settings::cores;
 
 /// Limit of the memory for the questions of a block and their answers, in bytes, unless a single question exceeds it.
@@ -23,14 +23,14 @@ const QUESTION: u64 = 320;
 const ANSWER: u64 = 2 * 12 + 12 + 80;
 
 /// Returns the largest number of entities in an answer.
-pub(super) fn count(resolved: &Resolved, options: &PredictOptions) -> usize {
+pub(super) fn count(resolved: &ResolvedConfig, options: &PredictOptions) -> usize {
     let types = resolved.dataset().manifest().entities.values();
     let most = types.map(|info| info.total()).max().unwrap_or(0).max(1);
     u64::from(options.count).min(most) as usize
 }
 
 /// Returns the number of questions that are answered together.
-pub(super) fn block(resolved: &Resolved, options: &PredictOptions) -> usize {
+pub(super) fn block(resolved: &ResolvedConfig, options: &PredictOptions) -> usize {
     let question = question_bytes(resolved.blueprint(), count(resolved, options));
     let room = (ROOM / question).clamp(1, EDGES) as usize;
     options
@@ -41,11 +41,11 @@ pub(super) fn block(resolved: &Resolved, options: &PredictOptions) -> usize {
 fn question_bytes(blueprint: &Blueprint, count: usize) -> u64 {
     let width = widest(&blueprint.layout) as u64;
     // Its embedding, its query, and the padding of its group of queries, in which it may be the only one.
-    let rows = 4 * width * (2 + pbg_kernels::rank::Queries::GROUP as u64);
+    let rows = 4 * width * (2 + pbg_kernels::rank::PreparedQueries::GROUP as u64);
     QUESTION + rows + ANSWER * count as u64
 }
 
-impl Resolved {
+impl ResolvedConfig {
     /// Returns the largest memory needed by [`Resolved::predictor`] and its answers, by component, in bytes.
     ///
     /// # Errors
@@ -61,7 +61,7 @@ impl Resolved {
         options: &PredictOptions,
     ) -> Result<(Vec<(String, u64)>, bool), RunError> {
         if let Some(with) = options.index
-            && Index::looks_at_all(self, with)
+            && OpenIndex::compares_all(self, with)
         {
             return Ok((self.needs_of(options, true)?, true));
         }
@@ -132,13 +132,13 @@ impl Resolved {
 }
 
 /// Returns the number of tasks in the comparison of one partition.
-fn tasks(resolved: &Resolved, questions: u64) -> u64 {
+fn tasks(resolved: &ResolvedConfig, questions: u64) -> u64 {
     let blueprint = resolved.blueprint();
     let layout = &blueprint.layout;
     let most = layout.types.iter().flat_map(|t| &t.rows).max();
     let blocks = most
         .copied()
         .unwrap_or(0)
-        .div_ceil(pbg_kernels::rank::BLOCK as u64);
+        .div_ceil(pbg_kernels::rank::CANDIDATE_BLOCK as u64);
     blocks * questions.min(2 * u64::from(relations(blueprint)))
 }

@@ -3,29 +3,29 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use super::best::Found;
-use super::{Asked, Indexed, Predictor, compare, view};
+use super::top_k::ScoredAnswer;
+use super::{PredictionIndex, Predictor, ResolvedQuestion, compare, view};
 use crate::error::RunError;
-use crate::evaluate::edges::EdgeReader;
-use crate::evaluate::known::{self, Filter};
-use crate::evaluate::view::Committed;
-use crate::index::{Index, WalkKind, WithIndex};
-use crate::trained::Trained;
+use crate::evaluate::edges::RankedEdgeReader;
+use crate::evaluate::known_answers::{self, Filter};
+use crate::evaluate::view::CommittedTables;
+use crate::index::{IndexQueryOptions, OpenIndex, WalkKind};
+use crate::trained::TrainedModel;
 use pbg_core::graph::Side;
 
 /// Number of best entities that are searched.
 const BEST: usize = 10;
 
 /// Model whose index is measured.
-pub(crate) struct Measured<'a>(Predictor<'a>);
+pub(crate) struct RecallMeasurement<'a>(Predictor<'a>);
 
-impl<'a> Measured<'a> {
+impl<'a> RecallMeasurement<'a> {
     /// Creates a measurement of `trained` on `threads` threads.
     ///
     /// # Errors
     /// Never, as long as no edges are read.
     pub(crate) fn new(
-        trained: Trained<'a>,
+        trained: TrainedModel<'a>,
         kind: WalkKind,
         threads: usize,
     ) -> Result<Self, RunError> {
@@ -33,7 +33,7 @@ impl<'a> Measured<'a> {
         Ok(Self(Predictor {
             spec: Arc::new(trained.blueprint.spec.clone()),
             count: BEST,
-            at_once: usize::MAX,
+            block_size: usize::MAX,
             filter,
             // An entity is not its own neighbour.
             loops: kind == WalkKind::Predictions,
@@ -53,29 +53,29 @@ impl<'a> Measured<'a> {
         set: &str,
         count: usize,
         seed: u64,
-    ) -> Result<Vec<Asked>, RunError> {
+    ) -> Result<Vec<ResolvedQuestion>, RunError> {
         let view = view(&self.0.trained);
         let set = view.dataset.edge_set(set)?;
         let mut edges = Vec::new();
-        EdgeReader::new(view, &set, Some(count), seed)?.next(count, &mut edges)?;
+        RankedEdgeReader::new(view, &set, Some(count), seed)?.next(count, &mut edges)?;
         let asked = edges.iter().flat_map(|edge| {
-            Side::BOTH.map(|open| Asked {
+            Side::BOTH.map(|open| ResolvedQuestion {
                 open,
                 relation: edge.rel,
-                known: known::entity(&view, edge, open.other()),
+                known: known_answers::entity(&view, edge, open.other()),
             })
         });
         Ok(asked.collect())
     }
 
     /// Returns the entity type that a question asks for.
-    pub(crate) fn type_of(&self, asked: &Asked) -> usize {
+    pub(crate) fn type_of(&self, asked: &ResolvedQuestion) -> usize {
         let blueprint = &self.0.trained.blueprint;
         blueprint.type_of(asked.relation, asked.open)
     }
 
     /// Returns the entity type that a question knows.
-    pub(crate) fn known_type(&self, asked: &Asked) -> usize {
+    pub(crate) fn known_type(&self, asked: &ResolvedQuestion) -> usize {
         let blueprint = &self.0.trained.blueprint;
         blueprint.type_of(asked.relation, asked.open.other())
     }
@@ -86,8 +86,8 @@ impl<'a> Measured<'a> {
     /// When tables cannot be read, a score is not finite, or `stop` is set.
     pub(crate) fn recall(
         mut self,
-        questions: &[Asked],
-        index: &Index,
+        questions: &[ResolvedQuestion],
+        index: &OpenIndex,
         widths: &[u32],
         stop: &AtomicBool,
         progress: &mut dyn FnMut(f64),
@@ -95,9 +95,9 @@ impl<'a> Measured<'a> {
         let exact = self.answers(questions, stop, &mut |share| progress(share / 2.0))?;
         let mut recall = Vec::with_capacity(widths.len());
         for (at, &width) in (0_u32..).zip(widths) {
-            self.0.index = Some(Indexed {
+            self.0.index = Some(PredictionIndex {
                 index: index.clone(),
-                with: WithIndex { width: Some(width) },
+                with: IndexQueryOptions { width: Some(width) },
                 kind: WalkKind::Neighbors,
             });
             let found = self.answers(questions, stop, &mut |_| {})?;
@@ -109,18 +109,18 @@ impl<'a> Measured<'a> {
 
     fn answers(
         &self,
-        questions: &[Asked],
+        questions: &[ResolvedQuestion],
         stop: &AtomicBool,
         progress: &mut dyn FnMut(f64),
-    ) -> Result<Vec<Found>, RunError> {
-        let tables = &mut Committed::new(&self.0.trained);
+    ) -> Result<Vec<ScoredAnswer>, RunError> {
+        let tables = &mut CommittedTables::new(&self.0.trained);
         let view = view(&self.0.trained);
         compare::run(&self.0, &view, tables, questions, stop, progress)
     }
 }
 
 /// Returns the fraction of the `exact` answers that were found. Entities with equal scores are equally good.
-fn share(exact: &[Found], found: &[Found]) -> f64 {
+fn share(exact: &[ScoredAnswer], found: &[ScoredAnswer]) -> f64 {
     let (mut hits, mut all) = (0, 0);
     for (exact, found) in exact.iter().zip(found) {
         let last = exact.best.last().map_or(f32::INFINITY, |(_, score)| *score);

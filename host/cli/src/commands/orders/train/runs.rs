@@ -10,24 +10,24 @@ use pbg_config::{Config, OnFault, ValidationConfig};
 use pbg_core::event::Event;
 use pbg_lab::study::SeedRun;
 use pbg_store::files;
-use pbg_train::{Allowed, EvalOptions, Outcome, Resolved};
+use pbg_train::{AllowedChanges, EvalOptions, ResolvedConfig, RunOutcome};
 
 use crate::failure::{Failure, Result};
-use crate::interrupt::Watch;
+use crate::interrupt::StopHandle;
 use crate::kind::FailureKind;
-use crate::plugins::{self, Given};
+use crate::plugins::{self, StrategyOverrides};
 use crate::terminal::Terminal;
 use crate::{format, metrics};
-use pbg_session::orders::{self, Wanted};
+use pbg_session::orders::{self, OrderSpec};
 
 /// Settings shared by all runs of a study.
 pub(super) struct Runs<'a> {
-    pub(super) resolved: &'a Resolved,
+    pub(super) resolved: &'a ResolvedConfig,
     pub(super) ranking: &'a EvalOptions,
-    pub(super) allowed: Allowed,
+    pub(super) allowed: AllowedChanges,
     pub(super) folder: &'a Path,
     pub(super) keep_checkpoints: bool,
-    pub(super) watch: &'a Watch,
+    pub(super) watch: &'a StopHandle,
     pub(super) terminal: Terminal,
 }
 
@@ -39,7 +39,7 @@ const RESULT_BYTES: u64 = 64 << 20;
 
 impl Runs<'_> {
     /// Returns the run of an order with a seed, after training its missing epochs.
-    pub(super) fn run(&self, wanted: &Wanted, seed: u64) -> Result<SeedRun> {
+    pub(super) fn run(&self, wanted: &OrderSpec, seed: u64) -> Result<SeedRun> {
         let folder = self
             .folder
             .join(name_of(&wanted.label))
@@ -56,12 +56,13 @@ impl Runs<'_> {
         orders::set_parameters(&mut config, wanted, &self.terminal)?;
         let epochs = config.num_epochs;
         let fingerprint = self.fingerprint(&config)?;
-        tidy(&checkpoint)?;
-        let mut run = self.begun(&folder, seed, fingerprint)?;
+        remove_remains(&checkpoint)?;
+        let mut run = self.load_or_create(&folder, seed, fingerprint)?;
         let label = format!("{}, seed {seed}", wanted.label);
         let done = run.epochs.len() as u32;
         if done >= epochs {
-            self.terminal.say(format_args!("{label}: already finished"));
+            self.terminal
+                .print_line(format_args!("{label}: already finished"));
             // The metrics are in this folder only if the checkpoint was to be removed.
             if folder.join(METRICS).exists() && checkpoint.exists() {
                 self.finish(&checkpoint)?;
@@ -98,7 +99,7 @@ impl Runs<'_> {
     }
 
     /// Returns the run as earlier processes have stored it, or a new one, with the checksums of the current data.
-    fn begun(&self, folder: &Path, seed: u64, fingerprint: String) -> Result<SeedRun> {
+    fn load_or_create(&self, folder: &Path, seed: u64, fingerprint: String) -> Result<SeedRun> {
         let data = self.data();
         let run = read(&folder.join(RESULT))?.unwrap_or_default();
         if run.fingerprint.is_empty() {
@@ -144,13 +145,19 @@ impl Runs<'_> {
     }
 
     /// Trains one epoch and ranks the edges after it.
-    fn epoch(&self, resolved: &Resolved, epoch: u32, run: &mut SeedRun, label: &str) -> Result<()> {
+    fn epoch(
+        &self,
+        resolved: &ResolvedConfig,
+        epoch: u32,
+        run: &mut SeedRun,
+        label: &str,
+    ) -> Result<()> {
         let started = Instant::now();
         let resolved = resolved.with(|config| config.num_epochs = epoch + 1)?;
         let config = resolved.config();
         let filled = plugins::fill(
             config,
-            Given::default(),
+            StrategyOverrides::default(),
             None,
             Some(&self.watch.stop),
             &self.terminal,
@@ -167,11 +174,11 @@ impl Runs<'_> {
             }
         };
         match resolved.train(filled.strategies, self.allowed, &self.watch.stop, &mut emit)? {
-            Outcome::Finished { .. } => {}
-            Outcome::Interrupted { .. } => {
-                self.watch.wait_for_promise();
+            RunOutcome::Finished { .. } => {}
+            RunOutcome::Interrupted { .. } => {
+                self.watch.wait_for_message();
                 self.terminal
-                    .say("stopped; the same command resumes from here");
+                    .print_line("stopped; the same command resumes from here");
                 return Err(Failure::message(FailureKind::Interrupted, "interrupted"));
             }
         }
@@ -185,7 +192,7 @@ impl Runs<'_> {
             return Err(Failure::message(FailureKind::Checkpoint, text));
         }
         if let Some(point) = run.epochs.last() {
-            self.terminal.say(format_args!(
+            self.terminal.print_line(format_args!(
                 "{label}: epoch {}/{}  loss {}  MRR {:.4}  {} of {} swaps predicted  {}",
                 epoch + 1,
                 self.resolved.config().num_epochs,
@@ -207,7 +214,7 @@ impl Runs<'_> {
         let aside = files::staged_name(checkpoint);
         fs::rename(checkpoint, &aside)
             .map_err(|error| failed("cannot remove", checkpoint, error))?;
-        tidy(checkpoint)
+        remove_remains(checkpoint)
     }
 
     /// Returns a text of everything that decides the results: the configuration, the plugin's checksum, and the
@@ -215,7 +222,7 @@ impl Runs<'_> {
     fn fingerprint(&self, config: &Config) -> Result<String> {
         let filled = plugins::fill(
             config,
-            Given::default(),
+            StrategyOverrides::default(),
             None,
             Some(&self.watch.stop),
             &self.terminal,
@@ -266,7 +273,7 @@ fn keep_metrics(folder: &Path, checkpoint: &Path) -> Result<()> {
 }
 
 /// Removes the remains of a checkpoint whose removal was interrupted.
-fn tidy(checkpoint: &Path) -> Result<()> {
+fn remove_remains(checkpoint: &Path) -> Result<()> {
     files::remove_folder(&files::staged_name(checkpoint)).map_err(|error| {
         let text = format!("cannot remove {}", checkpoint.display());
         Failure::new(FailureKind::Io, error).context(text)

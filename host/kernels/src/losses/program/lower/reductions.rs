@@ -3,32 +3,32 @@
 use pbg_core::loss::node::{Binary, Reduction, Unary};
 
 use super::{Lowering, Value};
-use crate::losses::program::{SCORES, Step, Tile, Vector};
+use crate::losses::program::{LossStep, SCORES, TileIndex, VectorIndex};
 
 /// Largest value of a row, exponentials of its values shifted by that, and the sum of the exponentials.
 #[derive(Clone, Copy)]
 pub(super) struct Exponentials {
-    largest: Vector,
-    tile: Tile,
-    total: Vector,
+    largest: VectorIndex,
+    tile: TileIndex,
+    total: VectorIndex,
 }
 
 impl Lowering<'_> {
-    pub(super) fn softmax(&mut self, x: Tile) -> Value {
+    pub(super) fn softmax(&mut self, x: TileIndex) -> Value {
         let Exponentials { tile, total, .. } = self.exponentials(x);
         // Without terms the sum is 0, and the inverse of 0 is replaced by 0.
         let one = self.number(1.0);
         let zero = self.number(0.0);
         let inverse = self.vector_binary(Binary::Div, one, total, false);
         let out = self.vector();
-        self.program.steps.push(Step::VectorSelect {
+        self.program.steps.push(LossStep::VectorSelect {
             out,
             operands: [total, inverse, zero],
         });
         Value::Scaled(tile, out)
     }
 
-    pub(super) fn reduce(&mut self, op: Reduction, value: Value) -> Vector {
+    pub(super) fn reduce(&mut self, op: Reduction, value: Value) -> VectorIndex {
         match op {
             Reduction::Sum | Reduction::Mean => match value {
                 Value::Scaled(tile, factor) => {
@@ -56,15 +56,15 @@ impl Lowering<'_> {
     }
 
     /// Returns the sum of a tile, computed by the step that writes the tile if that step can.
-    fn sum(&mut self, tile: Tile) -> Vector {
+    fn sum(&mut self, tile: TileIndex) -> VectorIndex {
         if let Some(&known) = self.sums.get(&tile) {
             return known;
         }
         let out = self.vector();
         let maker = self.makers[tile].map(|step| &mut self.program.steps[step]);
         let slot = match maker {
-            Some(Step::Unary { sum, .. } | Step::Product { sum, .. }) => Some(sum),
-            Some(Step::Pair {
+            Some(LossStep::Unary { sum, .. } | LossStep::Product { sum, .. }) => Some(sum),
+            Some(LossStep::Pair {
                 out: made, sums, ..
             }) => {
                 let [of_function, of_slope] = sums;
@@ -78,13 +78,13 @@ impl Lowering<'_> {
         };
         match slot {
             Some(slot) => *slot = Some(out),
-            None => self.program.steps.push(Step::Sum { out, x: tile }),
+            None => self.program.steps.push(LossStep::Sum { out, x: tile }),
         }
         self.sums.insert(tile, out);
         out
     }
 
-    fn largest(&mut self, x: Tile) -> Vector {
+    fn largest(&mut self, x: TileIndex) -> VectorIndex {
         if x == SCORES {
             if let Some(known) = self.program.largest {
                 return known;
@@ -94,17 +94,17 @@ impl Lowering<'_> {
             return out;
         }
         let out = self.vector();
-        self.program.steps.push(Step::Max { out, x });
+        self.program.steps.push(LossStep::Max { out, x });
         out
     }
 
-    fn exponentials(&mut self, x: Tile) -> Exponentials {
+    fn exponentials(&mut self, x: TileIndex) -> Exponentials {
         if let Some(&known) = self.exponentials.get(&x) {
             return known;
         }
         let largest = self.largest(x);
         let (tile, total) = (self.tile(), self.vector());
-        self.program.steps.push(Step::ExpShift {
+        self.program.steps.push(LossStep::ExpShift {
             out: tile,
             x,
             shift: largest,

@@ -1,6 +1,6 @@
 //! Graphs are compiled to stages, or rejected.
 
-use pbg_core::batch_graph::{Graph, Negatives, RegularizedRows};
+use pbg_core::batch_graph::{BatchGraph, Negatives, RegularizedRows};
 use pbg_core::model::{Comparator, Regularizer, Update};
 
 use super::*;
@@ -29,13 +29,15 @@ fn step_spec() -> StepSpec {
     }
 }
 
-fn sliced(step_spec: &StepSpec, update: Update) -> Sliced {
-    Graph::new(step_spec).expect("shapes fit").slice(update)
+fn sliced(step_spec: &StepSpec, update: Update) -> SlicedGraph {
+    BatchGraph::new(step_spec)
+        .expect("shapes fit")
+        .slice(update)
 }
 
-fn compiled(step_spec: &StepSpec) -> Program {
+fn compiled(step_spec: &StepSpec) -> StepProgram {
     let graph = Arc::new(sliced(step_spec, Update::Batch));
-    Program::compile::<CoreStep<'_>>(graph).expect("a step of the cores")
+    StepProgram::compile::<CoreStep<'_>>(graph).expect("a step of the cores")
 }
 
 #[test]
@@ -44,17 +46,20 @@ fn stages_say_what_the_nodes_say() {
     let [pass] = &program.passes[..] else {
         panic!("one pass: {program:?}");
     };
-    assert!(pass.read && !pass.update_rows && !pass.regularize_parameters);
+    assert!(pass.reads_parameters && !pass.update_rows && !pass.regularize_parameters);
     let operators = pass.gather.map(|gather| gather.operator);
     assert_eq!(operators, [Operator::None, Operator::Diagonal]);
     assert_eq!(pass.gather.map(|gather| gather.uniform), [5; 2]);
-    assert_eq!(pass.scatter.map(|scatter| scatter.joined), [true; 2]);
+    assert_eq!(
+        pass.scatter.map(|scatter| scatter.positives_are_negatives),
+        [true; 2]
+    );
     let sides: Vec<Side> = pass.compare.iter().map(|stage| stage.side).collect();
     assert_eq!(sides, Side::BOTH);
     assert!(
         pass.compare
             .iter()
-            .all(|stage| !stage.pairs && !stage.rounded)
+            .all(|stage| !stage.pairwise_positives && !stage.rounded)
     );
 }
 
@@ -73,7 +78,7 @@ fn each_pass_of_dynamic_relations_compares_one_side() {
         .collect();
     assert_eq!(sides, [(Side::Lhs, 1), (Side::Rhs, 1)]);
     for pass in &program.passes {
-        assert!(!pass.read && pass.regularize_parameters);
+        assert!(!pass.reads_parameters && pass.regularize_parameters);
         // Positives of both sides are regularised, including those that occur only as negatives.
         let regularized = pass.scatter.map(|scatter| scatter.regularized);
         assert_eq!(regularized, [Some(RegularizedRows::Compared); 2]);
@@ -97,7 +102,7 @@ fn distances_and_all_negatives_have_positives_of_their_own() {
     for (step_spec, entire) in [(distances, false), (all, true)] {
         let program = compiled(&step_spec);
         let pass = &program.passes[0];
-        assert!(pass.compare.iter().all(|stage| stage.pairs));
+        assert!(pass.compare.iter().all(|stage| stage.pairwise_positives));
         assert!(pass.entities.iter().all(|side| side.is_some() == entire));
     }
 }
@@ -122,7 +127,7 @@ fn relations_are_predicted_in_both_passes() {
 #[test]
 fn updates_by_slices_are_a_stage() {
     let graph = Arc::new(sliced(&step_spec(), Update::Slice));
-    let program = Program::compile::<CoreStep<'_>>(graph).expect("a step");
+    let program = StepProgram::compile::<CoreStep<'_>>(graph).expect("a step");
     assert!(program.passes[0].update_rows);
 }
 
@@ -134,7 +139,7 @@ fn what_an_executor_lacks_is_refused_before_any_batch() {
         ..step_spec()
     };
     let graph = Arc::new(sliced(&step_spec, Update::Batch));
-    let error = Program::compile::<CoreStep<'_>>(graph).expect_err("no kernel");
+    let error = StepProgram::compile::<CoreStep<'_>>(graph).expect_err("no kernel");
     assert!(matches!(error, CompileError::Lacks { .. }), "{error:?}");
 }
 
@@ -143,7 +148,7 @@ fn a_stage_that_is_missing_or_elsewhere_is_no_step() {
     for step in 0..8 {
         let mut graph = sliced(&step_spec(), Update::Batch);
         graph.loops[0].slice.remove(step);
-        let compiled = Program::compile::<CoreStep<'_>>(Arc::new(graph));
+        let compiled = StepProgram::compile::<CoreStep<'_>>(Arc::new(graph));
         assert!(
             matches!(compiled, Err(CompileError::Misplaced { .. })),
             "without step {step}: {compiled:?}"
@@ -151,6 +156,6 @@ fn a_stage_that_is_missing_or_elsewhere_is_no_step() {
     }
     let mut graph = sliced(&step_spec(), Update::Batch);
     graph.loops[0].slice.swap(1, 2);
-    let compiled = Program::compile::<CoreStep<'_>>(Arc::new(graph));
+    let compiled = StepProgram::compile::<CoreStep<'_>>(Arc::new(graph));
     assert!(compiled.is_err(), "{compiled:?}");
 }

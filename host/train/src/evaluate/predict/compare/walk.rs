@@ -4,24 +4,24 @@ use std::sync::PoisonError;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use pbg_core::graph::Side;
-use pbg_kernels::rank::{Queries, Ranker, Replacement};
-use pbg_kernels::step::Relations;
+use pbg_kernels::rank::{PreparedQueries, Ranker, ReplacedSide};
+use pbg_kernels::step::BatchRelations;
 use pbg_store::dataset::EntityId;
 
 use super::{QuestionGroup, QuestionsAgainstRows, on_threads};
 use crate::error::RunError;
-use crate::evaluate::block::BlockRows;
-use crate::evaluate::predict::best::Scored;
-use crate::evaluate::predict::{Asked, Predictor};
-use crate::evaluate::view::{Tables, View};
-use crate::index::{Part, Walks};
+use crate::evaluate::block::BlockEmbeddings;
+use crate::evaluate::predict::top_k::ScoredCandidate;
+use crate::evaluate::predict::{Predictor, ResolvedQuestion};
+use crate::evaluate::view::{ModelView, TableSource};
+use crate::index::{IndexPartition, IndexWalker};
 
 /// Copies the embeddings of the questions' known entities, and reads no other rows.
 pub(super) fn read(
     predictor: &Predictor<'_>,
-    view: &View<'_>,
-    questions: &[Asked],
-) -> Result<BlockRows, RunError> {
+    view: &ModelView<'_>,
+    questions: &[ResolvedQuestion],
+) -> Result<BlockEmbeddings, RunError> {
     let mut bytes = Vec::new();
     let mut open = None;
     super::read(view, questions, &mut |key, offsets| {
@@ -39,9 +39,9 @@ impl QuestionsAgainstRows<'_> {
     /// Walks for each question, on all threads. With `tables`, the walks use rows in memory.
     pub(super) fn walk(
         &self,
-        rows: &BlockRows,
-        questions: &[Asked],
-        tables: Option<&mut (dyn Tables + '_)>,
+        rows: &BlockEmbeddings,
+        questions: &[ResolvedQuestion],
+        tables: Option<&mut (dyn TableSource + '_)>,
     ) -> Result<(), RunError> {
         let asked = self.asked();
         if asked.is_empty() {
@@ -53,15 +53,15 @@ impl QuestionsAgainstRows<'_> {
             .collect();
         let part = self.predictor.part(self.key)?;
         let part = match tables {
-            Some(tables) => part.within(tables.table(self.key)?),
+            Some(tables) => part.in_memory(tables.table(self.key)?),
             None => part,
         };
         let width = self.predictor.width(self.key.0)?.width;
         let next = AtomicUsize::new(0);
         on_threads(self.predictor.threads.min(tasks.len()), &|crew| {
             let ranker = Ranker::new(self.predictor.spec.clone())?;
-            let mut walks = Walks::new(ranker, self.predictor.spec.max_norm)?;
-            let mut query = Queries::default();
+            let mut walks = IndexWalker::new(ranker, self.predictor.spec.max_norm)?;
+            let mut query = PreparedQueries::default();
             while let Some(&(group, at)) = tasks.get(next.fetch_add(1, Ordering::Relaxed)) {
                 if self.stop.load(Ordering::Relaxed) {
                     return Err(RunError::Interrupted);
@@ -80,16 +80,16 @@ impl QuestionsAgainstRows<'_> {
     /// Computes the query of a question.
     fn ask(
         &self,
-        walks: &mut Walks,
+        walks: &mut IndexWalker,
         side: Side,
-        rows: &BlockRows,
-        asked: &Asked,
-        query: &mut Queries,
+        rows: &BlockEmbeddings,
+        asked: &ResolvedQuestion,
+        query: &mut PreparedQueries,
     ) {
         let known = self.view.blueprint.type_of(asked.relation, side.other());
         let rows = &rows.types[known];
-        let known = [rows.place(asked.known)];
-        let relation = Relations::One(asked.relation);
+        let known = [rows.row_of(asked.known)];
+        let relation = BatchRelations::One(asked.relation);
         let (table, params) = (&rows.table, self.view.params);
         walks
             .ranker()
@@ -100,16 +100,16 @@ impl QuestionsAgainstRows<'_> {
     /// number of entities that are left out.
     fn keep_found(
         &self,
-        walks: &mut Walks,
-        (part, width): (&Part<'_>, u32),
+        walks: &mut IndexWalker,
+        (part, width): (&IndexPartition<'_>, u32),
         (group, at): (&QuestionGroup, usize),
-        query: &Queries,
+        query: &PreparedQueries,
     ) -> Result<(), RunError> {
         let (entity, partition) = self.key;
         let within = 0..u64::from(part.points());
         let known: Vec<u32> = self.answers.of(group.numbers[at], within).collect();
         let wanted = self.predictor.count + known.len() + 1;
-        let replacement = Replacement {
+        let replacement = ReplacedSide {
             side: group.side,
             relation: group.relation,
             params: self.view.params,
@@ -126,7 +126,7 @@ impl QuestionsAgainstRows<'_> {
                 || group.excluded[at] == Some((partition, offset));
             if !is_left_out && (self.view.grown.is_none() || self.predictor.trained.has(entity, id))
             {
-                best.add(Scored { score, id });
+                best.add(ScoredCandidate { score, id });
             }
         }
         Ok(())

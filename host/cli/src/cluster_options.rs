@@ -1,0 +1,122 @@
+//! Options of the connection to the other trainers of a run, from the configuration and the environment.
+
+use std::env;
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use pbg_cluster::{
+    AccessToken, Connection, ConnectionOptions, InitMethod, ResolvedMethod, RunName, Secret,
+};
+use pbg_config::Config;
+use pbg_core::ledger::LedgerRecord;
+use pbg_core::transport::Register as _;
+
+use crate::failure::{Failure, Result};
+use crate::kind::FailureKind;
+
+/// Environment variable with the secret that all trainers of a run share.
+const SECRET: &str = "PBG_HOST_SECRET";
+/// Environment variable with the address on which rank 0's server listens.
+const LISTEN: &str = "PBG_HOST_LISTEN";
+/// Parses `distributed_init_method`.
+///
+/// # Errors
+/// When it is invalid, or when the environment variables that `env://` reads are.
+pub(crate) fn method(text: &str) -> Result<ResolvedMethod> {
+    let lookup = |name: &str| env::var(name).ok();
+    InitMethod::parse(text, lookup).map_err(|error| {
+        Failure::new(FailureKind::Config, error).context("distributed_init_method cannot be used")
+    })
+}
+
+/// Reads and checks the record of a run from the ledger; `None` if the ledger is empty.
+///
+/// # Errors
+/// When the ledger does not answer, or is damaged.
+pub(crate) fn record(connection: &Connection) -> Result<Option<LedgerRecord>> {
+    let failed = |error: &dyn std::fmt::Display| {
+        Failure::message(
+            FailureKind::Cluster,
+            format!("the ledger cannot be read: {error}"),
+        )
+    };
+    let Some(entry) = connection.read().map_err(|no| failed(&no))? else {
+        return Ok(None);
+    };
+    let record: LedgerRecord = serde_json::from_slice(&entry.value).map_err(|e| failed(&e))?;
+    record.check().map_err(|damage| failed(&damage))?;
+    Ok(Some(record))
+}
+
+/// Returns the options of a connection, from the configuration and the environment.
+///
+/// # Errors
+/// When an environment variable is invalid.
+pub(crate) fn options(
+    config: &Config,
+    method: InitMethod,
+    rank: Option<u32>,
+) -> Result<ConnectionOptions> {
+    let rules = &config.distributed;
+    let checkpoint = Path::new(&config.checkpoint_path);
+    let usage = |text: String| Failure::message(FailureKind::Usage, text);
+    let wrong = |error: pbg_cluster::ConnectError| usage(format!("{SECRET}: {error}"));
+    let (mut secret, mut token) = (None, None);
+    match (env::var(SECRET), &method) {
+        (Ok(text), InitMethod::Nats { .. }) => {
+            token = Some(AccessToken::new(&text).map_err(wrong)?)
+        }
+        (Ok(text), _) => secret = Some(Secret::new(&text).map_err(wrong)?),
+        (Err(_), _) => {}
+    }
+    let listen = match env::var(LISTEN) {
+        Ok(text) => {
+            let address: Option<IpAddr> = text.parse().ok();
+            Some(address.ok_or_else(|| usage(format!("{LISTEN}: {text:?} is not an IP address")))?)
+        }
+        Err(_) => None,
+    };
+    let run = match &method {
+        // These methods have a server that no other run uses.
+        InitMethod::File(_) | InitMethod::Tcp(_) => RunName::new("run")?,
+        InitMethod::Nats { .. } => run_name(checkpoint)?,
+    };
+    Ok(ConnectionOptions {
+        rank,
+        nats_server: rules.nats_server.as_ref().map(PathBuf::from),
+        search: search(),
+        folder: Some(checkpoint.join("nats")),
+        listen,
+        timeout: Duration::from_secs_f64(rules.patience),
+        secret,
+        token,
+        credentials: rules.credentials.as_ref().map(PathBuf::from),
+        insecure: rules.insecure,
+        replicas: rules.replicas as usize,
+        ..ConnectionOptions::new(method, run)
+    })
+}
+
+/// Derives the name of the run on servers that other runs share from the path of its checkpoint, which is the same on
+/// every machine.
+fn run_name(checkpoint: &Path) -> Result<RunName> {
+    let path = std::path::absolute(checkpoint)
+        .map_err(|e| Failure::new(FailureKind::Io, e).context("cannot find the working folder"))?;
+    let hash = pbg_core::seed::of_text(
+        0,
+        pbg_core::seed::StreamPurpose::Order,
+        path.as_os_str().as_encoded_bytes(),
+    );
+    Ok(RunName::new(&format!("run-{hash:016x}"))?)
+}
+
+/// Returns the folders that are searched for `nats-server` before `PATH`: those of the program and of the repository's
+/// set-up.
+pub(crate) fn search() -> Vec<PathBuf> {
+    let program = env::current_exe().unwrap_or_default();
+    let folders = program.ancestors().skip(1).take(4);
+    folders
+        .flat_map(|folder| [folder.to_owned(), folder.join(".deps/nats")])
+        .collect()
+}

@@ -1,0 +1,83 @@
+//! Neighbours of an entity by a relation: predictions that leave out only the entity itself.
+
+use std::io::{self, Write};
+
+use pbg_core::graph::Side;
+use pbg_train::{PredictOptions, Prediction, Question, ResolvedConfig};
+
+use super::{Args, SideArg};
+use crate::commands::predict::answers;
+use crate::failure::{Failure, Result};
+use crate::terminal::{self, Terminal};
+use crate::{interrupt, model_notes};
+
+/// Lists the entities nearest to `name` after the operator of `relation` is applied: on the requested side, or on every
+/// side whose opposite type has an entity of this name.
+///
+/// # Errors
+/// When the model cannot be opened, or a name is unknown.
+pub(super) fn run(
+    args: &Args,
+    (name, relation): (&str, &str),
+    resolved: &ResolvedConfig,
+    terminal: Terminal,
+) -> Result<()> {
+    let sides = match args.asked {
+        Some(SideArg::Head) => vec![Side::Lhs],
+        Some(SideArg::Tail) => vec![Side::Rhs],
+        None => vec![Side::Rhs, Side::Lhs],
+    };
+    let predictor = resolved.predictor(&PredictOptions {
+        count: args.neighbors,
+        filter: Vec::new(),
+        // An entity is not its own neighbour.
+        loops: false,
+        threads: None,
+        questions: Some(sides.len()),
+        index: args.index.index_options(),
+    })?;
+    model_notes::warn_about_missing_rows(predictor.missing(), resolved, terminal);
+    let (mut questions, mut asked, mut refusals) = (Vec::new(), Vec::new(), Vec::new());
+    for open in sides {
+        let question = Question {
+            open,
+            entity: name.to_owned(),
+            relation: relation.to_owned(),
+        };
+        // The entity type of one side may not have an entity of this name.
+        match predictor.resolve(std::slice::from_ref(&question)) {
+            Ok(found) => {
+                asked.extend(found);
+                questions.push(question);
+            }
+            Err(no) => refusals.push(*no.error),
+        }
+    }
+    if questions.is_empty()
+        && let Some(first) = refusals.into_iter().next()
+    {
+        return Err(Failure::from(first));
+    }
+    let approach = predictor.approach(&asked)?;
+    model_notes::PrintedNotes::default().print_search_plan(&approach, terminal, |say| say());
+    let stop = interrupt::watch(
+        "stopping",
+        Box::new(move |line: &str| terminal.print_line(line)),
+    )?;
+    let found = predictor.answer(&asked, &stop, &mut |_| ())?;
+    let answers = || questions.iter().zip(found.iter());
+    if args.json {
+        let all: Vec<_> = answers()
+            .map(|(question, found)| answers::as_json(question, &found))
+            .collect();
+        return terminal::print_json(&all);
+    }
+    terminal::print(|out| answers().try_for_each(|(question, found)| print(out, question, &found)))
+}
+
+/// Prints the question, and a line for each entity: score, tab, name.
+fn print(out: &mut dyn Write, question: &Question, found: &Prediction<'_>) -> io::Result<()> {
+    writeln!(out, "{question}")?;
+    let mut best = found.best.iter();
+    best.try_for_each(|(name, score)| writeln!(out, "{score:.4}\t{name}"))
+}

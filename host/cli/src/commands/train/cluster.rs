@@ -1,0 +1,214 @@
+//! Connects a trainer to the other trainers of a distributed run.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use pbg_cluster::{Connection, ConnectionOptions, InitMethod, ServerNotice};
+use pbg_config::Config;
+use pbg_core::event::Event;
+use pbg_core::transport::{LiveTraffic, Register};
+use pbg_train::{ClusterOptions, RunOutcome, SyncLimits};
+
+use crate::cluster_options;
+use crate::cluster_status::{ClusterStatus, HeartbeatTimes, truncated_table};
+use crate::failure::{Failure, Result};
+use crate::kind::FailureKind;
+use crate::progress::Board;
+use crate::terminal::Terminal;
+
+/// Time that rank 0 waits for the other trainers to leave; afterwards it leaves its server running.
+const LEAVE_WITHIN: Duration = Duration::from_secs(10);
+
+/// Connection of a trainer to the other trainers of its run.
+pub(super) struct ClusterConnection {
+    connection: Arc<Connection>,
+    rank: Option<u32>,
+    machines: u32,
+}
+
+/// Connects to the other trainers if the configuration is of a distributed run; returns `None` otherwise.
+///
+/// # Errors
+/// When the configuration is invalid, or the ledger cannot be reached.
+pub(super) fn connect(
+    config: &Config,
+    rank: Option<u32>,
+    stop: &Arc<AtomicBool>,
+    terminal: Terminal,
+    teller: &Arc<dyn Fn(&Event) + Send + Sync>,
+) -> Result<Option<ClusterConnection>> {
+    let Some(method) = &config.distributed_init_method else {
+        return match rank {
+            None => Ok(None),
+            Some(_) => Err(Failure::message(
+                FailureKind::Usage,
+                "--rank is for distributed runs only",
+            )
+            .help("set distributed_init_method, by which the trainers find each other")),
+        };
+    };
+    let found = cluster_options::method(method)?;
+    let machines = match config.num_machines {
+        1 => found.world_size.unwrap_or(1),
+        machines => machines,
+    };
+    let rank = rank.or(found.rank);
+    if rank.is_none() && !matches!(found.method, InitMethod::Nats { .. }) {
+        let what = format!("{method} needs a rank for each trainer");
+        return Err(Failure::message(FailureKind::Usage, what)
+            .help("add --rank 0 to the trainer that starts the server, --rank 1 to the next one"));
+    }
+    let listener = Arc::clone(teller);
+    let tell = move |what: &str| {
+        let what = what.to_owned();
+        listener(&Event::LedgerServer { what });
+    };
+    let options = ConnectionOptions {
+        stop: Some(Arc::clone(stop)),
+        server_listener: Some(ServerNotice(Arc::new(tell))),
+        ..cluster_options::options(config, found.method, rank)?
+    };
+    let notice = |text: &str| terminal.print_line(text);
+    let connection = Arc::new(pbg_cluster::connect(&options, &notice)?);
+    terminal.detail(format_args!("the ledger is on {}", connection.server()));
+    Ok(Some(ClusterConnection {
+        connection,
+        rank,
+        machines,
+    }))
+}
+
+impl ClusterConnection {
+    /// Returns the settings with which this trainer takes part in the run.
+    pub(super) fn cluster(
+        &self,
+        config: &Config,
+        teller: Arc<dyn Fn(&Event) + Send + Sync>,
+    ) -> ClusterOptions {
+        let rules = &config.distributed;
+        let name = match self.rank {
+            Some(rank) => format!("{} ({rank})", host_name()),
+            None => format!("{}:{}", host_name(), std::process::id()),
+        };
+        ClusterOptions {
+            register: Arc::clone(&self.connection) as Arc<dyn Register>,
+            live: Arc::clone(&self.connection) as Arc<dyn LiveTraffic>,
+            name,
+            rank: self.rank,
+            machines: self.machines,
+            tree_init: config.distributed_tree_init_order,
+            lease: Duration::from_secs_f64(rules.lease),
+            sync_limits: SyncLimits {
+                rounds: rules.sync_rounds,
+                bytes: rules.sync_bytes,
+            },
+            heartbeat: Duration::from_secs_f64(rules.heartbeat),
+            patience: Duration::from_secs_f64(rules.patience),
+            lease_ahead: rules.ahead,
+            on_event: Arc::new(move |event| teller(&event)),
+        }
+    }
+
+    /// Starts a thread that shows the status of all trainers on `board` until the returned guard is dropped.
+    ///
+    /// # Errors
+    /// When the thread cannot be started.
+    pub(super) fn show(&self, config: &Config, board: Board) -> Result<StatusThread> {
+        let (connection, rules) = (Arc::clone(&self.connection), HeartbeatTimes::of(config));
+        let ends = Arc::new(AtomicBool::new(false));
+        let shows = Arc::clone(&ends);
+        let show = move || {
+            while !shows.load(Ordering::Relaxed) {
+                // Errors are ignored: the ledger may answer next time, and the trainer itself reports why it waits.
+                if let Ok(status) = ClusterStatus::of(&connection) {
+                    board(&truncated_table(&status.table(&rules)));
+                }
+                thread::park_timeout(rules.heartbeat);
+            }
+        };
+        let thread = thread::Builder::new().name("board".to_owned()).spawn(show);
+        let thread = thread.map_err(|e| Failure::new(FailureKind::Internal, e))?;
+        Ok(StatusThread {
+            ends,
+            thread: Some(thread),
+        })
+    }
+
+    /// Returns whether the run has no trainers.
+    fn connection_is_idle(&self) -> bool {
+        let record = cluster_options::record(&self.connection);
+        record.is_ok_and(|record| record.is_some_and(|record| record.trainers().is_empty()))
+    }
+
+    /// Stops the server that rank 0 has started if this trainer has failed and no other trainers are left.
+    pub(super) fn abandon(&self) {
+        let record = cluster_options::record(&self.connection);
+        let is_empty = record.is_ok_and(|record| record.is_none_or(|r| r.trainers().is_empty()));
+        if self.rank == Some(0) && is_empty {
+            // Errors are ignored, since the earlier failure is the one to report.
+            let _ended = self.connection.stop_server();
+        }
+    }
+
+    /// Stops the server that rank 0 has started, once the run has no trainers. Rank 0 does so, or, if it left earlier,
+    /// the last trainer, provided that it runs on the same machine.
+    ///
+    /// # Errors
+    /// When the server does not stop.
+    pub(super) fn stop_idle_server(&self, outcome: &RunOutcome, terminal: Terminal) -> Result<()> {
+        let (is_first, started) = (self.rank == Some(0), Instant::now());
+        let waits = is_first && matches!(outcome, RunOutcome::Finished { .. });
+        loop {
+            if self.connection.server_is_gone() {
+                return Ok(());
+            }
+            if self.connection_is_idle() {
+                break;
+            }
+            if !waits || started.elapsed() > LEAVE_WITHIN {
+                return Ok(());
+            }
+            thread::sleep(Duration::from_millis(50));
+        }
+        match self.connection.stop_server() {
+            Err(error) if is_first => Err(error.into()),
+            // Other trainers may be unable to stop it. At the end of a run rank 0 does; if rank 0 has left, the server
+            // stays.
+            Err(error) => {
+                if matches!(outcome, RunOutcome::Interrupted { .. }) {
+                    terminal
+                        .print_line(format_args!("the server of the run keeps running: {error}"));
+                }
+                Ok(())
+            }
+            Ok(_) => Ok(()),
+        }
+    }
+}
+
+/// Guard of the thread that shows the status of trainers; dropping it stops the thread.
+pub(super) struct StatusThread {
+    ends: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Drop for StatusThread {
+    fn drop(&mut self) {
+        self.ends.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            thread.thread().unpark();
+            // The message of a panic has been printed already.
+            let _panicked = thread.join();
+        }
+    }
+}
+
+fn host_name() -> String {
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    match name.trim() {
+        "" => "trainer".to_owned(),
+        name => name.chars().take(40).collect(),
+    }
+}

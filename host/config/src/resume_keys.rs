@@ -1,0 +1,266 @@
+//! The keys that may change when a run resumes, and a fingerprint of all other keys.
+
+use std::fmt::Write as _;
+
+use serde_json::Value as Json;
+use sha2::{Digest, Sha256};
+
+use super::Config;
+use super::difference::{ConfigDifference, compare};
+use super::key_path::KeyPath;
+
+/// Keys that may change when a run resumes: paths, durations, intervals, and keys of monitoring. Every other key
+/// decides the values that training produces.
+pub(super) const MAY_CHANGE: &[&str] = &[
+    "dataset",
+    "checkpoint_path",
+    "init_path",
+    "num_epochs",
+    "checkpoint_interval",
+    "checkpoint_preservation_interval",
+    "workers",
+    "buffer_partitions",
+    "eval_num_batch_negs",
+    "eval_num_uniform_negs",
+    "num_machines",
+    "distributed_init_method",
+    "distributed_tree_init_order",
+    "distributed",
+    "execution.device",
+    "execution.prefetch",
+    "execution.partitions_ahead",
+    "execution.buckets_ahead",
+    "execution.batches_ahead",
+    "validation.early_stop",
+    "plugins.limits",
+    "plugins.on_fault",
+    "plugins.grants",
+    "plugins.pins",
+];
+
+/// Keys that name the strategies of training and set their parameters.
+const STRATEGIES: [&str; 5] = [
+    "bucket_order",
+    "relation_sampler",
+    "loss_fn",
+    "plugins.params",
+    "margin",
+];
+
+/// Keys that define the meaning of a trained model's numbers: read with another value, the same checkpoint is another
+/// model. [`MODEL_OF_RELATIONS`] lists the corresponding keys of each entry of `relations`.
+pub(super) const MODEL: [&str; 8] = [
+    "dimension",
+    "comparator",
+    "bias",
+    "global_emb",
+    "max_norm",
+    "dynamic_relations",
+    "entities",
+    "formulas",
+];
+
+/// The keys of an entry of `relations` that belong to the model.
+pub(super) const MODEL_OF_RELATIONS: [&str; 4] = ["name", "lhs", "rhs", "operator"];
+
+/// Keys of the model that decide its shape; initial embeddings must have the same values.
+const SHAPE: [&str; 3] = ["dimension", "dynamic_relations", "entities"];
+
+/// First line of the hashed text; must change whenever the format of the text changes.
+const FORM: &str = "pbg-host training configuration 3\n";
+
+impl Config {
+    /// Returns the configuration as TOML, without the keys that are unset; [`Config::parse`] reads it back.
+    ///
+    /// # Errors
+    /// When a value cannot be written as TOML; [`Config::check`] reports such values.
+    pub fn to_toml(&self) -> Result<String, toml::ser::Error> {
+        toml::to_string_pretty(self)
+    }
+
+    /// Returns the SHA-256, in hexadecimal, of the keys that must not change when a run resumes. A default that is
+    /// written out counts as the default.
+    #[must_use]
+    pub fn training_hash(&self) -> String {
+        let mut text = FORM.to_owned();
+        let mut decisive = self.training_keys();
+        self.leave_out_later_keys(&mut decisive);
+        canonical(&decisive, &mut text);
+        Sha256::digest(text.as_bytes())
+            .iter()
+            .fold(String::new(), |mut hex, byte| {
+                let _ = write!(hex, "{byte:02x}");
+                hex
+            })
+    }
+
+    /// Returns the differing keys among those that must not change when a run resumes. Empty exactly when the hashes
+    /// are equal.
+    #[must_use]
+    pub fn training_differences(&self, other: &Self) -> Vec<ConfigDifference> {
+        self.differences_between(other, |decisive| decisive)
+    }
+
+    /// Returns [`Config::training_differences`] without the keys of strategies and their parameters.
+    #[must_use]
+    pub fn differences_except_strategies(&self, other: &Self) -> Vec<ConfigDifference> {
+        let mut differences = self.training_differences(other);
+        differences.retain(|difference| !STRATEGIES.iter().any(|key| difference.is_about(key)));
+        differences
+    }
+
+    /// Returns the differing keys among those that define the meaning of embeddings and parameters, each as in
+    /// [`Config::training_differences`].
+    #[must_use]
+    pub fn model_differences(&self, other: &Self) -> Vec<ConfigDifference> {
+        self.differences_of(&MODEL, other)
+    }
+
+    /// Like [`Config::model_differences`], restricted to the keys that must agree for embeddings and parameters of one
+    /// run to initialise another.
+    #[must_use]
+    pub fn shape_differences(&self, other: &Self) -> Vec<ConfigDifference> {
+        self.differences_of(&SHAPE, other)
+    }
+
+    fn differences_of(&self, keys: &[&str], other: &Self) -> Vec<ConfigDifference> {
+        self.differences_between(other, |decisive| only(&decisive, keys))
+    }
+
+    /// Returns the differing keys in the part of the decisive keys that `part` selects.
+    fn differences_between(
+        &self,
+        other: &Self,
+        part: impl Fn(Json) -> Json,
+    ) -> Vec<ConfigDifference> {
+        let mut differences = Vec::new();
+        compare(
+            &part(self.training_keys()),
+            &part(other.training_keys()),
+            &KeyPath::default(),
+            &mut differences,
+        );
+        self.remove_derived_differences(other, &mut differences);
+        differences
+    }
+
+    /// Removes keys that neither configuration sets and that differ only because their defaults follow another key, if
+    /// that key is among the differences too.
+    fn remove_derived_differences(&self, other: &Self, differences: &mut Vec<ConfigDifference>) {
+        let mut follow = Vec::new();
+        if self.global_emb.is_none() && other.global_emb.is_none() {
+            follow.push(("global_emb".to_owned(), "dynamic_relations"));
+        }
+        if self.relation_lr.is_none() && other.relation_lr.is_none() {
+            follow.push(("relation_lr".to_owned(), "lr"));
+        }
+        for (name, entity) in &self.entities {
+            let also = other.entities.get(name);
+            if entity.dimension.is_none() && also.is_some_and(|also| also.dimension.is_none()) {
+                let key = KeyPath::from(["entities", name.as_str(), "dimension"]);
+                follow.push((key.to_string(), "dimension"));
+            }
+        }
+        let differ: Vec<String> = differences.iter().map(|found| found.key.clone()).collect();
+        let follows = |key: &str| {
+            let mut known = follow.iter();
+            known.any(|(of, cause)| of == key && differ.iter().any(|differs| differs == cause))
+        };
+        differences.retain(|found| !follows(&found.key));
+    }
+
+    /// Removes keys that are newer than [`FORM`] where their values mean what the program did before it had them, so
+    /// that older checkpoints keep their hash.
+    fn leave_out_later_keys(&self, decisive: &mut Json) {
+        if self.storage.is_default() {
+            remove(decisive, "storage");
+        }
+        if self.optimizer.is_default() {
+            remove(decisive, "optimizer");
+        }
+        if self.relation_prediction == 0.0 {
+            remove(decisive, "relation_prediction");
+        }
+        if self.operator_init_scale.is_none() {
+            remove(decisive, "operator_init_scale");
+        }
+    }
+
+    /// Returns the keys that must not change when a run resumes, with defaults that depend on other keys filled in.
+    fn training_keys(&self) -> Json {
+        let mut filled = self.clone();
+        filled.global_emb = Some(self.has_global_emb());
+        filled.relation_lr = Some(self.parameter_lr());
+        for entity in filled.entities.values_mut() {
+            entity.dimension = Some(entity.dimension.unwrap_or(self.dimension));
+        }
+        // This cannot fail: keys are strings, and non-finite numbers become null.
+        let mut json = serde_json::to_value(&filled).unwrap_or_default();
+        for key in MAY_CHANGE {
+            remove(&mut json, key);
+        }
+        // Validation does not change training unless learning rates depend on its ranks.
+        if self.validation.lr_decay.is_none() {
+            remove(&mut json, "validation");
+        }
+        json
+    }
+}
+
+/// Returns the entries of `keys`, and the keys of [`MODEL_OF_RELATIONS`] of every relation.
+fn only(json: &Json, keys: &[&str]) -> Json {
+    let entries = json.as_object().into_iter().flatten();
+    let mut kept: serde_json::Map<_, _> = entries
+        .filter(|(key, _)| keys.contains(&key.as_str()))
+        .map(|(key, value)| (key.clone(), value.clone()))
+        .collect();
+    let relations = json["relations"].as_array().into_iter().flatten();
+    let of_model = |relation: &Json| -> Json {
+        let value = |key| (key, relation[key].clone());
+        MODEL_OF_RELATIONS.map(value).into_iter().collect()
+    };
+    kept.insert("relations".to_owned(), relations.map(of_model).collect());
+    kept.into()
+}
+
+fn remove(json: &mut Json, path: &str) {
+    let Json::Object(entries) = json else { return };
+    match path.split_once('.') {
+        None => drop(entries.remove(path)),
+        Some((first, rest)) => {
+            if let Some(child) = entries.get_mut(first) {
+                remove(child, rest);
+            }
+        }
+    }
+}
+
+/// Writes JSON with sorted keys, since the order of keys in `serde_json` depends on its features.
+fn canonical(json: &Json, out: &mut String) {
+    match json {
+        Json::Object(entries) => {
+            out.push('{');
+            let sorted: std::collections::BTreeMap<_, _> = entries.iter().collect();
+            for (key, value) in sorted {
+                let _ = write!(out, "{}:", Json::from(key.as_str()));
+                canonical(value, out);
+                out.push(',');
+            }
+            out.push('}');
+        }
+        Json::Array(items) => {
+            out.push('[');
+            for item in items {
+                canonical(item, out);
+                out.push(',');
+            }
+            out.push(']');
+        }
+        scalar => {
+            let _ = write!(out, "{scalar}");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,239 @@
+//! Tests of the keys that may change when a run resumes, and of the fingerprint.
+
+use super::*;
+
+const TEXT: &str = r#"
+    dataset = "data"
+    checkpoint_path = "model"
+    dimension = 8
+    entities.user.num_partitions = 1
+    relations = [{ name = "follows", lhs = "user", rhs = "user" }]
+"#;
+
+fn with(key: &str, value: &str) -> Config {
+    Config::parse(TEXT, "pbg.toml", &[(key.to_owned(), value.to_owned())])
+        .unwrap_or_else(|e| panic!("{e}"))
+}
+
+fn base() -> Config {
+    with("dataset", "data")
+}
+
+#[test]
+fn keys_that_may_change_do_not_matter() {
+    for (key, value) in [
+        ("dataset", "other"),
+        ("checkpoint_path", "other"),
+        ("init_path", "other"),
+        ("num_epochs", "9"),
+        ("checkpoint_interval", "9"),
+        ("checkpoint_preservation_interval", "9"),
+        ("workers", "9"),
+        ("buffer_partitions", "9"),
+        ("eval_num_batch_negs", "9"),
+        ("eval_num_uniform_negs", "9"),
+        ("execution.device", "cuda:0"),
+        ("execution.prefetch", "false"),
+        ("execution.partitions_ahead", "1"),
+        ("execution.buckets_ahead", "3"),
+        ("execution.batches_ahead", "3"),
+        ("plugins.limits", "{ deadline_ms = 9, memory_mib = 9 }"),
+        ("plugins.on_fault", "fallback"),
+        ("plugins.grants", "[{ plugin = \"a\", read = [\"b\"] }]"),
+        (
+            "plugins.pins",
+            "[{ plugin = \"a\", sha256 = \"00000000000000000000000000000000000000000000000000000000000000aF\" }]",
+        ),
+    ] {
+        assert!(MAY_CHANGE.contains(&key));
+        assert_ne!(with(key, value), base());
+        assert_eq!(
+            with(key, value).training_hash(),
+            base().training_hash(),
+            "{key}"
+        );
+    }
+}
+
+#[test]
+fn every_other_key_matters() {
+    for (key, value, expected) in [
+        (
+            "edge_sets",
+            "a,b",
+            r#"edge_sets: ["a", "b"], not ["train"]"#,
+        ),
+        ("dimension", "9", "dimension: 9, not 8"),
+        ("lr", "0.1", "lr: 0.1, not 0.01"),
+        ("max_norm", "1", "max_norm: 1, not unset"),
+        ("comparator", "dot", r#"comparator: "dot", not "cos""#),
+        ("seed", "1", "seed: 1, not 0"),
+        (
+            "regularizer",
+            "N3_embeddings",
+            r#"regularizer: "N3_embeddings", not "N3""#,
+        ),
+        ("storage", "bf16", r#"storage: "bf16", not "f32""#),
+        (
+            "optimizer",
+            "adagrad",
+            r#"optimizer: "adagrad", not "row_adagrad""#,
+        ),
+        (
+            "relations.0.operator",
+            "diagonal",
+            r#"relations.0.operator: "diagonal", not "none""#,
+        ),
+        (
+            "entities.user.num_partitions",
+            "2",
+            "entities.user.num_partitions: 2, not 1",
+        ),
+        (
+            "plugins.params.x.y",
+            "1",
+            "plugins.params.x: { y = 1 }, not unset",
+        ),
+    ] {
+        let changed = with(key, value);
+        assert_ne!(changed.training_hash(), base().training_hash(), "{key}");
+        let differences = changed.training_differences(&base());
+        assert!(differences.iter().any(|found| *found == expected), "{key}");
+    }
+}
+
+/// Defaults that follow another key differ with it, but are not reported as changes of their own.
+#[test]
+fn one_changed_key_is_one_difference() {
+    for (key, value, expected) in [
+        ("dimension", "9", "dimension: 9, not 8"),
+        ("lr", "0.5", "lr: 0.5, not 0.01"),
+    ] {
+        let changed = with(key, value);
+        assert_eq!(changed.training_differences(&base()), [expected]);
+    }
+    let written_out = with("entities.user.dimension", "8");
+    assert_eq!(
+        with("dimension", "9").training_differences(&written_out),
+        ["dimension: 9, not 8", "entities.user.dimension: 9, not 8"]
+    );
+}
+
+#[test]
+fn predicting_relations_matters() {
+    let dynamic = |weight: &str| {
+        let set = [
+            ("dynamic_relations", "true"),
+            ("comparator", "dot"),
+            ("relations.0.operator", "diagonal"),
+            ("relation_prediction", weight),
+        ];
+        let set = set.map(|(key, value)| (key.to_owned(), value.to_owned()));
+        Config::parse(TEXT, "pbg.toml", &set).unwrap_or_else(|e| panic!("{e}"))
+    };
+    let [without, with] = ["0", "0.5"].map(dynamic);
+    assert_ne!(without.training_hash(), with.training_hash());
+    let differences = with.training_differences(&without);
+    assert_eq!(differences, ["relation_prediction: 0.5, not 0"]);
+}
+
+#[test]
+fn how_operators_begin_matters() {
+    let begun = |set: &[(&str, &str)]| {
+        let set = [&[("relations.0.operator", "diagonal")], set].concat();
+        let set = set
+            .iter()
+            .map(|&(key, value)| (key.to_owned(), value.to_owned()));
+        let set: Vec<_> = set.collect();
+        Config::parse(TEXT, "pbg.toml", &set).unwrap_or_else(|e| panic!("{e}"))
+    };
+    let (identity, random) = (begun(&[]), begun(&[("operator_init_scale", "0.5")]));
+    assert_ne!(identity.training_hash(), random.training_hash());
+    let differences = random.training_differences(&identity);
+    assert_eq!(differences, ["operator_init_scale: 0.5, not unset"]);
+    assert_eq!(random.model_differences(&identity), [""; 0]);
+}
+
+#[test]
+fn strategies_are_told_apart_from_the_rest() {
+    for (key, value) in [
+        ("bucket_order", "random"),
+        ("relation_sampler", "uniform"),
+        ("loss_fn", "softmax"),
+        ("plugins.params.x.y", "1"),
+    ] {
+        let changed = with(key, value);
+        assert_ne!(changed.training_differences(&base()), [""; 0], "{key}");
+        assert_eq!(changed.differences_except_strategies(&base()), [""; 0]);
+    }
+    let other = with("seed", "5");
+    assert_eq!(other.differences_except_strategies(&base()).len(), 1);
+}
+
+#[test]
+fn what_embeddings_mean_is_told_apart_from_how_they_were_trained() {
+    for (key, value) in [
+        ("lr", "0.5"),
+        ("seed", "5"),
+        ("loss_fn", "softmax"),
+        ("batch_size", "50"),
+        ("relations.0.weight", "2"),
+        ("edge_sets", "a,b"),
+    ] {
+        assert_eq!(
+            with(key, value).model_differences(&base()),
+            [""; 0],
+            "{key}"
+        );
+    }
+    for (key, value, expected) in [
+        ("comparator", "dot", r#"comparator: "dot", not "cos""#),
+        ("max_norm", "1", "max_norm: 1, not unset"),
+        (
+            "relations.0.operator",
+            "diagonal",
+            r#"relations.0.operator: "diagonal", not "none""#,
+        ),
+        (
+            "entities.user.dimension",
+            "9",
+            "entities.user.dimension: 9, not 8",
+        ),
+    ] {
+        assert_eq!(with(key, value).model_differences(&base()), [expected]);
+    }
+    assert_eq!(
+        with("comparator", "dot").shape_differences(&base()),
+        [""; 0]
+    );
+    assert_eq!(
+        with("dimension", "9").shape_differences(&base()),
+        ["dimension: 9, not 8"]
+    );
+}
+
+#[test]
+fn a_default_that_is_written_out_is_the_default() {
+    for (key, value) in [
+        ("global_emb", "true"),
+        ("relation_lr", "0.01"),
+        ("entities.user.dimension", "8"),
+        ("relations.0.weight", "1"),
+    ] {
+        assert_eq!(
+            with(key, value).training_hash(),
+            base().training_hash(),
+            "{key}"
+        );
+    }
+}
+
+/// Checkpoints contain the hash: if this value changes, [`FORM`] must change too, and old checkpoints
+/// can no longer be resumed.
+#[test]
+fn the_hash_is_the_same_everywhere() {
+    assert_eq!(
+        base().training_hash(),
+        "bf242c26970c8faee610f811af3bcb3516da1bb68be308a72f134695a9acbdd8"
+    );
+}

@@ -1,0 +1,62 @@
+//! Valid lengths of the trainers' event files.
+//!
+//! A trainer writes events to its own file before it settles, and the settlement states the length of the file at that
+//! moment. So a checkpoint takes over exactly the events up to its own revision, and none twice: events of a bucket
+//! that was trained but never settled are not taken over.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::{CutOrigin, LedgerRecord, LedgerSums, Token};
+
+/// Most trainers with events that no checkpoint has taken over yet.
+pub(super) const MAX_EVENT_LOGS: usize = 1024;
+
+/// Valid length of a trainer's event file.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct EventLogLength {
+    /// Length in bytes.
+    pub bytes: u64,
+    /// Revision of the settlement that last set the length.
+    pub revision: u64,
+}
+
+/// Result of an epoch.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FinishedEpoch {
+    /// Number of the epoch, from 0.
+    pub epoch: u32,
+    /// Sums over its buckets.
+    pub sums: LedgerSums,
+}
+
+impl LedgerRecord {
+    /// Returns the valid lengths of event files that the newest checkpoint may not have taken over.
+    #[must_use]
+    pub const fn event_logs(&self) -> &BTreeMap<Token, EventLogLength> {
+        &self.work.told
+    }
+
+    /// Sets the valid length of the event file of `token` to `bytes`; 0 if the trainer writes no events.
+    pub(super) fn set_event_log(&mut self, token: Token, bytes: u64) {
+        let told = &mut self.work.told;
+        // Events of further trainers are missing from reports, without any other effect.
+        if bytes > 0 && (told.contains_key(&token) || told.len() < MAX_EVENT_LOGS) {
+            let revision = self.revision + 1;
+            told.insert(token, EventLogLength { bytes, revision });
+        }
+    }
+
+    /// Removes the lengths that a checkpoint, begun with `begun`, has taken over, except those of trainers that are
+    /// still in the run.
+    pub(super) fn drop_event_logs(&mut self, begun: CutOrigin) {
+        let trainers = &self.trainers;
+        let is_later = |told: &EventLogLength| told.revision > begun.revision;
+        self.work
+            .told
+            .retain(|token, told| trainers.contains_key(token) || is_later(told));
+    }
+}

@@ -1,0 +1,162 @@
+//! Handwritten ranking, logistic and softmax losses, with which tests and benchmarks compare graphs. No run trains with
+//! them.
+//!
+//! Each works on rows of scores in place and in a cache-friendly order: a row of negatives is read two or three times
+//! while it is in the first-level cache, and is overwritten with gradients.
+
+use pbg_core::strategy::{Loss, LossWorker, ScoreBlock, StrategyError, StrategyId};
+
+use crate::losses::maths::{self, exp_in_place, sigmoid_and_softplus_in_place};
+use crate::vector;
+
+fn native(name: &str) -> StrategyId {
+    StrategyId {
+        name: name.to_owned(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        sha256: String::new(),
+    }
+}
+
+/// Calls `row` with the negatives and the score of each positive; without columns, with an empty row of negatives.
+fn for_each_row(
+    scores: &mut ScoreBlock<'_>,
+    mut row: impl FnMut(&mut [f32], f32) -> (f32, f32),
+) -> Result<(), StrategyError> {
+    let columns = scores.columns;
+    let results = scores.positive_gradient.iter_mut().zip(&mut *scores.loss);
+    for (i, (&s, (gradient, loss))) in scores.positive.iter().zip(results).enumerate() {
+        (*loss, *gradient) = row(&mut scores.negative[i * columns..(i + 1) * columns], s);
+    }
+    Ok(())
+}
+
+/// The ranking loss: the sum over the negatives of `max(0, margin - positive + negative)`.
+#[derive(Clone, Debug)]
+pub struct HandwrittenRanking {
+    id: StrategyId,
+    margin: f32,
+}
+
+impl HandwrittenRanking {
+    /// Creates a ranking loss that requires positives to score `margin` above negatives.
+    #[must_use]
+    pub fn new(margin: f32) -> Self {
+        Self {
+            id: native("ranking"),
+            margin,
+        }
+    }
+}
+
+impl Loss for HandwrittenRanking {
+    fn id(&self) -> &StrategyId {
+        &self.id
+    }
+
+    fn worker(&self) -> Box<dyn LossWorker> {
+        Box::new(self.clone())
+    }
+}
+
+impl LossWorker for HandwrittenRanking {
+    fn evaluate(&mut self, scores: &mut ScoreBlock<'_>) -> Result<(), StrategyError> {
+        let margin = self.margin;
+        for_each_row(scores, |row, s| {
+            let (sum, violations) = maths::hinge(row, margin - s);
+            (sum, -violations)
+        })
+    }
+}
+
+/// The logistic loss: `softplus(-positive)` plus the mean over the negatives of `softplus(negative)`.
+#[derive(Clone, Debug)]
+pub struct HandwrittenLogistic {
+    id: StrategyId,
+}
+
+impl HandwrittenLogistic {
+    /// Creates the logistic loss.
+    #[must_use]
+    pub fn new() -> Self {
+        Self {
+            id: native("logistic"),
+        }
+    }
+}
+
+impl Default for HandwrittenLogistic {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Loss for HandwrittenLogistic {
+    fn id(&self) -> &StrategyId {
+        &self.id
+    }
+
+    fn worker(&self) -> Box<dyn LossWorker> {
+        Box::new(self.clone())
+    }
+}
+
+impl LossWorker for HandwrittenLogistic {
+    fn evaluate(&mut self, scores: &mut ScoreBlock<'_>) -> Result<(), StrategyError> {
+        let share = match scores.columns {
+            0 => 0.0,
+            columns => 1.0 / columns as f32,
+        };
+        for_each_row(scores, |row, s| {
+            let negatives = sigmoid_and_softplus_in_place(row, share);
+            let mut minus_s = [-s];
+            let positive = sigmoid_and_softplus_in_place(&mut minus_s, 1.0);
+            (positive + share * negatives, -minus_s[0])
+        })
+    }
+}
+
+/// The softmax loss: the cross-entropy of the positive among itself and its negatives.
+#[derive(Clone, Debug)]
+pub struct HandwrittenSoftmax {
+    id: StrategyId,
+}
+
+impl HandwrittenSoftmax {
+    /// Creates the softmax loss.
+    #[must_use]
+    pub fn new() -> Self {
+        Self {
+            id: native("softmax"),
+        }
+    }
+}
+
+impl Default for HandwrittenSoftmax {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Loss for HandwrittenSoftmax {
+    fn id(&self) -> &StrategyId {
+        &self.id
+    }
+
+    fn worker(&self) -> Box<dyn LossWorker> {
+        Box::new(self.clone())
+    }
+}
+
+impl LossWorker for HandwrittenSoftmax {
+    fn evaluate(&mut self, scores: &mut ScoreBlock<'_>) -> Result<(), StrategyError> {
+        for_each_row(scores, |row, s| {
+            let largest = vector::max(row).max(s);
+            let negatives = exp_in_place(row, largest);
+            let own = (s - largest).exp();
+            let total = own + negatives;
+            vector::scale(row, 1.0 / total);
+            // -negatives/total and not own/total - 1, which is inexact when the positive wins clearly.
+            (largest - s + total.ln(), -negatives / total)
+        })
+    }
+}

@@ -1,0 +1,117 @@
+//! The loops of a program's steps, over a few rows of one component's width.
+
+/// Rows to read, `stride` floats apart; with stride 0, one row that is repeated.
+#[derive(Clone, Copy)]
+pub(super) struct RowsRef<'a> {
+    pub(super) values: &'a [f32],
+    pub(super) stride: usize,
+}
+
+impl<'a> RowsRef<'a> {
+    #[inline(always)]
+    pub(super) fn row(&self, row: usize, width: usize) -> &'a [f32] {
+        &self.values[row * self.stride..][..width]
+    }
+}
+
+/// Rows to write, `stride` floats apart.
+pub(super) struct RowsMut<'a> {
+    pub(super) values: &'a mut [f32],
+    pub(super) stride: usize,
+}
+
+/// Number and width of the rows of a step.
+#[derive(Clone, Copy)]
+pub(super) struct RowsShape {
+    pub(super) rows: usize,
+    pub(super) width: usize,
+}
+
+impl RowsShape {
+    /// Returns the same numbers as a single row if rows are contiguous and none is repeated.
+    #[inline(always)]
+    fn joined(self, strides: impl IntoIterator<Item = usize>) -> Self {
+        let dense = strides.into_iter().all(|stride| stride == self.width);
+        match dense {
+            true => Self {
+                rows: 1,
+                width: self.rows * self.width,
+            },
+            false => self,
+        }
+    }
+}
+
+/// `out = f(x)`
+#[inline(always)]
+pub(super) fn map(
+    out: &mut RowsMut<'_>,
+    x: RowsRef<'_>,
+    extent: RowsShape,
+    f: impl Fn(f32) -> f32,
+) {
+    let RowsShape { rows, width } = extent.joined([out.stride, x.stride]);
+    for row in 0..rows {
+        let out = &mut out.values[row * out.stride..][..width];
+        for (out, &x) in out.iter_mut().zip(x.row(row, width)) {
+            *out = f(x);
+        }
+    }
+}
+
+/// `out = f(a, b)`
+#[inline(always)]
+pub(super) fn zip(
+    out: &mut RowsMut<'_>,
+    [a, b]: [RowsRef<'_>; 2],
+    extent: RowsShape,
+    f: impl Fn(f32, f32) -> f32,
+) {
+    let RowsShape { rows, width } = extent.joined([out.stride, a.stride, b.stride]);
+    for row in 0..rows {
+        let out = &mut out.values[row * out.stride..][..width];
+        let operands = a.row(row, width).iter().zip(b.row(row, width));
+        for (out, (&a, &b)) in out.iter_mut().zip(operands) {
+            *out = f(a, b);
+        }
+    }
+}
+
+/// `out = f(a, b, c)`
+#[inline(always)]
+pub(super) fn zip3(
+    out: &mut RowsMut<'_>,
+    [a, b, c]: [RowsRef<'_>; 3],
+    extent: RowsShape,
+    f: impl Fn(f32, f32, f32) -> f32,
+) {
+    let RowsShape { rows, width } = extent.joined([out.stride, a.stride, b.stride, c.stride]);
+    for row in 0..rows {
+        let out = &mut out.values[row * out.stride..][..width];
+        let operands = a.row(row, width).iter().zip(b.row(row, width));
+        let operands = operands.zip(c.row(row, width));
+        for (out, ((&a, &b), &c)) in out.iter_mut().zip(operands) {
+            *out = f(a, b, c);
+        }
+    }
+}
+
+/// `out = f(a, b, c, d)`
+#[inline(always)]
+pub(super) fn zip4(
+    out: &mut RowsMut<'_>,
+    [a, b, c, d]: [RowsRef<'_>; 4],
+    extent: RowsShape,
+    f: impl Fn(f32, f32, f32, f32) -> f32,
+) {
+    let strides = [out.stride, a.stride, b.stride, c.stride, d.stride];
+    let RowsShape { rows, width } = extent.joined(strides);
+    for row in 0..rows {
+        let out = &mut out.values[row * out.stride..][..width];
+        let first = a.row(row, width).iter().zip(b.row(row, width));
+        let second = c.row(row, width).iter().zip(d.row(row, width));
+        for (out, ((&a, &b), (&c, &d))) in out.iter_mut().zip(first.zip(second)) {
+            *out = f(a, b, c, d);
+        }
+    }
+}

@@ -1,0 +1,191 @@
+//! Lowering of an expression's nodes to steps. A product whose only use is a sum is computed together with it.
+
+use pbg_core::loss::node::{Binary, FormulaNode, NodeId, ValueShape};
+use pbg_core::operator::Expression;
+
+use super::program::{
+    OperatorProgram, OperatorStep, Output, RowOperand, RowOperation, Sign, StepTarget,
+};
+
+impl OperatorProgram {
+    /// Lowers an expression. Its first `components` outputs belong to components, the others to parameters.
+    pub(super) fn new(expression: &Expression, components: usize) -> Self {
+        let mut lowering = Lowering::new(expression, components);
+        for id in 0..expression.nodes.len() {
+            let value = lowering.lower(id as NodeId);
+            lowering.values.push(value);
+        }
+        let outputs = lowering.outputs();
+        let (components, parameters) = outputs.split_at(components);
+        let mut program = lowering.program;
+        (program.components, program.parameters) = (components.to_vec(), parameters.to_vec());
+        program.assign_buffers();
+        program
+    }
+}
+
+/// Result of lowering a node.
+#[derive(Clone, Copy)]
+enum Value {
+    Known(RowOperand),
+    /// A product that is computed together with its only use.
+    Product([RowOperand; 2]),
+    /// A step has written the value directly to the program's output.
+    Written,
+}
+
+struct Lowering<'a> {
+    expression: &'a Expression,
+    components: usize,
+    /// Number of nodes and outputs that use each node.
+    uses: Vec<u32>,
+    values: Vec<Value>,
+    program: OperatorProgram,
+}
+
+impl<'a> Lowering<'a> {
+    fn new(expression: &'a Expression, components: usize) -> Self {
+        let mut uses = vec![0; expression.nodes.len()];
+        let operands = expression.nodes.iter().flat_map(|node| node.operands());
+        let outputs = expression.outputs.iter().copied().flatten();
+        operands
+            .chain(outputs)
+            .for_each(|id| uses[id as usize] += 1);
+        Self {
+            expression,
+            components,
+            uses,
+            values: Vec::with_capacity(expression.nodes.len()),
+            program: OperatorProgram {
+                constants: Vec::new(),
+                prologue: Vec::new(),
+                steps: Vec::new(),
+                components: Vec::new(),
+                parameters: Vec::new(),
+                shared: 0,
+                places: 0,
+            },
+        }
+    }
+
+    fn node(&self, id: NodeId) -> FormulaNode {
+        self.expression.nodes[id as usize]
+    }
+
+    /// Returns whether a node depends on parameters alone.
+    fn is_shared(&self, id: NodeId) -> bool {
+        self.expression.shapes[id as usize] == ValueShape::Scalar
+    }
+
+    fn lower(&mut self, id: NodeId) -> Value {
+        let known = match self.node(id) {
+            FormulaNode::Component(index) => RowOperand::Component(index as usize),
+            FormulaNode::Gradient(index) => RowOperand::Gradient(index as usize),
+            FormulaNode::Parameter(index) => RowOperand::Parameter(index as usize),
+            FormulaNode::Constant(value) => self.constant(value),
+            FormulaNode::Unary(op, x) => {
+                let x = self.operand(x);
+                return self.step(id, RowOperation::Unary(op, x));
+            }
+            FormulaNode::Binary(Binary::Mul, a, b) if self.is_fused(id) => {
+                return Value::Product([self.operand(a), self.operand(b)]);
+            }
+            FormulaNode::Binary(op, a, b) => {
+                let work = self.binary(op, a, b);
+                return self.step(id, work);
+            }
+            FormulaNode::Select(c, a, b) => {
+                let operands = [c, a, b].map(|id| self.operand(id));
+                return self.step(id, RowOperation::Select(operands));
+            }
+            // The derivation expresses limits as maxima and minima; a checked operator has none of the other nodes.
+            FormulaNode::Clamp(..)
+            | FormulaNode::Positive
+            | FormulaNode::Negative
+            | FormulaNode::Columns
+            | FormulaNode::Reduce(..)
+            | FormulaNode::Softmax(_) => self.constant(f32::NAN),
+        };
+        Value::Known(known)
+    }
+
+    fn constant(&mut self, value: f32) -> RowOperand {
+        self.program.constants.push(value);
+        RowOperand::Constant(self.program.constants.len() - 1)
+    }
+
+    /// Returns whether a product is computed together with its only use: a sum, or the accumulation of a parameter's
+    /// gradient.
+    fn is_fused(&self, id: NodeId) -> bool {
+        if self.uses[id as usize] != 1 || self.is_shared(id) {
+            return false;
+        }
+        let sums = |node: &FormulaNode| matches!(node, FormulaNode::Binary(Binary::Add | Binary::Sub, a, b) if *a == id || *b == id);
+        let parameters = &self.expression.outputs[self.components..];
+        self.expression.nodes.iter().any(sums) || parameters.contains(&Some(id))
+    }
+
+    fn binary(&mut self, op: Binary, a: NodeId, b: NodeId) -> RowOperation {
+        let (x, z) = (self.values[a as usize], self.values[b as usize]);
+        let subtract = op == Binary::Sub;
+        match (x, z) {
+            (Value::Product(first), Value::Product(second)) => RowOperation::Products {
+                subtract,
+                first,
+                second,
+            },
+            (Value::Product(factors), _) => {
+                let sign = if subtract { Sign::Reversed } else { Sign::Plus };
+                RowOperation::MultiplyAdd(sign, factors, self.operand(b))
+            }
+            (_, Value::Product(factors)) => {
+                let sign = if subtract { Sign::Minus } else { Sign::Plus };
+                RowOperation::MultiplyAdd(sign, factors, self.operand(a))
+            }
+            _ => RowOperation::Binary(op, [self.operand(a), self.operand(b)]),
+        }
+    }
+
+    /// Returns the operand through which another step reads a node that was lowered before.
+    fn operand(&self, id: NodeId) -> RowOperand {
+        match self.values[id as usize] {
+            Value::Known(operand) => operand,
+            // Products and written outputs have a single use, which never reads them through this function.
+            Value::Product([a, _]) => a,
+            Value::Written => RowOperand::Component(0),
+        }
+    }
+
+    fn step(&mut self, id: NodeId, work: RowOperation) -> Value {
+        let program = &mut self.program;
+        if self.expression.shapes[id as usize] == ValueShape::Scalar {
+            let place = program.shared;
+            program.shared += 1;
+            let out = StepTarget::Shared(place);
+            program.prologue.push(OperatorStep { out, work });
+            return Value::Known(RowOperand::Shared(place));
+        }
+        let outputs = &self.expression.outputs[..self.components];
+        let output = outputs.iter().position(|output| *output == Some(id));
+        if let Some(index) = output.filter(|_| self.uses[id as usize] == 1) {
+            let out = StepTarget::Output(index);
+            program.steps.push(OperatorStep { out, work });
+            return Value::Written;
+        }
+        let place = program.places;
+        program.places += 1;
+        let out = StepTarget::Place(place);
+        program.steps.push(OperatorStep { out, work });
+        Value::Known(RowOperand::Buffer(place))
+    }
+
+    fn outputs(&self) -> Vec<Output> {
+        let output = |output: &Option<NodeId>| match output.map(|id| self.values[id as usize]) {
+            None => Output::Zero,
+            Some(Value::Written) => Output::Written,
+            Some(Value::Known(operand)) => Output::Value(operand),
+            Some(Value::Product(factors)) => Output::Product(factors),
+        };
+        self.expression.outputs.iter().map(output).collect()
+    }
+}

@@ -1,0 +1,172 @@
+//! The parts from which the stages of a core are built.
+
+use pbg_core::graph::Side;
+
+use super::{CoreStep, WorkerSums};
+use crate::operators;
+use crate::regularizer::N3;
+use crate::score_function::ScoreFunction;
+use crate::step::buffers::{PreparedRows, side_and_other};
+use crate::step::executor::SliceStages;
+use crate::step::gather::{ChunkLayout, Gatherer, RowSource, RowTransform, SideOfSlice};
+use crate::step::plan::Slice;
+use crate::step::program::{CompareStage, GatherStage, ScatterStage};
+use crate::step::scatter::{RowSums, Scatterer};
+use crate::step::scores::SliceComparison;
+use crate::table::LookUp;
+
+impl<'b> CoreStep<'b> {
+    pub(super) fn relation(&self) -> usize {
+        self.job.batch.spec_index()
+    }
+
+    pub(super) fn n3(&self) -> N3 {
+        N3 {
+            coefficient: self.spec.regularization_coef,
+            complex: self.plan.operator.is_complex(),
+        }
+    }
+
+    /// Returns N3 of the operator's parameters, which are complex if they consist of two halves too.
+    pub(super) fn n3_of_parameters(&self) -> N3 {
+        let width = operators::packed_width(self.plan.operator, self.plan.dimension);
+        let n3 = self.n3();
+        N3 {
+            complex: n3.complex && width == self.plan.dimension,
+            ..n3
+        }
+    }
+
+    /// Returns the entities of one side of a slice, and the layout of their rows.
+    pub(super) fn side<'s>(
+        &self,
+        stage: &GatherStage,
+        slice: &'s Slice,
+        side: Side,
+    ) -> SideOfSlice<'s>
+    where
+        'b: 's,
+    {
+        let (job, uniform) = (self.job, stage.uniform);
+        let first = slice.first_chunk * uniform;
+        SideOfSlice {
+            slice,
+            layout: ChunkLayout {
+                chunk: slice.chunk,
+                uniform,
+            },
+            positives: &job.batch.side(side)[slice.rows.clone()],
+            draws: &job.draws.side(side)[first..first + slice.chunks * uniform],
+        }
+    }
+
+    pub(super) fn direction<'s>(
+        &self,
+        at: SliceStages<'s>,
+        stage: &CompareStage,
+    ) -> SliceComparison<'s>
+    where
+        'b: 's,
+    {
+        let slice = at.slice;
+        SliceComparison {
+            plan: self.plan,
+            slice,
+            side: stage.side,
+            layouts: at.stages.gather.map(|gather| ChunkLayout {
+                chunk: slice.chunk,
+                uniform: gather.uniform,
+            }),
+            comparison: ScoreFunction::of(self.spec),
+            rounded: stage.rounded,
+            pairs: stage.pairwise_positives,
+            positive_entities: &self.job.batch.side(stage.side)[slice.rows.clone()],
+            entities: self.share.of(self.job.tables.side(stage.side).entities()),
+        }
+    }
+
+    /// Returns the gatherer of one side's rows.
+    pub(super) fn gatherer<'g>(
+        &'g mut self,
+        stage: &GatherStage,
+        side: Side,
+        rows: &'g mut PreparedRows,
+    ) -> Gatherer<'g> {
+        let (tables, relation) = (self.job.tables, self.relation());
+        let WorkerSums {
+            values,
+            scratch,
+            evaluators,
+            ..
+        } = &mut *self.sums;
+        Gatherer {
+            rows,
+            source: RowSource {
+                table: tables.side(side),
+                other: tables.other(self.spec, relation, side),
+            },
+            look_up: LookUp {
+                max_norm: self.spec.max_norm,
+                in_place: true,
+            },
+            transform: RowTransform {
+                dimension: self.plan.dimension,
+                comparison: ScoreFunction::of(self.spec),
+                global: match stage.global {
+                    true => &values.globals[side as usize],
+                    false => &[],
+                },
+                operator: stage.operator,
+                parameters: values.view(
+                    self.job.params.operator(relation, side),
+                    self.job.relations(),
+                ),
+                regularizer: None,
+            },
+            scratch,
+            evaluators,
+        }
+    }
+
+    /// Returns the scatterer of one side's gradients.
+    pub(super) fn scatterer<'s>(&'s mut self, stage: &ScatterStage, side: Side) -> Scatterer<'s> {
+        let (tables, relation, index) = (self.job.tables, self.relation(), side as usize);
+        // Only the first worker regularizes the positives, which all workers share.
+        let regularizer = stage.regularized.filter(|_| self.share.is_first());
+        let regularizer = regularizer.map(|rows| (self.n3(), rows));
+        let WorkerSums {
+            values,
+            gradients,
+            rows,
+            evaluators,
+            ..
+        } = &mut *self.sums;
+        let (own, other) = side_and_other(rows, side);
+        let (rows, other) = match (tables.shared(), side) {
+            (true, Side::Rhs) => (other, None),
+            (true, Side::Lhs) => (own, None),
+            (false, _) => (own, Some(other)),
+        };
+        Scatterer {
+            transform: RowTransform {
+                dimension: self.plan.dimension,
+                comparison: ScoreFunction::of(self.spec),
+                global: &[],
+                operator: stage.operator,
+                parameters: values.view(
+                    self.job.params.operator(relation, side),
+                    self.job.relations(),
+                ),
+                regularizer,
+            },
+            sums: RowSums {
+                table: tables.side(side),
+                rows,
+                other,
+            },
+            global: &mut gradients.globals[index],
+            operator: &mut gradients.operators[index],
+            evaluators,
+        }
+    }
+}

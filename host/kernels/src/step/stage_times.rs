@@ -1,0 +1,48 @@
+//! The time that each cluster of stages takes.
+
+use std::time::{Duration, Instant};
+
+use pbg_core::batch_graph::Stage;
+
+/// Time spent in each cluster of stages since the worker was created.
+#[derive(Clone, Copy, Debug)]
+pub struct StageTimes {
+    total: [Duration; Stage::ALL.len()],
+    since: Instant,
+}
+
+impl Default for StageTimes {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl StageTimes {
+    /// Creates times of zero.
+    #[must_use]
+    pub fn new() -> Self {
+        Self {
+            total: Default::default(),
+            since: Instant::now(),
+        }
+    }
+
+    /// Returns the time spent in `cluster`.
+    #[must_use]
+    pub fn of(&self, cluster: Stage) -> Duration {
+        self.total[cluster as usize]
+    }
+
+    /// Starts measuring.
+    pub fn start(&mut self) {
+        self.since = Instant::now();
+    }
+
+    /// Adds the time since the last call to that of `cluster`. This is called a few times per slice and takes some tens
+    /// of nanoseconds.
+    pub fn record(&mut self, cluster: Stage) {
+        let now = Instant::now();
+        self.total[cluster as usize] += now - self.since;
+        self.since = now;
+    }
+}

@@ -1,0 +1,168 @@
+//! The inputs of training a bucket, and its batches: columns and negatives.
+
+use std::sync::RwLock;
+
+use pbg_core::graph::{Bucket, EdgeColumns, Side};
+use pbg_core::model::NegativesFrom;
+use pbg_core::schedule::PassId;
+use pbg_core::seed::{self, StreamPurpose};
+use pbg_core::strategy::Loss;
+use pbg_kernels::negatives::NegativeDraws;
+use pbg_kernels::params::Params;
+use pbg_kernels::spec::RelationSpec;
+use pbg_kernels::step::{Batch, BatchRelations, BatchTables, StepError};
+use pbg_kernels::table::Table;
+use rand_xoshiro::Xoshiro256PlusPlus;
+
+use crate::error::RunError;
+use crate::model::Blueprint;
+use crate::stage_threads::StageClock;
+
+/// Bucket that is ready to be trained or evaluated.
+pub(crate) struct BucketInputs<'a> {
+    /// The model.
+    pub(crate) blueprint: &'a Blueprint,
+    /// Looks up a table that the bucket needs, by entity type and partition.
+    pub(crate) table: &'a (dyn Fn(usize, u32) -> Option<&'a Table> + Sync),
+    /// Shared parameters.
+    pub(crate) params: &'a Params,
+    /// Loss, which observes every batch.
+    pub(crate) loss: &'a dyn Loss,
+    /// Edges of the bucket's chunk.
+    pub(crate) edges: &'a EdgeColumns,
+    /// Source of uniform negatives.
+    pub(crate) negatives_from: NegativesFrom,
+    /// The pass.
+    pub(crate) pass: PassId,
+    /// The bucket.
+    pub(crate) bucket: Bucket,
+    /// Seed of the run.
+    pub(crate) seed: u64,
+    /// Lock that is held while a batch is trained, if another thread changes parameters in parallel with the workers.
+    pub(crate) gate: Option<&'a RwLock<()>>,
+    /// Clock of training.
+    pub(crate) training: &'a StageClock,
+}
+
+impl<'a> BucketInputs<'a> {
+    /// Returns the tables of the entity types that edges of `relation` join.
+    pub(crate) fn tables(&self, relation: u32) -> Result<BatchTables<'a>, RunError> {
+        let side = |side| {
+            let entity = self.blueprint.type_of(relation, side);
+            let partition = self.blueprint.layout.partition(entity, side, self.bucket);
+            (self.table)(entity, partition).ok_or_else(|| {
+                let name = &self.blueprint.layout.types[entity].name;
+                RunError::Step(StepError::Batch(format!(
+                    "partition {partition} of {name} is not in memory"
+                )))
+            })
+        };
+        Ok(BatchTables {
+            lhs: side(Side::Lhs)?,
+            rhs: side(Side::Rhs)?,
+        })
+    }
+
+    /// Returns the numbers of entities that may replace the left and the right side.
+    fn candidates(&self, tables: &BatchTables<'_>, relation: &RelationSpec) -> [usize; 2] {
+        let [lhs, rhs] = [tables.lhs.entities(), tables.rhs.entities()];
+        let both = relation.lhs == relation.rhs && !tables.shared();
+        match self.negatives_from {
+            NegativesFrom::Bucket if both => [lhs + rhs; 2],
+            _ => [lhs, rhs],
+        }
+    }
+
+    /// Copies the edges of a batch and draws its negatives. `relation` is set if all edges have the same one.
+    pub(crate) fn prepare(
+        &self,
+        indices: &[u32],
+        relation: Option<u32>,
+        columns: &mut BatchColumns,
+        draws: &mut NegativeDraws,
+        rng: &mut Xoshiro256PlusPlus,
+    ) -> Result<(), RunError> {
+        columns.fill(self.edges, indices);
+        self.draw(indices.len(), relation, draws, rng)
+    }
+
+    /// Draws the negatives of a batch of `edges` edges. `relation` is set if all edges have the same one. Drawing is
+    /// all that is needed to advance `rng` past a batch that is trained already.
+    pub(crate) fn draw(
+        &self,
+        edges: usize,
+        relation: Option<u32>,
+        draws: &mut NegativeDraws,
+        rng: &mut Xoshiro256PlusPlus,
+    ) -> Result<(), RunError> {
+        let tables = self.tables(relation.unwrap_or(0))?;
+        let spec = &self.blueprint.spec;
+        let template = spec.relation(relation.unwrap_or(0));
+        let candidates = self.candidates(&tables, template);
+        draws.draw(spec, template, edges, candidates, rng);
+        Ok(())
+    }
+
+    /// Returns a random stream of this bucket; `last` distinguishes its streams.
+    pub(crate) fn stream(&self, purpose: StreamPurpose, last: u64) -> Xoshiro256PlusPlus {
+        seed::stream(self.seed, purpose, &self.coordinates(last))
+    }
+
+    pub(crate) fn coordinates(&self, last: u64) -> [u64; 6] {
+        let PassId {
+            epoch,
+            edge_set,
+            edge_chunk,
+        } = self.pass;
+        let Bucket { lhs, rhs } = self.bucket;
+        let wide = u64::from;
+        [
+            wide(epoch),
+            wide(edge_set),
+            wide(edge_chunk),
+            wide(lhs),
+            wide(rhs),
+            last,
+        ]
+    }
+}
+
+/// Columns of one batch, reused for the next.
+#[derive(Debug, Default)]
+pub(crate) struct BatchColumns {
+    edges: EdgeColumns,
+}
+
+impl BatchColumns {
+    /// Copies the edges at `indices`.
+    pub(crate) fn fill(&mut self, from: &EdgeColumns, indices: &[u32]) {
+        let copy = |into: &mut Vec<u32>, column: &[u32]| {
+            into.clear();
+            into.extend(indices.iter().map(|&i| column[i as usize]));
+        };
+        copy(&mut self.edges.lhs, &from.lhs);
+        copy(&mut self.edges.rhs, &from.rhs);
+        copy(&mut self.edges.rel, &from.rel);
+        match &from.weight {
+            Some(weight) => {
+                let into = self.edges.weight.get_or_insert_default();
+                into.clear();
+                into.extend(indices.iter().map(|&i| weight[i as usize]));
+            }
+            None => self.edges.weight = None,
+        }
+    }
+
+    /// Returns the batch. `relation` is set if all edges have the same one.
+    pub(crate) fn batch(&self, relation: Option<u32>) -> Batch<'_> {
+        Batch {
+            lhs: &self.edges.lhs,
+            rhs: &self.edges.rhs,
+            relation: relation.map_or(
+                BatchRelations::PerEdge(&self.edges.rel),
+                BatchRelations::One,
+            ),
+            weight: self.edges.weight.as_deref(),
+        }
+    }
+}

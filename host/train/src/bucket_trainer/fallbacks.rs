@@ -1,0 +1,59 @@
+//! Replacement of plugins that fail during training by their fallbacks. Each function returns the events to report.
+
+use pbg_core::event::Event;
+use pbg_core::strategy::{FaultCause, StrategyError, StrategyId};
+
+use super::BucketTrainer;
+use crate::buffer::TableStore;
+use crate::error::RunError;
+
+impl<S: TableStore> BucketTrainer<'_, S> {
+    /// Replaces the bucket order, which failed, by its fallback.
+    pub(crate) fn replace_order(&mut self, fault: &StrategyError) -> Result<Event, RunError> {
+        let own = fault.cause == FaultCause::Strategy;
+        let standard = self.strategies.fallbacks.order.take_if(|_| own);
+        let Some(standard) = standard else {
+            return Err(fault.clone().into());
+        };
+        let event = replaced(fault, standard.id());
+        self.strategies.order = standard;
+        Ok(event)
+    }
+
+    /// Replaces the relation sampler, which failed in a worker of a bucket, by its fallback.
+    pub(crate) fn replace_sampler(
+        &mut self,
+        faults: &[StrategyError],
+    ) -> Result<Vec<Event>, RunError> {
+        let Some(first) = faults.first() else {
+            return Ok(Vec::new());
+        };
+        let Some(standard) = self.strategies.fallbacks.sampler.take() else {
+            return Err(first.clone().into());
+        };
+        let id = standard.id().clone();
+        self.strategies.sampler = standard;
+        Ok(faults.iter().map(|fault| replaced(fault, &id)).collect())
+    }
+
+    /// Returns events about failures of the loss in the last bucket and about its fallback.
+    pub(crate) fn loss_faults(&mut self) -> Vec<Event> {
+        let faults = self.strategies.loss.take_faults();
+        let Some(standard) = self.strategies.loss.standard() else {
+            return Vec::new();
+        };
+        faults
+            .iter()
+            .map(|fault| replaced(fault, standard))
+            .collect()
+    }
+}
+
+fn replaced(fault: &StrategyError, standard: &StrategyId) -> Event {
+    Event::PluginFault {
+        plugin: fault.strategy.to_string(),
+        function: fault.function.to_owned(),
+        reason: fault.reason.to_string(),
+        fallback: standard.to_string(),
+    }
+}

@@ -1,0 +1,107 @@
+//! Creation of a machine: its tables, threads and workers.
+
+use std::sync::Arc;
+
+use pbg_core::batch_graph::pipeline::{Pipeline, STORAGE};
+use pbg_core::event::Event;
+use pbg_core::schedule::RunExtent;
+use pbg_core::strategy::Loss as _;
+use pbg_kernels::device::OpenDevice;
+use pbg_kernels::params::Params;
+use pbg_kernels::step::StepWorker;
+use pbg_store::dataset::EdgeSet;
+
+use super::BucketTrainer;
+use crate::buffer::{BufferSize, TableStore};
+use crate::edge_prefetch::EdgeSource;
+use crate::error::RunError;
+use crate::executor::{self, executors};
+use crate::resolved::ResolvedConfig;
+use crate::run::Strategies;
+use crate::run_length::run_length;
+use crate::running_pipeline::RunningPipeline;
+use crate::workers;
+
+/// Parts of a machine.
+pub(crate) struct MachineParts<'a, S> {
+    pub(crate) strategies: Strategies,
+    pub(crate) edge_sets: Arc<Vec<EdgeSet>>,
+    pub(crate) extent: RunExtent,
+    /// Threads and pipes, which connect `tables` and edges with training.
+    pub(crate) pipeline: &'a Pipeline,
+    pub(crate) tables: S,
+    pub(crate) params: Params,
+    pub(crate) place: Option<Arc<dyn OpenDevice>>,
+    /// Factor of the learning rates, as set by validation.
+    pub(crate) lr_factor: f32,
+}
+
+impl<'a, S: TableStore> BucketTrainer<'a, S> {
+    pub(crate) fn new(
+        resolved: &'a ResolvedConfig,
+        parts: MachineParts<'_, S>,
+        sink: &'a mut dyn FnMut(Event),
+    ) -> Result<Self, RunError> {
+        let MachineParts {
+            mut strategies,
+            edge_sets,
+            extent,
+            pipeline,
+            tables,
+            params,
+            place,
+            lr_factor,
+        } = parts;
+        let line = line(resolved, pipeline, tables, &edge_sets, extent)?;
+        let spec = executor::with_rates(lr_factor, &resolved.blueprint().spec);
+        let workers = resolved.settings().workers;
+        let executors = executors(resolved, &spec, place.as_deref(), line.planning.as_ref())?;
+        let shares = workers::shares(&spec, executors.len());
+        strategies.begin_run(run_length(resolved, &edge_sets, extent, shares));
+        Ok(Self {
+            resolved,
+            executors,
+            place,
+            earlier: Default::default(),
+            evaluators: evaluators(resolved)?,
+            losses: (0..workers).map(|_| strategies.loss.worker()).collect(),
+            strategies,
+            edge_sets,
+            extent,
+            pipeline: line,
+            params: Arc::new(params),
+            gate: None,
+            sink,
+        })
+    }
+}
+
+/// Creates the workers that rank held-out edges, if any edges are held out.
+fn evaluators(resolved: &ResolvedConfig) -> Result<Vec<StepWorker>, RunError> {
+    match resolved.config().eval_fraction > 0.0 {
+        true => Ok(executor::trainers(resolved, &resolved.eval_spec())?),
+        false => Ok(Vec::new()),
+    }
+}
+
+fn line<S: TableStore>(
+    resolved: &ResolvedConfig,
+    pipeline: &Pipeline,
+    tables: S,
+    edge_sets: &Arc<Vec<EdgeSet>>,
+    extent: RunExtent,
+) -> Result<RunningPipeline<S>, RunError> {
+    let config = resolved.config();
+    let layout = resolved.blueprint().layout.clone();
+    let size = BufferSize {
+        slots: config.buffer_partitions as usize,
+        copies: layout.copies(pipeline.pipe(STORAGE).is_some()),
+    };
+    let source = EdgeSource {
+        edge_sets: Arc::clone(edge_sets),
+        chunks: extent.edge_chunks,
+        seed: config.seed,
+        eval_fraction: config.eval_fraction,
+    };
+    RunningPipeline::new(pipeline, layout, size, tables, source)
+}

@@ -1,0 +1,405 @@
+//! A trainer's access to the ledger: transactions, which are retried until they are applied or refused.
+//!
+//! The threads that train, transfer partitions and monitor other trainers share it. Transactions are numbered, and each
+//! names its predecessor, so each one ends before the next begins. The last known record can be read meanwhile.
+
+use pbg_core::graph::SidePartition;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use pbg_core::ledger::{
+    CopyVersion, LedgerAction, LedgerRecord, OperatorCommand, PartitionVersion, Settlement,
+    SilentTrainer, Token, TransactionError,
+};
+use pbg_core::transport::{LiveTraffic, NoAnswer, Register, RegisterEntry, WriteReply};
+
+use super::error::{JoinError, unreachable};
+pub(crate) use background::LedgerThreads;
+use encoding::{Backoff, decode, encode};
+use refresh_request::RefreshRequest;
+pub(crate) use silence::UserHandle;
+use silence::{Request, SilenceMonitor};
+use transactions::{fenced, set_back};
+use view::{LedgerView, ReadStart, VersionedRecord};
+
+mod background;
+mod encoding;
+mod refresh_request;
+mod silence;
+mod transactions;
+mod view;
+
+/// Reason why a transaction was not applied.
+#[derive(Debug)]
+pub(crate) enum NotApplied {
+    /// The record refuses the transaction. The trainer is still part of the run.
+    Refused(TransactionError),
+    /// The transaction was no longer wanted. It may have been applied.
+    Abandoned,
+    /// The trainer cannot continue in the run.
+    Fatal(JoinError),
+}
+
+impl From<JoinError> for NotApplied {
+    fn from(error: JoinError) -> Self {
+        Self::Fatal(error)
+    }
+}
+
+impl NotApplied {
+    /// Converts into an error, for transactions that are never refused while the trainer acts correctly.
+    pub(crate) fn into_error(self) -> JoinError {
+        match self {
+            Self::Refused(refusal) => JoinError::Refused(Box::new(refusal)),
+            Self::Abandoned => unreachable(
+                Duration::ZERO,
+                NoAnswer("the request was abandoned".to_owned()),
+            ),
+            Self::Fatal(error) => error,
+        }
+    }
+}
+
+/// Counts of a trainer's settlements.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct SettlementCounts {
+    /// Number of settlements that have begun.
+    pub(crate) begun: u64,
+    /// Number of settlements that are applied.
+    pub(crate) applied: u64,
+}
+
+/// Numbers of this trainer's transactions.
+struct TransactionNumbers {
+    /// Number of the next transaction.
+    next: u64,
+    /// Numbers of transactions that were abandoned without an answer. One of them may still be applied.
+    given_up: Vec<u64>,
+}
+
+/// The ledger, as seen by one trainer.
+pub(crate) struct LedgerClient {
+    register: Arc<dyn Register>,
+    live: Arc<dyn LiveTraffic>,
+    token: Token,
+    /// Time after which a register that does not answer is an error.
+    timeout: Duration,
+    /// Held during a transaction, so that each one ends before the next begins. The last known record can be read
+    /// meanwhile, and every wait for the register ends when the trainer's participation does.
+    numbers: Mutex<TransactionNumbers>,
+    known: LedgerView,
+    silence: SilenceMonitor,
+    needs: RefreshRequest,
+    /// Numbers of this trainer's settlements that have begun and that are applied.
+    settlements: [AtomicU64; 2],
+}
+
+impl LedgerClient {
+    pub(crate) fn new(
+        register: Arc<dyn Register>,
+        live: Arc<dyn LiveTraffic>,
+        token: Token,
+        patience: Duration,
+    ) -> Self {
+        let numbers = TransactionNumbers {
+            next: 1,
+            given_up: Vec::new(),
+        };
+        Self {
+            register,
+            live,
+            token,
+            timeout: patience,
+            numbers: Mutex::new(numbers),
+            known: LedgerView::default(),
+            silence: SilenceMonitor::new(UserHandle::default(), patience),
+            needs: RefreshRequest::default(),
+            settlements: Default::default(),
+        }
+    }
+
+    /// Sets the user, who may ask this trainer to stop and is notified when the register does not answer.
+    pub(crate) fn with_user(self, user: UserHandle) -> Self {
+        Self {
+            silence: SilenceMonitor::new(user, self.timeout),
+            ..self
+        }
+    }
+
+    /// Whether the register has not answered for a while.
+    pub(crate) fn is_silent(&self) -> bool {
+        self.silence.is_silent()
+    }
+
+    /// Whether waits for the register end at once: the trainer has ended, or it must stop and the register is silent.
+    pub(crate) fn ends_waits(&self) -> bool {
+        self.silence.ends_waits()
+    }
+
+    /// Shortens all waits for the register. Called when the trainer has failed and only submits that it leaves.
+    pub(crate) fn shorten_waits(&self) {
+        self.silence.hurry();
+    }
+
+    /// Requests, without waiting, that a newer record is read.
+    pub(crate) fn request_refresh(&self) {
+        self.needs.wake();
+    }
+
+    /// Reads the record with a single attempt. Returns `None` if the register has no record or a damaged one.
+    ///
+    /// # Errors
+    /// As [`Ledger::refresh`], and when this attempt is not answered.
+    pub(crate) fn try_refresh(&self) -> Result<Option<Arc<LedgerRecord>>, JoinError> {
+        let before = self.known.before();
+        let entry = self.read().map_err(|no| self.timeout_error(no))?;
+        let seen = decode(entry.as_ref())?;
+        self.known.read(before, seen.as_ref());
+        self.takes_part(before, seen.as_ref())?;
+        Ok(seen.map(|seen| seen.record))
+    }
+
+    fn read(&self) -> Result<Option<RegisterEntry>, NoAnswer> {
+        self.silence.request(Request::Read, || self.register.read())
+    }
+
+    fn write(&self, after: Option<u64>, value: &[u8], id: &str) -> Result<WriteReply, NoAnswer> {
+        let write = || self.register.write(after, value, id);
+        self.silence.request(Request::Write, write)
+    }
+
+    /// Whether to stop waiting for an answer.
+    fn gives_up(&self, patience: &mut Backoff) -> bool {
+        patience.is_over() || self.silence.ends_waits() || self.is_shut_down()
+    }
+
+    /// Whether the register has been silent for a while and was shut down on purpose.
+    fn is_shut_down(&self) -> bool {
+        self.silence.is_silent() && self.register.is_shut_down()
+    }
+
+    /// Returns the error of a wait that was given up.
+    fn timeout_error(&self, no: NoAnswer) -> JoinError {
+        match self.silence.ends_waits() {
+            true => JoinError::Interrupted { what: no.0 },
+            false if self.is_shut_down() => JoinError::Stopped,
+            false => unreachable(self.timeout, no),
+        }
+    }
+
+    /// Returns how many settlements of this trainer have begun and how many are applied.
+    pub(crate) fn settlements(&self) -> SettlementCounts {
+        let [begun, applied] = &self.settlements;
+        // `applied` is read first, so that it never exceeds `begun`.
+        let applied = applied.load(Ordering::SeqCst);
+        let begun = begun.load(Ordering::SeqCst);
+        SettlementCounts { begun, applied }
+    }
+
+    /// Records that a settlement begins. Parameter updates from now on belong to the next settlement.
+    pub(crate) fn begin_settlement(&self) {
+        self.settlements[0].fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// Records that the settlement is applied.
+    pub(crate) fn end_settlement(&self) {
+        self.settlements[1].fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// Returns the trainer's token.
+    pub(crate) fn token(&self) -> Token {
+        self.token
+    }
+
+    /// Returns the record as last seen, or `None` before the first read.
+    pub(crate) fn last_record(&self) -> Option<Arc<LedgerRecord>> {
+        self.known.seen().map(|seen| seen.record)
+    }
+
+    /// Returns the partition of `group` in the record as last seen. While this trainer holds the partition, this is the
+    /// newest state.
+    pub(crate) fn partition(&self, group: SidePartition) -> PartitionVersion {
+        let seen = self.last_record();
+        let partition = seen.as_ref().and_then(|record| record.partition(group));
+        partition.cloned().unwrap_or_default()
+    }
+
+    /// Records that the copy of `group` in memory was loaded from the version that `stamp` identifies.
+    pub(crate) fn set_stamp(&self, group: SidePartition, stamp: CopyVersion) {
+        self.known.loaded(group, stamp);
+    }
+
+    /// Returns the stamp of the copy of `group` in memory, or `None` if nothing was loaded.
+    pub(crate) fn stamp(&self, group: SidePartition) -> Option<CopyVersion> {
+        self.known.stamp(group)
+    }
+
+    /// Whether the copy of `group` in memory has the version that the record names.
+    pub(crate) fn is_current(&self, group: SidePartition) -> bool {
+        self.known.is_current(group)
+    }
+
+    /// Reads the record, with retries. Returns `None` if the register has no record, or a damaged one, which is treated
+    /// alike.
+    ///
+    /// # Errors
+    /// When the register does not answer, the trainer was removed from the run, or the register was reset to an older
+    /// record.
+    pub(crate) fn refresh(&self) -> Result<Option<Arc<LedgerRecord>>, JoinError> {
+        let before = self.known.before();
+        let seen = self.newest(before)?;
+        self.takes_part(before, seen.as_ref())?;
+        Ok(seen.map(|seen| seen.record))
+    }
+
+    /// Creates the record. It replaces `judged`, which must still be the register's record; `None` means that there
+    /// must be none. Returns `false` if another trainer has written a record first.
+    ///
+    /// # Errors
+    /// When the register does not answer, or has a record of another version of the program.
+    pub(crate) fn create(
+        &self,
+        judged: Option<&LedgerRecord>,
+        record: &LedgerRecord,
+    ) -> Result<bool, JoinError> {
+        let _alone = self.lock();
+        let before = self.known.before();
+        let entry = self.entry()?;
+        let there = decode(entry.as_ref())?;
+        if there.as_ref().map(|seen| &*seen.record) != judged {
+            return Ok(false);
+        }
+        let id = format!("{}-{}", record.run(), record.incarnation());
+        let after = entry.map(|entry| entry.revision);
+        // The result is ignored, since the answer may be lost: the record that is read next shows which trainer was
+        // first.
+        let _written = self.write(after, &encode(record)?, &id);
+        self.silence.forget_writes();
+        let seen = self.newest(before)?;
+        self.live.wake();
+        Ok(seen.is_some_and(|seen| seen.record.incarnation() == record.incarnation()))
+    }
+
+    /// Removes a silent trainer without being part of the run, unless it has written something since. Returns whether
+    /// that trainer is no longer part of the run.
+    ///
+    /// # Errors
+    /// When the register does not answer.
+    pub(crate) fn evict(&self, silent: SilentTrainer) -> Result<bool, JoinError> {
+        let _alone = self.lock();
+        let evicted = self.evict_patiently(silent);
+        self.silence.forget_writes();
+        evicted
+    }
+
+    fn evict_patiently(&self, silent: SilentTrainer) -> Result<bool, JoinError> {
+        let mut patience = Backoff::new(self.timeout);
+        for attempt in 0.. {
+            let before = self.known.before();
+            let seen = self.newest(before)?;
+            self.takes_part(before, seen.as_ref())?;
+            let Some(VersionedRecord { revision, record }) = seen else {
+                return Ok(true);
+            };
+            let next = match record.apply_command(OperatorCommand::EvictSilent(silent)) {
+                Ok(next) => next,
+                Err(TransactionError::Alive { .. }) => return Ok(false),
+                Err(_) => break,
+            };
+            let id = format!("{}-evicts-{}-{attempt}", self.token, silent.token);
+            let no = match self.write(Some(revision), &encode(&next)?, &id) {
+                // Read the record again, so that the new one becomes known.
+                Ok(WriteReply::Accepted(_)) => continue,
+                Ok(WriteReply::Refused) => NoAnswer("the register refuses every write".to_owned()),
+                Err(no) => no,
+            };
+            if self.gives_up(&mut patience) {
+                return Err(self.timeout_error(no));
+            }
+            self.silence.pause(patience.next_wait());
+        }
+        self.live.wake();
+        Ok(true)
+    }
+
+    /// Applies a transaction.
+    ///
+    /// # Errors
+    /// When the newest record refuses it, the register does not answer, or the trainer was removed from the run.
+    pub(crate) fn submit(&self, action: LedgerAction) -> Result<Arc<LedgerRecord>, NotApplied> {
+        self.transact(action, &[], &|| true)
+    }
+
+    /// Applies a transaction like [`Ledger::submit`], and abandons it when `wanted` returns `false`.
+    ///
+    /// # Errors
+    /// As [`Ledger::submit`].
+    pub(crate) fn submit_while(
+        &self,
+        action: LedgerAction,
+        wanted: &dyn Fn() -> bool,
+    ) -> Result<Arc<LedgerRecord>, NotApplied> {
+        self.transact(action, &[], wanted)
+    }
+
+    /// Settles trained buckets. Afterwards, the copies of their partitions in memory have the stamps of this
+    /// settlement, even if other trainers have settled the same partitions before the answer was read.
+    ///
+    /// # Errors
+    /// As [`Ledger::submit`].
+    pub(crate) fn settle(&self, settlement: Settlement) -> Result<Arc<LedgerRecord>, NotApplied> {
+        let partitions = settlement.partitions.iter();
+        let stamps: Vec<_> = partitions
+            .map(|settled| (settled.group, settled.stamp()))
+            .collect();
+        let action = LedgerAction::Settle(Box::new(settlement));
+        self.known.settling(&stamps);
+        let settled = self.transact(action, &stamps, &|| true);
+        self.known.settling(&[]);
+        settled
+    }
+
+    /// Checks that this trainer is still part of the run, if it was when the read began.
+    fn takes_part(
+        &self,
+        before: ReadStart,
+        seen: Option<&VersionedRecord>,
+    ) -> Result<(), JoinError> {
+        if before.after == 0 {
+            return Ok(());
+        }
+        let seen = seen.ok_or(JoinError::NoRecord)?;
+        match seen.record.trainers().get(&self.token).map(|t| t.last) {
+            None => Err(fenced(self.token)),
+            Some(last) if last < before.after => Err(set_back(self.token, last, before.after)),
+            Some(_) => Ok(()),
+        }
+    }
+
+    /// Reads the newest record; `None` if there is none or it is damaged.
+    fn newest(&self, before: ReadStart) -> Result<Option<VersionedRecord>, JoinError> {
+        let seen = decode(self.entry()?.as_ref())?;
+        self.known.read(before, seen.as_ref());
+        Ok(seen)
+    }
+
+    /// Reads the register's entry, with retries.
+    fn entry(&self) -> Result<Option<RegisterEntry>, JoinError> {
+        let mut patience = Backoff::new(self.timeout);
+        loop {
+            match self.read() {
+                Ok(entry) => return Ok(entry),
+                Err(no) if self.gives_up(&mut patience) => return Err(self.timeout_error(no)),
+                Err(_) => self.silence.pause(patience.next_wait()),
+            }
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, TransactionNumbers> {
+        self.numbers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests;

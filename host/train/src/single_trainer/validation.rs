@@ -1,0 +1,135 @@
+//! Validation of a single trainer between epochs: ranks of validation edges, and their consequences.
+
+use std::time::Instant;
+
+use pbg_config::Config;
+use pbg_core::event::{Event, RankStats};
+use pbg_core::plateau::ValidationState;
+use pbg_core::schedule::Schedule;
+use pbg_store::dataset::Dataset;
+
+use super::SingleTrainer;
+use crate::error::RunError;
+use crate::evaluate::{self, BufferTables, CandidateSet, EvalOptions, ModelView};
+use crate::resolved::ResolvedConfig;
+
+impl SingleTrainer<'_> {
+    /// Ranks the validation edges if an epoch has ended after which validation is due. A run that was stopped after an
+    /// epoch's commit, before the ranks were committed as well, validates when it goes on.
+    pub(super) fn validate(&mut self) -> Result<(), RunError> {
+        let Some(edges) = due(self.machine.config(), &self.schedule, &self.state.plateau) else {
+            return Ok(());
+        };
+        self.finish_commit()?;
+        let started = Instant::now();
+        let ranks = self.rank(edges)?;
+        let rules = self.machine.config().validation.rules();
+        let epochs = self.schedule.pass().epoch;
+        let plateau = &mut self.state.plateau;
+        let before = plateau.lr_factor;
+        plateau.observe(epochs, ranks.mrr, &rules);
+        let plateau = *plateau;
+        let event = Event::Validated {
+            epochs: plateau.seen,
+            edges: edges.to_owned(),
+            ranks,
+            best: plateau.is_best(),
+            lr_factor: plateau.lr_factor,
+            seconds: started.elapsed().as_secs_f64(),
+        };
+        self.report(event)?;
+        if plateau.is_best() && rules.early_stop.is_some() {
+            self.machine
+                .pipeline
+                .buffer
+                .store()
+                .checkpoint
+                .preserve_best()?;
+        }
+        if plateau.lr_factor < before {
+            self.machine.set_rates(plateau.lr_factor)?;
+        }
+        self.commit()?;
+        Ok(())
+    }
+
+    /// Computes the filtered ranks of both sides of `edges`, with the current tables of the buffer.
+    fn rank(&mut self, edges: &str) -> Result<RankStats, RunError> {
+        self.machine.settle_parameters()?;
+        self.machine.pipeline.buffer.wait_for_commit_writes()?;
+        let view = ModelView {
+            dataset: self.machine.resolved.dataset(),
+            blueprint: self.machine.blueprint(),
+            params: &self.machine.params,
+            grown: None,
+            seen: None,
+        };
+        let options = options(self.machine.resolved, edges);
+        let tables = &mut BufferTables::new(&self.machine.pipeline.buffer);
+        let report = evaluate::rank(
+            &view,
+            tables,
+            &options,
+            self.machine.config().seed,
+            &mut |_, _| (),
+        )?;
+        Ok(*report.ranks())
+    }
+
+    /// Whether validation has not improved for too many epochs.
+    pub(super) fn ends_early(&self) -> bool {
+        self.state
+            .plateau
+            .ends(&self.machine.config().validation.rules())
+    }
+
+    pub(super) fn announce_early_end(&mut self) {
+        if self.ends_early() && !self.schedule.finished(self.machine.extent) {
+            let plateau = self.state.plateau;
+            self.machine.emit(Event::StoppedEarly {
+                epochs: plateau.seen,
+                best_epoch: plateau.best_epoch,
+                best_mrr: plateau.best_mrr,
+            });
+        }
+    }
+}
+
+/// Checks that the dataset has the edge sets that validation reads, so that a missing one is an error before the first
+/// epoch and not after it.
+pub(crate) fn check(config: &Config, dataset: &Dataset) -> Result<(), RunError> {
+    let Some(edges) = &config.validation.edges else {
+        return Ok(());
+    };
+    for name in config.validation_filter().iter().chain([edges]) {
+        dataset.edge_set(name)?;
+    }
+    Ok(())
+}
+
+/// Returns the edge set to rank now: at the end of an epoch after which validation is due and has not happened yet.
+fn due<'a>(config: &'a Config, schedule: &Schedule, plateau: &ValidationState) -> Option<&'a str> {
+    let pass = schedule.pass();
+    let between = schedule.needs_plan() && (pass.edge_set, pass.edge_chunk) == (0, 0);
+    let epochs = pass.epoch;
+    let is_due = epochs > plateau.seen && epochs.is_multiple_of(config.validation.interval);
+    let edges = config.validation.edges.as_deref();
+    edges.filter(|_| between && is_due)
+}
+
+/// Returns the options of a validation after an epoch.
+pub(crate) fn options(resolved: &ResolvedConfig, edges: &str) -> EvalOptions {
+    let config = resolved.config();
+    let rules = &config.validation;
+    EvalOptions {
+        edges: edges.to_owned(),
+        filter: config.validation_filter(),
+        candidates: rules
+            .candidates
+            .map_or(CandidateSet::All, CandidateSet::Sample),
+        threads: Some(resolved.settings().workers),
+        limit: rules.limit.map(|limit| limit as usize),
+        by: None,
+        seen: false,
+    }
+}

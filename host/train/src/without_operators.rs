@@ -1,0 +1,66 @@
+//! Models without operators: each entity type is compared with itself, by relation `i` for type `i`.
+
+use std::borrow::Cow;
+
+use pbg_core::model::{Comparator, Operator, Regularizer};
+use pbg_kernels::params::Params;
+use pbg_kernels::spec::{ModelSpec, RelationSpec};
+
+use crate::error::{CheckpointMismatch, RunError};
+use crate::model::Blueprint;
+use crate::trained::TrainedModel;
+
+/// Returns the model `spec` without operators, compared with `comparator` or else with the comparator of `spec`.
+pub(crate) fn spec(spec: &ModelSpec, comparator: Option<Comparator>) -> ModelSpec {
+    let alike = |entity| RelationSpec {
+        lhs: entity,
+        rhs: entity,
+        operator: Operator::None,
+        weight: 1.0,
+        all_negs: false,
+    };
+    ModelSpec {
+        relations: (0..spec.entities.len()).map(alike).collect(),
+        dynamic_relations: None,
+        operator_init_scale: None,
+        regularizer: Regularizer::N3,
+        regularization_coef: 0.0,
+        relation_prediction: 0.0,
+        comparator: comparator.unwrap_or(spec.comparator),
+        ..spec.with_negatives(1, 0)
+    }
+}
+
+/// Returns the parameters that remain in the model `spec` without operators: the global embeddings in `of`.
+///
+/// # Errors
+/// When a global embedding has another shape.
+pub(crate) fn params(of: &Params, spec: &ModelSpec) -> Result<Params, RunError> {
+    let mut params = Params::new(spec, 0);
+    let names: Vec<String> = params.tensors().iter().map(|t| t.name.clone()).collect();
+    for tensor in names.iter().filter_map(|name| of.tensor(name)) {
+        params
+            .set(&tensor.name, &tensor.to_vec(), None)
+            .map_err(CheckpointMismatch::from)?;
+    }
+    Ok(params)
+}
+
+impl TrainedModel<'_> {
+    /// Returns the same model without operators. Its relations are named after the entity types.
+    ///
+    /// # Errors
+    /// When a global embedding has another shape.
+    pub(crate) fn plain(mut self, comparator: Option<Comparator>) -> Result<Self, RunError> {
+        let spec = spec(&self.blueprint.spec, comparator);
+        self.params = params(&self.params, &spec)?;
+        let layout = self.blueprint.layout.clone();
+        let relation_names = layout.types.iter().map(|of| of.name.clone()).collect();
+        self.blueprint = Cow::Owned(Blueprint {
+            layout,
+            spec,
+            relation_names,
+        });
+        Ok(self)
+    }
+}

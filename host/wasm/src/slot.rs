@@ -1,0 +1,57 @@
+//! The slots that a plugin can fill.
+
+use serde::{Deserialize, Serialize};
+
+use crate::bindings::{PACKAGE, VERSION};
+
+/// Slot that a plugin fills: the kind of strategy that its component exports.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum PluginSlot {
+    /// Order in which buckets are trained.
+    BucketOrder,
+    /// Choice of the relation type of each batch.
+    RelationSampler,
+    /// Loss given as a graph.
+    TracedLoss,
+    /// Loss computed by code.
+    ComputedLoss,
+    /// Operator given as a formula.
+    TracedOperator,
+}
+
+impl PluginSlot {
+    /// All slots.
+    pub const ALL: [Self; 5] = [
+        Self::BucketOrder,
+        Self::RelationSampler,
+        Self::TracedLoss,
+        Self::ComputedLoss,
+        Self::TracedOperator,
+    ];
+
+    /// Returns the interface, with its version, whose export makes a component fill this slot.
+    pub(crate) fn interface(self) -> String {
+        let name = match self {
+            Self::BucketOrder => "bucket-order",
+            Self::RelationSampler => "relation-sampler",
+            Self::TracedLoss => "loss-traced",
+            Self::ComputedLoss => "loss-computed",
+            Self::TracedOperator => "operator-traced",
+        };
+        format!("{PACKAGE}/{name}@{VERSION}")
+    }
+}
+
+impl std::fmt::Display for PluginSlot {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::BucketOrder => "bucket order",
+            Self::RelationSampler => "relation sampler",
+            Self::TracedLoss => "traced loss",
+            Self::ComputedLoss => "computed loss",
+            Self::TracedOperator => "traced operator",
+        })
+    }
+}
