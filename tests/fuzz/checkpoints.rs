@@ -3,10 +3,10 @@
 use std::fs;
 use std::path::Path;
 
+use pbg_checkpoint::{Checkpoint, PartitionRows, ReadCheckpoint, TargetCommit, TensorRef};
 use pbg_core::bfloat16::StochasticRounding;
 use pbg_core::model::Optimizer;
-use pbg_store::checkpoint::{Checkpoint, PartitionRows, ReadCheckpoint, TargetCommit, TensorRef};
-use pbg_store::sealed_json::ManifestFormat;
+use pbg_files::sealed_json::ManifestFormat;
 use serde_json::json;
 
 use crate::forge::disturb;

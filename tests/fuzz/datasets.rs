@@ -4,8 +4,8 @@ use std::fs;
 use std::path::Path;
 
 use pbg_core::graph::Bucket;
-use pbg_store::dataset::Dataset;
-use pbg_store::sealed_json::ManifestFormat;
+use pbg_dataset::Dataset;
+use pbg_files::sealed_json::ManifestFormat;
 
 use crate::forge::disturb;
 use crate::{fuzz, imports};

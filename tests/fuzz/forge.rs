@@ -3,8 +3,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use pbg_files::sealed_json::{self, ManifestFormat};
 use pbg_fuzz::{Dice, bytes, json};
-use pbg_store::sealed_json::{self, ManifestFormat};
 use serde_json::Value;
 
 /// Files of a folder that the manifest names, and the manifest.

@@ -10,7 +10,7 @@ use arrow_array::{ArrayRef, RecordBatch, StringArray};
 use parquet::arrow::ArrowWriter;
 use pbg_core::graph::{EntityDecl, RelationDecl, Schema};
 use pbg_fuzz::{Dice, bytes};
-use pbg_store::import::{self, ColumnSpec, ImportOptions, LEAST_MEMORY};
+use pbg_import::{self as import, ColumnSpec, ImportOptions, LEAST_MEMORY};
 
 use crate::fuzz;
 

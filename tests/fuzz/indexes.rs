@@ -3,8 +3,8 @@
 use std::fs;
 use std::path::Path;
 
-use pbg_store::files::FileSummary;
-use pbg_store::index::{FORMAT, IndexBuild, IndexError, OpenIndexFiles, TypeIndex};
+use pbg_checkpoint::index::{FORMAT, IndexBuild, IndexError, OpenIndexFiles, TypeIndex};
+use pbg_files::FileSummary;
 
 use crate::forge::disturb;
 use crate::fuzz;

@@ -107,7 +107,9 @@ fn listed(heading: &str) -> Vec<String> {
         .skip_while(|line| !line.starts_with("* `"));
     lines
         .take_while(|line| line.starts_with("* `"))
-        .map(|line| line.split('`').nth(1).unwrap().to_owned())
+        .flat_map(|line| line.split('`').skip(1).step_by(2))
+        .filter(|name| name.starts_with("host/") || name.starts_with("plugins/"))
+        .map(str::to_owned)
         .collect()
 }
 
@@ -217,7 +219,8 @@ fn whatever_is_built_shares_what_is_compiled() {
         ["build", "--workspace", "--bin", "pbg-host"],
         ["build", "--package", "xtask", "--bins"],
         one("pbg-core"),
-        one("pbg-store"),
+        one("pbg-files"),
+        one("pbg-import"),
         one("pbg-train"),
         one("pbg-wasm"),
         one("pbg-cluster"),

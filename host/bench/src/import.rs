@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use pbg_config::Config;
-use pbg_store::files::FileError;
-use pbg_store::generate::RandomGraph;
-use pbg_store::import::{self, ImportError, ImportOptions};
+use pbg_files::FileError;
+use pbg_import::generate::RandomGraph;
+use pbg_import::{self as import, ImportError, ImportOptions};
 use pbg_train::peak_bytes;
 use serde::Serialize;
 

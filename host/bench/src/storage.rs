@@ -5,10 +5,10 @@ use std::io::{Read, Write};
 use std::path::Path;
 use std::time::Instant;
 
+use pbg_checkpoint::manifest::RunInfo;
+use pbg_checkpoint::{Checkpoint, CheckpointError, PartitionData, ReadCheckpoint};
 use pbg_core::model::Optimizer;
-use pbg_store::checkpoint::manifest::RunInfo;
-use pbg_store::checkpoint::{Checkpoint, CheckpointError, PartitionData, ReadCheckpoint};
-use pbg_store::files::{self, FileError};
+use pbg_files::{self as files, FileError};
 use pbg_train::RunError;
 use serde::Serialize;
 

@@ -1,6 +1,6 @@
 //! Notes and warnings about a model, printed by several commands.
 
-use pbg_store::describe::UnseenCounts;
+use pbg_dataset::describe::UnseenCounts;
 use pbg_train::trained::UntrainedNames;
 use pbg_train::{AnswerNotes, BeamWidth, ExactReason, ResolvedConfig};
 

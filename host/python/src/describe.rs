@@ -3,9 +3,9 @@
 use std::ops::ControlFlow;
 use std::path::Path;
 
+use pbg_dataset::Dataset;
+use pbg_dataset::describe::DescribeOptions;
 use pbg_session::Failure;
-use pbg_store::dataset::Dataset;
-use pbg_store::describe::DescribeOptions;
 use pbg_train::RunError;
 use pyo3::prelude::*;
 

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
+use pbg_checkpoint::ReadCheckpoint;
 use pbg_session::{Failure, FailureKind, Result};
-use pbg_store::checkpoint::ReadCheckpoint;
 use pbg_train::{CandidateSet, EvalOptions, GroupBy, IndexQueryOptions, ResolvedConfig, query};
 use pyo3::prelude::*;
 use serde::Deserialize;

@@ -2,11 +2,11 @@
 
 use std::path::Path;
 
+use pbg_checkpoint::manifest::RunInfo;
+use pbg_checkpoint::{Checkpoint, PartitionData, TensorRef};
 use pbg_core::model::Optimizer;
 use pbg_session::plugins;
 use pbg_session::{Failure, FailureKind};
-use pbg_store::checkpoint::manifest::RunInfo;
-use pbg_store::checkpoint::{Checkpoint, PartitionData, TensorRef};
 use pbg_train::{ResolvedConfig, RunError};
 use pyo3::prelude::*;
 

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
+use pbg_checkpoint::{ReadCheckpoint, Tensor};
 use pbg_core::model::EmbeddingFormat;
 use pbg_session::{Failure, FailureKind};
-use pbg_store::checkpoint::{ReadCheckpoint, Tensor};
 use pbg_train::RunError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;

@@ -3,10 +3,10 @@
 use pbg_author::BuildError;
 use pbg_cluster::ConnectError;
 use pbg_config::ConfigErrors;
-use pbg_store::dataset::{DatasetError, StagingError};
-use pbg_store::export::ExportError;
-use pbg_store::import::ImportError;
-use pbg_store::import::spool::SpoolError;
+use pbg_dataset::{DatasetError, StagingError};
+use pbg_export::ExportError;
+use pbg_import::ImportError;
+use pbg_import::spool::SpoolError;
 use pbg_train::{ErrorKind, RunError};
 use pbg_wasm::LoadError;
 

@@ -8,10 +8,10 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use pbg_checkpoint::ReadCheckpoint;
 use pbg_config::Config;
 use pbg_core::model::{Operator, Precision};
-use pbg_store::checkpoint::ReadCheckpoint;
-use pbg_store::dataset::Dataset;
+use pbg_dataset::Dataset;
 use pbg_train::{ResolvedConfig, StoredModel};
 
 use crate::failure::{Failure, Result};

@@ -3,10 +3,10 @@
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 
+use pbg_checkpoint::{CheckpointError, MANIFEST};
 use pbg_core::event::{Event, EventLine};
 use pbg_core::nearest::nearest;
-use pbg_store::checkpoint::{CheckpointError, MANIFEST};
-use pbg_store::files::{self, FileError};
+use pbg_files::{self as files, FileError};
 
 use crate::failure::{Failure, Result};
 use crate::kind::FailureKind;

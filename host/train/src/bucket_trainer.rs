@@ -12,11 +12,11 @@ use pbg_core::graph::{Bucket, Side};
 use pbg_core::plan::{self, PlanCost};
 use pbg_core::schedule::{LeasedBucket, PassId, RunExtent};
 use pbg_core::strategy::{LossWorker, Pass, StrategyError};
+use pbg_dataset::EdgeSet;
 use pbg_kernels::device::OpenDevice;
 use pbg_kernels::params::Params;
 use pbg_kernels::step::{Stage, StepWorker};
 use pbg_kernels::table::Table;
-use pbg_store::dataset::EdgeSet;
 
 use crate::bucket_inputs::BucketInputs;
 use crate::buffer::TableStore;

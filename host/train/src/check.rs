@@ -5,15 +5,15 @@ mod verify;
 
 use std::borrow::Cow;
 
+use pbg_checkpoint::CONVERSION_BYTES;
 use pbg_core::batch_graph::pipeline::{EDGES, PLANNING, Pipeline, STORAGE, SlicePlan};
 use pbg_core::model::{Device, EmbeddingFormat};
 use pbg_core::strategy::Loss;
+use pbg_dataset::Dataset;
 use pbg_gemm::PACKED_BYTES;
 use pbg_kernels::params::{Params, TensorSize};
 use pbg_kernels::spec::{ModelSpec, SpecError};
 use pbg_kernels::step::{self, TableSizes};
-use pbg_store::checkpoint::CONVERSION_BYTES;
-use pbg_store::dataset::Dataset;
 use serde::{Deserialize, Serialize};
 
 use crate::error::RunError;

@@ -6,11 +6,11 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use pbg_core::model::Optimizer;
-use pbg_kernels::params::Params;
-use pbg_store::checkpoint::{
+use pbg_checkpoint::{
     Checkpoint, CheckpointError, PartitionData, ReadCheckpoint, TensorRef, list_preserved,
 };
+use pbg_core::model::Optimizer;
+use pbg_kernels::params::Params;
 
 use crate::check;
 use crate::commit;

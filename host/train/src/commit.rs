@@ -1,10 +1,10 @@
 //! Metadata of a commit, and the checks before a run resumes from one.
 
+use pbg_checkpoint::manifest::RunInfo;
+use pbg_checkpoint::{Checkpoint, PartitionData, TargetCommit, Tensor};
 use pbg_core::event::Resumed;
 use pbg_core::strategy::StrategyId;
 use pbg_kernels::params::{ParamTensor, Params};
-use pbg_store::checkpoint::manifest::RunInfo;
-use pbg_store::checkpoint::{Checkpoint, PartitionData, TargetCommit, Tensor};
 
 use crate::check;
 use crate::compatibility::{self, AcceptedDifferences, AllowedChanges, OpenPurpose};

@@ -4,11 +4,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
+use pbg_checkpoint::manifest::RunInfo;
 use pbg_config::{Config, ConfigDifference};
 use pbg_core::strategy::StrategyId;
-use pbg_store::checkpoint::manifest::RunInfo;
-use pbg_store::dataset::manifest::EdgeSetId;
-use pbg_store::dataset::{IdChange, IdSpace};
+use pbg_dataset::manifest::EdgeSetId;
+use pbg_dataset::{IdChange, IdSpace};
 
 use crate::error::{CheckpointMismatch, RunError};
 use crate::resolved::ResolvedConfig;

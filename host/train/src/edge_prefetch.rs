@@ -10,7 +10,7 @@ use pbg_core::event::GroupSeconds;
 use pbg_core::graph::{Bucket, EdgeColumns};
 use pbg_core::schedule::PassId;
 use pbg_core::seed::{self, StreamPurpose};
-use pbg_store::dataset::EdgeSet;
+use pbg_dataset::EdgeSet;
 
 use crate::error::RunError;
 use crate::stage_threads::{StageClock, StageHandle, StageWork};

@@ -5,18 +5,18 @@ mod mismatch;
 mod setting;
 mod unknown;
 
+use pbg_checkpoint::CheckpointError;
+use pbg_checkpoint::index::IndexError;
 use pbg_core::graph::Bucket;
 use pbg_core::plan::PlanError;
 use pbg_core::schedule::{NotLeased, PassId};
 use pbg_core::strategy::{FaultCause, StrategyError, StrategyId};
+use pbg_dataset::describe::DescribeError;
+use pbg_dataset::{DatasetError, EdgeReadError, StagingError};
 use pbg_index::NeighborGraphError;
 use pbg_kernels::device::OpenError;
 use pbg_kernels::spec::SpecError;
 use pbg_kernels::step::{StepError, WorkerError};
-use pbg_store::checkpoint::CheckpointError;
-use pbg_store::dataset::{DatasetError, EdgeReadError, StagingError};
-use pbg_store::describe::DescribeError;
-use pbg_store::index::IndexError;
 
 use crate::cluster_trainer::JoinError;
 use crate::memory::NotEnoughMemory;

@@ -13,6 +13,7 @@ pub mod predict;
 mod rank;
 mod seen_coverage;
 mod shared_evaluation;
+mod shared_work;
 mod stats;
 mod view;
 
@@ -20,8 +21,8 @@ use std::ops::Range;
 
 use pbg_core::event::{RankStats, RankTotals};
 use pbg_core::graph::Side;
-use pbg_store::dataset::EdgeSet;
-use pbg_store::describe::UnseenCounts;
+use pbg_dataset::EdgeSet;
+use pbg_dataset::describe::UnseenCounts;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{RunError, SettingError};

@@ -12,9 +12,9 @@ mod part;
 
 use std::sync::Arc;
 
+use pbg_checkpoint::index::{self, IndexBuild, IndexError, OpenIndexFiles, TypeIndex};
+use pbg_checkpoint::row_sum;
 use pbg_core::model::Comparator;
-use pbg_store::checkpoint::row_sum;
-use pbg_store::index::{self, IndexBuild, IndexError, OpenIndexFiles, TypeIndex};
 
 use crate::error::RunError;
 use crate::layout::TableKey;

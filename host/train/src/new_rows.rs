@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use pbg_checkpoint::{Checkpoint, PartitionData, TargetCommit};
 use pbg_core::bfloat16::StochasticRounding;
 use pbg_core::model::EmbeddingFormat;
 use pbg_core::seed::{self, StreamPurpose};
-use pbg_store::checkpoint::{Checkpoint, PartitionData, TargetCommit};
-use pbg_store::dataset::IdSpace;
+use pbg_dataset::IdSpace;
 use rand_distr::{Distribution, StandardNormal};
 
 use crate::error::RunError;

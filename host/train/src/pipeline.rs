@@ -5,8 +5,8 @@ use pbg_core::batch_graph::pipeline::{Pipeline, PipelineParameters, SlicePlan};
 use pbg_core::graph::Side;
 use pbg_core::model::Device;
 use pbg_core::schedule::RunExtent;
+use pbg_dataset::EdgeSet;
 use pbg_kernels::step;
-use pbg_store::dataset::EdgeSet;
 
 use crate::check::{READ_ROWS, rows};
 use crate::error::RunError;

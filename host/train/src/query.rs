@@ -6,13 +6,13 @@ mod rows;
 
 use std::sync::Arc;
 
+use pbg_checkpoint::ReadCheckpoint;
 use pbg_core::graph::Side;
 use pbg_core::model::Comparator;
+use pbg_dataset::EntityId;
 use pbg_kernels::rank::{self, CandidateBlock, PreparedQueries, Ranker, ReplacedSide};
 use pbg_kernels::step::BatchRelations;
 use pbg_kernels::table::Table;
-use pbg_store::checkpoint::ReadCheckpoint;
-use pbg_store::dataset::EntityId;
 use serde::Serialize;
 
 use crate::error::{RunError, UnknownName};

@@ -6,11 +6,11 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use pbg_checkpoint::{CheckpointError, ReadCheckpoint};
 use pbg_config::Config;
 use pbg_core::schedule::RunExtent;
+use pbg_dataset::{Dataset, EdgeSet};
 use pbg_kernels::spec::ModelSpec;
-use pbg_store::checkpoint::{CheckpointError, ReadCheckpoint};
-use pbg_store::dataset::{Dataset, EdgeSet};
 
 use crate::error::RunError;
 use crate::model::Blueprint;

@@ -5,10 +5,10 @@ use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
+use pbg_checkpoint::CheckpointError;
 use pbg_core::event::Event;
 use pbg_core::strategy::{BucketOrder, Loss as _, RunLength, SamplerFactory, StrategyId};
 use pbg_kernels::device::OpenDevice;
-use pbg_store::checkpoint::CheckpointError;
 
 use crate::cluster_trainer::{ClusterOptions, ClusterTrainer, JoinError};
 use crate::compatibility::AllowedChanges;

@@ -3,7 +3,7 @@
 use pbg_core::batching;
 use pbg_core::schedule::RunExtent;
 use pbg_core::strategy::RunLength;
-use pbg_store::dataset::EdgeSet;
+use pbg_dataset::EdgeSet;
 
 use crate::resolved::ResolvedConfig;
 

@@ -4,9 +4,9 @@ use pbg_config::Config;
 use pbg_core::batching;
 use pbg_core::model::Device;
 use pbg_core::schedule::RunExtent;
+use pbg_dataset::EdgeSet;
 use pbg_kernels::device::DEFAULT_SLICE_BYTES;
 use pbg_kernels::step::Execution;
-use pbg_store::dataset::EdgeSet;
 
 use crate::error::{RunError, SettingError};
 

@@ -6,7 +6,7 @@ use pbg_core::graph::{Side, SidePartition};
 use pbg_core::loss::LossState;
 use pbg_core::plateau::ValidationState;
 use pbg_core::schedule::{RunExtent, Schedule};
-use pbg_store::dataset::Dataset;
+use pbg_dataset::Dataset;
 use serde::{Deserialize, Serialize};
 
 use crate::layout::Layout;

@@ -4,9 +4,9 @@ use std::fs;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
+use pbg_checkpoint::ReadCheckpoint;
 use pbg_config::{Config, DEFAULT_SAMPLER};
-use pbg_store::checkpoint::ReadCheckpoint;
-use pbg_store::dataset::Dataset;
+use pbg_dataset::Dataset;
 
 use crate::error::{CheckpointMismatch, RunError};
 

@@ -3,6 +3,10 @@
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use pbg_checkpoint::manifest::RunInfo;
+use pbg_checkpoint::{
+    Checkpoint, PartitionData, PartitionRows, ReadCheckpoint, TargetCommit, Tensor, TensorRef,
+};
 use pbg_core::bfloat16::StochasticRounding;
 use pbg_core::model::{EmbeddingFormat, Optimizer};
 use pbg_core::seed;
@@ -10,10 +14,6 @@ use pbg_gemm::pages;
 use pbg_kernels::device::OpenDevice;
 use pbg_kernels::rows::SharedRows;
 use pbg_kernels::table::{FeatureBags, Table};
-use pbg_store::checkpoint::manifest::RunInfo;
-use pbg_store::checkpoint::{
-    Checkpoint, PartitionData, PartitionRows, ReadCheckpoint, TargetCommit, Tensor, TensorRef,
-};
 use rand_distr::{Distribution, StandardNormal};
 
 use crate::buffer::TableStore;

@@ -4,10 +4,10 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use pbg_checkpoint::{CheckpointError, ReadCheckpoint};
+use pbg_dataset::{Dataset, Dictionary, EntityId, IdSpace, NameList};
 use pbg_kernels::params::Params;
 use pbg_kernels::table::{FeatureBags, Table};
-use pbg_store::checkpoint::{CheckpointError, ReadCheckpoint};
-use pbg_store::dataset::{Dataset, Dictionary, EntityId, IdSpace, NameList};
 use serde::{Deserialize, Serialize};
 
 use crate::check;

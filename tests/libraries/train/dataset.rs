@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use pbg_config::Config;
-use pbg_store::import::{self, ImportOptions};
+use pbg_import::{self as import, ImportOptions};
 
 /// Files by the name of what they are of.
 pub(crate) type Files<F> = Vec<(String, F)>;

@@ -6,10 +6,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use pbg_checkpoint::{PartitionData, ReadCheckpoint};
 use pbg_config::Config;
 use pbg_core::event::{Event, RankStats};
 use pbg_kernels::device::OpenDevice;
-use pbg_store::checkpoint::{PartitionData, ReadCheckpoint};
 use pbg_train::{AllowedChanges, ResolvedConfig, RunOutcome};
 
 use crate::train::dataset::import_into;

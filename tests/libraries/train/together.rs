@@ -15,6 +15,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
+use pbg_checkpoint::ReadCheckpoint;
 use pbg_config::Config;
 use pbg_core::event::Event;
 use pbg_core::graph::{Bucket, Side};
@@ -22,8 +23,7 @@ use pbg_core::ledger::{BucketState, LedgerRecord, OperatorCommand};
 use pbg_core::model::Operator;
 use pbg_core::schedule::PassId;
 use pbg_core::strategy::{BucketOrder, Pass, StrategyError, StrategyId};
-use pbg_store::checkpoint::ReadCheckpoint;
-use pbg_store::import::{self, ImportOptions};
+use pbg_import::{self as import, ImportOptions};
 use pbg_train::{
     AllowedChanges, ClusterOptions, GuardedLoss, ResolvedConfig, RunError, RunOutcome, Strategies,
     SyncLimits,

@@ -12,6 +12,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
 
+use pbg_checkpoint::{Checkpoint, PartitionData, ReadCheckpoint, Tensor};
 use pbg_config::Config;
 use pbg_core::event::{Event, RankStats, Resumed};
 use pbg_core::graph::Bucket;
@@ -22,7 +23,6 @@ use pbg_core::strategy::{
     StrategyError, StrategyId,
 };
 use pbg_kernels::device::OpenDevice;
-use pbg_store::checkpoint::{Checkpoint, PartitionData, ReadCheckpoint, Tensor};
 use pbg_train::{
     AllowedChanges, ErrorKind, Fallbacks, GuardedLoss, ResolvedConfig, RunError, RunOutcome,
     Strategies,

@@ -9,9 +9,9 @@ use pbg_core::batch_graph::pipeline::PipelineDevice;
 use pbg_core::event::Event;
 use pbg_core::plan::PlanCost;
 use pbg_core::strategy::BucketOrder;
+use pbg_dataset::describe::UnseenCounts;
 use pbg_lab::bound;
 use pbg_lab::cluster_simulation::{self, PassCost};
-use pbg_store::describe::UnseenCounts;
 use pbg_train::{CheckReport, ResolvedConfig};
 use serde::Serialize;
 

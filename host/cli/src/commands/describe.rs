@@ -7,8 +7,8 @@ use std::ops::ControlFlow;
 use std::path::Path;
 
 use indicatif::{ProgressBar, ProgressStyle};
-use pbg_store::dataset::Dataset;
-use pbg_store::describe::{DescribeOptions, Description, SharedNames};
+use pbg_dataset::Dataset;
+use pbg_dataset::describe::{DescribeOptions, Description, SharedNames};
 
 use crate::failure::Result;
 use crate::options::{self, ConfigArgs};
@@ -139,7 +139,7 @@ pub(super) fn shared_names(shared: &SharedNames) -> Option<String> {
         [others @ .., last] if !others.is_empty() => format!("{} and {last}", others.join(", ")),
         _ => types.join(", "),
     };
-    let example = |example: &pbg_store::describe::SharedName| {
+    let example = |example: &pbg_dataset::describe::SharedName| {
         format!("`{}` is in {}", example.name, types(&example.types))
     };
     let examples: Vec<String> = shared.examples.iter().map(example).collect();

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use indicatif::ProgressBar;
-use pbg_store::export::{self, ExportFormat, ExportOptions};
+use pbg_export::{self as export, ExportFormat, ExportOptions};
 use pbg_train::trained::TrainedModel;
 
 use crate::failure::Result;

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::PathBuf;
 
-use pbg_store::generate::RandomGraph;
+use pbg_import::generate::RandomGraph;
 
 use crate::failure::{Failure, Result};
 use crate::kind::FailureKind;

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
-use pbg_store::import::{
+use pbg_import::{
     self, ColumnSpec, Comments, ImportOptions, ImportProgress, ImportReport, LEAST_MEMORY,
     NameStorage, OnBadLine, Separator, TextOptions,
 };
@@ -175,7 +175,7 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     let announce = Box::new(move |line: &str| bar.suspend(|| terminal.print_line(line)));
     let stop = interrupt::watch("stopping; the dataset stays unchanged", announce)?;
     let start = Instant::now();
-    let result = import::run(
+    let result = pbg_import::run(
         &config.graph_schema(),
         &sets(&args.edges),
         &options,

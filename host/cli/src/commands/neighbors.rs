@@ -4,7 +4,7 @@ mod by_relation;
 
 use std::path::{Path, PathBuf};
 
-use pbg_store::checkpoint::ReadCheckpoint;
+use pbg_checkpoint::ReadCheckpoint;
 
 use crate::failure::{Failure, Result};
 use crate::kind::FailureKind;

@@ -8,12 +8,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use comfy_table::{CellAlignment, Table, presets};
+use pbg_checkpoint::{CheckpointError, ReadCheckpoint};
 use pbg_config::Config;
 use pbg_core::strategy::Pass;
 use pbg_report::run::RunReport;
 use pbg_report::{pages, table};
 use pbg_session::load;
-use pbg_store::checkpoint::{CheckpointError, ReadCheckpoint};
 use pbg_train::{ResolvedConfig, RunError, StoredModel};
 
 use crate::failure::{Failure, Result};

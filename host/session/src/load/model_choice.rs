@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use pbg_store::checkpoint::find_best;
+use pbg_checkpoint::find_best;
 
 use crate::failure::{Failure, Result};
 use crate::front::FrontEnd;

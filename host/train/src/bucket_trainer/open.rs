@@ -6,10 +6,10 @@ use pbg_core::batch_graph::pipeline::{Pipeline, STORAGE};
 use pbg_core::event::Event;
 use pbg_core::schedule::RunExtent;
 use pbg_core::strategy::Loss as _;
+use pbg_dataset::EdgeSet;
 use pbg_kernels::device::OpenDevice;
 use pbg_kernels::params::Params;
 use pbg_kernels::step::StepWorker;
-use pbg_store::dataset::EdgeSet;
 
 use super::BucketTrainer;
 use crate::buffer::{BufferSize, TableStore};

@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use pbg_store::checkpoint::CheckpointError;
-use pbg_store::files;
-use pbg_store::owner::{self, OwnerKind};
+use pbg_checkpoint::CheckpointError;
+use pbg_files as files;
+use pbg_files::owner::{self, OwnerKind};
 
 use crate::error::{RunError, SettingError};
 use crate::resolved::ResolvedConfig;

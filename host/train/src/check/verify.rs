@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
+use pbg_checkpoint::CheckpointError;
 use pbg_core::plan::{self, PlanCost};
 use pbg_core::schedule::PassId;
 use pbg_core::strategy::{BucketOrder, Pass};
-use pbg_store::checkpoint::CheckpointError;
-use pbg_store::describe::{TrainedVocabulary, UnseenCounts};
+use pbg_dataset::describe::{TrainedVocabulary, UnseenCounts};
 
 use super::{READ_ROWS, require_plans, too_large_to_ask};
 use crate::compatibility::{AllowedChanges, OpenPurpose, check_compatibility};

@@ -8,12 +8,12 @@ use pbg_core::graph::SidePartition;
 use std::sync::Arc;
 use std::time::Instant;
 
+use pbg_checkpoint::manifest::RunInfo;
+use pbg_checkpoint::{CheckpointManifest, TensorRef, shared};
 use pbg_core::event::Event;
 use pbg_core::ledger::{CheckpointCut, FileId, LedgerAction, LedgerRecord, Token};
 use pbg_core::schedule::PassId;
 use pbg_core::strategy::Loss as _;
-use pbg_store::checkpoint::manifest::RunInfo;
-use pbg_store::checkpoint::{CheckpointManifest, TensorRef, shared};
 
 use super::conversion::state_of;
 use super::event_log::in_json;

@@ -1,6 +1,7 @@
 //! Conversion between the state of a checkpoint and the work in the ledger, in both directions: a single machine can
 //! continue from a checkpoint of several trainers, and several trainers from a checkpoint of a single machine.
 
+use pbg_checkpoint::{CheckpointManifest, shared};
 use pbg_core::graph::{Side, SidePartition};
 use pbg_core::ledger::{
     BucketState, BucketStates, EpochProgress, Grid, LedgerRecord, LedgerSums, PROTOCOL,
@@ -9,7 +10,6 @@ use pbg_core::ledger::{
 };
 use pbg_core::schedule::{RunExtent, Schedule};
 use pbg_core::strategy::StrategyId;
-use pbg_store::checkpoint::{CheckpointManifest, shared};
 
 use super::ClusterOptions;
 use crate::layout::Layout;

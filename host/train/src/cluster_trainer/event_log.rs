@@ -2,9 +2,9 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use pbg_checkpoint::{CheckpointManifest, EventReader};
 use pbg_core::event::{Event, EventLine};
 use pbg_core::ledger::{CheckpointCut, LedgerRecord, Token};
-use pbg_store::checkpoint::{CheckpointManifest, EventReader};
 
 use super::ClusterTrainer;
 use super::checkpoints::stored_state;

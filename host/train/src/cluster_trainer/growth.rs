@@ -1,9 +1,9 @@
 //! Datasets that have grown since the newest checkpoint. The trainer that creates the record first adds the new rows to
 //! the partition files, so that every file that the record names has them.
 
+use pbg_checkpoint::{CheckpointManifest, SharedCheckpoint};
 use pbg_core::event::Event;
 use pbg_core::ledger::TrainedState;
-use pbg_store::checkpoint::{CheckpointManifest, SharedCheckpoint};
 
 use super::ClusterTrainer;
 use super::joining::random_token;

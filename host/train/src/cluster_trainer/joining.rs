@@ -5,12 +5,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use pbg_checkpoint::{CheckpointManifest, SharedCheckpoint};
 use pbg_core::event::Event;
 use pbg_core::ledger::{
     CheckpointCut, Genesis, Join, LedgerAction, LedgerRecord, RunTerms, SilentTrainer, Token,
     TrainedState, Trainer, TransactionError,
 };
-use pbg_store::checkpoint::{CheckpointManifest, SharedCheckpoint};
 
 use super::checkpoints::stored_state;
 use super::conversion::work_of;

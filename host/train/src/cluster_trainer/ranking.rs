@@ -10,6 +10,7 @@ use std::io::{BufRead as _, BufReader};
 use std::thread;
 use std::time::Instant;
 
+use pbg_checkpoint::CheckpointManifest;
 use pbg_core::event::Event;
 use pbg_core::ledger::{
     LedgerAction, LedgerRecord, MAX_BLOCKS, TransactionError, ValidationRanking, ValidationResult,
@@ -18,7 +19,6 @@ use pbg_core::ledger::{
 use pbg_core::transport::TrainerActivity;
 use pbg_kernels::params::Params;
 use pbg_kernels::table::Table;
-use pbg_store::checkpoint::CheckpointManifest;
 
 use super::joining::VISIBLE_WITHIN;
 use super::ledger::{LedgerClient, NotApplied};

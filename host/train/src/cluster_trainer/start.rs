@@ -5,14 +5,14 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
+use pbg_checkpoint::SharedCheckpoint;
 use pbg_core::event::{Event, PartitionIo, Resumed};
 use pbg_core::ledger::{LedgerRecord, LedgerSums, ValidationTerms};
 use pbg_core::schedule::{PassId, RunExtent};
 use pbg_core::strategy::Loss as _;
+use pbg_dataset::EdgeSet;
 use pbg_kernels::device::OpenDevice;
 use pbg_kernels::params::Params;
-use pbg_store::checkpoint::SharedCheckpoint;
-use pbg_store::dataset::EdgeSet;
 
 use super::checkpoints::stored_state;
 use super::conversion::{grid, terms};

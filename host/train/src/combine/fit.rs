@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
+use pbg_checkpoint::manifest::RunInfo;
 use pbg_config::Config;
 use pbg_core::model::{Comparator, Operator};
 use pbg_kernels::spec::ModelSpec;
-use pbg_store::checkpoint::manifest::RunInfo;
 
 use crate::error::{CheckpointMismatch, CombineError, RunError};
 use crate::resolved::ResolvedConfig;

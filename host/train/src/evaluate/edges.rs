@@ -6,7 +6,7 @@ use std::ops::Range;
 use pbg_core::batching;
 use pbg_core::graph::{Bucket, EdgeColumns, Side};
 use pbg_core::seed::{StreamPurpose, stream};
-use pbg_store::dataset::EdgeSet;
+use pbg_dataset::EdgeSet;
 use rand::RngExt;
 
 use super::view::ModelView;

@@ -9,7 +9,7 @@ use std::ops::Range;
 
 use foldhash::fast::FixedState;
 use pbg_core::graph::{Bucket, EdgeColumns, Side};
-use pbg_store::dataset::EdgeSet;
+use pbg_dataset::EdgeSet;
 
 use super::edges::RankedEdge;
 use super::view::ModelView;

@@ -2,8 +2,8 @@
 
 use pbg_core::batch_graph::parameter_width;
 use pbg_core::graph::Side;
+use pbg_dataset::{Dataset, EdgeSet};
 use pbg_kernels::rank::{CANDIDATE_BLOCK, PreparedQueries, Ranker, formula_bytes};
-use pbg_store::dataset::{Dataset, EdgeSet};
 
 use super::block::{self, PART};
 use super::breakdown::{Breakdown, GroupBy};

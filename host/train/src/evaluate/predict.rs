@@ -15,8 +15,8 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use pbg_core::graph::Side;
+use pbg_dataset::EntityId;
 use pbg_kernels::spec::ModelSpec;
-use pbg_store::dataset::EntityId;
 
 use super::known_answers::{EntityKey, Filter};
 use super::view::{CommittedTables, ModelView};

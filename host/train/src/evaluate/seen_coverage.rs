@@ -1,7 +1,7 @@
 //! Entities and relations that the edges to rank have and the trained edges lack: the model has learned nothing about
 //! them.
 
-use pbg_store::describe::{TrainedVocabulary, UnseenCounts};
+use pbg_dataset::describe::{TrainedVocabulary, UnseenCounts};
 
 use super::EvalOptions;
 use crate::error::RunError;

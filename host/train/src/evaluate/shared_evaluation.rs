@@ -8,11 +8,11 @@ use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use super::shared_work::{NextStep, SharedWork};
+use pbg_checkpoint::CheckpointError;
 use pbg_core::ledger::Token;
 use pbg_core::seed::{self, StreamPurpose};
-use pbg_store::checkpoint::CheckpointError;
-use pbg_store::files::FileError;
-use pbg_store::shared_work::{NextStep, SharedWork};
+use pbg_files::FileError;
 use serde::{Deserialize, Serialize};
 
 use super::breakdown::{Breakdown, SumsBy};

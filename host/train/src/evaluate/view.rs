@@ -1,10 +1,10 @@
 //! Model and tables that edges are ranked with.
 
 use pbg_core::graph::Side;
+use pbg_dataset::describe::TrainedVocabulary;
+use pbg_dataset::{Dataset, EntityId};
 use pbg_kernels::params::Params;
 use pbg_kernels::table::{FeatureBags, Table};
-use pbg_store::dataset::{Dataset, EntityId};
-use pbg_store::describe::TrainedVocabulary;
 
 use super::edges::RankedEdge;
 use crate::buffer::PartitionBuffer;

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use pbg_store::index::Recall;
+use pbg_checkpoint::index::Recall;
 
 use super::{IndexQueryOptions, IndexReport, WalkKind};
 

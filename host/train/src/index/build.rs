@@ -5,13 +5,13 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
+use pbg_checkpoint::index::{self, GraphInfo, IndexBuild, Recall, TypeIndex};
+use pbg_checkpoint::{ReadCheckpoint, row_sum};
 use pbg_core::graph::Side;
 use pbg_core::model::Comparator;
 use pbg_core::seed::{StreamPurpose, stream};
 use pbg_index::{BuildOptions, NeighborGraph, Points, build_graph};
 use pbg_kernels::rank::{PointSpace, Ranker, ReplacedSide};
-use pbg_store::checkpoint::{ReadCheckpoint, row_sum};
-use pbg_store::index::{self, GraphInfo, IndexBuild, Recall, TypeIndex};
 use rand::RngExt;
 use serde::Serialize;
 

@@ -1,10 +1,10 @@
 //! One partition of an index, with access to single rows and links.
 
+use pbg_checkpoint::EmbeddingRows;
+use pbg_checkpoint::index::{GraphFile, Recall};
 use pbg_index::{GraphSearcher, Space};
 use pbg_kernels::rank::{CandidateBlock, PreparedQueries, Ranker, ReplacedSide};
 use pbg_kernels::table::{FeatureBags, Table};
-use pbg_store::checkpoint::EmbeddingRows;
-use pbg_store::index::{GraphFile, Recall};
 
 use crate::error::{CheckpointMismatch, RunError};
 

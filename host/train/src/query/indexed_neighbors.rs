@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use pbg_core::graph::Side;
 use pbg_core::model::Comparator;
+use pbg_dataset::EntityId;
 use pbg_kernels::rank::{PreparedQueries, Ranker, ReplacedSide};
 use pbg_kernels::step::BatchRelations;
 use pbg_kernels::table::Table;
-use pbg_store::dataset::EntityId;
 
 use super::{Neighbor, QueryModel, keep};
 use crate::error::RunError;

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use pbg_store::dataset::{Dictionary, EntityId};
+use pbg_dataset::{Dictionary, EntityId};
 
 use crate::error::RunError;
 use crate::memory;

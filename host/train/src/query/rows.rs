@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use pbg_core::graph::{Bucket, EdgeColumns, Side};
 use pbg_core::model::Comparator;
+use pbg_dataset::EntityId;
 use pbg_kernels::rank::{Ranker, ReplacedSide};
-use pbg_store::dataset::EntityId;
 
 use super::QueryModel;
 use crate::check::READ_ROWS;

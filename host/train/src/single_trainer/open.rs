@@ -4,12 +4,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
+use pbg_checkpoint::Checkpoint;
 use pbg_core::event::Event;
 use pbg_core::schedule::RunExtent;
 use pbg_core::strategy::Loss as _;
 use pbg_kernels::device::OpenDevice;
 use pbg_kernels::params::Params;
-use pbg_store::checkpoint::Checkpoint;
 
 use super::{SingleTrainer, validation};
 use crate::bucket_trainer::{BucketTrainer, MachineParts};

@@ -2,7 +2,7 @@
 
 use pbg_core::event::Event;
 use pbg_core::schedule::LeasedBucket;
-use pbg_store::dataset::EdgeSet;
+use pbg_dataset::EdgeSet;
 
 use super::SingleTrainer;
 use crate::bucket_trainer::BucketResult;

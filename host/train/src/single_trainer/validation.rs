@@ -6,7 +6,7 @@ use pbg_config::Config;
 use pbg_core::event::{Event, RankStats};
 use pbg_core::plateau::ValidationState;
 use pbg_core::schedule::Schedule;
-use pbg_store::dataset::Dataset;
+use pbg_dataset::Dataset;
 
 use super::SingleTrainer;
 use crate::error::RunError;

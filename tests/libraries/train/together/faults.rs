@@ -1,7 +1,7 @@
 //! Registers that lie, trainers that are evicted or die.
 
+use pbg_checkpoint::SharedCheckpoint;
 use pbg_core::ledger::{CheckpointCut, CutOrigin, Join, LedgerAction, Token, Trainer, Transaction};
-use pbg_store::checkpoint::SharedCheckpoint;
 
 use super::*;
 

@@ -4,8 +4,8 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 
 use pbg_bench::ImportBenchReport;
-use pbg_store::generate::RandomGraph;
-use pbg_store::import::ImportOptions;
+use pbg_import::ImportOptions;
+use pbg_import::generate::RandomGraph;
 
 use crate::failure::{Failure, Result};
 use crate::kind::FailureKind;

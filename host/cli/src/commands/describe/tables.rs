@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use comfy_table::{CellAlignment, Table, presets};
-use pbg_store::describe::{Description, SetDescription};
+use pbg_dataset::describe::{Description, SetDescription};
 
 /// Returns the table of edges, entities and relations of each edge set.
 pub(super) fn edge_sets(description: &Description) -> String {

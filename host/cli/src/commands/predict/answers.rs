@@ -5,9 +5,9 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use pbg_core::graph::Side;
-use pbg_store::export::predictions::{PredictedEdge, PredictionTable};
-use pbg_store::files::{ChecksummedFile, FileError};
-use pbg_store::owner::{self, OwnerKind};
+use pbg_export::predictions::{PredictedEdge, PredictionTable};
+use pbg_files::owner::{self, OwnerKind};
+use pbg_files::{ChecksummedFile, FileError};
 use pbg_train::{Prediction, Question};
 use serde::Serialize;
 

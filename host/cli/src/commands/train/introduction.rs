@@ -6,7 +6,7 @@ use clap::builder::styling::Style;
 use pbg_config::Config;
 use pbg_core::strategy::Loss;
 use pbg_core::text::escaped_lines;
-use pbg_store::dataset::DatasetManifest;
+use pbg_dataset::DatasetManifest;
 use pbg_train::ResolvedConfig;
 
 use crate::failure::Result;

@@ -8,10 +8,10 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use pbg_core::graph::Side;
+use pbg_dataset::EntityId;
 use pbg_kernels::rank::{self, PreparedQueries, Ranker, ReplacedSide};
 use pbg_kernels::step::BatchRelations;
 use pbg_kernels::table::Table;
-use pbg_store::dataset::EntityId;
 
 use super::search_plan::SearchPlan;
 use super::top_k::{ScoredAnswer, ScoredCandidate, TopK};

@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use pbg_store::dataset::EntityId;
+use pbg_dataset::EntityId;
 
 /// Candidate with its score.
 #[derive(Clone, Copy, Debug, PartialEq)]

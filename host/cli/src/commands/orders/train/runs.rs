@@ -8,8 +8,8 @@ use std::time::Instant;
 
 use pbg_config::{Config, OnFault, ValidationConfig};
 use pbg_core::event::Event;
+use pbg_files as files;
 use pbg_lab::study::SeedRun;
-use pbg_store::files;
 use pbg_train::{AllowedChanges, EvalOptions, ResolvedConfig, RunOutcome};
 
 use crate::failure::{Failure, Result};

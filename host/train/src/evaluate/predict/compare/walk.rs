@@ -4,9 +4,9 @@ use std::sync::PoisonError;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use pbg_core::graph::Side;
+use pbg_dataset::EntityId;
 use pbg_kernels::rank::{PreparedQueries, Ranker, ReplacedSide};
 use pbg_kernels::step::BatchRelations;
-use pbg_store::dataset::EntityId;
 
 use super::{QuestionGroup, QuestionsAgainstRows, on_threads};
 use crate::error::RunError;

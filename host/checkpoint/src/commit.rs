@@ -1,0 +1,206 @@
+//! Commits: the state of the next version and the steps that make it durable.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::manifest::RunInfo;
+use super::{Checkpoint, CheckpointError, CheckpointManifest, MANIFEST, names};
+use pbg_files::{self as files, FileSummary};
+
+/// Versions of a checkpoint, from oldest to newest.
+#[derive(Debug, Default)]
+pub(super) struct Versions {
+    /// The version that a crash would leave.
+    pub(super) committed: Option<CheckpointManifest>,
+    /// The next version, if its commit has begun.
+    pub(super) cut: Option<PendingCommit>,
+    /// Files written since the last commit began.
+    pub(super) pending: Files,
+    /// Names of replaced files that could not be removed because they were being read.
+    pub(super) unremoved: BTreeSet<String>,
+    /// Message of the first failed write. All later commits are refused.
+    pub(super) failure: Option<String>,
+}
+
+/// File name and summary, by key of the content.
+pub(super) type Files = BTreeMap<String, (String, FileSummary)>;
+
+/// Version that is being committed.
+#[derive(Debug)]
+pub(super) struct PendingCommit {
+    pub(super) run: RunInfo,
+    pub(super) metrics_length: u64,
+    pub(super) files: Files,
+    /// Names of the files that are already synced to disk.
+    pub(super) synced: BTreeSet<String>,
+}
+
+/// Commit that a write belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TargetCommit {
+    /// The commit in progress, begun by [`Checkpoint::begin`].
+    InProgress,
+    /// The commit after the one in progress, or the next commit if none has begun.
+    Next,
+}
+
+impl Versions {
+    pub(super) fn version(&self) -> u64 {
+        self.committed
+            .as_ref()
+            .map_or(0, |manifest| manifest.version)
+    }
+
+    /// Returns the file of `key` in the version that is being committed or, if it has none, in the last version.
+    pub(super) fn committing_file(&self, key: &str) -> Option<(String, FileSummary)> {
+        if let Some(found) = self.cut.as_ref().and_then(|cut| cut.files.get(key)) {
+            return Some(found.clone());
+        }
+        let manifest = self.committed.as_ref()?;
+        let (name, summary) = manifest.find(key)?;
+        Some((name.to_owned(), summary))
+    }
+
+    /// Returns the file of `key` as it was last written.
+    pub(super) fn latest(&self, key: &str) -> Option<(String, FileSummary)> {
+        let pending = self.pending.get(key).cloned();
+        pending.or_else(|| self.committing_file(key))
+    }
+
+    pub(super) fn fail(&mut self, error: &impl ToString) {
+        self.failure.get_or_insert_with(|| error.to_string());
+    }
+}
+
+impl Checkpoint {
+    /// Returns the current length of `metrics.jsonl` in bytes, which a commit that begins now covers.
+    #[must_use]
+    pub fn metrics_length(&self) -> u64 {
+        self.metrics().length()
+    }
+
+    /// Commits everything written so far, together with the files of the last commit that were not rewritten, as a new
+    /// version. Returns its number.
+    ///
+    /// # Errors
+    /// As [`Checkpoint::begin`] and [`Checkpoint::go_on`].
+    pub fn commit(&self, run: RunInfo) -> Result<u64, CheckpointError> {
+        self.begin(run, self.metrics_length())?;
+        loop {
+            if let Some(version) = self.commit_step()? {
+                return Ok(version);
+            }
+        }
+    }
+
+    /// Begins a commit of everything written so far, together with the files of the last commit that were not
+    /// rewritten, and the first `metrics_length` bytes of `metrics.jsonl`.
+    ///
+    /// # Errors
+    /// When an earlier write failed, or another commit is in progress.
+    pub fn begin(&self, run: RunInfo, metrics_length: u64) -> Result<(), CheckpointError> {
+        let mut versions = self.versions();
+        let under_way = || "the previous commit is not complete".to_owned();
+        let reason = versions.failure.clone();
+        if let Some(failure) = reason.or_else(|| versions.cut.is_some().then(under_way)) {
+            let path = self.path().to_owned();
+            return Err(CheckpointError::Refused { path, failure });
+        }
+        let files = std::mem::take(&mut versions.pending);
+        versions.cut = Some(PendingCommit {
+            run,
+            metrics_length,
+            files,
+            synced: BTreeSet::new(),
+        });
+        Ok(())
+    }
+
+    /// Syncs one more file of the commit in progress to disk. Once all are synced, replaces the manifest and returns
+    /// the number of the version.
+    ///
+    /// # Errors
+    /// When the operating system reports an error. A complete version is kept: the last one or, if only its
+    /// confirmation failed, this one. All later commits are refused.
+    pub fn commit_step(&self) -> Result<Option<u64>, CheckpointError> {
+        let next = self.versions().cut.as_ref().and_then(|cut| {
+            let mut names = cut.files.values().map(|(name, _)| name);
+            names.find(|name| !cut.synced.contains(*name)).cloned()
+        });
+        let result = match next {
+            Some(name) => self
+                .files
+                .sync(&name)
+                .map_err(CheckpointError::from)
+                .map(|()| {
+                    let mut versions = self.versions();
+                    if let Some(cut) = &mut versions.cut {
+                        cut.synced.insert(name);
+                    }
+                    None
+                }),
+            None => self.finish(),
+        };
+        result.inspect_err(|error| self.versions().fail(error))
+    }
+
+    /// Replaces the manifest with that of the commit in progress, whose files are synced.
+    fn finish(&self) -> Result<Option<u64>, CheckpointError> {
+        let (manifest, replaced) = {
+            let versions = self.versions();
+            let Some(cut) = &versions.cut else {
+                return Ok(None);
+            };
+            let mut kept = versions
+                .committed
+                .as_ref()
+                .map(|m| m.files.clone())
+                .unwrap_or_default();
+            let is_replaced = |name: &String| cut.files.contains_key(names::key_of(name));
+            let replaced: Vec<String> = kept.keys().filter(|n| is_replaced(n)).cloned().collect();
+            kept.retain(|name, _| !is_replaced(name));
+            kept.extend(cut.files.values().cloned());
+            let manifest = CheckpointManifest {
+                version: versions.version() + 1,
+                run: cut.run.clone(),
+                metrics_length: cut.metrics_length,
+                files: kept,
+                cut: None,
+                told: Default::default(),
+            };
+            (manifest, replaced)
+        };
+        self.metrics().sync()?;
+        let manifest_path = self.path().join(MANIFEST);
+        files::sync_folder_of(&manifest_path)?;
+        let sealed = manifest.seal();
+        let sealed = sealed.map_err(|e| CheckpointError::manifest(&manifest_path, e))?;
+        files::replace(&manifest_path, &sealed)?;
+
+        let version = manifest.version;
+        let mut versions = self.versions();
+        versions.committed = Some(manifest);
+        versions.cut = None;
+        drop(versions);
+        if version == 1 {
+            // A leftover marker is harmless if there is a manifest; the next run removes it.
+            let _ = names::unmark_uncommitted(self.path());
+        }
+        self.remove_replaced(replaced);
+        Ok(Some(version))
+    }
+
+    /// Removes files that the last commit does not name. Files that are being read are kept; the next commit tries
+    /// again to remove them.
+    fn remove_replaced(&self, names: Vec<String>) {
+        let mut held = std::mem::take(&mut self.versions().unremoved);
+        held.extend(names);
+        // A leftover file is harmless; the next run removes it.
+        held.retain(|name| {
+            matches!(
+                files::remove_unless_read(&self.path().join(name)),
+                Ok(false)
+            )
+        });
+        self.versions().unremoved = held;
+    }
+}

@@ -1,0 +1,234 @@
+//! Event files of trainers, one per trainer, and their merge into `metrics.jsonl` by a checkpoint.
+//!
+//! The ledger records how many bytes of each file are valid. A checkpoint writes a new `metrics.jsonl` under a
+//! temporary name: the content of the last version, followed by the events recorded since. It replaces the old file
+//! together with the manifest.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, BufRead as _, BufReader, Read as _, Seek as _, SeekFrom, Take};
+use std::path::{Path, PathBuf};
+
+use pbg_core::ledger::{CheckpointCut, CutOrigin, Token};
+
+use super::shared::SharedCheckpoint;
+use super::{CheckpointError, CheckpointManifest, metrics, names};
+use pbg_files::{self as files, ChecksummedFile, FileError};
+
+/// Size of the copy buffer, in bytes.
+const PIECE: usize = 256 << 10;
+
+impl SharedCheckpoint {
+    /// Appends lines to this trainer's event file, durably. Returns the new length of the file in bytes.
+    ///
+    /// # Errors
+    /// When they cannot be written.
+    pub fn append_events(&self, lines: &[u8]) -> Result<u64, CheckpointError> {
+        let path = self.path().join(names::events(self.token));
+        let failed = |e| FileError::new("open", &path, e);
+        let file = OpenOptions::new().append(true).create(true).open(&path);
+        let mut file = file.map_err(failed)?;
+        let before = file.metadata().map_err(failed)?.len();
+        if !lines.is_empty() {
+            files::append(&mut file, &path, lines)?;
+            files::sync(&path)?;
+            if before == 0 {
+                files::sync_folder_of(&path)?;
+            }
+        }
+        Ok(before + lines.len() as u64)
+    }
+
+    /// Returns an iterator over the lines in bytes `from..to` of the event file of `token`. A shorter file yields what
+    /// it has.
+    ///
+    /// # Errors
+    /// When the file exists and cannot be read.
+    pub fn read_events(
+        &self,
+        token: Token,
+        from: u64,
+        to: u64,
+    ) -> Result<EventReader, CheckpointError> {
+        let path = self.path().join(names::events(token));
+        let length = match files::size(&path) {
+            Ok(length) => length.min(to),
+            Err(error) if error.is_not_found() => 0,
+            Err(error) => return Err(error.into()),
+        };
+        let mut source = None;
+        if length > from {
+            let mut file = files::open(&path)?;
+            let sought = file.seek(SeekFrom::Start(from));
+            sought.map_err(|e| FileError::new("read", &path, e))?;
+            source = Some(BufReader::new(file.take(length - from)));
+        }
+        Ok(EventReader {
+            path,
+            source,
+            line: Vec::new(),
+            lost: to.saturating_sub(length.max(from)),
+        })
+    }
+
+    /// Returns the tokens of all trainers that have an event file in the folder.
+    ///
+    /// # Errors
+    /// When the folder cannot be read.
+    pub fn event_writers(&self) -> Result<Vec<Token>, CheckpointError> {
+        let names = names::entries(self.path())?;
+        let tokens = names.iter().filter_map(|name| names::parse_events(name));
+        Ok(tokens.collect())
+    }
+
+    /// Removes the event file of a trainer that has left, once a checkpoint contains its events.
+    ///
+    /// # Errors
+    /// When the file cannot be removed.
+    pub fn remove_events(&self, token: Token) -> Result<(), CheckpointError> {
+        Ok(files::remove(&self.path().join(names::events(token)))?)
+    }
+
+    /// Creates `metrics.jsonl` of the version `cut`, starting with a copy of that of `before`.
+    ///
+    /// # Errors
+    /// When a file cannot be read or written.
+    pub fn begin_metrics(
+        &self,
+        cut: CheckpointCut,
+        before: Option<&CheckpointManifest>,
+    ) -> Result<MetricsWriter, CheckpointError> {
+        let path = self.path().join(names::metrics_of(cut.version, self.token));
+        let mut file = ChecksummedFile::create(&path)?;
+        if let Some(before) = before {
+            copy_metrics(self.path(), before, &mut file)?;
+        }
+        Ok(MetricsWriter { path, file })
+    }
+}
+
+/// Reader of a range of a trainer's event file, line by line.
+#[derive(Debug)]
+pub struct EventReader {
+    path: PathBuf,
+    source: Option<BufReader<Take<File>>>,
+    line: Vec<u8>,
+    lost: u64,
+}
+
+impl EventReader {
+    /// Returns the next line with its line feed; `None` after the last complete line.
+    ///
+    /// # Errors
+    /// When the file cannot be read.
+    pub fn next_line(&mut self) -> Result<Option<&[u8]>, CheckpointError> {
+        let Some(source) = &mut self.source else {
+            return Ok(None);
+        };
+        self.line.clear();
+        let read = source.read_until(b'\n', &mut self.line);
+        read.map_err(|e| FileError::new("read", &self.path, e))?;
+        match self.line.last() {
+            Some(b'\n') => Ok(Some(&self.line)),
+            Some(_) => {
+                self.lost += self.line.len() as u64;
+                self.source = None;
+                Ok(None)
+            }
+            None => Ok(None),
+        }
+    }
+
+    /// Returns the number of requested bytes that the trainer's file does not contain as complete lines.
+    #[must_use]
+    pub fn lost(&self) -> u64 {
+        self.lost
+    }
+}
+
+/// New `metrics.jsonl` of a version that is being committed.
+#[derive(Debug)]
+pub struct MetricsWriter {
+    path: PathBuf,
+    file: ChecksummedFile,
+}
+
+impl MetricsWriter {
+    /// Appends lines.
+    ///
+    /// # Errors
+    /// When they cannot be written.
+    pub fn put(&mut self, lines: &[u8]) -> Result<(), CheckpointError> {
+        Ok(self.file.put(lines)?)
+    }
+
+    /// Makes the file durable. Returns its length in bytes.
+    ///
+    /// # Errors
+    /// When the file cannot be written.
+    pub fn finish(self) -> Result<u64, CheckpointError> {
+        let summary = self.file.finish(true)?;
+        files::sync_folder_of(&self.path)?;
+        Ok(summary.size)
+    }
+}
+
+/// Appends lines to `metrics.jsonl` after those that belong to `manifest`, unless other lines follow those already. The
+/// next version contains these lines itself; a single trainer that resumes truncates them, like its own uncommitted
+/// lines.
+pub(super) fn append_metrics(
+    folder: &Path,
+    manifest: &CheckpointManifest,
+    lines: &[u8],
+) -> Result<(), FileError> {
+    let path = folder.join(metrics::NAME);
+    let failed = |e| FileError::new("open", &path, e);
+    let mut file = match OpenOptions::new().append(true).open(&path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        opened => opened.map_err(failed)?,
+    };
+    if file.metadata().map_err(failed)?.len() != manifest.metrics_length {
+        return Ok(());
+    }
+    files::append(&mut file, &path, lines)
+}
+
+/// Copies the metrics lines that belong to a version.
+fn copy_metrics(
+    folder: &Path,
+    manifest: &CheckpointManifest,
+    to: &mut ChecksummedFile,
+) -> Result<(), FileError> {
+    let staged = staged(manifest).map(|name| folder.join(name));
+    let staged = staged.filter(|path| fs::exists(path).unwrap_or(false));
+    let path = staged.unwrap_or_else(|| folder.join(metrics::NAME));
+    let mut file = match files::open(&path) {
+        Ok(file) => file.take(manifest.metrics_length),
+        Err(error) if error.is_not_found() => return Ok(()),
+        Err(error) => return Err(error),
+    };
+    let mut piece = vec![0; PIECE];
+    loop {
+        let read = file.read(&mut piece);
+        match read.map_err(|e| FileError::new("read", &path, e))? {
+            0 => return Ok(()),
+            read => to.put(&piece[..read])?,
+        }
+    }
+}
+
+/// Replaces the metrics of the last version with those of `manifest`.
+pub(super) fn make_current(folder: &Path, manifest: &CheckpointManifest) -> Result<(), FileError> {
+    let Some(staged) = staged(manifest).map(|name| folder.join(name)) else {
+        return Ok(());
+    };
+    match fs::exists(&staged).unwrap_or(false) {
+        true => files::rename(&staged, &folder.join(metrics::NAME)),
+        false => Ok(()),
+    }
+}
+
+/// Returns the temporary name of a version's metrics file; `None` for a version that a single trainer wrote.
+fn staged(manifest: &CheckpointManifest) -> Option<String> {
+    let CutOrigin { token, .. } = manifest.cut?.begun?;
+    Some(names::metrics_of(manifest.version, token))
+}

@@ -1,0 +1,150 @@
+//! `manifest.json` of a checkpoint.
+
+use std::collections::BTreeMap;
+
+use pbg_core::ledger::{CheckpointCut, Token};
+use pbg_core::model::{EmbeddingFormat, Optimizer};
+use pbg_core::strategy::StrategyId;
+use serde::{Deserialize, Serialize};
+
+use super::names;
+use pbg_dataset::IdSpace;
+use pbg_dataset::manifest::EdgeSetId;
+use pbg_files::FileSummary;
+use pbg_files::owner::OwnerKind;
+use pbg_files::sealed_json::{self, ManifestFormat};
+
+/// Version with files of several trainers.
+const OF_SEVERAL: u32 = 2;
+/// Version with partition tensors other than those of the oldest version.
+const OTHER_TENSORS: u32 = 3;
+/// Version with a partly trained bucket, which earlier readers would train from its beginning.
+const WITHIN_BUCKET: u32 = 4;
+
+/// Name and versions of the manifest's format.
+pub const FORMAT: ManifestFormat = ManifestFormat {
+    name: OwnerKind::Checkpoint.format_name(),
+    version: WITHIN_BUCKET,
+    oldest: 1,
+};
+
+/// Manifest of one complete version of a run.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct CheckpointManifest {
+    /// Number of the commit, from 1.
+    pub version: u64,
+    /// Description of the run that wrote it.
+    pub run: RunInfo,
+    /// Length of the part of `metrics.jsonl` that belongs to this version, in bytes.
+    pub metrics_length: u64,
+    /// Size and checksum of each partition and model file, by file name.
+    pub files: BTreeMap<String, FileSummary>,
+    /// Ledger revision that this version corresponds to, where several trainers wrote it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cut: Option<CheckpointCut>,
+    /// Bytes of each trainer's event file that `metrics.jsonl` already contains.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub told: BTreeMap<Token, u64>,
+}
+
+/// Description of a run in a commit, from which another run can resume.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct RunInfo {
+    /// The configuration, in TOML.
+    pub config: String,
+    /// Hash of the configuration options that a resumed run must share.
+    pub config_hash: String,
+    /// Folder of the dataset, relative to that of the checkpoint.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dataset_path: Option<String>,
+    /// Identity of the dataset's entity ids.
+    pub dataset: String,
+    /// Description of the ids' order, by which a dataset that has grown is recognised.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ids: Option<IdSpace>,
+    /// Edge sets that the run reads, by name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub edges: BTreeMap<String, EdgeSetId>,
+    /// Strategies that the run uses.
+    pub strategies: Vec<StrategyId>,
+    /// Number format of the embeddings in partition files.
+    #[serde(default, skip_serializing_if = "EmbeddingFormat::is_default")]
+    pub storage: EmbeddingFormat,
+    /// Optimizer whose state the partition files contain.
+    #[serde(default, skip_serializing_if = "Optimizer::is_default")]
+    pub optimizer: Optimizer,
+    /// Whether the run stopped within a bucket; `state` records how much of the bucket is trained.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub within_bucket: bool,
+    /// Position of the run. Only the training loop interprets it.
+    pub state: serde_json::Value,
+}
+
+impl RunInfo {
+    /// Returns whether partition files contain tensors other than those of the oldest format version.
+    fn has_other_tensors(&self) -> bool {
+        !self.storage.is_default() || !self.optimizer.is_default()
+    }
+}
+
+impl CheckpointManifest {
+    /// Serializes the manifest in the oldest version of the format that can represent it.
+    pub(super) fn seal(&self) -> Result<Vec<u8>, serde_json::Error> {
+        let is_of_trainer = |name: &String| names::parse(name).is_some_and(|n| n.writer.is_some());
+        let of_several = self.cut.is_some() || self.files.keys().any(is_of_trainer);
+        let version = match of_several {
+            _ if self.run.within_bucket => WITHIN_BUCKET,
+            _ if self.run.has_other_tensors() => OTHER_TENSORS,
+            true => OF_SEVERAL,
+            false => FORMAT.oldest,
+        };
+        sealed_json::seal(ManifestFormat { version, ..FORMAT }, self)
+    }
+
+    /// Returns the cut of the ledger that this version corresponds to.
+    #[must_use]
+    pub fn cut(&self) -> CheckpointCut {
+        let version = self.version;
+        let alone = CheckpointCut {
+            version,
+            begun: None,
+        };
+        self.cut.unwrap_or(alone)
+    }
+
+    /// Returns the name and summary of the file of `key`.
+    pub(super) fn find(&self, key: &str) -> Option<(&str, FileSummary)> {
+        let (name, summary) = self
+            .files
+            .iter()
+            .find(|(name, _)| names::key_of(name) == key)?;
+        Some((name, *summary))
+    }
+
+    /// Returns the entity types and partitions that this version contains, sorted.
+    #[must_use]
+    pub fn partitions(&self) -> Vec<(String, u32)> {
+        let mut partitions: Vec<_> = self
+            .files
+            .keys()
+            .filter_map(|name| names::parse_partition(name))
+            .collect();
+        partitions.sort_unstable();
+        partitions
+    }
+
+    /// Checks that all file names are names of checkpoint files.
+    pub(super) fn check(&self) -> Result<(), String> {
+        match self
+            .files
+            .keys()
+            .find(|name| !names::is_checkpoint_file(name))
+        {
+            None => Ok(()),
+            Some(name) => Err(format!(
+                "`{}` is not the name of a checkpoint file",
+                name.escape_debug()
+            )),
+        }
+    }
+}

@@ -1,0 +1,258 @@
+//! File names in a checkpoint: the key of the content, `.v` and the version that the file was written for, then the
+//! writing trainer where there are several.
+
+use std::fs;
+use std::path::Path;
+
+use pbg_core::ledger::Token;
+
+use super::CheckpointError;
+use pbg_files::{FileError, STAGED_SUFFIX};
+
+/// Key of the model parameters.
+pub(super) const MODEL: &str = "model";
+const ENDING: &str = ".safetensors";
+/// Prefix of the names of preserved checkpoints.
+pub(super) const PRESERVED: &str = "epoch_";
+/// Returns the folder name of the checkpoint preserved at the end of an epoch.
+pub(super) fn preserved(epoch: u32) -> String {
+    format!("{PRESERVED}{epoch}")
+}
+
+/// Parses the epoch from the folder name of a preserved checkpoint.
+pub(super) fn parse_preserved(name: &str) -> Option<u32> {
+    let epoch = name.strip_prefix(PRESERVED)?.parse().ok()?;
+    (preserved(epoch) == name).then_some(epoch)
+}
+
+/// Folder name of the preserved checkpoint with the best validation result.
+pub(super) const BEST: &str = "best";
+
+/// Returns the key of a partition.
+pub(super) fn partition(entity_type: &str, partition: u32) -> String {
+    format!("embeddings_{entity_type}_{partition}")
+}
+
+/// Parsed name of a checkpoint file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct FileName<'a> {
+    /// Key of the content.
+    pub(super) key: &'a str,
+    /// Version that the file was written for.
+    pub(super) version: u64,
+    /// Trainer that wrote the file and its file count, where several trainers write.
+    pub(super) writer: Option<(Token, u64)>,
+}
+
+impl FileName<'_> {
+    pub(super) fn token(&self) -> Option<Token> {
+        self.writer.map(|(token, _)| token)
+    }
+}
+
+/// Returns the file name of the content of `key` in a version.
+pub(super) fn versioned(key: &str, version: u64, writer: Option<(Token, u64)>) -> String {
+    match writer {
+        None => format!("{key}.v{version}{ENDING}"),
+        Some((token, count)) => format!("{key}.v{version}.{token}-{count}{ENDING}"),
+    }
+}
+
+/// Returns the temporary name under which a trainer writes a manifest.
+pub(super) fn staged_manifest(token: Token) -> String {
+    format!("manifest.{token}{STAGED_SUFFIX}")
+}
+
+/// Returns whether a name has the form of [`staged_manifest`].
+pub(super) fn is_staged_manifest(name: &str) -> bool {
+    let token = name.strip_prefix("manifest.");
+    let token = token.and_then(|name| name.strip_suffix(STAGED_SUFFIX));
+    token.is_some_and(|token| Token::try_from(token.to_owned()).is_ok())
+}
+
+/// Returns the name of the file that shows that a trainer has access to the folder.
+pub(super) fn presence(token: Token) -> String {
+    format!("trainer.{token}")
+}
+
+/// Returns whether a name has the form of [`presence`].
+pub(super) fn is_presence(name: &str) -> bool {
+    parse_presence(name).is_some()
+}
+
+/// Parses the trainer's token from the name of a presence file.
+pub(super) fn parse_presence(name: &str) -> Option<Token> {
+    let token = name.strip_prefix("trainer.")?;
+    Token::try_from(token.to_owned()).ok()
+}
+
+/// Returns the name of a trainer's event file.
+pub(super) fn events(token: Token) -> String {
+    format!("events.{token}.jsonl")
+}
+
+/// Parses the trainer's token from the name of an event file.
+pub(super) fn parse_events(name: &str) -> Option<Token> {
+    let token = name.strip_prefix("events.")?.strip_suffix(".jsonl")?;
+    Token::try_from(token.to_owned()).ok()
+}
+
+/// Returns the temporary name of the `metrics.jsonl` that the trainer `token` writes for a version.
+pub(super) fn metrics_of(version: u64, token: Token) -> String {
+    format!("metrics.v{version}.{token}.jsonl")
+}
+
+/// Parses the version from a name of the form of [`metrics_of`].
+pub(super) fn parse_metrics(name: &str) -> Option<u64> {
+    let name = name.strip_prefix("metrics.v")?.strip_suffix(".jsonl")?;
+    let (version, token) = name.split_once('.')?;
+    Token::try_from(token.to_owned()).ok()?;
+    parse_number(version)
+}
+
+/// Parses the name of a checkpoint file; `None` for any other name.
+pub(super) fn parse(name: &str) -> Option<FileName<'_>> {
+    let (key, version) = name.strip_suffix(ENDING)?.rsplit_once(".v")?;
+    let (version, writer) = match version.split_once('.') {
+        None => (version, None),
+        Some((version, writer)) => (version, Some(parse_writer(writer)?)),
+    };
+    let is_plain = !key.contains('/') && (key == MODEL || key.starts_with("embeddings_"));
+    let version = parse_number(version).filter(|_| is_plain)?;
+    Some(FileName {
+        key,
+        version,
+        writer,
+    })
+}
+
+fn parse_writer(text: &str) -> Option<(Token, u64)> {
+    let (token, count) = text.split_once('-')?;
+    let token = Token::try_from(token.to_owned()).ok()?;
+    Some((token, parse_number(count)?))
+}
+
+/// Parses digits only; `str::parse` would accept a sign.
+fn parse_number(text: &str) -> Option<u64> {
+    let is_number = text.bytes().all(|b| b.is_ascii_digit());
+    text.parse().ok().filter(|_| is_number)
+}
+
+/// Returns whether a name is that of a checkpoint file.
+pub(super) fn is_checkpoint_file(name: &str) -> bool {
+    parse(name).is_some()
+}
+
+/// Returns the key of a file's content: its name without version and writer.
+pub(super) fn key_of(name: &str) -> &str {
+    parse(name).map_or(name, |name| name.key)
+}
+
+/// Parses the entity type and the partition from a file's name.
+pub(super) fn parse_partition(name: &str) -> Option<(String, u32)> {
+    let (entity_type, partition) = key_of(name).strip_prefix("embeddings_")?.rsplit_once('_')?;
+    Some((entity_type.to_owned(), partition.parse().ok()?))
+}
+
+pub(super) fn entries(folder: &Path) -> Result<Vec<String>, FileError> {
+    let failed = |e| FileError::new("list", folder, e);
+    let mut names = Vec::new();
+    for entry in fs::read_dir(folder).map_err(failed)? {
+        names.extend(entry.map_err(failed)?.file_name().into_string());
+    }
+    names.sort_unstable();
+    Ok(names)
+}
+
+/// Marker that exists until the first commit is complete. While it exists, files without a manifest are those of a run
+/// that crashed before its first commit.
+pub(super) const FIRST: &str = ".first";
+
+/// Marks the folder as one without a commit.
+///
+/// If the manifest is missing and there are files of a version after the first, the manifest was lost and the files
+/// cannot be used; this is an error. The marker distinguishes that case from a run that crashed during its first
+/// commit.
+///
+/// Several trainers may call this at the same time.
+pub(super) fn mark_uncommitted(folder: &Path) -> Result<(), CheckpointError> {
+    let marker = folder.join(FIRST);
+    if fs::exists(&marker).unwrap_or(false) {
+        return Ok(());
+    }
+    let names = entries(folder)?;
+    match names
+        .iter()
+        .find(|name| parse(name).is_some_and(|name| name.version > 1))
+    {
+        None => Ok(pbg_files::create_marker(&marker)?),
+        Some(name) => Err(CheckpointError::lost(folder, name)),
+    }
+}
+
+/// Removes the marker: the folder has a commit.
+pub(super) fn unmark_uncommitted(folder: &Path) -> Result<(), FileError> {
+    pbg_files::remove(&folder.join(FIRST))
+}
+
+/// Returns the name of the manifest of `version` where several trainers write, before it replaces `manifest.json`.
+pub(super) fn numbered_manifest(version: u64) -> String {
+    format!("manifest.v{version}.json")
+}
+
+/// Parses the version from a name of the form of [`numbered_manifest`].
+pub(super) fn parse_numbered(name: &str) -> Option<u64> {
+    parse_number(name.strip_prefix("manifest.v")?.strip_suffix(".json")?)
+}
+
+/// Returns whether a folder name is that of a preserved checkpoint.
+pub(super) fn is_preserved(name: &str) -> bool {
+    name == BEST || name.starts_with(PRESERVED)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_say_what_files_hold() {
+        let key = partition("my_type.v3", 12);
+        let writer = Some((Token(0x1a2b), 40));
+        for (writer, expected) in [
+            (None, "embeddings_my_type.v3_12.v7.safetensors"),
+            (
+                writer,
+                "embeddings_my_type.v3_12.v7.0000000000001a2b-40.safetensors",
+            ),
+        ] {
+            let name = versioned(&key, 7, writer);
+            assert_eq!(name, expected);
+            let (key, version) = (key.as_str(), 7);
+            assert_eq!(
+                parse(&name),
+                Some(FileName {
+                    key,
+                    version,
+                    writer
+                })
+            );
+            assert_eq!(parse_partition(&name), Some(("my_type.v3".to_owned(), 12)));
+        }
+        assert!(is_checkpoint_file("model.v1.safetensors"));
+        for other in [
+            "notes.v1.safetensors",
+            "model.v.safetensors",
+            "model.v+1.safetensors",
+            "model.safetensors",
+            "model.v1.txt",
+            "model.v1.2b-4.safetensors",
+            "model.v1.0000000000001a2b.safetensors",
+            "model.v1.0000000000001a2b-+4.safetensors",
+            "model.v1.+000000000001a2b-4.safetensors",
+            "embeddings_x/../../y_0.v1.safetensors",
+            "manifest.json",
+        ] {
+            assert!(!is_checkpoint_file(other), "{other}");
+        }
+    }
+}

@@ -1,0 +1,369 @@
+//! Checkpoint folder that several trainers of one run write to.
+//!
+//! Files are durable before the ledger or a manifest names them. A version is published in three steps: a manifest is
+//! created under a name with the version's number, which fails if it exists; the ledger records it; it replaces
+//! `manifest.json`. After the first step the version is complete, and [`SharedCheckpoint::newest`] finds it.
+
+use std::collections::BTreeSet;
+use std::fs::{self, File as OpenFile};
+use std::io;
+use std::path::Path;
+use std::sync::atomic::AtomicU64;
+
+use pbg_core::ledger::{FileId, PartitionFile, Token};
+
+use super::lock::{CheckpointLock, LockMode};
+use super::{
+    CheckpointError, CheckpointManifest, FolderWriter, MANIFEST, PartitionData, PartitionFiles,
+    PartitionRows, Tensor, TensorRef, event_log, metrics, names, partition_metadata, read, tensors,
+};
+use pbg_files::{self as files, FileError, FileSummary};
+
+/// Shared checkpoint folder, as seen by one trainer. A single trainer cannot open the folder at the same time.
+#[derive(Debug)]
+pub struct SharedCheckpoint {
+    files: PartitionFiles,
+    pub(super) token: Token,
+    _lock: CheckpointLock,
+}
+
+impl SharedCheckpoint {
+    /// Opens the folder `path`, creating it if necessary, for the trainer `token`, and creates the trainer's presence
+    /// file in it.
+    ///
+    /// # Errors
+    /// When a single trainer holds the folder, or the checkpoint is damaged or cannot be written.
+    pub fn open(path: &Path, token: Token) -> Result<Self, CheckpointError> {
+        files::create_folder(path)?;
+        let lock = CheckpointLock::take(path, LockMode::Shared)?;
+        if read::manifest_if_any(path)?.is_none() {
+            names::mark_uncommitted(path)?;
+        }
+        let named = AtomicU64::new(1);
+        let opened = Self {
+            files: PartitionFiles::new(path, FolderWriter::Trainer { token, named }),
+            token,
+            _lock: lock,
+        };
+        opened.create_presence(token)?;
+        Ok(opened)
+    }
+
+    /// Creates the presence file of `token` again. It may have been removed before the trainer joined the run.
+    ///
+    /// # Errors
+    /// When the file cannot be written.
+    pub fn create_presence(&self, token: Token) -> Result<(), CheckpointError> {
+        Ok(files::create_marker(
+            &self.path().join(names::presence(token)),
+        )?)
+    }
+
+    /// Returns the tokens of all trainers that have a presence file.
+    ///
+    /// # Errors
+    /// When the folder cannot be read.
+    pub fn present_trainers(&self) -> Result<Vec<Token>, CheckpointError> {
+        let names = names::entries(self.path())?;
+        let tokens = names.iter().filter_map(|name| names::parse_presence(name));
+        Ok(tokens.collect())
+    }
+
+    /// Returns the folder.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        self.files.folder()
+    }
+
+    /// Returns whether `token` has opened this same folder. A folder of the same path on a disk that is not shared
+    /// lacks its presence file.
+    #[must_use]
+    pub fn has_presence(&self, token: Token) -> bool {
+        fs::exists(self.path().join(names::presence(token))).unwrap_or(false)
+    }
+
+    /// Removes the presence file of a trainer that has left the run.
+    ///
+    /// # Errors
+    /// When the file cannot be removed.
+    pub fn remove_presence(&self, token: Token) -> Result<(), CheckpointError> {
+        Ok(files::remove(&self.path().join(names::presence(token)))?)
+    }
+
+    /// Returns the newest complete version; `None` before the first.
+    ///
+    /// # Errors
+    /// When the manifest is damaged.
+    pub fn newest(&self) -> Result<Option<CheckpointManifest>, CheckpointError> {
+        read::manifest_if_any(self.path())
+    }
+
+    /// Writes a partition, durably, for checkpoint version `version`.
+    ///
+    /// # Errors
+    /// When the file cannot be written.
+    pub fn write_partition(
+        &self,
+        entity_type: &str,
+        partition: u32,
+        version: u64,
+        rows: &PartitionRows<'_>,
+    ) -> Result<PartitionFile, CheckpointError> {
+        let key = names::partition(entity_type, partition);
+        let metadata = partition_metadata(entity_type, partition);
+        let write = |path: &Path| rows.write(path, &metadata);
+        let (name, FileSummary { size, crc32 }) = self.write(&key, version, write)?;
+        let writer = names::parse(&name).and_then(|name| name.writer);
+        let id = FileId { version, writer };
+        Ok(PartitionFile { id, size, crc32 })
+    }
+
+    /// Writes the model parameters, durably, for checkpoint version `version`. Returns name and summary of the file.
+    ///
+    /// # Errors
+    /// When the file cannot be written.
+    pub fn write_model(
+        &self,
+        version: u64,
+        parameters: &[TensorRef<'_>],
+    ) -> Result<(String, FileSummary), CheckpointError> {
+        let write = |path: &Path| tensors::write(path, parameters, &[]);
+        self.write(names::MODEL, version, write)
+    }
+
+    fn write(
+        &self,
+        key: &str,
+        version: u64,
+        write: impl FnOnce(&Path) -> Result<FileSummary, FileError>,
+    ) -> Result<(String, FileSummary), CheckpointError> {
+        let (name, summary) = self.files.write(key, version, write)?;
+        self.files.sync(&name)?;
+        files::sync_folder_of(&self.path().join(&name))?;
+        Ok((name, summary))
+    }
+
+    /// Returns the name of a partition's file if it is missing or does not have the size that the ledger records.
+    #[must_use]
+    pub fn missing(
+        &self,
+        entity_type: &str,
+        partition: u32,
+        file: &PartitionFile,
+    ) -> Option<String> {
+        let name = name_of(entity_type, partition, file.id);
+        let size = files::size(&self.path().join(&name));
+        (size.ok() != Some(file.size)).then_some(name)
+    }
+
+    /// Reads a partition from a file that the ledger names into `data`, whose memory is reused.
+    ///
+    /// # Errors
+    /// When the file cannot be read or does not match the ledger; `data` is meaningless then.
+    pub fn read_partition_into(
+        &self,
+        entity_type: &str,
+        partition: u32,
+        file: &PartitionFile,
+        data: &mut PartitionData,
+    ) -> Result<(), CheckpointError> {
+        let name = name_of(entity_type, partition, file.id);
+        let &PartitionFile { size, crc32, .. } = file;
+        self.files
+            .read_partition(&name, FileSummary { size, crc32 }, data)
+    }
+
+    /// Reads the model parameters of a version; empty if it has none.
+    ///
+    /// # Errors
+    /// When the file cannot be read or is damaged.
+    pub fn read_model(
+        &self,
+        manifest: &CheckpointManifest,
+    ) -> Result<Vec<Tensor>, CheckpointError> {
+        match manifest.find(names::MODEL) {
+            Some((name, summary)) => self.files.read_model(name, summary),
+            None => Ok(Vec::new()),
+        }
+    }
+
+    /// Writes a version's manifest under its number, durably. The version's files must already be durable.
+    ///
+    /// # Errors
+    /// When a manifest of this number exists, or it cannot be written.
+    pub fn publish(&self, manifest: &CheckpointManifest) -> Result<(), CheckpointError> {
+        let path = self.path().join(names::numbered_manifest(manifest.version));
+        let sealed = manifest.seal();
+        let sealed = sealed.map_err(|e| CheckpointError::manifest(&path, e))?;
+        let staged = self.path().join(names::staged_manifest(self.token));
+        let written = files::write(&staged, &sealed).and_then(|()| name(&staged, &path));
+        files::remove(&staged)?;
+        written?;
+        Ok(files::sync_folder_of(&path)?)
+    }
+
+    /// Opens `metrics.jsonl`, the events that checkpoints have merged.
+    ///
+    /// # Errors
+    /// When the file is missing or cannot be read.
+    pub fn open_metrics(&self) -> Result<OpenFile, FileError> {
+        files::open(&self.path().join(metrics::NAME))
+    }
+
+    /// Appends lines that are known only after `manifest` became current to `metrics.jsonl`. They are not part of that
+    /// version.
+    ///
+    /// # Errors
+    /// When the file cannot be written.
+    pub fn append_metrics(
+        &self,
+        manifest: &CheckpointManifest,
+        lines: &[u8],
+    ) -> Result<(), CheckpointError> {
+        Ok(event_log::append_metrics(self.path(), manifest, lines)?)
+    }
+
+    /// Replaces `manifest.json` with a published version, unless it already is as new or newer.
+    ///
+    /// # Errors
+    /// When a file cannot be written.
+    pub fn make_current(&self, manifest: &CheckpointManifest) -> Result<(), CheckpointError> {
+        make_current(self.path(), &names::staged_manifest(self.token), manifest)
+    }
+
+    /// Returns the names of the partition and parameter files that are in the folder now.
+    ///
+    /// # Errors
+    /// When the folder cannot be read.
+    pub fn list(&self) -> Result<Vec<String>, CheckpointError> {
+        let mut names = names::entries(self.path())?;
+        names.retain(|name| names::is_checkpoint_file(name));
+        Ok(names)
+    }
+
+    /// Removes the partition files of `listed` for which `is_garbage` (entity type, partition, file id) is true, and
+    /// old parameter files. Files that a manifest in `kept` names are not removed: the manifest just published and the
+    /// one before it.
+    ///
+    /// # Errors
+    /// When a file cannot be removed.
+    pub fn remove_garbage(
+        &self,
+        listed: &[String],
+        kept: &[&CheckpointManifest],
+        is_garbage: impl Fn(&str, u32, FileId) -> bool,
+    ) -> Result<(), CheckpointError> {
+        let newest = kept.iter().map(|manifest| manifest.version).max();
+        let named: BTreeSet<&String> = kept.iter().flat_map(|m| m.files.keys()).collect();
+        for name in listed.iter().filter(|name| !named.contains(name)) {
+            let Some(parsed) = names::parse(name) else {
+                continue;
+            };
+            let (version, writer) = (parsed.version, parsed.writer);
+            let goes = match names::parse_partition(name) {
+                Some((entity_type, partition)) => {
+                    is_garbage(&entity_type, partition, FileId { version, writer })
+                }
+                None => newest.is_some_and(|newest| version < newest),
+            };
+            if goes {
+                // A file that is being read is listed again by the next checkpoint.
+                files::remove_unless_read(&self.path().join(name))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Replaces the manifest of `folder` with `manifest`, if it is newer. It is first written under the name `staged`.
+pub(super) fn make_current(
+    folder: &Path,
+    staged: &str,
+    manifest: &CheckpointManifest,
+) -> Result<(), CheckpointError> {
+    let path = folder.join(MANIFEST);
+    let current = read::manifest_at(&path)?;
+    if current.is_some_and(|current| current.version >= manifest.version) {
+        return Ok(());
+    }
+    // The metrics of the new version begin with those of the last.
+    event_log::make_current(folder, manifest)?;
+    let sealed = manifest.seal();
+    let sealed = sealed.map_err(|e| CheckpointError::manifest(&path, e))?;
+    let staged = folder.join(staged);
+    files::write(&staged, &sealed)?;
+    files::rename(&staged, &path)?;
+    files::sync_folder_of(&path)?;
+    names::unmark_uncommitted(folder)?;
+    for name in names::entries(folder)? {
+        let version = names::parse_numbered(&name).or(names::parse_metrics(&name));
+        if version.is_some_and(|version| version < manifest.version) {
+            files::remove(&folder.join(name))?;
+        }
+    }
+    Ok(())
+}
+
+/// Returns the name of a partition's file.
+#[must_use]
+pub(super) fn name_of(entity_type: &str, partition: u32, id: FileId) -> String {
+    let key = names::partition(entity_type, partition);
+    names::versioned(&key, id.version, id.writer)
+}
+
+/// Returns the name and summary of a partition's file, as a manifest records them.
+#[must_use]
+pub fn manifest_entry(
+    entity_type: &str,
+    partition: u32,
+    file: &PartitionFile,
+) -> (String, FileSummary) {
+    let &PartitionFile { id, size, crc32 } = file;
+    (
+        name_of(entity_type, partition, id),
+        FileSummary { size, crc32 },
+    )
+}
+
+/// Returns the file of a partition in a manifest, as the ledger describes it.
+#[must_use]
+pub fn ledger_file(
+    manifest: &CheckpointManifest,
+    entity_type: &str,
+    partition: u32,
+) -> Option<PartitionFile> {
+    let (name, FileSummary { size, crc32 }) =
+        manifest.find(&names::partition(entity_type, partition))?;
+    let names::FileName {
+        version, writer, ..
+    } = names::parse(name)?;
+    let id = FileId { version, writer };
+    Some(PartitionFile { id, size, crc32 })
+}
+
+/// Gives the file `staged` the name `path`, or fails if `path` exists; a rename would replace it. Some file systems
+/// have no hard links. There, `path` is created and then filled, so a reader may see half a manifest, which it ignores.
+fn name(staged: &Path, path: &Path) -> Result<(), FileError> {
+    let failed = |e| FileError::new("create", path, e);
+    match fs::hard_link(staged, path) {
+        Err(error) if has_no_links(&error) => copy_to_new(staged, path),
+        linked => linked.map_err(failed),
+    }
+}
+
+fn has_no_links(error: &io::Error) -> bool {
+    use io::ErrorKind::{PermissionDenied, TooManyLinks, Unsupported};
+    matches!(error.kind(), PermissionDenied | TooManyLinks | Unsupported)
+}
+
+fn copy_to_new(staged: &Path, path: &Path) -> Result<(), FileError> {
+    let failed = |e| FileError::new("create", path, e);
+    let bytes = fs::read(staged).map_err(failed)?;
+    let made = OpenFile::options().write(true).create_new(true).open(path);
+    let mut file = made.map_err(failed)?;
+    files::append(&mut file, path, &bytes)?;
+    files::sync(path)
+}
+
+#[cfg(test)]
+mod tests;

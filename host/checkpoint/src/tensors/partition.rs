@@ -1,0 +1,240 @@
+//! Partition files: embeddings and optimizer state.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+use pbg_core::bfloat16::StochasticRounding;
+use pbg_core::model::{EmbeddingFormat, Optimizer};
+
+use super::reader::{SafetensorsReader, TensorEntry};
+use super::{put_rounded, put_rows, write_with};
+use crate::CheckpointError;
+use pbg_files::{FileError, FileSummary};
+
+/// Name of the embeddings tensor.
+pub(crate) const EMBEDDINGS: &str = "embeddings";
+/// Name of the tensor with one Adagrad accumulator per row.
+pub(crate) const ROW_ADAGRAD: &str = "row_adagrad";
+/// Name of the tensor with one Adagrad accumulator per value.
+const ADAGRAD: &str = "adagrad";
+
+/// Returns the name of the accumulator tensor of an optimizer.
+const fn accumulators_of(optimizer: Optimizer) -> &'static str {
+    match optimizer {
+        Optimizer::RowAdagrad => ROW_ADAGRAD,
+        Optimizer::Adagrad => ADAGRAD,
+    }
+}
+
+/// Partition of an entity type.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct PartitionData {
+    /// Number of rows: one per entity, or per feature.
+    pub rows: usize,
+    /// Values per row.
+    pub dim: usize,
+    /// Embeddings, `[rows, dim]`.
+    pub embeddings: Vec<f32>,
+    /// Optimizer that the accumulators belong to.
+    pub optimizer: Optimizer,
+    /// Accumulators, `[rows]` or `[rows, dim]`, depending on the optimizer.
+    pub adagrad: Vec<f32>,
+}
+
+/// Location of a partition's values in its file, little-endian.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EmbeddingLocation {
+    /// Path of the file.
+    pub path: PathBuf,
+    /// Number of rows.
+    pub rows: usize,
+    /// Values per row.
+    pub dim: usize,
+    /// Number format of the embeddings.
+    pub storage: EmbeddingFormat,
+    /// Byte offset of the embeddings, `[rows, dim]`.
+    pub embeddings: u64,
+    /// Optimizer that the accumulators belong to.
+    pub optimizer: Optimizer,
+    /// Byte offset of the accumulators, `f32`: `[rows]` or `[rows, dim]`, depending on the optimizer.
+    pub adagrad: u64,
+}
+
+impl EmbeddingLocation {
+    /// Computes the location from the header of a partition's file. The values are not read.
+    pub(crate) fn from_header(
+        file: &File,
+        path: &Path,
+        expected: FileSummary,
+    ) -> Result<Self, CheckpointError> {
+        let mut reader = SafetensorsReader::new(file, path, expected)?;
+        let header = reader.header()?;
+        let form = PartitionHeader::of(&header, path)?;
+        let first = |name| {
+            let found = header.iter().find(|tensor| tensor.name == name);
+            found.map_or(0, |tensor| reader.position + tensor.bytes.start)
+        };
+        Ok(Self {
+            path: path.to_owned(),
+            rows: form.rows,
+            dim: form.dim,
+            storage: form.storage,
+            embeddings: first(EMBEDDINGS),
+            optimizer: form.optimizer,
+            adagrad: first(accumulators_of(form.optimizer)),
+        })
+    }
+}
+
+/// Properties of a partition, from the header of its file.
+struct PartitionHeader {
+    rows: usize,
+    dim: usize,
+    storage: EmbeddingFormat,
+    optimizer: Optimizer,
+}
+
+impl PartitionHeader {
+    fn of(header: &[TensorEntry], path: &Path) -> Result<Self, CheckpointError> {
+        let damaged = |what: &str| CheckpointError::damaged(path, what);
+        let find = |name| header.iter().find(|tensor| tensor.name == name);
+        let state = Optimizer::ALL
+            .into_iter()
+            .find_map(|optimizer| Some((optimizer, find(accumulators_of(optimizer))?)));
+        let (Some(embeddings), Some((optimizer, accumulators)), 2) =
+            (find(EMBEDDINGS), state, header.len())
+        else {
+            return Err(damaged("it does not have the tensors of a partition"));
+        };
+        let (&[rows, dim], EmbeddingFormat::F32) = (&embeddings.shape[..], accumulators.storage)
+        else {
+            return Err(damaged("it does not have the tensors of a partition"));
+        };
+        let (fits, what) = match optimizer {
+            Optimizer::RowAdagrad => (accumulators.shape == [rows], "row"),
+            Optimizer::Adagrad => (accumulators.shape == [rows, dim], "number"),
+        };
+        if !fits {
+            return Err(damaged(&format!(
+                "it does not have one accumulator per {what}"
+            )));
+        }
+        Ok(Self {
+            rows,
+            dim,
+            storage: embeddings.storage,
+            optimizer,
+        })
+    }
+}
+
+/// Function that copies consecutive rows, beginning with the given one, until the slice is full.
+pub type CopyRows<'a> = &'a dyn Fn(usize, &mut [f32]);
+
+/// Partition whose rows are copied out in chunks, because other threads change them and nobody may hold a slice of
+/// them.
+pub struct PartitionRows<'a> {
+    /// Number of rows.
+    pub rows: usize,
+    /// Values per row.
+    pub dim: usize,
+    /// Copies embeddings, `dim` values per row.
+    pub embeddings: CopyRows<'a>,
+    /// Optimizer that the accumulators belong to.
+    pub optimizer: Optimizer,
+    /// Copies accumulators; their number per row depends on the optimizer.
+    pub adagrad: CopyRows<'a>,
+    /// Rounding of embeddings to bfloat16; `None` to store `f32`.
+    pub rounding: Option<StochasticRounding>,
+}
+
+impl PartitionRows<'_> {
+    /// Writes the partition's file, like [`write`].
+    pub(crate) fn write(
+        &self,
+        path: &Path,
+        metadata: &[(&str, String)],
+    ) -> Result<FileSummary, FileError> {
+        let (rows, dim) = (self.rows, self.dim);
+        let (all, width) = ([rows, dim], self.optimizer.accumulators(dim));
+        let of_state = match self.optimizer {
+            Optimizer::RowAdagrad => &all[..1],
+            Optimizer::Adagrad => &all[..],
+        };
+        let accumulators = (
+            accumulators_of(self.optimizer),
+            EmbeddingFormat::F32,
+            of_state,
+        );
+        let Some(rounding) = self.rounding else {
+            let shapes = [(EMBEDDINGS, EmbeddingFormat::F32, &all[..]), accumulators];
+            return write_with(path, &shapes, metadata, |file| {
+                put_rows(file, rows, dim, self.embeddings)?;
+                put_rows(file, rows, width, self.adagrad)
+            });
+        };
+        // The wider tensor comes first, so that every value is aligned to its size.
+        let shapes = [accumulators, (EMBEDDINGS, EmbeddingFormat::Bf16, &all[..])];
+        write_with(path, &shapes, metadata, |file| {
+            put_rows(file, rows, width, self.adagrad)?;
+            put_rounded(file, (rows, dim), self.embeddings, rounding)
+        })
+    }
+}
+
+impl PartitionData {
+    /// Converts the accumulators to another optimizer. The accumulator of a row becomes the mean of those of its
+    /// values, as in row-Adagrad; in the other direction, each value gets the accumulator of its row.
+    pub fn convert(&mut self, optimizer: Optimizer) {
+        if self.optimizer == optimizer {
+            return;
+        }
+        self.optimizer = optimizer;
+        let dim = self.dim;
+        self.adagrad = match optimizer {
+            Optimizer::RowAdagrad => {
+                let rows = self.adagrad.chunks_exact(dim.max(1));
+                rows.map(|row| row.iter().sum::<f32>() / dim as f32)
+                    .collect()
+            }
+            Optimizer::Adagrad => {
+                let sums = self.adagrad.iter();
+                sums.flat_map(|&sum| std::iter::repeat_n(sum, dim))
+                    .collect()
+            }
+        };
+    }
+
+    /// Reads and verifies a partition's file without keeping its values.
+    pub(crate) fn verify(
+        file: &File,
+        path: &Path,
+        expected: FileSummary,
+    ) -> Result<(), CheckpointError> {
+        let mut reader = SafetensorsReader::new(file, path, expected)?;
+        PartitionHeader::of(&reader.header()?, path)?;
+        reader.skip_to_end()?;
+        reader.finish()
+    }
+
+    /// Reads and verifies a partition's file. The memory of the previous content is reused.
+    pub(crate) fn read(
+        &mut self,
+        file: &File,
+        path: &Path,
+        expected: FileSummary,
+    ) -> Result<(), CheckpointError> {
+        let mut reader = SafetensorsReader::new(file, path, expected)?;
+        let header = reader.header()?;
+        let form = PartitionHeader::of(&header, path)?;
+        (self.rows, self.dim, self.optimizer) = (form.rows, form.dim, form.optimizer);
+        for tensor in &header {
+            let values = match tensor.name == EMBEDDINGS {
+                true => &mut self.embeddings,
+                false => &mut self.adagrad,
+            };
+            reader.numbers(tensor.storage, tensor.shape.iter().product(), values)?;
+        }
+        reader.finish()
+    }
+}

@@ -1,0 +1,177 @@
+//! Sequentially written file that computes its own checksum.
+
+use std::error::Error;
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use super::unfinished::UnnamedFile;
+use super::{FileError, FileSummary, step, synced};
+
+/// Buffered file writer that computes the checksum of everything written.
+#[derive(Debug)]
+pub struct ChecksummedFile {
+    path: PathBuf,
+    file: File,
+    /// State of a file that gets its name when it is complete.
+    unfinished: Option<UnnamedFile>,
+    buffer: Vec<u8>,
+    capacity: usize,
+    total: crc32fast::Hasher,
+    section: crc32fast::Hasher,
+    size: u64,
+    section_start: u64,
+}
+
+/// Buffer size in bytes: large enough to make system calls rare, small enough to stay in the cache.
+pub(super) const BUFFER_BYTES: usize = 256 << 10;
+
+impl ChecksummedFile {
+    /// Creates the file, replacing an existing one.
+    ///
+    /// # Errors
+    /// When the file cannot be created.
+    pub fn create(path: &Path) -> Result<Self, FileError> {
+        Self::with_buffer(path, BUFFER_BYTES)
+    }
+
+    /// Creates the file, replacing an existing one, with a buffer of `capacity` bytes.
+    ///
+    /// # Errors
+    /// When the file cannot be created.
+    pub fn with_buffer(path: &Path, capacity: usize) -> Result<Self, FileError> {
+        let file = step(path).and_then(|()| create_anew(path));
+        let file = file.map_err(|e| FileError::new("create", path, e))?;
+        Ok(Self::new(path, (file, None), capacity))
+    }
+
+    /// Creates a file that gets its name only when it is complete ([`ChecksummedFile::finish`]) and then replaces an
+    /// existing file of that name. If the writer is dropped earlier, no file remains.
+    ///
+    /// # Errors
+    /// When the file cannot be created.
+    pub fn unfinished(path: &Path) -> Result<Self, FileError> {
+        let (file, unfinished) = UnnamedFile::create(path)?;
+        Ok(Self::new(path, (file, Some(unfinished)), BUFFER_BYTES))
+    }
+
+    fn new(path: &Path, (file, unfinished): (File, Option<UnnamedFile>), capacity: usize) -> Self {
+        Self {
+            path: path.to_owned(),
+            file,
+            unfinished,
+            buffer: Vec::with_capacity(capacity),
+            capacity,
+            total: crc32fast::Hasher::new(),
+            section: crc32fast::Hasher::new(),
+            size: 0,
+            section_start: 0,
+        }
+    }
+
+    /// Returns the number of bytes written so far.
+    #[must_use]
+    pub fn position(&self) -> u64 {
+        self.size
+    }
+
+    /// Writes all of `bytes`.
+    ///
+    /// # Errors
+    /// When the file cannot be written.
+    pub fn put(&mut self, bytes: &[u8]) -> Result<(), FileError> {
+        self.write_all(bytes).map_err(|e| self.error(e))
+    }
+
+    /// Returns size and checksum of everything written since the last call, or since the beginning.
+    pub fn end_section(&mut self) -> FileSummary {
+        let section = std::mem::replace(&mut self.section, crc32fast::Hasher::new());
+        self.total.combine(&section);
+        let size = self.size - self.section_start;
+        self.section_start = self.size;
+        FileSummary {
+            size,
+            crc32: section.finalize(),
+        }
+    }
+
+    /// Writes the buffer, syncs the file to disk if `sync` is set, and names a file that has no name yet. Returns size
+    /// and checksum of the whole file.
+    ///
+    /// # Errors
+    /// When the file cannot be written.
+    pub fn finish(mut self, sync: bool) -> Result<FileSummary, FileError> {
+        self.end_section();
+        self.write_buffer().map_err(|e| self.error(e))?;
+        if sync {
+            self.file
+                .sync_all()
+                .map_err(|e| FileError::new("sync", &self.path, e))?;
+            synced(&self.path);
+        }
+        if let Some(unfinished) = self.unfinished.take() {
+            unfinished.name(&self.file, &self.path)?;
+        }
+        Ok(FileSummary {
+            size: self.size,
+            crc32: self.total.finalize(),
+        })
+    }
+
+    /// Converts an I/O error into the error of a failed write to this file.
+    #[must_use]
+    pub fn error(&self, cause: io::Error) -> FileError {
+        FileError::new("write", &self.path, cause)
+    }
+
+    /// Converts the error of a library that writes to the file at `path`. An I/O error is kept as it is.
+    #[must_use]
+    pub fn write_error(path: &Path, error: Box<dyn Error + Send + Sync>) -> FileError {
+        let cause = match error.downcast::<io::Error>() {
+            Ok(cause) => *cause,
+            Err(other) => io::Error::other(other),
+        };
+        FileError::new("write", path, cause)
+    }
+
+    fn write_buffer(&mut self) -> io::Result<()> {
+        step(&self.path)?;
+        self.file.write_all(&self.buffer)?;
+        self.buffer.clear();
+        Ok(())
+    }
+}
+
+impl Write for ChecksummedFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.buffer.len() + bytes.len() > self.capacity && !self.buffer.is_empty() {
+            self.write_buffer()?;
+        }
+        if bytes.len() >= self.capacity {
+            step(&self.path)?;
+            self.file.write_all(bytes)?;
+        } else {
+            self.buffer.extend_from_slice(bytes);
+        }
+        self.section.update(bytes);
+        self.size += bytes.len() as u64;
+        Ok(bytes.len())
+    }
+
+    /// Does nothing: `finish` writes the buffer.
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Creates a new file. An existing file or link of that name is removed first: writing to a link would change its
+/// target.
+fn create_anew(path: &Path) -> io::Result<File> {
+    match File::create_new(path) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            fs::remove_file(path)?;
+            File::create_new(path)
+        }
+        created => created,
+    }
+}

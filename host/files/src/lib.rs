@@ -1,0 +1,380 @@
+//! Files that survive crashes: creation under a temporary name, replacement, checksums, locks and sealed manifests.
+//!
+//! Every error names the operation, the path and, where possible, a remedy ([`FileError`]). In reading order: a file
+//! that gets its name when it is complete ([`ChecksummedFile`]), the lock of a folder ([`FolderLock`]), files that are
+//! not removed while somebody reads them ([`open_locked`]), manifests with their own checksum ([`sealed_json`]), and
+//! the dataset, checkpoint or index that a folder belongs to ([`owner`]).
+//!
+//! Invariants: a file that has its name is complete, and what was renamed was synced to disk before. This crate knows
+//! neither the contents of the files nor the configuration of a run.
+
+use std::fs::{self, File};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{CWD, RenameFlags, renameat_with};
+use serde::{Deserialize, Serialize};
+
+mod checksummed;
+pub mod faults;
+mod lock;
+pub mod owner;
+mod read_locks;
+pub mod sealed_json;
+mod unfinished;
+mod writable;
+
+use self::checksummed::BUFFER_BYTES;
+pub use self::checksummed::ChecksummedFile;
+use self::faults::{renamed, step, synced};
+pub use self::lock::{FolderLock, lock_folder};
+pub use self::read_locks::{open_locked, remove_unless_read};
+pub use self::writable::{check_writable, is_kernel_filesystem};
+
+/// File operation that failed in the operating system.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot {operation} {}: {cause}{}", path.display(), advice(cause))]
+pub struct FileError {
+    /// Attempted operation, a verb.
+    pub operation: &'static str,
+    /// File or folder of the operation.
+    pub path: PathBuf,
+    /// Error of the operating system.
+    pub cause: io::Error,
+}
+
+impl FileError {
+    /// Creates the error of an `operation` on `path` that failed with `cause`.
+    #[must_use]
+    pub fn new(operation: &'static str, path: &Path, cause: io::Error) -> Self {
+        Self {
+            operation,
+            path: path.to_owned(),
+            cause,
+        }
+    }
+
+    /// Returns whether the file or folder does not exist.
+    #[must_use]
+    pub fn is_not_found(&self) -> bool {
+        self.cause.kind() == io::ErrorKind::NotFound
+    }
+
+    /// Returns whether the content of the file is wrong, as opposed to a failed read.
+    #[must_use]
+    pub fn is_damage(&self) -> bool {
+        self.cause.kind() == io::ErrorKind::InvalidData
+    }
+}
+
+fn advice(cause: &io::Error) -> &'static str {
+    match cause.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+            "; free some space and run the command again; everything that was complete is kept"
+        }
+        io::ErrorKind::FileTooLarge => "; the limit on file sizes (`ulimit -f`) is too low",
+        io::ErrorKind::PermissionDenied => {
+            "; check owner and permissions of the file and its folder"
+        }
+        io::ErrorKind::ReadOnlyFilesystem => "; choose a folder that can be written",
+        _ if cause.raw_os_error() == Some(rustix::io::Errno::MFILE.raw_os_error()) => {
+            "; raise the limit on open files (`ulimit -n`)"
+        }
+        _ => "",
+    }
+}
+
+/// Drops a file's pages from the system's page cache, as far as they are already on disk.
+///
+/// # Errors
+/// When the file cannot be opened.
+pub fn drop_page_cache(path: &Path) -> Result<(), FileError> {
+    let file = open(path)?;
+    // This is only advice. A file system that ignores it affects nothing but a measurement.
+    let _ = rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed);
+    Ok(())
+}
+
+/// Size and checksum of a byte sequence on disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileSummary {
+    /// Size in bytes.
+    pub size: u64,
+    /// CRC-32 (IEEE) of the bytes.
+    pub crc32: u32,
+}
+
+/// Writes to the end of a file that was opened for appending.
+///
+/// # Errors
+/// When it cannot be written.
+pub fn append(file: &mut File, path: &Path, bytes: &[u8]) -> Result<(), FileError> {
+    step(path)
+        .and_then(|()| file.write_all(bytes))
+        .map_err(|e| FileError::new("write", path, e))
+}
+
+/// Writes all of `bytes` at `offset`, without moving the file's shared position.
+///
+/// # Errors
+/// When they cannot be written.
+pub fn write_all_at(file: &File, path: &Path, bytes: &[u8], offset: u64) -> Result<(), FileError> {
+    step(path)
+        .and_then(|()| file.write_all_at(bytes, offset))
+        .map_err(|e| FileError::new("write", path, e))
+}
+
+/// Opens a regular file for reading. Refuses pipes, on which reading would block, and devices, which never end.
+///
+/// # Errors
+/// When the file cannot be opened or is not a regular file.
+pub fn open(path: &Path) -> Result<File, FileError> {
+    size(path)?;
+    File::open(path).map_err(|e| FileError::new("open", path, e))
+}
+
+/// Fills `buffer` with the bytes from `offset` on, without moving the file's shared position.
+///
+/// # Errors
+/// When the bytes cannot be read or the file is too short.
+pub fn read_exact_at(
+    file: &File,
+    path: &Path,
+    buffer: &mut [u8],
+    offset: u64,
+) -> Result<(), FileError> {
+    file.read_exact_at(buffer, offset)
+        .map_err(|e| FileError::new("read", path, e))
+}
+
+/// Reads the whole file; refuses a file of more than `limit` bytes.
+///
+/// # Errors
+/// When the file cannot be read, is larger, or is not a regular file.
+pub fn read(path: &Path, limit: u64) -> Result<Vec<u8>, FileError> {
+    let failed = |e| FileError::new("read", path, e);
+    let file = open(path)?;
+    let mut bytes = Vec::new();
+    // One byte more than the limit, because files may grow while they are read.
+    let read = file.take(limit.saturating_add(1)).read_to_end(&mut bytes);
+    if read.map_err(failed)? as u64 > limit {
+        let what = format!("it is larger than the limit of {limit} bytes");
+        return Err(failed(io::Error::new(io::ErrorKind::InvalidData, what)));
+    }
+    Ok(bytes)
+}
+
+/// Returns the size of a regular file in bytes.
+///
+/// # Errors
+/// When the file does not exist, or is a folder, a pipe or a device.
+pub fn size(path: &Path) -> Result<u64, FileError> {
+    let metadata = fs::metadata(path).map_err(|e| FileError::new("open", path, e))?;
+    if metadata.is_dir() {
+        return Err(FileError::new(
+            "open",
+            path,
+            io::ErrorKind::IsADirectory.into(),
+        ));
+    }
+    if !metadata.is_file() {
+        let what = "it is not a regular file but a pipe or a device";
+        let cause = io::Error::new(io::ErrorKind::InvalidData, what);
+        return Err(FileError::new("open", path, cause));
+    }
+    Ok(metadata.len())
+}
+
+/// Computes size and checksum of a file, reading it in chunks.
+///
+/// # Errors
+/// When the file cannot be read.
+pub fn summarize(file: &File, path: &Path) -> Result<FileSummary, FileError> {
+    let mut hasher = crc32fast::Hasher::new();
+    let mut buffer = vec![0; BUFFER_BYTES];
+    let mut size = 0;
+    loop {
+        let read = match file.read_at(&mut buffer, size) {
+            Ok(0) => {
+                return Ok(FileSummary {
+                    size,
+                    crc32: hasher.finalize(),
+                });
+            }
+            Ok(read) => read,
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
+            Err(e) => return Err(FileError::new("read", path, e)),
+        };
+        hasher.update(&buffer[..read]);
+        size += read as u64;
+    }
+}
+
+/// Replaces a file atomically: after a crash it has either the old or the new content.
+///
+/// # Errors
+/// When the new content cannot be written; the old content is kept then.
+pub fn replace(path: &Path, bytes: &[u8]) -> Result<(), FileError> {
+    let staged = staged_name(path);
+    write(&staged, bytes)?;
+    rename(&staged, path)?;
+    sync_folder_of(path)
+}
+
+/// Writes a file and syncs its content, but not its name. A failed write leaves an incomplete file.
+///
+/// # Errors
+/// When the operating system reports an error.
+pub fn write(path: &Path, bytes: &[u8]) -> Result<(), FileError> {
+    let mut file = ChecksummedFile::create(path)?;
+    file.put(bytes)?;
+    file.finish(true)?;
+    Ok(())
+}
+
+/// Creates an empty file, durably. An existing file is left unchanged.
+///
+/// # Errors
+/// When the operating system reports an error.
+pub fn create_marker(path: &Path) -> Result<(), FileError> {
+    step(path)
+        .and_then(|()| File::options().append(true).create(true).open(path))
+        .map_err(|e| FileError::new("create", path, e))?;
+    sync(path)?;
+    sync_folder_of(path)
+}
+
+/// Returns the name under which a file is written before it is renamed to `path`.
+#[must_use]
+pub fn staged_name(path: &Path) -> PathBuf {
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(STAGED_SUFFIX);
+    path.with_file_name(name)
+}
+
+/// Suffix of the names of incomplete files.
+pub const STAGED_SUFFIX: &str = ".tmp";
+
+/// Renames a file or folder. If both are hard links to one file, removes `from`, which rename(2) would keep.
+///
+/// # Errors
+/// When the operating system reports an error.
+pub fn rename(from: &Path, to: &Path) -> Result<(), FileError> {
+    step(to)
+        .and_then(|()| fs::rename(from, to))
+        .map_err(|e| FileError::new("rename to", to, e))?;
+    match fs::remove_file(from) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            return Err(FileError::new("remove", from, error));
+        }
+        _ => {}
+    }
+    renamed(from, to);
+    Ok(())
+}
+
+/// Exchanges two folders atomically.
+///
+/// # Errors
+/// When the operating system reports an error, or the file system does not support it.
+pub fn exchange(one: &Path, other: &Path) -> Result<(), FileError> {
+    let exchange = || renameat_with(CWD, one, CWD, other, RenameFlags::EXCHANGE);
+    step(other)
+        .and_then(|()| Ok(exchange()?))
+        .map_err(|e| FileError::new("rename to", other, e))
+}
+
+/// Removes a file. A missing file is not an error.
+///
+/// # Errors
+/// When the operating system reports an error.
+pub fn remove(path: &Path) -> Result<(), FileError> {
+    match step(path).and_then(|()| fs::remove_file(path)) {
+        Err(e) if e.kind() != io::ErrorKind::NotFound => Err(FileError::new("remove", path, e)),
+        _ => Ok(()),
+    }
+}
+
+/// Removes a folder and its content. A missing folder is not an error.
+///
+/// # Errors
+/// When the operating system reports an error.
+pub fn remove_folder(path: &Path) -> Result<(), FileError> {
+    match step(path).and_then(|()| fs::remove_dir_all(path)) {
+        Err(e) if e.kind() != io::ErrorKind::NotFound => Err(FileError::new("remove", path, e)),
+        _ => Ok(()),
+    }
+}
+
+/// Creates a folder and its missing parents.
+///
+/// # Errors
+/// When the operating system reports an error.
+pub fn create_folder(path: &Path) -> Result<(), FileError> {
+    step(path)
+        .and_then(|()| fs::create_dir_all(path))
+        .map_err(|e| FileError::new("create folder", path, e))
+}
+
+/// Creates a hard link, or a copy where the file system has no hard links.
+///
+/// # Errors
+/// When neither is possible.
+pub fn link_or_copy(from: &Path, to: &Path) -> Result<(), FileError> {
+    step(to).map_err(|e| FileError::new("link", to, e))?;
+    if fs::hard_link(from, to).is_ok() {
+        synced(to);
+        return Ok(());
+    }
+    fs::copy(from, to).map_err(|e| FileError::new("copy to", to, e))?;
+    sync(to)
+}
+
+/// Syncs a file to disk.
+///
+/// # Errors
+/// When the operating system cannot write it.
+pub fn sync(path: &Path) -> Result<(), FileError> {
+    step(path)
+        .and_then(|()| File::open(path))
+        .and_then(|file| file.sync_all())
+        .map_err(|e| FileError::new("sync", path, e))?;
+    synced(path);
+    Ok(())
+}
+
+/// Syncs the entries of a file's folder to disk.
+///
+/// # Errors
+/// When the operating system cannot write them.
+pub fn sync_folder_of(path: &Path) -> Result<(), FileError> {
+    sync(folder_of(path))
+}
+
+/// Returns the folder that contains a file.
+fn folder_of(path: &Path) -> &Path {
+    match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A process may be killed between linking and renaming; its successor links and renames again.
+    #[test]
+    fn of_two_names_of_one_file_one_stays() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let [original, staged, kept] =
+            ["metrics", "kept.tmp", "kept"].map(|name| folder.path().join(name));
+        fs::write(&original, "text").expect("room");
+        for _ in 0..2 {
+            link_or_copy(&original, &staged).expect("a link");
+            rename(&staged, &kept).expect("a new name");
+            assert!(kept.exists() && !staged.exists());
+        }
+    }
+}

@@ -1,0 +1,511 @@
+//! Import of edges, as text or tables, into a dataset.
+//!
+//! The edges are read once, and once more if their names do not fit in memory. A reader thread divides the files into
+//! blocks; worker threads parse them and replace names with provisional numbers; the calling thread collects the
+//! results in the order of the files and spills them to disk. When all names are known, they get their partitions and
+//! offsets by a shuffle that depends only on names and seed, and the spilled edges are sorted by bucket. The result
+//! depends neither on the number of threads and their timing, nor on whether names were in memory or on disk
+//! ([`on_disk`]).
+//!
+//! [`run`] is the import; [`columns`] is the meaning of columns, [`spool`] stores edges that a program passes in memory,
+//! and [`generate`] writes random graphs. Invariant: the dataset is replaced at the end, as a whole, or not at all.
+//! This crate knows the schema of the graph, but not the configuration of a run.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+
+use pbg_core::graph::Schema;
+
+use pbg_dataset::manifest::{DatasetManifest, EntityType};
+use pbg_dataset::{Dataset, Staging, write};
+use pbg_files as files;
+
+mod assign;
+mod block;
+mod bucketize;
+mod cast;
+pub mod columns;
+mod counting;
+mod csv;
+mod detect;
+mod error;
+mod features;
+mod format;
+pub mod generate;
+mod inputs;
+mod intern;
+mod memory;
+mod ntriples;
+mod on_disk;
+mod pipeline;
+mod pipes;
+mod reading;
+mod relations;
+mod report;
+mod source;
+mod spill;
+pub mod spool;
+mod table;
+mod target;
+mod text;
+mod types;
+mod worker;
+
+pub use columns::ColumnSpec;
+pub use error::ImportError;
+pub use format::{Comments, OnBadLine, Separator, TextOptions};
+pub use memory::LEAST as LEAST_MEMORY;
+pub use report::{ImportReport, MOST_OVER_MEAN, SetReport, SkippedLines, TypeReport};
+
+use inputs::InputFiles;
+
+/// Options of an import.
+#[derive(Clone, Debug, Default)]
+pub struct ImportOptions {
+    /// Folder of the dataset.
+    pub target: PathBuf,
+    /// Seed of the assignment of entities to partitions.
+    pub seed: u64,
+    /// Meaning of the columns. Default: taken from the header of files that have one; `lhs, rel, rhs` for the others.
+    pub columns: Option<ColumnSpec>,
+    /// Options for text files. Default: detected from their first lines.
+    pub text: TextOptions,
+    /// Treatment of lines that are not edges.
+    pub on_bad_line: OnBadLine,
+    /// Number of worker threads. Default: one per core.
+    pub threads: Option<usize>,
+    /// Memory limit in bytes for names and buffers together, at least [`LEAST_MEMORY`]. Names that do not fit are
+    /// sorted on disk. Default: `names_memory`, and 256 MiB of buffers.
+    pub memory: Option<u64>,
+    /// Memory limit in bytes for names, used if `memory` is `None`. Default: none.
+    pub names_memory: Option<u64>,
+    /// Location of the names of entities. Default: in files if the edges take more than [`LARGE`] bytes, otherwise in
+    /// memory.
+    pub names_in: Option<NameStorage>,
+    /// Minimum number of edges of an entity; entities with fewer are dropped, with their edges.
+    pub entity_min_count: u32,
+    /// Minimum number of edges of a relation; relations with fewer are dropped, with their edges.
+    pub relation_min_count: u32,
+    /// Dataset whose ids are kept. Default: the one in the target folder, if there is one.
+    pub dictionary: Option<PathBuf>,
+    /// Whether to discard the dataset in the target folder instead of keeping its ids and edge sets.
+    pub fresh: bool,
+    /// Files with the features of entities, by featurized entity type.
+    pub features: Vec<(String, PathBuf)>,
+    /// Names of the edge sets that will be trained on. Entities and relations that only other sets have are counted.
+    pub trained: Vec<String>,
+}
+
+/// Location of the names of entities while an import numbers them. The resulting dataset is the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NameStorage {
+    /// In memory. If they do not fit, the import starts again with names in files.
+    Memory,
+    /// In files next to the target, which take about as much space as the edges do as text. This is faster for many
+    /// names, because the hash table of each file's names fits in the processor's cache.
+    Files,
+}
+
+/// Total size in bytes of the edge files above which names are kept in files.
+pub const LARGE: u64 = 256 << 20;
+
+/// Progress of an import.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ImportProgress {
+    /// The content of a pipe is copied to a file.
+    Spooling {
+        /// Path of the pipe.
+        path: PathBuf,
+        /// Bytes copied so far.
+        bytes: u64,
+    },
+    /// The format of files was detected. This event comes before any edges are read.
+    ReadAs {
+        /// Description: the files, their format, and the first edge of the first file.
+        what: String,
+    },
+    /// Edges are read.
+    Reading {
+        /// Edge set.
+        set: String,
+        /// Bytes of all files read so far, as stored on disk (compressed).
+        bytes: u64,
+        /// Bytes of all files.
+        total_bytes: u64,
+        /// Edges read so far.
+        edges: u64,
+    },
+    /// Names do not fit in memory: reading starts again, with names on disk.
+    NamesToDisk {
+        /// Reason.
+        why: String,
+    },
+    /// Names on disk are numbered.
+    Numbering {
+        /// Bytes of names that are numbered.
+        bytes: u64,
+        /// Bytes of all names, counting each occurrence.
+        total_bytes: u64,
+    },
+    /// Names in edges are replaced with their numbers.
+    Joining {
+        /// Edge set.
+        set: String,
+        /// Edges of the set processed so far.
+        edges: u64,
+        /// All edges of the set.
+        total_edges: u64,
+    },
+    /// Entities are assigned to partitions.
+    Assigning {
+        /// Number of entities of all types.
+        entities: u64,
+    },
+    /// Entities and relations that occur only in held-out edges are counted.
+    Counting {
+        /// Edges processed so far.
+        edges: u64,
+        /// All edges.
+        total_edges: u64,
+    },
+    /// The edges of a set are sorted by bucket and written.
+    Writing {
+        /// Edge set.
+        set: String,
+        /// Edges of the set written so far.
+        edges: u64,
+        /// All edges of the set.
+        total_edges: u64,
+    },
+}
+
+/// Imports edge sets, given by name and files. `progress` is called from time to time on the calling thread, and can
+/// stop the import.
+///
+/// The dataset is created in a folder next to the target and replaces the target at the end. After an error the target
+/// is unchanged. Only one import at a time can write to a target.
+///
+/// # Errors
+/// When the configuration, a file or the target is invalid, or the disk is full.
+pub fn run(
+    schema: &Schema,
+    sets: &[(String, Vec<PathBuf>)],
+    options: &ImportOptions,
+    progress: &mut dyn FnMut(ImportProgress) -> ControlFlow<()>,
+) -> Result<ImportReport, ImportError> {
+    check_sets(sets)?;
+    let inputs = InputFiles::find(sets, options, progress)?;
+    let mut read_as = Vec::new();
+    let mut progress = |event: ImportProgress| {
+        if let ImportProgress::ReadAs { what } = &event {
+            // If reading starts again, the same files are reported again.
+            if read_as.contains(what) {
+                return ControlFlow::Continue(());
+            }
+            read_as.push(what.clone());
+        }
+        progress(event)
+    };
+    let names_in = options.names_in.unwrap_or_else(|| {
+        match inputs.bytes() > LARGE && types::only_in_memory(schema).is_none() {
+            true => NameStorage::Files,
+            false => NameStorage::Memory,
+        }
+    });
+    let staging = target::begin(&options.target)?;
+    let report = match run_with(
+        names_in,
+        schema,
+        &inputs,
+        (options, &staging),
+        &mut progress,
+    ) {
+        Err(ImportError::Names { what }) if types::only_in_memory(schema).is_none() => {
+            report_progress(&mut progress, ImportProgress::NamesToDisk { why: what })?;
+            let how = (options, &staging);
+            run_with(NameStorage::Files, schema, &inputs, how, &mut progress)
+        }
+        result => result,
+    }?;
+    Ok(ImportReport { read_as, ..report })
+}
+
+fn run_with(
+    names_in: NameStorage,
+    schema: &Schema,
+    inputs: &InputFiles,
+    (options, staging): (&ImportOptions, &Staging),
+    progress: &mut dyn FnMut(ImportProgress) -> ControlFlow<()>,
+) -> Result<ImportReport, ImportError> {
+    if names_in == NameStorage::Files
+        && let Some(why) = types::only_in_memory(schema)
+    {
+        let what = format!("names cannot be on disk, only in memory, because {why}");
+        return Err(ImportError::usage(what));
+    }
+    let cores = || std::thread::available_parallelism().map_or(1, usize::from);
+    let threads = options.threads.unwrap_or_else(cores).max(1);
+    let memory = memory::MemoryBudget::new(options, threads)?;
+    let old = previous(staging.target(), options)?;
+    let types = types::Types::new(schema, old.as_ref(), (options, names_in))?;
+    let relations = relations::RelationTable::new(schema, &types, old.as_ref())?;
+    staging.make_new()?;
+    let folder = staging.new_folder();
+    let job = ImportJob {
+        schema,
+        options,
+        inputs,
+        names_in,
+        shards: on_disk::shards(inputs.bytes(), old.as_ref()),
+        types: &types,
+        relations: &relations,
+        old: old.as_ref(),
+        folder: &folder,
+        threads,
+        memory,
+    };
+    memory.check_names(&types)?;
+
+    let (edges, numbered) = job.read(progress)?;
+    let (manifest, mut report) = job.write(edges, numbered.as_ref(), progress)?;
+    counting::count(&job, &manifest, &mut report, progress)?;
+    target::complete(staging, &manifest)?;
+    Ok(ImportReport {
+        path: options.target.clone(),
+        ..report
+    })
+}
+
+/// Shared state of all steps of an import.
+struct ImportJob<'a> {
+    schema: &'a Schema,
+    options: &'a ImportOptions,
+    inputs: &'a InputFiles,
+    names_in: NameStorage,
+    /// Number of files that names on disk are divided into.
+    shards: usize,
+    types: &'a types::Types,
+    relations: &'a relations::RelationTable,
+    /// Dataset whose ids are kept.
+    old: Option<&'a Dataset>,
+    folder: &'a Path,
+    threads: usize,
+    memory: memory::MemoryBudget,
+}
+
+impl ImportJob<'_> {
+    /// Reads all edges, and numbers the names if they are on disk.
+    fn read(
+        &self,
+        progress: &mut dyn FnMut(ImportProgress) -> ControlFlow<()>,
+    ) -> Result<(pipeline::SpilledEdges, Option<on_disk::Numbering>), ImportError> {
+        if self.names_in == NameStorage::Memory {
+            let edges = pipeline::read_all(self, None, progress)?;
+            return Ok((edges, None));
+        }
+        if let Some(old) = self.old {
+            on_disk::scatter_known(self, old)?;
+        }
+        let mut shards = on_disk::Shards::create(self)?;
+        let edges = pipeline::read_all(self, Some(&mut shards), progress)?;
+        let (spills, numbered) = on_disk::number_all(self, edges.spills, shards, progress)?;
+        let skipped = edges.skipped;
+        Ok((pipeline::SpilledEdges { spills, skipped }, Some(numbered)))
+    }
+
+    /// Returns the seeds of the hashes that shuffle entities, by type.
+    fn shuffling_seeds(&self) -> Vec<u64> {
+        let seed = |entity_type: &str| assign::shuffling_seed(self.options.seed, entity_type);
+        let types = self.types.names.iter();
+        types.map(|names| seed(&names.entity_type)).collect()
+    }
+
+    /// Does everything after reading: assigns partitions, writes dictionaries and relations, and sorts edges.
+    fn write(
+        &self,
+        edges: pipeline::SpilledEdges,
+        numbered: Option<&on_disk::Numbering>,
+        progress: &mut dyn FnMut(ImportProgress) -> ControlFlow<()>,
+    ) -> Result<(DatasetManifest, ImportReport), ImportError> {
+        let mut report = ImportReport::default();
+        let mut manifest = DatasetManifest {
+            dynamic_relations: self.schema.dynamic_relations,
+            entities: BTreeMap::new(),
+            relations: self.relations.place(self.options.relation_min_count),
+            edge_sets: BTreeMap::new(),
+            files: BTreeMap::new(),
+        };
+        report.dropped_relations = self.relations.dropped();
+        report.relations = u64::from(manifest.relations.count);
+        let path = self.folder.join(&manifest.relations.file);
+        let summary = write::relations(&path, &self.relations.listed())?;
+        manifest
+            .files
+            .insert(manifest.relations.file.clone(), summary);
+
+        let places = self.place_entities(numbered)?;
+        let entities = places.iter().map(assign::Assignment::total).sum();
+        report_progress(progress, ImportProgress::Assigning { entities })?;
+        self.write_entities((&places, numbered), &mut manifest, &mut report)?;
+        if numbered.is_some() {
+            on_disk::forget(self)?;
+        }
+        for (spill, skipped) in edges.spills.into_iter().zip(edges.skipped) {
+            let dropped_from = spill.edges;
+            let (info, summary) = bucketize::run(self, &spill, &places, progress)?;
+            report.sets.push(SetReport {
+                name: spill.set.clone(),
+                edges: info.edges,
+                dropped: dropped_from - info.edges,
+                skipped,
+            });
+            manifest.files.insert(info.file.clone(), summary);
+            manifest.edge_sets.insert(spill.set.clone(), info);
+        }
+        if let Some(old) = self.old.filter(|_| self.options.dictionary.is_none()) {
+            self.keep_sets(old, &mut manifest, &mut report)?;
+        }
+        Ok((manifest, report))
+    }
+
+    /// Assigns partitions and offsets to the entities of every type.
+    fn place_entities(
+        &self,
+        numbered: Option<&on_disk::Numbering>,
+    ) -> Result<Vec<assign::Assignment>, ImportError> {
+        let types = self.types.names.iter().enumerate();
+        let place = |(index, names): (usize, &types::TypeNames)| match numbered {
+            None => assign::Assignment::new(self, index),
+            Some(numbered) => {
+                let new = numbered.total(index).new;
+                assign::Assignment::ranked(&names.known_counts, new, &names.entity_type)
+            }
+        };
+        types.map(place).collect()
+    }
+
+    /// Writes dictionaries and features.
+    fn write_entities(
+        &self,
+        (places, numbered): (&[assign::Assignment], Option<&on_disk::Numbering>),
+        manifest: &mut DatasetManifest,
+        report: &mut ImportReport,
+    ) -> Result<(), ImportError> {
+        for (index, (names, places)) in self.types.names.iter().zip(places).enumerate() {
+            let name = names.entity_type.clone();
+            let file = format!("entities_{name}.arrow");
+            let path = self.folder.join(&file);
+            let (summary, names_crc32) = match numbered {
+                Some(numbered) => {
+                    on_disk::write_dictionary(self, (index, places), numbered, &path)?
+                }
+                None => {
+                    let names = names.interner.read();
+                    let listed = places.order().iter().map(|&id| names.name(id));
+                    write::dictionary(&path, listed, &places.counts)?
+                }
+            };
+            manifest.files.insert(file.clone(), summary);
+            let features = features::import(self, index, places, manifest, report)?;
+            let entity = &self.schema.entities[&name];
+            manifest.entities.insert(
+                name.clone(),
+                EntityType {
+                    file,
+                    num_partitions: entity.num_partitions,
+                    counts: places.counts.clone(),
+                    names_crc32,
+                    featurized: entity.featurized,
+                    features,
+                },
+            );
+            let (absent, dropped) = match numbered.map(|numbered| numbered.total(index)) {
+                Some(counts) => (counts.absent, counts.dropped),
+                None => (names.absent(), names.len() as u64 - places.total()),
+            };
+            report.types.push(TypeReport {
+                name,
+                entities: places.total(),
+                known: names.known_total(),
+                absent,
+                dropped,
+                counts: places.counts.clone(),
+            });
+        }
+        Ok(())
+    }
+
+    /// Keeps the edge sets of the previous dataset that were not imported again. They remain valid because ids are
+    /// stable.
+    fn keep_sets(
+        &self,
+        old: &Dataset,
+        manifest: &mut DatasetManifest,
+        report: &mut ImportReport,
+    ) -> Result<(), ImportError> {
+        for (name, info) in &old.manifest().edge_sets {
+            if manifest.edge_sets.contains_key(name) {
+                continue;
+            }
+            let from = old.path().join(&info.file);
+            files::link_or_copy(&from, &self.folder.join(&info.file))?;
+            let summary = old.manifest().files[&info.file];
+            manifest.files.insert(info.file.clone(), summary);
+            manifest.edge_sets.insert(name.clone(), info.clone());
+            report.kept_sets.push(name.clone());
+        }
+        Ok(())
+    }
+}
+
+/// Opens the dataset whose ids are kept, if any.
+fn previous(target: &Path, options: &ImportOptions) -> Result<Option<Dataset>, ImportError> {
+    if let Some(dictionary) = &options.dictionary {
+        return Ok(Some(Dataset::open(dictionary)?));
+    }
+    if options.fresh || !Dataset::exists(target) {
+        return Ok(None);
+    }
+    match Dataset::open(target) {
+        Ok(dataset) => Ok(Some(dataset)),
+        Err(error) => Err(ImportError::Previous { error }),
+    }
+}
+
+fn check_sets(sets: &[(String, Vec<PathBuf>)]) -> Result<(), ImportError> {
+    let mut names = BTreeSet::new();
+    if sets.is_empty() {
+        return Err(ImportError::usage(
+            "no edges to import: name a set and its files",
+        ));
+    }
+    for (name, files) in sets {
+        types::check_name("edge set", name)?;
+        if !names.insert(name) {
+            return Err(ImportError::usage(format!(
+                "the edge set `{name}` is named twice"
+            )));
+        }
+        if files.is_empty() {
+            return Err(ImportError::usage(format!(
+                "the edge set `{name}` has no file"
+            )));
+        }
+    }
+    Ok(())
+}
+
+fn report_progress(
+    progress: &mut dyn FnMut(ImportProgress) -> ControlFlow<()>,
+    event: ImportProgress,
+) -> Result<(), ImportError> {
+    if progress(event).is_break() {
+        Err(ImportError::Cancelled)
+    } else {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,374 @@
+//! Reading pipeline: one reader, several workers, and a collector that restores the order.
+//!
+//! A fixed number of buffers circulates between them. This bounds the memory, and also how far the fastest worker can
+//! run ahead of the slowest.
+
+use std::collections::BTreeMap;
+use std::io::Read;
+use std::ops::ControlFlow;
+use std::path::Path;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::block::{
+    BLOCK_BYTES, Content, EdgeFormat, InputBlock, InputFile, LineError, ParsedBlock, Sequenced,
+};
+use super::detect::{self, UserOptions};
+use super::format::TextFormat;
+use super::inputs::InputPath;
+use super::on_disk::Shards;
+use super::reading::{self, FormatDescription};
+use super::report::SkippedLines;
+use super::source::TextSource;
+use super::spill::Spill;
+use super::table::{self, Sink};
+use super::worker::ParseWorker;
+use super::{ImportError, ImportJob, ImportProgress, csv};
+use pbg_files::{ChecksummedFile, FileError};
+
+type Progress<'p> = dyn FnMut(ImportProgress) -> ControlFlow<()> + 'p;
+
+/// Edges that were read: one spill file per set, and the skipped lines of each set.
+pub(super) struct SpilledEdges {
+    pub(super) spills: Vec<Spill>,
+    pub(super) skipped: Vec<SkippedLines>,
+}
+
+/// Reads all sets. Edges are written to one spill file per set; names are written to `shards`, if given.
+pub(super) fn read_all(
+    job: &ImportJob<'_>,
+    mut shards: Option<&mut Shards>,
+    progress: &mut Progress<'_>,
+) -> Result<SpilledEdges, ImportError> {
+    let mut inputs = Vec::new();
+    for (set, files) in &job.inputs.sets {
+        let mut opened = Vec::with_capacity(files.len());
+        let mut readings = Vec::with_capacity(files.len());
+        for (index, file) in files.iter().enumerate() {
+            let (file, reading) = open(job, file, index)?;
+            opened.push(file);
+            readings.push(reading);
+        }
+        check_weights(set, &opened)?;
+        let read_as: Vec<_> = opened.iter().map(|file| &**file).zip(readings).collect();
+        for what in reading::lines(&read_as, job.relations.single_name().as_deref()) {
+            super::report_progress(progress, ImportProgress::ReadAs { what })?;
+        }
+        inputs.push((set, opened));
+    }
+    let mut meter = Meter {
+        progress,
+        bytes: 0,
+        total_bytes: job.inputs.bytes(),
+        edges: 0,
+    };
+    let mut edges = SpilledEdges {
+        spills: Vec::new(),
+        skipped: Vec::new(),
+    };
+    for (set, opened) in inputs {
+        let shards = shards.as_deref_mut();
+        let (spill, skipped) = read_set(job, (set, &opened), shards, &mut meter)?;
+        edges.spills.push(spill);
+        edges.skipped.push(skipped);
+    }
+    Ok(edges)
+}
+
+struct Meter<'a, 'p> {
+    progress: &'a mut Progress<'p>,
+    bytes: u64,
+    total_bytes: u64,
+    edges: u64,
+}
+
+fn open(
+    job: &ImportJob<'_>,
+    input: &InputPath,
+    index: usize,
+) -> Result<(Arc<InputFile>, FormatDescription), ImportError> {
+    let relation = job.relations.single_name();
+    let said = UserOptions {
+        columns: job.options.columns.as_ref(),
+        text: &job.options.text,
+        relation: relation.as_deref(),
+    };
+    let found = detect::detect(input, said)?;
+    if found.layout.rel.is_none() && relation.is_none() {
+        let what = "it has no column of relations, and the configuration does not have exactly one relation";
+        return Err(ImportError::input(&input.path, what));
+    }
+    let file = InputFile {
+        file: input.clone(),
+        index,
+        format: found.format,
+        layout: found.layout,
+        on_bad_line: job.options.on_bad_line,
+    };
+    Ok((Arc::new(file), found.reading))
+}
+
+fn check_weights(set: &str, inputs: &[Arc<InputFile>]) -> Result<(), ImportError> {
+    let weighted = |input: &Arc<InputFile>| input.layout.weight.is_some();
+    match inputs
+        .iter()
+        .find(|input| weighted(input) != weighted(&inputs[0]))
+    {
+        None => Ok(()),
+        Some(other) => {
+            let what = format!("only some files of the edge set `{set}` have weights");
+            Err(ImportError::input(&other.file.path, what))
+        }
+    }
+}
+
+fn read_set(
+    job: &ImportJob<'_>,
+    (set, inputs): (&str, &[Arc<InputFile>]),
+    shards: Option<&mut Shards>,
+    meter: &mut Meter<'_, '_>,
+) -> Result<(Spill, SkippedLines), ImportError> {
+    let path = job.folder.join(format!("edges_{set}.spill"));
+    let threads = job.memory.reading_threads();
+    let (free_in, free_out) = channel();
+    for _ in 0..job.memory.blocks() {
+        let _ = free_in.send(Vec::new());
+    }
+    let (block_in, block_out) = channel();
+    let (done_in, done_out) = channel();
+    let block_out = Mutex::new(block_out);
+    let (edges, skipped) = std::thread::scope(|scope| {
+        scope.spawn(move || {
+            Reader {
+                blocks: block_in,
+                free: free_out,
+                number: 0,
+            }
+            .run(inputs)
+        });
+        for _ in 0..threads {
+            let (blocks, done) = (&block_out, done_in.clone());
+            scope.spawn(move || work(job, blocks, &done));
+        }
+        drop(done_in);
+        let mut collector = Collector::new(job, &path, (set, inputs), free_in)?;
+        collector.shards = shards;
+        collector.run(&done_out, meter)
+        // Returning drops both channel ends of the collector, so reader and workers end too.
+    })?;
+    let has_weight = inputs[0].layout.weight.is_some();
+    Ok((Spill::open(&path, set, edges, has_weight)?, skipped))
+}
+
+fn work(
+    job: &ImportJob<'_>,
+    blocks: &Mutex<Receiver<Sequenced<InputBlock>>>,
+    done: &Sender<Sequenced<ParsedBlock>>,
+) {
+    let mut worker = ParseWorker::new(job);
+    loop {
+        let next = blocks.lock().unwrap_or_else(PoisonError::into_inner).recv();
+        let Ok(Sequenced { number, item }) = next else {
+            return;
+        };
+        let item = item.and_then(|block| worker.process(block));
+        if done.send(Sequenced { number, item }).is_err() {
+            return;
+        }
+    }
+}
+
+/// Reader that divides files into blocks.
+struct Reader {
+    blocks: Sender<Sequenced<InputBlock>>,
+    free: Receiver<Vec<u8>>,
+    number: u64,
+}
+
+impl Reader {
+    fn run(mut self, inputs: &[Arc<InputFile>]) {
+        for file in inputs {
+            let mut sink = FileSink {
+                reader: &mut self,
+                file,
+            };
+            let result = match file.format {
+                EdgeFormat::Parquet => table::read_parquet(file, &mut sink),
+                EdgeFormat::Text(format) => match format.separator.quotable() {
+                    Some(delimiter) => csv::read(file, (format, delimiter), &mut sink),
+                    None => read_lines(file, format, &mut sink),
+                },
+            };
+            if let Err(error) = result {
+                self.send(Err(error));
+                return;
+            }
+        }
+    }
+
+    fn send(&mut self, item: Result<InputBlock, ImportError>) -> bool {
+        let number = self.number;
+        self.number += 1;
+        self.blocks.send(Sequenced { number, item }).is_ok()
+    }
+}
+
+struct FileSink<'r> {
+    reader: &'r mut Reader,
+    file: &'r Arc<InputFile>,
+}
+
+impl Sink for FileSink<'_> {
+    fn buffer(&mut self) -> Option<Vec<u8>> {
+        let mut buffer = self.reader.free.recv().ok()?;
+        buffer.clear();
+        Some(buffer)
+    }
+
+    fn take(&mut self, content: Content, disk_bytes: u64) -> bool {
+        self.reader.send(Ok(InputBlock {
+            file: Arc::clone(self.file),
+            content,
+            disk_bytes,
+        }))
+    }
+}
+
+/// Reads text in blocks of whole lines.
+fn read_lines(
+    file: &InputFile,
+    format: TextFormat,
+    sink: &mut dyn Sink,
+) -> Result<(), ImportError> {
+    let TextSource {
+        mut reader,
+        disk_bytes,
+    } = TextSource::open_behind(&file.file, format.preamble)?;
+    let mut rest = Vec::new();
+    let mut told = 0;
+    loop {
+        let Some(mut buffer) = sink.buffer() else {
+            return Ok(());
+        };
+        buffer.append(&mut rest);
+        let wanted = (BLOCK_BYTES - buffer.len()) as u64;
+        let read = reader.by_ref().take(wanted).read_to_end(&mut buffer);
+        let read = read.map_err(|e| FileError::new("read", &file.file.path, e))?;
+        let at_end = (read as u64) < wanted;
+        if at_end {
+            if buffer.last().is_some_and(|&byte| byte != b'\n') {
+                buffer.push(b'\n');
+            }
+        } else if let Some(newline) = memchr::memrchr(b'\n', &buffer) {
+            rest.extend_from_slice(&buffer[newline + 1..]);
+            buffer.truncate(newline + 1);
+        }
+        let bytes = disk_bytes.load(std::sync::atomic::Ordering::Relaxed);
+        if !sink.take(Content::Text(buffer, format), bytes - told) || at_end {
+            return Ok(());
+        }
+        told = bytes;
+    }
+}
+
+/// Collector that writes records in the order of the files.
+struct Collector<'a> {
+    job: &'a ImportJob<'a>,
+    set: &'a str,
+    inputs: &'a [Arc<InputFile>],
+    free: Sender<Vec<u8>>,
+    file: Option<ChecksummedFile>,
+    /// Files of names, if names are on disk.
+    shards: Option<&'a mut Shards>,
+    waiting: BTreeMap<u64, Result<ParsedBlock, ImportError>>,
+    next: u64,
+    /// Number of lines of the current file before the next block.
+    lines: u64,
+    current: usize,
+    edges: Vec<u64>,
+    skipped: SkippedLines,
+}
+
+impl<'a> Collector<'a> {
+    fn new(
+        job: &'a ImportJob<'a>,
+        path: &Path,
+        (set, inputs): (&'a str, &'a [Arc<InputFile>]),
+        free: Sender<Vec<u8>>,
+    ) -> Result<Self, ImportError> {
+        Ok(Self {
+            job,
+            set,
+            inputs,
+            free,
+            file: Some(ChecksummedFile::create(path)?),
+            shards: None,
+            waiting: BTreeMap::new(),
+            next: 0,
+            lines: inputs.first().map_or(0, |file| file.preamble()),
+            current: 0,
+            edges: vec![0; inputs.len()],
+            skipped: SkippedLines::default(),
+        })
+    }
+
+    fn run(
+        &mut self,
+        done: &Receiver<Sequenced<ParsedBlock>>,
+        meter: &mut Meter<'_, '_>,
+    ) -> Result<(u64, SkippedLines), ImportError> {
+        for Sequenced { number, item } in done {
+            self.waiting.insert(number, item);
+            while let Some(item) = self.waiting.remove(&self.next) {
+                self.next += 1;
+                self.take(item?, meter)?;
+            }
+        }
+        if let Some(empty) = self.edges.iter().position(|&edges| edges == 0) {
+            return Err(ImportError::input(
+                &self.inputs[empty].file.path,
+                "it has no edges",
+            ));
+        }
+        if let Some(file) = self.file.take() {
+            file.finish(false)?;
+        }
+        Ok((self.edges.iter().sum(), std::mem::take(&mut self.skipped)))
+    }
+
+    fn take(&mut self, done: ParsedBlock, meter: &mut Meter<'_, '_>) -> Result<(), ImportError> {
+        if done.file.index != self.current {
+            (self.current, self.lines) = (done.file.index, done.file.preamble());
+        }
+        let lines = self.lines;
+        let named = |wrong: LineError| ImportError::Line {
+            path: done.file.file.path.clone(),
+            line: lines + wrong.line + 1,
+            what: wrong.what,
+        };
+        if let Some(wrong) = done.wrong {
+            return Err(named(wrong));
+        }
+        self.skipped.add(done.bad.count, done.bad.first.map(named));
+        if let (Some(shards), Some(names)) = (&mut self.shards, &done.names) {
+            shards.put(names)?;
+        }
+        self.job.memory.check_names(self.job.types)?;
+        if let Some(file) = &mut self.file {
+            file.put(&done.records)?;
+        }
+        self.lines += done.lines;
+        self.edges[self.current] += done.edges;
+        meter.edges += done.edges;
+        meter.bytes += done.disk_bytes;
+        // The reader may have ended already.
+        let _ = self.free.send(done.buffer);
+        let event = ImportProgress::Reading {
+            set: self.set.to_owned(),
+            bytes: meter.bytes,
+            total_bytes: meter.total_bytes,
+            edges: meter.edges,
+        };
+        super::report_progress(meter.progress, event)
+    }
+}
