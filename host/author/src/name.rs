@@ -1,9 +1,9 @@
-//! Names of plugins, which are used as names of files, modules, crates and types.
+//! Names of plugins. Projects use them as the names of files, modules, crates and types.
 
 use crate::error::CreateError;
 
-/// Words that are reserved in some language or tool.
-const TAKEN: [&str; 74] = [
+/// Words that cannot be the name of a plugin: keywords and common modules of its language, and modules of its project.
+const RESERVED: [&str; 74] = [
     // Rust.
     "abstract",
     "alloc",
@@ -78,17 +78,18 @@ const TAKEN: [&str; 74] = [
     "raise",
     "random",
     "with",
-    // Modules of the projects.
+    // Modules that every project contains.
     "component",
     "plugin",
 ];
 
-/// A name that every language accepts for a module.
+/// Name that every plugin language accepts for a module.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PluginName(String);
 
 impl PluginName {
-    /// Checks a name: lower-case letters, digits and underscores, a letter first, at most 64 characters.
+    /// Checks a name: 1 to 64 lower-case letters, digits and underscores, starting with a letter and not ending with an
+    /// underscore.
     pub(crate) fn new(text: &str) -> Result<Self, CreateError> {
         let refuse = |reason| CreateError::Name {
             name: text.to_owned(),
@@ -98,21 +99,23 @@ impl PluginName {
         let starts = text.starts_with(|c: char| c.is_ascii_lowercase());
         if !starts || text.len() > 64 || !text.chars().all(allowed) || text.ends_with('_') {
             return Err(refuse(
-                "must have 1 to 64 lower-case letters, digits and underscores, a letter first",
+                "must have 1 to 64 lower-case letters, digits and underscores, start with a letter and not end with `_`",
             ));
         }
-        if TAKEN.contains(&text) || text.starts_with("pbg_plugin") {
-            return Err(refuse("is reserved in one of the languages"));
+        if RESERVED.contains(&text) || text.starts_with("pbg_plugin") {
+            return Err(refuse(
+                "is reserved by a plugin language or by the SDK; choose another one",
+            ));
         }
         Ok(Self(text.to_owned()))
     }
 
-    /// Returns the name, as in `snake`.
+    /// Returns the name as given, for example `largest_first`.
     pub(crate) fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// Returns the name of the type, as in `Snake`.
+    /// Returns the name of the plugin's type, for example `LargestFirst`.
     pub(crate) fn camel(&self) -> String {
         let words = self.0.split('_').filter(|word| !word.is_empty());
         words
@@ -120,7 +123,7 @@ impl PluginName {
             .collect()
     }
 
-    /// Returns the name of the package, as in `my-snake`.
+    /// Returns the name of the plugin's package, for example `largest-first`.
     pub(crate) fn kebab(&self) -> String {
         self.0.replace('_', "-")
     }

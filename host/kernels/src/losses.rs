@@ -1,8 +1,9 @@
-//! Execution of losses that are graphs, on rows of scores.
+//! Execution of losses that are expression graphs, on rows of scores.
 //!
-//! A graph and its gradient are lowered once to a [`program`]: steps over tiles of a few rows that stay in the
-//! first-level cache. Each step is a vectorised loop ([`tile`]) over the functions of [`maths`]. [`Traced`] executes
-//! the program. [`direct`] contains three handwritten losses for comparison.
+//! A graph and its gradient are lowered once to a [`program`]: a list of steps over tiles of a few rows, which stay in
+//! the first-level cache. Each step is a vectorised loop ([`tile`], [`vectors`]) over the functions of [`maths`].
+//! [`GraphLoss`] executes the program. [`handwritten`] contains three losses without graphs, with which tests and
+//! benchmarks compare it.
 
 mod graph_loss;
 pub mod handwritten;

@@ -1,7 +1,7 @@
-//! Folder in memory for the temporary files of tests.
+//! Folder on the in-memory file system for the temporary files of tests.
 //!
-//! Tests create, sync and remove tens of thousands of small files. On many file systems this would take longer than the
-//! tests themselves.
+//! Tests create, sync and remove tens of thousands of small files. On the file systems of many disks, these operations
+//! would take longer than the tests themselves.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -9,29 +9,33 @@ use std::{env, fs, process};
 
 use rustix::fs::{StatVfsMountFlags, statvfs};
 
-const MEMORY: &str = "/dev/shm";
-const NAME: &str = "pbg-host-tests-";
-/// Minimum of free memory: several times the size of the tests' files, and the memory of the tests themselves.
-const LEAST: u64 = 8 << 30;
+/// Root of the in-memory file system.
+const SHARED_MEMORY: &str = "/dev/shm";
+/// Prefix of the folder's name; the rest is the id of the process that created it.
+const PREFIX: &str = "pbg-host-tests-";
+/// Minimum of free memory in bytes. It has room for several times the size of the tests' files and for the memory that
+/// the tests themselves use.
+const MIN_FREE_BYTES: u64 = 8 << 30;
 
-/// The folder, which is removed on drop; `None` if memory is not suitable.
+/// The folder, which is removed on drop. `None` if `TMPDIR` is set, the in-memory file system is not suitable, or the
+/// folder cannot be created; tests then use the default folder for temporary files.
 #[derive(Debug)]
 pub(crate) struct TestScratch(Option<PathBuf>);
 
 impl TestScratch {
-    /// Creates the folder, unless the user has set `TMPDIR`.
+    /// Removes the folders that killed runs have left, and creates a new one.
     pub(crate) fn make() -> Self {
-        let memory = Path::new(MEMORY);
+        let memory = Path::new(SHARED_MEMORY);
         if env::var_os("TMPDIR").is_some() || !is_suitable(memory) {
             return Self(None);
         }
         remove_left_behind(memory);
-        let folder = memory.join(format!("{NAME}{}", process::id()));
+        let folder = memory.join(format!("{PREFIX}{}", process::id()));
         let made = fs::create_dir(&folder);
         Self(made.is_ok().then_some(folder))
     }
 
-    /// Sets the folder as the command's folder for temporary files.
+    /// Sets `TMPDIR` of `command` to the folder.
     pub(crate) fn set_tmpdir(&self, command: &mut Command) {
         if let Some(folder) = &self.0 {
             command.env("TMPDIR", folder);
@@ -46,18 +50,18 @@ impl Drop for TestScratch {
     }
 }
 
-/// Returns whether the folder has enough room and allows programs to be executed.
+/// Returns whether the file system of `folder` has enough free memory and permits the execution of programs.
 fn is_suitable(folder: &Path) -> bool {
     let Ok(system) = statvfs(folder) else {
         return false;
     };
     let free = system.f_bavail.saturating_mul(system.f_frsize);
-    let starts = !system.f_flag.contains(StatVfsMountFlags::NOEXEC);
-    starts
+    let executable = !system.f_flag.contains(StatVfsMountFlags::NOEXEC);
+    executable
         && [Some(free), available(), limit()]
             .into_iter()
             .flatten()
-            .all(|bytes| bytes >= LEAST)
+            .all(|bytes| bytes >= MIN_FREE_BYTES)
 }
 
 /// Returns the bytes of available memory of the system.
@@ -76,11 +80,11 @@ fn limit() -> Option<u64> {
     text.trim().parse().ok()
 }
 
-/// Removes folders of runs that were killed.
+/// Removes the folders whose process no longer runs: it was killed before it could remove its folder.
 fn remove_left_behind(folder: &Path) {
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         let name = entry.file_name();
-        let of = name.to_str().and_then(|name| name.strip_prefix(NAME));
+        let of = name.to_str().and_then(|name| name.strip_prefix(PREFIX));
         if of.is_some_and(|id| !Path::new("/proc").join(id).exists()) {
             let _ = fs::remove_dir_all(entry.path());
         }
@@ -94,7 +98,7 @@ mod tests {
     #[test]
     fn only_folders_of_ended_runs_are_removed() {
         let memory = tempfile::tempdir().unwrap();
-        let of = |id: &str| memory.path().join(format!("{NAME}{id}"));
+        let of = |id: &str| memory.path().join(format!("{PREFIX}{id}"));
         // No process has this id.
         let (ended, running) = (of("99999999"), of(&process::id().to_string()));
         let other = memory.path().join("other");

@@ -1,4 +1,4 @@
-//! Parameters of a graph that change during training.
+//! Parameters of a loss graph that the plugin's `update` function changes during training.
 
 use std::num::NonZeroU32;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,10 +9,11 @@ use pbg_core::loss::{
 };
 use pbg_core::strategy::{FaultCause, RunLength, StrategyError, StrategyId};
 
-/// Values of the parameters. Workers keep copies, so that they take no lock unless a value has changed.
+/// Current values of the parameters. Each worker keeps a copy and takes the lock only after a change.
 pub(super) struct SharedParameters {
     declared: Vec<LossParameter>,
     values: RwLock<Vec<f32>>,
+    /// Number of changes so far.
     changes: AtomicU64,
 }
 
@@ -46,7 +47,7 @@ impl SharedParameters {
         self.changes.fetch_add(1, Ordering::Release);
     }
 
-    /// Updates a copy that was made after `changes` changes.
+    /// Replaces `copy`, which was made after `changes` changes, if the values have changed since then.
     pub(super) fn copy_changed(&self, changes: &mut u64, copy: &mut Vec<f32>) {
         let now = self.changes.load(Ordering::Acquire);
         if now != *changes {
@@ -56,14 +57,18 @@ impl SharedParameters {
     }
 }
 
-/// Counter of trained batches that asks the guest for new parameters after every `every` batches.
+/// Counter of trained batches that calls the plugin's `update` function for new parameters after every `every` batches.
 pub(super) struct UpdateSchedule {
     guest: Box<dyn ParameterSchedule>,
     every: NonZeroU32,
+    /// Number of batches counted so far.
     step: u64,
+    /// Number of edges since the last update.
     edges: u64,
+    /// Sum of their losses.
     loss: f64,
-    /// Batches to be counted elsewhere, if several trainers count together.
+    /// Sum of the batches that this trainer has observed but not counted. `None` unless several trainers share the
+    /// parameters: then the batches of all trainers are added up first and counted with [`UpdateSchedule::count`].
     deferred: Option<ObservedBatches>,
 }
 
@@ -84,7 +89,7 @@ impl UpdateSchedule {
         self.guest.begin_run(length);
     }
 
-    /// Records a trained batch.
+    /// Counts a trained batch, or adds it to the deferred ones.
     pub(super) fn observe(
         &mut self,
         id: &StrategyId,
@@ -98,27 +103,28 @@ impl UpdateSchedule {
             loss,
         };
         match &mut self.deferred {
-            Some(apart) => {
-                apart.add(&observed);
+            Some(sum) => {
+                sum.add(&observed);
                 Ok(())
             }
             None => self.count(id, parameters, &observed),
         }
     }
 
-    /// Starts adding up batches without counting them, to be counted elsewhere; discards the previous sum.
+    /// Defers counting: from now on, observed batches are only added up for [`UpdateSchedule::take_observed`]. Discards
+    /// the previous sum.
     pub(super) fn defer_counting(&mut self) {
         self.deferred = Some(ObservedBatches::default());
     }
 
-    /// Returns the sum of the batches since the last call.
+    /// Returns the sum of the deferred batches since the last call.
     pub(super) fn take_observed(&mut self) -> ObservedBatches {
         self.deferred
             .as_mut()
             .map_or_else(ObservedBatches::default, std::mem::take)
     }
 
-    /// Counts batches, and asks for new parameters if the count reaches or passes a multiple of `every`.
+    /// Counts batches, and updates the parameters once if the count reaches or passes a multiple of `every`.
     pub(super) fn count(
         &mut self,
         id: &StrategyId,
@@ -126,11 +132,11 @@ impl UpdateSchedule {
         observed: &ObservedBatches,
     ) -> Result<(), StrategyError> {
         let every = u64::from(self.every.get());
-        let before = self.step / every;
+        let updates_before = self.step / every;
         self.step += observed.batches;
         self.edges += observed.edges;
         self.loss += observed.loss;
-        if self.step / every == before {
+        if self.step / every == updates_before {
             return Ok(());
         }
         let progress = ScheduleProgress {

@@ -1,4 +1,4 @@
-//! Evaluation of a graph on one thread.
+//! Evaluation of a loss graph on one thread.
 
 use std::sync::Arc;
 
@@ -16,8 +16,9 @@ use crate::losses::vectors::{Lane, ROWS, WIDTH};
 /// A worker that evaluates a graph with its own buffers.
 pub(super) struct GraphLossWorker {
     loss: Arc<Shared>,
-    /// The graph with a copy of its parameters as of change number `changes`; `u64::MAX` if none has been copied yet.
+    /// The graph with this worker's copy of its parameters.
     formula: LossFormula,
+    /// Number of parameter changes when the copy was made; `u64::MAX` before the first copy.
     changes: u64,
     buffers: Buffers,
 }
@@ -41,19 +42,20 @@ impl GraphLossWorker {
     }
 }
 
-/// Buffers of a call, which are reused by the next one.
+/// Buffers of [`LossWorker::evaluate`], which the next call reuses.
 #[derive(Default)]
 struct Buffers {
     tiles: Vec<Vec<Lane>>,
     vectors: Vec<[Lane; ROWS / WIDTH]>,
-    /// One row of a tile.
+    /// Intermediate values of one row of a tile.
     scratch: Vec<Lane>,
-    /// Sums before they are copied to their vectors, or that are not used.
+    /// Sums of the rows that a step computes together with its tile, before those that the program uses are copied to
+    /// vectors.
     sums: [Vec<f32>; 2],
 }
 
 impl Buffers {
-    /// Makes room for tiles of `rows` rows of `lanes` lanes.
+    /// Grows the buffers to tiles of `rows` rows, each of `lanes` lanes.
     fn fit(&mut self, program: &LossProgram, lanes: usize, rows: usize) {
         self.tiles.resize_with(program.tiles, Vec::new);
         for tile in &mut self.tiles {
@@ -69,7 +71,7 @@ impl Buffers {
         }
     }
 
-    /// Sets the vectors whose numbers are the same for all rows of a call.
+    /// Sets the vectors that hold the same number for all rows of a call: constants, parameters and the number of columns.
     fn set_numbers(&mut self, program: &LossProgram, parameters: &[f32], columns: usize) {
         let constants = program.constants.iter().copied();
         let parameters = program
@@ -82,14 +84,15 @@ impl Buffers {
         }
     }
 
-    /// Returns the original scores of the rows that were evaluated last.
+    /// Returns the scores of the negatives of the rows that were evaluated last, as they were before gradients replaced
+    /// them.
     fn scores(&self, rows: usize, columns: usize, lanes: usize) -> Vec<f32> {
         let tile = self.tiles[SCORES].as_flattened();
         let rows = tile.chunks(lanes * WIDTH).take(rows);
         rows.flat_map(|row| &row[..columns]).copied().collect()
     }
 
-    /// Returns the tiles for `rows` rows of `lanes` lanes.
+    /// Returns the tiles and vectors as steps use them, for `rows` rows of `lanes` lanes each.
     #[inline(always)]
     fn tiles(&mut self, lanes: usize, rows: usize) -> TileBuffers<'_> {
         let [first, second] = &mut self.sums;
@@ -105,8 +108,9 @@ impl Buffers {
 }
 
 impl Shared {
-    /// Returns an error if the graph computed a value that is not finite from finite scores. Scores that are not finite
-    /// have no finite loss, so the graph is then not at fault.
+    /// Returns an error if the graph computed a value that is not finite from finite scores. `made` are the computed
+    /// losses, gradients of positives and gradients of negatives. If scores are not finite, the graph is not at fault,
+    /// because no loss of them is finite.
     fn check_finite(&self, rows: FailedRows<'_>, made: [&[f32]; 3]) -> Result<(), StrategyError> {
         let FailedRows {
             positive,
@@ -139,10 +143,10 @@ impl Shared {
             function: "evaluate",
             reason: format!(
                 "its formula gives {value} as {what} where the positive's score is {} and the \
-                 scores of {columns} negatives range from {least} to {most}{}; every number must be finite, \
-                 whatever the scores",
+                 scores of {columns} negatives range from {least} to {most}{}; losses and gradients must be \
+                 finite for all finite scores",
                 positive[row],
-                self.updated_to(parameters)
+                self.describe_update(parameters)
             )
             .into(),
             cause: FaultCause::Strategy,
@@ -153,8 +157,8 @@ impl Shared {
         })
     }
 
-    /// Describes the current values of the parameters, if the loss has an `update` function.
-    fn updated_to(&self, values: &[f32]) -> String {
+    /// Describes the values of the parameters for the error message. Empty if the loss has no `update` function.
+    fn describe_update(&self, values: &[f32]) -> String {
         match self.schedule {
             Some(_) => format!(
                 " and `update` has set {}",
@@ -165,8 +169,9 @@ impl Shared {
     }
 }
 
-/// Returns whether all values are finite. Every gradient of a batch is checked, so a check is one comparison of
-/// integers per vector register: without the sign bit, infinity and NaN have larger bits than all other floats.
+/// Returns whether all values are finite. Every gradient of a batch is checked, so this compares integers, with one
+/// instruction per vector register: without the sign bit, the bits of infinity and NaN are larger integers than those of
+/// all other floats.
 #[multiversion(targets("x86_64+avx512f+avx2+fma", "x86_64+avx2+fma"))]
 fn all_finite(values: &[f32]) -> bool {
     let bits = |value: &f32| value.to_bits() & !(1 << 31);
@@ -200,11 +205,11 @@ impl LossWorker for GraphLossWorker {
                 columns,
                 parameters: &formula.parameters,
             };
-            let judged = loss.check_finite(rows, made);
-            if judged.is_err() {
+            let result = loss.check_finite(rows, made);
+            if result.is_err() {
                 block.negative.copy_from_slice(&before);
             }
-            judged
+            result
         })
     }
 
@@ -234,14 +239,14 @@ fn run_block(
     lanes: usize,
 ) {
     if target_cfg_f!(target_feature = "fma") {
-        block_of::<true>(program, buffers, block, lanes);
+        run_block_steps::<true>(program, buffers, block, lanes);
     } else {
-        block_of::<false>(program, buffers, block, lanes);
+        run_block_steps::<false>(program, buffers, block, lanes);
     }
 }
 
 #[inline(always)]
-fn block_of<const FMA: bool>(
+fn run_block_steps<const FMA: bool>(
     program: &LossProgram,
     buffers: &mut Buffers,
     block: &mut ScoreBlock<'_>,
