@@ -1,8 +1,11 @@
-//! Encoding of core modules as components. The module contains the WIT of its world.
+//! Encoding of core WebAssembly modules as components. A module describes the WIT types of its world in a custom
+//! section.
 
 use wit_component::ComponentEncoder;
 
+/// Magic number and version of a core module.
 const HEADER: &[u8] = b"\0asm\x01\0\0\0";
+/// Section id of custom sections.
 const CUSTOM_SECTION: u8 = 0;
 
 /// Reason why bytes cannot be encoded as a component.
@@ -12,15 +15,15 @@ pub enum EncodeError {
     #[error("is not a WebAssembly module: {0}")]
     NotAModule(&'static str),
     /// The module does not match its world.
-    #[error("cannot become a component: {0}")]
+    #[error("cannot be encoded as a component: {0}")]
     Misfit(String),
 }
 
-/// Encodes `module` as a component, without sections that only tools read.
+/// Encodes `module` as a component, without its debug information and other sections that only tools read.
 ///
 /// # Errors
-/// [`EncodeError`] if the bytes are not a core module, or if the module lacks the types of its world, or its imports or
-/// exports differ from them.
+/// [`EncodeError::NotAModule`] if the bytes are not a core module. [`EncodeError::Misfit`] if the module does not
+/// describe the types of its world, or if its imports or exports do not have these types.
 pub fn encode(module: &[u8]) -> Result<Vec<u8>, EncodeError> {
     let module = strip_custom_sections(module).map_err(EncodeError::NotAModule)?;
     ComponentEncoder::default()
@@ -30,12 +33,13 @@ pub fn encode(module: &[u8]) -> Result<Vec<u8>, EncodeError> {
         .map_err(|error| misfit(&error))
 }
 
-/// Converts the encoder's error, which consists only of texts.
+/// Converts the encoder's error to a text that includes all causes.
 fn misfit(error: &impl std::fmt::Display) -> EncodeError {
     EncodeError::Misfit(format!("{error:#}"))
 }
 
-/// Removes custom sections, except the names of functions, which make a trap readable, and the types for the encoder.
+/// Removes custom sections, except two kinds: `name` has the names of functions, which make the backtrace of a trap
+/// readable, and `component-type*` has the WIT types that the encoder needs.
 fn strip_custom_sections(module: &[u8]) -> Result<Vec<u8>, &'static str> {
     let mut rest = module.strip_prefix(HEADER).ok_or("wrong header")?;
     let mut kept = HEADER.to_vec();
@@ -53,6 +57,7 @@ fn strip_custom_sections(module: &[u8]) -> Result<Vec<u8>, &'static str> {
     Ok(kept)
 }
 
+/// Returns whether a custom section is kept, by its name.
 fn is_needed(custom: &[u8]) -> Result<bool, &'static str> {
     let (size, name) = leb128(custom)?;
     let name = name
@@ -61,7 +66,7 @@ fn is_needed(custom: &[u8]) -> Result<bool, &'static str> {
     Ok(name == b"name" || name.starts_with(b"component-type"))
 }
 
-/// Reads an unsigned number of at most 32 bits; returns it and the remaining bytes.
+/// Decodes an unsigned LEB128 number of at most 5 bytes. Returns the number and the remaining bytes.
 fn leb128(bytes: &[u8]) -> Result<(usize, &[u8]), &'static str> {
     let mut value = 0u64;
     for (i, byte) in bytes.iter().enumerate().take(5) {
@@ -71,7 +76,7 @@ fn leb128(bytes: &[u8]) -> Result<(usize, &[u8]), &'static str> {
             return Ok((value, &bytes[i + 1..]));
         }
     }
-    Err("a number does not end")
+    Err("a number is incomplete or longer than 5 bytes")
 }
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
-//! Languages of projects.
+//! Languages in which plugins can be written.
 
 use serde::{Deserialize, Serialize};
 
-/// A language with templates, an SDK and a builder.
+/// Language of a plugin project, with templates, an SDK and a builder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Language {
@@ -20,7 +20,7 @@ impl Language {
     /// All languages.
     pub const ALL: [Self; 4] = [Self::Rust, Self::Python, Self::JavaScript, Self::C];
 
-    /// Returns the folder of its templates.
+    /// Returns the name of its folder in `templates`, and of the language in `plugin.toml`.
     pub(crate) const fn folder(self) -> &'static str {
         match self {
             Self::Rust => "rust",

@@ -19,7 +19,8 @@ pub use storage::{IoRate, StorageReport, storage};
 
 use pbg_train::{ResolvedConfig, RunError};
 
-/// Returns the edges per CPU-second that the matrix products of the first relation alone would allow.
+/// Returns the edges per CPU-second if training consisted only of the matrix products of the first relation, with its
+/// largest right partition.
 ///
 /// # Errors
 /// When libtorch fails.

@@ -1,4 +1,4 @@
-//! Options of the connection to the other trainers of a run, from the configuration and the environment.
+//! Options for the connection to the other trainers of a run, from the configuration and environment variables.
 
 use std::env;
 use std::net::IpAddr;
@@ -19,10 +19,12 @@ use crate::kind::FailureKind;
 const SECRET: &str = "PBG_HOST_SECRET";
 /// Environment variable with the address on which rank 0's server listens.
 const LISTEN: &str = "PBG_HOST_LISTEN";
+
 /// Parses `distributed_init_method`.
 ///
 /// # Errors
-/// When it is invalid, or when the environment variables that `env://` reads are.
+/// When the text is invalid, or when it is `env://` and one of the environment variables that it reads is missing or
+/// invalid.
 pub(crate) fn method(text: &str) -> Result<ResolvedMethod> {
     let lookup = |name: &str| env::var(name).ok();
     InitMethod::parse(text, lookup).map_err(|error| {
@@ -49,7 +51,8 @@ pub(crate) fn record(connection: &Connection) -> Result<Option<LedgerRecord>> {
     Ok(Some(record))
 }
 
-/// Returns the options of a connection, from the configuration and the environment.
+/// Returns the options of a connection, from the configuration and the environment variables. `PBG_HOST_SECRET` is the
+/// access token of the server if the init method is `nats://`, and otherwise the secret that all trainers share.
 ///
 /// # Errors
 /// When an environment variable is invalid.
@@ -78,7 +81,7 @@ pub(crate) fn options(
         Err(_) => None,
     };
     let run = match &method {
-        // These methods have a server that no other run uses.
+        // The server of these methods belongs to this run alone.
         InitMethod::File(_) | InitMethod::Tcp(_) => RunName::new("run")?,
         InitMethod::Nats { .. } => run_name(checkpoint)?,
     };
@@ -98,8 +101,8 @@ pub(crate) fn options(
     })
 }
 
-/// Derives the name of the run on servers that other runs share from the path of its checkpoint, which is the same on
-/// every machine.
+/// Derives the name of a run on a server that it shares with other runs. The name is a hash of the path of the
+/// checkpoint, which is the same on every machine of the run.
 fn run_name(checkpoint: &Path) -> Result<RunName> {
     let path = std::path::absolute(checkpoint)
         .map_err(|e| Failure::new(FailureKind::Io, e).context("cannot find the working folder"))?;
@@ -111,8 +114,8 @@ fn run_name(checkpoint: &Path) -> Result<RunName> {
     Ok(RunName::new(&format!("run-{hash:016x}"))?)
 }
 
-/// Returns the folders that are searched for `nats-server` before `PATH`: those of the program and of the repository's
-/// set-up.
+/// Returns the folders that are searched for `nats-server` before `PATH`: the folder of the program, three folders
+/// above it, and `.deps/nats`, where `cargo xtask setup` installs it, in each of them.
 pub(crate) fn search() -> Vec<PathBuf> {
     let program = env::current_exe().unwrap_or_default();
     let folders = program.ancestors().skip(1).take(4);

@@ -1,4 +1,4 @@
-//! State of a run that a checkpoint stores besides its tensors, and the check before resuming from it.
+//! State of a run that a checkpoint stores in addition to its tensors, and the check before a run resumes from it.
 
 use pbg_config::Config;
 use pbg_core::event::{CallSeconds, PartitionIo, RankStats, TrainStats};
@@ -12,34 +12,37 @@ use serde::{Deserialize, Serialize};
 use crate::layout::Layout;
 use crate::resume_point::InterruptedBucket;
 
-/// Position of a run, and sums of its current epoch.
+/// Position of a run, content of its partition buffer, and sums of its current epoch.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct RunState {
-    /// Position in the training loops.
+    /// Position in the training loops: epoch, edge set, edge chunk, and bucket of the plan.
     pub(crate) schedule: Schedule,
     /// Number of buckets trained in the whole run.
     pub(crate) index: u64,
-    /// Groups in the buffer, so that an order that depends on them plans the same after a resume.
+    /// Groups in the buffer. A bucket order may depend on them, and then plans the same after a resume.
     pub(crate) resident: Vec<SidePartition>,
-    /// Resident groups that were trained since they entered the buffer, so that traffic is counted the same after a
-    /// resume.
+    /// Groups in the buffer that were trained since they were loaded. Their evictions are counted as writes, also after
+    /// a resume.
     #[serde(default)]
     pub(crate) changed: Vec<SidePartition>,
-    /// Sums over the finished buckets of the current epoch.
+    /// Sums over the trained buckets of the current epoch.
     pub(crate) epoch: EpochSums,
-    /// Bucket that was interrupted.
+    /// Bucket in which the run was interrupted, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) within: Option<InterruptedBucket>,
-    /// State of the loss, if it has any.
+    /// State of the loss; `None` if it has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) loss: Option<LossState>,
-    /// Results of validation so far.
+    /// State of validation: the highest MRR so far, and the current factor of the learning rates.
     #[serde(default)]
     pub(crate) plateau: ValidationState,
 }
 
 impl RunState {
-    /// Checks that a run over `extent` and `layout` can be in this state. Returns the reason if not.
+    /// Checks that a run of this `extent` and `layout` can be in this state.
+    ///
+    /// # Errors
+    /// The reason why it cannot.
     pub(crate) fn check(&self, extent: RunExtent, layout: &Layout) -> Result<(), String> {
         let grid = layout.grid().collect();
         self.schedule.check(extent, grid)?;
@@ -52,7 +55,9 @@ impl RunState {
         };
         match self.resident.iter().find(|group| !exists(group)) {
             None => Ok(()),
-            Some((_, partition)) => Err(format!("there is no partition {partition}")),
+            Some((_, partition)) => Err(format!(
+                "the buffer contains partition {partition}, which does not exist"
+            )),
         }
     }
 }
@@ -60,15 +65,21 @@ impl RunState {
 /// Sums over the buckets of one epoch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct EpochSums {
+    /// Trained edges and their losses.
     pub(crate) stats: TrainStats,
+    /// Ranks of held-out edges before their bucket was trained.
     pub(crate) eval_before: RankStats,
+    /// Partitions read and written.
     pub(crate) io: PartitionIo,
+    /// Seconds of training.
     pub(crate) seconds: f64,
+    /// Seconds in calls of plugins.
     #[serde(default)]
     pub(crate) calls: CallSeconds,
 }
 
-/// Returns the checksums of all dictionaries, which identify the names that a checkpoint's ids stand for.
+/// Returns a text with the checksums of the dictionaries of relations, of the entity types of the configuration, and of
+/// their features. It identifies the names to which the ids of a checkpoint refer.
 pub(crate) fn dictionaries(config: &Config, dataset: &Dataset) -> String {
     let manifest = dataset.manifest();
     let sum = |file: &String| manifest.files.get(file).map_or(0, |s| s.crc32);

@@ -1,18 +1,18 @@
-//! Relation samplers.
+//! Interface of relation samplers.
 
 use crate::{Metadata, Parameters, Result, Rng};
 
-/// Relation sampler: chooses the relation of each batch with static relations, where all edges of a
-/// batch have the same relation.
+/// Relation sampler: chooses the relation of each batch. Only models with static relations have one,
+/// since their batches have edges of a single relation.
 ///
-/// An instance serves one worker in one bucket: it is created by `Default`, configured, and
-/// [begins](Sampler::begin) to draw the worker's share. No state outlives the share, so everything
-/// random must come from [`Share::seed`].
+/// The host creates an instance for each worker and bucket with `Default`, configures it, and calls
+/// [`begin`](Sampler::begin) with the worker's share of the bucket. No state is kept for the next
+/// share, so random choices must be derived from [`Share::seed`].
 ///
 /// ```
 /// use pbg_plugin_sdk::{Draw, Draws, Left, Metadata, Result, Sampler, Share, export_sampler};
 ///
-/// /// Relation by relation, in the order of their numbers.
+/// /// Draws all edges of a relation before those of the next one.
 /// #[derive(Default)]
 /// struct InOrder;
 ///
@@ -51,10 +51,10 @@ use crate::{Metadata, Parameters, Result, Rng};
 /// # }
 /// ```
 pub trait Sampler: Default + 'static {
-    /// Draws of one share.
+    /// State while one share is drawn.
     type Draws: Draws;
 
-    /// Name, version, summary and parameters.
+    /// Returns name, version, summary and parameters.
     fn metadata() -> Metadata;
 
     /// Receives all parameters of the configuration, already checked against
@@ -62,29 +62,30 @@ pub trait Sampler: Default + 'static {
     /// implementation ignores them.
     ///
     /// # Errors
-    /// If a combination of values makes no sense; the text is shown to the user.
+    /// If the values do not fit together; the text is shown to the user.
     fn configure(&mut self, parameters: &Parameters) -> Result<()> {
         let _ = parameters;
         Ok(())
     }
 
-    /// Begins to draw `share`.
+    /// Starts to draw batches from `share`.
     ///
     /// # Errors
-    /// If the plugin cannot draw the share; the text is shown to the user.
+    /// If the plugin cannot draw from the share; the text is shown to the user.
     fn begin(&self, share: &Share) -> Result<Self::Draws>;
 }
 
-/// Draws of one share; see [`Sampler`] for an example.
+/// Batches drawn from one share; see [`Sampler`] for an example.
 pub trait Draws: 'static {
-    /// Returns the next batch; `None` once every edge has been drawn, and not before.
+    /// Returns the next batch, or `None` after all edges of the share have been drawn. `None` with
+    /// remaining edges is an error.
     ///
     /// # Errors
     /// If the plugin cannot continue; the text is shown to the user.
     fn next(&mut self) -> Result<Option<Draw>>;
 
-    /// Receives the mean loss of the edges, a finite number, of the batch that [`Draws::next`]
-    /// returned, once it is trained. The default implementation ignores it.
+    /// Receives the mean loss per edge, a finite number, of the batch that [`Draws::next`] returned
+    /// last, after the batch was trained. The default implementation ignores it.
     ///
     /// ```
     /// # use pbg_plugin_sdk::{Draw, Draws, Result};
@@ -104,7 +105,7 @@ pub trait Draws: 'static {
     }
 }
 
-/// Share of a bucket that one worker trains.
+/// Edges of a bucket that one worker trains.
 ///
 /// ```
 /// let share = pbg_plugin_sdk::Share { counts: vec![5, 0, 2], batch_size: 4, seed: 7 };
@@ -116,7 +117,7 @@ pub struct Share {
     pub counts: Vec<u64>,
     /// Maximum number of edges of a batch; at least 1.
     pub batch_size: u32,
-    /// Seed for everything random; differs from share to share.
+    /// Seed of random choices; differs from share to share.
     pub seed: u64,
 }
 

@@ -22,7 +22,7 @@ use crate::{format, interrupt, load, model_notes};
 ///
 /// Reads files of edges, plain or compressed with gzip or Zstandard, one edge per line or row. The column separator,
 /// the header, comments and compression are detected from the first lines of each file, regardless of its name, and
-/// printed with its first edge; if they are ambiguous, the command asks for an option that decides. The configuration
+/// printed with its first edge. If they are ambiguous, the import stops and names the option to set. The configuration
 /// defines the entity types, the number of partitions of each, and the types of both sides of a relation. Edge sets
 /// (such as `train`, `valid`, `test`) have names of your choice; training uses those in `edge_sets`, evaluation can use
 /// any.
@@ -42,7 +42,7 @@ Examples:
   pbg-host import pbg.toml --edges train=edges.tsv --entity-min-count 5
   pbg-host import pbg.toml --edges train=edges.tsv --memory 1G")]
 pub(crate) struct Args {
-    /// Arguments that name the configuration.
+    /// Configuration that names the dataset.
     #[command(flatten)]
     config: ConfigArgs,
     /// Name of an edge set and a file of its edges, a folder of such files, a pattern of file names, or a pipe; can be
@@ -91,7 +91,7 @@ pub(crate) struct Args {
     json: bool,
 }
 
-/// Format of text files of edges, for properties that should not be detected from their first lines.
+/// Format of text files of edges. Properties that are not given are detected from the first lines of each file.
 #[derive(Debug, clap::Args)]
 struct TextArgs {
     /// Whether the first line of text files names the columns.
@@ -197,7 +197,7 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     terminal::print(|out| print_report(out, &report, start.elapsed()))
 }
 
-/// Groups files by edge set; sets and files keep the order of the command line.
+/// Groups files by edge set. Sets and files keep the order of the command line.
 fn sets(edges: &[(String, PathBuf)]) -> Vec<(String, Vec<PathBuf>)> {
     let mut sets: Vec<(String, Vec<PathBuf>)> = Vec::new();
     for (name, file) in edges {
@@ -209,7 +209,7 @@ fn sets(edges: &[(String, PathBuf)]) -> Vec<(String, Vec<PathBuf>)> {
     sets
 }
 
-/// Progress bar on a terminal; shows no progress otherwise, since imports are fast.
+/// Progress bar on a terminal. Elsewhere it is hidden, since imports are fast.
 struct Display {
     bar: ProgressBar,
     terminal: Terminal,
@@ -233,7 +233,7 @@ impl Display {
     fn show(&self, progress: &ImportProgress) {
         match progress {
             ImportProgress::Spooling { path, bytes } => {
-                let text = format!("{}: {} so far", path.display(), format::bytes(*bytes));
+                let text = format!("copying {}: {}", path.display(), format::bytes(*bytes));
                 self.step(0, 1, text);
             }
             ImportProgress::ReadAs { what } => {
@@ -323,13 +323,13 @@ fn print_report(out: &mut dyn Write, report: &ImportReport, time: Duration) -> i
         writeln!(out, "  edge set {name}: kept unchanged")?;
     }
     for entities in &report.types {
-        let known = if entities.known > 0 {
+        let added = if entities.known > 0 {
             entities.entities - entities.known.min(entities.entities)
         } else {
             0
         };
         let remarks = [
-            remark(known, "new"),
+            remark(added, "new"),
             remark(entities.absent, "in no imported edge"),
             remark(entities.dropped, "left out for too few edges"),
         ];
@@ -381,6 +381,7 @@ fn warn_of_imbalance(report: &ImportReport, terminal: Terminal) {
     }
 }
 
+/// Formats a count with its meaning, as an appendix to a line of the report; empty if the count is 0.
 fn remark(count: u64, what: &str) -> String {
     if count == 0 {
         String::new()

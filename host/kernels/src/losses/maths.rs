@@ -1,9 +1,9 @@
 //! Exponentials, logarithms, sines and cosines for losses and operators, in loops that the compiler vectorises.
 //!
 //! `exp` reduces its argument to `2^n * e^r` with `|r| <= ln 2 / 2` in two steps (Cody and Waite) and evaluates a
-//! polynomial of degree 6. `ln(1 + u)` for u in [0, 1] uses the polynomial of the Cephes library's `logf`, after halving
-//! `1 + u` where it is above sqrt 2; `ln` applies the same polynomial to the mantissa. Sine and cosine use the polynomials
-//! of its `sinf`.
+//! polynomial of degree 6. `ln(1 + u)` for u in [0, 1] uses the polynomial of the Cephes library's `logf`, after
+//! halving `1 + u` where it is above sqrt 2; `ln` applies the same polynomial to the mantissa. Sine and cosine use the
+//! polynomials of its `sinf`.
 //!
 //! Tests compare the results with f64: `exp` and `ln` are within 2 units in the last place, sigmoid and softplus within
 //! 3, and sines and cosines within 1.25e-7 for angles of up to 40.
@@ -54,8 +54,8 @@ fn power_of_two(n: i32) -> f32 {
 fn exp_parts<const FMA: bool>(x: f32) -> (f32, i32) {
     const LN2_HIGH: f32 = 0.693_359_4;
     const LN2_LOW: f32 = -2.121_944_4e-4;
-    // Adding 1.5 * 2^23 rounds to the nearest integer, which is in the low bits of the sum. Subtracting it again returns
-    // the integer as a float.
+    // Adding 1.5 * 2^23 rounds to the nearest integer, which is in the low bits of the sum. Subtracting it again
+    // returns the integer as a float.
     const ROUND: f32 = 12_582_912.0;
     let shifted = fma::<FMA>(x, std::f32::consts::LOG2_E, ROUND);
     let n = shifted - ROUND;

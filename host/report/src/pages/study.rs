@@ -1,4 +1,4 @@
-//! The page of a study, which compares orders by training.
+//! HTML page of a study: bucket orders compared by training with each.
 
 use super::comparison::PageError;
 use super::{bytes, number};
@@ -7,7 +7,7 @@ use crate::page::Page;
 use crate::table;
 use pbg_lab::study::{EpochPoint, OrderRuns, Study, mean_and_deviation};
 
-/// Headers of the table of results, in the order of [`row`].
+/// Headers of the table of results, for the cells that [`row`] returns.
 pub const HEADS: [&str; 9] = [
     "order",
     "MRR",
@@ -43,23 +43,25 @@ pub fn page(study: &Study) -> Result<String, PageError> {
     Ok(page.render()?)
 }
 
-/// Returns the cells of the results of an order.
+/// Returns the table row with the results of an order. MRR, Hits@10 and loss are from the last epoch; the other numbers
+/// are totals of all epochs, as means over the seeds. ` (differs)` marks loads that the plans did not predict.
 #[must_use]
 pub fn row(order: &OrderRuns) -> Vec<String> {
+    // A point of a run has the totals of bytes, seconds and stalls up to its epoch, but the swaps of its epoch alone.
     let last = |figure: fn(&EpochPoint) -> f64| mean_and_deviation(&order.last(figure));
-    let spread = |(mean, deviation): (f64, f64)| format!("{mean:.4} ± {deviation:.4}");
-    let sums = |figure: fn(&EpochPoint) -> u64| {
+    let with_deviation = |(mean, deviation): (f64, f64)| format!("{mean:.4} ± {deviation:.4}");
+    let mean_total = |figure: fn(&EpochPoint) -> u64| {
         let of = |run: &pbg_lab::study::SeedRun| run.epochs.iter().map(figure).sum::<u64>() as f64;
         mean_and_deviation(&order.runs.iter().map(of).collect::<Vec<_>>()).0
     };
-    let surprised = order.mispredicted_epochs().next().is_some();
+    let differs = order.mispredicted_epochs().next().is_some();
     vec![
         order.order.clone(),
-        spread(last(|point| point.mrr)),
-        spread(last(|point| point.hits_at_10)),
-        spread(last(|point| point.loss)),
-        number(sums(|point| point.predicted_swaps)),
-        number(sums(EpochPoint::swaps)) + if surprised { " (differs)" } else { "" },
+        with_deviation(last(|point| point.mrr)),
+        with_deviation(last(|point| point.hits_at_10)),
+        with_deviation(last(|point| point.loss)),
+        number(mean_total(|point| point.predicted_swaps)),
+        number(mean_total(EpochPoint::swaps)) + if differs { " (differs)" } else { "" },
         bytes(last(|point| point.io_bytes as f64).0),
         number(last(|point| point.seconds).0),
         number(last(|point| point.stall_seconds).0),

@@ -2,14 +2,17 @@
 
 use crate::loss::Binary;
 
-/// Functions of one value.
+/// Function of one value.
 ///
 /// ```
 /// use pbg_plugin_sdk::operator::Unary;
 /// assert_ne!(Unary::Sin, Unary::Cos);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[expect(missing_docs, reason = "described where formulas use them")]
+#[expect(
+    missing_docs,
+    reason = "the methods of formulas describe the functions"
+)]
 pub enum Unary {
     Neg,
     Abs,
@@ -33,9 +36,9 @@ pub enum Unary {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Node {
-    /// Index of a component of the embedding.
+    /// Component of the embedding, by index.
     Component(u32),
-    /// Index of a parameter.
+    /// Parameter, by its index in [`Formula::parameters`].
     Parameter(u32),
     /// A number.
     Constant(f32),
@@ -43,7 +46,7 @@ pub enum Node {
     Unary(Unary, u32),
     /// A function of two values.
     Binary(Binary, u32, u32),
-    /// Condition, value where the condition is not 0, value elsewhere.
+    /// Condition, value where the condition is not 0, and value where it is 0.
     Select(u32, u32, u32),
     /// Value, lower bound, upper bound.
     Clamp(u32, u32, u32),
@@ -62,14 +65,14 @@ pub enum Initial {
     Zero,
     /// 1.
     One,
-    /// Normally distributed around 0, with this standard deviation.
+    /// Normally distributed with mean 0 and this standard deviation.
     Normal(f32),
-    /// An angle in radians, uniformly distributed from -pi to pi. If a formula has one, the regulariser does not
-    /// penalise its parameters, since an angle has no magnitude.
+    /// An angle in radians, uniformly distributed from -pi to pi. The regulariser penalises none of the parameters of a
+    /// formula with an angle, since an angle has no magnitude.
     Angle,
 }
 
-/// Parameter of a relation: a vector as long as a component.
+/// Parameter of an operator: a vector for each relation, of the length of a component.
 ///
 /// ```
 /// use pbg_plugin_sdk::operator::{Initial, formula::formula};
@@ -80,7 +83,7 @@ pub enum Initial {
 pub struct VectorParameter {
     /// Name in checkpoints: lower-case letters, digits and underscores.
     pub name: String,
-    /// Initial values of its elements.
+    /// Initial value of its elements.
     pub initial: Initial,
 }
 
@@ -93,12 +96,12 @@ pub struct VectorParameter {
 /// ```
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Formula {
-    /// Number of components of equal length into which an embedding is split.
+    /// Number of components into which an embedding is split, all of equal length.
     pub components: u32,
     /// Parameters, to which [`Node::Parameter`] refers by index.
     pub parameters: Vec<VectorParameter>,
     /// Nodes; operands precede the nodes that use them.
     pub nodes: Vec<Node>,
-    /// Index of the node with the result of each component.
+    /// Node that computes each output component, by index.
     pub outputs: Vec<u32>,
 }

@@ -1,4 +1,4 @@
-//! Deserializes parameters into the plugin's type with serde.
+//! Deserialization of parameters into the plugin's own type, with serde.
 
 use std::fmt::Display;
 
@@ -33,7 +33,8 @@ impl de::Error for Error {
         Self(message.to_string())
     }
 
-    // The default messages print the value, and printing floats would add more code than reading them.
+    // The default messages contain the value. Formatting floats would add more code to a plugin than deserialization
+    // does.
     fn invalid_type(found: Unexpected, expected: &dyn de::Expected) -> Self {
         let found = match found {
             Unexpected::Bool(_) => "a boolean",
@@ -54,10 +55,10 @@ impl de::Error for Error {
     }
 }
 
-/// Deserializer of parameters as the fields of the plugin's type.
+/// Deserializer of all parameters, as the fields of the plugin's type.
 struct Fields<I> {
     rest: I,
-    /// Parameter whose name was read last, until its value is read.
+    /// Parameter whose name has been read and whose value has not.
     current: Option<(String, Value)>,
 }
 
@@ -97,7 +98,7 @@ impl<'de, I: Iterator<Item = (String, Value)>> MapAccess<'de> for Fields<I> {
     }
 }
 
-/// Deserializer of one value.
+/// Deserializer of the value of one parameter.
 struct Field(Value);
 
 impl<'de> Deserializer<'de> for Field {

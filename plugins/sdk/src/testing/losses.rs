@@ -1,9 +1,10 @@
-//! Contract of losses.
+//! Assertion of the contract of losses, for the tests of plugins.
 
 use crate::loss::{ComputedLoss, Evaluation, Graph, MASKED, TracedLoss, evaluate, trace};
 use crate::testing::defaults;
 
-/// Returns test cases (positives, negatives, columns): ordinary, masked, equal, extreme and no scores.
+/// Returns test cases: scores of positives, scores of their negatives row by row, and number of columns. They have
+/// ordinary, masked, equal and extreme scores, rows without negatives, and no rows.
 fn cases() -> Vec<(Vec<f32>, Vec<f32>, usize)> {
     let wave = |n: usize, step: f32| (0..n).map(|i| (i as f32 * step).sin() * 2.0).collect();
     let mut masked: Vec<f32> = wave(12, 0.7);
@@ -26,11 +27,11 @@ fn cases() -> Vec<(Vec<f32>, Vec<f32>, usize)> {
     ]
 }
 
-/// Asserts the contract of a traced loss, configured with its defaults: loss and gradients are finite
+/// Asserts the contract of a traced loss, configured with its defaults: losses and gradients are finite
 /// for ordinary, extreme, equal and masked scores, and without negatives.
 ///
 /// # Panics
-/// If the contract is violated. The message has the row and the problem.
+/// If the contract is violated. The message has the problem and the scores.
 ///
 /// ```
 /// # use pbg_plugin_sdk::loss::formula::{Row, Scores};
@@ -51,7 +52,7 @@ pub fn assert_traced_loss<L: TracedLoss>() {
     let graph = traced_with_defaults::<L>();
     for (positive, negative, columns) in cases() {
         let found = graph.evaluate(&positive, &negative, columns);
-        assert_fits(&found, &positive, &negative);
+        assert_valid(&found, &positive, &negative);
     }
 }
 
@@ -80,12 +81,12 @@ pub fn traced_with_defaults<L: TracedLoss>() -> Graph {
     trace(&loss).unwrap_or_else(|refusal| panic!("the plugin refuses to build: {refusal}"))
 }
 
-/// Asserts the contract of a computed loss, configured with its defaults: the same as
-/// [`assert_traced_loss`]; in addition, its gradients agree with [finite differences](assert_gradient),
-/// and rows do not depend on each other.
+/// Asserts the contract of a computed loss, configured with its defaults: that of
+/// [`assert_traced_loss`]; in addition, gradients agree with [finite differences](assert_gradient),
+/// and the result of a row does not depend on the other rows.
 ///
 /// # Panics
-/// If the contract is violated. The message has the row and the problem.
+/// If the contract is violated. The message has the problem and the scores.
 ///
 /// ```
 /// # use pbg_plugin_sdk::loss::{RowResult, ScoreRow};
@@ -112,7 +113,7 @@ pub fn assert_computed_loss<L: ComputedLoss>() {
     };
     for (positive, negative, columns) in cases() {
         let all = run(&positive, &negative, columns);
-        assert_fits(&all, &positive, &negative);
+        assert_valid(&all, &positive, &negative);
         for (i, &score) in positive.iter().enumerate() {
             let range = i * columns..(i + 1) * columns;
             let alone = run(&[score], &negative[range.clone()], columns);
@@ -157,8 +158,9 @@ pub fn computed_with_defaults<L: ComputedLoss>() -> L {
     loss
 }
 
-/// Asserts that gradients agree with central differences, within 1 % of the largest gradient. Next to
-/// a kink, where left and right differences disagree, nothing is asserted.
+/// Asserts that gradients agree with central differences, within 1 % of the largest gradient of the
+/// row (at least 0.1) and the rounding error of the loss. Near a kink, where the left and the right
+/// difference disagree, nothing is asserted.
 ///
 /// # Panics
 /// If a gradient disagrees. The message has the score and both derivatives.
@@ -194,6 +196,7 @@ pub fn assert_gradient(
             let h = 1.0 / 128.0;
             let (up, here, down) = (loss(moved, h), loss(moved, 0.0), loss(moved, -h));
             let [right, left] = [(up - here) / f64::from(h), (here - down) / f64::from(h)];
+            // The rounding error of the loss, 1e-6 of it, is divided by h.
             let tolerance = 0.01 * f64::from(largest) + 128.0 * 1e-6 * here.abs();
             let smooth = (right - left).abs() < 0.1 * f64::from(largest);
             let difference = (right + left) / 2.0;
@@ -210,19 +213,20 @@ pub fn assert_gradient(
     }
 }
 
-/// Asserts the lengths, that all numbers are finite, and that masked negatives have no gradient.
-fn assert_fits(found: &Evaluation, positive: &[f32], negative: &[f32]) {
-    let rows = format!("of {positive:?} and {negative:?}: {found:?}");
-    assert_eq!(found.loss.len(), positive.len(), "losses {rows}");
+/// Asserts that an evaluation has one loss and gradient for each score, that all of them are finite, and that masked
+/// negatives have gradient 0.
+fn assert_valid(found: &Evaluation, positive: &[f32], negative: &[f32]) {
+    let rows = format!("for the positives {positive:?} and the negatives {negative:?}: {found:?}");
+    assert_eq!(found.loss.len(), positive.len(), "number of losses {rows}");
     assert_eq!(
         found.positive_gradient.len(),
         positive.len(),
-        "gradients {rows}"
+        "number of gradients of positives {rows}"
     );
     assert_eq!(
         found.negative_gradient.len(),
         negative.len(),
-        "gradients {rows}"
+        "number of gradients of negatives {rows}"
     );
     let all = [
         &found.loss,
@@ -230,10 +234,10 @@ fn assert_fits(found: &Evaluation, positive: &[f32], negative: &[f32]) {
         &found.negative_gradient,
     ];
     let finite = all.into_iter().flatten().all(|value| value.is_finite());
-    assert!(finite, "not finite {rows}");
+    assert!(finite, "a loss or gradient is not finite {rows}");
     let masked = negative.iter().zip(&found.negative_gradient);
     let zero = masked
         .filter(|&(&s, _)| s == MASKED)
         .all(|(_, &g)| g == 0.0);
-    assert!(zero, "a masked negative has a gradient {rows}");
+    assert!(zero, "the gradient of a masked negative is not 0 {rows}");
 }

@@ -11,17 +11,17 @@ use crate::options::TrainedArgs;
 use crate::terminal::{self, Terminal};
 use crate::{format, libtorch_program, load};
 
-/// Measure how fast the edges of a set are ranked among all entities, with an existing checkpoint.
+/// Measure how fast the edges of an edge set are ranked among all entities, with an existing checkpoint.
 ///
-/// The speed is compared with the one that the matrix products for scoring candidates alone would allow
-/// (libtorch's products of the same dimension, measured at the same time).
+/// The speed is compared with a ceiling: the speed if ranking consisted only of the matrix products that score
+/// candidates. They are computed by libtorch with the same dimension, in the same run.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   pbg-host bench eval pbg.toml
   pbg-host bench eval pbg.toml --edges valid --filter train,valid --limit 1000 --json")]
 pub(crate) struct Args {
-    /// Arguments that name the model.
+    /// Model to evaluate.
     #[command(flatten)]
     model: TrainedArgs,
     /// Edge set to rank.
@@ -68,7 +68,7 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
 fn print_speed(out: &mut dyn Write, speed: &EvalBenchReport) -> io::Result<()> {
     writeln!(
         out,
-        "{} scores per CPU-second, {:.0} % of the {} that the products alone allow",
+        "{} scores per CPU-second, {:.0} % of the {} that the matrix products alone would allow",
         format::count(speed.scores_per_cpu_second),
         100.0 * speed.scores_per_cpu_second / speed.ceiling,
         format::count(speed.ceiling),

@@ -1,4 +1,4 @@
-//! The tables of a description.
+//! Tables in the description of a dataset.
 
 use std::collections::BTreeMap;
 
@@ -27,11 +27,11 @@ pub(super) fn edge_sets(description: &Description) -> String {
             if set.weights { "yes" } else { "no" }.to_owned(),
         ]
     });
-    shown(&header, rows)
+    format_table(&header, rows)
 }
 
-/// Returns the table of overlaps of each held-out edge set with the trained ones, and of its unseen entities and
-/// relations; `None` if all sets are trained.
+/// Returns the table of the held-out edge sets: edges that a trained set also contains, in the same direction or
+/// reversed, and entities and relations that no trained edge has. `None` if all sets are trained.
 pub(super) fn held_out(description: &Description) -> Option<String> {
     let header = [
         "held out",
@@ -43,7 +43,8 @@ pub(super) fn held_out(description: &Description) -> Option<String> {
     ];
     let mut rows = description.edge_sets.iter().filter_map(|set| {
         let unseen = set.unseen.as_ref()?;
-        let of_trained = |counts: &BTreeMap<String, u64>| {
+        // Largest number of common edges with a single trained set; the sets may contain the same edges.
+        let most_in_common = |counts: &BTreeMap<String, u64>| {
             let counts = description
                 .trained
                 .iter()
@@ -52,15 +53,15 @@ pub(super) fn held_out(description: &Description) -> Option<String> {
         };
         Some(vec![
             set.name.clone(),
-            share(of_trained(&set.also_in), set),
-            share(of_trained(&set.reversed_in), set),
+            share(most_in_common(&set.also_in), set),
+            share(most_in_common(&set.reversed_in), set),
             share(unseen.edges, set),
             unseen.entities.to_string(),
             unseen.relations.to_string(),
         ])
     });
     let first = rows.next()?;
-    Some(shown(&header, std::iter::once(first).chain(rows)))
+    Some(format_table(&header, std::iter::once(first).chain(rows)))
 }
 
 /// Returns the table of the entities of each type and their degrees in trained edges.
@@ -76,13 +77,13 @@ pub(super) fn entity_types(description: &Description) -> String {
         "99 %",
         "most",
     ];
-    let rows = description.entity_types.iter().map(|of_type| {
+    let rows = description.entity_types.iter().map(|entity_type| {
         let mut row = vec![
-            of_type.name.clone(),
-            of_type.entities.to_string(),
-            of_type.partitions.to_string(),
+            entity_type.name.clone(),
+            entity_type.entities.to_string(),
+            entity_type.partitions.to_string(),
         ];
-        match &of_type.degrees {
+        match &entity_type.degrees {
             Some(degrees) => row.extend([
                 degrees.none.to_string(),
                 format!("{:.2}", degrees.mean),
@@ -95,10 +96,11 @@ pub(super) fn entity_types(description: &Description) -> String {
         }
         row
     });
-    shown(&header, rows)
+    format_table(&header, rows)
 }
 
-/// Returns the table of the first `most` relations with their edges in each set; `None` if it would be empty.
+/// Returns the table of the first `most` relations, with the number of edges of each in every edge set. `None` if it
+/// has no rows.
 pub(super) fn relations(description: &Description, most: usize) -> Option<String> {
     let mut header = vec!["relation", "left", "right"];
     header.extend(description.edge_sets.iter().map(|set| set.name.as_str()));
@@ -111,7 +113,7 @@ pub(super) fn relations(description: &Description, most: usize) -> Option<String
         let names = [&relation.name, &relation.lhs, &relation.rhs];
         names.into_iter().cloned().chain(edges).collect()
     });
-    let table = shown(&header, rows);
+    let table = format_table(&header, rows);
     let left = all.len().saturating_sub(most);
     (most > 0 && !all.is_empty()).then(|| match left {
         0 => table,
@@ -119,7 +121,7 @@ pub(super) fn relations(description: &Description, most: usize) -> Option<String
     })
 }
 
-/// Formats a number of edges of `set`, with the percentage of its edges.
+/// Formats a number of edges, with its percentage of the edges of `set`.
 fn share(edges: u64, set: &SetDescription) -> String {
     match edges {
         0 => "0".to_owned(),
@@ -130,9 +132,9 @@ fn share(edges: u64, set: &SetDescription) -> String {
     }
 }
 
-/// Formats a table. Columns are aligned to the right, except the first one and those with the headers `left` and
-/// `right`, which contain text.
-fn shown(header: &[&str], rows: impl Iterator<Item = Vec<String>>) -> String {
+/// Formats a table. Columns are aligned to the right, except those with text: the first one, and those with the headers
+/// `left` and `right`.
+fn format_table(header: &[&str], rows: impl Iterator<Item = Vec<String>>) -> String {
     let mut table = Table::new();
     table.load_style(presets::NOTHING);
     table.set_header(header);

@@ -1,4 +1,5 @@
-//! Neighbours of an entity by a relation: predictions that leave out only the entity itself.
+//! Neighbours of an entity by a relation: the best candidates of a prediction. Unlike `predict`, known edges are not
+//! filtered; only the entity itself is left out.
 
 use std::io::{self, Write};
 
@@ -11,8 +12,8 @@ use crate::failure::{Failure, Result};
 use crate::terminal::{self, Terminal};
 use crate::{interrupt, model_notes};
 
-/// Lists the entities nearest to `name` after the operator of `relation` is applied: on the requested side, or on every
-/// side whose opposite type has an entity of this name.
+/// Prints the entities nearest to `name` after the operator of `relation` is applied. `--asked` chooses the side of the
+/// listed entities. Without it, each side is listed for which the entity type of the other side has an entity `name`.
 ///
 /// # Errors
 /// When the model cannot be opened, or a name is unknown.
@@ -38,13 +39,14 @@ pub(super) fn run(
     })?;
     model_notes::warn_about_missing_rows(predictor.missing(), resolved, terminal);
     let (mut questions, mut asked, mut refusals) = (Vec::new(), Vec::new(), Vec::new());
+    // `open` is the side of the listed entities.
     for open in sides {
         let question = Question {
             open,
             entity: name.to_owned(),
             relation: relation.to_owned(),
         };
-        // The entity type of one side may not have an entity of this name.
+        // With different entity types on both sides, perhaps only one of them has an entity of this name.
         match predictor.resolve(std::slice::from_ref(&question)) {
             Ok(found) => {
                 asked.extend(found);
@@ -75,7 +77,7 @@ pub(super) fn run(
     terminal::print(|out| answers().try_for_each(|(question, found)| print(out, question, &found)))
 }
 
-/// Prints the question, and a line for each entity: score, tab, name.
+/// Prints the question, and a line for each entity with score, tab and name, best first.
 fn print(out: &mut dyn Write, question: &Question, found: &Prediction<'_>) -> io::Result<()> {
     writeln!(out, "{question}")?;
     let mut best = found.best.iter();

@@ -71,7 +71,8 @@ impl Buffers {
         }
     }
 
-    /// Sets the vectors that hold the same number for all rows of a call: constants, parameters and the number of columns.
+    /// Sets the vectors that hold the same number for all rows of a call: constants, parameters and the number of
+    /// columns.
     fn set_numbers(&mut self, program: &LossProgram, parameters: &[f32], columns: usize) {
         let constants = program.constants.iter().copied();
         let parameters = program
@@ -170,8 +171,8 @@ impl Shared {
 }
 
 /// Returns whether all values are finite. Every gradient of a batch is checked, so this compares integers, with one
-/// instruction per vector register: without the sign bit, the bits of infinity and NaN are larger integers than those of
-/// all other floats.
+/// instruction per vector register: without the sign bit, the bits of infinity and NaN are larger integers than those
+/// of all other floats.
 #[multiversion(targets("x86_64+avx512f+avx2+fma", "x86_64+avx2+fma"))]
 fn all_finite(values: &[f32]) -> bool {
     let bits = |value: &f32| value.to_bits() & !(1 << 31);
