@@ -1,4 +1,4 @@
-//! All checks that a change must pass, with the time of each step.
+//! The command `test`: all checks that a change must pass, with the time of each step.
 
 use std::env;
 use std::ffi::OsString;
@@ -23,9 +23,9 @@ const PROGRAM: &str = "pbg-host";
 
 /// Runs all checks. Every step uses the release profile, so each dependency is compiled once.
 ///
-/// Tests train real models, which would take minutes in an unoptimised build. Compiling wasmtime, Arrow and the bindings
-/// of libtorch in a second profile would cost minutes as well, and so would another run of libtorch's build script for
-/// clippy.
+/// Tests train real models, which would take minutes in an unoptimised build. Compiling wasmtime, Arrow and the
+/// bindings of libtorch in a second profile would cost minutes as well, and so would another run of libtorch's build
+/// script for clippy.
 pub(crate) fn run(repo: &Repo) -> Result<()> {
     let mut times = Times::default();
     let result = steps(repo, &mut times);
@@ -54,7 +54,7 @@ fn steps(repo: &Repo, times: &mut Times) -> Result<()> {
         || wheel_and_examples(repo),
     )?;
     let tests = times.step("running the tests", || all(repo, &python));
-    // Repeat the notices at the end, where they are noticed.
+    // Repeat the notices at the end, where users see them.
     missing.iter().for_each(setup::MissingTool::print_notice);
     tests.and(examples)
 }

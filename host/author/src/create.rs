@@ -1,4 +1,4 @@
-//! Creation of projects from templates.
+//! Creation of plugin projects from templates.
 
 use std::fs;
 use std::io;
@@ -15,7 +15,7 @@ use crate::world::ProjectKind;
 /// files that the author edits, relative to the folder.
 ///
 /// # Errors
-/// [`CreateError`]. Nothing was written, unless the error is about writing.
+/// [`CreateError`]. Nothing was written, except with [`CreateError::Write`] and [`CreateError::Bindings`].
 pub fn create(
     name: &str,
     kind: ProjectKind,
@@ -44,6 +44,7 @@ pub fn create(
     Ok(own.into_iter().map(|(path, _)| path.into()).collect())
 }
 
+/// Returns whether the folder is empty or does not exist.
 fn is_free(folder: &Path) -> bool {
     match fs::read_dir(folder) {
         Ok(mut entries) => entries.next().is_none(),
@@ -51,7 +52,8 @@ fn is_free(folder: &Path) -> bool {
     }
 }
 
-/// Returns the files that the author edits: those of the language, and those of the plugin's kind in it.
+/// Returns the files that the author edits, as paths and contents: the templates that all projects share, those of the
+/// language, and those of the kind of plugin in this language.
 fn own_files(name: &PluginName, kind: ProjectKind, language: Language) -> Vec<(String, String)> {
     let folders = [
         "common/".to_owned(),
@@ -69,6 +71,7 @@ fn own_files(name: &PluginName, kind: ProjectKind, language: Language) -> Vec<(S
     files
 }
 
+/// Replaces the placeholders of a template.
 fn filled(text: &str, name: &PluginName, kind: ProjectKind, language: Language) -> String {
     text.replace("{{name}}", name.as_str())
         .replace("{{Name}}", &name.camel())
@@ -78,7 +81,7 @@ fn filled(text: &str, name: &PluginName, kind: ProjectKind, language: Language) 
         .replace("{{version}}", env!("CARGO_PKG_VERSION"))
 }
 
-/// Returns the SDK, and the WIT files if the language's tools read them.
+/// Returns the files of the SDK, and the WIT files if the tools of the language read them.
 fn sdk_files(language: Language) -> Vec<(String, String)> {
     let tree = |folder: &str, files: &[(&str, &str)]| -> Vec<(String, String)> {
         files

@@ -86,10 +86,10 @@ pub enum BuildError {
         /// Exit status.
         status: ExitStatus,
     },
-    /// The author's code failed during the build.
+    /// The plugin's own code failed while the build ran it.
     #[error("{reason}")]
     Code {
-        /// Place and reason.
+        /// Place in the code, and reason.
         reason: String,
     },
     /// A program succeeded, but did not produce its output.

@@ -1,4 +1,4 @@
-//! `plugin.toml`: the parameters of a project's build.
+//! `plugin.toml`: name, language and world of a plugin project, as its build needs them.
 
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -14,9 +14,9 @@ use crate::world::World;
 pub const MANIFEST: &str = "plugin.toml";
 
 /// Largest size of a manifest (bytes).
-const BYTES: u64 = 64 << 10;
+const MAX_BYTES: u64 = 64 << 10;
 
-/// The content of `plugin.toml`.
+/// Content of `plugin.toml`.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ProjectManifest {
@@ -35,7 +35,7 @@ impl ProjectManifest {
     /// [`BuildError::NoProject`] if the file does not exist, [`BuildError::Manifest`] if it is invalid.
     pub fn read(folder: &Path) -> Result<Self, BuildError> {
         let path = folder.join(MANIFEST);
-        let text = match text_of(&path) {
+        let text = match read_text(&path) {
             Ok(text) => text,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 return Err(BuildError::NoProject {
@@ -49,20 +49,22 @@ impl ProjectManifest {
             reason,
         };
         let manifest: Self = toml::from_str(&text).map_err(|error| wrong(error.to_string()))?;
-        // The name is used as the path of a file.
+        // The name becomes a file name, so it must not contain path separators.
         crate::name::PluginName::new(&manifest.name).map_err(|error| wrong(error.to_string()))?;
         Ok(manifest)
     }
 }
 
-/// Reads a regular file. Opening a pipe could block, and a device never ends.
-fn text_of(path: &Path) -> io::Result<String> {
+/// Reads a regular file. Others are refused unopened: opening a pipe could block, and a device may have no end.
+fn read_text(path: &Path) -> io::Result<String> {
     let metadata = fs::metadata(path)?;
-    if !metadata.is_file() || metadata.len() > BYTES {
-        let reason = format!("it is not a regular file of at most {BYTES} bytes");
+    if !metadata.is_file() || metadata.len() > MAX_BYTES {
+        let reason = format!("it is not a regular file of at most {MAX_BYTES} bytes");
         return Err(io::Error::new(io::ErrorKind::InvalidData, reason));
     }
     let mut text = String::new();
-    File::open(path)?.take(BYTES).read_to_string(&mut text)?;
+    File::open(path)?
+        .take(MAX_BYTES)
+        .read_to_string(&mut text)?;
     Ok(text)
 }

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Slot that a plugin fills.
+/// Kind of a new plugin: the strategy that it implements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProjectKind {
     /// A bucket order.
@@ -27,7 +27,7 @@ impl ProjectKind {
         Self::Operator,
     ];
 
-    /// Returns the world of a new project.
+    /// Returns the WIT world of a new project of this kind.
     #[must_use]
     pub const fn world(self) -> World {
         match self {
@@ -40,7 +40,7 @@ impl ProjectKind {
     }
 }
 
-/// A world of the package `pbg:plugin`.
+/// World of the WIT package `pbg:plugin`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum World {
@@ -57,7 +57,7 @@ pub enum World {
 }
 
 impl World {
-    /// Returns its name in WIT.
+    /// Returns the name of the world in WIT.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {

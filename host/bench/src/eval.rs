@@ -10,8 +10,9 @@ use serde::Serialize;
 use crate::clocks::process_cpu_seconds;
 use crate::throughput;
 
-/// Shape of the matrix product that defines the ceiling.
+/// Number of queries that the matrix product of the ceiling scores at once.
 const QUERIES: i64 = 512;
+/// Number of candidates of that product.
 const CANDIDATES: i64 = 4096;
 
 /// Results of `bench eval`.
@@ -33,7 +34,7 @@ pub struct EvalBenchReport {
     pub peak_bytes: Option<u64>,
 }
 
-/// Ranks edges like [`Resolved::evaluate`], and measures the time.
+/// Ranks edges like [`ResolvedConfig::evaluate`], and measures the time.
 ///
 /// # Errors
 /// When the edges cannot be ranked, or libtorch fails.

@@ -16,7 +16,7 @@ use crate::clocks::process_cpu_seconds;
 
 /// Dimension of the embeddings of the measured partition.
 const DIMENSION: usize = 100;
-/// Number of times that each operation is measured, in turn. The fastest counts.
+/// Number of rounds, each of which measures every operation once. The fastest round of an operation is reported.
 const ROUNDS: usize = 3;
 /// Size in bytes of each write and read of plain files.
 const BLOCK: usize = 1 << 20;

@@ -1,6 +1,6 @@
 //! Speed of libtorch's own matrix products on the shapes of a training step.
 //!
-//! Rates are per CPU-second, so that other work on the machine matters little. A ceiling is only comparable with
+//! Rates are per CPU-second, so that other work on the machine matters little. A ceiling is comparable only with
 //! measurements of the same minute.
 
 use std::time::{Duration, Instant};

@@ -17,12 +17,12 @@ use crate::{cluster_options, format};
 /// Maximum number of trainers with a line below a progress bar.
 const MOST_LINES: usize = 20;
 
-/// Times by which the silence of a trainer is judged.
+/// Durations without a heartbeat after which a trainer is shown as silent or expires.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct HeartbeatTimes {
-    /// Interval of heartbeats.
+    /// Interval of heartbeats. A trainer is silent after three of them without one.
     pub(crate) heartbeat: Duration,
-    /// Time without a heartbeat after which the other trainers consider a trainer dead.
+    /// Time without a heartbeat after which the other trainers remove a trainer from the run.
     lease: Duration,
 }
 
@@ -125,8 +125,8 @@ impl ClusterStatus {
         )
     }
 
-    /// Formats a table with a header and a line for each trainer. The names are not escaped, and trainers choose them
-    /// freely.
+    /// Formats a table with a header and a line for each trainer. The caller must escape it for the terminal, because
+    /// trainers choose their names freely.
     pub(crate) fn table(&self, rules: &HeartbeatTimes) -> String {
         if self.trainers.is_empty() {
             return "no trainers".to_owned();
@@ -155,7 +155,7 @@ impl ClusterStatus {
     }
 }
 
-/// Returns the part of a table that is shown below a progress bar.
+/// Returns the lines of a table that are shown below a progress bar, and the number of lines left out.
 pub(crate) fn truncated_table(table: &str) -> String {
     let mut lines: Vec<&str> = table.lines().collect();
     let hidden = lines.len().saturating_sub(1 + MOST_LINES);
@@ -197,13 +197,14 @@ impl TrainerStatus {
         ]
     }
 
-    /// Describes the consequences if the trainer stays silent.
+    /// Describes what happens `left` from now if the trainer stays silent.
     fn expiry_note(&self, left: Duration) -> String {
         let buckets = format::plural(self.buckets.len() as u64, "bucket");
         format!("expires in {} s; {buckets} to train again", left.as_secs())
     }
 }
 
+/// Describes the phase of a run.
 fn phase(record: &LedgerRecord) -> String {
     match record.phase() {
         Phase::Gathering(wanted) => {
@@ -223,6 +224,7 @@ fn phase(record: &LedgerRecord) -> String {
     }
 }
 
+/// Returns the status of each trainer, by rank, then by name.
 fn trainers(record: &LedgerRecord, heard: &BTreeMap<Token, LastHeartbeat>) -> Vec<TrainerStatus> {
     let status = |(token, trainer): (&Token, &pbg_core::ledger::Trainer)| {
         let heard = heard.get(token);

@@ -1,8 +1,8 @@
-//! Interruption of a run within a bucket, and the point from which it goes on.
+//! Interruption of a run within a bucket, and the point from which it resumes.
 //!
 //! On a grid of one bucket, the bucket is the whole pass, so a run that is asked to stop does not finish it: every
 //! share of its edges ends after the batch that is being trained. The checkpoint contains the number of trained batches
-//! of each share. Everything else follows from the seed: which edges these were, the negatives drawn for them, and,
+//! of each share. Everything else follows from the seed: the edges of these batches, the negatives drawn for them, and,
 //! together with the losses that it observed, the state of the relation sampler.
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,8 +15,7 @@ use pbg_core::schedule::Schedule;
 use pbg_core::strategy::RelationDraw;
 use serde::{Deserialize, Serialize};
 
-/// Largest number of single-relation batches that a checkpoint records. A bucket with more batches is trained to its
-/// end.
+/// Largest number of single-relation batches that a checkpoint records. A bucket with more batches is not interrupted.
 const MOST_DRAWS: u64 = 1 << 18;
 
 /// Upper bound of the memory for each recorded batch while it is written: the record, the text of the manifest, and its
@@ -32,7 +31,8 @@ pub fn stops_within_buckets(config: &Config) -> bool {
         let found = config.entities.get(name);
         found.is_none_or(|entity| entity.num_partitions <= 1)
     };
-    // Embeddings that are rounded after their bucket have no state within it that could be stored.
+    // Other formats round embeddings when the bucket ends. Within a bucket, a checkpoint could not store their exact
+    // values.
     config.storage == EmbeddingFormat::F32
         && config.distributed_init_method.is_none()
         && config
@@ -52,9 +52,9 @@ pub(crate) fn draw_bytes(edges: u64) -> u64 {
 pub(crate) struct InterruptedBucket {
     /// The bucket.
     pub(crate) bucket: Bucket,
-    /// Shares of its edges, cut as they were when its training began.
+    /// Progress in the shares into which its edges were divided when its training began.
     pub(crate) shares: Vec<ShareProgress>,
-    /// Sums over the part that is trained.
+    /// Sums over the trained part of the bucket.
     pub(crate) sums: BucketSums,
 }
 
@@ -62,7 +62,7 @@ pub(crate) struct InterruptedBucket {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct BucketSums {
     pub(crate) stats: TrainStats,
-    /// Quality on its held-out edges before training began.
+    /// Ranks of its held-out edges before its training began.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) eval_before: Option<RankStats>,
     pub(crate) io: PartitionIo,
@@ -79,8 +79,8 @@ pub(crate) struct ShareProgress {
     /// Whether all batches are trained.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) done: bool,
-    /// Record of each trained batch, for batches of single relations. Empty once the share is done, because it is not
-    /// needed any more.
+    /// Record of each trained batch, if batches have a single relation. Empty once the share is done, because no
+    /// batches remain to be drawn.
     #[serde(default, skip_serializing_if = "Vec::is_empty", with = "draws")]
     pub(crate) draws: Vec<TrainedBatch>,
 }
@@ -119,7 +119,7 @@ impl TrainedBatch {
     }
 }
 
-/// Encodes batches as a Base64 string; JSON would put each number on a line.
+/// Encoding of batches as one Base64 string. As JSON numbers, each would have a line of its own in the manifest.
 mod draws {
     use base64::Engine as _;
     use base64::engine::general_purpose::STANDARD;
@@ -152,10 +152,16 @@ mod draws {
 }
 
 impl InterruptedBucket {
-    /// Checks that a run with this `schedule` may go on from here. Returns the reason if not.
+    /// Checks that a run with this `schedule` can resume here.
+    ///
+    /// # Errors
+    /// The reason why it cannot.
     pub(crate) fn check(&self, schedule: &Schedule) -> Result<(), String> {
         if schedule.plan() != [self.bucket] || schedule.done() > 0 {
-            return Err(format!("bucket {} is not the one to train", self.bucket));
+            return Err(format!(
+                "bucket {} was interrupted, but it is not the only bucket to train",
+                self.bucket
+            ));
         }
         match self.shares.is_empty() {
             true => Err(format!("bucket {} has no shares", self.bucket)),
@@ -164,17 +170,17 @@ impl InterruptedBucket {
     }
 }
 
-/// Range of a bucket that is trained.
+/// Range of a bucket's batches to train.
 #[derive(Debug, Default)]
 pub(crate) struct BatchRange<'a> {
-    /// Point where the bucket was interrupted before.
+    /// Point at which the bucket was interrupted by an earlier run; `None` to train it from the beginning.
     pub(crate) from: Option<InterruptedBucket>,
-    /// Flag that interrupts the bucket when it is set. Without it, the bucket is trained to its end.
+    /// Flag that interrupts the bucket when it is true. If `None`, the bucket is trained to its end.
     pub(crate) stop: Option<&'a AtomicBool>,
 }
 
 impl BatchRange<'_> {
-    /// Whether the bucket is to be interrupted now.
+    /// Returns whether the bucket must be interrupted now.
     pub(crate) fn is_interrupted(&self) -> bool {
         self.stop.is_some_and(|stop| stop.load(Ordering::Relaxed))
     }

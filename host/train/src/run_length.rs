@@ -1,4 +1,4 @@
-//! Length of a run, which its strategies receive before the first batch.
+//! Length of a run in epochs, edges and batches. Strategies receive it before the first batch.
 
 use pbg_core::batching;
 use pbg_core::schedule::RunExtent;
@@ -7,10 +7,10 @@ use pbg_dataset::EdgeSet;
 
 use crate::resolved::ResolvedConfig;
 
-/// Division of edges into batches.
+/// Rules by which the edges of a bucket are divided into batches.
 #[derive(Clone, Copy, Debug)]
 struct Batches {
-    /// Number of relations whose edges do not share batches; 1 if batches mix relations.
+    /// Number of relations; 1 if a batch may have edges of several relations.
     relations: u64,
     /// Largest number of edges in a batch.
     size: u64,
@@ -19,12 +19,13 @@ struct Batches {
 }
 
 impl Batches {
-    /// Returns the largest possible number of batches of a bucket with `edges` edges; with one relation, it is the
+    /// Returns an upper bound of the number of batches of a bucket with `edges` edges. With one relation, it is the
     /// exact number.
     fn of(self, edges: u64) -> u64 {
         let of_share = |share: u64| {
             let present = self.relations.min(share);
-            // The sum over relations of `count.div_ceil(size)` is largest where each begins a batch with one edge.
+            // The sum of `count.div_ceil(size)` over the relations is largest if each count is a multiple of `size`
+            // plus 1.
             share.saturating_add(present.saturating_mul(self.size - 1)) / self.size
         };
         let shares = batching::shares(edges as usize, self.shares);

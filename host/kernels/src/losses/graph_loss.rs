@@ -1,4 +1,4 @@
-//! Execution of a loss that is a graph, on rows of scores.
+//! Execution of a loss graph on rows of scores.
 
 mod schedule;
 mod steps;
@@ -14,13 +14,13 @@ use super::vectors::{Lane, ROWS, WIDTH};
 use schedule::{SharedParameters, UpdateSchedule};
 use worker::GraphLossWorker;
 
-/// Lanes of a tile, unless a single row has more: 16 KiB, so that a few tiles fit the first-level cache.
+/// Number of lanes in a tile, unless a single row has more: 16 KiB, so that a few tiles fit the first-level cache.
 const TILE_LANES: usize = 256;
 
-/// A [`Loss`] that executes a graph and its derived gradient.
+/// [`Loss`] that executes a loss graph and its gradient.
 pub struct GraphLoss(Arc<Shared>);
 
-/// State that workers share.
+/// State of a loss that its workers share.
 struct Shared {
     id: StrategyId,
     derived: Arc<DerivedLoss>,
@@ -59,7 +59,7 @@ impl GraphLoss {
     }
 }
 
-/// Returns the lanes per row and the rows per tile.
+/// Returns the number of lanes per row and of rows per tile, for `columns` negatives per row.
 fn shape(columns: usize) -> (usize, usize) {
     let lanes = columns.div_ceil(WIDTH).max(1);
     (lanes, (TILE_LANES / lanes).clamp(1, ROWS))

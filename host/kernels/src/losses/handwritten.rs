@@ -1,8 +1,8 @@
 //! Handwritten ranking, logistic and softmax losses, with which tests and benchmarks compare graphs. No run trains with
 //! them.
 //!
-//! Each works on rows of scores in place and in a cache-friendly order: a row of negatives is read two or three times
-//! while it is in the first-level cache, and is overwritten with gradients.
+//! Each loss works on one row of scores after the other, in place: it reads the row's negatives two or three times
+//! while they are in the first-level cache, and overwrites them with gradients.
 
 use pbg_core::strategy::{Loss, LossWorker, ScoreBlock, StrategyError, StrategyId};
 
@@ -17,7 +17,8 @@ fn native(name: &str) -> StrategyId {
     }
 }
 
-/// Calls `row` with the negatives and the score of each positive; without columns, with an empty row of negatives.
+/// Calls `row` with the negatives of each positive and its score, and stores the loss and the gradient that it returns.
+/// The slice of negatives is empty if there are no columns.
 fn for_each_row(
     scores: &mut ScoreBlock<'_>,
     mut row: impl FnMut(&mut [f32], f32) -> (f32, f32),
@@ -155,7 +156,7 @@ impl LossWorker for HandwrittenSoftmax {
             let own = (s - largest).exp();
             let total = own + negatives;
             vector::scale(row, 1.0 / total);
-            // -negatives/total and not own/total - 1, which is inexact when the positive wins clearly.
+            // Equal to own / total - 1, which would be inexact if the positive has nearly all of the probability.
             (largest - s + total.ln(), -negatives / total)
         })
     }

@@ -1,4 +1,4 @@
-//! A derived graph as a list of steps over tiles of rows.
+//! A loss graph and its gradient as a list of steps over tiles of rows.
 //!
 //! Values that are the same for all rows are computed once per call. Values per row are stored in vectors, values per
 //! negative in tiles. Lowering (`lower`) fuses steps where that is always correct: a sum with the step that computes
@@ -15,19 +15,19 @@ pub(super) type TileIndex = usize;
 /// Index of a vector, which holds one value per row.
 pub(super) type VectorIndex = usize;
 
-/// The tile of the scores, which also marks masked negatives.
+/// The tile of the negatives' scores. A masked negative has the score [`MASKED`](pbg_core::strategy::MASKED) in it.
 pub(super) const SCORES: TileIndex = 0;
 /// The vector of the positives' scores.
 pub(super) const POSITIVE: VectorIndex = 0;
 
-/// One value per negative, or one per row that is repeated for all its negatives.
+/// Operand with one value per negative, or with one value per row that applies to all its negatives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum TileOperand {
     Tile(TileIndex),
     Vector(VectorIndex),
 }
 
-/// One loop. Sums omit masked negatives.
+/// Step of a program: one loop over tiles or vectors. Sums and maxima omit masked negatives.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum LossStep {
     VectorUnary {
@@ -68,7 +68,7 @@ pub(super) enum LossStep {
         out: TileIndex,
         operands: [TileIndex; 3],
     },
-    /// A tile in which each row repeats the number of a vector.
+    /// A tile in which each row repeats its element of a vector.
     Broadcast {
         out: TileIndex,
         x: VectorIndex,
@@ -109,12 +109,15 @@ pub(super) enum FunctionWithSlope {
 /// Form in which the program returns the gradient of the negatives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum NegativeGradient {
+    /// A value per negative.
     Tile(TileIndex),
+    /// The product of a value per negative and a factor per row.
     Scaled(TileIndex, VectorIndex),
+    /// The same value for all negatives of a row.
     Vector(VectorIndex),
 }
 
-/// Steps with everything that they need.
+/// Lowered loss: its steps, the vectors to fill before they run, and the vectors and tiles of the results.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct LossProgram {
     /// Vectors that hold a constant.
@@ -129,14 +132,20 @@ pub(super) struct LossProgram {
     pub(super) largest: Option<VectorIndex>,
     /// Steps that run once per tile.
     pub(super) steps: Vec<LossStep>,
+    /// The vector of the losses.
     pub(super) loss: VectorIndex,
+    /// The vector of the gradients of the positives' scores.
     pub(super) positive: VectorIndex,
+    /// Gradient of the negatives' scores.
     pub(super) negative: NegativeGradient,
+    /// Number of vectors.
     pub(super) vectors: usize,
+    /// Number of tiles.
     pub(super) tiles: usize,
 }
 
 impl LossStep {
+    /// Returns the tiles and vectors that the step reads.
     fn inputs(&self) -> ([Option<TileIndex>; 3], [Option<VectorIndex>; 3]) {
         let split = |operands: [Option<TileOperand>; 3]| {
             let tiles = operands.map(|operand| match operand {
@@ -166,6 +175,7 @@ impl LossStep {
         }
     }
 
+    /// Returns the tiles and vectors that the step writes.
     fn outputs(&self) -> ([Option<TileIndex>; 2], [Option<VectorIndex>; 2]) {
         match *self {
             Self::VectorUnary { out, .. }
@@ -184,6 +194,7 @@ impl LossStep {
         }
     }
 
+    /// Replaces the index of each tile that the step reads or writes.
     fn rename(&mut self, name: &impl Fn(TileIndex) -> TileIndex) {
         let operand = |operand: &mut TileOperand| {
             if let TileOperand::Tile(tile) = operand {

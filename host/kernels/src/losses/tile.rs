@@ -1,8 +1,8 @@
 //! The loops of a loss program, over tiles of a few rows.
 //!
-//! A row occupies a whole number of lanes; the positions beyond its last negative count as masked. Loops are flat, from
-//! array to array, so that the compiler reliably vectorises them. Values to be summed are written as 0 where they are
-//! masked, and summed in a separate loop while they are in the cache.
+//! A row occupies a whole number of lanes. The positions after its last negative count as masked. Each loop reads
+//! arrays and writes an array without other control flow, so that the compiler reliably vectorises it. Values to be
+//! summed are written as 0 where they are masked, and summed in a separate loop while they are in the cache.
 
 use pbg_core::strategy::MASKED;
 
@@ -13,7 +13,7 @@ use crate::vector::join_lanes;
 /// Number of lanes that a reduction accumulates independently, so that no addition waits for the previous one.
 const CHAINS: usize = 2;
 
-/// Loads rows of `columns` scores each, and masks the rest of their last lane.
+/// Loads rows of `columns` scores each, and masks the rest of the last lane of each row.
 #[inline(always)]
 pub(super) fn load(tile: &mut [Lane], scores: &[f32], columns: usize, lanes: usize) {
     if columns == 0 {
@@ -38,7 +38,7 @@ pub(super) fn load(tile: &mut [Lane], scores: &[f32], columns: usize, lanes: usi
 pub(super) fn largest_scores(tile: &[Lane], lanes: usize, out: &mut [f32]) {
     for (row, out) in tile.chunks_exact(lanes).zip(out) {
         let (largest, poisoned) = largest_of(row);
-        // MASKED is below any score that occurs.
+        // Real scores are larger than MASKED, so a larger maximum is unmasked. Otherwise masks are compared one by one.
         *out = if largest > MASKED && !poisoned {
             largest
         } else {
@@ -101,6 +101,7 @@ fn largest_of(row: &[Lane]) -> (f32, bool) {
     )
 }
 
+/// Returns the largest unmasked value, or NaN if an unmasked value is NaN, without vector instructions.
 #[cold]
 fn largest_present(x: &[f32], scores: &[f32]) -> f32 {
     let pairs = x.iter().zip(scores);
@@ -190,7 +191,7 @@ pub(super) fn zip(out: &mut [Lane], a: &[Lane], b: &[Lane], f: impl Fn(f32, f32)
     }
 }
 
-/// Applies `f` to every value and the number of its row.
+/// Applies `f` to every value and the element of `rows` for its row.
 #[inline(always)]
 pub(super) fn zip_rows(
     out: &mut [Lane],
@@ -205,7 +206,7 @@ pub(super) fn zip_rows(
     }
 }
 
-/// Fills each row with its number.
+/// Fills each row with the element of `rows` for it.
 #[inline(always)]
 pub(super) fn broadcast(out: &mut [Lane], lanes: usize, rows: &[f32]) {
     for (out, &row) in out.chunks_exact_mut(lanes).zip(rows) {
@@ -213,7 +214,7 @@ pub(super) fn broadcast(out: &mut [Lane], lanes: usize, rows: &[f32]) {
     }
 }
 
-/// Computes `e^(x - shift)`, which is 0 where masked, and the sums; the shift is the largest value of the row.
+/// Computes `e^(x - shift)`, or 0 where masked, and the sum of each row. The shift of a row is its largest value.
 #[inline(always)]
 pub(super) fn exp_shift<const FMA: bool>(
     out: &mut [Lane],
@@ -235,7 +236,7 @@ pub(super) fn exp_shift<const FMA: bool>(
     }
 }
 
-/// Computes products, and the sums of the unmasked ones.
+/// Computes products, or 0 where masked, and the sum of each row.
 #[inline(always)]
 pub(super) fn product_sum(
     out: &mut [Lane],
@@ -253,7 +254,8 @@ pub(super) fn product_sum(
     sum_all(out, lanes, sums);
 }
 
-/// Applies `f`, which returns two values, to every value; masked results are 0. Computes the sums of both.
+/// Applies `f` to every value, writes its two results to two tiles, or 0 where masked, and computes the sums of the
+/// rows of both tiles.
 #[inline(always)]
 pub(super) fn map_two(
     [first, second]: [&mut [Lane]; 2],
@@ -286,7 +288,7 @@ pub(super) fn select(out: &mut [Lane], [c, a, b]: [&[Lane]; 3]) {
     }
 }
 
-/// Overwrites scores with gradients: `f` of a value and the number of its row, 0 where masked.
+/// Overwrites scores with gradients: `f` of a value of `x` and the element of `rows` for its row, or 0 where masked.
 #[inline(always)]
 pub(super) fn store(
     scores: &mut [f32],
@@ -310,7 +312,7 @@ pub(super) fn store(
     }
 }
 
-/// Returns vector `index`: one number per row.
+/// Returns the elements of vector `index` for the first `rows` rows.
 #[inline(always)]
 pub(super) fn numbers(vectors: &Vectors, index: usize, rows: usize) -> &[f32] {
     &vectors[index].as_flattened()[..rows]

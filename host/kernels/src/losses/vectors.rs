@@ -2,11 +2,11 @@
 
 use pbg_core::loss::node::{Binary, Unary};
 
-/// Floats per lane: those of one AVX-512 register.
+/// Number of floats in a lane: as many as an AVX-512 register holds.
 pub(super) const WIDTH: usize = 16;
-/// The floats that one iteration of a loop computes.
+/// Floats that one iteration of a vectorised loop computes.
 pub(super) type Lane = [f32; WIDTH];
-/// Greatest number of rows per tile.
+/// Largest number of rows in a tile.
 pub(super) const ROWS: usize = 64;
 /// All vectors of a program.
 pub(super) type Vectors = [[Lane; ROWS / WIDTH]];

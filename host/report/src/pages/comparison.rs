@@ -1,4 +1,4 @@
-//! The page of a comparison of orders.
+//! HTML page of a comparison of bucket orders without training.
 
 use pbg_lab::replay::BufferReplay;
 use pbg_lab::stall::{DeviceRates, LoadPolicy, PassTimeline};
@@ -10,7 +10,7 @@ use crate::page::Page;
 use crate::table;
 use pbg_lab::comparison::{ComparisonCase, OrderComparison};
 
-/// Maximum number of orders whose buffer is drawn, those with the fewest swaps first.
+/// Largest number of orders whose buffer is drawn over time. Those with the fewest swaps are drawn.
 const TIMELINES: usize = 8;
 
 /// Error of generating a page.
@@ -18,7 +18,7 @@ pub type PageError = Box<dyn std::error::Error + Send + Sync>;
 
 /// Returns the HTML page of a comparison.
 ///
-/// Figures of a single grid show the last case that is small enough to draw its buckets.
+/// The figures of a single grid show the last case whose grid is small enough to draw each bucket.
 ///
 /// # Errors
 /// When the data cannot be written.
@@ -65,6 +65,7 @@ pub fn page(comparison: &OrderComparison) -> Result<String, PageError> {
     Ok(page.render()?)
 }
 
+/// Returns the case of the figures of a single grid: the last one that is small enough, otherwise the first one.
 fn focus(comparison: &OrderComparison) -> Option<&ComparisonCase> {
     let mut cases = comparison
         .cases
@@ -74,6 +75,7 @@ fn focus(comparison: &OrderComparison) -> Option<&ComparisonCase> {
     cases.clone().rfind(small).or_else(|| cases.next())
 }
 
+/// Returns the figure of the buffer over time for one order.
 fn buffer(case: &ComparisonCase, index: usize, rates: &DeviceRates) -> Figure {
     let entry = &case.orders[index];
     let replay = BufferReplay::new(&case.pass, &entry.plan, case.buffer);
@@ -94,6 +96,7 @@ fn buffer(case: &ComparisonCase, index: usize, rates: &DeviceRates) -> Figure {
     })
 }
 
+/// Appends the table of a case, and the reasons of orders that are not in it.
 fn tables(page: &mut Page, case: &ComparisonCase) {
     let mut head = vec!["order".to_owned()];
     head.extend(COLUMNS.iter().map(|column| name(column.key)));

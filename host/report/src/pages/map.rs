@@ -1,4 +1,4 @@
-//! The page of a map.
+//! HTML page and CSV file of a map of entities in two dimensions.
 
 use super::comparison::PageError;
 use crate::figure;

@@ -1,4 +1,4 @@
-//! The page of one training run.
+//! HTML page of a training run.
 
 use pbg_core::event::GroupSeconds;
 use pbg_core::plan::PlanCost;
@@ -12,7 +12,7 @@ use crate::page::Page;
 use crate::run::{EpochRow, RunReport};
 use crate::table;
 
-/// Returns the HTML page of a run. `first` is the run's first pass, if its dataset is available; `known` are the
+/// Returns the HTML page of a run. `first` is the first pass of the run, or `None` without its dataset; `known` are the
 /// contents that need the model.
 ///
 /// # Errors
@@ -72,7 +72,7 @@ pub fn page(
     Ok(page.render()?)
 }
 
-/// Describes the times of each group of the pipeline.
+/// Describes how long each group of the training pipeline was busy and waited.
 #[must_use]
 pub fn groups(report: &RunReport) -> Vec<(String, String)> {
     let words = |times: GroupSeconds| {
@@ -88,8 +88,8 @@ pub fn groups(report: &RunReport) -> Vec<(String, String)> {
     report.groups().into_iter().map(words).collect()
 }
 
-/// Describes the loads of the bucket order: in its first pass, as `check` predicts them, and in the last pass if the
-/// number differs because partitions were already in the buffer.
+/// Describes the partition loads of the bucket order in its first pass, as `check` predicts them. Adds those of the
+/// last pass if they differ, because that pass started with partitions in the buffer.
 #[must_use]
 pub fn order(report: &RunReport) -> Option<String> {
     let last = report.plans.last()?;
@@ -110,7 +110,7 @@ pub fn order(report: &RunReport) -> Option<String> {
     Some(text)
 }
 
-/// Describes the cost of the bucket order and the relation sampler.
+/// Describes the share of training that calls of the bucket order and the relation sampler took.
 #[must_use]
 pub fn calls(report: &RunReport) -> String {
     let percent = report.calls_share() * 100.0;
@@ -121,8 +121,8 @@ pub fn calls(report: &RunReport) -> String {
     }
 }
 
-/// Returns the header and the rows of the table of epochs. Ranks of held-out and of validation edges have a column each
-/// if there are any.
+/// Returns the header and the rows of the table of epochs. The columns for held-out and validation edges are left out
+/// if none were ranked.
 #[must_use]
 pub fn epochs(report: &RunReport) -> (Vec<String>, Vec<Vec<String>>) {
     let mrr = |ranks: Option<f64>| ranks.map_or("-".to_owned(), |mrr| format!("{mrr:.4}"));

@@ -4,8 +4,8 @@ use super::graph::{Formula, Node, Unary};
 use crate::loss::Binary;
 
 impl Formula {
-    /// Transforms an embedding; `parameters` has the vectors of the relation, in the order in which the formula
-    /// names them.
+    /// Transforms an embedding. `parameters` are the vectors of the relation, in the order of
+    /// [`Formula::parameters`].
     ///
     /// # Panics
     /// If the embedding cannot be split into components, or if a vector is missing or shorter than a component.

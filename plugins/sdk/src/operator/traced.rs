@@ -1,10 +1,10 @@
-//! Operators as formulas.
+//! Interface of operators that are formulas.
 
 use super::formula::{Embedding, Trace, Vector};
 use super::graph::Formula;
 use crate::{Metadata, Parameters, Result};
 
-/// An operator as a formula on the components of an embedding and the parameters of a relation.
+/// Operator given as a formula of the components of an embedding and the parameters of a relation.
 ///
 /// ```
 /// use pbg_plugin_sdk::operator::Initial;
@@ -36,10 +36,10 @@ use crate::{Metadata, Parameters, Result};
 /// # }
 /// ```
 ///
-/// The host calls [`build`](TracedOperator::build) once per run. A Rust `if` in it is evaluated at that time and can
-/// depend on parameters of the configuration only, since embeddings are not known yet.
+/// The host calls [`build`](TracedOperator::build) once per run, before there are embeddings. A Rust `if` in it is
+/// evaluated at that time, so it can depend only on the parameters of the configuration.
 pub trait TracedOperator: Default + 'static {
-    /// Name, version, summary and parameters.
+    /// Returns name, version, summary and parameters.
     fn metadata() -> Metadata;
 
     /// Receives all parameters of the configuration, already checked against
@@ -47,7 +47,7 @@ pub trait TracedOperator: Default + 'static {
     /// implementation ignores them.
     ///
     /// # Errors
-    /// If a combination of values makes no sense; the text is shown to the user.
+    /// If the values do not fit together; the text is shown to the user.
     fn configure(&mut self, parameters: &Parameters) -> Result<()> {
         let _ = parameters;
         Ok(())

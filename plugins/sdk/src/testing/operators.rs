@@ -1,4 +1,4 @@
-//! Contract of operators.
+//! Assertion of the contract of operators, for the tests of plugins.
 
 use crate::TracedOperator;
 use crate::operator::{Formula, Initial, Node, trace};
@@ -49,7 +49,7 @@ pub fn assert_traced_operator<O: TracedOperator>() {
     let parameters: Vec<Vec<f32>> = formula
         .parameters
         .iter()
-        .map(|p| beginning(p.initial))
+        .map(|p| typical_values(p.initial))
         .collect();
     let parameters: Vec<&[f32]> = parameters.iter().map(Vec::as_slice).collect();
     let made = formula.apply(&embedding, &parameters);
@@ -60,7 +60,7 @@ pub fn assert_traced_operator<O: TracedOperator>() {
 }
 
 /// Returns typical initial values of a parameter with eight elements.
-fn beginning(initial: Initial) -> Vec<f32> {
+fn typical_values(initial: Initial) -> Vec<f32> {
     let spread = |i: i32| (i as f32 - 3.5) / 4.0;
     (0..8)
         .map(|i| match initial {

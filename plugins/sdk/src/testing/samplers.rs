@@ -1,14 +1,14 @@
-//! Contract of relation samplers.
+//! Assertion of the contract of relation samplers, for the tests of plugins.
 
 use super::defaults;
 use crate::{Draw, Draws as _, Sampler, Share};
 
 /// Asserts the contract of a sampler, configured with its defaults: for shares of many shapes, batch
-/// sizes and seeds, it draws every edge exactly once in batches of valid size, and equal shares with
-/// equal losses give equal draws.
+/// sizes and seeds, it draws every edge exactly once in batches of valid size, and two instances with
+/// the same share and the same losses return the same draws.
 ///
 /// # Panics
-/// If the contract is violated. The message has the share.
+/// If the contract is violated. The message has the problem and the share.
 ///
 /// ```
 /// # use pbg_plugin_sdk::{Draw, Draws, Left, Metadata, Result, Sampler, Share, testing};

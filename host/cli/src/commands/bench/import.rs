@@ -15,8 +15,8 @@ use crate::{format, options};
 
 /// Measure how fast edges are imported.
 ///
-/// Generates a power-law graph as text with three columns and imports it. The speed is compared with the
-/// one that reading the text and splitting its columns alone would allow.
+/// Generates a power-law graph as text with three columns and imports it. The speed is compared with a ceiling: the
+/// speed if the import only read the text and split its columns.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:

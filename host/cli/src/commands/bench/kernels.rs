@@ -16,8 +16,8 @@ use crate::terminal::{self, Terminal};
 
 /// Measure training steps on random edges, in fp32 and bf16.
 ///
-/// Each speed is compared with the one that the matrix products alone would allow on this machine (libtorch's
-/// products of the same shapes, measured at the same time). Also shows the time of each stage, and the page
+/// Each speed is compared with a ceiling: the speed if a step consisted only of its matrix products, computed by
+/// libtorch with the same shapes, on this machine in the same run. Also shows the time of each stage, and the page
 /// faults of a batch after its buffers have grown.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\

@@ -12,9 +12,9 @@ use crate::{format, options};
 
 /// Measure how fast a partition of a checkpoint is written and read.
 ///
-/// Writes the partition and syncs it to disk; reads it with an empty page cache and verifies its checksum.
-/// The speeds are compared with those of plain files of the same size, and of a copy in memory. The fastest
-/// of three rounds counts.
+/// Writes the partition and syncs it to disk, then reads it with an empty page cache and verifies its checksum. The
+/// speeds are compared with those of plain files of the same size, and of a copy in memory. Of three rounds, the
+/// fastest is reported.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:

@@ -9,25 +9,29 @@ use crate::losses::program::{
 use crate::losses::tile::{self, numbers};
 use crate::losses::vectors::{self, Lane, Vectors, with_binary, with_unary};
 
-/// The tiles and vectors that steps work on. No step writes a tile that it reads, so a step takes its output tile out.
+/// Tiles and vectors of a program while its steps run. A step never writes a tile that it reads, so it moves its output
+/// tile out of `tiles` while it borrows the others.
 pub(super) struct TileBuffers<'b> {
     pub(super) tiles: &'b mut [Vec<Lane>],
     pub(super) vectors: &'b mut Vectors,
-    /// One row of a tile.
+    /// Intermediate values of one row of a tile.
     pub(super) scratch: &'b mut [Lane],
-    /// Sums before they are copied to their vectors, or that are not used.
+    /// Sums of the rows that a step computes together with its tile, before those that the program uses are copied to
+    /// vectors.
     pub(super) sums: [&'b mut [f32]; 2],
-    /// Lanes per row.
+    /// Number of lanes per row.
     pub(super) lanes: usize,
+    /// Number of rows.
     pub(super) rows: usize,
 }
 
 impl TileBuffers<'_> {
+    /// Returns the number of lanes of the rows.
     fn size(&self) -> usize {
         self.rows * self.lanes
     }
 
-    /// Returns vector `vector`, one number per row.
+    /// Returns the elements of vector `vector`, one per row.
     #[inline(always)]
     pub(super) fn vector(&mut self, vector: VectorIndex) -> &mut [f32] {
         &mut self.vectors[vector].as_flattened_mut()[..self.rows]
@@ -40,7 +44,7 @@ impl TileBuffers<'_> {
         &mut self.tiles[tile][..size]
     }
 
-    /// Computes the largest score of each row.
+    /// Computes the largest unmasked score of each row.
     #[inline(always)]
     pub(super) fn largest_scores(&mut self, out: VectorIndex) {
         let size = self.size();
