@@ -3,8 +3,8 @@
 //!
 //! Only this crate prints and decides exit codes. Modules, in reading order: the argument tree ([`arguments`]) with one
 //! module per command ([`commands`]), loading of the configuration ([`load`]), the switch to the program with libtorch
-//! ([`relay`]), the display of a run ([`progress`]), Ctrl-C ([`interrupt`]). Configurations, plugins and failures are
-//! handled in `pbg_session`, which the Python package uses too.
+//! ([`libtorch_program`]), the display of a run ([`progress`]), Ctrl-C ([`interrupt`]). Configurations, plugins and
+//! failures are handled in `pbg_session`, which the Python package uses too.
 
 mod address_space;
 mod arguments;

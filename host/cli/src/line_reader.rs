@@ -37,7 +37,7 @@ impl LineReader {
         Self::of_file(path)
     }
 
-    /// Like [`Lines::open`], but standard input ends as soon as `stop` is set.
+    /// Like [`LineReader::open`], but standard input ends as soon as `stop` is set.
     ///
     /// # Errors
     /// When the file cannot be opened.

@@ -73,7 +73,7 @@ impl ServerAccess {
     /// Returns the access to the user's servers, which may announce further servers of their cluster.
     ///
     /// # Errors
-    /// [`ClusterError::File`] if the credentials cannot be read.
+    /// [`ConnectError::File`] if the credentials cannot be read.
     pub(crate) fn of_user(options: &ConnectionOptions, tls: bool) -> Result<Self, ConnectError> {
         let read = |path| fs::read_to_string(path).map_err(ConnectError::file(path));
         let credentials = options.credentials.as_deref().map(read).transpose()?;

@@ -1,12 +1,13 @@
-//! Communication between the trainers of one run over NATS, behind the traits of [`pbg_core::cluster`].
+//! Communication between the trainers of one run over NATS, behind the traits of [`pbg_core::transport`].
 //!
-//! [`InitMethod`] is the value of `distributed_init_method`. [`connect`] creates a [`Connection`] with it, which implements
-//! both [`Register`](pbg_core::cluster::Register) and [`Live`](pbg_core::cluster::Live). If the method names no server,
-//! rank 0 starts one as a process that outlives the trainer, and the others find it by a file or an address.
+//! [`InitMethod`] is the value of `distributed_init_method`. [`connect`] creates a [`Connection`] with it, which
+//! implements both [`Register`](pbg_core::transport::Register) and [`LiveTraffic`](pbg_core::transport::LiveTraffic).
+//! If the method names no server, rank 0 starts one as a process that outlives the trainer, and the others find it by a
+//! file or an address.
 //!
-//! In reading order: `method` (the init method), `connection` and `meeting` (starting and finding the server),
-//! `hosting`, `keeper` and `server` (its process), `secret` (authentication), `wire` (a NATS client with its own
-//! runtime), `register`, `live`. Nothing here knows the content of the register or of a question.
+//! In reading order: `init_method` and `connection`; `discovery` (finding the server), `hosting` (starting it),
+//! `supervisor` (restarting it) and `server` (its process); `secret` (authentication); `client` (a NATS client with its
+//! own runtime); `register` and `live`. Nothing here knows the content of the register or of a question.
 //!
 //! The asynchronous runtime is not visible outside: all methods block, each for a bounded time. They must not be called
 //! from a task of another runtime.

@@ -20,7 +20,7 @@ impl RunName {
     /// Checks a name: 1 to 64 characters, each of `a` to `z`, digits, `-` and `_`.
     ///
     /// # Errors
-    /// [`ClusterError::RunName`].
+    /// [`ConnectError::RunName`].
     pub fn new(name: &str) -> Result<Self, ConnectError> {
         let is_allowed =
             |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '-' | '_');
@@ -48,7 +48,7 @@ impl AccessToken {
     /// Checks a token: 1 to 1024 characters without spaces.
     ///
     /// # Errors
-    /// [`ClusterError::Token`].
+    /// [`ConnectError::Token`].
     pub fn new(text: &str) -> Result<Self, ConnectError> {
         let is_wrong = |c: char| c.is_whitespace() || c.is_control();
         match (1..=LONGEST_TOKEN).contains(&text.len()) && !text.contains(is_wrong) {
@@ -150,7 +150,7 @@ impl ConnectionOptions {
     /// Refuses options that are unsafe unless explicitly allowed.
     ///
     /// # Errors
-    /// [`ClusterError::Insecure`], [`ClusterError::NoSecret`], [`ClusterError::Replicas`].
+    /// [`ConnectError::Insecure`], [`ConnectError::NoSecret`], [`ConnectError::Replicas`].
     pub(crate) fn check(&self) -> Result<(), ConnectError> {
         if !matches!(self.replicas, 1 | 3) {
             return Err(ConnectError::Replicas(self.replicas));

@@ -110,8 +110,8 @@ impl StreamRegister {
     /// Creates the stream, and checks that it has the expected configuration.
     ///
     /// # Errors
-    /// [`ClusterError::Unfit`] if the server cannot store it, or has another stream of that name;
-    /// [`ClusterError::Patience`] if the server does not answer.
+    /// [`ConnectError::Unfit`] if the server cannot store it, or has another stream of that name;
+    /// [`ConnectError::Patience`] if the server does not answer.
     pub(crate) fn open(&self, who: &str, waiting: &Deadline<'_>) -> Result<(), ConnectError> {
         if self.makes {
             self.make_patiently(who, waiting)?;

@@ -43,7 +43,7 @@ impl Secret {
     /// Checks a secret: 64 random hexadecimal digits.
     ///
     /// # Errors
-    /// [`ClusterError::Secret`].
+    /// [`ConnectError::Secret`].
     pub fn new(text: &str) -> Result<Self, ConnectError> {
         let text = text.to_ascii_lowercase();
         let digits: BTreeSet<char> = text.chars().collect();

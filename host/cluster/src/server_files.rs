@@ -9,7 +9,7 @@ use crate::init_method::Address;
 /// Location of the files of a server that rank 0 starts.
 #[derive(Clone, Debug)]
 pub(crate) struct ServerFiles {
-    /// File of its [`Record`].
+    /// File of its `ServerRecord`.
     pub(crate) record: PathBuf,
     /// Folder of its files.
     pub(crate) store: PathBuf,

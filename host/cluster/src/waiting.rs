@@ -39,7 +39,7 @@ impl<'a> Deadline<'a> {
     /// Waits a moment, and reports what it waits for, unless that repeats the last message.
     ///
     /// # Errors
-    /// [`ClusterError::Patience`] after the deadline; [`ClusterError::Interrupted`] if the caller has cancelled.
+    /// [`ConnectError::Patience`] after the deadline; [`ConnectError::Interrupted`] if the caller has cancelled.
     pub(crate) fn pause(&self, what: &str) -> Result<(), ConnectError> {
         if self
             .stop

@@ -2,7 +2,7 @@
 //!
 //! The host checks every answer of a plugin when it is given. This crate checks a plugin in advance, so that its author
 //! learns in seconds what a run would reveal after hours. Each function checks one kind of strategy and returns
-//! [`Finding`]s. It uses strategies only through the traits of `pbg-core`, so it can check native ones, too.
+//! [`ContractFinding`]s. It uses strategies only through the traits of `pbg-core`, so it can check native ones, too.
 
 mod finding;
 mod loss;

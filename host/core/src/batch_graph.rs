@@ -1,10 +1,10 @@
 //! The training step of one relation as a graph of operations on tensors of known shapes.
 //!
 //! Every tensor except weights and tables has the batch as its first dimension, counted in chunks of positives that
-//! share negatives. [`Graph::new`] builds the graph and checks its shapes. [`Graph::slice`] rewrites it to a loop over
-//! slices, whose nodes have lost the batch dimension. [`SlicedGraph`] knows the buffers that the loop needs, and how many
-//! chunks make a slice of a given size. Nodes form [`Cluster`]s, which the kernels compile to stages. Clusters form
-//! groups, one per device, which [`pipeline`] connects with pipes.
+//! share negatives. [`BatchGraph::new`] builds the graph and checks its shapes. [`BatchGraph::slice`] rewrites it to a
+//! loop over slices, whose nodes have lost the batch dimension. [`SlicedGraph`] knows the buffers that the loop needs,
+//! and how many chunks make a slice of a given size. Nodes form stages ([`Stage`]), which the kernels execute. Stages
+//! form groups, one per device, which [`pipeline`] connects with pipes.
 
 mod backward;
 mod build;

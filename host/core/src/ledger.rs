@@ -9,29 +9,30 @@
 //! **Who may write.** A trainer draws a [`Token`] and joins with it. A transaction whose token is not in the record is
 //! refused. So a trainer that was revoked, or that is missing because the register was restored to an earlier state,
 //! changes nothing. A transaction also names the last transaction of its trainer that is known to be applied (`after`).
-//! If the record names another one, either a reply was lost or the register lost writes; [`Record::fate`] tells the two
-//! apart.
+//! If the record names another one, either a reply was lost or the register lost writes; [`LedgerRecord::fate`] tells
+//! the two apart.
 //!
 //! **What a decision was based on.** A trainer decides by a record that it has read, and may be suspended for any time
-//! before its transaction is applied. So every [`Action`] names what the decision depended on, and is refused if that
-//! has changed since: for buckets the pass, for blocks the ranking, for checkpoints the newest manifest, for joining
-//! the record that was checked, and for revoking a silent trainer its last transaction.
+//! before its transaction is applied. So every [`LedgerAction`] names what the decision depended on, and is refused if
+//! that has changed since: for buckets the pass, for blocks the ranking, for checkpoints the newest manifest, for
+//! joining the record that was checked, and for revoking a silent trainer its last transaction.
 //!
-//! **Which record is valid.** A checkpoint begins with a transaction that makes a [`Cut`]: the manifest describes the
-//! work at that revision and names the cut. A record is valid ([`Record::stands`]) as long as it contains the cut of
-//! the newest manifest. Otherwise it is older than the manifest or belongs to another history. It is then dropped, and
-//! [`Record::found`] creates a new one from the manifest.
+//! **Which record is valid.** A checkpoint begins with a transaction that makes a [`CheckpointCut`]: the manifest
+//! describes the work at that revision and names the cut. A record is valid ([`LedgerRecord::matches_manifest`]) as
+//! long as it contains the cut of the newest manifest. Otherwise it is older than the manifest or belongs to another
+//! history. It is then dropped, and [`LedgerRecord::create`] creates a new one from the manifest.
 //!
 //! **Which files may be deleted.** A register that was restored to an earlier state names files that have been replaced
 //! since. So a replaced file is kept until there is a manifest whose cut is later than the replacement: from then on,
-//! no valid record names the file ([`Record::is_garbage`]).
+//! no valid record names the file ([`LedgerRecord::is_garbage`]).
 //!
-//! **Between epochs.** A run with validation ranks edges at the end of an epoch ([`Ranking`]). It ranks the checkpoint
-//! of that moment, in blocks that are leased in the same way as buckets. The conclusions from the ranks are computed
-//! here, so that they are the same for every trainer.
+//! **Between epochs.** A run with validation ranks edges at the end of an epoch ([`ValidationRanking`]). It ranks the
+//! checkpoint of that moment, in blocks that are leased in the same way as buckets. The conclusions from the ranks are
+//! computed here, so that they are the same for every trainer.
 //!
-//! In reading order: the vocabulary ([`Token`], [`Grid`], [`RunTerms`], [`Buckets`], [`Partition`]), the [`Record`], the
-//! [`Transaction`]s, the [`Ranking`], and the reasons for which a transaction is refused ([`TransactionError`]).
+//! In reading order: the vocabulary ([`Token`], [`Grid`], [`RunTerms`], [`BucketStates`], [`PartitionVersion`]), the
+//! [`LedgerRecord`], the [`Transaction`]s, the [`ValidationRanking`], and the reasons for which a transaction is
+//! refused ([`TransactionError`]).
 
 mod buckets;
 mod check;

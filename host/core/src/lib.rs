@@ -4,8 +4,8 @@
 //!
 //! Modules, in reading order: the vocabulary ([`graph`], [`model`]); the traits that plugins implement ([`strategy`]);
 //! the schedule, which iterates over epoch > edge set > edge chunk > bucket ([`schedule`]); the record that several
-//! trainers of a run agree on ([`ledger`]) and the interfaces through which they communicate ([`cluster`]); losses and
-//! operators as data ([`formula`], [`loss`], [`operator`]); the cutting of a bucket's edges into batches
+//! trainers of a run agree on ([`ledger`]) and the interfaces through which they communicate ([`transport`]); losses
+//! and operators as data ([`formula`], [`loss`], [`operator`]); the cutting of a bucket's edges into batches
 //! ([`batching`]); the check that a relation sampler draws only edges that are left ([`draws`]); early stopping
 //! ([`plateau`]); the events that a run reports ([`event`]); rounding of embeddings to bfloat16 for storage
 //! ([`bfloat16`]); and safe display of text from untrusted sources ([`text`]).

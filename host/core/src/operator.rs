@@ -3,9 +3,9 @@
 //! An embedding is used as a whole or cut into 2 or 4 components of equal length, such as real and imaginary parts.
 //! Parameters are vectors of that length. A formula computes one element of each output component from the same element
 //! of the input components and of the parameters. It does not mix elements, so the host may cut rows and vectors
-//! anywhere. In reading order: the definition that a plugin returns, and the checked [`Formula`] made from it
+//! anywhere. In reading order: the definition that a plugin returns, and the checked [`OperatorFormula`] made from it
 //! ([`definition`]); its gradients ([`derive`](mod@derive)); the handle with which a model refers to it ([`traced`]); a
-//! slow, simple reference interpreter for tests ([`interpret`]); and the trait of fast executors ([`Executed`]).
+//! slow, simple reference interpreter for tests ([`interpret`]); and the trait of fast executors ([`FormulaExecutor`]).
 
 pub mod definition;
 pub mod derive;

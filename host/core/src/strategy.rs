@@ -208,10 +208,11 @@ pub trait Loss: Send + Sync {
     }
 
     /// Prepares for several trainers that share the loss: from now on [`Loss::observe`] only accumulates sums for
-    /// [`Loss::take_observed`], and parameters change only in [`Loss::count`]. Sums accumulated so far are dropped.
+    /// [`Loss::take_observed`], and parameters change only in [`Loss::update_shared`]. Sums accumulated so far are
+    /// dropped.
     fn share_parameters(&self) {}
 
-    /// Returns the sums observed since the last call, after [`Loss::observe_apart`].
+    /// Returns the sums observed since the last call, after [`Loss::share_parameters`].
     fn take_observed(&self) -> ObservedBatches {
         ObservedBatches::default()
     }

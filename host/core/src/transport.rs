@@ -6,7 +6,7 @@
 //!
 //!
 //! A register is unreliable: a reply may never arrive, a refusal may be spurious, and its last writes may be lost. So a
-//! writer that gets anything but [`Written::As`] reads again and looks for its own transaction.
+//! writer that gets anything but [`WriteReply::Accepted`] reads again and looks for its own transaction.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -55,8 +55,8 @@ pub trait Register: Send + Sync {
     /// Fails if no reply arrives.
     fn write(&self, after: Option<u64>, value: &[u8], id: &str) -> Result<WriteReply, NoAnswer>;
 
-    /// Whether the register was shut down on purpose, because no trainer took part in the run any more. It is asked only
-    /// while nothing answers, and may say no where this is unknown.
+    /// Whether the register was shut down on purpose, because no trainer took part in the run any more. It is asked
+    /// only while nothing answers, and may say no where this is unknown.
     fn is_shut_down(&self) -> bool {
         false
     }

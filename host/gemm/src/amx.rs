@@ -122,7 +122,7 @@ impl Factor {
     /// Packs one step of a panel whose place is `start`.
     ///
     /// # Safety
-    /// As for [`Side::pack`].
+    /// As for [`Factor::pack`].
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512bf16")]
     unsafe fn pack_step(&self, panel: usize, step: usize, terms: &Range<usize>, start: *mut u32) {

@@ -1,7 +1,7 @@
 //! Detection of a file's format from its first block, never from its name.
 //!
 //! Where two interpretations are possible, the error names both and how to choose. The chosen one is reported before
-//! anything is read ([`Reading`]).
+//! anything is read ([`ImportProgress::ReadAs`](super::ImportProgress::ReadAs)).
 
 mod header;
 mod records;

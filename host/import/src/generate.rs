@@ -64,7 +64,7 @@ impl RandomGraph {
     /// far.
     ///
     /// # Errors
-    /// When `out` cannot be written, or the parameters are invalid ([`Generated::complaint`]).
+    /// When `out` cannot be written, or the parameters are invalid ([`RandomGraph::check`]).
     pub fn write(&self, out: &mut impl Write, mut watch: impl FnMut(u64)) -> io::Result<()> {
         if let Some(complaint) = self.check() {
             return Err(io::Error::other(complaint));

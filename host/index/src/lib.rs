@@ -1,8 +1,9 @@
 //! Graphs of near neighbours, in which the nearest of very many points are found without reading all points.
 //!
 //! The graphs are those of Vamana, built and searched by Microsoft's DiskANN (`diskann`), which only this crate uses.
-//! DiskANN lets its user choose where points and links are stored. [`link`] builds graphs in memory; [`GraphSearcher`]
-//! searches any implementation of [`Space`], for instance files of which only the few bytes needed are read.
+//! DiskANN lets its user choose where points and links are stored. [`build_graph`] builds graphs in memory;
+//! [`GraphSearcher`] searches any implementation of [`Space`], for instance files of which only the few bytes needed
+//! are read.
 //!
 //! Source: S. J. Subramanya et al. (2019). DiskANN: Fast accurate billion-point nearest neighbor search on a single
 //! node. NeurIPS 32, algorithms 1 to 3.

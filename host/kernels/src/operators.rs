@@ -2,7 +2,7 @@
 //!
 //! The parameters of an operator are passed as one packed row, tensor after tensor in the order of
 //! [`Params`](crate::params::Params): `[diagonal]`, `[translation]`, `[matrix]`,
-//! `[matrix, translation]` or `[real, imag]`; those of a formula ([`traced`]) in the order of its declaration.
+//! `[matrix, translation]` or `[real, imag]`; those of a formula ([`formula`]) in the order of its declaration.
 
 pub(crate) use pbg_core::batch_graph::parameter_width as packed_width;
 use pbg_core::model::Operator;
@@ -24,7 +24,7 @@ pub(crate) fn read_packed(tensors: &[ParamTensor], row: usize, packed: &mut [f32
     }
 }
 
-/// Computes `y = f(x)` for one row; operators that are formulas are executed by [`traced`] instead.
+/// Computes `y = f(x)` for one row; operators that are formulas are executed by [`formula`] instead.
 pub(crate) fn forward(operator: Operator, packed: &[f32], x: &[f32], y: &mut [f32]) {
     let dimension = x.len();
     match operator {
@@ -48,7 +48,7 @@ pub(crate) fn forward(operator: Operator, packed: &[f32], x: &[f32], y: &mut [f3
 }
 
 /// Replaces the gradient of `y` by that of `x`, for one row, and adds the gradient of the parameters to
-/// `packed_gradient`. Operators that are formulas are executed by [`traced`] instead.
+/// `packed_gradient`. Operators that are formulas are executed by [`formula`] instead.
 pub(crate) fn backward(
     operator: Operator,
     packed: &[f32],

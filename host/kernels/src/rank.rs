@@ -118,8 +118,8 @@ impl Ranker {
     /// Prepares a query for each entity of `known`, an offset in `table`, the partition of the side that is not
     /// replaced.
     ///
-    /// [`Relations::PerEdge`] gives a relation for each query; this works with static relations too, if all of them
-    /// have the same entity types.
+    /// [`BatchRelations::PerEdge`] gives a relation for each query; this works with static relations too, if all of
+    /// them have the same entity types.
     ///
     /// # Panics
     /// If an offset or a relation does not exist, or the columns have different lengths.

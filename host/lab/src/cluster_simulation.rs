@@ -1,9 +1,10 @@
 //! Simulation of several trainers that share a pass: rounds, loads and writes, with the transactions of a real ledger.
 //!
-//! Every bucket takes one round, or a given time ([`uneven`]), and nothing else takes time. A trainer leases the bucket
-//! that the order picks among the free ones, trains it, and settles it when the next one needs other partitions, as
-//! real trainers do. A trainer that finds no free bucket settles what it has and tries again when others have settled.
-//! A trainer that is advised to wait for others does the same, for at most as long as a pair of its buckets takes.
+//! Every bucket takes one round, or a given time ([`simulate_with_durations`]), and nothing else takes time. A trainer
+//! leases the bucket that the order picks among the free ones, trains it, and settles it when the next one needs other
+//! partitions, as real trainers do. A trainer that finds no free bucket settles what it has and tries again when others
+//! have settled. A trainer that is advised to wait for others does the same, for at most as long as a pair of its
+//! buckets takes.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -109,11 +110,11 @@ pub fn simulate(
     simulate_with_durations(order, pass, trainers, tree_init, &mut |_, _| 1.0)
 }
 
-/// Simulates like [`rounds`], but a bucket takes `takes(trainer, bucket)` rounds, which must be positive. Trainers are
-/// numbered from 0.
+/// Simulates like [`simulate`], but a bucket takes `takes(trainer, bucket)` rounds, which must be positive. Trainers
+/// are numbered from 0.
 ///
 /// # Errors
-/// As [`rounds`].
+/// As [`simulate`].
 pub fn simulate_with_durations<'a>(
     order: &'a mut dyn BucketOrder,
     pass: &'a Pass,

@@ -3,7 +3,8 @@
 //! Everything is computed from plans; nothing reads or writes files, or prints. In reading order: the grids on which
 //! orders are compared ([`grid`]), a replay of the buffer while a plan is trained ([`replay`]), figures of one plan
 //! ([`bound`], [`misses`], [`reuse`], [`stall`], [`structure`]) and all of them together ([`analysis`]), simulations of
-//! several trainers ([`rounds`]), comparisons of orders ([`comparison`]) and of models trained with them ([`study`]).
+//! several trainers ([`cluster_simulation`]), comparisons of orders ([`comparison`]) and of models trained with them
+//! ([`study`]).
 
 pub mod analysis;
 pub mod bound;

@@ -80,7 +80,7 @@ impl LoadedModel {
     /// Opens the dataset. From then on, everything is read from the held version of the checkpoint.
     ///
     /// # Errors
-    /// As for [`Resolved::new`].
+    /// As for [`ResolvedConfig::new`].
     pub fn resolve(self) -> Result<ResolvedConfig> {
         Ok(ResolvedConfig::with_version(self.config, self.version)?)
     }

@@ -15,7 +15,8 @@ pub(super) fn length(squares: &Tensor) -> Result<Tensor, TchError> {
     squares.f_clamp_min(f64::from(SMALLEST_SQUARE))?.f_sqrt()
 }
 
-/// Returns `factors` times minus twice the derivatives of scores by squared distances; see [`Comparison::slope`].
+/// Returns `factors` times minus twice the derivatives of scores by squared distances; see `slope` in
+/// `host/kernels/src/score_function.rs`.
 pub(super) fn slope(factors: &Tensor, distances: Option<&Tensor>) -> Result<Tensor, TchError> {
     let Some(distances) = distances else {
         return factors.f_mul_scalar(2.0);

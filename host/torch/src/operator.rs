@@ -110,7 +110,7 @@ impl OperatorApplication<'_> {
         }
     }
 
-    /// Returns the values of all parameters; see [`Transform::rows`].
+    /// Returns the values of all parameters; see [`OperatorApplication::rows`].
     fn all_rows(&self, parameters: &[ParameterRows]) -> Result<Vec<Tensor>, TchError> {
         let rows = |parameter: &ParameterRows| self.rows(&parameter.values);
         parameters.iter().map(rows).collect()

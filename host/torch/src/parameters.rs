@@ -28,7 +28,7 @@ pub(super) struct BatchParameters {
 
 /// Rows of a parameter tensor.
 pub(super) struct ParameterRows {
-    /// Index of the tensor in [`Parameters`].
+    /// Index of the tensor in [`DeviceParameters`].
     index: usize,
     /// Values, `[relations, width]`.
     pub(super) values: Tensor,

@@ -78,7 +78,7 @@ pub(super) struct PendingSums {
 }
 
 impl PendingSums {
-    /// Waits for the copy and returns the sums; see [`Sums::stats`].
+    /// Waits for the copy and returns the sums; see [`BatchSums::stats`].
     pub(super) fn stats(self) -> Result<BatchStats, DeviceError> {
         self.copied.wait()?;
         stats(&self.values, self.edges)

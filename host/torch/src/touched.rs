@@ -11,8 +11,8 @@ use pbg_kernels::device::BatchPlan;
 use pbg_kernels::step::BatchJob;
 
 const NONE: u32 = u32::MAX;
-/// Columns of [`Touched`], most of which exist once per side. Rows come last, since they are known only when everything
-/// else is numbered.
+/// Columns of [`TouchedRows`], most of which exist once per side. Rows come last, since they are known only when
+/// everything else is numbered.
 const POSITIVES: usize = 0;
 const DRAWS: usize = 2;
 const ENTITIES: usize = 4;
@@ -58,18 +58,18 @@ impl DistinctRows {
 pub(super) struct RowNumbering {
     tables: [DistinctRows; 2],
     relations: DistinctRows,
-    /// Columns of [`Touched`], concatenated.
+    /// Columns of [`TouchedRows`], concatenated.
     columns: Vec<i64>,
 }
 
 /// Rows that a batch touches, on the host.
 #[derive(Debug)]
 pub(super) struct TouchedOffsets {
-    /// Columns of [`Touched`], concatenated.
+    /// Columns of [`TouchedRows`], concatenated.
     columns: Tensor,
     /// Range of each column.
     spans: [Range<usize>; COLUMNS],
-    /// Number of edges of each relation; see [`Touched::relation_counts`].
+    /// Number of edges of each relation; see [`TouchedRows::relation_counts`].
     relation_counts: Vec<f32>,
 }
 

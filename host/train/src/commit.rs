@@ -192,7 +192,7 @@ impl ResolvedConfig {
     }
 }
 
-/// Returns the metadata as [`Resolved::beginning`] does, for known strategies.
+/// Returns the metadata as [`ResolvedConfig::beginning`] does, for known strategies.
 pub(crate) fn beginning(
     resolved: &ResolvedConfig,
     strategies: Vec<StrategyId>,

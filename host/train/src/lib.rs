@@ -1,6 +1,6 @@
 //! The training loop and everything that is done with a trained model: evaluation, predictions, neighbours and indexes.
 //!
-//! The entry point is a configuration that is resolved against its dataset ([`Resolved`]).
+//! The entry point is a configuration that is resolved against its dataset ([`ResolvedConfig`]).
 //!
 //! In reading order: the loop ([`run`]), the model that it trains ([`model`], [`layout`]), the partition buffer
 //! ([`buffer`]), the Hogwild workers ([`workers`]), commits (`commit`), evaluation ([`evaluate`]) and errors

@@ -1,7 +1,7 @@
 //! A configuration resolved against its dataset, once per command. All other functions start from it.
 //!
-//! Its methods are defined next to the code that they run: [`Resolved::check`] and [`Resolved::train`],
-//! [`Resolved::evaluate`] and [`Resolved::query`].
+//! Its methods are defined next to the code that they run: [`ResolvedConfig::check`] and [`ResolvedConfig::train`],
+//! [`ResolvedConfig::evaluate`] and [`ResolvedConfig::query`].
 
 use std::path::Path;
 use std::sync::Arc;
@@ -37,11 +37,11 @@ impl ResolvedConfig {
         Self::on(config, Arc::new(dataset))
     }
 
-    /// Resolves as [`Resolved::new`] does, for a command that queries a trained model. If `version` is a version of the
-    /// checkpoint of `config`, everything is read from this version.
+    /// Resolves as [`ResolvedConfig::new`] does, for a command that queries a trained model. If `version` is a version
+    /// of the checkpoint of `config`, everything is read from this version.
     ///
     /// # Errors
-    /// As [`Resolved::new`].
+    /// As [`ResolvedConfig::new`].
     pub fn with_version(
         config: Config,
         version: Option<Arc<ReadCheckpoint>>,

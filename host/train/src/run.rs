@@ -105,11 +105,11 @@ impl ResolvedConfig {
         self.train_at(strategies, allowed, place, stop, emit)
     }
 
-    /// Trains as [`Resolved::train`] does, but on `place` instead of on `execution.device`; without a `place`, on the
-    /// processor cores.
+    /// Trains as [`ResolvedConfig::train`] does, but on `place` instead of on `execution.device`; without a `place`, on
+    /// the processor cores.
     ///
     /// # Errors
-    /// As [`Resolved::train`].
+    /// As [`ResolvedConfig::train`].
     pub fn train_at(
         &self,
         strategies: Strategies,
@@ -133,7 +133,7 @@ impl ResolvedConfig {
     /// register that does not answer is waited for only a few more seconds.
     ///
     /// # Errors
-    /// As for [`Resolved::train`], and when the other trainers cannot be reached or do not admit this one.
+    /// As for [`ResolvedConfig::train`], and when the other trainers cannot be reached or do not admit this one.
     pub fn train_distributed(
         &self,
         mut strategies: Strategies,

@@ -21,7 +21,7 @@ pub(crate) struct RunningPipeline<S: TableStore> {
     pub(crate) training: Arc<StageClock>,
     /// Clock of planning, where planning is a group of threads.
     pub(crate) planning: Option<Arc<StageClock>>,
-    /// Times of all groups at the last call of [`Line::seconds`].
+    /// Times of all groups at the last call of [`RunningPipeline::seconds`].
     reported: Vec<GroupSeconds>,
 }
 

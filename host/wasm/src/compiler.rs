@@ -99,11 +99,12 @@ struct Request {
 }
 
 impl CompilerProcess {
-    /// Argument with which [`Compiler::this_program`] starts the program, so that it calls [`Compiler::serve`].
+    /// Argument with which [`CompilerProcess::this_program`] starts the program, so that it calls
+    /// [`CompilerProcess::serve`].
     pub const ARGUMENT: &str = "compile-for-parent";
 
     /// Creates a compiler whose child is `program` with `arguments`. With these the program must call
-    /// [`Compiler::serve`] before anything else.
+    /// [`CompilerProcess::serve`] before anything else.
     #[must_use]
     pub fn new(program: PathBuf, arguments: Vec<OsString>) -> Self {
         Self { program, arguments }

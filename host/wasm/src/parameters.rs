@@ -27,7 +27,7 @@ pub struct PluginParameter {
     pub kind: PluginParameterKind,
 }
 
-/// Type, default and range (bounds included) of a [`Parameter`].
+/// Type, default and range (bounds included) of a [`PluginParameter`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 #[expect(missing_docs, reason = "the fields say the same for every type")]

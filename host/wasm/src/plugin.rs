@@ -132,8 +132,8 @@ impl Sandbox {
         Self { pins, ..self }
     }
 
-    /// Returns the same sandbox, which writes a [`Replay`] of every failing call of a plugin in a slot to the folder
-    /// `faults`.
+    /// Returns the same sandbox, which writes a [`CallReplay`](crate::replay::CallReplay) of every failing call of a
+    /// plugin in a slot to the folder `faults`.
     #[must_use]
     pub fn with_faults(self, faults: PathBuf) -> Self {
         let faults = Some(faults);
@@ -141,10 +141,10 @@ impl Sandbox {
     }
 
     /// Returns the same sandbox, which can be interrupted with `stop`. Calls that are running when `stop` is set, or
-    /// begin later, end within a third of a second: they fail with [`Cause::Interruption`]. A compilation in a child
-    /// process fails with [`LoadError::Interrupted`].
+    /// begin later, end within a third of a second: they fail with [`FaultCause::Interruption`]. A compilation in a
+    /// child process fails with [`LoadError::Interrupted`].
     ///
-    /// [`Cause::Interruption`]: pbg_core::strategy::Cause::Interruption
+    /// [`FaultCause::Interruption`]: pbg_core::strategy::FaultCause::Interruption
     #[must_use]
     pub fn with_interrupt(self, stop: Arc<AtomicBool>) -> Self {
         let stop = Some(stop);
@@ -254,10 +254,10 @@ impl LoadedPlugin {
         LoadedOrder::new(self.program, id, declared, parameters)
     }
 
-    /// Turns the plugin into a relation sampler; see [`Plugin::into_order`].
+    /// Turns the plugin into a relation sampler; see [`LoadedPlugin::into_order`].
     ///
     /// # Errors
-    /// As [`Plugin::into_order`].
+    /// As [`LoadedPlugin::into_order`].
     pub fn into_sampler(self, parameters: &Value) -> Result<LoadedSampler, LoadError> {
         self.expect(PluginSlot::RelationSampler)?;
         let id = self.id();
@@ -265,10 +265,10 @@ impl LoadedPlugin {
         LoadedSampler::new(self.program, id, declared, parameters)
     }
 
-    /// Turns the plugin into a loss, traced or computed; see [`Plugin::into_order`].
+    /// Turns the plugin into a loss, traced or computed; see [`LoadedPlugin::into_order`].
     ///
     /// # Errors
-    /// As [`Plugin::into_order`]; a graph that is not a valid loss is a [`LoadError::Fault`] of `build`.
+    /// As [`LoadedPlugin::into_order`]; a graph that is not a valid loss is a [`LoadError::Fault`] of `build`.
     pub fn into_loss(self, parameters: &Value) -> Result<LoadedLoss, LoadError> {
         let computed = self.inspection.kind == PluginSlot::ComputedLoss;
         if !computed {
@@ -287,10 +287,10 @@ impl LoadedPlugin {
         })
     }
 
-    /// Turns the plugin into an operator; see [`Plugin::into_order`].
+    /// Turns the plugin into an operator; see [`LoadedPlugin::into_order`].
     ///
     /// # Errors
-    /// As [`Plugin::into_order`]; a formula that is not a valid operator is a [`LoadError::Fault`] of `build`.
+    /// As [`LoadedPlugin::into_order`]; a formula that is not a valid operator is a [`LoadError::Fault`] of `build`.
     pub fn into_operator(self, parameters: &Value) -> Result<LoadedOperator, LoadError> {
         self.expect(PluginSlot::TracedOperator)?;
         let id = self.id();

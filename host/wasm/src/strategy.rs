@@ -175,7 +175,7 @@ impl<E: SlotExports> SlotPlugin<E> {
             })
     }
 
-    /// Like [`Strategy::call`], but creates an instance if `instantiated` is empty.
+    /// Like [`SlotPlugin::call`], but creates an instance if `instantiated` is empty.
     pub(crate) fn call_ready<R>(
         &self,
         instantiated: &mut Option<PluginInstance>,
@@ -201,7 +201,7 @@ impl<E: SlotExports> SlotPlugin<E> {
         self.recorder().record(error, call)
     }
 
-    /// Returns the state that [`Strategy::record`] needs, for callers that outlive the instance.
+    /// Returns the state that [`SlotPlugin::record`] needs, for callers that outlive the instance.
     pub(crate) fn recorder(&self) -> ReplayRecorder {
         ReplayRecorder {
             folder: self.program.faults.clone(),

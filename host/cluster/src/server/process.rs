@@ -99,7 +99,7 @@ impl ServerStart<'_> {
     /// Starts the server and waits until it listens. The lock is passed to its process.
     ///
     /// # Errors
-    /// [`ClusterError::Start`] if it ends or does not listen; [`ClusterError::File`].
+    /// [`ConnectError::Start`] if it ends or does not listen; [`ConnectError::File`].
     pub(crate) fn run(&self, lock: StoreLock) -> Result<RunningServer, ConnectError> {
         self.write_configuration()?;
         self.forget_ports()?;

@@ -23,7 +23,7 @@ const VERSION_WITHIN: Duration = Duration::from_secs(10);
 /// enough.
 ///
 /// # Errors
-/// [`ClusterError::NoProgram`], [`ClusterError::WrongProgram`], [`ClusterError::Old`].
+/// [`ConnectError::NoProgram`], [`ConnectError::WrongProgram`], [`ConnectError::Old`].
 pub(crate) fn find(named: Option<&Path>, search: &[PathBuf]) -> Result<PathBuf, ConnectError> {
     let program = match named {
         Some(path) if path.is_file() => path.to_owned(),

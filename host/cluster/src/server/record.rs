@@ -34,7 +34,7 @@ impl ServerRecord {
     /// Reads a record. Returns `None` if there is no file.
     ///
     /// # Errors
-    /// [`ClusterError::File`]; [`ClusterError::Content`] if it is not a record.
+    /// [`ConnectError::File`]; [`ConnectError::Content`] if it is not a record.
     pub(crate) fn read(path: &Path) -> Result<Option<Self>, ConnectError> {
         let file = match File::open(path) {
             Ok(file) => file,
@@ -59,7 +59,7 @@ impl ServerRecord {
     /// Writes the record atomically: a reader gets either the old one or the new one.
     ///
     /// # Errors
-    /// [`ClusterError::File`].
+    /// [`ConnectError::File`].
     pub(crate) fn write(&self, path: &Path) -> Result<(), ConnectError> {
         let mut text = serde_json::to_string_pretty(self)
             .map_err(|error| ConnectError::file(path)(error.into()))?;
@@ -71,7 +71,7 @@ impl ServerRecord {
 /// Writes a file atomically, with read permission for its owner only.
 ///
 /// # Errors
-/// [`ClusterError::File`].
+/// [`ConnectError::File`].
 pub(super) fn write_private(path: &Path, bytes: &[u8]) -> Result<(), ConnectError> {
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(format!(".{}.tmp", std::process::id()));

@@ -228,7 +228,7 @@ fn a_default_that_is_written_out_is_the_default() {
     }
 }
 
-/// Checkpoints contain the hash: if this value changes, [`FORM`] must change too, and old checkpoints
+/// Checkpoints contain the hash: if this value changes, [`FORM`](super::FORM) must change too, and old checkpoints
 /// can no longer be resumed.
 #[test]
 fn the_hash_is_the_same_everywhere() {

@@ -1,4 +1,4 @@
-//! The batch graph: nodes, the tensors between them, and the clusters that nodes form.
+//! The batch graph: nodes, the tensors between them, and the stages that nodes form.
 
 use std::fmt;
 
@@ -143,7 +143,7 @@ pub enum Stage {
 }
 
 impl Stage {
-    /// All clusters, in order.
+    /// All stages, in order.
     pub const ALL: [Self; 6] = [
         Self::Gather,
         Self::Score,
@@ -238,15 +238,15 @@ pub struct GraphNode {
     pub name: TensorName,
     /// Operation.
     pub operation: Operation,
-    /// Cluster.
+    /// Stage.
     pub cluster: Stage,
-    /// Pass that it belongs to, an index into [`Graph::passes`]; none at the end of the batch.
+    /// Pass that it belongs to, an index into [`BatchGraph::passes`]; none at the end of the batch.
     pub pass: Option<usize>,
     /// Side that is replaced, if the node belongs to one comparison.
     pub direction: Option<Side>,
-    /// Operands, as indices into [`Graph::tensors`].
+    /// Operands, as indices into [`BatchGraph::tensors`].
     pub inputs: Vec<usize>,
-    /// Results, as indices into [`Graph::tensors`], including those that only the node itself reads.
+    /// Results, as indices into [`BatchGraph::tensors`], including those that only the node itself reads.
     pub outputs: Vec<usize>,
 }
 

@@ -25,14 +25,14 @@ pub const MAX_LEASES: usize = 32;
 pub struct SettledPartition {
     /// The partition.
     pub group: SidePartition,
-    /// Version that they were trained from: [`Partition::stamp`] at the lease or at the last settlement.
+    /// Version that they were trained from: [`PartitionVersion::stamp`] at the lease or at the last settlement.
     pub from: CopyVersion,
     /// One file per table of the side, all durable.
     pub files: Vec<PartitionFile>,
 }
 
 impl SettledPartition {
-    /// Returns the version of the writer's copy after the settlement ([`Partition::stamp`]).
+    /// Returns the version of the writer's copy after the settlement ([`PartitionVersion::stamp`]).
     #[must_use]
     pub fn stamp(&self) -> CopyVersion {
         CopyVersion {

@@ -44,7 +44,7 @@ pub struct Join {
     pub rank: Option<u32>,
     /// Earlier token of the same trainer, which the join removes.
     pub instead_of: Option<Token>,
-    /// History of the record that the trainer has checked ([`Record::incarnation`]).
+    /// History of the record that the trainer has checked ([`LedgerRecord::incarnation`]).
     pub incarnation: Token,
     /// Newest manifest that the trainer has compared with that record; none before the first checkpoint.
     pub newest: Option<CheckpointCut>,
@@ -76,8 +76,8 @@ impl LedgerRecord {
             let (what, most) = ("trainers of a run", MAX_TRAINERS);
             return Err(TransactionError::TooMany { what, most });
         }
-        // A run that was stopped continues when somebody starts a trainer after all have left. A trainer that was removed
-        // from it before was meant to stop as well.
+        // A run that was stopped continues when somebody starts a trainer after all have left. A trainer that was
+        // removed from it before was meant to stop as well.
         let rejoins = join.instead_of.is_some();
         self.stopping = match (self.stopping, self.trainers.is_empty() && !rejoins) {
             (true, false) => {
@@ -102,7 +102,7 @@ impl LedgerRecord {
         Ok(())
     }
 
-    /// Removes a trainer as [`Record::remove`] does, but refuses if it is the last one and no checkpoint contains
+    /// Removes a trainer as [`LedgerRecord::remove`] does, but refuses if it is the last one and no checkpoint contains
     /// everything that is trained.
     pub(super) fn leave_saved(&mut self, token: Token) -> Result<(), TransactionError> {
         match self.trainers.len() > 1 || self.is_saved() {
@@ -111,7 +111,7 @@ impl LedgerRecord {
         }
     }
 
-    /// Removes a trainer as [`Record::remove`] does, but refuses if it has written a transaction since it was
+    /// Removes a trainer as [`LedgerRecord::remove`] does, but refuses if it has written a transaction since it was
     /// considered silent.
     pub(super) fn remove_silent(&mut self, silent: SilentTrainer) -> Result<(), TransactionError> {
         let SilentTrainer { token, last } = silent;

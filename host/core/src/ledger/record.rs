@@ -216,7 +216,7 @@ pub struct Genesis {
     pub incarnation: Token,
     /// Number of trainers that the first lease waits for (`num_machines`).
     pub wanted: u32,
-    /// Work of the newest manifest; [`Work::none`] if there is no manifest.
+    /// Work of the newest manifest; [`TrainedState::none`] if there is no manifest.
     pub work: TrainedState,
     /// Cut of that manifest; none if there is no manifest.
     pub base: Option<CheckpointCut>,
@@ -224,7 +224,7 @@ pub struct Genesis {
 
 impl LedgerRecord {
     /// Creates a record without trainers. The caller stores it in the register if that is empty or contains an invalid
-    /// record ([`Record::stands`]).
+    /// record ([`LedgerRecord::matches_manifest`]).
     ///
     /// # Errors
     /// Fails if the work does not fit the terms.
@@ -353,7 +353,7 @@ impl LedgerRecord {
     /// Returns the trainer with `token`.
     ///
     /// # Errors
-    /// [`Refusal::Fenced`] if it is not part of the run.
+    /// [`TransactionError::Fenced`] if it is not part of the run.
     pub(super) fn trainer(&mut self, token: Token) -> Result<&mut Trainer, TransactionError> {
         self.trainers
             .get_mut(&token)

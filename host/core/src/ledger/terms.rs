@@ -83,7 +83,7 @@ impl Grid {
         first.into_iter().chain(second)
     }
 
-    /// Iterates over all partitions that are swapped, in the order of [`super::Work::partitions`].
+    /// Iterates over all partitions that are swapped, in the order of [`super::TrainedState::partitions`].
     pub fn groups(&self) -> impl Iterator<Item = SidePartition> + '_ {
         let own = |side: &Side| self.owner(*side) == *side && self.is_swapped(*side);
         Side::BOTH
@@ -92,7 +92,7 @@ impl Grid {
             .flat_map(|side| (0..self.partitions(side)).map(move |p| (side, p)))
     }
 
-    /// Returns the index of `group` in [`super::Work::partitions`], or `None` if it is not swapped.
+    /// Returns the index of `group` in [`super::TrainedState::partitions`], or `None` if it is not swapped.
     #[must_use]
     pub fn group_index(&self, (side, partition): SidePartition) -> Option<usize> {
         let is_held = self.owner(side) == side && self.is_swapped(side);

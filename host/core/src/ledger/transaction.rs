@@ -232,7 +232,7 @@ impl LedgerRecord {
     }
 
     /// Returns the record after a change requested from outside the run. It is written under the same condition as that
-    /// of [`Record::apply`].
+    /// of [`LedgerRecord::apply`].
     ///
     /// # Errors
     /// Returns the reason for which the order changes nothing.

@@ -4,7 +4,7 @@ use super::definition::LossGraph;
 use super::node::{FormulaNode, NodeId, ValueShape};
 use crate::formula::tape::{Tape, compact};
 
-/// Loss with its derivatives. The nodes are [`Graph`] nodes without `Clamp`, `Mean` and `StopGradient`; none is
+/// Loss with its derivatives. The nodes are [`LossGraph`] nodes without `Clamp`, `Mean` and `StopGradient`; none is
 /// repeated or unused.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DerivedLoss {

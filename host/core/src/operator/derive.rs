@@ -27,7 +27,7 @@ impl Expression {
     }
 
     /// Returns the expression of the gradients of components and parameters, given the gradients of the output
-    /// components ([`Node::Gradient`]).
+    /// components ([`FormulaNode::Gradient`]).
     pub(super) fn gradients(definition: &OperatorDefinition, shapes: &[ValueShape]) -> Self {
         let is_source =
             |node| matches!(node, FormulaNode::Component(_) | FormulaNode::Parameter(_));

@@ -43,8 +43,8 @@ impl UnseenCounts {
 }
 
 impl TrainedVocabulary {
-    /// Returns the memory in bytes that [`Seen::of`] and a [`Seen::unseen`] after it take, besides the buffers for
-    /// reading edges.
+    /// Returns the memory in bytes that [`TrainedVocabulary::of`] and a [`TrainedVocabulary::unseen`] after it take,
+    /// besides the buffers for reading edges.
     #[must_use]
     pub fn bytes(dataset: &Dataset) -> u64 {
         let numbering = EntityNumbering::new(dataset);

@@ -39,7 +39,7 @@ pub struct CompareStage {
 /// Stage that propagates the gradients of one side's rows back to its table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ScatterStage {
-    /// Operator, the same as the side's [`Gather::operator`].
+    /// Operator, the same as the side's [`GatherStage::operator`].
     pub operator: Operator,
     /// Form of the positives whose N3 is added; `None` without regularizer.
     pub regularized: Option<RegularizedRows>,

@@ -156,7 +156,7 @@ impl ParameterExchange {
         }
     }
 
-    /// Ends the thread. Later additions are sent only by [`Parameters::tell`].
+    /// Ends the thread. Later additions are sent only by [`ParameterExchange::flush`].
     pub(super) fn end_rounds(&mut self) {
         self.exchange.ends.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {

@@ -150,7 +150,7 @@ impl LedgerClient {
     /// Reads the record with a single attempt. Returns `None` if the register has no record or a damaged one.
     ///
     /// # Errors
-    /// As [`Ledger::refresh`], and when this attempt is not answered.
+    /// As [`LedgerClient::refresh`], and when this attempt is not answered.
     pub(crate) fn try_refresh(&self) -> Result<Option<Arc<LedgerRecord>>, JoinError> {
         let before = self.known.before();
         let entry = self.read().map_err(|no| self.timeout_error(no))?;
@@ -331,10 +331,10 @@ impl LedgerClient {
         self.transact(action, &[], &|| true)
     }
 
-    /// Applies a transaction like [`Ledger::submit`], and abandons it when `wanted` returns `false`.
+    /// Applies a transaction like [`LedgerClient::submit`], and abandons it when `wanted` returns `false`.
     ///
     /// # Errors
-    /// As [`Ledger::submit`].
+    /// As [`LedgerClient::submit`].
     pub(crate) fn submit_while(
         &self,
         action: LedgerAction,
@@ -347,7 +347,7 @@ impl LedgerClient {
     /// settlement, even if other trainers have settled the same partitions before the answer was read.
     ///
     /// # Errors
-    /// As [`Ledger::submit`].
+    /// As [`LedgerClient::submit`].
     pub(crate) fn settle(&self, settlement: Settlement) -> Result<Arc<LedgerRecord>, NotApplied> {
         let partitions = settlement.partitions.iter();
         let stamps: Vec<_> = partitions

@@ -29,11 +29,11 @@ pub struct Scenario {
     pub pass: Pass,
     /// Number of trainers. The first bucket waits for all of them.
     pub trainers: u32,
-    /// [`super::Cluster::tree_init`].
+    /// As [`ClusterOptions::tree_init`](super::ClusterOptions::tree_init).
     pub tree_init: bool,
-    /// [`super::Cluster::ahead`].
+    /// As [`ClusterOptions::lease_ahead`](super::ClusterOptions::lease_ahead).
     pub ahead: Option<bool>,
-    /// [`super::Cluster::patience`].
+    /// As [`ClusterOptions::patience`](super::ClusterOptions::patience).
     pub patience: Duration,
     /// Set to end the simulation: trainers then lease no further buckets.
     pub stop: Arc<AtomicBool>,

@@ -32,7 +32,7 @@ pub enum CheckpointMismatch {
     Shape {
         /// The checkpoint.
         checkpoint: PathBuf,
-        /// As in [`Mismatch::Configuration`].
+        /// As in [`CheckpointMismatch::Configuration`].
         differences: Vec<ConfigDifference>,
     },
     /// The checkpoint contains another model than the configuration describes.
@@ -43,7 +43,7 @@ pub enum CheckpointMismatch {
     Model {
         /// The checkpoint.
         checkpoint: PathBuf,
-        /// As in [`Mismatch::Configuration`].
+        /// As in [`CheckpointMismatch::Configuration`].
         differences: Vec<ConfigDifference>,
     },
     /// Two checkpoints that are to be combined contain different models.

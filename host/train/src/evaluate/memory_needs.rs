@@ -33,7 +33,7 @@ pub(super) fn block_edges(blueprint: &Blueprint) -> usize {
 }
 
 impl ResolvedConfig {
-    /// Returns the largest memory needed by [`Resolved::evaluate`], by component, in bytes.
+    /// Returns the largest memory needed by [`ResolvedConfig::evaluate`], by component, in bytes.
     ///
     /// # Errors
     /// When the dataset lacks an edge set.

@@ -41,12 +41,12 @@ struct BlockResult {
 }
 
 impl ResolvedConfig {
-    /// Evaluates as [`Resolved::evaluate`] does, in parallel with other processes that make the same call. The edges
-    /// are divided for `machines` processes. The ranks are the same as those of a single process; their means may
+    /// Evaluates as [`ResolvedConfig::evaluate`] does, in parallel with other processes that make the same call. The
+    /// edges are divided for `machines` processes. The ranks are the same as those of a single process; their means may
     /// differ in the last digits.
     ///
     /// # Errors
-    /// As for [`Resolved::evaluate`], and when the checkpoint's folder cannot be written.
+    /// As for [`ResolvedConfig::evaluate`], and when the checkpoint's folder cannot be written.
     pub fn evaluate_together(
         &self,
         options: &EvalOptions,

@@ -30,7 +30,7 @@ pub(crate) fn sums(resolved: &ResolvedConfig) -> (String, u64) {
 }
 
 impl ResolvedConfig {
-    /// Returns the largest memory needed by [`Resolved::build_index`], by component, in bytes.
+    /// Returns the largest memory needed by [`ResolvedConfig::build_index`], by component, in bytes.
     ///
     /// # Errors
     /// When the entity type does not exist.

@@ -133,7 +133,7 @@ impl ParameterBlock {
         }
     }
 
-    /// Returns the parts, each with its offset in [`Values`].
+    /// Returns the parts, each with its offset in [`BlockValues`].
     fn parts_at(&self) -> impl Iterator<Item = (&Part, usize)> {
         let mut next = 0;
         self.parts.iter().map(move |part| {

@@ -87,14 +87,14 @@ pub(super) enum PeerRequest {
     },
 }
 
-/// A question and its sender.
+/// Request and its sender.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct SignedRequest {
     pub(super) from: Token,
     pub(super) question: PeerRequest,
 }
 
-/// An answer to a [`Question`].
+/// Reply to a [`PeerRequest`].
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum PeerReply {
     /// The sums of the rows that changed.

@@ -55,7 +55,7 @@ pub(super) struct RoundState {
     pub(super) owners: Owners,
 }
 
-/// Holder of [`Turns`]. A round takes the value out, so that no lock is held while it waits for other trainers.
+/// Holder of [`RoundState`]. A round takes the value out, so that no lock is held while it waits for other trainers.
 pub(super) struct RoundSlot {
     turns: Mutex<Option<RoundState>>,
     is_back: Condvar,
@@ -92,7 +92,7 @@ impl RoundSlot {
     }
 }
 
-/// The [`Turns`] while a round uses them. Returns them when dropped.
+/// [`RoundState`] while a round uses it. Returns it to its [`RoundSlot`] when dropped.
 pub(super) struct RoundGuard<'a> {
     turns: RoundState,
     of: &'a RoundSlot,

@@ -46,7 +46,7 @@ fn question_bytes(blueprint: &Blueprint, count: usize) -> u64 {
 }
 
 impl ResolvedConfig {
-    /// Returns the largest memory needed by [`Resolved::predictor`] and its answers, by component, in bytes.
+    /// Returns the largest memory needed by [`ResolvedConfig::predictor`] and its answers, by component, in bytes.
     ///
     /// # Errors
     /// When the dataset lacks an edge set.
