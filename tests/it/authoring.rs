@@ -1,6 +1,6 @@
 //! From `plugin new` to a component that trains, in every language, outside of the repository.
 //!
-//! Tools that a machine may lack are looked for; a test that has to do without says so.
+//! A test that needs a tool which this machine lacks is skipped, and says so.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use serde_json::Value;
 use crate::support::{COMPILED, Workplace, finish, graph::CONFIG};
 use crate::tools::without;
 
-/// An environment with componentize-py, which `cargo xtask test` installs.
+/// Returns the environment with componentize-py that `cargo xtask test` installs.
 pub(crate) fn python_tools() -> Option<PathBuf> {
     let python = PathBuf::from(std::env::var_os("PBG_TEST_PYTHON")?);
     let folder = python.parent()?.parent()?.to_owned();
@@ -24,8 +24,8 @@ pub(crate) fn python_tools() -> Option<PathBuf> {
         .then_some(folder)
 }
 
-/// The folder with the componentize-qjs that `cargo xtask test` installs, where that starts: it needs
-/// Node, and is not made for every machine.
+/// Returns the folder of the componentize-qjs that `cargo xtask test` installs, if it starts: it needs Node, and is not
+/// built for every platform.
 pub(crate) fn javascript_tools() -> Option<PathBuf> {
     static FOUND: LazyLock<Option<PathBuf>> = LazyLock::new(|| {
         let folder = PathBuf::from(std::env::var_os("PBG_TEST_JAVASCRIPT")?);
@@ -37,12 +37,12 @@ pub(crate) fn javascript_tools() -> Option<PathBuf> {
     FOUND.clone()
 }
 
-/// Whether a program starts.
+/// Returns whether a program starts.
 pub(crate) fn has(program: &str) -> bool {
     Command::new(program).arg("--version").output().is_ok()
 }
 
-/// Whether the compiler has what components are made of.
+/// Returns whether the Rust compiler has the standard library for `wasm32-unknown-unknown`.
 pub(crate) fn has_wasm_target() -> bool {
     let mut rustc = Command::new("rustc");
     let output = rustc
@@ -56,18 +56,18 @@ pub(crate) fn has_wasm_target() -> bool {
     output.is_ok_and(|o| Path::new(String::from_utf8_lossy(&o.stdout).trim()).is_dir())
 }
 
-/// The program in a project's folder, with what its tools need.
+/// Returns the program's command in a project's folder, with the environment that its tools need.
 pub(crate) fn in_project(project: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_pbg-host"));
     command.args(arguments).current_dir(project);
-    // A component with an interpreter is compiled once: what checks it, asks it and trains with it takes the same code.
+    // Components with an interpreter are compiled once: checks, calls and training use the same compiled code.
     command.env("PBG_HOST_CACHE", COMPILED);
     // One build folder for all projects: the SDK's dependencies are compiled once.
     command.env(
         "CARGO_TARGET_DIR",
         Path::new(env!("CARGO_TARGET_TMPDIR")).join("authoring"),
     );
-    // Everything that a project depends on, the workspace depends on, too.
+    // Every dependency of a project is also one of the workspace, so nothing is downloaded.
     command.env("CARGO_NET_OFFLINE", "true");
     if let Some(environment) = python_tools() {
         command.env("VIRTUAL_ENV", environment);
@@ -81,14 +81,14 @@ pub(crate) fn in_project(project: &Path, arguments: &[&str]) -> Command {
     command
 }
 
-/// Is held while a project's own Rust tests run: Cargo compiles the examples in its documentation after it has let go of
-/// the build folder, where another project's build may just replace the SDK.
+/// Lock to hold while a project's own Rust tests run: Cargo compiles the examples in its documentation after it has
+/// released the build folder, and another project's build may replace the SDK there at that moment.
 pub(crate) fn alone_with_the_build_folder() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A new project; `computed` is a kind here.
+/// Creates a project; `computed` counts as a kind here.
 pub(crate) fn new_project(place: &Workplace, name: &str, kind: &str, language: &str) -> PathBuf {
     let mut new = vec!["plugin", "new", name, "--lang", language, "--kind"];
     match kind {
@@ -99,7 +99,7 @@ pub(crate) fn new_project(place: &Workplace, name: &str, kind: &str, language: &
     place.path(name)
 }
 
-/// Makes, builds and checks a project; returns its component.
+/// Creates, builds and checks a project; returns its component.
 fn built(place: &Workplace, kind: &str, language: &str) -> PathBuf {
     let name = format!("my_{kind}_{language}");
     new_project(place, &name, kind, language);
@@ -116,7 +116,7 @@ fn built(place: &Workplace, kind: &str, language: &str) -> PathBuf {
     component
 }
 
-/// A kind of plugin in every language that this machine has the tools of.
+/// Builds a plugin of a kind in every language whose tools this machine has.
 fn in_every_language(place: &Workplace, kind: &str) -> Vec<PathBuf> {
     let mut components = Vec::new();
     if has_wasm_target() {
@@ -148,7 +148,7 @@ fn in_every_language(place: &Workplace, kind: &str) -> Vec<PathBuf> {
     components
 }
 
-/// The plugin, with the code that the program compiled when it checked it.
+/// Loads the plugin with the code that the program compiled when it checked it.
 pub(crate) fn opened(component: &Path) -> LoadedPlugin {
     let cache = CodeCache::open(Path::new(COMPILED)).unwrap();
     let sandbox = Sandbox::new(Limits::default()).unwrap().with_cache(cache);
@@ -156,10 +156,10 @@ pub(crate) fn opened(component: &Path) -> LoadedPlugin {
     sandbox.open(source).unwrap()
 }
 
-/// A seed that every language holds: JavaScript rounds those from 2^53 on.
+/// Seed that every language represents exactly: JavaScript rounds whole numbers from 2^53 on.
 const SEED: u64 = (1 << 53) - 12_345;
 
-/// The plan of the order with its defaults, on an uneven grid.
+/// Returns the order's plan for an uneven grid, with default parameters.
 fn plan_of(component: &Path) -> Vec<(u32, u32)> {
     let mut order = opened(component).into_order(&Value::Null).unwrap();
     let pass = Pass {
@@ -180,7 +180,7 @@ fn plan_of(component: &Path) -> Vec<(u32, u32)> {
     plan.iter().map(|bucket| (bucket.lhs, bucket.rhs)).collect()
 }
 
-/// What the sampler with its defaults draws of a share.
+/// Returns what the sampler draws from a share, with default parameters.
 fn draws_of(component: &Path) -> Vec<RelationDraw> {
     let sampler = opened(component).into_sampler(&Value::Null).unwrap();
     let mut walk = sampler.create(&[900, 0, 40, 5, 313], 10, SEED).unwrap();
@@ -192,7 +192,7 @@ fn draws_of(component: &Path) -> Vec<RelationDraw> {
     draws
 }
 
-/// The manifest and the files of the checkpoint that training with a component leaves.
+/// Trains with a component; returns the manifest and the files of the checkpoint.
 fn trained(place: &Workplace, component: &Path) -> (String, Vec<(String, Vec<u8>)>) {
     let path = component.to_str().unwrap();
     let run = place.run(["train", "--plugin", path, "--set", "checkpoint_path=m"]);
@@ -206,7 +206,7 @@ fn name_of(component: &Path) -> &str {
     component.file_stem().unwrap().to_str().unwrap()
 }
 
-/// Trains with each of the components; the checkpoint says that it was the one.
+/// Trains with each component, and asserts that the checkpoint names it.
 fn all_train(place: &Workplace, components: &[PathBuf]) {
     for component in components {
         let (manifest, _) = trained(place, component);
@@ -215,7 +215,7 @@ fn all_train(place: &Workplace, components: &[PathBuf]) {
     }
 }
 
-/// The templates are the same order, and the SDKs promise the same random numbers.
+/// The templates implement the same order, and the SDKs promise the same random numbers.
 #[test]
 fn the_same_order_in_every_language() {
     let place = Workplace::with_dataset(CONFIG);
@@ -229,12 +229,12 @@ fn the_same_order_in_every_language() {
 
 #[test]
 fn samplers_in_every_language_keep_their_promises_and_train() {
-    // Relations of their own: there is something to sample.
+    // Relations with operators of their own, so that there is something to sample.
     let config = CONFIG.replace("dynamic_relations = true", "");
     let config = config.replace("name = \"any\"", "name = \"*\"");
     let place = Workplace::with_dataset(&config);
     let components = in_every_language(&place, "sampler");
-    // The template in C is a sampler of its own, so that it needs no mathematics library.
+    // The template in C is a different sampler, which needs no mathematics library.
     let same = components
         .iter()
         .filter(|path| !path.ends_with("my_sampler_c.wasm"));
@@ -255,7 +255,7 @@ fn losses_in_every_language_keep_their_promises_and_train() {
     all_train(&place, &components);
 }
 
-/// The templates are the same formula, which trains to the same bytes whatever wrote it down.
+/// The templates are the same formula, which trains to the same bytes in every language.
 #[test]
 fn the_same_operator_in_every_language() {
     let place = Workplace::with_dataset(CONFIG);
@@ -269,7 +269,7 @@ fn the_same_operator_in_every_language() {
     }
 }
 
-/// The author's own tests, with the author's own tools.
+/// Runs the author's own tests with the author's own tools.
 #[test]
 fn the_tests_of_new_projects_pass() {
     let place = Workplace::empty();
@@ -313,7 +313,7 @@ fn the_tests_of_new_projects_pass() {
     }
 }
 
-/// An order that takes no parameters at all.
+/// Order that refuses any parameters.
 const REFUSES: &str = r#"
 use pbg_plugin_sdk::{Bucket, Metadata, Order, Parameters, Pass, Result, export_order};
 #[derive(Default)]
@@ -361,7 +361,7 @@ fn what_cannot_be_built_says_why() {
         without("wasm", "the compiler has no wasm32-unknown-unknown");
         return;
     }
-    // What the compiler says passes through.
+    // The compiler's messages are printed.
     build().fails(6, &["unclosed delimiter", "cargo build"]);
     place.write("mine/src/lib.rs", "//! Nothing is exported.\n");
     build().fails(6, &["exports nothing", "`export_order!(TYPE);`"]);
@@ -399,14 +399,14 @@ fn bare_names_are_found_in_the_plugin_path() {
     assert!(listed.stderr.contains("broken.wasm"), "{}", listed.stderr);
     run(&["train", "--plugin", "by_row"]).succeeds();
     run(&["plugin", "inspect", "by_rov"]).fails(6, &["by_rov"]);
-    // A configuration may use them, too, and what it names is the same file.
+    // A configuration may use the folder's plugins, too; the name refers to the same file.
     let configured = ["train", "--set", "checkpoint_path=other", "--set"];
     run(&[&configured[..], &["bucket_order=by_row"]].concat()).succeeds();
     run(&["check", "--set", "loss_fn=by_row"]).fails(6, &["is a bucket order"]);
     run(&["check", "--set", "bucket_order=by_rov"]).fails(3, &["by_rov", "must be one of"]);
 }
 
-/// An order that comes to no end where there are more than eight partitions.
+/// Order whose plan does not end with more than eight partitions.
 #[test]
 fn what_was_measured_before_a_limit_is_shown_with_how_to_raise_it() {
     let place = Workplace::empty();
@@ -415,7 +415,7 @@ fn what_was_measured_before_a_limit_is_shown_with_how_to_raise_it() {
         "(if (i32.gt_u (i32.load (local.get $pass)) (i32.const 8)) (then (loop $on (br $on))))";
     let body = crate::support::plugin::ROW_BY_ROW.replacen(begin, &format!("{endless}{begin}"), 1);
     place.write("large.wasm", crate::support::plugin::with_plan(&body));
-    // It forgets no memory, so that it is not called often.
+    // The order never frees memory, so it must not be called often.
     let bench = ["plugin", "bench", "large.wasm", "--seconds", "0.000001"];
     let ended = place.run([&bench[..], &["--limit", "deadline_ms=300"]].concat());
     assert!(ended.stdout.contains("plan 4 x 4"), "{ended:?}");

@@ -1,4 +1,4 @@
-//! Whatever is wrong with the input, one clear error names the file and the way out.
+//! Bad input of every kind ends with one clear error, which names the file and what to do.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,10 +8,10 @@ use crate::support::{Workplace, finish, graph::CONFIG};
 
 const TRAIN: [&str; 3] = ["train", "--progress", "none"];
 
-/// A way to damage a file, and its name.
+/// Name of a kind of damage, and a function that inflicts it on a file.
 type Damage = (&'static str, fn(&Path));
 
-/// The three ways in which every file is damaged.
+/// Three kinds of damage that every file suffers.
 const DAMAGES: [Damage; 3] = [
     ("missing", |path| fs::remove_file(path).unwrap()),
     ("truncated", |path| {
@@ -26,7 +26,7 @@ const DAMAGES: [Damage; 3] = [
     }),
 ];
 
-/// Files of a folder, and of the folders in it.
+/// Returns the files of a folder and of its subfolders.
 fn files(folder: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder).unwrap() {
@@ -41,8 +41,8 @@ fn files(folder: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// Damages every file of `folder` but those that are not read back, in every way; `check` must
-/// fail with `code` and name the file.
+/// Damages every file of `folder` in every way, except those in `unread`, which are not read back. `check` must fail
+/// with `code` and name the file.
 fn every_damage_is_found(folder: &str, unread: &[&str], code: i32) {
     let place = Workplace::with_dataset(CONFIG);
     place.run(TRAIN).succeeds();
@@ -58,7 +58,7 @@ fn every_damage_is_found(folder: &str, unread: &[&str], code: i32) {
             inflict(path);
             let name = path.file_name().unwrap().to_str().unwrap();
             eprintln!("{damage}: {name}");
-            // A checkpoint without its manifest is none: training starts anew, and says so.
+            // A folder without a manifest is not a checkpoint: training starts anew, and says so.
             let is_start = code == 5 && name == "manifest.json" && damage == "missing";
             if !is_start {
                 place
@@ -109,7 +109,7 @@ fn edge_lists_with_faults() {
             .fails(4, words);
         assert!(
             !place.path("data/manifest.json").exists(),
-            "no dataset from bad input"
+            "bad input must not leave a dataset"
         );
     };
     check("", &["bad.tsv", "empty"]);
@@ -216,7 +216,7 @@ fn a_checkpoint_of_another_configuration() {
             .run(TRAIN.iter().chain(&["--set", change]))
             .fails(5, &["checkpoint", "model"]);
     }
-    // Epochs may be raised, and other things that leave no trace in the values changed, on the way.
+    // A resumed run may train more epochs and change settings that do not affect the values.
     place
         .run(
             TRAIN
@@ -284,7 +284,7 @@ fn a_model_that_diverges_is_a_finding() {
 fn a_model_that_has_diverged_is_a_finding_when_it_is_asked() {
     let config = CONFIG.replace("num_partitions = 3", "num_partitions = 1");
     let place = Workplace::with_dataset(&config);
-    // One batch, whose update is finite; what it leads to is first seen by ranking.
+    // One batch, whose update is finite; only the ranking meets numbers that are not.
     let huge = "--set lr=1e30 --set batch_size=100000 --set num_epochs=1";
     place
         .run(TRAIN.into_iter().chain(huge.split(' ')))
@@ -294,8 +294,8 @@ fn a_model_that_has_diverged_is_a_finding_when_it_is_asked() {
     assert!(!run.stderr.contains("mistake"), "{}", run.stderr);
 }
 
-/// A limit on the size of files fails writes in the same place as a full disk does. Partitions are
-/// larger than it, what plugins need is smaller.
+/// A limit on the size of files makes writes fail where a full disk does. Partitions are larger than the limit; the
+/// files that plugins need are smaller.
 #[test]
 fn a_disk_that_is_full() {
     let place = Workplace::with_dataset(&CONFIG.replace("dimension = 16", "dimension = 50000"));

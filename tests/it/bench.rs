@@ -1,4 +1,4 @@
-//! Measurements: each has its ceiling beside it.
+//! Benchmarks, each of which reports its ceiling next to its figures.
 
 use serde_json::Value;
 
@@ -6,7 +6,7 @@ use crate::support::Workplace;
 use crate::support::graph::CONFIG;
 use crate::together::nats_server;
 
-/// The figures of a measurement, all of them positive.
+/// Returns the figures of a benchmark, and asserts that all are positive.
 fn figures<'a>(place: &Workplace, args: &str, names: &[&'a str]) -> Vec<(&'a str, f64)> {
     let run = place.run(args.split(' ').chain(["--json"])).succeeds();
     let json: Value = serde_json::from_str(&run.stdout).unwrap();
@@ -72,7 +72,7 @@ fn ranking_is_measured_beside_its_products() {
         "bench eval --edges test --limit 10",
         &["/scores", "/scores_per_cpu_second", "/ceiling"],
     );
-    // Both sides of ten edges, each among all eighty entities.
+    // Both sides of ten edges, each ranked among all eighty entities.
     assert_eq!(found[0].1, 10.0 * 2.0 * 80.0);
 }
 

@@ -1,4 +1,4 @@
-//! What is more than there is is not taken, and what is no file or forged is refused.
+//! Memory that the machine lacks is not allocated, and files that are forged or not regular are refused.
 
 use std::fs;
 use std::path::Path;
@@ -27,7 +27,7 @@ fn more_memory_than_there_is_is_not_taken() {
     assert!(!place.path("model/manifest.json").exists());
 }
 
-/// Makes a pipe that nobody writes to.
+/// Creates a pipe that nobody writes to.
 fn pipe(path: &Path) {
     let _there = fs::remove_file(path);
     let made = std::process::Command::new("mkfifo").arg(path).status();
@@ -54,7 +54,7 @@ fn pipes_and_devices_are_refused_and_not_waited_for() {
             .run(both)
             .fails(5, &[checkpoint, "it is not a folder"]);
     }
-    // Edges may come through a pipe, if somebody writes into it.
+    // Edges may come through a pipe if a program writes to it.
     for (input, what) in [
         ("pipe", "no program has it open for writing"),
         ("/dev/zero", what),
@@ -78,7 +78,7 @@ fn pipes_and_devices_are_refused_and_not_waited_for() {
         fs::write(&path, kept).unwrap();
     }
     place.run(["check"]).succeeds();
-    // The dictionaries are read by an import, too.
+    // An import reads the dictionaries, too.
     let names = place.path("data/entities_place.arrow");
     let kept = fs::read(&names).unwrap();
     pipe(&names);
@@ -102,7 +102,7 @@ fn crc32(bytes: &[u8]) -> u32 {
     !bytes.iter().fold(!0, step)
 }
 
-/// Changes a manifest and gives it the checksum that it should have then.
+/// Changes a manifest and corrects its checksum.
 fn forge(path: &Path, change: impl FnOnce(&mut Value)) {
     let text = fs::read_to_string(path).unwrap();
     let mut body: Value = serde_json::from_str(&text).unwrap();
@@ -169,7 +169,7 @@ fn forged_arrow_files_are_damage() {
     let file = place.path("data/entities_place.arrow");
     let sound = fs::read(&file).unwrap();
     let manifest = place.path("data/manifest.json");
-    // Lengths and offsets stand in the metadata, at multiples of eight bytes.
+    // The metadata has lengths and offsets at multiples of eight bytes.
     for at in (0..sound.len()).step_by(8 * (sound.len() / 200).max(1)) {
         let mut bytes = sound.clone();
         let end = bytes.len().min(at + 8);
@@ -197,7 +197,7 @@ fn a_run_goes_on_without_the_checkpoint_that_it_started_from() {
     let more = [keys[0], keys[1], "num_epochs=2"];
     fs::rename(place.path("model"), place.path("elsewhere")).unwrap();
     place.run(with(&train, &more)).succeeds();
-    // A run that starts needs it.
+    // A new run needs the checkpoint.
     let fresh = ["checkpoint_path=third", keys[1]];
     place.run(with(&train, &fresh)).fails(5, &["model"]);
 }

@@ -1,4 +1,4 @@
-//! The pages that the program writes, opened in a browser where there is one.
+//! The pages that the program writes, opened in a browser if one is installed.
 
 use std::path::Path;
 use std::process::Command;
@@ -6,20 +6,20 @@ use std::process::Command;
 use crate::support::{Workplace, finish, graph::CONFIG};
 use crate::tools::without;
 
-/// The name of an installed browser that runs without a screen.
+/// Returns the name of an installed browser that runs without a screen.
 fn browser() -> Option<&'static str> {
     let names = ["chromium", "chromium-browser", "google-chrome"];
     let starts = |name: &&str| Command::new(name).arg("--version").output().is_ok();
     names.into_iter().find(starts)
 }
 
-/// What a page is once its scripts have run, and what the browser said.
+/// Returns the page's document after its scripts have run, and the browser's messages.
 fn opened(browser: &str, place: &Workplace, page: &Path) -> (String, String) {
     let mut command = Command::new(browser);
     command
         .args(["--headless", "--no-sandbox", "--disable-gpu", "--dump-dom"])
         .args(["--disable-dev-shm-usage", "--enable-logging=stderr"])
-        // Scripts have this much of the browser's own time, which does not depend on the machine's.
+        // Milliseconds of the browser's virtual time for scripts, which does not depend on the machine's speed.
         .arg("--virtual-time-budget=60000")
         .arg(format!(
             "--user-data-dir={}",
@@ -80,10 +80,10 @@ fn reports_draw_their_figures_in_a_browser() {
         let (dom, said) = opened(browser, &place, &place.path(page));
         let drawn = dom.matches("class=\"main-svg\"").count();
         assert!(drawn >= figures, "{page} shows {drawn} figures:\n{said}");
-        // What scripts and the content security policy complain of.
+        // Errors of scripts, and violations of the content security policy.
         let complaint = said.lines().find(|line| line.contains("CONSOLE"));
         assert_eq!(complaint, None, "{page}");
-        // Names that are written beside points.
+        // Names written next to points.
         let names = dom.matches("class=\"annotation-text\"").count();
         let mapped = ["known.html", "map.html"].contains(&page);
         assert!(names > 5 || !mapped, "{page}: {names}");

@@ -1,4 +1,4 @@
-//! `combine`: the mean of versions of a run, and models whose scores are sums.
+//! `combine`: the mean of several versions of a run, and models whose scores are sums of other models' scores.
 
 use std::fs::{self, File};
 use std::path::PathBuf;
@@ -20,7 +20,8 @@ fn combine<'a>(how: &'a str, models: &[&'a str], out: &'a str) -> Vec<&'a str> {
     [&["combine", how], models, &["--out", out]].concat()
 }
 
-/// Scores of edges of every relation when the left side is asked for, and of all answers when the right one is.
+/// Returns scores of edges of every relation, asked for the left side, and the scores of all answers to questions for
+/// the right side.
 fn scores(place: &Workplace, model: &str) -> Vec<f32> {
     let (_, test) = graph::tsv();
     let edges = File::open(place.write("edges.tsv", test)).unwrap();
@@ -67,7 +68,7 @@ fn scores_of_concatenated_models_are_sums() {
     for (config, keys) in cases {
         let place = Workplace::with_dataset(config);
         train(&place, "one", keys);
-        // Of another dimension, trained with other negatives and at another rate.
+        // A model with another dimension, other negatives and another learning rate.
         let others = ["seed=8", "dimension=8", "lr=0.2", "num_uniform_negs=5"];
         train(&place, "two", &[keys, &others].concat());
         place
@@ -125,7 +126,7 @@ fn the_mean_of_versions_is_one_of_their_numbers() {
         warned.starts_with("warning: ") && warned.contains("different seeds"),
         "{warned}"
     );
-    // It is a checkpoint like any other: it can be ranked, and trained on; and the run beside it is what it was.
+    // The result is a checkpoint like any other: it can be ranked and trained further. The run next to it is unchanged.
     let eval = ["eval", "model/mean", "--edges", "test", "--json"];
     let ranks = place.run(eval).succeeds();
     assert!(ranks.stdout.contains("\"mrr\""), "{}", ranks.stdout);
@@ -152,7 +153,8 @@ fn halves_on_the_disk_stay_halves() {
             (whole.dtype.as_str(), part.dtype.as_str()),
             ("BF16", "BF16")
         );
-        // Numbers that fit are not rounded again: real parts of the first model come first, then those of the second.
+        // Numbers that fit are not rounded again. The real parts of the first model come first, then those of the
+        // second.
         for (whole, part) in whole.numbers.chunks(32).zip(part.numbers.chunks(16)) {
             assert_eq!(whole[..8], part[..8]);
             assert_eq!(whole[16..24], part[8..]);

@@ -1,4 +1,4 @@
-//! What needs no training: help, completions, configuration, usage errors.
+//! Commands that need no training: help, completions, configuration, usage errors.
 
 use std::process::{Command, Stdio};
 
@@ -63,7 +63,7 @@ fn a_key_as_an_option_is_told_of_set() {
     place
         .run(["eval", "--device=cpu"])
         .fails(2, &["`--set execution.device=VALUE`"]);
-    // No configuration, no key.
+    // Without a configuration, the tip names the key.
     let tip = "`--set plugins.limits.memory_mib=VALUE` sets this key";
     for limit in [
         &["check", "--limit", "memory_mib=3"][..],
@@ -75,7 +75,7 @@ fn a_key_as_an_option_is_told_of_set() {
     assert!(!run.fails(2, &["--lr"]).stderr.contains("--set"));
 }
 
-/// What a user gets who types the words, which Bash splits at `=`, and then a tab.
+/// Bash completes the words of a command line at a tab; it splits them at `=`.
 #[test]
 fn bash_completes_options_and_names() {
     let place = Workplace::empty();
@@ -148,7 +148,7 @@ fn the_default_configuration_is_a_configuration() {
     let place = Workplace::empty();
     let text = place.run(["config", "default"]).succeeds().stdout;
     place.write("pbg.toml", &text);
-    // Everything is in order but the dataset, which nobody imported.
+    // Everything is in order except the dataset, which was never imported.
     place.run(["check"]).fails(4, &["import"]);
 }
 

@@ -1,8 +1,8 @@
-//! Whatever happens at whatever operation on the file system, the same command goes on from there, and
-//! what it leaves is what an undisturbed one leaves.
+//! After any fault at any operation on the file system, the same command continues, and leaves the files that an
+//! undisturbed command leaves.
 //!
-//! In the test command a part of the operations is tried. `cargo xtask crash --minutes N` sets
-//! `PBG_TEST_MINUTES`, and tries them in random order until the time is over.
+//! The test command tries some of the operations. `cargo xtask crash --minutes N` sets `PBG_TEST_MINUTES`, and tries
+//! them in a scattered order until the time is over.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -13,21 +13,21 @@ use crate::support::faults::{Fault, Lack, inject, without};
 use crate::support::graph::CONFIG;
 use crate::support::{Finished, Workplace, finish, minutes};
 
-/// What is disturbed.
+/// Command to disturb.
 struct Scenario {
     name: &'static str,
-    /// A folder in which the command can start; cases start in copies of it.
+    /// Creates a folder in which the command can start; each case starts in a copy of it.
     start: fn() -> Workplace,
     command: &'static [&'static str],
-    /// What the file system lacks.
+    /// Features that the file system lacks.
     lacks: &'static [Lack],
-    /// What it leaves, by name.
+    /// Returns the files that the command leaves, by name.
     leaves: fn(&Workplace) -> BTreeMap<String, Vec<u8>>,
-    /// Whether its results are readable after the fault: asked before it is started again.
+    /// Asserts that the results are readable after the fault, before the command starts again.
     whole: fn(&Workplace),
 }
 
-/// Every file below a folder, by its path.
+/// Returns every file below a folder, by its path.
 pub(crate) fn files(folder: &Path) -> BTreeMap<String, Vec<u8>> {
     let mut found = BTreeMap::new();
     let mut open: Vec<PathBuf> = vec![folder.to_owned()];
@@ -49,7 +49,7 @@ fn trained(place: &Workplace) -> BTreeMap<String, Vec<u8>> {
         let tensors = place.committed(folder).into_iter();
         all.extend(tensors.map(|(name, bytes)| (format!("{folder}/{name}"), bytes)));
     }
-    // Nothing half-written stays, and nothing that no version names.
+    // No half-written file is left, and no file that no version names.
     for path in files(&place.path("model")).into_keys() {
         let left = path.ends_with(".tmp") || path.contains(".old");
         assert!(!left, "{path} was left behind");
@@ -106,7 +106,7 @@ const IMPORT: Scenario = Scenario {
     },
 };
 
-/// The same with names on the disk.
+/// [`IMPORT`] with names on the disk.
 const SORTING_IMPORT: Scenario = Scenario {
     name: "import with names on the disk",
     command: &[
@@ -120,7 +120,7 @@ const SORTING_IMPORT: Scenario = Scenario {
     ..IMPORT
 };
 
-/// The same where two folders cannot be exchanged in one step.
+/// [`IMPORT`] where two folders cannot be exchanged in one step.
 const RENAMING_IMPORT: Scenario = Scenario {
     name: "import without an exchange",
     lacks: &[Lack::Exchange],
@@ -140,14 +140,14 @@ const EXPORT: Scenario = Scenario {
     whole: |_| {},
 };
 
-/// The same where every file has a name.
+/// [`EXPORT`] where every file has a name.
 const NAMING_EXPORT: Scenario = Scenario {
     name: "export without files that have no name",
     lacks: &[Lack::Unnamed],
     ..EXPORT
 };
 
-/// The scenario with a fault at an operation; 0 for none.
+/// Runs the scenario with a fault at operation `at`; 0 for none.
 fn run(scenario: &Scenario, place: &Workplace, fault: Fault, at: usize) -> (Finished, Vec<String>) {
     let log = tempfile::NamedTempFile::new().unwrap();
     let mut command = place.command(scenario.command);
@@ -158,7 +158,7 @@ fn run(scenario: &Scenario, place: &Workplace, fault: Fault, at: usize) -> (Fini
     (finished, log.lines().map(str::to_owned).collect())
 }
 
-/// A fault at an operation, and what must hold then.
+/// Injects a fault at an operation, and asserts what must hold afterwards.
 fn disturb(
     scenario: &Scenario,
     start: &Workplace,
@@ -168,7 +168,7 @@ fn disturb(
 ) {
     let place = start.copied();
     let (finished, operations) = run(scenario, &place, fault, at);
-    // Threads take turns: a run may have fewer operations than the one that was counted.
+    // Threads interleave: a run may have fewer operations than the one that was counted.
     let Some(operation) = operations.get(at - 1) else {
         finished.succeeds();
         return;
@@ -184,7 +184,7 @@ fn disturb(
                 finished.stderr
             );
         }
-        // What only makes room, or only tells, may go without.
+        // The command may succeed without operations that only free space or only report.
         (_, Some(0)) => {}
         (_, Some(8)) => assert!(finished.stderr.contains("error: "), "{case}"),
         (_, code) => panic!("{case}: exit code {code:?}\n{}", finished.stderr),
@@ -199,7 +199,7 @@ fn disturb(
     }
 }
 
-/// As many faults as `cases`, spread over all operations; with `PBG_TEST_MINUTES` all that fit the time.
+/// Injects `cases` faults, spread over all operations; with `PBG_TEST_MINUTES`, as many as fit the time.
 fn disturbed_anywhere(scenario: &Scenario, cases: usize) {
     let start = (scenario.start)();
     let place = start.copied();
@@ -216,7 +216,7 @@ fn disturbed_anywhere(scenario: &Scenario, cases: usize) {
         return;
     };
     let end = Instant::now() + Duration::from_secs(60 * minutes);
-    // Every fault of every operation once, in an order that is spread; then once more.
+    // Every fault of every operation once, in a scattered order; then once more.
     let faults = 3 * all;
     let stride = (faults / 2..).find(|s| gcd(*s, faults) == 1).unwrap_or(1);
     for case in 0.. {

@@ -1,4 +1,5 @@
-//! What the graph itself says about a model, before one is trained: `import`, `describe`, `check` and `eval`.
+//! Facts about a graph that concern a model before it is trained, as `import`, `describe`, `check` and `eval` print
+//! them.
 
 use serde_json::{Value, json};
 
@@ -20,8 +21,8 @@ lhs = "place"
 rhs = "place"
 "#;
 
-/// Ten places on a ring, `next` to each other; of eight held-out edges, three have an entity, a relation or both that no
-/// trained edge has, one is trained, and two are trained the other way round.
+/// Ten places on a ring, joined by `next`. Of nine held-out edges, three have an entity, a relation or both that no
+/// trained edge has, one is trained, and two are trained in the other direction.
 fn place() -> Workplace {
     let place = Workplace::empty();
     place.write("pbg.toml", CONFIG);
@@ -72,7 +73,7 @@ fn an_import_counts_what_no_trained_edge_has() {
     let report = json_of(&place, &import);
     let unseen = json!({ "test": { "edges": 3, "entities": 2, "relations": 1 } });
     assert_eq!(report["unseen"], unseen);
-    // A set that stays is compared with the new edges, wherever names were sorted.
+    // A kept edge set is compared with the new edges, also when names are sorted on the disk.
     place.write("more.tsv", "new\tbeside\tp1\n");
     let import = [
         "import",
@@ -84,7 +85,7 @@ fn an_import_counts_what_no_trained_edge_has() {
     let report = json_of(&place, &import);
     let unseen = json!({ "test": { "edges": 9, "entities": 10, "relations": 1 } });
     assert_eq!(report["unseen"], unseen);
-    // What is trained lacks nothing of its own.
+    // A trained edge set has nothing unseen.
     let trained = with(
         &["import", "--json", "--edges", "test=test.tsv"],
         &["edge_sets=[\"test\", \"train\"]"],
@@ -123,7 +124,7 @@ fn check_and_eval_say_it_and_eval_ranks_without() {
         (&json!(3), &all["unseen"])
     );
 
-    // The ranks are those of a set that has only these edges.
+    // The ranks are those of an edge set with only these edges.
     let test = place.read("test.tsv");
     let lines = test.lines().take(6).map(|line| format!("{line}\n"));
     place.write("six.tsv", lines.collect::<String>());
@@ -182,7 +183,7 @@ fn names_of_several_types_are_named() {
     for on_disk in [&[][..], &["--names-on-disk"]] {
         let place = Workplace::empty();
         place.write("pbg.toml", TYPED);
-        // The last row is swapped.
+        // The last row has its names swapped.
         place.write(
             "train.tsv",
             "Copper\ttarget\tALB\nLepirudin\ttarget\tF2\nALB\ttarget\tCopper\n",
@@ -246,7 +247,7 @@ fn describe_shows_what_there_is() {
     ] {
         assert!(table.contains(words), "{words} is not in\n{table}");
     }
-    // Another choice of what is trained compares with that.
+    // Edge sets are compared with those that `edge_sets` selects.
     let both = with(
         &["describe", "--json"],
         &["edge_sets=[\"train\", \"test\"]"],
@@ -294,11 +295,11 @@ fn no_epoch_leaves_the_initial_model() {
         .run(["export", "--format", "npy", "--out", "exported"])
         .succeeds();
     let initial = place.committed("model");
-    // The same command has nothing to do, and does nothing.
+    // The same command has nothing to do and changes nothing.
     place.run(with(&["train"], &["num_epochs=0"])).succeeds();
     assert_eq!(place.committed("model"), initial);
 
-    // A run that goes on from it is one that began without it.
+    // A run that continues from this checkpoint equals a run that began without it.
     place
         .run(with(&["train", "--progress", "none"], &["num_epochs=3"]))
         .succeeds();

@@ -1,5 +1,5 @@
-//! Training on a GPU, where there may be none: what is asked for is checked, what is missing is named. And the
-//! program with libtorch, which does that.
+//! Training on a GPU, on machines that may lack one: the request is checked, and the error names what is missing. Also
+//! the program with libtorch, which does that training.
 
 use std::fs;
 use std::path::Path;
@@ -15,7 +15,7 @@ fn training_on_a_gpu_trains_or_says_what_is_missing() {
     let place = Workplace::with_dataset(CONFIG);
     let run = place.run(["train", "--progress", "none", "--set", ON_GPU]);
     if run.code() == Some(0) {
-        // There is a GPU.
+        // This machine has a GPU.
         place.run(["eval", "--edges", "test"]).succeeds();
         return;
     }
@@ -56,7 +56,7 @@ fn devices_that_there_cannot_be_are_configuration_errors() {
     }
 }
 
-/// The other program is found where this one is, and the two are one for the user.
+/// The program with libtorch is found next to this one, and to the user the two are one.
 #[test]
 fn only_what_needs_libtorch_has_it() {
     let place = Workplace::with_dataset(CONFIG);
@@ -65,7 +65,7 @@ fn only_what_needs_libtorch_has_it() {
     let on_gpu = ["check", "--set", ON_GPU];
     let asked = place.run(on_gpu).stdout;
     assert!(asked.contains("program and libtorch"), "{asked}");
-    // What is odd about a configuration is said once.
+    // A warning about the configuration is printed once.
     let odd = ["--set", "entities.unused.num_partitions=1"];
     let warned = place.run([&on_gpu[..], &odd].concat()).stderr;
     let times = warned.matches("no relation has this type").count();
@@ -97,11 +97,11 @@ fn a_program_that_is_alone_says_what_is_missing() {
     }
 }
 
-/// Libtorch is found from where it was built, and not from everywhere.
+/// The program finds libtorch from the folder where it was built, but not from everywhere.
 #[test]
 fn a_copy_that_finds_no_libtorch_says_where_it_is() {
     let place = Workplace::with_dataset(CONFIG);
-    // Deeper than the repository's own folder of programs.
+    // Deeper in the file system than the repository's own folder of programs.
     let folder = place.path("opt/pbg/bin");
     fs::create_dir_all(&folder).unwrap();
     let built = Path::new(env!("CARGO_BIN_EXE_pbg-host"));

@@ -1,4 +1,4 @@
-//! What is written about the program agrees with the program and with itself.
+//! The documents agree with the program and with each other.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -9,20 +9,20 @@ use serde_json::Value;
 
 use crate::support::Workplace;
 
-/// A document of the repository.
+/// Reads a document of the repository.
 fn document(path: &str) -> String {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     fs::read_to_string(root.join(path)).unwrap()
 }
 
-/// Names of the standard plugins of these kinds.
+/// Returns the names of the standard plugins of these kinds.
 fn standard(kinds: &[PluginSlot]) -> Vec<&'static str> {
     let plugins = pbg_wasm::standard_plugins().iter();
     let plugins = plugins.filter(|plugin| kinds.contains(&plugin.kind));
     plugins.map(|plugin| plugin.name).collect()
 }
 
-/// The rows below the table header that begins with `header`, each as its cells.
+/// Returns the rows below the table header that begins with `header`, each as its cells.
 fn table(text: &str, header: &str) -> Vec<Vec<String>> {
     let (_, rest) = text.split_once(header).expect("the document has the table");
     let rows = rest.lines().skip(2).take_while(|row| row.starts_with('|'));
@@ -30,13 +30,13 @@ fn table(text: &str, header: &str) -> Vec<Vec<String>> {
     rows.map(cells).collect()
 }
 
-/// Every decimal number in a text.
+/// Returns every decimal number in a text.
 fn numbers(text: &str) -> Vec<f64> {
     let words = text.split(|c: char| !c.is_ascii_digit() && c != '.');
     words.filter_map(|word| word.parse().ok()).collect()
 }
 
-/// Words in backticks.
+/// Returns the words in backticks.
 fn code(text: &str) -> BTreeSet<String> {
     text.split('`')
         .skip(1)
@@ -45,7 +45,7 @@ fn code(text: &str) -> BTreeSet<String> {
         .collect()
 }
 
-/// Every command and subcommand, from the program's own help.
+/// Returns every command and subcommand, from the program's own help.
 fn commands(place: &Workplace, parent: &[String]) -> Vec<Vec<String>> {
     let mut arguments = parent.to_vec();
     arguments.push("--help".to_owned());
@@ -54,7 +54,7 @@ fn commands(place: &Workplace, parent: &[String]) -> Vec<Vec<String>> {
         return vec![parent.to_vec()];
     };
     let lines = list.lines().take_while(|line| !line.is_empty());
-    // A line that is indented further goes on with the explanation of the one above.
+    // A line with deeper indentation continues the explanation above it.
     let names = lines.filter(|line| line.starts_with("  ") && !line.starts_with("   "));
     let names = names.filter_map(|line| line.split_whitespace().next());
     let below = names.filter(|name| *name != "help").flat_map(|name| {

@@ -1,4 +1,4 @@
-//! What a newcomer does: import, check, train, evaluate, look around, export.
+//! The steps of a newcomer: import, check, train, evaluate, look around, export.
 
 use std::fs;
 use std::io::Write;
@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::support::graph::{self, CONFIG, RING};
 use crate::support::{Finished, Workplace};
 
-/// Enough epochs to learn the graph, in one partition for speed.
+/// Trains enough epochs to learn the graph, in one partition for speed.
 fn trained() -> Workplace {
     let config = CONFIG.replace("num_partitions = 3", "num_partitions = 1");
     let place = Workplace::with_dataset(&config.replace("num_epochs = 2", "num_epochs = 60"));
@@ -176,7 +176,7 @@ fn training_learns_what_evaluation_measures() {
     let mrr = report["filtered"]["mrr"].as_f64().unwrap();
     let raw = report["raw"]["mrr"].as_f64().unwrap();
     let mean_rank = report["filtered"]["mean_rank"].as_f64().unwrap();
-    // A guess among 80 places has a mean rank of 40; the edges to be ranked were never trained.
+    // Random guesses among 80 places have a mean rank of 40; the ranked edges were never trained.
     assert!(mean_rank < 20.0 && mrr >= raw, "{report:#}");
     assert_eq!(report["raw_lhs"]["count"], 36);
 
@@ -215,7 +215,7 @@ fn neighbors_are_near() {
     assert_eq!(json.as_array().unwrap().len(), 10);
 }
 
-/// Cosines of exported embeddings, although the model is one of inner products.
+/// The scores are cosines of the exported embeddings, although the model uses inner products.
 #[test]
 fn neighbors_may_be_compared_in_another_way() {
     let place = trained();
@@ -318,7 +318,7 @@ fn a_reader_that_goes_away_ends_score_quietly() {
         .unwrap();
     drop(child.stdout.take());
     let (train, _) = graph::tsv();
-    // The program may be gone before everything is written.
+    // The program may have ended before everything is written.
     let _gone = child
         .stdin
         .take()
@@ -332,7 +332,7 @@ fn a_reader_that_goes_away_ends_score_quietly() {
     );
 }
 
-/// What `check` prints is what runs and what is measured.
+/// The groups that `check` prints are those that run and are measured.
 #[test]
 fn the_time_of_every_group_that_check_prints_is_told() {
     let place = Workplace::with_dataset(CONFIG);
@@ -378,7 +378,7 @@ fn the_time_of_every_group_that_check_prints_is_told() {
     }
 }
 
-/// Each preset is a configuration as it stands, which learns what the small graph has.
+/// Each preset is a complete configuration, which learns the small graph.
 #[test]
 fn a_preset_is_all_that_a_first_run_needs() {
     for preset in ["complex", "distmult", "transe", "rotate", "pbg"] {
@@ -394,7 +394,7 @@ fn a_preset_is_all_that_a_first_run_needs() {
         let eval = place.run("eval --json --edges train".split(' ')).succeeds();
         let report: Value = serde_json::from_str(&eval.stdout).unwrap();
         let mrr = report["raw"]["mrr"].as_f64().unwrap();
-        // By chance it is 0.06.
+        // Random guesses reach 0.06.
         assert!(mrr > 0.15, "{preset}: {mrr}");
     }
     Workplace::empty()

@@ -1,4 +1,5 @@
-//! Folders that two commands want at once, that belong to something else, or that a killed command left as they were.
+//! Folders that two commands need at the same time, that belong to something else, or that a killed command left
+//! behind.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -18,14 +19,15 @@ fn dataset(place: &Workplace) -> BTreeMap<String, Vec<u8>> {
     files(&place.path("data"))
 }
 
-/// What imports left beside the dataset.
+/// Returns the hidden files and folders that imports left next to the dataset.
 fn hidden(place: &Workplace) -> Vec<String> {
     let entries = fs::read_dir(place.path("")).unwrap();
     let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
     names.filter(|name| name.starts_with('.')).collect()
 }
 
-/// A command on a file system that lacks something, with a fault at an operation (0 for none), and its operations.
+/// Runs a command on a file system that lacks something, with a fault at an operation (0 for none); returns the result
+/// and the operations.
 fn disturbed(
     place: &Workplace,
     command: &[&str],
@@ -41,7 +43,7 @@ fn disturbed(
     (finished, log.lines().map(str::to_owned).collect())
 }
 
-/// Numbers of the operations that do `what` to a path that ends in `path`.
+/// Returns the numbers of the operations that do `what` to a path that ends in `path`.
 fn at(operations: &[String], what: &str, path: &str) -> Vec<usize> {
     let numbered = (1..).zip(operations);
     let does = |line: &str| line.contains(&format!(" {what} ")) && line.ends_with(path);
@@ -84,7 +86,7 @@ fn an_import_that_was_killed_between_two_renames_loses_nothing() {
     let (finished, operations) = disturbed(&counted, &IMPORT, &lacks, (Fault::Kill, 0));
     finished.succeeds();
     let expected = dataset(&counted);
-    // The one that would put the new dataset in its place.
+    // The rename that would put the new dataset at its path.
     let renames = at(&operations, "rename", "/data");
     assert_eq!(renames.len(), 1, "{operations:?}");
     for fault in [Fault::Kill, Fault::Broken] {
@@ -93,7 +95,7 @@ fn an_import_that_was_killed_between_two_renames_loses_nothing() {
         assert_ne!(finished.code(), Some(0));
         let is_aside = !place.path("data").exists();
         assert_eq!(is_aside, fault == Fault::Kill, "{fault:?}");
-        // Whatever comes next finds the old dataset: a command that reads it, or another import.
+        // The next command finds the old dataset, whether it reads it or imports again.
         let read = place.copied();
         read.run(["check"]).succeeds();
         assert_eq!(dataset(&read), dataset(&start));
@@ -156,7 +158,7 @@ fn where_there_are_no_locks_an_import_says_what_it_cannot_know() {
         "remove it and start again",
     ];
     again.fails(8, &words);
-    // As it says.
+    // Does what the message says.
     fs::rename(place.path(".data.import/old"), place.path("data")).unwrap();
     fs::remove_dir_all(place.path(".data.import")).unwrap();
     let (again, _) = disturbed(&place, &IMPORT, &lacks, (Fault::Kill, 0));
@@ -203,7 +205,7 @@ fn an_import_replaces_a_dataset_and_nothing_else() {
         ],
     );
     assert!(!place.path("data/inner").exists());
-    // One that is damaged beyond its first line is replaced all the same.
+    // A dataset with a damaged manifest is replaced all the same.
     place.write("data/manifest.json", "");
     place.run(import).succeeds();
 }
@@ -303,7 +305,7 @@ fn an_export_keeps_out_of_the_folders_of_others() {
         [files(&place.path("data")), files(&place.path("model"))],
         before
     );
-    // What is below a checkpoint under a name of its own stays there.
+    // A folder with a name of its own below a checkpoint is kept.
     let export = ["export", "--format", "npy", "--out", "model/exported"];
     place.run(export).succeeds();
     place

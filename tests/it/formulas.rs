@@ -1,5 +1,5 @@
-//! Formulas of losses and operators that look at a score: no value is known while they are written down, so every SDK
-//! refuses that, and `plugin check` finds what trains another loss than it was meant to.
+//! Losses and operators that read a score while their formula is built. No score has a value then, so every SDK refuses
+//! that, and `plugin check` finds formulas that train another loss than intended.
 
 use std::fs;
 
@@ -10,7 +10,7 @@ use crate::sdks::{clang, in_node, in_python};
 use crate::support::loss::{ZEROS, computed, margin, positive_alone, traced};
 use crate::support::{Workplace, finish};
 
-/// Losses in JavaScript with what is thrown for each, and two that are formulas.
+/// Losses in JavaScript with the error that each throws, and two that are valid formulas.
 const IN_JAVASCRIPT: &str = r#"
 import { TracedLoss, TracedOperator, trace, traceOperator } from './index.js';
 import { evaluate } from './testing.js';
@@ -59,7 +59,7 @@ process.stdout.write(`${evaluate(new Loss(), 1, [1, 2, 3])}\n`);
 const NO_VALUE: &str = "TypeError: scores and embeddings have no value while the formula is built";
 const UNUSED: &str = "TypeError: the formula does not use the result of ";
 
-/// The same in Python, where comparisons are values of the formula as well.
+/// The same losses in Python, where comparisons are values of the formula as well.
 const IN_PYTHON: &str = r#"
 import math
 from pbg_plugin import TracedLoss
@@ -148,7 +148,7 @@ fn python_refuses_to_look_at_a_score() {
     assert_lines(&in_python(IN_PYTHON), &expected.concat());
 }
 
-/// A value of a formula is a struct there, which has no truth value and no number.
+/// In C, a value of a formula is a struct, which has no truth value and does not convert to a number.
 #[test]
 fn c_does_not_compile_what_looks_at_a_score() {
     if !clang() {
@@ -182,7 +182,7 @@ fn c_does_not_compile_what_looks_at_a_score() {
     }
 }
 
-/// What the program says of a loss that a component in JavaScript is.
+/// The program reports the error that a loss in a JavaScript component throws.
 #[test]
 fn a_loss_in_javascript_that_looks_at_a_score_trains_nothing() {
     if javascript_tools().is_none() {

@@ -1,9 +1,9 @@
-//! Golden runs: one small seeded run per feature, whose checkpoint, ranks and export keep their bytes
-//! while the code around them is rebuilt.
+//! Golden runs: one small seeded run per feature, whose checkpoint, ranks and export must keep their bytes while the
+//! code around them changes.
 //!
 //! Rounding depends on the processor's instructions, so bytes are recorded per instruction set
-//! (`tests/golden/runs.json`). On one without a record, norms of the tensors are compared instead.
-//! `PBG_GOLDEN=write cargo test --release -p pbg-host --test it golden` records this machine's.
+//! (`tests/golden/runs.json`). For an instruction set without a record, norms of the tensors are compared instead.
+//! `PBG_GOLDEN=write cargo test --release -p pbg-host --test it golden` records those of this machine.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -17,11 +17,11 @@ use crate::support::Workplace;
 use crate::support::graph::{self, CONFIG};
 use crate::support::loss;
 
-/// Relative difference of norms that another instruction set may make over these few batches.
+/// Relative difference of norms that another instruction set may cause over these few batches.
 const ROUNDING: f64 = 2e-3;
 
-/// Everything that several entity types bring: operators of their own, weights, features, grids that
-/// are not square.
+/// Configuration with all features that several entity types make possible: operators per relation, weights, features,
+/// grids that are not square.
 const SHOP: &str = r#"
 dataset = "data"
 checkpoint_path = "model"
@@ -70,7 +70,7 @@ operator = "linear"
 all_negs = true
 "#;
 
-/// What one run left: by file and by question, digest and norm.
+/// Result of one run: digest and norm by file and by question.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 struct Outcome {
     /// CRC-32 of every committed tensor file, and of the answers.
@@ -79,7 +79,7 @@ struct Outcome {
     norms: BTreeMap<String, f64>,
 }
 
-/// The whole record: by instruction set, by run.
+/// Complete record: outcomes by instruction set and by run.
 type Record = BTreeMap<String, BTreeMap<String, Outcome>>;
 
 fn record_path() -> PathBuf {
@@ -93,7 +93,7 @@ fn read_record() -> Record {
     }
 }
 
-/// What decides which products and vector loops run.
+/// Returns the instruction set, which decides which matrix products and vector loops run.
 fn instruction_set() -> &'static str {
     let flags = fs::read_to_string("/proc/cpuinfo").unwrap();
     let has = |flag: &str| flags.split_whitespace().any(|word| word == flag);
@@ -106,7 +106,7 @@ fn instruction_set() -> &'static str {
     }
 }
 
-/// Compares what `name` left with the record, or records it.
+/// Compares the outcome of the run `name` with the record, or records it.
 #[track_caller]
 fn hold(name: &str, found: Outcome) {
     static WRITING: Mutex<()> = Mutex::new(());
@@ -152,7 +152,7 @@ fn crc32(bytes: &[u8]) -> u32 {
     })
 }
 
-/// Norm of the floats of a safetensors file: behind eight bytes of length and a header.
+/// Returns the norm of the floats of a safetensors file, which follow eight bytes of length and a header.
 fn norm(file: &[u8]) -> f64 {
     let header = u64::from_le_bytes(file[..8].try_into().unwrap()) as usize;
     let floats = file[8 + header..].chunks_exact(4);
@@ -160,7 +160,7 @@ fn norm(file: &[u8]) -> f64 {
     squares.sum::<f64>().sqrt()
 }
 
-/// Trains with `--set` for each of `keys`, and takes down what the checkpoint `folder` holds.
+/// Trains with `--set` for each of `keys`; returns the outcome of the checkpoint.
 fn train(place: &Workplace, keys: &[&str]) -> Outcome {
     place
         .run(with(&["train", "--progress", "none"], keys))
@@ -183,14 +183,14 @@ fn with<'a>(base: &[&'a str], keys: &[&'a str]) -> Vec<&'a str> {
     base.iter().copied().chain(set).collect()
 }
 
-/// The rings, trained with `keys`.
+/// Trains on the rings with `keys`.
 #[track_caller]
 fn rings(name: &str, keys: &[&str]) {
     let place = Workplace::with_dataset(CONFIG);
     hold(name, train(&place, keys));
 }
 
-/// The shop, trained with `keys`; its edges have weights.
+/// Trains on the shop with `keys`; its edges have weights.
 #[track_caller]
 fn shop(name: &str, keys: &[&str]) {
     let place = shop_place();
@@ -271,7 +271,7 @@ fn golden_losses() {
     ] {
         rings(loss, &[&format!("loss_fn={loss}")]);
     }
-    // A formula that is changed while it trains.
+    // A loss whose formula changes during training.
     let place = Workplace::with_dataset(CONFIG);
     let falling = loss::margin("(f32.mul (f32.load (local.get $values)) (f32.const 0.5))");
     place.write("falling.wasm", loss::traced(&falling));
@@ -370,8 +370,7 @@ fn golden_validation() {
     hold("validation", outcome);
 }
 
-/// Answers of a trained model: ranks, neighbours, scores and exported embeddings.
-/// The report of an evaluation as it was when it was recorded: ranks had a loss then, which nobody had computed.
+/// Returns the report of an evaluation in the recorded form: ranks then had a loss of zero, which nobody had computed.
 fn recorded_ranks(report: &str) -> Value {
     let mut report: Value = serde_json::from_str(report).unwrap();
     let fields = report.as_object_mut().unwrap();
@@ -388,7 +387,7 @@ fn recorded_ranks(report: &str) -> Value {
 #[test]
 fn golden_answers() {
     let place = Workplace::with_dataset(CONFIG);
-    // Reports name the version, so commits come at a fixed pace.
+    // Reports name the version, so the number of commits must not depend on the clock.
     let mut outcome = train(&place, &["num_epochs=6", "checkpoint_interval=600"]);
     let six = ["num_epochs=6"];
     let eval = [

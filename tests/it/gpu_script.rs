@@ -9,8 +9,8 @@ use crate::support::{Workplace, finish};
 
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../benches/gpu.sh");
 
-/// The libraries of torch come first, whatever the machine has set, and nothing is tried with a program that does not
-/// start.
+/// Torch's libraries come first in the search path, whatever the environment sets, and the script ends if the program
+/// does not start.
 #[test]
 fn it_ends_at_its_first_line_where_the_program_does_not_start() {
     let place = Workplace::empty();

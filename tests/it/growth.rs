@@ -1,4 +1,4 @@
-//! A graph that grows: checkpoints of its beginnings are read as far as they go, and training goes on.
+//! Growing graphs: checkpoints of an earlier graph remain readable for its entities, and training continues.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -12,17 +12,17 @@ use crate::support::{Workplace, finish};
 const CHECKPOINT: i32 = 5;
 const EPOCHS: &str = "num_epochs=2";
 
-/// Names that come later.
+/// Names of entities that are added later.
 const NEW: [&str; 2] = ["halley", "encke"];
 
-/// Every relation with an operator of its own.
+/// Returns the configuration in which every relation has its own operator.
 fn static_relations() -> String {
     CONFIG
         .replace("dynamic_relations = true\n", "")
         .replace(r#"name = "any""#, r#"name = "*""#)
 }
 
-/// A folder with the small graph, trained, to which two entities and a relation then came.
+/// Trains on the small graph, then imports two more entities and a relation.
 fn grown(config: &str) -> Workplace {
     let place = Workplace::with_dataset(config);
     place.run(train()).succeeds();
@@ -51,7 +51,7 @@ fn of_kind(events: &str, kind: &str) -> Vec<Value> {
     events.filter(|event| event["event"] == kind).collect()
 }
 
-/// Exported embeddings by name, as text.
+/// Returns exported embeddings by name, as text.
 fn exported(place: &Workplace, checkpoint: &str) -> BTreeMap<String, String> {
     let export = ["export", "--format", "tsv", "--out", "out", "--overwrite"];
     let which = ["--checkpoint", checkpoint];
@@ -111,14 +111,14 @@ fn an_old_checkpoint_answers_for_what_it_knows() {
         let ask = ["predict", "--head", &asked, "--relation", "passes"];
         place.run(ask).fails(4, &["passes", "no parameters"]);
 
-        // Of the edges that came, one is of entities and relations that were there.
+        // One of the new edges has only entities and relations that were there before.
         let more = ["eval", "--json", "--edges", "more", "--filter", "more"];
         let more = place.run(more).succeeds();
         let report: Value = serde_json::from_str(&more.stdout).unwrap();
         assert_eq!(report["raw_lhs"]["count"], 1);
         assert_eq!(report["without_embedding"], 2);
         assert!(more.stderr.contains("2 edges"), "{}", more.stderr);
-        // A limit is on those that can be ranked.
+        // A limit counts only edges that can be ranked.
         for (limit, count) in [("1", 1), ("2", 1)] {
             let some = ["eval", "--json", "--edges", "more", "--limit", limit];
             let report: Value = serde_json::from_str(&place.run(some).succeeds().stdout).unwrap();
@@ -150,7 +150,7 @@ fn training_draws_what_is_new_and_goes_on() {
         let note = "2 rows of place and 1 relation";
         assert!(check.stderr.contains(note), "{}", check.stderr);
 
-        // Nothing is left to train: what is new is drawn and saved all the same.
+        // No epochs are left to train: new rows are initialized and saved all the same.
         let events = place.run(train()).succeeds().stdout;
         let event = &of_kind(&events, "grown")[0];
         assert_eq!(event["rows"]["place"], 2);
@@ -168,7 +168,7 @@ fn training_draws_what_is_new_and_goes_on() {
         other.run(train()).succeeds();
         assert_eq!(exported(&other, "model"), after);
 
-        // It is told once; and the relations that came are trained as all others.
+        // The event is written once, and new relations are trained like all others.
         let again = place.run(train()).succeeds().stdout;
         assert!(of_kind(&again, "grown").is_empty());
         let more = "train --progress json --allow-data-change --set num_epochs=3 --set edge_sets=train,more";
@@ -197,7 +197,7 @@ fn a_run_may_start_from_a_smaller_graph() {
         assert_eq!(&after[name], row, "{name}");
     }
     assert_eq!(after.len(), before.len() + 2);
-    // The checkpoint that it began from is needed no more.
+    // The checkpoint that it started from is no longer needed.
     fs::remove_dir_all(place.path("model")).unwrap();
     let on = start.replace("num_epochs=0", "num_epochs=1");
     let events = place.run(on.split(' ')).succeeds().stdout;
@@ -219,7 +219,7 @@ fn a_relation_of_its_own_may_come_with_the_data() {
         .fails(CHECKPOINT, &["model", "relations"]);
 }
 
-/// However large a graph gets: names on the disk give the files that names in memory give.
+/// At any size of a graph, names on the disk give the same files as names in memory.
 #[test]
 fn names_on_the_disk_leave_no_trace() {
     let made = |names: &str| {

@@ -1,10 +1,10 @@
-//! Ranks of held-out edges while training, against those of `eval` on the same model.
+//! Ranks of held-out edges during training, compared with those of `eval` on the same model.
 
 use serde_json::Value;
 
 use crate::support::{Workplace, with};
 
-/// A cycle of entities, each edge of which is listed often, so that those that are held out are trained as well.
+/// A cycle of entities. Each edge is listed often, so that the held-out ones are trained as well.
 const CONFIG: &str = r#"
 dataset = "data"
 checkpoint_path = "model"
@@ -28,7 +28,7 @@ rhs = "e"
 operator = "complex_diagonal"
 "#;
 
-/// Imports a cycle of `entities` entities with `rows` edges in all.
+/// Imports a cycle of `entities` entities with `rows` edges in total.
 fn cycle(entities: usize, rows: usize) -> Workplace {
     let place = Workplace::empty();
     place.write("pbg.toml", CONFIG);
@@ -43,7 +43,7 @@ fn cycle(entities: usize, rows: usize) -> Workplace {
     place
 }
 
-/// Trains, and gives MRR and Hits@1 and @10 of the held-out edges and of `eval` without a filter.
+/// Trains; returns MRR, Hits@1 and Hits@10 of the held-out edges, and those of `eval` without a filter.
 fn ranks(place: &Workplace, keys: &[&str]) -> [[f64; 3]; 2] {
     place
         .run(with(&["train", "--progress", "none"], keys))
@@ -63,7 +63,7 @@ fn ranks(place: &Workplace, keys: &[&str]) -> [[f64; 3]; 2] {
     })
 }
 
-/// Half of the edges stand for all of them to this.
+/// Tolerance between figures of half of the edges and figures of all of them.
 const SAMPLE: f64 = 0.05;
 
 #[test]
@@ -86,7 +86,7 @@ fn held_out_edges_rank_as_eval_ranks_them_whatever_the_graph_size() {
     }
 }
 
-/// With draws from a part of a large graph, ranks are among that part: never worse than among all.
+/// If candidates are drawn from a part of a large graph, the ranks are never worse than among all entities.
 #[test]
 fn held_out_edges_of_a_larger_graph_rank_no_worse_than_among_all() {
     let place = cycle(3000, 30_000);

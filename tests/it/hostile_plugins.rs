@@ -1,15 +1,15 @@
-//! What a plugin may do to a run: make it useless, and nothing worse.
+//! Hostile plugins: they can make a run useless, and do nothing worse.
 
 use std::process::Command;
 
 use crate::support::plugin::{GRID, ROW_BY_ROW, with_describe, with_plan, zeros};
 use crate::support::{Workplace, finish, graph::CONFIG};
 
-/// Seconds on the processor within which a fault is over, the start of the program included. The
-/// system ends what takes longer, with another exit code; how busy the machine is does not matter.
+/// CPU seconds within which a fault must be over, including the start of the program. The system kills a program that
+/// takes longer, which gives another exit code; the load of the machine does not matter.
 const FAULT: u32 = 8;
 
-/// A run with `component` must end in time, name it and `reason`, and leave the checkpoint whole.
+/// Asserts that a run with `component` ends in time, names it and `reason`, and leaves the checkpoint intact.
 fn check(component: &[u8], reason: &str) {
     let place = Workplace::with_dataset(CONFIG);
     place

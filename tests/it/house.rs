@@ -1,5 +1,5 @@
-//! The map in docs/architecture.md is true: every crate stands in it, and the invariants that the
-//! compiler does not hold are held here.
+//! The map in docs/architecture.md is true: it has every crate, and the invariants that the compiler cannot enforce are
+//! tested here.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -16,8 +16,8 @@ fn map() -> String {
     fs::read_to_string(root().join("docs/architecture.md")).unwrap()
 }
 
-/// Rust files of the program below `folder`, relative to the repository, with what they say.
-/// Tests and benches are left out.
+/// Returns the program's Rust files below `folder`, relative to the repository, with their text. Tests and benches are
+/// left out.
 fn sources(folder: &str) -> Vec<(String, String)> {
     let mut found = Vec::new();
     let mut open = vec![root().join(folder)];
@@ -36,7 +36,7 @@ fn sources(folder: &str) -> Vec<(String, String)> {
     found
 }
 
-/// Files below `folders` in which a line of code has one of `words`.
+/// Returns the files below `folders` in which a line of code has one of `words`.
 fn files_with(folders: &[&str], words: &[&str]) -> BTreeSet<String> {
     let says = |text: &str| {
         let code = text.lines().map(str::trim_start);
@@ -49,7 +49,7 @@ fn files_with(folders: &[&str], words: &[&str]) -> BTreeSet<String> {
         .collect()
 }
 
-/// Whether `word` is in `line`, and not as the end of a longer one.
+/// Returns whether `word` is in `line`, and not as the end of a longer word.
 fn names(line: &str, word: &str) -> bool {
     let joins = |c: char| c.is_alphanumeric() || c == '_';
     line.match_indices(word)
@@ -59,7 +59,7 @@ fn names(line: &str, word: &str) -> bool {
 #[track_caller]
 fn only_in(words: &[&str], allowed: &[&str]) {
     let found = files_with(&["host", "plugins", "xtask"], words);
-    assert!(!found.is_empty(), "{words:?} is nowhere");
+    assert!(!found.is_empty(), "no file has any of {words:?}");
     for file in found {
         let is_allowed = allowed.iter().any(|folder| file.starts_with(folder));
         assert!(
@@ -87,17 +87,17 @@ fn only_terminal_programs_print_and_exit() {
         "eprint!(",
         "process::exit(",
     ];
-    // What a plugin logs is part of the output of its own tests.
+    // The messages that a plugin logs are part of the output of its own tests.
     only_in(
         &printing,
         &["host/cli/", "xtask/", "plugins/sdk/src/log.rs"],
     );
 }
 
-/// What `unsafe` code begins with.
+/// Beginnings of `unsafe` code.
 const UNSAFE: [&str; 4] = ["unsafe {", "unsafe fn", "unsafe impl", "unsafe extern"];
 
-/// The paths that the list behind the heading of this name begins its lines with.
+/// Returns the paths at the beginnings of the lines of the list behind `heading`.
 fn listed(heading: &str) -> Vec<String> {
     let text = map();
     let (_, section) = text.split_once(heading).expect("the list is in the map");
@@ -121,7 +121,7 @@ fn every_file_with_unsafe_code_is_listed_with_its_reason() {
         let is_listed = listed.iter().any(|place| file.starts_with(place.as_str()));
         assert!(
             is_listed,
-            "{file} has unsafe code, docs/architecture.md does not list it"
+            "{file} has unsafe code, but docs/architecture.md does not list it"
         );
     }
     for place in &listed {
@@ -150,7 +150,7 @@ fn every_crate_has_its_line_in_the_map() {
     }
 }
 
-/// Which crates a crate's manifest depends on, by folder; not those that only its tests use.
+/// Returns the crates that a crate's manifest depends on, by folder, without its dev-dependencies.
 fn dependencies(folder: &str) -> Vec<String> {
     let manifest = fs::read_to_string(root().join(folder).join("Cargo.toml")).unwrap();
     let (_, section) = manifest.split_once("\n[dependencies]\n").unwrap();
@@ -182,7 +182,7 @@ fn crates_use_only_those_above_them_in_the_map() {
     }
 }
 
-/// Units of a build by package, profile and kind, each with the sets of features that it is compiled with.
+/// Returns the units of a build by package, profile and kind, each with the sets of features that it is compiled with.
 fn units(arguments: &[&str]) -> BTreeSet<String> {
     let output = Command::new(env!("CARGO"))
         .args(arguments)
@@ -192,7 +192,7 @@ fn units(arguments: &[&str]) -> BTreeSet<String> {
             "-Zunstable-options",
             "--unit-graph",
         ])
-        // Only what would be built is asked for; the graph itself is not stable.
+        // The unit graph is an unstable option; it prints what would be built and builds nothing.
         .env("RUSTC_BOOTSTRAP", "1")
         .current_dir(root())
         .output()
@@ -236,7 +236,7 @@ fn whatever_is_built_shares_what_is_compiled() {
     }
 }
 
-/// So that `PBG_REQUIRE` makes a failure of it.
+/// Through `tools::without`, `PBG_REQUIRE` turns a skipped test into a failure.
 #[test]
 fn tests_are_skipped_in_one_way() {
     let mut open = vec![root().join("tests"), root().join("host")];
@@ -248,7 +248,7 @@ fn tests_are_skipped_in_one_way() {
                 open.push(path);
             } else if name.ends_with(".rs") && !["tools.rs", "house.rs"].contains(&&*name) {
                 let text = fs::read_to_string(&path).unwrap();
-                // A GPU is no tool that a machine can install; `PBG_TEST_CUDA=1` requires one.
+                // A GPU is not a tool that can be installed; `PBG_TEST_CUDA=1` requires one.
                 let says = text.contains("\"skipped: ") && !text.contains("PBG_TEST_CUDA");
                 assert!(!says, "{} skips without `tools::without`", path.display());
             }
@@ -256,7 +256,7 @@ fn tests_are_skipped_in_one_way() {
     }
 }
 
-/// Phrases that have to be decoded, and were replaced by plain words everywhere.
+/// Phrases that readers have to decode; plain words replaced them everywhere.
 const RIDDLES: [&str; 16] = [
     "whoever",
     "had better",
@@ -282,7 +282,7 @@ fn comments_and_messages_have_plain_words() {
     for (file, text) in all {
         for (number, line) in (1..).zip(text.lines()) {
             let line = line.to_lowercase();
-            // Names of tests are sentences of their own.
+            // Test names are sentences and are exempt.
             if line.trim_start().starts_with("fn ") {
                 continue;
             }
@@ -293,10 +293,10 @@ fn comments_and_messages_have_plain_words() {
     }
 }
 
-/// Macros and build scripts are made of the same packages as the program.
+/// Macros and build scripts use the same builds of packages as the program.
 #[test]
 fn each_package_is_compiled_once() {
-    // Small packages that the build scripts of wasmtime's compiler take with fewer features.
+    // Small packages that the build scripts of wasmtime's compiler use with fewer features.
     let known = [
         "cranelift-bitset",
         "pulley-interpreter",

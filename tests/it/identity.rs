@@ -1,4 +1,4 @@
-//! Whose rows a checkpoint has: every command compares it with the configuration and the dataset, and
+//! Identity of a checkpoint's rows: every command compares the checkpoint with the configuration and the dataset, and
 //! none gives embeddings to the wrong names.
 
 use std::fs;
@@ -9,19 +9,19 @@ use serde_json::Value;
 use crate::support::graph::{self, CONFIG};
 use crate::support::{Workplace, finish};
 
-/// Where checkpoints and configurations disagree.
+/// Exit code for a checkpoint that disagrees with the configuration.
 const CHECKPOINT: i32 = 5;
 
 const EVAL: [&str; 2] = ["eval", "--json"];
 
-/// A folder with the small graph, trained.
+/// Trains on the small graph; returns the folder.
 fn trained() -> Workplace {
     let place = Workplace::with_dataset(CONFIG);
     place.run(["train", "--progress", "none"]).succeeds();
     place
 }
 
-/// The commands that read a trained model, as far as their options.
+/// Returns the commands that read a trained model, up to their options.
 fn readers() -> [Vec<String>; 5] {
     let name = graph::name(0, 1);
     let export = ["export", "--format", "tsv", "--out", "out", "--overwrite"];
@@ -34,7 +34,7 @@ fn readers() -> [Vec<String>; 5] {
     ]
 }
 
-/// `command` with more arguments.
+/// Appends arguments to `command`.
 fn with<'a>(command: &'a [String], more: &[&'a str]) -> Vec<&'a str> {
     let command = command.iter().map(String::as_str);
     command.chain(more.iter().copied()).collect()
@@ -44,7 +44,7 @@ fn json(text: &str) -> Value {
     serde_json::from_str(text).unwrap()
 }
 
-/// MRR of both sides.
+/// Returns the MRR of both sides.
 fn mrr(report: &str) -> f64 {
     json(report)["raw"]["mrr"].as_f64().unwrap()
 }
@@ -97,7 +97,7 @@ fn a_model_is_read_as_it_was_trained_or_not_at_all() {
                 .run(with(&command, &["--set", key]))
                 .fails(CHECKPOINT, &["model", named]);
         }
-        // How it was trained says nothing about what it is.
+        // Settings that matter only to training may differ.
         place
             .run(with(
                 &command,
@@ -147,7 +147,7 @@ fn keys_that_a_configuration_leaves_open_are_those_of_the_checkpoint() {
         .fails(CHECKPOINT, &["bias: false, not true"]);
 }
 
-/// Copies a folder and what is in it.
+/// Copies a folder with its contents.
 fn copy(from: &Path, to: &Path) {
     fs::create_dir_all(to).unwrap();
     for entry in fs::read_dir(from).unwrap() {
@@ -172,7 +172,7 @@ fn a_checkpoint_needs_no_configuration() {
     };
     let nearest = near(&place, &["pbg.toml"]);
 
-    // Seen from elsewhere, and as a copy of which the original is gone.
+    // The checkpoint seen from another folder, and a copy whose original is gone.
     let other = Workplace::empty();
     for name in ["data", "model"] {
         copy(&place.path(name), &other.path("moved").join(name));
@@ -221,7 +221,7 @@ fn the_version_that_was_best_brings_its_configuration() {
         .succeeds();
 }
 
-/// Imports the edge set `name` again, without its last `less` edges.
+/// Imports the edge set `name` again without its last `less` edges; returns the number of edges left.
 fn shorten(place: &Workplace, name: &str, less: usize) -> usize {
     let file = format!("{name}.tsv");
     let text = place.read(&file);
@@ -252,12 +252,12 @@ fn training_goes_on_with_other_edges_only_when_asked() {
     let events = place.run(allowed).succeeds().stdout;
     assert_eq!(of_kind(&events, "data_changed").len(), 1);
     assert!(place.read("model/metrics.jsonl").contains("data_changed"));
-    // From then on, these are the run's edges.
+    // From now on, these are the run's edges.
     let again = ["train", "--progress", "json", "--set", "num_epochs=4"];
     let events = place.run(again).succeeds().stdout;
     assert!(of_kind(&events, "data_changed").is_empty());
 
-    // Edge sets are data, too.
+    // A change of the edge sets is a change of data, too.
     let other = [
         "train",
         "--set",
@@ -277,7 +277,7 @@ fn training_goes_on_with_other_edges_only_when_asked() {
     assert_eq!(epoch["stats"]["count"], after + test);
 }
 
-/// Position in the loops that was committed last.
+/// Returns the committed position in the training loops.
 fn schedule(place: &Workplace) -> Value {
     let manifest = fs::read_to_string(place.path("model/manifest.json")).unwrap_or_default();
     let manifest: Value = serde_json::from_str(&manifest).unwrap_or_default();
@@ -303,7 +303,7 @@ fn an_epoch_that_was_interrupted_begins_again_with_other_edges() {
             break;
         }
     }
-    assert!(within(), "it was never killed in the middle of an epoch");
+    assert!(within(), "the run was never killed in the middle of an epoch");
     let epoch = schedule(&place)["pass"]["epoch"].as_u64().unwrap();
     let edges = shorten(&place, "train", 3);
     let last = format!("num_epochs={}", epoch + 2);
@@ -333,7 +333,7 @@ fn early_stopping_notices_other_validation_edges() {
     );
     let allowed = train.iter().chain(&["--allow-data-change"]);
     let events = place.run(allowed).succeeds().stdout;
-    // The best of the old edges says nothing about the new ones: the next ranking is the best.
+    // The best MRR on the old edges says nothing about the new ones: the next ranking counts as the best.
     let validated = of_kind(&events, "validated");
     assert_eq!(validated[0]["best"], true);
     assert_eq!(validated[0]["epochs"], ranked as u64 + 1);
@@ -369,7 +369,7 @@ fn a_study_shows_no_results_of_other_edges() {
     }
 }
 
-/// Every command that takes a configuration, with the folder of a checkpoint that was moved with its dataset.
+/// Every command that takes a configuration, given the folder of a checkpoint that was moved with its dataset.
 #[test]
 fn a_checkpoint_stands_in_the_place_of_a_configuration() {
     let place = trained();

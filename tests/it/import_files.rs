@@ -1,4 +1,4 @@
-//! Files of edges as others publish them: each is read for what is in it, whatever it is called, and what it was read as
+//! Files of edges as others publish them: the format is detected from the contents, whatever the name of the file, and
 //! is printed.
 
 use std::process::Command;
@@ -7,15 +7,15 @@ use serde_json::Value;
 
 use crate::support::{Finished, Workplace, finish};
 
-/// One relation, which edges need not name.
+/// Configuration with one relation, which edges need not name.
 const ONE: &str = "dataset = 'data'\ncheckpoint_path = 'model'\ndimension = 4\n\
                    entities.e.num_partitions = 1\nrelations = [{ name = 'r', lhs = 'e', rhs = 'e' }]\n";
 
-/// Any relations.
+/// Configuration with any relations.
 const ANY: &str = "dataset = 'data'\ncheckpoint_path = 'model'\ndimension = 4\n\
                    entities.e.num_partitions = 1\nrelations = [{ name = '*', lhs = 'e', rhs = 'e' }]\n";
 
-/// Five edges as the collection of graphs publishes them: `0,4`, `4,2`, `2,3`, `3,0`, `1,4`.
+/// Five edges as collections of graphs publish them: `0,4`, `4,2`, `2,3`, `3,0`, `1,4`.
 const HEADERLESS: &[u8] = b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\x03\x33\xd0\x31\xe1\x32\xd1\x31\xe2\x32\xd2\x31\xe6\x32\xd6\
     \x31\xe0\x32\x04\xf2\x01\x7b\xb6\xe9\xec\x14\x00\x00\x00";
 
@@ -49,7 +49,7 @@ fn import(place: &Workplace, file: &str, options: &[&str]) -> Finished {
     place.run(import.iter().chain(options))
 }
 
-/// Imports, and compares edges, entities and what is said of the reading.
+/// Imports a file; compares edges, entities and the message about its format.
 #[track_caller]
 fn reads(place: &Workplace, file: &str, options: &[&str], expected: (u64, u64, &str)) -> Value {
     let run = import(place, file, options).succeeds();
@@ -79,7 +79,7 @@ fn a_csv_without_header_keeps_its_first_edge() {
     for options in [&["--columns", "lhs,rhs"][..], &[]] {
         reads(&place, "edge.csv.gz", options, (5, 5, said));
     }
-    // Of many parts, each keeps its own.
+    // Many parts, each with its own compression.
     for part in 0..20 {
         place.write(&format!("parts/part-{part:02}.csv.gz"), HEADERLESS);
     }
@@ -102,7 +102,7 @@ fn a_header_of_a_tsv_is_no_edge() {
     let said = "hetionet.sif: separated by tabs, with a header; read as: head=Gene::9021, relation=GpBP, \
                 tail=Biological Process::GO:0071357";
     reads(&any, "hetionet.sif", &[], (3, 6, said));
-    // Columns by name, whatever their order, together.
+    // Both files in one import; columns are chosen by name, whatever their order.
     let error = import(&any, "chebi_edges.tsv", &[]);
     error.fails(4, &["`predicate` or `relation` meant?", "--columns"]);
     let columns = ["--columns", "lhs=subject,rel=predicate,rhs=object"];
@@ -115,7 +115,7 @@ fn a_header_of_a_tsv_is_no_edge() {
         "{}",
         run.stderr
     );
-    // `Undirected` is no relation.
+    // `Undirected` is not a relation.
     import(&any, "gephi.tsv", &[]).fails(4, &["no column of relations"]);
     let one = place(ONE, &files);
     let said = "read as: head=1, relation=r (constant), tail=2, weight=1.0";
@@ -146,7 +146,7 @@ fn comments_and_counts_are_no_edges() {
     let columns = ["--columns", "lhs,rhs,-"];
     let said = "separated by blanks, the count 2, no header; read as: head=0, relation=r (constant), tail=1";
     reads(&place, "train2id.txt", &columns, (2, 3, said));
-    // What could be either is asked for.
+    // If a file could be read in two ways, the error asks which one is meant.
     let both = [
         "`#a",
         "a comment or an edge?",
@@ -200,7 +200,7 @@ fn where_a_header_is_not_sure_both_readings_are_named() {
     );
     let by_name = ["--columns", "lhs=b,rel=r,rhs=a"];
     reads(&place, "words.csv", &by_name, (1, 2, "read as: head=d, "));
-    // Triples with tabs are read without a question, as PyKEEN and PyTorch-BigGraph write them.
+    // Triples with tabs, as PyKEEN and PyTorch-BigGraph write them, are read without a question.
     reads(
         &place,
         "words.tsv",
@@ -304,7 +304,7 @@ fn other_compressions_are_refused_by_name() {
         }
     }
     import(&place, "edges.tsv.gz", &[]).fails(4, &["not a gz file, although its name says so"]);
-    // Names that begin as such files do are names.
+    // Names that begin like the contents of such files are still names.
     place.write("edges", "BZhang\tknows\tPAR1\nPAR1\tknows\tPK\n");
     reads(
         &place,
@@ -314,7 +314,7 @@ fn other_compressions_are_refused_by_name() {
     );
 }
 
-/// A frame of Zstandard whose content is not compressed.
+/// Returns a Zstandard frame whose content is not compressed.
 fn zstandard(content: &[u8]) -> Vec<u8> {
     let size = content.len() as u8;
     let block = (u32::from(size) << 3 | 1).to_le_bytes();
@@ -372,7 +372,7 @@ fn folders_and_patterns_stand_for_their_files() {
     import(&place, "parts", &[]).fails(4, &["the folder `more`", "pattern"]);
 }
 
-/// What bash makes of a command line in which `HOST` stands for the program.
+/// Runs a command line in bash, in which `HOST` stands for the program.
 fn in_bash(place: &Workplace, line: &str) -> Finished {
     let program = env!("CARGO_BIN_EXE_pbg-host");
     let mut command = Command::new("bash");
@@ -396,7 +396,7 @@ fn pipes_are_read_once_and_leave_nothing() {
     let report: Value = serde_json::from_str(&run.succeeds().stdout).unwrap();
     assert_eq!(report["edge_sets"][0]["edges"], 50_000);
     assert_eq!(report["edge_sets"][1]["edges"], 2);
-    // What comes may be compressed, and features may come through a pipe, too.
+    // The input of a pipe may be compressed, and features may come through a pipe, too.
     let one = ONE
         .replace("num_partitions = 1", "featurized = true")
         .replace("entities.e.", "entities.e.num_partitions = 1\nentities.e.");
@@ -469,7 +469,7 @@ fn bad_lines_end_an_import_or_are_counted() {
         "{}",
         run.stdout
     );
-    // Nothing but bad lines is no edge set.
+    // A file with only bad lines is not an edge set.
     place.write("edges.tsv", "a\tr\tb\n\t\t\n".replace("a\tr\tb", "a\t\tb"));
     import(&place, "edges.tsv", &["--on-bad-line", "skip"]).fails(4, &["it has no edges"]);
     // A relation that the configuration lacks is not a bad line.

@@ -1,4 +1,4 @@
-//! Indexes: what they find, compared with a look at all entities, and which are refused.
+//! Indexes: their results, compared with those of comparing all entities, and the indexes that are refused.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -13,7 +13,7 @@ use crate::support::world::World;
 const ENTITIES: usize = 1500;
 const TRAIN: [&str; 3] = ["train", "--progress", "none"];
 
-/// What the comparisons are made of: keys of the model, then the operator.
+/// Models to compare: configuration keys, then the operator.
 pub(crate) const MODELS: [(&str, &str); 3] = [
     (
         "comparator = \"dot\"\ndynamic_relations = true",
@@ -23,7 +23,7 @@ pub(crate) const MODELS: [(&str, &str); 3] = [
     ("comparator = \"l2\"\nmax_norm = 0.9", "translation"),
 ];
 
-/// A random graph of groups, trained a little.
+/// Trains a little on a random graph of groups.
 pub(crate) fn trained((keys, operator): (&str, &str)) -> Workplace {
     let place = Workplace::empty();
     let name = match keys.contains("dynamic") {
@@ -52,7 +52,7 @@ pub(crate) fn trained((keys, operator): (&str, &str)) -> Workplace {
     place
 }
 
-/// Names and scores of neighbours.
+/// Returns names and scores of neighbours.
 fn neighbors(place: &Workplace, name: &str, options: &[&str]) -> Vec<(String, f32)> {
     let command = ["neighbors", "pbg.toml", name, "--json"];
     let found = place.run(command.iter().chain(options)).succeeds().stdout;
@@ -65,7 +65,7 @@ pub(crate) fn scored(found: &Value) -> (String, f32) {
     (found["name"].as_str().unwrap().to_owned(), score)
 }
 
-/// The answers to the questions of `q.tsv`, with the number of entities that were left out.
+/// Returns the answers to the questions of `q.tsv`, with the number of entities left out.
 fn predictions(place: &Workplace, options: &[&str]) -> Vec<(u64, Vec<(String, f32)>)> {
     let command = ["predict", "--questions", "q.tsv", "--json"];
     let answers = place.run(command.iter().chain(options)).succeeds().stdout;
@@ -77,8 +77,8 @@ fn predictions(place: &Workplace, options: &[&str]) -> Vec<(u64, Vec<(String, f3
     answers.lines().map(answer).collect()
 }
 
-/// Of the ten best of `all`, how many are in `found`; whatever is found has the score that it has in `all`, and stands in
-/// the order of scores.
+/// Returns how many of the ten best of `all` are in `found`. Asserts that every score equals the one in `all`, and that
+/// `found` is sorted by score.
 #[track_caller]
 fn hits(all: &[(String, f32)], found: &[(String, f32)]) -> usize {
     assert!(found.is_sorted_by(|a, b| a.1 >= b.1), "{found:?}");
@@ -150,7 +150,7 @@ fn what_an_index_finds_has_the_same_scores_and_is_nearly_all() {
     }
 }
 
-/// Among as few entities as here, more than a few questions are compared with all.
+/// With so few entities, more than a few questions are compared with all of them.
 #[test]
 fn many_questions_are_answered_without_the_index_where_that_takes_less() {
     let place = trained(MODELS[0]);
@@ -173,7 +173,7 @@ fn many_questions_are_answered_without_the_index_where_that_takes_less() {
         told.contains("approximate, by the index") && !told.contains("exact"),
         "{told}"
     );
-    // A single one is walked, from the disk.
+    // A single question walks the index on the disk.
     let one = [
         "predict",
         "--head",
@@ -209,7 +209,7 @@ fn a_second_build_waits_for_nobody() {
     place
         .run(second)
         .fails(9, &["index_l2", "another `pbg-host index`"]);
-    // What is there can be asked meanwhile.
+    // Meanwhile the existing index can be used.
     place
         .run(["neighbors", "pbg.toml", "e7", "--index"])
         .succeeds();
@@ -217,7 +217,7 @@ fn a_second_build_waits_for_nobody() {
     place.run(second).succeeds();
 }
 
-/// Types of several sizes, some of them featurized, relations between them, global embeddings.
+/// Types of several sizes, some featurized, with relations between them and global embeddings.
 #[test]
 fn worlds_of_several_types_are_found_by_index() {
     for seed in 0..6 {
@@ -228,7 +228,7 @@ fn worlds_of_several_types_are_found_by_index() {
             .succeeds();
         let built: Value = serde_json::from_str(&built.stdout).unwrap();
         for of_type in built["types"].as_array().unwrap() {
-            // Those in view are more than there are.
+            // The beam is wider than the number of entities.
             let widest = &of_type["recall"][4];
             for kind in ["neighbors", "predictions"] {
                 let recall = widest.get(kind).and_then(Value::as_f64);
@@ -277,7 +277,7 @@ fn an_index_of_other_embeddings_is_refused_until_it_is_built_anew() {
         .fails(5, &["since it was trained further", "`pbg-host index`"]);
     place.run(["index", "--recall-queries", "0"]).succeeds();
     place.run(ask).succeeds();
-    // No file of the index before is left.
+    // No file of the previous index is left.
     let files = fs::read_dir(place.path("model/index_l2")).unwrap().count();
     assert_eq!(files, 4);
 }
@@ -299,7 +299,7 @@ fn a_damaged_index_is_refused_by_name() {
     for name in names {
         let path = folder.join(&name);
         let whole = fs::read(&path).unwrap();
-        // All of it but the beginning, so that any walk comes by.
+        // Damages everything but the beginning, so that every walk meets the damage.
         let damaged: Vec<u8> = whole
             .iter()
             .enumerate()
@@ -316,7 +316,7 @@ fn a_damaged_index_is_refused_by_name() {
         fs::write(&path, &whole).unwrap();
     }
     place.run(ask).succeeds();
-    // Embeddings are compared with their checksums as they are read.
+    // The checksums of embeddings are compared as they are read.
     let manifest: Value = serde_json::from_str(&place.read("model/manifest.json")).unwrap();
     for name in manifest["files"]
         .as_object()
@@ -345,7 +345,7 @@ fn an_index_announces_its_memory_and_keeps_no_table_when_asked() {
     assert!(!place.path("model/index_dot").exists());
     let exact = parts(&["predict", "--check"]);
     assert!(exact.contains("largest partition"), "{exact}");
-    // Many questions may be answered by a look at all entities, or with a partition in memory.
+    // Many questions may be answered by comparing all entities, or with a partition in memory.
     let many = parts(&["predict", "--check", "--index"]);
     assert!(
         many.contains("largest partition") && many.contains("a walk"),

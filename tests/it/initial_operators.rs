@@ -1,5 +1,5 @@
-//! `operator_init_scale`: operators begin at random instead of as the identity. `regularizer = "N3_embeddings"`: N3 of the
-//! embeddings themselves. Both are what the literature on knowledge graphs does where PBG does otherwise.
+//! `operator_init_scale`: operators begin at random instead of as the identity. `regularizer = "N3_embeddings"`: N3 of
+//! the embeddings themselves. Both follow the literature on knowledge graphs where PBG differs from it.
 
 use crate::support::graph::CONFIG;
 use crate::support::{Workplace, with};
@@ -23,7 +23,7 @@ fn a_resumed_run_equals_an_uninterrupted_one() {
     let whole = trained(&["num_epochs=2"]);
     let resumed = trained(&["num_epochs=1", "num_epochs=2"]);
     assert_eq!(whole.committed("model"), resumed.committed("model"));
-    // What was begun otherwise is another run.
+    // A run that began with other values is another run.
     let others = [
         (SCALE, "operator_init_scale=0.01", "operator_init_scale: "),
         (N3[0], "regularizer=N3", "regularizer: "),

@@ -1,4 +1,4 @@
-//! Maps of entities, and what a report says of what its model knows.
+//! Maps of entities, and the part of a report that shows what its model knows.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::support::Workplace;
 use crate::support::graph::{CONFIG, name};
 
-/// The two rings, trained until they are apart.
+/// Trains on the two rings until their embeddings are apart.
 fn trained() -> Workplace {
     let place = Workplace::with_dataset(CONFIG);
     let longer = ["train", "--progress", "none", "--set", "num_epochs=20"];
@@ -45,7 +45,7 @@ fn a_map_has_the_entities_that_are_named_or_those_with_most_edges() {
 
     let line = |ring, index| format!("{}\tring {ring}\n", name(ring, index));
     let lines = (0..2).flat_map(|ring| (0..20).map(move |index| line(ring, index)));
-    // Empty lines, and a name that comes twice.
+    // Empty lines, and a name that occurs twice.
     let names = format!("{}\n{}", lines.collect::<String>(), line(1, 3));
     place.write("names.tsv", names);
     let options = [
@@ -110,7 +110,7 @@ fn a_report_has_what_the_model_was_asked() {
     let page = place.read("run.html");
     assert!(page.contains("<h3>süden 3</h3>"));
     assert!(page.contains(", ?)</h3>"));
-    // Those are marked that the set has that is not left out.
+    // An answer is marked if it is an edge of the set that is not left out.
     let edges: BTreeSet<&str> = held_out.lines().collect();
     let asked = ["predict", "-k", "5", "--json"];
     let answers = place

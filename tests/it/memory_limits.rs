@@ -1,7 +1,7 @@
-//! Memory is computed before it is taken: `check` takes little whatever it announces, and under the limits that the
-//! system sets every command does its work or is refused with numbers. None is killed, none aborts.
+//! Memory is computed before it is allocated: `check` needs little, whatever it announces. Under limits that the system
+//! sets, every command succeeds or is refused with numbers; none is killed, and none aborts.
 //!
-//! `PBG_MEMORY_CASES=N` tries as many random configurations as that, `PBG_MEMORY_CASE=SEED` one of them.
+//! `PBG_MEMORY_CASES=N` tries N random configurations, `PBG_MEMORY_CASE=SEED` one of them.
 
 use std::process::Command;
 
@@ -11,18 +11,19 @@ use serde_json::Value;
 use crate::support::world::World;
 use crate::support::{Finished, Workplace, finish, with};
 
-/// Random configurations of the test command.
+/// Random configurations in the test command.
 const CASES: u64 = 24;
-/// The most main memory that `check` may occupy.
+/// Limit of the main memory that `check` may occupy, in bytes.
 const CHECK_BYTES: u64 = 100 << 20;
-/// Seconds of the processor that `check` may take.
+/// Limit of the CPU seconds that `check` may take.
 const CHECK_SECONDS: u64 = 2;
-/// The program's own libraries and code, which take addresses and little memory, and the stacks of its threads.
+/// Bytes of address space for the program's own libraries and code, which occupy little memory, and for the stacks of
+/// its threads.
 const MARGIN: u64 = 256 << 20;
-/// The most addresses that a run of a test may have.
+/// Limit of the address space of a test's run, in bytes.
 const MOST: u64 = 1 << 30;
 
-/// Runs the program in a shell after `limit`, a command of the shell.
+/// Runs the program in a shell after `limit`, a shell command.
 fn limited(place: &Workplace, limit: &str, arguments: &[&str]) -> Finished {
     let program = place.command([""; 0]);
     let mut shell = Command::new("sh");
@@ -37,17 +38,17 @@ fn limited(place: &Workplace, limit: &str, arguments: &[&str]) -> Finished {
     finish(&mut shell)
 }
 
-/// Runs the program with at most this many bytes of addresses.
+/// Runs the program with at most `bytes` bytes of address space.
 fn within(place: &Workplace, bytes: u64, arguments: &[&str]) -> Finished {
     limited(place, &format!("ulimit -v {}", bytes >> 10), arguments)
 }
 
-/// Asserts that a command did its work or was refused with numbers.
+/// Asserts that a command succeeded or was refused with numbers; returns whether it ran.
 #[track_caller]
 fn done_or_refused(what: &str, run: Finished) -> bool {
     match run.code() {
         Some(0) => true,
-        // A model of such numbers may diverge.
+        // A model with such numbers may diverge.
         Some(7) => true,
         Some(8) => {
             let words = ["of memory", "are left"];
@@ -63,7 +64,7 @@ fn done_or_refused(what: &str, run: Finished) -> bool {
     }
 }
 
-/// The bytes that a command with `--verbose` says it occupied at most.
+/// Returns the peak of main memory that a command with `--verbose` reports, in bytes.
 fn peak(stderr: &str) -> u64 {
     let (_, behind) = stderr
         .split_once("of main memory used at peak (")
@@ -71,14 +72,14 @@ fn peak(stderr: &str) -> u64 {
     behind.split_once(" bytes)").unwrap().0.parse().unwrap()
 }
 
-/// Checks with these keys, within the bounds of `check`; gives what it announces, or nothing where the keys are
+/// Runs `check` with these keys within its own limits; returns the bytes that it announces, or nothing if the keys are
 /// refused.
 fn checked(place: &Workplace, keys: &[&str]) -> Option<u64> {
     let check = with(&["check", "--json", "-v"], keys);
     let check = limited(place, &format!("ulimit -t {CHECK_SECONDS}"), &check);
     match check.code() {
         Some(0) => {}
-        // Keys that contradict each other.
+        // The keys contradict each other.
         Some(3) => return None,
         code => panic!("{code:?}, signal {:?}\n{}", check.signal(), check.stderr),
     }
@@ -90,7 +91,7 @@ fn checked(place: &Workplace, keys: &[&str]) -> Option<u64> {
     Some(bytes.fold(0, u64::saturating_add))
 }
 
-/// Random keys, from small ones to the largest that are allowed.
+/// Returns random keys, from small values to the largest that are allowed.
 fn random_keys(dice: &mut Dice) -> Vec<String> {
     let mut power = |most: usize| 1_u64 << dice.from(0, most);
     let (negatives, uniform) = (power(12), power(31));
@@ -118,12 +119,12 @@ fn random_keys(dice: &mut Dice) -> Vec<String> {
             1_u64 << dice.from(0, 40)
         ));
     }
-    // Most runs are to be small enough to be made.
+    // Most configurations must be small enough to be trained.
     keys.retain(|_| !dice.once_in(3));
     keys
 }
 
-/// One random world: announced, trained within what was announced and a margin, and all that can be asked of it below
+/// Tests a random world: announces its memory, trains it within that memory and a margin, and runs every query below
 /// limits of any size.
 fn one(seed: u64) {
     let (world, mut dice) = (World::new(seed), Dice::new(seed ^ 0x6d65_6d6f));
@@ -136,14 +137,14 @@ fn one(seed: u64) {
     };
     let enough = announced.saturating_add(MARGIN);
     let train = with(&["train", "--progress", "none"], &keys);
-    // What may be too little, before anything is there.
+    // A limit that may be too low, before a checkpoint exists.
     let below = dice.from(160 << 20, enough.min(MOST) as usize) as u64;
     let trained = done_or_refused("train with less", within(&place, below, &train));
     let run = within(&place, enough.min(MOST), &train);
     let trained = done_or_refused("train", run) || trained;
     assert!(
         trained || enough > MOST,
-        "{announced} bytes were announced and there"
+        "{announced} bytes were announced and available, but it was refused"
     );
     if !trained {
         return;
@@ -165,7 +166,7 @@ fn one(seed: u64) {
     for command in commands {
         let bytes = dice.from(160 << 20, enough.min(MOST) as usize) as u64;
         let run = within(&place, bytes, command);
-        // A checkpoint may not be there after a run that diverged, and a name in no edge.
+        // A run that diverged may leave no checkpoint, and a name may be in no edge.
         if !matches!(run.code(), Some(3..=5)) {
             done_or_refused(&command.join(" "), run);
         }
@@ -204,7 +205,7 @@ rhs = "node"
 operator = "linear"
 "#;
 
-/// A graph of 1,345 relations, imported.
+/// Imports a graph of 1,345 relations.
 fn many_relations() -> Workplace {
     let place = Workplace::empty();
     place.write("pbg.toml", MATRICES);
@@ -219,7 +220,7 @@ fn many_relations() -> Workplace {
 #[test]
 fn parameters_of_relations_are_announced_and_not_taken() {
     let place = many_relations();
-    // Two matrices of each relation, their optimizer, and a copy: 16 bytes for each of these numbers.
+    // Two matrices per relation, the optimizer's state and a copy: 16 bytes for each of these numbers.
     let numbers = |dimension: u64| 2 * 1345 * dimension * dimension;
     for dimension in [400, 65536] {
         let key = format!("dimension={dimension}");
@@ -232,7 +233,7 @@ fn parameters_of_relations_are_announced_and_not_taken() {
         let words = ["training takes up to", "GiB of memory", "are left"];
         limited(&place, limit, &train).fails(8, &words);
     }
-    // Without a limit the machine's own memory is compared.
+    // Without a limit, the machine's own memory is compared.
     let train = with(&["train", "--progress", "none"], &["dimension=65536"]);
     place
         .run(train)
@@ -246,8 +247,8 @@ fn what_reads_a_model_is_refused_where_it_has_no_room() {
     place
         .run(with(&["train", "--progress", "none"], &["dimension=100"]))
         .succeeds();
-    // Matrices of 1,345 relations of both directions: 215 MB with their optimizer, and as much again while they are
-    // read.
+    // Matrices of 1,345 relations in both directions: 215 MB with the optimizer's state, and as much again while they
+    // are read.
     let commands: [&[&str]; 8] = [
         &["eval", "--edges", "train", "--checkpoint", "model"],
         &[
@@ -309,7 +310,8 @@ fn plans_of_large_grids_are_announced_and_refused() {
     place
         .run(["import", "--edges", "train=train.tsv"])
         .succeeds();
-    // The order of 490,000 buckets is not asked in a check, and a run that trains by it is refused where it has no room.
+    // `check` does not compute an order of 490,000 buckets, and a run that needs it is refused if there is no room for
+    // it.
     let announced = checked(&place, &[]).unwrap();
     assert!(announced > 1 << 30, "{announced} bytes");
     let check = place.run(["check"]).succeeds();

@@ -36,7 +36,7 @@ const EXACT_SWAPS: [(u32, u32, u64, [u64; 5]); 12] = [
     (128, 32, 247, [294, 448, 816, 12288, 12384]),
 ];
 
-/// The same for orders with random choices, means over seeds.
+/// The same for orders with random choices; the swaps are means over seeds.
 const RANDOM: [&str; 5] = [
     "inside_out",
     "affinity",
@@ -57,7 +57,7 @@ const RANDOM_SWAPS: [(u32, u32, [f64; 5]); 10] = [
     (64, 16, [1224.0, 959.0, 1181.0, 1801.0, 3584.0]),
 ];
 
-/// The only case of a comparison with these orders: order and mean of its swaps.
+/// Runs a comparison with one case of these orders; returns the lower bound and each order's mean swaps.
 fn swaps(
     place: &Workplace,
     (partitions, buffer): (u32, u32),
@@ -105,7 +105,7 @@ fn swaps_of_random_orders_are_the_published_ones_on_average() {
         let (_, found) = swaps(&place, (p, c), &RANDOM, 12);
         for (order, swaps) in RANDOM.iter().zip(expected) {
             let found = found[*order];
-            // Means over a dozen seeds of few swaps are one or two apart.
+            // Means of few swaps over a dozen seeds differ by one or two.
             let tolerance = (0.05 * swaps).max(2.0);
             assert!(
                 (found - swaps).abs() <= tolerance,
@@ -229,7 +229,7 @@ fn a_configuration_is_compared_on_its_dataset() {
     );
 }
 
-/// The plan of a configuration is that of the run: its grid, buffer, seed, and parameters of plugins.
+/// The plan of a configuration is the plan of its run: its grid, buffer, seed, and parameters of plugins.
 #[test]
 fn the_plan_of_a_configuration_is_shown() {
     let place = Workplace::with_dataset(CONFIG);
@@ -309,7 +309,7 @@ fn a_plan_is_shown_and_written_as_json() {
     assert!(shown.contains("+l") && shown.contains("+r"), "{shown}");
 }
 
-/// A study of two orders on the small graph.
+/// Returns the arguments of a study of two orders on the small graph.
 fn study<'a>(more: &'a [&'a str]) -> Vec<&'a str> {
     let study = [
         "orders",
@@ -350,7 +350,7 @@ fn a_study_trains_each_order_once_and_does_what_plans_predict() {
         }
     }
     assert_eq!(place.read("s.csv").lines().count(), 1 + 8);
-    // Finished runs leave their results and metrics, and are not repeated.
+    // Finished runs keep their results and metrics, and are not repeated.
     let run = "model-study/random/seed-7";
     assert!(place.path(run).join("metrics.jsonl").exists());
     assert!(!place.path(run).join("checkpoint").exists());
@@ -362,13 +362,13 @@ fn a_study_trains_each_order_once_and_does_what_plans_predict() {
         second.stderr
     );
     assert_eq!(place.read("s.json"), json);
-    // A study of something else does not mix with it.
+    // A study of something else is not mixed with it.
     place
         .run(study(&["--set", "lr=0.2"]))
         .fails(5, &["another configuration", "--study"]);
 }
 
-/// Version of the newest commit of every run in a study.
+/// Returns the newest committed version of every run in a study.
 fn study_versions(place: &Workplace, orders: &[&str]) -> Vec<String> {
     let manifest = |order: &&str| {
         let run = place.path("model-study").join(order).join("seed-7");
@@ -384,7 +384,7 @@ fn study_versions(place: &Workplace, orders: &[&str]) -> Vec<String> {
     orders.iter().map(manifest).collect()
 }
 
-/// What a study measured that does not depend on the clock.
+/// Returns the measurements of a study that do not depend on the clock.
 fn results(place: &Workplace) -> Vec<Value> {
     let study: Value = serde_json::from_str(&place.read("s.json")).unwrap();
     let mut epochs = Vec::new();
@@ -400,7 +400,7 @@ fn results(place: &Workplace) -> Vec<Value> {
     epochs
 }
 
-/// Stops it up to 24 times; `PBG_TEST_KILLS=N` for more of them.
+/// Stops the study up to 24 times; `PBG_TEST_KILLS=N` for more stops.
 #[test]
 fn a_study_that_was_stopped_again_and_again_has_the_table_of_one_that_was_not() {
     let orders = ["random", "inside_out"];
@@ -408,7 +408,7 @@ fn a_study_that_was_stopped_again_and_again_has_the_table_of_one_that_was_not() 
     let rounds: u64 = kills.map_or(24, |kills| {
         kills.parse().expect("PBG_TEST_KILLS is a number")
     });
-    // Enough work for as many stops.
+    // Enough work for that many stops.
     let epochs = (rounds / 8) as usize;
     let study = [
         "orders",
@@ -425,7 +425,7 @@ fn a_study_that_was_stopped_again_and_again_has_the_table_of_one_that_was_not() 
         "checkpoint_interval=0",
     ];
     let whole = Workplace::with_dataset(CONFIG);
-    // A study that is not disturbed may save as seldom as it likes.
+    // An undisturbed study need not save often.
     whole
         .run(study.iter().chain(&["--set", "checkpoint_interval=600"]))
         .succeeds();
@@ -437,7 +437,7 @@ fn a_study_that_was_stopped_again_and_again_has_the_table_of_one_that_was_not() 
     for round in 0..rounds {
         let mut run = place.start(study);
         let before = study_versions(&place, &orders);
-        // Every round gets somewhere, and ends at another moment between two commits.
+        // Every round makes progress, and ends at another moment between two commits.
         if !run.wait_until(|| study_versions(&place, &orders) != before) {
             break;
         }
@@ -448,7 +448,7 @@ fn a_study_that_was_stopped_again_and_again_has_the_table_of_one_that_was_not() 
         run.signal(if round % 3 == 0 { "INT" } else { "KILL" });
         let ended = run.finish();
         if ended.code() == Some(0) {
-            // It was done before the signal came.
+            // The study was done before the signal arrived.
             break;
         }
         assert!(
@@ -508,7 +508,7 @@ fn a_run_is_reported_in_the_terminal_and_for_tensorboard() {
         assert!(report.contains(word), "{word}:\n{report}");
     }
     assert!(!report.contains("MRR"), "nothing was ranked:\n{report}");
-    // The configuration stands for its run.
+    // The configuration refers to its run.
     for named in [&["report"][..], &["report", "pbg.toml"]] {
         let found = place.run(named).succeeds().stdout;
         assert_eq!(found, report);
@@ -519,7 +519,7 @@ fn a_run_is_reported_in_the_terminal_and_for_tensorboard() {
     let found = finish(elsewhere.current_dir("/")).succeeds();
     assert_eq!(found.stderr, "");
     assert!(found.stdout.contains("maximum memory"), "{}", found.stdout);
-    // A run is found from folders below it, and its own folder is one.
+    // A run is found from folders below it, and from its own folder.
     fs::create_dir_all(place.path("notes/today")).unwrap();
     for (below, run) in [("notes/today", "../../model\n"), ("model", ".\n")] {
         let mut command = place.command(["report"]);
@@ -532,7 +532,7 @@ fn a_run_is_reported_in_the_terminal_and_for_tensorboard() {
     let mut command = place.command(["report"]);
     finish(command.current_dir(nothing.path()))
         .fails(3, &["nor a folder above it contains pbg.toml"]);
-    // What check predicts of a pass is what the report says of it.
+    // `check` predicts the figures of a pass that the report shows.
     let planned = place.run(["check"]).succeeds().stdout;
     let predicted = planned.split_once("bucket order ").unwrap().1;
     let predicted = predicted.split_once("),").unwrap().0;
@@ -618,7 +618,7 @@ fn browser() -> Option<PathBuf> {
         .find(|path| path.is_file())
 }
 
-/// An order has one colour on a page, however orders are sorted in the cases that figures show.
+/// An order has one colour on a page, even if the cases in its figures sort the orders differently.
 #[test]
 fn an_order_has_one_colour_in_all_figures() {
     let place = Workplace::empty();

@@ -1,11 +1,11 @@
-//! Files that other tools open: pyarrow and safetensors, as a user has them.
+//! Files that other tools open: pyarrow and safetensors, as users install them.
 
 use std::process::Command;
 
 use crate::support::{Workplace, finish, graph::CONFIG};
 use crate::tools::without;
 
-/// Python with pyarrow, safetensors and numpy; where the variable is not set, there is none.
+/// Variable that names a Python with pyarrow, safetensors and numpy; if it is not set, there is none.
 const PYTHON: &str = "PBG_TEST_PYTHON";
 
 const SCRIPT: &str = r#"
@@ -43,8 +43,8 @@ for path in glob.glob("out/**/*.parquet", recursive=True):
 print("all read")
 "#;
 
-/// Reads event files by the definition of their format: records whose lengths and messages have
-/// masked CRC-32C sums, messages that are `tensorflow.Event` in Protocol Buffers.
+/// Reads event files as their format is defined: records whose lengths and messages have masked CRC-32C sums, with
+/// messages that are `tensorflow.Event` in Protocol Buffers.
 const EVENTS: &str = r#"
 import glob, json, struct
 
@@ -136,7 +136,7 @@ fn event_files_hold_the_metrics_of_the_run() {
 }
 
 fn python() -> Option<std::ffi::OsString> {
-    // The variable is the only way to tell the tests which interpreter has the packages.
+    // Only the variable tells the tests which interpreter has the packages.
     let python = std::env::var_os(PYTHON);
     if python.is_none() {
         let why = format!("{PYTHON} names no Python with numpy, pyarrow and safetensors");

@@ -1,4 +1,4 @@
-//! Memory stays below what is announced: the peaks of real runs against the bounds of `check`.
+//! Memory stays below the announced bound: the peaks of real runs against the bounds of `check`.
 
 use std::fs;
 use std::process::Command;
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::support::{Workplace, finish, with};
 
-/// One entity type, cut so that half of it is in memory.
+/// One entity type, partitioned so that half of it is in memory.
 const LARGE: &str = r#"
 dataset = "data"
 checkpoint_path = "model"
@@ -35,7 +35,7 @@ rhs = "node"
 operator = "translation"
 "#;
 
-/// Users, items and shops, which are made of many words.
+/// Users, items and shops; shops have many words as features.
 const SHOP: &str = r#"
 dataset = "data"
 checkpoint_path = "model"
@@ -77,7 +77,7 @@ rhs = "shop"
 operator = "affine"
 "#;
 
-/// The bytes that a command with `--verbose` says it occupied at most.
+/// Returns the peak of main memory that a command with `--verbose` reports, in bytes.
 fn peak(stderr: &str) -> u64 {
     let (_, behind) = stderr
         .split_once("of main memory used at peak (")
@@ -85,14 +85,14 @@ fn peak(stderr: &str) -> u64 {
     behind.split_once(" bytes)").unwrap().0.parse().unwrap()
 }
 
-/// Bytes of all components of main memory that a check announced.
+/// Returns the bytes of all components of main memory that a check announced.
 fn bound(json: &str) -> u64 {
     let report: Value = serde_json::from_str(json).unwrap();
     let parts = report["memory"].as_array().unwrap();
     parts.iter().map(|part| part[1].as_u64().unwrap()).sum()
 }
 
-/// Edges of users with items and shops, and the features of shops.
+/// Writes edges of users with items and shops, and the features of shops.
 fn shop_edges(place: &Workplace) {
     let edges = |users: usize, step: usize| -> String {
         let lines = (0..users).map(|user| {
@@ -147,7 +147,7 @@ fn real_runs_stay_below_what_is_announced() {
     ];
     let import = [&["import", "-v", "--memory", "64M"][..], &edges].concat();
     let import = place.run(import).succeeds();
-    // What `import --help` says that the program takes itself.
+    // `import --help` states how much memory the program itself takes.
     let allowed = (64 + 120) << 20;
     assert!(peak(&import.stderr) <= allowed, "{}", import.stderr);
 
@@ -212,7 +212,7 @@ fn runs_with_several_types_and_features_stay_below_what_is_announced() {
     predictions_stay_below(&place, "shop", &["checkpoint_path=shop"]);
 }
 
-/// Trains into a checkpoint of this name.
+/// Asserts that training into a checkpoint of this name stays below the bound.
 fn training_stays_below(place: &Workplace, name: &str, keys: &[&str]) {
     let path = format!("checkpoint_path={name}");
     let keys = [keys, &[&path]].concat();
@@ -241,7 +241,7 @@ fn evaluation_stays_below(place: &Workplace, name: &str, keys: &[&str]) {
     );
 }
 
-/// Few questions with long answers, and many with short ones.
+/// Asserts the same of few questions with long answers, and of many with short ones.
 fn predictions_stay_below(place: &Workplace, name: &str, keys: &[&str]) {
     let valid = place.read("valid.tsv");
     let question = |line: &str| {
@@ -262,7 +262,7 @@ fn predictions_stay_below(place: &Workplace, name: &str, keys: &[&str]) {
     }
 }
 
-/// An export takes no more than training.
+/// Asserts that an export takes no more memory than training.
 fn exports_stay_below(place: &Workplace, name: &str, keys: &[&str]) {
     let check = place.run(with(&["check", "--json"], keys)).succeeds();
     let announced = bound(&check.stdout);
@@ -300,14 +300,14 @@ fn ranking_does_not_hold_the_edges_that_it_filters() {
         peak(&run.stderr)
     };
     let (few, many) = (ranks("few"), ranks("few,many"));
-    // Three million edges are 60 MB in memory; a part of one bucket is 24 MB at most, and read as it is
-    // compared.
+    // Three million edges take 60 MB in memory; a part of one bucket takes 24 MB at most, and is compared while it is
+    // read.
     eprintln!("filtered by few: {few}, by many: {many}");
     assert!(many < few + (40 << 20), "{few} and {many}");
 }
 
-/// Bytes that a command reads, from the cache of the system or not. The system counts them for the shell that
-/// waited for it.
+/// Returns the bytes that a command reads, from the system's cache or not. The system counts them for the shell that
+/// waited for the command.
 fn read_by(place: &Workplace, arguments: &str) -> u64 {
     let program = place.command([""; 0]);
     let mut shell = Command::new("sh");
@@ -341,7 +341,7 @@ fn ranking_reads_candidates_once_for_all_relations() {
     let ranks: Value = serde_json::from_str(&ranks.succeeds().stdout).unwrap();
     let relations = ranks["by"].as_array().unwrap().len();
     assert!(relations > 10, "{relations}");
-    // Once as candidates, and once for the embeddings of what is asked.
+    // Tables are read once as candidates, and once for the embeddings of the questions.
     eprintln!("{read} bytes read, of tables of {tables}");
     assert!(read > tables && read < 3 * tables, "{read} of {tables}");
 }

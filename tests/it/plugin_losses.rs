@@ -1,4 +1,4 @@
-//! Losses from files: formulas that change while training goes on, and losses that fail.
+//! Losses from files: formulas that change during training, and losses that fail.
 
 use serde_json::Value;
 
@@ -8,7 +8,7 @@ use crate::support::{Workplace, graph::CONFIG};
 const EPOCH: [&str; 5] = ["train", "--set", "num_epochs=1", "--progress", "none"];
 const FALLBACK: [&str; 2] = ["--set", "plugins.on_fault=fallback"];
 
-/// A tenth less, and a little of the mean loss: it depends on everything that `update` is told.
+/// Nine tenths of the margin plus a little of the mean loss, so that it depends on every argument of `update`.
 const MOVING: &str = "(f32.add
     (f32.mul (f32.load (local.get $values)) (f32.const 0.9))
     (f32.mul (local.get $mean) (f32.const 0.001)))";
@@ -34,7 +34,7 @@ fn train(place: &Workplace, epochs: u32) {
         .succeeds();
 }
 
-/// What the checkpoint remembers of the loss.
+/// Returns the state of the loss in the checkpoint.
 fn remembered(place: &Workplace) -> Value {
     let manifest: Value = serde_json::from_str(&place.read("model/manifest.json")).unwrap();
     manifest["run"]["state"]["loss"].clone()
@@ -54,7 +54,7 @@ fn parameters_move_and_a_resumed_run_goes_on_with_them() {
     let steps = state["step"].as_u64().unwrap();
     assert!(
         steps > 20 && !steps.is_multiple_of(5),
-        "an update must be under way: {state}"
+        "an update must be pending: {state}"
     );
     let value = state["parameters"][0].as_f64().unwrap();
     assert!(value > 0.0 && value < 0.5, "{value}");
@@ -72,8 +72,8 @@ fn a_run_says_which_loss_it_trains_with() {
     assert!(said.contains("loss evil"), "{said}");
 }
 
-/// Asserts that a run ends for this reason, and that what it leaves behind, which is returned,
-/// fails for the same one.
+/// Asserts that a run ends for this reason, and that a replay of its fault file, which is returned, fails for the same
+/// reason.
 fn fails_again(function: &str, reason: &str, place: &Workplace) -> String {
     let failed = format!("evil 6.6.6: {function}");
     let file = format!("model/faults/evil-{function}-1.json");
@@ -107,7 +107,7 @@ fn an_update_that_fails_ends_the_run_and_can_be_replayed() {
 
 #[test]
 fn the_check_of_a_loss_plays_its_updates() {
-    // It finds a value that is none, and one that is too large for a sum of losses.
+    // `plugin check` finds a value that is not a number, and one that is too large for a sum of losses.
     for (value, reason) in [
         ("(f32.const nan)", "answered NaN for the parameter `margin`"),
         ("(f32.const 3e38)", "`update` returned margin 3"),
@@ -144,7 +144,7 @@ fn a_formula_that_fails_can_be_replayed() {
     place
         .run(["plugin", "replay", "model/faults/evil-build-1.json"])
         .fails(6, &["evil 6.6.6: build", "more than the 3"]);
-    // The folder of the fault is no obstacle to the run that follows.
+    // The folder of faults does not prevent the next run.
     place.run(EPOCH).succeeds();
 }
 
@@ -168,7 +168,7 @@ fn an_evaluation_that_fails_can_be_replayed() {
     }
 }
 
-/// Trains an epoch, in which the loss fails and `standard` goes on.
+/// Trains an epoch in which the loss fails and `standard` replaces it.
 fn falls_back(place: &Workplace, standard: &str) {
     let plugin = ["--plugin", "evil.wasm"];
     let said = place
@@ -189,9 +189,9 @@ fn the_standard_loss_takes_the_place_of_one_that_fails() {
         .map(|line| serde_json::from_str(line).unwrap())
         .filter(|event: &Value| event["event"] == "plugin_fault")
         .collect();
-    assert_eq!(faults.len(), 1, "once, not in every slice: {faults:?}");
+    assert_eq!(faults.len(), 1, "one fault, not one per slice: {faults:?}");
     assert_eq!(faults[0]["function"], "evaluate");
-    // From the very first rows on, so that nothing but the standard one was trained.
+    // The standard loss replaces it from the very first rows on, so that nothing else was trained.
     let standard = Workplace::with_dataset(CONFIG);
     standard
         .run(EPOCH.iter().chain(&["--set", "loss_fn=ranking"]))
@@ -238,7 +238,7 @@ fn a_fallback_that_there_is_not_ends_the_run_before_it_begins() {
             .chain(&FALLBACK);
         place.run(run).fails(6, &words);
     }
-    // The standard ones name formulas that there are.
+    // The standard losses name formulas that exist.
     let standard = Workplace::with_dataset(CONFIG);
     for loss in pbg_wasm::standard_plugins() {
         let shown = standard
@@ -316,7 +316,7 @@ fn a_loss_that_fails_later_keeps_what_it_trained() {
     let standard = Workplace::with_dataset(CONFIG);
     standard.run(EPOCH).succeeds();
     assert_eq!(edges(&place), edges(&standard));
-    // A run that goes on begins with its own loss again, and falls back again.
+    // A resumed run begins with its own loss again, and falls back again.
     let more = ["--set", "num_epochs=2"];
     let said = place.run(run.chain(&FALLBACK).chain(&more)).succeeds();
     assert!(said.stderr.contains("replaces it"), "{}", said.stderr);

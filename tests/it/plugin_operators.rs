@@ -1,4 +1,4 @@
-//! Operators that are plugins: trained, resumed, asked, and refused where they are another one.
+//! Operators from plugins: trained, resumed, queried, and refused if the operator is another one.
 
 use std::fs;
 
@@ -7,7 +7,7 @@ use crate::support::{Workplace, graph::CONFIG};
 const TRAIN: [&str; 3] = ["train", "--progress", "none"];
 const EVAL: [&str; 4] = ["eval", "model", "--edges", "test"];
 
-/// A small graph whose relations have this operator.
+/// Imports a small graph whose relations have this operator.
 fn with_operator(name: &str) -> Workplace {
     let place = Workplace::with_dataset(CONFIG);
     set_operator(&place, name);
@@ -24,7 +24,7 @@ fn set_operator(place: &Workplace, name: &str) {
     place.write("pbg.toml", changed);
 }
 
-/// The component of a standard operator.
+/// Returns the component of a standard operator.
 fn component(name: &str) -> &'static [u8] {
     let standard = pbg_wasm::standard_plugins().iter();
     let plugin = standard.filter(|plugin| plugin.kind == pbg_wasm::PluginSlot::TracedOperator);
@@ -35,7 +35,7 @@ fn component(name: &str) -> &'static [u8] {
         .1
 }
 
-/// The bytes that training leaves.
+/// Trains with an operator; returns the bytes of the checkpoint.
 fn trained(operator: &str) -> Vec<(String, Vec<u8>)> {
     let place = with_operator(operator);
     place.run(TRAIN).succeeds();

@@ -1,4 +1,4 @@
-//! Grants, pins, faults and their replay, and compiled code that is kept, as a user meets them.
+//! Grants, pins, faults and their replay, and cached compiled code, as a user meets them.
 
 use std::fs;
 use std::process::Command;
@@ -10,14 +10,14 @@ use crate::support::{Workplace, finish, graph::CONFIG};
 
 const EPOCH: [&str; 5] = ["train", "--set", "num_epochs=1", "--progress", "none"];
 
-/// The small graph with batches of one relation, which samplers draw.
+/// Returns the small graph's configuration with batches of one relation, which samplers draw.
 fn static_relations() -> String {
     CONFIG
         .replace("dynamic_relations = true", "")
         .replace("name = \"any\"", "name = \"*\"")
 }
 
-/// The lines of `metrics.jsonl` of one kind.
+/// Returns the lines of one kind in `metrics.jsonl`.
 fn events(place: &Workplace, kind: &str) -> Vec<Value> {
     let lines = place.read("model/metrics.jsonl");
     lines
@@ -27,7 +27,7 @@ fn events(place: &Workplace, kind: &str) -> Vec<Value> {
         .collect()
 }
 
-/// A run with the component `evil.wasm`, which fails, and the standard plugin in its place.
+/// Trains with the component `evil.wasm`, which fails, and the standard plugin as its fallback; returns the messages.
 fn fall_back(place: &Workplace, evil: &[u8]) -> String {
     place.write("evil.wasm", evil);
     let fallback = [
@@ -68,7 +68,7 @@ fn the_standard_sampler_goes_on_with_the_edges_that_are_left() {
     let said = fall_back(&place, &greedy_sampler());
     assert!(said.contains("proportional 0.1.0 replaces it"), "{said}");
     let faults = events(&place, "plugin_fault");
-    assert_eq!(faults.len(), 1, "once, not in every bucket: {faults:?}");
+    assert_eq!(faults.len(), 1, "one fault, not one per bucket: {faults:?}");
     let reason = faults[0]["reason"].as_str().unwrap();
     assert!(reason.contains("relation 0, which has 0 left"), "{reason}");
     standard.run(EPOCH).succeeds();
@@ -145,7 +145,7 @@ fn other_plugins_than_the_checkpoints_need_consent() {
     );
     let consent = ["--set", "bucket_order=snake", "--allow-plugin-change"];
     place.run(other.iter().chain(&consent)).succeeds();
-    // Consent is about plugins, and about nothing else.
+    // Consent concerns plugins and nothing else.
     place
         .run([
             "train",

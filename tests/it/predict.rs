@@ -1,4 +1,4 @@
-//! Predictions: the best completions of edges, compared with what other commands say of the same model.
+//! Predictions: the best completions of edges, compared with the results of other commands for the same model.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -15,20 +15,20 @@ use crate::tools::without;
 
 const TRAIN: [&str; 3] = ["train", "--progress", "none"];
 
-/// The small graph, trained.
+/// Trains on the small graph.
 fn trained() -> Workplace {
     let place = Workplace::with_dataset(CONFIG);
     place.run(TRAIN).succeeds();
     place
 }
 
-/// Lines of JSON.
+/// Parses lines of JSON.
 fn lines(text: &str) -> Vec<Value> {
     let all = text.lines().map(|line| serde_json::from_str(line).unwrap());
     all.collect()
 }
 
-/// The names of an answer with their scores, best first.
+/// Returns the names of an answer with their scores, best first.
 fn answers(line: &Value) -> Vec<(String, f32)> {
     let all = line["answers"].as_array().unwrap().iter();
     let pair = |answer: &Value| {
@@ -38,7 +38,7 @@ fn answers(line: &Value) -> Vec<(String, f32)> {
     all.map(pair).collect()
 }
 
-/// Answers to the questions of a file.
+/// Answers the questions of a file.
 fn predict(place: &Workplace, questions: &str, options: &[&str]) -> Vec<Value> {
     place.write("questions.tsv", questions);
     let command = ["predict", "--questions", "questions.tsv", "--json"];
@@ -46,7 +46,7 @@ fn predict(place: &Workplace, questions: &str, options: &[&str]) -> Vec<Value> {
     lines(&all.succeeds().stdout)
 }
 
-/// Head, relation and tail of the edges of a list.
+/// Returns head, relation and tail of the edges of a list.
 fn edges(text: &str) -> Vec<[String; 3]> {
     let columns = |line: &str| {
         let mut columns = line.split('\t').map(str::to_owned);
@@ -55,7 +55,7 @@ fn edges(text: &str) -> Vec<[String; 3]> {
     text.lines().map(columns).collect()
 }
 
-/// Both questions that the edges answer, tails first.
+/// Returns both questions that each edge answers, tails first.
 fn both_sides(edges: &[[String; 3]]) -> String {
     let mut text = String::new();
     for [head, relation, tail] in edges {
@@ -64,7 +64,7 @@ fn both_sides(edges: &[[String; 3]]) -> String {
     text
 }
 
-/// The scores that `score` gives edges.
+/// Returns the scores that `score` gives edges.
 fn scores(place: &Workplace, edges: &[[&str; 3]]) -> Vec<f32> {
     let text: String = edges.iter().map(|edge| edge.join("\t") + "\n").collect();
     place.write("edges.tsv", text);
@@ -77,7 +77,7 @@ fn scores(place: &Workplace, edges: &[[&str; 3]]) -> Vec<f32> {
         .collect()
 }
 
-/// The raw rank of `name` among `answers`, ties as their average.
+/// Returns the raw rank of `name` among `answers`; ties count as their average.
 fn rank(answers: &[(String, f32)], name: &str) -> f64 {
     let (_, positive) = answers.iter().find(|(other, _)| other == name).unwrap();
     let above = answers.iter().filter(|(_, s)| s > positive).count() as f64;
@@ -96,7 +96,7 @@ fn ctrl_c_is_heard_while_questions_are_waited_for() {
     let mut input = asking.stdin.take().unwrap();
     input.write_all(question.as_bytes()).unwrap();
     let pid = asking.id().to_string();
-    // It hears from when it has opened the model on.
+    // The program handles signals once it has opened the model.
     while !writes_without_a_name(&pid) {
         assert!(asking.try_wait().unwrap().is_none());
         std::thread::sleep(std::time::Duration::from_millis(5));
@@ -106,7 +106,7 @@ fn ctrl_c_is_heard_while_questions_are_waited_for() {
     assert!(!place.path("y.jsonl").exists());
 }
 
-/// Whether a process has a file open that has no name: one that is named when it is complete.
+/// Returns whether a process has an open file without a name, which gets its name when it is complete.
 fn writes_without_a_name(pid: &str) -> bool {
     let Ok(files) = fs::read_dir(format!("/proc/{pid}/fd")) else {
         return false;
@@ -172,8 +172,8 @@ fn a_model_alone_has_no_neighbours() {
     }
 }
 
-/// Features are scaled down to `max_norm` one by one, as PyTorch's `embedding_bag` does it in PBG, and their mean is
-/// what is compared.
+/// Features are scaled down to `max_norm` one by one, as PyTorch's `embedding_bag` does in PBG, and their mean is
+/// compared.
 #[test]
 fn every_command_takes_the_mean_of_features_that_are_not_too_long() {
     let config = CONFIG.replace(
@@ -227,8 +227,8 @@ fn every_command_takes_the_mean_of_features_that_are_not_too_long() {
     }
 }
 
-/// Over random worlds of all operators, comparators and numbers of partitions, featurized types and dynamic relations
-/// among them.
+/// Random worlds with all operators, comparators and numbers of partitions, including featurized types and dynamic
+/// relations.
 #[test]
 fn predictions_are_what_other_commands_say_of_the_model() {
     for seed in 0..12 {
@@ -255,7 +255,7 @@ fn predictions_are_what_other_commands_say_of_the_model() {
     }
 }
 
-/// Ranks among all answers have the mean that `eval` reports.
+/// Asserts that the ranks among all answers have the mean that `eval` reports.
 fn agree_with_eval(place: &Workplace, valid: &[[String; 3]], all: &[Value]) {
     let report = place.run(["eval", "--edges", "valid", "--json"]).succeeds();
     let report: Value = serde_json::from_str(&report.stdout).unwrap();
@@ -273,8 +273,8 @@ fn agree_with_eval(place: &Workplace, valid: &[[String; 3]], all: &[Value]) {
     }
 }
 
-/// Scores are those of `score`: to the bit where left sides are asked for; where right sides are, operators may stand
-/// elsewhere, and with dynamic relations others do.
+/// Asserts that scores equal those of `score`: to the bit for questions about left sides. For right sides, operators
+/// may apply to the other side, and with dynamic relations other operators do.
 fn agree_with_scores(place: &Workplace, world: &World, valid: &[[String; 3]], all: &[Value]) {
     let dynamic = world.config.contains("dynamic_relations = true");
     for ([head, relation, tail], lines) in valid.iter().zip(all.chunks(2)).take(4) {
@@ -299,7 +299,7 @@ fn agree_with_scores(place: &Workplace, world: &World, valid: &[[String; 3]], al
     }
 }
 
-/// The entity that is asked about is no answer where loops are left out, and all others are as they were.
+/// Asserts that without loops the entity of the question is not an answer, and all other answers are unchanged.
 fn without_loops(place: &Workplace, questions: &str, all: &[Value]) {
     let options = ["--unfiltered", "--no-loops", "-k", "1000"];
     let found = predict(place, questions, &options);
@@ -311,7 +311,7 @@ fn without_loops(place: &Workplace, questions: &str, all: &[Value]) {
     }
 }
 
-/// Without an option, the edges of all sets are left out, each once however often it is listed.
+/// Asserts that by default the edges of all sets are left out, each once, however often it is listed.
 fn without_known_edges(place: &Workplace, world: &World, questions: &str, all: &[Value]) {
     let mut known: BTreeMap<(String, String, String), BTreeSet<String>> = BTreeMap::new();
     let sets = world.sets.iter().map(|(name, _)| name.as_str());
@@ -361,7 +361,7 @@ fn one_question_is_asked_by_options() {
         (&asked.as_str().into(), &Value::Null)
     );
     assert!(answers(json).len() == 80 && json["left_out"] == 0);
-    // The best of the text is the best of the JSON that makes no known edge.
+    // The best answer of the text is the best one of the JSON that is not a known edge.
     let best: Vec<String> = answers(json).into_iter().map(|(name, _)| name).collect();
     let first = best.iter().find(|name| **name != answer).unwrap();
     assert!(shown[1].trim_start().starts_with("1 ") && shown[1].ends_with(first.as_str()));
@@ -399,7 +399,7 @@ fn questions_may_be_lines_of_json_and_come_from_standard_input() {
     assert!(!place.path("a.jsonl.tmp").exists());
 }
 
-/// More questions than are answered at a time: each gets its own answer, in order.
+/// More questions than a block holds: each gets its own answer, in order.
 #[test]
 fn many_questions_are_answered_block_by_block() {
     let place = trained();
@@ -415,7 +415,7 @@ fn many_questions_are_answered_block_by_block() {
     assert_eq!(all[79], predict(&place, &question(79), &["-k", "2"])[0]);
 }
 
-/// pyarrow reads the table, which says what the JSON says.
+/// pyarrow reads the table, which has the contents of the JSON.
 #[test]
 fn a_table_has_a_row_per_predicted_edge() {
     let Some(python) = std::env::var_os("PBG_TEST_PYTHON") else {
@@ -564,7 +564,7 @@ fn what_cannot_be_asked_is_refused() {
     }
 }
 
-/// A name of another type is not only unknown.
+/// The error for a name of another type states that type, not only that the name is unknown.
 #[test]
 fn an_entity_of_the_wrong_type_is_named_with_its_type() {
     let world = (0..).map(World::new);

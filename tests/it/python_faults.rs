@@ -1,4 +1,4 @@
-//! What becomes of what goes wrong in a plugin in Python: its author reads what, and where.
+//! Errors in plugins in Python: the author learns what failed, and where.
 
 use std::fs;
 use std::path::Path;
@@ -8,7 +8,7 @@ use crate::support::graph::CONFIG;
 use crate::support::{Workplace, finish};
 use crate::tools::without;
 
-/// An order that fails as its parameter says.
+/// Order that fails in the way that its parameter names.
 const RAISER: &str = r#"
 import datetime
 import glob
@@ -165,7 +165,7 @@ fn authors_in_python_read_what_went_wrong_and_where() {
     ] {
         train(fault).fails(6, words);
     }
-    // What is asked for is refused where it is asked, and ends the run unless the plugin goes on without.
+    // A forbidden call is refused where it is made, and ends the run unless the plugin handles the error.
     train("open").fails(
         6,
         &[
@@ -216,7 +216,7 @@ fn authors_in_python_read_what_went_wrong_and_where() {
             assert!(log.lines().any(has), "{line} in {log}");
         }
     };
-    // A line that `configure` did not end is not part of another one.
+    // A line that `configure` did not end does not become part of another one.
     logs("print", &["info: begun", "info: hello there"]);
     logs("file", &["info: ['names.txt'] größer"]);
     logs(

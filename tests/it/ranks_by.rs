@@ -1,4 +1,4 @@
-//! `eval --by`: the ranks of each relation and entity type, whose sums are those of all.
+//! `eval --by`: the ranks per relation and entity type, which add up to those of all edges.
 
 use serde_json::Value;
 
@@ -36,7 +36,7 @@ fn sums_by_relation_and_by_type_are_those_of_all() {
             for ranks in ["raw_lhs", "raw_rhs", "filtered_lhs", "filtered_rhs"] {
                 add_up(&parts, ranks, &total[ranks]);
             }
-            // Nothing else of the report is another for it.
+            // Nothing else in the report differs.
             report.as_object_mut().unwrap().remove("by");
             report["seconds"] = total["seconds"].clone();
             assert_eq!(report, total);
@@ -44,7 +44,7 @@ fn sums_by_relation_and_by_type_are_those_of_all() {
     }
 }
 
-/// The means of `parts`, weighted by their counts, are those of all.
+/// Asserts that the means of `parts`, weighted by their counts, are those of `all`.
 #[track_caller]
 fn add_up(parts: &[Value], ranks: &str, all: &Value) {
     let number = |value: &Value| value.as_f64().unwrap();
@@ -61,7 +61,7 @@ fn add_up(parts: &[Value], ranks: &str, all: &Value) {
     }
 }
 
-/// What is said of a relation is what is said of an edge set that has its edges alone.
+/// The ranks of a relation equal the ranks of an edge set with only its edges.
 #[test]
 fn the_ranks_of_a_relation_are_those_of_its_edges() {
     let place = Workplace::with_edges(CONFIG);

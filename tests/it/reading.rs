@@ -1,4 +1,4 @@
-//! Whatever reads a checkpoint, beside a run that commits after every bucket.
+//! Commands that read a checkpoint while a run commits after every bucket.
 
 use std::fs;
 
@@ -7,10 +7,10 @@ use serde_json::Value;
 use crate::support::graph::{CONFIG, name};
 use crate::support::{Running, Workplace, finish};
 
-/// How often each command is run.
+/// Runs of each command.
 const TIMES: usize = 3;
 
-/// A run that does not end, and has committed.
+/// Starts a run that does not end, and waits for its first commit.
 fn committing(place: &Workplace) -> Running {
     let endless = "train --progress none --set checkpoint_interval=0 --set num_epochs=1000000";
     let mut run = place.start(endless.split(' '));
@@ -93,13 +93,13 @@ fn every_command_reads_one_version_beside_a_run_that_commits() {
         assert!(place.path("other/manifest.json").exists(), "{time}");
         fs::remove_dir_all(place.path("other")).unwrap();
     }
-    // Commits did come between, and many within one command.
+    // The run did commit between the commands, and many times during one command.
     assert!(longest > 5, "{longest} commits");
     run.signal("INT");
     run.finish();
 }
 
-/// What `index` says where the run has gone on since.
+/// `index` reports that the run has committed newer versions since.
 #[test]
 fn an_index_is_of_the_version_that_it_began_with() {
     let place = Workplace::with_dataset(CONFIG);
@@ -113,7 +113,7 @@ fn an_index_is_of_the_version_that_it_began_with() {
     let newer = format!("has committed version {}", newer.unwrap());
     assert!(built.stderr.contains(&newer), "{}", built.stderr);
     run.kill();
-    // It is refused for what it is, not as damaged.
+    // The index is refused as outdated, not as damaged.
     let index = place.run(["neighbors", &name(0, 3), "--index"]);
     let said = &index
         .fails(5, &["other embeddings", "rebuilds the index"])
@@ -123,7 +123,7 @@ fn an_index_is_of_the_version_that_it_began_with() {
     place.run(["neighbors", &name(0, 3), "--index"]).succeeds();
 }
 
-/// Where a file is damaged, the way out that is named is one that there is, and nothing is to be deleted.
+/// The error for a damaged file suggests only remedies that exist, and never to delete anything.
 #[test]
 fn advice_names_what_was_kept() {
     let place = Workplace::with_dataset(CONFIG);
@@ -155,7 +155,7 @@ fn advice_names_what_was_kept() {
     place
         .run(["export", "--format", "npy", "--out", "out"])
         .fails(5, &["is damaged", "model/epoch_2 was kept"]);
-    // Both ways out that it names.
+    // Tries both remedies that the error suggests.
     place
         .run([
             "export",
@@ -168,7 +168,7 @@ fn advice_names_what_was_kept() {
         .succeeds();
     for entry in fs::read_dir(place.path("model/epoch_2")).unwrap() {
         let entry = entry.unwrap();
-        // Not into the file itself: the versions share those that are sound.
+        // Replaces the file instead of writing into it: the versions share intact files.
         let (bytes, to) = (
             fs::read(entry.path()).unwrap(),
             place.path("model").join(entry.file_name()),

@@ -1,4 +1,4 @@
-//! Indexes that find too little of the best: they are not used unless a width is asked for, and that is said.
+//! Indexes that find too few of the best: they are used only if a width is given, and a warning says so.
 
 use std::fmt::Write as _;
 
@@ -11,7 +11,7 @@ use crate::support::Workplace;
 const NEAR: [&str; 4] = ["neighbors", "pbg.toml", "e7", "--json"];
 const PREDICTED: [&str; 6] = ["predict", "--json", "--head", "e7", "--relation", "r1"];
 
-/// What both commands print and say.
+/// Returns the output and the messages of both commands.
 fn asked(place: &Workplace, options: &[&str]) -> [(String, String); 2] {
     [&NEAR[..], &PREDICTED].map(|command| {
         let finished = place.run(command.iter().chain(options)).succeeds();
@@ -40,7 +40,7 @@ fn an_index_that_was_not_measured_is_not_trusted() {
         );
         assert!(!said.contains("warning"), "{said}");
     }
-    // Its memory is what a look at all takes.
+    // It takes the memory of comparing all entities.
     let check = PREDICTED.iter().chain(&["--index", "--check"]);
     let needs = place
         .run(check.filter(|word| **word != "--json"))
@@ -52,7 +52,7 @@ fn an_index_that_was_not_measured_is_not_trusted() {
     );
 }
 
-/// Embeddings in all directions, which few links lead to few of.
+/// Trains embeddings that point in all directions, few of which an index with few links reaches.
 fn scattered() -> Workplace {
     let place = Workplace::empty();
     place.write(
@@ -96,7 +96,7 @@ fn an_index_that_finds_too_little_is_a_warning() {
         );
         assert!(said.contains("`--width 512` forces walks"), "{said}");
     }
-    // What a smaller width would find is no more.
+    // A smaller width would not find more.
     for width in ["512", "100"] {
         for (_, said) in asked(&place, &["--index", "--width", width]) {
             assert!(

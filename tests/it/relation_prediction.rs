@@ -1,4 +1,4 @@
-//! `relation_prediction`: with dynamic relations, the relation of each edge is predicted, too.
+//! `relation_prediction`: with dynamic relations, the relation of each edge is also predicted.
 
 use std::fs;
 
@@ -17,7 +17,7 @@ fn json(place: &Workplace, arguments: &[&str]) -> Value {
 
 #[test]
 fn relations_are_told_apart_by_the_operators() {
-    // Two places are joined by one of the relations only, which scores have to tell.
+    // Two places are joined by only one of the relations, and scores must show which.
     let right = |keys: &[&str]| {
         let place = Workplace::with_dataset(CONFIG);
         let longer = ["num_epochs=10", "relations.0.operator=diagonal"];

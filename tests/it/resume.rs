@@ -1,4 +1,4 @@
-//! However a run ends, the same command goes on, and with one worker the result has the same bytes.
+//! However a run ends, the same command resumes it, and with one worker the result has the same bytes.
 
 use std::fs;
 use std::sync::OnceLock;
@@ -21,21 +21,21 @@ const TRAIN: [&str; 7] = [
     "none",
 ];
 
-/// The same without an end of its own: whatever interrupts it comes in time.
+/// [`TRAIN`] without an end, so that every interruption comes in time.
 const ENDLESS: [&str; 7] = {
     let mut arguments = TRAIN;
     arguments[2] = "num_epochs=1000000";
     arguments
 };
 
-/// Ends an endless run with the epoch that it is in, and compares it with one that nothing disturbed.
+/// Lets an endless run finish its current epoch, and compares it with an undisturbed run.
 fn goes_on_to_the_same_bytes(place: &Workplace) {
     goes_on_as(place, &Workplace::with_dataset(CONFIG));
 }
 
-/// The same, compared with a run in `whole`, which has the same edges.
+/// Does the same, compared with a run in `whole`, which has the same edges.
 fn goes_on_as(place: &Workplace, whole: &Workplace) {
-    // What the last run was told and lost again is among the lines: not fewer epochs than were trained.
+    // Epochs that were reported and then lost also have lines, so there are at least as many lines as trained epochs.
     let metrics = place.read("model/metrics.jsonl");
     let finished = |line: &&str| line.contains("\"epoch_finished\"");
     let epochs = metrics.lines().filter(finished).count() + 1;
@@ -47,7 +47,7 @@ fn goes_on_as(place: &Workplace, whole: &Workplace) {
     assert_eq!(place.committed("model"), whole.committed("model"));
 }
 
-/// The tensors that a run leaves when nothing disturbs it.
+/// Returns the tensors of an undisturbed run.
 fn uninterrupted() -> &'static Vec<(String, Vec<u8>)> {
     static BYTES: OnceLock<Vec<(String, Vec<u8>)>> = OnceLock::new();
     BYTES.get_or_init(|| {
@@ -57,14 +57,14 @@ fn uninterrupted() -> &'static Vec<(String, Vec<u8>)> {
     })
 }
 
-/// The committed version of the checkpoint; 0 before the first.
+/// Returns the committed version of the checkpoint; 0 before the first.
 fn version(place: &Workplace) -> u64 {
     let manifest = fs::read_to_string(place.path("model/manifest.json")).unwrap_or_default();
     let manifest: Value = serde_json::from_str(&manifest).unwrap_or_default();
     manifest["version"].as_u64().unwrap_or(0)
 }
 
-/// Waits until `more` versions were committed; says whether the program still runs.
+/// Waits until `more` versions were committed; returns whether the program still runs.
 fn wait_for_versions(place: &Workplace, run: &mut Running, more: u64) -> bool {
     let before = version(place);
     run.wait_until(|| version(place) >= before + more)
@@ -138,7 +138,7 @@ fn a_request_to_terminate_saves_too() {
     goes_on_to_the_same_bytes(&place);
 }
 
-/// A folder with `num_partitions` and many edges in each bucket.
+/// Imports a dataset of `num_partitions` partitions with many edges in each bucket.
 fn with_long_buckets(num_partitions: u32) -> Workplace {
     let partitions = format!("num_partitions = {num_partitions}");
     let place = Workplace::with_edges(&CONFIG.replace("num_partitions = 3", &partitions));
@@ -149,7 +149,7 @@ fn with_long_buckets(num_partitions: u32) -> Workplace {
     place
 }
 
-/// A run with long buckets that does not save before it is asked to, and the place of its `stderr.txt`.
+/// Starts a run with long buckets that saves only when asked; returns the folder with its `stderr.txt`.
 fn of_long_buckets(num_partitions: u32, more: &[&str]) -> (Workplace, Running) {
     let place = with_long_buckets(num_partitions);
     let train = ["train", "--progress", "plain"];
@@ -158,7 +158,7 @@ fn of_long_buckets(num_partitions: u32, more: &[&str]) -> (Workplace, Running) {
     (place, run)
 }
 
-/// Presses Ctrl-C twice, the second time when the first was heard.
+/// Presses Ctrl-C twice, the second time after the first was handled.
 fn press_twice(place: &Workplace, run: &mut Running) {
     run.signal("INT");
     assert!(run.wait_until(|| {
@@ -171,8 +171,8 @@ fn press_twice(place: &Workplace, run: &mut Running) {
 
 #[test]
 fn the_second_ctrl_c_waits_for_a_long_bucket_no_longer_than_it_says_and_the_third_not_at_all() {
-    // One bucket of very many negatives: it lasts longer than the test. What is rounded behind it cannot be left within
-    // it.
+    // One bucket with very many negatives: it lasts longer than the test. Because `bf16` rounds after a bucket,
+    // training cannot stop within it.
     let slow = [
         "--set",
         "num_uniform_negs=5000",
@@ -194,7 +194,7 @@ fn the_second_ctrl_c_waits_for_a_long_bucket_no_longer_than_it_says_and_the_thir
         let stderr = finished.stderr;
         assert!(!stderr.contains("everything trained so far"), "{stderr}");
         assert!(stderr.contains("stopped within a bucket"), "{stderr}");
-        // The bucket that was in work did not come to its end.
+        // The current bucket did not finish.
         let metrics = place.read("model/metrics.jsonl");
         assert!(!metrics.contains("\"bucket_finished\""), "{metrics}");
     }
@@ -202,7 +202,7 @@ fn the_second_ctrl_c_waits_for_a_long_bucket_no_longer_than_it_says_and_the_thir
 
 #[test]
 fn two_ctrl_c_lose_no_bucket_that_ends_soon() {
-    // Buckets that last longer than it takes to press twice, and much shorter than what is waited for.
+    // Buckets that last longer than it takes to press twice, and much shorter than the announced wait.
     let long = ["--set", "dimension=100", "--set", "num_uniform_negs=1000"];
     let endless = ["--set", "num_epochs=1000000"];
     let (place, mut run) = of_long_buckets(4, &[&long[..], &endless].concat());
@@ -231,7 +231,7 @@ fn kill_at_any_moment_never_loses_the_checkpoint() {
     let place = Workplace::with_dataset(CONFIG);
     for round in 0..12_u64 {
         let mut run = place.start(ENDLESS);
-        // Every run gets somewhere, and the moments spread over the work of a bucket and its commit.
+        // Every run makes progress, and the moments spread over the work of a bucket and its commit.
         assert!(wait_for_versions(&place, &mut run, 1), "{}", run.stderr());
         std::thread::sleep(Duration::from_millis(round * 37 % 101));
         run.kill();
@@ -240,7 +240,7 @@ fn kill_at_any_moment_never_loses_the_checkpoint() {
     goes_on_to_the_same_bytes(&place);
 }
 
-/// Events of a kind in the metrics of the run.
+/// Returns the events of a kind in the metrics of the run.
 fn events(place: &Workplace, kind: &str) -> Vec<Value> {
     let metrics = fs::read_to_string(place.path("model/metrics.jsonl")).unwrap_or_default();
     let complete = metrics.rfind('\n').map_or("", |end| &metrics[..end]);
@@ -254,21 +254,21 @@ fn events(place: &Workplace, kind: &str) -> Vec<Value> {
 
 #[test]
 fn without_an_interval_it_saves_within_an_epoch() {
-    // In a bucket's time there is that of a commit.
+    // A bucket takes long enough for a commit.
     let start = with_long_buckets(3);
     for hard in [true, false] {
         let place = start.copied();
-        // Without an end of its own, so that it is interrupted in any case.
+        // The run has no end, so it is certainly interrupted.
         let train = ["train", "--set", "num_epochs=1000000", "--progress", "none"];
         let mut run = place.start(train);
         let number = |kind| events(&place, kind).len();
-        // At the end of every epoch it saves anyway.
+        // It saves at the end of every epoch anyway.
         let saved_within = || number("committed") > number("epoch_finished") + 1;
         assert!(run.wait_until(saved_within), "{}", run.stderr());
         if hard {
             run.kill();
         } else {
-            // The second one ends it at once, if it still runs.
+            // The second signal ends the run at once, if it still runs.
             run.signal("INT");
             run.signal("INT");
             assert_eq!(run.finish().code(), Some(130));
@@ -282,7 +282,7 @@ fn commits_are_in_the_metrics_and_in_the_accounts_of_time() {
     let place = Workplace::with_dataset(CONFIG);
     place.run(TRAIN).succeeds();
     let commits = events(&place, "committed");
-    // After each of nine buckets in six epochs.
+    // One commit after each of nine buckets in six epochs.
     let versions: Vec<u64> = commits
         .iter()
         .map(|c| c["version"].as_u64().unwrap())
@@ -304,7 +304,7 @@ fn commits_are_in_the_metrics_and_in_the_accounts_of_time() {
             waited
         })
         .sum();
-    // But for the commit behind the last epoch.
+    // Except for the commit after the last epoch.
     assert!(counted <= stood + 1e-6, "{counted} of {stood}");
     place
         .run(["report", "model", "--html", "run.html"])

@@ -1,4 +1,4 @@
-//! Losses are told how long the run is, in every language, and follow it.
+//! Losses receive the length of the run in every language, and follow it.
 
 use std::path::{Path, PathBuf};
 
@@ -11,7 +11,7 @@ use crate::authoring::{has, has_wasm_target, in_project, javascript_tools, opene
 use crate::support::{Workplace, finish, graph, graph::CONFIG};
 use crate::tools::without;
 
-/// The same loss in every language: its margin is the share of the run that is over, and nothing where it begins, since the
+/// The same loss in every language. Its margin is the completed share of the run, and 0 at the beginning, since the
 /// host asks for the formula before there is a run.
 const RUST: &str = r#"
 #[macro_use]
@@ -82,7 +82,7 @@ export class Mine extends TracedLoss {
   }
 }
 "#;
-/// What becomes of the template in C: it has a parameter, though its formula does without, and another `update`.
+/// Changes to the template in C: a parameter that its formula does not use, and another `update`.
 const C: [(&str, &str); 2] = [
     (
         "    graph->output = ",
@@ -104,7 +104,7 @@ const C: [(&str, &str); 2] = [
     ),
 ];
 
-/// Makes and builds the project in a language; returns its component.
+/// Creates and builds the project in a language; returns its component.
 fn built(place: &Workplace, language: &str) -> PathBuf {
     let folder = format!("{language}/mine");
     place
@@ -130,7 +130,7 @@ fn built(place: &Workplace, language: &str) -> PathBuf {
     project.join("mine.wasm")
 }
 
-/// A component in every language that this machine has the tools of.
+/// Builds a component in every language whose tools this machine has.
 fn in_every_language(place: &Workplace) -> Vec<PathBuf> {
     let languages = [
         ("rust", "wasm", has_wasm_target()),
@@ -148,7 +148,8 @@ fn in_every_language(place: &Workplace) -> Vec<PathBuf> {
     components
 }
 
-/// Trains to so many epochs; gives what the loss has logged, once each, and what the checkpoint remembers of it.
+/// Trains up to `epochs` epochs; returns the messages that the loss logged, without repetitions, and the state of the
+/// loss in the checkpoint.
 fn trained(
     place: &Workplace,
     component: &Path,
@@ -178,7 +179,7 @@ fn trained(
     (logged, manifest["run"]["state"]["loss"].clone())
 }
 
-/// Batches of all epochs, by what the loss remembers: it is at the end of its way.
+/// Returns the batches of all epochs from the state of the loss, and asserts that its margin has reached the end.
 #[track_caller]
 fn all_batches(state: &Value) -> u64 {
     assert_eq!(state["parameters"][0], 1.0, "{state}");
@@ -198,7 +199,7 @@ fn a_loss_follows_the_length_of_the_run() {
         let (logged, state) = trained(&place, &component, 2, &[]);
         let batches = all_batches(&state);
         assert_eq!(logged, told(2, batches), "{}", component.display());
-        // The same run, made longer: its end is further away.
+        // The same run, made longer: its end is later.
         let (logged, state) = trained(&place, &component, 5, &[]);
         assert_eq!(all_batches(&state), batches / 2 * 5);
         assert_eq!(logged, told(5, batches / 2 * 5), "{}", component.display());
@@ -208,7 +209,7 @@ fn a_loss_follows_the_length_of_the_run() {
         let checked = place.run(check).succeeds().stdout;
         assert!(checked.contains("from margin 0 to margin 1"), "{checked}");
 
-        // As whoever embeds the sandbox calls it.
+        // Calls the loss as an application that embeds the sandbox does.
         let plugin = opened(&component);
         let LoadedLoss::Traced(loss) = plugin.into_loss(&Value::Null).unwrap() else {
             panic!("a formula");
@@ -263,7 +264,7 @@ fn with_a_relation_per_batch_and_edges_held_out_the_length_is_a_bound() {
         "{state}"
     );
 
-    // Batches that mix relations are counted exactly, with several workers, too.
+    // Batches that mix relations are counted exactly, also with several workers.
     let together = ["--set", "workers=2", "--set", "eval_fraction=0.2"];
     let place = Workplace::with_dataset(CONFIG);
     let (_, state) = trained(&place, &component, 2, &together);

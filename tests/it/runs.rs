@@ -1,5 +1,5 @@
-//! What a whole run does with the parts of a graph that the small one has not: edges that are known one by one,
-//! weights, several entity types and features, edge sets and chunks, workers, another checkpoint to begin with.
+//! Whole runs with features that the small graph lacks: edges that can be told apart, weights, several entity types and
+//! features, edge sets and chunks, workers, another checkpoint to begin with.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,7 +17,7 @@ fn events(place: &Workplace, kind: &str) -> Vec<Value> {
     all.filter(|event: &Value| event["event"] == kind).collect()
 }
 
-/// The embeddings alone.
+/// Returns only the embeddings.
 fn embeddings(place: &Workplace, folder: &str) -> Vec<Vec<f32>> {
     let all = tensors(place, folder).into_iter();
     all.filter(|((_, name), _)| name == "embeddings")
@@ -31,8 +31,8 @@ fn train(place: &Workplace, keys: &[&str]) {
     place.run(TRAIN.into_iter().chain(set)).succeeds();
 }
 
-/// Every edge has a relation of its own, whose operator moves when the edge is trained. As many edges are
-/// counted as there are, and each was trained: so each was trained once.
+/// Every edge has its own relation, whose operator changes when the edge is trained. The run counts as many edges as
+/// there are, and each was trained: so each was trained exactly once.
 #[test]
 fn an_epoch_trains_every_edge_once() {
     let edges = 300;
@@ -112,7 +112,7 @@ fn sets_and_chunks_are_trained_one_after_the_other() {
     }
 }
 
-/// A folder with the small graph and a weight for each edge.
+/// Imports the small graph with a weight for each edge.
 fn weighted(config: &str, weight: impl Fn(usize) -> &'static str) -> Workplace {
     let place = Workplace::empty();
     place.write("pbg.toml", config);
@@ -143,7 +143,7 @@ fn weights_of_edges_weigh_their_loss() {
     train(&plain, &[]);
     let ones = weighted(CONFIG, |_| "1");
     assert_eq!(ones.committed("model"), plain.committed("model"));
-    // The weight of all edges is that of their relation.
+    // A weight of all edges equals the same weight of their relation.
     let twos = weighted(CONFIG, |_| "2");
     let relation = Workplace::with_edges(&format!("{CONFIG}weight = 2.0\n"));
     relation
@@ -152,7 +152,7 @@ fn weights_of_edges_weigh_their_loss() {
     train(&relation, &[]);
     assert_eq!(twos.committed("model"), relation.committed("model"));
     assert_ne!(twos.committed("model"), plain.committed("model"));
-    // What weighs nothing teaches nothing.
+    // Edges of weight zero train nothing.
     let nothing = weighted(CONFIG, |_| "0");
     train(&plain, &["checkpoint_path=still", "lr=0", "relation_lr=0"]);
     assert_eq!(embeddings(&nothing, "model"), embeddings(&plain, "still"));
@@ -261,7 +261,7 @@ fn typed() -> Workplace {
     place
 }
 
-/// Rows by name out of an exported file.
+/// Reads the rows of an exported file by name.
 fn exported(place: &Workplace, file: &str) -> BTreeMap<String, Vec<f64>> {
     let text = place.read(file);
     let row = |line: &str| {
@@ -389,11 +389,11 @@ fn types_with_features_grow() {
     let import = "import --edges more=more.tsv --features text=text.features";
     place.run(import.split(' ')).succeeds();
 
-    // The words of old texts have their rows, and what came has none yet.
+    // The words of old texts have rows, and the new entities have none yet.
     assert_eq!(rows(), before);
     let eval = place.run("eval --json --edges more".split(' ')).succeeds();
     let report: Value = serde_json::from_str(&eval.stdout).unwrap();
-    // A text is the mean of those of its words that there are; the new user has nothing.
+    // A text is the mean of those of its words that have rows; the new user has none.
     assert_eq!(report["raw"]["count"], 2, "{}", eval.stdout);
     assert_eq!(report["without_embedding"], 1);
 

@@ -1,5 +1,5 @@
-//! What bounds plugins where no deadline does: compilation, Ctrl-C, stacks, addresses, and what
-//! reaches the terminal.
+//! Limits on plugins that do not depend on a deadline: compilation, Ctrl-C, stacks, address space, and output to the
+//! terminal.
 
 use std::fs;
 use std::process::Command;
@@ -11,7 +11,7 @@ use crate::support::loss::{margin, traced};
 use crate::support::plugin::{ROW_BY_ROW, talkative, with_plan};
 use crate::support::{Finished, Workplace, finish, graph::CONFIG, with};
 
-/// A shell in the place that sets `limit` and then runs the program.
+/// Runs the program in a shell that sets `limit` first.
 fn limited(place: &Workplace, limit: &str, arguments: &str) -> Finished {
     let program = place.command([""; 0]);
     let mut shell = Command::new("sh");
@@ -50,7 +50,7 @@ fn what_cannot_be_compiled_in_time_is_refused_by_name() {
         run.fails(6, &["bomb.wasm"]);
         refused += 1;
     }
-    assert!(refused > 0, "nothing was too much");
+    assert!(refused > 0, "every component was compiled, none was refused");
 }
 
 #[test]
@@ -70,19 +70,19 @@ fn ctrl_c_ends_a_call_that_is_at_work() {
     let begun = || fs::read_to_string(&log).is_ok_and(|said| said.contains("training "));
     assert!(
         run.wait_until(begun),
-        "it ended by itself: {}",
+        "the program ended before the signal: {}",
         run.stderr()
     );
     run.signal("INT");
     let ended = run.finish();
     assert_eq!(ended.code(), Some(130), "{}", ended.stderr);
-    // A plugin that is interrupted has done nothing wrong.
+    // An interrupted plugin has not failed.
     assert!(!place.path("model/faults").exists());
     let other = ["train", "--allow-plugin-change", "--progress", "none"];
     place.run(other).succeeds();
 }
 
-/// Processes that `pid` started and that are still there.
+/// Returns the processes that `pid` started and that still run.
 fn children(pid: u32) -> Vec<u32> {
     let mut found = Vec::new();
     for thread in fs::read_dir(format!("/proc/{pid}/task"))
@@ -96,15 +96,16 @@ fn children(pid: u32) -> Vec<u32> {
     found
 }
 
-/// A signal while a plugin is compiled ends the program as Ctrl-C does, and the child with it. It reaches `all`
-/// processes of the command, as a terminal sends it, or the program alone, as `kill` and service managers send it.
+/// Asserts that a signal during the compilation of a plugin ends the program like Ctrl-C, and its child too. The signal
+/// goes to `all` processes of the command, as a terminal sends it, or to the program alone, as `kill` and service
+/// managers send it.
 fn ends_a_compilation(signal: &str, all: bool) {
     let place = Workplace::with_dataset(CONFIG);
     let bombs = below_every_cap(&with_plan(ROW_BY_ROW));
     let long = bombs
         .into_iter()
         .find(|(name, ..)| *name == "two functions of 500 KB with 4900 locals");
-    place.write("slow.wasm", long.expect("there is one").1);
+    place.write("slow.wasm", long.expect("the list has this component").1);
     let patient = ["plugins.limits.compile_seconds=3600"];
     let mut run = place.start(with(&["train", "--plugin", "slow.wasm"], &patient));
     let pid = run.id();
@@ -141,7 +142,7 @@ fn terminating_the_program_alone_ends_a_compilation() {
 #[test]
 fn a_formula_that_is_not_finite_is_named_and_can_be_asked_again() {
     let place = Workplace::with_dataset(CONFIG);
-    // Finite, and too large to be added up.
+    // Finite, and too large to be summed.
     place.write("evil.wasm", traced(&margin("(f32.const 3e38)")));
     let train = ["train", "--plugin", "evil.wasm", "--progress", "none"];
     let file = "model/faults/evil-evaluate-1.json";
@@ -183,7 +184,7 @@ fn what_all_calls_of_a_run_log_has_an_end() {
     assert!(run.stderr.contains("run_log_lines"), "{}", run.stderr);
 }
 
-/// Threads take addresses that they do not use.
+/// Threads reserve address space that they do not use.
 #[test]
 fn many_workers_need_few_addresses() {
     let place = Workplace::with_dataset(CONFIG);
@@ -191,7 +192,7 @@ fn many_workers_need_few_addresses() {
         "--set workers=24 --set dimension=200 --set num_uniform_negs=1000 --set batch_size=500";
     let train = format!("train --progress none --set num_epochs=1 {keys}");
     limited(&place, "ulimit -v 700000", &train).succeeds();
-    // The program that is started again has the same arguments.
+    // The program that is started again gets the same arguments.
     let json = "eval --checkpoint model --json --limit 3";
     let ranks = limited(&place, "ulimit -v 1048576", json).succeeds();
     assert!(ranks.stdout.starts_with('{'), "{}", ranks.stdout);
@@ -216,7 +217,7 @@ fn messages_neutralise_what_files_say() {
         "{}",
         run.stderr
     );
-    // The end of a line in a message stays one.
+    // A line end in a message is not escaped.
     let run = place.run(["plugin", "replay", file]).fails(6, &["plan"]);
     for escaped in ["\\n", "\\u{a}"] {
         assert!(!run.stderr.contains(escaped), "{}", run.stderr);

@@ -1,4 +1,4 @@
-//! What the SDKs count, each in its own language: the same as the host and the SDK in Rust.
+//! Results of the SDKs in each language, compared with the host and the SDK in Rust.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -6,8 +6,8 @@ use std::process::Command;
 use crate::support::{Workplace, finish};
 use crate::tools::without;
 
-/// Swaps and loads of the row-by-row plan of grids with so many partitions and so large a buffer: published figures,
-/// and those of two entity types with one partition in the buffer, an empty bucket and a side that stays in memory.
+/// Swaps and loads of the row-by-row plan: published figures for grids with these partitions and buffers, and those of
+/// two entity types with one partition in the buffer, an empty bucket and a side that stays in memory.
 const EXPECTED: &str = "60 252 37 205 136\n2 1 2097152\n0 4\n";
 
 const JAVASCRIPT: &str = "
@@ -36,7 +36,7 @@ print(*grid_pass.traffic(grid_pass.grid()))
 print(len(grid_pass.needs(Bucket(0, 1))) - 1, grid_pass.partitions())
 ";
 
-/// One operator in two languages, with most of the words that formulas have. A sum over an embedding is none of them.
+/// One operator in two languages that uses most functions of formulas. A sum over an embedding is not among them.
 const OPERATOR_IN_JAVASCRIPT: &str = "
 import { TracedOperator } from './index.js';
 import { apply } from './testing.js';
@@ -83,7 +83,7 @@ except TypeError as error:
     print('no sum' if 'mix the elements' in str(error) else error)
 ";
 
-/// The row-by-row plan of a grid with pieces of one MiB, as the others have it.
+/// The row-by-row plan of a grid with partitions of one MiB, as in the other languages.
 const C: &str = r#"
 #include "pbg_order.h"
 #include <stdio.h>
@@ -112,7 +112,7 @@ int main(void) {
 }
 "#;
 
-/// Largest relative differences from the C library of this machine; what is no number is none there, too.
+/// Prints the largest relative differences from this machine's C library; NaN must be NaN in both.
 const MATH: &str = r#"
 #include <math.h>
 #include <stdio.h>
@@ -135,14 +135,14 @@ double pbg_pow(double, double);
 int main(void) {
     try_exp(), try_expm1(), try_log(), try_log1p(), try_log2(), try_log10(), try_tanh(), try_round();
     try_sin(), try_cos(), try_cbrt(), wide_sin(), wide_cos(), wide_cbrt();
-    // Near to whole quarter turns, zeros, and what is no angle.
+    // Values near multiples of a quarter turn, zeros, and values that are not angles.
     const double hard[] = {0x1.921fb54442d18p+0, 0x1.921fb54442d18p+1, 0.0, -0.0, 1e300};
     for (int i = 0; i < 5; i++) {
         double s = pbg_sin(hard[i]), c = pbg_cos(-hard[i]), x = hard[i];
         if (fabs(s - sin(x)) > 8e-16 * fabs(sin(x)) || fabs(c - cos(x)) > 8e-16 * fabs(cos(x)) || signbit(s) != signbit(sin(x)))
             printf("sin, cos(%a) are %.17g, %.17g, not %.17g, %.17g\n", x, s, c, sin(x), cos(x));
     }
-    // No number comes nearer to whole quarter turns; this is the difference, which libraries get wrong.
+    // No number is nearer to a multiple of a quarter turn. Libraries get its distance wrong.
     double nearest = pbg_cos(0x1.6ac5b262ca1ffp+849);
     if (fabs(nearest + 0x1.14ae72e6ba22fp-61) > 8e-16 * 0x1p-61) printf("the nearest is %a\n", nearest);
     if (!isnan(pbg_sin(INFINITY)) || !isnan(pbg_cos(NAN))) printf("an angle without end\n");
@@ -155,7 +155,7 @@ int main(void) {
 }
 "#;
 
-/// Answers that are none, given to the component's glue, which says what is wrong with which.
+/// Invalid answers, given to the component's glue, whose errors say what is wrong with each.
 const ANSWERS_IN_JAVASCRIPT: &str = r#"
 import { exportOrder, exportSampler } from './component.js';
 import { Order, Pass, Sampler } from './index.js';
@@ -172,7 +172,7 @@ const silent = () => {};
 const order = exportOrder(Mine, silent).bucketOrder;
 const draws = exportSampler(Draws, silent).relationSampler.Sampler.create([1], 1, 1);
 const pass = Pass.uniform(2, 2);
-// What the console shows goes to the host's log.
+// Console output goes to the host's log.
 const say = (call) => {
   let said;
   try {
@@ -209,7 +209,7 @@ undefined
 {\"relation\":0,\"edges\":1}
 ";
 
-/// Files that a test provides, as a plugin in Python reads them.
+/// Files that a test provides, read as by a plugin in Python.
 const FILES_IN_PYTHON: &str = r#"
 from pbg_plugin import files
 files.provide("a/b.txt", "größer")
@@ -230,7 +230,7 @@ d: no test has provided it
 d: no test has provided anything in it
 ";
 
-/// Whether there is a C compiler; says so where there is none.
+/// Returns whether there is a C compiler; reports if there is none.
 pub(crate) fn clang() -> bool {
     let found = Command::new("clang").arg("--version").output().is_ok();
     if !found {
@@ -245,7 +245,7 @@ fn folder(sdk: &str) -> PathBuf {
         .join(sdk)
 }
 
-/// What a script prints that has the SDK for JavaScript beside it; nothing where there is no Node.
+/// Returns the output of a script next to the SDK for JavaScript; nothing if Node is missing.
 pub(crate) fn in_node(script: &str) -> Option<String> {
     if Command::new("node").arg("--version").output().is_err() {
         without("node", "there is no node");
@@ -263,7 +263,7 @@ pub(crate) fn in_node(script: &str) -> Option<String> {
     Some(run.succeeds().stdout)
 }
 
-/// What a script prints that imports the SDK for Python.
+/// Returns the output of a script that imports the SDK for Python.
 pub(crate) fn in_python(script: &str) -> String {
     let mut python = Command::new("python3");
     python
@@ -362,7 +362,7 @@ fn mathematics_in_c_is_that_of_the_c_library() {
     assert_eq!(tried.stdout, "");
 }
 
-/// Every name that index.js has is declared for editors.
+/// Every name that index.js exports is declared for editors.
 #[test]
 fn the_types_for_javascript_have_every_name() {
     let read = |file: &str| {

@@ -1,4 +1,4 @@
-//! Ctrl-C on a graph of one partition: training ends behind a batch, and the same command goes on there.
+//! Ctrl-C on a graph of one partition: training ends after a batch, and the same command resumes there.
 
 use std::fs;
 
@@ -7,19 +7,19 @@ use serde_json::Value;
 use crate::support::graph::{self, CONFIG};
 use crate::support::{Running, Workplace, with};
 
-/// How often the small graph's edges are in a bucket at least.
+/// Repetitions of the small graph's edges in a bucket, at least.
 const TIMES: usize = 500;
 
-/// Seconds that an epoch takes where nothing else runs: two stops fall into it, each of them behind the first news
-/// of its progress, which comes after a fifth of a second.
+/// Seconds that an epoch takes on an idle machine. Two stops fall into it, each after the first progress event, which
+/// comes after a fifth of a second.
 const LONG: f64 = 1.2;
 
-/// How often an epoch is measured: the fastest time is the one that others disturbed least.
+/// Measurements of an epoch; the fastest was disturbed least.
 const MEASURED: usize = 3;
 
 const TRAIN: [&str; 3] = ["train", "--progress", "json"];
 
-/// The configuration, of one partition.
+/// Returns the configuration with one partition.
 fn whole(config: &str) -> String {
     config.replace("num_partitions = 3", "num_partitions = 1")
 }
@@ -30,7 +30,7 @@ fn static_relations() -> String {
         .replace(r#"name = "any""#, r#"name = "*""#)
 }
 
-/// A folder with a dataset whose edges are one bucket, which takes long on this machine, and their number.
+/// Imports a dataset whose edges are one bucket that takes long on this machine; returns the number of edges.
 fn with_long_bucket(config: &str, keys: &[&str]) -> (Workplace, u64) {
     let place = Workplace::with_edges(&whole(config));
     import(&place, TIMES);
@@ -45,7 +45,7 @@ fn with_long_bucket(config: &str, keys: &[&str]) -> (Workplace, u64) {
     (place, edges)
 }
 
-/// Imports the small graph's edges so many times over. Gives the number of edges.
+/// Imports the small graph's edges, repeated `times` times; returns the number of edges.
 fn import(place: &Workplace, times: usize) -> u64 {
     let edges = graph::tsv().0.repeat(times);
     let count = edges.lines().count() as u64;
@@ -56,7 +56,7 @@ fn import(place: &Workplace, times: usize) -> u64 {
     count
 }
 
-/// Where the run of the checkpoint was left.
+/// Returns the position within a bucket at which the run stopped; null if it was not within one.
 fn left(place: &Workplace) -> Value {
     let manifest: Value = serde_json::from_str(&place.read("model/manifest.json")).unwrap();
     let within = manifest["run"]["state"]["within"].clone();
@@ -64,7 +64,7 @@ fn left(place: &Workplace) -> Value {
     within
 }
 
-/// Events of a kind in the metrics of the run.
+/// Returns the events of a kind in the metrics of the run.
 fn events(place: &Workplace, kind: &str) -> Vec<Value> {
     events_of(place, "model", kind)
 }
@@ -86,7 +86,7 @@ fn wait_for_progress(place: &Workplace, run: &mut Running) {
     assert!(run.wait_until(is_within), "{}", run.stderr());
 }
 
-/// Presses Ctrl-C in the middle of an epoch of `edges` edges. Gives how many of them are trained.
+/// Presses Ctrl-C in the middle of an epoch of `edges` edges; returns how many of them are trained.
 fn stop_within(place: &Workplace, keys: &[&str], edges: u64) -> u64 {
     let mut run = place.start(with(&TRAIN, keys));
     wait_for_progress(place, &mut run);
@@ -105,8 +105,7 @@ fn stop_within(place: &Workplace, keys: &[&str], edges: u64) -> u64 {
     trained
 }
 
-/// Stops twice in the first epoch and once in the second, and compares the end with that of a run that nothing
-/// disturbs.
+/// Stops twice in the first epoch and once in the second, and compares the result with that of an undisturbed run.
 fn goes_on_to_the_same_bytes(config: &str, keys: &[&str]) {
     let (place, edges) = with_long_bucket(config, keys);
     let undisturbed = place.copied();
@@ -124,7 +123,7 @@ fn goes_on_to_the_same_bytes(config: &str, keys: &[&str]) {
     assert!(started["resumed"]["edges"].as_u64() > Some(0), "{started}");
     undisturbed.run(to("num_epochs=2")).succeeds();
     assert_eq!(place.committed("model"), undisturbed.committed("model"));
-    // The accounts are those of whole epochs.
+    // The sums are those of whole epochs.
     for kind in ["bucket_finished", "epoch_finished"] {
         let [parts, once] = [&place, &undisturbed].map(|place| events(place, kind));
         assert_eq!((parts.len(), once.len()), (2, 2), "{kind}");
@@ -174,7 +173,7 @@ fn more_or_fewer_workers_train_what_is_left() {
     assert_eq!(counts, [edges, edges]);
 }
 
-/// As between buckets: nobody could say which of the edges were trained.
+/// The epoch begins again: it is unknown which of the edges were trained.
 #[test]
 fn with_other_edges_the_epoch_begins_again() {
     let (place, edges) = with_long_bucket(CONFIG, &[]);
@@ -195,7 +194,7 @@ fn with_other_edges_the_epoch_begins_again() {
     assert_eq!(counts, [now, now]);
 }
 
-/// Relations that came have no edges in the bucket. The sampler, which hears of them, trains what is left.
+/// New relations have no edges in the bucket. The sampler receives them, and trains the rest.
 #[test]
 fn in_a_graph_that_has_grown_the_epoch_goes_on() {
     let keys = ["relation_sampler=round_robin", "batch_size=60"];

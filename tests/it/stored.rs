@@ -1,4 +1,4 @@
-//! How embeddings and the optimizer's state lie on disk: `storage` and `optimizer`.
+//! How embeddings and the optimizer's state are stored on disk: `storage` and `optimizer`.
 
 use serde_json::Value;
 
@@ -14,7 +14,7 @@ fn train(place: &Workplace, keys: &[&str]) {
     place.run(with(&TRAIN, keys)).succeeds();
 }
 
-/// The tensors of all partitions that are called `name`.
+/// Returns the tensors called `name` of all partitions.
 fn named(place: &Workplace, folder: &str, name: &str) -> Vec<Tensor> {
     let all = tensors(place, folder).into_iter();
     all.filter(|((_, found), _)| found == name)
@@ -71,7 +71,7 @@ fn embeddings_take_half_of_the_disk_and_of_the_traffic() {
         bytes(&of_half, "memory", "partitions in the buffer")
     );
     assert!(bytes(&of_half, "memory", "conversion to bf16") > 0);
-    // It is as good a model.
+    // The model is as good.
     let eval = [
         "eval",
         "--edges",
@@ -114,8 +114,8 @@ fn what_is_read_back_is_what_the_file_says() {
         .succeeds();
 }
 
-/// A run that goes on from each of its commits, and one that never stops, come to the same bytes; so do runs that commit
-/// after each bucket and only at the end of epochs.
+/// A run that resumes from each of its commits and a run that never stops give the same bytes; so do runs that commit
+/// after each bucket and runs that commit only at the end of epochs.
 #[test]
 fn bytes_do_not_depend_on_when_a_run_is_saved() {
     let keys = ["num_epochs=3", "num_edge_chunks=2"];
@@ -149,7 +149,7 @@ fn each_number_has_an_accumulator_of_its_own() {
     for (rows, sums) in rows.iter().zip(&sums) {
         assert_eq!(rows.shape, sums.shape);
         assert!(sums.numbers.iter().all(|&sum| sum > 0.0));
-        // The numbers of a row have sums of their own.
+        // Each number of a row has its own sum.
         assert!(sums.numbers.windows(2).any(|pair| pair[0] != pair[1]));
     }
     let check = |keys: &[&str]| json(&place, &with(&["check", "--json"], keys));
@@ -170,7 +170,7 @@ fn a_run_goes_on_only_as_it_began() {
         place
             .run(with(&TRAIN, &[key]))
             .fails(5, &[name, value, "init_path"]);
-        // What is only read is what it is.
+        // Commands that only read accept other keys.
         place
             .run(["neighbors", "--set", key, "pbg.toml", &graph::name(0, 3)])
             .succeeds();
@@ -214,7 +214,7 @@ fn another_run_may_begin_with_what_is_stored_otherwise() {
     let near = |a: f32, b: f32| (a - b).abs() <= a.abs() / 128.0;
     assert!(first.iter().zip(&half).all(|(&a, &b)| near(a, b)));
     assert_eq!(half, numbers("wide", "embeddings"));
-    // Gradients went on to be summed, so accumulators are no smaller than they were.
+    // Further gradients were added, so accumulators are no smaller than before.
     let (first, half) = (numbers("model", "row_adagrad"), numbers("half", "adagrad"));
     let spread = half.chunks(16).zip(&first);
     assert!(

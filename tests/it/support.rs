@@ -17,18 +17,18 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// Nothing that a test waits for takes longer, however busy the machine is.
+/// Longest wait of a test, however busy the machine is.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Compiled plugins: not among the user's, and compiled once for all tests.
+/// Cache of compiled plugins: separate from the user's, and shared by all tests.
 pub(crate) const COMPILED: &str = concat!(env!("CARGO_TARGET_TMPDIR"), "/compiled");
 
-/// A folder that is removed with the test, and the program started in it.
+/// Folder that is removed after the test, in which the program runs.
 pub(crate) struct Workplace {
     folder: TempDir,
 }
 
-/// What a finished program left.
+/// Exit status and output of a finished program.
 #[derive(Debug)]
 pub(crate) struct Finished {
     status: ExitStatus,
@@ -37,14 +37,14 @@ pub(crate) struct Finished {
 }
 
 impl Workplace {
-    /// An empty folder.
+    /// Creates an empty folder.
     pub(crate) fn empty() -> Self {
         Self {
             folder: tempfile::tempdir().unwrap(),
         }
     }
 
-    /// A folder with `pbg.toml`, and edge lists `train.tsv` and `test.tsv` not yet imported.
+    /// Creates a folder with `pbg.toml`, and edge lists `train.tsv` and `test.tsv` that are not imported yet.
     pub(crate) fn with_edges(config: &str) -> Self {
         let place = Self::empty();
         place.write("pbg.toml", config);
@@ -54,7 +54,7 @@ impl Workplace {
         place
     }
 
-    /// A folder with `pbg.toml` and the small graph imported.
+    /// Creates a folder with `pbg.toml`, and imports the small graph.
     pub(crate) fn with_dataset(config: &str) -> Self {
         let place = Self::with_edges(config);
         place.import().succeeds();
@@ -67,7 +67,7 @@ impl Workplace {
         self.run(["import"].iter().chain(&edges))
     }
 
-    /// Another folder with the same files.
+    /// Creates another folder with the same files.
     pub(crate) fn copied(&self) -> Self {
         let copy = Self::empty();
         let mut open = vec![self.folder.path().to_owned()];
@@ -87,7 +87,7 @@ impl Workplace {
         copy
     }
 
-    /// Path of a file in the folder.
+    /// Returns the path of a file in the folder.
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
@@ -105,7 +105,7 @@ impl Workplace {
         fs::read_to_string(self.path(name)).unwrap()
     }
 
-    /// The program, to be started in this folder.
+    /// Returns the command that starts the program in this folder.
     pub(crate) fn command<S: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = S>) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_pbg-host"));
         command
@@ -133,7 +133,8 @@ impl Workplace {
         Running { child, log }
     }
 
-    /// The tensors of the committed version of the checkpoint `folder`: what a file is of, and its bytes.
+    /// Returns the tensors of the committed version of the checkpoint `folder`: each file's name without its version,
+    /// and its bytes.
     pub(crate) fn committed(&self, folder: &str) -> Vec<(String, Vec<u8>)> {
         let manifest = self.read(&format!("{folder}/manifest.json"));
         let manifest: Value = serde_json::from_str(&manifest).unwrap();
@@ -150,13 +151,13 @@ impl Workplace {
     }
 }
 
-/// How long a test that can go on for ever goes on: what `cargo xtask crash --minutes` and its like set.
+/// Returns the duration of open-ended tests, which `cargo xtask crash --minutes` and similar commands set.
 pub(crate) fn minutes() -> Option<u64> {
     let minutes = std::env::var("PBG_TEST_MINUTES").ok()?;
     Some(minutes.parse().expect("PBG_TEST_MINUTES is a number"))
 }
 
-/// A command with keys of the configuration, each `KEY=VALUE`.
+/// Appends keys of the configuration, each `KEY=VALUE`, to a command.
 pub(crate) fn with<'a>(command: &[&'a str], keys: &[&'a str]) -> Vec<&'a str> {
     let set = keys.iter().flat_map(|key| ["--set", key]);
     command.iter().copied().chain(set).collect()
@@ -173,7 +174,7 @@ pub(crate) fn finish(command: &mut Command) -> Finished {
 }
 
 impl Finished {
-    /// The program must have succeeded.
+    /// Asserts that the program succeeded.
     #[track_caller]
     pub(crate) fn succeeds(self) -> Self {
         assert!(
@@ -186,17 +187,17 @@ impl Finished {
         self
     }
 
-    /// The signal that ended it.
+    /// Returns the signal that ended the program.
     pub(crate) fn signal(&self) -> Option<i32> {
         self.status.signal()
     }
 
-    /// The exit code.
+    /// Returns the exit code.
     pub(crate) fn code(&self) -> Option<i32> {
         self.status.code()
     }
 
-    /// The program must have failed with `code`, and said all of `words`.
+    /// Asserts that the program failed with `code`, and that its messages contain all of `words`.
     #[track_caller]
     pub(crate) fn fails(self, code: i32, words: &[&str]) -> Self {
         assert_eq!(
@@ -222,14 +223,14 @@ impl Finished {
     }
 }
 
-/// A program that is running.
+/// Running program.
 pub(crate) struct Running {
     child: Child,
     log: PathBuf,
 }
 
 impl Running {
-    /// Waits until `ready` holds or the program ended; says whether it still runs.
+    /// Waits until `ready` holds or the program ended; returns whether it still runs.
     #[must_use]
     pub(crate) fn wait_until(&mut self, mut ready: impl FnMut() -> bool) -> bool {
         let start = Instant::now();
@@ -245,7 +246,7 @@ impl Running {
         panic!("nothing happened:\n{}", self.stderr());
     }
 
-    /// The number of its process.
+    /// Returns the process id.
     pub(crate) fn id(&self) -> u32 {
         self.child.id()
     }
@@ -258,7 +259,7 @@ impl Running {
         assert!(sent.unwrap().success());
     }
 
-    /// Ends the program the hard way. That it was still running is part of the test.
+    /// Kills the program, and asserts that it was still running.
     #[track_caller]
     pub(crate) fn kill(mut self) {
         self.child.kill().unwrap();
@@ -266,12 +267,12 @@ impl Running {
         assert_eq!(status.signal(), Some(9), "{status}:\n{}", self.stderr());
     }
 
-    /// What it said so far.
+    /// Returns the messages so far.
     pub(crate) fn stderr(&self) -> String {
         fs::read_to_string(&self.log).unwrap()
     }
 
-    /// Waits for its end.
+    /// Waits until the program ends.
     pub(crate) fn finish(mut self) -> Finished {
         let status = self.child.wait().unwrap();
         Finished {

@@ -1,4 +1,4 @@
-//! Several trainers of one run, as processes of their own, with a real NATS server between them.
+//! Several trainers of one run, as separate processes, with a real NATS server between them.
 
 use std::collections::BTreeSet;
 use std::env;
@@ -22,10 +22,10 @@ mod paused;
 mod refused;
 mod validating;
 
-/// Nothing takes longer, however busy the machine is.
+/// Longest wait of a test, however busy the machine is.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// The server's program: the one that the set-up of the tests installs.
+/// Returns the server's program, which the set-up of the tests installs.
 pub(crate) fn nats_server() -> Option<PathBuf> {
     let installed = concat!(env!("CARGO_MANIFEST_DIR"), "/../../.deps/nats/nats-server");
     let program = env::var_os("PBG_TEST_NATS").map_or_else(|| installed.into(), PathBuf::from);
@@ -41,15 +41,15 @@ pub(crate) fn nats_server() -> Option<PathBuf> {
     exists.then_some(program)
 }
 
-/// A folder with the dataset, where trainers of one run meet.
+/// A folder with the dataset and the configuration of one run's trainers.
 struct Meeting {
     place: Workplace,
     nats: PathBuf,
-    /// Long, unless a trainer is to die: a busy machine may keep one silent for seconds.
+    /// The lease is long unless a trainer is to die: a busy machine may keep one silent for seconds.
     lease: String,
 }
 
-/// A trainer; it is killed with the test.
+/// Trainer process; it is killed at the end of the test.
 struct Trainer {
     child: Child,
     events: PathBuf,
@@ -105,7 +105,7 @@ impl Meeting {
         self.spawn(rank, &mut self.command(rank, machines, keys))
     }
 
-    /// Starts what `command` says, with files for what it tells.
+    /// Starts `command`, with files for its output.
     fn spawn(&self, rank: u32, command: &mut Command) -> Trainer {
         let unique = |what: &str| {
             let all = (0..).map(|n| self.place.path(&format!("{what}{rank}.{n}")));
@@ -124,7 +124,7 @@ impl Meeting {
         }
     }
 
-    /// Files of trainers and servers that are left.
+    /// Returns the files of trainers and servers that are left.
     fn left(&self) -> Vec<String> {
         let names = fs::read_dir(self.place.path("model")).unwrap();
         let names = names.map(|entry| entry.unwrap().file_name().into_string().unwrap());
@@ -144,7 +144,7 @@ impl Meeting {
 }
 
 impl Drop for Meeting {
-    /// Ends the server that a test that fails has left.
+    /// Stops the server that a failed test has left.
     fn drop(&mut self) {
         let record = fs::read_to_string(self.place.path("rendezvous")).unwrap_or_default();
         let record: Value = serde_json::from_str(&record).unwrap_or_default();
@@ -173,7 +173,7 @@ impl Trainer {
         fs::read_to_string(&self.errors).unwrap()
     }
 
-    /// Waits until it has trained `buckets`; false if it ended before.
+    /// Waits until it has trained `buckets` buckets; returns false if it ended before.
     fn trains(&mut self, buckets: usize) -> bool {
         let started = Instant::now();
         while self.of("bucket_finished").len() < buckets {
@@ -186,7 +186,7 @@ impl Trainer {
         true
     }
 
-    /// Its exit code, waited for.
+    /// Waits for its end; returns the exit code.
     fn ends(&mut self) -> Option<i32> {
         let started = Instant::now();
         loop {
@@ -198,7 +198,7 @@ impl Trainer {
         }
     }
 
-    /// What Ctrl-C in its terminal does.
+    /// Sends the signal that Ctrl-C sends.
     fn interrupt(&self) {
         let pid = self.child.id().to_string();
         let sent = Command::new("kill").args(["-INT", &pid]).status().unwrap();
@@ -218,7 +218,7 @@ impl Drop for Trainer {
     }
 }
 
-/// Edges that each epoch has trained, by the sums of what was settled; every trainer tells them.
+/// Returns the edges that each epoch has trained, from the settled sums, which every trainer reports.
 fn edges_by_epoch(trainers: &[&Trainer]) -> Vec<(u64, u64)> {
     let events = trainers.iter().flat_map(|t| t.of("epoch_finished"));
     let number = |value: &Value| value.as_u64().unwrap();
@@ -257,7 +257,7 @@ fn two_processes_train_every_edge_once_and_leave_nothing_behind() {
     assert_eq!(meeting.left(), [""; 0]);
     assert!(!meeting.server_runs());
     is_told_of(&meeting.place, &seen);
-    // One machine reads and goes on from what they committed.
+    // One machine reads the trainers' checkpoint, and resumes from it.
     meeting.place.run(["eval", "--edges", "test"]).succeeds();
     let on = ["train", "--set", "num_epochs=3"];
     let alone = meeting.place.run(on).succeeds();
@@ -280,7 +280,7 @@ fn a_trainer_reads_and_writes_what_was_predicted() {
     for key in ["loads", "bytes_read", "writes", "bytes_written"] {
         assert_eq!(told[0]["io"][key], predicted["together"][key], "{key}");
     }
-    // A settlement is told with the bucket behind it; behind the last one there is none.
+    // The event of a bucket includes the settlement before it, so the last settlement is in none.
     let of_buckets: u64 = trainer
         .of("bucket_finished")
         .iter()
@@ -293,7 +293,8 @@ fn a_trainer_reads_and_writes_what_was_predicted() {
     );
 }
 
-/// `metrics.jsonl` has every bucket once, with its trainer, and the sums of every epoch; so have history and report.
+/// Asserts that `metrics.jsonl` has every bucket once, with its trainer, and the sums of every epoch, and that history
+/// and report agree.
 fn is_told_of(place: &Workplace, trained: &BTreeSet<[u64; 3]>) {
     let lines = place.read("model/metrics.jsonl");
     let lines: Vec<Value> = lines
@@ -311,7 +312,7 @@ fn is_told_of(place: &Workplace, trained: &BTreeSet<[u64; 3]>) {
         assert!(line["trainer"].is_string(), "{line}");
     }
     assert_eq!(&told, trained);
-    // Every version, the last one too.
+    // Every version, including the last one.
     let manifest: Value = serde_json::from_str(&place.read("model/manifest.json")).unwrap();
     let versions: Vec<_> = of("committed")
         .iter()
@@ -407,7 +408,7 @@ fn who_is_last_ends_the_server_that_rank_0_has_left() {
     assert!(second.trains(3), "{}", second.errors());
     first.interrupt();
     assert_eq!(first.ends(), Some(130), "{}", first.errors());
-    assert!(meeting.server_runs(), "the other one needs it");
+    assert!(meeting.server_runs(), "the second trainer still needs the server");
     assert_eq!(second.ends(), Some(0), "{}", second.errors());
     assert!(!meeting.server_runs());
     assert_eq!(meeting.left(), [""; 0]);
@@ -437,7 +438,7 @@ fn a_run_is_looked_at_and_steered_from_outside() {
     let phase = status["phase"].as_str();
     assert!(
         matches!(phase, Some("training" | "planning" | "between two passes")),
-        "it trains or begins the next pass: {status}"
+        "the run must be training or beginning the next pass: {status}"
     );
     let ranks: BTreeSet<_> = status["trainers"]
         .as_array()

@@ -1,4 +1,4 @@
-//! What the tutorials say to type, typed: files are written, commands run, in an empty folder.
+//! Follows the tutorials: writes their files and runs their commands, in an empty folder.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -9,7 +9,7 @@ use crate::authoring::alone_with_the_build_folder;
 use crate::support::{COMPILED, Workplace, finish};
 use crate::tools::without;
 
-/// A fenced block: the words after the fence, and the text.
+/// Fenced block: the words after the fence, and the text.
 type Block = (String, String);
 
 fn blocks(tutorial: &str) -> Vec<Block> {
@@ -30,7 +30,7 @@ fn blocks(tutorial: &str) -> Vec<Block> {
     blocks
 }
 
-/// Does what a tutorial says, with `tools` before everything else on the `PATH`.
+/// Follows a tutorial, with `tools` before everything else on the `PATH`.
 fn follow(tutorial: &str, tools: &[PathBuf]) {
     let text = fs::read_to_string(
         Path::new(env!("CARGO_MANIFEST_DIR"))

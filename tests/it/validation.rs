@@ -1,4 +1,4 @@
-//! Validation between epochs: training ends when it gets no better, and learning rates decay.
+//! Validation between epochs: training ends when the MRR stops improving, and learning rates decay.
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::support::Workplace;
 use crate::support::graph::CONFIG;
 
-/// `events` of a kind.
+/// Returns the events of a kind.
 fn of_kind(events: &str, kind: &str) -> Vec<Value> {
     let events = events
         .lines()
@@ -18,7 +18,7 @@ fn of_kind(events: &str, kind: &str) -> Vec<Value> {
         .collect()
 }
 
-/// `base` with more keys set.
+/// Sets more keys in the command `base`.
 fn with<'a>(base: &[&'a str], more: &[&'a str]) -> Vec<&'a str> {
     let set = more.iter().flat_map(|key| ["--set", key]);
     base.iter().copied().chain(set).collect()
@@ -45,7 +45,7 @@ fn training_ends_when_validation_gets_no_better_and_the_best_is_kept() {
     assert_eq!(end["best_epoch"], first_best as u64 + 1);
     assert_eq!(end["epochs"], ranks.len() as u64);
 
-    // What is kept is the model that was best, by the ranks of `eval`.
+    // The kept model is the best one by the ranks of `eval`.
     let eval = with(
         &[
             "eval",
@@ -60,7 +60,7 @@ fn training_ends_when_validation_gets_no_better_and_the_best_is_kept() {
     let eval: Value = serde_json::from_str(&place.run(eval).succeeds().stdout).unwrap();
     assert_eq!(eval["filtered"]["mrr"].as_f64().unwrap(), best);
 
-    // One word uses it, and what uses the last one says so.
+    // One option selects it, and commands that use the last model say so.
     let eval = [
         "eval",
         "--json",
@@ -91,7 +91,7 @@ fn training_ends_when_validation_gets_no_better_and_the_best_is_kept() {
     let twice = place.run(eval.iter().chain(&["model/best", "--best"]));
     twice.fails(5, &["model/best", "has kept no best model", "early_stop"]);
 
-    // The same command trains nothing more, a more patient one does.
+    // The same command trains nothing more; a command with more patience does.
     let again = place.run(with(&train, &["validation.early_stop=3"]));
     let again = again.succeeds().stdout;
     assert!(of_kind(&again, "epoch_finished").is_empty(), "{again}");
@@ -122,13 +122,13 @@ fn a_best_checkpoint_is_there_at_every_moment() {
         }
         let (pause, start) = (Duration::from_millis(round * 5 % 13), Instant::now());
         while start.elapsed() < pause {
-            // At no moment is there none.
+            // The manifest exists at every moment.
             manifest().unwrap();
         }
         run.kill();
         place.run(&best).succeeds();
     }
-    // The run that goes on clears up what was left, and keeps nothing but one best version.
+    // The resumed run removes leftovers, and keeps only one best version.
     place.run(&train).succeeds();
     let named: Value = serde_json::from_str(&manifest().unwrap()).unwrap();
     let mut expected: Vec<String> = named["files"]
@@ -167,7 +167,7 @@ fn a_run_that_was_interrupted_lowers_learning_rates_alike() {
     parts.run(with(&decay, &["num_epochs=4"])).succeeds();
     let lines = || parts.read("model/metrics.jsonl").lines().count();
     let before = lines();
-    // Without an end of its own: it is killed in time.
+    // The run has no end: it is killed in time.
     let mut run = parts.start(with(&decay, &["num_epochs=1000000"]));
     assert!(run.wait_until(|| lines() > before + 15), "{}", run.stderr());
     run.kill();
@@ -184,7 +184,7 @@ fn a_run_that_was_interrupted_lowers_learning_rates_alike() {
     let undecayed = Workplace::with_dataset(CONFIG);
     undecayed.run(with(&train, &epochs)).succeeds();
     assert_ne!(undecayed.committed("model"), whole.committed("model"));
-    // Ranks that nothing follows from change nothing.
+    // Rankings without consequences change nothing.
     let unwatched = Workplace::with_dataset(CONFIG);
     let plain = with(&["train", "--progress", "none"], &keys[..2]);
     unwatched.run(with(&plain, &epochs)).succeeds();

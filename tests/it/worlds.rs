@@ -1,7 +1,7 @@
-//! The real run over random small worlds: every edge once per epoch, the same bytes however often it is
-//! interrupted, no more memory than was announced, and files that hold what the format says.
+//! Complete runs over random small worlds: every edge is trained once per epoch, the bytes are the same however often
+//! the run is interrupted, memory stays within the announced bound, and files hold what their format says.
 //!
-//! `PBG_WORLDS=N` tries as many worlds as that, `PBG_WORLD=SEED` one of them.
+//! `PBG_WORLDS=N` tries N worlds, `PBG_WORLD=SEED` one of them.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -15,26 +15,26 @@ use crate::support::tensors::tensors;
 use crate::support::world::World;
 use crate::support::{Workplace, finish};
 
-/// Worlds of the test command.
+/// Worlds in the test command.
 const WORLDS: u64 = 20;
 
 const TRAIN: [&str; 3] = ["train", "--progress", "none"];
 
-/// Numbers of the variable `name`.
+/// Returns the number in the variable `name`.
 fn variable(name: &str) -> Option<u64> {
     let text = std::env::var(name).ok()?;
     Some(text.parse().expect("the variable is a number"))
 }
 
-/// Events of a kind in the metrics of a run.
+/// Returns the events of a kind in the metrics of a run.
 fn events(place: &Workplace, kind: &str) -> Vec<Value> {
     let text = place.read("model/metrics.jsonl");
     let all = text.lines().map(|line| serde_json::from_str(line).unwrap());
     all.filter(|event: &Value| event["event"] == kind).collect()
 }
 
-/// Every epoch trains or holds out each edge of each set once: passes are complete, and their buckets
-/// have as many edges as the dataset's.
+/// Asserts that every epoch trains or holds out each edge of each set once: passes are complete, and their buckets have
+/// as many edges as the dataset's.
 fn edges_once_per_epoch(world: &World, place: &Workplace) {
     let manifest: Value = serde_json::from_str(&place.read("data/manifest.json")).unwrap();
     let number = |value: &Value| value.as_u64().unwrap();
@@ -72,15 +72,15 @@ fn edges_once_per_epoch(world: &World, place: &Workplace) {
     assert_eq!(epochs.len(), world.epochs);
 }
 
-/// The peak that the run measured is at most what `check` announced before it.
+/// Asserts that the measured peak of the run is at most what `check` announced.
 fn within_the_bound(place: &Workplace, bound: u64) {
     for epoch in events(place, "epoch_finished") {
-        let peak = epoch["peak_bytes"].as_u64().expect("Linux tells the peak");
+        let peak = epoch["peak_bytes"].as_u64().expect("Linux reports the peak");
         assert!(peak <= bound, "{peak} bytes at the peak, {bound} announced");
     }
 }
 
-/// Sum of the parts that `check` lists.
+/// Returns the sum of the parts that `check` lists.
 fn announced(place: &Workplace) -> u64 {
     let report = place.run(["check", "--json"]).succeeds().stdout;
     let report: Value = serde_json::from_str(&report).unwrap();
@@ -92,7 +92,7 @@ fn config_has(place: &Workplace, key: &str) -> bool {
     place.read("pbg.toml").lines().any(|line| line == key)
 }
 
-/// The checkpoint reads back, every table has a row per entity, and every number is finite.
+/// Asserts that the checkpoint is readable, every table has a row per entity, and every number is finite.
 fn files_are_valid(place: &Workplace) {
     place.run(["check"]).succeeds();
     let manifest: Value = serde_json::from_str(&place.read("data/manifest.json")).unwrap();
@@ -124,7 +124,7 @@ fn files_are_valid(place: &Workplace) {
     assert!(tables > 0);
 }
 
-/// The run again, killed or interrupted at random operations on files; what it leaves.
+/// Repeats the run, killed or interrupted at random operations on files; returns its folder.
 fn interrupted(start: &Workplace, dice: &mut Dice, operations: usize) -> Workplace {
     let place = start.copied();
     let mut stops = 0;
@@ -137,7 +137,7 @@ fn interrupted(start: &Workplace, dice: &mut Dice, operations: usize) -> Workpla
         let finished = finish(&mut command);
         stops += match (fault, finished.code(), finished.signal()) {
             (Fault::Kill, None, Some(9)) | (Fault::CtrlC, Some(130), None) => 1,
-            // Less was left to do than the operations that were to go by.
+            // Fewer operations were left than the number before the fault.
             (_, Some(0), None) => 0,
             (_, code, signal) => panic!("{code:?} {signal:?}\n{}", finished.stderr),
         };

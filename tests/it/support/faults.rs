@@ -1,25 +1,25 @@
-//! Faults of the file system, put between the program and the system by `faults.c`.
+//! Faults of the file system, injected between the program and the system by `faults.c`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 
-/// What happens at an operation.
+/// Fault at an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
     /// The process is killed, half-way through a write.
     Kill,
-    /// There is no room from here on.
+    /// The disk is full from here on.
     Full,
     /// This operation fails.
     Broken,
-    /// Someone presses Ctrl-C.
+    /// Ctrl-C is pressed.
     CtrlC,
 }
 
 impl Fault {
-    /// What the program cannot foresee.
+    /// Faults that the program cannot foresee.
     pub(crate) const CRASHES: [Self; 3] = [Self::Kill, Self::Full, Self::Broken];
 
     fn name(self) -> &'static str {
@@ -32,10 +32,10 @@ impl Fault {
     }
 }
 
-/// What a file system may lack.
+/// Feature that a file system may lack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Lack {
-    /// An exchange of two names in one step.
+    /// Exchange of two names in one step.
     Exchange,
     /// Files without a name.
     Unnamed,
@@ -53,7 +53,7 @@ impl Lack {
     }
 }
 
-/// The program of `faults.c`, built once. The compiler is the one that the program under test is built with.
+/// Builds `faults.c` once; returns the program. The compiler is the one that builds the program under test.
 fn layer() -> &'static Path {
     static LAYER: OnceLock<PathBuf> = OnceLock::new();
     LAYER.get_or_init(|| {
@@ -63,7 +63,7 @@ fn layer() -> &'static Path {
         );
         let compiler = std::env::var_os("CXX").unwrap_or_else(|| "c++".into());
         let layer = Path::new(env!("CARGO_TARGET_TMPDIR")).join("faults");
-        // Another process may be building it as well.
+        // Another process may be building it at the same time.
         let partial = layer.with_extension(std::process::id().to_string());
         let mut command = Command::new(compiler);
         command.args(["-x", "c", source, "-O1", "-o"]).arg(&partial);
@@ -77,7 +77,7 @@ fn layer() -> &'static Path {
     })
 }
 
-/// The command with the layer between it and the system, below `folder`.
+/// Wraps a command so that the layer is between it and the system, below `folder`.
 fn layered(command: &Command, folder: &Path) -> Command {
     let mut layered = Command::new(layer());
     layered
@@ -97,8 +97,8 @@ fn layered(command: &Command, folder: &Path) -> Command {
     layered
 }
 
-/// Lets `fault` happen at operation `at` of those that change something below `folder`; 0: counts
-/// them. The file `log` gets a line per operation.
+/// Injects `fault` at operation `at` of those that change something below `folder`; with 0, only counts them. The file
+/// `log` gets a line per operation.
 pub(crate) fn inject(command: &mut Command, folder: &Path, log: &Path, fault: Fault, at: usize) {
     *command = layered(command, folder);
     command
@@ -107,10 +107,10 @@ pub(crate) fn inject(command: &mut Command, folder: &Path, log: &Path, fault: Fa
         .env("PBG_FAULT_AT", at.to_string());
 }
 
-/// Takes away what the file system below `folder` has.
+/// Removes features of the file system below `folder`.
 pub(crate) fn without(command: &mut Command, folder: &Path, lacks: &[Lack]) {
     let names: Vec<&str> = lacks.iter().map(|lack| lack.name()).collect();
-    // A command that has the layer already needs no second one.
+    // A command that already has the layer needs no second one.
     if command.get_program() != layer() {
         *command = layered(command, folder);
     }

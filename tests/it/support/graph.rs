@@ -1,9 +1,9 @@
 //! A small graph that can be learnt: two rings and a bridge, under names with spaces and umlauts.
 
-/// Entities in either ring.
+/// Entities in each ring.
 pub(crate) const RING: usize = 40;
 
-/// Edge lists for training and testing, three columns.
+/// Returns the edge lists for training and testing, in three columns.
 pub(crate) fn tsv() -> (String, String) {
     let (mut train, mut test) = (String::new(), String::new());
     for (index, (lhs, relation, rhs)) in edges().into_iter().enumerate() {
@@ -17,7 +17,7 @@ pub(crate) fn tsv() -> (String, String) {
     (train, test)
 }
 
-/// Name of an entity.
+/// Returns the name of an entity.
 pub(crate) fn name(ring: usize, index: usize) -> String {
     let ring = ["north pole", "süden"][ring];
     format!("{ring} {}", index % RING)
@@ -38,7 +38,7 @@ fn edges() -> Vec<(String, &'static str, String)> {
     edges
 }
 
-/// A configuration for it: three partitions, of which two fit the buffer, one worker, a fixed seed.
+/// Configuration for the graph: three partitions, of which two fit the buffer, one worker, a fixed seed.
 pub(crate) const CONFIG: &str = r#"
 dataset = "data"
 checkpoint_path = "model"

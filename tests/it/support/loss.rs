@@ -1,14 +1,14 @@
-//! Losses written in the text format of WebAssembly, which fail or change when a test wants it.
+//! Losses in the text format of WebAssembly that fail or change on demand.
 
 use super::plugin::{DESCRIBE, NAME, common, encode};
 
-/// A computed loss whose `evaluate` has this body. `$rows` and `$scores` are the numbers of
-/// positives and negatives, `$calls` counts calls; [`ZEROS`] is an answer.
+/// Returns a computed loss whose `evaluate` has this body. `$rows` and `$scores` are the numbers of positives and
+/// negatives, and `$calls` counts calls; [`ZEROS`] is a valid answer.
 pub(crate) fn computed(evaluate: &str) -> Vec<u8> {
     computed_as(DESCRIBE, evaluate)
 }
 
-/// The same, with `fallback` named as its fallback.
+/// Does the same, with `fallback` named as its fallback.
 pub(crate) fn computed_with_fallback(fallback: &str, evaluate: &str) -> Vec<u8> {
     let mut stores = String::new();
     for (at, byte) in fallback.bytes().enumerate() {
@@ -52,21 +52,20 @@ pub(crate) const ZEROS: &str = "
     (i32.store (i32.const 180) (i32.const 1048576)) (i32.store (i32.const 184) (local.get $scores))
     (i32.const 160)";
 
-/// A traced loss, the sum of `max(0, m - s + t)` over the negatives, whose margin `m` begins at 0.5.
-/// `update` has this body and is called after every five batches; `$step`, `$mean` and `$values`
-/// are what it is told.
+/// Returns a traced loss, the sum of `max(0, m - s + t)` over the negatives, whose margin `m` begins at 0.5. `update`
+/// has this body and is called after every five batches; `$step`, `$mean` and `$values` are its arguments.
 pub(crate) fn traced(update: &str) -> Vec<u8> {
     traced_as(update, 6)
 }
 
-/// A traced loss that is the score of the positive, whatever those of the negatives are.
+/// Returns a traced loss that is the score of the positive, whatever the negatives' scores are.
 pub(crate) fn positive_alone() -> Vec<u8> {
     traced_as(&margin("(f32.const 0.5)"), 0)
 }
 
-/// The formula of [`traced`], of which node `output` is the loss.
+/// Returns the formula of [`traced`] with node `output` as the loss.
 fn traced_as(update: &str, output: u32) -> Vec<u8> {
-    // Which case, and three words: scores, the margin, t - s, + m, relu, their sum.
+    // A case and three words per node: scores, the margin, t - s, + m, relu, their sum.
     let nodes: [(u8, [u32; 3]); 7] = [
         (0, [0; 3]),
         (1, [0; 3]),

@@ -1,25 +1,25 @@
-//! Bucket orders written in the text format of WebAssembly, to misbehave in ways that the SDK
-//! would not let an author do by accident.
+//! Bucket orders in the text format of WebAssembly that misbehave in ways which the SDK does not let an author do by
+//! accident.
 
 use wit_component::{
     ComponentEncoder, DecodedWasm, StringEncoding, decode, embed_component_metadata,
 };
 
-/// Calls itself this.
+/// Name of the plugins.
 pub(crate) const NAME: &str = "evil";
 
-/// A component whose `plan` has this body. `$pass` is the address of the argument; the body ends
-/// by returning the address of a `result<list<bucket>, string>`.
+/// Returns a component whose `plan` has this body. `$pass` is the address of the argument; the body ends by returning
+/// the address of a `result<list<bucket>, string>`.
 pub(crate) fn with_plan(body: &str) -> Vec<u8> {
     component(DESCRIBE, body)
 }
 
-/// A component whose `describe` has this body.
+/// Returns a component whose `describe` has this body.
 pub(crate) fn with_describe(body: &str) -> Vec<u8> {
     component(body, "unreachable")
 }
 
-/// Says who it is: name, version and summary, and no parameters.
+/// Body of `describe`: name, version and summary, and no parameters.
 pub(super) const DESCRIBE: &str = "
     (i32.store (i32.const 64) (i32.const 192)) (i32.store (i32.const 68) (global.get $name))
     (i32.store (i32.const 72) (i32.const 40)) (i32.store (i32.const 76) (i32.const 5))
@@ -27,7 +27,7 @@ pub(super) const DESCRIBE: &str = "
     (i32.store (i32.const 88) (i32.const 0)) (i32.store (i32.const 92) (i32.const 0))
     (i32.const 64)";
 
-/// Row by row: what a well-behaved order may answer.
+/// Row-by-row plan, which is a valid answer.
 pub(crate) const ROW_BY_ROW: &str = "
     (local $lhs i32) (local $rhs i32) (local $at i32)
     (local.set $at (i32.const 8192))
@@ -46,7 +46,7 @@ pub(crate) const ROW_BY_ROW: &str = "
     (i32.store (i32.const 120) (i32.shr_u (i32.sub (local.get $at) (i32.const 8192)) (i32.const 3)))
     (i32.const 112)";
 
-/// Answers `length` buckets that are all (0, 0).
+/// Returns a body that answers `length` buckets, all of them (0, 0).
 pub(crate) fn zeros(length: &str) -> String {
     format!(
         "(i32.store (i32.const 112) (i32.const 0))
@@ -56,11 +56,11 @@ pub(crate) fn zeros(length: &str) -> String {
     )
 }
 
-/// As many as the grid has buckets.
+/// Number of buckets of the grid.
 pub(crate) const GRID: &str =
     "(i32.mul (i32.load (local.get $pass)) (i32.load offset=4 (local.get $pass)))";
 
-/// A relation sampler that draws one edge of the first relation, whatever is left.
+/// Returns a relation sampler that always draws one edge of the first relation, whatever is left.
 pub(crate) fn greedy_sampler() -> Vec<u8> {
     let common = common(NAME, 2, DESCRIBE);
     encode(
@@ -84,8 +84,8 @@ pub(crate) fn greedy_sampler() -> Vec<u8> {
     )
 }
 
-/// What every module has: memory, `cabi_realloc` that hands out memory from `$free` on, and a
-/// `describe` with this body, which finds version, summary and name at 40, 48 and 192.
+/// Returns what every module has: memory, a `cabi_realloc` that allocates from `$free` on, and a `describe` with this
+/// body, which finds version, summary and name at 40, 48 and 192.
 pub(super) fn common(name: &str, pages: u32, describe: &str) -> String {
     let length = name.len();
     format!(
@@ -105,10 +105,10 @@ pub(super) fn common(name: &str, pages: u32, describe: &str) -> String {
     )
 }
 
-/// A component that logs so many lines whenever it plans, and plans row by row.
+/// Returns an order that logs `lines` lines whenever it plans, and plans row by row.
 pub(crate) fn talkative(lines: u32) -> Vec<u8> {
     let log = r#"(import "pbg:plugin/log@0.1.0" "write" (func $log (param i32 i32 i32)))"#;
-    // The line is its summary.
+    // The logged line is its summary.
     let talk = format!(
         "(local $said i32)
          (loop $on
@@ -138,8 +138,8 @@ fn component_of(imports: &str, describe: &str, plan: &str) -> Vec<u8> {
     encode("inside_out", &text)
 }
 
-/// A component of the world of the standard plugin `model`, so that these components follow the
-/// interfaces as they grow.
+/// Encodes a component of the world of the standard plugin `model`, so that these components follow the interfaces as
+/// they change.
 pub(super) fn encode(model: &str, text: &str) -> Vec<u8> {
     let mut module = wat::parse_str(text).unwrap();
     let standard = pbg_wasm::standard_plugins()
@@ -147,7 +147,7 @@ pub(super) fn encode(model: &str, text: &str) -> Vec<u8> {
         .find(|p| p.name == model)
         .unwrap();
     let DecodedWasm::Component(resolve, world) = decode(standard.bytes).unwrap() else {
-        panic!("a standard plugin is no component");
+        panic!("a standard plugin is not a component");
     };
     embed_component_metadata(&mut module, &resolve, world, StringEncoding::UTF8).unwrap();
     ComponentEncoder::default()

@@ -1,4 +1,4 @@
-//! Tensors of a checkpoint, read by the description of their format alone.
+//! Tensors of a checkpoint, read only by the description of their format.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::Workplace;
 
-/// A tensor of a file.
+/// Tensor of a file.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Tensor {
     pub(crate) dtype: String,
@@ -14,7 +14,7 @@ pub(crate) struct Tensor {
     pub(crate) numbers: Vec<f32>,
 }
 
-/// All tensors that a checkpoint has committed, by file without its version, and name.
+/// Returns all tensors of the committed checkpoint, by name and by file without its version.
 pub(crate) fn tensors(place: &Workplace, folder: &str) -> BTreeMap<(String, String), Tensor> {
     let mut all = BTreeMap::new();
     for (file, bytes) in place.committed(folder) {

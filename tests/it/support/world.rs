@@ -1,4 +1,4 @@
-//! Random small worlds: a configuration, its edges, and what a naive count says about them.
+//! Random small worlds: a configuration, its edges, and naive counts of them.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -7,7 +7,7 @@ use pbg_fuzz::Dice;
 
 use crate::support::Workplace;
 
-/// An entity type.
+/// Entity type.
 struct Type {
     name: String,
     entities: usize,
@@ -15,7 +15,7 @@ struct Type {
     featurized: bool,
 }
 
-/// A configuration with its edge sets.
+/// Configuration with its edge sets.
 pub(crate) struct World {
     pub(crate) config: String,
     /// Names of the edge sets that are trained, with the number of their edges.
@@ -28,10 +28,10 @@ pub(crate) struct World {
     import: Vec<String>,
 }
 
-/// What a world is made of while it is made.
+/// State of the generation of a world.
 struct Maker {
     dice: Dice,
-    /// For keys that came later, so that worlds keep the others.
+    /// Generator of keys that were added later, so that worlds keep their earlier keys.
     later: Dice,
     types: Vec<Type>,
     /// Name, left type, right type.
@@ -54,7 +54,7 @@ impl World {
         let mut files = BTreeMap::new();
         let mut counts = Vec::new();
         for set in 0..sets + 1 {
-            // The last one is for validation.
+            // The last set is for validation.
             let name = if set == sets {
                 "valid".to_owned()
             } else {
@@ -86,7 +86,7 @@ impl World {
         }
     }
 
-    /// A folder with the world imported.
+    /// Imports the world into a folder.
     pub(crate) fn imported(&self) -> Workplace {
         let place = Workplace::empty();
         place.write("pbg.toml", &self.config);
@@ -134,7 +134,7 @@ impl Maker {
         }
     }
 
-    /// Lines of as many edges, in random order of relations.
+    /// Returns lines of `count` edges, in random order of relations.
     fn edges(&mut self, count: usize) -> String {
         let mut text = String::new();
         for _ in 0..count {

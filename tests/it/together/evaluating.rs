@@ -1,4 +1,4 @@
-//! `eval --machines`: several processes rank together what one would rank alone.
+//! `eval --machines`: several processes together rank what one would rank alone.
 
 use std::fs;
 
@@ -70,6 +70,6 @@ fn processes_rank_together_what_one_ranks_alone() {
         same(&report(&String::from_utf8(output.stdout).unwrap()), &alone);
     }
     assert_eq!(files(), before, "they leave nothing behind");
-    // One that comes alone ranks everything.
+    // A single process ranks everything.
     same(&report(&place.run(&together).succeeds().stdout), &alone);
 }

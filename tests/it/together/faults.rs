@@ -1,4 +1,4 @@
-//! What goes wrong with a process, its server or its disk, and that no edge is lost by it.
+//! Faults of a process, its server or its disk, none of which loses an edge.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -24,7 +24,7 @@ pub(super) fn waits_for(trainer: &mut Trainer, kind: &str) {
         let in_vain = ended && trainer.of(kind).is_empty();
         assert!(
             !in_vain,
-            "it has ended without {kind}: {}",
+            "the trainer ended without an event {kind}: {}",
             trainer.errors()
         );
         assert!(started.elapsed() < PATIENCE, "{}", trainer.errors());
@@ -32,7 +32,7 @@ pub(super) fn waits_for(trainer: &mut Trainer, kind: &str) {
     }
 }
 
-/// Every epoch has trained every edge, and the history every bucket of it once.
+/// Asserts that every epoch has trained every edge, and that the history has every bucket of it once.
 fn is_whole(meeting: &Meeting, trainers: &[&Trainer]) {
     let all = edges(&meeting.place.path("train.tsv"));
     let epochs = edges_by_epoch(trainers);
@@ -63,7 +63,7 @@ fn one_that_is_paused_for_longer_than_a_lease_joins_anew() {
     let pid = u64::from(second.child.id());
     signal("-STOP", pid);
     waits_for(&mut first, "trainer_lost");
-    // It would be done, on a busy machine, before the other one is awake.
+    // On a busy machine, the first trainer might be done before the second is awake.
     let other = u64::from(first.child.id());
     signal("-STOP", other);
     signal("-CONT", pid);
@@ -103,14 +103,14 @@ fn the_loss_of_rank_0_and_of_the_ledger_costs_no_more_than_what_no_checkpoint_ha
     let keys = ["num_epochs=30", "distributed.patience=3"];
     let mut first = meeting.start(0, 2, &keys);
     let mut second = meeting.start(1, 2, &keys);
-    // Into the second epoch: there is a checkpoint.
+    // Into the second epoch, when there is a checkpoint.
     assert!(first.trains(10), "{}", first.errors());
     waits_for(&mut first, "epoch_finished");
     let rendezvous = fs::read_to_string(meeting.place.path("rendezvous")).unwrap();
     let rendezvous: Value = serde_json::from_str(&rendezvous).unwrap();
     first.kill();
     signal("-KILL", rendezvous["pid"].as_u64().unwrap());
-    // The other one waits for the ledger, and says then that the same command goes on.
+    // The second trainer waits for the ledger, then says that the same command resumes.
     assert_eq!(second.ends(), Some(10), "{}", second.errors());
     assert!(
         second.errors().contains("same command"),
@@ -137,7 +137,7 @@ fn one_whose_disk_is_full_ends_and_the_others_go_on() {
     let words: Vec<String> = words
         .map(|word| format!("'{}'", word.to_string_lossy()))
         .collect();
-    // A limit on the size of files fails writes in the same place as a full disk does.
+    // A limit on the size of files makes writes fail where a full disk does.
     let script = format!("trap '' XFSZ; ulimit -f 4096; exec {}", words.join(" "));
     let mut full = Command::new("sh");
     full.args(["-c", &script])

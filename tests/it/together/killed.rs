@@ -1,6 +1,6 @@
-//! Trainers that are killed at random moments, and one machine that repeats what they have committed.
+//! Trainers that are killed at random moments, and one machine that repeats the buckets that they committed.
 //!
-//! `PBG_TEST_KILLS=N` for more of them than the five of the test command.
+//! `PBG_TEST_KILLS=N` kills N times instead of the five of the test command.
 
 use std::collections::BTreeMap;
 use std::env;
@@ -14,10 +14,10 @@ use super::{Meeting, Trainer, nats_server};
 use crate::support::graph::CONFIG;
 use crate::support::{Workplace, with};
 
-/// Buckets of an epoch.
+/// Buckets per epoch.
 const BUCKETS: usize = 16;
 
-/// Numbers that look random, the same in every run.
+/// Pseudorandom numbers, the same in every run.
 pub(super) struct Draws(pub(super) u64);
 
 impl Draws {
@@ -30,7 +30,7 @@ impl Draws {
     }
 }
 
-/// A model without shared parameters, which keeps the end of every epoch.
+/// Creates a meeting with a model that has no shared parameters and keeps the end of every epoch.
 pub(super) fn meeting() -> Option<Meeting> {
     let nats = nats_server()?;
     let config = CONFIG
@@ -42,7 +42,7 @@ pub(super) fn meeting() -> Option<Meeting> {
     Some(Meeting { place, nats, lease })
 }
 
-/// What the partitions in a checkpoint's folder are.
+/// Returns the checksums of the partitions in a checkpoint's folder.
 fn partitions(place: &Workplace, folder: &str) -> BTreeMap<String, u64> {
     let manifest: Value =
         serde_json::from_str(&place.read(&format!("{folder}/manifest.json"))).unwrap();
@@ -92,7 +92,8 @@ pub(super) fn end(meeting: &Meeting, trainers: &mut [Trainer]) {
     assert_eq!(meeting.left(), [""; 0]);
 }
 
-/// The history has every bucket of every epoch once; one machine that trains them in its order gets the same bytes.
+/// Asserts that the history has every bucket of every epoch once, and that one machine which trains them in that order
+/// gets the same bytes.
 fn repeats(place: &Workplace) {
     let history = place
         .run(["cluster", "history", "--json"])

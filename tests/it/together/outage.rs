@@ -1,4 +1,4 @@
-//! The server of the ledger ends, stands still or loses its files while trainers are at work.
+//! The server of the ledger ends, hangs or loses its files while trainers work.
 
 use std::fs;
 use std::thread;
@@ -9,10 +9,10 @@ use serde_json::Value;
 use super::faults::{signal, waits_for};
 use super::{Meeting, PATIENCE, Trainer};
 
-/// Longer than any test waits: who ends earlier has not waited for it.
+/// Patience longer than any test: a trainer that ends earlier has not waited for it.
 const LONG: &str = "distributed.patience=100000";
 
-/// Two trainers at work that would train for ever.
+/// Starts two trainers with endless runs, and waits until they train.
 fn two(keys: &[&str]) -> Option<(Meeting, [Trainer; 2])> {
     let mut meeting = Meeting::new(4)?;
     meeting.lease = "distributed.lease=5".to_owned();
@@ -30,7 +30,7 @@ fn server(meeting: &Meeting) -> u64 {
     record["pid"].as_u64().unwrap()
 }
 
-/// Each of them trains more than it has trained by now, and all end when they are told to.
+/// Asserts that each trainer trains more buckets, and that both end when the run is stopped.
 fn go_on_and_end(meeting: &Meeting, trainers: &mut [Trainer; 2]) {
     for trainer in &mut *trainers {
         let trained = trainer.of("bucket_finished").len();

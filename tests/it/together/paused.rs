@@ -1,6 +1,6 @@
-//! Trainers that stand still for longer than a lease at random moments, and go on as if nothing had happened.
+//! Trainers that are paused for longer than a lease at random moments, and continue as if nothing had happened.
 //!
-//! `PBG_TEST_PAUSES=N` for more pauses than the six of the test command.
+//! `PBG_TEST_PAUSES=N` pauses N times instead of the six of the test command.
 
 use std::collections::BTreeMap;
 use std::env;
@@ -18,8 +18,8 @@ const TRAINERS: u32 = 3;
 const CHUNKS: u64 = 2;
 const PARTITIONS: u64 = 4;
 
-/// A pass ends while a trainer stands still between its choice of a bucket and its transaction. A lease that named no
-/// pass would give it the bucket of the next pass, which it would train with the edges of the last one.
+/// A pass ends while a trainer is paused between its choice of a bucket and its transaction. If leases did not name the
+/// pass, it would get that bucket of the next pass, and train it with the edges of the previous one.
 #[test]
 fn what_paused_trainers_train_is_trained_once() {
     let Some(mut meeting) = meeting() else { return };
@@ -49,7 +49,8 @@ fn what_paused_trainers_train_is_trained_once() {
     every_bucket_once(&meeting.place);
 }
 
-/// The others remove a trainer that is paused, stop the run and end its server meanwhile. It ends as they did.
+/// Meanwhile the other trainer removes the paused one, stops the run and ends its server. The paused trainer ends like
+/// the other.
 #[test]
 fn a_trainer_that_was_paused_while_the_run_was_stopped_ends_too() {
     let Some(mut meeting) = meeting() else { return };
@@ -78,7 +79,7 @@ fn a_trainer_that_was_paused_while_the_run_was_stopped_ends_too() {
     }
 }
 
-/// All epochs but the last, which was stopped, have each bucket of each pass once.
+/// Asserts that all epochs but the last, which was stopped, have each bucket of each pass once.
 fn every_bucket_once(place: &Workplace) {
     let mut trained: BTreeMap<u64, BTreeMap<[u64; 3], u32>> = BTreeMap::new();
     for line in place.read("model/metrics.jsonl").lines() {

@@ -1,4 +1,4 @@
-//! Trainers that a run does not take, and that the others notice nothing of.
+//! Trainers that a run rejects, and that do not disturb the others.
 
 use std::net::{Ipv4Addr, TcpListener};
 use std::thread;
@@ -86,7 +86,7 @@ fn rank_0_that_cannot_train_leaves_no_server() {
     };
     let alone = ["train", "--progress", "none"];
     meeting.place.run(alone).succeeds();
-    // The checkpoint that is there is of another model.
+    // The existing checkpoint belongs to another model.
     let mut first = meeting.start(0, 1, &["dimension=8"]);
     assert_eq!(first.ends(), Some(5), "{}", first.errors());
     assert!(!meeting.server_runs());
@@ -103,14 +103,14 @@ fn one_with_another_secret_is_refused() {
     let Some(meeting) = Meeting::new(4) else {
         return;
     };
-    // Free when it was asked for; rank 0 says so if it is taken by then.
+    // The port was free when it was requested; rank 0 reports an error if it is taken by then.
     let port = free_port();
     let method = format!("distributed_init_method=\"tcp://127.0.0.1:{port}\"");
     let start = |rank, digits: &str| {
         let mut command = meeting.command(rank, 2, &[&method]);
         meeting.spawn(rank, command.env("PBG_HOST_SECRET", digits.repeat(4)))
     };
-    // Four times that are 64 letters, and no digits.
+    // Repeated four times: 64 letters, but no hexadecimal digits.
     let mut guessable = start(0, "the-secret-of-it");
     assert_eq!(guessable.ends(), Some(2), "{}", guessable.errors());
     let errors = guessable.errors();
