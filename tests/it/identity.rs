@@ -303,7 +303,10 @@ fn an_epoch_that_was_interrupted_begins_again_with_other_edges() {
             break;
         }
     }
-    assert!(within(), "the run was never killed in the middle of an epoch");
+    assert!(
+        within(),
+        "the run was never killed in the middle of an epoch"
+    );
     let epoch = schedule(&place)["pass"]["epoch"].as_u64().unwrap();
     let edges = shorten(&place, "train", 3);
     let last = format!("num_epochs={}", epoch + 2);

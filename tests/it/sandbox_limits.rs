@@ -50,7 +50,10 @@ fn what_cannot_be_compiled_in_time_is_refused_by_name() {
         run.fails(6, &["bomb.wasm"]);
         refused += 1;
     }
-    assert!(refused > 0, "every component was compiled, none was refused");
+    assert!(
+        refused > 0,
+        "every component was compiled, none was refused"
+    );
 }
 
 #[test]

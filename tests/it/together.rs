@@ -408,7 +408,10 @@ fn who_is_last_ends_the_server_that_rank_0_has_left() {
     assert!(second.trains(3), "{}", second.errors());
     first.interrupt();
     assert_eq!(first.ends(), Some(130), "{}", first.errors());
-    assert!(meeting.server_runs(), "the second trainer still needs the server");
+    assert!(
+        meeting.server_runs(),
+        "the second trainer still needs the server"
+    );
     assert_eq!(second.ends(), Some(0), "{}", second.errors());
     assert!(!meeting.server_runs());
     assert_eq!(meeting.left(), [""; 0]);

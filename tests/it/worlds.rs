@@ -75,7 +75,9 @@ fn edges_once_per_epoch(world: &World, place: &Workplace) {
 /// Asserts that the measured peak of the run is at most what `check` announced.
 fn within_the_bound(place: &Workplace, bound: u64) {
     for epoch in events(place, "epoch_finished") {
-        let peak = epoch["peak_bytes"].as_u64().expect("Linux reports the peak");
+        let peak = epoch["peak_bytes"]
+            .as_u64()
+            .expect("Linux reports the peak");
         assert!(peak <= bound, "{peak} bytes at the peak, {bound} announced");
     }
 }

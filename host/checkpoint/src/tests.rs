@@ -160,7 +160,7 @@ fn readers_see_one_version() {
     );
 }
 
-/// Also for programs that received the names of its files.
+/// A version that is being read stays, also for programs that received the names of its files.
 #[test]
 fn commits_leave_what_is_being_read() {
     let folder = tempfile::tempdir().unwrap();

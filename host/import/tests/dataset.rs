@@ -198,7 +198,7 @@ fn a_dataset_that_was_imported_anew_is_not_damaged() {
         let expected = format!("the dataset {} was imported anew", data.display());
         assert!(said.starts_with(&expected), "{said}");
     }
-    // What was already open stays readable.
+    // Files that were already open stay readable.
     read(&edges).unwrap();
 }
 

@@ -1,21 +1,21 @@
-/* Starts a program and stands between it and the system: every system call that changes something below a folder is
- * counted, and at one of them the fault comes. By ptrace, so none escapes, whichever library makes it, in whichever
- * thread or process that the program starts; seccomp stops the program at these calls alone.
+/* Starts a program and intercepts its system calls: every call that changes something below a folder is counted, and
+ * a fault is injected at one of them. ptrace catches the calls of every library, thread and child process of the
+ * program; seccomp stops the program at these calls only.
  *
  *     faults PROGRAM ARGUMENTS...
  *
- * ends as the program does. What it is told, in the environment:
+ * ends with the program's exit status or signal. Its settings are in the environment:
  *
  * PBG_FAULT_FOLDER   calls that change something below this folder count
- * PBG_FAULT_LOG      file that gets a line per call that counts: its number, what it is, its path
+ * PBG_FAULT_LOG      file that gets a line per counted call: its number, kind and path
  * PBG_FAULT_AT       number of the call, from 1; 0: no fault
  * PBG_FAULT_KIND     kill:   the process is killed instead of the call, or half-way through a write
- *                    full:   from there on whatever takes room fails with ENOSPC
+ *                    full:   from there on every call that takes room fails with ENOSPC
  *                    broken: the call fails with EIO, half-way through a write
- *                    ctrl-c: SIGINT comes, the call goes on
- * PBG_FAULT_WITHOUT  what the file system is to lack, a list of
+ *                    ctrl-c: SIGINT is sent, and the call continues
+ * PBG_FAULT_WITHOUT  features that the file system is to lack, a list of
  *                    exchange: two names cannot be exchanged in one step
- *                    unnamed:  no file is without a name
+ *                    unnamed:  every file has a name
  *                    locks:    there are no locks
  */
 #define _GNU_SOURCE
@@ -44,22 +44,22 @@
 #endif
 
 #define EXCHANGE 2          /* RENAME_EXCHANGE */
-#define UNNAMED 020000000   /* the part of O_TMPFILE that nothing else has */
+#define UNNAMED 020000000   /* the bit of O_TMPFILE that no other flag has */
 #define NONE (-1)
 #define THREADS 1024
 
-/* What a call changes: an open file, a name, or a name if its flags say so. */
+/* Subject that a call changes: an open file, a name, or a name only with certain flags. */
 enum subject { AN_OPEN_FILE, A_NAME, AN_OPENED_NAME };
 
-/* A system call. Positions of arguments count from 0; NONE where there is no such argument. */
+/* A system call. Positions of arguments count from 0; NONE if there is no such argument. */
 static const struct call {
     long number;
     const char *what;
     enum subject subject;
     int room;   /* whether it takes room on the disk */
-    int file;   /* the open file, or the folder that the name is in */
+    int file;   /* the open file, or the folder of the name */
     int name;
-    int size;   /* how much is written, for a call that can be half done */
+    int size;   /* number of bytes, for a call that can be half done */
     int flags;
 } CALLS[] = {
     {SYS_write, "write", AN_OPEN_FILE, 1, 0, NONE, 2, NONE},
@@ -103,7 +103,7 @@ static const char *folder, *log_name, *without;
 static long wanted, count;
 static enum kind kind;
 
-/* Threads in a call that is half done, and will fail. */
+/* Threads in a half-done call that will fail. */
 static pid_t half_done[THREADS];
 
 static void fail(const char *what) {
@@ -125,7 +125,7 @@ static void read_environment(void) {
 
 static int lacks(const char *what) { return without && strstr(without, what); }
 
-/* The child: lets itself be traced, stops until it is, and becomes the program. */
+/* Child process: requests to be traced, stops until it is, and executes the program. */
 
 #define LOAD(field) BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, field))
 #define RETURN(action) BPF_STMT(BPF_RET | BPF_K, action)
@@ -176,13 +176,13 @@ static void become(char **command, int traced) {
     fail(command[0]);
 }
 
-/* The parent: looks at the calls. */
+/* Parent process: inspects the calls. */
 
-/* A text of another process. */
+/* Reads a string from another process. */
 static void read_text(pid_t thread, unsigned long at, char *text, size_t size) {
     size_t length = 0;
     while (length + 1 < size) {
-        /* To the end of the page: what is behind it may not be there. */
+        /* Up to the end of the page: the next page may not be mapped. */
         size_t part = 4096 - ((at + length) & 4095);
         if (part > size - 1 - length) part = size - 1 - length;
         struct iovec here = {text + length, part}, there = {(void *)(at + length), part};
@@ -202,7 +202,7 @@ static void read_link(pid_t thread, const char *format, int file, char *path) {
     path[length > 0 ? length : 0] = 0;
 }
 
-/* The absolute path of what a call changes. */
+/* Returns the absolute path that a call changes. */
 static void path_of(pid_t thread, const struct call *call, const unsigned long *arguments, char *path) {
     int file = call->file == NONE ? AT_FDCWD : (int)arguments[call->file];
     if (call->subject == AN_OPEN_FILE) {
@@ -233,7 +233,7 @@ static unsigned long flags_of(pid_t thread, const struct call *call, const unsig
     return process_vm_readv(thread, &here, 1, &there, 1, 0) > 0 ? how.flags : 0;
 }
 
-/* What happens to a call; `error` is what it fails with. */
+/* Applies the fault to a call, which fails with `error`. */
 static enum verdict decide(pid_t thread, const struct call *call, const unsigned long *arguments, int *error) {
     char path[PATH_MAX];
     unsigned long flags = flags_of(thread, call, arguments);
@@ -269,7 +269,7 @@ static void at_call(pid_t thread) {
     if (verdict == FAIL && kind == KILL && error == EIO) {
         kill(thread, SIGKILL);
     } else if (verdict == FAIL) {
-        /* A call of no number is left out, and answers this. */
+        /* The system skips a call with number -1, and the program receives this result. */
         registers.orig_rax = -1;
         registers.rax = -(long)error;
         ptrace(PTRACE_SETREGS, thread, 0, &registers);
@@ -284,7 +284,7 @@ static void at_call(pid_t thread) {
     ptrace(resume, thread, 0, 0);
 }
 
-/* Behind a call that was half done. */
+/* Handles the return of a half-done call. */
 static void behind_call(pid_t thread) {
     for (size_t i = 0; i < THREADS; i++) {
         if (half_done[i] != thread) continue;
@@ -305,7 +305,7 @@ static void at_stop(pid_t thread, int status) {
     if (event == PTRACE_EVENT_SECCOMP) {
         at_call(thread);
     } else if (event == PTRACE_EVENT_STOP && signal != SIGTRAP) {
-        /* The process is stopped as a whole, and stays so. */
+        /* The whole process is stopped, and stays stopped. */
         ptrace(PTRACE_LISTEN, thread, 0, 0);
     } else if (event) {
         ptrace(PTRACE_CONT, thread, 0, 0);
@@ -316,7 +316,7 @@ static void at_stop(pid_t thread, int status) {
     }
 }
 
-/* Ends as the program did. */
+/* Ends with the exit status or signal of the program. */
 static void end_with(int status) {
     if (WIFEXITED(status)) exit(WEXITSTATUS(status));
     signal(WTERMSIG(status), SIG_DFL);

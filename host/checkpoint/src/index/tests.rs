@@ -20,7 +20,7 @@ fn built(folder: &Path) -> IndexManifest {
 fn all_of(folder: &Path) -> Result<Vec<Vec<u32>>, IndexError> {
     let opened = OpenIndexFiles::find(folder)?.expect("an index");
     let graph = opened.graph(&opened.manifest().types["city"].graphs[0]);
-    let graph = graph.expect("it has the graph");
+    let graph = graph.expect("the index has the graph");
     assert_eq!(graph.sums()?.len(), 3);
     let (mut bytes, mut links) = (Vec::new(), Vec::new());
     let list = |entity| {
@@ -58,7 +58,7 @@ fn what_is_read_is_of_one_build() {
     for _ in 0..2 {
         built(folder.path());
         let graph = opened.graph(&opened.manifest().types["city"].graphs[0]);
-        let graph = graph.expect("it is held");
+        let graph = graph.expect("the open index keeps its graph");
         assert_eq!(graph.sums().unwrap().len(), 3);
         assert!(folder.path().join(&graph.info().file).exists());
     }
@@ -85,7 +85,8 @@ fn what_is_not_committed_leaves_nothing() {
 fn two_builds_at_once_are_one_too_many() {
     let folder = tempfile::tempdir().unwrap();
     let first = IndexBuild::begin(folder.path(), "dot").unwrap();
-    let second = IndexBuild::begin(folder.path(), "dot").expect_err("it is taken");
+    let second =
+        IndexBuild::begin(folder.path(), "dot").expect_err("the index is already being built");
     assert!(matches!(second, IndexError::Busy { .. }), "{second}");
     drop(first);
     built(folder.path());

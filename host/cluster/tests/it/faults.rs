@@ -133,10 +133,14 @@ fn a_server_outlives_who_started_it_and_ends_when_told() {
     let Some(world) = World::new() else { return };
     drop(world.connect());
     let server = world.server();
-    assert_eq!(getpgid(Some(server)).unwrap(), server, "a group of its own");
+    assert_eq!(
+        getpgid(Some(server)).unwrap(),
+        server,
+        "the server leads its own process group"
+    );
     let again = world.connect();
     assert_eq!(world.server(), server, "the same server");
     assert!(again.stop_server().unwrap());
     eventually("it ends", || world.servers().is_empty());
-    assert!(!again.stop_server().unwrap(), "there is none");
+    assert!(!again.stop_server().unwrap(), "there is no server to stop");
 }

@@ -54,8 +54,8 @@ fn a_wake_up_is_not_missed_between_two_waits() {
         assert!(connection.wait(LONG));
     }
     b.wake();
-    assert!(b.wait(LONG), "its own");
-    // Time for it to arrive while nobody waits.
+    assert!(b.wait(LONG), "a trainer wakes itself, too");
+    // Lets the message arrive while nobody waits.
     eventually("it has arrived", || a.wait(Duration::from_millis(1)));
     assert!(!a.wait(Duration::from_millis(10)), "it counts once");
 }

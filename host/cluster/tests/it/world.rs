@@ -134,7 +134,7 @@ pub(crate) fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
 
 pub(crate) fn error(result: Result<Connection, ConnectError>) -> String {
     match result {
-        Ok(_) => panic!("there is a connection"),
+        Ok(_) => panic!("connected, but an error was expected"),
         Err(error) => error.to_string(),
     }
 }

@@ -347,7 +347,7 @@ fn random_beginnings_follow_the_seed_and_the_place() {
         assert_eq!(
             few.1[..],
             more.1[..few.1.len()],
-            "relations that are new change none"
+            "new relations change no earlier ones"
         );
     }
     assert_ne!(few, other);

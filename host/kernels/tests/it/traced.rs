@@ -329,10 +329,11 @@ fn parameters_are_updated_every_so_many_batches() {
         for worker in &mut workers {
             let found = ask(worker.as_mut(), &[2.0], &[], 0).expect("graphs do not fail");
             assert_eq!(found.loss, [2.0 * (1.0 + updates)]);
-            let formula = worker.formula().expect("it is one");
+            let formula = worker.formula().expect("the loss is a formula");
             assert_eq!(formula.parameters, [1.0 + updates]);
         }
-        loss.observe(10, 5.0 * f64::from(batch)).expect("it counts");
+        loss.observe(10, 5.0 * f64::from(batch))
+            .expect("the batch is counted");
     }
     let told: Vec<ScheduleProgress> = heard.try_iter().collect();
     let progress = |step, mean_loss| ScheduleProgress {
@@ -348,10 +349,10 @@ fn what_several_observe_is_counted_where_one_says_so() {
     let (one, heard) = scheduled();
     let (two, unheard) = scheduled();
     for loss in [&one, &two] {
-        loss.observe(10, 1.0).expect("it counts");
+        loss.observe(10, 1.0).expect("the batch is counted");
         loss.share_parameters();
         for _ in 0..4 {
-            loss.observe(10, 5.0).expect("it adds up");
+            loss.observe(10, 5.0).expect("the batch is counted");
         }
     }
     let observed = two.take_observed();
@@ -362,7 +363,7 @@ fn what_several_observe_is_counted_where_one_says_so() {
     assert!(two.take_observed().is_empty());
     let mut all = one.take_observed();
     all.add(&observed);
-    one.update_shared(&all).expect("it counts");
+    one.update_shared(&all).expect("the batch is counted");
     // A single update for three that became due, with the batches that both observed.
     let told: Vec<ScheduleProgress> = heard.try_iter().collect();
     assert_eq!(
@@ -379,7 +380,7 @@ fn what_several_observe_is_counted_where_one_says_so() {
 fn what_was_stopped_goes_on_with_the_values_that_it_had() {
     let (first, _heard) = scheduled();
     for _ in 0..4 {
-        first.observe(10, 5.0).expect("it counts");
+        first.observe(10, 5.0).expect("the batch is counted");
     }
     let (second, heard) = scheduled();
     second
@@ -387,7 +388,7 @@ fn what_was_stopped_goes_on_with_the_values_that_it_had() {
         .expect("the same loss");
     assert_eq!(run(&second, &[2.0], &[], 0).loss, [4.0]);
     for _ in 0..2 {
-        second.observe(10, 11.0).expect("it counts");
+        second.observe(10, 11.0).expect("the batch is counted");
     }
     assert_eq!(heard.try_recv().map(|p| (p.step, p.edges)), Ok((6, 30)));
     assert_eq!(run(&second, &[2.0], &[], 0).loss, [6.0]);

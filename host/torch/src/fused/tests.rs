@@ -18,7 +18,7 @@ use crate::scores::ScoreTensors;
 use crate::sums::BatchSums;
 
 fn kernels() -> CudaKernels {
-    CudaKernels::on_core().expect("they are compiled")
+    CudaKernels::on_core().expect("the kernels compile")
 }
 
 /// Returns pseudo-random numbers between -2 and 2, the same each time.
@@ -143,7 +143,7 @@ fn a_loss_and_its_gradients_are_those_of_its_formula() {
             let sums = sums();
             kernels
                 .loss(formula, &scores, Some(&weights), (&sums, 1))
-                .expect("it is started");
+                .expect("the kernel starts");
             let what = format!("formula {index}, {columns} columns");
             let finite = |x: Tensor| x.nan_to_num(0.0, 0.0, 0.0);
             close(
@@ -158,7 +158,7 @@ fn a_loss_and_its_gradients_are_those_of_its_formula() {
                 &finite(expected.negative * by_row),
             );
             let loss = (expected.loss * weights).sum(Kind::Double);
-            let [losses, violators, _] = sums.of_loss(1).expect("they are there");
+            let [losses, violators, _] = sums.of_loss(1).expect("the sums are present");
             close(&what, &finite(losses), &finite(loss.reshape([1])));
             close(&what, &violators, &above.reshape([1]));
         }
@@ -239,7 +239,7 @@ fn rows_are_looked_up_and_their_gradients_summed_by_row() {
     let back = (&table, Some(&places), &gradient.copy());
     kernels
         .transform_backward(operator, &mut read, Some(&relations), back, Some(&sums))
-        .expect("it is started");
+        .expect("the kernel starts");
     let mut expected = parameters(Operator::ComplexDiagonal, 3, 0.4);
     let of_rows = transform
         .backward(&mut expected, &looked_up, &gradient)
@@ -270,7 +270,7 @@ fn positives_are_inner_products() {
     let expected = [&to_q + &k * &each, &to_k + &q * &each];
     kernels
         .differentiate_positives([&q, &k], &gradients, [&to_q, &to_k])
-        .expect("it is started");
+        .expect("the kernel starts");
     close("queries", &to_q, &expected[0]);
     close("candidates", &to_k, &expected[1]);
 }
@@ -295,7 +295,9 @@ fn updates_are_adagrads_and_leave_out_what_is_not_finite() {
             gradients: &gradients,
             to: Some((&offsets(&[4, 0, 2]), [&table, &accumulated])),
         };
-        kernels.update_rows(&rows, lr, sums).expect("it is started");
+        kernels
+            .update_rows(&rows, lr, sums)
+            .expect("the kernel starts");
     };
     update(&sums);
     let squares = gradients.square().mean_dim(1_i64, false, None);
@@ -328,7 +330,7 @@ fn parameters_have_an_accumulator_for_each_element() {
     let all = [&values, &accumulators];
     kernels
         .update_parameters(&read, &ids, all, 0.5, &sums())
-        .expect("it is started");
+        .expect("the kernel starts");
     let after = accumulated.index_select(0, &ids) + read.gradients.square();
     close("accumulators", &accumulators.index_select(0, &ids), &after);
     let epsilon = f64::from(pbg_kernels::device::EPSILON);

@@ -1,4 +1,5 @@
-//! Tests of the buffer with counters as tables: what is swapped, that no update is lost, what is committed.
+//! Tests of the buffer with counters as tables: which tables are swapped, that no update is lost, and what a commit
+//! contains.
 
 mod counted;
 
@@ -329,7 +330,7 @@ impl TableStore for Slow {
     }
 
     fn copy(&self, _table: &Elsewhere, _over: Option<Elsewhere>) -> Elsewhere {
-        panic!("what is trained on a device is not copied")
+        panic!("a table that is trained on a device is not copied")
     }
 
     fn trains_on_device(&self) -> bool {

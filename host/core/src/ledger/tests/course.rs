@@ -47,7 +47,7 @@ fn a_run_gathers_ends_on_request_and_goes_on() {
             .unwrap_err(),
         TransactionError::NoTrainer { token: TWO }
     );
-    // A trainer that was removed does not continue the run that was stopped meanwhile; one that is started does.
+    // A removed trainer cannot rejoin a run that was stopped meanwhile; a newly started trainer can join it.
     assert_eq!(
         act(&record, Token(3), model.join(&record, Some(TWO))).unwrap_err(),
         TransactionError::Phase { phase }

@@ -106,7 +106,7 @@ proptest! {
             prop_assert_eq!(broken(&model, &world), None, "after {}", shown);
         }
         let is_over = world.register.as_ref().is_some_and(|record| record.phase() == Phase::Finished);
-        prop_assert!(is_over || steps == 800, "nobody can take a step");
+        prop_assert!(is_over || steps == 800, "no trainer can take a step");
         let token = world.next_token();
         let mut record = match standing(&model, &world) {
             Some(record) => record.clone(),

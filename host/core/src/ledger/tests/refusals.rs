@@ -280,7 +280,7 @@ fn in_the_first_pass_a_bucket_hangs_on_one_that_was_given_out() {
     );
     assert!(
         record.free(TWO).is_empty(),
-        "only what has partition 0, which is held"
+        "only the buckets of partition 0, which is held"
     );
     let given_up = act(&record, ONE, to_give_up(&record, vec![Bucket::new(0, 0)])).unwrap();
     act(&given_up, TWO, to_lease(&given_up, bucket)).unwrap();

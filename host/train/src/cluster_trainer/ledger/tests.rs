@@ -255,7 +255,7 @@ fn what_was_given_up_may_still_arrive() {
     wire.is_slow.store(true, Ordering::Relaxed);
     for _ in 0..3 {
         let tries = AtomicU64::new(0);
-        // It is wanted for the first attempt, and no longer for the second.
+        // The action is wanted at the first attempt, but no longer at the second.
         let wanted = || tries.fetch_add(1, Ordering::Relaxed) == 0;
         let nothing = LedgerAction::GiveUp {
             pass: PassId::default(),
