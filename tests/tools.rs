@@ -1,22 +1,22 @@
-//! Tools that tests need and that a machine may lack. Packages of tests include this file.
+//! Tools that tests need and that a machine may lack. Each package of tests includes this file.
 
 use std::env;
 use std::io::Write as _;
 
-/// What `PBG_REQUIRE` may name.
+/// Tools that `PBG_REQUIRE` may name.
 const TOOLS: [&str; 6] = ["nats", "clang", "chromium", "python", "node", "wasm"];
 
-/// Says that a test does without `tool`, and why.
+/// Reports that a test is skipped because `tool` is missing, and why.
 ///
 /// # Panics
-/// Where `PBG_REQUIRE`, a list of tools separated by commas, names this one: the test has failed then.
+/// Panics if `PBG_REQUIRE`, a list of tools separated by commas, names this tool: the test has then failed.
 pub(crate) fn without(tool: &str, why: &str) {
     let required = env::var("PBG_REQUIRE").unwrap_or_default();
     assert!(
         !is_required(&required, tool),
         "PBG_REQUIRE names {tool}: {why}"
     );
-    // Past what the test runner keeps of tests that pass.
+    // Written directly to the terminal, since the test runner hides the output of tests that pass.
     let said = writeln!(std::io::stderr(), "skipped for want of {tool}: {why}");
     said.expect("a terminal");
 }

@@ -1,4 +1,4 @@
-//! Every file of a checkpoint, and its manifest.
+//! Fuzzing of every file of a checkpoint, and of its manifest.
 
 use std::fs;
 use std::path::Path;
@@ -18,7 +18,7 @@ const FORMAT: ManifestFormat = ManifestFormat {
     oldest: 1,
 };
 
-/// Everything that can be read of it; whether all of it was.
+/// Reads everything in the checkpoint; returns whether all of it was readable.
 fn read(path: &Path) -> bool {
     let Ok(checkpoint) = ReadCheckpoint::open(path) else {
         return false;
@@ -93,7 +93,7 @@ fn checkpoints() {
         }
         disturb(dice, &copied, FORMAT);
         let taken = read(&copied);
-        // What writes to it refuses it, too, or goes on from what it can read.
+        // A writer also refuses the damaged folder, or continues from what it can read.
         match Checkpoint::open_or_create(&copied) {
             Ok(writer) => drop(writer.model()),
             Err(error) => assert!(!error.to_string().is_empty()),

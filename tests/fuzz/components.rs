@@ -1,4 +1,4 @@
-//! Plugins that are nearly components.
+//! Fuzzing of plugins that are nearly components.
 
 use pbg_fuzz::bytes;
 use pbg_wasm::{Limits, PluginSource, Sandbox, standard_plugins};
@@ -8,7 +8,7 @@ use crate::fuzz;
 #[test]
 fn components() {
     let sandbox = Sandbox::new(Limits::default()).unwrap();
-    // The smallest ones, of which a change hits something.
+    // The smallest plugins, in which most changes hit something that matters.
     let mut models: Vec<&[u8]> = standard_plugins()
         .iter()
         .map(|plugin| plugin.bytes)

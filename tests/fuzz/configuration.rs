@@ -1,4 +1,4 @@
-//! Configurations: files and `--set`.
+//! Fuzzing of configurations: files and `--set`.
 
 use pbg_config::Config;
 use pbg_fuzz::text;

@@ -1,4 +1,4 @@
-//! Every file of a dataset, and its manifest.
+//! Fuzzing of every file of a dataset, and of its manifest.
 
 use std::fs;
 use std::path::Path;
@@ -16,7 +16,7 @@ const FORMAT: ManifestFormat = ManifestFormat {
     oldest: 1,
 };
 
-/// Everything that can be read of it; whether all of it was.
+/// Reads everything in the dataset; returns whether all of it was readable.
 pub(crate) fn read(path: &Path) -> bool {
     let Ok(dataset) = Dataset::open(path) else {
         return false;

@@ -1,4 +1,4 @@
-//! Datasets and checkpoints whose checksums are right and whose contents are not.
+//! Datasets and checkpoints with correct checksums and wrong contents.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use pbg_files::sealed_json::{self, ManifestFormat};
 use pbg_fuzz::{Dice, bytes, json};
 use serde_json::Value;
 
-/// Files of a folder that the manifest names, and the manifest.
+/// Returns the files of a folder that the manifest names, and the manifest.
 fn files(folder: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder)
         .unwrap()
@@ -22,8 +22,8 @@ fn files(folder: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// Changes a file below `folder`: its bytes, with or without the checksums that belong to them, or values of its
-/// manifest, which is sealed again.
+/// Changes a file below `folder`: its bytes, with or without correcting the checksums, or values of its manifest, which
+/// is sealed again.
 pub(crate) fn disturb(dice: &mut Dice, folder: &Path, format: ManifestFormat) {
     let all = files(folder);
     let path = dice.pick(&all);
@@ -48,7 +48,7 @@ pub(crate) fn disturb(dice: &mut Dice, folder: &Path, format: ManifestFormat) {
     }
 }
 
-/// The fields of a manifest that are not its frame.
+/// Returns the fields of a manifest without its frame.
 fn body(manifest: &Path) -> Value {
     let text = fs::read_to_string(manifest).unwrap();
     let mut body: Value = serde_json::from_str(&text).unwrap();
@@ -60,7 +60,7 @@ fn body(manifest: &Path) -> Value {
 }
 
 fn seal(manifest: &Path, format: ManifestFormat, body: &Value) {
-    // What is no object any more has no manifest.
+    // A body that is no longer an object cannot be sealed.
     let text = match body {
         Value::Object(_) => sealed_json::seal(format, body).unwrap(),
         other => other.to_string().into_bytes(),
@@ -68,7 +68,7 @@ fn seal(manifest: &Path, format: ManifestFormat, body: &Value) {
     fs::write(manifest, text).unwrap();
 }
 
-/// Lets the manifest name the size and checksums that the file has now.
+/// Writes the file's current size and checksums into the manifest.
 fn vouch(body: &mut Value, name: &str, bytes: &[u8]) {
     let sum = |bytes: &[u8]| Value::from(crc32fast::hash(bytes));
     if let Some(file) = body["files"].get_mut(name) {

@@ -1,4 +1,4 @@
-//! Edge lists of every form, and features.
+//! Fuzzing of imports: edge lists of every format, and features.
 
 use std::fs;
 use std::io::Write as _;
@@ -14,7 +14,7 @@ use pbg_import::{self as import, ColumnSpec, ImportOptions, LEAST_MEMORY};
 
 use crate::fuzz;
 
-/// Of people and bags of words.
+/// Returns a schema with people and bags of words.
 pub(crate) fn schema() -> Schema {
     let decl = |num_partitions, featurized| EntityDecl {
         num_partitions,
@@ -40,7 +40,7 @@ pub(crate) const EDGES: &str =
     "ann\treads\tbook\nbob\treads\tpoem\nann\tknows\tbob\nbob\tknows\tcy\nd e\tknows\tann\n";
 pub(crate) const FEATURES: &str = "book\tlong\told\npoem\tshort\told\n";
 
-/// Imports; whether it was taken.
+/// Imports the files; returns whether the import succeeded.
 pub(crate) fn run(
     target: &Path,
     edges: PathBuf,
@@ -63,7 +63,7 @@ pub(crate) fn run(
         assert!(!error.to_string().is_empty());
         assert!(
             !target.join("manifest.json").exists(),
-            "a dataset of what was refused"
+            "a refused import left a dataset"
         );
     }
     imported.is_ok()

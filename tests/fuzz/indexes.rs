@@ -1,4 +1,4 @@
-//! The graphs of an index, and its manifest.
+//! Fuzzing of the graphs of an index, and of its manifest.
 
 use std::fs;
 use std::path::Path;
@@ -9,7 +9,7 @@ use pbg_files::FileSummary;
 use crate::forge::disturb;
 use crate::fuzz;
 
-/// Everything that can be read of it.
+/// Reads everything in the index.
 fn read(folder: &Path) -> Result<(), IndexError> {
     let Some(opened) = OpenIndexFiles::find(folder)? else {
         return Ok(());

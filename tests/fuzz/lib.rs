@@ -1,52 +1,52 @@
-//! Input that is nearly right: valid bytes, text and JSON, changed in the ways in which readers are wrong.
+//! Nearly valid input: valid bytes, text and JSON, changed in ways that readers tend to mishandle.
 
 use pbg_core::seed::split_mix;
 use rand_xoshiro::SplitMix64;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 use serde_json::Value;
 
-/// Numbers that depend on the seed alone.
+/// Pseudorandom numbers that depend only on the seed.
 #[derive(Clone, Debug)]
 pub struct Dice(SplitMix64);
 
 impl Dice {
-    /// Every seed is a sequence of its own.
+    /// Creates the sequence of `seed`; every seed has its own.
     #[must_use]
     pub fn new(seed: u64) -> Self {
-        // Neighbours among seeds would draw the same numbers, shifted by one.
+        // Without this, neighbouring seeds would draw the same numbers, shifted by one.
         Self(SplitMix64::from_seed(split_mix(seed).to_le_bytes()))
     }
 
-    /// 64 random bits.
+    /// Returns 64 random bits.
     pub fn bits(&mut self) -> u64 {
         self.0.next_u64()
     }
 
-    /// A number below `limit`; 0 where there is none.
+    /// Returns a number below `limit`, or 0 if `limit` is 0.
     pub fn below(&mut self, limit: usize) -> usize {
         (self.bits() % limit.max(1) as u64) as usize
     }
 
-    /// A number from `least` to `most`.
+    /// Returns a number from `least` to `most`.
     pub fn from(&mut self, least: usize, most: usize) -> usize {
         least + self.below(most - least + 1)
     }
 
-    /// True once in `times`.
+    /// Returns true once in `times` calls, on average.
     pub fn once_in(&mut self, times: usize) -> bool {
         self.below(times) == 0
     }
 
-    /// One of these.
+    /// Returns one of `of`.
     ///
     /// # Panics
-    /// Where there are none.
+    /// Panics if `of` is empty.
     pub fn pick<'a, T>(&mut self, of: &'a [T]) -> &'a T {
         &of[self.below(of.len())]
     }
 }
 
-/// Numbers at which arithmetic goes wrong.
+/// Numbers at which arithmetic tends to go wrong.
 const EDGES: [u64; 12] = [
     0,
     1,
@@ -62,7 +62,7 @@ const EDGES: [u64; 12] = [
     0xffff_ffff_ffff_ffff,
 ];
 
-/// Words that mean something to one reader or another.
+/// Words with a meaning for at least one reader.
 const WORDS: [&str; 20] = [
     "\t",
     "\n",
@@ -86,7 +86,7 @@ const WORDS: [&str; 20] = [
     "\\u0000",
 ];
 
-/// Bytes like `valid`, changed in one to six places; `other` is what parts are taken from.
+/// Returns bytes like `valid`, changed in one to six places; some changes copy parts of `other`.
 #[must_use]
 pub fn bytes(dice: &mut Dice, valid: &[u8], other: &[u8]) -> Vec<u8> {
     let mut bytes = valid.to_vec();
@@ -126,7 +126,7 @@ fn change(dice: &mut Dice, bytes: &mut Vec<u8>, other: &[u8]) {
     }
 }
 
-/// Text like `valid`.
+/// Returns text like `valid`.
 #[must_use]
 pub fn text(dice: &mut Dice, valid: &str, other: &str) -> String {
     let bytes = bytes(dice, valid.as_bytes(), other.as_bytes());
@@ -142,7 +142,7 @@ pub fn json(dice: &mut Dice, document: &mut Value) {
     }
 }
 
-/// Values in a document, those that hold others included.
+/// Returns the number of values in a document, including arrays and objects.
 fn count(value: &Value) -> usize {
     1 + match value {
         Value::Array(items) => items.iter().map(count).sum(),
@@ -151,7 +151,7 @@ fn count(value: &Value) -> usize {
     }
 }
 
-/// Changes the value that is reached after `left` others; true once it is done.
+/// Changes the value that is reached after `left` others; returns whether that is done.
 fn change_value(dice: &mut Dice, value: &mut Value, left: &mut usize) -> bool {
     if *left == 0 {
         *value = instead(dice, value);

@@ -1,4 +1,4 @@
-//! Formulas as a loss plugin may hand them over.
+//! Fuzzing of formulas as a loss plugin may return them.
 
 use pbg_core::loss::node::{Binary, FormulaNode, Reduction, Unary};
 use pbg_core::loss::{DerivedLoss, LossDefinition, LossParameter};
@@ -45,7 +45,7 @@ const NUMBERS: [f32; 9] = [
     -1e-40,
 ];
 
-/// A node behind `before` others; now and then one that refers to what is not there.
+/// Returns a node after `before` others; occasionally it refers to a node that does not exist.
 fn node(dice: &mut Dice, before: usize) -> FormulaNode {
     let beyond = usize::from(dice.below(60) == 0) * 5;
     let mut of = || dice.below(before + beyond) as u32;
@@ -74,7 +74,7 @@ fn definition(dice: &mut Dice) -> LossDefinition {
     for at in 0..size {
         nodes.push(node(dice, at + 2));
     }
-    // Most formulas end at a row's number: the sum of what there is and the positives.
+    // Most formulas end with one number per row: the sum of the nodes so far, plus the positives.
     let last = nodes.len() as u32 - 1;
     nodes.push(FormulaNode::Reduce(Reduction::Sum, last));
     nodes.push(FormulaNode::Binary(

@@ -1,9 +1,9 @@
-//! Every reader, with input that is nearly right: it takes it or says what is wrong, and never panics, runs on
-//! for ever, or takes memory that is out of proportion.
+//! Fuzzing of every reader with nearly valid input: it accepts the input or says what is wrong, and never panics, runs
+//! forever, or allocates a disproportionate amount of memory.
 //!
-//! Without more, each target reads a fixed number of inputs. `cargo xtask fuzz --minutes N` sets
-//! `PBG_TEST_MINUTES`, and each goes on for so long with others. An input that fails is left in the build folder
-//! under `tmp/fuzz`, and `PBG_FUZZ=SEED` makes the inputs of that seed alone.
+//! By default each target reads a fixed number of inputs. `cargo xtask fuzz --minutes N` sets `PBG_TEST_MINUTES`, and
+//! each target continues for that long with other inputs. An input that fails remains in the build folder under
+//! `tmp/fuzz`, and `PBG_FUZZ=SEED` generates only the inputs of that seed.
 
 #![expect(clippy::unwrap_used, reason = "a test whose own files fail has failed")]
 #![expect(clippy::print_stderr, reason = "tests say which input failed")]
@@ -32,22 +32,22 @@ use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 #[global_allocator]
 static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
-/// One input at a time: what is allocated is then allocated for it.
+/// Lock that lets one input be read at a time, so that all allocations belong to it.
 static ONE: Mutex<()> = Mutex::new(());
-/// When the input that is being read was begun, in seconds since the process looked first; 0: there is none.
+/// Start of reading the current input, in seconds since the process started its clock; 0: there is none.
 static BEGUN: AtomicU64 = AtomicU64::new(0);
 
-/// Inputs that a reader once failed at, by target and seed.
+/// Inputs that a reader has failed at, by target and seed.
 const FOUND: [(&str, u64); 1] = [
     // A column of a Parquet file that begins before the file does.
     ("parquet_edges", 120_001_386_251_880),
 ];
 
-/// What no input takes, however busy the machine is.
+/// Longest time for one input, however busy the machine is.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Makes inputs and reads them: `cases` of them, or as many as the time allows. `memory` is what a reader may
-/// allocate in all for one of them. `target` says whether it took the input.
+/// Generates inputs and reads them: `cases` inputs, or as many as fit the time. `memory` is the number of bytes that a
+/// reader may allocate in total for one input. `target` returns whether it accepted the input.
 fn fuzz(name: &str, cases: u64, memory: usize, target: impl Fn(&mut Dice, &Path) -> bool) {
     watch();
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("fuzz");
@@ -60,7 +60,7 @@ fn fuzz(name: &str, cases: u64, memory: usize, target: impl Fn(&mut Dice, &Path)
         .ok()
         .map(|m| m.parse().unwrap());
     let end = minutes.map(|minutes| Instant::now() + Duration::from_secs(60 * minutes));
-    // Others than those of the test command.
+    // Other inputs than those of the test command.
     let first = only.unwrap_or_else(|| minutes.map_or(0, |_| std::process::id().into()) << 32);
     let (mut seed, mut taken) = (first, 0_u64);
     if only.is_none() {
@@ -78,14 +78,14 @@ fn fuzz(name: &str, cases: u64, memory: usize, target: impl Fn(&mut Dice, &Path)
         if !more {
             break;
         }
-        // A process that is ended leaves this behind.
+        // If the process ends, this file remains and names the input.
         fs::write(&note, format!("{name}: PBG_FUZZ={seed}\n")).unwrap();
         taken += u64::from(one(name, seed, memory, &target));
         seed += 1;
     }
     fs::remove_file(&note).unwrap();
     eprintln!("{name}: {} inputs, {taken} of them taken", seed - first);
-    // Where nothing is taken, nothing behind the first check was tried.
+    // If every input is refused, nothing behind the first check was tested.
     assert!(
         taken > 0 || only.is_some(),
         "{name}: every input is refused"
@@ -116,7 +116,7 @@ fn now() -> u64 {
     START.get_or_init(Instant::now).elapsed().as_secs()
 }
 
-/// Ends the process when an input takes too long: nothing else could.
+/// Aborts the process when an input takes too long, since a thread cannot be stopped.
 fn watch() {
     static WATCH: std::sync::Once = std::sync::Once::new();
     WATCH.call_once(|| {
@@ -126,7 +126,9 @@ fn watch() {
                 std::thread::sleep(Duration::from_secs(1));
                 let begun = BEGUN.load(Ordering::Relaxed);
                 if begun > 0 && now() - begun > PATIENCE.as_secs() {
-                    eprintln!("an input takes for ever: the build folder's tmp/fuzz says which");
+                    eprintln!(
+                        "an input takes too long: its seed is in the build folder's tmp/fuzz"
+                    );
                     std::process::abort();
                 }
             }

@@ -1,4 +1,4 @@
-//! Files of calls in which a plugin failed.
+//! Fuzzing of the files of calls in which a plugin failed.
 
 use std::fs;
 
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::fuzz;
 
-/// A file as the program writes it, for the plugin `name`.
+/// Returns the contents of a file as the program writes it, for the plugin `name`.
 fn replay(name: &str, kind: &str, call: Value) -> Value {
     json!({
         "format": 1,

@@ -1,19 +1,19 @@
-//! Small components that would keep a compiler or an instantiation busy for long: a good plugin
-//! with sections appended to its bytes that it does not need.
+//! Small components that would keep a compiler or an instantiation busy for a long time: a good plugin with unnecessary
+//! sections appended.
 //!
-//! The tests of the program use them, too.
+//! The program's own tests use them, too.
 
-/// Sections of a component.
+/// Ids of the sections of a component.
 const MODULE: u8 = 1;
 const INSTANCES: u8 = 2;
 /// A component within a component.
 pub const COMPONENT: u8 = 4;
 const COMPONENT_INSTANCES: u8 = 5;
 
-/// A component, and what its refusal must contain; `None` where nothing forbids it.
+/// Name, component, and a part of the expected refusal; `None` if no rule forbids it.
 pub type Bomb = (&'static str, Vec<u8>, Option<&'static str>);
 
-/// What has more of something than any plugin may have: refused by counting alone.
+/// Returns components with more of something than any plugin may have; counting alone refuses them.
 pub fn counted(good: &[u8]) -> Vec<Bomb> {
     vec![
         (
@@ -79,7 +79,7 @@ pub fn counted(good: &[u8]) -> Vec<Bomb> {
     ]
 }
 
-/// What stays below every count: compilation may take it on, within its limits.
+/// Returns components below every count, which may be compiled within the limits of compilation.
 pub fn below_every_cap(good: &[u8]) -> Vec<Bomb> {
     let module = |module: Vec<u8>| append(good, MODULE, &module);
     vec![
@@ -124,14 +124,14 @@ pub fn below_every_cap(good: &[u8]) -> Vec<Bomb> {
     ]
 }
 
-/// `good` with one more section.
+/// Returns `good` with one more section.
 pub fn append(good: &[u8], id: u8, content: &[u8]) -> Vec<u8> {
     let mut bytes = good.to_vec();
     section(&mut bytes, id, content);
     bytes
 }
 
-/// `good` with `instances` core instances of `module`.
+/// Returns `good` with `instances` core instances of `module`.
 pub fn crowded(good: &[u8], instances: usize, module: &[u8]) -> Vec<u8> {
     let (modules, _) = defined(good);
     let mut body = leb128(instances);
@@ -143,7 +143,7 @@ pub fn crowded(good: &[u8], instances: usize, module: &[u8]) -> Vec<u8> {
     append(&append(good, MODULE, module), INSTANCES, &body)
 }
 
-/// Components in each other, each of which makes two instances of the one within it.
+/// Returns nested components, each of which creates two instances of the one within it.
 fn nested(good: &[u8], depth: usize) -> Vec<u8> {
     const HEADER: &[u8] = b"\0asm\x0d\0\x01\0";
     let mut inner = HEADER.to_vec();
@@ -165,7 +165,7 @@ fn nested(good: &[u8], depth: usize) -> Vec<u8> {
     append(&append(good, COMPONENT, &inner), COMPONENT_INSTANCES, &two)
 }
 
-/// A nested component that makes an instance of a module that it imports.
+/// Returns a nested component that instantiates a module which it imports.
 fn handed(good: &[u8]) -> Vec<u8> {
     let inner = wat::parse_str(
         "(component (import \"m\" (core module $m)) (core instance (instantiate $m)))",
@@ -173,7 +173,7 @@ fn handed(good: &[u8]) -> Vec<u8> {
     append(good, COMPONENT, &inner.expect("valid text"))
 }
 
-/// How many modules and components `good` has at its top.
+/// Returns the numbers of modules and of components at the top level of `good`.
 fn defined(good: &[u8]) -> (usize, usize) {
     let (mut at, mut modules, mut components) = (8, 0, 0);
     while at < good.len() {
@@ -185,7 +185,7 @@ fn defined(good: &[u8]) -> (usize, usize) {
     (modules, components)
 }
 
-/// A module with one function, and a passive segment of so many references to it.
+/// Returns a module with one function, and a passive segment of `entries` references to it.
 fn elements(entries: usize) -> Vec<u8> {
     let mut segment = vec![1, 1, 0]; // one segment; passive; of functions
     segment.extend(leb128(entries));
@@ -196,7 +196,7 @@ fn elements(entries: usize) -> Vec<u8> {
     module
 }
 
-/// A module with so many globals.
+/// Returns a module with `count` globals.
 fn globals(count: usize) -> Vec<u8> {
     let mut module = b"\0asm\x01\0\0\0".to_vec();
     let mut content = leb128(count);
@@ -207,7 +207,7 @@ fn globals(count: usize) -> Vec<u8> {
     module
 }
 
-/// A module with so many bytes of passive data.
+/// Returns a module with `bytes` bytes of passive data.
 fn data(bytes: usize) -> Vec<u8> {
     let mut module = b"\0asm\x01\0\0\0".to_vec();
     let mut content = vec![1, 1];
@@ -217,7 +217,7 @@ fn data(bytes: usize) -> Vec<u8> {
     module
 }
 
-/// A module with so many functions of this body.
+/// Returns a module with `count` functions of this body.
 pub fn functions(count: usize, body: &[u8]) -> Vec<u8> {
     let mut module = one_type(count);
     let mut code = leb128(count);
@@ -229,7 +229,7 @@ pub fn functions(count: usize, body: &[u8]) -> Vec<u8> {
     module
 }
 
-/// The beginning of a module whose functions take and return nothing.
+/// Returns the beginning of a module whose functions have no parameters and no results.
 fn one_type(functions: usize) -> Vec<u8> {
     let mut module = b"\0asm\x01\0\0\0".to_vec();
     section(&mut module, 1, &[1, 0x60, 0, 0]);
@@ -239,7 +239,7 @@ fn one_type(functions: usize) -> Vec<u8> {
     module
 }
 
-/// A function's body with so many locals of type i32.
+/// Returns a function's body with `locals` locals of type i32.
 pub fn body(locals: usize, code: &[u8]) -> Vec<u8> {
     let mut body = vec![1];
     body.extend(leb128(locals));
@@ -249,14 +249,14 @@ pub fn body(locals: usize, code: &[u8]) -> Vec<u8> {
     body
 }
 
-/// Loops in each other.
+/// Returns nested loops.
 fn loops(depth: usize) -> Vec<u8> {
     let mut code = [0x03, 0x40].repeat(depth);
     code.resize(code.len() + depth, 0x0b);
     code
 }
 
-/// So many times: one of the locals is increased.
+/// Increases one of the locals, `times` times.
 fn sums(times: usize, locals: usize) -> Vec<u8> {
     let mut code = Vec::new();
     for i in 0..times {
@@ -267,7 +267,7 @@ fn sums(times: usize, locals: usize) -> Vec<u8> {
     code
 }
 
-/// So many branches of which one changes a local: every local may have two values after each.
+/// Returns `times` branches, one side of which changes a local: after each, every local may have two values.
 fn joins(locals: usize, times: usize) -> Vec<u8> {
     let mut code = Vec::new();
     for i in 0..times {
@@ -283,8 +283,8 @@ fn joins(locals: usize, times: usize) -> Vec<u8> {
     code
 }
 
-/// Loops that change a local each and use all that was there before: every loop begins with a
-/// value to choose for every local.
+/// Returns loops that each change a local and use all earlier ones: at the beginning of every loop, each local has a
+/// value to choose (a phi).
 fn phis(locals: usize, times: usize) -> Vec<u8> {
     let mut code = Vec::new();
     for i in 0..times {
@@ -312,7 +312,7 @@ pub fn section(bytes: &mut Vec<u8>, id: u8, content: &[u8]) {
     bytes.extend(content);
 }
 
-/// A number and how many bytes it takes.
+/// Returns a number and the length of its encoding in bytes.
 fn read_leb128(bytes: &[u8]) -> (usize, usize) {
     let mut value = 0;
     for (i, byte) in bytes.iter().enumerate() {

@@ -1,13 +1,13 @@
-//! Random losses as graphs: valid, and with values that stay moderate.
+//! Random losses as graphs that are valid and have moderate values.
 
 use pbg_core::loss::node::{Binary, FormulaNode, NodeId, Reduction, Unary, ValueShape};
 use pbg_core::loss::{LossDefinition, LossParameter};
 use proptest::prelude::*;
 
-/// One step of a random graph: which operation, on which of the nodes so far, with which number.
+/// Step of a random graph: operation, operands among the nodes so far, and a constant.
 type Step = (u8, u16, u16, u16, f32);
 
-/// Definitions that pass the check.
+/// Generates definitions that pass the check.
 pub fn definitions() -> impl Strategy<Value = LossDefinition> {
     let step = (
         any::<u8>(),
@@ -25,7 +25,7 @@ pub fn definitions() -> impl Strategy<Value = LossDefinition> {
     })
 }
 
-/// Rows of one graph: positives, negatives row by row, columns; some negatives are masked.
+/// Generates the rows of one graph: positives, negatives row by row, number of columns; some negatives are masked.
 pub fn rows() -> impl Strategy<Value = (Vec<f32>, Vec<f32>, usize)> {
     let score = || prop_oneof![9 => -3.0_f32..3.0, 1 => Just(pbg_core::strategy::MASKED)];
     (1_usize..6, 0_usize..40).prop_flat_map(move |(rows, columns)| {
@@ -41,7 +41,7 @@ struct Writer {
     nodes: Vec<FormulaNode>,
     shapes: Vec<ValueShape>,
     parameter: f32,
-    /// Values that are infinite where there are no negatives; nothing else may use them.
+    /// Values that are infinite without negatives; no other node may use them.
     raw: Vec<NodeId>,
 }
 
@@ -93,14 +93,14 @@ impl Writer {
         all[usize::from(choice) % all.len()]
     }
 
-    /// Between 0.5 and a few: logarithms, roots and quotients of it are tame.
+    /// Maps `x` to between 0.5 and 1.5, where logarithms, roots and quotients are harmless.
     fn positive(&mut self, x: NodeId) -> NodeId {
         let sigmoid = self.unary(Unary::Sigmoid, x);
         let half = self.push(FormulaNode::Constant(0.5));
         self.binary(Binary::Add, sigmoid, half)
     }
 
-    /// Between -1 and 1, with about the same slope everywhere that matters.
+    /// Maps `x` to between -1 and 1, with about the same slope over the relevant range.
     fn bounded(&mut self, x: NodeId) -> NodeId {
         let absolute = self.unary(Unary::Abs, x);
         let one = self.push(FormulaNode::Constant(1.0));
@@ -163,13 +163,13 @@ impl Writer {
                 self.push(FormulaNode::Reduce(Reduction::Mean, x))
             }
             20 => {
-                // Of bounded values: a sum of many large ones would drown the rest.
+                // The operand is bounded, because a sum of many large values would dominate all others.
                 let x = self.matrix(a);
                 let x = self.bounded(x);
                 self.push(FormulaNode::Reduce(Reduction::Sum, x))
             }
             21 => {
-                // Where nothing is left, the largest is infinite; the floor keeps it finite.
+                // Without negatives the maximum is infinite; the floor keeps it finite.
                 let x = self.matrix(a);
                 let largest = self.push(FormulaNode::Reduce(Reduction::Max, x));
                 self.raw.push(largest);
@@ -189,7 +189,7 @@ impl Writer {
         };
     }
 
-    /// The last value of each shape goes into the loss.
+    /// Combines the last value of each shape into the loss.
     fn finish(mut self) -> LossDefinition {
         let last = |writer: &Self, shape| writer.shapes.iter().rposition(|&s| s == shape);
         let matrix = last(&self, ValueShape::Matrix).unwrap_or(1) as NodeId;

@@ -1,4 +1,4 @@
-//! The graphs of a step, of a loss and of an operator, from outside.
+//! Tests of the graphs of a step, of a loss and of an operator, through public interfaces.
 
 mod batch_graph;
 mod loss_check;

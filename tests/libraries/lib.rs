@@ -1,4 +1,4 @@
-//! What tests of several packages try: random losses, and components that would keep a compiler busy.
+//! Inputs for tests of several packages: random losses, and components that would keep a compiler busy.
 
 pub mod bombs;
 pub mod definitions;

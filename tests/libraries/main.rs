@@ -1,4 +1,4 @@
-//! The libraries from outside, through what they share with each other.
+//! Tests of the libraries through their public interfaces.
 
 mod graphs;
 mod sandbox;

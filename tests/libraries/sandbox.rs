@@ -1,4 +1,4 @@
-//! The sandbox with real components: good ones, hostile ones, and files that are none.
+//! The sandbox with real components: good ones, hostile ones, and files that are not components.
 
 mod cache;
 mod compiler;

@@ -1,11 +1,11 @@
-//! Passes in the terms of the host, whose count of loads is independent of the plugins'.
+//! Conversion of passes to the host's types. The host counts loads independently of the plugins.
 
 use pbg_core::graph::{Bucket, Side};
 use pbg_core::plan::{self, PlanCost};
 use pbg_core::strategy;
 use pbg_plugin_sdk as sdk;
 
-/// The pass as the host has it.
+/// Converts a pass to the host's type.
 #[must_use]
 pub fn of_host(pass: &sdk::Pass) -> strategy::Pass {
     let side = |side| match side {
@@ -28,10 +28,10 @@ pub fn of_host(pass: &sdk::Pass) -> strategy::Pass {
     }
 }
 
-/// What the host counts for a plan.
+/// Returns the host's cost of a plan.
 ///
 /// # Panics
-/// If the plan is no permutation of the grid.
+/// Panics if the plan is not a permutation of the grid.
 #[must_use]
 pub fn cost(pass: &sdk::Pass, plan: &[sdk::Bucket]) -> PlanCost {
     let pass = of_host(pass);

@@ -1,4 +1,4 @@
-//! What all standard bucket orders promise.
+//! Promises of all standard bucket orders.
 
 mod optimum;
 mod properties;
@@ -8,21 +8,21 @@ mod table;
 use pbg_order_tests::cost;
 use pbg_plugin_sdk::{Order, Pass, testing};
 
-/// Swaps of an order with its defaults, by the host's count.
+/// Returns the swaps of an order with its defaults, by the host's count.
 fn swaps<O: Order>(pass: &Pass) -> u64 {
     let mut order: O = testing::with_defaults();
     let plan = order.plan(pass).expect("it plans");
     cost(pass, &plan).swaps
 }
 
-/// A complete grid of equal partitions.
+/// Returns a complete grid of equal partitions.
 fn complete(p: u32, c: u32, seed: u64) -> Pass {
     let mut pass = Pass::uniform(p, p, seed);
     pass.buffer_partitions = c;
     pass
 }
 
-/// Swaps of BETA (Marius).
+/// Returns the swaps of BETA (Marius).
 fn beta_formula(p: u32, c: u32) -> u64 {
     let (p, c) = (u64::from(p), u64::from(c));
     if p <= c {
@@ -32,7 +32,7 @@ fn beta_formula(p: u32, c: u32) -> u64 {
     (p - c) + (x + 1) * (p - c) - x * (x + 1) * (c - 1) / 2
 }
 
-/// Swaps below which no order of a complete grid is: a load meets at most `c - 1` partitions.
+/// Returns a lower bound on the swaps of any order of a complete grid: a loaded partition meets at most `c - 1` others.
 fn lower_bound(p: u32, c: u32) -> u64 {
     let (p, c) = (u64::from(p), u64::from(c.min(p)));
     ((p * (p - 1) - c * (c - 1)) / 2).div_ceil(c - 1)

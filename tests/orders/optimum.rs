@@ -1,4 +1,4 @@
-//! Closed forms, and how close the best orders come to what is possible.
+//! Closed forms, and how close the best orders come to the optimum.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -59,8 +59,8 @@ fn optimal_is_never_worse_than_beta() {
     }
 }
 
-/// Every grid of up to 128 partitions with every buffer, 8128 cases. What it finds without any
-/// search is enough; a search only adds to what competes.
+/// Every grid of up to 128 partitions with every buffer, 8128 cases. The plans found without a search are good enough;
+/// a search only adds candidates.
 #[test]
 fn without_a_search_optimal_is_never_worse_than_beta_either() {
     let next = AtomicU32::new(2);
@@ -89,7 +89,7 @@ fn without_a_search_optimal_is_never_worse_than_beta_either() {
     });
 }
 
-/// The best values of the literature and of earlier searches, and ours.
+/// The best values of the literature and of earlier searches, and those of `optimal`.
 #[test]
 fn optimal_is_at_the_best_known_values() {
     for (p, c, best) in [
@@ -130,7 +130,7 @@ fn what_is_resident_saves_its_loads() {
     assert_eq!(cost(&pass, &plan).loads, known_swaps(16, 4));
 }
 
-/// Each certificate holds by the host's count: the plan that is made of it loads no more.
+/// Each certificate holds by the host's count: the plan derived from it has no more loads.
 #[test]
 fn certificates_hold() {
     let certificates = include_str!("../../plugins/search/src/certificates.txt");

@@ -1,4 +1,4 @@
-//! Every order on every grid.
+//! Properties of every order on every grid.
 
 use pbg_order_tests::cost;
 use pbg_plugin_sdk::{Bucket, Order, Pass, Rng, Side, testing};
@@ -8,7 +8,7 @@ use crate::{complete, lower_bound};
 
 type Plan = fn(&Pass) -> Vec<Bucket>;
 
-/// All standard orders.
+/// Returns all standard orders.
 fn orders() -> Vec<(&'static str, Plan)> {
     vec![
         ("affinity", planned::<affinity::Affinity>),
@@ -45,7 +45,7 @@ fn planned<O: Order>(pass: &Pass) -> Vec<Bucket> {
     order.plan(pass).expect("it plans")
 }
 
-/// Grids of all shapes, with partitions of all sizes, empty buckets and residents.
+/// Generates grids of all shapes, with partitions of all sizes, empty buckets and resident partitions.
 fn any_pass() -> impl Strategy<Value = Pass> {
     let side = prop_oneof![Just(1_u32), 1_u32..20];
     let sizes = (
@@ -90,7 +90,7 @@ proptest! {
         for (name, plan) in orders() {
             let first = plan(&pass);
             let host = cost(&pass, &first);
-            prop_assert!(first == plan(&pass), "{name} differs from itself");
+            prop_assert!(first == plan(&pass), "{name} is not deterministic");
             let own = pass.traffic(&first);
             prop_assert_eq!(
                 (own.loads, own.swaps, own.bytes),

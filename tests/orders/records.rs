@@ -1,5 +1,5 @@
-//! The records of `docs/orders.md`: each certificate is followed pair by pair, each row compared with
-//! what `optimal` plans.
+//! The records of `docs/orders.md`: each certificate is followed pair by pair, and each row is compared with the plan
+//! of `optimal`.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ use crate::{beta_formula, complete, lower_bound, swaps};
 const PAGE: &str = include_str!("../../docs/orders.md");
 const CERTIFICATES: &str = include_str!("../../plugins/search/src/certificates.txt");
 
-/// Partitions, buffer, and what leaves and enters in each step.
+/// Partitions, buffer, and the partitions that leave and enter in each step.
 struct Certificate {
     p: u32,
     c: u32,
@@ -44,15 +44,18 @@ fn every_two_partitions_of_a_certificate_meet() {
         };
         meet(&held);
         for (out, enters) in steps {
-            assert!(held.remove(&out), "p={p} c={c}: {out} is not there");
-            assert!(held.insert(enters), "p={p} c={c}: {enters} is there");
+            assert!(held.remove(&out), "p={p} c={c}: {out} is not in the buffer");
+            assert!(
+                held.insert(enters),
+                "p={p} c={c}: {enters} is already in the buffer"
+            );
             meet(&held);
         }
         assert_eq!(met.len() as u32, p * (p - 1) / 2, "p={p} c={c}");
     }
 }
 
-/// A row of the table: p, c, lower bound, BETA, the best before, ours, and what it is.
+/// Row of the table: p, c, lower bound, BETA, the best known before, the value here, and a remark.
 struct Record {
     p: u32,
     c: u32,

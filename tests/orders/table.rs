@@ -1,4 +1,4 @@
-//! The table of swaps that a study of orders prints, reproduced.
+//! Reproduces the table of swaps that a study of orders prints.
 
 use affinity::Affinity;
 use beta::Beta;
@@ -15,8 +15,8 @@ use snake::Snake;
 
 use crate::{complete, lower_bound, swaps};
 
-/// Swaps after the first fill; those of `inside_out` to `random` are rounded means over seeds.
-/// Counted for this project by an independent simulation, with Belady's eviction.
+/// Swaps after the first fill; those of `inside_out` to `random` are rounded means over seeds. An independent
+/// simulation for this project counted them, with Belady's eviction.
 struct Row {
     p: u32,
     c: u32,
@@ -134,8 +134,8 @@ fn orders_without_chance_make_exactly_these_swaps() {
     }
 }
 
-/// What is wrong if the mean over seeds is not within 5 % of the table's. Seeds are enough when the standard error of their
-/// mean is below 1 %, so that chance alone is no reason to be further away.
+/// Returns a message if the mean over seeds is not within 5 % of the table's. Seeds are added until the standard error
+/// of their mean is below 1 %, so that a larger deviation is not due to chance.
 fn deviation<O: Order>(row: &Row, expected: u64) -> Option<String> {
     let (mut seeds, mut sum, mut squares) = (0.0, 0.0, 0.0);
     let enough = |seeds: f64, sum: f64, squares: f64| {
@@ -156,7 +156,7 @@ fn deviation<O: Order>(row: &Row, expected: u64) -> Option<String> {
     })
 }
 
-/// What the page prints is what is checked here.
+/// The page shows the table that is checked here.
 #[test]
 fn the_page_has_this_table() {
     let page = include_str!("../../docs/orders.md");

@@ -1,4 +1,4 @@
-//! The training step as a graph: shapes are checked, slices are small, and what is printed runs.
+//! The training step as a graph: shapes are checked, slices are small, and the printed stages are those that run.
 
 use std::collections::BTreeSet;
 
@@ -140,12 +140,12 @@ fn buffers_that_are_free_again_are_used_again() {
     let mut step_spec = step_spec();
     let of_static = sliced(&step_spec, Update::Batch);
     assert_eq!(of_static.loops.len(), 1);
-    // Both directions score into one buffer, and the loss works in place.
+    // Both directions write their scores into one buffer, and the loss works in place.
     assert_eq!(count(&of_static, "scores"), 1);
     step_spec.relations = Some(3);
     let of_dynamic = sliced(&step_spec, Update::Batch);
     assert_eq!(of_dynamic.loops.len(), 2);
-    // The second pass has the first one's rows.
+    // The second pass uses the rows of the first.
     for name in [
         "rows.lhs",
         "rows.rhs",
@@ -201,7 +201,7 @@ fn a_million_edges_take_the_slices_of_a_thousand() {
     let (small, large) = (plan(1000), plan(1_000_000));
     assert_eq!(small.clusters, large.clusters);
     assert_eq!(large.edges * large.slices_per_batch, 1_000_000);
-    // The columns of a million edges, draws, and a gradient for every row at most.
+    // The columns of a million edges, draws, and at most one gradient per row.
     let columns = (4 * 4 + 4 * 2) * 1_000_000;
     assert!(large.batch_bytes <= columns + 2 * 5000 * (8 * 4 + 8) + 1000);
 }
@@ -231,7 +231,7 @@ fn storage_and_edges_are_groups_of_their_own_if_asked() {
     assert_eq!(bound(EDGES), Some((3, 90)));
     assert_eq!(beside.slices_in_flight, 60);
     assert!(beside.pipe(PLANNING).is_none(), "cores need no plan");
-    // With a GPU, planning is one, too.
+    // With a GPU, planning is also a group.
     let planned = Pipeline::new(
         &PipelineParameters {
             gpu: Some(1),
@@ -248,7 +248,7 @@ fn storage_and_edges_are_groups_of_their_own_if_asked() {
         planned.groups[3].devices,
         [PipelineDevice::Cpu, PipelineDevice::Cuda(1)]
     );
-    // The same tasks, in one group.
+    // The same tasks in a single group.
     let alone = Pipeline::new(
         &PipelineParameters {
             partitions_ahead: 0,
@@ -270,7 +270,7 @@ fn storage_and_edges_are_groups_of_their_own_if_asked() {
     ];
     assert_eq!(alone.groups[0].devices, devices);
     assert_eq!(alone.slices_in_flight, 3);
-    // One of them.
+    // Without reading partitions ahead, storage has no group of its own.
     let machine = PipelineParameters {
         partitions_ahead: 0,
         ..machine
@@ -298,8 +298,8 @@ proptest! {
         }
     }
 
-    /// Every node runs once per slice or once per batch, after what it needs. That the numbers are the same is a
-    /// test of the kernels.
+    /// Every node runs once per slice or once per batch, after its operands. The tests of the kernels show that the
+    /// numbers are the same.
     #[test]
     fn the_sliced_form_runs_every_node_once_after_what_it_needs(step_spec in any_step_spec()) {
         let sliced = sliced(&step_spec, Update::Batch);
@@ -331,7 +331,7 @@ proptest! {
         prop_assert_eq!(updates.count(), 2);
     }
 
-    /// Slices fit what they may take if a chunk does, and do not grow with the batch.
+    /// Slices fit their memory if a chunk does, and do not grow with the batch.
     #[test]
     fn memory_for_slices_does_not_depend_on_the_batch(
         step_spec in any_step_spec(),
@@ -347,7 +347,7 @@ proptest! {
             let slice = sliced.buffers.iter().filter(|b| b.keep == BufferLife::Slice);
             (slice.map(|b| b.bytes_of(&sizes, chunks)).sum::<usize>(), sizes, chunks)
         };
-        // From the first batch on that has a whole chunk and a whole slice.
+        // Holds from the first batch that has a whole chunk and a whole slice.
         let enough = edges.max(step_spec.chunk).max(256) * step_spec.chunk.max(slice_bytes / 16);
         let ((small, ..), (large, ..)) = (of(enough), of(enough.saturating_mul(factor)));
         prop_assert_eq!(small, large);
@@ -357,7 +357,7 @@ proptest! {
         prop_assert!(chunks <= least || chunks * sliced.chunk_bytes(&sizes) <= slice_bytes);
     }
 
-    /// At most one gradient row per row of a table.
+    /// A batch has at most one gradient row per row of a table.
     #[test]
     fn gradients_of_a_batch_are_bounded_by_the_tables(
         step_spec in any_step_spec(),

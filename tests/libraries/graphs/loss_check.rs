@@ -1,4 +1,4 @@
-//! Graphs that are no losses, and what is said about them.
+//! Invalid graphs of losses, and the messages about them.
 
 use pbg_core::loss::node::{Binary, FormulaNode, Reduction, Unary};
 use pbg_core::loss::{LossDefinition, LossParameter};
@@ -150,7 +150,7 @@ fn node() -> impl Strategy<Value = FormulaNode> {
 }
 
 proptest! {
-    /// Whatever passes the check can be differentiated and evaluated.
+    /// Every graph that passes the check can be differentiated and evaluated.
     #[test]
     fn anything_is_refused_or_works(nodes in prop::collection::vec(node(), 0..12), output in 0_u32..13) {
         let definition = LossDefinition { nodes, output, ..LossDefinition::default() };

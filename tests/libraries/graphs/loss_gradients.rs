@@ -1,4 +1,4 @@
-//! Derived gradients against finite differences, and by hand where those do not see.
+//! Derived gradients against finite differences, and against values computed by hand where differences do not help.
 
 use pbg_core::loss::node::{Binary, FormulaNode, Reduction, Unary};
 use pbg_core::loss::{DerivedLoss, LossDefinition, LossGraph};
@@ -15,7 +15,7 @@ fn graph(nodes: &[FormulaNode]) -> LossGraph {
     definition.check(100).expect("a valid graph")
 }
 
-/// The central difference, or `None` next to a kink: there it depends on the step.
+/// Returns the central difference, or `None` next to a kink, where it depends on the step size.
 fn slope(f: impl Fn(f64) -> f64) -> Option<f64> {
     let difference = |h: f64| (f(h) - f(-h)) / (2.0 * h);
     let sided = |h: f64| [(f(h) - f(0.0)) / h, (f(0.0) - f(-h)) / h];
@@ -42,7 +42,7 @@ proptest! {
             let row = derived.row(&parameters, positive, &negatives);
             let value = graph.loss_of(&parameters, positive, &negatives);
             prop_assert!(value.is_finite(), "{value}");
-            // Constants that were folded are rounded to f32.
+            // Folded constants are rounded to f32.
             prop_assert!((row.loss - value).abs() <= 1e-5 * (1.0 + value.abs()));
             let by_positive = slope(|h| graph.loss_of(&parameters, positive + h, &negatives));
             if let Some(expected) = by_positive {
@@ -75,10 +75,10 @@ proptest! {
             used[output as usize] = true;
         }
         for (id, node) in derived.nodes.iter().enumerate() {
-            // By their texts: 0 and -0 are different.
+            // Compared as text, because 0 and -0 are different nodes.
             let (before, text) = (&derived.nodes[..id], format!("{node:?}"));
             let twice = before.iter().any(|other| format!("{other:?}") == text);
-            prop_assert!(!twice, "{text} is there twice");
+            prop_assert!(!twice, "{text} occurs twice");
             for operand in node.operands() {
                 prop_assert!((operand as usize) < id);
                 used[operand as usize] = true;
@@ -141,7 +141,7 @@ fn extreme_rows_have_finite_losses_and_gradients() {
 
 #[test]
 fn nothing_flows_back_through_a_stopped_gradient() {
-    // sum(stop(t) * t): as if the factor were a number.
+    // sum(stop(t) * t): the stopped factor acts as a constant.
     let derived = DerivedLoss::of(&graph(&[
         FormulaNode::Negative,
         FormulaNode::Unary(Unary::StopGradient, 0),
@@ -203,7 +203,7 @@ fn at_a_kink_the_gradient_goes_where_the_documentation_says() {
     assert_eq!((row.positive, row.negative[0]), (1.0, 0.0));
 }
 
-/// Constants are folded when a formula is derived, in f64 and rounded once; the plain reference rounds alike.
+/// Constants are folded when a formula is derived, in f64 and rounded once; the plain reference rounds in the same way.
 #[test]
 fn what_is_made_of_constants_is_the_same_number_in_reference_and_derivation() {
     let nodes = vec![

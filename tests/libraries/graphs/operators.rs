@@ -1,4 +1,4 @@
-//! Formulas of operators: what is none and what is said about it, and their gradients.
+//! Formulas of operators: invalid ones with their messages, and gradients.
 
 use pbg_core::loss::node::{Binary, FormulaNode, NodeId, Unary};
 use pbg_core::operator::interpret::ElementInput;
@@ -127,7 +127,7 @@ const UNARY: [Unary; 5] = [
 ];
 const BINARY: [Binary; 3] = [Binary::Add, Binary::Sub, Binary::Mul];
 
-/// Nodes that use earlier ones, smooth where they are.
+/// Generates nodes that use earlier ones and are smooth where they are defined.
 fn node(before: usize) -> impl Strategy<Value = FormulaNode> {
     let id = move || 0..before as NodeId;
     prop_oneof![
@@ -148,7 +148,7 @@ fn nodes() -> impl Strategy<Value = Vec<FormulaNode>> {
             .boxed()
     });
     grown.prop_map(|mut nodes| {
-        // Whatever comes out, it depends on the components.
+        // The outputs depend on the components in any case.
         let last = nodes.len() as NodeId - 1;
         nodes.extend([
             FormulaNode::Binary(Binary::Add, last, 0),
@@ -167,7 +167,7 @@ proptest! {
     ) {
         let (first, second) = (nodes.len() as NodeId - 2, nodes.len() as NodeId - 1);
         let checked = definition(&nodes, &[first, second]).check(100);
-        // What is made of constants may be larger than any number.
+        // A value of constants may overflow.
         prop_assume!(checked.is_ok());
         let formula = checked.expect("it was just asked");
         let found = formula.backward().evaluate(&ElementInput {

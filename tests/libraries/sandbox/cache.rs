@@ -1,4 +1,4 @@
-//! Compiled code kept between runs: used when it is sound, and never when it is not.
+//! Compiled code cached between runs: used if it is intact, and never otherwise.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::sandbox::support::pass;
 
-/// A cache folder that nothing is in yet.
+/// Returns an empty cache folder.
 fn folder() -> (tempfile::TempDir, PathBuf) {
     let place = tempfile::tempdir().expect("a folder");
     let path = place.path().join("pbg-host");
@@ -34,7 +34,7 @@ fn plan(cache: &Path, name: &str) -> String {
     order.id().name.clone()
 }
 
-/// The files of compiled code.
+/// Returns the files of compiled code.
 fn entries(cache: &Path) -> Vec<PathBuf> {
     let names = fs::read_dir(cache).expect("the folder exists");
     let mut paths: Vec<PathBuf> = names.map(|entry| entry.expect("readable").path()).collect();
@@ -112,7 +112,7 @@ fn code_from_elsewhere_is_never_used() {
     fs::copy(&first, &second).expect("writable");
     assert_eq!(plan(&cache, "inside_out"), "inside_out");
     assert_eq!(plan(&cache, "random"), "random");
-    // The same plugin's code that another key signed.
+    // The same plugin's code, signed with another key.
     let foreign = entries(&other).remove(0);
     let ours = cache.join(foreign.file_name().expect("a name"));
     let signed = fs::read(&ours).expect("readable");
@@ -160,7 +160,7 @@ fn another_users_folder_is_refused() {
     let (_place, cache) = folder();
     fs::create_dir(&cache).expect("a folder");
     set_mode(&cache, 0o700);
-    // Only root can give a folder away.
+    // Only root can change the owner of a folder.
     if std::os::unix::fs::chown(&cache, Some(12_345), None).is_err() {
         return;
     }

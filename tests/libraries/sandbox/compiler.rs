@@ -1,5 +1,5 @@
-//! Components that are small and take long to compile or to instantiate. Here they are compiled in
-//! a child of this test program, as the program itself does it.
+//! Small components that take long to compile or to instantiate. Here a child process of this test program compiles
+//! them, as in the program itself.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -13,19 +13,19 @@ use pbg_wasm::{CodeCache, CompilerProcess, Limits, Sandbox};
 use crate::sandbox::support::bounds::{bounded, bounded_in_memory};
 use crate::sandbox::support::{Guest, load, pass, sandbox};
 
-/// Names the child of this program in which [`the_child_that_compiles`] does its work.
+/// Variable that marks the child process of this program in which [`the_child_that_compiles`] does its work.
 const CHILD: &str = "PBG_SANDBOX_COMPILES";
 
-/// Not a test of its own: what the tests below start again as the process that compiles.
+/// Not a test: the tests below start it in a child process, which compiles.
 #[test]
 fn the_child_that_compiles() {
     if std::env::var_os(CHILD).is_some() {
-        CompilerProcess::serve().expect("a parent asks");
+        CompilerProcess::serve().expect("a parent process sends a request");
         std::process::exit(0);
     }
 }
 
-/// This test program as a compiler. `env` sets what tells the child apart.
+/// Returns this test program as a compiler. `env` has the variable that marks the child.
 fn compiler() -> CompilerProcess {
     let itself = std::env::current_exe().expect("a test knows its program");
     let arguments = [
@@ -95,7 +95,7 @@ fn what_has_too_much_of_something_is_not_compiled() {
     }
 }
 
-/// Each either works or is refused with the limit; how long it takes is up to the limit.
+/// Each component either works or is refused by a limit, which also bounds the time.
 #[test]
 fn what_stays_below_every_count_is_bounded_all_the_same() {
     let limits = Limits {
@@ -117,7 +117,10 @@ fn what_stays_below_every_count_is_bounded_all_the_same() {
             }
         }
     }
-    assert!(refused > 0, "nothing was too much");
+    assert!(
+        refused > 0,
+        "every component was compiled, none was refused"
+    );
 }
 
 #[test]
@@ -129,7 +132,7 @@ fn a_child_that_does_not_answer_is_named() {
     );
     let error = error.err().expect("no code").to_string();
     assert!(error.contains("was ended by the system"), "{error}");
-    // What is no code of this engine is refused as well.
+    // Output that is not code of this engine is refused as well.
     let liar = CompilerProcess::new(
         "sh".into(),
         ["-c", "cat <&0 >/dev/null; printf '\\0nothing' >&0"]
@@ -145,7 +148,7 @@ fn a_child_that_does_not_answer_is_named() {
     );
 }
 
-/// A large component; its functions are the same whatever its data are.
+/// Returns a large component whose functions do not depend on its data.
 fn large(filling: char) -> Vec<u8> {
     let data: String = std::iter::repeat_n(filling, 1 << 20).collect();
     let guest = Guest {

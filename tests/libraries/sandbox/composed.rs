@@ -1,5 +1,5 @@
-//! Components within components: each part has a memory of its own, and what one part hands to the
-//! other is copied between them by code that the engine makes.
+//! Components within components: each part has its own memory, and code that the engine generates copies the arguments
+//! and results between them.
 
 use pbg_core::strategy::BucketOrder as _;
 
@@ -9,7 +9,7 @@ use crate::sandbox::support::{Guest, answer, load, pass, recorder, sandbox};
 
 const PLAN: [(u32, u32); 4] = [(1, 0), (1, 1), (0, 1), (0, 0)];
 
-/// Logs its summary, then plans; `before` comes first.
+/// Returns a plugin that runs `before`, logs its summary, then plans.
 fn logging(before: &str) -> Vec<u8> {
     let plan = answer(&PLAN);
     let guest = Guest {
@@ -33,7 +33,7 @@ fn parts_of_a_component_pass_texts_to_each_other() {
     assert_eq!(*lines, ["evil: A plugin of the test suite."]);
 }
 
-/// Each of them is below the limit of 1024 pages.
+/// Each memory is below the limit of 1024 pages.
 #[test]
 fn memories_of_several_parts_count_together() {
     let grow = "(drop (memory.grow (i32.const 600)))";
@@ -83,7 +83,7 @@ fn memories_of_one_module_count_together() {
         message.contains("instantiation: asked for") && message.contains(too_much),
         "{message}"
     );
-    // However small they are, there may be eight.
+    // At most eight memories are allowed, however small they are.
     let message = fault(&"(memory 0)".repeat(8), "");
     assert!(message.contains("memory count too high"), "{message}");
 }

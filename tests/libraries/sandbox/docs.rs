@@ -1,4 +1,4 @@
-//! What is written about limits is what the code has.
+//! The documented limits are those of the code.
 
 use std::fs;
 use std::path::Path;

@@ -1,5 +1,5 @@
-//! What the engine must not be brought to do: compile for minutes, run what is switched off, panic
-//! over broken bytes, or enter an instance again that failed.
+//! Actions that the engine must not be tricked into: compiling for minutes, running disabled features, panicking on
+//! damaged bytes, or entering an instance again that failed.
 
 use pbg_core::strategy::BucketOrder as _;
 use pbg_library_tests::bombs;
@@ -9,7 +9,7 @@ use pbg_wasm::{Limits, Sandbox};
 use crate::sandbox::support::bounds::bounded;
 use crate::sandbox::support::{Guest, answer, list, load, pass, sandbox};
 
-/// The text must be refused as no valid component, in time.
+/// Asserts that the text is refused in time as an invalid component.
 fn assert_no_component(text: &str, reason: &str) {
     let bytes = wat::parse_str(text).unwrap_or_else(|error| panic!("{error}\n{text:.200}"));
     let error = bounded(|| load(&sandbox(), bytes).err());
@@ -35,16 +35,16 @@ fn features_that_plugins_do_not_need_are_off() {
     }
 }
 
-/// Support for it would make every call three times as expensive.
+/// Support for concurrency would make every call three times as expensive.
 #[test]
 fn concurrency_is_not_built_in() {
     assert_no_component("(component (core func (canon backpressure.inc)))", "async");
 }
 
-/// Making every NaN the same one would make numeric guests several times slower.
+/// Canonicalizing every NaN would make numeric guests several times slower.
 #[test]
 fn bits_of_nan_are_left_alone() {
-    // A quiet NaN with a payload, plus one: what is canonical has no payload.
+    // A quiet NaN with a payload, plus one; a canonical NaN has no payload.
     let sum = "(i32.reinterpret_f32 (f32.add (f32.reinterpret_i32 (i32.load (i32.const 1024))) (f32.const 1)))";
     let guest = Guest {
         extra: r#"(data (i32.const 1024) "\01\00\e0\7f")"#.to_owned(),
@@ -91,7 +91,7 @@ fn one_huge_function_is_not_compiled() {
     );
 }
 
-/// A good plugin with core instances that it does not need.
+/// Returns a good plugin with core instances that it does not need.
 fn crowded(instances: usize, module: &str) -> Vec<u8> {
     let module = wat::parse_str(format!("(module {module})")).expect("valid text");
     bombs::crowded(&Guest::default().component(), instances, &module)
@@ -114,8 +114,8 @@ fn memories_and_instances_are_counted() {
 
 #[test]
 fn an_instance_that_broke_the_interface_is_not_entered_again() {
-    // Its first plan lies outside of its memory, which is no trap: the engine would enter the
-    // instance again. Its second would be right.
+    // Its first plan lies outside of its memory. That is not a trap, so the engine would enter the instance again, and
+    // its second plan would be valid.
     let guest = Guest {
         extra: "(global $calls (mut i32) (i32.const 0))".to_owned(),
         plan: format!(
@@ -137,7 +137,7 @@ fn an_instance_that_broke_the_interface_is_not_entered_again() {
 
 #[test]
 fn recursion_on_a_stack_in_memory_is_named() {
-    // What compilers make of recursion: a stack pointer that runs below the memory's beginning.
+    // Recursion as compilers translate it: a stack pointer that falls below the beginning of the memory.
     let guest = Guest {
         extra: "(global $stack (mut i32) (i32.const 4096))
             (func $deeper (global.set $stack (i32.sub (global.get $stack) (i32.const 64)))
@@ -275,11 +275,11 @@ fn damaged_components_do_no_harm() {
         }
         if let Ok(mut order) = load(&sandbox, bytes) {
             loaded += 1;
-            // Whatever it answers, it is a permutation or an error.
+            // The answer is a permutation or an error.
             let _ = order.plan(&pass(2, 2));
         }
     }
-    // Most damage is found by the validator, some (in names, in constants) does not matter to it.
-    assert!(loaded < 300, "nothing was damaged");
+    // The validator finds most damage; some damage (in names, in constants) does not affect it.
+    assert!(loaded < 300, "no damage was found");
     load(&sandbox, whole).expect("the whole one loads");
 }

@@ -1,13 +1,13 @@
-//! What hostile and broken plugins try. Each case ends within two seconds with a message that
-//! names the plugin and the cause, and leaves the sandbox fit for the next plugin.
+//! Attempts of hostile and broken plugins. Each case ends within two seconds with a message that names the plugin and
+//! the cause, and leaves the sandbox ready for the next plugin.
 
 use crate::sandbox::support::bounds::bounded;
 use crate::sandbox::support::{DEADLINE_MS, Guest, LOOP, list, load, pass, recorder, sandbox};
 use pbg_core::strategy::BucketOrder;
 use pbg_wasm::{Limits, Sandbox};
 
-/// Runs a plugin up to a plan of a 2 x 2 grid, and asserts that it fails in time, for the reasons
-/// named, without harm to a good plugin.
+/// Runs a plugin up to a plan of a 2 x 2 grid. Asserts that it fails in time, for these reasons, without harm to a good
+/// plugin.
 fn assert_fails(bytes: Vec<u8>, reasons: &[&str]) {
     assert_fails_in(&sandbox(), bytes, reasons);
 }
@@ -157,10 +157,10 @@ fn lists_must_lie_in_memory_and_be_of_a_sensible_length() {
             "broke the rules of the component interface",
         ),
         (list(4097, 4), "not aligned"),
-        // The list is what says where it is.
+        // The list overlaps the record of its own address.
         (list(512, 4), "outside the 2 x 2 grid"),
         (list(4096, 20_000), "more data than any valid answer"),
-        // All of its memory.
+        // The list is all of its memory.
         (list(0, 65_536), "more data than any valid answer"),
         (
             "(i32.const 0x7fffff00)".to_owned(),

@@ -1,4 +1,4 @@
-//! Computed losses that lie, and what becomes of their answers.
+//! Computed losses that lie, and how their answers are rejected.
 
 use pbg_core::strategy::{Loss as _, LossWorker, ScoreBlock};
 use pbg_wasm::{ComputedLossPlugin, LoadError, LoadedLoss, PluginSource};
@@ -7,8 +7,7 @@ use serde_json::Value;
 use crate::sandbox::support::bounds::bounded;
 use crate::sandbox::support::{DEADLINE_MS, LOOP, encode, own_wit, sandbox};
 
-/// The functions of a computed loss as WebAssembly text. What a test does not replace answers
-/// losses and gradients that are 0.
+/// Functions of a computed loss as WebAssembly text. By default, losses and gradients are 0.
 struct Guest {
     extra: String,
     realloc: &'static str,
@@ -30,7 +29,7 @@ impl Default for Guest {
     }
 }
 
-/// A body's end that answers these lists: losses, gradients of positives, and of negatives.
+/// Returns the end of a body that answers these lists: losses, gradients of positives, and of negatives.
 fn answer(lists: [(u32, u32); 3]) -> String {
     let mut body = "(i32.store (i32.const 512) (i32.const 0))".to_owned();
     for (i, (pointer, length)) in lists.into_iter().enumerate() {
@@ -86,7 +85,7 @@ impl Guest {
     }
 }
 
-/// Two rows of three negatives each.
+/// Evaluates two rows of three negatives each.
 fn evaluate(loss: &mut dyn LossWorker) -> Result<([f32; 6], [f32; 2]), String> {
     let mut negative = [0.5; 6];
     let (mut gradient, mut losses) = ([9.0; 2], [9.0; 2]);
@@ -106,7 +105,7 @@ fn evaluate(loss: &mut dyn LossWorker) -> Result<([f32; 6], [f32; 2]), String> {
     }
 }
 
-/// The loss must fail in its bounds, for the reason named, without any of its answer being used.
+/// Asserts that the loss fails within its bounds, for this reason, and that none of its answer is used.
 #[track_caller]
 fn assert_fails(guest: &Guest, reason: &str) {
     let message = bounded(|| match guest.load() {
@@ -185,7 +184,7 @@ fn answers_have_the_lengths_of_the_rows() {
             "returned 5 gradients of negatives",
         ),
         ([(8192, 0), (8192, 0), (8192, 0)], "returned 0 losses"),
-        // All of its memory.
+        // The list is all of its memory.
         (
             [(0, 131_072), (8192, 2), (8192, 6)],
             "more data than any valid answer",
@@ -212,7 +211,7 @@ fn answers_must_lie_in_memory() {
 #[test]
 fn every_number_of_an_answer_is_finite() {
     for number in ["nan", "nan:0x200001", "inf", "-inf"] {
-        // The last of each list: 8192 and 8200 have the pairs, 8208 the six.
+        // The last number of each list: 8192 and 8200 have the pairs, 8208 the six.
         for (at, what) in [
             (8196, "losses"),
             (8204, "gradients of positives"),
@@ -258,7 +257,7 @@ fn traps_are_named() {
 
 #[test]
 fn an_instance_that_failed_is_not_asked_again() {
-    // Only the first call of an instance fails, so that the failed one would answer.
+    // Only the first call of an instance fails, so a second call of the failed instance would answer.
     let guest = Guest {
         extra: "(global $calls (mut i32) (i32.const 0))".to_owned(),
         evaluate: format!(

@@ -1,4 +1,4 @@
-//! Graphs that no loss may have, from a component that does not use the SDK.
+//! Invalid graphs of losses, from a component that does not use the SDK.
 
 use pbg_core::loss::ScheduleProgress;
 use pbg_wasm::{Limits, LoadError, LoadedLoss, PluginSource, Sandbox};
@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::sandbox::support::bounds::bounded;
 use crate::sandbox::support::{LOOP, encode, own_wit, sandbox};
 
-/// A node as the interface lays it out in memory: which case, and three words.
+/// A node in the memory layout of the interface: its case, and three words.
 type Words = (u8, [u32; 3]);
 
 const POSITIVE: Words = (0, [0; 3]);
@@ -23,12 +23,12 @@ const fn negated(operand: u32) -> Words {
     (5, [0, operand, 0])
 }
 
-/// A traced loss whose `build` has this body, in a memory of this many pages.
+/// Returns a traced loss whose `build` has this body, in a memory of `pages` pages.
 fn with_build(build: &str, pages: u32) -> Vec<u8> {
     traced("(i32.const 640)", build, "(unreachable)", pages)
 }
 
-/// A traced loss whose functions have these bodies.
+/// Returns a traced loss whose functions have these bodies.
 fn traced(configure: &str, build: &str, update: &str, pages: u32) -> Vec<u8> {
     let module = format!(
         r#"(module
@@ -52,7 +52,7 @@ fn traced(configure: &str, build: &str, update: &str, pages: u32) -> Vec<u8> {
     encode(&module, &own_wit(), "traced-loss")
 }
 
-/// A body that answers a graph of `length` nodes, the first ones given, the rest zeros.
+/// Returns a body that answers a graph of `length` nodes: `nodes`, then zeros.
 fn graph(nodes: &[Words], length: u32, output: u32) -> String {
     let mut body = String::new();
     for (i, (case, words)) in nodes.iter().enumerate() {
@@ -176,7 +176,7 @@ fn a_configuration_that_never_ends_is_stopped() {
     );
 }
 
-/// A graph with one parameter, which `update` changes after every batch.
+/// Returns a loss whose graph has one parameter, which `update` changes after every batch.
 fn changing(update: &str) -> Vec<u8> {
     let build = graph(&[POSITIVE], 1, 0)
         .replace(
@@ -202,7 +202,7 @@ fn changing(update: &str) -> Vec<u8> {
     )
 }
 
-/// A body's end that answers `length` values from `pointer` on.
+/// Returns the end of a body that answers `length` values from `pointer` on.
 fn values(pointer: u32, length: u32) -> String {
     format!(
         "(i32.store (i32.const 512) (i32.const 0)) (i32.store (i32.const 516) (i32.const {pointer}))

@@ -1,4 +1,4 @@
-//! Losses in the sandbox: the standard ones give what they give natively, parameters go through.
+//! Losses in the sandbox: the standard losses give the results of native code, and parameters arrive.
 
 use pbg_core::loss::node::{Binary, FormulaNode, Reduction, Unary};
 use pbg_core::loss::{DerivedLoss, LossGraph, TracedLoss};
@@ -29,7 +29,7 @@ fn computed(name: &str, parameters: &Value) -> ComputedLossPlugin {
     }
 }
 
-/// The node of the SDK that became this one of the host.
+/// Converts a node of the host to the SDK's node.
 fn twin(node: FormulaNode) -> native::Node {
     let unary = |op| match op {
         Unary::Neg => native::Unary::Neg,
@@ -80,8 +80,8 @@ fn twin(node: FormulaNode) -> native::Node {
     }
 }
 
-/// The graph that came out of the sandbox is the one that was traced natively, and the host's
-/// gradient is that of the SDK's interpreter.
+/// Asserts that the graph from the sandbox equals the natively traced one, and that the host's gradient equals that of
+/// the SDK's interpreter.
 fn assert_same(graph: &LossGraph, expected: &native::Graph) {
     let nodes: Vec<native::Node> = graph.nodes().iter().map(|&node| twin(node)).collect();
     assert_eq!(nodes, expected.nodes);
@@ -164,7 +164,7 @@ fn an_order_is_no_loss_and_a_loss_no_order() {
     assert!(matches!(refused, Some(LoadError::WrongKind { .. })));
 }
 
-/// Scores with some masked ones.
+/// Returns scores, some of them masked.
 fn scores(rows: usize, columns: usize) -> (Vec<f32>, Vec<f32>) {
     let number = |i: usize| ((i * 7919) % 1013) as f32 / 101.3 - 5.0;
     let positives = (0..rows).map(number).collect();
@@ -202,7 +202,7 @@ fn run(
 fn assert_bits<L: sdk::ComputedLoss>(name: &str) {
     let mut loss = computed(name, &Value::Null).worker();
     let twin: L = sdk::testing::computed_with_defaults();
-    // The last one takes several calls.
+    // The last case takes several calls.
     for (rows, columns) in [(0, 3), (1, 1), (3, 0), (5, 16), (7, 101), (150, 1050)] {
         let (positive, negative) = scores(rows, columns);
         let found = run(loss.as_mut(), &positive, &negative, columns);
@@ -220,7 +220,7 @@ fn assert_bits<L: sdk::ComputedLoss>(name: &str) {
     }
 }
 
-/// So the accuracy that is tested natively holds in the sandbox too.
+/// Equal bits transfer the accuracy that is tested natively to the sandbox.
 #[test]
 fn computed_losses_give_the_same_bits_as_natively() {
     assert_bits::<softmax_computed::SoftmaxComputed>("softmax_computed");
@@ -268,7 +268,7 @@ fn workers_evaluate_at_the_same_time() {
     });
 }
 
-/// Computed losses are many times slower where the compiler made no vectors of the SDK's loops.
+/// Computed losses are many times slower if the compiler does not vectorize the SDK's loops.
 #[test]
 fn the_functions_of_the_sdk_are_vectors() {
     let mut config = wasmtime::Config::new();

@@ -1,10 +1,10 @@
-//! The host's memory while hostile plugins do what they can.
+//! The host's memory while hostile plugins run.
 
 use std::process::Command;
 
 use crate::sandbox::support::bounds::ALONE;
 
-/// The suites of cases, each of which runs in [`crate::sandbox::support::bounds::bounded`].
+/// Suites of cases, each of which runs in [`crate::sandbox::support::bounds::bounded`].
 const SUITES: [&str; 8] = [
     "sandbox::composed::",
     "sandbox::hostile::",
@@ -19,7 +19,7 @@ const SUITES: [&str; 8] = [
 #[test]
 fn the_host_stays_within_64_mib_of_before_in_every_hostile_case() {
     let itself = std::env::current_exe().expect("a test knows its program");
-    // One test after the other, in a process of their own: what others hold is not counted.
+    // One test after the other, in a separate process, so that memory of other tests is not counted.
     let run = Command::new(itself)
         .args(["--test-threads=1", "--quiet"])
         .args(SUITES)

@@ -1,5 +1,5 @@
-//! Files that are no plugin, and plugins that do not fit: refused when they are loaded, with the
-//! reason and the way to build them right.
+//! Files that are not plugins, and plugins that do not fit: refused when they are loaded, with the reason and
+//! instructions for building them correctly.
 
 use crate::sandbox::support::bounds::bounded;
 use crate::sandbox::support::{Guest, encode, load, own_wit, sandbox, wit};
@@ -23,7 +23,7 @@ fn assert_refused(bytes: Vec<u8>, reasons: &[&str]) {
     }
 }
 
-/// A module with no function at all that imports one.
+/// Returns a module that imports a function and has none of its own.
 fn importing(interface: &str) -> String {
     format!(
         r#"(module (import "{interface}" "now" (func (result i64))) (memory (export "memory") 1))"#
@@ -82,7 +82,7 @@ fn a_flipped_byte_never_harms_the_host() {
     for at in (8..whole.len()).step_by(whole.len() / 120) {
         let mut bytes = whole.clone();
         bytes[at] ^= 0x11;
-        // Some flips only change a name or a number: the rest must be an error, not a crash.
+        // Some flips only change a name or a number; all others must be an error, not a crash.
         if let Err(error) = load(&sandbox, bytes) {
             assert!(
                 error.to_string().starts_with("plugin evil.wasm: "),
@@ -94,7 +94,7 @@ fn a_flipped_byte_never_harms_the_host() {
 
 #[test]
 fn wasi_is_refused_with_the_way_to_build_without() {
-    // The clock, entropy, the environment, files, sockets, the standard streams and the way out.
+    // Clocks, entropy, the environment, files, sockets, the standard streams and process exit.
     for interface in [
         "clocks/monotonic-clock",
         "clocks/wall-clock",

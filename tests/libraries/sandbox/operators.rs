@@ -1,4 +1,4 @@
-//! Operators in the sandbox: formulas that arrive as they were written, and formulas that are none.
+//! Operators in the sandbox: valid formulas arrive unchanged, and invalid ones are refused.
 
 use crate::sandbox::support::sandbox;
 use pbg_core::operator::{InitialValue, OperatorFormula};
@@ -14,7 +14,7 @@ fn loaded(name: &str, parameters: &Value) -> Result<OperatorFormula, LoadError> 
     Ok(plugin.into_operator(parameters)?.formula)
 }
 
-/// The formula that came out of the sandbox is the one that was traced natively.
+/// Asserts that the formula from the sandbox equals the natively traced one.
 fn assert_same<O: TracedOperator>(name: &str) {
     let (found, expected) = (
         loaded(name, &Value::Null).expect("it loads"),

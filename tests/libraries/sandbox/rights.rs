@@ -1,4 +1,4 @@
-//! What a user grants, pins and asks again.
+//! Grants, pins, and replays of failed calls.
 
 use std::fs;
 use std::path::Path;
@@ -83,12 +83,12 @@ fn a_pinned_plugin_is_that_one_or_none() {
     assert!(error.to_string().contains(&sha256), "{error}");
 }
 
-/// The one file that a fault left.
-/// What executes formulas where there are none.
+/// Executor of formulas for tests without losses.
 fn no_formula(_: TracedLoss) -> Box<dyn Loss> {
-    panic!("no loss is asked")
+    panic!("no loss is called")
 }
 
+/// Reads the only file that a fault left.
 fn replay(faults: &Path) -> CallReplay {
     let mut files = fs::read_dir(faults).expect("a fault left it");
     let path = files.next().expect("one file").expect("readable").path();
@@ -132,7 +132,7 @@ fn a_failed_plan_can_be_asked_again() {
 fn a_failed_draw_can_be_asked_again() {
     let place = tempfile::tempdir().expect("a folder");
     let faults = place.path().join("faults");
-    // Its third draw takes what is not there.
+    // Its third draw takes more edges than are left.
     let guest = sampler::Guest {
         next: sampler::Guest::default().next.replacen(
             &sampler::draw(1, 2),

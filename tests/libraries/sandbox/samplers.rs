@@ -1,4 +1,4 @@
-//! What hostile and broken relation samplers try.
+//! Attempts of hostile and broken relation samplers.
 
 use pbg_core::strategy::SamplerFactory as _;
 use pbg_wasm::{LoadError, LoadedSampler, PluginSource};
@@ -16,7 +16,7 @@ fn load(guest: &Guest) -> Result<LoadedSampler, LoadError> {
     sandbox().open(source)?.into_sampler(&Value::Null)
 }
 
-/// Draws a share of 3 + 2 edges in batches of 2, and asserts that this fails in time and why.
+/// Draws a share of 3 + 2 edges in batches of 2, and asserts that this fails in time, for this reason.
 #[track_caller]
 fn assert_fails(guest: &Guest, reason: &str) {
     let message = bounded(|| match load(guest) {
@@ -45,7 +45,7 @@ fn drain(factory: &LoadedSampler) -> Result<Vec<(u32, u32)>, String> {
             }
             Ok(None) => return Ok(drawn),
             Err(error) => {
-                // The walk is over: what the instance knew is gone.
+                // The walk is over: the state of the instance is gone.
                 walk.next().expect_err("nothing is drawn after a fault");
                 return Err(error.to_string());
             }
@@ -130,7 +130,7 @@ fn loops_without_end_are_stopped_wherever_they_are() {
     }
 }
 
-/// It would have to be called when a run is over, or after a fault.
+/// The host would have to call it at the end of a run, or after a fault.
 #[test]
 fn no_destructor_is_called() {
     let destructor =
@@ -269,7 +269,7 @@ fn traps_are_named() {
 #[test]
 fn answers_that_are_none_are_refused() {
     for body in [
-        // Neither a draw nor a refusal, a record beyond memory, a refusal of half a gigabyte.
+        // A record that is neither a draw nor a refusal, one beyond the memory, a refusal of half a gigabyte.
         "(i32.store8 (i32.const 512) (i32.const 9)) (i32.const 512)",
         "(i32.const 0x7fffff00)",
         "(i32.store8 (i32.const 512) (i32.const 1)) (i32.store (i32.const 516) (i32.const 0))

@@ -1,4 +1,4 @@
-//! The standard plugins in the sandbox answer what the same code answers natively.
+//! The standard plugins give the same answers in the sandbox as natively.
 
 use crate::sandbox::support::{Guest, list, load, pass, sandbox};
 use pbg_core::graph::{Bucket, Side};
@@ -90,8 +90,7 @@ fn the_sandbox_changes_no_answer() {
     assert_same_draws::<uniform::Uniform>(&sandbox, "uniform");
 }
 
-/// Compares the draws of several shares; batch number `i` has the loss `1 / (1 + i)`, as in the
-/// native twin.
+/// Compares the draws of several shares; batch number `i` has the loss `1 / (1 + i)`, as in the native twin.
 fn assert_same_draws<S: sdk::Sampler>(sandbox: &Sandbox, name: &str) {
     let source = PluginSource::resolve(name).expect("a standard plugin");
     let plugin = sandbox.open(source).expect("it loads");
@@ -162,7 +161,7 @@ fn a_parameter_that_a_plugin_does_not_take_is_named() {
 #[test]
 fn a_plan_for_a_million_buckets_fits_the_limits() {
     let source = PluginSource::resolve("inside_out").expect("a standard plugin");
-    // However busy the machine is.
+    // Long enough for a busy machine.
     let patient = Limits {
         deadline_ms: 60_000,
         ..Limits::default()
@@ -188,7 +187,7 @@ fn a_plan_for_a_million_buckets_fits_the_limits() {
 
 #[test]
 fn an_order_hears_which_partitions_are_resident() {
-    // Begins with the bucket of the first resident partition of either side.
+    // Begins with the bucket of the first resident partition of each side.
     let lhs = "(i32.load (i32.load offset=40 (local.get 0)))";
     let rhs = "(i32.load (i32.load offset=48 (local.get 0)))";
     let other = |partition: &str| format!("(i32.sub (i32.const 1) {partition})");

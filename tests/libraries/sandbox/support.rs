@@ -1,4 +1,4 @@
-//! Components for tests, from a few lines of WebAssembly text.
+//! Components for tests, built from a few lines of WebAssembly text.
 
 pub(crate) mod bounds;
 pub(crate) mod composed;
@@ -13,10 +13,10 @@ use serde_json::Value;
 use wit_component::{ComponentEncoder, StringEncoding};
 use wit_parser::Resolve;
 
-/// A body that never ends.
+/// Body that never ends.
 pub(crate) const LOOP: &str = "(loop $again (br $again)) (unreachable)";
 
-/// The functions of an order as WebAssembly text. What a test does not replace is well-behaved.
+/// Functions of an order as WebAssembly text. By default, all of them are well-behaved.
 pub(crate) struct Guest {
     /// Data, globals, tables, `start`, more functions.
     pub(crate) extra: String,
@@ -24,7 +24,8 @@ pub(crate) struct Guest {
     pub(crate) realloc: String,
     pub(crate) describe: String,
     pub(crate) configure: String,
-    /// Its body, with a local `$n` of type i64; the plan goes to the record at 512, its buckets to 4096 and beyond.
+    /// Body of `plan`, with a local `$n` of type i64; the plan goes to the record at 512, its buckets to 4096 and
+    /// beyond.
     pub(crate) plan: String,
     pub(crate) pick: String,
 }
@@ -43,14 +44,14 @@ impl Default for Guest {
     }
 }
 
-/// `cabi_realloc`: hands out memory from 128 KiB on, and starts over at each call into the guest.
+/// `cabi_realloc`: allocates memory from 128 KiB on, and starts over at each call into the guest.
 const BUMP: &str = "(local $at i32)
     (local.set $at (i32.and (i32.add (global.get $next) (i32.const 7)) (i32.const -8)))
     (global.set $next (i32.add (local.get $at) (local.get 3)))
     (local.get $at)";
 
 impl Guest {
-    /// One that answers `plan` with `buckets`.
+    /// Creates an order that answers `plan` with `buckets`.
     pub(crate) fn planning(buckets: &[(u32, u32)]) -> Self {
         Self {
             plan: answer(buckets),
@@ -58,7 +59,7 @@ impl Guest {
         }
     }
 
-    /// The core module, as text.
+    /// Returns the core module, as text.
     pub(crate) fn text(&self) -> String {
         let Self {
             extra,
@@ -91,13 +92,13 @@ impl Guest {
         )
     }
 
-    /// The component.
+    /// Returns the component.
     pub(crate) fn component(&self) -> Vec<u8> {
         encode(&self.text(), &own_wit(), "order")
     }
 }
 
-/// A body for `plan` that answers `buckets`.
+/// Returns a body for `plan` that answers `buckets`.
 pub(crate) fn answer(buckets: &[(u32, u32)]) -> String {
     let mut body = String::new();
     for (i, (lhs, rhs)) in buckets.iter().enumerate() {
@@ -108,7 +109,7 @@ pub(crate) fn answer(buckets: &[(u32, u32)]) -> String {
     body + &list(4096, buckets.len() as u64)
 }
 
-/// A body's end that answers a list of `length` buckets at `pointer`.
+/// Returns the end of a body that answers a list of `length` buckets at `pointer`.
 pub(crate) fn list(pointer: u64, length: u64) -> String {
     format!(
         "(i32.store8 (i32.const 512) (i32.const 0)) (i32.store (i32.const 516) (i32.const {pointer}))
@@ -116,7 +117,7 @@ pub(crate) fn list(pointer: u64, length: u64) -> String {
     )
 }
 
-/// This repository's interfaces.
+/// Returns this repository's interfaces.
 pub(crate) fn own_wit() -> Resolve {
     let mut resolve = Resolve::default();
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../wit");
@@ -124,7 +125,7 @@ pub(crate) fn own_wit() -> Resolve {
     resolve
 }
 
-/// Interfaces from text.
+/// Parses interfaces.
 pub(crate) fn wit(text: &str) -> Resolve {
     let mut resolve = Resolve::default();
     resolve
@@ -133,7 +134,7 @@ pub(crate) fn wit(text: &str) -> Resolve {
     resolve
 }
 
-/// A core module made a component of `world`.
+/// Encodes a core module as a component of `world`.
 pub(crate) fn encode(module: &str, resolve: &Resolve, world: &str) -> Vec<u8> {
     let mut bytes = wat::parse_str(module).unwrap_or_else(|error| panic!("{error}\n{module}"));
     let (world, _) = resolve
@@ -149,7 +150,7 @@ pub(crate) fn encode(module: &str, resolve: &Resolve, world: &str) -> Vec<u8> {
         .unwrap_or_else(|error| panic!("{error:?}"))
 }
 
-/// The deadline of calls in [`sandbox`], a tenth of what users have: what never ends is stopped the sooner.
+/// Deadline of calls in [`sandbox`]: a tenth of the users' default, so that endless calls are stopped sooner.
 pub(crate) const DEADLINE_MS: u64 = 100;
 
 pub(crate) fn sandbox() -> Sandbox {
@@ -160,7 +161,7 @@ pub(crate) fn sandbox() -> Sandbox {
     Sandbox::new(limits).expect("the sandbox starts")
 }
 
-/// A sink that keeps what it gets.
+/// Returns a log sink, and the lines that it has received.
 pub(crate) fn recorder() -> (LogSink, Arc<Mutex<Vec<String>>>) {
     let lines = Arc::new(Mutex::new(Vec::new()));
     let kept = Arc::clone(&lines);
@@ -179,7 +180,7 @@ pub(crate) fn load(sandbox: &Sandbox, bytes: Vec<u8>) -> Result<LoadedOrder, Loa
     sandbox.load_order(source, &Value::Null)
 }
 
-/// A grid with nothing special about it.
+/// Returns an ordinary pass without any special properties.
 pub(crate) fn pass(lhs: u32, rhs: u32) -> Pass {
     let (rows, columns) = (lhs as usize, rhs as usize);
     Pass {

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use pbg_config::Config;
 use pbg_import::{self as import, ImportOptions};
 
-/// Files by the name of what they are of.
+/// Values of files, each with the name of the edge set or entity type.
 pub(crate) type Files<F> = Vec<(String, F)>;
 
 /// Imports edge sets, and features of entity types, into the folder `data` of `folder`.

@@ -1,5 +1,5 @@
-//! Whole runs on a device: the loop, the partition buffer, held-out edges and checkpoints, as on the
-//! cores. The device's operations are computed in main memory here; `pbg_steps` has those of a GPU.
+//! Whole runs on a device, compared with the cores: the loop, the partition buffer, held-out edges and checkpoints.
+//! Here the device's operations are computed in main memory; `pbg_steps` tests them on a GPU.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -43,7 +43,7 @@ rhs = "place"
 operator = "complex_diagonal"
 "#;
 
-/// Two rings of places, and roads between them.
+/// Returns two rings of places, with roads between them.
 fn edges() -> String {
     let mut text = String::new();
     for place in 0..ENTITIES {
@@ -55,7 +55,7 @@ fn edges() -> String {
     text
 }
 
-/// A folder with the edges imported, and the configuration of a run there.
+/// Imports the edges into a folder; returns the configuration of a run there.
 fn dataset(folder: &Path, changes: &[(&str, &str)]) -> Config {
     let path = |name: &str| folder.join(name).display().to_string();
     let mut set: Vec<(String, String)> = changes
@@ -72,9 +72,9 @@ fn dataset(folder: &Path, changes: &[(&str, &str)]) -> Config {
     config
 }
 
-/// What a run said and left.
+/// Results of a run.
 struct Ran {
-    /// The groups that told their time, and whether they worked.
+    /// Groups that reported their time, and whether they worked.
     groups: Vec<(String, bool)>,
     losses: Vec<f64>,
     held_out: Vec<RankStats>,
@@ -82,7 +82,7 @@ struct Ran {
 }
 
 fn main_memory() -> Option<Arc<dyn OpenDevice>> {
-    // What refuses models asks libtorch.
+    // The check of a model needs libtorch.
     pbg_torch::install();
     Some(Arc::new(pbg_torch::TorchDevice::MAIN_MEMORY))
 }
@@ -181,7 +181,7 @@ fn a_run_with_dynamic_relations_and_a_computed_loss() {
     ]);
 }
 
-/// Batches that a group of its own plans while others are trained are the same batches.
+/// Batches planned ahead by their own group are the same batches.
 #[test]
 fn planning_ahead_changes_nothing() {
     let train_with = |ahead: &str| {
@@ -210,7 +210,7 @@ fn planning_ahead_changes_nothing() {
     }
 }
 
-/// A checkpoint knows nothing of devices.
+/// A checkpoint does not depend on the device.
 #[test]
 fn a_run_goes_on_elsewhere_than_where_it_began() {
     let folders = [(); 2].map(|()| tempfile::tempdir().expect("a folder"));
@@ -225,7 +225,7 @@ fn a_run_goes_on_elsewhere_than_where_it_began() {
     compare(&found, &expected);
 }
 
-/// Its partitions may not be in memory.
+/// The partitions of such a bucket may not be in memory.
 #[test]
 fn a_bucket_without_edges_plans_nothing() {
     let folder = tempfile::tempdir().expect("a folder");

@@ -1,5 +1,5 @@
-//! Two training steps of PyTorch-BigGraph in 98 configurations, through the real step, with the
-//! standard losses as their components hand them over.
+//! Two training steps of PyTorch-BigGraph in 98 configurations, repeated with the real step and the formulas of the
+//! standard losses' components.
 
 mod case;
 mod checker;
@@ -23,7 +23,7 @@ use case::{Case, File, Losses, Step, losses, numbers, public_name};
 use checker::Checker;
 use stepper::{Stepper, Where};
 
-/// Both sides' scores of a batch, in order of edges.
+/// Scores of both sides of a batch, in order of edges.
 #[derive(Default)]
 struct Seen {
     positives: [Vec<f32>; 2],
@@ -84,14 +84,14 @@ fn run(case: &Case, losses: &Losses, slice_bytes: usize, at: Where) -> (Vec<Stri
     (checker.failures, checker.compared)
 }
 
-/// Whether entities are compared with themselves by their distance. Its derivative is then noise, which the
-/// gradient of the entity, and so its row, contains a little of: with double precision, row 6 of "dynamic none
-/// l2 softmax" is ours to 1e-8, and PBG's to 2e-5.
+/// Returns whether entities are compared with themselves by their distance. Its derivative is then noise, a little of
+/// which reaches the gradient of the entity and so its row: with double precision, row 6 of "dynamic none l2 softmax"
+/// is accurate to 1e-8 here, and to 2e-5 in PBG.
 fn zero_distances(case: &Case) -> bool {
     case.config.comparator == Comparator::L2 && case.operator == Operator::None
 }
 
-/// An entity's distance to itself is rounding noise under a square root: as good as 0 up to 1e-3.
+/// Replaces distances of an entity to itself, which are rounding noise under a square root: 0 up to 1e-3.
 fn forgive_zero_distances(
     case: &Case,
     step: &Step,
@@ -206,7 +206,7 @@ fn one_step(
 }
 
 fn two_steps_equal_pbg(at: Where) {
-    // On a machine that has only the compiled tests they are elsewhere.
+    // A machine with only the compiled tests has the vectors elsewhere.
     let elsewhere = std::env::var_os("PBG_TEST_VECTORS").map(PathBuf::from);
     let here = "../../tests/vectors/pbg_steps.json";
     let path = elsewhere.unwrap_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join(here));
@@ -238,21 +238,20 @@ fn two_steps_equal_pbg_in_every_configuration_at_any_slice_size() {
     two_steps_equal_pbg(Where::Cores);
 }
 
-/// All that a device computes but for the device: its operations, in main memory.
+/// Tests all of a device's computations except the device itself: its operations run in main memory.
 #[test]
 fn two_steps_of_a_device_equal_pbg_in_every_configuration_at_any_slice_size() {
     two_steps_equal_pbg(Where::Device(TorchDevice::MAIN_MEMORY));
 }
 
-/// The same where there is a GPU. Says why it was skipped where there is none; with
-/// `PBG_TEST_CUDA=1`, that is a failure.
+/// The same on a GPU. Prints the reason if it is skipped without one; with `PBG_TEST_CUDA=1`, that is a failure.
 #[test]
 fn two_steps_on_a_gpu_equal_pbg_in_every_configuration_at_any_slice_size() {
     match TorchDevice::cuda(0) {
         Ok(place) => two_steps_equal_pbg(Where::Device(place)),
         Err(reason) => {
             assert!(std::env::var_os("PBG_TEST_CUDA").is_none(), "{reason}");
-            // Past the harness, which shows nothing of a test that passes.
+            // Written directly to the terminal, since the harness hides the output of tests that pass.
             writeln!(std::io::stderr(), "skipped: {reason}").expect("a terminal");
         }
     }

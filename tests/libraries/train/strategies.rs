@@ -10,7 +10,7 @@ use pbg_train::{Fallbacks, GuardedLoss, Strategies};
 use pbg_wasm::{Limits, LoadedLoss, LoadedPlugin, PluginSource, Sandbox};
 use serde_json::Value;
 
-/// The standard plugins that `config` names.
+/// Loads the standard plugins that `config` names.
 pub(crate) fn standard(config: &Config) -> Strategies {
     let sandbox = Sandbox::new(Limits::default()).expect("the sandbox starts");
     let open = |name: &str| -> LoadedPlugin {
@@ -32,7 +32,7 @@ pub(crate) fn standard(config: &Config) -> Strategies {
     }
 }
 
-/// What names a strategy of these tests.
+/// Returns the id of a strategy of these tests.
 pub(crate) fn id(name: &str) -> StrategyId {
     StrategyId {
         name: name.to_owned(),
@@ -41,7 +41,7 @@ pub(crate) fn id(name: &str) -> StrategyId {
     }
 }
 
-/// The logistic loss with a weight for negatives, which `schedule` changes after every so many batches.
+/// Returns the logistic loss with a weight for negatives, which `schedule` changes after the given number of batches.
 pub(crate) fn weighted_logistic(
     weight: f32,
     schedule: Option<(u32, Box<dyn ParameterSchedule>)>,

@@ -1,5 +1,5 @@
-//! Whole runs of several trainers, in threads with a register between them: every bucket once per epoch whatever happens,
-//! and the same bytes as one machine that trains the buckets in the order in which they were committed.
+//! Whole runs of several trainers, in threads that share a register: every bucket is trained once per epoch whatever
+//! happens, and the bytes equal those of one machine that trains the buckets in the order of their commits.
 
 #![expect(
     clippy::unwrap_used,
@@ -83,7 +83,7 @@ fn edges(steps: &[usize]) -> String {
     text
 }
 
-/// A folder with the edges imported.
+/// A folder with the imported edges.
 struct World {
     folder: tempfile::TempDir,
     text: String,
@@ -98,7 +98,7 @@ impl World {
         Self::importing(text, &[("train", &STEPS)])
     }
 
-    /// With edge sets of places that lie so many steps from each other.
+    /// Imports edge sets whose edges join places at these distances from each other.
     fn importing(text: &str, sets: &[(&str, &[usize])]) -> Self {
         let sets: Vec<_> = sets
             .iter()
@@ -107,7 +107,7 @@ impl World {
         Self::made(text, &sets, &[])
     }
 
-    /// With one edge set, and features of entity types.
+    /// Imports one edge set, and features of entity types.
     fn with(text: &str, edges: &str, features: &[(&str, &str)]) -> Self {
         Self::made(text, &[("train", edges.to_owned())], features)
     }
@@ -167,14 +167,14 @@ fn cluster(connection: &Arc<Connection>, rank: u32, machines: u32) -> ClusterOpt
             rounds: 200.0,
             bytes: 1e9,
         },
-        // Where many tests run at the same time, trainers stand still for a while.
+        // If many tests run at the same time, trainers may be suspended for a while.
         patience: Duration::from_secs(20),
         lease_ahead: None,
         on_event: Arc::new(drop),
     }
 }
 
-/// A trainer has come to the end of its run.
+/// Asserts that a trainer has finished its run.
 fn finished(outcome: &Result<RunOutcome, RunError>) {
     assert!(
         matches!(outcome, Ok(RunOutcome::Finished { .. })),
@@ -182,7 +182,7 @@ fn finished(outcome: &Result<RunOutcome, RunError>) {
     );
 }
 
-/// Trains as one of several.
+/// Trains as one of several trainers.
 fn join(
     config: &Config,
     cluster: &ClusterOptions,
@@ -199,7 +199,7 @@ fn join(
     )
 }
 
-/// The buckets in the order in which they were committed, by pass. Panics where one was done twice.
+/// Returns the buckets in the order of their commits, by pass. Panics if one was trained twice.
 fn committed(history: &[LedgerRecord]) -> BTreeMap<PassId, Vec<Bucket>> {
     let mut passes: BTreeMap<PassId, Vec<Bucket>> = BTreeMap::new();
     for pair in history.windows(2) {
@@ -208,7 +208,7 @@ fn committed(history: &[LedgerRecord]) -> BTreeMap<PassId, Vec<Bucket>> {
         if before.work().pass != pass {
             continue;
         }
-        // In the order in which they were leased, which is that of training.
+        // In the order of the leases, which is that of training.
         let leases = before.trainers().values().flat_map(|t| t.leases.clone());
         for bucket in leases {
             if after.state(bucket) == Some(BucketState::Done) {
@@ -221,7 +221,7 @@ fn committed(history: &[LedgerRecord]) -> BTreeMap<PassId, Vec<Bucket>> {
     passes
 }
 
-/// An order that was written down.
+/// Order that repeats a recorded plan.
 struct Recorded {
     id: StrategyId,
     passes: BTreeMap<PassId, Vec<Bucket>>,
@@ -246,7 +246,7 @@ impl BucketOrder for Recorded {
     }
 }
 
-/// An order that comes back to what it has just left: it picks what needs most loads.
+/// Order that returns to partitions which it has just left: it picks the bucket that needs most loads.
 struct Restless(StrategyId);
 
 impl BucketOrder for Restless {
@@ -270,7 +270,7 @@ impl BucketOrder for Restless {
     }
 }
 
-/// Embeddings and accumulators of all partitions.
+/// Returns embeddings and accumulators of all partitions.
 fn bytes(config: &Config) -> Vec<(Vec<f32>, Vec<f32>)> {
     let checkpoint = ReadCheckpoint::open(Path::new(&config.checkpoint_path)).expect("a model");
     let read = |partition| {
@@ -283,7 +283,7 @@ fn bytes(config: &Config) -> Vec<(Vec<f32>, Vec<f32>)> {
     (0..4).map(read).collect()
 }
 
-/// One machine trains the buckets in the order of `history`; its bytes have to be those of `config`'s checkpoint.
+/// Asserts that one machine which trains the buckets in the order of `history` gets the bytes of `config`'s checkpoint.
 fn replays(world: &World, config: &Config, history: &[LedgerRecord], changes: &[(&str, &str)]) {
     let passes = committed(history);
     for (pass, buckets) in &passes {
@@ -302,11 +302,11 @@ fn replays(world: &World, config: &Config, history: &[LedgerRecord], changes: &[
     finished(&outcome);
     assert!(
         bytes(config) == bytes(&alone),
-        "other bytes than one machine"
+        "the bytes differ from those of one machine"
     );
 }
 
-/// Trains with as many threads as there are connections.
+/// Trains with one thread per connection.
 fn train(config: &Config, connections: &[Arc<Connection>]) -> Vec<Result<RunOutcome, RunError>> {
     let machines = connections.len() as u32;
     thread::scope(|scope| {
@@ -393,7 +393,7 @@ fn one_machine_goes_on_from_what_several_committed_and_the_reverse() {
     let config = world.config("together", &[]);
     let connection = Connection::new(&hub, 0);
     let stop = Arc::new(AtomicBool::new(false));
-    // A trainer is stopped within the first epoch, and commits as the last that leaves.
+    // A trainer is stopped within the first epoch, and commits because it is the last to leave.
     let mut stopping = |event: Event| {
         if matches!(event, Event::BucketFinished { index: 6, .. }) {
             stop.store(true, Ordering::Relaxed);
@@ -404,7 +404,7 @@ fn one_machine_goes_on_from_what_several_committed_and_the_reverse() {
         matches!(outcome, Ok(RunOutcome::Interrupted { .. })),
         "{outcome:?}"
     );
-    // One machine goes on, and is stopped, too.
+    // One machine resumes, and is stopped, too.
     stop.store(false, Ordering::Relaxed);
     let mut buckets = Vec::new();
     let mut stopping = |event: Event| {
@@ -430,7 +430,7 @@ fn one_machine_goes_on_from_what_several_committed_and_the_reverse() {
         matches!(outcome, Ok(RunOutcome::Interrupted { .. })),
         "{outcome:?}"
     );
-    // The record of before does not go with its checkpoint, and is replaced.
+    // The old record does not match the checkpoint, and is replaced.
     stop.store(false, Ordering::Relaxed);
     let before = hub.history().len();
     let outcome = join(&config, &cluster(&connection, 0, 1), &stop, &mut |_| ());

@@ -1,5 +1,5 @@
-//! Runs that are left within a bucket, behind any batch, as often as may be: what comes of them is what comes of one that
-//! nothing disturbs, and every edge is trained once per epoch.
+//! Runs that are interrupted within a bucket, after any batch, any number of times: the results are those of an
+//! undisturbed run, and every edge is trained once per epoch.
 
 #![expect(
     clippy::unwrap_used,
@@ -58,12 +58,12 @@ lhs = "place"
 rhs = "place"
 "#;
 
-/// Relations, with so many edges each.
+/// Relations, each with its number of edges.
 const RELATIONS: [(&str, usize); 3] = [("next", 41), ("near", 23), ("opposite", 7)];
 const EDGES: u64 = 41 + 23 + 7;
 const EPOCHS: u32 = 3;
 
-/// The only order of one bucket.
+/// Order of a single bucket.
 struct Alone(StrategyId);
 
 impl BucketOrder for Alone {
@@ -80,7 +80,7 @@ impl BucketOrder for Alone {
     }
 }
 
-/// A sampler that takes what was hardest, in batches of sizes that all depend on what was before.
+/// Sampler that draws the relation with the highest loss, in batches whose sizes all depend on the earlier ones.
 struct Hardest(StrategyId, u64);
 
 struct Walk {
@@ -133,7 +133,7 @@ impl RelationSampler for Walk {
     }
 }
 
-/// The weight of negatives follows the loss.
+/// Schedule in which the weight of negatives follows the loss.
 struct Following;
 
 impl ParameterSchedule for Following {
@@ -147,18 +147,18 @@ impl ParameterSchedule for Following {
     }
 }
 
-/// A loss whose parameter changes after every third batch if it is not 0.
+/// Returns a loss whose parameter changes after every third batch, or never if `weight` is 0.
 fn logistic(weight: f32) -> Box<dyn Loss> {
     let following = || (3, Box::new(Following) as Box<dyn ParameterSchedule>);
     weighted_logistic(weight, (weight != 0.0).then(following))
 }
 
-/// A loss that asks for the end behind so many batches, and counts what is trained.
+/// Loss that requests the end after a number of batches, and counts what is trained.
 struct Stopping {
     loss: Box<dyn Loss>,
     left: AtomicI64,
     stop: Arc<AtomicBool>,
-    /// Batches and edges.
+    /// Numbers of batches and edges.
     heard: Arc<Mutex<(u64, u64)>>,
 }
 
@@ -190,14 +190,14 @@ impl Loss for Stopping {
     }
 }
 
-/// A folder with edges imported.
+/// A folder with imported edges.
 struct World {
     folder: tempfile::TempDir,
     dynamic: bool,
 }
 
 impl World {
-    /// `ends` says which places the edge of a number joins.
+    /// Imports edges; `ends` returns the two places that the edge with a number joins.
     fn new(dynamic: bool, ends: impl Fn(usize) -> (usize, usize)) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let (mut text, mut number) = (String::new(), 0);
@@ -217,12 +217,12 @@ impl World {
         world
     }
 
-    /// Edges between few places: each is in many of them.
+    /// Imports edges between few places, each of which is in many of them.
     fn of_neighbours(dynamic: bool) -> Self {
         Self::new(dynamic, |number| (number % 30, (number * 7 + 1) % 30))
     }
 
-    /// Edges that have no place in common.
+    /// Imports edges that have no place in common.
     fn of_pairs(dynamic: bool) -> Self {
         Self::new(dynamic, |number| (2 * number, 2 * number + 1))
     }
@@ -244,12 +244,12 @@ impl World {
     }
 }
 
-/// What a run consists of, besides its configuration.
+/// Settings of a run that are not in its configuration.
 #[derive(Clone, Copy)]
 struct With {
     /// Weight of negatives in the loss.
     weight: f32,
-    /// Which of two samplers.
+    /// Number of one of the two samplers.
     sampler: u64,
     /// Whether a device trains, whose operations are computed in main memory.
     device: bool,
@@ -262,21 +262,21 @@ const ON_CORES: With = With {
 };
 
 fn main_memory() -> Arc<dyn OpenDevice> {
-    // What refuses models asks libtorch.
+    // The check of a model needs libtorch.
     pbg_torch::install();
     Arc::new(pbg_torch::TorchDevice::MAIN_MEMORY)
 }
 
-/// What all parts of a run told.
+/// Reports of all parts of a run.
 #[derive(Debug, Default)]
 struct Told {
     outcome: Option<RunOutcome>,
     resumed: Vec<Resumed>,
-    /// Edges, loss and ranks before, of each bucket.
+    /// Edges, loss and ranks before training, of each bucket.
     buckets: BTreeMap<PassId, (u64, f64, Option<RankStats>)>,
     /// Edges of each epoch.
     epochs: Vec<u64>,
-    /// Batches and edges that were trained.
+    /// Numbers of batches and edges that were trained.
     heard: (u64, u64),
 }
 
@@ -299,7 +299,7 @@ impl Told {
         }
     }
 
-    /// Goes on with the run until `ends` batches are trained, or to its end.
+    /// Resumes the run until `ends` batches are trained, or until its end.
     fn go_on(&mut self, config: &Config, with: With, ends: Option<u32>) -> Result<(), RunError> {
         let stop = Arc::new(AtomicBool::new(ends == Some(0)));
         let heard = Arc::new(Mutex::new(self.heard));
@@ -336,7 +336,7 @@ impl Told {
     }
 }
 
-/// What a checkpoint holds.
+/// Returns the contents of a checkpoint.
 fn numbers(config: &Config) -> (PartitionData, Vec<Tensor>, serde_json::Value) {
     let checkpoint = ReadCheckpoint::open(Path::new(&config.checkpoint_path)).expect("a model");
     let data = checkpoint.read_partition("place", 0).expect("a file");
@@ -345,7 +345,7 @@ fn numbers(config: &Config) -> (PartitionData, Vec<Tensor>, serde_json::Value) {
     (data.expect("a partition"), model, loss)
 }
 
-/// Where the run of a checkpoint was left.
+/// Returns the position at which the run of a checkpoint stopped.
 fn left(config: &Config) -> serde_json::Value {
     let checkpoint = ReadCheckpoint::open(Path::new(&config.checkpoint_path)).expect("a model");
     let run = checkpoint.run();
@@ -353,7 +353,7 @@ fn left(config: &Config) -> serde_json::Value {
     run.state["within"].clone()
 }
 
-/// The kinds of models that a bucket is left in.
+/// Generates settings of the models whose training is interrupted within a bucket.
 fn kinds() -> impl Strategy<Value = Vec<(&'static str, String)>> {
     (1..=2_u32, any::<bool>(), any::<bool>()).prop_map(|(chunks, held_out, all)| {
         let mut keys = vec![
@@ -375,7 +375,7 @@ fn kinds() -> impl Strategy<Value = Vec<(&'static str, String)>> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
-    /// With one worker it comes to the same bytes, wherever and however often it is left.
+    /// With one worker the bytes are the same, wherever and however often the run is interrupted.
     #[test]
     fn a_run_that_is_left_anywhere_comes_to_the_same_bytes(
         dynamic in any::<bool>(),
@@ -393,7 +393,7 @@ proptest! {
             }
             let before = told.heard.0;
             told.go_on(&parts, ON_CORES, Some(stop)).unwrap();
-            // It ends behind that batch, and not a batch later.
+            // It ends after that batch, and not a batch later.
             prop_assert!(told.is_finished() || told.heard.0 == before + u64::from(stop));
             let within = left(&parts);
             if !within.is_null() {
@@ -413,16 +413,16 @@ proptest! {
         prop_assert!(left(&parts).is_null());
     }
 
-    /// Whatever number of workers there is in each part, and whatever the sampler does: where edges have nothing in
-    /// common, the result says how often each was trained.
+    /// For any number of workers in each part and any sampler. If edges have no entity in common, the result shows how
+    /// often each was trained.
     #[test]
     fn every_edge_is_trained_once_per_epoch(
         dynamic in any::<bool>(),
         parts in proptest::collection::vec((0..9_u32, 1..=3_u32, 0..2_u64), 1..8),
     ) {
         let world = World::of_pairs(dynamic);
-        // Negatives have no weight. Those drawn from all entities would still be written back as they were, over what
-        // another worker made of them.
+        // Negatives have weight zero. Still, unchanged rows of negatives drawn from all entities would be written back
+        // over another worker's updates.
         let weight = 0.0;
         let keys = |workers: u32| [
             ("num_uniform_negs", "0".to_owned()),
@@ -456,7 +456,7 @@ proptest! {
     }
 }
 
-/// Left behind the fifth batch, in the first epoch.
+/// Stops a run after the fifth batch, in the first epoch.
 fn left_early(world: &World, keys: &[(&str, String)]) -> (Config, Told) {
     let config = world.config("parts", keys);
     let mut told = Told::default();
@@ -478,7 +478,7 @@ fn who_goes_on_is_told_how_far_it_was() {
     );
 }
 
-/// Where it could not go on from there, it is not left there.
+/// A run does not stop at a position from which it could not resume.
 #[test]
 fn what_is_rounded_behind_its_bucket_is_trained_to_its_end() {
     let world = World::of_neighbours(true);
@@ -488,7 +488,7 @@ fn what_is_rounded_behind_its_bucket_is_trained_to_its_end() {
     assert_eq!(told.heard, (8, EDGES));
 }
 
-/// What a checkpoint says of a bucket is believed only if it can be.
+/// A position within a bucket is accepted only if it is possible.
 #[test]
 fn a_position_within_a_bucket_that_cannot_be_is_refused() {
     for dynamic in [true, false] {
@@ -507,7 +507,7 @@ fn a_position_within_a_bucket_that_cannot_be_is_refused() {
         ] {
             let mut forged = run.clone();
             let Some(place) = forged.state.pointer_mut(pointer) else {
-                // Batches of all relations are not remembered one by one.
+                // Batches of all relations are not stored one by one.
                 assert_eq!((dynamic, pointer), (true, "/within/shares/0/draws"));
                 continue;
             };
@@ -522,7 +522,7 @@ fn a_position_within_a_bucket_that_cannot_be_is_refused() {
     }
 }
 
-/// Batches that are planned ahead are drawn ahead, too.
+/// Batches that are planned ahead are also drawn ahead.
 #[test]
 fn a_device_goes_on_behind_the_batches_that_it_trained() {
     let with = With {

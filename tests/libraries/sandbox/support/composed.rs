@@ -1,11 +1,11 @@
-//! Components that are made of components, as a compiler for an interpreted language leaves them.
+//! Components that consist of components, as a compiler for an interpreted language produces them.
 
 use pbg_library_tests::bombs::{COMPONENT, section};
 
-/// The plugin within another component, with a part between it and the host: what the plugin logs,
-/// that part copies into its own memory and logs in its place.
+/// Returns the plugin within another component, with a part between it and the host, which copies the plugin's log
+/// lines into its own memory and logs them.
 ///
-/// `memory` is that of the part, `extra` what it does before it passes a line on.
+/// `memory` is that of the part, and `extra` runs before it passes a line on.
 pub(crate) fn behind_a_part(plugin: &[u8], memory: &str, extra: &str) -> Vec<u8> {
     let level = r#"(enum "debug" "info" "warn" "error")"#;
     let text = format!(
@@ -64,7 +64,7 @@ pub(crate) fn behind_a_part(plugin: &[u8], memory: &str, extra: &str) -> Vec<u8>
     put_in_place(&bytes, plugin)
 }
 
-/// `outer` with `plugin` for the component in it that is empty.
+/// Returns `outer` with `plugin` in place of its empty inner component.
 fn put_in_place(outer: &[u8], plugin: &[u8]) -> Vec<u8> {
     let (mut empty, mut full) = (Vec::new(), Vec::new());
     section(&mut empty, COMPONENT, b"\0asm\x0d\0\x01\0");

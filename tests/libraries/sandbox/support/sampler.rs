@@ -1,9 +1,9 @@
-//! Relation samplers from a few lines of WebAssembly text.
+//! Relation samplers, built from a few lines of WebAssembly text.
 
 use super::{encode, own_wit};
 
-/// The functions of a sampler as WebAssembly text. What a test does not replace draws relation 0
-/// (3 edges), then relation 1 (2 edges), in batches of 2.
+/// Functions of a sampler as WebAssembly text. By default, it draws relation 0 (3 edges), then relation 1 (2 edges), in
+/// batches of 2.
 pub(crate) struct Guest {
     /// Tables, `start`, more functions.
     pub(crate) extra: String,
@@ -45,7 +45,7 @@ impl Default for Guest {
 }
 
 impl Guest {
-    /// The component.
+    /// Returns the component.
     pub(crate) fn component(&self) -> Vec<u8> {
         let Self {
             extra,
@@ -80,7 +80,7 @@ impl Guest {
     }
 }
 
-/// A body's end that answers a draw.
+/// Returns the end of a body that answers a draw.
 pub(crate) fn draw(relation: i32, edges: i32) -> String {
     format!(
         "(i32.store8 (i32.const 512) (i32.const 0)) (i32.store8 (i32.const 516) (i32.const 1))
@@ -89,7 +89,7 @@ pub(crate) fn draw(relation: i32, edges: i32) -> String {
     )
 }
 
-/// A body that refuses.
+/// Returns a body that refuses.
 pub(crate) fn refuse() -> String {
     "(i32.store8 (i32.const 512) (i32.const 1)) (i32.store (i32.const 516) (i32.const 1024))
      (i32.store (i32.const 520) (i32.const 15)) (i32.const 512)"

@@ -1,4 +1,4 @@
-//! What PyTorch-BigGraph was given, and what it made of it.
+//! Inputs of PyTorch-BigGraph, and its results.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ pub(crate) struct File {
     pub(crate) cases: Vec<Case>,
 }
 
-/// An operator by the name that it has in a configuration.
+/// Deserializes an operator from its name in configurations.
 fn built_in<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Operator, D::Error> {
     let name = String::deserialize(from)?;
     Operator::built_in(&name).ok_or_else(|| serde::de::Error::custom(name))
@@ -144,7 +144,7 @@ pub(crate) fn losses() -> Losses {
     ["ranking", "logistic", "softmax"].map(open).into()
 }
 
-/// PBG's internal name as a name in checkpoints.
+/// Converts PBG's internal name to the name in checkpoints.
 pub(crate) fn public_name(internal: &str) -> String {
     if let Some(entity) = internal.strip_prefix("global_embs.emb_") {
         return format!("entities/{entity}/global_embedding");

@@ -34,7 +34,7 @@ impl Checker<'_> {
 }
 
 impl Checker<'_> {
-    /// Rows whose numbers are as close as the largest of the row has to be.
+    /// Compares rows; each number must be as close as the largest number of its row.
     pub(crate) fn rows_close(&mut self, what: &str, found: &[f32], expected: &[Vec<f32>]) {
         for (i, expected) in expected.iter().enumerate() {
             let largest = expected
@@ -42,15 +42,15 @@ impl Checker<'_> {
                 .fold(0.0_f64, |a, &e| a.max(f64::from(e).abs()));
             let found = &found[i * expected.len()..];
             for (&e, &f) in expected.iter().zip(found) {
-                // Compared where the largest number is.
+                // Compared at the magnitude of the largest number.
                 let difference = f64::from(f) - f64::from(e);
                 self.close(&format!("{what}[{i}]"), largest + difference, largest);
             }
         }
     }
 
-    /// A drawn negative that is the true entity ties with the positive, and rounding decides whether it
-    /// counts as above: by as many as there are ties the numbers may differ.
+    /// Compares counts of violators. A drawn negative that is the true entity ties with the positive, and rounding
+    /// decides whether it counts as above, so the counts may differ by the number of ties.
     pub(crate) fn violators(
         &mut self,
         side: &str,

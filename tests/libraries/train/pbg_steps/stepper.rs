@@ -9,14 +9,14 @@ use pbg_kernels::step::{BatchJob, BatchStats, Execution, ScoreObserver, StepErro
 use pbg_kernels::table::Table;
 use pbg_torch::TorchDevice;
 
-/// Where a batch is trained.
+/// Place where a batch is trained.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Where {
     Cores,
     Device(TorchDevice),
 }
 
-/// What trains it.
+/// Step that trains a batch.
 pub(crate) enum Stepper {
     Cores(Box<StepWorker>),
     Device(Box<dyn DeviceWorker>, TorchDevice),

@@ -1,4 +1,4 @@
-//! Registers that lie, trainers that are evicted or die.
+//! Registers that lose writes, and trainers that are evicted or die.
 
 use pbg_checkpoint::SharedCheckpoint;
 use pbg_core::ledger::{CheckpointCut, CutOrigin, Join, LedgerAction, Token, Trainer, Transaction};
@@ -30,7 +30,7 @@ fn one_that_is_evicted_joins_anew() {
     let hub = Arc::new(Hub::default());
     let config = world.config("together", &[]);
     let is_evicted = AtomicBool::new(false);
-    // Whoever is the first with three buckets: it has one then that it has not settled.
+    // Evicts the first trainer with three buckets, which then has one that is not settled.
     let evict = |rank| {
         if !is_evicted.swap(true, Ordering::Relaxed) {
             hub.order(|record| {
@@ -81,7 +81,7 @@ fn move_embeddings(from: &Path, to: &Path) {
     }
 }
 
-/// What a trainer that was silent for too long still has to read, others may have trained and removed.
+/// An evicted trainer may still have to read partitions that others have meanwhile trained and replaced.
 #[test]
 fn one_that_is_evicted_before_it_reads_joins_anew() {
     let world = World::new();
@@ -90,7 +90,7 @@ fn one_that_is_evicted_before_it_reads_joins_anew() {
     for outcome in train(&once, &[Connection::new(&hub, 0)]) {
         finished(&outcome);
     }
-    // It goes on from files alone, so its first lease is of what it has to read.
+    // It resumes from files alone, so its first lease is of partitions that it has to read.
     let hub = Arc::new(Hub::default());
     let config = world.config("together", &[]);
     let [model, hidden] = ["together", "hidden"].map(|name| world.folder.path().join(name));
@@ -117,7 +117,7 @@ fn one_that_is_evicted_before_it_reads_joins_anew() {
         }
     };
     let connection = Connection::new(&hub, 0);
-    // The ledger would say so first if it were asked for the next lease.
+    // With a lease ahead, the ledger would report the eviction first.
     let unhurried = ClusterOptions {
         lease_ahead: Some(false),
         ..cluster(&connection, 0, 1)
@@ -133,7 +133,7 @@ fn what_a_dead_trainer_had_is_trained_by_others() {
     let hub = Arc::new(Hub::default());
     let config = world.config("together", &[]);
     let is_dead = AtomicBool::new(false);
-    // Whoever is the first with two buckets dies with the second, which it has not settled.
+    // The first trainer with two buckets dies with the second one, which it has not settled.
     let run = |rank| {
         let connection = Connection::new(&hub, u64::from(rank));
         let (mut dies, mut is_told, mut lost) = (false, false, Vec::new());
@@ -158,7 +158,7 @@ fn what_a_dead_trainer_had_is_trained_by_others() {
             &mut watch,
         );
         match dies {
-            // It sees in the end that the other has finished, if it has by then.
+            // It finally sees that the other one has finished, if that has happened by then.
             true => assert!(
                 matches!(outcome, Err(RunError::Cluster(_))) || is_told,
                 "{outcome:?}"
@@ -196,8 +196,8 @@ fn the_sign_of_one_that_died_before_it_took_part_goes() {
     replays(&world, &config, &hub.history(), &[]);
 }
 
-/// A checkpoint is written that the ledger does not know: it was set back, and what other trainers did since is lost but for
-/// their files. The ledger's own next checkpoint has the number of one that nobody has written.
+/// Sets the ledger back: a checkpoint exists that the ledger does not know, and only the files of the other trainers
+/// remain of their later work. The ledger's own next checkpoint has a number that nobody has written.
 fn set_back(hub: &Hub, config: &Config) {
     let other = Token(1);
     let folder = SharedCheckpoint::open(Path::new(&config.checkpoint_path), other);
@@ -252,7 +252,7 @@ fn no_checkpoint_is_made_of_a_ledger_that_is_older_than_the_newest() {
     let mut watch = |event: Event| match event {
         Event::BucketFinished { .. } => {
             trained += 1;
-            // In the second epoch, of 16 as the first.
+            // In the second epoch; each has 16 buckets.
             if trained == 20 {
                 set_back(&hub, &config);
             }

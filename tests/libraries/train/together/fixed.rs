@@ -1,8 +1,8 @@
-//! Tables of entity types with one partition: every trainer has them, and what one learns the others learn.
+//! Tables of entity types with one partition: every trainer has them, and all trainers receive each other's updates.
 
 use super::*;
 
-/// A place is of a kind, of which there are few, and has a shape, which has features.
+/// Each place has a kind, of which there are few, and a shape, which has features.
 const CONFIG: &str = r#"
 dataset = "data"
 checkpoint_path = "model"
@@ -55,7 +55,7 @@ fn world() -> World {
     World::with(CONFIG, &text, &[("shape", &features.collect::<String>())])
 }
 
-/// Embeddings and accumulators of a table with one partition.
+/// Returns embeddings and accumulators of a table with one partition.
 fn table(config: &Config, entity_type: &str) -> (Vec<f32>, Vec<f32>) {
     let checkpoint = ReadCheckpoint::open(Path::new(&config.checkpoint_path)).expect("a model");
     let data = checkpoint.read_partition(entity_type, 0).expect("a file");
@@ -67,7 +67,7 @@ fn is_finished(outcome: &Result<RunOutcome, RunError>) -> bool {
     matches!(outcome, Ok(RunOutcome::Finished { .. }))
 }
 
-/// Whether small types were trained as often as one machine trains them.
+/// Asserts that small types were trained as much as by one machine.
 fn is_as_large_as_alone(world: &World, config: &Config, changes: &[(&str, &str)]) {
     let alone = world.config("alone", changes);
     let resolved = ResolvedConfig::new(alone.clone()).expect("they fit");
@@ -82,7 +82,7 @@ fn is_as_large_as_alone(world: &World, config: &Config, changes: &[(&str, &str)]
     for entity_type in ["kind", "shape"] {
         let sum = |config| table(config, entity_type).1.iter().sum::<f32>();
         let (together, alone) = (sum(config), sum(&alone));
-        // A third of it would be what one trainer alone has learned.
+        // The updates of one of three trainers would be a third of it.
         assert!(
             (together / alone - 1.0).abs() < 0.3,
             "{entity_type}: {together} beside {alone}"
@@ -119,7 +119,7 @@ fn a_checkpoint_has_small_types_and_others_go_on_from_it() {
     );
     assert!(outcomes.iter().all(is_finished), "{outcomes:?}");
     let before = [table(&config, "kind"), table(&config, "shape")];
-    // One that is stopped after a bucket writes what it has read, and a little more.
+    // A trainer that is stopped after a bucket writes the values that it has read, with a few updates.
     let hub = Arc::new(Hub::default());
     let stop = Arc::new(AtomicBool::new(false));
     let connection = Connection::new(&hub, 9);
@@ -142,7 +142,7 @@ fn a_checkpoint_has_small_types_and_others_go_on_from_it() {
             .all(|(now, before)| now >= before);
         assert!(grown && now.1.iter().sum::<f32>() > 1e-3, "{entity_type}");
     }
-    // The rest of the epochs, by one machine; files of old checkpoints do not pile up.
+    // One machine trains the remaining epochs; files of old checkpoints do not accumulate.
     let stop = Arc::new(AtomicBool::new(false));
     let outcome = join(&config, &cluster(&connection, 0, 1), &stop, &mut |_| ());
     assert!(is_finished(&outcome), "{outcome:?}");
@@ -178,7 +178,7 @@ fn one_that_joins_takes_over_what_was_learned_since_the_checkpoint() {
         let mut watch = |event: Event| {
             if matches!(event, Event::BucketFinished { .. }) {
                 seen += 1;
-                // Before the first checkpoint: all that it can know it knows from the first trainer.
+                // Before the first checkpoint, so all its values come from the first trainer.
                 if seen == 8 {
                     let (config, connection) = (&config, &connections[1]);
                     second = Some(scope.spawn(move || {

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Imports edges of two places that nobody has met, beside those that are there.
+/// Imports edges of two new places, in addition to the existing ones.
 fn grow(world: &World) {
     let file = world.folder.path().join("more.tsv");
     let text = "place 1\tnear\thalley\nencke\tnear\tplace 2\nplace 3\tpasses\tplace 4\n";
@@ -18,7 +18,7 @@ fn grow(world: &World) {
     import::run(&config.graph_schema(), &sets, &options, &mut go_on).expect("an import");
 }
 
-/// Rows of all partitions.
+/// Returns the number of rows of all partitions.
 fn rows(config: &Config) -> usize {
     bytes(config).iter().map(|(_, sums)| sums.len()).sum()
 }
@@ -33,7 +33,8 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// Two trainers go on with the grown dataset, on whose edges they had not agreed before; gives what they said was new.
+/// Lets trainers resume with the grown dataset, whose edges their run did not have before; returns their events about
+/// the change.
 fn go_on(config: &Config, connections: &[Arc<Connection>]) -> Vec<Event> {
     let allowed = AllowedChanges {
         data_change: true,
@@ -64,7 +65,7 @@ fn go_on(config: &Config, connections: &[Arc<Connection>]) -> Vec<Event> {
     })
 }
 
-/// One machine that goes on from the same checkpoint draws the same rows, and has the same bytes in the end.
+/// One machine that resumes from the same checkpoint draws the same rows, and ends with the same bytes.
 #[test]
 fn new_names_get_the_rows_that_one_machine_draws() {
     for operator in ["none", "diagonal"] {
@@ -82,7 +83,7 @@ fn new_names_get_the_rows_that_one_machine_draws() {
         copy(&model, &alone);
         let changes = [("edge_sets", r#"["train", "more"]"#)];
         let config = world.config("together", &changes);
-        // Several add up what they share in another order than one machine.
+        // Several trainers add the shared parameters in another order than one machine.
         let machines = if operator == "none" { 2 } else { 1 };
         let connections: Vec<_> = (2..2 + machines)
             .map(|i| Connection::new(&hub, i))
@@ -96,7 +97,7 @@ fn new_names_get_the_rows_that_one_machine_draws() {
         let mut passes = committed(&hub.history());
         passes.retain(|pass, _| pass.epoch == 1);
         assert_eq!(passes.len(), 2, "two edge sets");
-        // Several leave out buckets without edges, one machine does not.
+        // Several trainers skip buckets without edges, one machine does not.
         for buckets in passes.values_mut() {
             let all = (0..16).map(|i| Bucket::new(i / 4, i % 4));
             buckets.extend(all.filter(|b| !buckets.contains(b)).collect::<Vec<_>>());
@@ -117,11 +118,14 @@ fn new_names_get_the_rows_that_one_machine_draws() {
         let stop = Arc::new(AtomicBool::new(false));
         let outcome = resolved.train(strategies, allowed, &stop, &mut |_| ());
         finished(&outcome);
-        assert!(bytes(&config) == bytes(&alone), "{operator}: other bytes");
+        assert!(
+            bytes(&config) == bytes(&alone),
+            "{operator}: the bytes differ"
+        );
     }
 }
 
-/// A run that another dataset interrupts in the middle of an epoch trains that epoch anew.
+/// A run that is interrupted in the middle of an epoch trains that epoch again with another dataset.
 #[test]
 fn an_interrupted_epoch_begins_anew_with_other_edges() {
     let world = World::new();

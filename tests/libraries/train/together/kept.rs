@@ -1,4 +1,4 @@
-//! Checkpoints of the ends of epochs that are kept for good.
+//! Checkpoints of the ends of epochs that are preserved.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! A loss with parameters that change: one update for what all trainers observe.
+//! A loss with parameters that change: one update for the observations of all trainers.
 
 use std::sync::Mutex;
 
@@ -31,7 +31,7 @@ fn with_loss(config: &Config, told: &Told) -> Strategies {
     }
 }
 
-/// What the checkpoint has of the loss: batches, edges since the last update, and the weight.
+/// Returns the checkpoint's state of the loss: batches, edges since the last update, and the weight.
 fn stored(config: &Config) -> (u64, u64, f32) {
     let checkpoint = ReadCheckpoint::open(Path::new(&config.checkpoint_path)).expect("a model");
     let state = &checkpoint.run().state["loss"];
@@ -67,7 +67,7 @@ fn all_trainers_update_one_loss_with_what_all_of_them_observe() {
             scope.spawn(move || take_part(hub, rank, 2, config));
         }
     });
-    // As many batches and edges as one machine trains.
+    // The same numbers of batches and edges as on one machine.
     let alone = world.config("alone", &[]);
     let resolved = ResolvedConfig::new(alone.clone()).expect("they fit");
     let (stop, told_alone) = (Arc::new(AtomicBool::new(false)), Told::default());
@@ -86,11 +86,11 @@ fn all_trainers_update_one_loss_with_what_all_of_them_observe() {
     assert!(0 < updates && updates as u64 <= steps / 4);
     let lowered = (0..updates).fold(1.0, |weight: f32, _| weight * 0.999);
     assert_eq!(weight, lowered);
-    // The ledger has it, too, as its owner settled it.
+    // The ledger also has the state, as the owner settled it.
     let history = hub.history();
     let recorded = history.last().and_then(|r| r.work().progress.loss.clone());
     assert!(recorded.is_some_and(|state| state.step > 0));
-    // Who goes on from the checkpoint, with another ledger, begins with it.
+    // A trainer that resumes from the checkpoint with another ledger begins with this state.
     let more = Config {
         num_epochs: 3,
         ..config.clone()

@@ -1,4 +1,4 @@
-//! A register and live traffic within one process, with the faults that networks have.
+//! A register and live traffic within one process, with the faults of networks.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -13,14 +13,14 @@ use pbg_core::transport::{
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-/// What a test does when a record is written.
+/// Function of a test that is called with every written record.
 pub(crate) type Hook = Box<dyn FnMut(&LedgerRecord) -> Option<LedgerRecord> + Send>;
 
-/// What all connections share.
+/// State shared by all connections.
 #[derive(Default)]
 pub(crate) struct Hub {
     values: Mutex<Vec<Vec<u8>>>,
-    /// Sees every record that is written; what it gives is written behind it.
+    /// Receives every record that is written; a record that it returns is written next.
     hook: Mutex<Option<Hook>>,
     beats: Mutex<BTreeMap<Token, (Heartbeat, Instant)>>,
     wakes: (Mutex<u64>, Condvar),
@@ -28,14 +28,14 @@ pub(crate) struct Hub {
 }
 
 impl Hub {
-    /// Every record that was ever the newest.
+    /// Returns every record that was ever the newest.
     pub(crate) fn history(&self) -> Vec<LedgerRecord> {
         let values = self.values.lock().unwrap();
         let record = |value: &Vec<u8>| serde_json::from_slice(value).unwrap();
         values.iter().map(record).collect()
     }
 
-    /// Has `hook` see every record that is written from now on.
+    /// Calls `hook` with every record that is written from now on.
     pub(crate) fn watch(
         &self,
         hook: impl FnMut(&LedgerRecord) -> Option<LedgerRecord> + Send + 'static,
@@ -52,7 +52,7 @@ impl Hub {
         values.extend(more.map(|record| serde_json::to_vec(&record).unwrap()));
     }
 
-    /// Writes what a person orders.
+    /// Writes a change that an operator orders.
     pub(crate) fn order(&self, change: impl Fn(&LedgerRecord) -> LedgerRecord) {
         let mut values = self.values.lock().unwrap();
         let record: LedgerRecord = serde_json::from_slice(values.last().unwrap()).unwrap();
@@ -60,12 +60,12 @@ impl Hub {
     }
 }
 
-/// One trainer's connection.
+/// Connection of one trainer.
 pub(crate) struct Connection {
     hub: Arc<Hub>,
-    /// Nothing comes through.
+    /// Whether no message gets through.
     pub(crate) is_cut: AtomicBool,
-    /// Of 100 writes, so many get no answer, half of which happen; and as many are refused for no reason.
+    /// Number of writes in 100 that get no answer, half of which are applied; as many are refused without a reason.
     pub(crate) faults: AtomicU64,
     dice: Mutex<Xoshiro256PlusPlus>,
     woken: Mutex<u64>,
@@ -164,7 +164,7 @@ impl LiveTraffic for Connection {
         let answers = self.hub.answers.lock().unwrap().get(&whom).cloned();
         let answers = answers.ok_or_else(|| NoAnswer("nobody is there".to_owned()))?;
         let answer = answers(question);
-        // As much as a NATS server takes.
+        // The limit of a NATS server.
         assert!(question.len().max(answer.len()) <= 1 << 20, "too long");
         Ok(answer)
     }

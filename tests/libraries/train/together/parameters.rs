@@ -1,4 +1,4 @@
-//! What all trainers have in common.
+//! Parameters that all trainers share.
 
 use super::*;
 
@@ -6,12 +6,12 @@ use super::*;
 fn parameters_are_everybodys() {
     let world = World::new();
     let hub = Arc::new(Hub::default());
-    // In the first epochs the loss depends on who was faster, as it falls by half in each of them.
+    // In the first epochs the loss depends on which trainer was faster, as it falls by half in each of them.
     let keys = [("global_emb", "true"), ("num_epochs", "12")];
     let mut config = world.config("together", &keys);
     config.relations[0].operator = Operator::ComplexDiagonal.name().to_owned();
     let mut losses: Vec<f64> = Vec::new();
-    // Buckets of this world take less than the rounds of other tests are apart.
+    // Buckets of this world are shorter than the interval between rounds in other tests.
     let everybodys = |connection: &Arc<Connection>, rank: u32| {
         let mut cluster = cluster(connection, rank, 2);
         cluster.sync_limits.rounds = 1e5;
@@ -37,7 +37,7 @@ fn parameters_are_everybodys() {
     for (pass, buckets) in committed(&history) {
         assert_eq!(buckets.len(), 16, "{pass:?}");
     }
-    // As many edges were counted as one machine trains, and what both learned is one model.
+    // As many edges are counted as one machine trains, and the trainers have learned one model.
     let alone = Config {
         checkpoint_path: world.folder.path().join("alone").display().to_string(),
         ..config.clone()

@@ -1,4 +1,5 @@
-//! Rankings between epochs: the figures of one machine, whoever ranks which block and whatever happens meanwhile.
+//! Rankings between epochs: the figures are those of one machine, whichever trainer ranks which block and whatever
+//! happens meanwhile.
 
 use std::path::PathBuf;
 
@@ -10,7 +11,7 @@ use super::*;
 
 const EPOCHS: usize = 3;
 
-/// What every run here has: edges that are ranked after each epoch.
+/// Keys of every run here: edges that are ranked after each epoch.
 const VALIDATED: [(&str, &str); 2] = [("validation.edges", "valid"), ("num_epochs", "3")];
 
 fn world(text: &str) -> World {
@@ -21,7 +22,7 @@ fn with(changes: &[(&'static str, &'static str)]) -> Vec<(&'static str, &'static
     [&VALIDATED, changes].concat()
 }
 
-/// A trainer that has ended.
+/// Trainer that has ended.
 struct Ended {
     outcome: Result<RunOutcome, RunError>,
     events: Vec<Event>,
@@ -32,7 +33,7 @@ impl Ended {
         matches!(self.outcome, Ok(RunOutcome::Finished { .. }))
     }
 
-    /// Epochs, ranks, whether they were the best, and the factor of learning rates.
+    /// Returns epochs, ranks, whether they were the best, and the factor of the learning rates.
     fn validated(&self) -> Vec<(u32, RankStats, bool, f32)> {
         validated(&self.events)
     }
@@ -52,12 +53,13 @@ fn validated(events: &[Event]) -> Vec<(u32, RankStats, bool, f32)> {
     events.iter().filter_map(ranks).collect()
 }
 
-/// Trains with as many threads as there are connections.
+/// Trains with one thread per connection.
 fn train_all(config: &Config, connections: &[Arc<Connection>]) -> Vec<Ended> {
     train_within(config, connections, Duration::from_secs(60))
 }
 
-/// As [`train_all`]; who is silent for `lease` counts as dead, and who reaches nobody for half of it ends.
+/// Like [`train_all`]; a trainer that is silent for `lease` counts as dead, and one that reaches nobody for half of it
+/// ends.
 fn train_within(config: &Config, connections: &[Arc<Connection>], lease: Duration) -> Vec<Ended> {
     let machines = connections.len() as u32;
     let run = |(rank, connection): (u32, &Arc<Connection>)| {
@@ -82,7 +84,7 @@ fn connections(hub: &Arc<Hub>, count: u64) -> Vec<Arc<Connection>> {
     (0..count).map(|i| Connection::new(hub, i)).collect()
 }
 
-/// Trains on one machine, in the order of `passes` where there are any; what it tells.
+/// Trains on one machine, in the order of `passes` if given; returns its events.
 fn alone(config: &Config, passes: Option<BTreeMap<PassId, Vec<Bucket>>>) -> Ended {
     let mut strategies = strategies(config);
     if let Some(passes) = passes {
@@ -97,7 +99,7 @@ fn alone(config: &Config, passes: Option<BTreeMap<PassId, Vec<Bucket>>>) -> Ende
     Ended { outcome, events }
 }
 
-/// The filtered ranks of the checkpoint in a folder, by one machine.
+/// Returns the filtered ranks of the checkpoint in a folder, computed by one machine.
 fn evaluated(config: &Config, folder: &Path) -> RankStats {
     let config = Config {
         checkpoint_path: folder.display().to_string(),
@@ -124,7 +126,7 @@ fn folder(config: &Config, name: &str) -> PathBuf {
     Path::new(&config.checkpoint_path).join(name)
 }
 
-/// Ranks are the same ranks. Their reciprocals are added in another order.
+/// Asserts that ranks are equal. Their reciprocals may be added in another order.
 fn assert_same(one: &RankStats, other: &RankStats) {
     let exact = |s: &RankStats| {
         let hits = [s.hits_at_1, s.hits_at_3, s.hits_at_10, s.hits_at_50];
@@ -138,14 +140,14 @@ fn assert_same(one: &RankStats, other: &RankStats) {
     );
 }
 
-/// What the checkpoint's `metrics.jsonl` says was found.
+/// Returns the results in the checkpoint's `metrics.jsonl`.
 fn in_metrics(config: &Config) -> Vec<(u32, RankStats, bool, f32)> {
     let text = std::fs::read_to_string(folder(config, "metrics.jsonl")).expect("metrics");
     let event = |line| serde_json::from_str(line).expect("an event");
     validated(&text.lines().map(event).collect::<Vec<Event>>())
 }
 
-/// How many blocks each ranking had.
+/// Returns the number of blocks of each ranking.
 fn blocks(history: &[LedgerRecord]) -> Vec<usize> {
     let mut blocks = Vec::new();
     for pair in history.windows(2) {
@@ -156,7 +158,7 @@ fn blocks(history: &[LedgerRecord]) -> Vec<usize> {
     blocks
 }
 
-/// Whether each of `trainers` has found what one machine finds that trains in the order of `history`.
+/// Asserts that each of `trainers` found the results of one machine that trains in the order of `history`.
 fn assert_as_one(
     world: &World,
     changes: &[(&str, &str)],
@@ -198,7 +200,7 @@ fn any_number_of_trainers_finds_the_ranks_of_one_machine() {
         assert_as_one(&world, &changes, &history, &together);
         assert!(
             bytes(&config) == bytes(&world.config("alone", &changes)),
-            "other bytes than one machine"
+            "the bytes differ from those of one machine"
         );
     }
 }
@@ -226,7 +228,7 @@ fn parameters_are_those_of_the_checkpoint_for_all() {
         assert_eq!(told.len(), 1);
         assert_same(&told[0].1, &expected);
     }
-    // Nothing is trained between the two checkpoints, and none of what was trained came late.
+    // Nothing was trained between the two checkpoints, and no earlier training arrived late.
     assert_same(&evaluated(&config, &folder(&config, ".")), &expected);
 }
 
@@ -236,7 +238,7 @@ fn a_block_of_a_trainer_that_dies_is_ranked_by_another() {
     let hub = Arc::new(Hub::default());
     let config = world.config("together", &with(&[("validation.early_stop", "9")]));
     let connections = connections(&hub, 2);
-    // Whoever leases a block first dies with it.
+    // The first trainer that leases a block dies with it.
     let (lines, mut is_dead) = (connections.clone(), false);
     hub.watch(move |record| {
         let mut trainers = record.trainers().values();
@@ -247,7 +249,7 @@ fn a_block_of_a_trainer_that_dies_is_ranked_by_another() {
         None
     });
     let all = train_within(&config, &connections, Duration::from_secs(2));
-    // One that is cut off sees in the end that the other has finished, if it has by then.
+    // A trainer that is cut off finally sees that the other has finished, if that has happened by then.
     let is_told = |event: &Event| matches!(event, Event::FinishedByOthers { .. });
     let (lost, ended): (Vec<_>, Vec<_>) = all.into_iter().partition(|trainer| {
         let is_cut = matches!(trainer.outcome, Err(RunError::Cluster(_)));
@@ -282,7 +284,7 @@ fn a_trainer_that_is_evicted_in_the_ranking_joins_anew() {
         first.then(evict)
     });
     let ended = train_all(&config, &connections(&hub, 2));
-    // Also what was found while it was away.
+    // Including the results while it was away.
     assert_as_one(&world, &VALIDATED, &hub.history(), &ended);
     let rejoins = |event: &&Event| matches!(event, Event::Rejoining { .. });
     let events = ended.iter().flat_map(|trainer| &trainer.events);
@@ -304,7 +306,7 @@ fn lost_answers_and_refusals_change_no_rank() {
 
 #[test]
 fn all_stop_early_and_whoever_is_more_patient_goes_on() {
-    // So little is learned that no ranking is better than the first.
+    // The learning rate is so small that no ranking is better than the first.
     let still = [
         ("lr", "1e-30"),
         ("validation.lr_decay", "0.5"),
@@ -331,7 +333,7 @@ fn all_stop_early_and_whoever_is_more_patient_goes_on() {
     }
     let last = hub.history().pop().expect("a record");
     assert_eq!((last.phase(), last.work().pass.epoch), (Phase::Finished, 3));
-    // The checkpoint has what the ranks said.
+    // The checkpoint contains the results of the rankings.
     let again = alone(&config, None);
     assert!(again.finished() && again.validated().is_empty());
     let patience = |more| [changes.clone(), vec![("validation.early_stop", more)]].concat();
@@ -340,7 +342,7 @@ fn all_stop_early_and_whoever_is_more_patient_goes_on() {
         let told = told.validated();
         told.iter().map(|t| (t.0, t.2, t.3)).collect::<Vec<_>>()
     };
-    // The record of before has other terms, and nobody takes part in it.
+    // The old record has other terms, and no trainer takes part in it.
     for patient in train_all(
         &world.config("together", &patience("3")),
         &connections(&hub, 2),
@@ -351,7 +353,7 @@ fn all_stop_early_and_whoever_is_more_patient_goes_on() {
     assert_eq!(epochs(&patient), [(5, false, 0.0625)]);
 }
 
-/// Leaves a run in its first ranking, which has begun.
+/// Leaves a run during its first ranking.
 fn interrupted(world: &World, trainers: u64) -> Config {
     let hub = Arc::new(Hub::default());
     let config = world.config("together", &VALIDATED);

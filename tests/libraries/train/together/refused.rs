@@ -1,4 +1,4 @@
-//! Trainers that a run does not take.
+//! Trainers that a run rejects.
 
 use super::*;
 
@@ -27,7 +27,7 @@ fn what_differs_is_refused_with_its_name() {
         ),
     ];
     let refusals: Vec<_> = thread::scope(|scope| {
-        // It waits for a second one.
+        // The first trainer waits for a second one.
         let first = scope.spawn(|| join(&config, &cluster(&one, 0, 2), &stop, &mut |_| ()));
         while hub.history().last().is_none_or(|r| r.trainers().is_empty()) {
             thread::sleep(Duration::from_millis(10));
@@ -54,7 +54,7 @@ fn what_differs_is_refused_with_its_name() {
     }
 }
 
-/// The ledger of a run that goes on is not dropped for the folder of another one.
+/// The ledger of a run that continues is not discarded for the folder of another one.
 #[test]
 fn another_run_does_not_take_over_a_ledger() {
     let world = World::new();

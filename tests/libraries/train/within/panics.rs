@@ -5,7 +5,7 @@ use std::thread;
 
 use super::*;
 
-/// Set when the thread that has it has ended, by a panic too.
+/// Flag that is set when the thread that owns it has ended, also by a panic.
 struct Ended(Arc<AtomicBool>);
 
 impl Drop for Ended {
@@ -18,7 +18,7 @@ thread_local! {
     static ENDED: std::cell::RefCell<Option<Ended>> = const { std::cell::RefCell::new(None) };
 }
 
-/// A loss of two workers. Once both have trained a batch, one panics, and the other waits until that one has ended.
+/// Loss for two workers. Once both have trained a batch, one panics, and the other waits until that one has ended.
 struct Panicking {
     loss: Box<dyn Loss>,
     both: Barrier,
@@ -89,6 +89,6 @@ fn a_worker_that_panics_stops_the_others() {
     let error = outcome.expect_err("a worker has panicked");
     assert!(error.to_string().contains("the loss broke"), "{error}");
     assert_eq!(error.kind(), ErrorKind::Internal);
-    // The other one ended before its next batch, of some twenty.
+    // The other worker ended before its next batch, of about twenty.
     assert_eq!(batches.load(Ordering::Relaxed), 2);
 }
