@@ -1,19 +1,19 @@
 #!/bin/sh
-# What a machine with a GPU is asked: whether steps come out as on the cores, what whole runs reach, how fast they are, and
-# what is said where something is missing. `cargo xtask gpu` lays out what this needs beside it, here or in an archive for
-# another machine, which needs Python with torch 2.11.0 and a GPU, and no compiler.
+# Tests and measurements on a machine with a GPU: whether steps equal those of the cores, the results and the speed of
+# whole runs, and the errors if something is missing. `cargo xtask gpu` puts the required files next to this script, here
+# or in an archive for another machine, which needs a GPU and Python with torch 2.11.0, and no compiler.
 #
-#   run.sh [FOLDER]     FOLDER: FB15k-237 as train.tsv.gz, valid.tsv.gz and test.tsv.gz, for figures that papers have, too
+#   run.sh [FOLDER]     FOLDER: FB15k-237 as train.tsv.gz, valid.tsv.gz and test.tsv.gz, to compare with published figures
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 host=$here/bin/pbg-host
 export XDG_CACHE_HOME="$work/cache" PBG_TEST_VECTORS="$here/vectors/pbg_steps.json" PBG_TEST_CUDA=1
-# The libraries of the installed torch go before whatever else is searched.
+# The libraries of the installed torch come first in the search path.
 torch=$(python3 -c 'import os, torch; print(os.path.join(os.path.dirname(torch.__file__), "lib"))') || exit 8
 export LD_LIBRARY_PATH="$torch${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
-# With every symbol looked up at once, so that another version of torch shows here and not in some later line.
+# All symbols are resolved at once, so that another version of torch fails here and not later.
 if ! LD_BIND_NOW=1 "$host" --version >"$work/said" 2>&1; then
     echo "FAILED  the program does not start with the libraries in $LD_LIBRARY_PATH"
     cat "$work/said"
@@ -23,7 +23,7 @@ failed=0
 gpu='--set execution.device="cuda:0"'
 started=$(date +%s)
 part() { printf '\n== %s (after %s s)\n' "$1" $(($(date +%s) - started)); }
-# check WHAT COMMAND...: runs a command and says whether it succeeded.
+# check WHAT COMMAND...: runs a command and reports whether it succeeded.
 check() {
     what=$1
     shift
@@ -33,7 +33,7 @@ check() {
         tail -n 30 "$work/said"
     fi
 }
-# refused WHAT CODE TEXT COMMAND...: runs a command that has to end with this exit code and this text.
+# refused WHAT CODE TEXT COMMAND...: runs a command that must end with this exit code and this text.
 refused() {
     what=$1 code=$2 text=$3
     shift 3
@@ -47,17 +47,17 @@ refused() {
 }
 model() { echo "--set dataset=\"$work/$1\" --set checkpoint_path=\"$work/model/$2\""; }
 mrr() { sed -n 's/^| *filtered *| *both *| *[0-9]* *| *\([0-9.]*\).*/\1/p' "$work/said"; }
-# The rate of the last epoch, which `train` has printed.
+# Prints the rate of the last epoch from the output of `train`.
 rate() { grep '^epoch' "$work/said" | tail -n 1 | sed 's/.*(\(.*\)\/s).*/\1/'; }
 
 part 'the machine'
 nvidia-smi --query-gpu=name,driver_version --format=csv,noheader
 echo "$(nproc) cores"
 
-part 'steps on the GPU are those of the cores, and of PBG'
+part 'steps on the GPU equal those of the cores and of PBG'
 for tests in "$here"/tests/*; do
     check "$(basename "$tests"), tests of a GPU" "$tests" gpu
-    grep -q '^test result: ok. [1-9]' "$work/said" || { failed=1 && echo 'FAILED  there is none'; }
+    grep -q '^test result: ok. [1-9]' "$work/said" || { failed=1 && echo 'FAILED  no test was run'; }
 done
 
 # whole NAME CONFIG EDGES: trains on the cores and on the GPU, and ranks test edges.
@@ -86,7 +86,7 @@ if [ $# -gt 0 ]; then
     echo "        filtered MRR $(mrr)"
 fi
 
-part 'partitions come and go, and a killed run goes on'
+part 'partitions are swapped, and a killed run resumes'
 config=$here/configs/fb15k237_pbg_partitioned.toml
 set -- $(model parted parted) --set num_edge_chunks=4 --set num_epochs=6
 check 'import in 4 partitions' "$host" import "$config" "$@" \
@@ -94,10 +94,10 @@ check 'import in 4 partitions' "$host" import "$config" "$@" \
 "$host" train "$config" "$@" $gpu >"$work/killed" 2>&1 &
 pid=$!
 sleep 4
-kill -9 $pid 2>/dev/null || echo '        it had ended by then'
+kill -9 $pid 2>/dev/null || echo '        the run had already ended'
 wait $pid 2>/dev/null
 echo "        killed after 4 s: $(tail -n 1 "$work/killed")"
-check 'the same command goes on' "$host" train "$config" "$@" $gpu
+check 'the same command resumes' "$host" train "$config" "$@" $gpu
 check 'evaluation' "$host" eval "$config" "$@" --edges test --filter train,valid,test
 echo "        filtered MRR $(mrr)"
 
@@ -111,14 +111,14 @@ speed() {
     rm -rf "$work/model/big"
     check "$what" "$host" train "$config" $(model big big) "$@"
     echo "        $(rate) edges/s in the last of three epochs"
-    # Without what training waited for edges that no epoch before had asked for.
+    # Without the time in which training waited for edges that no earlier epoch had requested.
     python3 - "$work/model/big/metrics.jsonl" <<'PYTHON'
 import json, sys
 epochs = [json.loads(line) for line in open(sys.argv[1])]
 last = [line for line in epochs if line["event"] == "epoch_finished"][-1]
 groups = {group["group"]: group for group in last["groups"]}
 training = last["seconds"] - last["io"]["wait_seconds"]
-print(f"        {last['stats']['count'] / training / 1e6:.2f} M/s while edges are there; busy of "
+print(f"        {last['stats']['count'] / training / 1e6:.2f} M/s without waiting for edges; busy of "
       f"{last['seconds']:.2f} s: " + ", ".join(f"{name} {group['busy']:.2f}" for name, group in groups.items()))
 PYTHON
 }
@@ -144,14 +144,14 @@ PYTHON
 fi
 
 part 'errors'
-refused 'no GPU to be seen' 8 'libtorch finds no GPU' \
+refused 'no visible GPU' 8 'libtorch finds no GPU' \
     env CUDA_VISIBLE_DEVICES= "$host" train "$config" $(model big none)
-refused 'a GPU that is not there' 8 'there is no GPU 7' \
+refused 'a GPU that does not exist' 8 'there is no GPU 7' \
     "$host" train "$config" $(model big none) --set 'execution.device="cuda:7"'
 refused 'too little memory' 8 'out of memory' \
     "$host" train "$config" $(model big none) --set batch_size=2000000 --set chunk_size=50000 \
     --set num_uniform_negs=50000 --set execution.slice_bytes=1099511627776
 
 part 'end'
-[ $failed = 0 ] && echo 'everything as it should be'
+[ $failed = 0 ] && echo 'all checks passed'
 exit $failed

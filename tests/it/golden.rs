@@ -79,7 +79,7 @@ struct Outcome {
     norms: BTreeMap<String, f64>,
 }
 
-/// Complete record: outcomes by instruction set and by run.
+/// Complete record: each outcome, for each instruction set and run.
 type Record = BTreeMap<String, BTreeMap<String, Outcome>>;
 
 fn record_path() -> PathBuf {

@@ -1,4 +1,4 @@
-"""A small graph for the tests of the Python package, and what they are run with."""
+"""Small graph and configurations for the tests of the Python package."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Keys = dict[str, Any]
 
 
 def edges(count: int, seed: int = 1) -> list[tuple[str, str, str]]:
-    """Edges of a ring with shortcuts: who is near is likely."""
+    """Returns edges of a ring with shortcuts, most of which join near entities."""
     drawn = random.Random(seed)
     found = []
     for _ in range(count):
@@ -23,7 +23,7 @@ def edges(count: int, seed: int = 1) -> list[tuple[str, str, str]]:
 
 
 def keys_in(folder: Path) -> Keys:
-    """A configuration whose dataset and checkpoint are in `folder`."""
+    """Returns a configuration whose dataset and checkpoint are in `folder`."""
     return {
         "dataset": folder / "data",
         "checkpoint_path": folder / "model",
@@ -42,7 +42,7 @@ def keys(tmp_path: Path) -> Keys:
 
 @pytest.fixture(scope="session")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> pbg_host.Config:
-    """A configuration whose model is trained."""
+    """Returns a configuration whose model is trained."""
     config = pbg_host.Config(keys_in(tmp_path_factory.mktemp("trained")))
     pbg_host.import_edges(config, edges={"train": edges(4000), "test": edges(200, 2)})
     assert pbg_host.train(config, progress=False).finished

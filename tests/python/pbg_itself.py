@@ -1,7 +1,7 @@
 # mypy: ignore-errors
-"""PyTorch-BigGraph 1.0.0, run by the Python that has it: `pbg_itself.py FILE.json` does what the file says and prints JSON.
+"""Runs PyTorch-BigGraph 1.0.0 with a Python that has it: `pbg_itself.py FILE.json` follows the file and prints JSON.
 
-It is no part of the tests' own environment, which has another NumPy.
+PBG is not in the tests' own environment, which has another NumPy.
 """
 
 import json
@@ -21,7 +21,7 @@ from torchbiggraph.util import SubprocessInitializer
 
 
 def unpack(type_):
-    """PBG compares types by identity, which newer versions of Python do not keep."""
+    """Replaces a function of PBG that compares types by identity, which fails in newer versions of Python."""
     arguments = getattr(type_, "__args__", ())
     if not arguments or type_ != Optional[arguments[0]]:
         raise TypeError("Not an optional type")
@@ -32,7 +32,7 @@ def main():
     schema.unpack_optional = unpack
     asked = json.loads(Path(sys.argv[1]).read_text())
     keys = runpy.run_path(asked["config"])["get_torchbiggraph_config"]()
-    # Training takes the first set, ranks are those of the last one.
+    # Trains on the first edge set, and ranks the last one.
     config = parse_config({**keys, "edge_paths": asked["edge_paths"][:1], **asked.get("keys", {})})
     if asked.get("edges"):
         convert_input_data(

@@ -1,4 +1,4 @@
-"""What a dataset holds, and what held-out edges have that no trained edge has."""
+"""Descriptions of datasets, and entities and relations of held-out edges that no trained edge has."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ def file_of(folder: Path) -> Path:
 
 
 class WithoutBatches:
-    """A lazy frame as polars had it before `collect_batches`."""
+    """A lazy frame of polars before it had `collect_batches`."""
 
     def collect_schema(self) -> polars.Schema:
         return polars.Schema(dict.fromkeys(COLUMNS, polars.String))
@@ -63,7 +63,7 @@ SOURCES: dict[str, Callable[[Path], Any]] = {
 
 
 def identity(folder: Path) -> str:
-    """What covers every byte of a dataset."""
+    """Returns a checksum that covers every byte of a dataset."""
     manifest: dict[str, str] = json.loads((folder / "manifest.json").read_text())
     return manifest["crc32"]
 
@@ -77,7 +77,7 @@ def expected(tmp_path_factory: pytest.TempPathFactory) -> str:
 def imported(folder: Path, source: Any) -> str:
     pbg_host.import_edges(keys_in(folder), edges={"train": source})
     left = sorted(path.name for path in folder.iterdir() if path.name != "train.tsv")
-    assert left == ["data"], "nothing else stays"
+    assert left == ["data"], "no other files are left"
     return identity(folder / "data")
 
 
@@ -97,7 +97,7 @@ def test_weights_numbers_and_other_names(keys: Keys) -> None:
 
 
 def test_a_dictionary_is_what_a_table_of_its_columns_is(tmp_path: Path) -> None:
-    """What `columns` says is true of either, and what it leaves out is not read."""
+    """`columns` works with both, and columns that it leaves out are not read."""
     columns: dict[str, Any] = {
         "x": ["a", "b"], "kind": ["r", "s"], "y": ["b", "c"], "since": [None, object()], "w": [0.5, 2],
         "lhs": ["not", "meant"],
@@ -145,7 +145,7 @@ def test_progress_is_heard_and_may_end_it(keys: Keys) -> None:
     before = identity(keys["dataset"])
     with pytest.raises(RuntimeError, match="enough"):
         pbg_host.import_edges(keys, edges={"train": EDGES[:10]}, progress=stop)
-    assert identity(keys["dataset"]) == before, "as it was"
+    assert identity(keys["dataset"]) == before, "the dataset changed"
 
 
 def test_files_are_read_for_what_is_in_them(keys: Keys, tmp_path: Path) -> None:

@@ -193,7 +193,7 @@ def test_what_only_a_component_can_be_is_told(keys: Keys, plugin: Any, is_one: s
 def test_a_component_goes_on_with_what_its_function_began(
     keys: Keys, built: Path, tmp_path: Path
 ) -> None:
-    """A run goes on with the very plugin that it began with; that a component plans the same is its user's word."""
+    """A run resumes only with the plugin that it began with; the user must confirm that a component plans the same."""
     pbg_host.import_edges(keys, edges={"train": edges(1000)})
     whole = tmp_path / "whole"
     assert pbg_host.train(keys, plugins=[zigzag], checkpoint_path=whole).finished

@@ -74,7 +74,7 @@ def test_losses_of_python_keep_the_contract() -> None:
         assert isinstance(loss, pbg_host.LossFunction)
         found = {finding.promise: finding.outcome for finding in pbg_host.check_loss(loss)}
         assert found["finite"] == found["deterministic"] == found["rows"] == "kept"
-    # It stops a gradient on purpose.
+    # This loss stops a gradient on purpose.
     assert found["gradient"] == "kept"
     assert widening.evaluate(1.0, [1.0, 0.5, 2.0]) == pytest.approx((0.25 + 0.0 + 1.25) / 3)
     assert softer.evaluate(0.0, [0.0]) == pytest.approx(
@@ -93,11 +93,11 @@ def test_a_component_of_the_same_source_trains_to_the_same_bytes(
         runs.append(files(checkpoint))
     assert runs[0] and runs[0] == runs[1]
     assert pbg_host.train(graph).finished
-    assert files(graph["checkpoint_path"]) != runs[0], "the standard loss is another one"
+    assert files(graph["checkpoint_path"]) != runs[0], "the standard loss must give another model"
 
 
 def test_a_component_of_a_class_has_what_its_decorator_says() -> None:
-    """A component is made of this module, which is made here without one: that takes its time."""
+    """Creates the module from which a component would be built, without building one, which takes long."""
     named = pbg_host.loss(Widening, name="renamed", version="9.0.0", margin=0.75)
     for loss, said in (
         (widening, ("widening", "0.3.0", {"margin": 0.25})),
@@ -200,7 +200,7 @@ def test_a_loss_is_told_how_long_the_run_is(graph: Keys) -> None:
     assert run.finished
     (length,) = told
     assert (length.epochs, length.edges_per_epoch) == (3, 2000) and length.batches > 3
-    assert pbg_plugin.run.length() == (1, 1, 1), "there is no run any more"
+    assert pbg_plugin.run.length() == (1, 1, 1), "the run is over"
 
 
 def test_an_update_that_fails_ends_the_run(graph: Keys) -> None:
@@ -220,7 +220,7 @@ def test_an_update_that_fails_ends_the_run(graph: Keys) -> None:
         (lambda values: values.update(heat="hot"), "update left 'hot' as heat, not a number"),
         (lambda values: values.update(margin=math.nan), "answered NaN for the parameter `margin`"),
         (lambda values: values.update(heat=0.0), "after 3 batches, .* `update` returned margin 0.25, heat 0: "),
-        # Right for a while: what a check of one call does not see.
+        # Valid for some time, so a check of a single call does not find the fault.
         (lambda values: values.update(heat=values["heat"] - 0.125), "after 24 batches, .* heat 0: "),
     ],
 )

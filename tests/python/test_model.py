@@ -1,4 +1,4 @@
-"""Questions to a model, its numbers, and tables: what the program answers and exports."""
+"""Queries, numbers and tables of a model, compared with the answers and exports of the program."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def model(trained: pbg_host.Config) -> pbg_host.Model:
 
 
 def program(*arguments: object) -> Any:
-    """What the program answers."""
+    """Returns the output of the program."""
     command = ["pbg-host", *map(str, arguments)]
     return json.loads(subprocess.run(command, capture_output=True, check=True).stdout)
 
@@ -68,7 +68,7 @@ def test_ranks_are_filtered_by_all_edge_sets_unless_others_are_named(model: pbg_
     assert default["filter"] == ["test", "train"] and default["filtered"] == by_all["filtered"]
     assert default["filtered"]["mrr"] > default["raw"]["mrr"] == by_all["raw"]["mrr"]
     assert model.evaluate("test", filter=["test"])["filtered"] != by_all["filtered"]
-    # What was not filtered is not called so.
+    # Without a filter, no figures are called filtered.
     raw = model.evaluate("test", filter=[], by="relation")
     assert not [name for name in raw if name.startswith("filtered")] and raw["raw"] == default["raw"]
     assert not [name for name in raw["by"][0] if name.startswith("filtered")]
@@ -104,7 +104,7 @@ def test_a_model_says_that_its_dataset_was_imported_anew(keys: dict[str, Any]) -
     for call in calls:
         with pytest.raises(pbg_host.DataError, match="imported (anew|again) after it was opened"):
             call()
-    # Names that were read before are those of the model.
+    # Names that were read earlier still belong to the model.
     assert open_before.neighbors("e1").names == before
     with pytest.raises(pbg_host.CheckpointError, match="trained on another dataset"):
         pbg_host.Model(keys)
@@ -139,7 +139,7 @@ def test_an_index_finds_what_a_look_at_all_finds(model: pbg_host.Model) -> None:
         model.neighbors("e1", 4, comparator="cos", index=True)
     report = model.build_index(comparator="cos", recall_queries=5)
     assert report["types"][0]["recall"][-1]["neighbors"] == 1.0
-    # More in view than there are.
+    # The beam is wider than the number of entities.
     near = model.neighbors("e1", 4, comparator="cos")
     found = model.neighbors("e1", 4, comparator="cos", index=True, width=10_000)
     assert (found.names, found.scores.tolist()) == (near.names, near.scores.tolist())
@@ -159,7 +159,7 @@ def test_questions_together_are_questions_alone(model: pbg_host.Model) -> None:
     assert both[0].names == model.predict(head="e1", relation="r0", k=2, filter=[], loops=False).names
     assert both[1].names == model.predict(relation="r1", tail="e2", k=2, filter=[], loops=False).names
     scores = model.score_all([("e1", "r0", name) for name in both[0].names])
-    # Predictions score the open side, `score` the left one, which is the same but for rounding.
+    # Predictions score the side in question, `score` the left side; the results differ only by rounding.
     assert scores.tolist() == pytest.approx(both[0].scores.tolist(), abs=1e-5)
     assert model.score("e1", "r0", both[0].names[0]) == pytest.approx(float(scores[0]))
 
@@ -231,7 +231,7 @@ def test_a_model_answers_of_the_version_that_is_current(
 
 
 def test_a_model_is_read_beside_a_run_that_commits(trained: pbg_host.Config, tmp_path: Path) -> None:
-    """Every call reads one version, whatever is committed meanwhile."""
+    """Every call reads a single version, although others are committed meanwhile."""
     folder, file = tmp_path / "model", tmp_path / "pbg.toml"
     config = pbg_host.Config(
         trained, checkpoint_path=folder, num_epochs=1_000_000, checkpoint_interval=0
@@ -262,7 +262,7 @@ def test_a_model_is_read_beside_a_run_that_commits(trained: pbg_host.Config, tmp
                 assert pbg_host.Model(folder).neighbors("e1", 4).names
             asked.build_index(recall_queries=20)
             assert run.poll() is None
-            assert version() > first + 10, "commits came between"
+            assert version() > first + 10, "there must be commits in between"
         finally:
             run.kill()
 

@@ -1,4 +1,4 @@
-"""The notebooks of examples run to their ends, and what is stored in them is theirs."""
+"""The example notebooks run to their ends, and their stored outputs match."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ def test_a_notebook_runs(name: str, tmp_path: Path) -> None:
     folder = {"metadata": {"path": str(tmp_path / "notebooks")}}
     NotebookClient(found, timeout=300, kernel_name="python3", resources=folder).execute()
     for ran, kept in zip(code_of(found), stored):
-        assert kinds(ran) == kinds(kept), f"what is stored is of another cell:\n{kept.source}"
+        assert kinds(ran) == kinds(kept), f"the stored outputs do not match the cell:\n{kept.source}"
         warned = [output for output in ran.outputs if output.get("name") == "stderr"]
         assert not warned, warned
 
 
 def kinds(cell: Any) -> list[tuple[str, ...]]:
-    """What a cell shows: text, tables, figures."""
+    """Returns the kinds of a cell's outputs: text, tables, figures."""
     return [(output.output_type, *sorted(output.get("data", ()))) for output in cell.outputs]
 
 

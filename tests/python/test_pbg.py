@@ -1,5 +1,5 @@
-"""PyTorch-BigGraph's folders into ours and back. The folders are made by hand; that PBG 1.0.0 itself makes and takes them
-was tried with it."""
+"""Conversion of PyTorch-BigGraph's folders and back. The folders are made by hand; `test_pbg_itself.py` tests with PBG
+1.0.0 itself."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def get_torchbiggraph_config():
 
 
 def folder_of(folder: Path, dynamic: bool) -> tuple[Path, dict[str, np.ndarray[Any, Any]]]:
-    """A graph and a model as PBG has them; the file of the configuration, and the numbers."""
+    """Writes a graph and a model in PBG's formats; returns the configuration file and the numbers."""
     drawn = np.random.default_rng(5)
     for name in ("entities", "model", *(f"edges/{name}" for name in EDGES)):
         (folder / name).mkdir(parents=True)
@@ -114,7 +114,7 @@ def test_a_model_of_pbg_scores_as_there_and_goes_back(dynamic: bool, tmp_path: P
 
     back = pbg_host.pbg.write(model, tmp_path / "back", edge_sets=["train", "test"])
     theirs = pbg_host.pbg.read_config(back)
-    assert [Path(path).name for path in theirs["edge_paths"]] == ["train"], "PBG is not to train on the test edges"
+    assert [Path(path).name for path in theirs["edge_paths"]] == ["train"], "PBG must not train on the test edges"
     assert theirs["global_emb"] is not dynamic
     operators = [about["operator"] for about in theirs["relations"]]
     assert operators == (["diagonal"] if dynamic else 3 * ["translation"])

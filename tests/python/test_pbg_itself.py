@@ -1,4 +1,4 @@
-"""What PyTorch-BigGraph 1.0.0 itself has trained, here and back. `cargo xtask wheel --test --pbg` installs it."""
+"""Models trained by PyTorch-BigGraph 1.0.0, converted here and back. `cargo xtask wheel --test --pbg` installs it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def get_torchbiggraph_config():
 
 
 def pbg(folder: Path, **asked: Any) -> float:
-    """The MRR by PBG, after it was asked for something."""
+    """Runs PBG with these requests; returns its MRR."""
     file = folder / "asked.json"
     file.write_text(json.dumps(asked, default=str))
     command = [str(PBG), str(Path(__file__).with_name("pbg_itself.py")), str(file)]
@@ -52,10 +52,10 @@ def test_a_model_that_pbg_trained_ranks_the_same_and_goes_back(operator: str, tm
     config = theirs / "config.py"
     config.write_text(CONFIG.format(folder=str(theirs), relations=relations, dynamic=dynamic))
     paths = [theirs / name for name in sets]
-    # PBG ranks with a filter where all relations are one.
+    # PBG supports a filter only with a single relation.
     kind = {"filtered": dynamic}
     there = pbg(tmp_path, config=config, edge_paths=paths, edges=files, train=True, **kind)
-    assert there > 0.1, "it has learned the ring"
+    assert there > 0.1, "PBG must have learned the ring"
 
     folders: dict[str, Any] = {"dataset": ours / "data", "checkpoint_path": ours / "model"}
     model = pbg_host.Model(pbg_host.pbg.read(config, edge_sets=list(sets), **folders))

@@ -1,4 +1,4 @@
-"""Indexes that find too little: what is asked by them is exact then, or a warning."""
+"""Indexes that find too few of the best: queries are exact then, or give a warning."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ QUESTIONS = [("e1", "r0", None), (None, "r1", "e2")]
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> pbg_host.Model:
-    """Embeddings in all directions, which few links lead to few of."""
+    """Trains embeddings that point in all directions, few of which an index with few links reaches."""
     drawn = random.Random(1)
     keys = keys_in(tmp_path_factory.mktemp("recall"))
     keys.update(dimension=48, num_epochs=1, lr=0.001, entities={"all": {"num_partitions": 1}})
@@ -43,7 +43,7 @@ def test_an_index_that_finds_too_little_is_not_used_and_says_so(model: pbg_host.
 def test_a_width_that_finds_too_little_is_a_warning(model: pbg_host.Model) -> None:
     with pytest.warns(pbg_host.PbgWarning):
         model.build_index(links=4, build_width=4, recall_queries=40)
-    # With more in view nothing is found less.
+    # The recall at a larger width applies to smaller ones, too.
     for width in (32, 20):
         calls: list[Any] = [
             lambda: model.neighbors("e1", index=True, width=width),

@@ -46,5 +46,5 @@ def test_a_search_goes_on(keys: Keys, tmp_path: Path, monkeypatch: pytest.Monkey
     kinds = [trial.state.name for trial in study.trials]
     assert kinds.count("COMPLETE") + kinds.count("PRUNED") == 3, kinds
     assert 0 < study.best_value < 1
-    # The interrupted trial went on from where it was: no more checkpoints than trials.
+    # The interrupted trial was resumed: there are no more checkpoints than trials.
     assert len([path for path in (tmp_path / "search").iterdir() if path.is_dir()]) == 3

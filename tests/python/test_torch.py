@@ -16,7 +16,7 @@ BF16 = any(flag in Path("/proc/cpuinfo").read_text() for flag in (" avx512_bf16"
 
 
 def stand_in(folder: Path, version: str) -> dict[str, str]:
-    """An environment in which PyTorch of `version` is installed, as far as libtorch goes."""
+    """Returns an environment that looks like an installation of PyTorch `version`, with libtorch only."""
     about = folder / f"torch-{version}.dist-info"
     about.mkdir(parents=True)
     (about / "METADATA").write_text(f"Metadata-Version: 2.1\nName: torch\nVersion: {version}\n")
@@ -28,7 +28,7 @@ def stand_in(folder: Path, version: str) -> dict[str, str]:
 
 
 def run(keys: Keys, environment: dict[str, str]) -> list[tuple[int, str]]:
-    """How the program and the package end that train in half precision."""
+    """Trains in half precision with the program and with the package; returns how both end."""
     file = Path(keys["dataset"]).with_name("pbg.toml")
     file.write_text(pbg_host.Config(keys).to_toml())
     half = "execution.precision=bf16"

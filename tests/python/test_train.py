@@ -24,7 +24,7 @@ def graph(keys: Keys) -> Keys:
 
 
 def files(folder: Path) -> dict[str, bytes]:
-    """The embeddings of a checkpoint."""
+    """Returns the embeddings of a checkpoint."""
     found = sorted(folder.glob("embeddings_*"))
     return {path.name.split(".")[0]: path.read_bytes() for path in found}
 
@@ -75,7 +75,7 @@ def test_another_thread_may_interrupt_while_python_runs_on(graph: Keys) -> None:
 
 
 def everything_is_committed(graph: Keys) -> None:
-    """What was trained is in the checkpoint, whose metrics end with its commit."""
+    """Asserts that the training is in the checkpoint, whose metrics end with its commit."""
     happened = pbg_host.metrics(graph["checkpoint_path"], frame="polars")["event"].to_list()
     assert "bucket_finished" in happened and happened[-1] == "committed"
 
@@ -126,7 +126,7 @@ except KeyboardInterrupt:
 
 
 def test_a_second_ctrl_c_waits_no_longer_than_2_seconds(graph: Keys, tmp_path: Path) -> None:
-    """Nothing of the run can end while its order plans, as long as that takes."""
+    """No part of the run can end while its order plans, however long that takes."""
     file = tmp_path / "pbg.toml"
     file.write_text(pbg_host.Config(graph).to_toml())
     command = [sys.executable, "-c", SLOW, str(file), str(tmp_path)]
@@ -142,11 +142,11 @@ def test_a_second_ctrl_c_waits_no_longer_than_2_seconds(graph: Keys, tmp_path: P
         assert process.stderr.readline().startswith("stopped before everything was saved")
         assert process.stdout.readline() == "interrupted\n"
         assert process.wait() == 130
-    assert not (tmp_path / "planned").exists(), "nobody waited for it"
+    assert not (tmp_path / "planned").exists(), "the plan must not have been waited for"
 
 
 def test_a_log_file_gets_lines_unless_it_is_to_get_none(graph: Keys, capfd: Any) -> None:
-    """As of a batch job, whose standard error is no terminal; tqdm is installed here."""
+    """As in a batch job, whose standard error is not a terminal; tqdm is installed here."""
     pbg_host.train(graph)
     lines = capfd.readouterr().err.splitlines()
     assert len(lines) == 2 and lines[1].startswith("epoch 2/2: 4k edges in "), lines
