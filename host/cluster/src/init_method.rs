@@ -49,7 +49,7 @@ pub struct ResolvedMethod {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MethodError {
     /// The scheme is unknown.
-    #[error("unknown init method \"{0}\"; allowed are: {ALLOWED}")]
+    #[error("unknown init method \"{0}\"; known methods: {ALLOWED}")]
     Unknown(String),
     /// A part of the text is invalid.
     #[error("\"{text}\": {what}")]

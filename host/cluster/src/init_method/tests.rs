@@ -60,8 +60,8 @@ fn reads_what_users_write() {
 #[test]
 fn says_what_is_wrong_and_what_is_allowed() {
     for (text, part) in [
-        ("", "allowed are: file:///PATH"),
-        ("gloo", "allowed are: file:///PATH"),
+        ("", "known methods: file:///PATH"),
+        ("gloo", "known methods: file:///PATH"),
         ("http://a:1", "tls://HOST"),
         ("file://", "from the root"),
         ("file://meet", "from the root"),
