@@ -58,7 +58,7 @@ fn imports_are_measured_beside_reading_lines() {
     );
     place
         .run(["bench", "import", "--entities", "1"])
-        .fails(2, &["at least 2 entities"]);
+        .fails(2, &["--entities must be at least 2"]);
     nothing_stays(&place);
 }
 

@@ -43,19 +43,23 @@ impl RandomGraph {
     #[must_use]
     pub fn check(&self) -> Option<&'static str> {
         if self.entities < 2 {
-            return Some("a graph without loops needs at least 2 entities");
+            return Some(
+                "--entities must be at least 2, since no edge joins an entity with itself",
+            );
         }
         if self.relations < 1 {
-            return Some("a graph needs at least 1 relation");
+            return Some("--relations must be at least 1");
         }
         if !(self.skew.is_finite() && self.skew >= 0.0) {
-            return Some("the exponent of the power law must be a non-negative number");
+            return Some("--skew must be a finite number of at least 0");
         }
         if self.groups > self.entities / 2 {
-            return Some("a group needs at least 2 entities");
+            return Some(
+                "--groups must be at most half of --entities, since a group needs at least 2 entities",
+            );
         }
         if !(0.0..=1.0).contains(&self.noise) {
-            return Some("the share of edges that ignore the groups must be between 0 and 1");
+            return Some("--noise must be between 0 and 1");
         }
         None
     }
