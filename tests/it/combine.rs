@@ -233,7 +233,7 @@ fn what_does_not_fit_is_told_in_a_line() {
     fails("sum", &["one", "wide"], 2, &["average", "concatenate"]);
     place
         .run(combine("average", &["one", "one"], "wide"))
-        .fails(5, &["checkpoint in wide already", "--out"]);
+        .fails(5, &["wide already contains a checkpoint", "--out"]);
     grown
         .run(combine("average", &["one", "one"], "out"))
         .fails(5, &["one", "has grown"]);

@@ -64,7 +64,7 @@ fn of_two_imports_at_once_one_is_refused_and_no_edge_set_is_lost() {
     first.signal("STOP");
     place
         .run(IMPORT)
-        .fails(9, &["an import is writing to", "data", "wait for it"]);
+        .fails(9, &["another import is writing to", "data", "wait for it"]);
     first.signal("CONT");
     let first = first.finish();
     assert_eq!(first.code(), Some(0), "{}", first.stderr);

@@ -580,7 +580,7 @@ fn an_entity_of_the_wrong_type_is_named_with_its_type() {
     place.run(with(&TRAIN, &["num_epochs=1"])).succeeds();
     let [head, relation, _] = &edges(&place.read("set0.tsv"))[0];
     let run = place.run(["predict", "--relation", relation, "--tail", head]);
-    run.fails(4, &[head, "it is of type"]);
+    run.fails(4, &[head, "but of type"]);
 }
 
 #[test]

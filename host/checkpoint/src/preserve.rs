@@ -87,7 +87,7 @@ pub fn list_preserved(path: &Path) -> Result<Vec<PathBuf>, FileError> {
 pub fn recovery_advice(folder: &Path) -> String {
     match other_than(folder) {
         Some(kept) => format!(
-            "the version in {} was kept: name it to use it, or copy its files over the damaged ones to go on from it",
+            "the version in {} was kept: name it to use it, or copy its files over the damaged ones to resume from it",
             kept.display()
         ),
         None => "no other version was kept: put a copy of the file in its place if you have one, or train again with \

@@ -342,8 +342,8 @@ fn is_replaced(path: &Path, identity: &str) -> bool {
 /// Returns the message for a dataset that another import has replaced since it was opened.
 fn replaced(path: &Path) -> String {
     format!(
-        "the dataset {} was imported anew after it was opened, and its files have changed: open it again, and the model \
-         that uses it, too",
+        "the dataset {} was imported again after it was opened, and its files have been replaced; run the command \
+         again, or in Python open the model again",
         path.display()
     )
 }

@@ -39,13 +39,13 @@ pub enum StagingError {
     #[error(transparent)]
     File(#[from] FileError),
     /// The path has no last component that could name a folder.
-    #[error("{} cannot be the folder of a dataset", path.display())]
+    #[error("{} cannot be the folder of a dataset: the path does not end in the name of a folder", path.display())]
     NoName {
         /// The path.
         path: PathBuf,
     },
     /// Another import holds the lock.
-    #[error("an import is writing to {}: wait for it, or choose another folder", path.display())]
+    #[error("another import is writing to {}; wait for it, or choose another folder", path.display())]
     Busy {
         /// Folder of the dataset.
         path: PathBuf,

@@ -90,7 +90,7 @@ pub enum ExportError {
         owner: Owner,
     },
     /// Another export writes to the folder.
-    #[error("another export writes to {}; wait for it, or choose another folder", path.display())]
+    #[error("another export is writing to {}; wait for it, or choose another folder", path.display())]
     Busy {
         /// The folder.
         path: PathBuf,

@@ -32,7 +32,10 @@ impl MemoryBudget {
     pub(super) fn new(options: &ImportOptions, threads: usize) -> Result<Self, ImportError> {
         let limit = options.memory;
         if limit.is_some_and(|limit| limit < LEAST) {
-            let what = format!("an import takes at least {} MiB of memory", LEAST >> 20);
+            let what = format!(
+                "an import takes at least {} MiB of memory; allow more with `--memory`",
+                LEAST >> 20
+            );
             return Err(ImportError::usage(what));
         }
         let reading = limit.map(|limit| limit / 4);

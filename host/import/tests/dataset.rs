@@ -195,7 +195,7 @@ fn a_dataset_that_was_imported_anew_is_not_damaged() {
         Err(error) => error.to_string(),
     };
     for said in [error.to_string(), other] {
-        let expected = format!("the dataset {} was imported anew", data.display());
+        let expected = format!("the dataset {} was imported again", data.display());
         assert!(said.starts_with(&expected), "{said}");
     }
     // Files that were already open stay readable.

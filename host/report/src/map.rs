@@ -40,7 +40,10 @@ pub enum MapError {
     #[error("a map can show at most {MOST} entities, not {0}")]
     TooMany(usize),
     /// A thread cannot be started.
-    #[error("cannot start a thread")]
+    #[error(
+        "cannot start a thread; allow this user more processes (ulimit -u) or this process more address space \
+         (ulimit -v)"
+    )]
     Thread(#[from] rayon::ThreadPoolBuildError),
 }
 

@@ -28,8 +28,8 @@ pub(super) fn failed(error: &TchError) -> StepError {
     let said = message_of(error);
     match said.contains("out of memory") {
         true => StepError::Memory(format!(
-            "{}. A smaller batch_size or execution.slice_bytes, or fewer buffer_partitions, need less memory; \
-             `pbg-host check` shows how much",
+            "{}; lower batch_size, execution.slice_bytes or buffer_partitions; `pbg-host check` shows how much \
+             memory they take",
             said.trim_end_matches('.')
         )),
         false => StepError::Tensor(said),

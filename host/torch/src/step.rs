@@ -35,10 +35,10 @@ use self::ask::evaluate_on_host;
 use self::selection::part;
 
 const NO_FEATURES: &str =
-    "featurized entity types are trained on the cores only; use execution.device = \"cpu\"";
+    "featurized entity types are trained on the CPU only; use execution.device = \"cpu\"";
 
 const NO_RELATIONS: &str =
-    "relations are predicted on the cores only; use execution.device = \"cpu\"";
+    "relations are predicted on the CPU only; use execution.device = \"cpu\"";
 
 /// A batch on a device.
 pub(super) struct DeviceStep<'b> {

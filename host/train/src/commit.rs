@@ -157,7 +157,7 @@ impl ResolvedConfig {
         let spec = &self.blueprint().spec;
         // The drawn parameters and a copy.
         let bytes = check::parameter_bytes(spec).saturating_mul(2);
-        memory::require_more("initializing parameters", bytes, memory::FEWER_PARAMETERS)?;
+        memory::require_more("initialising parameters", bytes, memory::FEWER_PARAMETERS)?;
         Ok(model(&Params::new(spec, self.config().seed)))
     }
 

@@ -162,7 +162,7 @@ pub enum RunError {
     Worker(#[from] WorkerError),
     /// The system cannot start a thread.
     #[error(
-        "cannot start a thread: {0}; allow this user more processes (ulimit -u) or this process more addresses (ulimit -v)"
+        "cannot start a thread: {0}; allow this user more processes (ulimit -u) or this process more address space (ulimit -v)"
     )]
     Thread(String),
     /// The needed memory exceeds the available memory.

@@ -228,11 +228,11 @@ pub(crate) fn check_supported(
             Err(error) => Some(OpenError::NotLinked(error).to_string()),
         };
         if resolved.config().storage == EmbeddingFormat::Bf16 {
-            let reason = "embeddings are rounded on the processor cores, not on a device";
+            let reason = "embeddings are rounded on the CPU only";
             return refused("storage", Some(reason.to_owned()));
         }
         if resolved.config().optimizer == Optimizer::Adagrad {
-            let reason = "a device supports only row_adagrad";
+            let reason = "a GPU supports only row_adagrad";
             return refused("optimizer", Some(reason.to_owned()));
         }
         return refused("execution.device", reason);

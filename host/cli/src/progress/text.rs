@@ -228,7 +228,7 @@ fn of_trainers(event: &Event) -> Option<String> {
         )),
         Event::StoppedByOthers { version } => Some(format!(
             "the others stopped the run at checkpoint version {version} while this trainer was silent; buckets that it \
-             had not settled are trained again when the run goes on"
+             had not settled are trained again when the run resumes"
         )),
         _ => None,
     }

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 #[non_exhaustive]
 pub enum CombineError {
     /// The output folder already contains a checkpoint.
-    #[error("there is a checkpoint in {} already; choose another folder with `--out`", folder.display())]
+    #[error("{} already contains a checkpoint; choose another folder with `--out`", folder.display())]
     Occupied {
         /// The folder.
         folder: PathBuf,

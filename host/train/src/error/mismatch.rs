@@ -61,7 +61,7 @@ pub enum CheckpointMismatch {
     },
     /// The checkpoint was trained on other edges.
     #[error(
-        "{} was trained on other edges: {}; to go on nevertheless, use `--allow-data-change`",
+        "{} was trained on other edges: {}; to resume anyway, use `--allow-data-change`",
         checkpoint.display(), changes.join("; ")
     )]
     Edges {
@@ -86,7 +86,7 @@ pub enum CheckpointMismatch {
     },
     /// The checkpoint was trained with other plugins.
     #[error(
-        "{} was trained with other plugins: {}; to go on nevertheless, use `--allow-plugin-change`",
+        "{} was trained with other plugins: {}; to resume anyway, use `--allow-plugin-change`",
         checkpoint.display(), changes.join("; ")
     )]
     Strategies {
@@ -133,7 +133,7 @@ pub enum CheckpointMismatch {
     #[error("the checkpoint does not fit the model: {0}")]
     Parameters(#[from] ParamError),
     /// This version cannot read the configuration of the checkpoint.
-    #[error("{} was written by another version of pbg-host: {problems}", checkpoint.display())]
+    #[error("{} was written by another version of pbg-host: {problems}; use that version", checkpoint.display())]
     Version {
         /// The checkpoint.
         checkpoint: PathBuf,

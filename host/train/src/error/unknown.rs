@@ -25,7 +25,7 @@ pub enum UnknownName {
         checkpoint: PathBuf,
     },
     /// The entity type is not configured.
-    #[error("there is no entity type `{entity_type}`; there is {known}")]
+    #[error("there is no entity type `{entity_type}`; known types are {known}")]
     EntityType {
         /// The name.
         entity_type: String,
@@ -41,7 +41,7 @@ pub enum UnknownName {
         similar: String,
     },
     /// The entity exists, but is of another type than requested.
-    #[error("there is no `{wanted}` called `{entity}`; it is of type {types}")]
+    #[error("`{entity}` is not of type `{wanted}`, but of type {types}")]
     OtherType {
         /// The name.
         entity: String,
@@ -52,7 +52,7 @@ pub enum UnknownName {
     },
     /// The entity has no embedding in the checkpoint, because it was added to the dataset later.
     #[error(
-        "`{entity}` has no embedding in {} yet: it was added to the dataset later; `pbg-host train` initializes one",
+        "`{entity}` has no embedding in {} yet: it was added to the dataset later; `pbg-host train` initialises it",
         checkpoint.display()
     )]
     EntityIsNew {
