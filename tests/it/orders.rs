@@ -201,7 +201,7 @@ fn compare_asks_for_what_it_lacks() {
         .fails(2, &["--partitions"]);
     place
         .run(["orders", "compare", "x.toml", "-p", "4"])
-        .fails(2, &["exclude"]);
+        .fails(2, &["cannot be combined with a configuration"]);
     place
         .run(["orders", "compare", "-p", "4", "--order", "nosuch"])
         .fails(6, &["all orders failed"]);
@@ -264,7 +264,7 @@ fn the_plan_of_a_configuration_is_shown() {
     assert_eq!(show(&["model", "--json"]), plan, "of the checkpoint");
     place
         .run(["orders", "show", "random", "pbg.toml", "-p", "4"])
-        .fails(2, &["exclude"]);
+        .fails(2, &["cannot be combined with a configuration"]);
     place
         .run(["orders", "show", "random", "-p", "4,8"])
         .fails(2, &["only one grid can be shown"]);

@@ -35,7 +35,7 @@ def test_without_a_name_it_is_that_of_the_working_folder(
 def test_other_things_are_no_configuration() -> None:
     calls: list[Any] = [pbg_host.train, pbg_host.Model, pbg_host.check, pbg_host.evaluate, pbg_host.Config]
     for call in calls:
-        with pytest.raises(pbg_host.UsageError, match="is the path of a file, .* not 5"):
+        with pytest.raises(pbg_host.UsageError, match="must be the path of a file, .* not 5"):
             call(5)
 
 

@@ -123,7 +123,7 @@ def test_what_they_do_wrong_is_told_with_its_line(keys: Keys) -> None:
     with pytest.raises(pbg_host.UsageError) as raised:
         pbg_host.train(keys, plugins=["random", half])
     assert str(raised.value) == (
-        "plugins: random: a run has only one bucket order, and half 0.1.0 is given already"
+        "plugins: random: a run has only one bucket order, and half 0.1.0 is already given"
     )
 
 
@@ -198,7 +198,7 @@ def test_a_component_goes_on_with_what_its_function_began(
     whole = tmp_path / "whole"
     assert pbg_host.train(keys, plugins=[zigzag], checkpoint_path=whole).finished
     pbg_host.train(keys, plugins=[zigzag], num_epochs=1)
-    with pytest.raises(pbg_host.CheckpointError, match="to go on nevertheless, use `allow_plugin_change=True`"):
+    with pytest.raises(pbg_host.CheckpointError, match="to resume anyway, use `allow_plugin_change=True`"):
         pbg_host.train(keys, plugins=[built])
     assert pbg_host.train(keys, plugins=[built], allow_plugin_change=True).finished
     assert files(keys["checkpoint_path"]) == files(whole)

@@ -319,7 +319,7 @@ def test_other_arguments_are_told_by_name(model: pbg_host.Model) -> None:
         ("head: names must be text", lambda: model.predict(head=0.5, relation="r0")),  # type: ignore[arg-type]
         ("edges: names must be text", lambda: model.score("e1", None, "e2")),  # type: ignore[arg-type]
         ("comparator: expected one of dot, cos", lambda: model.neighbors("e1", comparator="coss")),  # type: ignore[arg-type]
-        ("frame is 'pandas'", lambda: model.metrics(frame="panda")),  # type: ignore[arg-type]
+        ("frame must be 'pandas'", lambda: model.metrics(frame="panda")),  # type: ignore[arg-type]
     ]
     for said, call in calls:
         with pytest.raises(pbg_host.UsageError, match=said):

@@ -32,7 +32,7 @@ def test_a_plan_is_a_table_of_all_buckets(trained: pbg_host.Config) -> None:
 def test_what_cannot_be_compared_is_told(trained: pbg_host.Config, tmp_path: Path) -> None:
     with pytest.raises(pbg_host.UsageError, match="name a configuration"):
         pbg_host.orders.compare()
-    with pytest.raises(pbg_host.UsageError, match="exclude"):
+    with pytest.raises(pbg_host.UsageError, match="cannot be combined with a configuration"):
         pbg_host.orders.compare(trained, partitions=4)
     with pytest.raises(pbg_host.PluginError, match=r"nope: .*no standard plugin of this name"):
         pbg_host.orders.compare(orders=["random", "nope"], partitions=4)

@@ -251,10 +251,10 @@ def test_memory_is_known_before(graph: Keys) -> None:
 
 def test_options_are_called_as_python_calls_them(graph: Keys, tmp_path: Path) -> None:
     pbg_host.train(graph)
-    with pytest.raises(pbg_host.CheckpointError, match="to go on nevertheless, use `allow_plugin_change=True`"):
+    with pytest.raises(pbg_host.CheckpointError, match="to resume anyway, use `allow_plugin_change=True`"):
         pbg_host.train(graph, plugins=["random"], num_epochs=3)
     pbg_host.import_edges(graph, edges={"train": edges(3000)})
-    with pytest.raises(pbg_host.CheckpointError, match="to go on nevertheless, use `allow_data_change=True`"):
+    with pytest.raises(pbg_host.CheckpointError, match="to resume anyway, use `allow_data_change=True`"):
         pbg_host.train(graph, num_epochs=3)
     with pytest.raises(pbg_host.UsageError, match="plugins: hilbert: a run has only one bucket order"):
         pbg_host.train(graph, plugins=["random", "hilbert"])

@@ -125,7 +125,7 @@ impl Training {
             Ok(Ok(RunOutcome::Interrupted { version })) => Ok(Some((false, version))),
             Ok(Err(failure)) => Err(raised(py, failure)),
             Err(_) => {
-                let what = "a part of the program panicked, see standard error";
+                let what = "a thread panicked, see standard error; internal error (a bug in pbg-host); please report it";
                 Err(raised(py, Failure::message(FailureKind::Internal, what)))
             }
         }

@@ -49,7 +49,7 @@ def build(function: Function, /, path: str | os.PathLike[str] | None = None) -> 
     with tempfile.TemporaryDirectory() as folder, _tools_of_this_python():
         if shutil.which(_COMPONENTIZE) is None:
             raise PluginError(
-                f"a component is made by {_COMPONENTIZE}, which is not installed",
+                f"components are built with {_COMPONENTIZE}, which is not installed",
                 help="pip install 'pbg-host[build]'",
             )
         project = Path(folder) / name

@@ -120,8 +120,8 @@ def _merged(source: Mapping[str, Any], keys: Mapping[str, Any]) -> dict[str, Any
     """Returns `source` with `keys` changed, tables key by key."""
     if not isinstance(source, Mapping):
         raise UsageError(
-            "a configuration is the path of a file, the folder of a checkpoint, a dictionary or a pbg_host.Config, not "
-            f"{source!r}"
+            "a configuration must be the path of a file, the folder of a checkpoint, a dictionary or a pbg_host.Config, "
+            f"not {source!r}"
         )
     merged = dict(source)
     for key, value in keys.items():

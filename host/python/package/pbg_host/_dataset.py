@@ -41,7 +41,7 @@ def dataset_file(opened: Mapping[str, Any], file: str) -> Any:
     try:
         import pyarrow as pa
     except ImportError as error:
-        raise ImportError(f"datasets are read with pyarrow (pip install pyarrow): {error}") from error
+        raise ImportError(f"reading a dataset needs pyarrow (pip install pyarrow): {error}") from error
     try:
         reader = pa.ipc.open_file(pa.memory_map(str(Path(opened["path"], file))))
     except (OSError, pa.ArrowException):

@@ -111,7 +111,7 @@ def import_edges(
     def all_of(name: str, source: EdgeSource) -> list[_native.Path]:
         found = list(files(name, source))
         if not found:
-            raise DataError(f"edges[{name!r}]: there are none")
+            raise DataError(f"edges[{name!r}]: contains no edges")
         return found
 
     given = _columns(columns)
@@ -242,7 +242,7 @@ class _Spooled:
 
     def _put_columns(self, columns: Mapping[str, Sequence[Any]]) -> None:
         if not columns:
-            raise DataError(f"{self._label}: a table without columns")
+            raise DataError(f"{self._label}: the table has no columns")
         try:
             roles = _native.column_roles(self._given, list(map(str, columns)))
         except DataError as error:
@@ -250,7 +250,7 @@ class _Spooled:
         lengths = {name: len(column) for name, column in columns.items()}
         if len(set(lengths.values())) > 1:
             shown = ", ".join(f"{name} has {length}" for name, length in lengths.items())
-            raise DataError(f"{self._label}: columns of different lengths: {shown}")
+            raise DataError(f"{self._label}: its columns have different lengths: {shown}")
         self._put(zip(map(str, columns), roles, columns.values()), next(iter(lengths.values())))
 
     def _put_tuples(self, rows: list[Any]) -> None:
@@ -258,7 +258,7 @@ class _Spooled:
             widths = {len(row) for row in rows}
         except TypeError:
             raise DataError(
-                f"{self._label}: an edge is a tuple (lhs, rel, rhs), with a weight if it has one"
+                f"{self._label}: each edge must be a tuple (lhs, rel, rhs), with a weight if it has one"
             ) from None
         if len(widths) > 1 or not widths <= {2, 3, 4}:
             shown = ", ".join(str(width) for width in sorted(widths))
@@ -293,4 +293,4 @@ def _weight(label: str, value: Any) -> float:
     try:
         return float(value)
     except (TypeError, ValueError):
-        raise DataError(f"{label}: weights are numbers, not {value!r}") from None
+        raise DataError(f"{label}: weights must be numbers, not {value!r}") from None

@@ -30,7 +30,7 @@ def frame_of(columns: Mapping[str, Any], kind: Frame | None) -> Any:
         import pyarrow
 
         return pyarrow.table(dict(columns))
-    raise UsageError(f"frame is 'pandas', 'polars' or 'arrow', not {chosen!r}")
+    raise UsageError(f"frame must be 'pandas', 'polars' or 'arrow', not {chosen!r}")
 
 
 def rows_frame(rows: Sequence[Mapping[str, Any]], kind: Frame | None) -> Any:

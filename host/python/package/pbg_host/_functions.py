@@ -40,10 +40,10 @@ class Function:
             raise UsageError(f"pbg_host.{self.kind}: {make!r} has no name; pass one: name=...")
         if parameters and not self._is_class:
             raise UsageError(
-                f"a function has no parameters: write a class of pbg_plugin.{self._base().__name__}"
+                f"a function cannot have parameters: write a subclass of pbg_plugin.{self._base().__name__}"
             )
         if self._is_class and not issubclass(make, self._base()):
-            raise UsageError(f"{make.__name__} is not a pbg_plugin.{self._base().__name__}")
+            raise UsageError(f"{make.__name__} is not a subclass of pbg_plugin.{self._base().__name__}")
         about = make.metadata() if self._is_class else None
         self._parameters = dict(parameters)
         self.name: str = name or (about.name if about else make.__name__)
@@ -169,7 +169,7 @@ def sorted_out(
             if first := functions.get(plugin.kind):
                 what = {"order": "bucket order", "loss": "loss"}[plugin.kind]
                 raise UsageError(
-                    f"plugins: a run has one {what}, but there are two: {first.name} and {plugin.name}"
+                    f"plugins: a run has only one {what}, but there are two: {first.name} and {plugin.name}"
                 )
             functions[plugin.kind] = plugin
         elif isinstance(plugin, (str, os.PathLike)):

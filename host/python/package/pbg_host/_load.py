@@ -115,4 +115,4 @@ def _plain(value: object) -> object:
     if isinstance(value, (tuple, set, frozenset, Iterator)):
         return list(value)
     advice = "; pass functions as plugins=[...]" if callable(value) else ""
-    raise TypeError(f"{value!r} is not a value of a configuration{advice}")
+    raise TypeError(f"{value!r} cannot be a value of a configuration{advice}")

@@ -142,10 +142,10 @@ class Model:
         if relation is not None:
             for given, what in ((entity_type, "entity_type"), (comparator, "comparator")):
                 if given is not None:
-                    raise UsageError(f"{what}: a relation determines it, so it cannot be given")
+                    raise UsageError(f"{what}: cannot be given with a relation, which determines it")
             return self._neighbors_by(name, relation, asked or "tail", k, index, width)
         if asked is not None:
-            raise UsageError("asked: needs a relation")
+            raise UsageError("asked: needs a relation, given as relation=...")
         _check_comparator(comparator)
         by = (whole_or_none("width", width),) if index else None
         found, warning = self._native.neighbors(name, whole("k", k), entity_type, comparator, by)
@@ -234,7 +234,7 @@ class Model:
         see `predict`. With `index` and without `width`, questions that are answered faster by comparing all entities
         are answered that way, exactly."""
         if isinstance(filter, str):
-            raise UsageError("filter: expected a list of edge sets")
+            raise UsageError("filter: expected a list of edge sets, such as ['train']")
         asked = {
             "questions": [_question(question) for question in questions],
             "k": whole("k", k),
@@ -275,7 +275,7 @@ class Model:
                 "with score_all",
             )
         if isinstance(filter, str):
-            raise UsageError("filter: expected a list of edge sets")
+            raise UsageError("filter: expected a list of edge sets, such as ['train']")
         options = {
             "edges": edges,
             "filter": None if filter is None else list(filter),

@@ -129,7 +129,7 @@ def ours_of(theirs: Mapping[str, Any]) -> dict[str, Any]:
         {key: about[key] for key in known if about.get(key) is not None} for about in theirs["relations"]
     ]
     if unknown := sorted(set(theirs) - set(_SAME) - set(_WITHOUT)):
-        _warn(f"keys of PBG without a counterpart: {', '.join(unknown)}")
+        _warn(f"keys of PBG that have no counterpart are ignored: {', '.join(unknown)}")
     return values
 
 

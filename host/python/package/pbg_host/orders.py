@@ -57,7 +57,7 @@ def compare(
     rows: list[dict[str, Any]] = []
     for case in comparison["cases"]:
         for refused in case["refused"]:
-            _warn(f"{refused['order']} takes no part: {refused['reason']}")
+            _warn(f"{refused['order']} is left out: {refused['reason']}")
         for entry in case["orders"]:
             for seed in entry["seeds"]:
                 rows.append({"order": entry["order"], **flat(seed)})
@@ -99,7 +99,7 @@ def _where(
             raise UsageError("name a configuration, or a grid: partitions=16")
         return None
     if partitions is not None:
-        raise UsageError("a configuration and partitions exclude each other")
+        raise UsageError("partitions cannot be combined with a configuration")
     return config_of(config, keys)._native
 
 
@@ -115,7 +115,7 @@ def _setting(
     rates: Mapping[str, float] | None,
 ) -> dict[str, Any]:
     if isinstance(orders, (str, os.PathLike, Function)) or not isinstance(orders, Sequence):
-        raise UsageError("orders: expected a list")
+        raise UsageError("orders: expected a list, such as ['random', 'optimal']")
     known = {"edges_per_second", "read_bytes_per_second", "write_bytes_per_second"}
     given = dict(rates or {})
     if unknown := set(given) - known:

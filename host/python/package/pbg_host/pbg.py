@@ -87,7 +87,7 @@ def _edge_sets(
         if len(given) != len(found):
             raise DataError(
                 f"edge_sets has {len(given)} names for the {len(found)} folders of edge_paths; "
-                "a dictionary names other folders"
+                "pass a dictionary to name other folders"
             )
         return dict(zip(given, found))
     usual, folders = ["train", "valid", "test"], [path.name for path in found]
@@ -201,7 +201,9 @@ def _read_checkpoint(config: Config, graph: _Graph, folder: Path) -> None:
 def _scatter(source: Any, target: Any, rows: Any) -> None:
     """Copies the rows of a partition to our positions. Entities without edges have none."""
     if len(source["embeddings"]) != len(target):
-        raise CheckpointError(f"{source.filename}: {len(source['embeddings'])} rows, {len(target)} names")
+        raise CheckpointError(
+            f"{source.filename}: has {len(source['embeddings'])} rows, but there are {len(target)} names"
+        )
     state = _state(source)
     sums = state[0]["sum"] if state else np.zeros(len(target), np.float32)
     for start in range(0, len(target), _AT_ONCE):
@@ -237,7 +239,7 @@ def _parameters(
         elif order is not None and name.startswith("relations/"):
             found = found[order]
         if found.shape != now.shape:
-            raise CheckpointError(f"{name} has the shape {found.shape} in PBG, and {now.shape} here")
+            raise CheckpointError(f"{name} has the shape {found.shape} in PBG, but {now.shape} here")
         tensors.append((name, list(now.shape), np.ascontiguousarray(found, "<f4").tobytes()))
     return tensors
 
@@ -386,7 +388,7 @@ def _write_edges(model: Model, name: str, folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     about = model._manifest["edge_sets"].get(name)
     if about is None:
-        raise DataError(f"unknown edge set {name!r}")
+        raise DataError(f"the dataset has no edge set {name!r}")
     reader = dataset_file(model._opened, about["file"])
     columns = ["lhs", "rel", "rhs"] + (["weight"] if about["has_weight"] else [])
     for left in range(about["lhs_partitions"]):

@@ -57,7 +57,7 @@ pub fn given(
         }
         if let Some(first) = &first {
             let text = format!(
-                "--plugin {name}: there can be only one operator of all relations, and {first} is given already; \
+                "--plugin {name}: there can be only one operator of all relations, and {first} is already given; \
                  set operators per relation in the configuration"
             );
             return Err(Failure::message(FailureKind::Usage, text));

@@ -147,7 +147,7 @@ fn take<T: OwnStrategy>(
 /// Returns the failure that a slot is given twice.
 fn second(plugin: &LoadedPlugin, first: &StrategyId, name: &str) -> Failure {
     let kind = plugin.inspection().kind;
-    let text = format!("--plugin {name}: a run has only one {kind}, and {first} is given already");
+    let text = format!("--plugin {name}: a run has only one {kind}, and {first} is already given");
     Failure::message(FailureKind::Usage, text)
 }
 

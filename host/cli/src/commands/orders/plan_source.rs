@@ -137,7 +137,7 @@ impl PassSource {
         }
         let OverrideArgs { set } = &config.overrides;
         if config.config.is_some() || !set.is_empty() {
-            let text = "a configuration and --partitions exclude each other";
+            let text = "--partitions cannot be combined with a configuration";
             let help = "the dataset of a configuration defines its grid";
             return Err(Failure::message(FailureKind::Usage, text).help(help));
         }
