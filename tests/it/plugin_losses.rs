@@ -92,7 +92,7 @@ fn an_update_that_fails_ends_the_run_and_can_be_replayed() {
         ("unreachable", "unreachable"),
         (
             &margin("(f32.const nan)"),
-            "answered NaN for the parameter `margin`, which is not finite",
+            "returned NaN for the parameter `margin`, which is not finite",
         ),
     ] {
         let place = with_loss(&traced(update));
@@ -109,7 +109,7 @@ fn an_update_that_fails_ends_the_run_and_can_be_replayed() {
 fn the_check_of_a_loss_plays_its_updates() {
     // `plugin check` finds a value that is not a number, and one that is too large for a sum of losses.
     for (value, reason) in [
-        ("(f32.const nan)", "answered NaN for the parameter `margin`"),
+        ("(f32.const nan)", "returned NaN for the parameter `margin`"),
         ("(f32.const 3e38)", "`update` returned margin 3"),
     ] {
         let place = with_loss(&traced(&margin(value)));

@@ -208,7 +208,7 @@ def test_an_update_that_fails_ends_the_run(graph: Keys) -> None:
         def update(self, progress: Any, values: dict[str, float]) -> None:
             values["margin"] = math.nan
 
-    with pytest.raises(pbg_host.PluginError, match="update: answered NaN for the parameter `margin`"):
+    with pytest.raises(pbg_host.PluginError, match="update: returned NaN for the parameter `margin`"):
         pbg_host.train(graph, plugins=[pbg_host.loss(Broken)])
 
 
@@ -218,7 +218,7 @@ def test_an_update_that_fails_ends_the_run(graph: Keys) -> None:
         (lambda values: values.update(margn=3.0), "update set margn; the formula has margin, heat"),
         (lambda _: {"margin": 3.0}, "update returned .*; it changes the dict that it gets"),
         (lambda values: values.update(heat="hot"), "update left 'hot' as heat, not a number"),
-        (lambda values: values.update(margin=math.nan), "answered NaN for the parameter `margin`"),
+        (lambda values: values.update(margin=math.nan), "returned NaN for the parameter `margin`"),
         (lambda values: values.update(heat=0.0), "after 3 batches, .* `update` returned margin 0.25, heat 0: "),
         # Valid for some time, so a check of a single call does not find the fault.
         (lambda values: values.update(heat=values["heat"] - 0.125), "after 24 batches, .* heat 0: "),

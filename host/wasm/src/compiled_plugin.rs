@@ -387,7 +387,7 @@ fn no_strategy(exports: &[String]) -> String {
         some => escaped(&some.join(", "), 300),
     };
     format!(
-        "fills no slot: it exports {found}, and none of {}",
+        "is not a plugin of pbg-host: it exports {found}, and none of {}",
         wanted.join(", ")
     )
 }

@@ -220,14 +220,14 @@ fn updates_are_checked_before_they_are_used() {
             "(loop $more (drop (memory.grow (i32.const 99))) (br $more)) (unreachable)".to_owned(),
             "bytes of memory, its limit is",
         ),
-        (values(4096, 0), "answered 0 values for the 1 parameters"),
-        (values(4096, 2), "answered 2 values for the 1 parameters"),
+        (values(4096, 0), "returned 0 values for the 1 parameters"),
+        (values(4096, 2), "returned 2 values for the 1 parameters"),
         (values(4096, 100_000), "more data than any valid answer"),
         (values(0xffff_fff0, 1), "broke the rules"),
         (values(4097, 1), "not aligned"),
         (
             format!("{infinite} {}", values(4096, 1)),
-            "answered inf for the parameter `",
+            "returned inf for the parameter `",
         ),
     ] {
         let loss = load(&sandbox(), changing(&update)).expect("its graph is fine");

@@ -189,7 +189,7 @@ fn missing_exports_are_named() {
     assert_refused(
         encode(module, &own_wit(), "plugin"),
         &[
-            "fills no slot",
+            "is not a plugin of pbg-host",
             "it exports pbg:plugin/metadata@0.1.0",
             "pbg:plugin/bucket-order@0.1.0",
         ],

@@ -110,7 +110,7 @@ pub struct LossState {
 pub fn check_values(parameters: &[LossParameter], values: &[f32]) -> Result<(), String> {
     if parameters.len() != values.len() {
         return Err(format!(
-            "answered {} values for the {} parameters of the graph",
+            "returned {} values for the {} parameters of the graph",
             values.len(),
             parameters.len()
         ));
@@ -118,7 +118,7 @@ pub fn check_values(parameters: &[LossParameter], values: &[f32]) -> Result<(), 
     let mut named = parameters.iter().zip(values);
     match named.find(|(_, value)| !value.is_finite()) {
         Some((LossParameter { name, .. }, value)) => Err(format!(
-            "answered {value} for the parameter `{name}`, which is not finite"
+            "returned {value} for the parameter `{name}`, which is not finite"
         )),
         None => Ok(()),
     }

@@ -400,6 +400,6 @@ fn what_was_stopped_goes_on_with_the_values_that_it_had() {
         .expect_err("two values for one parameter");
     assert_eq!(
         refused,
-        "answered 2 values for the 1 parameters of the graph"
+        "returned 2 values for the 1 parameters of the graph"
     );
 }
