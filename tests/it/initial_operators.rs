@@ -63,7 +63,7 @@ fn where_they_are_not_there_one_line_says_so() {
                 "comparator=dot",
                 "relations.0.operator=affine",
             ],
-            &["N3 regulariser", "affine"],
+            &["regularizer N3", "affine"],
         ),
         (
             &["regularizer=N3_embedding"],

@@ -135,7 +135,7 @@ pub(crate) fn vs_pbg(repo: &Repo, args: &VsPbgArgs) -> Result<()> {
         fs::remove_dir_all(&folder)
             .with_context(|| format!("cannot remove {}", folder.display()))?;
     }
-    fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
     prepare(repo, args, &folder)?;
     if let Some(machines) = args.machines {
         return distributed::compare(repo, &python, args, machines, &folder);
@@ -191,7 +191,7 @@ pub(crate) fn install(repo: &Repo) -> Result<PathBuf> {
         return Ok(python);
     }
     step::announce(&format!(
-        "installing {} into {} with pip (some 5 GB)",
+        "installing {} into {} with pip (about 5 GB)",
         PACKAGES[0],
         repo.short(&folder)
     ));

@@ -23,7 +23,7 @@ fn programs(repo: &Repo, names: &[&str]) -> Result<()> {
     plugins::build(repo)?;
     let shown = names.join(" and ");
     step::announce(&format!(
-        "building {shown} (the first time takes some minutes)"
+        "building {shown} (the first time takes a few minutes)"
     ));
     let mut cargo = repo.cargo("build");
     cargo.args(["--release", "--workspace"]);

@@ -81,10 +81,11 @@ fn run() -> i32 {
     let result =
         panic::catch_unwind(|| commands::run(arguments.command, Arguments::command(), terminal))
             .unwrap_or_else(|_| {
-                let failure =
-                    Failure::message(FailureKind::Internal, "the program panicked, see above");
-                Err(failure
-                    .help("this is a bug in pbg-host; please report it with the lines above"))
+                let failure = Failure::message(
+                    FailureKind::Internal,
+                    "internal error (a bug in pbg-host): the program panicked, see above",
+                );
+                Err(failure.help("please report it with the lines above"))
             });
     if let Some(bytes) = pbg_train::peak_bytes() {
         let shown = format::bytes(bytes);

@@ -194,7 +194,7 @@ fn integer(value: i128, min: i128, max: i128) -> Result<Json, String> {
         let json = i64::try_from(value)
             .map(Json::from)
             .or_else(|_| u64::try_from(value).map(Json::from));
-        json.map_err(|_| format!("must fit 64 bits, is {value}"))
+        json.map_err(|_| format!("must fit into 64 bits, is {value}"))
     }
 }
 

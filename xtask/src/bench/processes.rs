@@ -37,7 +37,7 @@ pub(super) fn run(
     for (rank, mut command) in commands.enumerate() {
         let log = folder.join(format!("{name}-{rank}.log"));
         let out =
-            fs::File::create(&log).with_context(|| format!("cannot make {}", log.display()))?;
+            fs::File::create(&log).with_context(|| format!("cannot create {}", log.display()))?;
         let err = out.try_clone().context("cannot share a file")?;
         let child = command.stdin(Stdio::null()).stdout(out).stderr(err).spawn();
         programs.push((child.context("cannot start a program")?, log));

@@ -66,7 +66,7 @@ type Row = (String, String);
 pub(crate) fn run(repo: &Repo, args: &QualityArgs) -> Result<()> {
     build::run(repo)?;
     let folder = repo.root.join("target/quality");
-    fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
     let figures = repo.root.join(FIGURES);
     let mut last = match figures.exists() {
         true => parse(&fs::read_to_string(&figures).context("cannot read the last figures")?)?,

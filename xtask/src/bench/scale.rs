@@ -91,7 +91,8 @@ pub(crate) fn run(repo: &Repo, args: &ScaleArgs) -> Result<()> {
             fs::remove_dir_all(&folder)
                 .with_context(|| format!("cannot remove {}", folder.display()))?;
         }
-        fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
+        fs::create_dir_all(&folder)
+            .with_context(|| format!("cannot create {}", folder.display()))?;
         let size = GraphMeasurement {
             repo,
             args,
@@ -231,7 +232,7 @@ operator = "complex_diagonal"
         };
         let (memory, disk) = (sum(&report["memory"]), sum(&report["disk"]));
         println!(
-            "  check: at most {:.0} MiB of memory to train, {:.0} MiB of disk, some {:.0} s for the epoch",
+            "  check: at most {:.0} MiB of memory to train, {:.0} MiB of disk, about {:.0} s for the epoch",
             memory / MIB,
             disk / MIB,
             report["time"]["seconds_per_epoch"]

@@ -41,7 +41,7 @@ impl Validator<'_> {
                 Some(operator) if operator.is_matrix() && self.config.regularization_coef > 0.0 => {
                     self.report(
                         [path, top("regularization_coef"), top("regularizer")],
-                        "the N3 regulariser is not defined for linear and affine; set `regularization_coef = 0` or use another operator",
+                        "the regularizer N3 is not defined for the operators linear and affine; set `regularization_coef = 0` or use another operator",
                     );
                 }
                 _ => {}

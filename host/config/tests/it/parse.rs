@@ -182,7 +182,7 @@ fn every_rule_between_keys_is_checked() {
                 ("relations.0.operator", "affine"),
                 ("regularization_coef", "1e-3"),
             ],
-            "relations.0.operator: the N3 regulariser is not defined",
+            "relations.0.operator: the regularizer N3 is not defined",
         ),
         (
             &[

@@ -37,7 +37,7 @@ pub(super) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     if matches!(manifest.language, Language::Python | Language::JavaScript) {
         let (name, language) = (&manifest.name, manifest.language);
         terminal.print_line(format_args!(
-            "building {name} with its {language} interpreter, which takes some seconds"
+            "building {name} with its {language} interpreter, which takes a few seconds"
         ));
     }
     let built = pbg_author::build(&args.folder)?;
