@@ -1,7 +1,7 @@
 //! Fuzzing of formulas as a loss plugin may return them.
 
-use pbg_core::loss::node::{Binary, FormulaNode, Reduction, Unary};
-use pbg_core::loss::{DerivedLoss, LossDefinition, LossParameter};
+use pbg_formula::loss::{DerivedLoss, LossDefinition, LossParameter};
+use pbg_formula::node::{Binary, FormulaNode, Reduction, Unary};
 use pbg_fuzz::Dice;
 
 use crate::fuzz;

@@ -1,7 +1,7 @@
 //! Random losses as graphs that are valid and have moderate values.
 
-use pbg_core::loss::node::{Binary, FormulaNode, NodeId, Reduction, Unary, ValueShape};
-use pbg_core::loss::{LossDefinition, LossParameter};
+use pbg_formula::loss::{LossDefinition, LossParameter};
+use pbg_formula::node::{Binary, FormulaNode, NodeId, Reduction, Unary, ValueShape};
 use proptest::prelude::*;
 
 /// Step of a random graph: operation, operands among the nodes so far, and a constant.

@@ -8,7 +8,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufRead as _, BufReader, Read as _, Seek as _, SeekFrom, Take};
 use std::path::{Path, PathBuf};
 
-use pbg_core::ledger::{CheckpointCut, CutOrigin, Token};
+use pbg_ledger::{CheckpointCut, CutOrigin, Token};
 
 use super::shared::SharedCheckpoint;
 use super::{CheckpointError, CheckpointManifest, metrics, names};

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use pbg_core::ledger::{CheckpointCut, Token};
 use pbg_core::model::{EmbeddingFormat, Optimizer};
 use pbg_core::strategy::StrategyId;
+use pbg_ledger::{CheckpointCut, Token};
 use serde::{Deserialize, Serialize};
 
 use super::names;

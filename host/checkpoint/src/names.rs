@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::Path;
 
-use pbg_core::ledger::Token;
+use pbg_ledger::Token;
 
 use super::CheckpointError;
 use pbg_files::{FileError, STAGED_SUFFIX};

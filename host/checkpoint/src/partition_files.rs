@@ -6,7 +6,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use pbg_core::ledger::Token;
+use pbg_ledger::Token;
 
 use super::names;
 use super::{CheckpointError, CheckpointManifest, MANIFEST, PartitionData, Tensor, read, tensors};

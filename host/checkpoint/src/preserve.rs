@@ -172,7 +172,7 @@ fn link(from: &Path, to: &Path) -> Result<(), FileError> {
 
 #[cfg(test)]
 mod tests {
-    use pbg_core::ledger::Token;
+    use pbg_ledger::Token;
 
     use super::super::{PartitionRows, ReadCheckpoint, shared};
     use super::*;

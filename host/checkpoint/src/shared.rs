@@ -10,7 +10,7 @@ use std::io;
 use std::path::Path;
 use std::sync::atomic::AtomicU64;
 
-use pbg_core::ledger::{FileId, PartitionFile, Token};
+use pbg_ledger::{FileId, PartitionFile, Token};
 
 use super::lock::{CheckpointLock, LockMode};
 use super::{

@@ -9,8 +9,8 @@ use pbg_cluster::{
     AccessToken, Connection, ConnectionOptions, InitMethod, ResolvedMethod, RunName, Secret,
 };
 use pbg_config::Config;
-use pbg_core::ledger::LedgerRecord;
-use pbg_core::transport::Register as _;
+use pbg_ledger::LedgerRecord;
+use pbg_ledger::transport::Register as _;
 
 use crate::failure::{Failure, Result};
 use crate::kind::FailureKind;

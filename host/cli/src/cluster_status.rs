@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use comfy_table::{CellAlignment, Table, presets};
 use pbg_cluster::Connection;
 use pbg_config::Config;
-use pbg_core::ledger::{BucketState, LedgerRecord, Phase, Token};
-use pbg_core::transport::{LastHeartbeat, LiveTraffic as _, TrainerActivity};
+use pbg_ledger::transport::{LastHeartbeat, LiveTraffic as _, TrainerActivity};
+use pbg_ledger::{BucketState, LedgerRecord, Phase, Token};
 use serde::Serialize;
 
 use crate::failure::{Failure, Result};
@@ -226,7 +226,7 @@ fn phase(record: &LedgerRecord) -> String {
 
 /// Returns the status of each trainer, by rank, then by name.
 fn trainers(record: &LedgerRecord, heard: &BTreeMap<Token, LastHeartbeat>) -> Vec<TrainerStatus> {
-    let status = |(token, trainer): (&Token, &pbg_core::ledger::Trainer)| {
+    let status = |(token, trainer): (&Token, &pbg_ledger::Trainer)| {
         let heard = heard.get(token);
         TrainerStatus {
             token: *token,

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use async_nats::{Message, Subscriber};
 use futures_util::StreamExt;
-use pbg_core::ledger::Token;
-use pbg_core::transport::{NoAnswer, QuestionHandler};
+use pbg_ledger::Token;
+use pbg_ledger::transport::{NoAnswer, QuestionHandler};
 use tokio::sync::oneshot;
 
 use crate::client::{MAX_PAYLOAD, NatsConnection};

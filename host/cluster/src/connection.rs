@@ -14,8 +14,8 @@ use crate::server_files::ServerFiles;
 use crate::supervisor::{OwnChild, ServerSupervisor};
 use crate::waiting::Deadline;
 
-/// Connection of a trainer to all others: a [`Register`](pbg_core::transport::Register) and
-/// [`LiveTraffic`](pbg_core::transport::LiveTraffic).
+/// Connection of a trainer to all others: a [`Register`](pbg_ledger::transport::Register) and
+/// [`LiveTraffic`](pbg_ledger::transport::LiveTraffic).
 ///
 /// Dropping it does not stop the server, even if this connection has started it.
 pub struct Connection {

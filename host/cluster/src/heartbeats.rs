@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use pbg_core::ledger::{MAX_NAME, Token};
-use pbg_core::transport::{Heartbeat, LastHeartbeat};
+use pbg_ledger::transport::{Heartbeat, LastHeartbeat};
+use pbg_ledger::{MAX_NAME, Token};
 
 /// Largest size of a heartbeat in bytes; larger messages are ignored.
 const MAX_BEAT: usize = 4 << 10;
@@ -66,7 +66,7 @@ fn read(bytes: &[u8]) -> Option<Heartbeat> {
 mod tests {
     use std::time::Duration;
 
-    use pbg_core::transport::TrainerActivity;
+    use pbg_ledger::transport::TrainerActivity;
 
     use super::*;
 

@@ -1,7 +1,7 @@
-//! Communication between the trainers of one run over NATS, behind the traits of [`pbg_core::transport`].
+//! Communication between the trainers of one run over NATS, behind the traits of [`pbg_ledger::transport`].
 //!
 //! [`InitMethod`] is the value of `distributed_init_method`. [`connect`] creates a [`Connection`] with it, which
-//! implements both [`Register`](pbg_core::transport::Register) and [`LiveTraffic`](pbg_core::transport::LiveTraffic).
+//! implements both [`Register`](pbg_ledger::transport::Register) and [`LiveTraffic`](pbg_ledger::transport::LiveTraffic).
 //! If the method names no server, rank 0 starts one as a process that outlives the trainer, and the others find it by a
 //! file or an address.
 //!

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use async_nats::connection::State;
 use futures_util::StreamExt;
-use pbg_core::ledger::Token;
-use pbg_core::transport::{Heartbeat, LastHeartbeat, LiveTraffic, NoAnswer, QuestionHandler};
+use pbg_ledger::Token;
+use pbg_ledger::transport::{Heartbeat, LastHeartbeat, LiveTraffic, NoAnswer, QuestionHandler};
 use tokio::sync::mpsc;
 
 use crate::answers::{AnswerThread, question_subject};

@@ -18,7 +18,7 @@ use async_nats::jetstream::stream::{
     Config, DiscardPolicy, Info, RawMessageErrorKind, StorageType,
 };
 use async_nats::jetstream::{Context, ErrorCode, context::ContextBuilder};
-use pbg_core::transport::{NoAnswer, Register, RegisterEntry, WriteReply};
+use pbg_ledger::transport::{NoAnswer, Register, RegisterEntry, WriteReply};
 
 use crate::client::NatsConnection;
 use crate::connection::Connection;

@@ -1,7 +1,7 @@
 //! Resolves the names of operators: built-in operators, and formulas of plugins.
 
 use pbg_core::model::Operator;
-use pbg_core::operator::{FormulaHandle, OperatorDefinition};
+use pbg_formula::operator::{FormulaHandle, OperatorDefinition};
 
 use super::Config;
 

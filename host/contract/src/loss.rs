@@ -6,8 +6,8 @@ mod update;
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-use pbg_core::loss::{LossGraph, LossParameter};
 use pbg_core::strategy::{Loss, LossWorker, MASKED, ScoreBlock, StrategyError};
+use pbg_formula::loss::{LossGraph, LossParameter};
 
 use crate::finding::ContractReport;
 use crate::timing::{Timing, time};

@@ -3,8 +3,8 @@
 use std::convert::Infallible;
 use std::time::Duration;
 
-use pbg_core::operator::interpret::ElementInput;
-use pbg_core::operator::{FormulaExecutor, InitialValue, OperatorFormula};
+use pbg_formula::operator::interpret::ElementInput;
+use pbg_formula::operator::{FormulaExecutor, InitialValue, OperatorFormula};
 
 use crate::finding::ContractReport;
 use crate::timing::{Timing, time};

@@ -2,10 +2,9 @@
 
 use std::fmt;
 
+use pbg_formula::operator::FormulaHandle;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-
-use crate::operator::FormulaHandle;
 
 /// Transformation of an embedding of dimension D by a relation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -9,11 +9,13 @@ mod scores;
 
 use std::sync::Arc;
 
+use pbg_formula::loss::DerivedLoss;
 use serde::{Deserialize, Serialize};
 
 use crate::graph::{Bucket, Side};
-use crate::loss::{DerivedLoss, LossState, ObservedBatches};
+use crate::loss::{LossState, ObservedBatches};
 
+pub use pbg_formula::loss::MASKED;
 pub use run_length::RunLength;
 pub use scores::{ScoreBlock, ScoreLengthError};
 
@@ -262,6 +264,3 @@ pub trait LossWorker: Send {
         None
     }
 }
-
-/// Score of a negative that does not count: the positive itself, or padding.
-pub const MASKED: f32 = -1e9;

@@ -10,8 +10,8 @@ use std::ops::Range;
 
 use pbg_core::graph::Side;
 use pbg_core::model::Operator;
-use pbg_core::operator::{InitialValue, ParameterVector};
 use pbg_core::seed::{self, StreamPurpose};
+use pbg_formula::operator::{InitialValue, ParameterVector};
 use pbg_gemm::pages;
 use rand::RngExt;
 use rand_distr::{Distribution, StandardNormal};

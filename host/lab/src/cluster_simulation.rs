@@ -9,13 +9,13 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use pbg_core::graph::{Bucket, Side, SidePartition};
-use pbg_core::ledger::{
+use pbg_core::schedule::PassId;
+use pbg_core::strategy::{BucketOrder, Pass};
+use pbg_ledger::{
     BucketAdvisor, BucketState, CopyVersion, FileId, Genesis, Grid, Join, LedgerAction,
     LedgerRecord, PartitionFile, PartitionVersion, Phase, RunTerms, SettledPartition, Settlement,
     Token, TrainedState, Transaction, TransactionError, plan_digest,
 };
-use pbg_core::schedule::PassId;
-use pbg_core::strategy::{BucketOrder, Pass};
 use serde::Serialize;
 
 /// Cost of a pass with several trainers.

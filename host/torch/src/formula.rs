@@ -3,8 +3,8 @@
 //! Every node is one operation of libtorch on `[rows, 1]` or `[rows, columns]`; scalars are computed on the host.
 //! Masked negatives are excluded from reductions, and their gradient is 0.
 
-use pbg_core::loss::{Binary, FormulaNode, NodeId, Reduction, Unary};
 use pbg_core::strategy::{LossFormula, MASKED};
+use pbg_formula::node::{Binary, FormulaNode, NodeId, Reduction, Unary};
 use tch::{Kind, TchError, Tensor};
 
 /// Losses and their derivatives.

@@ -21,9 +21,9 @@ pub(crate) mod tests;
 use std::cell::RefCell;
 use std::sync::Arc;
 
-use pbg_core::loss::DerivedLoss;
 use pbg_core::model::Operator;
 use pbg_core::strategy::LossFormula;
+use pbg_formula::loss::DerivedLoss;
 use pbg_kernels::device::EPSILON;
 use tch::{TchError, Tensor};
 

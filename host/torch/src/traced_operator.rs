@@ -1,7 +1,7 @@
 //! Traced operators on a device: every node becomes a tensor.
 
-use pbg_core::loss::node::{Binary, FormulaNode, NodeId};
-use pbg_core::operator::{Expression, OperatorFormula};
+use pbg_formula::node::{Binary, FormulaNode, NodeId};
+use pbg_formula::operator::{Expression, OperatorFormula};
 use tch::{Kind, TchError, Tensor};
 
 use super::formula::{binary, unary};

@@ -16,12 +16,10 @@ use std::time::{Duration, Instant};
 
 use pbg_core::event::{CallSeconds, Event, EventLine, PartitionIo};
 use pbg_core::graph::Bucket;
-use pbg_core::ledger::{
-    BucketState, CopyVersion, LedgerAction, LedgerRecord, LedgerSums, Phase, Token,
-};
 use pbg_core::schedule::{LeasedBucket, PassId};
 use pbg_core::strategy::Pass;
-use pbg_core::transport::{LiveTraffic, Register, TrainerActivity};
+use pbg_ledger::transport::{LiveTraffic, Register, TrainerActivity};
+use pbg_ledger::{BucketState, CopyVersion, LedgerAction, LedgerRecord, LedgerSums, Phase, Token};
 
 use crate::bucket_trainer::{self, BucketTrainer};
 use crate::compatibility::AcceptedDifferences;

@@ -1,8 +1,8 @@
 //! Operators in the sandbox: formulas that the host executes.
 
-use pbg_core::loss::node::{Binary, FormulaNode, Unary};
-use pbg_core::operator::{InitialValue, OperatorDefinition, OperatorFormula, ParameterVector};
 use pbg_core::strategy::{StrategyError, StrategyId};
+use pbg_formula::node::{Binary, FormulaNode, Unary};
+use pbg_formula::operator::{InitialValue, OperatorDefinition, OperatorFormula, ParameterVector};
 
 use crate::bindings::operator_traced::{self as wit, GuestIndices};
 use crate::error::LoadError;

@@ -5,7 +5,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use pbg_cluster::{ConnectionOptions, InitMethod, RunName, connect};
-use pbg_core::transport::{Register as _, WriteReply};
+use pbg_ledger::transport::{Register as _, WriteReply};
 
 use super::faults::waits_for;
 use super::{Meeting, PATIENCE};

@@ -1,7 +1,7 @@
 //! Invalid graphs of losses, and the messages about them.
 
-use pbg_core::loss::node::{Binary, FormulaNode, Reduction, Unary};
-use pbg_core::loss::{LossDefinition, LossParameter};
+use pbg_formula::loss::{LossDefinition, LossParameter};
+use pbg_formula::node::{Binary, FormulaNode, Reduction, Unary};
 use proptest::prelude::*;
 
 fn refused(nodes: &[FormulaNode], output: u32) -> String {
@@ -155,7 +155,7 @@ proptest! {
     fn anything_is_refused_or_works(nodes in prop::collection::vec(node(), 0..12), output in 0_u32..13) {
         let definition = LossDefinition { nodes, output, ..LossDefinition::default() };
         if let Ok(graph) = definition.check(100) {
-            let row = pbg_core::loss::DerivedLoss::of(&graph).row(&[], 0.5, &[1.0, -1.0]);
+            let row = pbg_formula::loss::DerivedLoss::of(&graph).row(&[], 0.5, &[1.0, -1.0]);
             prop_assert_eq!(row.negative.len(), 2);
         }
     }

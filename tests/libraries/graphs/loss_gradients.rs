@@ -1,8 +1,8 @@
 //! Derived gradients against finite differences, and against values computed by hand where differences do not help.
 
-use pbg_core::loss::node::{Binary, FormulaNode, Reduction, Unary};
-use pbg_core::loss::{DerivedLoss, LossDefinition, LossGraph};
 use pbg_core::strategy::MASKED;
+use pbg_formula::loss::{DerivedLoss, LossDefinition, LossGraph};
+use pbg_formula::node::{Binary, FormulaNode, Reduction, Unary};
 use pbg_library_tests::definitions::{definitions, rows};
 use proptest::prelude::*;
 

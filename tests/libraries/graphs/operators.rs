@@ -1,8 +1,8 @@
 //! Formulas of operators: invalid ones with their messages, and gradients.
 
-use pbg_core::loss::node::{Binary, FormulaNode, NodeId, Unary};
-use pbg_core::operator::interpret::ElementInput;
-use pbg_core::operator::{FormulaHandle, InitialValue, OperatorDefinition, ParameterVector};
+use pbg_formula::node::{Binary, FormulaNode, NodeId, Unary};
+use pbg_formula::operator::interpret::ElementInput;
+use pbg_formula::operator::{FormulaHandle, InitialValue, OperatorDefinition, ParameterVector};
 use proptest::prelude::*;
 
 fn definition(nodes: &[FormulaNode], outputs: &[NodeId]) -> OperatorDefinition {

@@ -1,8 +1,9 @@
 //! Losses in the sandbox: the standard losses give the results of native code, and parameters arrive.
 
-use pbg_core::loss::node::{Binary, FormulaNode, Reduction, Unary};
-use pbg_core::loss::{DerivedLoss, LossGraph, TracedLoss};
+use pbg_core::loss::TracedLoss;
 use pbg_core::strategy::{Loss as _, LossWorker, MASKED, ScoreBlock};
+use pbg_formula::loss::{DerivedLoss, LossGraph};
+use pbg_formula::node::{Binary, FormulaNode, Reduction, Unary};
 use pbg_plugin_sdk as sdk;
 use pbg_wasm::{ComputedLossPlugin, LoadError, LoadedLoss, PluginSource};
 use sdk::loss as native;

@@ -1,7 +1,7 @@
 //! Operators in the sandbox: valid formulas arrive unchanged, and invalid ones are refused.
 
 use crate::sandbox::support::sandbox;
-use pbg_core::operator::{InitialValue, OperatorFormula};
+use pbg_formula::operator::{InitialValue, OperatorFormula};
 use pbg_plugin_sdk::TracedOperator;
 use pbg_plugin_sdk::operator::Initial as Written;
 use pbg_plugin_sdk::testing::operator_with_defaults;

@@ -1,11 +1,10 @@
 //! Strategies that several suites train with.
 
 use pbg_config::Config;
-use pbg_core::loss::{
-    Binary, FormulaNode, LossDefinition, LossParameter, ParameterSchedule, Reduction, TracedLoss,
-    Unary,
-};
+use pbg_core::loss::{ParameterSchedule, TracedLoss};
 use pbg_core::strategy::{Loss, StrategyId};
+use pbg_formula::loss::{LossDefinition, LossParameter};
+use pbg_formula::node::{Binary, FormulaNode, Reduction, Unary};
 use pbg_train::{Fallbacks, GuardedLoss, Strategies};
 use pbg_wasm::{Limits, LoadedLoss, LoadedPlugin, PluginSource, Sandbox};
 use serde_json::Value;

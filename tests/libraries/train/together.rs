@@ -19,11 +19,11 @@ use pbg_checkpoint::ReadCheckpoint;
 use pbg_config::Config;
 use pbg_core::event::Event;
 use pbg_core::graph::{Bucket, Side};
-use pbg_core::ledger::{BucketState, LedgerRecord, OperatorCommand};
 use pbg_core::model::Operator;
 use pbg_core::schedule::PassId;
 use pbg_core::strategy::{BucketOrder, Pass, StrategyError, StrategyId};
 use pbg_import::{self as import, ImportOptions};
+use pbg_ledger::{BucketState, LedgerRecord, OperatorCommand};
 use pbg_train::{
     AllowedChanges, ClusterOptions, GuardedLoss, ResolvedConfig, RunError, RunOutcome, Strategies,
     SyncLimits,

@@ -1,6 +1,6 @@
 //! Tests of commits by several trainers.
 
-use pbg_core::ledger::{CheckpointCut, CutOrigin};
+use pbg_ledger::{CheckpointCut, CutOrigin};
 
 use super::*;
 use crate::{Checkpoint, ReadCheckpoint};

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use clap::Subcommand;
 use pbg_cluster::{Connection, ConnectionOptions, connect};
 use pbg_config::Config;
-use pbg_core::ledger::{LedgerRecord, OperatorCommand, Token, Trainer};
-use pbg_core::transport::{LiveTraffic as _, Register as _, WriteReply};
+use pbg_ledger::transport::{LiveTraffic as _, Register as _, WriteReply};
+use pbg_ledger::{LedgerRecord, OperatorCommand, Token, Trainer};
 
 use crate::failure::{Failure, Result};
 use crate::kind::FailureKind;

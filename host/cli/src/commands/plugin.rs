@@ -9,8 +9,8 @@ mod new;
 mod replay;
 
 use pbg_contract::TracedLossInfo;
-use pbg_core::operator::FormulaHandle;
 use pbg_core::strategy::Loss;
+use pbg_formula::operator::FormulaHandle;
 use pbg_session::FrontEnd as _;
 use pbg_wasm::{Limits, LoadedLoss, LoadedPlugin, Sandbox};
 use serde_json::Value;

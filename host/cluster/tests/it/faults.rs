@@ -4,7 +4,7 @@ use std::fs;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use pbg_core::transport::{LiveTraffic, Register, WriteReply};
+use pbg_ledger::transport::{LiveTraffic, Register, WriteReply};
 use rustix::process::{Pid, Signal, getpgid, kill_process};
 
 use crate::world::{LONG, World, eventually, quiet};

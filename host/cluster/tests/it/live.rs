@@ -5,8 +5,8 @@ use std::thread;
 use std::time::Duration;
 
 use pbg_core::graph::Bucket;
-use pbg_core::ledger::Token;
-use pbg_core::transport::{Heartbeat, LiveTraffic, TrainerActivity};
+use pbg_ledger::Token;
+use pbg_ledger::transport::{Heartbeat, LiveTraffic, TrainerActivity};
 
 use crate::world::{LONG, World, eventually};
 

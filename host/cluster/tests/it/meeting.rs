@@ -9,7 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use pbg_cluster::{Address, ConnectionOptions, InitMethod, RunName, Secret, connect};
-use pbg_core::transport::{LiveTraffic, Register, WriteReply};
+use pbg_ledger::transport::{LiveTraffic, Register, WriteReply};
 
 use crate::world::{LONG, World, error, eventually, quiet};
 
@@ -146,12 +146,12 @@ fn what_another_run_has_left_is_ended_unless_its_trainers_are_at_work() {
     assert_eq!(world.record()["run"], "second");
 }
 
-fn beat() -> pbg_core::transport::Heartbeat {
-    pbg_core::transport::Heartbeat {
-        token: pbg_core::ledger::Token(1),
+fn beat() -> pbg_ledger::transport::Heartbeat {
+    pbg_ledger::transport::Heartbeat {
+        token: pbg_ledger::Token(1),
         name: "a".into(),
         rank: None,
-        state: pbg_core::transport::TrainerActivity::Training,
+        state: pbg_ledger::transport::TrainerActivity::Training,
         bucket: None,
         edges_per_second: 0.0,
         waited: 0.0,

@@ -3,7 +3,7 @@
 use std::thread;
 
 use pbg_cluster::{ConnectionOptions, MAX_VALUE};
-use pbg_core::transport::{Register, WriteReply};
+use pbg_ledger::transport::{Register, WriteReply};
 
 use crate::world::{World, quiet};
 

@@ -9,8 +9,8 @@ use std::thread;
 use std::time::Duration;
 
 use pbg_cluster::{AccessToken, Address, ConnectionOptions, InitMethod, RunName};
-use pbg_core::ledger::Token;
-use pbg_core::transport::{LiveTraffic, Register, WriteReply};
+use pbg_ledger::Token;
+use pbg_ledger::transport::{LiveTraffic, Register, WriteReply};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use serde_json::{Value, json};
 

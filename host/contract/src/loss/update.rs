@@ -2,8 +2,9 @@
 
 use std::num::NonZeroU32;
 
-use pbg_core::loss::{LossParameter, LossState, ObservedBatches, named_values};
+use pbg_core::loss::{LossState, ObservedBatches, named_values};
 use pbg_core::strategy::{Loss, RunLength};
+use pbg_formula::loss::LossParameter;
 
 use super::{cases, finite};
 

@@ -1,5 +1,5 @@
-use pbg_core::loss::node::{Binary, FormulaNode, Unary};
-use pbg_core::operator::{OperatorDefinition, ParameterVector};
+use pbg_formula::node::{Binary, FormulaNode, Unary};
+use pbg_formula::operator::{OperatorDefinition, ParameterVector};
 
 use super::*;
 

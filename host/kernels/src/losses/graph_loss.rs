@@ -6,8 +6,9 @@ mod worker;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use pbg_core::loss::{DerivedLoss, LossState, ObservedBatches, SaveFailedRows, TracedLoss};
+use pbg_core::loss::{LossState, ObservedBatches, SaveFailedRows, TracedLoss};
 use pbg_core::strategy::{Loss, LossWorker, RunLength, StrategyError, StrategyId};
+use pbg_formula::loss::DerivedLoss;
 
 use super::program::LossProgram;
 use super::vectors::{Lane, ROWS, WIDTH};

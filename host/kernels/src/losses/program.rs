@@ -5,7 +5,7 @@
 //! its terms, the logarithm of a sum of exponentials with the softmax of the same values, softplus with sigmoid, and a
 //! factor per row with the step that follows.
 
-use pbg_core::loss::node::{Binary, Unary};
+use pbg_formula::node::{Binary, Unary};
 
 mod buffers;
 mod lower;

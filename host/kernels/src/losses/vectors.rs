@@ -1,6 +1,6 @@
 //! Operations on vectors, which hold one value for each row of a tile.
 
-use pbg_core::loss::node::{Binary, Unary};
+use pbg_formula::node::{Binary, Unary};
 
 /// Number of floats in a lane: as many as an AVX-512 register holds.
 pub(super) const WIDTH: usize = 16;
@@ -14,7 +14,7 @@ pub(super) type Vectors = [[Lane; ROWS / WIDTH]];
 /// Evaluates `$body` with `$f` bound to the function of a [`Unary`].
 macro_rules! with_unary {
     ($op:expr, $fma:ident, $f:ident => $body:expr) => {{
-        use pbg_core::loss::node::Unary;
+        use pbg_formula::node::Unary;
         match $op {
             Unary::Neg => {
                 let $f = |x: f32| -x;
@@ -67,7 +67,7 @@ macro_rules! with_unary {
 /// Evaluates `$body` with `$f` bound to the function of a [`Binary`].
 macro_rules! with_binary {
     ($op:expr, $f:ident => $body:expr) => {{
-        use pbg_core::loss::node::Binary;
+        use pbg_formula::node::Binary;
         let number = |holds: bool| if holds { 1.0_f32 } else { 0.0 };
         match $op {
             Binary::Add => {

@@ -12,7 +12,7 @@ mod lower;
 mod program;
 mod run;
 
-use pbg_core::operator::{FormulaExecutor, FormulaHandle};
+use pbg_formula::operator::{FormulaExecutor, FormulaHandle};
 
 pub(crate) use evaluator::{Evaluator, FormulaParameters, ParameterSums};
 

@@ -7,10 +7,11 @@ use std::io::Write as _;
 use std::sync::Arc;
 
 use pbg_core::graph::Side;
-use pbg_core::loss::node::{Binary, FormulaNode, Reduction, Unary};
-use pbg_core::loss::{LossDefinition, LossParameter, TracedLoss};
+use pbg_core::loss::TracedLoss;
 use pbg_core::model::{Comparator, Operator, Precision, Regularizer, Update};
 use pbg_core::strategy::{Loss as _, LossWorker, StrategyId};
+use pbg_formula::loss::{LossDefinition, LossParameter};
+use pbg_formula::node::{Binary, FormulaNode, Reduction, Unary};
 use pbg_kernels::device::{OpenDevice as _, OpenError};
 use pbg_kernels::libtorch;
 use pbg_kernels::losses::GraphLoss;

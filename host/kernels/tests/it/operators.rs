@@ -1,9 +1,9 @@
 //! Operators that are formulas: compares their results with the handwritten operators, their gradients with central
 //! differences, and the settings of initial values.
 
-use pbg_core::loss::node::{Binary, FormulaNode, NodeId, Unary};
 use pbg_core::model::{Comparator, Operator};
-use pbg_core::operator::{FormulaHandle, InitialValue, OperatorDefinition, ParameterVector};
+use pbg_formula::node::{Binary, FormulaNode, NodeId, Unary};
+use pbg_formula::operator::{FormulaHandle, InitialValue, OperatorDefinition, ParameterVector};
 use pbg_kernels::params::{Params, TensorSize};
 use pbg_kernels::spec::ModelSpec;
 use pbg_kernels::step::Execution;

@@ -2,12 +2,10 @@
 
 use std::num::NonZeroU32;
 
-use pbg_core::loss::node::{Binary, FormulaNode, Reduction, Unary};
-use pbg_core::loss::{
-    DerivedLoss, LossDefinition, LossGraph, LossParameter, ParameterSchedule, ScheduleProgress,
-    TracedLoss,
-};
+use pbg_core::loss::{ParameterSchedule, ScheduleProgress, TracedLoss};
 use pbg_core::strategy::{Loss, LossWorker, MASKED, ScoreBlock, StrategyError, StrategyId};
+use pbg_formula::loss::{DerivedLoss, LossDefinition, LossGraph, LossParameter};
+use pbg_formula::node::{Binary, FormulaNode, Reduction, Unary};
 use pbg_kernels::losses::GraphLoss;
 use pbg_kernels::losses::handwritten::{
     HandwrittenLogistic, HandwrittenRanking, HandwrittenSoftmax,
@@ -137,7 +135,7 @@ proptest! {
                 derived.row(&parameters, f64::from(positive) * (1.0 - h), &wide)
             };
             let (up, down) = (nudged(1e-5), nudged(-1e-5));
-            let steady = |f: &dyn Fn(&pbg_core::loss::interpret::RowLoss) -> f64| {
+            let steady = |f: &dyn Fn(&pbg_formula::loss::interpret::RowLoss) -> f64| {
                 (f(&up) - f(&down)).abs() < 1e-2 * (1.0 + f(&row).abs())
             };
             if steady(&|row| row.positive) {

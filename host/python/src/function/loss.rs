@@ -1,12 +1,10 @@
 //! Losses of Python, which are formulas.
 
 use pbg_contract::TracedLossInfo;
-use pbg_core::loss::node::{Binary, FormulaNode, Reduction, Unary};
-use pbg_core::loss::{
-    LossDefinition, LossGraph, LossParameter, ParameterSchedule, ScheduleProgress, TracedLoss,
-    check_values,
-};
+use pbg_core::loss::{ParameterSchedule, ScheduleProgress, TracedLoss, check_values};
 use pbg_core::strategy::{Loss, RunLength, StrategyError, StrategyId};
+use pbg_formula::loss::{LossDefinition, LossGraph, LossParameter};
+use pbg_formula::node::{Binary, FormulaNode, Reduction, Unary};
 use pbg_session::{Failure, FailureKind, Result};
 use pbg_wasm::Limits;
 use pyo3::prelude::*;

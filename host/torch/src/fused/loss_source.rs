@@ -7,7 +7,8 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-use pbg_core::loss::{Binary, DerivedLoss, FormulaNode, NodeId, Reduction, Unary, ValueShape};
+use pbg_formula::loss::DerivedLoss;
+use pbg_formula::node::{Binary, FormulaNode, NodeId, Reduction, Unary, ValueShape};
 
 /// Division of a row among threads. One kernel serves all rows with the same division.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -289,7 +290,7 @@ fn binary(op: Binary, a: &str, b: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pbg_core::loss::LossDefinition;
+    use pbg_formula::loss::LossDefinition;
 
     fn derived(nodes: &[FormulaNode]) -> DerivedLoss {
         let definition = LossDefinition {

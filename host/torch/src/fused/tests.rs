@@ -2,11 +2,10 @@
 
 use std::sync::Arc;
 
-use pbg_core::loss::{
-    Binary, DerivedLoss, FormulaNode, LossDefinition, LossParameter as Named, Reduction, Unary,
-};
 use pbg_core::model::Operator;
 use pbg_core::strategy::{LossFormula, MASKED};
+use pbg_formula::loss::{DerivedLoss, LossDefinition, LossParameter as Named};
+use pbg_formula::node::{Binary, FormulaNode, Reduction, Unary};
 use tch::{Device, Kind, Tensor};
 
 use super::{CudaKernels, RowUpdate};

@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
-use pbg_core::loss::{LossDefinition, TracedLoss};
+use pbg_core::loss::TracedLoss;
 use pbg_core::model::{Comparator, Operator, Regularizer, Update};
 use pbg_core::strategy::{Loss as _, StrategyId};
+use pbg_formula::loss::LossDefinition;
 use pbg_kernels::device::{DeviceWorker as _, OpenDevice as _};
 use pbg_kernels::losses::GraphLoss;
 use pbg_kernels::negatives::NegativeDraws;

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use pbg_core::graph::Bucket;
-use pbg_core::ledger::{BucketAdvisor, LedgerRecord, Token};
+use pbg_ledger::{BucketAdvisor, LedgerRecord, Token};
 
 use super::LONGEST_WAIT;
 

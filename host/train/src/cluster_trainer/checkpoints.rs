@@ -11,9 +11,9 @@ use std::time::Instant;
 use pbg_checkpoint::manifest::RunInfo;
 use pbg_checkpoint::{CheckpointManifest, TensorRef, shared};
 use pbg_core::event::Event;
-use pbg_core::ledger::{CheckpointCut, FileId, LedgerAction, LedgerRecord, Token};
 use pbg_core::schedule::PassId;
 use pbg_core::strategy::Loss as _;
+use pbg_ledger::{CheckpointCut, FileId, LedgerAction, LedgerRecord, Token};
 
 use super::conversion::state_of;
 use super::event_log::in_json;
@@ -286,7 +286,7 @@ impl ClusterTrainer<'_> {
         &self,
         key: TableKey,
         version: u64,
-    ) -> Result<pbg_core::ledger::PartitionFile, RunError> {
+    ) -> Result<pbg_ledger::PartitionFile, RunError> {
         let tables = self.machine.pipeline.buffer.store();
         let layout = &self.machine.blueprint().layout.types[key.0];
         let data = tables.initial().partition(layout, key.0, key.1)?;

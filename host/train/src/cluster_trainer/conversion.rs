@@ -3,13 +3,13 @@
 
 use pbg_checkpoint::{CheckpointManifest, shared};
 use pbg_core::graph::{Side, SidePartition};
-use pbg_core::ledger::{
+use pbg_core::schedule::{RunExtent, Schedule};
+use pbg_core::strategy::StrategyId;
+use pbg_ledger::{
     BucketState, BucketStates, EpochProgress, Grid, LedgerRecord, LedgerSums, PROTOCOL,
     PartitionFile, PartitionVersion, PluginTerm, RunTerms, TrainedState, ValidationTerms,
     plan_digest,
 };
-use pbg_core::schedule::{RunExtent, Schedule};
-use pbg_core::strategy::StrategyId;
 
 use super::ClusterOptions;
 use crate::layout::Layout;

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use pbg_core::ledger::{DamagedRecord, PROTOCOL, Phase, StaleRecord, TransactionError};
-use pbg_core::transport::NoAnswer;
+use pbg_ledger::transport::NoAnswer;
+use pbg_ledger::{DamagedRecord, PROTOCOL, Phase, StaleRecord, TransactionError};
 
 /// Reason why a trainer cannot join a distributed run or cannot continue in it.
 #[derive(Debug, thiserror::Error)]

@@ -4,7 +4,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use pbg_checkpoint::{CheckpointManifest, EventReader};
 use pbg_core::event::{Event, EventLine};
-use pbg_core::ledger::{CheckpointCut, LedgerRecord, Token};
+use pbg_ledger::{CheckpointCut, LedgerRecord, Token};
 
 use super::ClusterTrainer;
 use super::checkpoints::stored_state;

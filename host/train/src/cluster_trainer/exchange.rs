@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 
 use pbg_core::loss::LossState;
 use pbg_core::strategy::{Loss as _, StrategyError};
-use pbg_core::transport::LiveTraffic;
+use pbg_ledger::transport::LiveTraffic;
 
 use super::ledger::LedgerClient;
 use crate::error::RunError;

@@ -3,7 +3,7 @@
 
 use pbg_checkpoint::{CheckpointManifest, SharedCheckpoint};
 use pbg_core::event::Event;
-use pbg_core::ledger::TrainedState;
+use pbg_ledger::TrainedState;
 
 use super::ClusterTrainer;
 use super::joining::random_token;

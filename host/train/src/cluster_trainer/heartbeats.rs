@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 
 use pbg_core::event::Event;
 use pbg_core::graph::Bucket;
-use pbg_core::ledger::{LedgerAction, LedgerRecord, SilentTrainer, Token};
-use pbg_core::transport::{Heartbeat, LiveTraffic, TrainerActivity};
+use pbg_ledger::transport::{Heartbeat, LiveTraffic, TrainerActivity};
+use pbg_ledger::{LedgerAction, LedgerRecord, SilentTrainer, Token};
 
 use super::ClusterOptions;
 use super::ledger::LedgerClient;

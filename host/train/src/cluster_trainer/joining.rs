@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use pbg_checkpoint::{CheckpointManifest, SharedCheckpoint};
 use pbg_core::event::Event;
-use pbg_core::ledger::{
+use pbg_ledger::{
     CheckpointCut, Genesis, Join, LedgerAction, LedgerRecord, RunTerms, SilentTrainer, Token,
     TrainedState, Trainer, TransactionError,
 };

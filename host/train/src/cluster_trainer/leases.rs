@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use pbg_core::graph::{Bucket, SidePartition};
-use pbg_core::ledger::{LedgerAction, LedgerRecord, MAX_LEASES, Token, TransactionError};
 use pbg_core::schedule::LeasedBucket;
 use pbg_core::strategy::Pass;
+use pbg_ledger::{LedgerAction, LedgerRecord, MAX_LEASES, Token, TransactionError};
 
 use super::ClusterTrainer;
 use super::ledger::NotApplied;

@@ -1,7 +1,7 @@
 //! The ways in which a trainer's participation ends: it leaves, the run finishes, or other trainers remove it.
 
 use pbg_core::event::Event;
-use pbg_core::ledger::{LedgerAction, Token, TransactionError};
+use pbg_ledger::{LedgerAction, Token, TransactionError};
 
 use super::checkpoints::stored_state;
 use super::{ClusterTrainer, JoinError, LONGEST_WAIT, NotApplied};

@@ -8,11 +8,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use pbg_core::ledger::{
+use pbg_ledger::transport::{LiveTraffic, NoAnswer, Register, RegisterEntry, WriteReply};
+use pbg_ledger::{
     CopyVersion, LedgerAction, LedgerRecord, OperatorCommand, PartitionVersion, Settlement,
     SilentTrainer, Token, TransactionError,
 };
-use pbg_core::transport::{LiveTraffic, NoAnswer, Register, RegisterEntry, WriteReply};
 
 use super::error::{JoinError, unreachable};
 pub(crate) use background::LedgerThreads;

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use pbg_core::event::Event;
 use pbg_core::graph::Bucket;
-use pbg_core::ledger::{LedgerAction, LedgerRecord, plan_digest};
 use pbg_core::plan::LeastRecentlyUsed;
 use pbg_core::schedule::PassId;
 use pbg_core::strategy::Pass;
+use pbg_ledger::{LedgerAction, LedgerRecord, plan_digest};
 
 use super::ClusterTrainer;
 use crate::bucket_trainer::PassPlan;

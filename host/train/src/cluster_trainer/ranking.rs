@@ -12,13 +12,13 @@ use std::time::Instant;
 
 use pbg_checkpoint::CheckpointManifest;
 use pbg_core::event::Event;
-use pbg_core::ledger::{
+use pbg_kernels::params::Params;
+use pbg_kernels::table::Table;
+use pbg_ledger::transport::TrainerActivity;
+use pbg_ledger::{
     LedgerAction, LedgerRecord, MAX_BLOCKS, TransactionError, ValidationRanking, ValidationResult,
     ValidationTerms,
 };
-use pbg_core::transport::TrainerActivity;
-use pbg_kernels::params::Params;
-use pbg_kernels::table::Table;
 
 use super::joining::VISIBLE_WITHIN;
 use super::ledger::{LedgerClient, NotApplied};

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use pbg_core::graph::Bucket;
-use pbg_core::ledger::LedgerAction;
-use pbg_core::transport::TrainerActivity;
+use pbg_ledger::LedgerAction;
+use pbg_ledger::transport::TrainerActivity;
 
 use super::ClusterTrainer;
 use super::exchange::ParameterExchange;

@@ -8,13 +8,13 @@ use std::thread::{self, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
 use pbg_core::graph::{Bucket, SidePartition};
-use pbg_core::ledger::{
+use pbg_core::schedule::PassId;
+use pbg_core::strategy::{BucketOrder, Pass};
+use pbg_ledger::transport::{LiveTraffic, Register};
+use pbg_ledger::{
     FileId, Genesis, Grid, Join, LedgerAction, LedgerRecord, PartitionFile, Phase, RunTerms,
     SettledPartition, Settlement, TrainedState, plan_digest,
 };
-use pbg_core::schedule::PassId;
-use pbg_core::strategy::{BucketOrder, Pass};
-use pbg_core::transport::{LiveTraffic, Register};
 
 use super::advised_wait::AdvisedWait;
 use super::leases::{has_room_to_lease_ahead, leases_of_others, soon_resident};

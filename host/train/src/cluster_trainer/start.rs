@@ -7,12 +7,12 @@ use std::time::Instant;
 
 use pbg_checkpoint::SharedCheckpoint;
 use pbg_core::event::{Event, PartitionIo, Resumed};
-use pbg_core::ledger::{LedgerRecord, LedgerSums, ValidationTerms};
 use pbg_core::schedule::{PassId, RunExtent};
 use pbg_core::strategy::Loss as _;
 use pbg_dataset::EdgeSet;
 use pbg_kernels::device::OpenDevice;
 use pbg_kernels::params::Params;
+use pbg_ledger::{LedgerRecord, LedgerSums, ValidationTerms};
 
 use super::checkpoints::stored_state;
 use super::conversion::{grid, terms};
@@ -190,7 +190,7 @@ impl<'a> ClusterTrainer<'a> {
     /// Returns the event that reports the start.
     pub(super) fn announcement(&self, record: &LedgerRecord) -> Event {
         let (machine, work) = (&self.machine, record.work());
-        let done = work.buckets.count(pbg_core::ledger::BucketState::Done) as u64;
+        let done = work.buckets.count(pbg_ledger::BucketState::Done) as u64;
         let begins = work.pass == PassId::default() && done == 0;
         let version = record.checkpoints().base().map_or(0, |base| base.version);
         Event::RunStarted {

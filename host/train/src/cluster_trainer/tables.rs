@@ -5,10 +5,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use pbg_checkpoint::{CheckpointManifest, SharedCheckpoint, shared};
 use pbg_core::graph::{Bucket, Side, SidePartition};
-use pbg_core::ledger::{Grid, LedgerSums, PartitionFile, SettledPartition, Settlement};
 use pbg_core::loss::LossState;
 use pbg_core::schedule::PassId;
 use pbg_kernels::table::{FeatureBags, Table};
+use pbg_ledger::{Grid, LedgerSums, PartitionFile, SettledPartition, Settlement};
 
 use super::ledger::{LedgerClient, NotApplied};
 use crate::buffer::TableStore;

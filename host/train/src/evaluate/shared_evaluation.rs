@@ -10,9 +10,9 @@ use std::time::{Duration, Instant};
 
 use super::shared_work::{NextStep, SharedWork};
 use pbg_checkpoint::CheckpointError;
-use pbg_core::ledger::Token;
 use pbg_core::seed::{self, StreamPurpose};
 use pbg_files::FileError;
+use pbg_ledger::Token;
 use serde::{Deserialize, Serialize};
 
 use super::breakdown::{Breakdown, SumsBy};

@@ -22,7 +22,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use pbg_core::ledger::Token;
+use pbg_ledger::Token;
 
 use pbg_files::{self as files, FileError};
 

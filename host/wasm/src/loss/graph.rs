@@ -1,7 +1,7 @@
 //! Conversion of loss graphs from the types of the bindings.
 
-use pbg_core::loss::node::{Binary, FormulaNode, Reduction, Unary};
-use pbg_core::loss::{LossDefinition, LossParameter};
+use pbg_formula::loss::{LossDefinition, LossParameter};
+use pbg_formula::node::{Binary, FormulaNode, Reduction, Unary};
 
 use crate::bindings::loss_traced as wit;
 

@@ -1,9 +1,8 @@
 //! Losses as graphs: the component is asked for the graph once, and later only for new parameter values.
 
-use pbg_core::loss::{
-    FailedRows, LossParameter, ParameterSchedule, ScheduleProgress, TracedLoss, check_values,
-};
+use pbg_core::loss::{FailedRows, ParameterSchedule, ScheduleProgress, TracedLoss, check_values};
 use pbg_core::strategy::{RunLength, StrategyError};
+use pbg_formula::loss::LossParameter;
 
 use super::graph;
 use crate::bindings::loss_traced::{self as wit, GuestIndices};
@@ -65,7 +64,7 @@ struct TracedLossPlugin {
 }
 
 impl TracedLossPlugin {
-    fn build(&mut self) -> Result<pbg_core::loss::LossGraph, StrategyError> {
+    fn build(&mut self) -> Result<pbg_formula::loss::LossGraph, StrategyError> {
         let answer = self.strategy.call_ready(
             &mut self.instantiated,
             "build",

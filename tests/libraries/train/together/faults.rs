@@ -1,7 +1,7 @@
 //! Registers that lose writes, and trainers that are evicted or die.
 
 use pbg_checkpoint::SharedCheckpoint;
-use pbg_core::ledger::{CheckpointCut, CutOrigin, Join, LedgerAction, Token, Trainer, Transaction};
+use pbg_ledger::{CheckpointCut, CutOrigin, Join, LedgerAction, Token, Trainer, Transaction};
 
 use super::*;
 

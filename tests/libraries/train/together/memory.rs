@@ -5,11 +5,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
-use pbg_core::ledger::{LedgerRecord, Token};
-use pbg_core::transport::{
+use pbg_ledger::transport::{
     Heartbeat, LastHeartbeat, LiveTraffic, NoAnswer, QuestionHandler, Register, RegisterEntry,
     WriteReply,
 };
+use pbg_ledger::{LedgerRecord, Token};
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 

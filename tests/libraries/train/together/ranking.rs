@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 
 use pbg_core::event::RankStats;
-use pbg_core::ledger::Phase;
+use pbg_ledger::Phase;
 use pbg_train::{CandidateSet, EvalOptions};
 
 use super::*;

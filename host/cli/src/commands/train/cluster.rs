@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use pbg_cluster::{Connection, ConnectionOptions, InitMethod, ServerNotice};
 use pbg_config::Config;
 use pbg_core::event::Event;
-use pbg_core::transport::{LiveTraffic, Register};
+use pbg_ledger::transport::{LiveTraffic, Register};
 use pbg_train::{ClusterOptions, RunOutcome, SyncLimits};
 
 use crate::cluster_options;

@@ -5,9 +5,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{PoisonError, RwLock};
 
 use pbg_core::loss::{
-    LossParameter, LossState, ObservedBatches, ParameterSchedule, ScheduleProgress, check_values,
+    LossState, ObservedBatches, ParameterSchedule, ScheduleProgress, check_values,
 };
 use pbg_core::strategy::{FaultCause, RunLength, StrategyError, StrategyId};
+use pbg_formula::loss::LossParameter;
 
 /// Current values of the parameters. Each worker keeps a copy and takes the lock only after a change.
 pub(super) struct SharedParameters {

@@ -1,6 +1,6 @@
 //! Execution of a program's steps on the tiles of a few rows.
 
-use pbg_core::loss::node::{Binary, Unary};
+use pbg_formula::node::{Binary, Unary};
 
 use crate::losses::maths;
 use crate::losses::program::{

@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 
-use pbg_core::loss::DerivedLoss;
-use pbg_core::loss::node::{Binary, FormulaNode, NodeId, Unary, ValueShape};
+use pbg_formula::loss::DerivedLoss;
+use pbg_formula::node::{Binary, FormulaNode, NodeId, Unary, ValueShape};
 
 mod reductions;
 

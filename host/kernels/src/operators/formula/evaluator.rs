@@ -1,6 +1,6 @@
 //! A formula with the buffers for its evaluation.
 
-use pbg_core::operator::FormulaHandle;
+use pbg_formula::operator::FormulaHandle;
 
 use super::block::RowsShape;
 use super::program::OperatorProgram;

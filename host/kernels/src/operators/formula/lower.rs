@@ -1,7 +1,7 @@
 //! Lowering of an expression's nodes to steps. A product whose only use is a sum is computed together with it.
 
-use pbg_core::loss::node::{Binary, FormulaNode, NodeId, ValueShape};
-use pbg_core::operator::Expression;
+use pbg_formula::node::{Binary, FormulaNode, NodeId, ValueShape};
+use pbg_formula::operator::Expression;
 
 use super::program::{
     OperatorProgram, OperatorStep, Output, RowOperand, RowOperation, Sign, StepTarget,

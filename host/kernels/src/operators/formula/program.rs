@@ -1,6 +1,6 @@
 //! An expression as a list of steps over rows of one component's width.
 
-use pbg_core::loss::node::{Binary, Unary};
+use pbg_formula::node::{Binary, Unary};
 
 /// Source of a step's operand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

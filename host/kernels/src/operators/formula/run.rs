@@ -2,7 +2,7 @@
 
 use multiversion::multiversion;
 use multiversion::target::target_cfg_f;
-use pbg_core::loss::node::Unary;
+use pbg_formula::node::Unary;
 
 use super::block::{RowsMut, RowsRef, RowsShape, map, zip, zip3, zip4};
 use super::program::{OperatorStep, Output, RowOperand, RowOperation, Sign, StepTarget};

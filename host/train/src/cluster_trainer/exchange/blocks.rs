@@ -4,8 +4,8 @@
 //! table's embeddings and Adagrad sums are in the same block. A row's Adagrad sum grows whenever the row is trained, so
 //! only the sums need to be compared to find the changed rows, and the rest of a large table is not read.
 
-use pbg_core::ledger::Token;
 use pbg_core::seed::{self, StreamPurpose};
+use pbg_ledger::Token;
 
 use super::arrays::{ArrayId, SharedArrays};
 use super::message::{BlockShape, RowUpdates};

@@ -1,7 +1,7 @@
 //! Encoding of numbers and rows as bytes, and decoding with checks of every length and value.
 
-use pbg_core::ledger::{MAX_TRAINERS, Token};
 use pbg_core::loss::{LossState, ObservedBatches};
+use pbg_ledger::{MAX_TRAINERS, Token};
 
 use super::message::{BlockShape, CountedMessages, RowUpdates};
 

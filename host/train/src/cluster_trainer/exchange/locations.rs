@@ -8,7 +8,7 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use pbg_core::ledger::Token;
+use pbg_ledger::Token;
 
 use super::loss::LossShard;
 use super::message::{PeerReply, Piece};

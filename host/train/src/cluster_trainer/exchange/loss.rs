@@ -13,9 +13,9 @@
 
 use std::collections::BTreeMap;
 
-use pbg_core::ledger::Token;
 use pbg_core::loss::{LossState, ObservedBatches};
 use pbg_core::strategy::{FaultCause, Loss as _};
+use pbg_ledger::Token;
 
 use super::encoding::{Decoder, Encoder};
 use super::message::{CountedMessages, PeerReply, PeerRequest};

@@ -3,8 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use pbg_core::ledger::{MAX_TRAINERS, Token};
 use pbg_core::loss::{LossState, ObservedBatches};
+use pbg_ledger::{MAX_TRAINERS, Token};
 
 use super::encoding::{Decoder, Encoder};
 use super::state::ShardKind;

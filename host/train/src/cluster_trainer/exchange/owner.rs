@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use pbg_core::ledger::Token;
+use pbg_ledger::Token;
 
 use super::encoding::{Decoder, Encoder};
 use super::message::{BlockShape, CountedMessages, PeerReply, RowUpdates};

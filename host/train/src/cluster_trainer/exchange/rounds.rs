@@ -7,8 +7,8 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError, RwLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use pbg_core::ledger::Token;
 use pbg_core::strategy::StrategyError;
+use pbg_ledger::Token;
 
 use super::arrays::SharedArrays;
 use super::blocks::{Owners, ParameterBlock};

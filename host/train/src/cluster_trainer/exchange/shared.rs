@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use pbg_core::ledger::{LedgerRecord, Token};
 use pbg_core::loss::LossState;
-use pbg_core::transport::LiveTraffic;
+use pbg_ledger::transport::LiveTraffic;
+use pbg_ledger::{LedgerRecord, Token};
 
 use super::blocks::{self, BlockValues, ParameterBlock};
 use super::locations::BlockLocations;

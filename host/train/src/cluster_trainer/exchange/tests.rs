@@ -3,17 +3,15 @@
 use std::collections::BTreeMap;
 
 use super::shared::lock;
-use pbg_core::ledger::{
-    Genesis, Join, LedgerAction, LedgerRecord, OperatorCommand, Token, TrainedState,
-};
 use pbg_core::model::{Comparator, Operator, Regularizer};
-use pbg_core::transport::{
-    Heartbeat, LastHeartbeat, NoAnswer, QuestionHandler, Register, RegisterEntry, WriteReply,
-};
 use pbg_kernels::params::Params;
 use pbg_kernels::rows::SharedRows;
 use pbg_kernels::spec::{EntitySpec, ModelSpec, RelationSpec};
 use pbg_kernels::table::Table;
+use pbg_ledger::transport::{
+    Heartbeat, LastHeartbeat, NoAnswer, QuestionHandler, Register, RegisterEntry, WriteReply,
+};
+use pbg_ledger::{Genesis, Join, LedgerAction, LedgerRecord, OperatorCommand, Token, TrainedState};
 
 use super::*;
 use crate::cluster_trainer::ledger::LedgerThreads;

@@ -11,7 +11,7 @@
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-use pbg_core::ledger::{LedgerRecord, Token};
+use pbg_ledger::{LedgerRecord, Token};
 
 use super::blocks::{self, Owners};
 use super::locations::{LocationKind, OutgoingState};

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use pbg_core::ledger::{DamagedRecord, LedgerRecord, PROTOCOL};
-use pbg_core::transport::RegisterEntry;
+use pbg_ledger::transport::RegisterEntry;
+use pbg_ledger::{DamagedRecord, LedgerRecord, PROTOCOL};
 use serde::Deserialize;
 
 use super::view::VersionedRecord;

@@ -6,7 +6,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use pbg_core::event::Event;
-use pbg_core::transport::NoAnswer;
+use pbg_ledger::transport::NoAnswer;
 
 /// Duration of silence after which the user is notified.
 const WORTH_TELLING: Duration = Duration::from_secs(2);

@@ -3,12 +3,12 @@
 use std::sync::atomic::AtomicBool;
 
 use pbg_core::graph::{Bucket, Side, SidePartition};
-use pbg_core::ledger::{
+use pbg_core::schedule::PassId;
+use pbg_ledger::transport::{Heartbeat, LastHeartbeat, QuestionHandler, WriteReply};
+use pbg_ledger::{
     FileId, Genesis, Grid, Join, PartitionFile, RunTerms, SettledPartition, TrainedState,
     plan_digest,
 };
-use pbg_core::schedule::PassId;
-use pbg_core::transport::{Heartbeat, LastHeartbeat, QuestionHandler, WriteReply};
 
 use super::*;
 

@@ -6,10 +6,10 @@
 use pbg_core::graph::SidePartition;
 use std::sync::Arc;
 
-use pbg_core::ledger::{
+use pbg_ledger::transport::{NoAnswer, WriteReply};
+use pbg_ledger::{
     CopyVersion, LedgerAction, LedgerRecord, Token, Transaction, TransactionError, TransactionFate,
 };
-use pbg_core::transport::{NoAnswer, WriteReply};
 
 use super::encoding::{Backoff, encode};
 use super::view::VersionedRecord;

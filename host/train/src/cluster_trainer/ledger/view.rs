@@ -6,7 +6,7 @@ use pbg_core::graph::SidePartition;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use pbg_core::ledger::{CopyVersion, LedgerRecord, PartitionVersion};
+use pbg_ledger::{CopyVersion, LedgerRecord, PartitionVersion};
 
 /// A record and its revision in the register.
 #[derive(Clone, Debug)]

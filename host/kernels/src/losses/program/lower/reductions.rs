@@ -1,6 +1,6 @@
 //! Lowering of reductions over the negatives of a row, and of operations that build on them.
 
-use pbg_core::loss::node::{Binary, Reduction, Unary};
+use pbg_formula::node::{Binary, Reduction, Unary};
 
 use super::{Lowering, Value};
 use crate::losses::program::{LossStep, SCORES, TileIndex, VectorIndex};

@@ -1,10 +1,9 @@
 //! The parameters of a loss: updated by their current owner with the sums of all trainers.
 
-use pbg_core::loss::{
-    Binary, FormulaNode, LossDefinition, LossParameter, LossState, ParameterSchedule,
-    ScheduleProgress, TracedLoss,
-};
+use pbg_core::loss::{LossState, ParameterSchedule, ScheduleProgress, TracedLoss};
 use pbg_core::strategy::{Loss as _, StrategyError, StrategyId};
+use pbg_formula::loss::{LossDefinition, LossParameter};
+use pbg_formula::node::{Binary, FormulaNode};
 
 use super::*;
 

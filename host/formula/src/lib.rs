@@ -1,0 +1,25 @@
+//! Losses and operators as data: the formulas that plugins hand over, checked and differentiated once. A formula is a
+//! flat list of nodes in which operands come before the node that uses them. The host executes it on tiles of rows, on
+//! cores or on a GPU, so that nothing crosses the sandbox while a batch is trained.
+//!
+//! In reading order: the nodes ([`node`]), the errors ([`error`]), losses over the scores of a row ([`loss`]) and
+//! operators over the components of an embedding ([`operator`]), each with its definition, its derivative and a slow,
+//! simple reference interpreter. What both share is private: the checks that every formula must pass (`check`), a
+//! builder of nodes without repetitions (`builder`), and gradients, as further nodes (`tape`).
+//!
+//! # Invariants
+//!
+//! A [`LossGraph`](loss::LossGraph) and an [`OperatorFormula`](operator::OperatorFormula) are checked: every operand
+//! exists, comes earlier and has a suitable shape, and constants are finite. No node mixes rows, and no value decides
+//! what is computed next, so rows may be cut anywhere. Equal definitions give equal derivatives.
+//!
+//! This crate does no I/O, reads no clock and starts no threads. It does not know which plugin a formula comes from, who
+//! executes it, or anything about graphs, training and the sandbox.
+
+mod builder;
+mod check;
+pub mod error;
+pub mod loss;
+pub mod node;
+pub mod operator;
+mod tape;

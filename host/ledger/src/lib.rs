@@ -1,0 +1,79 @@
+//! The state that the trainers of one run agree on: a record of a few kilobytes, and transactions, which are pure
+//! functions of it. With this crate trainers on several machines divide the buckets of a pass, exchange partitions
+//! through files, commit checkpoints and rank edges, although each of them may crash or be cut off at any time. It
+//! decides which changes are allowed; `pbg-train` decides which to make, and `pbg-cluster` carries them.
+//!
+//! In reading order: the vocabulary ([`Token`], [`Grid`], [`RunTerms`], [`BucketStates`], [`PartitionFile`]), the
+//! [`LedgerRecord`], the [`Transaction`]s with their [`LedgerAction`]s, checkpoints ([`CheckpointCut`]), the
+//! [`ValidationRanking`], the reasons for which a transaction is refused ([`TransactionError`]), the recommendation of
+//! the next bucket ([`BucketAdvisor`]), and the interfaces through which trainers communicate ([`transport`]).
+//!
+//! Nothing here does I/O, reads a clock, starts a thread, draws a random number, or knows of a network or a file:
+//! tokens and counts are arguments, and [`transport`] has only traits and the values that they pass on.
+//!
+//! # Invariants
+//!
+//! The record is stored in a register with compare-and-set. To change it, a trainer reads it, applies a
+//! [`Transaction`], and writes the result on the condition that nobody has written in between. Every record that was
+//! ever written is a consistent cut of the run.
+//!
+//! **Who may write.** A trainer draws a [`Token`] and joins with it. A transaction whose token is not in the record is
+//! refused. So a trainer that was revoked, or that is missing because the register was restored to an earlier state,
+//! changes nothing. A transaction also names the last transaction of its trainer that is known to be applied (`after`).
+//! If the record names another one, either a reply was lost or the register lost writes; [`LedgerRecord::fate`] tells
+//! the two apart.
+//!
+//! **What a decision was based on.** A trainer decides by a record that it has read, and may be suspended for any time
+//! before its transaction is applied. So every [`LedgerAction`] names what the decision depended on, and is refused if
+//! that has changed since: for buckets the pass, for blocks the ranking, for checkpoints the newest manifest, for
+//! joining the record that was checked, and for revoking a silent trainer its last transaction.
+//!
+//! **Which record is valid.** A checkpoint begins with a transaction that makes a [`CheckpointCut`]: the manifest
+//! describes the work at that revision and names the cut. A record is valid ([`LedgerRecord::matches_manifest`]) as
+//! long as it contains the cut of the newest manifest. Otherwise it is older than the manifest or belongs to another
+//! history. It is then dropped, and [`LedgerRecord::create`] creates a new one from the manifest.
+//!
+//! **Which files may be deleted.** A register that was restored to an earlier state names files that have been replaced
+//! since. So a replaced file is kept until there is a manifest whose cut is later than the replacement: from then on,
+//! no valid record names the file ([`LedgerRecord::is_garbage`]).
+//!
+//! **Between epochs.** A run with validation ranks edges at the end of an epoch ([`ValidationRanking`]). It ranks the
+//! checkpoint of that moment, in blocks that are leased in the same way as buckets. The conclusions from the ranks are
+//! computed here, so that they are the same for every trainer.
+
+mod buckets;
+mod check;
+mod checkpoints;
+mod error;
+mod event_log;
+mod file;
+mod init_tree;
+mod leases;
+mod membership;
+mod pair_walks;
+mod passes;
+mod ranking;
+mod record;
+mod round_robin;
+mod terms;
+mod transaction;
+pub mod transport;
+
+#[cfg(test)]
+mod tests;
+
+pub use buckets::{BucketState, BucketStates};
+pub use checkpoints::{CheckpointCut, Checkpoints, CutOrigin, MAX_CUTS, StaleRecord};
+pub use error::{DamagedRecord, TransactionError};
+pub use event_log::{EventLogLength, FinishedEpoch};
+pub use file::{CopyVersion, FileId, InvalidToken, PartitionFile, PartitionVersion, Token};
+pub use leases::{MAX_LEASES, SettledPartition, Settlement};
+pub use membership::{Join, MAX_NAME, MAX_TRAINERS, Trainer};
+pub use passes::plan_digest;
+pub use ranking::{
+    BlockTotals, MAX_BLOCKS, RankingId, ValidationRanking, ValidationResult, ValidationTerms,
+};
+pub use record::{EpochProgress, Genesis, LedgerRecord, LedgerSums, PROTOCOL, Phase, TrainedState};
+pub use round_robin::BucketAdvisor;
+pub use terms::{Grid, MAX_BUCKETS, MAX_TABLES, PluginTerm, RunTerms, TermsDifference};
+pub use transaction::{LedgerAction, OperatorCommand, SilentTrainer, Transaction, TransactionFate};
