@@ -3,11 +3,11 @@
 //! This crate does no I/O and does not depend on a tensor library, the plugin sandbox or the terminal.
 //!
 //! Modules, in reading order: the vocabulary ([`graph`], [`model`]); the traits that plugins implement ([`strategy`]);
-//! the schedule, which iterates over epoch > edge set > edge chunk > bucket ([`schedule`]); losses whose formula the host
-//! executes ([`loss`], with `pbg-formula`); the cutting of a bucket's edges into batches ([`batching`]); the check that
-//! a relation sampler draws only edges that are left ([`draws`]); early stopping ([`plateau`]); the events that a run
-//! reports ([`event`]); rounding of embeddings to bfloat16 for storage ([`bfloat16`]); and safe display of text from
-//! untrusted sources ([`text`]).
+//! the schedule, which iterates over epoch > edge set > edge chunk > bucket ([`schedule`]); losses whose formula the
+//! host executes ([`loss`], with `pbg-formula`); the cutting of a bucket's edges into batches ([`batching`]); the check
+//! that a relation sampler draws only edges that are left ([`draws`]); early stopping ([`plateau`]); the events that a
+//! run reports ([`event`]); rounding of embeddings to bfloat16 for storage ([`bfloat16`]); and safe display of text
+//! from untrusted sources ([`text`]).
 
 pub mod batch_graph;
 pub mod batching;

@@ -13,8 +13,8 @@
 //! exists, comes earlier and has a suitable shape, and constants are finite. No node mixes rows, and no value decides
 //! what is computed next, so rows may be cut anywhere. Equal definitions give equal derivatives.
 //!
-//! This crate does no I/O, reads no clock and starts no threads. It does not know which plugin a formula comes from, who
-//! executes it, or anything about graphs, training and the sandbox.
+//! This crate does no I/O, reads no clock and starts no threads. It does not know who executes a formula, or anything
+//! about graphs, training and the sandbox.
 
 mod builder;
 mod check;

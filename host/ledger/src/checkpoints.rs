@@ -162,8 +162,9 @@ impl LedgerRecord {
     }
 
     /// Whether no valid record can ever name a file. Preconditions: `self` is the record that the checkpoint began
-    /// with, the checkpoint's manifest is durable, [`LedgerAction::Committed`](super::LedgerAction::Committed) is acknowledged, and
-    /// the file was listed before the checkpoint began. The caller keeps files that other manifests name.
+    /// with, the checkpoint's manifest is durable, [`LedgerAction::Committed`](super::LedgerAction::Committed) is
+    /// acknowledged, and the file was listed before the checkpoint began. The caller keeps files that other manifests
+    /// name.
     ///
     /// A trainer that had left by the cut settles nothing after it. A trainer that is still in the run settles only
     /// files with counts higher than those it has settled.

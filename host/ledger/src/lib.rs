@@ -8,8 +8,9 @@
 //! [`ValidationRanking`], the reasons for which a transaction is refused ([`TransactionError`]), the recommendation of
 //! the next bucket ([`BucketAdvisor`]), and the interfaces through which trainers communicate ([`transport`]).
 //!
-//! Nothing here does I/O, reads a clock, starts a thread, draws a random number, or knows of a network or a file:
-//! tokens and counts are arguments, and [`transport`] has only traits and the values that they pass on.
+//! Nothing here does I/O, reads a clock, starts a thread, or knows of a network or a file: tokens and counts are
+//! arguments, random choices follow from the digest of a plan, and [`transport`] has only traits and the values that
+//! they pass on.
 //!
 //! # Invariants
 //!

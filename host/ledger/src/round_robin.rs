@@ -13,8 +13,8 @@
 //! If buffers hold two partitions and there are at least three partitions for each trainer, every trainer instead
 //! follows a walk ([`super::pair_walks`]), so that each pair of partitions costs one load.
 //!
-//! These are recommendations: [`LedgerRecord::free`] decides which buckets can be leased. The rounds follow from the digest
-//! of the plan, which all trainers know, and differ from pass to pass.
+//! These are recommendations: [`LedgerRecord::free`] decides which buckets can be leased. The rounds follow from the
+//! digest of the plan, which all trainers know, and differ from pass to pass.
 
 use std::cmp::Reverse;
 
