@@ -56,11 +56,14 @@ pub enum IdChange {
 pub struct NameChecksum(crc32fast::Hasher);
 
 impl NameChecksum {
+    /// Adds the next name.
     pub fn add(&mut self, name: &str) {
         self.0.update(&(name.len() as u32).to_le_bytes());
         self.0.update(name.as_bytes());
     }
 
+    /// Returns the checksum of the names so far.
+    #[must_use]
     pub fn finish(&self) -> u32 {
         self.0.clone().finalize()
     }

@@ -107,7 +107,7 @@ impl From<StagingError> for DatasetError {
 }
 
 impl DatasetError {
-    pub fn damaged(path: &Path, what: impl Into<String>) -> Self {
+    pub(crate) fn damaged(path: &Path, what: impl Into<String>) -> Self {
         Self::Damaged {
             path: path.to_owned(),
             what: what.into(),
@@ -324,7 +324,7 @@ impl Dataset {
         })
     }
 
-    pub fn unknown_type(&self, name: &str) -> DatasetError {
+    pub(crate) fn unknown_type(&self, name: &str) -> DatasetError {
         DatasetError::UnknownType {
             path: self.path.clone(),
             name: name.to_owned(),

@@ -36,7 +36,7 @@ const UNKNOWN: Duration = Duration::from_secs(60);
 
 /// Next step of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NextStep {
+pub(super) enum NextStep {
     /// Work on this block.
     Block(u32),
     /// Wait: other processes work on all remaining blocks.
@@ -47,7 +47,7 @@ pub enum NextStep {
 
 /// One process's participation in the work.
 #[derive(Debug)]
-pub struct SharedWork {
+pub(super) struct SharedWork {
     folder: PathBuf,
     token: Token,
     /// Locked file that shows that this process takes part.
@@ -65,7 +65,7 @@ impl SharedWork {
     ///
     /// # Errors
     /// When the folder cannot be written.
-    pub fn open(folder: &Path, count: u32, token: Token) -> Result<Self, FileError> {
+    pub(super) fn open(folder: &Path, count: u32, token: Token) -> Result<Self, FileError> {
         let mut attempts = 0;
         loop {
             files::create_folder(folder)?;
@@ -92,7 +92,7 @@ impl SharedWork {
     ///
     /// # Errors
     /// When the operating system reports an error.
-    pub fn sweep(folder: &Path, beginning: &str) -> Result<(), FileError> {
+    pub(super) fn sweep(folder: &Path, beginning: &str) -> Result<(), FileError> {
         let Some(parent) = folder.parent() else {
             return Ok(());
         };
@@ -114,7 +114,7 @@ impl SharedWork {
     ///
     /// # Errors
     /// When files cannot be read or created.
-    pub fn take(&mut self) -> Result<NextStep, FileError> {
+    pub(super) fn take(&mut self) -> Result<NextStep, FileError> {
         let mut all_done = true;
         for block in 0..self.count {
             if self.path("block", block).exists() {
@@ -137,7 +137,7 @@ impl SharedWork {
     ///
     /// # Errors
     /// When the result cannot be written.
-    pub fn finish(&mut self, result: &[u8]) -> Result<(), FileError> {
+    pub(super) fn finish(&mut self, result: &[u8]) -> Result<(), FileError> {
         let Some((block, since)) = self.own.take() else {
             return Ok(());
         };
@@ -150,7 +150,7 @@ impl SharedWork {
 
     /// Returns the number of blocks that have a result.
     #[must_use]
-    pub fn finished(&self) -> u32 {
+    pub(super) fn finished(&self) -> u32 {
         let has = |block: &u32| self.path("block", *block).exists();
         (0..self.count).filter(has).count() as u32
     }
@@ -159,7 +159,7 @@ impl SharedWork {
     ///
     /// # Errors
     /// When a result cannot be read.
-    pub fn results(&self) -> Result<Vec<Vec<u8>>, FileError> {
+    pub(super) fn results(&self) -> Result<Vec<Vec<u8>>, FileError> {
         (0..self.count)
             .map(|block| files::read(&self.path("block", block), MAX_RESULT))
             .collect()
@@ -169,7 +169,7 @@ impl SharedWork {
     ///
     /// # Errors
     /// When the operating system reports an error.
-    pub fn leave(self) -> Result<(), FileError> {
+    pub(super) fn leave(self) -> Result<(), FileError> {
         files::remove(&self.path("here", self.token))?;
         if !self.folder.is_dir() {
             return Ok(());
