@@ -1,7 +1,7 @@
 //! The map in docs/architecture.md is true: it has every crate, and the invariants that the compiler cannot enforce are
 //! tested here.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -73,7 +73,7 @@ fn only_in(words: &[&str], allowed: &[&str]) {
 fn libraries_stay_behind_their_walls() {
     only_in(&["tch::"], &["host/torch/"]);
     only_in(&["wasmtime::"], &["host/wasm/"]);
-    only_in(&["tokio::", "async_nats::"], &["host/cluster/"]);
+    only_in(&["tokio::", "async_nats::"], &["host/transport/"]);
     only_in(&["diskann::", "diskann_vector::"], &["host/index/"]);
     only_in(&["pyo3::"], &["host/python/", "host/python_with_torch/"]);
 }
@@ -223,7 +223,7 @@ fn whatever_is_built_shares_what_is_compiled() {
         one("pbg-import"),
         one("pbg-train"),
         one("pbg-wasm"),
-        one("pbg-cluster"),
+        one("pbg-transport"),
     ];
     for arguments in others {
         let again: Vec<String> = units(&arguments).difference(&all).cloned().collect();
@@ -291,6 +291,43 @@ fn comments_and_messages_have_plain_words() {
             }
         }
     }
+}
+
+/// Types that several files may name alike: arguments and subcommands of the program, and what Python calls as Rust does.
+const SHARED_NAMES: [&str; 3] = ["Args", "Command", "Config"];
+
+/// One name has one meaning in all crates. The SDK names its types as the host names what they correspond to.
+#[test]
+fn no_two_types_have_one_name() {
+    let mut found: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for (file, text) in ["host", "xtask"].into_iter().flat_map(sources) {
+        let (code, _) = text
+            .split_once("#[cfg(test)]\nmod tests {")
+            .unwrap_or((&text, ""));
+        for name in code.lines().filter_map(visible_type) {
+            found.entry(name.to_owned()).or_default().push(file.clone());
+        }
+    }
+    assert!(found.len() > 500, "{} types", found.len());
+    for (name, files) in found {
+        assert!(
+            files.len() == 1 || SHARED_NAMES.contains(&&*name),
+            "{name} is a type in each of {files:?}: give all but one a name of their own"
+        );
+    }
+}
+
+/// Returns the name of the type that a line of code defines, unless it is private to its module.
+fn visible_type(line: &str) -> Option<&str> {
+    let rest = line.trim_start().strip_prefix("pub")?;
+    let rest = match rest.strip_prefix('(') {
+        Some(scope) => scope.split_once(") ")?.1,
+        None => rest.strip_prefix(' ')?,
+    };
+    let (keyword, rest) = rest.trim_start_matches("unsafe ").split_once(' ')?;
+    let is_type = ["struct", "enum", "trait", "type"].contains(&keyword);
+    let end = rest.find(|c: char| !c.is_alphanumeric() && c != '_');
+    is_type.then(|| &rest[..end.unwrap_or(rest.len())])
 }
 
 /// Macros and build scripts use the same builds of packages as the program.

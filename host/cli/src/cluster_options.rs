@@ -5,12 +5,12 @@ use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use pbg_cluster::{
-    AccessToken, Connection, ConnectionOptions, InitMethod, ResolvedMethod, RunName, Secret,
-};
 use pbg_config::Config;
 use pbg_ledger::LedgerRecord;
 use pbg_ledger::transport::Register as _;
+use pbg_transport::{
+    AccessToken, Connection, ConnectionOptions, InitMethod, ResolvedMethod, RunName, Secret,
+};
 
 use crate::failure::{Failure, Result};
 use crate::kind::FailureKind;
@@ -64,7 +64,7 @@ pub(crate) fn options(
     let rules = &config.distributed;
     let checkpoint = Path::new(&config.checkpoint_path);
     let usage = |text: String| Failure::message(FailureKind::Usage, text);
-    let wrong = |error: pbg_cluster::ConnectError| usage(format!("{SECRET}: {error}"));
+    let wrong = |error: pbg_transport::ConnectError| usage(format!("{SECRET}: {error}"));
     let (mut secret, mut token) = (None, None);
     match (env::var(SECRET), &method) {
         (Ok(text), InitMethod::Nats { .. }) => {

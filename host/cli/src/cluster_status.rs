@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use comfy_table::{CellAlignment, Table, presets};
-use pbg_cluster::Connection;
 use pbg_config::Config;
 use pbg_ledger::transport::{LastHeartbeat, LiveTraffic as _, TrainerActivity};
 use pbg_ledger::{BucketState, LedgerRecord, Phase, Token};
+use pbg_transport::Connection;
 use serde::Serialize;
 
 use crate::failure::{Failure, Result};

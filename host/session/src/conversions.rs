@@ -1,13 +1,13 @@
 //! Conversion of the lower layers' errors to failures with a kind and advice.
 
 use pbg_author::BuildError;
-use pbg_cluster::ConnectError;
 use pbg_config::ConfigErrors;
 use pbg_dataset::{DatasetError, StagingError};
 use pbg_export::ExportError;
 use pbg_import::ImportError;
 use pbg_import::spool::SpoolError;
 use pbg_train::{ErrorKind, RunError};
+use pbg_transport::ConnectError;
 use pbg_wasm::LoadError;
 
 use crate::failure::Failure;

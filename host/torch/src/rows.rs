@@ -24,7 +24,7 @@ pub(super) struct DeviceRows {
 }
 
 /// Gradients of prepared rows, in the same order.
-pub(super) struct RowGradients {
+pub(super) struct DeviceGradients {
     /// Gradients of the rows, `[rows, dimension]`.
     pub(super) values: Tensor,
     /// Gradients of the biases, `[rows]`.
@@ -93,7 +93,7 @@ impl DeviceRows {
     }
 
     /// Returns zero gradients of these rows.
-    pub(super) fn gradients(&self, comparison: ScoreFunction) -> Result<RowGradients, TchError> {
+    pub(super) fn gradients(&self, comparison: ScoreFunction) -> Result<DeviceGradients, TchError> {
         self.gradients_in(self.values.f_zeros_like()?, comparison)
     }
 
@@ -101,7 +101,7 @@ impl DeviceRows {
     pub(super) fn gradients_of(
         rows: &[Self; 2],
         comparison: ScoreFunction,
-    ) -> Result<[RowGradients; 2], TchError> {
+    ) -> Result<[DeviceGradients; 2], TchError> {
         let [lhs, rhs] = rows;
         let [of_lhs, of_rhs] = [lhs, rhs].map(|rows| rows.values.size()[0]);
         let size = [of_lhs + of_rhs, lhs.values.size()[1]];
@@ -116,10 +116,10 @@ impl DeviceRows {
         &self,
         values: Tensor,
         comparison: ScoreFunction,
-    ) -> Result<RowGradients, TchError> {
+    ) -> Result<DeviceGradients, TchError> {
         let count = self.values.size()[0];
         let zeros = || Tensor::f_zeros([count], (self.values.kind(), self.values.device()));
-        Ok(RowGradients {
+        Ok(DeviceGradients {
             values,
             bias: comparison.bias.then(zeros).transpose()?,
             row_factors: comparison.is_distance().then(zeros).transpose()?,
@@ -131,7 +131,7 @@ impl DeviceRows {
         &self,
         n3: N3,
         count: i64,
-        gradients: &mut RowGradients,
+        gradients: &mut DeviceGradients,
     ) -> Result<Tensor, TchError> {
         let mut rows = self.values.f_narrow(0, 0, count)?;
         // A bias counts like any coordinate; during the comparison its place holds a zero.
@@ -165,11 +165,11 @@ impl DeviceRows {
     /// Computes the gradients of the rows as they were looked up, and adds those of parameters to their sums.
     pub(super) fn backward(
         &self,
-        gradients: RowGradients,
+        gradients: DeviceGradients,
         transform: &OperatorApplication<'_>,
         parameters: &mut [ParameterRows],
     ) -> Result<Tensor, TchError> {
-        let RowGradients {
+        let DeviceGradients {
             mut values,
             bias,
             row_factors,

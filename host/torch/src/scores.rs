@@ -8,7 +8,7 @@ use tch::{Kind, TchError, Tensor};
 
 use super::distances::{length, slope, without_noise};
 use super::fused::CudaKernels;
-use super::rows::{DeviceRows, RowGradients};
+use super::rows::{DeviceGradients, DeviceRows};
 use pbg_kernels::device::ScoreFunction;
 use pbg_kernels::device::Slice;
 
@@ -289,7 +289,7 @@ impl SliceDirection<'_> {
         &self,
         scores: &ScoreTensors,
         rows: &ComparedRows<'_, DeviceRows>,
-        sums: &mut ComparedRows<'_, RowGradients>,
+        sums: &mut ComparedRows<'_, DeviceGradients>,
     ) -> Result<(), TchError> {
         let mut factors = self.chunked(&scores.negative)?;
         if self.positive_on_diagonal() {
@@ -331,7 +331,7 @@ impl SliceDirection<'_> {
         &self,
         mut factors: Tensor,
         scores: &ScoreTensors,
-        sums: &mut ComparedRows<'_, RowGradients>,
+        sums: &mut ComparedRows<'_, DeviceGradients>,
     ) -> Result<Tensor, TchError> {
         let target = sums.all.as_deref_mut().unwrap_or(&mut *sums.candidates);
         let along = |factors: &Tensor, dim: i64| factors.f_sum_dim_intlist(dim, false, None);
@@ -354,7 +354,7 @@ impl SliceDirection<'_> {
         &self,
         scores: &ScoreTensors,
         rows: &ComparedRows<'_, DeviceRows>,
-        sums: &mut ComparedRows<'_, RowGradients>,
+        sums: &mut ComparedRows<'_, DeviceGradients>,
     ) -> Result<(), TchError> {
         let gradients = &scores.positive;
         let factors = match self.comparison.is_distance() {

@@ -23,7 +23,7 @@ use super::error::DeviceError;
 use super::formula::{self, LossTensors};
 use super::fused::CudaKernels;
 use super::parameters::{BatchParameters, DeviceParameters};
-use super::rows::{DeviceRows, RowGradients, cubes};
+use super::rows::{DeviceGradients, DeviceRows, cubes};
 use super::scores::{ComparedRows, ScoreTensors, SliceDirection};
 use super::sums::{BatchSums, POSITIVE_GRADIENTS, PendingSums, REGULARIZER, all_finite};
 use super::tables::TableRows;
@@ -67,13 +67,13 @@ pub(super) struct DeviceStep<'b> {
 /// All entities of a side, prepared, and their gradients.
 pub(super) struct AllEntities {
     rows: DeviceRows,
-    gradients: RowGradients,
+    gradients: DeviceGradients,
 }
 
 /// Prepared rows of both sides of a slice, and their gradients.
 pub(super) struct SliceRows {
     rows: [DeviceRows; 2],
-    gradients: [RowGradients; 2],
+    gradients: [DeviceGradients; 2],
 }
 
 /// Scores, and the rows that were compared.

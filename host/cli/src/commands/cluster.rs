@@ -6,10 +6,10 @@ mod status;
 use std::time::{Duration, Instant};
 
 use clap::Subcommand;
-use pbg_cluster::{Connection, ConnectionOptions, connect};
 use pbg_config::Config;
 use pbg_ledger::transport::{LiveTraffic as _, Register as _, WriteReply};
 use pbg_ledger::{LedgerRecord, OperatorCommand, Token, Trainer};
+use pbg_transport::{Connection, ConnectionOptions, connect};
 
 use crate::failure::{Failure, Result};
 use crate::kind::FailureKind;

@@ -1,6 +1,6 @@
 //! The nodes after the loss: gradients, their sums and the updates.
 
-use super::builder::{GraphBuilder, PreparedRows};
+use super::builder::{GraphBuilder, RowTensors};
 use super::dimension::{Dim, ElementType};
 use super::error::ShapeError;
 use super::graph::{BatchPass, Operation, RegularizedRows, Stage, TensorName};
@@ -78,7 +78,7 @@ impl GraphBuilder {
     pub(super) fn predict_relations(
         &mut self,
         pass: BatchPass,
-        rows: [PreparedRows; 2],
+        rows: [RowTensors; 2],
     ) -> Result<(), ShapeError> {
         let side = pass.operator_side;
         let (transformed, other) = (rows[side as usize], rows[side.other() as usize]);
@@ -120,7 +120,7 @@ impl GraphBuilder {
         &mut self,
         pass: BatchPass,
         side: Side,
-        rows: PreparedRows,
+        rows: RowTensors,
         positives: [Option<usize>; 2],
         candidates: Option<usize>,
     ) -> Result<(), ShapeError> {
@@ -164,7 +164,7 @@ impl GraphBuilder {
 
     /// Returns which rows of a side's positives are regularised. Without an operator, the compared rows are the
     /// looked-up ones.
-    fn regularized(&self, rows: PreparedRows) -> Option<RegularizedRows> {
+    fn regularized(&self, rows: RowTensors) -> Option<RegularizedRows> {
         let looked_up = rows.input.is_some();
         self.step_spec()
             .regularizer
@@ -179,7 +179,7 @@ impl GraphBuilder {
         &mut self,
         pass: BatchPass,
         side: Side,
-        rows: PreparedRows,
+        rows: RowTensors,
         gradients: usize,
     ) -> Result<usize, ShapeError> {
         let i = side as usize;

@@ -1,6 +1,6 @@
 //! Construction of the graph of a training step from the specification of a relation's step.
 
-use super::builder::{GraphBuilder, PreparedRows};
+use super::builder::{GraphBuilder, RowTensors};
 use super::dimension::{Dim, ElementType};
 use super::error::ShapeError;
 use super::graph::{BatchGraph, BatchPass, Operation, Stage, TensorLife, TensorName};
@@ -96,7 +96,7 @@ impl GraphBuilder {
     }
 
     /// Adds the nodes that look up, transform and prepare the rows of `side`: those of a slice, or all.
-    fn rows(&mut self, pass: BatchPass, side: Side, all: bool) -> Result<PreparedRows, ShapeError> {
+    fn rows(&mut self, pass: BatchPass, side: Side, all: bool) -> Result<RowTensors, ShapeError> {
         let i = side as usize;
         let name = |what| TensorName {
             what,
@@ -138,7 +138,7 @@ impl GraphBuilder {
             let result = [(name(half_name), None)];
             factor = self.node(name("round"), Operation::Round, &[rows], &result)?[0];
         }
-        Ok(PreparedRows {
+        Ok(RowTensors {
             rows,
             extras,
             factor,
@@ -191,8 +191,8 @@ impl GraphBuilder {
     fn compare(
         &mut self,
         side: Side,
-        candidates: PreparedRows,
-        rows: [PreparedRows; 2],
+        candidates: RowTensors,
+        rows: [RowTensors; 2],
         positives: &mut [Option<usize>; 2],
     ) -> Result<usize, ShapeError> {
         let name = |what| TensorName {

@@ -11,7 +11,7 @@ use crate::graph::Side;
 
 /// Rows of one side that are ready for comparison, and tensors that the backward pass needs.
 #[derive(Clone, Copy)]
-pub(super) struct PreparedRows {
+pub(super) struct RowTensors {
     pub(super) rows: usize,
     pub(super) extras: usize,
     /// The factor of matrix products: the rows, or the rows in bf16.

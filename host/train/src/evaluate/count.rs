@@ -21,7 +21,7 @@ const MANY: usize = 320 * GRANULE;
 const TASKS: usize = 4;
 
 /// Candidates of one partition.
-pub(super) struct CandidateBlock<'c> {
+pub(super) struct CandidateTable<'c> {
     pub(super) table: &'c Table,
     pub(super) partition: u32,
     pub(super) offsets: CandidateOffsets<'c>,
@@ -67,7 +67,7 @@ pub(super) fn count<'g>(
     view: &ModelView<'_>,
     spec: &Arc<ModelSpec>,
     groups: impl Iterator<Item = &'g QueryGroup>,
-    block: &CandidateBlock<'_>,
+    block: &CandidateTable<'_>,
     answers: &KnownAnswers,
     threads: usize,
 ) -> Result<(), RunError> {
@@ -117,7 +117,7 @@ fn queries(group: &QueryGroup, granules: &Range<usize>) -> Range<usize> {
 struct Counting<'c, 'g> {
     view: &'c ModelView<'c>,
     spec: &'c Arc<ModelSpec>,
-    block: &'c CandidateBlock<'c>,
+    block: &'c CandidateTable<'c>,
     answers: &'c KnownAnswers,
     shares: Vec<GroupShare<'g>>,
     tasks: usize,

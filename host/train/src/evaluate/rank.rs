@@ -10,7 +10,7 @@ use pbg_kernels::spec::ModelSpec;
 use rand::RngExt;
 
 use super::block::{QueryBlock, QueryGroup, group_of};
-use super::count::{self, CandidateBlock, CandidateOffsets};
+use super::count::{self, CandidateOffsets, CandidateTable};
 use super::edges::RankedEdge;
 use super::known_answers::{EntityKey, Filter, KnownAnswers};
 use super::stats::{RankSums, RankedCounts};
@@ -163,7 +163,7 @@ impl<'a> EdgeRanker<'a> {
             return Ok(None);
         }
         let table = tables.table(key)?;
-        let block = CandidateBlock {
+        let block = CandidateTable {
             table,
             partition,
             offsets: match drawn {

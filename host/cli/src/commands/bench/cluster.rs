@@ -9,10 +9,10 @@ use std::time::Duration;
 
 use indicatif::ProgressBar;
 use pbg_bench::{BucketDuration, ClusterReport};
-use pbg_cluster::{Connection, ConnectionOptions, InitMethod, RunName, connect};
 use pbg_lab::grid::GraphSizes;
 use pbg_lab::stall::DeviceRates;
 use pbg_train::{Scenario, SimTrainer};
+use pbg_transport::{Connection, ConnectionOptions, InitMethod, RunName, connect};
 
 use crate::cluster_options;
 use crate::failure::{Failure, Result};

@@ -5,11 +5,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use pbg_cluster::{Connection, ConnectionOptions, InitMethod, ServerNotice};
 use pbg_config::Config;
 use pbg_core::event::Event;
 use pbg_ledger::transport::{LiveTraffic, Register};
 use pbg_train::{ClusterOptions, RunOutcome, SyncLimits};
+use pbg_transport::{Connection, ConnectionOptions, InitMethod, ServerNotice};
 
 use crate::cluster_options;
 use crate::cluster_status::{ClusterStatus, HeartbeatTimes, truncated_table};
@@ -71,7 +71,7 @@ pub(super) fn connect(
         ..cluster_options::options(config, found.method, rank)?
     };
     let notice = |text: &str| terminal.print_line(text);
-    let connection = Arc::new(pbg_cluster::connect(&options, &notice)?);
+    let connection = Arc::new(pbg_transport::connect(&options, &notice)?);
     terminal.detail(format_args!("the ledger is on {}", connection.server()));
     Ok(Some(ClusterConnection {
         connection,

@@ -166,7 +166,7 @@ impl Dialer {
         let mut builder = Builder::new_multi_thread();
         let built = builder
             .worker_threads(1)
-            .thread_name("pbg-cluster")
+            .thread_name("pbg-transport")
             .enable_all()
             .build();
         let runtime =

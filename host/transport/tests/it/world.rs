@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use pbg_cluster::{ConnectError, Connection, ConnectionOptions, InitMethod, RunName, connect};
+use pbg_transport::{ConnectError, Connection, ConnectionOptions, InitMethod, RunName, connect};
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 use serde_json::Value;
 use tempfile::TempDir;

@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use pbg_cluster::{Address, ConnectionOptions, InitMethod, RunName, Secret, connect};
 use pbg_ledger::transport::{LiveTraffic, Register, WriteReply};
+use pbg_transport::{Address, ConnectionOptions, InitMethod, RunName, Secret, connect};
 
 use crate::world::{LONG, World, error, eventually, quiet};
 
@@ -283,7 +283,7 @@ fn nothing_goes_over_a_network_in_the_clear_unless_asked_for() {
     let options = |method: &str| {
         let found = InitMethod::parse(method, |_| None).unwrap();
         let mut options =
-            pbg_cluster::ConnectionOptions::new(found.method, RunName::new("a").unwrap());
+            pbg_transport::ConnectionOptions::new(found.method, RunName::new("a").unwrap());
         options.timeout = Duration::ZERO;
         options
     };

@@ -8,9 +8,9 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use pbg_cluster::{AccessToken, Address, ConnectionOptions, InitMethod, RunName};
 use pbg_ledger::Token;
 use pbg_ledger::transport::{LiveTraffic, Register, WriteReply};
+use pbg_transport::{AccessToken, Address, ConnectionOptions, InitMethod, RunName};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use serde_json::{Value, json};
 

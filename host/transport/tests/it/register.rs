@@ -2,8 +2,8 @@
 
 use std::thread;
 
-use pbg_cluster::{ConnectionOptions, MAX_VALUE};
 use pbg_ledger::transport::{Register, WriteReply};
+use pbg_transport::{ConnectionOptions, MAX_VALUE};
 
 use crate::world::{World, quiet};
 
@@ -106,7 +106,7 @@ fn many_revisions_need_no_more_room_than_those_that_are_kept() {
     let Some(world) = World::new() else { return };
     let register = world.connect();
     let mut after = None;
-    for count in 0..pbg_cluster::KEPT_REVISIONS * 2 {
+    for count in 0..pbg_transport::KEPT_REVISIONS * 2 {
         let written = register
             .write(after, &[0; 100], &count.to_string())
             .unwrap();
@@ -144,7 +144,7 @@ fn the_newest_revisions_can_be_looked_at() {
     let register = world.connect();
     assert_eq!(register.history().unwrap(), []);
     let mut after = None;
-    for count in 0..pbg_cluster::KEPT_REVISIONS + 3 {
+    for count in 0..pbg_transport::KEPT_REVISIONS + 3 {
         let value = count.to_string();
         let written = register.write(after, value.as_bytes(), &value).unwrap();
         let WriteReply::Accepted(revision) = written else {
@@ -153,7 +153,7 @@ fn the_newest_revisions_can_be_looked_at() {
         after = Some(revision);
     }
     let history = register.history().unwrap();
-    assert_eq!(history.len(), pbg_cluster::KEPT_REVISIONS as usize);
+    assert_eq!(history.len(), pbg_transport::KEPT_REVISIONS as usize);
     let numbers: Vec<Vec<u8>> = history.iter().map(|entry| entry.value.clone()).collect();
     assert!(
         (3..)
