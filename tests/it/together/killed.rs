@@ -32,9 +32,17 @@ impl Draws {
 
 /// Creates a meeting with a model that has no shared parameters and keeps the end of every epoch.
 pub(super) fn meeting() -> Option<Meeting> {
+    meeting_of(4)
+}
+
+/// Returns a meeting as [`meeting`] does, for another number of partitions.
+pub(super) fn meeting_of(partitions: u64) -> Option<Meeting> {
     let nats = nats_server()?;
     let config = CONFIG
-        .replace("num_partitions = 3", "num_partitions = 4")
+        .replace(
+            "num_partitions = 3",
+            &format!("num_partitions = {partitions}"),
+        )
         .replace("operator = \"translation\"", "operator = \"none\"");
     let grant = "[[plugins.grants]]\nplugin = 'from_file'\nread = ['orders']\n";
     let place = Workplace::with_dataset(&format!("{config}\n{grant}"));

@@ -1,6 +1,6 @@
 //! Trainers that are paused for longer than a lease at random moments, and continue as if nothing had happened.
 //!
-//! `PBG_TEST_PAUSES=N` pauses N times instead of the six of the test command.
+//! `PBG_TEST_PAUSES=N` pauses N times instead of the twelve of the test command.
 
 use std::collections::BTreeMap;
 use std::env;
@@ -10,19 +10,23 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::killed::{Draws, end, meeting};
+use super::killed::{Draws, end, meeting, meeting_of};
 use crate::support::Workplace;
 
 const TRAINERS: u32 = 3;
 /// Passes of an epoch, and buckets of a pass.
 const CHUNKS: u64 = 2;
-const PARTITIONS: u64 = 4;
+/// As many as let all trainers train at the same time: only then is a bucket of the next pass free for the one that wakes
+/// up.
+const PARTITIONS: u64 = 6;
 
 /// A pass ends while a trainer is paused between its choice of a bucket and its transaction. If leases did not name the
 /// pass, it would get that bucket of the next pass, and train it with the edges of the previous one.
 #[test]
 fn what_paused_trainers_train_is_trained_once() {
-    let Some(mut meeting) = meeting() else { return };
+    let Some(mut meeting) = meeting_of(PARTITIONS) else {
+        return;
+    };
     meeting.lease = "distributed.lease=1".to_owned();
     let chunks = format!("num_edge_chunks={CHUNKS}");
     let keys = ["num_epochs=1000000", &chunks];
@@ -33,7 +37,7 @@ fn what_paused_trainers_train_is_trained_once() {
         assert!(trainer.trains(3), "{}", trainer.errors());
     }
     let pauses = env::var("PBG_TEST_PAUSES").ok();
-    let pauses = pauses.map_or(6, |n| n.parse().expect("PBG_TEST_PAUSES is a number"));
+    let pauses = pauses.map_or(12, |n| n.parse().expect("PBG_TEST_PAUSES is a number"));
     let mut draws = Draws(7);
     for pause in 0..pauses {
         let trainer = &mut trainers[draws.below(u64::from(TRAINERS)) as usize];
