@@ -82,7 +82,7 @@ impl Checkpoint {
     /// version. Returns its number.
     ///
     /// # Errors
-    /// As [`Checkpoint::begin`] and [`Checkpoint::go_on`].
+    /// As [`Checkpoint::begin`] and [`Checkpoint::commit_step`].
     pub fn commit(&self, run: RunInfo) -> Result<u64, CheckpointError> {
         self.begin(run, self.metrics_length())?;
         loop {

@@ -8,7 +8,7 @@ use pbg_core::seed::{self, StreamPurpose};
 use super::intern::{Interner, NameMap};
 use super::{ImportError, ImportJob};
 
-/// Id of a dropped name: returned by [`Places::find`] for names with too few edges.
+/// Id of a dropped name: returned by [`Assignment::find`] for names with too few edges.
 pub(super) const DROPPED: u32 = u32::MAX;
 
 /// Partitions and offsets of all entities of a type.

@@ -49,7 +49,7 @@ pub trait OpenDevice: fmt::Debug + fmt::Display + Send + Sync {
 }
 
 /// A worker that trains batches on a device. Arguments and, up to rounding, results are those of
-/// [`StepWorker`](crate::step::StepWorker). Tables must be resident on the device ([`Place::upload`]).
+/// [`StepWorker`](crate::step::StepWorker). Tables must be resident on the device ([`OpenDevice::upload`]).
 pub trait DeviceWorker: fmt::Debug + Send {
     /// Trains one batch, as [`StepWorker::train`](crate::step::StepWorker::train).
     ///
@@ -75,7 +75,7 @@ pub trait DeviceWorker: fmt::Debug + Send {
     /// Creates a planner of batches for this worker, for use on another thread.
     ///
     /// # Errors
-    /// As [`Place::worker`].
+    /// As [`OpenDevice::worker`].
     fn planner(&self) -> Result<Box<dyn BatchPlanner>, WorkerError>;
 
     /// Trains, like [`DeviceWorker::train`], a batch that was planned with the same arguments. The device may still be

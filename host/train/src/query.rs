@@ -43,7 +43,7 @@ impl ResolvedConfig {
     /// Opens the trained model for queries.
     ///
     /// # Errors
-    /// As [`Trained::open`].
+    /// As [`TrainedModel::open`].
     pub fn query(&self) -> Result<QueryModel<'_>, RunError> {
         let trained = TrainedModel::open(self)?;
         let types = trained.blueprint.layout.types.iter();

@@ -76,10 +76,10 @@ impl<'a> TrainedModel<'a> {
         Self::of(resolved, resolved.version()?)
     }
 
-    /// Opens a version as [`Trained::open`] does, if the version is open already.
+    /// Opens a version as [`TrainedModel::open`] does, if the version is open already.
     ///
     /// # Errors
-    /// As [`Trained::open`].
+    /// As [`TrainedModel::open`].
     pub(crate) fn of(
         resolved: &'a ResolvedConfig,
         checkpoint: Arc<ReadCheckpoint>,

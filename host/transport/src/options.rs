@@ -69,7 +69,7 @@ impl fmt::Debug for AccessToken {
     }
 }
 
-/// Options of a connection. [`Options::new`] sets the usual values.
+/// Options of a connection. [`ConnectionOptions::new`] sets the usual values.
 #[derive(Clone, Debug)]
 pub struct ConnectionOptions {
     /// Init method.

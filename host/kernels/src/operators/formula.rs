@@ -1,9 +1,9 @@
 //! Execution of operators that are formulas, on rows of embeddings.
 //!
-//! A formula and its gradient are each lowered once to a [`Program`](program::Program): steps over blocks of a few rows
-//! that stay in the first-level cache. Each step is a vectorised loop that uses the same arithmetic as losses do.
-//! Subexpressions that depend on parameters alone, such as the sine of an angle, are computed once where rows share
-//! their parameters.
+//! A formula and its gradient are each lowered once to an [`OperatorProgram`](program::OperatorProgram): steps over
+//! blocks of a few rows that stay in the first-level cache. Each step is a vectorised loop that uses the same arithmetic
+//! as losses do. Subexpressions that depend on parameters alone, such as the sine of an angle, are computed once where
+//! rows share their parameters.
 
 mod block;
 mod buffers;

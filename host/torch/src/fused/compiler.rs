@@ -281,7 +281,7 @@ impl Gpu {
     /// Starts a kernel with the addresses of its arguments.
     ///
     /// # Safety
-    /// As [`Kernel::start`]; each address must have eight bytes.
+    /// As [`DeviceKernel::start`]; each address must have eight bytes.
     unsafe fn start(
         self,
         function: Handle,

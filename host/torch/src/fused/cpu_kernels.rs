@@ -78,7 +78,7 @@ pub(super) fn compile<const N: usize>(source: &str, names: [&CStr; N]) -> [Devic
 /// Starts a kernel with the addresses of its arguments.
 ///
 /// # Safety
-/// As [`Kernel::start`].
+/// As [`DeviceKernel::start`].
 pub(super) unsafe fn start(entry: CpuKernel, threads: LaunchSize, places: &mut [*mut c_void]) {
     let [x, y] = threads.block;
     // A warp has one lane. A block that is not made of warps may have any number of threads.

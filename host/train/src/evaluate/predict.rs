@@ -160,7 +160,7 @@ impl ResolvedConfig {
     /// Opens the trained model for predictions.
     ///
     /// # Errors
-    /// As for [`Trained::open`], and when an edge set cannot be read or there is too little memory.
+    /// As for [`TrainedModel::open`], and when an edge set cannot be read or there is too little memory.
     pub fn predictor(&self, options: &PredictOptions) -> Result<Predictor<'_>, RunError> {
         if options.count == 0 {
             return Err(SettingError::NoCandidates.into());
