@@ -9,7 +9,7 @@ use tch::{Kind, TchError, Tensor};
 use super::DeviceStep;
 use crate::fused::{CudaKernels, FusedOperator};
 use crate::operator::OperatorApplication;
-use crate::rows::{DeviceRows, RowGradients};
+use crate::rows::{DeviceGradients, DeviceRows};
 
 /// Rows of the working set with the same transformation.
 pub(super) struct RowSelection<'t> {
@@ -128,7 +128,7 @@ impl<'b> DeviceStep<'b> {
         &mut self,
         selection: &RowSelection<'_>,
         rows: &DeviceRows,
-        gradients: RowGradients,
+        gradients: DeviceGradients,
     ) -> Result<Tensor, TchError> {
         let operator = self.read.operator(selection.side);
         rows.backward(gradients, &selection.transform, operator)
