@@ -10,7 +10,7 @@ use pbg_config::Config;
 use pbg_files::FileError;
 use pbg_import::generate::RandomGraph;
 use pbg_import::{self as import, ImportError, ImportOptions};
-use pbg_train::peak_bytes;
+use pbg_model::memory::peak_bytes;
 use serde::Serialize;
 
 use crate::clocks::process_cpu_seconds;

@@ -7,7 +7,7 @@ use pbg_core::strategy::Loss;
 use pbg_kernels::losses::handwritten::{HandwrittenRanking, HandwrittenSoftmax};
 use pbg_kernels::spec::{EntitySpec, ModelSpec, RelationSpec};
 use pbg_kernels::step::{Execution, Stage};
-use pbg_train::RunError;
+use pbg_model::RunError;
 use serde::Serialize;
 
 use crate::steps::StepBench;

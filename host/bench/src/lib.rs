@@ -17,7 +17,7 @@ pub use kernels::{StepCase, StepReport, step, step_cases};
 pub use steps::StepBench;
 pub use storage::{IoRate, StorageReport, storage};
 
-use pbg_train::{ResolvedConfig, RunError};
+use pbg_model::{ResolvedConfig, RunError};
 
 /// Returns the edges per CPU-second if training consisted only of the matrix products of the first relation, with its
 /// largest right partition.

@@ -13,8 +13,8 @@ use pbg_kernels::step::{
     StepWorker,
 };
 use pbg_kernels::table::Table;
-use pbg_train::RunError;
-use pbg_train::error::SettingError;
+use pbg_model::RunError;
+use pbg_model::error::SettingError;
 use rand::RngExt;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::SeedableRng;

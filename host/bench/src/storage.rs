@@ -9,7 +9,7 @@ use pbg_checkpoint::manifest::RunInfo;
 use pbg_checkpoint::{Checkpoint, CheckpointError, PartitionData, ReadCheckpoint};
 use pbg_core::model::Optimizer;
 use pbg_files::{self as files, FileError};
-use pbg_train::RunError;
+use pbg_model::RunError;
 use serde::Serialize;
 
 use crate::clocks::process_cpu_seconds;

@@ -10,7 +10,7 @@ use pbg_core::model::Precision;
 use pbg_kernels::libtorch::{self, ProductShape};
 use pbg_kernels::spec::ModelSpec;
 use pbg_kernels::step::WorkerError;
-use pbg_train::RunError;
+use pbg_model::RunError;
 
 use crate::clocks::thread_cpu_seconds;
 

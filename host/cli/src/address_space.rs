@@ -15,7 +15,7 @@ const ARENAS: &str = "MALLOC_ARENA_MAX";
 /// Restarts this program with one arena for all threads, if address space is limited and the variable is not set.
 /// Sharing one arena costs no speed, since workers do not allocate while they train.
 pub(crate) fn limit_arenas() {
-    if env::var_os(ARENAS).is_some() || !pbg_train::addresses_are_limited() {
+    if env::var_os(ARENAS).is_some() || !pbg_model::memory::addresses_are_limited() {
         return;
     }
     if let Ok(program) = env::current_exe() {

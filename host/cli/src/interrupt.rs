@@ -42,7 +42,7 @@ pub(crate) enum StopUnit {
 impl StopUnit {
     /// Returns the unit of a run.
     pub(crate) fn of(config: &Config) -> Self {
-        match pbg_train::stops_within_buckets(config) {
+        match pbg_model::resume_point::stops_within_buckets(config) {
             _ if config.distributed_init_method.is_some() => Self::Settlement,
             true => Self::Batch,
             false => Self::Bucket,

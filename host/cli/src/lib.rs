@@ -87,7 +87,7 @@ fn run() -> i32 {
                 );
                 Err(failure.help("please report it with the lines above"))
             });
-    if let Some(bytes) = pbg_train::peak_bytes() {
+    if let Some(bytes) = pbg_model::memory::peak_bytes() {
         let shown = format::bytes(bytes);
         terminal.detail(format_args!(
             "{shown} of main memory used at peak ({bytes} bytes)"

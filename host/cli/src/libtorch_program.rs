@@ -27,7 +27,7 @@ const WITHOUT: &str = "PBG_HOST_WITHOUT_LIBTORCH";
 /// # Errors
 /// When the other program cannot be started, or does not find libtorch.
 pub(crate) fn exec_with_libtorch(what: &str, without: &str) -> Result<()> {
-    if pbg_train::has_libtorch() {
+    if pbg_model::model_bytes::has_libtorch() {
         return Ok(());
     }
     if let Ok(path) = sibling_program() {

@@ -3,9 +3,9 @@
 use std::path::Path;
 
 use pbg_config::Config;
+use pbg_model::ResolvedConfig;
 use pbg_session::load;
 pub(crate) use pbg_session::load::DEFAULT_NAME;
-use pbg_train::ResolvedConfig;
 
 use crate::failure::Result;
 use crate::options::{ConfigArgs, TrainedOptions};

@@ -1,8 +1,9 @@
 //! Notes and warnings about a model, printed by several commands.
 
 use pbg_dataset::describe::UnseenCounts;
-use pbg_train::trained::UntrainedNames;
-use pbg_train::{AnswerNotes, BeamWidth, ExactReason, ResolvedConfig};
+use pbg_model::ResolvedConfig;
+use pbg_model::trained::UntrainedNames;
+use pbg_train::{AnswerNotes, BeamWidth, ExactReason};
 
 use crate::format;
 use crate::terminal::Terminal;

@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use clap::Args;
 use pbg_config::split_override;
 use pbg_core::model::Comparator;
-use pbg_train::{AllowedChanges, IndexQueryOptions};
+use pbg_model::AllowedChanges;
+use pbg_train::IndexQueryOptions;
 
 /// Arguments that name a configuration and change its keys.
 #[derive(Debug, Args)]

@@ -5,8 +5,8 @@ use std::path::Path;
 
 use pbg_dataset::Dataset;
 use pbg_dataset::describe::DescribeOptions;
+use pbg_model::RunError;
 use pbg_session::Failure;
-use pbg_train::RunError;
 use pyo3::prelude::*;
 
 use crate::config::{Config, json};
@@ -27,7 +27,7 @@ pub(crate) fn describe(
         let options = DescribeOptions {
             trained: config.edge_sets.clone(),
             threads,
-            memory: memory.or_else(pbg_train::memory_for_names),
+            memory: memory.or_else(pbg_model::memory::default_name_bytes),
         };
         let mut step = |_| match Python::attach(|py| py.check_signals()) {
             Ok(()) => ControlFlow::Continue(()),

@@ -215,7 +215,7 @@ fn import_options(config: &pbg_config::Config, given: Options) -> Result<ImportO
         on_bad_line: parsed("on_bad_line", Some(given.on_bad_line))?.unwrap_or_default(),
         threads: given.threads,
         memory: given.memory,
-        names_memory: pbg_train::memory_for_names(),
+        names_memory: pbg_model::memory::default_name_bytes(),
         names_in: None,
         entity_min_count: given.entity_min_count,
         relation_min_count: given.relation_min_count,

@@ -7,8 +7,9 @@ use std::thread;
 use std::time::Duration;
 
 use pbg_checkpoint::ReadCheckpoint;
+use pbg_model::ResolvedConfig;
 use pbg_session::{Failure, FailureKind, Result};
-use pbg_train::{CandidateSet, EvalOptions, GroupBy, IndexQueryOptions, ResolvedConfig, query};
+use pbg_train::{CandidateSet, EvalOptions, GroupBy, IndexQueryOptions, query};
 use pyo3::prelude::*;
 use serde::Deserialize;
 
@@ -151,7 +152,7 @@ impl Model {
         let options: index::Options = work(py, |_| serde_json::from_str(options).map_err(usage))?;
         let stop = Arc::clone(&self.stop);
         self.ask(py, move |resolved, _| {
-            let report = resolved.build_index(&options.options()?, &stop, &|_| ())?;
+            let report = pbg_train::build_index(resolved, &options.options()?, &stop, &|_| ())?;
             let advice = report.advice();
             let advice = advice.iter().map(|text| spelled(text)).collect();
             Ok((json(&report)?, advice))
@@ -171,7 +172,11 @@ impl Model {
     fn evaluate(&self, py: Python<'_>, options: &str) -> PyResult<String> {
         let options: Evaluation = work(py, |_| serde_json::from_str(options).map_err(usage))?;
         self.ask(py, move |resolved, _| {
-            json(&resolved.evaluate(&options.options(resolved)?, &mut |_, _| ())?)
+            json(&pbg_train::evaluate(
+                resolved,
+                &options.options(resolved)?,
+                &mut |_, _| (),
+            )?)
         })
     }
 
@@ -242,7 +247,7 @@ impl Model {
 /// Opens the last version of the checkpoint.
 fn checkpoint(resolved: &ResolvedConfig) -> Result<ReadCheckpoint> {
     let path = &resolved.config().checkpoint_path;
-    Ok(ReadCheckpoint::open(path.as_ref()).map_err(pbg_train::RunError::from)?)
+    Ok(ReadCheckpoint::open(path.as_ref()).map_err(pbg_model::RunError::from)?)
 }
 
 fn serve(resolved: &ResolvedConfig, jobs: &Receiver<Request>) {
@@ -264,7 +269,7 @@ fn opened<'m, 'r>(
     model: &'m mut Option<query::QueryModel<'r>>,
 ) -> Result<&'m mut query::QueryModel<'r>> {
     if model.is_none() {
-        *model = Some(resolved.query()?);
+        *model = Some(pbg_train::QueryModel::open(resolved)?);
     }
     let gone = || Failure::message(FailureKind::Internal, "the model is gone");
     model.as_mut().ok_or_else(gone)

@@ -5,9 +5,9 @@ use std::path::Path;
 use pbg_checkpoint::manifest::RunInfo;
 use pbg_checkpoint::{Checkpoint, PartitionData, TensorRef};
 use pbg_core::model::Optimizer;
+use pbg_model::{ResolvedConfig, RunError, commit};
 use pbg_session::plugins;
 use pbg_session::{Failure, FailureKind};
-use pbg_train::{ResolvedConfig, RunError};
 use pyo3::prelude::*;
 
 use crate::config::Config;
@@ -41,7 +41,7 @@ impl Numbers {
                 front,
             )?;
             let resolved = ResolvedConfig::new(config.clone())?;
-            let run = resolved.beginning(&filled.strategies)?;
+            let run = commit::beginning(&resolved, filled.strategies.ids())?;
             let folder = Path::new(&config.checkpoint_path);
             let checkpoint = Checkpoint::open_or_create(folder).map_err(RunError::from)?;
             if checkpoint.run().is_some() {

@@ -6,9 +6,9 @@ use pbg_lab::analysis::Analysis;
 use pbg_lab::comparison::{NamedOrder, OrderComparison, compare};
 use pbg_lab::grid::GraphSizes;
 use pbg_lab::stall::DeviceRates;
+use pbg_model::ResolvedConfig;
 use pbg_session::orders::{OrderLoader, OrderSpec, parse_order};
 use pbg_session::{Failure, FailureKind, Result};
-use pbg_train::ResolvedConfig;
 use pyo3::prelude::*;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -71,7 +71,7 @@ impl Setting {
             let pass = |seed| {
                 let buffer = self.buffer.unwrap_or(config.config.buffer_partitions);
                 let changed = resolved.with(|c| (c.seed, c.buffer_partitions) = (seed, buffer))?;
-                Ok((seed, changed.first_pass()?))
+                Ok((seed, pbg_train::first_pass(&changed)?))
             };
             return seeds.map(pass).collect();
         }

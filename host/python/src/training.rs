@@ -8,9 +8,10 @@ use std::time::Duration;
 
 use pbg_core::event::Event;
 use pbg_core::strategy::{BucketOrder, Loss};
+use pbg_model::{AllowedChanges, ResolvedConfig};
 use pbg_session::plugins::{self, StrategyOverrides};
 use pbg_session::{Failure, FailureKind, FrontEnd as _, Result};
-use pbg_train::{AllowedChanges, ResolvedConfig, RunOutcome};
+use pbg_train::RunOutcome;
 use pbg_wasm::Limits;
 use pyo3::prelude::*;
 
@@ -69,7 +70,7 @@ impl Training {
             inbox: Arc::default(),
             listener: Listener::default(),
         };
-        let stops_within_buckets = pbg_train::stops_within_buckets(&run.config);
+        let stops_within_buckets = pbg_model::resume_point::stops_within_buckets(&run.config);
         work(py, |_| {
             let (stop, inbox) = (Arc::clone(&run.stop), Arc::clone(&run.inbox));
             let listener = run.listener.clone();
@@ -181,7 +182,13 @@ impl Run {
             said();
             self.inbox.put(event);
         };
-        let outcome = resolved.train(filled.strategies, self.allowed, &self.stop, &mut emit);
+        let outcome = pbg_train::train(
+            &resolved,
+            filled.strategies,
+            self.allowed,
+            &self.stop,
+            &mut emit,
+        );
         // The last log lines of a plugin explain its failure.
         said();
         Ok(outcome?)
@@ -230,6 +237,6 @@ pub(crate) fn check(
         filled.warnings.iter().for_each(|text| front.warn(text));
         let resolved = ResolvedConfig::new(config)?;
         resolved.check_checkpoint_path()?;
-        json(&resolved.check(Some(&filled.strategies.loss))?)
+        json(&pbg_train::check(&resolved, Some(&filled.strategies.loss))?)
     })
 }

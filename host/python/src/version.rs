@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use pbg_checkpoint::{ReadCheckpoint, Tensor};
 use pbg_core::model::EmbeddingFormat;
+use pbg_model::RunError;
 use pbg_session::{Failure, FailureKind};
-use pbg_train::RunError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 

@@ -2,7 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use pbg_train::{Combination, ResolvedConfig, last_versions};
+use pbg_model::ResolvedConfig;
+use pbg_train::{Combination, last_versions};
 
 use crate::failure::{Failure, Result};
 use crate::front::FrontEnd;

@@ -6,7 +6,7 @@ use pbg_dataset::{DatasetError, StagingError};
 use pbg_export::ExportError;
 use pbg_import::ImportError;
 use pbg_import::spool::SpoolError;
-use pbg_train::{ErrorKind, RunError};
+use pbg_model::{ErrorKind, RunError};
 use pbg_transport::ConnectError;
 use pbg_wasm::LoadError;
 

@@ -12,7 +12,7 @@ use pbg_checkpoint::ReadCheckpoint;
 use pbg_config::Config;
 use pbg_core::model::{Operator, Precision};
 use pbg_dataset::Dataset;
-use pbg_train::{ResolvedConfig, StoredModel};
+use pbg_model::{ResolvedConfig, StoredModel};
 
 use crate::failure::{Failure, Result};
 use crate::front::FrontEnd;

@@ -12,10 +12,10 @@ use pbg_kernels::params::Params;
 use pbg_kernels::spec::RelationSpec;
 use pbg_kernels::step::{Batch, BatchRelations, BatchTables, StepError};
 use pbg_kernels::table::Table;
+use pbg_model::blueprint::Blueprint;
+use pbg_model::error::RunError;
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-use crate::error::RunError;
-use crate::model::Blueprint;
 use crate::stage_threads::StageClock;
 
 /// Bucket that is ready to be trained or evaluated.

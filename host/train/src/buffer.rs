@@ -8,9 +8,9 @@ use pbg_core::graph::{Bucket, Side, SidePartition};
 use pbg_core::plan::{self, Eviction};
 use pbg_core::schedule::LeasedBucket;
 use pbg_core::strategy::Pass;
+use pbg_model::error::RunError;
+use pbg_model::layout::{Layout, TableKey};
 
-use crate::error::RunError;
-use crate::layout::{Layout, TableKey};
 use crate::stage_threads::StageClock;
 pub use crate::storage_thread::CommittedVersion;
 use crate::storage_thread::{KeyedTables, ResidentGroup, StorageWorker, Transfers};

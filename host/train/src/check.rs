@@ -1,6 +1,5 @@
 //! Memory and disk space that a run needs, and verification of its inputs before it starts.
 
-mod checkpoint_path;
 mod verify;
 
 use std::borrow::Cow;
@@ -9,35 +8,28 @@ use pbg_checkpoint::CONVERSION_BYTES;
 use pbg_core::batch_graph::pipeline::{EDGES, PLANNING, Pipeline, STORAGE, SlicePlan};
 use pbg_core::model::{Device, EmbeddingFormat};
 use pbg_core::strategy::Loss;
-use pbg_dataset::Dataset;
 use pbg_gemm::PACKED_BYTES;
-use pbg_kernels::params::{Params, TensorSize};
+use pbg_kernels::params::Params;
 use pbg_kernels::spec::{ModelSpec, SpecError};
 use pbg_kernels::step::{self, TableSizes};
+use pbg_model::blueprint::Blueprint;
+use pbg_model::error::RunError;
+use pbg_model::layout::Layout;
+use pbg_model::resolved::ResolvedConfig;
+use pbg_model::resume_point::{self, stops_within_buckets};
+use pbg_model::{memory, model_bytes};
 use serde::{Deserialize, Serialize};
 
-use crate::error::RunError;
 use crate::evaluate;
-use crate::executor::has_libtorch;
-use crate::layout::Layout;
-use crate::memory;
-use crate::model::Blueprint;
 use crate::pipeline::{self, EdgeBytes};
-use crate::resolved::ResolvedConfig;
-use crate::resume_point::{self, stops_within_buckets};
 use crate::single_trainer::validation;
 
-pub use self::verify::CheckpointVerification;
+pub use self::verify::{
+    CheckpointVerification, first_pass, first_plan, too_large_to_plan, verify, verify_checkpoint,
+};
 
-/// Memory of the program before it loads any data: measured, with a margin.
-const PROGRAM: u64 = 64 << 20;
-/// Additional memory of libtorch: measured, with a margin.
-const LIBTORCH: u64 = 126 << 20;
 /// Number of tensors that libtorch allocates between rows and gradients for each tensor that the graph keeps.
 const INTERMEDIATE: u64 = 4;
-/// Number of rows of a record batch that a read decodes at once.
-pub(crate) const READ_ROWS: u64 = 1 << 20;
-
 /// Bytes of a row's version at the owner of shared parameters.
 const VERSION: u64 = 8;
 /// Bytes that a row in a map occupies in addition to its values.
@@ -100,11 +92,6 @@ impl CheckReport {
     }
 }
 
-/// Returns the bytes of operator parameters and global embeddings with an accumulator each. Allocates nothing.
-pub(crate) fn parameter_bytes(spec: &ModelSpec) -> u64 {
-    memory::sum(Params::sizes(spec).map(TensorSize::bytes))
-}
-
 /// Returns the memory needed to exchange shared parameters, in addition to the parameters themselves. This is an upper
 /// bound: a single trainer that owns all of them.
 fn exchange_bytes(blueprint: &Blueprint) -> u64 {
@@ -116,26 +103,11 @@ fn exchange_bytes(blueprint: &Blueprint) -> u64 {
         + fixed()
             .map(|(layout, p)| layout.rows[p as usize])
             .sum::<u64>();
-    let shared = tables.saturating_add(parameter_bytes(&blueprint.spec));
+    let shared = tables.saturating_add(model_bytes::parameter_bytes(&blueprint.spec));
     // Four copies: the values seen last, the sums of changes, the unsettled changes of the settlement under way, and
     // those of the next one.
     let copies = shared.saturating_mul(4);
     copies.saturating_add(2 * (VERSION + SPARSE_ROW) * rows)
-}
-
-/// Returns the bytes of the features of featurized types, as they are read and as they are laid out for the kernels.
-pub(crate) fn feature_bytes(blueprint: &Blueprint, dataset: &Dataset) -> u64 {
-    let manifest = dataset.manifest();
-    let types = blueprint.layout.types.iter();
-    let infos = types.filter_map(|t| manifest.entities.get(&t.name)?.features.as_ref());
-    let size = |file: &String| manifest.files.get(file).map_or(0, |summary| summary.size);
-    infos
-        .map(|info| {
-            // Ids and list ends once as they are read and twice as they are stored, since vectors grow by reallocation;
-            // names.
-            5 * size(&info.file) + 2 * size(&info.names_file) + 64 * u64::from(info.count)
-        })
-        .sum()
 }
 
 /// Returns the bytes of the plan of a pass, with the edge count of each bucket and the copy in a checkpoint; 0 if the
@@ -170,161 +142,157 @@ fn too_large_to_ask(layout: &Layout) -> Option<u64> {
     (bytes > CHECKED_PLAN).then_some(bytes)
 }
 
-/// Returns the memory component of the program before any data.
-pub(crate) fn program() -> (String, u64) {
-    match has_libtorch() {
-        true => ("program and libtorch".to_owned(), PROGRAM + LIBTORCH),
-        false => ("program".to_owned(), PROGRAM),
-    }
-}
-
 /// Returns a component, or `None` if its size is 0.
 fn if_any(name: &str, bytes: u64) -> Option<(String, u64)> {
     (bytes > 0).then(|| (name.to_owned(), bytes))
 }
 
-impl ResolvedConfig {
-    /// Adds up the needs of training with `loss`; without it, the loss's buffers are not counted.
-    ///
-    /// # Errors
-    /// When the dataset lacks an edge set, or the model cannot be trained.
-    pub fn check(&self, loss: Option<&dyn Loss>) -> Result<CheckReport, RunError> {
-        let edge_sets = self.edge_sets()?;
-        let extent = self.extent(&edge_sets)?;
-        let (execution, slices) = self.pipeline(&edge_sets, extent)?;
-        let edges = pipeline::edge_bytes(&edge_sets, extent.edge_chunks);
-        Ok(CheckReport {
-            memory: self.main_memory(&execution, &edges, loss)?,
-            device_memory: self.device_memory(&slices),
-            disk: self.disk(),
-            execution,
-            slices,
-        })
-    }
+/// Adds up the needs of training with `loss`; without it, the loss's buffers are not counted.
+///
+/// # Errors
+/// When the dataset lacks an edge set, or the model cannot be trained.
+pub fn check(resolved: &ResolvedConfig, loss: Option<&dyn Loss>) -> Result<CheckReport, RunError> {
+    let edge_sets = resolved.edge_sets()?;
+    let extent = resolved.extent(&edge_sets)?;
+    let (execution, slices) = pipeline::of_run(resolved, &edge_sets, extent)?;
+    let edges = pipeline::edge_bytes(&edge_sets, extent.edge_chunks);
+    Ok(CheckReport {
+        memory: main_memory(resolved, &execution, &edges, loss)?,
+        device_memory: device_memory(resolved, &slices),
+        disk: disk(resolved),
+        execution,
+        slices,
+    })
+}
 
-    /// Returns the components of main memory. `edges` is the size of a bucket's edges.
-    fn main_memory(
-        &self,
-        execution: &Pipeline,
-        edges: &EdgeBytes,
-        loss: Option<&dyn Loss>,
-    ) -> Result<Vec<(String, u64)>, RunError> {
-        let (config, blueprint) = (self.config(), self.blueprint());
-        let workers = self.settings().workers as u64;
-        let worker = worker_bytes(self)?;
-        let piped = |group| execution.pipe(group).map_or(0, |pipe| pipe.bytes);
-        let (resident, _) = pipeline::partition_bytes(config, &blueprint.layout);
-        let mut memory = vec![program(), ("partitions in the buffer".to_owned(), resident)];
-        memory.extend(if_any("partitions in flight", piped(STORAGE)));
-        let copies = commit_bytes(&blueprint.layout, execution.pipe(STORAGE).is_some());
-        memory.extend(if_any("copies for commits", copies));
-        if config.storage == EmbeddingFormat::Bf16 {
-            memory.push(("conversion to bf16".to_owned(), CONVERSION_BYTES));
-        }
-        let buckets = 1 + config.execution.buckets_ahead();
-        memory.extend([
-            (
-                edges_of(buckets),
-                memory::sum([edges.bucket, edges.decoded, piped(EDGES)]),
-            ),
-            (
-                "relations and their optimizer".to_owned(),
-                parameter_bytes(&blueprint.spec).saturating_mul(2),
-            ),
-            (
-                format!("{workers} workers"),
-                worker
-                    .saturating_add(PACKED_BYTES as u64)
-                    .saturating_mul(workers),
-            ),
-            // The bucket order, the loss's instance that updates its parameters, and the sampler of each worker.
-            (
-                PLUGINS.to_owned(),
-                (2 + workers) * (config.plugins.limits.memory_mib << 20),
-            ),
-        ]);
-        memory.extend(if_any("plan of a pass", plan_bytes(&blueprint.layout)));
-        memory.extend(if_any("planned batches", piped(PLANNING)));
-        memory.extend(if_any("record of trained batches", self.recorded(edges)));
-        if config.distributed_init_method.is_some() {
-            let bytes = exchange_bytes(blueprint);
-            memory.extend(if_any("exchange with other trainers", bytes));
-        }
-        let features = feature_bytes(blueprint, self.dataset());
-        memory.extend(if_any("features", features));
-        if let Some(edges) = &config.validation.edges {
-            let options = validation::options(self, edges);
-            let bytes = evaluate::validation_bytes(self, &options)?;
-            memory.push(("validation".to_owned(), bytes));
-        }
-        if let Some(loss) = loss {
-            let columns = most_negatives(self)?;
-            let bytes = (loss.worker_bytes(columns) as u64).saturating_mul(workers);
-            memory.push((format!("loss {}", loss.id()), bytes));
-        }
-        Ok(memory)
+/// Returns the components of main memory. `edges` is the size of a bucket's edges.
+fn main_memory(
+    resolved: &ResolvedConfig,
+    execution: &Pipeline,
+    edges: &EdgeBytes,
+    loss: Option<&dyn Loss>,
+) -> Result<Vec<(String, u64)>, RunError> {
+    let (config, blueprint) = (resolved.config(), resolved.blueprint());
+    let workers = resolved.settings().workers as u64;
+    let worker = worker_bytes(resolved)?;
+    let piped = |group| execution.pipe(group).map_or(0, |pipe| pipe.bytes);
+    let (resident, _) = pipeline::partition_bytes(config, &blueprint.layout);
+    let mut memory = vec![
+        model_bytes::program(),
+        ("partitions in the buffer".to_owned(), resident),
+    ];
+    memory.extend(if_any("partitions in flight", piped(STORAGE)));
+    let copies = commit_bytes(&blueprint.layout, execution.pipe(STORAGE).is_some());
+    memory.extend(if_any("copies for commits", copies));
+    if config.storage == EmbeddingFormat::Bf16 {
+        memory.push(("conversion to bf16".to_owned(), CONVERSION_BYTES));
     }
+    let buckets = 1 + config.execution.buckets_ahead();
+    memory.extend([
+        (
+            edges_of(buckets),
+            memory::sum([edges.bucket, edges.decoded, piped(EDGES)]),
+        ),
+        (
+            "relations and their optimizer".to_owned(),
+            model_bytes::parameter_bytes(&blueprint.spec).saturating_mul(2),
+        ),
+        (
+            format!("{workers} workers"),
+            worker
+                .saturating_add(PACKED_BYTES as u64)
+                .saturating_mul(workers),
+        ),
+        // The bucket order, the loss's instance that updates its parameters, and the sampler of each worker.
+        (
+            PLUGINS.to_owned(),
+            (2 + workers) * (config.plugins.limits.memory_mib << 20),
+        ),
+    ]);
+    memory.extend(if_any("plan of a pass", plan_bytes(&blueprint.layout)));
+    memory.extend(if_any("planned batches", piped(PLANNING)));
+    memory.extend(if_any(
+        "record of trained batches",
+        recorded(resolved, edges),
+    ));
+    if config.distributed_init_method.is_some() {
+        let bytes = exchange_bytes(blueprint);
+        memory.extend(if_any("exchange with other trainers", bytes));
+    }
+    let features = model_bytes::feature_bytes(blueprint, resolved.dataset());
+    memory.extend(if_any("features", features));
+    if let Some(edges) = &config.validation.edges {
+        let options = validation::options(resolved, edges);
+        let bytes = evaluate::validation_bytes(resolved, &options)?;
+        memory.push(("validation".to_owned(), bytes));
+    }
+    if let Some(loss) = loss {
+        let columns = most_negatives(resolved)?;
+        let bytes = (loss.worker_bytes(columns) as u64).saturating_mul(workers);
+        memory.push((format!("loss {}", loss.id()), bytes));
+    }
+    Ok(memory)
+}
 
-    /// Returns the bytes of the record of trained batches, for a bucket that can be interrupted.
-    fn recorded(&self, edges: &EdgeBytes) -> u64 {
-        let draws = !self.blueprint().spec.is_dynamic();
-        match draws && stops_within_buckets(self.config()) {
-            true => resume_point::draw_bytes(edges.edges),
-            false => 0,
-        }
+/// Returns the bytes of the record of trained batches, for a bucket that can be interrupted.
+fn recorded(resolved: &ResolvedConfig, edges: &EdgeBytes) -> u64 {
+    let draws = !resolved.blueprint().spec.is_dynamic();
+    match draws && stops_within_buckets(resolved.config()) {
+        true => resume_point::draw_bytes(edges.edges),
+        false => 0,
     }
+}
 
-    /// Returns the memory needed on a GPU, if training uses one.
-    fn device_memory(&self, slices: &SlicePlan) -> Option<DeviceMemory> {
-        if self.settings().device == Device::Cpu {
-            return None;
-        }
-        let (config, blueprint) = (self.config(), self.blueprint());
-        let (resident, swapped) = pipeline::partition_bytes(config, &blueprint.layout);
-        let tables = resident + swapped.iter().sum::<u64>();
-        let parameters = parameter_bytes(&blueprint.spec);
-        Some(DeviceMemory {
-            device: config.execution.device.clone(),
-            parts: vec![
-                ("CUDA and libtorch".to_owned(), CUDA),
-                ("partitions".to_owned(), tables),
-                ("relations and their optimizer".to_owned(), parameters),
-                // Copies of the rows in the batch, and their gradients before and after scaling.
-                ("a batch".to_owned(), slices.batch_bytes.saturating_mul(3)),
-                (
-                    "a slice, about".to_owned(),
-                    slices.slice_bytes().saturating_mul(INTERMEDIATE),
-                ),
-            ],
-        })
+/// Returns the memory needed on a GPU, if training uses one.
+fn device_memory(resolved: &ResolvedConfig, slices: &SlicePlan) -> Option<DeviceMemory> {
+    if resolved.settings().device == Device::Cpu {
+        return None;
     }
-
-    /// Returns the components of disk space for the checkpoint.
-    fn disk(&self) -> Vec<(String, u64)> {
-        let (config, blueprint) = (self.config(), self.blueprint());
-        let tables: u64 = blueprint
-            .layout
-            .all_tables()
-            .map(|(t, p)| blueprint.layout.types[t].stored_bytes(p))
-            .sum();
-        let version = tables.saturating_add(parameter_bytes(&blueprint.spec));
-        let mut disk = vec![
-            ("checkpoint".to_owned(), version),
-            // Partitions that are evicted during a commit belong to the next version.
+    let (config, blueprint) = (resolved.config(), resolved.blueprint());
+    let (resident, swapped) = pipeline::partition_bytes(config, &blueprint.layout);
+    let tables = resident + swapped.iter().sum::<u64>();
+    let parameters = model_bytes::parameter_bytes(&blueprint.spec);
+    Some(DeviceMemory {
+        device: config.execution.device.clone(),
+        parts: vec![
+            ("CUDA and libtorch".to_owned(), CUDA),
+            ("partitions".to_owned(), tables),
+            ("relations and their optimizer".to_owned(), parameters),
+            // Copies of the rows in the batch, and their gradients before and after scaling.
+            ("a batch".to_owned(), slices.batch_bytes.saturating_mul(3)),
             (
-                "next two versions while written".to_owned(),
-                version.saturating_mul(2),
+                "a slice, about".to_owned(),
+                slices.slice_bytes().saturating_mul(INTERMEDIATE),
             ),
-        ];
-        if let Some(interval) = config.checkpoint_preservation_interval {
-            let copies = u64::from(config.num_epochs / interval.max(1));
-            disk.push((
-                format!("{copies} preserved epochs"),
-                version.saturating_mul(copies),
-            ));
-        }
-        disk
+        ],
+    })
+}
+
+/// Returns the components of disk space for the checkpoint.
+fn disk(resolved: &ResolvedConfig) -> Vec<(String, u64)> {
+    let (config, blueprint) = (resolved.config(), resolved.blueprint());
+    let tables: u64 = blueprint
+        .layout
+        .all_tables()
+        .map(|(t, p)| blueprint.layout.types[t].stored_bytes(p))
+        .sum();
+    let version = tables.saturating_add(model_bytes::parameter_bytes(&blueprint.spec));
+    let mut disk = vec![
+        ("checkpoint".to_owned(), version),
+        // Partitions that are evicted during a commit belong to the next version.
+        (
+            "next two versions while written".to_owned(),
+            version.saturating_mul(2),
+        ),
+    ];
+    if let Some(interval) = config.checkpoint_preservation_interval {
+        let copies = u64::from(config.num_epochs / interval.max(1));
+        disk.push((
+            format!("{copies} preserved epochs"),
+            version.saturating_mul(copies),
+        ));
     }
+    disk
 }
 
 /// Returns the bytes of the copies trained while a commit writes the originals, and of one partition that no bucket has

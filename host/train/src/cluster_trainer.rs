@@ -20,17 +20,16 @@ use pbg_core::schedule::{LeasedBucket, PassId};
 use pbg_core::strategy::Pass;
 use pbg_ledger::transport::{LiveTraffic, Register, TrainerActivity};
 use pbg_ledger::{BucketState, CopyVersion, LedgerAction, LedgerRecord, LedgerSums, Phase, Token};
+use pbg_model::compatibility::AcceptedDifferences;
+use pbg_model::error::{JoinError, RunError};
 
 use crate::bucket_trainer::{self, BucketTrainer};
-use crate::compatibility::AcceptedDifferences;
 use crate::coordinator::Coordinator;
-use crate::error::RunError;
 use crate::run::RunOutcome;
 
 mod advised_wait;
 mod checkpoints;
 mod conversion;
-mod error;
 mod event_log;
 mod exchange;
 mod exchange_warnings;
@@ -49,9 +48,9 @@ mod tables;
 mod unsupported;
 
 use advised_wait::AdvisedWait;
-pub use error::JoinError;
 use exchange::ParameterExchange;
 pub use exchange::SyncLimits;
+pub use exchange_warnings::distributed_warnings;
 use heartbeats::Heartbeats;
 use ledger::{LedgerClient, LedgerThreads, NotApplied};
 use ranking::RankingProgress;

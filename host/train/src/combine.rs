@@ -11,15 +11,11 @@ use pbg_checkpoint::{
 };
 use pbg_core::model::Optimizer;
 use pbg_kernels::params::Params;
-
-use crate::check;
-use crate::commit;
-use crate::error::{CheckpointMismatch, CombineError, RunError};
-use crate::layout::TableKey;
-use crate::memory;
-use crate::resolved::ResolvedConfig;
-use crate::stored::StoredModel;
-use crate::tables;
+use pbg_model::error::{CheckpointMismatch, CombineError, RunError};
+use pbg_model::layout::TableKey;
+use pbg_model::resolved::ResolvedConfig;
+use pbg_model::stored::StoredModel;
+use pbg_model::{commit, memory, model_bytes, tables};
 
 mod fit;
 mod joined;
@@ -155,7 +151,7 @@ impl Models {
                 fit::same_model(first.resolved.config(), &own, folder, dimensions)?;
             }
             let spec = &resolved.blueprint().spec;
-            let parameters = check::parameter_bytes(spec).saturating_mul(2);
+            let parameters = model_bytes::parameter_bytes(spec).saturating_mul(2);
             memory::require_more(
                 "combining models",
                 parameters,
@@ -207,12 +203,12 @@ impl Models {
         };
         let own = self.all.iter().map(|model| largest(&model.resolved));
         let parameters =
-            |resolved: &ResolvedConfig| check::parameter_bytes(&resolved.blueprint().spec);
+            |resolved: &ResolvedConfig| model_bytes::parameter_bytes(&resolved.blueprint().spec);
         let open = self.all.iter().map(|model| parameters(&model.resolved));
         // The parameters of the result exist three times: concatenated, in the model, and as they are written.
         let joined = parameters(result).saturating_mul(3);
         let partitions = [largest(result), own.max().unwrap_or(0)];
-        let others = [joined, check::program().1];
+        let others = [joined, model_bytes::program().1];
         memory::sum(open.chain(partitions).chain(others))
     }
 

@@ -9,11 +9,11 @@ use pbg_core::graph::Bucket;
 use pbg_core::schedule::{LeasedBucket, PassId};
 use pbg_core::strategy::Pass;
 use pbg_kernels::table::Table;
+use pbg_model::error::RunError;
+use pbg_model::resume_point::BatchRange;
 
 use crate::bucket_trainer::{BucketResult, BucketTrainer};
 use crate::buffer::TableStore;
-use crate::error::RunError;
-use crate::resume_point::BatchRange;
 use crate::run::RunOutcome;
 
 /// Source of the training loop's buckets and receiver of its results.

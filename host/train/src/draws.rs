@@ -9,9 +9,8 @@ use pbg_core::draws::{DrawError, UndrawnEdges};
 use pbg_core::strategy::{
     FaultCause, RelationDraw, RelationSampler, SamplerFactory, StrategyError,
 };
-
-use crate::error::RunError;
-use crate::resume_point::TrainedBatch;
+use pbg_model::error::RunError;
+use pbg_model::resume_point::TrainedBatch;
 
 /// Relation sampler of a bucket, with its fallback.
 pub struct Samplers<'a> {

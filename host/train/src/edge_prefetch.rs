@@ -11,8 +11,8 @@ use pbg_core::graph::{Bucket, EdgeColumns};
 use pbg_core::schedule::PassId;
 use pbg_core::seed::{self, StreamPurpose};
 use pbg_dataset::EdgeSet;
+use pbg_model::error::RunError;
 
-use crate::error::RunError;
 use crate::stage_threads::{StageClock, StageHandle, StageWork};
 
 /// Source of a run's edges, which also determines their order.

@@ -23,19 +23,21 @@ use pbg_core::event::{RankStats, RankTotals};
 use pbg_core::graph::Side;
 use pbg_dataset::EdgeSet;
 use pbg_dataset::describe::UnseenCounts;
+use pbg_model::error::{RunError, SettingError};
+use pbg_model::memory;
+use pbg_model::resolved::ResolvedConfig;
+use pbg_model::settings::cores;
+use pbg_model::trained::{TrainedModel, UntrainedNames};
 use serde::{Deserialize, Serialize};
 
-use crate::error::{RunError, SettingError};
-use crate::memory;
-use crate::resolved::ResolvedConfig;
-use crate::settings::cores;
-use crate::trained::{TrainedModel, UntrainedNames};
 use breakdown::{Breakdown, SumsBy};
 pub use breakdown::{GroupBy, GroupRanks};
 use edges::{EdgeCounts, RankedEdgeReader};
+pub use memory_needs::eval_needs;
 pub(crate) use memory_needs::validation_bytes;
 use rank::EdgeRanker;
 use seen_coverage::SeenCoverage;
+pub use shared_evaluation::evaluate_together;
 pub(crate) use stats::RankSums;
 use view::CommittedTables;
 pub(crate) use view::{BufferTables, LastTable, ModelView, TableSource};
@@ -126,35 +128,36 @@ impl EvalReport {
     }
 }
 
-impl ResolvedConfig {
-    /// Ranks the edges of a set. `progress` receives the number of finished rankings and their total.
-    ///
-    /// # Errors
-    /// When the model or an edge set cannot be read, there is too little memory, or a score is not finite.
-    pub fn evaluate(
-        &self,
-        options: &EvalOptions,
-        progress: &mut dyn FnMut(u64, u64),
-    ) -> Result<EvalReport, RunError> {
-        let model = self.model_to_rank(options)?;
-        let met = SeenCoverage::of(self, options)?;
-        let view = ModelView::of(&model).with_seen(met.required(options));
-        let tables = &mut CommittedTables::new(&model);
-        let seed = self.config().seed;
-        let mut report = rank(&view, tables, options, seed, progress)?;
-        report.version = model.checkpoint.version();
-        report.missing = model.missing.clone();
-        report.unseen = met.unseen;
-        Ok(report)
-    }
+/// Ranks the edges of a set. `progress` receives the number of finished rankings and their total.
+///
+/// # Errors
+/// When the model or an edge set cannot be read, there is too little memory, or a score is not finite.
+pub fn evaluate(
+    resolved: &ResolvedConfig,
+    options: &EvalOptions,
+    progress: &mut dyn FnMut(u64, u64),
+) -> Result<EvalReport, RunError> {
+    let model = model_to_rank(resolved, options)?;
+    let met = SeenCoverage::of(resolved, options)?;
+    let view = ModelView::of(&model).with_seen(met.required(options));
+    let tables = &mut CommittedTables::new(&model);
+    let seed = resolved.config().seed;
+    let mut report = rank(&view, tables, options, seed, progress)?;
+    report.version = model.checkpoint.version();
+    report.missing = model.missing.clone();
+    report.unseen = met.unseen;
+    Ok(report)
+}
 
-    /// Opens the model if there is enough memory for ranking with it.
-    fn model_to_rank(&self, options: &EvalOptions) -> Result<TrainedModel<'_>, RunError> {
-        let needs = self.eval_needs(options)?;
-        let threads = options.threads.unwrap_or_else(cores).max(1);
-        memory::require("evaluation", memory::total(&needs), threads)?;
-        TrainedModel::open(self)
-    }
+/// Opens the model if there is enough memory for ranking with it.
+fn model_to_rank<'a>(
+    resolved: &'a ResolvedConfig,
+    options: &EvalOptions,
+) -> Result<TrainedModel<'a>, RunError> {
+    let needs = eval_needs(resolved, options)?;
+    let threads = options.threads.unwrap_or_else(cores).max(1);
+    memory::require("evaluation", memory::total(&needs), threads)?;
+    TrainedModel::open(resolved)
 }
 
 /// Whether a count is 0. Serde passes the value by reference.

@@ -9,11 +9,11 @@ use pbg_kernels::libtorch;
 use pbg_kernels::params::Params;
 use pbg_kernels::spec::ModelSpec;
 use pbg_kernels::step::{BatchJob, BatchStats, StageTimes, StepError, StepWorker, WorkerError};
+use pbg_model::error::{RunError, SettingError};
+use pbg_model::resolved::ResolvedConfig;
+use pbg_model::settings::on_device;
 
-use crate::error::{RunError, SettingError};
 use crate::planning::BatchPrefetcher;
-use crate::resolved::ResolvedConfig;
-use crate::settings::on_device;
 use crate::stage_threads::StageClock;
 
 /// Trains batches on one thread.
@@ -177,12 +177,6 @@ pub(crate) fn trainers(
     (0..settings.workers).map(worker).collect()
 }
 
-/// Whether libtorch is linked into this program; products of bfloat16 and GPUs need it.
-#[must_use]
-pub fn has_libtorch() -> bool {
-    libtorch::installed().is_ok()
-}
-
 /// Opens the configured device. Returns `None` for the processor cores.
 ///
 /// # Errors
@@ -203,14 +197,12 @@ pub(crate) fn open_device(
     }
 }
 
-impl ResolvedConfig {
-    /// Checks that the configured device can be used.
-    ///
-    /// # Errors
-    /// When the device cannot be opened.
-    pub fn check_device(&self) -> Result<(), RunError> {
-        open_device(self).map(|_| ())
-    }
+/// Checks that the configured device can be used.
+///
+/// # Errors
+/// When the device cannot be opened.
+pub fn check_device(resolved: &ResolvedConfig) -> Result<(), RunError> {
+    open_device(resolved).map(|_| ())
 }
 
 /// Checks that the model can be trained as configured.

@@ -8,11 +8,11 @@ use pbg_core::seed::StreamPurpose;
 use pbg_core::strategy::LossWorker;
 use pbg_kernels::negatives::NegativeDraws;
 use pbg_kernels::step::{BatchJob, EvalStats, StepWorker};
+use pbg_model::crew::{self, Crew};
+use pbg_model::error::RunError;
 use rand::RngExt;
 
 use crate::bucket_inputs::{BatchColumns, BucketInputs};
-use crate::crew::{self, Crew};
-use crate::error::RunError;
 
 /// Ranks each of the edges at `indices` among negatives that are drawn as in training, with separate settings for their
 /// numbers (`eval_num_batch_negs`, `eval_num_uniform_negs`).

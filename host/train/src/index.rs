@@ -15,14 +15,14 @@ use std::sync::Arc;
 use pbg_checkpoint::index::{self, IndexBuild, IndexError, OpenIndexFiles, TypeIndex};
 use pbg_checkpoint::row_sum;
 use pbg_core::model::Comparator;
-
-use crate::error::RunError;
-use crate::layout::TableKey;
-use crate::resolved::ResolvedConfig;
-use crate::trained::TrainedModel;
+use pbg_model::error::RunError;
+use pbg_model::layout::TableKey;
+use pbg_model::resolved::ResolvedConfig;
+use pbg_model::trained::TrainedModel;
 
 pub use beam_width::{BeamWidth, ExactReason};
-pub use build::{BuiltType, IndexOptions, IndexProgress, IndexReport};
+pub use build::{BuiltType, IndexOptions, IndexProgress, IndexReport, build_index};
+pub use needs::index_needs;
 pub use part::WalkKind;
 pub(crate) use part::{IndexPartition, IndexWalker};
 

@@ -7,12 +7,11 @@ use pbg_core::bfloat16::StochasticRounding;
 use pbg_core::model::EmbeddingFormat;
 use pbg_core::seed::{self, StreamPurpose};
 use pbg_dataset::IdSpace;
+use pbg_model::error::RunError;
+use pbg_model::layout::{TableKey, TypeLayout};
+use pbg_model::resolved::ResolvedConfig;
+use pbg_model::tables;
 use rand_distr::{Distribution, StandardNormal};
-
-use crate::error::RunError;
-use crate::layout::{TableKey, TypeLayout};
-use crate::resolved::ResolvedConfig;
-use crate::tables;
 
 /// Rows that follow those of an earlier dataset and have to be initialized. Each row depends only on the seed and its
 /// name, not on the other new rows.

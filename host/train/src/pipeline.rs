@@ -7,51 +7,51 @@ use pbg_core::model::Device;
 use pbg_core::schedule::RunExtent;
 use pbg_dataset::EdgeSet;
 use pbg_kernels::step;
+use pbg_model::blueprint::Blueprint;
+use pbg_model::error::RunError;
+use pbg_model::layout::Layout;
+use pbg_model::memory;
+use pbg_model::model_bytes::READ_ROWS;
+use pbg_model::resolved::ResolvedConfig;
 
-use crate::check::{READ_ROWS, rows};
-use crate::error::RunError;
-use crate::layout::Layout;
-use crate::memory;
-use crate::model::Blueprint;
-use crate::resolved::ResolvedConfig;
+use crate::check::rows;
 
-impl ResolvedConfig {
-    /// Returns the groups that train `edge_sets` with the pipes between them, and the slices of a full batch for the
-    /// relation that needs the most memory.
-    ///
-    /// # Errors
-    /// When the model cannot be trained.
-    pub(crate) fn pipeline(
-        &self,
-        edge_sets: &[EdgeSet],
-        extent: RunExtent,
-    ) -> Result<(Pipeline, SlicePlan), RunError> {
-        let (config, blueprint, settings) = (self.config(), self.blueprint(), self.settings());
-        let batch = config.batch_size as usize;
-        let execution = &settings.training_execution;
-        let slices = step::slice_plan(&blueprint.spec, batch, execution, &rows(blueprint))?;
-        let (_, swapped) = partition_bytes(config, &blueprint.layout);
-        let machine = PipelineParameters {
-            partitions_ahead: config.execution.partitions_ahead(),
-            swapped: swapped.len(),
-            partition_bytes: swapped.iter().sum(),
-            buckets_ahead: config.execution.buckets_ahead(),
-            edge_bytes: edge_bytes(edge_sets, extent.edge_chunks).bucket,
-            batches_ahead: match blueprint.spec.is_dynamic() {
-                true => config.execution.batches_ahead(),
-                // The sampler receives every loss before it draws the next batch, so no batch can be planned ahead.
-                false => 0,
-            },
-            planned_bytes: planned_bytes(blueprint, batch),
-            threads: settings.training_threads(),
-            gpu: match settings.device {
-                Device::Cpu => None,
-                Device::Cuda(index) => Some(index),
-            },
-        };
-        let pipeline = Pipeline::new(&machine, &slices, config.execution.update);
-        Ok((pipeline, slices))
-    }
+/// Returns the groups that train `edge_sets` with the pipes between them, and the slices of a full batch for the
+/// relation that needs the most memory.
+///
+/// # Errors
+/// When the model cannot be trained.
+pub(crate) fn of_run(
+    resolved: &ResolvedConfig,
+    edge_sets: &[EdgeSet],
+    extent: RunExtent,
+) -> Result<(Pipeline, SlicePlan), RunError> {
+    let (config, blueprint, settings) =
+        (resolved.config(), resolved.blueprint(), resolved.settings());
+    let batch = config.batch_size as usize;
+    let execution = &settings.training_execution;
+    let slices = step::slice_plan(&blueprint.spec, batch, execution, &rows(blueprint))?;
+    let (_, swapped) = partition_bytes(config, &blueprint.layout);
+    let machine = PipelineParameters {
+        partitions_ahead: config.execution.partitions_ahead(),
+        swapped: swapped.len(),
+        partition_bytes: swapped.iter().sum(),
+        buckets_ahead: config.execution.buckets_ahead(),
+        edge_bytes: edge_bytes(edge_sets, extent.edge_chunks).bucket,
+        batches_ahead: match blueprint.spec.is_dynamic() {
+            true => config.execution.batches_ahead(),
+            // The sampler receives every loss before it draws the next batch, so no batch can be planned ahead.
+            false => 0,
+        },
+        planned_bytes: planned_bytes(blueprint, batch),
+        threads: settings.training_threads(),
+        gpu: match settings.device {
+            Device::Cpu => None,
+            Device::Cuda(index) => Some(index),
+        },
+    };
+    let pipeline = Pipeline::new(&machine, &slices, config.execution.update);
+    Ok((pipeline, slices))
 }
 
 /// Returns the bytes of the plan of a batch of `edges` edges: columns, draws, and 8 bytes for each offset, including

@@ -12,11 +12,11 @@ use pbg_core::batch_graph::pipeline::PLANNING;
 use pbg_kernels::device::{BatchPlanner, DevicePlan};
 use pbg_kernels::negatives::NegativeDraws;
 use pbg_kernels::step::{BatchJob, StepError};
+use pbg_model::crew::panicked;
+use pbg_model::error::RunError;
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 use crate::bucket_inputs::{BatchColumns, BucketInputs};
-use crate::crew::panicked;
-use crate::error::RunError;
 use crate::stage_threads::StageClock;
 
 /// Planner of batches, and the number of batches that it may plan ahead.

@@ -13,12 +13,13 @@ use pbg_dataset::EntityId;
 use pbg_kernels::rank::{self, CandidateBlock, PreparedQueries, Ranker, ReplacedSide};
 use pbg_kernels::step::BatchRelations;
 use pbg_kernels::table::Table;
+use pbg_model::error::{RunError, UnknownName};
+use pbg_model::name_lookup;
+use pbg_model::resolved::ResolvedConfig;
+use pbg_model::trained::{TrainedModel, UntrainedNames};
 use serde::Serialize;
 
-use crate::error::{RunError, UnknownName};
-use crate::resolved::ResolvedConfig;
-use crate::trained::{TrainedModel, UntrainedNames};
-use crate::{name_lookup, without_operators};
+use crate::without_operators;
 
 use lookup::NameLookup;
 pub use rows::{EntityEmbeddings, NamedEntity};
@@ -39,16 +40,16 @@ pub struct QueryModel<'a> {
     tables: Vec<((usize, u32), Arc<Table>)>,
 }
 
-impl ResolvedConfig {
+impl<'a> QueryModel<'a> {
     /// Opens the trained model for queries.
     ///
     /// # Errors
     /// As [`TrainedModel::open`].
-    pub fn query(&self) -> Result<QueryModel<'_>, RunError> {
-        let trained = TrainedModel::open(self)?;
+    pub fn open(resolved: &'a ResolvedConfig) -> Result<Self, RunError> {
+        let trained = TrainedModel::open(resolved)?;
         let types = trained.blueprint.layout.types.iter();
         let lookups = types.map(|_| NameLookup::default()).collect();
-        Ok(QueryModel {
+        Ok(Self {
             trained,
             lookups,
             tables: Vec::new(),

@@ -9,15 +9,15 @@ use pbg_checkpoint::CheckpointError;
 use pbg_core::event::Event;
 use pbg_core::strategy::{BucketOrder, Loss as _, RunLength, SamplerFactory, StrategyId};
 use pbg_kernels::device::OpenDevice;
+use pbg_model::compatibility::AllowedChanges;
+use pbg_model::error::{JoinError, RunError};
+use pbg_model::resolved::ResolvedConfig;
 
-use crate::cluster_trainer::{ClusterOptions, ClusterTrainer, JoinError};
-use crate::compatibility::AllowedChanges;
+use crate::cluster_trainer::{ClusterOptions, ClusterTrainer};
 use crate::coordinator::Coordinator;
 use crate::draws::Samplers;
-use crate::error::RunError;
 use crate::executor;
 use crate::losses::GuardedLoss;
-use crate::resolved::ResolvedConfig;
 use crate::single_trainer::SingleTrainer;
 
 /// The strategies of a run.
@@ -43,7 +43,7 @@ impl Strategies {
     }
 
     /// Returns the ids of the bucket order, the relation sampler and the loss.
-    pub(crate) fn ids(&self) -> Vec<StrategyId> {
+    pub fn ids(&self) -> Vec<StrategyId> {
         let ids = [self.order.id(), self.sampler.id(), self.loss.id()];
         ids.into_iter().cloned().collect()
     }
@@ -84,119 +84,118 @@ pub enum RunOutcome {
     },
 }
 
-impl ResolvedConfig {
-    /// Trains up to the last epoch of the configuration, starting where the checkpoint ends.
-    ///
-    /// Once `stop` is set, the current bucket is finished and committed. Where
-    /// [`stops_within_buckets`](crate::stops_within_buckets) holds, only the current batches are finished.
-    ///
-    /// # Errors
-    /// When the configuration does not fit the checkpoint, a file cannot be read or written, a strategy fails, or the
-    /// loss is not finite. The last committed version remains.
-    pub fn train(
-        &self,
-        strategies: Strategies,
-        allowed: AllowedChanges,
-        stop: &AtomicBool,
-        emit: &mut dyn FnMut(Event),
-    ) -> Result<RunOutcome, RunError> {
-        // This comes first: libtorch's capabilities are settled at its first use.
-        let place = executor::open_device(self)?;
-        self.train_at(strategies, allowed, place, stop, emit)
-    }
-
-    /// Trains as [`ResolvedConfig::train`] does, but on `place` instead of on `execution.device`; without a `place`, on
-    /// the processor cores.
-    ///
-    /// # Errors
-    /// As [`ResolvedConfig::train`].
-    pub fn train_at(
-        &self,
-        strategies: Strategies,
-        allowed: AllowedChanges,
-        place: Option<Arc<dyn OpenDevice>>,
-        stop: &AtomicBool,
-        emit: &mut dyn FnMut(Event),
-    ) -> Result<RunOutcome, RunError> {
-        train(
-            &mut SingleTrainer::open(self, strategies, allowed, place, emit)?,
-            stop,
-        )
-    }
+/// Trains up to the last epoch of the configuration, starting where the checkpoint ends.
+///
+/// Once `stop` is set, the current bucket is finished and committed. Where
+/// [`stops_within_buckets`](crate::stops_within_buckets) holds, only the current batches are finished.
+///
+/// # Errors
+/// When the configuration does not fit the checkpoint, a file cannot be read or written, a strategy fails, or the
+/// loss is not finite. The last committed version remains.
+pub fn train(
+    resolved: &ResolvedConfig,
+    strategies: Strategies,
+    allowed: AllowedChanges,
+    stop: &AtomicBool,
+    emit: &mut dyn FnMut(Event),
+) -> Result<RunOutcome, RunError> {
+    // This comes first: libtorch's capabilities are settled at its first use.
+    let place = executor::open_device(resolved)?;
+    train_at(resolved, strategies, allowed, place, stop, emit)
 }
 
-impl ResolvedConfig {
-    /// Trains as one of the trainers of `cluster`, starting where the ledger of the run ends. If the other trainers end
-    /// this trainer's membership because it was silent for too long, it drops its tables and joins again.
-    ///
-    /// Once `stop` is set, the current bucket is finished and settled, and the other trainers go on. From then on, a
-    /// register that does not answer is waited for only a few more seconds.
-    ///
-    /// # Errors
-    /// As for [`ResolvedConfig::train`], and when the other trainers cannot be reached or do not admit this one.
-    pub fn train_distributed(
-        &self,
-        mut strategies: Strategies,
-        cluster: &ClusterOptions,
-        allowed: AllowedChanges,
-        stop: &Arc<AtomicBool>,
-        emit: &mut dyn FnMut(Event),
-    ) -> Result<RunOutcome, RunError> {
-        let (mut earlier, mut in_vain) = (None, 0);
-        loop {
-            let before = (allowed, earlier);
-            let joined = ClusterTrainer::join(self, strategies, cluster, before, stop, emit);
-            let mut member = match joined {
-                Err(RunError::Cluster(error)) if earlier.is_some() && error.was_stopped() => {
-                    return self.stopped_by_others(emit);
-                }
-                joined => joined?,
-            };
-            let ended = train(&mut member, stop).map_err(|error| member.root_cause(error));
-            match ended {
-                Err(RunError::Cluster(error)) if error.may_rejoin() => {
-                    member.report_rejoining(&error);
-                    in_vain = if member.has_trained() { 0 } else { in_vain + 1 };
-                    (strategies, earlier) = member.into_strategies();
-                    cluster.back_off(in_vain, stop);
-                }
-                Err(RunError::Cluster(JoinError::Stopped)) => {
-                    let finished = member.finished_by_others()?;
-                    drop(member);
-                    return finished.map_or_else(|| self.stopped_by_others(emit), Ok);
-                }
-                Err(RunError::Cluster(error @ JoinError::Unreachable { .. })) => {
-                    let finished = member.finished_by_others()?;
-                    return finished.ok_or_else(|| error.into());
-                }
-                Err(error) => {
-                    if !matches!(error, RunError::Cluster(_)) {
-                        member.leave_after_failure();
-                    }
-                    return Err(error);
-                }
-                ended => return ended,
+/// Trains as [`train`] does, but on `place` instead of on `execution.device`; without a `place`, on the processor cores.
+///
+/// # Errors
+/// As [`train`].
+pub fn train_at(
+    resolved: &ResolvedConfig,
+    strategies: Strategies,
+    allowed: AllowedChanges,
+    place: Option<Arc<dyn OpenDevice>>,
+    stop: &AtomicBool,
+    emit: &mut dyn FnMut(Event),
+) -> Result<RunOutcome, RunError> {
+    train_passes(
+        &mut SingleTrainer::open(resolved, strategies, allowed, place, emit)?,
+        stop,
+    )
+}
+
+/// Trains as one of the trainers of `cluster`, starting where the ledger of the run ends. If the other trainers end
+/// this trainer's membership because it was silent for too long, it drops its tables and joins again.
+///
+/// Once `stop` is set, the current bucket is finished and settled, and the other trainers go on. From then on, a
+/// register that does not answer is waited for only a few more seconds.
+///
+/// # Errors
+/// As for [`train`], and when the other trainers cannot be reached or do not admit this one.
+pub fn train_distributed(
+    resolved: &ResolvedConfig,
+    mut strategies: Strategies,
+    cluster: &ClusterOptions,
+    allowed: AllowedChanges,
+    stop: &Arc<AtomicBool>,
+    emit: &mut dyn FnMut(Event),
+) -> Result<RunOutcome, RunError> {
+    let (mut earlier, mut in_vain) = (None, 0);
+    loop {
+        let before = (allowed, earlier);
+        let joined = ClusterTrainer::join(resolved, strategies, cluster, before, stop, emit);
+        let mut member = match joined {
+            Err(RunError::Cluster(error)) if earlier.is_some() && error.was_stopped() => {
+                return stopped_by_others(resolved, emit);
             }
+            joined => joined?,
+        };
+        let ended = train_passes(&mut member, stop).map_err(|error| member.root_cause(error));
+        match ended {
+            Err(RunError::Cluster(error)) if error.may_rejoin() => {
+                member.report_rejoining(&error);
+                in_vain = if member.has_trained() { 0 } else { in_vain + 1 };
+                (strategies, earlier) = member.into_strategies();
+                cluster.back_off(in_vain, stop);
+            }
+            Err(RunError::Cluster(JoinError::Stopped)) => {
+                let finished = member.finished_by_others()?;
+                drop(member);
+                return finished.map_or_else(|| stopped_by_others(resolved, emit), Ok);
+            }
+            Err(RunError::Cluster(error @ JoinError::Unreachable { .. })) => {
+                let finished = member.finished_by_others()?;
+                return finished.ok_or_else(|| error.into());
+            }
+            Err(error) => {
+                if !matches!(error, RunError::Cluster(_)) {
+                    member.leave_after_failure();
+                }
+                return Err(error);
+            }
+            ended => return ended,
         }
     }
 }
 
-impl ResolvedConfig {
-    /// Ends a trainer whose run was stopped by others while it was silent.
-    fn stopped_by_others(&self, emit: &mut dyn FnMut(Event)) -> Result<RunOutcome, RunError> {
-        let version = match self.version() {
-            Ok(checkpoint) => checkpoint.version(),
-            Err(CheckpointError::Missing { .. }) => 0,
-            Err(error) => return Err(error.into()),
-        };
-        emit(Event::StoppedByOthers { version });
-        emit(Event::Interrupted { version });
-        Ok(RunOutcome::Interrupted { version })
-    }
+/// Ends a trainer whose run was stopped by others while it was silent.
+fn stopped_by_others(
+    resolved: &ResolvedConfig,
+    emit: &mut dyn FnMut(Event),
+) -> Result<RunOutcome, RunError> {
+    let version = match resolved.version() {
+        Ok(checkpoint) => checkpoint.version(),
+        Err(CheckpointError::Missing { .. }) => 0,
+        Err(error) => return Err(error.into()),
+    };
+    emit(Event::StoppedByOthers { version });
+    emit(Event::Interrupted { version });
+    Ok(RunOutcome::Interrupted { version })
 }
 
 /// Trains pass after pass and bucket after bucket, each along the whole line.
-fn train<'a>(run: &mut impl Coordinator<'a>, stop: &AtomicBool) -> Result<RunOutcome, RunError> {
+fn train_passes<'a>(
+    run: &mut impl Coordinator<'a>,
+    stop: &AtomicBool,
+) -> Result<RunOutcome, RunError> {
     run.begin()?;
     loop {
         let (id, pass) = match run.begin_pass()? {

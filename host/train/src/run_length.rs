@@ -4,8 +4,7 @@ use pbg_core::batching;
 use pbg_core::schedule::RunExtent;
 use pbg_core::strategy::RunLength;
 use pbg_dataset::EdgeSet;
-
-use crate::resolved::ResolvedConfig;
+use pbg_model::resolved::ResolvedConfig;
 
 /// Rules by which the edges of a bucket are divided into batches.
 #[derive(Clone, Copy, Debug)]

@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use pbg_core::batch_graph::pipeline::{EDGES, PLANNING, Pipeline, STORAGE, TRAINING};
 use pbg_core::event::GroupSeconds;
+use pbg_model::error::RunError;
+use pbg_model::layout::Layout;
 
 use crate::buffer::{BufferSize, PartitionBuffer, TableStore};
 use crate::edge_prefetch::{EdgePrefetcher, EdgePreparer};
-use crate::error::RunError;
-use crate::layout::Layout;
 use crate::stage_threads::StageClock;
 
 /// Groups of a run. Training ends first, by dropping this value; the fields are dropped in order, so the reader of

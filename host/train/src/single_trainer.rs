@@ -11,18 +11,18 @@ use pbg_core::graph::Bucket;
 use pbg_core::plan::Belady;
 use pbg_core::schedule::{LeasedBucket, PassId, Schedule};
 use pbg_core::strategy::Pass;
+use pbg_model::compatibility::AcceptedDifferences;
+use pbg_model::error::{ErrorKind, RunError};
+use pbg_model::resume_point::{BatchRange, InterruptedBucket, ShareProgress, stops_within_buckets};
+use pbg_model::state::RunState;
+use pbg_model::trained::UntrainedNames;
 
 use crate::bucket_trainer::{BucketResult, BucketTrainer};
-use crate::commit::CommitMetadata;
+use crate::commit_metadata::CommitMetadata;
 use crate::commit_pacer::CommitPacer;
-use crate::compatibility::AcceptedDifferences;
 use crate::coordinator::Coordinator;
-use crate::error::{ErrorKind, RunError};
-use crate::resume_point::{BatchRange, InterruptedBucket, ShareProgress, stops_within_buckets};
+use crate::disk_tables::DiskTables;
 use crate::run::RunOutcome;
-use crate::state::RunState;
-use crate::tables::DiskTables;
-use crate::trained::UntrainedNames;
 
 mod commits;
 mod open;

@@ -12,9 +12,8 @@ use std::time::{Duration, Instant};
 
 use pbg_core::batch_graph::pipeline::TRAINING;
 use pbg_core::event::GroupSeconds;
-
-use crate::crew::panicked;
-use crate::error::RunError;
+use pbg_model::crew::panicked;
+use pbg_model::error::RunError;
 
 /// Work of a group.
 pub(crate) trait StageWork: Send + Sync + 'static {

@@ -5,16 +5,15 @@
 //! evicted tables have left memory before loaded tables occupy it. The remaining work of a commit whose tables are
 //! written is done while no request waits.
 
+use pbg_core::batch_graph::pipeline;
+use pbg_core::event::GroupSeconds;
 use pbg_core::graph::SidePartition;
+use pbg_model::error::RunError;
+use pbg_model::layout::TableKey;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use pbg_core::batch_graph::pipeline;
-use pbg_core::event::GroupSeconds;
-
 use crate::buffer::{CommitCopies, TableStore};
-use crate::error::RunError;
-use crate::layout::TableKey;
 use crate::processor_time;
 use crate::stage_threads::{self, StageWork};
 

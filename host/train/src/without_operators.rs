@@ -5,10 +5,9 @@ use std::borrow::Cow;
 use pbg_core::model::{Comparator, Operator, Regularizer};
 use pbg_kernels::params::Params;
 use pbg_kernels::spec::{ModelSpec, RelationSpec};
-
-use crate::error::{CheckpointMismatch, RunError};
-use crate::model::Blueprint;
-use crate::trained::TrainedModel;
+use pbg_model::blueprint::Blueprint;
+use pbg_model::error::{CheckpointMismatch, RunError};
+use pbg_model::trained::TrainedModel;
 
 /// Returns the model `spec` without operators, compared with `comparator` or else with the comparator of `spec`.
 pub(crate) fn spec(spec: &ModelSpec, comparator: Option<Comparator>) -> ModelSpec {
@@ -46,21 +45,22 @@ pub(crate) fn params(of: &Params, spec: &ModelSpec) -> Result<Params, RunError> 
     Ok(params)
 }
 
-impl TrainedModel<'_> {
-    /// Returns the same model without operators. Its relations are named after the entity types.
-    ///
-    /// # Errors
-    /// When a global embedding has another shape.
-    pub(crate) fn plain(mut self, comparator: Option<Comparator>) -> Result<Self, RunError> {
-        let spec = spec(&self.blueprint.spec, comparator);
-        self.params = params(&self.params, &spec)?;
-        let layout = self.blueprint.layout.clone();
-        let relation_names = layout.types.iter().map(|of| of.name.clone()).collect();
-        self.blueprint = Cow::Owned(Blueprint {
-            layout,
-            spec,
-            relation_names,
-        });
-        Ok(self)
-    }
+/// Returns `model` without operators. Its relations are named after the entity types.
+///
+/// # Errors
+/// When a global embedding has another shape.
+pub(crate) fn plain(
+    mut model: TrainedModel<'_>,
+    comparator: Option<Comparator>,
+) -> Result<TrainedModel<'_>, RunError> {
+    let spec = spec(&model.blueprint.spec, comparator);
+    model.params = params(&model.params, &spec)?;
+    let layout = model.blueprint.layout.clone();
+    let relation_names = layout.types.iter().map(|of| of.name.clone()).collect();
+    model.blueprint = Cow::Owned(Blueprint {
+        layout,
+        spec,
+        relation_names,
+    });
+    Ok(model)
 }

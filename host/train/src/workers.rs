@@ -10,13 +10,13 @@ use pbg_core::batching;
 use pbg_core::event::{Event, TrainStats};
 use pbg_core::strategy::LossWorker;
 use pbg_kernels::spec::ModelSpec;
+use pbg_model::crew::{self, Crew};
+use pbg_model::error::{CheckpointMismatch, RunError};
+use pbg_model::resume_point::{BatchRange, ShareProgress};
 
 use crate::bucket_inputs::BucketInputs;
-use crate::crew::{self, Crew};
 use crate::draws::Samplers;
-use crate::error::{CheckpointMismatch, RunError};
 use crate::executor::Executor;
-use crate::resume_point::{BatchRange, ShareProgress};
 
 mod share;
 

@@ -10,7 +10,8 @@ use pbg_checkpoint::{PartitionData, ReadCheckpoint};
 use pbg_config::Config;
 use pbg_core::event::{Event, RankStats};
 use pbg_kernels::device::OpenDevice;
-use pbg_train::{AllowedChanges, ResolvedConfig, RunOutcome};
+use pbg_model::{AllowedChanges, ResolvedConfig};
+use pbg_train::RunOutcome;
 
 use crate::train::dataset::import_into;
 use crate::train::strategies::standard;
@@ -107,7 +108,7 @@ fn train(config: &Config, place: Option<Arc<dyn OpenDevice>>) -> Ran {
     let stop = AtomicBool::new(false);
     let resolved = ResolvedConfig::new(config.clone()).expect("they fit");
     let (strategies, allowed) = (standard(config), AllowedChanges::default());
-    let outcome = resolved.train_at(strategies, allowed, place, &stop, &mut watch);
+    let outcome = pbg_train::train_at(&resolved, strategies, allowed, place, &stop, &mut watch);
     assert!(
         matches!(outcome, Ok(RunOutcome::Finished { .. })),
         "{outcome:?}"

@@ -24,10 +24,8 @@ use pbg_core::schedule::PassId;
 use pbg_core::strategy::{BucketOrder, Pass, StrategyError, StrategyId};
 use pbg_import::{self as import, ImportOptions};
 use pbg_ledger::{BucketState, LedgerRecord, OperatorCommand};
-use pbg_train::{
-    AllowedChanges, ClusterOptions, GuardedLoss, ResolvedConfig, RunError, RunOutcome, Strategies,
-    SyncLimits,
-};
+use pbg_model::{AllowedChanges, ResolvedConfig, RunError};
+use pbg_train::{ClusterOptions, GuardedLoss, RunOutcome, Strategies, SyncLimits};
 
 mod faults;
 mod fixed;
@@ -190,7 +188,8 @@ fn join(
     watch: &mut dyn FnMut(Event),
 ) -> Result<RunOutcome, RunError> {
     let resolved = ResolvedConfig::new(config.clone()).expect("they fit");
-    resolved.train_distributed(
+    pbg_train::train_distributed(
+        &resolved,
         strategies(config),
         cluster,
         AllowedChanges::default(),
@@ -298,7 +297,13 @@ fn replays(world: &World, config: &Config, history: &[LedgerRecord], changes: &[
     };
     let resolved = ResolvedConfig::new(alone.clone()).expect("they fit");
     let stop = Arc::new(AtomicBool::new(false));
-    let outcome = resolved.train(strategies, AllowedChanges::default(), &stop, &mut |_| ());
+    let outcome = pbg_train::train(
+        &resolved,
+        strategies,
+        AllowedChanges::default(),
+        &stop,
+        &mut |_| (),
+    );
     finished(&outcome);
     assert!(
         bytes(config) == bytes(&alone),
@@ -371,7 +376,8 @@ fn partitions_that_are_needed_again_before_they_are_settled_lose_nothing() {
                         ..strategies(config)
                     };
                     let resolved = ResolvedConfig::new(config.clone()).expect("they fit");
-                    let outcome = resolved.train_distributed(
+                    let outcome = pbg_train::train_distributed(
+                        &resolved,
                         strategies,
                         &cluster,
                         AllowedChanges::default(),
@@ -420,7 +426,8 @@ fn one_machine_goes_on_from_what_several_committed_and_the_reverse() {
         }
     };
     let resolved = ResolvedConfig::new(config.clone()).expect("they fit");
-    let outcome = resolved.train(
+    let outcome = pbg_train::train(
+        &resolved,
         strategies(&config),
         AllowedChanges::default(),
         &stop,

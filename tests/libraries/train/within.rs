@@ -23,10 +23,8 @@ use pbg_core::strategy::{
     StrategyError, StrategyId,
 };
 use pbg_kernels::device::OpenDevice;
-use pbg_train::{
-    AllowedChanges, ErrorKind, Fallbacks, GuardedLoss, ResolvedConfig, RunError, RunOutcome,
-    Strategies,
-};
+use pbg_model::{AllowedChanges, ErrorKind, ResolvedConfig, RunError};
+use pbg_train::{Fallbacks, GuardedLoss, RunOutcome, Strategies};
 use proptest::prelude::*;
 
 use crate::train::dataset::import_into;
@@ -325,7 +323,7 @@ impl Told {
         let resolved = ResolvedConfig::new(config.clone()).expect("they fit");
         let mut watch = |event| self.hear(event);
         let place = with.device.then(main_memory);
-        let outcome = resolved.train_at(strategies, allowed, place, &stop, &mut watch);
+        let outcome = pbg_train::train_at(&resolved, strategies, allowed, place, &stop, &mut watch);
         self.heard = *heard.lock().unwrap();
         self.outcome = Some(outcome?);
         Ok(())

@@ -12,7 +12,8 @@ use pbg_core::strategy::BucketOrder;
 use pbg_dataset::describe::UnseenCounts;
 use pbg_lab::bound;
 use pbg_lab::cluster_simulation::{self, PassCost};
-use pbg_train::{CheckReport, ResolvedConfig};
+use pbg_model::ResolvedConfig;
+use pbg_train::CheckReport;
 use serde::Serialize;
 
 use crate::failure::{Failure, Result};
@@ -77,12 +78,12 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     filled.warnings.iter().for_each(|text| terminal.warn(text));
     let resolved = ResolvedConfig::new(config)?;
     resolved.check_checkpoint_path()?;
-    let needs = resolved.check(Some(&filled.strategies.loss))?;
-    let unseen = resolved.verify()?;
-    let next = resolved.verify_checkpoint(&filled.strategies, args.allow.allowed())?;
+    let needs = pbg_train::check(&resolved, Some(&filled.strategies.loss))?;
+    let unseen = pbg_train::verify(&resolved)?;
+    let next = pbg_train::verify_checkpoint(&resolved, &filled.strategies, args.allow.allowed())?;
     let mut order = filled.strategies.order;
-    let plan = match resolved.too_large_to_plan() {
-        None => resolved.first_plan(order.as_mut()).map(Some),
+    let plan = match pbg_train::too_large_to_plan(&resolved) {
+        None => pbg_train::first_plan(&resolved, order.as_mut()).map(Some),
         Some(_) => Ok(None),
     };
     for line in filled.log.drain() {
@@ -113,7 +114,7 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     let report = Report {
         order: order.id().to_string(),
         plan,
-        planning_bytes: resolved.too_large_to_plan(),
+        planning_bytes: pbg_train::too_large_to_plan(&resolved),
         together,
         time: match args.time {
             true => Some(measure_epoch(&resolved, &given, terminal)?),
@@ -141,15 +142,15 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
         terminal.warn(advice);
     }
     if resolved.config().distributed_init_method.is_some() {
-        let advice = resolved.distributed_warnings();
+        let advice = pbg_train::distributed_warnings(&resolved);
         advice.iter().for_each(|text| terminal.warn(text));
     }
     if let Err(too_little) =
-        pbg_train::require_memory("training", report.needs.taken(), report.needs.threads())
+        pbg_model::memory::require("training", report.needs.taken(), report.needs.threads())
     {
         terminal.warn(too_little);
     }
-    Ok(resolved.check_device()?)
+    Ok(pbg_train::check_device(&resolved)?)
 }
 
 /// Report of a check.
@@ -198,7 +199,7 @@ fn order_advice(resolved: &ResolvedConfig, report: &Report) -> Result<Option<Str
     let Some(PlanCost { swaps, .. }) = report.plan else {
         return Ok(None);
     };
-    let pass = resolved.first_pass()?;
+    let pass = pbg_train::first_pass(resolved)?;
     let slots = pass.buffer_partitions;
     let least = bound::swaps(&pass, slots);
     if least == 0 || swaps < 2 * least {
@@ -218,7 +219,7 @@ fn rounds(
     order: &mut dyn BucketOrder,
     machines: u32,
 ) -> Result<PassCost> {
-    let pass = resolved.first_pass()?;
+    let pass = pbg_train::first_pass(resolved)?;
     let tree_init = resolved.config().distributed_tree_init_order;
     let rounds = cluster_simulation::simulate(order, &pass, machines, tree_init);
     rounds.map_err(|fault| Failure::message(FailureKind::Plugin, fault))
@@ -297,7 +298,7 @@ pub(crate) fn print_parts(
     title: &str,
     parts: &[(String, u64)],
 ) -> io::Result<()> {
-    let total = pbg_train::total_memory(parts);
+    let total = pbg_model::memory::total(parts);
     writeln!(out, "{title:<36} {:>12}", format::bytes(total))?;
     for (component, bytes) in parts {
         writeln!(out, "  {component:<34} {:>12}", format::bytes(*bytes))?;
@@ -320,8 +321,8 @@ pub(super) fn print_needs(
     } else {
         terminal::print(|out| print_parts(out, "memory", needs))?;
     }
-    let total = pbg_train::total_memory(needs);
-    if let Err(too_little) = pbg_train::require_memory(what, total, 1) {
+    let total = pbg_model::memory::total(needs);
+    if let Err(too_little) = pbg_model::memory::require(what, total, 1) {
         terminal.warn(too_little);
     }
     Ok(())

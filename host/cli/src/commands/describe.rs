@@ -56,11 +56,11 @@ pub(crate) struct Args {
 /// When the dataset does not exist or is damaged, or there is too little memory.
 pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     let config = load::config(&args.config, terminal)?;
-    let dataset = Dataset::open(Path::new(&config.dataset)).map_err(pbg_train::RunError::from)?;
+    let dataset = Dataset::open(Path::new(&config.dataset)).map_err(pbg_model::RunError::from)?;
     let options = DescribeOptions {
         trained: config.edge_sets.clone(),
         threads: args.threads.map(|n| n as usize),
-        memory: args.memory.or_else(pbg_train::memory_for_names),
+        memory: args.memory.or_else(pbg_model::memory::default_name_bytes),
     };
     let bar = progress_bar(terminal);
     let described = dataset.describe(&options, &mut |edges| {
@@ -69,7 +69,7 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
         ControlFlow::Continue(())
     });
     bar.finish_and_clear();
-    let description = described.map_err(pbg_train::RunError::from)?;
+    let description = described.map_err(pbg_model::RunError::from)?;
     let lacking: Vec<&String> = config.edge_sets.iter().collect();
     let lacking = lacking
         .into_iter()

@@ -7,7 +7,8 @@ use std::io::{self, IsTerminal};
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use indicatif::{ProgressBar, ProgressStyle};
 use pbg_core::event::RankStats;
-use pbg_train::{CandidateSet, EvalOptions, EvalReport, ResolvedConfig};
+use pbg_model::ResolvedConfig;
+use pbg_train::{CandidateSet, EvalOptions, EvalReport};
 
 use crate::failure::Result;
 use crate::options::TrainedArgs;
@@ -109,8 +110,10 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
         bar.set_position(done);
     };
     let result = match args.machines {
-        Some(machines) => resolved.evaluate_together(&options, machines, &mut progress),
-        None => resolved.evaluate(&options, &mut progress),
+        Some(machines) => {
+            pbg_train::evaluate_together(&resolved, &options, machines, &mut progress)
+        }
+        None => pbg_train::evaluate(&resolved, &options, &mut progress),
     };
     bar.finish_and_clear();
     let report = result?;
@@ -188,7 +191,7 @@ fn check(
     terminal: Terminal,
 ) -> Result<()> {
     resolved.admit_checkpoint()?;
-    let needs = resolved.eval_needs(options)?;
+    let needs = pbg_train::eval_needs(resolved, options)?;
     super::check::print_needs("evaluation", &needs, json, terminal)
 }
 

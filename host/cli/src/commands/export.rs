@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use indicatif::ProgressBar;
 use pbg_export::{self as export, ExportFormat, ExportOptions};
-use pbg_train::trained::TrainedModel;
+use pbg_model::TrainedModel;
 
 use crate::failure::Result;
 use crate::options::TrainedArgs;

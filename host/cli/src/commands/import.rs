@@ -166,7 +166,7 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
         fresh: args.fresh,
         features: args.features.clone(),
         memory: args.memory,
-        names_memory: pbg_train::memory_for_names(),
+        names_memory: pbg_model::memory::default_name_bytes(),
         names_in: args.names_on_disk.then_some(NameStorage::Files),
         trained: config.edge_sets.clone(),
     };

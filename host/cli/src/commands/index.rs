@@ -76,14 +76,14 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     };
     if args.check {
         resolved.admit_checkpoint()?;
-        let needs = resolved.index_needs(&options)?;
+        let needs = pbg_train::index_needs(&resolved, &options)?;
         return super::check::print_needs("the index", &needs, args.json, terminal);
     }
     let bar = progress_bar(terminal);
     let shown = bar.clone();
     let announce = Box::new(move |line: &str| shown.suspend(|| terminal.print_line(line)));
     let stop = interrupt::watch("stopping", announce)?;
-    let built = resolved.build_index(&options, &stop, &|linking| show(&bar, &linking));
+    let built = pbg_train::build_index(&resolved, &options, &stop, &|linking| show(&bar, &linking));
     bar.finish_and_clear();
     let report = built?;
     model_notes::warn_about_missing_rows(&report.missing, &resolved, terminal);

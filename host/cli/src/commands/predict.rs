@@ -8,7 +8,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use indicatif::{ProgressBar, ProgressStyle};
-use pbg_train::{PredictOptions, Predictor, ResolvedConfig, RunError, Unanswerable};
+use pbg_model::{ResolvedConfig, RunError};
+use pbg_train::{PredictOptions, Predictor, Unanswerable};
 
 use crate::failure::{Failure, Result};
 use crate::options::{IndexArgs, TrainedArgs};
@@ -108,7 +109,7 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     let Some(questions) = questions.as_mut().filter(|_| !args.check) else {
         return check(&resolved, &options, args.json, terminal);
     };
-    let predictor = resolved.predictor(&options)?;
+    let predictor = pbg_train::Predictor::open(&resolved, &options)?;
     model_notes::warn_about_missing_rows(predictor.missing(), &resolved, terminal);
     let bar = progress_bar(terminal);
     let shown = bar.clone();
@@ -210,6 +211,6 @@ fn check(
     terminal: Terminal,
 ) -> Result<()> {
     resolved.admit_checkpoint()?;
-    let needs = resolved.predict_needs(options)?;
+    let needs = pbg_train::predict_needs(resolved, options)?;
     super::check::print_needs("prediction", &needs, json, terminal)
 }

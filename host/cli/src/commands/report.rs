@@ -11,10 +11,10 @@ use comfy_table::{CellAlignment, Table, presets};
 use pbg_checkpoint::{CheckpointError, ReadCheckpoint};
 use pbg_config::Config;
 use pbg_core::strategy::Pass;
+use pbg_model::{ResolvedConfig, RunError, StoredModel};
 use pbg_report::run::RunReport;
 use pbg_report::{pages, table};
 use pbg_session::load;
-use pbg_train::{ResolvedConfig, RunError, StoredModel};
 
 use crate::failure::{Failure, Result};
 use crate::kind::FailureKind;
@@ -164,12 +164,12 @@ impl RunFacts {
             .extend(model_summary::model_summary(config, loss));
         self.fact("seed", config.seed);
         let needs = ResolvedConfig::new(config.clone()).and_then(|resolved| {
-            self.first_pass = resolved.first_pass().ok();
-            resolved.check(None)
+            self.first_pass = pbg_train::first_pass(&resolved).ok();
+            pbg_train::check(&resolved, None)
         });
         match needs {
             Ok(needs) => {
-                let memory = pbg_train::total_memory(&needs.memory);
+                let memory = pbg_model::memory::total(&needs.memory);
                 self.fact("maximum memory", format::bytes(memory));
             }
             Err(error) => terminal.warn(error),

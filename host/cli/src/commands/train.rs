@@ -7,7 +7,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use pbg_core::event::Event;
-use pbg_train::{ErrorKind, JoinError, ResolvedConfig, RunError, RunOutcome};
+use pbg_model::error::JoinError;
+use pbg_model::{ErrorKind, ResolvedConfig, RunError};
+use pbg_train::RunOutcome;
 
 use crate::failure::{Failure, Result};
 use crate::interrupt::StopUnit;
@@ -100,10 +102,17 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     let shown = shown.transpose()?;
     let allowed = args.allow.allowed();
     let outcome = match &meeting {
-        None => resolved.train(filled.strategies, allowed, stop, &mut emit),
+        None => pbg_train::train(&resolved, filled.strategies, allowed, stop, &mut emit),
         Some(meeting) => {
             let cluster = meeting.cluster(resolved.config(), teller);
-            resolved.train_distributed(filled.strategies, &cluster, allowed, stop, &mut emit)
+            pbg_train::train_distributed(
+                &resolved,
+                filled.strategies,
+                &cluster,
+                allowed,
+                stop,
+                &mut emit,
+            )
         }
     };
     // The last log lines of a plugin may explain its failure.
@@ -138,7 +147,7 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
 fn print_advice(resolved: &ResolvedConfig, terminal: Terminal) {
     let mut advice = resolved.advice();
     if resolved.config().distributed_init_method.is_some() {
-        advice.extend(resolved.distributed_warnings());
+        advice.extend(pbg_train::distributed_warnings(resolved));
     }
     advice.iter().for_each(|text| terminal.warn(text));
 }

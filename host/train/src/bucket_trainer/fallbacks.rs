@@ -2,10 +2,10 @@
 
 use pbg_core::event::Event;
 use pbg_core::strategy::{FaultCause, StrategyError, StrategyId};
+use pbg_model::error::RunError;
 
 use super::BucketTrainer;
 use crate::buffer::TableStore;
-use crate::error::RunError;
 
 impl<S: TableStore> BucketTrainer<'_, S> {
     /// Replaces the bucket order, which failed, by its fallback.

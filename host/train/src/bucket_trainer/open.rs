@@ -10,13 +10,13 @@ use pbg_dataset::EdgeSet;
 use pbg_kernels::device::OpenDevice;
 use pbg_kernels::params::Params;
 use pbg_kernels::step::StepWorker;
+use pbg_model::error::RunError;
+use pbg_model::resolved::ResolvedConfig;
 
 use super::BucketTrainer;
 use crate::buffer::{BufferSize, TableStore};
 use crate::edge_prefetch::EdgeSource;
-use crate::error::RunError;
 use crate::executor::{self, executors};
-use crate::resolved::ResolvedConfig;
 use crate::run::Strategies;
 use crate::run_length::run_length;
 use crate::running_pipeline::RunningPipeline;

@@ -5,7 +5,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::layout::{Layout, TableKey};
+use pbg_model::layout::{Layout, TableKey};
 
 /// Accounts for copies of tables. Shared by the buffer, which copies, and the storage thread, which writes the
 /// originals.
@@ -82,7 +82,7 @@ impl<T> CommitCopies<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::layout::TypeLayout;
+    use pbg_model::layout::TypeLayout;
 
     #[test]
     fn an_original_that_was_written_is_overwritten_by_the_next_copy() {

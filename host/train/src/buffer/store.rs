@@ -1,7 +1,7 @@
 //! The interface between the buffer and the storage of tables that are not in memory.
 
-use crate::error::RunError;
-use crate::layout::TableKey;
+use pbg_model::error::RunError;
+use pbg_model::layout::TableKey;
 
 /// Storage that tables are loaded from, and written to when they leave the buffer or are committed. Called by one
 /// thread.

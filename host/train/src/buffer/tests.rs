@@ -8,10 +8,10 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, mpsc};
 
 use pbg_core::plan::{Belady, LeastRecentlyUsed};
+use pbg_model::layout::TypeLayout;
 use proptest::prelude::*;
 
 use super::*;
-use crate::layout::TypeLayout;
 
 type Values = HashMap<TableKey, u64>;
 

@@ -4,26 +4,25 @@
 //! and are kept as long as a valid record may name them. The order is: write the parameters, write the manifest under
 //! its version number, submit `Committed` to the ledger, make the manifest the current one.
 
-use pbg_core::graph::SidePartition;
-use std::sync::Arc;
-use std::time::Instant;
-
 use pbg_checkpoint::manifest::RunInfo;
 use pbg_checkpoint::{CheckpointManifest, TensorRef, shared};
 use pbg_core::event::Event;
+use pbg_core::graph::SidePartition;
 use pbg_core::schedule::PassId;
 use pbg_core::strategy::Loss as _;
 use pbg_ledger::{CheckpointCut, FileId, LedgerAction, LedgerRecord, Token};
+use pbg_model::commit;
+use pbg_model::error::{CheckpointMismatch, JoinError, RunError};
+use pbg_model::layout::TableKey;
+use pbg_model::state::RunState;
+use pbg_model::tables::with_data;
+use std::sync::Arc;
+use std::time::Instant;
 
 use super::conversion::state_of;
 use super::event_log::in_json;
 use super::ledger::NotApplied;
-use super::{ClusterTrainer, JoinError, has_untrained_buckets};
-use crate::commit;
-use crate::error::{CheckpointMismatch, RunError};
-use crate::layout::TableKey;
-use crate::state::RunState;
-use crate::tables::with_data;
+use super::{ClusterTrainer, has_untrained_buckets};
 
 /// How often a record that other trainers keep changing is compared with the newest manifest before giving up.
 const ATTEMPTS: usize = 100;

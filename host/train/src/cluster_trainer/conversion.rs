@@ -10,11 +10,11 @@ use pbg_ledger::{
     PartitionFile, PartitionVersion, PluginTerm, RunTerms, TrainedState, ValidationTerms,
     plan_digest,
 };
+use pbg_model::layout::Layout;
+use pbg_model::resolved::ResolvedConfig;
+use pbg_model::state::{EpochSums, RunState};
 
 use super::ClusterOptions;
-use crate::layout::Layout;
-use crate::resolved::ResolvedConfig;
-use crate::state::{EpochSums, RunState};
 
 /// Returns the grid of a run's buckets and partitions.
 pub(super) fn grid(layout: &Layout) -> Grid {

@@ -5,12 +5,12 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use pbg_checkpoint::{CheckpointManifest, EventReader};
 use pbg_core::event::{Event, EventLine};
 use pbg_ledger::{CheckpointCut, LedgerRecord, Token};
+use pbg_model::error::RunError;
+use pbg_model::memory;
+use pbg_model::state::RunState;
 
 use super::ClusterTrainer;
 use super::checkpoints::stored_state;
-use crate::error::RunError;
-use crate::memory;
-use crate::state::RunState;
 
 impl ClusterTrainer<'_> {
     /// Emits an event to the user interface, and appends it to the log that is written with the next settlement.

@@ -23,9 +23,9 @@ use std::time::{Duration, Instant};
 use pbg_core::loss::LossState;
 use pbg_core::strategy::{Loss as _, StrategyError};
 use pbg_ledger::transport::LiveTraffic;
+use pbg_model::error::{JoinError, RunError};
 
 use super::ledger::LedgerClient;
-use crate::error::RunError;
 use crate::losses::GuardedLoss;
 
 mod arrays;
@@ -80,7 +80,7 @@ impl ParameterExchange {
         let answering = Arc::clone(&shared);
         let answers = Arc::new(move |question: &[u8]| answering.answer(question));
         live.answer(ledger.token(), answers)
-            .map_err(|no| super::error::unreachable(Duration::ZERO, no))?;
+            .map_err(|no| JoinError::unreachable(Duration::ZERO, no))?;
         let exchange = Arc::new(ExchangeRounds {
             shared,
             arrays,

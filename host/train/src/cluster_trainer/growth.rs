@@ -4,15 +4,15 @@
 use pbg_checkpoint::{CheckpointManifest, SharedCheckpoint};
 use pbg_core::event::Event;
 use pbg_ledger::TrainedState;
+use pbg_model::error::RunError;
+use pbg_model::layout::Layout;
+use pbg_model::resolved::ResolvedConfig;
+use pbg_model::tables;
+use pbg_model::trained::UntrainedNames;
 
 use super::ClusterTrainer;
 use super::joining::random_token;
-use crate::error::RunError;
-use crate::layout::Layout;
 use crate::new_rows::NewRows;
-use crate::resolved::ResolvedConfig;
-use crate::tables;
-use crate::trained::UntrainedNames;
 
 /// Returns the rows that the dataset has and the checkpoint of `manifest` lacks.
 ///

@@ -12,11 +12,11 @@ use pbg_core::event::Event;
 use pbg_core::graph::Bucket;
 use pbg_ledger::transport::{Heartbeat, LiveTraffic, TrainerActivity};
 use pbg_ledger::{LedgerAction, LedgerRecord, SilentTrainer, Token};
+use pbg_model::error::RunError;
 
 use super::ClusterOptions;
 use super::ledger::LedgerClient;
 use crate::bucket_trainer::BucketResult;
-use crate::error::RunError;
 
 /// State shared by the threads and the trainer.
 struct Shared {

@@ -11,16 +11,16 @@ use pbg_ledger::{
     CheckpointCut, Genesis, Join, LedgerAction, LedgerRecord, RunTerms, SilentTrainer, Token,
     TrainedState, Trainer, TransactionError,
 };
+use pbg_model::compatibility::{self, AcceptedDifferences, AllowedChanges, OpenPurpose};
+use pbg_model::error::{JoinError, RunError};
+use pbg_model::resolved::ResolvedConfig;
 
+use super::ClusterOptions;
 use super::checkpoints::stored_state;
 use super::conversion::work_of;
 use super::growth;
 use super::ledger::{LedgerClient, NotApplied};
-use super::{ClusterOptions, JoinError};
-use crate::commit;
-use crate::compatibility::{self, AcceptedDifferences, AllowedChanges, OpenPurpose};
-use crate::error::RunError;
-use crate::resolved::ResolvedConfig;
+use crate::commit_metadata::reset_changed;
 use crate::run::Strategies;
 
 /// Longest delay until a shared folder shows what another machine has written to it.
@@ -275,7 +275,7 @@ impl Joining<'_> {
         let (resolved, files) = (self.resolved, self.files);
         let admitted = check_resume(manifest, resolved, self.strategies, files, self.allowed)?;
         let mut state = stored_state(manifest, &resolved.config().checkpoint_path)?;
-        commit::reset_changed(&mut state, &admitted);
+        reset_changed(&mut state, &admitted);
         let (pass, epochs) = (state.schedule.pass(), self.terms.extent.epochs);
         let is_between = (pass.edge_set, pass.edge_chunk) == (0, 0) && state.schedule.needs_plan();
         if pass.epoch >= epochs && !is_between {

@@ -8,10 +8,10 @@ use pbg_core::graph::{Bucket, SidePartition};
 use pbg_core::schedule::LeasedBucket;
 use pbg_core::strategy::Pass;
 use pbg_ledger::{LedgerAction, LedgerRecord, MAX_LEASES, Token, TransactionError};
+use pbg_model::error::RunError;
 
 use super::ClusterTrainer;
 use super::ledger::NotApplied;
-use crate::error::RunError;
 
 impl ClusterTrainer<'_> {
     /// Leases the free bucket that the order picks. Returns `None` if no bucket is free now.

@@ -2,10 +2,10 @@
 
 use pbg_core::event::Event;
 use pbg_ledger::{LedgerAction, Token, TransactionError};
+use pbg_model::error::{JoinError, RunError};
 
 use super::checkpoints::stored_state;
-use super::{ClusterTrainer, JoinError, LONGEST_WAIT, NotApplied};
-use crate::error::RunError;
+use super::{ClusterTrainer, LONGEST_WAIT, NotApplied};
 use crate::run::{RunOutcome, Strategies};
 
 /// The previous participation of a trainer that rejoins.

@@ -4,17 +4,16 @@
 //! names its predecessor, so each one ends before the next begins. The last known record can be read meanwhile.
 
 use pbg_core::graph::SidePartition;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
-
 use pbg_ledger::transport::{LiveTraffic, NoAnswer, Register, RegisterEntry, WriteReply};
 use pbg_ledger::{
     CopyVersion, LedgerAction, LedgerRecord, OperatorCommand, PartitionVersion, Settlement,
     SilentTrainer, Token, TransactionError,
 };
+use pbg_model::error::JoinError;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
-use super::error::{JoinError, unreachable};
 pub(crate) use background::LedgerThreads;
 use encoding::{Backoff, decode, encode};
 use refresh_request::RefreshRequest;
@@ -52,7 +51,7 @@ impl NotApplied {
     pub(crate) fn into_error(self) -> JoinError {
         match self {
             Self::Refused(refusal) => JoinError::Refused(Box::new(refusal)),
-            Self::Abandoned => unreachable(
+            Self::Abandoned => JoinError::unreachable(
                 Duration::ZERO,
                 NoAnswer("the request was abandoned".to_owned()),
             ),
@@ -184,7 +183,7 @@ impl LedgerClient {
         match self.silence.ends_waits() {
             true => JoinError::Interrupted { what: no.0 },
             false if self.is_shut_down() => JoinError::Stopped,
-            false => unreachable(self.timeout, no),
+            false => JoinError::unreachable(self.timeout, no),
         }
     }
 

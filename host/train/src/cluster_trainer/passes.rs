@@ -8,10 +8,10 @@ use pbg_core::plan::LeastRecentlyUsed;
 use pbg_core::schedule::PassId;
 use pbg_core::strategy::Pass;
 use pbg_ledger::{LedgerAction, LedgerRecord, plan_digest};
+use pbg_model::error::RunError;
 
 use super::ClusterTrainer;
 use crate::bucket_trainer::PassPlan;
-use crate::error::RunError;
 
 impl ClusterTrainer<'_> {
     /// Asks the order for the plan of a pass that is not open yet, and opens the pass.

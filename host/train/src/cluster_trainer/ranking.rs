@@ -19,19 +19,19 @@ use pbg_ledger::{
     LedgerAction, LedgerRecord, MAX_BLOCKS, TransactionError, ValidationRanking, ValidationResult,
     ValidationTerms,
 };
+use pbg_model::commit;
+use pbg_model::error::{JoinError, RunError, SettingError};
+use pbg_model::layout::TableKey;
+use pbg_model::resolved::ResolvedConfig;
+use pbg_model::state::RunState;
 
+use super::ClusterTrainer;
 use super::joining::VISIBLE_WITHIN;
 use super::ledger::{LedgerClient, NotApplied};
 use super::tables::ClusterTables;
-use super::{ClusterTrainer, JoinError};
 use crate::buffer::PartitionBuffer;
-use crate::commit;
-use crate::error::{RunError, SettingError};
 use crate::evaluate::{EDGES, LastTable, ModelView, PartialEvaluation, TableSource};
-use crate::layout::TableKey;
-use crate::resolved::ResolvedConfig;
 use crate::single_trainer::validation;
-use crate::state::RunState;
 
 /// Smallest size of a block in edges, if there are several: each block has to read every table once.
 const FEWEST: u64 = 128;

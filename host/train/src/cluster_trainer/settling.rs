@@ -5,11 +5,11 @@ use std::time::Duration;
 use pbg_core::graph::Bucket;
 use pbg_ledger::LedgerAction;
 use pbg_ledger::transport::TrainerActivity;
+use pbg_model::error::RunError;
 
 use super::ClusterTrainer;
 use super::exchange::ParameterExchange;
 use super::tables::UnsettledBuckets;
-use crate::error::RunError;
 
 /// Longest wait for a parameter exchange that the other trainers do not depend on.
 const TELL_WITHIN: Duration = Duration::from_secs(5);

@@ -15,12 +15,12 @@ use pbg_ledger::{
     FileId, Genesis, Grid, Join, LedgerAction, LedgerRecord, PartitionFile, Phase, RunTerms,
     SettledPartition, Settlement, TrainedState, plan_digest,
 };
+use pbg_model::error::{JoinError, RunError};
 
 use super::advised_wait::AdvisedWait;
 use super::leases::{has_room_to_lease_ahead, leases_of_others, soon_resident};
 use super::ledger::{LedgerClient, NotApplied};
-use super::{JoinError, LONGEST_WAIT, NEVER, joining};
-use crate::error::RunError;
+use super::{LONGEST_WAIT, NEVER, joining};
 
 /// A pass to be shared by simulated trainers.
 #[derive(Clone, Debug)]

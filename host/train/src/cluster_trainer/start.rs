@@ -13,6 +13,10 @@ use pbg_dataset::EdgeSet;
 use pbg_kernels::device::OpenDevice;
 use pbg_kernels::params::Params;
 use pbg_ledger::{LedgerRecord, LedgerSums, ValidationTerms};
+use pbg_model::compatibility::AllowedChanges;
+use pbg_model::error::{CheckpointMismatch, JoinError, RunError};
+use pbg_model::resolved::ResolvedConfig;
+use pbg_model::{commit, memory};
 
 use super::checkpoints::stored_state;
 use super::conversion::{grid, terms};
@@ -25,17 +29,12 @@ use super::ledger::{LedgerClient, LedgerThreads, UserHandle};
 use super::ranking::{RankingProgress, validation_terms};
 use super::tables::ClusterTables;
 use super::unsupported::{refuse_no_epochs, refuse_shared};
-use super::{ClusterOptions, ClusterTrainer, JoinError};
+use super::{ClusterOptions, ClusterTrainer};
 use crate::bucket_trainer::{BucketTrainer, MachineParts};
-use crate::check::CheckReport;
-use crate::commit;
-use crate::compatibility::AllowedChanges;
-use crate::error::{CheckpointMismatch, RunError};
+use crate::check::{CheckReport, check};
+use crate::disk_tables::InitialTables;
 use crate::executor;
-use crate::memory;
-use crate::resolved::ResolvedConfig;
 use crate::run::Strategies;
-use crate::tables::InitialTables;
 
 impl<'a> ClusterTrainer<'a> {
     /// Joins the run of `cluster`, replacing `earlier` if this trainer was part of the run before.
@@ -224,7 +223,7 @@ impl Preparation {
         let place = executor::open_device(resolved)?;
         executor::check_supported(resolved, place.is_some())?;
         let edge_sets = Arc::new(resolved.edge_sets()?);
-        let needs = resolved.check(Some(&strategies.loss))?;
+        let needs = check(resolved, Some(&strategies.loss))?;
         memory::require("training", needs.taken(), needs.threads())?;
         let params = Params::new(&resolved.blueprint().spec, resolved.config().seed);
         refuse_shared(resolved, &params, place.is_some())?;

@@ -9,14 +9,15 @@ use pbg_core::loss::LossState;
 use pbg_core::schedule::PassId;
 use pbg_kernels::table::{FeatureBags, Table};
 use pbg_ledger::{Grid, LedgerSums, PartitionFile, SettledPartition, Settlement};
+use pbg_model::error::{CheckpointMismatch, RunError};
+use pbg_model::layout::{Layout, TableKey};
+use pbg_model::rounding::Point;
+use pbg_model::tables;
 
 use super::ledger::{LedgerClient, NotApplied};
 use crate::buffer::TableStore;
-use crate::error::{CheckpointMismatch, RunError};
-use crate::layout::{Layout, TableKey};
+use crate::disk_tables::InitialTables;
 use crate::new_rows::NewRows;
-use crate::rounding::Point;
-use crate::tables::{self, InitialTables};
 
 /// Trained buckets, to be settled together with the tables that are being written.
 #[derive(Debug)]

@@ -6,10 +6,9 @@ use pbg_checkpoint::manifest::RunInfo;
 use pbg_config::Config;
 use pbg_core::model::{Comparator, Operator};
 use pbg_kernels::spec::ModelSpec;
-
-use crate::error::{CheckpointMismatch, CombineError, RunError};
-use crate::resolved::ResolvedConfig;
-use crate::state;
+use pbg_model::error::{CheckpointMismatch, CombineError, RunError};
+use pbg_model::resolved::ResolvedConfig;
+use pbg_model::state;
 
 /// Largest number of elements in an embedding.
 const MAX_DIMENSION: u32 = 65536;

@@ -8,13 +8,13 @@ use pbg_kernels::rank::{PreparedQueries, Ranker, ReplacedSide};
 use pbg_kernels::spec::ModelSpec;
 use pbg_kernels::step::BatchRelations;
 use pbg_kernels::table::Table;
+use pbg_model::error::RunError;
+use pbg_model::layout::TableKey;
 
 use super::edges::RankedEdge;
 use super::known_answers::{self, EntityKey, GRANULE, Granule, QuestionNumbers};
 use super::stats::{CandidateCounts, RankedCounts};
 use super::view::{ModelView, TableSource};
-use crate::error::RunError;
-use crate::layout::TableKey;
 
 /// Number of queries that are prepared together.
 pub(super) const PART: usize = 160 * GRANULE;
@@ -295,7 +295,7 @@ impl BlockEmbeddings {
             entities.dedup();
             entities.shrink_to_fit();
         }
-        let rows = |(wanted, layout): (&Vec<EntityKey>, &crate::layout::TypeLayout)| {
+        let rows = |(wanted, layout): (&Vec<EntityKey>, &pbg_model::layout::TypeLayout)| {
             Vec::with_capacity(wanted.len() * layout.dimension)
         };
         let mut rows: Vec<Vec<f32>> = wanted.iter().zip(&layout.types).map(rows).collect();

@@ -7,11 +7,11 @@ use pbg_core::batching;
 use pbg_core::graph::{Bucket, EdgeColumns, Side};
 use pbg_core::seed::{StreamPurpose, stream};
 use pbg_dataset::EdgeSet;
+use pbg_model::error::RunError;
+use pbg_model::model_bytes::READ_ROWS;
 use rand::RngExt;
 
 use super::view::ModelView;
-use crate::check::READ_ROWS;
-use crate::error::RunError;
 
 /// Sets of at most this many edges are sampled from a shuffled list of their positions.
 pub(super) const SHUFFLED: u64 = 1 << 24;

@@ -10,12 +10,12 @@ use std::ops::Range;
 use foldhash::fast::FixedState;
 use pbg_core::graph::{Bucket, EdgeColumns, Side};
 use pbg_dataset::EdgeSet;
+use pbg_model::crew::{self, Crew};
+use pbg_model::error::RunError;
+use pbg_model::model_bytes::READ_ROWS;
 
 use super::edges::RankedEdge;
 use super::view::ModelView;
-use crate::check::READ_ROWS;
-use crate::crew::{self, Crew};
-use crate::error::RunError;
 
 /// Number of answers for which there is always room.
 const ROOM: usize = 4 << 20;

@@ -4,18 +4,18 @@ use pbg_core::batch_graph::parameter_width;
 use pbg_core::graph::Side;
 use pbg_dataset::{Dataset, EdgeSet};
 use pbg_kernels::rank::{CANDIDATE_BLOCK, PreparedQueries, Ranker, formula_bytes};
+use pbg_model::blueprint::Blueprint;
+use pbg_model::error::RunError;
+use pbg_model::layout::Layout;
+use pbg_model::memory;
+use pbg_model::model_bytes::{self, READ_ROWS};
+use pbg_model::resolved::ResolvedConfig;
+use pbg_model::settings::cores;
 
 use super::block::{self, PART};
 use super::breakdown::{Breakdown, GroupBy};
 use super::edges::SHUFFLED;
 use super::{CandidateSet, EDGES, EvalOptions, known_answers, seen_coverage};
-use crate::check::{self, READ_ROWS};
-use crate::error::RunError;
-use crate::layout::Layout;
-use crate::memory;
-use crate::model::Blueprint;
-use crate::resolved::ResolvedConfig;
-use crate::settings::cores;
 
 /// Limit of the memory for the queries of a block, in bytes.
 const ROOM: usize = 128 << 20;
@@ -32,48 +32,49 @@ pub(super) fn block_edges(blueprint: &Blueprint) -> usize {
     (room / (16 * widest(&blueprint.layout))).clamp(PART, EDGES as usize)
 }
 
-impl ResolvedConfig {
-    /// Returns the largest memory needed by [`ResolvedConfig::evaluate`], by component, in bytes.
-    ///
-    /// # Errors
-    /// When the dataset lacks an edge set.
-    pub fn eval_needs(&self, options: &EvalOptions) -> Result<Vec<(String, u64)>, RunError> {
-        let (dataset, blueprint) = (self.dataset(), self.blueprint());
-        let mut parts = self.reading_needs();
-        parts.extend(ranking(blueprint, dataset, options)?);
-        let met = seen_coverage::bytes(self, options);
-        if met > 0 {
-            parts.push(("entities and relations of trained edges".to_owned(), met));
-        }
-        Ok(parts)
+/// Returns the largest memory needed by [`evaluate`](super::evaluate), by component, in bytes.
+///
+/// # Errors
+/// When the dataset lacks an edge set.
+pub fn eval_needs(
+    resolved: &ResolvedConfig,
+    options: &EvalOptions,
+) -> Result<Vec<(String, u64)>, RunError> {
+    let (dataset, blueprint) = (resolved.dataset(), resolved.blueprint());
+    let mut parts = reading_needs(resolved);
+    parts.extend(ranking(blueprint, dataset, options)?);
+    let met = seen_coverage::bytes(resolved, options);
+    if met > 0 {
+        parts.push(("entities and relations of trained edges".to_owned(), met));
     }
+    Ok(parts)
+}
 
-    /// Returns the memory for reading a model table by table.
-    pub(super) fn reading_needs(&self) -> Vec<(String, u64)> {
-        let layout = &self.blueprint().layout;
-        let largest = layout.all_tables().map(|(t, p)| layout.types[t].bytes(p));
-        let largest = largest.max().unwrap_or_default();
-        let mut parts = self.needs_beside_tables();
-        parts.insert(2, ("largest partition".to_owned(), largest));
-        parts
-    }
+/// Returns the memory for reading a model table by table.
+pub(super) fn reading_needs(resolved: &ResolvedConfig) -> Vec<(String, u64)> {
+    let layout = &resolved.blueprint().layout;
+    let largest = layout.all_tables().map(|(t, p)| layout.types[t].bytes(p));
+    let largest = largest.max().unwrap_or_default();
+    let mut parts = needs_beside_tables(resolved);
+    parts.insert(2, ("largest partition".to_owned(), largest));
+    parts
+}
 
-    /// Returns the memory of a model without any table in memory.
-    pub(super) fn needs_beside_tables(&self) -> Vec<(String, u64)> {
-        let (dataset, blueprint) = (self.dataset(), self.blueprint());
-        let mut parts = vec![
-            check::program(),
-            (
-                "relations and their optimizer".to_owned(),
-                check::parameter_bytes(&blueprint.spec).saturating_mul(2),
-            ),
-        ];
-        let features = check::feature_bytes(blueprint, dataset);
-        if features > 0 {
-            parts.push(("features".to_owned(), features));
-        }
-        parts
+/// Returns the memory of a model without any table in memory.
+pub(super) fn needs_beside_tables(resolved: &ResolvedConfig) -> Vec<(String, u64)> {
+    let (dataset, blueprint) = (resolved.dataset(), resolved.blueprint());
+    let mut parts = vec![
+        model_bytes::program(),
+        (
+            "relations and their optimizer".to_owned(),
+            model_bytes::parameter_bytes(&blueprint.spec).saturating_mul(2),
+        ),
+    ];
+    let features = model_bytes::feature_bytes(blueprint, dataset);
+    if features > 0 {
+        parts.push(("features".to_owned(), features));
     }
+    parts
 }
 
 /// Returns the largest memory that validation needs in addition to training, in bytes.
@@ -95,7 +96,7 @@ pub(crate) fn validation_bytes(
     let table = largest.filter(|_| absent).unwrap_or(0);
     // In a distributed run, a trainer ranks with the parameters of a checkpoint, in addition to those that it trains.
     let parameters = match resolved.config().distributed_init_method {
-        Some(_) => check::parameter_bytes(&blueprint.spec).saturating_mul(3),
+        Some(_) => model_bytes::parameter_bytes(&blueprint.spec).saturating_mul(3),
         None => 0,
     };
     let ranking = ranking(blueprint, dataset, options)?;

@@ -17,16 +17,17 @@ use std::sync::atomic::AtomicBool;
 use pbg_core::graph::Side;
 use pbg_dataset::EntityId;
 use pbg_kernels::spec::ModelSpec;
+use pbg_model::error::{RunError, SettingError, UnknownName};
+use pbg_model::layout::TableKey;
+use pbg_model::resolved::ResolvedConfig;
+use pbg_model::settings::cores;
+use pbg_model::trained::{TrainedModel, UntrainedNames};
+use pbg_model::{memory, name_lookup};
 
 use super::known_answers::{EntityKey, Filter};
 use super::view::{CommittedTables, ModelView};
-use crate::error::{RunError, SettingError, UnknownName};
 use crate::index::{BeamWidth, IndexPartition, IndexQueryOptions, OpenIndex, WalkKind};
-use crate::layout::TableKey;
-use crate::resolved::ResolvedConfig;
-use crate::settings::cores;
-use crate::trained::{TrainedModel, UntrainedNames};
-use crate::{memory, name_lookup};
+pub use needs::predict_needs;
 pub(crate) use recall::RecallMeasurement;
 pub use search_plan::AnswerNotes;
 use top_k::ScoredAnswer;
@@ -156,19 +157,19 @@ impl Predictions {
     }
 }
 
-impl ResolvedConfig {
+impl<'a> Predictor<'a> {
     /// Opens the trained model for predictions.
     ///
     /// # Errors
     /// As for [`TrainedModel::open`], and when an edge set cannot be read or there is too little memory.
-    pub fn predictor(&self, options: &PredictOptions) -> Result<Predictor<'_>, RunError> {
+    pub fn open(resolved: &'a ResolvedConfig, options: &PredictOptions) -> Result<Self, RunError> {
         if options.count == 0 {
             return Err(SettingError::NoCandidates.into());
         }
-        let (needs, room) = self.needs_and_room(options)?;
+        let (needs, room) = needs::needs_and_room(resolved, options)?;
         let threads = options.threads.unwrap_or_else(cores).max(1);
         memory::require("prediction", memory::total(&needs), threads)?;
-        let trained = TrainedModel::open(self)?;
+        let trained = TrainedModel::open(resolved)?;
         let filter = Filter::open(&view(&trained), &options.filter, threads)?;
         let comparator = trained.blueprint.spec.comparator;
         let index = options.index.map(|with| {
@@ -178,12 +179,12 @@ impl ResolvedConfig {
                 kind: WalkKind::Predictions,
             })
         });
-        Ok(Predictor {
+        Ok(Self {
             index: index.transpose()?,
             room,
             spec: Arc::new(trained.blueprint.spec.clone()),
-            count: needs::count(self, options),
-            block_size: needs::block(self, options),
+            count: needs::count(resolved, options),
+            block_size: needs::block(resolved, options),
             filter,
             loops: options.loops,
             threads,

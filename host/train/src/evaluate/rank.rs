@@ -7,6 +7,8 @@ use pbg_core::graph::Side;
 use pbg_core::seed::{self, StreamPurpose};
 use pbg_kernels::rank::Ranker;
 use pbg_kernels::spec::ModelSpec;
+use pbg_model::error::{RunError, SettingError};
+use pbg_model::settings::cores;
 use rand::RngExt;
 
 use super::block::{QueryBlock, QueryGroup, group_of};
@@ -16,8 +18,6 @@ use super::known_answers::{EntityKey, Filter, KnownAnswers};
 use super::stats::{RankSums, RankedCounts};
 use super::view::{ModelView, TableSource};
 use super::{CandidateSet, EvalOptions, memory_needs};
-use crate::error::{RunError, SettingError};
-use crate::settings::cores;
 
 /// Constant parts of an evaluation.
 pub(super) struct EdgeRanker<'a> {

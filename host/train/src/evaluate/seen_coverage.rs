@@ -2,10 +2,10 @@
 //! them.
 
 use pbg_dataset::describe::{TrainedVocabulary, UnseenCounts};
+use pbg_model::error::RunError;
+use pbg_model::resolved::ResolvedConfig;
 
 use super::EvalOptions;
-use crate::error::RunError;
-use crate::resolved::ResolvedConfig;
 
 /// Entities and relations of the trained edges.
 pub(super) struct SeenCoverage {

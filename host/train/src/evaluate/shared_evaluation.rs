@@ -13,17 +13,17 @@ use pbg_checkpoint::CheckpointError;
 use pbg_core::seed::{self, StreamPurpose};
 use pbg_files::FileError;
 use pbg_ledger::Token;
+use pbg_model::error::{JoinError, RunError};
+use pbg_model::resolved::ResolvedConfig;
+use pbg_model::trained::TrainedModel;
 use serde::{Deserialize, Serialize};
 
 use super::breakdown::{Breakdown, SumsBy};
 use super::seen_coverage::SeenCoverage;
 use super::stats::RankSums;
 use super::view::{CommittedTables, ModelView};
-use super::{EvalOptions, EvalReport, PartialEvaluation, report};
-use crate::cluster_trainer::{JoinError, block_count};
-use crate::error::RunError;
-use crate::resolved::ResolvedConfig;
-use crate::trained::TrainedModel;
+use super::{EvalOptions, EvalReport, PartialEvaluation, model_to_rank, report};
+use crate::cluster_trainer::block_count;
 
 /// Prefix of the folders' names.
 const EVALUATION: &str = "evaluation.";
@@ -40,92 +40,93 @@ struct BlockResult {
     by: SumsBy,
 }
 
-impl ResolvedConfig {
-    /// Evaluates as [`ResolvedConfig::evaluate`] does, in parallel with other processes that make the same call. The
-    /// edges are divided for `machines` processes. The ranks are the same as those of a single process; their means may
-    /// differ in the last digits.
-    ///
-    /// # Errors
-    /// As for [`ResolvedConfig::evaluate`], and when the checkpoint's folder cannot be written.
-    pub fn evaluate_together(
-        &self,
-        options: &EvalOptions,
-        machines: u32,
-        progress: &mut dyn FnMut(u64, u64),
-    ) -> Result<EvalReport, RunError> {
-        let started = Instant::now();
-        let model = self.model_to_rank(options)?;
-        let met = SeenCoverage::of(self, options)?;
-        let view = ModelView::of(&model).with_seen(met.required(options));
-        let set = view.dataset.edge_set(&options.edges)?;
-        let mut parts = PartialEvaluation::new(view, &set, options, self.config().seed)?;
-        let count = block_count(parts.len(), EACH * u64::from(machines));
-        let name = format!("{EVALUATION}{:016x}", self.digest(&model, options, count)?);
-        let folder = Path::new(&self.config().checkpoint_path).join(name);
-        let bits = getrandom::u64().map_err(|e| JoinError::NoRandomBits(e.to_string()))?;
-        SharedWork::sweep(&folder, EVALUATION).map_err(file)?;
-        let mut shared = SharedWork::open(&folder, count, Token(bits)).map_err(file)?;
-        let ranked = rank_blocks(&mut shared, &mut parts, &model, count, progress);
-        let results = ranked.and_then(|()| shared.results().map_err(file));
-        shared.leave().map_err(file)?;
+/// Evaluates as [`evaluate`](super::evaluate) does, in parallel with other processes that make the same call. The
+/// edges are divided for `machines` processes. The ranks are the same as those of a single process; their means may
+/// differ in the last digits.
+///
+/// # Errors
+/// As for [`evaluate`](super::evaluate), and when the checkpoint's folder cannot be written.
+pub fn evaluate_together(
+    resolved: &ResolvedConfig,
+    options: &EvalOptions,
+    machines: u32,
+    progress: &mut dyn FnMut(u64, u64),
+) -> Result<EvalReport, RunError> {
+    let started = Instant::now();
+    let model = model_to_rank(resolved, options)?;
+    let met = SeenCoverage::of(resolved, options)?;
+    let view = ModelView::of(&model).with_seen(met.required(options));
+    let set = view.dataset.edge_set(&options.edges)?;
+    let mut parts = PartialEvaluation::new(view, &set, options, resolved.config().seed)?;
+    let count = block_count(parts.len(), EACH * u64::from(machines));
+    let name = format!(
+        "{EVALUATION}{:016x}",
+        digest(resolved, &model, options, count)?
+    );
+    let folder = Path::new(&resolved.config().checkpoint_path).join(name);
+    let bits = getrandom::u64().map_err(|e| JoinError::NoRandomBits(e.to_string()))?;
+    SharedWork::sweep(&folder, EVALUATION).map_err(file)?;
+    let mut shared = SharedWork::open(&folder, count, Token(bits)).map_err(file)?;
+    let ranked = rank_blocks(&mut shared, &mut parts, &model, count, progress);
+    let results = ranked.and_then(|()| shared.results().map_err(file));
+    shared.leave().map_err(file)?;
 
-        let mut sums = [RankSums::default(), RankSums::default()];
-        let mut by = options.by.map(Breakdown::new);
-        for (block, result) in results?.iter().enumerate() {
-            let found = read(result, &folder, block)?;
-            for (sum, more) in sums.iter_mut().zip(&found.sums) {
-                sum.add(more);
-            }
-            if let Some(by) = &mut by {
-                by.merge(&found.by);
-            }
+    let mut sums = [RankSums::default(), RankSums::default()];
+    let mut by = options.by.map(Breakdown::new);
+    for (block, result) in results?.iter().enumerate() {
+        let found = read(result, &folder, block)?;
+        for (sum, more) in sums.iter_mut().zip(&found.sums) {
+            sum.add(more);
         }
-        let mut report = report(options, &sums);
-        report.by = by.map_or(Vec::new(), |by| {
-            by.report(&view, !options.filter.is_empty())
-        });
-        report.without_embedding = parts.counts().without_embedding;
-        report.without_trained_edge = parts.counts().unseen;
-        report.unseen = met.unseen;
-        report.version = model.checkpoint.version();
-        report.missing = model.missing.clone();
-        report.seconds = started.elapsed().as_secs_f64();
-        Ok(report)
+        if let Some(by) = &mut by {
+            by.merge(&found.by);
+        }
     }
+    let mut report = report(options, &sums);
+    report.by = by.map_or(Vec::new(), |by| {
+        by.report(&view, !options.filter.is_empty())
+    });
+    report.without_embedding = parts.counts().without_embedding;
+    report.without_trained_edge = parts.counts().unseen;
+    report.unseen = met.unseen;
+    report.version = model.checkpoint.version();
+    report.missing = model.missing.clone();
+    report.seconds = started.elapsed().as_secs_f64();
+    Ok(report)
+}
 
-    /// Returns a digest of everything that two evaluations must have in common to be the same: the checkpoint's files,
-    /// the edges, the options and the version of the program.
-    fn digest(
-        &self,
-        model: &TrainedModel<'_>,
-        options: &EvalOptions,
-        count: u32,
-    ) -> Result<u64, RunError> {
-        let EvalOptions {
-            edges,
-            filter,
-            candidates,
-            threads: _,
-            limit,
-            by,
-            seen,
-        } = options;
-        let manifest = serde_json::to_string(model.checkpoint.manifest());
-        let manifest = manifest.map_err(|error| {
-            file(FileError::new(
-                "read the manifest of",
-                model.checkpoint.path(),
-                error.into(),
-            ))
-        })?;
-        let what = format!(
-            "{} {manifest} {} {edges} {filter:?} {candidates:?} {limit:?} {by:?} {seen} {} {count}",
-            env!("CARGO_PKG_VERSION"),
-            self.dataset().identity(),
-            self.config().seed,
-        );
-        Ok(seed::of_text(0, StreamPurpose::Candidates, what.as_bytes()))
-    }
+/// Returns a digest of everything that two evaluations must have in common to be the same: the checkpoint's files,
+/// the edges, the options and the version of the program.
+fn digest(
+    resolved: &ResolvedConfig,
+    model: &TrainedModel<'_>,
+    options: &EvalOptions,
+    count: u32,
+) -> Result<u64, RunError> {
+    let EvalOptions {
+        edges,
+        filter,
+        candidates,
+        threads: _,
+        limit,
+        by,
+        seen,
+    } = options;
+    let manifest = serde_json::to_string(model.checkpoint.manifest());
+    let manifest = manifest.map_err(|error| {
+        file(FileError::new(
+            "read the manifest of",
+            model.checkpoint.path(),
+            error.into(),
+        ))
+    })?;
+    let what = format!(
+        "{} {manifest} {} {edges} {filter:?} {candidates:?} {limit:?} {by:?} {seen} {} {count}",
+        env!("CARGO_PKG_VERSION"),
+        resolved.dataset().identity(),
+        resolved.config().seed,
+    );
+    Ok(seed::of_text(0, StreamPurpose::Candidates, what.as_bytes()))
 }
 
 /// Ranks blocks until all are ranked by some process.

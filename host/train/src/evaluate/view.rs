@@ -5,14 +5,14 @@ use pbg_dataset::describe::TrainedVocabulary;
 use pbg_dataset::{Dataset, EntityId};
 use pbg_kernels::params::Params;
 use pbg_kernels::table::{FeatureBags, Table};
+use pbg_model::blueprint::Blueprint;
+use pbg_model::error::RunError;
+use pbg_model::layout::TableKey;
+use pbg_model::trained::{self, TrainedModel};
 
 use super::edges::RankedEdge;
 use crate::buffer::PartitionBuffer;
-use crate::error::RunError;
-use crate::layout::TableKey;
-use crate::model::Blueprint;
-use crate::tables::DiskTables;
-use crate::trained::{self, TrainedModel};
+use crate::disk_tables::DiskTables;
 
 /// Model without its tables.
 #[derive(Clone, Copy)]

@@ -12,18 +12,20 @@ use pbg_core::model::Comparator;
 use pbg_core::seed::{StreamPurpose, stream};
 use pbg_index::{BuildOptions, NeighborGraph, Points, build_graph};
 use pbg_kernels::rank::{PointSpace, Ranker, ReplacedSide};
+use pbg_model::blueprint::Blueprint;
+use pbg_model::error::{CheckpointMismatch, RunError, UnknownName};
+use pbg_model::layout::TableKey;
+use pbg_model::resolved::ResolvedConfig;
+use pbg_model::settings::cores;
+use pbg_model::trained::{TrainedModel, UntrainedNames};
+use pbg_model::{memory, name_lookup};
 use rand::RngExt;
 use serde::Serialize;
 
+use super::needs::index_needs;
 use super::{OpenIndex, WalkKind, global_crc32, name_of};
-use crate::error::{CheckpointMismatch, RunError, UnknownName};
 use crate::evaluate::predict::{RecallMeasurement, ResolvedQuestion};
-use crate::layout::TableKey;
-use crate::model::Blueprint;
-use crate::resolved::ResolvedConfig;
-use crate::settings::cores;
-use crate::trained::{TrainedModel, UntrainedNames};
-use crate::{memory, name_lookup};
+use crate::without_operators;
 
 /// Beam widths whose recall is measured.
 const WIDTHS: [u32; 5] = [32, 64, 128, 256, 512];
@@ -110,52 +112,50 @@ pub struct IndexReport {
     pub missing: UntrainedNames,
 }
 
-impl ResolvedConfig {
-    /// Builds the index of the checkpoint, or of one of its entity types, and measures its recall.
-    ///
-    /// # Errors
-    /// When the checkpoint cannot be read, the index cannot be written, there is too little memory, a value is not
-    /// finite, or `stop` is set. An earlier index is kept then.
-    pub fn build_index(
-        &self,
-        options: &IndexOptions,
-        stop: &AtomicBool,
-        progress: &(dyn Fn(IndexProgress<'_>) + Sync),
-    ) -> Result<IndexReport, RunError> {
-        let needs = self.index_needs(options)?;
-        let threads = options.threads.unwrap_or_else(cores).max(1);
-        memory::require("the index", memory::total(&needs), threads)?;
-        let trained = TrainedModel::open(self)?.plain(options.comparator)?;
-        let builder = Builder {
-            resolved: self,
-            trained: &trained,
-            options,
-            stop,
-            progress,
-        };
-        let name = name_of(trained.blueprint.spec.comparator);
-        let folder = index::folder(trained.checkpoint.path(), name);
-        let mut building = IndexBuild::begin(&folder, name)?;
-        let mut report = IndexReport {
-            folder,
-            version: trained.checkpoint.version(),
-            newer: None,
-            types: Vec::new(),
-            missing: trained.missing.clone(),
-        };
-        let wanted = options.types(&trained.blueprint)?;
-        for &type_index in &wanted {
-            report.types.push(builder.link(type_index, &mut building)?);
-        }
-        if options.questions > 0 {
-            for (type_index, built) in wanted.into_iter().zip(&mut report.types) {
-                built.recall = builder.measure(type_index, &mut building)?;
-            }
-        }
-        building.commit()?;
-        report.newer = newer(&trained.checkpoint)?;
-        Ok(report)
+/// Builds the index of the checkpoint, or of one of its entity types, and measures its recall.
+///
+/// # Errors
+/// When the checkpoint cannot be read, the index cannot be written, there is too little memory, a value is not
+/// finite, or `stop` is set. An earlier index is kept then.
+pub fn build_index(
+    resolved: &ResolvedConfig,
+    options: &IndexOptions,
+    stop: &AtomicBool,
+    progress: &(dyn Fn(IndexProgress<'_>) + Sync),
+) -> Result<IndexReport, RunError> {
+    let needs = index_needs(resolved, options)?;
+    let threads = options.threads.unwrap_or_else(cores).max(1);
+    memory::require("the index", memory::total(&needs), threads)?;
+    let trained = without_operators::plain(TrainedModel::open(resolved)?, options.comparator)?;
+    let builder = Builder {
+        resolved,
+        trained: &trained,
+        options,
+        stop,
+        progress,
+    };
+    let name = name_of(trained.blueprint.spec.comparator);
+    let folder = index::folder(trained.checkpoint.path(), name);
+    let mut building = IndexBuild::begin(&folder, name)?;
+    let mut report = IndexReport {
+        folder,
+        version: trained.checkpoint.version(),
+        newer: None,
+        types: Vec::new(),
+        missing: trained.missing.clone(),
+    };
+    let wanted = options.types(&trained.blueprint)?;
+    for &type_index in &wanted {
+        report.types.push(builder.link(type_index, &mut building)?);
     }
+    if options.questions > 0 {
+        for (type_index, built) in wanted.into_iter().zip(&mut report.types) {
+            built.recall = builder.measure(type_index, &mut building)?;
+        }
+    }
+    building.commit()?;
+    report.newer = newer(&trained.checkpoint)?;
+    Ok(report)
 }
 
 /// Returns the number of the current version if its embeddings differ from those of `held`.
@@ -287,7 +287,7 @@ impl Builder<'_> {
         let threads = self.threads();
         // The version that was linked; a run may have committed newer ones since.
         let linked = || TrainedModel::of(self.resolved, Arc::clone(&self.trained.checkpoint));
-        let plain = linked()?.plain(self.options.comparator)?;
+        let plain = without_operators::plain(linked()?, self.options.comparator)?;
         let asked = self.entities(type_index);
         let plain = RecallMeasurement::new(plain, WalkKind::Neighbors, threads)?;
         let neighbors = measured(plain, &asked, tell)?;

@@ -5,8 +5,7 @@ use pbg_checkpoint::index::{GraphFile, Recall};
 use pbg_index::{GraphSearcher, Space};
 use pbg_kernels::rank::{CandidateBlock, PreparedQueries, Ranker, ReplacedSide};
 use pbg_kernels::table::{FeatureBags, Table};
-
-use crate::error::{CheckpointMismatch, RunError};
+use pbg_model::error::{CheckpointMismatch, RunError};
 
 /// Purpose of a walk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

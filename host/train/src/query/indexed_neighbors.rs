@@ -8,9 +8,9 @@ use pbg_dataset::EntityId;
 use pbg_kernels::rank::{PreparedQueries, Ranker, ReplacedSide};
 use pbg_kernels::step::BatchRelations;
 use pbg_kernels::table::Table;
+use pbg_model::error::RunError;
 
 use super::{Neighbor, QueryModel, keep};
-use crate::error::RunError;
 use crate::index::{BeamWidth, ExactReason, IndexQueryOptions, IndexWalker, OpenIndex, WalkKind};
 use crate::without_operators;
 

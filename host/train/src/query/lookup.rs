@@ -3,10 +3,9 @@
 use std::collections::HashMap;
 
 use pbg_dataset::{Dictionary, EntityId};
-
-use crate::error::RunError;
-use crate::memory;
-use crate::trained::TrainedModel;
+use pbg_model::error::RunError;
+use pbg_model::memory;
+use pbg_model::trained::TrainedModel;
 
 /// A dictionary of at most this many names is read into memory for the first lookup, if there is room for it.
 const FEW: u64 = 1 << 20;

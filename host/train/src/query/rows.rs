@@ -7,11 +7,12 @@ use pbg_core::graph::{Bucket, EdgeColumns, Side};
 use pbg_core::model::Comparator;
 use pbg_dataset::EntityId;
 use pbg_kernels::rank::{Ranker, ReplacedSide};
+use pbg_model::error::{RunError, SettingError, UnknownName};
+use pbg_model::model_bytes::READ_ROWS;
+use pbg_model::{memory, name_lookup};
 
 use super::QueryModel;
-use crate::check::READ_ROWS;
-use crate::error::{RunError, SettingError, UnknownName};
-use crate::{memory, name_lookup, without_operators};
+use crate::without_operators;
 
 /// Entity of a model.
 #[derive(Clone, Debug, PartialEq, Eq)]

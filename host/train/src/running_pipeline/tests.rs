@@ -10,10 +10,10 @@ use pbg_core::model::Update;
 use pbg_core::plan::Belady;
 use pbg_core::schedule::{LeasedBucket, PassId};
 use pbg_core::strategy::Pass;
+use pbg_model::layout::{TableKey, TypeLayout};
 
 use super::*;
 use crate::edge_prefetch::PreparedEdges;
-use crate::layout::{TableKey, TypeLayout};
 
 /// Record of events, and the groups that are at work now.
 #[derive(Default)]

@@ -4,11 +4,11 @@ use std::time::{Duration, Instant};
 
 use pbg_core::event::Event;
 use pbg_core::strategy::Loss as _;
+use pbg_model::error::RunError;
 
 use super::SingleTrainer;
 use crate::buffer::CommittedVersion;
 use crate::commit_pacer::CommitReason;
-use crate::error::RunError;
 
 impl SingleTrainer<'_> {
     /// Reports a commit that has finished, and begins a new one if one is due. After the last bucket of an epoch, none

@@ -10,21 +10,22 @@ use pbg_core::schedule::RunExtent;
 use pbg_core::strategy::Loss as _;
 use pbg_kernels::device::OpenDevice;
 use pbg_kernels::params::Params;
+use pbg_model::compatibility::AllowedChanges;
+use pbg_model::error::{CheckpointMismatch, RunError};
+use pbg_model::resolved::ResolvedConfig;
+use pbg_model::state::RunState;
+use pbg_model::trained::UntrainedNames;
+use pbg_model::{commit, memory};
 
 use super::{SingleTrainer, validation};
 use crate::bucket_trainer::{BucketTrainer, MachineParts};
-use crate::commit::{self, CommitMetadata, StartingPoint};
+use crate::check::check;
+use crate::commit_metadata::{CommitMetadata, StartingPoint};
 use crate::commit_pacer::CommitPacer;
-use crate::compatibility::AllowedChanges;
-use crate::error::{CheckpointMismatch, RunError};
+use crate::disk_tables::{DiskTables, InitialTables};
 use crate::executor;
-use crate::memory;
 use crate::new_rows::NewRows;
-use crate::resolved::ResolvedConfig;
 use crate::run::Strategies;
-use crate::state::RunState;
-use crate::tables::{DiskTables, InitialTables};
-use crate::trained::UntrainedNames;
 
 impl<'a> SingleTrainer<'a> {
     /// Opens a run. Checks that the run fits the model, the data, the machine and the checkpoint before it changes
@@ -42,7 +43,7 @@ impl<'a> SingleTrainer<'a> {
         executor::check_supported(resolved, place.is_some())?;
         let edge_sets = Arc::new(resolved.edge_sets()?);
         validation::check(config, resolved.dataset())?;
-        let needs = resolved.check(Some(&strategies.loss))?;
+        let needs = check(resolved, Some(&strategies.loss))?;
         memory::require("training", needs.taken(), needs.threads())?;
         let extent = resolved.extent(&edge_sets)?;
         let checkpoint = Checkpoint::open(Path::new(&config.checkpoint_path))?;

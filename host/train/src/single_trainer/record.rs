@@ -3,14 +3,14 @@
 use pbg_core::event::Event;
 use pbg_core::schedule::LeasedBucket;
 use pbg_dataset::EdgeSet;
+use pbg_model::compatibility::AcceptedDifferences;
+use pbg_model::error::RunError;
+use pbg_model::memory;
+use pbg_model::trained::UntrainedNames;
 
 use super::SingleTrainer;
 use crate::bucket_trainer::BucketResult;
 use crate::commit_pacer::CommitReason;
-use crate::compatibility::AcceptedDifferences;
-use crate::error::RunError;
-use crate::memory;
-use crate::trained::UntrainedNames;
 
 impl SingleTrainer<'_> {
     /// Appends an event to `metrics.jsonl` and emits it.

@@ -7,11 +7,11 @@ use pbg_core::event::{Event, RankStats};
 use pbg_core::plateau::ValidationState;
 use pbg_core::schedule::Schedule;
 use pbg_dataset::Dataset;
+use pbg_model::error::RunError;
+use pbg_model::resolved::ResolvedConfig;
 
 use super::SingleTrainer;
-use crate::error::RunError;
 use crate::evaluate::{self, BufferTables, CandidateSet, EvalOptions, ModelView};
-use crate::resolved::ResolvedConfig;
 
 impl SingleTrainer<'_> {
     /// Ranks the validation edges if an epoch has ended after which validation is due. A run that was stopped after an

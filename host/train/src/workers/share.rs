@@ -12,16 +12,16 @@ use pbg_core::seed::{self, StreamPurpose};
 use pbg_core::strategy::{LossWorker, RelationDraw};
 use pbg_kernels::negatives::NegativeDraws;
 use pbg_kernels::step::{Batch, BatchJob, BatchStats, StepError};
+use pbg_model::crew::Crew;
+use pbg_model::error::RunError;
+use pbg_model::resume_point::{ShareProgress, TrainedBatch};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 use super::ShareQueue;
 use crate::bucket_inputs::{BatchColumns, BucketInputs};
-use crate::crew::Crew;
 use crate::draws::RelationDraws;
-use crate::error::RunError;
 use crate::executor::Executor;
 use crate::planning::{BatchPrefetcher, PreparedBatch};
-use crate::resume_point::{ShareProgress, TrainedBatch};
 
 /// Share of a bucket that one worker trains, or a team of workers that train every batch together.
 pub(super) struct WorkerShare<'a, 'c> {

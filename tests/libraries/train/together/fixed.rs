@@ -72,7 +72,8 @@ fn is_as_large_as_alone(world: &World, config: &Config, changes: &[(&str, &str)]
     let alone = world.config("alone", changes);
     let resolved = ResolvedConfig::new(alone.clone()).expect("they fit");
     let stop = Arc::new(AtomicBool::new(false));
-    let outcome = resolved.train(
+    let outcome = pbg_train::train(
+        &resolved,
         strategies(&alone),
         AllowedChanges::default(),
         &stop,
@@ -155,7 +156,8 @@ fn a_checkpoint_has_small_types_and_others_go_on_from_it() {
         .filter(|name| name.starts_with("embeddings_kind"));
     assert!(of_kind.count() <= 3, "{names:?}");
     let resolved = ResolvedConfig::new(config.clone()).expect("they fit");
-    let outcome = resolved.train(
+    let outcome = pbg_train::train(
+        &resolved,
         strategies(&config),
         AllowedChanges::default(),
         &stop,
@@ -218,9 +220,12 @@ fn an_operator_of_rows_that_no_message_has_room_for_is_exchanged() {
 fn memory_and_advice_know_of_what_is_exchanged() {
     let world = world();
     let resolved = ResolvedConfig::new(world.config("together", &[])).expect("they fit");
-    assert_eq!(resolved.distributed_warnings(), Vec::<String>::new());
+    assert_eq!(
+        pbg_train::distributed_warnings(&resolved),
+        Vec::<String>::new()
+    );
     let bytes = |resolved: &ResolvedConfig| {
-        let report = resolved.check(None).expect("a report");
+        let report = pbg_train::check(resolved, None).expect("a report");
         let part = |(name, _): &&(String, u64)| name == "exchange with other trainers";
         report.memory.iter().find(part).map(|(_, bytes)| *bytes)
     };

@@ -44,15 +44,15 @@ fn go_on(config: &Config, connections: &[Arc<Connection>]) -> Vec<Event> {
         let trainers = connections.iter().zip(0..).map(|(connection, rank)| {
             scope.spawn(move || {
                 let mut said = Vec::new();
-                let outcome = ResolvedConfig::new(config.clone())
-                    .expect("they fit")
-                    .train_distributed(
-                        strategies(config),
-                        &cluster(connection, rank, connections.len() as u32),
-                        allowed,
-                        &Arc::new(AtomicBool::new(false)),
-                        &mut |event| said.push(event),
-                    );
+                let resolved = ResolvedConfig::new(config.clone()).expect("they fit");
+                let outcome = pbg_train::train_distributed(
+                    &resolved,
+                    strategies(config),
+                    &cluster(connection, rank, connections.len() as u32),
+                    allowed,
+                    &Arc::new(AtomicBool::new(false)),
+                    &mut |event| said.push(event),
+                );
                 finished(&outcome);
                 said
             })
@@ -116,7 +116,7 @@ fn new_names_get_the_rows_that_one_machine_draws() {
         };
         let resolved = ResolvedConfig::new(alone.clone()).expect("they fit");
         let stop = Arc::new(AtomicBool::new(false));
-        let outcome = resolved.train(strategies, allowed, &stop, &mut |_| ());
+        let outcome = pbg_train::train(&resolved, strategies, allowed, &stop, &mut |_| ());
         finished(&outcome);
         assert!(
             bytes(&config) == bytes(&alone),

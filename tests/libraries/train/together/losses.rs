@@ -52,7 +52,8 @@ fn all_trainers_update_one_loss_with_what_all_of_them_observe() {
         let cluster = cluster(&connection, rank, machines);
         let resolved = ResolvedConfig::new(config.clone()).expect("they fit");
         let strategies = with_loss(config, &told);
-        let outcome = resolved.train_distributed(
+        let outcome = pbg_train::train_distributed(
+            &resolved,
             strategies,
             &cluster,
             AllowedChanges::default(),
@@ -71,7 +72,8 @@ fn all_trainers_update_one_loss_with_what_all_of_them_observe() {
     let alone = world.config("alone", &[]);
     let resolved = ResolvedConfig::new(alone.clone()).expect("they fit");
     let (stop, told_alone) = (Arc::new(AtomicBool::new(false)), Told::default());
-    let outcome = resolved.train(
+    let outcome = pbg_train::train(
+        &resolved,
         with_loss(&alone, &told_alone),
         AllowedChanges::default(),
         &stop,

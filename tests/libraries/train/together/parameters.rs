@@ -50,7 +50,8 @@ fn parameters_are_everybodys() {
             last = stats.mean_loss();
         }
     };
-    let outcome = resolved.train(
+    let outcome = pbg_train::train(
+        &resolved,
         strategies(&alone),
         AllowedChanges::default(),
         &stop,

@@ -93,9 +93,15 @@ fn alone(config: &Config, passes: Option<BTreeMap<PassId, Vec<Bucket>>>) -> Ende
     }
     let resolved = ResolvedConfig::new(config.clone()).expect("they fit");
     let (stop, mut events) = (Arc::new(AtomicBool::new(false)), Vec::new());
-    let outcome = resolved.train(strategies, AllowedChanges::default(), &stop, &mut |event| {
-        events.push(event);
-    });
+    let outcome = pbg_train::train(
+        &resolved,
+        strategies,
+        AllowedChanges::default(),
+        &stop,
+        &mut |event| {
+            events.push(event);
+        },
+    );
     Ended { outcome, events }
 }
 
@@ -118,7 +124,7 @@ fn evaluated(config: &Config, folder: &Path) -> RankStats {
         seen: false,
     };
     let resolved = ResolvedConfig::new(config).expect("they fit");
-    let report = resolved.evaluate(&options, &mut |_, _| ());
+    let report = pbg_train::evaluate(&resolved, &options, &mut |_, _| ());
     *report.expect("ranks").ranks()
 }
 

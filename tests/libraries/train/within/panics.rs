@@ -79,7 +79,8 @@ fn a_worker_that_panics_stops_the_others() {
     };
     let resolved = ResolvedConfig::new(config).expect("they fit");
     let stop = AtomicBool::new(false);
-    let outcome = resolved.train_at(
+    let outcome = pbg_train::train_at(
+        &resolved,
         strategies,
         AllowedChanges::default(),
         None,

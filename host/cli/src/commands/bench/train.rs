@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use pbg_bench::process_cpu_seconds;
 use pbg_core::event::{Event, PartitionIo};
-use pbg_train::{AllowedChanges, ResolvedConfig};
+use pbg_model::{AllowedChanges, ResolvedConfig};
 use serde::Serialize;
 
 use super::{CEILING, NO_CEILING};
@@ -86,7 +86,8 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     let mut watch = TrainingTimer::default();
     let never = AtomicBool::new(false);
     let resolved = ResolvedConfig::new(config)?;
-    resolved.train(
+    pbg_train::train(
+        &resolved,
         filled.strategies,
         AllowedChanges::default(),
         &never,
@@ -147,7 +148,7 @@ impl TrainingTimer {
             edges_per_second: edges / self.wall,
             ceiling,
             io: self.io,
-            peak_bytes: pbg_train::peak_bytes(),
+            peak_bytes: pbg_model::memory::peak_bytes(),
             stages: self.stages,
         }
     }

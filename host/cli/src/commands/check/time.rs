@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 
 use pbg_config::Config;
 use pbg_core::event::Event;
-use pbg_train::{AllowedChanges, ResolvedConfig, Strategies};
+use pbg_model::{AllowedChanges, ResolvedConfig};
+use pbg_train::Strategies;
 use serde::Serialize;
 
 use crate::failure::{Failure, Result};
@@ -49,7 +50,8 @@ pub(super) fn measure(
     // At most one epoch: the next one would read partitions that this one creates, which takes another time.
     let epochs = std::mem::replace(&mut config.num_epochs, 1);
     let mut watch = EpochTimer::default();
-    ResolvedConfig::new(config)?.train(
+    pbg_train::train(
+        &ResolvedConfig::new(config)?,
         strategies,
         AllowedChanges::default(),
         stop,

@@ -4,7 +4,8 @@
 use std::io::{self, Write};
 
 use pbg_core::graph::Side;
-use pbg_train::{PredictOptions, Prediction, Question, ResolvedConfig};
+use pbg_model::ResolvedConfig;
+use pbg_train::{PredictOptions, Prediction, Question};
 
 use super::{Args, SideArg};
 use crate::commands::predict::answers;
@@ -28,15 +29,18 @@ pub(super) fn run(
         Some(SideArg::Tail) => vec![Side::Rhs],
         None => vec![Side::Rhs, Side::Lhs],
     };
-    let predictor = resolved.predictor(&PredictOptions {
-        count: args.neighbors,
-        filter: Vec::new(),
-        // An entity is not its own neighbour.
-        loops: false,
-        threads: None,
-        questions: Some(sides.len()),
-        index: args.index.index_options(),
-    })?;
+    let predictor = pbg_train::Predictor::open(
+        resolved,
+        &PredictOptions {
+            count: args.neighbors,
+            filter: Vec::new(),
+            // An entity is not its own neighbour.
+            loops: false,
+            threads: None,
+            questions: Some(sides.len()),
+            index: args.index.index_options(),
+        },
+    )?;
     model_notes::warn_about_missing_rows(predictor.missing(), resolved, terminal);
     let (mut questions, mut asked, mut refusals) = (Vec::new(), Vec::new(), Vec::new());
     // `open` is the side of the listed entities.

@@ -6,7 +6,7 @@ use pbg_config::Config;
 use pbg_core::strategy::Pass;
 use pbg_lab::grid::GraphSizes;
 use pbg_lab::stall::DeviceRates;
-use pbg_train::ResolvedConfig;
+use pbg_model::ResolvedConfig;
 
 use crate::failure::{Failure, Result};
 use crate::kind::FailureKind;
@@ -222,7 +222,7 @@ impl PassSource {
             Self::Config(resolved) => {
                 let resolved = resolved
                     .with(|config| (config.seed, config.buffer_partitions) = (seed, buffer))?;
-                Ok(resolved.first_pass()?)
+                Ok(pbg_train::first_pass(&resolved)?)
             }
         }
     }

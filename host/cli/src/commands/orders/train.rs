@@ -8,8 +8,8 @@ use std::path::PathBuf;
 use comfy_table::{CellAlignment, Table, presets};
 use pbg_config::Config;
 use pbg_lab::study::{OrderRuns, Study};
+use pbg_model::{AllowedChanges, ResolvedConfig};
 use pbg_report::{pages, table};
-use pbg_train::{AllowedChanges, ResolvedConfig};
 
 use crate::failure::{Failure, Result};
 use crate::interrupt::StopUnit;

@@ -4,9 +4,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use pbg_model::ResolvedConfig;
 use pbg_report::pages::model_contents::{AnsweredQuestion, ModelContents, RankedAnswer};
 use pbg_session::load;
-use pbg_train::{PredictOptions, Predictor, QueryModel, Question, ResolvedConfig, Unanswerable};
+use pbg_train::{PredictOptions, Predictor, QueryModel, Question, Unanswerable};
 
 use crate::commands::map::{COUNT, MapEntities};
 use crate::commands::predict::questions::{QuestionBlock, QuestionSource};
@@ -69,7 +70,7 @@ impl ModelContentArgs {
         terminal: Terminal,
     ) -> Result<ModelContents> {
         let mut known = ModelContents::default();
-        let mut model = resolved.query()?;
+        let mut model = pbg_train::QueryModel::open(resolved)?;
         model_notes::warn_about_missing_rows(model.missing(), resolved, terminal);
         if let Some(file) = &self.map {
             let wanted = match file {
@@ -107,10 +108,10 @@ impl ModelContentArgs {
             questions: None,
             index: None,
         };
-        let predictor = resolved.predictor(&options(filter))?;
+        let predictor = pbg_train::Predictor::open(resolved, &options(filter))?;
         let told = match all.iter().all(|set| filter.contains(set)) {
             true => None,
-            false => Some(resolved.predictor(&options(all))?),
+            false => Some(pbg_train::Predictor::open(resolved, &options(all))?),
         };
         let mut questions = QuestionSource::of(file, &Arc::default())?;
         let mut asked = Vec::new();

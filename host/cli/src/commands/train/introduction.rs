@@ -7,7 +7,7 @@ use pbg_config::Config;
 use pbg_core::strategy::Loss;
 use pbg_core::text::escaped_lines;
 use pbg_dataset::DatasetManifest;
-use pbg_train::ResolvedConfig;
+use pbg_model::ResolvedConfig;
 
 use crate::failure::Result;
 use crate::format;
@@ -19,8 +19,7 @@ use crate::terminal::Terminal;
 /// When the dataset lacks an edge set.
 pub(crate) fn print(resolved: &ResolvedConfig, loss: &dyn Loss, terminal: Terminal) -> Result<()> {
     let config = resolved.config();
-    let memory: u64 = resolved
-        .check(Some(loss))?
+    let memory: u64 = pbg_train::check(resolved, Some(loss))?
         .memory
         .iter()
         .map(|(_, bytes)| bytes)

@@ -6,8 +6,9 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use pbg_model::error::RunError;
+
 use super::LedgerClient;
-use crate::error::RunError;
 
 /// Interval between checks whether the user must be notified.
 const LOOK: Duration = Duration::from_millis(200);

@@ -5,10 +5,10 @@ use std::time::{Duration, Instant};
 
 use pbg_ledger::transport::RegisterEntry;
 use pbg_ledger::{DamagedRecord, LedgerRecord, PROTOCOL};
+use pbg_model::error::JoinError;
 use serde::Deserialize;
 
 use super::view::VersionedRecord;
-use crate::cluster_trainer::error::JoinError;
 
 /// First wait before a register that did not answer is asked again. The wait doubles with each attempt.
 const FIRST_WAIT: Duration = Duration::from_millis(20);

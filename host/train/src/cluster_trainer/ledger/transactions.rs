@@ -4,17 +4,16 @@
 //! except success, the record is read again to find out whether the transaction was applied.
 
 use pbg_core::graph::SidePartition;
-use std::sync::Arc;
-
 use pbg_ledger::transport::{NoAnswer, WriteReply};
 use pbg_ledger::{
     CopyVersion, LedgerAction, LedgerRecord, Token, Transaction, TransactionError, TransactionFate,
 };
+use pbg_model::error::JoinError;
+use std::sync::Arc;
 
 use super::encoding::{Backoff, encode};
 use super::view::VersionedRecord;
 use super::{LedgerClient, NotApplied};
-use crate::cluster_trainer::error::JoinError;
 
 /// A transaction in progress.
 struct Pending<'a> {

@@ -1,15 +1,18 @@
 //! Upper bounds of the memory for predictions.
 
+use pbg_model::blueprint::Blueprint;
+use pbg_model::error::RunError;
+use pbg_model::memory;
+use pbg_model::resolved::ResolvedConfig;
+use pbg_model::settings::cores;
+
 use super::PredictOptions;
-use crate::error::RunError;
 use crate::evaluate::EDGES;
 use crate::evaluate::block::PART;
-use crate::evaluate::memory_needs::{answer_bytes, relations, thread_bytes, widest};
+use crate::evaluate::memory_needs::{
+    answer_bytes, needs_beside_tables, reading_needs, relations, thread_bytes, widest,
+};
 use crate::index::{OpenIndex, needs as index};
-use crate::memory;
-use crate::model::Blueprint;
-use crate::resolved::ResolvedConfig;
-use crate::settings::cores;
 
 /// Limit of the memory for the questions of a block and their answers, in bytes, unless a single question exceeds it.
 const ROOM: u64 = 64 << 20;
@@ -45,90 +48,91 @@ fn question_bytes(blueprint: &Blueprint, count: usize) -> u64 {
     QUESTION + rows + ANSWER * count as u64
 }
 
-impl ResolvedConfig {
-    /// Returns the largest memory needed by [`ResolvedConfig::predictor`] and its answers, by component, in bytes.
-    ///
-    /// # Errors
-    /// When the dataset lacks an edge set.
-    pub fn predict_needs(&self, options: &PredictOptions) -> Result<Vec<(String, u64)>, RunError> {
-        Ok(self.needs_and_room(options)?.0)
-    }
+/// Returns the largest memory needed by [`Predictor::open`](super::Predictor::open) and its answers, by component, in bytes.
+///
+/// # Errors
+/// When the dataset lacks an edge set.
+pub fn predict_needs(
+    resolved: &ResolvedConfig,
+    options: &PredictOptions,
+) -> Result<Vec<(String, u64)>, RunError> {
+    Ok(needs_and_room(resolved, options)?.0)
+}
 
-    /// Returns the memory for predictions, and whether tables may be read in addition to an index. They are not read
-    /// for few questions, for which that is never faster, or if there is too little memory.
-    pub(super) fn needs_and_room(
-        &self,
-        options: &PredictOptions,
-    ) -> Result<(Vec<(String, u64)>, bool), RunError> {
-        if let Some(with) = options.index
-            && OpenIndex::compares_all(self, with)
-        {
-            return Ok((self.needs_of(options, true)?, true));
-        }
-        let walks = self.needs_of(options, false)?;
-        let few = options.questions.is_some_and(|questions| questions <= FEW);
-        if options.index.is_none() || few {
-            return Ok((walks, false));
-        }
-        let with_tables = self.needs_of(options, true)?;
-        let threads = options.threads.unwrap_or_else(cores).max(1);
-        Ok(
-            match memory::require("prediction", memory::total(&with_tables), threads) {
-                Ok(()) => (with_tables, true),
-                Err(_) => (walks, false),
+/// Returns the memory for predictions, and whether tables may be read in addition to an index. They are not read
+/// for few questions, for which that is never faster, or if there is too little memory.
+pub(super) fn needs_and_room(
+    resolved: &ResolvedConfig,
+    options: &PredictOptions,
+) -> Result<(Vec<(String, u64)>, bool), RunError> {
+    if let Some(with) = options.index
+        && OpenIndex::compares_all(resolved, with)
+    {
+        return Ok((needs_of(resolved, options, true)?, true));
+    }
+    let walks = needs_of(resolved, options, false)?;
+    let few = options.questions.is_some_and(|questions| questions <= FEW);
+    if options.index.is_none() || few {
+        return Ok((walks, false));
+    }
+    let with_tables = needs_of(resolved, options, true)?;
+    let threads = options.threads.unwrap_or_else(cores).max(1);
+    Ok(
+        match memory::require("prediction", memory::total(&with_tables), threads) {
+            Ok(()) => (with_tables, true),
+            Err(_) => (walks, false),
+        },
+    )
+}
+
+/// Returns the memory for predictions. With an index, the memory for tables is included only if `tables` is set.
+fn needs_of(
+    resolved: &ResolvedConfig,
+    options: &PredictOptions,
+    tables: bool,
+) -> Result<Vec<(String, u64)>, RunError> {
+    let (dataset, blueprint) = (resolved.dataset(), resolved.blueprint());
+    let sets = options.filter.iter().map(|name| dataset.edge_set(name));
+    let sets = sets.collect::<Result<Vec<_>, _>>()?;
+    let threads = options.threads.unwrap_or_else(cores).max(1) as u64;
+    let width = widest(&blueprint.layout) as u64;
+    let count = count(resolved, options);
+    let questions = block(resolved, options) as u64;
+    let parts = 5 * 4 * width * questions.min(PART as u64);
+    let files = &dataset.manifest().files;
+    let types = dataset.manifest().entities.values();
+    let dictionaries = types.filter_map(|info| files.get(&info.file));
+    let all = options.index.is_none() || tables;
+    let mut needs = match all {
+        true => reading_needs(resolved),
+        false => needs_beside_tables(resolved),
+    };
+    needs.extend([
+        (
+            match questions {
+                1 => "1 question and the best answers".to_owned(),
+                n => format!("{n} questions and the best answers"),
             },
-        )
+            TEXT as u64 + questions * question_bytes(blueprint, count) + parts,
+        ),
+        (
+            "names of answers".to_owned(),
+            dictionaries.map(|file| file.size).sum(),
+        ),
+        (
+            "known edges".to_owned(),
+            answer_bytes(dataset, &sets, questions),
+        ),
+    ]);
+    if all {
+        let what = format!("{threads} threads, a block of candidates each");
+        let tasks = 32 * tasks(resolved, questions);
+        needs.push((what, threads * thread_bytes(blueprint, width) + tasks));
     }
-
-    /// Returns the memory for predictions. With an index, the memory for tables is included only if `tables` is set.
-    fn needs_of(
-        &self,
-        options: &PredictOptions,
-        tables: bool,
-    ) -> Result<Vec<(String, u64)>, RunError> {
-        let (dataset, blueprint) = (self.dataset(), self.blueprint());
-        let sets = options.filter.iter().map(|name| dataset.edge_set(name));
-        let sets = sets.collect::<Result<Vec<_>, _>>()?;
-        let threads = options.threads.unwrap_or_else(cores).max(1) as u64;
-        let width = widest(&blueprint.layout) as u64;
-        let count = count(self, options);
-        let questions = block(self, options) as u64;
-        let parts = 5 * 4 * width * questions.min(PART as u64);
-        let files = &dataset.manifest().files;
-        let types = dataset.manifest().entities.values();
-        let dictionaries = types.filter_map(|info| files.get(&info.file));
-        let all = options.index.is_none() || tables;
-        let mut needs = match all {
-            true => self.reading_needs(),
-            false => self.needs_beside_tables(),
-        };
-        needs.extend([
-            (
-                match questions {
-                    1 => "1 question and the best answers".to_owned(),
-                    n => format!("{n} questions and the best answers"),
-                },
-                TEXT as u64 + questions * question_bytes(blueprint, count) + parts,
-            ),
-            (
-                "names of answers".to_owned(),
-                dictionaries.map(|file| file.size).sum(),
-            ),
-            (
-                "known edges".to_owned(),
-                answer_bytes(dataset, &sets, questions),
-            ),
-        ]);
-        if all {
-            let what = format!("{threads} threads, a block of candidates each");
-            let tasks = 32 * tasks(self, questions);
-            needs.push((what, threads * thread_bytes(blueprint, width) + tasks));
-        }
-        if options.index.is_some() {
-            needs.extend([index::sums(self), index::walks(threads)]);
-        }
-        Ok(needs)
+    if options.index.is_some() {
+        needs.extend([index::sums(resolved), index::walks(threads)]);
     }
+    Ok(needs)
 }
 
 /// Returns the number of tasks in the comparison of one partition.

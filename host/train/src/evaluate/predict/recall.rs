@@ -3,15 +3,16 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use pbg_core::graph::Side;
+use pbg_model::error::RunError;
+use pbg_model::trained::TrainedModel;
+
 use super::top_k::ScoredAnswer;
 use super::{PredictionIndex, Predictor, ResolvedQuestion, compare, view};
-use crate::error::RunError;
 use crate::evaluate::edges::RankedEdgeReader;
 use crate::evaluate::known_answers::{self, Filter};
 use crate::evaluate::view::CommittedTables;
 use crate::index::{IndexQueryOptions, OpenIndex, WalkKind};
-use crate::trained::TrainedModel;
-use pbg_core::graph::Side;
 
 /// Number of best entities that are searched.
 const BEST: usize = 10;

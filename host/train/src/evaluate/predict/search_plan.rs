@@ -4,9 +4,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use pbg_core::graph::Side;
+use pbg_model::error::RunError;
 
 use super::{PredictionIndex, Predictor, ResolvedQuestion, view};
-use crate::error::RunError;
 use crate::evaluate::block::relation_alone;
 use crate::index::{BeamWidth, ExactReason};
 

@@ -10,7 +10,8 @@ use pbg_config::{Config, OnFault, ValidationConfig};
 use pbg_core::event::Event;
 use pbg_files as files;
 use pbg_lab::study::SeedRun;
-use pbg_train::{AllowedChanges, EvalOptions, ResolvedConfig, RunOutcome};
+use pbg_model::{AllowedChanges, ResolvedConfig};
+use pbg_train::{EvalOptions, RunOutcome};
 
 use crate::failure::{Failure, Result};
 use crate::interrupt::StopHandle;
@@ -173,7 +174,13 @@ impl Runs<'_> {
                 }
             }
         };
-        match resolved.train(filled.strategies, self.allowed, &self.watch.stop, &mut emit)? {
+        match pbg_train::train(
+            &resolved,
+            filled.strategies,
+            self.allowed,
+            &self.watch.stop,
+            &mut emit,
+        )? {
             RunOutcome::Finished { .. } => {}
             RunOutcome::Interrupted { .. } => {
                 self.watch.wait_for_message();
@@ -182,7 +189,7 @@ impl Runs<'_> {
                 return Err(Failure::message(FailureKind::Interrupted, "interrupted"));
             }
         }
-        let report = resolved.evaluate(self.ranking, &mut |_, _| ())?;
+        let report = pbg_train::evaluate(&resolved, self.ranking, &mut |_, _| ())?;
         let ranks = report.ranks();
         let path = Path::new(&config.checkpoint_path).join(METRICS);
         let lines = metrics::read(&path)?;

@@ -7,9 +7,9 @@ use pbg_core::graph::Side;
 use pbg_dataset::EntityId;
 use pbg_kernels::rank::{PreparedQueries, Ranker, ReplacedSide};
 use pbg_kernels::step::BatchRelations;
+use pbg_model::error::RunError;
 
 use super::{QuestionGroup, QuestionsAgainstRows, on_threads};
-use crate::error::RunError;
 use crate::evaluate::block::BlockEmbeddings;
 use crate::evaluate::predict::top_k::ScoredCandidate;
 use crate::evaluate::predict::{Predictor, ResolvedQuestion};

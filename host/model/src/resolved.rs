@@ -1,7 +1,4 @@
-//! A configuration resolved against its dataset, once per command. All other functions start from it.
-//!
-//! Its methods are defined next to the code that they run: [`ResolvedConfig::check`] and [`ResolvedConfig::train`],
-//! [`ResolvedConfig::evaluate`] and [`ResolvedConfig::query`].
+//! A configuration resolved against its dataset, once per command. Training and queries start from it.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -12,8 +9,8 @@ use pbg_core::schedule::RunExtent;
 use pbg_dataset::{Dataset, EdgeSet};
 use pbg_kernels::spec::ModelSpec;
 
+use crate::blueprint::Blueprint;
 use crate::error::RunError;
-use crate::model::Blueprint;
 use crate::settings::{self, RunSettings};
 
 /// A configuration, its dataset, the model that both describe, and the settings derived from the machine.
@@ -81,7 +78,7 @@ impl ResolvedConfig {
     ///
     /// # Errors
     /// When there is no version, or it is damaged or incomplete.
-    pub(crate) fn version(&self) -> Result<Arc<ReadCheckpoint>, CheckpointError> {
+    pub fn version(&self) -> Result<Arc<ReadCheckpoint>, CheckpointError> {
         match &self.held {
             Some(held) => Ok(Arc::clone(held)),
             None => Ok(Arc::new(ReadCheckpoint::open(Path::new(
@@ -109,7 +106,7 @@ impl ResolvedConfig {
     }
 
     /// Returns the settings that the configuration leaves to the machine or derives from other keys.
-    pub(crate) fn settings(&self) -> &RunSettings {
+    pub fn settings(&self) -> &RunSettings {
         &self.settings
     }
 
@@ -117,7 +114,7 @@ impl ResolvedConfig {
     ///
     /// # Errors
     /// When the dataset lacks an edge set, or its file is damaged.
-    pub(crate) fn edge_sets(&self) -> Result<Vec<EdgeSet>, RunError> {
+    pub fn edge_sets(&self) -> Result<Vec<EdgeSet>, RunError> {
         let names = self.config.edge_sets.iter();
         let opened = names.map(|name| self.dataset.edge_set(name));
         Ok(opened.collect::<Result<_, _>>()?)
@@ -127,12 +124,12 @@ impl ResolvedConfig {
     ///
     /// # Errors
     /// When an edge chunk has more edges than can be indexed.
-    pub(crate) fn extent(&self, edge_sets: &[EdgeSet]) -> Result<RunExtent, RunError> {
+    pub fn extent(&self, edge_sets: &[EdgeSet]) -> Result<RunExtent, RunError> {
         settings::extent(&self.config, edge_sets)
     }
 
     /// Returns the model with the numbers of negatives for evaluation during training.
-    pub(crate) fn eval_spec(&self) -> ModelSpec {
+    pub fn eval_spec(&self) -> ModelSpec {
         self.blueprint.spec.with_negatives(
             self.config.eval_num_batch_negs as usize,
             self.config.eval_num_uniform_negs as usize,

@@ -12,21 +12,23 @@ use crate::error::{RunError, SettingError};
 
 /// Settings that are decided before any file is opened.
 #[derive(Clone, Debug)]
-pub(crate) struct RunSettings {
+pub struct RunSettings {
     /// Device that trains batches.
-    pub(crate) device: Device,
+    pub device: Device,
     /// Number of Hogwild workers: as configured, otherwise one per core.
-    pub(crate) workers: usize,
+    pub workers: usize,
     /// Execution settings of the workers.
-    pub(crate) execution: Execution,
+    pub execution: Execution,
     /// Execution settings of training, on the workers or on a device.
-    pub(crate) training_execution: Execution,
+    pub training_execution: Execution,
     /// Edges of an evaluation batch: `batch_size`, rounded up to whole chunks.
-    pub(crate) eval_batch_size: usize,
+    pub eval_batch_size: usize,
 }
 
 impl RunSettings {
-    pub(crate) fn new(config: &Config) -> Self {
+    /// Derives the settings from `config` and the number of cores.
+    #[must_use]
+    pub fn new(config: &Config) -> Self {
         let device = Device::parse(&config.execution.device).unwrap_or_default();
         let execution = execution(config);
         Self {
@@ -42,7 +44,7 @@ impl RunSettings {
     }
 
     /// Returns the number of training threads: one if a device trains.
-    pub(crate) fn training_threads(&self) -> usize {
+    pub fn training_threads(&self) -> usize {
         match self.device {
             Device::Cpu => self.workers,
             Device::Cuda(_) => 1,
@@ -60,7 +62,7 @@ fn execution(config: &Config) -> Execution {
 }
 
 /// Returns the execution settings for a device.
-pub(crate) fn on_device(config: &Config, execution: Execution) -> Execution {
+pub fn on_device(config: &Config, execution: Execution) -> Execution {
     Execution {
         slice_bytes: wanted_slice_bytes(config).unwrap_or(DEFAULT_SLICE_BYTES),
         ..execution
@@ -81,12 +83,12 @@ fn eval_batch_size(config: &Config) -> usize {
 }
 
 /// Returns the number of cores that this process may use.
-pub(crate) fn cores() -> usize {
+pub fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
 }
 
 /// Returns the extent of the training loops after checking that each edge chunk can be indexed.
-pub(crate) fn extent(config: &Config, edge_sets: &[EdgeSet]) -> Result<RunExtent, RunError> {
+pub fn extent(config: &Config, edge_sets: &[EdgeSet]) -> Result<RunExtent, RunError> {
     let largest = edge_sets.iter().map(EdgeSet::largest_bucket).max();
     let largest = largest.unwrap_or(0);
     let edge_chunks = config

@@ -17,7 +17,7 @@ const SMALLER_PARTS: &str = "`pbg-host check` and `eval --check` list its parts;
      of negatives or `batch_size`, or use more partitions (fewer, if the plan of a pass is the largest part)";
 
 /// How the parameters of operators and features need less memory.
-pub(crate) const FEWER_PARAMETERS: &str =
+pub const FEWER_PARAMETERS: &str =
     "use operators with fewer parameters, fewer relations, or a lower `dimension`";
 
 /// The needed memory exceeds the available memory.
@@ -46,7 +46,7 @@ pub fn total(parts: &[(String, u64)]) -> u64 {
 }
 
 /// Adds up bytes. The sum saturates at the largest number.
-pub(crate) fn sum(bytes: impl IntoIterator<Item = u64>) -> u64 {
+pub fn sum(bytes: impl IntoIterator<Item = u64>) -> u64 {
     bytes.into_iter().fold(0, u64::saturating_add)
 }
 
@@ -122,7 +122,7 @@ pub fn default_name_bytes() -> Option<u64> {
 
 /// Returns the bytes that this process may still allocate, where the system reports them.
 #[must_use]
-pub(crate) fn free_bytes() -> Option<u64> {
+pub fn free_bytes() -> Option<u64> {
     let all = [free_on_machine(), group_bytes(), address_bytes()];
     all.into_iter().flatten().min()
 }

@@ -10,12 +10,12 @@ use pbg_kernels::params::Params;
 use pbg_kernels::table::{FeatureBags, Table};
 use serde::{Deserialize, Serialize};
 
-use crate::check;
+use crate::blueprint::Blueprint;
 use crate::commit;
 use crate::compatibility::{OpenPurpose, check_compatibility};
 use crate::error::{CheckpointMismatch, RunError};
 use crate::memory;
-use crate::model::Blueprint;
+use crate::model_bytes;
 use crate::resolved::ResolvedConfig;
 use crate::tables;
 
@@ -30,7 +30,7 @@ pub struct UntrainedNames {
 
 impl UntrainedNames {
     /// Returns the names that `now` has in addition to `earlier`.
-    pub(crate) fn of(earlier: &IdSpace, now: &IdSpace) -> Self {
+    pub fn of(earlier: &IdSpace, now: &IdSpace) -> Self {
         let new = |(name, list): (&String, &NameList)| {
             let known = earlier.rows.get(name).map_or(0, NameList::total);
             let new = list.total().saturating_sub(known);
@@ -80,7 +80,7 @@ impl<'a> TrainedModel<'a> {
     ///
     /// # Errors
     /// As [`TrainedModel::open`].
-    pub(crate) fn of(
+    pub fn of(
         resolved: &'a ResolvedConfig,
         checkpoint: Arc<ReadCheckpoint>,
     ) -> Result<Self, RunError> {
@@ -100,8 +100,8 @@ impl<'a> TrainedModel<'a> {
             missing = UntrainedNames::of(earlier, &resolved.ids()?);
             blueprint = Cow::Owned(resolved.blueprint().as_of(earlier));
         }
-        let parameters = check::parameter_bytes(&blueprint.spec).saturating_mul(2);
-        let features = check::feature_bytes(&blueprint, dataset);
+        let parameters = model_bytes::parameter_bytes(&blueprint.spec).saturating_mul(2);
+        let features = model_bytes::feature_bytes(&blueprint, dataset);
         memory::require_more(
             "reading the model",
             memory::sum([parameters, features]),
@@ -165,7 +165,7 @@ impl<'a> TrainedModel<'a> {
     }
 
     /// Returns the features of each entity type.
-    pub(crate) fn features(&self) -> &[Option<FeatureBags>] {
+    pub fn features(&self) -> &[Option<FeatureBags>] {
         &self.features
     }
 
@@ -204,7 +204,7 @@ impl ResolvedConfig {
 }
 
 /// Whether an entity has an embedding: a row, or a feature with a row.
-pub(crate) fn has(rows: &[u64], features: Option<&FeatureBags>, id: EntityId) -> bool {
+pub fn has(rows: &[u64], features: Option<&FeatureBags>, id: EntityId) -> bool {
     match features {
         Some(features) => !features.of(id.offset).is_empty(),
         None => {

@@ -14,28 +14,28 @@ use crate::resume_point::InterruptedBucket;
 
 /// Position of a run, content of its partition buffer, and sums of its current epoch.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub(crate) struct RunState {
+pub struct RunState {
     /// Position in the training loops: epoch, edge set, edge chunk, and bucket of the plan.
-    pub(crate) schedule: Schedule,
+    pub schedule: Schedule,
     /// Number of buckets trained in the whole run.
-    pub(crate) index: u64,
+    pub index: u64,
     /// Groups in the buffer. A bucket order may depend on them, and then plans the same after a resume.
-    pub(crate) resident: Vec<SidePartition>,
+    pub resident: Vec<SidePartition>,
     /// Groups in the buffer that were trained since they were loaded. Their evictions are counted as writes, also after
     /// a resume.
     #[serde(default)]
-    pub(crate) changed: Vec<SidePartition>,
+    pub changed: Vec<SidePartition>,
     /// Sums over the trained buckets of the current epoch.
-    pub(crate) epoch: EpochSums,
+    pub epoch: EpochSums,
     /// Bucket in which the run was interrupted, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) within: Option<InterruptedBucket>,
+    pub within: Option<InterruptedBucket>,
     /// State of the loss; `None` if it has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) loss: Option<LossState>,
+    pub loss: Option<LossState>,
     /// State of validation: the highest MRR so far, and the current factor of the learning rates.
     #[serde(default)]
-    pub(crate) plateau: ValidationState,
+    pub plateau: ValidationState,
 }
 
 impl RunState {
@@ -43,7 +43,7 @@ impl RunState {
     ///
     /// # Errors
     /// The reason why it cannot.
-    pub(crate) fn check(&self, extent: RunExtent, layout: &Layout) -> Result<(), String> {
+    pub fn check(&self, extent: RunExtent, layout: &Layout) -> Result<(), String> {
         let grid = layout.grid().collect();
         self.schedule.check(extent, grid)?;
         if let Some(within) = &self.within {
@@ -64,23 +64,23 @@ impl RunState {
 
 /// Sums over the buckets of one epoch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub(crate) struct EpochSums {
+pub struct EpochSums {
     /// Trained edges and their losses.
-    pub(crate) stats: TrainStats,
+    pub stats: TrainStats,
     /// Ranks of held-out edges before their bucket was trained.
-    pub(crate) eval_before: RankStats,
+    pub eval_before: RankStats,
     /// Partitions read and written.
-    pub(crate) io: PartitionIo,
+    pub io: PartitionIo,
     /// Seconds of training.
-    pub(crate) seconds: f64,
+    pub seconds: f64,
     /// Seconds in calls of plugins.
     #[serde(default)]
-    pub(crate) calls: CallSeconds,
+    pub calls: CallSeconds,
 }
 
 /// Returns a text with the checksums of the dictionaries of relations, of the entity types of the configuration, and of
 /// their features. It identifies the names to which the ids of a checkpoint refer.
-pub(crate) fn dictionaries(config: &Config, dataset: &Dataset) -> String {
+pub fn dictionaries(config: &Config, dataset: &Dataset) -> String {
     let manifest = dataset.manifest();
     let sum = |file: &String| manifest.files.get(file).map_or(0, |s| s.crc32);
     let mut parts = vec![format!("relations {:08x}", sum(&manifest.relations.file))];

@@ -162,7 +162,7 @@ pub enum CheckpointMismatch {
 
 impl CheckpointMismatch {
     /// Returns the error that the position in the manifest of a checkpoint does not belong to this run.
-    pub(crate) fn position(checkpoint: impl Into<PathBuf>, what: impl ToString) -> Self {
+    pub fn position(checkpoint: impl Into<PathBuf>, what: impl ToString) -> Self {
         let checkpoint = checkpoint.into();
         Self::Position {
             instead: recovery_advice(&checkpoint),

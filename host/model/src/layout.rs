@@ -55,7 +55,9 @@ impl TypeLayout {
         self.rows[partition as usize] * row
     }
 
-    pub(crate) fn on(&self, side: Side) -> bool {
+    /// Whether some relation has the type on `side`.
+    #[must_use]
+    pub fn on(&self, side: Side) -> bool {
         match side {
             Side::Lhs => self.on_lhs,
             Side::Rhs => self.on_rhs,

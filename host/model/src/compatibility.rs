@@ -24,10 +24,12 @@ pub struct AllowedChanges {
 }
 
 /// Purpose that a checkpoint is opened for.
-pub(crate) enum OpenPurpose<'a> {
+pub enum OpenPurpose<'a> {
     /// Training resumes from it, with these strategies.
     Resume {
+        /// Ids of the bucket order, the relation sampler and the loss.
         strategies: &'a [StrategyId],
+        /// Differences that the user allows.
         allowed: AllowedChanges,
     },
     /// Its embeddings initialize another run.
@@ -38,15 +40,15 @@ pub(crate) enum OpenPurpose<'a> {
 
 /// Differences that were found between an accepted checkpoint and the current data.
 #[derive(Debug, Default)]
-pub(crate) struct AcceptedDifferences {
+pub struct AcceptedDifferences {
     /// Names of the checkpoint's ids, if the dataset has grown since.
-    pub(crate) earlier: Option<IdSpace>,
+    pub earlier: Option<IdSpace>,
     /// Changes of the edges, each described for the user.
-    pub(crate) changes: Vec<String>,
+    pub changes: Vec<String>,
     /// Whether edges that are trained have changed.
-    pub(crate) other_training: bool,
+    pub other_training: bool,
     /// Whether ranks of validation edges are no longer comparable with earlier ones.
-    pub(crate) other_validation: bool,
+    pub other_validation: bool,
 }
 
 /// Names of the strategies of a checkpoint, in their order.
@@ -58,7 +60,7 @@ const SLOTS: [&str; 3] = ["bucket order", "relation sampler", "loss"];
 /// # Errors
 /// When the checkpoint was trained with another configuration, dataset, edges or plugins, and `purpose` does not allow
 /// this. The message names the differences.
-pub(crate) fn check_compatibility(
+pub fn check_compatibility(
     resolved: &ResolvedConfig,
     path: &Path,
     run: &RunInfo,
@@ -320,7 +322,7 @@ impl ResolvedConfig {
     ///
     /// # Errors
     /// When a dictionary is damaged.
-    pub(crate) fn ids(&self) -> Result<IdSpace, RunError> {
+    pub fn ids(&self) -> Result<IdSpace, RunError> {
         Ok(self.dataset().ids(self.config().entities.keys())?)
     }
 
@@ -342,7 +344,7 @@ impl ResolvedConfig {
     }
 
     /// Returns the edge sets that a run reads, as far as the dataset has them.
-    pub(crate) fn edges_read(&self) -> BTreeMap<String, EdgeSetId> {
+    pub fn edges_read(&self) -> BTreeMap<String, EdgeSetId> {
         let mut names = validated(self.config());
         names.extend(self.config().edge_sets.iter().cloned());
         let sets = &self.dataset().manifest().edge_sets;

@@ -110,13 +110,14 @@ pub enum JoinError {
     },
 }
 
-/// Returns the error for a register that has not answered for `waited`.
-pub(super) fn unreachable(waited: Duration, NoAnswer(what): NoAnswer) -> JoinError {
-    let seconds = waited.as_secs();
-    JoinError::Unreachable { seconds, what }
-}
-
 impl JoinError {
+    /// Returns the error for a register that has not answered for `waited`.
+    #[must_use]
+    pub fn unreachable(waited: Duration, NoAnswer(what): NoAnswer) -> Self {
+        let seconds = waited.as_secs();
+        Self::Unreachable { seconds, what }
+    }
+
     /// Whether the others have stopped the run, so that a trainer that was removed from it has nothing to rejoin.
     #[must_use]
     pub fn was_stopped(&self) -> bool {

@@ -8,13 +8,13 @@ use crate::error::RunError;
 
 /// State that the threads share.
 #[derive(Debug, Default)]
-pub(crate) struct Crew {
+pub struct Crew {
     failed: AtomicBool,
 }
 
 impl Crew {
     /// Whether one of the threads has failed, so that the others need not go on.
-    pub(crate) fn has_failed(&self) -> bool {
+    pub fn has_failed(&self) -> bool {
         self.failed.load(Ordering::Relaxed)
     }
 
@@ -41,7 +41,7 @@ impl Drop for Alarm<'_> {
 ///
 /// # Errors
 /// The first failure in the order of the jobs, or the system's refusal to start a thread.
-pub(crate) fn run_jobs<T: Send, J>(
+pub fn run_jobs<T: Send, J>(
     jobs: impl IntoIterator<Item = J>,
     meanwhile: impl FnOnce(),
 ) -> Result<Vec<T>, RunError>
@@ -68,7 +68,7 @@ where
 }
 
 /// Returns the error for a thread that panicked.
-pub(crate) fn panicked(panic: &(dyn Any + Send)) -> RunError {
+pub fn panicked(panic: &(dyn Any + Send)) -> RunError {
     let text = panic.downcast_ref::<&str>().copied();
     let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
     let message = text.unwrap_or("no message").to_owned();

@@ -43,55 +43,58 @@ pub fn stops_within_buckets(config: &Config) -> bool {
 
 /// Returns the memory for recording the single-relation batches of a bucket of `edges` edges, so that it can be
 /// interrupted.
-pub(crate) fn draw_bytes(edges: u64) -> u64 {
+pub fn draw_bytes(edges: u64) -> u64 {
     edges.min(MOST_DRAWS) * DRAW_BYTES
 }
 
 /// Bucket that was interrupted.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct InterruptedBucket {
+pub struct InterruptedBucket {
     /// The bucket.
-    pub(crate) bucket: Bucket,
+    pub bucket: Bucket,
     /// Progress in the shares into which its edges were divided when its training began.
-    pub(crate) shares: Vec<ShareProgress>,
+    pub shares: Vec<ShareProgress>,
     /// Sums over the trained part of the bucket.
-    pub(crate) sums: BucketSums,
+    pub sums: BucketSums,
 }
 
 /// Sums over a part of a bucket.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub(crate) struct BucketSums {
-    pub(crate) stats: TrainStats,
+pub struct BucketSums {
+    /// Trained edges and their losses.
+    pub stats: TrainStats,
     /// Ranks of its held-out edges before its training began.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) eval_before: Option<RankStats>,
-    pub(crate) io: PartitionIo,
-    pub(crate) seconds: f64,
+    pub eval_before: Option<RankStats>,
+    /// Partitions read and written.
+    pub io: PartitionIo,
+    /// Seconds of training.
+    pub seconds: f64,
     /// Seconds that a worker spent on calls of the relation sampler.
-    pub(crate) sampler: f64,
+    pub sampler: f64,
 }
 
 /// Progress in the edges of one worker, or of a team of workers that train every batch together.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub(crate) struct ShareProgress {
+pub struct ShareProgress {
     /// Number of trained batches, from the start of the share.
-    pub(crate) batches: u64,
+    pub batches: u64,
     /// Whether all batches are trained.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub(crate) done: bool,
+    pub done: bool,
     /// Record of each trained batch, if batches have a single relation. Empty once the share is done, because no
     /// batches remain to be drawn.
     #[serde(default, skip_serializing_if = "Vec::is_empty", with = "draws")]
-    pub(crate) draws: Vec<TrainedBatch>,
+    pub draws: Vec<TrainedBatch>,
 }
 
 /// Trained batch of a single relation.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct TrainedBatch {
+pub struct TrainedBatch {
     /// Draw of the sampler.
-    pub(crate) draw: RelationDraw,
+    pub draw: RelationDraw,
     /// Mean loss, as the sampler observed it.
-    pub(crate) loss: f32,
+    pub loss: f32,
 }
 
 impl TrainedBatch {
@@ -156,7 +159,7 @@ impl InterruptedBucket {
     ///
     /// # Errors
     /// The reason why it cannot.
-    pub(crate) fn check(&self, schedule: &Schedule) -> Result<(), String> {
+    pub fn check(&self, schedule: &Schedule) -> Result<(), String> {
         if schedule.plan() != [self.bucket] || schedule.done() > 0 {
             return Err(format!(
                 "bucket {} was interrupted, but it is not the only bucket to train",
@@ -172,27 +175,27 @@ impl InterruptedBucket {
 
 /// Range of a bucket's batches to train.
 #[derive(Debug, Default)]
-pub(crate) struct BatchRange<'a> {
+pub struct BatchRange<'a> {
     /// Point at which the bucket was interrupted by an earlier run; `None` to train it from the beginning.
-    pub(crate) from: Option<InterruptedBucket>,
+    pub from: Option<InterruptedBucket>,
     /// Flag that interrupts the bucket when it is true. If `None`, the bucket is trained to its end.
-    pub(crate) stop: Option<&'a AtomicBool>,
+    pub stop: Option<&'a AtomicBool>,
 }
 
 impl BatchRange<'_> {
     /// Returns whether the bucket must be interrupted now.
-    pub(crate) fn is_interrupted(&self) -> bool {
+    pub fn is_interrupted(&self) -> bool {
         self.stop.is_some_and(|stop| stop.load(Ordering::Relaxed))
     }
 
     /// Returns the sums over the part that was trained before.
-    pub(crate) fn trained(&self) -> TrainStats {
+    pub fn trained(&self) -> TrainStats {
         let from = self.from.as_ref();
         from.map_or_else(TrainStats::default, |within| within.sums.stats)
     }
 
     /// Returns the shares with their progress: one new share for each of `teams` if nothing is trained yet.
-    pub(crate) fn shares(&self, teams: usize) -> Vec<ShareProgress> {
+    pub fn shares(&self, teams: usize) -> Vec<ShareProgress> {
         let shares = self.from.as_ref().map(|within| &within.shares);
         match shares.filter(|shares| shares.iter().any(|share| share.batches > 0)) {
             Some(shares) => shares.clone(),
@@ -201,7 +204,7 @@ impl BatchRange<'_> {
     }
 
     /// Returns the largest number of batches that each of `shares` shares records.
-    pub(crate) fn most_draws(&self, shares: usize) -> usize {
+    pub fn most_draws(&self, shares: usize) -> usize {
         MOST_DRAWS as usize / shares.max(1)
     }
 }

@@ -22,7 +22,7 @@ use crate::layout::{Layout, TableKey};
 
 /// Point of a run at which a table is rounded.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Point {
+pub enum Point {
     /// The table is initialized.
     Beginning,
     /// A bucket has trained the table.
@@ -33,13 +33,15 @@ pub(crate) enum Point {
 
 /// Source of the random roundings of a run.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Roundings {
+pub struct Roundings {
     storage: EmbeddingFormat,
     seed: u64,
 }
 
 impl Roundings {
-    pub(crate) fn new(config: &Config) -> Self {
+    /// Creates the source of a run of `config`.
+    #[must_use]
+    pub fn new(config: &Config) -> Self {
         Self {
             storage: config.storage,
             seed: config.seed,
@@ -48,11 +50,7 @@ impl Roundings {
 
     /// Returns the rounding of a table at a point; `None` where embeddings are stored in the precision that they have
     /// in memory.
-    pub(crate) fn at(
-        self,
-        point: Point,
-        (entity, partition): TableKey,
-    ) -> Option<StochasticRounding> {
+    pub fn at(self, point: Point, (entity, partition): TableKey) -> Option<StochasticRounding> {
         let wide = u64::from;
         let (kind, at) = match point {
             Point::Beginning => (0, [0; 5]),
@@ -72,7 +70,7 @@ impl Roundings {
 
     /// Rounds the tables that `bucket` of `pass` has trained, on `workers` threads. `table` returns a table if it is to
     /// be rounded.
-    pub(crate) fn round_bucket<'t>(
+    pub fn round_bucket<'t>(
         self,
         layout: &Layout,
         (pass, bucket): (PassId, Bucket),

@@ -66,7 +66,7 @@ impl StoredModel {
 }
 
 /// Returns the path of the dataset's folder relative to the checkpoint's; `None` if there is no such path.
-pub(crate) fn path_of_dataset(config: &Config) -> Option<String> {
+pub fn path_of_dataset(config: &Config) -> Option<String> {
     let absolute = |path: &str| fs::canonicalize(path).ok();
     let path = relative(
         &absolute(&config.dataset)?,

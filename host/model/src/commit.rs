@@ -1,125 +1,24 @@
-//! Metadata of a commit, and the checks before a run resumes from one.
+//! Content of a commit besides its tables: metadata of the run, and parameters as tensors.
 
 use pbg_checkpoint::manifest::RunInfo;
 use pbg_checkpoint::{Checkpoint, PartitionData, TargetCommit, Tensor};
-use pbg_core::event::Resumed;
 use pbg_core::strategy::StrategyId;
 use pbg_kernels::params::{ParamTensor, Params};
 
-use crate::check;
-use crate::compatibility::{self, AcceptedDifferences, AllowedChanges, OpenPurpose};
 use crate::error::{CheckpointMismatch, RunError, SettingError};
 use crate::memory;
+use crate::model_bytes;
 use crate::resolved::ResolvedConfig;
 use crate::rounding::{Point, Roundings};
-use crate::run::Strategies;
-use crate::state::{EpochSums, RunState, dictionaries};
+use crate::state::{RunState, dictionaries};
 use crate::stored;
-use crate::tables::{self, CommitContent};
+use crate::tables;
 
 /// Suffix of the names of a parameter's accumulators.
 const ACCUMULATOR: &str = ".adagrad";
 
-/// Commits of one run.
-pub(crate) struct CommitMetadata {
-    /// Metadata that every commit has in common, without the position of the run.
-    run: RunInfo,
-    allowed: AllowedChanges,
-}
-
-/// Starting point of a run.
-#[derive(Default)]
-pub(crate) struct StartingPoint {
-    pub(crate) state: RunState,
-    /// Position where an earlier run stopped.
-    pub(crate) resumed: Option<Resumed>,
-    /// Allowed differences between this run and its checkpoint.
-    pub(crate) admitted: AcceptedDifferences,
-}
-
-impl CommitMetadata {
-    pub(crate) fn new(
-        resolved: &ResolvedConfig,
-        strategies: &Strategies,
-        allowed: AllowedChanges,
-    ) -> Result<Self, RunError> {
-        let run = run_info(resolved, strategies.ids())?;
-        Ok(Self { run, allowed })
-    }
-
-    /// Returns the state to resume from and restores `params`. Before the first commit, returns an initial state.
-    pub(crate) fn resume(
-        &self,
-        resolved: &ResolvedConfig,
-        checkpoint: &Checkpoint,
-        params: &mut Params,
-    ) -> Result<StartingPoint, RunError> {
-        let Some(run) = checkpoint.run() else {
-            return Ok(StartingPoint::default());
-        };
-        let purpose = OpenPurpose::Resume {
-            strategies: &self.run.strategies,
-            allowed: self.allowed,
-        };
-        let admitted =
-            compatibility::check_compatibility(resolved, checkpoint.path(), &run, &purpose)?;
-        read_model(checkpoint.model()?, params)?;
-        let mut state: RunState = serde_json::from_value(run.state.clone())
-            .map_err(|e| CheckpointMismatch::position(checkpoint.path(), e))?;
-        let mut resumed = Resumed {
-            pass: state.schedule.pass(),
-            done: state.schedule.done() as u64,
-            edges: 0,
-            version: checkpoint.version(),
-        };
-        reset_changed(&mut state, &admitted);
-        if let Some(within) = &state.within {
-            resumed.edges = within.sums.stats.count;
-        }
-        Ok(StartingPoint {
-            state,
-            resumed: Some(resumed),
-            admitted,
-        })
-    }
-
-    /// Returns the content of a commit now: the position of the run and the current `params`.
-    pub(crate) fn content(
-        &self,
-        metrics_length: u64,
-        params: &Params,
-        state: &RunState,
-    ) -> Result<CommitContent, RunError> {
-        let within_bucket = state.within.is_some();
-        let state = serde_json::to_value(state).map_err(|e| RunError::Unwritable(e.to_string()))?;
-        let run = RunInfo {
-            state,
-            within_bucket,
-            ..self.run.clone()
-        };
-        Ok(CommitContent {
-            run,
-            metrics_length,
-            model: model(params),
-        })
-    }
-}
-
-/// Resets the parts of a run's state that do not apply to changed edges.
-pub(crate) fn reset_changed(state: &mut RunState, admitted: &AcceptedDifferences) {
-    if admitted.other_training && state.schedule.is_within_epoch() {
-        // It cannot be determined which of the new edges the interrupted epoch has trained.
-        state.schedule.restart_epoch();
-        state.epoch = EpochSums::default();
-        state.within = None;
-    }
-    if admitted.other_validation {
-        state.plateau.forget_best();
-    }
-}
-
 /// Returns the metadata of a run's commits, without its position.
-pub(crate) fn run_info(
+pub fn run_info(
     resolved: &ResolvedConfig,
     strategies: Vec<StrategyId>,
 ) -> Result<RunInfo, RunError> {
@@ -141,14 +40,6 @@ pub(crate) fn run_info(
 }
 
 impl ResolvedConfig {
-    /// Returns the metadata of the first commit of a run that has trained nothing, for values imported from elsewhere.
-    ///
-    /// # Errors
-    /// When the configuration cannot be written.
-    pub fn beginning(&self, strategies: &Strategies) -> Result<RunInfo, RunError> {
-        beginning(self, strategies.ids())
-    }
-
     /// Returns the initial parameters of a run and their accumulators.
     ///
     /// # Errors
@@ -156,7 +47,7 @@ impl ResolvedConfig {
     pub fn first_parameters(&self) -> Result<Vec<Tensor>, RunError> {
         let spec = &self.blueprint().spec;
         // The drawn parameters and a copy.
-        let bytes = check::parameter_bytes(spec).saturating_mul(2);
+        let bytes = model_bytes::parameter_bytes(spec).saturating_mul(2);
         memory::require_more("initialising parameters", bytes, memory::FEWER_PARAMETERS)?;
         Ok(model(&Params::new(spec, self.config().seed)))
     }
@@ -192,8 +83,12 @@ impl ResolvedConfig {
     }
 }
 
-/// Returns the metadata as [`ResolvedConfig::beginning`] does, for known strategies.
-pub(crate) fn beginning(
+/// Returns the metadata of the first commit of a run that has trained nothing, for values imported from elsewhere.
+/// `strategies` are the ids of the bucket order, the relation sampler and the loss.
+///
+/// # Errors
+/// When the configuration cannot be written.
+pub fn beginning(
     resolved: &ResolvedConfig,
     strategies: Vec<StrategyId>,
 ) -> Result<RunInfo, RunError> {
@@ -205,7 +100,7 @@ pub(crate) fn beginning(
 }
 
 /// Returns the parameters and their accumulators as tensors.
-pub(crate) fn model(params: &Params) -> Vec<Tensor> {
+pub fn model(params: &Params) -> Vec<Tensor> {
     let named = |name: String, shape: &[usize], values| Tensor {
         name,
         shape: shape.to_vec(),
@@ -225,7 +120,7 @@ pub(crate) fn model(params: &Params) -> Vec<Tensor> {
 }
 
 /// Sets `params` to the tensors of a checkpoint. Relations that the checkpoint lacks keep their current values.
-pub(crate) fn read_model(tensors: Vec<Tensor>, params: &mut Params) -> Result<(), RunError> {
+pub fn read_model(tensors: Vec<Tensor>, params: &mut Params) -> Result<(), RunError> {
     let find = |name: &str| tensors.iter().find(|t| t.name == name);
     for tensor in tensors.iter().filter(|t| !t.name.ends_with(ACCUMULATOR)) {
         let adagrad = find(&format!("{}{ACCUMULATOR}", tensor.name));

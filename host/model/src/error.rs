@@ -1,6 +1,7 @@
 //! Errors that can end a run, grouped by kind so that the program can distinguish them.
 
 mod combine;
+mod join;
 mod mismatch;
 mod setting;
 mod unknown;
@@ -18,10 +19,10 @@ use pbg_kernels::device::OpenError;
 use pbg_kernels::spec::SpecError;
 use pbg_kernels::step::{StepError, WorkerError};
 
-use crate::cluster_trainer::JoinError;
 use crate::memory::NotEnoughMemory;
 
 pub use combine::CombineError;
+pub use join::JoinError;
 pub use mismatch::CheckpointMismatch;
 pub use setting::SettingError;
 pub use unknown::UnknownName;
@@ -266,7 +267,7 @@ impl RunError {
     }
 
     /// Whether a file of the checkpoint is missing.
-    pub(crate) fn is_missing_file(&self) -> bool {
+    pub fn is_missing_file(&self) -> bool {
         matches!(self, Self::Checkpoint(CheckpointError::File(file)) if file.is_not_found())
     }
 }

@@ -4,26 +4,21 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use pbg_checkpoint::manifest::RunInfo;
-use pbg_checkpoint::{
-    Checkpoint, PartitionData, PartitionRows, ReadCheckpoint, TargetCommit, Tensor, TensorRef,
-};
-use pbg_core::bfloat16::StochasticRounding;
-use pbg_core::model::{EmbeddingFormat, Optimizer};
+use pbg_checkpoint::{Checkpoint, PartitionData, ReadCheckpoint, TargetCommit, Tensor, TensorRef};
 use pbg_core::seed;
-use pbg_gemm::pages;
 use pbg_kernels::device::OpenDevice;
-use pbg_kernels::rows::SharedRows;
 use pbg_kernels::table::{FeatureBags, Table};
+use pbg_model::compatibility::{OpenPurpose, check_compatibility};
+use pbg_model::error::RunError;
+use pbg_model::layout::{Layout, TableKey, TypeLayout};
+use pbg_model::resolved::ResolvedConfig;
+use pbg_model::rounding::{Point, Roundings};
+use pbg_model::tables;
+use pbg_model::trained::UntrainedNames;
 use rand_distr::{Distribution, StandardNormal};
 
 use crate::buffer::TableStore;
-use crate::compatibility::{OpenPurpose, check_compatibility};
-use crate::error::{CheckpointMismatch, RunError};
-use crate::layout::{Layout, TableKey, TypeLayout};
 use crate::new_rows::NewRows;
-use crate::resolved::ResolvedConfig;
-use crate::rounding::{Point, Roundings};
-use crate::trained::UntrainedNames;
 
 /// Initial state of tables: from `init_path` where it has them, otherwise random normal values.
 pub(crate) struct InitialTables {
@@ -98,7 +93,7 @@ impl InitialTables {
         layout: &TypeLayout,
         (type_index, partition): TableKey,
     ) -> Result<PartitionData, RunError> {
-        let mut data = allocate_partition(layout, partition);
+        let mut data = tables::allocate_partition(layout, partition);
         if let Some(init) = &self.init
             && init.read_partition_into(&layout.name, partition, &mut data)?
         {
@@ -116,118 +111,6 @@ impl InitialTables {
         data.adagrad.resize(data.rows * accumulators, 0.0);
         Ok(data)
     }
-}
-
-/// Allocates memory for a partition.
-pub(crate) fn allocate_partition(layout: &TypeLayout, partition: u32) -> PartitionData {
-    let rows = layout.rows[partition as usize] as usize;
-    PartitionData {
-        rows,
-        dim: layout.dimension,
-        embeddings: pages::with_capacity(rows * layout.dimension),
-        optimizer: layout.optimizer,
-        adagrad: pages::with_capacity(rows * layout.optimizer.accumulators(layout.dimension)),
-    }
-}
-
-/// Makes a table of the data of a partition, after checking its shape.
-pub(crate) fn table(
-    layout: &TypeLayout,
-    partition: u32,
-    data: PartitionData,
-    features: Option<FeatureBags>,
-) -> Result<Table, RunError> {
-    check_shape(layout, partition, &data)?;
-    let state = (data.optimizer, data.adagrad);
-    let mut table = Table::with_optimizer(data.embeddings, state, data.dim);
-    table.features = features;
-    Ok(table)
-}
-
-/// Calls `write` with the current values of a table, rounded if it is stored rounded. Other threads may read it
-/// meanwhile.
-pub(crate) fn with_rows<T>(
-    layout: &TypeLayout,
-    table: &Table,
-    rounding: Option<StochasticRounding>,
-    write: impl FnOnce(&PartitionRows<'_>) -> T,
-) -> T {
-    write(&PartitionRows {
-        rows: table.embeddings.rows(),
-        dim: layout.dimension,
-        embeddings: &|row, out| table.embeddings.read_rows(row, out),
-        optimizer: layout.optimizer,
-        adagrad: &|row, out| table.adagrad.read_rows(row, out),
-        rounding,
-    })
-}
-
-/// Calls `write` with a partition that is not in a table, rounded if it is stored rounded.
-pub(crate) fn with_data<T>(
-    layout: &TypeLayout,
-    data: &PartitionData,
-    write: impl FnOnce(&PartitionRows<'_>) -> T,
-) -> T {
-    // The values are rounded already, so the seed has no effect.
-    let rounding = (layout.storage == EmbeddingFormat::Bf16).then(|| StochasticRounding::new(0));
-    let accumulators = data.optimizer.accumulators(data.dim);
-    write(&PartitionRows {
-        rows: data.rows,
-        dim: data.dim,
-        embeddings: &|row, out| {
-            out.copy_from_slice(&data.embeddings[row * data.dim..][..out.len()])
-        },
-        optimizer: data.optimizer,
-        adagrad: &|row, out| {
-            out.copy_from_slice(&data.adagrad[row * accumulators..][..out.len()]);
-        },
-        rounding,
-    })
-}
-
-/// Copies a table in main memory, reusing the memory of `over` if there is one. Features are shared.
-pub(crate) fn copy_of(table: &Table, over: Option<Table>) -> Table {
-    let (embeddings, adagrad) = over.map_or_else(Default::default, |over| {
-        (Some(over.embeddings), Some(over.adagrad))
-    });
-    let dimension = table.embeddings.width();
-    let optimizer = match table.adagrad.width() {
-        1 => Optimizer::RowAdagrad,
-        _ => Optimizer::Adagrad,
-    };
-    let embeddings = values_of(&table.embeddings, embeddings);
-    let state = values_of(&table.adagrad, adagrad);
-    let mut copy = Table::with_optimizer(embeddings, (optimizer, state), dimension);
-    copy.features = table.features.clone();
-    copy
-}
-
-/// Copies all `rows`, reusing the memory of `over` if there is one.
-fn values_of(rows: &SharedRows, over: Option<SharedRows>) -> Vec<f32> {
-    let len = rows.rows() * rows.width();
-    let mut values = over.map_or_else(|| pages::with_capacity(len), SharedRows::into_vec);
-    // Only fresh memory is initialized by this.
-    values.resize(len, 0.0);
-    rows.read_rows(0, &mut values);
-    values
-}
-
-/// Checks that a partition has the expected shape.
-pub(crate) fn check_shape(
-    layout: &TypeLayout,
-    partition: u32,
-    data: &PartitionData,
-) -> Result<(), CheckpointMismatch> {
-    let rows = layout.rows[partition as usize];
-    if data.rows as u64 == rows && data.dim == layout.dimension {
-        return Ok(());
-    }
-    Err(CheckpointMismatch::Rows {
-        entity_type: layout.name.clone(),
-        partition,
-        stored: [data.rows as u64, data.dim as u64],
-        expected: [rows, layout.dimension as u64],
-    })
 }
 
 /// Tables of a run, stored in its checkpoint.
@@ -280,7 +163,7 @@ impl DiskTables {
     /// Reads a table as it was last written; if it never was, creates its initial state.
     fn read_or_draw(&self, (type_index, partition): TableKey) -> Result<Table, RunError> {
         let layout = &self.layout.types[type_index];
-        let mut data = allocate_partition(layout, partition);
+        let mut data = tables::allocate_partition(layout, partition);
         let read = self
             .checkpoint
             .read_partition_into(&layout.name, partition, &mut data)?;
@@ -288,7 +171,7 @@ impl DiskTables {
             data = self.initial.partition(layout, type_index, partition)?;
         }
         let features = self.features[type_index].clone();
-        table(layout, partition, data, features)
+        tables::table(layout, partition, data, features)
     }
 
     /// Writes the initial state of one table that no bucket has touched, so that a committed checkpoint is complete.
@@ -307,7 +190,7 @@ impl DiskTables {
                 continue;
             }
             let data = self.initial.partition(layout, type_index, partition)?;
-            with_data(layout, &data, |rows| {
+            tables::with_data(layout, &data, |rows| {
                 self.checkpoint
                     .write_rows(&layout.name, partition, rows, TargetCommit::InProgress)
             })?;
@@ -326,7 +209,7 @@ impl DiskTables {
         let layout = &self.layout.types[type_index];
         let next = Point::Version(self.checkpoint.version() + 1);
         let rounding = self.initial.roundings().at(next, (type_index, partition));
-        Ok(with_rows(layout, table, rounding, |rows| {
+        Ok(tables::with_rows(layout, table, rounding, |rows| {
             self.checkpoint
                 .write_rows(&layout.name, partition, rows, belongs)
         })?)
@@ -368,7 +251,7 @@ impl TableStore for DiskTables {
     }
 
     fn copy(&self, table: &Table, over: Option<Table>) -> Table {
-        copy_of(table, over)
+        tables::copy_of(table, over)
     }
 
     fn trains_on_device(&self) -> bool {

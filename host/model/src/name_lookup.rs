@@ -15,7 +15,7 @@ const SHORTEST: usize = 3;
 const LONGEST: usize = 256;
 
 /// Returns the id of relation `name`.
-pub(crate) fn relation(trained: &TrainedModel<'_>, name: &str) -> Result<u32, UnknownName> {
+pub fn relation(trained: &TrainedModel<'_>, name: &str) -> Result<u32, UnknownName> {
     let names = &trained.blueprint.relation_names;
     let place = names.iter().position(|n| n == name);
     place
@@ -24,7 +24,7 @@ pub(crate) fn relation(trained: &TrainedModel<'_>, name: &str) -> Result<u32, Un
 }
 
 /// Returns the error for a relation without parameters.
-pub(crate) fn unknown_relation(trained: &TrainedModel<'_>, name: &str) -> UnknownName {
+pub fn unknown_relation(trained: &TrainedModel<'_>, name: &str) -> UnknownName {
     let (dataset, relation) = (&trained.dataset, name.to_owned());
     if dataset.relation_names().contains(&relation) {
         let checkpoint = trained.checkpoint.path().to_owned();
@@ -46,7 +46,7 @@ pub(crate) fn unknown_relation(trained: &TrainedModel<'_>, name: &str) -> Unknow
 
 /// Returns the error for a name that no entity has, or no entity of type `wanted`. Reads the dictionaries without
 /// keeping them in memory.
-pub(crate) fn unknown_entity(
+pub fn unknown_entity(
     trained: &TrainedModel<'_>,
     name: &str,
     wanted: Option<&str>,
@@ -104,7 +104,7 @@ fn likeness(meant: &str, known: &str) -> f64 {
 }
 
 /// Joins the first few of `names` and the number of the others.
-pub(crate) fn few<'n>(names: impl Iterator<Item = &'n str>) -> String {
+pub fn few<'n>(names: impl Iterator<Item = &'n str>) -> String {
     let names: Vec<&str> = names.collect();
     let shown = names
         .iter()

@@ -1,0 +1,123 @@
+//! Partitions in files and tables in memory: allocation, conversion and the check of their shapes.
+
+use pbg_checkpoint::{PartitionData, PartitionRows};
+use pbg_core::bfloat16::StochasticRounding;
+use pbg_core::model::{EmbeddingFormat, Optimizer};
+use pbg_gemm::pages;
+use pbg_kernels::rows::SharedRows;
+use pbg_kernels::table::{FeatureBags, Table};
+
+use crate::error::{CheckpointMismatch, RunError};
+use crate::layout::TypeLayout;
+
+/// Allocates memory for a partition.
+pub fn allocate_partition(layout: &TypeLayout, partition: u32) -> PartitionData {
+    let rows = layout.rows[partition as usize] as usize;
+    PartitionData {
+        rows,
+        dim: layout.dimension,
+        embeddings: pages::with_capacity(rows * layout.dimension),
+        optimizer: layout.optimizer,
+        adagrad: pages::with_capacity(rows * layout.optimizer.accumulators(layout.dimension)),
+    }
+}
+
+/// Makes a table of the data of a partition, after checking its shape.
+pub fn table(
+    layout: &TypeLayout,
+    partition: u32,
+    data: PartitionData,
+    features: Option<FeatureBags>,
+) -> Result<Table, RunError> {
+    check_shape(layout, partition, &data)?;
+    let state = (data.optimizer, data.adagrad);
+    let mut table = Table::with_optimizer(data.embeddings, state, data.dim);
+    table.features = features;
+    Ok(table)
+}
+
+/// Calls `write` with the current values of a table, rounded if it is stored rounded. Other threads may read it
+/// meanwhile.
+pub fn with_rows<T>(
+    layout: &TypeLayout,
+    table: &Table,
+    rounding: Option<StochasticRounding>,
+    write: impl FnOnce(&PartitionRows<'_>) -> T,
+) -> T {
+    write(&PartitionRows {
+        rows: table.embeddings.rows(),
+        dim: layout.dimension,
+        embeddings: &|row, out| table.embeddings.read_rows(row, out),
+        optimizer: layout.optimizer,
+        adagrad: &|row, out| table.adagrad.read_rows(row, out),
+        rounding,
+    })
+}
+
+/// Calls `write` with a partition that is not in a table, rounded if it is stored rounded.
+pub fn with_data<T>(
+    layout: &TypeLayout,
+    data: &PartitionData,
+    write: impl FnOnce(&PartitionRows<'_>) -> T,
+) -> T {
+    // The values are rounded already, so the seed has no effect.
+    let rounding = (layout.storage == EmbeddingFormat::Bf16).then(|| StochasticRounding::new(0));
+    let accumulators = data.optimizer.accumulators(data.dim);
+    write(&PartitionRows {
+        rows: data.rows,
+        dim: data.dim,
+        embeddings: &|row, out| {
+            out.copy_from_slice(&data.embeddings[row * data.dim..][..out.len()])
+        },
+        optimizer: data.optimizer,
+        adagrad: &|row, out| {
+            out.copy_from_slice(&data.adagrad[row * accumulators..][..out.len()]);
+        },
+        rounding,
+    })
+}
+
+/// Copies a table in main memory, reusing the memory of `over` if there is one. Features are shared.
+pub fn copy_of(table: &Table, over: Option<Table>) -> Table {
+    let (embeddings, adagrad) = over.map_or_else(Default::default, |over| {
+        (Some(over.embeddings), Some(over.adagrad))
+    });
+    let dimension = table.embeddings.width();
+    let optimizer = match table.adagrad.width() {
+        1 => Optimizer::RowAdagrad,
+        _ => Optimizer::Adagrad,
+    };
+    let embeddings = values_of(&table.embeddings, embeddings);
+    let state = values_of(&table.adagrad, adagrad);
+    let mut copy = Table::with_optimizer(embeddings, (optimizer, state), dimension);
+    copy.features = table.features.clone();
+    copy
+}
+
+/// Copies all `rows`, reusing the memory of `over` if there is one.
+fn values_of(rows: &SharedRows, over: Option<SharedRows>) -> Vec<f32> {
+    let len = rows.rows() * rows.width();
+    let mut values = over.map_or_else(|| pages::with_capacity(len), SharedRows::into_vec);
+    // Only fresh memory is initialized by this.
+    values.resize(len, 0.0);
+    rows.read_rows(0, &mut values);
+    values
+}
+
+/// Checks that a partition has the expected shape.
+pub fn check_shape(
+    layout: &TypeLayout,
+    partition: u32,
+    data: &PartitionData,
+) -> Result<(), CheckpointMismatch> {
+    let rows = layout.rows[partition as usize];
+    if data.rows as u64 == rows && data.dim == layout.dimension {
+        return Ok(());
+    }
+    Err(CheckpointMismatch::Rows {
+        entity_type: layout.name.clone(),
+        partition,
+        stored: [data.rows as u64, data.dim as u64],
+        expected: [rows, layout.dimension as u64],
+    })
+}
