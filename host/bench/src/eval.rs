@@ -6,7 +6,7 @@ use pbg_core::model::Precision;
 use pbg_kernels::libtorch::ProductShape;
 use pbg_model::memory::peak_bytes;
 use pbg_model::{ResolvedConfig, RunError};
-use pbg_train::{CandidateSet, EvalOptions, EvalReport};
+use pbg_query::{CandidateSet, EvalOptions, EvalReport};
 use serde::Serialize;
 
 use crate::clocks::process_cpu_seconds;
@@ -55,7 +55,7 @@ pub fn eval(
     let dimension = blueprint.spec.entities[relation.rhs].dimension;
 
     let cpu = process_cpu_seconds();
-    let report = pbg_train::evaluate(resolved, options, progress)?;
+    let report = pbg_query::evaluate(resolved, options, progress)?;
     let cpu_seconds = process_cpu_seconds() - cpu;
     let scores = report.raw.count as f64 * candidates;
     let shape = ProductShape {

@@ -3,7 +3,7 @@
 use pbg_dataset::describe::UnseenCounts;
 use pbg_model::ResolvedConfig;
 use pbg_model::trained::UntrainedNames;
-use pbg_train::{AnswerNotes, BeamWidth, ExactReason};
+use pbg_query::{AnswerNotes, BeamWidth, ExactReason};
 
 use crate::format;
 use crate::terminal::Terminal;

@@ -6,7 +6,7 @@ use clap::Args;
 use pbg_config::split_override;
 use pbg_core::model::Comparator;
 use pbg_model::AllowedChanges;
-use pbg_train::IndexQueryOptions;
+use pbg_query::IndexQueryOptions;
 
 /// Arguments that name a configuration and change its keys.
 #[derive(Debug, Args)]

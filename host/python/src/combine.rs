@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
+use pbg_query::Combination;
 use pbg_session::combine as models_as_one;
-use pbg_train::Combination;
 use pyo3::prelude::*;
 
 use crate::front::work;

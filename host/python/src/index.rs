@@ -1,8 +1,8 @@
 //! Options for building an index, in the JSON form of the package.
 
 use pbg_core::model::Comparator;
+use pbg_query::IndexOptions;
 use pbg_session::Result;
-use pbg_train::IndexOptions;
 use serde::Deserialize;
 use serde_json::Value;
 

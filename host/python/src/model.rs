@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use pbg_checkpoint::ReadCheckpoint;
 use pbg_model::ResolvedConfig;
+use pbg_query::{CandidateSet, EvalOptions, GroupBy, IndexQueryOptions, QueryModel};
 use pbg_session::{Failure, FailureKind, Result};
-use pbg_train::{CandidateSet, EvalOptions, GroupBy, IndexQueryOptions, query};
 use pyo3::prelude::*;
 use serde::Deserialize;
 
@@ -27,8 +27,7 @@ type Near = (String, f32);
 const GRAIN: Duration = Duration::from_millis(50);
 
 /// A job for the model's thread.
-type Request =
-    Box<dyn for<'r> FnOnce(&'r ResolvedConfig, &mut Option<query::QueryModel<'r>>) + Send>;
+type Request = Box<dyn for<'r> FnOnce(&'r ResolvedConfig, &mut Option<QueryModel<'r>>) + Send>;
 
 /// A trained model that answers questions.
 #[pyclass(frozen)]
@@ -152,7 +151,7 @@ impl Model {
         let options: index::Options = work(py, |_| serde_json::from_str(options).map_err(usage))?;
         let stop = Arc::clone(&self.stop);
         self.ask(py, move |resolved, _| {
-            let report = pbg_train::build_index(resolved, &options.options()?, &stop, &|_| ())?;
+            let report = pbg_query::build_index(resolved, &options.options()?, &stop, &|_| ())?;
             let advice = report.advice();
             let advice = advice.iter().map(|text| spelled(text)).collect();
             Ok((json(&report)?, advice))
@@ -172,7 +171,7 @@ impl Model {
     fn evaluate(&self, py: Python<'_>, options: &str) -> PyResult<String> {
         let options: Evaluation = work(py, |_| serde_json::from_str(options).map_err(usage))?;
         self.ask(py, move |resolved, _| {
-            json(&pbg_train::evaluate(
+            json(&pbg_query::evaluate(
                 resolved,
                 &options.options(resolved)?,
                 &mut |_, _| (),
@@ -213,7 +212,7 @@ impl Model {
     fn ask<T: Send + 'static>(
         &self,
         py: Python<'_>,
-        job: impl for<'r> FnOnce(&'r ResolvedConfig, &mut Option<query::QueryModel<'r>>) -> Result<T>
+        job: impl for<'r> FnOnce(&'r ResolvedConfig, &mut Option<QueryModel<'r>>) -> Result<T>
         + Send
         + 'static,
     ) -> PyResult<T> {
@@ -251,7 +250,7 @@ fn checkpoint(resolved: &ResolvedConfig) -> Result<ReadCheckpoint> {
 }
 
 fn serve(resolved: &ResolvedConfig, jobs: &Receiver<Request>) {
-    let mut model: Option<query::QueryModel<'_>> = None;
+    let mut model: Option<QueryModel<'_>> = None;
     for job in jobs {
         // The tables in memory belong to one version; every answer must use the current one.
         let current = checkpoint(resolved).ok();
@@ -266,10 +265,10 @@ fn serve(resolved: &ResolvedConfig, jobs: &Receiver<Request>) {
 /// Returns the model, opening it at first use.
 fn opened<'m, 'r>(
     resolved: &'r ResolvedConfig,
-    model: &'m mut Option<query::QueryModel<'r>>,
-) -> Result<&'m mut query::QueryModel<'r>> {
+    model: &'m mut Option<QueryModel<'r>>,
+) -> Result<&'m mut QueryModel<'r>> {
     if model.is_none() {
-        *model = Some(pbg_train::QueryModel::open(resolved)?);
+        *model = Some(QueryModel::open(resolved)?);
     }
     let gone = || Failure::message(FailureKind::Internal, "the model is gone");
     model.as_mut().ok_or_else(gone)

@@ -4,8 +4,8 @@ use std::sync::atomic::AtomicBool;
 
 use pbg_core::graph::Side;
 use pbg_model::{ResolvedConfig, RunError};
+use pbg_query::{BeamWidth, ExactReason, IndexQueryOptions, PredictOptions, Question};
 use pbg_session::{Failure, Result};
-use pbg_train::{BeamWidth, ExactReason, IndexQueryOptions, PredictOptions, Question};
 use serde::{Deserialize, Serialize};
 
 use crate::errors::{spelled, usage};
@@ -89,7 +89,7 @@ pub(crate) fn answer(
     };
     let questions = asked.questions.into_iter().map(Edge::question);
     let questions: Vec<Question> = questions.collect::<Result<_>>()?;
-    let predictor = pbg_train::Predictor::open(resolved, &options)?;
+    let predictor = pbg_query::Predictor::open(resolved, &options)?;
     let Answers {
         mut answers,
         mut warnings,

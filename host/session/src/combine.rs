@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use pbg_model::ResolvedConfig;
-use pbg_train::{Combination, last_versions};
+use pbg_query::{Combination, last_versions};
 
 use crate::failure::{Failure, Result};
 use crate::front::FrontEnd;
@@ -30,7 +30,7 @@ pub fn models(folders: Vec<PathBuf>, last: Option<u32>) -> Result<Vec<PathBuf>> 
 /// total.
 ///
 /// # Errors
-/// As for [`pbg_train::combine`].
+/// As for [`pbg_query::combine`].
 pub fn combine(
     combination: Combination,
     models: &[PathBuf],
@@ -38,7 +38,7 @@ pub fn combine(
     front: &dyn FrontEnd,
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<ResolvedConfig> {
-    let combined = pbg_train::combine(combination, models, out, progress)?;
+    let combined = pbg_query::combine(combination, models, out, progress)?;
     if combination == Combination::Average && combined.other_seeds {
         front.warn(
             &"these models began with different seeds, so the same element means something else in each, and their \

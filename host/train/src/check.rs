@@ -18,9 +18,9 @@ use pbg_model::layout::Layout;
 use pbg_model::resolved::ResolvedConfig;
 use pbg_model::resume_point::{self, stops_within_buckets};
 use pbg_model::{memory, model_bytes};
+use pbg_query::evaluate;
 use serde::{Deserialize, Serialize};
 
-use crate::evaluate;
 use crate::pipeline::{self, EdgeBytes};
 use crate::single_trainer::validation;
 

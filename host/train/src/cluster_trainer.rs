@@ -54,7 +54,6 @@ pub use exchange_warnings::distributed_warnings;
 use heartbeats::Heartbeats;
 use ledger::{LedgerClient, LedgerThreads, NotApplied};
 use ranking::RankingProgress;
-pub(crate) use ranking::block_count;
 pub use simulation::{Scenario, SimReport, SimTrainer, simulate_trainer};
 use tables::ClusterTables;
 

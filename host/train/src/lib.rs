@@ -9,32 +9,28 @@
 mod bucket_inputs;
 mod bucket_trainer;
 pub mod buffer;
+mod buffer_tables;
 pub mod check;
 mod cluster_trainer;
-mod combine;
 mod commit_metadata;
 mod commit_pacer;
 mod coordinator;
 mod disk_tables;
 pub mod draws;
 mod edge_prefetch;
-pub mod evaluate;
 pub mod executor;
 mod holdout_eval;
-pub mod index;
 mod losses;
 mod new_rows;
 mod pipeline;
 mod planning;
 mod processor_time;
-pub mod query;
 mod run;
 mod run_length;
 mod running_pipeline;
 mod single_trainer;
 mod stage_threads;
 mod storage_thread;
-mod without_operators;
 mod workers;
 
 pub use check::{
@@ -45,21 +41,7 @@ pub use cluster_trainer::{
     ClusterOptions, Scenario, SimReport, SimTrainer, SyncLimits, distributed_warnings,
     simulate_trainer,
 };
-pub use combine::{Combination, Combined, combine, last_versions};
-pub use evaluate::predict::{
-    AnswerNotes, PredictOptions, Prediction, Predictions, Predictor, Question, Unanswerable,
-    predict_needs,
-};
-pub use evaluate::{
-    CandidateSet, EvalOptions, EvalReport, GroupBy, GroupRanks, eval_needs, evaluate,
-    evaluate_together,
-};
 pub use executor::check_device;
-pub use index::{
-    BeamWidth, BuiltType, ExactReason, IndexOptions, IndexProgress, IndexQueryOptions, IndexReport,
-    build_index, index_needs,
-};
 pub use losses::{GuardedLoss, traced};
 pub use pbg_kernels::executable;
-pub use query::{EntityEmbeddings, NamedEntity, Neighbor, QueryModel};
 pub use run::{Fallbacks, RunOutcome, Strategies, train, train_at, train_distributed};

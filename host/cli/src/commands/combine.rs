@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use indicatif::ProgressBar;
+use pbg_query::Combination;
 use pbg_session::combine;
-use pbg_train::Combination;
 
 use crate::failure::Result;
 use crate::terminal::{self, Terminal};

@@ -8,7 +8,7 @@ use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use indicatif::{ProgressBar, ProgressStyle};
 use pbg_core::event::RankStats;
 use pbg_model::ResolvedConfig;
-use pbg_train::{CandidateSet, EvalOptions, EvalReport};
+use pbg_query::{CandidateSet, EvalOptions, EvalReport};
 
 use crate::failure::Result;
 use crate::options::TrainedArgs;
@@ -111,9 +111,9 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     };
     let result = match args.machines {
         Some(machines) => {
-            pbg_train::evaluate_together(&resolved, &options, machines, &mut progress)
+            pbg_query::evaluate_together(&resolved, &options, machines, &mut progress)
         }
-        None => pbg_train::evaluate(&resolved, &options, &mut progress),
+        None => pbg_query::evaluate(&resolved, &options, &mut progress),
     };
     bar.finish_and_clear();
     let report = result?;
@@ -191,7 +191,7 @@ fn check(
     terminal: Terminal,
 ) -> Result<()> {
     resolved.admit_checkpoint()?;
-    let needs = pbg_train::eval_needs(resolved, options)?;
+    let needs = pbg_query::eval_needs(resolved, options)?;
     super::check::print_needs("evaluation", &needs, json, terminal)
 }
 

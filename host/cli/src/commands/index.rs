@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use comfy_table::{CellAlignment, Table, presets};
 use indicatif::{ProgressBar, ProgressStyle};
-use pbg_train::{BuiltType, IndexOptions, IndexProgress};
+use pbg_query::{BuiltType, IndexOptions, IndexProgress};
 
 use crate::failure::Result;
 use crate::options::{ComparatorArg, TrainedArgs};
@@ -76,14 +76,14 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     };
     if args.check {
         resolved.admit_checkpoint()?;
-        let needs = pbg_train::index_needs(&resolved, &options)?;
+        let needs = pbg_query::index_needs(&resolved, &options)?;
         return super::check::print_needs("the index", &needs, args.json, terminal);
     }
     let bar = progress_bar(terminal);
     let shown = bar.clone();
     let announce = Box::new(move |line: &str| shown.suspend(|| terminal.print_line(line)));
     let stop = interrupt::watch("stopping", announce)?;
-    let built = pbg_train::build_index(&resolved, &options, &stop, &|linking| show(&bar, &linking));
+    let built = pbg_query::build_index(&resolved, &options, &stop, &|linking| show(&bar, &linking));
     bar.finish_and_clear();
     let report = built?;
     model_notes::warn_about_missing_rows(&report.missing, &resolved, terminal);

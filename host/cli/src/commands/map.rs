@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 
 use pbg_core::model::Comparator;
 use pbg_model::ResolvedConfig;
+use pbg_query::{EntityEmbeddings, NamedEntity, QueryModel};
 use pbg_report::map::{self, MapError, MapPoint};
 use pbg_report::pages;
-use pbg_train::{EntityEmbeddings, NamedEntity, QueryModel};
 
 use crate::failure::{Failure, Result};
 use crate::kind::FailureKind;
@@ -66,7 +66,7 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     let TrainedArgs { config, which } = &args.model;
     let resolved = load::trained(config.as_deref(), which, terminal)?;
-    let mut model = pbg_train::QueryModel::open(&resolved)?;
+    let mut model = pbg_query::QueryModel::open(&resolved)?;
     model_notes::warn_about_missing_rows(model.missing(), &resolved, terminal);
     let entity_type = args.entity_type.as_deref();
     let wanted = match &args.names {

@@ -100,7 +100,7 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     if let Some(relation) = &args.relation {
         return by_relation::run(args, (name, relation), &resolved, terminal);
     }
-    let mut model = pbg_train::QueryModel::open(&resolved)?;
+    let mut model = pbg_query::QueryModel::open(&resolved)?;
     let (count, entity_type) = (args.neighbors as usize, args.entity_type.as_deref());
     let comparator = args.comparator.map(Into::into);
     let found = match args.index.index_options() {

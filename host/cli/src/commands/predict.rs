@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use indicatif::{ProgressBar, ProgressStyle};
 use pbg_model::{ResolvedConfig, RunError};
-use pbg_train::{PredictOptions, Predictor, Unanswerable};
+use pbg_query::{PredictOptions, Predictor, Unanswerable};
 
 use crate::failure::{Failure, Result};
 use crate::options::{IndexArgs, TrainedArgs};
@@ -109,7 +109,7 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     let Some(questions) = questions.as_mut().filter(|_| !args.check) else {
         return check(&resolved, &options, args.json, terminal);
     };
-    let predictor = pbg_train::Predictor::open(&resolved, &options)?;
+    let predictor = pbg_query::Predictor::open(&resolved, &options)?;
     model_notes::warn_about_missing_rows(predictor.missing(), &resolved, terminal);
     let bar = progress_bar(terminal);
     let shown = bar.clone();
@@ -211,6 +211,6 @@ fn check(
     terminal: Terminal,
 ) -> Result<()> {
     resolved.admit_checkpoint()?;
-    let needs = pbg_train::predict_needs(resolved, options)?;
+    let needs = pbg_query::predict_needs(resolved, options)?;
     super::check::print_needs("prediction", &needs, json, terminal)
 }

@@ -31,7 +31,7 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     let TrainedArgs { config, which } = &args.model;
     let resolved = load::trained(config.as_deref(), which, terminal)?;
-    let mut model = pbg_train::QueryModel::open(&resolved)?;
+    let mut model = pbg_query::QueryModel::open(&resolved)?;
     let mut out = BufWriter::new(io::stdout().lock());
     let mut input = LineReader::of_stdin();
     while let Some(line) = input.next()? {

@@ -16,7 +16,7 @@ use pbg_kernels::params::Params;
 use pbg_kernels::table::Table;
 use pbg_ledger::transport::TrainerActivity;
 use pbg_ledger::{
-    LedgerAction, LedgerRecord, MAX_BLOCKS, TransactionError, ValidationRanking, ValidationResult,
+    LedgerAction, LedgerRecord, TransactionError, ValidationRanking, ValidationResult,
     ValidationTerms,
 };
 use pbg_model::commit;
@@ -24,17 +24,16 @@ use pbg_model::error::{JoinError, RunError, SettingError};
 use pbg_model::layout::TableKey;
 use pbg_model::resolved::ResolvedConfig;
 use pbg_model::state::RunState;
+use pbg_query::evaluate::{
+    EvalOptions, LastTable, ModelView, PartialEvaluation, TableSource, block_count,
+};
 
 use super::ClusterTrainer;
 use super::joining::VISIBLE_WITHIN;
 use super::ledger::{LedgerClient, NotApplied};
 use super::tables::ClusterTables;
 use crate::buffer::PartitionBuffer;
-use crate::evaluate::{EDGES, LastTable, ModelView, PartialEvaluation, TableSource};
 use crate::single_trainer::validation;
-
-/// Smallest size of a block in edges, if there are several: each block has to read every table once.
-const FEWEST: u64 = 128;
 
 /// A trainer's progress with rankings.
 pub(super) struct RankingProgress {
@@ -103,19 +102,6 @@ pub(super) fn validation_terms(
         interval: rules.interval,
         rules: rules.rules(),
     }))
-}
-
-/// Returns the number of blocks for `edges` edges and `trainers` trainers: one for each trainer, but with at least
-/// [`FEWEST`] edges, and at most [`EDGES`], the number that one machine sums up together. Only if there were more than
-/// [`MAX_BLOCKS`] blocks, they are larger.
-pub(crate) fn block_count(edges: u64, trainers: u64) -> u32 {
-    let even = edges.div_ceil(trainers.max(1)).clamp(FEWEST, EDGES);
-    let most = u64::from(MAX_BLOCKS);
-    let size = match edges.div_ceil(even) <= most {
-        true => even,
-        false => edges.div_ceil(most).next_multiple_of(EDGES),
-    };
-    edges.div_ceil(size) as u32
 }
 
 impl ClusterTrainer<'_> {
@@ -247,7 +233,7 @@ impl ClusterTrainer<'_> {
         Ok(())
     }
 
-    fn validation_options(&self) -> crate::EvalOptions {
+    fn validation_options(&self) -> EvalOptions {
         let edges = self.machine.config().validation.edges.as_deref();
         validation::options(self.machine.resolved, edges.unwrap_or_default())
     }
@@ -408,41 +394,5 @@ impl TableSource for RankedCheckpoint<'_> {
         }
         let manifest = self.manifest;
         self.held.or_read(key, || store.read_version(manifest, key))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_trainer_has_a_block_that_is_worth_while() {
-        for (edges, trainers, expected) in [
-            (1, 4, 1),
-            (FEWEST, 4, 1),
-            (FEWEST + 1, 4, 2),
-            (1000, 1, 1),
-            (1000, 4, 4),
-            (1001, 4, 4),
-            (EDGES, 1, 1),
-            (EDGES + 1, 1, 2),
-            (10 * EDGES, 4, 10),
-            (u64::from(MAX_BLOCKS) * EDGES, 3, MAX_BLOCKS),
-            (u64::from(MAX_BLOCKS) * EDGES + 1, 3, 129),
-        ] {
-            assert_eq!(
-                block_count(edges, trainers),
-                expected,
-                "{edges} for {trainers}"
-            );
-        }
-        for edges in (1..5_000_000_u64).step_by(7919) {
-            for trainers in [1, 2, 7, 256] {
-                let blocks = u64::from(block_count(edges, trainers));
-                assert!(blocks <= u64::from(MAX_BLOCKS));
-                // No block is empty.
-                assert!((blocks - 1) * edges.div_ceil(blocks) < edges);
-            }
-        }
     }
 }

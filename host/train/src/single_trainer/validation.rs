@@ -9,9 +9,10 @@ use pbg_core::schedule::Schedule;
 use pbg_dataset::Dataset;
 use pbg_model::error::RunError;
 use pbg_model::resolved::ResolvedConfig;
+use pbg_query::evaluate::{self, CandidateSet, EvalOptions, ModelView};
 
 use super::SingleTrainer;
-use crate::evaluate::{self, BufferTables, CandidateSet, EvalOptions, ModelView};
+use crate::buffer_tables::BufferTables;
 
 impl SingleTrainer<'_> {
     /// Ranks the validation edges if an epoch has ended after which validation is due. A run that was stopped after an

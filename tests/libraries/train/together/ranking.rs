@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use pbg_core::event::RankStats;
 use pbg_ledger::Phase;
-use pbg_train::{CandidateSet, EvalOptions};
+use pbg_query::{CandidateSet, EvalOptions};
 
 use super::*;
 
@@ -124,7 +124,7 @@ fn evaluated(config: &Config, folder: &Path) -> RankStats {
         seen: false,
     };
     let resolved = ResolvedConfig::new(config).expect("they fit");
-    let report = pbg_train::evaluate(&resolved, &options, &mut |_, _| ());
+    let report = pbg_query::evaluate(&resolved, &options, &mut |_, _| ());
     *report.expect("ranks").ranks()
 }
 

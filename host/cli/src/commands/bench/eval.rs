@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use pbg_bench::EvalBenchReport;
-use pbg_train::{CandidateSet, EvalOptions};
+use pbg_query::{CandidateSet, EvalOptions};
 
 use super::{CEILING, NO_CEILING};
 use crate::failure::Result;

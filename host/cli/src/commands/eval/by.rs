@@ -4,7 +4,7 @@ use std::io::{self, IsTerminal};
 
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use pbg_core::event::RankStats;
-use pbg_train::{EvalReport, GroupBy};
+use pbg_query::{EvalReport, GroupBy};
 
 /// Grouping of ranks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]

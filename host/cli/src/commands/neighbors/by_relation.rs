@@ -5,7 +5,7 @@ use std::io::{self, Write};
 
 use pbg_core::graph::Side;
 use pbg_model::ResolvedConfig;
-use pbg_train::{PredictOptions, Prediction, Question};
+use pbg_query::{PredictOptions, Prediction, Question};
 
 use super::{Args, SideArg};
 use crate::commands::predict::answers;
@@ -29,7 +29,7 @@ pub(super) fn run(
         Some(SideArg::Tail) => vec![Side::Rhs],
         None => vec![Side::Rhs, Side::Lhs],
     };
-    let predictor = pbg_train::Predictor::open(
+    let predictor = pbg_query::Predictor::open(
         resolved,
         &PredictOptions {
             count: args.neighbors,

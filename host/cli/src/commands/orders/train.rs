@@ -119,7 +119,7 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
 }
 
 /// Returns the options of the ranking after each epoch.
-fn ranking(args: &Args, resolved: &ResolvedConfig) -> Result<pbg_train::EvalOptions> {
+fn ranking(args: &Args, resolved: &ResolvedConfig) -> Result<pbg_query::EvalOptions> {
     let sets = &resolved.dataset().manifest().edge_sets;
     let default = || {
         ["valid", "test"]
@@ -135,10 +135,10 @@ fn ranking(args: &Args, resolved: &ResolvedConfig) -> Result<pbg_train::EvalOpti
             })?
             .to_owned(),
     };
-    Ok(pbg_train::EvalOptions {
+    Ok(pbg_query::EvalOptions {
         edges,
         filter: sets.keys().cloned().collect(),
-        candidates: pbg_train::CandidateSet::All,
+        candidates: pbg_query::CandidateSet::All,
         threads: None,
         limit: args.limit.map(|n| n as usize),
         by: None,
@@ -149,7 +149,7 @@ fn ranking(args: &Args, resolved: &ResolvedConfig) -> Result<pbg_train::EvalOpti
 fn setting(
     args: &Args,
     config: &Config,
-    ranking: &pbg_train::EvalOptions,
+    ranking: &pbg_query::EvalOptions,
 ) -> Vec<(String, String)> {
     let ranked = match ranking.limit {
         Some(limit) => format!("{limit} random edges of {}", ranking.edges),

@@ -8,7 +8,7 @@ use pbg_core::graph::Side;
 use pbg_export::predictions::{PredictedEdge, PredictionTable};
 use pbg_files::owner::{self, OwnerKind};
 use pbg_files::{ChecksummedFile, FileError};
-use pbg_train::{Prediction, Question};
+use pbg_query::{Prediction, Question};
 use serde::Serialize;
 
 use crate::failure::{Failure, Result};

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use pbg_core::graph::Side;
-use pbg_train::Question;
+use pbg_query::Question;
 use serde::Deserialize;
 
 use crate::commands::score::columns;

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use pbg_model::ResolvedConfig;
+use pbg_query::{PredictOptions, Predictor, QueryModel, Question, Unanswerable};
 use pbg_report::pages::model_contents::{AnsweredQuestion, ModelContents, RankedAnswer};
 use pbg_session::load;
-use pbg_train::{PredictOptions, Predictor, QueryModel, Question, Unanswerable};
 
 use crate::commands::map::{COUNT, MapEntities};
 use crate::commands::predict::questions::{QuestionBlock, QuestionSource};
@@ -70,7 +70,7 @@ impl ModelContentArgs {
         terminal: Terminal,
     ) -> Result<ModelContents> {
         let mut known = ModelContents::default();
-        let mut model = pbg_train::QueryModel::open(resolved)?;
+        let mut model = pbg_query::QueryModel::open(resolved)?;
         model_notes::warn_about_missing_rows(model.missing(), resolved, terminal);
         if let Some(file) = &self.map {
             let wanted = match file {
@@ -108,10 +108,10 @@ impl ModelContentArgs {
             questions: None,
             index: None,
         };
-        let predictor = pbg_train::Predictor::open(resolved, &options(filter))?;
+        let predictor = pbg_query::Predictor::open(resolved, &options(filter))?;
         let told = match all.iter().all(|set| filter.contains(set)) {
             true => None,
-            false => Some(pbg_train::Predictor::open(resolved, &options(all))?),
+            false => Some(pbg_query::Predictor::open(resolved, &options(all))?),
         };
         let mut questions = QuestionSource::of(file, &Arc::default())?;
         let mut asked = Vec::new();

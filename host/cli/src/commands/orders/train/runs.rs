@@ -11,7 +11,8 @@ use pbg_core::event::Event;
 use pbg_files as files;
 use pbg_lab::study::SeedRun;
 use pbg_model::{AllowedChanges, ResolvedConfig};
-use pbg_train::{EvalOptions, RunOutcome};
+use pbg_query::EvalOptions;
+use pbg_train::RunOutcome;
 
 use crate::failure::{Failure, Result};
 use crate::interrupt::StopHandle;
@@ -189,7 +190,7 @@ impl Runs<'_> {
                 return Err(Failure::message(FailureKind::Interrupted, "interrupted"));
             }
         }
-        let report = pbg_train::evaluate(&resolved, self.ranking, &mut |_, _| ())?;
+        let report = pbg_query::evaluate(&resolved, self.ranking, &mut |_, _| ())?;
         let ranks = report.ranks();
         let path = Path::new(&config.checkpoint_path).join(METRICS);
         let lines = metrics::read(&path)?;

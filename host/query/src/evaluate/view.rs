@@ -11,23 +11,21 @@ use pbg_model::layout::TableKey;
 use pbg_model::trained::{self, TrainedModel};
 
 use super::edges::RankedEdge;
-use crate::buffer::PartitionBuffer;
-use crate::disk_tables::DiskTables;
 
 /// Model without its tables.
 #[derive(Clone, Copy)]
-pub(crate) struct ModelView<'a> {
+pub struct ModelView<'a> {
     /// Dataset the ids belong to.
-    pub(crate) dataset: &'a Dataset,
+    pub dataset: &'a Dataset,
     /// Model and layout.
-    pub(crate) blueprint: &'a Blueprint,
+    pub blueprint: &'a Blueprint,
     /// Operators and global embeddings.
-    pub(crate) params: &'a Params,
+    pub params: &'a Params,
     /// Features of each entity type, restricted to features with rows; set if the dataset has entities or relations
     /// without an embedding.
-    pub(crate) grown: Option<&'a [Option<FeatureBags>]>,
+    pub grown: Option<&'a [Option<FeatureBags>]>,
     /// Entities and relations of the trained edges, if only edges among these are ranked.
-    pub(crate) seen: Option<&'a TrainedVocabulary>,
+    pub seen: Option<&'a TrainedVocabulary>,
 }
 
 impl<'a> ModelView<'a> {
@@ -93,7 +91,7 @@ impl ModelView<'_> {
 }
 
 /// Source of tables for ranking, which are read one at a time.
-pub(crate) trait TableSource {
+pub trait TableSource {
     /// Returns a partition of an entity type. Only the last table that was read is kept in memory.
     ///
     /// # Errors
@@ -122,40 +120,15 @@ impl TableSource for CommittedTables<'_> {
     }
 }
 
-/// Tables of a run between buckets: the current ones in its buffer, and the others from its checkpoint.
-pub(crate) struct BufferTables<'a> {
-    buffer: &'a PartitionBuffer<DiskTables>,
-    held: LastTable,
-}
-
-impl<'a> BufferTables<'a> {
-    pub(crate) fn new(buffer: &'a PartitionBuffer<DiskTables>) -> Self {
-        Self {
-            buffer,
-            held: LastTable::default(),
-        }
-    }
-}
-
-impl TableSource for BufferTables<'_> {
-    fn table(&mut self, key: TableKey) -> Result<&Table, RunError> {
-        if let Some(table) = self.buffer.table(key) {
-            table.download()?;
-            return Ok(table);
-        }
-        self.held.or_read(key, || self.buffer.store().read(key))
-    }
-}
-
 /// Table that was read last.
 #[derive(Default)]
-pub(crate) struct LastTable {
+pub struct LastTable {
     table: Option<(TableKey, Table)>,
 }
 
 impl LastTable {
     /// Returns the table `key`. If it is not the held one, drops the held one before calling `read`.
-    pub(crate) fn or_read(
+    pub fn or_read(
         &mut self,
         key: TableKey,
         read: impl FnOnce() -> Result<Table, RunError>,

@@ -18,12 +18,12 @@ use pbg_model::resolved::ResolvedConfig;
 use pbg_model::trained::TrainedModel;
 use serde::{Deserialize, Serialize};
 
+use super::blocks::block_count;
 use super::breakdown::{Breakdown, SumsBy};
 use super::seen_coverage::SeenCoverage;
 use super::stats::RankSums;
 use super::view::{CommittedTables, ModelView};
 use super::{EvalOptions, EvalReport, PartialEvaluation, model_to_rank, report};
-use crate::cluster_trainer::block_count;
 
 /// Prefix of the folders' names.
 const EVALUATION: &str = "evaluation.";

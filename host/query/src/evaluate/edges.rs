@@ -56,12 +56,13 @@ pub(super) struct RankedEdgeReader<'a> {
 
 /// Numbers of ranked and of skipped edges in a set.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct EdgeCounts {
-    pub(crate) ranked: u64,
+pub struct EdgeCounts {
+    /// Edges that are ranked.
+    pub ranked: u64,
     /// Edges with an entity or a relation without an embedding.
-    pub(crate) without_embedding: u64,
+    pub without_embedding: u64,
     /// Other edges with an entity or relation that no trained edge has, if these are left out.
-    pub(crate) unseen: u64,
+    pub unseen: u64,
 }
 
 impl<'a> RankedEdgeReader<'a> {

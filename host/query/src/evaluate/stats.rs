@@ -45,9 +45,11 @@ impl CandidateCounts {
 /// Sums over raw and filtered ranks of one side.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct RankSums {
-    pub(crate) raw: RankTotals,
-    pub(crate) filtered: RankTotals,
+pub struct RankSums {
+    /// Sums over raw ranks.
+    pub raw: RankTotals,
+    /// Sums over filtered ranks.
+    pub filtered: RankTotals,
 }
 
 impl RankSums {

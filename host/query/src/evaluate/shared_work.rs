@@ -22,9 +22,8 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use pbg_ledger::Token;
-
 use pbg_files::{self as files, FileError};
+use pbg_ledger::Token;
 
 /// Maximum size of a result file in bytes; a larger file was not written by this program.
 const MAX_RESULT: u64 = 1 << 28;

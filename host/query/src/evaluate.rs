@@ -4,6 +4,7 @@
 //! another known edge (Bordes et al. 2013). Ties count as the average rank.
 
 mod block;
+mod blocks;
 mod breakdown;
 mod count;
 mod edges;
@@ -30,17 +31,18 @@ use pbg_model::settings::cores;
 use pbg_model::trained::{TrainedModel, UntrainedNames};
 use serde::{Deserialize, Serialize};
 
+pub use blocks::block_count;
 use breakdown::{Breakdown, SumsBy};
 pub use breakdown::{GroupBy, GroupRanks};
-use edges::{EdgeCounts, RankedEdgeReader};
-pub use memory_needs::eval_needs;
-pub(crate) use memory_needs::validation_bytes;
+pub use edges::EdgeCounts;
+use edges::RankedEdgeReader;
+pub use memory_needs::{eval_needs, validation_bytes};
 use rank::EdgeRanker;
 use seen_coverage::SeenCoverage;
 pub use shared_evaluation::evaluate_together;
-pub(crate) use stats::RankSums;
+pub use stats::RankSums;
 use view::CommittedTables;
-pub(crate) use view::{BufferTables, LastTable, ModelView, TableSource};
+pub use view::{LastTable, ModelView, TableSource};
 
 /// Number of edges that are read and summed up together.
 pub(crate) const EDGES: u64 = 1 << 16;
@@ -166,18 +168,22 @@ fn is_zero(count: &u64) -> bool {
 }
 
 /// Evaluation in parts: a single process ranks all edges at once, several trainers a block each.
-pub(crate) struct PartialEvaluation<'a> {
+pub struct PartialEvaluation<'a> {
     reader: RankedEdgeReader<'a>,
     ranking: EdgeRanker<'a>,
     breakdown: Option<Breakdown>,
 }
 
+#[expect(
+    clippy::len_without_is_empty,
+    reason = "there are always edges to rank, or `new` fails"
+)]
 impl<'a> PartialEvaluation<'a> {
     /// Prepares to rank the edges of `set`, which `options` names.
     ///
     /// # Errors
     /// When there are no edges to rank, or the edge sets to filter by cannot be opened.
-    pub(crate) fn new(
+    pub fn new(
         view: ModelView<'a>,
         set: &'a EdgeSet,
         options: &EvalOptions,
@@ -200,12 +206,14 @@ impl<'a> PartialEvaluation<'a> {
     }
 
     /// Returns the number of edges to rank.
-    pub(crate) fn len(&self) -> u64 {
+    #[must_use]
+    pub fn len(&self) -> u64 {
         self.reader.len()
     }
 
     /// Returns how many edges of the set can be ranked, sampled or not, and how many are left out.
-    pub(crate) fn counts(&self) -> EdgeCounts {
+    #[must_use]
+    pub fn counts(&self) -> EdgeCounts {
         self.reader.counts()
     }
 
@@ -222,7 +230,7 @@ impl<'a> PartialEvaluation<'a> {
     ///
     /// # Errors
     /// When edges or tables cannot be read, or a score is not finite.
-    pub(crate) fn sums(
+    pub fn sums(
         &mut self,
         tables: &mut dyn TableSource,
         part: Range<u64>,
@@ -259,7 +267,7 @@ impl<'a> PartialEvaluation<'a> {
 }
 
 /// Ranks the edges with `tables`. The report lacks the version and the missing names.
-pub(crate) fn rank(
+pub fn rank(
     view: &ModelView<'_>,
     tables: &mut dyn TableSource,
     options: &EvalOptions,

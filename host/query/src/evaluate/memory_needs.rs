@@ -78,10 +78,7 @@ pub(super) fn needs_beside_tables(resolved: &ResolvedConfig) -> Vec<(String, u64
 }
 
 /// Returns the largest memory that validation needs in addition to training, in bytes.
-pub(crate) fn validation_bytes(
-    resolved: &ResolvedConfig,
-    options: &EvalOptions,
-) -> Result<u64, RunError> {
+pub fn validation_bytes(resolved: &ResolvedConfig, options: &EvalOptions) -> Result<u64, RunError> {
     let (dataset, blueprint) = (resolved.dataset(), resolved.blueprint());
     let layout = &blueprint.layout;
     let groups = match layout.shared {
