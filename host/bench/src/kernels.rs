@@ -5,14 +5,13 @@ use std::time::Duration;
 use pbg_core::model::{Comparator, Operator, Precision, Regularizer};
 use pbg_core::strategy::Loss;
 use pbg_kernels::losses::handwritten::{HandwrittenRanking, HandwrittenSoftmax};
-use pbg_kernels::spec::{EntitySpec, ModelSpec, RelationSpec};
 use pbg_kernels::step::{Execution, Stage};
 use pbg_model::RunError;
+use pbg_rows::spec::{EntitySpec, ModelSpec, RelationSpec};
 use serde::Serialize;
 
 use crate::steps::StepBench;
 use crate::throughput;
-
 /// Speed of one training step, compared with what its matrix products alone would allow.
 #[derive(Clone, Debug, Serialize)]
 pub struct StepReport {

@@ -6,21 +6,20 @@ use std::time::{Duration, Instant};
 use pbg_core::strategy::{Loss, LossWorker};
 use pbg_gemm::pages;
 use pbg_kernels::negatives::NegativeDraws;
-use pbg_kernels::params::Params;
-use pbg_kernels::spec::ModelSpec;
 use pbg_kernels::step::{
     Batch, BatchJob, BatchRelations, BatchTables, Execution, Stage, StageTimes, StepError,
     StepWorker,
 };
-use pbg_kernels::table::Table;
 use pbg_model::RunError;
 use pbg_model::error::SettingError;
+use pbg_rows::params::Params;
+use pbg_rows::spec::ModelSpec;
+use pbg_rows::table::Table;
 use rand::RngExt;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::SeedableRng;
 
 use crate::clocks::{page_faults, thread_cpu_seconds};
-
 /// Measured speed of training steps.
 #[derive(Clone, Debug)]
 pub(crate) struct StepRate {

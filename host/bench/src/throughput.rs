@@ -8,12 +8,11 @@ use std::time::{Duration, Instant};
 use pbg_core::graph::Side;
 use pbg_core::model::Precision;
 use pbg_kernels::libtorch::{self, ProductShape};
-use pbg_kernels::spec::ModelSpec;
 use pbg_kernels::step::WorkerError;
 use pbg_model::RunError;
+use pbg_rows::spec::ModelSpec;
 
 use crate::clocks::thread_cpu_seconds;
-
 /// Returns the number of floating-point operations of one product.
 fn operations(shape: ProductShape) -> f64 {
     2.0 * (shape.batch * shape.rows * shape.inner) as f64 * shape.columns as f64

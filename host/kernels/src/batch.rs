@@ -1,10 +1,10 @@
 //! The edges of a batch and the tables that they refer to.
 
 use pbg_core::graph::Side;
+use pbg_rows::spec::ModelSpec;
+use pbg_rows::table::Table;
 
 use crate::error::StepError;
-use crate::spec::ModelSpec;
-use crate::table::Table;
 
 /// Edges of one batch, in columns.
 #[derive(Clone, Copy, Debug)]

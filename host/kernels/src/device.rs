@@ -8,15 +8,13 @@ use std::fmt;
 use std::sync::Arc;
 
 use pbg_core::strategy::LossWorker;
+use pbg_rows::params::Params;
+use pbg_rows::spec::ModelSpec;
+use pbg_rows::table::Table;
 
 use crate::error::{StepError, WorkerError};
-use crate::params::Params;
-use crate::spec::ModelSpec;
 use crate::step::{BatchJob, BatchStats, Execution, ScoreObserver, StageTimes};
-use crate::table::Table;
 
-pub use crate::optimizer::EPSILON;
-pub use crate::regularizer::N3;
 pub use crate::score_function::{SMALLEST_SQUARE, ScoreFunction};
 pub use crate::step::execution::NO_ROUNDED_DISTANCES;
 pub use crate::step::executor::{SliceStages, StepBuffers, StepExecutor, train};
@@ -122,16 +120,6 @@ pub trait BatchPlanner: fmt::Debug + Send {
     /// # Errors
     /// When the batch does not fit the model or the tables.
     fn plan(&mut self, job: &BatchJob<'_>) -> Result<DevicePlan, StepError>;
-}
-
-/// The rows of a table on a device. While they are there, they are the valid ones: main memory holds the rows as they
-/// were at the last transfer in either direction.
-pub trait ResidentRows: fmt::Debug + Send + Sync + std::any::Any {
-    /// Copies the rows from the device to `table`, to which they belong.
-    ///
-    /// # Errors
-    /// When the device fails.
-    fn download(&self, table: &Table) -> Result<(), StepError>;
 }
 
 /// Reason why a GPU cannot be used.

@@ -2,7 +2,8 @@
 
 use pbg_core::strategy::StrategyError;
 
-use crate::spec::SpecError;
+use pbg_rows::spec::SpecError;
+use pbg_rows::table::TransferError;
 
 /// Reason why a batch graph cannot be compiled for an executor.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -64,6 +65,15 @@ pub enum WorkerError {
     /// libtorch failed.
     #[error("libtorch: {0}")]
     Tensor(String),
+}
+
+impl From<TransferError> for StepError {
+    fn from(error: TransferError) -> Self {
+        match error {
+            TransferError::Tensor(error) => Self::Tensor(error),
+            TransferError::Memory(error) => Self::Memory(error),
+        }
+    }
 }
 
 impl From<WorkerError> for StepError {

@@ -8,10 +8,10 @@ use std::fmt;
 use std::sync::OnceLock;
 
 use pbg_core::model::Precision;
+use pbg_rows::spec::ModelSpec;
 
 use crate::device::{OpenDevice, OpenError};
 use crate::error::{StepError, WorkerError};
-use crate::spec::ModelSpec;
 
 /// The operations of libtorch that the kernels and benchmarks use.
 pub trait Libtorch: fmt::Debug + Send + Sync {

@@ -3,7 +3,7 @@
 use pbg_core::graph::Side;
 use rand::{Rng, RngExt};
 
-use crate::spec::{ModelSpec, RelationSpec};
+use pbg_rows::spec::{ModelSpec, RelationSpec};
 
 /// The uniform negatives of one batch.
 ///

@@ -1,14 +1,14 @@
 //! Relation operators: their action on embeddings, forward and backward.
 //!
 //! The parameters of an operator are passed as one packed row, tensor after tensor in the order of
-//! [`Params`](crate::params::Params): `[diagonal]`, `[translation]`, `[matrix]`,
+//! [`Params`](pbg_rows::params::Params): `[diagonal]`, `[translation]`, `[matrix]`,
 //! `[matrix, translation]` or `[real, imag]`; those of a formula ([`formula`]) in the order of its declaration.
 
 pub(crate) use pbg_core::batch_graph::parameter_width as packed_width;
 use pbg_core::model::Operator;
 
-use crate::params::ParamTensor;
-use crate::vector;
+use pbg_rows::params::ParamTensor;
+use pbg_rows::vector;
 
 pub(crate) mod formula;
 

@@ -13,14 +13,14 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use pbg_core::graph::Side;
+use pbg_rows::params::Params;
+use pbg_rows::spec::{ModelSpec, SpecError};
+use pbg_rows::table::Table;
+use pbg_rows::vector;
 
 use crate::batch::BatchRelations;
 use crate::operators;
-use crate::params::Params;
-use crate::rows::SubnormalMode;
-use crate::spec::{ModelSpec, SpecError};
-use crate::table::Table;
-use crate::vector;
+use crate::subnormal::SubnormalMode;
 
 pub use operands::{CandidateBlock, PreparedQueries};
 pub use points::PointSpace;

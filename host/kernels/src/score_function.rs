@@ -6,8 +6,8 @@
 
 use pbg_core::model::Comparator;
 
-use crate::spec::ModelSpec;
-use crate::vector;
+use pbg_rows::spec::ModelSpec;
+use pbg_rows::vector;
 
 /// Smallest squared distance, which keeps the derivative of the square root finite.
 pub const SMALLEST_SQUARE: f32 = 1e-30;

@@ -36,9 +36,9 @@ use std::sync::Arc;
 use pbg_core::graph::Side;
 use pbg_core::strategy::LossWorker;
 use pbg_gemm::buffer::FloatBuffer;
+use pbg_rows::spec::ModelSpec;
 
-use crate::rows::SubnormalMode;
-use crate::spec::ModelSpec;
+use crate::subnormal::SubnormalMode;
 pub use evaluate::ranking_bytes;
 pub use execution::{Execution, has_fast_bf16};
 pub use job::BatchJob;

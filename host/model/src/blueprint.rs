@@ -6,8 +6,8 @@ use pbg_config::{Config, RelationConfig};
 use pbg_core::graph::Side;
 use pbg_core::model::Operator;
 use pbg_dataset::{Dataset, IdSpace, Relation};
-use pbg_kernels::spec::{EntitySpec, ModelSpec, RelationSpec};
-use pbg_kernels::table::FeatureBags;
+use pbg_rows::spec::{EntitySpec, ModelSpec, RelationSpec};
+use pbg_rows::table::FeatureBags;
 
 use crate::error::{CheckpointMismatch, RunError, SettingError};
 use crate::layout::Layout;

@@ -3,7 +3,7 @@
 use pbg_checkpoint::manifest::RunInfo;
 use pbg_checkpoint::{Checkpoint, PartitionData, TargetCommit, Tensor};
 use pbg_core::strategy::StrategyId;
-use pbg_kernels::params::{ParamTensor, Params};
+use pbg_rows::params::{ParamTensor, Params};
 
 use crate::error::{CheckpointMismatch, RunError, SettingError};
 use crate::memory;

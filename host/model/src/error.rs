@@ -16,8 +16,9 @@ use pbg_dataset::describe::DescribeError;
 use pbg_dataset::{DatasetError, EdgeReadError, StagingError};
 use pbg_index::NeighborGraphError;
 use pbg_kernels::device::OpenError;
-use pbg_kernels::spec::SpecError;
 use pbg_kernels::step::{StepError, WorkerError};
+use pbg_rows::spec::SpecError;
+use pbg_rows::table::TransferError;
 
 use crate::memory::NotEnoughMemory;
 
@@ -201,6 +202,12 @@ impl From<DescribeError> for RunError {
             DescribeError::Cancelled => Self::Interrupted,
             error @ DescribeError::Memory { .. } => Self::Describe(error),
         }
+    }
+}
+
+impl From<TransferError> for RunError {
+    fn from(error: TransferError) -> Self {
+        Self::Step(error.into())
     }
 }
 

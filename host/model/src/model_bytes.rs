@@ -2,8 +2,8 @@
 
 use pbg_dataset::Dataset;
 use pbg_kernels::libtorch;
-use pbg_kernels::params::{Params, TensorSize};
-use pbg_kernels::spec::ModelSpec;
+use pbg_rows::params::{Params, TensorSize};
+use pbg_rows::spec::ModelSpec;
 
 use crate::blueprint::Blueprint;
 use crate::memory;

@@ -7,7 +7,7 @@ use pbg_checkpoint::{CheckpointError, ReadCheckpoint};
 use pbg_config::Config;
 use pbg_core::schedule::RunExtent;
 use pbg_dataset::{Dataset, EdgeSet};
-use pbg_kernels::spec::ModelSpec;
+use pbg_rows::spec::ModelSpec;
 
 use crate::blueprint::Blueprint;
 use crate::error::RunError;

@@ -16,7 +16,7 @@ use pbg_core::graph::{Bucket, Side};
 use pbg_core::model::EmbeddingFormat;
 use pbg_core::schedule::PassId;
 use pbg_core::seed::{self, StreamPurpose};
-use pbg_kernels::table::Table;
+use pbg_rows::table::Table;
 
 use crate::layout::{Layout, TableKey};
 

@@ -4,8 +4,8 @@ use pbg_checkpoint::{PartitionData, PartitionRows};
 use pbg_core::bfloat16::StochasticRounding;
 use pbg_core::model::{EmbeddingFormat, Optimizer};
 use pbg_gemm::pages;
-use pbg_kernels::rows::SharedRows;
-use pbg_kernels::table::{FeatureBags, Table};
+use pbg_rows::shared_rows::SharedRows;
+use pbg_rows::table::{FeatureBags, Table};
 
 use crate::error::{CheckpointMismatch, RunError};
 use crate::layout::TypeLayout;

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use pbg_checkpoint::{CheckpointError, ReadCheckpoint};
 use pbg_dataset::{Dataset, Dictionary, EntityId, IdSpace, NameList};
-use pbg_kernels::params::Params;
-use pbg_kernels::table::{FeatureBags, Table};
+use pbg_rows::params::Params;
+use pbg_rows::table::{FeatureBags, Table};
 use serde::{Deserialize, Serialize};
 
 use crate::blueprint::Blueprint;

@@ -6,21 +6,19 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use joined::RowAccumulator;
 use pbg_checkpoint::{
     Checkpoint, CheckpointError, PartitionData, ReadCheckpoint, TensorRef, list_preserved,
 };
 use pbg_core::model::Optimizer;
-use pbg_kernels::params::Params;
 use pbg_model::error::{CheckpointMismatch, CombineError, RunError};
 use pbg_model::layout::TableKey;
 use pbg_model::resolved::ResolvedConfig;
 use pbg_model::stored::StoredModel;
 use pbg_model::{commit, memory, model_bytes, tables};
-
+use pbg_rows::params::Params;
 mod fit;
 mod joined;
-
-use joined::RowAccumulator;
 
 /// Method of combining several models.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

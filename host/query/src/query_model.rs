@@ -6,22 +6,21 @@ mod rows;
 
 use std::sync::Arc;
 
+use lookup::NameLookup;
 use pbg_checkpoint::ReadCheckpoint;
 use pbg_core::graph::Side;
 use pbg_core::model::Comparator;
 use pbg_dataset::EntityId;
 use pbg_kernels::rank::{self, CandidateBlock, PreparedQueries, Ranker, ReplacedSide};
 use pbg_kernels::step::BatchRelations;
-use pbg_kernels::table::Table;
 use pbg_model::error::{RunError, UnknownName};
 use pbg_model::name_lookup;
 use pbg_model::resolved::ResolvedConfig;
 use pbg_model::trained::{TrainedModel, UntrainedNames};
+use pbg_rows::table::Table;
 use serde::Serialize;
 
 use crate::without_operators;
-
-use lookup::NameLookup;
 pub use rows::{EntityEmbeddings, NamedEntity};
 
 /// Entity with its nearness to another one.

@@ -3,12 +3,11 @@
 use std::borrow::Cow;
 
 use pbg_core::model::{Comparator, Operator, Regularizer};
-use pbg_kernels::params::Params;
-use pbg_kernels::spec::{ModelSpec, RelationSpec};
 use pbg_model::blueprint::Blueprint;
 use pbg_model::error::{CheckpointMismatch, RunError};
 use pbg_model::trained::TrainedModel;
-
+use pbg_rows::params::Params;
+use pbg_rows::spec::{ModelSpec, RelationSpec};
 /// Returns the model `spec` without operators, compared with `comparator` or else with the comparator of `spec`.
 pub(crate) fn spec(spec: &ModelSpec, comparator: Option<Comparator>) -> ModelSpec {
     let alike = |entity| RelationSpec {

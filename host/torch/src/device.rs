@@ -4,9 +4,9 @@ use std::fmt;
 use std::sync::Arc;
 
 use pbg_kernels::device::{DeviceWorker, OpenDevice, OpenError};
-use pbg_kernels::spec::ModelSpec;
 use pbg_kernels::step::{Execution, StepError, WorkerError};
-use pbg_kernels::table::Table;
+use pbg_rows::spec::ModelSpec;
+use pbg_rows::table::Table;
 use tch::{Cuda, Device, Kind};
 
 use super::tables::TorchRows;

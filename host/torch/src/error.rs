@@ -1,6 +1,7 @@
 //! Errors of a step on a device.
 
 use pbg_kernels::step::StepError;
+use pbg_rows::table::TransferError;
 use tch::TchError;
 
 /// Error of a step on a device.
@@ -25,14 +26,19 @@ impl From<DeviceError> for StepError {
 
 /// Converts an error of libtorch into the error of a step.
 pub(super) fn failed(error: &TchError) -> StepError {
+    transfer_failed(error).into()
+}
+
+/// Converts an error of libtorch into the error of a transfer from the device.
+pub(super) fn transfer_failed(error: &TchError) -> TransferError {
     let said = message_of(error);
     match said.contains("out of memory") {
-        true => StepError::Memory(format!(
+        true => TransferError::Memory(format!(
             "{}; lower batch_size, execution.slice_bytes or buffer_partitions; `pbg-host check` shows how much \
              memory they take",
             said.trim_end_matches('.')
         )),
-        false => StepError::Tensor(said),
+        false => TransferError::Tensor(said),
     }
 }
 

@@ -24,7 +24,7 @@ use std::sync::Arc;
 use pbg_core::model::Operator;
 use pbg_core::strategy::LossFormula;
 use pbg_formula::loss::DerivedLoss;
-use pbg_kernels::device::EPSILON;
+use pbg_rows::optimizer::EPSILON;
 use tch::{TchError, Tensor};
 
 pub(super) use self::compiler::{CudaEvent, open};

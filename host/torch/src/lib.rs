@@ -45,8 +45,8 @@ use pbg_kernels::device::{OpenDevice, OpenError};
 use pbg_kernels::libtorch::{
     self, BenchmarkProduct, HalfLayout, HalfMatrices, Libtorch, ProductShape,
 };
-use pbg_kernels::spec::ModelSpec;
 use pbg_kernels::step::{StepError, WorkerError};
+use pbg_rows::spec::ModelSpec;
 use tch::TchError;
 
 pub use device::TorchDevice;

@@ -8,9 +8,9 @@ use super::fused::CudaKernels;
 use super::sums::BatchSums;
 use super::touched::TouchedRows;
 use super::transfer;
-use pbg_kernels::device::EPSILON;
-use pbg_kernels::params::Params;
-use pbg_kernels::spec::ModelSpec;
+use pbg_rows::optimizer::EPSILON;
+use pbg_rows::params::Params;
+use pbg_rows::spec::ModelSpec;
 
 /// All parameters and their accumulators, in the order of [`Params::tensors`], `[rows, width]` each.
 pub(super) struct DeviceParameters {

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use pbg_core::model::Precision;
 use pbg_kernels::device::{BatchPlan, BatchPlanner, DevicePlan, StepProgram, StepPrograms};
-use pbg_kernels::spec::ModelSpec;
 use pbg_kernels::step::{BatchJob, Execution, StepError, WorkerError};
+use pbg_rows::spec::ModelSpec;
 
 use super::device::TorchDevice;
 use super::step::DeviceStep;

@@ -5,8 +5,8 @@ use tch::{TchError, Tensor};
 
 use super::operator::OperatorApplication;
 use super::parameters::ParameterRows;
-use pbg_kernels::device::N3;
 use pbg_kernels::device::ScoreFunction;
+use pbg_rows::regularizer::N3;
 
 /// Rows ready for comparison, with the data for the backward pass. Positives come first, then draws, chunk by chunk,
 /// without padding.

@@ -11,11 +11,12 @@ use pbg_core::batch_graph::{Negatives, Operation, RegularizedRows, StepSpec};
 use pbg_core::graph::Side;
 use pbg_core::strategy::{LossFormula, LossWorker};
 use pbg_kernels::device::{
-    BatchPlan, CompareStage, N3, NO_ROUNDED_DISTANCES, PassStages, ScoreFunction, Slice,
-    SliceStages, StepExecutor, side_and_other,
+    BatchPlan, CompareStage, NO_ROUNDED_DISTANCES, PassStages, ScoreFunction, Slice, SliceStages,
+    StepExecutor, side_and_other,
 };
-use pbg_kernels::spec::ModelSpec;
 use pbg_kernels::step::{BatchJob, BatchStats, StepError};
+use pbg_rows::regularizer::N3;
+use pbg_rows::spec::ModelSpec;
 use tch::{Kind, TchError, Tensor};
 
 use super::device::TorchDevice;

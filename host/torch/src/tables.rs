@@ -3,9 +3,7 @@
 use std::any::Any;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use pbg_kernels::device::ResidentRows;
-use pbg_kernels::step::StepError;
-use pbg_kernels::table::Table;
+use pbg_rows::table::{ResidentRows, Table, TransferError};
 use tch::{TchError, Tensor};
 
 use super::device::TorchDevice;
@@ -72,9 +70,10 @@ impl TorchRows {
 }
 
 impl ResidentRows for TorchRows {
-    fn download(&self, table: &Table) -> Result<(), StepError> {
+    fn download(&self, table: &Table) -> Result<(), TransferError> {
         crate::on_this_thread();
-        self.download(table).map_err(crate::failed)
+        self.download(table)
+            .map_err(|error| crate::error::transfer_failed(&error))
     }
 }
 

@@ -5,11 +5,11 @@ use std::sync::{Arc, MutexGuard};
 use pbg_core::graph::Side;
 use pbg_core::strategy::LossWorker;
 use pbg_kernels::device::{self, BatchPlanner, DevicePlan, DeviceWorker, StepBuffers};
-use pbg_kernels::params::Params;
-use pbg_kernels::spec::ModelSpec;
 use pbg_kernels::step::{
     BatchJob, BatchStats, BatchTables, Execution, ScoreObserver, StageTimes, StepError, WorkerError,
 };
+use pbg_rows::params::Params;
+use pbg_rows::spec::ModelSpec;
 use tch::Tensor;
 
 use super::device::TorchDevice;

@@ -7,7 +7,7 @@ use super::parameters::ParameterRows;
 use super::sums::BatchSums;
 use super::tables::TableRows;
 use super::touched::TouchedRows;
-use pbg_kernels::device::EPSILON;
+use pbg_rows::optimizer::EPSILON;
 
 /// Copies of rows of one or two tables; those of the left table come first.
 pub(super) struct WorkingSet {

@@ -8,16 +8,15 @@ use pbg_core::schedule::PassId;
 use pbg_core::seed::{self, StreamPurpose};
 use pbg_core::strategy::Loss;
 use pbg_kernels::negatives::NegativeDraws;
-use pbg_kernels::params::Params;
-use pbg_kernels::spec::RelationSpec;
 use pbg_kernels::step::{Batch, BatchRelations, BatchTables, StepError};
-use pbg_kernels::table::Table;
 use pbg_model::blueprint::Blueprint;
 use pbg_model::error::RunError;
+use pbg_rows::params::Params;
+use pbg_rows::spec::RelationSpec;
+use pbg_rows::table::Table;
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 use crate::stage_threads::StageClock;
-
 /// Bucket that is ready to be trained or evaluated.
 pub(crate) struct BucketInputs<'a> {
     /// The model.

@@ -14,15 +14,15 @@ use pbg_core::schedule::{LeasedBucket, PassId, RunExtent};
 use pbg_core::strategy::{LossWorker, Pass, StrategyError};
 use pbg_dataset::EdgeSet;
 use pbg_kernels::device::OpenDevice;
-use pbg_kernels::params::Params;
 use pbg_kernels::step::{Stage, StepWorker};
-use pbg_kernels::table::Table;
 use pbg_model::blueprint::Blueprint;
 use pbg_model::error::RunError;
 use pbg_model::layout::TableKey;
 use pbg_model::resolved::ResolvedConfig;
 use pbg_model::resume_point::{BatchRange, BucketSums, ShareProgress};
 use pbg_model::rounding::Roundings;
+use pbg_rows::params::Params;
+use pbg_rows::table::Table;
 
 use crate::bucket_inputs::BucketInputs;
 use crate::buffer::TableStore;
@@ -32,7 +32,6 @@ use crate::holdout_eval;
 use crate::run::Strategies;
 use crate::running_pipeline::RunningPipeline;
 use crate::workers::{self, BucketTraining};
-
 mod fallbacks;
 mod open;
 

@@ -1,9 +1,9 @@
 //! Tables that a single trainer ranks with between buckets.
 
-use pbg_kernels::table::Table;
 use pbg_model::error::RunError;
 use pbg_model::layout::TableKey;
 use pbg_query::evaluate::{LastTable, TableSource};
+use pbg_rows::table::Table;
 
 use crate::buffer::PartitionBuffer;
 use crate::disk_tables::DiskTables;

@@ -9,8 +9,6 @@ use pbg_core::batch_graph::pipeline::{EDGES, PLANNING, Pipeline, STORAGE, SliceP
 use pbg_core::model::{Device, EmbeddingFormat};
 use pbg_core::strategy::Loss;
 use pbg_gemm::PACKED_BYTES;
-use pbg_kernels::params::Params;
-use pbg_kernels::spec::{ModelSpec, SpecError};
 use pbg_kernels::step::{self, TableSizes};
 use pbg_model::blueprint::Blueprint;
 use pbg_model::error::RunError;
@@ -19,14 +17,15 @@ use pbg_model::resolved::ResolvedConfig;
 use pbg_model::resume_point::{self, stops_within_buckets};
 use pbg_model::{memory, model_bytes};
 use pbg_query::evaluate;
+use pbg_rows::params::{Params, TensorSize};
+use pbg_rows::spec::{ModelSpec, SpecError};
 use serde::{Deserialize, Serialize};
-
-use crate::pipeline::{self, EdgeBytes};
-use crate::single_trainer::validation;
 
 pub use self::verify::{
     CheckpointVerification, first_pass, first_plan, too_large_to_plan, verify, verify_checkpoint,
 };
+use crate::pipeline::{self, EdgeBytes};
+use crate::single_trainer::validation;
 
 /// Number of tensors that libtorch allocates between rows and gradients for each tensor that the graph keeps.
 const INTERMEDIATE: u64 = 4;

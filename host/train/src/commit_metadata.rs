@@ -3,12 +3,12 @@
 use pbg_checkpoint::Checkpoint;
 use pbg_checkpoint::manifest::RunInfo;
 use pbg_core::event::Resumed;
-use pbg_kernels::params::Params;
 use pbg_model::commit;
 use pbg_model::compatibility::{self, AcceptedDifferences, AllowedChanges, OpenPurpose};
 use pbg_model::error::{CheckpointMismatch, RunError};
 use pbg_model::resolved::ResolvedConfig;
 use pbg_model::state::{EpochSums, RunState};
+use pbg_rows::params::Params;
 
 use crate::disk_tables::CommitContent;
 use crate::run::Strategies;

@@ -8,14 +8,13 @@ use std::sync::atomic::AtomicBool;
 use pbg_core::graph::Bucket;
 use pbg_core::schedule::{LeasedBucket, PassId};
 use pbg_core::strategy::Pass;
-use pbg_kernels::table::Table;
 use pbg_model::error::RunError;
 use pbg_model::resume_point::BatchRange;
+use pbg_rows::table::Table;
 
 use crate::bucket_trainer::{BucketResult, BucketTrainer};
 use crate::buffer::TableStore;
 use crate::run::RunOutcome;
-
 /// Source of the training loop's buckets and receiver of its results.
 pub(crate) trait Coordinator<'a> {
     /// Storage of the machine's tables.

@@ -7,7 +7,6 @@ use pbg_checkpoint::manifest::RunInfo;
 use pbg_checkpoint::{Checkpoint, PartitionData, ReadCheckpoint, TargetCommit, Tensor, TensorRef};
 use pbg_core::seed;
 use pbg_kernels::device::OpenDevice;
-use pbg_kernels::table::{FeatureBags, Table};
 use pbg_model::compatibility::{OpenPurpose, check_compatibility};
 use pbg_model::error::RunError;
 use pbg_model::layout::{Layout, TableKey, TypeLayout};
@@ -15,11 +14,12 @@ use pbg_model::resolved::ResolvedConfig;
 use pbg_model::rounding::{Point, Roundings};
 use pbg_model::tables;
 use pbg_model::trained::UntrainedNames;
+use pbg_rows::shared_rows::SharedRows;
+use pbg_rows::table::{FeatureBags, Table};
 use rand_distr::{Distribution, StandardNormal};
 
 use crate::buffer::TableStore;
 use crate::new_rows::NewRows;
-
 /// Initial state of tables: from `init_path` where it has them, otherwise random normal values.
 pub(crate) struct InitialTables {
     init: Option<ReadCheckpoint>,

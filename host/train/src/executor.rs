@@ -6,16 +6,15 @@ use pbg_core::model::{Device, EmbeddingFormat, Optimizer, Precision};
 use pbg_core::strategy::LossWorker;
 use pbg_kernels::device::{DevicePlan, DeviceWorker, OpenDevice, OpenError};
 use pbg_kernels::libtorch;
-use pbg_kernels::params::Params;
-use pbg_kernels::spec::ModelSpec;
 use pbg_kernels::step::{BatchJob, BatchStats, StageTimes, StepError, StepWorker, WorkerError};
 use pbg_model::error::{RunError, SettingError};
 use pbg_model::resolved::ResolvedConfig;
 use pbg_model::settings::on_device;
+use pbg_rows::params::Params;
+use pbg_rows::spec::ModelSpec;
 
 use crate::planning::BatchPrefetcher;
 use crate::stage_threads::StageClock;
-
 /// Trains batches on one thread.
 #[derive(Debug)]
 pub enum Executor {

@@ -9,18 +9,16 @@ use std::time::{Duration, Instant};
 use pbg_core::batching;
 use pbg_core::event::{Event, TrainStats};
 use pbg_core::strategy::LossWorker;
-use pbg_kernels::spec::ModelSpec;
 use pbg_model::crew::{self, Crew};
 use pbg_model::error::{CheckpointMismatch, RunError};
 use pbg_model::resume_point::{BatchRange, ShareProgress};
+use pbg_rows::spec::ModelSpec;
+use share::WorkerShare;
 
 use crate::bucket_inputs::BucketInputs;
 use crate::draws::Samplers;
 use crate::executor::Executor;
-
 mod share;
-
-use share::WorkerShare;
 
 /// Interval of progress reports within a bucket.
 const PROGRESS: Duration = Duration::from_millis(200);
@@ -85,7 +83,7 @@ impl<'a> BucketTraining<'a> {
 }
 
 /// Trains the edges of `course`, shared equally among `trainers`, with one thread and one of `losses` each. Where the
-/// model [shares batches](pbg_kernels::spec::ModelSpec::shares_batches), all threads train every batch together. The
+/// model [shares batches](pbg_rows::spec::ModelSpec::shares_batches), all threads train every batch together. The
 /// shares of a resumed bucket stay as they were cut: if there are more shares than threads, some threads train several,
 /// one after the other.
 ///

@@ -13,9 +13,9 @@ use pbg_core::graph::Side;
 use pbg_core::model::{Comparator, Operator};
 use pbg_core::strategy::LossWorker;
 use pbg_kernels::negatives::NegativeDraws;
-use pbg_kernels::params::Params;
 use pbg_kernels::step::{Batch, BatchJob, BatchRelations, BatchTables};
-use pbg_kernels::table::Table;
+use pbg_rows::params::Params;
+use pbg_rows::table::Table;
 use pbg_torch::TorchDevice;
 use serde_json::Value;
 

@@ -5,9 +5,9 @@
 //! while they are in the first-level cache, and overwrites them with gradients.
 
 use pbg_core::strategy::{Loss, LossWorker, ScoreBlock, StrategyError, StrategyId};
+use pbg_rows::vector;
 
 use crate::losses::maths::{self, exp_in_place, sigmoid_and_softplus_in_place};
-use crate::vector;
 
 fn native(name: &str) -> StrategyId {
     StrategyId {

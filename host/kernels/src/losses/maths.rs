@@ -11,7 +11,7 @@
 use multiversion::multiversion;
 use multiversion::target::target_cfg_f;
 
-use crate::vector::{fma, join_lanes};
+use pbg_rows::vector::{fma, join_lanes};
 
 /// Number of independent partial sums of a row.
 const LANES: usize = 16;

@@ -5,10 +5,10 @@
 //! summed are written as 0 where they are masked, and summed in a separate loop while they are in the cache.
 
 use pbg_core::strategy::MASKED;
+use pbg_rows::vector::join_lanes;
 
 use super::maths;
 use super::vectors::{Lane, Vectors, WIDTH};
-use crate::vector::join_lanes;
 
 /// Number of lanes that a reduction accumulates independently, so that no addition waits for the previous one.
 const CHAINS: usize = 2;

@@ -16,7 +16,7 @@ use pbg_formula::operator::{FormulaExecutor, FormulaHandle};
 
 pub(crate) use evaluator::{Evaluator, FormulaParameters, ParameterSums};
 
-use crate::spec::ModelSpec;
+use pbg_rows::spec::ModelSpec;
 
 /// One worker's evaluators, one for each formula that it has evaluated so far.
 #[derive(Debug, Default)]

@@ -7,7 +7,7 @@
 use multiversion::multiversion;
 use multiversion::target::target_cfg_f;
 
-use crate::vector::fma;
+use pbg_rows::vector::fma;
 
 /// Candidates per panel.
 pub(super) const PANEL: usize = 16;

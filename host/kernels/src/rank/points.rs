@@ -1,13 +1,13 @@
 //! Entities as points of a space in which entities with high scores are near.
 
 use pbg_core::model::Comparator;
+use pbg_rows::spec::ModelSpec;
+use pbg_rows::table::Table;
+use pbg_rows::vector;
 
 use super::{Ranker, ReplacedSide};
-use crate::rows::SubnormalMode;
 use crate::score_function::ScoreFunction;
-use crate::spec::ModelSpec;
-use crate::table::Table;
-use crate::vector;
+use crate::subnormal::SubnormalMode;
 
 /// A mapping of a partition's entities to points such that the points nearest to a query, by the Euclidean distance,
 /// are those with the highest scores. With a bias and a distance this holds only approximately, since the bias is left
@@ -102,10 +102,10 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::params::Params;
     use crate::rank::{CandidateBlock, PreparedQueries};
-    use crate::spec::{EntitySpec, RelationSpec};
     use crate::step::BatchRelations;
+    use pbg_rows::params::Params;
+    use pbg_rows::spec::{EntitySpec, RelationSpec};
 
     fn spec(comparator: Comparator, bias: bool) -> ModelSpec {
         let relation = RelationSpec {

@@ -4,15 +4,15 @@ use std::sync::Arc;
 
 use pbg_core::graph::Side;
 use pbg_core::model::Operator;
+use pbg_rows::params::{ParamTensor, Params};
+use pbg_rows::spec::ModelSpec;
+use pbg_rows::table::{LookUp, Table};
+use pbg_rows::vector;
 
 use super::ReplacedSide;
 use crate::operators;
 use crate::operators::formula::Evaluators;
-use crate::params::{ParamTensor, Params};
 use crate::score_function::{RowExtras, ScoreFunction};
-use crate::spec::ModelSpec;
-use crate::table::{LookUp, Table};
-use crate::vector;
 
 /// Steps of the preparation of the entities of one side and relation.
 pub(super) struct PreparationSteps<'a> {

@@ -4,11 +4,11 @@ use std::ops::Range;
 
 use pbg_core::graph::Side;
 use pbg_gemm::buffer::FloatBuffer;
+use pbg_rows::vector;
 
 use crate::half::HalfBuffer;
 use crate::score_function::RowExtras;
 use crate::step::score_buffers::ScoreBuffers;
-use crate::vector;
 
 /// Rows prepared for comparison, with the data from which their gradients are propagated back.
 #[derive(Debug)]

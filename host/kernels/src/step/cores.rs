@@ -9,11 +9,11 @@ use std::borrow::Cow;
 use pbg_core::batch_graph::{Operation, StepSpec};
 use pbg_core::graph::Side;
 use pbg_core::strategy::LossWorker;
+use pbg_rows::gradient_rows::GradientRows;
+use pbg_rows::spec::ModelSpec;
 
 use crate::error::StepError;
-use crate::gradient_rows::GradientRows;
 use crate::operators::formula::Evaluators;
-use crate::spec::ModelSpec;
 use crate::step::BatchStats;
 use crate::step::buffers::{EntityBuffers, SliceBuffers, side_and_other};
 use crate::step::executor::{SliceStages, StepExecutor};

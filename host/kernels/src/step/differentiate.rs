@@ -1,12 +1,12 @@
 //! Gradients of the compared rows of a slice, from gradients of its scores.
 
 use pbg_core::batch_graph::Negatives;
+use pbg_rows::vector;
 
 use crate::error::StepError;
 use crate::matmul::{Factor, MatrixBlock, product};
 use crate::step::score_buffers::ScoreBuffers;
 use crate::step::scores::{ComparisonBuffers, SliceComparison};
-use crate::vector;
 
 impl SliceComparison<'_> {
     /// Computes the gradients of both sides' rows from the gradients of the scores.

@@ -4,12 +4,12 @@ use pbg_core::batch_graph::Negatives;
 use pbg_core::graph::Side;
 use pbg_core::seed::split_mix;
 use pbg_core::strategy::MASKED;
+use pbg_rows::spec::ModelSpec;
+use pbg_rows::vector;
 
-use crate::spec::ModelSpec;
 use crate::step::job::BatchJob;
 use crate::step::plan::{BatchPlan, Slice};
 use crate::step::stats::EvalStats;
-use crate::vector;
 
 /// Scores of one side over a batch, from which the area under the curve is estimated.
 #[derive(Default)]

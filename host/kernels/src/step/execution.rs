@@ -1,8 +1,8 @@
 //! Settings of a worker's execution: the size of slices, the precision of products, and the time of updates.
 
 use pbg_core::model::{Comparator, Precision, Update};
+use pbg_rows::spec::ModelSpec;
 
-use crate::spec::ModelSpec;
 use crate::step::plan::default_slice_bytes;
 
 /// Reason why neither cores nor devices compute distances from bf16.

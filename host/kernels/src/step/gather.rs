@@ -5,19 +5,19 @@ use std::ops::Range;
 use pbg_core::batch_graph::RegularizedRows;
 use pbg_core::model::Operator;
 use pbg_gemm::buffer::FloatBuffer;
+use pbg_rows::gradient_rows::ROWS_AHEAD;
+use pbg_rows::params::ParamTensor;
+use pbg_rows::regularizer::N3;
+use pbg_rows::table::{LookUp, Table};
+use pbg_rows::vector;
 
 use crate::error::StepError;
-use crate::gradient_rows::ROWS_AHEAD;
 use crate::matmul::{Factor, MatrixBlock, product};
 use crate::operators;
 use crate::operators::formula::{Evaluators, FormulaParameters};
-use crate::params::ParamTensor;
-use crate::regularizer::N3;
 use crate::score_function::{RowExtras, ScoreFunction};
 use crate::step::buffers::PreparedRows;
 use crate::step::plan::Slice;
-use crate::table::{LookUp, Table};
-use crate::vector;
 
 /// Transformation of embeddings between look-up and comparison.
 #[derive(Clone, Copy)]

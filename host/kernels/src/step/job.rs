@@ -5,12 +5,12 @@ use std::sync::Arc;
 use pbg_core::batch_graph::Negatives;
 use pbg_core::graph::Side;
 use pbg_core::model::Precision;
+use pbg_rows::params::Params;
+use pbg_rows::spec::{self, ModelSpec};
 
 use crate::batch::{Batch, BatchRelations, BatchTables, check_below};
 use crate::error::{StepError, WorkerError};
 use crate::negatives::NegativeDraws;
-use crate::params::Params;
-use crate::spec::{self, ModelSpec};
 use crate::step::Execution;
 use crate::step::executor::StepExecutor;
 use crate::step::plan::BatchPlan;

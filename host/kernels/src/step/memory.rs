@@ -6,9 +6,9 @@ use pbg_core::batch_graph::pipeline::SlicePlan;
 use pbg_core::batch_graph::{ElementType, TensorName};
 use pbg_core::graph::Side;
 use pbg_core::model::Precision;
+use pbg_rows::spec::{ModelSpec, SpecError, graph};
 
 use crate::operators;
-use crate::spec::{ModelSpec, SpecError, graph};
 use crate::step::Execution;
 use crate::step::plan::BatchPlan;
 use pbg_gemm::pages::HUGE_PAGE;

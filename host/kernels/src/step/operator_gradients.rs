@@ -2,7 +2,7 @@
 
 use pbg_gemm::buffer::FloatBuffer;
 
-use crate::gradient_rows::GradientRows;
+use pbg_rows::gradient_rows::GradientRows;
 
 /// Sums of the gradients of an operator's parameters.
 #[derive(Debug)]

@@ -2,15 +2,15 @@
 
 use pbg_core::graph::Side;
 use pbg_gemm::buffer::FloatBuffer;
+use pbg_rows::optimizer;
+use pbg_rows::params::{ParamTensor, Params};
+use pbg_rows::regularizer::N3;
+use pbg_rows::spec::ModelSpec;
+use pbg_rows::vector;
 
 use crate::operators;
-use crate::optimizer;
-use crate::params::{ParamTensor, Params};
-use crate::regularizer::N3;
-use crate::spec::ModelSpec;
 use crate::step::gather::OperatorParameters;
 use crate::step::operator_gradients::OperatorGradients;
-use crate::vector;
 
 /// Copies of the parameters that a batch needs.
 #[derive(Debug)]

@@ -14,14 +14,14 @@ use std::ops::Range;
 
 use pbg_core::model::Operator;
 use pbg_gemm::buffer::FloatBuffer;
+use pbg_rows::params::ParamTensor;
+use pbg_rows::vector;
 
 use crate::error::StepError;
 use crate::losses::maths;
 use crate::matmul::{Factor, MatrixBlock, product};
 use crate::operators;
-use crate::params::ParamTensor;
 use crate::step::operator_gradients::OperatorGradients;
-use crate::vector;
 
 /// Buffers for relation prediction, which a worker reuses.
 #[derive(Debug)]

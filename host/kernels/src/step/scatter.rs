@@ -7,19 +7,19 @@ use std::ops::Range;
 use pbg_core::batch_graph::RegularizedRows;
 use pbg_core::model::Operator;
 use pbg_gemm::buffer::FloatBuffer;
+use pbg_rows::gradient_rows::{GradientRows, ROWS_AHEAD};
+use pbg_rows::regularizer::N3;
+use pbg_rows::table::Table;
+use pbg_rows::vector;
 
 use crate::error::StepError;
-use crate::gradient_rows::{GradientRows, ROWS_AHEAD};
 use crate::matmul::{Factor, MatrixBlock, product};
 use crate::operators;
 use crate::operators::formula::{Evaluators, ParameterSums};
-use crate::regularizer::N3;
 use crate::score_function::RowExtras;
 use crate::step::buffers::{EntityBuffers, PreparedRows, RowGradients, SliceSide};
 use crate::step::gather::{OperatorParameters, RowTransform, SideOfSlice};
 use crate::step::operator_gradients::OperatorGradients;
-use crate::table::Table;
-use crate::vector;
 
 use self::runs::{ScatterRun, draws, positives};
 

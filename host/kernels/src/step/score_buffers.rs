@@ -4,13 +4,13 @@ use std::mem;
 
 use pbg_core::strategy::{LossWorker, ScoreBlock};
 use pbg_gemm::buffer::FloatBuffer;
+use pbg_rows::vector;
 
 use crate::error::StepError;
 use crate::half::HalfBuffer;
-use crate::rows::SubnormalMode;
 use crate::step::plan::Slice;
 use crate::step::share::{self, ShareExchange};
-use crate::vector;
+use crate::subnormal::SubnormalMode;
 
 /// Loss of a slice, and its violators.
 #[derive(Clone, Copy, Debug, Default)]

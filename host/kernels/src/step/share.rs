@@ -14,9 +14,9 @@ use std::sync::{
 };
 
 use pbg_gemm::buffer::FloatBuffer;
+use pbg_rows::gradient_rows::GradientRows;
 
 use crate::error::StepError;
-use crate::gradient_rows::GradientRows;
 use crate::step::parameters::ParameterGradients;
 
 /// The share of a batch that a worker computes.

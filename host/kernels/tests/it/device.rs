@@ -16,12 +16,12 @@ use pbg_kernels::device::{OpenDevice as _, OpenError};
 use pbg_kernels::libtorch;
 use pbg_kernels::losses::GraphLoss;
 use pbg_kernels::negatives::NegativeDraws;
-use pbg_kernels::params::Params;
-use pbg_kernels::spec::ModelSpec;
 use pbg_kernels::step::{
     Batch, BatchJob, BatchRelations, BatchStats, BatchTables, Execution, StepError, StepWorker,
 };
-use pbg_kernels::table::Table;
+use pbg_rows::params::Params;
+use pbg_rows::spec::ModelSpec;
+use pbg_rows::table::Table;
 use pbg_torch::TorchDevice;
 use proptest::prelude::*;
 use proptest::strategy::ValueTree as _;

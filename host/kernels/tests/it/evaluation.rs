@@ -6,8 +6,8 @@ use std::sync::Arc;
 use pbg_core::graph::Side;
 use pbg_core::model::{Comparator, Operator};
 use pbg_kernels::losses::handwritten::HandwrittenSoftmax;
-use pbg_kernels::spec::ModelSpec;
 use pbg_kernels::step::{Batch, BatchJob, BatchRelations, EvalStats, StepError, StepWorker};
+use pbg_rows::spec::ModelSpec;
 
 use crate::gradients::{Twin, native, rows_of, spec};
 use crate::reference::LossKind;

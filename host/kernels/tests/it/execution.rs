@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use pbg_core::model::{Comparator, Operator, Precision, Update};
 use pbg_kernels::negatives::NegativeDraws;
-use pbg_kernels::params::Params;
-use pbg_kernels::spec::ModelSpec;
 use pbg_kernels::step::{
     Batch, BatchJob, BatchRelations, BatchStats, BatchTables, Execution, StepWorker, TableSizes,
     has_fast_bf16, worker_bytes,
 };
-use pbg_kernels::table::Table;
+use pbg_rows::params::Params;
+use pbg_rows::spec::ModelSpec;
+use pbg_rows::table::Table;
 use rand::RngExt;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::SeedableRng;

@@ -10,10 +10,10 @@ use pbg_kernels::losses::handwritten::{
     HandwrittenLogistic, HandwrittenRanking, HandwrittenSoftmax,
 };
 use pbg_kernels::negatives::NegativeDraws;
-use pbg_kernels::params::Params;
-use pbg_kernels::spec::{EntitySpec, ModelSpec, RelationSpec};
 use pbg_kernels::step::{Batch, BatchJob, BatchRelations, BatchTables, StepWorker};
-use pbg_kernels::table::{FeatureBags, Table};
+use pbg_rows::params::Params;
+use pbg_rows::spec::{EntitySpec, ModelSpec, RelationSpec};
+use pbg_rows::table::{FeatureBags, Table};
 use rand::RngExt;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::SeedableRng;

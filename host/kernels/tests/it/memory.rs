@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use pbg_core::model::{Comparator, Operator, Precision};
 use pbg_kernels::negatives::NegativeDraws;
-use pbg_kernels::params::Params;
-use pbg_kernels::spec::ModelSpec;
 use pbg_kernels::step::{
     Batch, BatchJob, BatchTables, Execution, StepWorker, TableSizes, worker_bytes,
 };
-use pbg_kernels::table::Table;
+use pbg_rows::params::Params;
+use pbg_rows::spec::ModelSpec;
+use pbg_rows::table::Table;
 use proptest::prelude::*;
 use rand::RngExt;
 use rand_xoshiro::Xoshiro256PlusPlus;

@@ -4,9 +4,9 @@
 use pbg_core::model::{Comparator, Operator};
 use pbg_formula::node::{Binary, FormulaNode, NodeId, Unary};
 use pbg_formula::operator::{FormulaHandle, InitialValue, OperatorDefinition, ParameterVector};
-use pbg_kernels::params::{Params, TensorSize};
-use pbg_kernels::spec::ModelSpec;
 use pbg_kernels::step::Execution;
+use pbg_rows::params::{Params, TensorSize};
+use pbg_rows::spec::ModelSpec;
 
 use crate::gradients::{Twin, check, spec};
 use crate::reference::LossKind;

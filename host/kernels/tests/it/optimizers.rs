@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use pbg_core::model::{Comparator, Operator, Optimizer};
-use pbg_kernels::rows::SharedRows;
-use pbg_kernels::spec::ModelSpec;
 use pbg_kernels::step::{BatchJob, StepWorker};
-use pbg_kernels::table::Table;
+use pbg_rows::shared_rows::SharedRows;
+use pbg_rows::spec::ModelSpec;
+use pbg_rows::table::Table;
 
 use crate::gradients::{ACCUMULATED, DIMENSION, Twin, native, spec};
 use crate::reference::LossKind;

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use pbg_core::graph::Side;
 use pbg_core::model::{Comparator, Operator};
 use pbg_kernels::rank::{CandidateBlock, PreparedQueries, RankCounts, Ranker, ReplacedSide};
-use pbg_kernels::spec::ModelSpec;
 use pbg_kernels::step::BatchRelations;
+use pbg_rows::spec::ModelSpec;
 
 use crate::gradients::{Twin, spec};
 

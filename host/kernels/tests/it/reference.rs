@@ -3,7 +3,7 @@
 use pbg_core::graph::Side;
 use pbg_core::model::{Comparator, Operator, Regularizer};
 use pbg_kernels::negatives::NegativeDraws;
-use pbg_kernels::spec::ModelSpec;
+use pbg_rows::spec::ModelSpec;
 
 /// Kind of loss function.
 #[derive(Clone, Copy, Debug, PartialEq)]

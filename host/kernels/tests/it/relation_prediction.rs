@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use pbg_core::model::{Comparator, Operator};
-use pbg_kernels::spec::ModelSpec;
 use pbg_kernels::step::StepWorker;
+use pbg_rows::spec::ModelSpec;
 
 use crate::gradients::{Twin, check, spec};
 use crate::reference::LossKind;

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use pbg_core::model::{Comparator, Operator, Precision, Update};
 use pbg_core::strategy::{FaultCause, LossWorker, ScoreBlock, StrategyError, StrategyId};
 use pbg_kernels::negatives::NegativeDraws;
-use pbg_kernels::params::Params;
-use pbg_kernels::spec::ModelSpec;
 use pbg_kernels::step::{
     Batch, BatchJob, BatchStats, BatchTables, Execution, StepError, StepWorker, has_fast_bf16,
 };
-use pbg_kernels::table::Table;
+use pbg_rows::params::Params;
+use pbg_rows::spec::ModelSpec;
+use pbg_rows::table::Table;
 use proptest::prelude::*;
 use rand::RngExt;
 use rand_xoshiro::Xoshiro256PlusPlus;

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use pbg_checkpoint::recovery_advice;
 use pbg_config::ConfigDifference;
-use pbg_kernels::params::ParamError;
-use pbg_kernels::table::FeatureBagsError;
+use pbg_rows::params::ParamError;
+use pbg_rows::table::FeatureBagsError;
 
 /// Reason why a checkpoint does not fit. Paths are those of the checkpoint unless they are described otherwise.
 #[derive(Debug, thiserror::Error)]

@@ -5,11 +5,10 @@ use std::path::Path;
 use pbg_checkpoint::manifest::RunInfo;
 use pbg_config::Config;
 use pbg_core::model::{Comparator, Operator};
-use pbg_kernels::spec::ModelSpec;
 use pbg_model::error::{CheckpointMismatch, CombineError, RunError};
 use pbg_model::resolved::ResolvedConfig;
 use pbg_model::state;
-
+use pbg_rows::spec::ModelSpec;
 /// Largest number of elements in an embedding.
 const MAX_DIMENSION: u32 = 65536;
 

@@ -5,17 +5,16 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use pbg_core::graph::Side;
 use pbg_kernels::rank::{PreparedQueries, Ranker, ReplacedSide};
-use pbg_kernels::spec::ModelSpec;
 use pbg_kernels::step::BatchRelations;
-use pbg_kernels::table::Table;
 use pbg_model::error::RunError;
 use pbg_model::layout::TableKey;
+use pbg_rows::spec::ModelSpec;
+use pbg_rows::table::Table;
 
 use super::edges::RankedEdge;
 use super::known_answers::{self, EntityKey, GRANULE, Granule, QuestionNumbers};
 use super::stats::{CandidateCounts, RankedCounts};
 use super::view::{ModelView, TableSource};
-
 /// Number of queries that are prepared together.
 pub(super) const PART: usize = 160 * GRANULE;
 /// Number of rows that are copied from a table together.

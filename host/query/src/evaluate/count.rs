@@ -5,16 +5,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use pbg_kernels::rank::{self, Ranker};
-use pbg_kernels::spec::ModelSpec;
-use pbg_kernels::table::Table;
 use pbg_model::crew::{self, Crew};
 use pbg_model::error::RunError;
+use pbg_rows::spec::ModelSpec;
+use pbg_rows::table::Table;
 
 use super::block::QueryGroup;
 use super::known_answers::{GRANULE, KnownAnswers};
 use super::stats::CandidateCounts;
 use super::view::ModelView;
-
 /// Number of queries from which the cost of preparing a block of candidates is negligible.
 const MANY: usize = 320 * GRANULE;
 /// Tasks per thread, so that no thread waits long for the last task.

@@ -16,22 +16,22 @@ use std::sync::atomic::AtomicBool;
 
 use pbg_core::graph::Side;
 use pbg_dataset::EntityId;
-use pbg_kernels::spec::ModelSpec;
 use pbg_model::error::{RunError, SettingError, UnknownName};
 use pbg_model::layout::TableKey;
 use pbg_model::resolved::ResolvedConfig;
 use pbg_model::settings::cores;
 use pbg_model::trained::{TrainedModel, UntrainedNames};
 use pbg_model::{memory, name_lookup};
+use pbg_rows::spec::ModelSpec;
+use top_k::ScoredAnswer;
+
+use crate::index::{BeamWidth, IndexPartition, IndexQueryOptions, OpenIndex, WalkKind};
 
 use super::known_answers::{EntityKey, Filter};
 use super::view::{CommittedTables, ModelView};
-use crate::index::{BeamWidth, IndexPartition, IndexQueryOptions, OpenIndex, WalkKind};
 pub use needs::predict_needs;
 pub(crate) use recall::RecallMeasurement;
 pub use search_plan::AnswerNotes;
-use top_k::ScoredAnswer;
-
 /// Edge with one open side.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Question {

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use pbg_core::graph::Side;
 use pbg_core::seed::{self, StreamPurpose};
 use pbg_kernels::rank::Ranker;
-use pbg_kernels::spec::ModelSpec;
 use pbg_model::error::{RunError, SettingError};
 use pbg_model::settings::cores;
+use pbg_rows::spec::ModelSpec;
 use rand::RngExt;
 
 use super::block::{QueryBlock, QueryGroup, group_of};
@@ -18,7 +18,6 @@ use super::known_answers::{EntityKey, Filter, KnownAnswers};
 use super::stats::{RankSums, RankedCounts};
 use super::view::{ModelView, TableSource};
 use super::{CandidateSet, EvalOptions, memory_needs};
-
 /// Constant parts of an evaluation.
 pub(super) struct EdgeRanker<'a> {
     view: ModelView<'a>,

@@ -3,15 +3,14 @@
 use pbg_core::graph::Side;
 use pbg_dataset::describe::TrainedVocabulary;
 use pbg_dataset::{Dataset, EntityId};
-use pbg_kernels::params::Params;
-use pbg_kernels::table::{FeatureBags, Table};
 use pbg_model::blueprint::Blueprint;
 use pbg_model::error::RunError;
 use pbg_model::layout::TableKey;
 use pbg_model::trained::{self, TrainedModel};
+use pbg_rows::params::Params;
+use pbg_rows::table::{FeatureBags, Table};
 
 use super::edges::RankedEdge;
-
 /// Model without its tables.
 #[derive(Clone, Copy)]
 pub struct ModelView<'a> {

@@ -4,9 +4,8 @@ use pbg_checkpoint::EmbeddingRows;
 use pbg_checkpoint::index::{GraphFile, Recall};
 use pbg_index::{GraphSearcher, Space};
 use pbg_kernels::rank::{CandidateBlock, PreparedQueries, Ranker, ReplacedSide};
-use pbg_kernels::table::{FeatureBags, Table};
 use pbg_model::error::{CheckpointMismatch, RunError};
-
+use pbg_rows::table::{FeatureBags, Table};
 /// Purpose of a walk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WalkKind {

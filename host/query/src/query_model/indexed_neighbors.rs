@@ -7,13 +7,13 @@ use pbg_core::model::Comparator;
 use pbg_dataset::EntityId;
 use pbg_kernels::rank::{PreparedQueries, Ranker, ReplacedSide};
 use pbg_kernels::step::BatchRelations;
-use pbg_kernels::table::Table;
 use pbg_model::error::RunError;
+use pbg_rows::table::Table;
 
-use super::{Neighbor, QueryModel, keep};
 use crate::index::{BeamWidth, ExactReason, IndexQueryOptions, IndexWalker, OpenIndex, WalkKind};
 use crate::without_operators;
 
+use super::{Neighbor, QueryModel, keep};
 impl QueryModel<'_> {
     /// Returns neighbours as [`Model::neighbors`] does, as far as walks over an index find them, with the same scores.
     /// Also returns the width of the walks, or the reason why all entities were compared.

@@ -277,7 +277,7 @@ fn positives_are_inner_products() {
 #[test]
 fn updates_are_adagrads_and_leave_out_what_is_not_finite() {
     let kernels = kernels();
-    let (lr, epsilon) = (0.5, f64::from(pbg_kernels::device::EPSILON));
+    let (lr, epsilon) = (0.5, f64::from(pbg_rows::optimizer::EPSILON));
     let [rows, gradients] = [0.1, 0.7].map(|seed| numbers(&[3, 4], seed));
     let accumulators = numbers(&[3], 0.2).abs();
     let _same = gradients
@@ -332,7 +332,7 @@ fn parameters_have_an_accumulator_for_each_element() {
         .expect("the kernel starts");
     let after = accumulated.index_select(0, &ids) + read.gradients.square();
     close("accumulators", &accumulators.index_select(0, &ids), &after);
-    let epsilon = f64::from(pbg_kernels::device::EPSILON);
+    let epsilon = f64::from(pbg_rows::optimizer::EPSILON);
     let moved = before.index_select(0, &ids) - &read.gradients * 0.5 / (after.sqrt() + epsilon);
     close("values", &values.index_select(0, &ids), &moved);
     close("others", &values.get(0), &before.get(0));

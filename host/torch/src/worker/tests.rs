@@ -9,10 +9,10 @@ use pbg_formula::loss::LossDefinition;
 use pbg_kernels::device::{DeviceWorker as _, OpenDevice as _};
 use pbg_kernels::losses::GraphLoss;
 use pbg_kernels::negatives::NegativeDraws;
-use pbg_kernels::params::Params;
-use pbg_kernels::spec::{EntitySpec, ModelSpec, RelationSpec};
 use pbg_kernels::step::{Batch, BatchJob, BatchRelations, BatchTables, Execution};
-use pbg_kernels::table::Table;
+use pbg_rows::params::Params;
+use pbg_rows::spec::{EntitySpec, ModelSpec, RelationSpec};
+use pbg_rows::table::Table;
 
 use super::TorchWorker;
 use crate::device::TorchDevice;

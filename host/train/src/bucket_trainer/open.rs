@@ -8,12 +8,11 @@ use pbg_core::schedule::RunExtent;
 use pbg_core::strategy::Loss as _;
 use pbg_dataset::EdgeSet;
 use pbg_kernels::device::OpenDevice;
-use pbg_kernels::params::Params;
 use pbg_kernels::step::StepWorker;
 use pbg_model::error::RunError;
 use pbg_model::resolved::ResolvedConfig;
+use pbg_rows::params::Params;
 
-use super::BucketTrainer;
 use crate::buffer::{BufferSize, TableStore};
 use crate::edge_prefetch::EdgeSource;
 use crate::executor::{self, executors};
@@ -22,6 +21,7 @@ use crate::run_length::run_length;
 use crate::running_pipeline::RunningPipeline;
 use crate::workers;
 
+use super::BucketTrainer;
 /// Parts of a machine.
 pub(crate) struct MachineParts<'a, S> {
     pub(crate) strategies: Strategies,

@@ -12,8 +12,6 @@ use std::time::Instant;
 
 use pbg_checkpoint::CheckpointManifest;
 use pbg_core::event::Event;
-use pbg_kernels::params::Params;
-use pbg_kernels::table::Table;
 use pbg_ledger::transport::TrainerActivity;
 use pbg_ledger::{
     LedgerAction, LedgerRecord, TransactionError, ValidationRanking, ValidationResult,
@@ -27,14 +25,16 @@ use pbg_model::state::RunState;
 use pbg_query::evaluate::{
     EvalOptions, LastTable, ModelView, PartialEvaluation, TableSource, block_count,
 };
+use pbg_rows::params::Params;
+use pbg_rows::table::Table;
+
+use crate::buffer::PartitionBuffer;
+use crate::single_trainer::validation;
 
 use super::ClusterTrainer;
 use super::joining::VISIBLE_WITHIN;
 use super::ledger::{LedgerClient, NotApplied};
 use super::tables::ClusterTables;
-use crate::buffer::PartitionBuffer;
-use crate::single_trainer::validation;
-
 /// A trainer's progress with rankings.
 pub(super) struct RankingProgress {
     /// Number of epochs at the last ranking that was reported.

@@ -11,17 +11,22 @@ use pbg_core::schedule::{PassId, RunExtent};
 use pbg_core::strategy::Loss as _;
 use pbg_dataset::EdgeSet;
 use pbg_kernels::device::OpenDevice;
-use pbg_kernels::params::Params;
 use pbg_ledger::{LedgerRecord, LedgerSums, ValidationTerms};
 use pbg_model::compatibility::AllowedChanges;
 use pbg_model::error::{CheckpointMismatch, JoinError, RunError};
 use pbg_model::resolved::ResolvedConfig;
 use pbg_model::{commit, memory};
+use pbg_rows::params::Params;
+
+use crate::bucket_trainer::{BucketTrainer, MachineParts};
+use crate::check::{CheckReport, check};
+use crate::disk_tables::InitialTables;
+use crate::executor;
+use crate::run::Strategies;
 
 use super::checkpoints::stored_state;
 use super::conversion::{grid, terms};
 use super::exchange::{ParameterExchange, SharedArrays};
-use super::growth;
 use super::heartbeats::Heartbeats;
 use super::joining::{Joining, check_resume, random_token};
 use super::leaving::PreviousParticipation;
@@ -29,13 +34,7 @@ use super::ledger::{LedgerClient, LedgerThreads, UserHandle};
 use super::ranking::{RankingProgress, validation_terms};
 use super::tables::ClusterTables;
 use super::unsupported::{refuse_no_epochs, refuse_shared};
-use super::{ClusterOptions, ClusterTrainer};
-use crate::bucket_trainer::{BucketTrainer, MachineParts};
-use crate::check::{CheckReport, check};
-use crate::disk_tables::InitialTables;
-use crate::executor;
-use crate::run::Strategies;
-
+use super::{ClusterOptions, ClusterTrainer, growth};
 impl<'a> ClusterTrainer<'a> {
     /// Joins the run of `cluster`, replacing `earlier` if this trainer was part of the run before.
     pub(crate) fn join(

@@ -7,18 +7,18 @@ use pbg_checkpoint::{CheckpointManifest, SharedCheckpoint, shared};
 use pbg_core::graph::{Bucket, Side, SidePartition};
 use pbg_core::loss::LossState;
 use pbg_core::schedule::PassId;
-use pbg_kernels::table::{FeatureBags, Table};
 use pbg_ledger::{Grid, LedgerSums, PartitionFile, SettledPartition, Settlement};
 use pbg_model::error::{CheckpointMismatch, RunError};
 use pbg_model::layout::{Layout, TableKey};
 use pbg_model::rounding::Point;
 use pbg_model::tables;
+use pbg_rows::table::{FeatureBags, Table};
 
-use super::ledger::{LedgerClient, NotApplied};
 use crate::buffer::TableStore;
 use crate::disk_tables::InitialTables;
 use crate::new_rows::NewRows;
 
+use super::ledger::{LedgerClient, NotApplied};
 /// Trained buckets, to be settled together with the tables that are being written.
 #[derive(Debug)]
 pub(crate) struct UnsettledBuckets {

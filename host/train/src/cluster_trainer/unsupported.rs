@@ -1,9 +1,8 @@
 //! Refuses, before training begins, configurations that distributed training does not support yet.
 
-use pbg_kernels::params::Params;
 use pbg_model::error::JoinError;
 use pbg_model::resolved::ResolvedConfig;
-
+use pbg_rows::params::Params;
 /// Refuses a run of no epochs, in which no trainer would commit the initial model.
 pub(super) fn refuse_no_epochs(resolved: &ResolvedConfig) -> Result<(), JoinError> {
     match resolved.config().num_epochs {

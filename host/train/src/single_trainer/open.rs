@@ -9,15 +9,14 @@ use pbg_core::event::Event;
 use pbg_core::schedule::RunExtent;
 use pbg_core::strategy::Loss as _;
 use pbg_kernels::device::OpenDevice;
-use pbg_kernels::params::Params;
 use pbg_model::compatibility::AllowedChanges;
 use pbg_model::error::{CheckpointMismatch, RunError};
 use pbg_model::resolved::ResolvedConfig;
 use pbg_model::state::RunState;
 use pbg_model::trained::UntrainedNames;
 use pbg_model::{commit, memory};
+use pbg_rows::params::Params;
 
-use super::{SingleTrainer, validation};
 use crate::bucket_trainer::{BucketTrainer, MachineParts};
 use crate::check::check;
 use crate::commit_metadata::{CommitMetadata, StartingPoint};
@@ -27,6 +26,7 @@ use crate::executor;
 use crate::new_rows::NewRows;
 use crate::run::Strategies;
 
+use super::{SingleTrainer, validation};
 impl<'a> SingleTrainer<'a> {
     /// Opens a run. Checks that the run fits the model, the data, the machine and the checkpoint before it changes
     /// anything. The function is one list, longer than a screen: each step needs the steps before it, and this order

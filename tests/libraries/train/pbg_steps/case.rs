@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use pbg_core::model::{Comparator, Operator, Regularizer};
 use pbg_core::strategy::Loss;
-use pbg_kernels::spec::{EntitySpec, ModelSpec, RelationSpec};
+use pbg_rows::spec::{EntitySpec, ModelSpec, RelationSpec};
 use pbg_wasm::{Limits, LoadedLoss, LoadedPlugin, PluginSource, Sandbox};
 use serde::Deserialize;
 use serde_json::{Value, json};

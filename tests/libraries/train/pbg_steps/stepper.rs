@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use pbg_core::strategy::LossWorker;
 use pbg_kernels::device::{DeviceWorker, OpenDevice as _};
-use pbg_kernels::spec::ModelSpec;
 use pbg_kernels::step::{BatchJob, BatchStats, Execution, ScoreObserver, StepError, StepWorker};
-use pbg_kernels::table::Table;
+use pbg_rows::spec::ModelSpec;
+use pbg_rows::table::Table;
 use pbg_torch::TorchDevice;
 
 /// Place where a batch is trained.

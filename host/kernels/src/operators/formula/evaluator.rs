@@ -1,13 +1,13 @@
 //! A formula with the buffers for its evaluation.
 
 use pbg_formula::operator::FormulaHandle;
+use pbg_rows::gradient_rows::GradientRows;
+use pbg_rows::params::ParamTensor;
 
 use super::block::RowsShape;
 use super::program::OperatorProgram;
 use super::run::{Buffers, ProgramInputs, add, copy, run};
-use crate::gradient_rows::GradientRows;
 use crate::operators::read_packed;
-use crate::params::ParamTensor;
 
 /// Floats of embeddings per block, unless a single row has more: 8 KiB, so that a few such buffers fit the first-level
 /// cache.

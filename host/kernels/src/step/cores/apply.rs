@@ -4,11 +4,11 @@ use std::mem;
 use std::ops::Deref;
 
 use pbg_core::graph::Side;
+use pbg_rows::gradient_rows::GradientRows;
+use pbg_rows::optimizer;
 
 use super::{CoreStep, WorkerSums};
 use crate::error::StepError;
-use crate::gradient_rows::GradientRows;
-use crate::optimizer;
 use crate::step::share::GradientSums;
 
 impl CoreStep<'_> {

@@ -1,10 +1,11 @@
 //! The parts from which the stages of a core are built.
 
 use pbg_core::graph::Side;
+use pbg_rows::regularizer::N3;
+use pbg_rows::table::LookUp;
 
 use super::{CoreStep, WorkerSums};
 use crate::operators;
-use crate::regularizer::N3;
 use crate::score_function::ScoreFunction;
 use crate::step::buffers::{PreparedRows, side_and_other};
 use crate::step::executor::SliceStages;
@@ -13,7 +14,6 @@ use crate::step::plan::Slice;
 use crate::step::program::{CompareStage, GatherStage, ScatterStage};
 use crate::step::scatter::{RowSums, Scatterer};
 use crate::step::scores::SliceComparison;
-use crate::table::LookUp;
 
 impl<'b> CoreStep<'b> {
     pub(super) fn relation(&self) -> usize {

@@ -11,18 +11,18 @@ use pbg_core::graph::Side;
 use pbg_dataset::EntityId;
 use pbg_kernels::rank::{self, PreparedQueries, Ranker, ReplacedSide};
 use pbg_kernels::step::BatchRelations;
-use pbg_kernels::table::Table;
 use pbg_model::crew::{self, Crew};
 use pbg_model::error::RunError;
 use pbg_model::layout::TableKey;
+use pbg_rows::table::Table;
 
-use super::search_plan::SearchPlan;
-use super::top_k::{ScoredAnswer, ScoredCandidate, TopK};
-use super::{Predictor, ResolvedQuestion};
 use crate::evaluate::block::{BlockEmbeddings, PART, ReadRows, from_tables, group_of};
 use crate::evaluate::known_answers::{EntityKey, GRANULE, Granule, KnownAnswers, QuestionNumbers};
 use crate::evaluate::view::{ModelView, TableSource};
 
+use super::search_plan::SearchPlan;
+use super::top_k::{ScoredAnswer, ScoredCandidate, TopK};
+use super::{Predictor, ResolvedQuestion};
 /// Tasks per thread, so that no thread waits long for the last task.
 const TASKS: usize = 4;
 

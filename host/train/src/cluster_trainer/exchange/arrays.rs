@@ -3,9 +3,9 @@
 
 use std::sync::Arc;
 
-use pbg_kernels::params::Params;
-use pbg_kernels::rows::SharedRows;
-use pbg_kernels::table::Table;
+use pbg_rows::params::Params;
+use pbg_rows::shared_rows::SharedRows;
+use pbg_rows::table::Table;
 
 use super::message::BlockShape;
 

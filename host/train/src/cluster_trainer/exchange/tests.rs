@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 
 use super::shared::lock;
 use pbg_core::model::{Comparator, Operator, Regularizer};
-use pbg_kernels::params::Params;
-use pbg_kernels::rows::SharedRows;
-use pbg_kernels::spec::{EntitySpec, ModelSpec, RelationSpec};
-use pbg_kernels::table::Table;
 use pbg_ledger::transport::{
     Heartbeat, LastHeartbeat, NoAnswer, QuestionHandler, Register, RegisterEntry, WriteReply,
 };
 use pbg_ledger::{Genesis, Join, LedgerAction, LedgerRecord, OperatorCommand, Token, TrainedState};
+use pbg_rows::params::Params;
+use pbg_rows::shared_rows::SharedRows;
+use pbg_rows::spec::{EntitySpec, ModelSpec, RelationSpec};
+use pbg_rows::table::Table;
 
 use super::*;
 use crate::cluster_trainer::ledger::LedgerThreads;

@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use pbg_kernels::table::Table;
+use pbg_rows::table::Table;
 
 use super::super::tests::params;
 use super::*;

@@ -16,7 +16,8 @@ pub struct N3 {
 
 impl N3 {
     /// Returns `coefficient * sum |x|^3` and adds its gradient to `gradient`.
-    pub(crate) fn add(self, row: &[f32], gradient: &mut [f32]) -> f64 {
+    #[inline]
+    pub fn add(self, row: &[f32], gradient: &mut [f32]) -> f64 {
         let sum = if self.complex {
             let half = row.len() / 2;
             add_complex(

@@ -16,7 +16,7 @@ use pbg_gemm::pages;
 use rand::RngExt;
 use rand_distr::{Distribution, StandardNormal};
 
-use crate::rows::SharedRows;
+use crate::shared_rows::SharedRows;
 use crate::spec::{ModelSpec, RelationSpec};
 
 /// A named tensor of parameters and its accumulated squared gradients.
@@ -214,6 +214,7 @@ impl Params {
     }
 
     /// Returns all tensors, in a fixed order.
+    #[inline]
     #[must_use]
     pub fn tensors(&self) -> &[ParamTensor] {
         &self.tensors
@@ -282,11 +283,13 @@ impl Params {
     }
 
     /// Returns the tensors of the operator on `side` of relation `relation`; empty if it has no parameters.
-    pub(crate) fn operator(&self, relation: usize, side: Side) -> &[ParamTensor] {
+    #[inline]
+    pub fn operator(&self, relation: usize, side: Side) -> &[ParamTensor] {
         &self.tensors[self.operator_indices(relation, side)]
     }
 
     /// Returns the indices, among all tensors, of the tensors of the operator on `side` of relation `relation`.
+    #[inline]
     #[must_use]
     pub fn operator_indices(&self, relation: usize, side: Side) -> Range<usize> {
         match self.operators[relation][side as usize] {
@@ -296,11 +299,13 @@ impl Params {
     }
 
     /// Returns the global embedding of an entity type.
-    pub(crate) fn global(&self, entity: usize) -> Option<&ParamTensor> {
+    #[inline]
+    pub fn global(&self, entity: usize) -> Option<&ParamTensor> {
         self.global_index(entity).map(|index| &self.tensors[index])
     }
 
     /// Returns the index, among all tensors, of the global embedding of an entity type.
+    #[inline]
     #[must_use]
     pub fn global_index(&self, entity: usize) -> Option<usize> {
         self.globals[entity]

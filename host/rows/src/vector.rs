@@ -11,7 +11,7 @@ const LANES: usize = 32;
 
 /// Computes `a * b + c`, fused if the caller was compiled with FMA: elsewhere `mul_add` is a function call.
 #[inline(always)]
-pub(crate) fn fma<const FMA: bool>(a: f32, b: f32, c: f32) -> f32 {
+pub fn fma<const FMA: bool>(a: f32, b: f32, c: f32) -> f32 {
     if FMA { a.mul_add(b, c) } else { a * b + c }
 }
 
@@ -36,8 +36,9 @@ fn lanes(
     join_lanes(acc, join)
 }
 
+/// Folds lanes pairwise to one number.
 #[inline(always)]
-pub(crate) fn join_lanes<const N: usize>(mut acc: [f32; N], join: impl Fn(f32, f32) -> f32) -> f32 {
+pub fn join_lanes<const N: usize>(mut acc: [f32; N], join: impl Fn(f32, f32) -> f32) -> f32 {
     let mut half = N / 2;
     while half > 0 {
         for i in 0..half {
@@ -65,8 +66,9 @@ fn lanes2(x: &[f32], y: &[f32], step: impl Fn(f32, f32, f32) -> f32) -> f32 {
 }
 
 /// Returns the sum of products.
+#[inline]
 #[multiversion(targets("x86_64+avx512f+avx2+fma", "x86_64+avx2+fma"))]
-pub(crate) fn dot(x: &[f32], y: &[f32]) -> f32 {
+pub fn dot(x: &[f32], y: &[f32]) -> f32 {
     debug_assert_eq!(x.len(), y.len());
     if target_cfg_f!(target_feature = "fma") {
         lanes2(x, y, |a, u, v| fma::<true>(u, v, a))
@@ -76,21 +78,24 @@ pub(crate) fn dot(x: &[f32], y: &[f32]) -> f32 {
 }
 
 /// Returns the sum of squared differences.
+#[inline]
 #[multiversion(targets("x86_64+avx512f+avx2+fma", "x86_64+avx2+fma"))]
-pub(crate) fn squared_distance(x: &[f32], y: &[f32]) -> f32 {
+pub fn squared_distance(x: &[f32], y: &[f32]) -> f32 {
     debug_assert_eq!(x.len(), y.len());
     lanes2(x, y, |a, u, v| a + (u - v) * (u - v))
 }
 
 /// Returns the sum.
+#[inline]
 #[multiversion(targets("x86_64+avx512f+avx2+fma", "x86_64+avx2+fma"))]
-pub(crate) fn sum(x: &[f32]) -> f32 {
+pub fn sum(x: &[f32]) -> f32 {
     lanes(x, 0.0, |a, v| a + v, |a, b| a + b)
 }
 
 /// Returns the largest value, `-inf` for an empty slice; NaN if any value is NaN.
+#[inline]
 #[multiversion(targets("x86_64+avx512f+avx2+fma", "x86_64+avx2+fma"))]
-pub(crate) fn max(x: &[f32]) -> f32 {
+pub fn max(x: &[f32]) -> f32 {
     let largest = lanes(
         x,
         f32::NEG_INFINITY,
@@ -108,8 +113,9 @@ pub(crate) fn max(x: &[f32]) -> f32 {
 }
 
 /// `y += a * x`.
+#[inline]
 #[multiversion(targets("x86_64+avx512f+avx2+fma", "x86_64+avx2+fma"))]
-pub(crate) fn axpy(y: &mut [f32], a: f32, x: &[f32]) {
+pub fn axpy(y: &mut [f32], a: f32, x: &[f32]) {
     debug_assert_eq!(x.len(), y.len());
     if target_cfg_f!(target_feature = "fma") {
         y.iter_mut()
@@ -123,28 +129,32 @@ pub(crate) fn axpy(y: &mut [f32], a: f32, x: &[f32]) {
 }
 
 /// `y += x`.
+#[inline]
 #[multiversion(targets("x86_64+avx512f+avx2+fma", "x86_64+avx2+fma"))]
-pub(crate) fn add(y: &mut [f32], x: &[f32]) {
+pub fn add(y: &mut [f32], x: &[f32]) {
     debug_assert_eq!(x.len(), y.len());
     y.iter_mut().zip(x).for_each(|(y, &x)| *y += x);
 }
 
 /// `y = a * x`.
+#[inline]
 #[multiversion(targets("x86_64+avx512f+avx2+fma", "x86_64+avx2+fma"))]
-pub(crate) fn scaled(y: &mut [f32], a: f32, x: &[f32]) {
+pub fn scaled(y: &mut [f32], a: f32, x: &[f32]) {
     debug_assert_eq!(x.len(), y.len());
     y.iter_mut().zip(x).for_each(|(y, &x)| *y = a * x);
 }
 
 /// `y *= a`.
+#[inline]
 #[multiversion(targets("x86_64+avx512f+avx2+fma", "x86_64+avx2+fma"))]
-pub(crate) fn scale(y: &mut [f32], a: f32) {
+pub fn scale(y: &mut [f32], a: f32) {
     y.iter_mut().for_each(|y| *y *= a);
 }
 
 /// `out = x * y`, element-wise.
+#[inline]
 #[multiversion(targets("x86_64+avx512f+avx2+fma", "x86_64+avx2+fma"))]
-pub(crate) fn multiply(out: &mut [f32], x: &[f32], y: &[f32]) {
+pub fn multiply(out: &mut [f32], x: &[f32], y: &[f32]) {
     out.iter_mut()
         .zip(x)
         .zip(y)
@@ -152,8 +162,9 @@ pub(crate) fn multiply(out: &mut [f32], x: &[f32], y: &[f32]) {
 }
 
 /// Gradient of [`multiply`]: `y_gradient += gradient * x`, and `gradient *= y`.
+#[inline]
 #[multiversion(targets("x86_64+avx512f+avx2+fma", "x86_64+avx2+fma"))]
-pub(crate) fn multiply_back(gradient: &mut [f32], x: &[f32], y: &[f32], y_gradient: &mut [f32]) {
+pub fn multiply_back(gradient: &mut [f32], x: &[f32], y: &[f32], y_gradient: &mut [f32]) {
     let operands = x.iter().zip(y).zip(y_gradient);
     for (g, ((&x, &y), y_gradient)) in gradient.iter_mut().zip(operands) {
         *y_gradient += *g * x;
@@ -162,8 +173,9 @@ pub(crate) fn multiply_back(gradient: &mut [f32], x: &[f32], y: &[f32], y_gradie
 }
 
 /// `out = x y` for complex numbers, stored as a half of real parts and a half of imaginary parts.
+#[inline]
 #[multiversion(targets("x86_64+avx512f+avx2+fma", "x86_64+avx2+fma"))]
-pub(crate) fn complex_multiply(out: &mut [f32], x: &[f32], y: &[f32]) {
+pub fn complex_multiply(out: &mut [f32], x: &[f32], y: &[f32]) {
     let half = out.len() / 2;
     let (out_re, out_im) = out.split_at_mut(half);
     let ((a, b), (c, d)) = (x.split_at(half), y.split_at(half));
@@ -175,13 +187,9 @@ pub(crate) fn complex_multiply(out: &mut [f32], x: &[f32], y: &[f32]) {
 }
 
 /// Gradient of [`complex_multiply`]: `y_gradient += gradient conj(x)`, and `gradient *= conj(y)`.
+#[inline]
 #[multiversion(targets("x86_64+avx512f+avx2+fma", "x86_64+avx2+fma"))]
-pub(crate) fn complex_multiply_back(
-    gradient: &mut [f32],
-    x: &[f32],
-    y: &[f32],
-    y_gradient: &mut [f32],
-) {
+pub fn complex_multiply_back(gradient: &mut [f32], x: &[f32], y: &[f32], y_gradient: &mut [f32]) {
     let half = gradient.len() / 2;
     let ((g_re, g_im), (out_re, out_im)) =
         (gradient.split_at_mut(half), y_gradient.split_at_mut(half));
@@ -198,15 +206,17 @@ pub(crate) fn complex_multiply_back(
 }
 
 /// Returns the number of values above `threshold`.
+#[inline]
 #[multiversion(targets("x86_64+avx512f+avx2+fma", "x86_64+avx2+fma"))]
-pub(crate) fn count_above(x: &[f32], threshold: f32) -> u32 {
+pub fn count_above(x: &[f32], threshold: f32) -> u32 {
     x.iter().map(|&v| u32::from(v > threshold)).sum()
 }
 
 /// Returns the number of values above `threshold` and the number of values within `tolerance` of it. Values that cannot
 /// be compared, because they or the threshold are NaN, count as above: a positive never profits from NaN.
+#[inline]
 #[multiversion(targets("x86_64+avx512f+avx2+fma", "x86_64+avx2+fma"))]
-pub(crate) fn count_above_equal(x: &[f32], threshold: f32, tolerance: f32) -> (u32, u32) {
+pub fn count_above_equal(x: &[f32], threshold: f32, tolerance: f32) -> (u32, u32) {
     let (low, high) = (threshold - tolerance, threshold + tolerance);
     let (mut not_above, mut below) = (0, 0);
     for &v in x {

@@ -8,14 +8,14 @@ const NONE: u32 = u32::MAX;
 
 /// Number of rows by which prefetching runs ahead: enough to hide the latency of memory behind the work on the rows in
 /// between.
-pub(crate) const ROWS_AHEAD: usize = 4;
+pub const ROWS_AHEAD: usize = 4;
 
 /// Sums of gradients of a table's rows, stored only for rows that were touched.
 ///
 /// A dense map leads from a row to its slot in one look-up. Memory is 4 bytes per table row plus one gradient row for
 /// the greatest number of rows that a batch has touched so far; nothing is allocated after that.
 #[derive(Debug, Default)]
-pub(crate) struct GradientRows {
+pub struct GradientRows {
     width: usize,
     slot_of_row: Vec<u32>,
     touched: Vec<u32>,
@@ -25,7 +25,7 @@ pub(crate) struct GradientRows {
 impl GradientRows {
     /// Clears all sums and prepares for a table of `rows` rows of `width` floats, of which about `expected` may be
     /// touched.
-    pub(crate) fn reset(&mut self, rows: usize, width: usize, expected: usize) {
+    pub fn reset(&mut self, rows: usize, width: usize, expected: usize) {
         self.clear();
         self.width = width;
         let floats = expected.min(rows) * width;
@@ -43,7 +43,7 @@ impl GradientRows {
 
     /// Adds `gradient` to the sum of `row`.
     #[inline]
-    pub(crate) fn add(&mut self, row: u32, gradient: &[f32]) {
+    pub fn add(&mut self, row: u32, gradient: &[f32]) {
         match self.sum_of(row) {
             Some(sum) => vector::add(sum, gradient),
             None => self.start(row, gradient),
@@ -52,7 +52,7 @@ impl GradientRows {
 
     /// Prefetches the sum of `row` into the cache.
     #[inline]
-    pub(crate) fn prefetch(&self, row: u32) {
+    pub fn prefetch(&self, row: u32) {
         let first = self.slot_of_row[row as usize] as usize * self.width;
         if let Some(sum) = self.values.get(first..first + self.width) {
             prefetch(sum);
@@ -60,7 +60,8 @@ impl GradientRows {
     }
 
     /// Adds `factor * gradient` to the sum of `row`.
-    pub(crate) fn add_scaled(&mut self, row: u32, factor: f32, gradient: &[f32]) {
+    #[inline]
+    pub fn add_scaled(&mut self, row: u32, factor: f32, gradient: &[f32]) {
         if let Some(sum) = self.sum_of(row) {
             return vector::axpy(sum, factor, gradient);
         }
@@ -70,7 +71,8 @@ impl GradientRows {
     }
 
     /// Returns the sum of `row`, which is zero if the row has not been touched yet.
-    pub(crate) fn row_mut(&mut self, row: u32) -> &mut [f32] {
+    #[inline]
+    pub fn row_mut(&mut self, row: u32) -> &mut [f32] {
         let mut slot = self.slot_of_row[row as usize];
         if slot == NONE {
             slot = self.new_slot(row);
@@ -82,7 +84,7 @@ impl GradientRows {
 
     /// Passes each touched row and its sum to `apply`, in the order of first touch, and clears all sums. Each row is
     /// passed to `announce` a few rows ahead, for prefetching.
-    pub(crate) fn drain(&mut self, announce: impl Fn(usize), mut apply: impl FnMut(usize, &[f32])) {
+    pub fn drain(&mut self, announce: impl Fn(usize), mut apply: impl FnMut(usize, &[f32])) {
         let sums = self.values.chunks_exact(self.width.max(1));
         for (i, (&row, sum)) in self.touched.iter().zip(sums).enumerate() {
             if let Some(&ahead) = self.touched.get(i + ROWS_AHEAD) {
@@ -95,14 +97,14 @@ impl GradientRows {
 
     /// Returns the sum of `row`, if it was touched.
     #[inline]
-    pub(crate) fn sum(&self, row: usize) -> Option<&[f32]> {
+    pub fn sum(&self, row: usize) -> Option<&[f32]> {
         let slot = *self.slot_of_row.get(row)?;
         let first = slot as usize * self.width;
         (slot != NONE).then(|| &self.values[first..first + self.width])
     }
 
     /// Adds all sums of `other` to these.
-    pub(crate) fn add_all(&mut self, other: &Self) {
+    pub fn add_all(&mut self, other: &Self) {
         let sums = other.values.chunks_exact(other.width.max(1));
         for (&row, sum) in other.touched.iter().zip(sums) {
             self.add(row, sum);
@@ -110,12 +112,12 @@ impl GradientRows {
     }
 
     /// Returns the current size of the buffers in bytes.
-    pub(crate) fn bytes(&self) -> usize {
+    pub fn bytes(&self) -> usize {
         4 * (self.slot_of_row.capacity() + self.touched.capacity() + self.values.capacity())
     }
 
     /// Clears all sums.
-    pub(crate) fn clear(&mut self) {
+    pub fn clear(&mut self) {
         for &row in &self.touched {
             self.slot_of_row[row as usize] = NONE;
         }

@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use crate::gradient_rows::GradientRows;
 use crate::params::ParamTensor;
-use crate::rows::SharedRows;
+use crate::shared_rows::SharedRows;
 use crate::table::Table;
 use crate::vector;
 
@@ -18,7 +18,7 @@ pub const EPSILON: f32 = 1e-10;
 ///
 /// A gradient that is not finite is never applied. Returns whether all were finite.
 #[must_use]
-pub(crate) fn apply_rows(
+pub fn apply_rows(
     gradients: &mut GradientRows,
     table: &Table,
     lr: f32,
@@ -38,7 +38,7 @@ pub(crate) fn apply_rows(
 /// Applies the sum of several workers' gradients to the rows of a range, without clearing any. Returns whether all were
 /// finite.
 #[must_use]
-pub(crate) fn apply_summed_rows(
+pub fn apply_summed_rows(
     gradients: &[&GradientRows],
     rows: Range<usize>,
     table: &Table,
@@ -92,7 +92,7 @@ fn row_adagrad(table: &Table, row: usize, gradient: &[f32], lr: f32) -> bool {
 /// Applies Adagrad to row `row` of all tensors of one operator; `gradient` is packed, tensor after tensor. Returns
 /// whether it was finite.
 #[must_use]
-pub(crate) fn apply_packed(
+pub fn apply_packed(
     tensors: &[ParamTensor],
     row: usize,
     gradient: &[f32],
@@ -112,7 +112,7 @@ pub(crate) fn apply_packed(
 /// Applies Adagrad with one accumulator per element to row `row` of a tensor. Returns whether the gradient was finite;
 /// elements that are not finite are skipped.
 #[must_use]
-pub(crate) fn apply_elements(
+pub fn apply_elements(
     tensor: &ParamTensor,
     row: usize,
     gradient: &[f32],

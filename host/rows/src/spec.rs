@@ -184,7 +184,7 @@ impl ModelSpec {
     }
 
     /// Returns the specification of the step of relation `index`; `half`: the factors of matrix products are bf16.
-    pub(crate) fn step_spec(&self, index: usize, half: bool) -> StepSpec {
+    pub fn step_spec(&self, index: usize, half: bool) -> StepSpec {
         let relation = &self.relations[index];
         let entities = Side::BOTH.map(|side| &self.entities[relation.entity(side)]);
         let negatives = |side| match (self.disabled(side), relation.all_negs) {
@@ -364,7 +364,7 @@ impl ModelSpec {
 ///
 /// # Errors
 /// When embeddings, operator and comparator do not fit each other.
-pub(crate) fn graph(index: usize, step_spec: &StepSpec) -> Result<BatchGraph, SpecError> {
+pub fn graph(index: usize, step_spec: &StepSpec) -> Result<BatchGraph, SpecError> {
     BatchGraph::new(step_spec).map_err(|source| SpecError::Shape {
         relation: index,
         source,

@@ -18,12 +18,10 @@
 )]
 
 mod relaxed;
-mod subnormal;
 
 use std::sync::atomic::AtomicU32;
 
 use pbg_gemm::pages;
-pub(crate) use subnormal::SubnormalMode;
 
 /// A matrix of `rows` x `width` floats that threads read and update concurrently without locks.
 pub struct SharedRows {
@@ -81,12 +79,14 @@ impl SharedRows {
     }
 
     /// Returns the number of rows.
+    #[inline]
     #[must_use]
     pub fn rows(&self) -> usize {
         self.rows
     }
 
     /// Returns the number of floats per row.
+    #[inline]
     #[must_use]
     pub fn width(&self) -> usize {
         self.width
@@ -123,6 +123,7 @@ impl SharedRows {
     ///
     /// # Panics
     /// If the row does not exist or the columns extend beyond its end.
+    #[inline]
     pub fn read_columns(&self, row: usize, column: usize, out: &mut [f32]) {
         relaxed::read(&self.cells(row, self.width)[column..][..out.len()], out);
     }
@@ -131,6 +132,7 @@ impl SharedRows {
     ///
     /// # Panics
     /// If the row does not exist or the columns extend beyond its end.
+    #[inline]
     pub fn write_columns(&self, row: usize, column: usize, values: &[f32]) {
         relaxed::write(
             &self.cells(row, self.width)[column..][..values.len()],

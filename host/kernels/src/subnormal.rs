@@ -1,6 +1,11 @@
 //! The processor's treatment of subnormal numbers, which it computes with many times more slowly than with others.
 //! They are flushed to zero while kernels run, and kept while a guest's code runs.
 
+#![expect(
+    unsafe_code,
+    reason = "instructions that read and write the control register of vector instructions"
+)]
+
 use std::marker::PhantomData;
 
 /// Sets the floating-point mode of the current thread, and restores the previous mode when dropped.
@@ -64,8 +69,8 @@ mod register {
         let value = value as u32;
         // SAFETY: the value differs from the register's previous content only in the bits of `FLUSH`: the rounding mode
         // and the exception masks stay. The compiler assumes that these bits are clear only where it evaluates
-        // constants, which are not subnormal here. All code that runs with the bits set is in this crate, ends before
-        // the mode does, and may treat a subnormal number as zero.
+        // constants, which are not subnormal here. All code that runs with the bits set is in this crate, `pbg-rows`
+        // and `pbg-gemm`, ends before the mode does, and may treat a subnormal number as zero.
         unsafe { asm!("ldmxcsr [{}]", in(reg) &raw const value, options(nostack)) };
     }
 }

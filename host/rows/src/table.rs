@@ -1,14 +1,14 @@
 //! The embeddings of an entity type in one partition, with the state of their optimizer.
 
+use std::any::Any;
+use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
 use pbg_core::bfloat16::StochasticRounding;
 use pbg_core::model::Optimizer;
 
-use crate::device::ResidentRows;
-use crate::error::StepError;
-use crate::rows::SharedRows;
+use crate::shared_rows::SharedRows;
 use crate::vector;
 
 /// The rows of one partition of an entity type, shared by all Hogwild workers.
@@ -94,7 +94,7 @@ impl Table {
     ///
     /// # Errors
     /// When the device fails.
-    pub fn download(&self) -> Result<(), StepError> {
+    pub fn download(&self) -> Result<(), TransferError> {
         match &self.resident {
             Some(resident) => resident.download(self),
             None => Ok(()),
@@ -123,6 +123,7 @@ impl Table {
     }
 
     /// Returns the number of entities: rows, or for a featurized type bags of features.
+    #[inline]
     #[must_use]
     pub fn entities(&self) -> usize {
         self.features
@@ -131,19 +132,40 @@ impl Table {
     }
 }
 
+/// The rows of a table on a device. While they are there, they are the valid ones: main memory holds the rows as they
+/// were at the last transfer in either direction.
+pub trait ResidentRows: fmt::Debug + Send + Sync + Any {
+    /// Copies the rows from the device to `table`, to which they belong.
+    ///
+    /// # Errors
+    /// When the device fails.
+    fn download(&self, table: &Table) -> Result<(), TransferError>;
+}
+
+/// Reason why rows were not copied from a device to main memory.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TransferError {
+    /// libtorch failed.
+    #[error("libtorch: {0}")]
+    Tensor(String),
+    /// The device has too little memory.
+    #[error("{0}")]
+    Memory(String),
+}
+
 /// Rules for looking up embeddings.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct LookUp {
+pub struct LookUp {
     /// Greatest length of a row; a longer one is scaled down to it.
-    pub(crate) max_norm: Option<f32>,
+    pub max_norm: Option<f32>,
     /// Whether rows are scaled down in the table too: so in training, as in PBG.
-    pub(crate) in_place: bool,
+    pub in_place: bool,
 }
 
 impl LookUp {
     /// Looks up the embedding of one entity of `table`.
     #[inline]
-    pub(crate) fn row(self, table: &Table, entity: u32, out: &mut [f32], scratch: &mut Vec<f32>) {
+    pub fn row(self, table: &Table, entity: u32, out: &mut [f32], scratch: &mut Vec<f32>) {
         let Some(features) = &table.features else {
             return self.read(table, entity as usize, out);
         };
@@ -199,6 +221,7 @@ impl FeatureBags {
     }
 
     /// Returns the number of entities.
+    #[inline]
     #[must_use]
     pub fn entities(&self) -> usize {
         self.offsets.len().saturating_sub(1)
