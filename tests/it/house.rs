@@ -221,7 +221,9 @@ fn whatever_is_built_shares_what_is_compiled() {
         one("pbg-core"),
         one("pbg-files"),
         one("pbg-import"),
+        one("pbg-model"),
         one("pbg-train"),
+        one("pbg-distributed"),
         one("pbg-wasm"),
         one("pbg-transport"),
     ];

@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 
 use pbg_core::graph::Bucket;
 use pbg_core::strategy::StrategyError;
+use pbg_distributed::{Scenario, SimReport, SimTrainer, simulate_trainer};
 use pbg_lab::cluster_simulation::simulate;
 use pbg_model::RunError;
-use pbg_train::{Scenario, SimReport, SimTrainer, simulate_trainer};
 use rand::{RngExt as _, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use serde::Serialize;

@@ -1,7 +1,7 @@
 //! The state that the trainers of one run agree on: a record of a few kilobytes, and transactions, which are pure
 //! functions of it. With this crate trainers on several machines divide the buckets of a pass, exchange partitions
 //! through files, commit checkpoints and rank edges, although each of them may crash or be cut off at any time. It
-//! decides which changes are allowed; `pbg-train` decides which to make, and `pbg-transport` carries them.
+//! decides which changes are allowed; `pbg-distributed` decides which to make, and `pbg-transport` carries them.
 //!
 //! In reading order: the vocabulary ([`Token`], [`Grid`], [`RunTerms`], [`BucketStates`], [`PartitionFile`]), the
 //! [`LedgerRecord`], the [`Transaction`]s with their [`LedgerAction`]s, checkpoints ([`CheckpointCut`]), the

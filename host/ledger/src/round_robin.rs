@@ -5,7 +5,7 @@
 //! has to wait until another one finishes a bucket, and so on. In a round-robin tournament, every round pairs all
 //! partitions. So the buckets of each partition are trained in the order of the rounds of a tournament, and a trainer
 //! that is early waits for the other partition. The wait is short, because all rounds take about the same time. If they
-//! do not, a trainer that has waited too long takes any free bucket (`pbg-train` knows how long a bucket takes).
+//! do not, a trainer that has waited too long takes any free bucket (`pbg-distributed` knows how long a bucket takes).
 //!
 //! The rule of the first pass ([`super::init_tree`]) leaves trainers without work while the tree has few partitions. So
 //! until the tree has two partitions for each trainer, a bucket that adds a partition is recommended.

@@ -35,20 +35,24 @@ use crate::workers::{self, BucketTraining};
 mod fallbacks;
 mod open;
 
-pub(crate) use open::MachineParts;
+pub use open::MachineParts;
 
 /// Machine of a trainer, in a run with one or several trainers.
-pub(crate) struct BucketTrainer<'a, S: TableStore> {
-    pub(crate) resolved: &'a ResolvedConfig,
-    pub(crate) strategies: Strategies,
-    pub(crate) edge_sets: Arc<Vec<EdgeSet>>,
-    pub(crate) extent: RunExtent,
+pub struct BucketTrainer<'a, S: TableStore> {
+    /// Resolved configuration of the run.
+    pub resolved: &'a ResolvedConfig,
+    /// Strategies, replaced by their fallbacks once they have failed.
+    pub strategies: Strategies,
+    /// Edge sets that an epoch trains, in order.
+    pub edge_sets: Arc<Vec<EdgeSet>>,
+    /// Extent of the loops over epochs, edge sets and edge chunks.
+    pub extent: RunExtent,
     /// Groups of the pipeline.
-    pub(crate) pipeline: RunningPipeline<S>,
+    pub pipeline: RunningPipeline<S>,
     /// Shared, so that a thread that runs in parallel with the workers can read and change the parameters.
-    pub(crate) params: Arc<Params>,
+    pub params: Arc<Params>,
     /// Lock that workers hold while they train a batch, if another thread changes parameters.
-    pub(crate) gate: Option<Arc<RwLock<()>>>,
+    pub gate: Option<Arc<RwLock<()>>>,
     /// Executors of the training threads.
     executors: Vec<Executor>,
     /// Device that trains, if not the processor cores.
@@ -63,18 +67,23 @@ pub(crate) struct BucketTrainer<'a, S: TableStore> {
 }
 
 /// Results of training a bucket, or of the part that this process has trained.
-pub(crate) struct BucketResult {
-    pub(crate) stats: TrainStats,
+pub struct BucketResult {
+    /// Trained edges and their losses.
+    pub stats: TrainStats,
     /// Time that a worker spent on calls of the relation sampler.
-    pub(crate) sampler: Duration,
+    pub sampler: Duration,
     /// Failures of the relation sampler in workers, which went on with its fallback.
-    pub(crate) faults: Vec<StrategyError>,
-    pub(crate) eval_before: Option<RankStats>,
-    pub(crate) eval_after: Option<RankStats>,
+    pub faults: Vec<StrategyError>,
+    /// Ranks of the held-out edges before the bucket was trained.
+    pub eval_before: Option<RankStats>,
+    /// Ranks of the held-out edges after the bucket was trained.
+    pub eval_after: Option<RankStats>,
     /// Progress of each share, if the bucket was interrupted.
-    pub(crate) left: Option<Vec<ShareProgress>>,
-    pub(crate) seconds: f64,
-    pub(crate) io: PartitionIo,
+    pub left: Option<Vec<ShareProgress>>,
+    /// Seconds of training.
+    pub seconds: f64,
+    /// Partitions read and written.
+    pub io: PartitionIo,
 }
 
 impl BucketResult {
@@ -100,39 +109,50 @@ impl BucketResult {
 }
 
 /// Plan of a pass and its cost.
-pub(crate) struct PassPlan {
-    pub(crate) plan: Vec<Bucket>,
-    pub(crate) order: String,
-    pub(crate) cost: PlanCost,
-    pub(crate) seconds: f64,
+pub struct PassPlan {
+    /// Buckets in the order in which they are trained.
+    pub plan: Vec<Bucket>,
+    /// Name of the bucket order.
+    pub order: String,
+    /// Traffic of the plan.
+    pub cost: PlanCost,
+    /// Seconds that the bucket order took.
+    pub seconds: f64,
 }
 
 impl<'a, S: TableStore> BucketTrainer<'a, S> {
     /// Emits an event.
-    pub(crate) fn emit(&mut self, event: Event) {
+    pub fn emit(&mut self, event: Event) {
         (self.sink)(event);
     }
 
-    pub(crate) fn config(&self) -> &'a Config {
+    /// Returns the configuration.
+    #[must_use]
+    pub fn config(&self) -> &'a Config {
         self.resolved.config()
     }
 
-    pub(crate) fn blueprint(&self) -> &'a Blueprint {
+    /// Returns the layout and the model.
+    #[must_use]
+    pub fn blueprint(&self) -> &'a Blueprint {
         self.resolved.blueprint()
     }
 
     /// Drops everything except the strategies and returns them.
-    pub(crate) fn into_strategies(self) -> Strategies {
+    #[must_use]
+    pub fn into_strategies(self) -> Strategies {
         self.strategies
     }
 
     /// Returns the number of training threads.
-    pub(crate) fn workers(&self) -> usize {
+    #[must_use]
+    pub fn workers(&self) -> usize {
         self.executors.len()
     }
 
     /// Returns the description of pass `id`, with the groups that are in the buffer now.
-    pub(crate) fn pass(&self, id: PassId) -> Pass {
+    #[must_use]
+    pub fn pass(&self, id: PassId) -> Pass {
         let edge_set = &self.edge_sets[id.edge_set as usize];
         let chunks = self.extent.edge_chunks;
         let layout = &self.blueprint().layout;
@@ -146,11 +166,10 @@ impl<'a, S: TableStore> BucketTrainer<'a, S> {
 
     /// Has the bucket order plan `pass`, and checks that the plan is a permutation of the grid. If the order failed and
     /// its fallback replaced it, adds an event about it to `events`.
-    pub(crate) fn plan(
-        &mut self,
-        pass: &Pass,
-        events: &mut Vec<Event>,
-    ) -> Result<PassPlan, RunError> {
+    ///
+    /// # Errors
+    /// When the order fails without a fallback, or its plan is not a permutation of the grid.
+    pub fn plan(&mut self, pass: &Pass, events: &mut Vec<Event>) -> Result<PassPlan, RunError> {
         let asked = Instant::now();
         let plan = match self.strategies.order.plan(pass) {
             Ok(plan) => plan,
@@ -173,7 +192,8 @@ impl<'a, S: TableStore> BucketTrainer<'a, S> {
     }
 
     /// Returns the seconds of all workers in each stage of the step, with its name.
-    pub(crate) fn stages(&self) -> Vec<(String, f64)> {
+    #[must_use]
+    pub fn stages(&self) -> Vec<(String, f64)> {
         let times = Stage::ALL.into_iter().zip(self.cluster_times());
         times
             .map(|(cluster, time)| (cluster.name().to_owned(), time.as_secs_f64()))
@@ -193,7 +213,10 @@ impl<'a, S: TableStore> BucketTrainer<'a, S> {
     }
 
     /// Sets the learning rates to `lr_factor` times the configured ones.
-    pub(crate) fn set_rates(&mut self, lr_factor: f32) -> Result<(), RunError> {
+    ///
+    /// # Errors
+    /// When an executor cannot be created.
+    pub fn set_rates(&mut self, lr_factor: f32) -> Result<(), RunError> {
         self.earlier = self.cluster_times();
         let spec = executor::with_rates(lr_factor, &self.blueprint().spec);
         let (place, planning) = (self.place.as_deref(), self.pipeline.planning.as_ref());

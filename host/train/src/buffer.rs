@@ -282,7 +282,8 @@ impl<S: TableStore> PartitionBuffer<S> {
     }
 
     /// Returns the tables that stay in memory throughout, in the order of [`Layout::fixed_tables`].
-    pub(crate) fn fixed_tables(&self) -> Vec<Arc<S::Table>> {
+    #[must_use]
+    pub fn fixed_tables(&self) -> Vec<Arc<S::Table>> {
         let tables = self.fixed.tables.iter();
         tables.map(|(_, table)| Arc::clone(table)).collect()
     }
@@ -322,7 +323,8 @@ impl<S: TableStore> PartitionBuffer<S> {
     }
 
     /// Returns the traffic of the partitions that a commit would write now.
-    pub(crate) fn unsaved(&self) -> PartitionIo {
+    #[must_use]
+    pub fn unsaved(&self) -> PartitionIo {
         let mut io = PartitionIo::default();
         for slot in self.slots.iter().filter(|slot| slot.unsaved) {
             io.writes += 1;

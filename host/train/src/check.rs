@@ -25,8 +25,7 @@ pub use self::verify::{
     CheckpointVerification, first_pass, first_plan, too_large_to_plan, verify, verify_checkpoint,
 };
 use crate::pipeline::{self, EdgeBytes};
-use crate::single_trainer::validation;
-
+use crate::validation;
 /// Number of tensors that libtorch allocates between rows and gradients for each tensor that the graph keeps.
 const INTERMEDIATE: u64 = 4;
 /// Bytes of a row's version at the owner of shared parameters.

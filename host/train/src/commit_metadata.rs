@@ -99,7 +99,7 @@ impl CommitMetadata {
 }
 
 /// Resets the parts of a run's state that do not apply to changed edges.
-pub(crate) fn reset_changed(state: &mut RunState, admitted: &AcceptedDifferences) {
+pub fn reset_changed(state: &mut RunState, admitted: &AcceptedDifferences) {
     if admitted.other_training && state.schedule.is_within_epoch() {
         // It cannot be determined which of the new edges the interrupted epoch has trained.
         state.schedule.restart_epoch();

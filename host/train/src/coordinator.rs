@@ -16,7 +16,7 @@ use crate::bucket_trainer::{BucketResult, BucketTrainer};
 use crate::buffer::TableStore;
 use crate::run::RunOutcome;
 /// Source of the training loop's buckets and receiver of its results.
-pub(crate) trait Coordinator<'a> {
+pub trait Coordinator<'a> {
     /// Storage of the machine's tables.
     type Store: TableStore<Table = Table>;
 

@@ -21,7 +21,7 @@ use rand_distr::{Distribution, StandardNormal};
 use crate::buffer::TableStore;
 use crate::new_rows::NewRows;
 /// Initial state of tables: from `init_path` where it has them, otherwise random normal values.
-pub(crate) struct InitialTables {
+pub struct InitialTables {
     init: Option<ReadCheckpoint>,
     /// Rows of the dataset that `init` lacks.
     new: NewRows,
@@ -34,7 +34,10 @@ pub(crate) struct InitialTables {
 impl InitialTables {
     /// Opens the initial state of a run. If the run does not begin now, its checkpoint is complete and `init_path` is
     /// not opened.
-    pub(crate) fn new(resolved: &ResolvedConfig, begins: bool) -> Result<Self, RunError> {
+    ///
+    /// # Errors
+    /// When the checkpoint of `init_path` cannot be read or does not fit.
+    pub fn new(resolved: &ResolvedConfig, begins: bool) -> Result<Self, RunError> {
         let config = resolved.config();
         let (mut init, mut new, mut missing) = Default::default();
         if let Some(path) = config.init_path.as_ref().filter(|_| begins) {
@@ -58,23 +61,29 @@ impl InitialTables {
     }
 
     /// Returns the checkpoint of `init_path`.
-    pub(crate) fn checkpoint(&self) -> Option<&ReadCheckpoint> {
+    #[must_use]
+    pub fn checkpoint(&self) -> Option<&ReadCheckpoint> {
         self.init.as_ref()
     }
 
     /// Returns the rows and relations of the dataset that the checkpoint of `init_path` lacks; they are initialized at
     /// random.
-    pub(crate) fn missing(&self) -> &UntrainedNames {
+    #[must_use]
+    pub fn missing(&self) -> &UntrainedNames {
         &self.missing
     }
 
     /// Returns the source of random roundings.
-    pub(crate) fn roundings(&self) -> Roundings {
+    #[must_use]
+    pub fn roundings(&self) -> Roundings {
         self.roundings
     }
 
     /// Returns the initial state of a partition, which depends only on the seed, the type and the partition.
-    pub(crate) fn partition(
+    ///
+    /// # Errors
+    /// When the partition of `init_path` cannot be read.
+    pub fn partition(
         &self,
         layout: &TypeLayout,
         type_index: usize,

@@ -180,9 +180,7 @@ pub(crate) fn trainers(
 ///
 /// # Errors
 /// When the device cannot be opened, or cannot train what is configured.
-pub(crate) fn open_device(
-    resolved: &ResolvedConfig,
-) -> Result<Option<Arc<dyn OpenDevice>>, RunError> {
+pub fn open_device(resolved: &ResolvedConfig) -> Result<Option<Arc<dyn OpenDevice>>, RunError> {
     match resolved.settings().device {
         Device::Cpu => Ok(None),
         Device::Cuda(index) => libtorch::installed()
@@ -208,10 +206,7 @@ pub fn check_device(resolved: &ResolvedConfig) -> Result<(), RunError> {
 ///
 /// # Errors
 /// When the device or the precision does not support the model.
-pub(crate) fn check_supported(
-    resolved: &ResolvedConfig,
-    on_device: bool,
-) -> Result<(), SettingError> {
+pub fn check_supported(resolved: &ResolvedConfig, on_device: bool) -> Result<(), SettingError> {
     let (spec, execution) = (&resolved.blueprint().spec, resolved.settings().execution);
     if on_device {
         let reason = match libtorch::installed() {

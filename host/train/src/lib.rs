@@ -1,47 +1,57 @@
-//! The training loop and everything that is done with a trained model: evaluation, predictions, neighbours and indexes.
+//! The training loop: partition buffer, threads of the pipeline, Hogwild workers, and the run of a single trainer.
 //!
-//! The entry point is a configuration that is resolved against its dataset ([`ResolvedConfig`]).
+//! In reading order: the loop ([`run`]), the seam to what chooses its buckets ([`coordinator`]), the machine that
+//! trains them ([`bucket_trainer`]) with its pipeline ([`running_pipeline`]) and partition buffer ([`buffer`]), the
+//! workers (`workers`, [`executor`], [`draws`]), the single trainer (`single_trainer`) with its tables
+//! ([`disk_tables`]) and commits ([`commit_metadata`], `commit_pacer`), and the needs of a run before it starts
+//! ([`check`](mod@check)).
 //!
-//! In reading order: the loop ([`run`]), the model that it trains ([`model`], [`layout`]), the partition buffer
-//! ([`buffer`]), the Hogwild workers ([`workers`]), commits (`commit`), evaluation ([`evaluate`]) and errors
-//! ([`error`]).
+//! Invariants:
+//!
+//! * The loop has no decision of its own: a [`Coordinator`](coordinator::Coordinator) chooses buckets and records
+//!   results.
+//! * A plan is checked to be a permutation of the grid, a draw of a sampler to take only remaining edges.
+//! * The draws of a bucket follow from the seed and the bucket's position, so a resumed run draws the same numbers as an
+//!   uninterrupted one.
+//! * Storage and edges are carried by one thread each, in the order of requests; a commit writes the tables as they were
+//!   when it began.
+//! * A run that is refused has changed nothing.
+//!
+//! It must not know other trainers, the ledger, wasmtime, libtorch (it uses the traits of `pbg-kernels`), or the
+//! terminal.
 
 mod bucket_inputs;
-mod bucket_trainer;
+pub mod bucket_trainer;
 pub mod buffer;
 mod buffer_tables;
 pub mod check;
-mod cluster_trainer;
-mod commit_metadata;
+pub mod commit_metadata;
 mod commit_pacer;
-mod coordinator;
-mod disk_tables;
+pub mod coordinator;
+pub mod disk_tables;
 pub mod draws;
 mod edge_prefetch;
 pub mod executor;
 mod holdout_eval;
 mod losses;
-mod new_rows;
+pub mod new_rows;
 mod pipeline;
 mod planning;
 mod processor_time;
-mod run;
+pub mod run;
 mod run_length;
-mod running_pipeline;
+pub mod running_pipeline;
 mod single_trainer;
 mod stage_threads;
 mod storage_thread;
+pub mod validation;
 mod workers;
 
 pub use check::{
     CheckReport, check, first_pass, first_plan, require_plans, too_large_to_plan, verify,
     verify_checkpoint,
 };
-pub use cluster_trainer::{
-    ClusterOptions, Scenario, SimReport, SimTrainer, SyncLimits, distributed_warnings,
-    simulate_trainer,
-};
 pub use executor::check_device;
 pub use losses::{GuardedLoss, traced};
 pub use pbg_kernels::executable;
-pub use run::{Fallbacks, RunOutcome, Strategies, train, train_at, train_distributed};
+pub use run::{Fallbacks, RunOutcome, Strategies, train, train_at};

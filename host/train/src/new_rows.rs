@@ -16,7 +16,7 @@ use rand_distr::{Distribution, StandardNormal};
 /// Rows that follow those of an earlier dataset and have to be initialized. Each row depends only on the seed and its
 /// name, not on the other new rows.
 #[derive(Debug, Default)]
-pub(crate) struct NewRows {
+pub struct NewRows {
     /// Seed of each new row, in the order of offsets.
     seeds: BTreeMap<TableKey, Vec<u64>>,
     scale: f32,
@@ -28,7 +28,7 @@ impl NewRows {
     ///
     /// # Errors
     /// When a dictionary is damaged.
-    pub(crate) fn since(earlier: &IdSpace, resolved: &ResolvedConfig) -> Result<Self, RunError> {
+    pub fn since(earlier: &IdSpace, resolved: &ResolvedConfig) -> Result<Self, RunError> {
         let config = resolved.config();
         let mut seeds: BTreeMap<TableKey, Vec<u64>> = BTreeMap::new();
         for (index, layout) in resolved.blueprint().layout.types.iter().enumerate() {
@@ -58,7 +58,7 @@ impl NewRows {
     }
 
     /// Appends the new rows of a table to `data` if it lacks them. Returns whether it did.
-    pub(crate) fn append_if_missing(
+    pub fn append_if_missing(
         &self,
         key: TableKey,
         layout: &TypeLayout,
@@ -73,12 +73,14 @@ impl NewRows {
     }
 
     /// Whether there are no new rows.
-    pub(crate) fn is_empty(&self) -> bool {
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
         self.seeds.is_empty()
     }
 
     /// Returns the number of new rows of a table.
-    pub(crate) fn count(&self, key: TableKey) -> usize {
+    #[must_use]
+    pub fn count(&self, key: TableKey) -> usize {
         self.seeds.get(&key).map_or(0, Vec::len)
     }
 

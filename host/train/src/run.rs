@@ -5,15 +5,13 @@ use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
-use pbg_checkpoint::CheckpointError;
 use pbg_core::event::Event;
 use pbg_core::strategy::{BucketOrder, Loss as _, RunLength, SamplerFactory, StrategyId};
 use pbg_kernels::device::OpenDevice;
 use pbg_model::compatibility::AllowedChanges;
-use pbg_model::error::{JoinError, RunError};
+use pbg_model::error::RunError;
 use pbg_model::resolved::ResolvedConfig;
 
-use crate::cluster_trainer::{ClusterOptions, ClusterTrainer};
 use crate::coordinator::Coordinator;
 use crate::draws::Samplers;
 use crate::executor;
@@ -122,77 +120,11 @@ pub fn train_at(
     )
 }
 
-/// Trains as one of the trainers of `cluster`, starting where the ledger of the run ends. If the other trainers end
-/// this trainer's membership because it was silent for too long, it drops its tables and joins again.
-///
-/// Once `stop` is set, the current bucket is finished and settled, and the other trainers go on. From then on, a
-/// register that does not answer is waited for only a few more seconds.
+/// Trains pass after pass and bucket after bucket, each along the whole line.
 ///
 /// # Errors
-/// As for [`train`], and when the other trainers cannot be reached or do not admit this one.
-pub fn train_distributed(
-    resolved: &ResolvedConfig,
-    mut strategies: Strategies,
-    cluster: &ClusterOptions,
-    allowed: AllowedChanges,
-    stop: &Arc<AtomicBool>,
-    emit: &mut dyn FnMut(Event),
-) -> Result<RunOutcome, RunError> {
-    let (mut earlier, mut in_vain) = (None, 0);
-    loop {
-        let before = (allowed, earlier);
-        let joined = ClusterTrainer::join(resolved, strategies, cluster, before, stop, emit);
-        let mut member = match joined {
-            Err(RunError::Cluster(error)) if earlier.is_some() && error.was_stopped() => {
-                return stopped_by_others(resolved, emit);
-            }
-            joined => joined?,
-        };
-        let ended = train_passes(&mut member, stop).map_err(|error| member.root_cause(error));
-        match ended {
-            Err(RunError::Cluster(error)) if error.may_rejoin() => {
-                member.report_rejoining(&error);
-                in_vain = if member.has_trained() { 0 } else { in_vain + 1 };
-                (strategies, earlier) = member.into_strategies();
-                cluster.back_off(in_vain, stop);
-            }
-            Err(RunError::Cluster(JoinError::Stopped)) => {
-                let finished = member.finished_by_others()?;
-                drop(member);
-                return finished.map_or_else(|| stopped_by_others(resolved, emit), Ok);
-            }
-            Err(RunError::Cluster(error @ JoinError::Unreachable { .. })) => {
-                let finished = member.finished_by_others()?;
-                return finished.ok_or_else(|| error.into());
-            }
-            Err(error) => {
-                if !matches!(error, RunError::Cluster(_)) {
-                    member.leave_after_failure();
-                }
-                return Err(error);
-            }
-            ended => return ended,
-        }
-    }
-}
-
-/// Ends a trainer whose run was stopped by others while it was silent.
-fn stopped_by_others(
-    resolved: &ResolvedConfig,
-    emit: &mut dyn FnMut(Event),
-) -> Result<RunOutcome, RunError> {
-    let version = match resolved.version() {
-        Ok(checkpoint) => checkpoint.version(),
-        Err(CheckpointError::Missing { .. }) => 0,
-        Err(error) => return Err(error.into()),
-    };
-    emit(Event::StoppedByOthers { version });
-    emit(Event::Interrupted { version });
-    Ok(RunOutcome::Interrupted { version })
-}
-
-/// Trains pass after pass and bucket after bucket, each along the whole line.
-fn train_passes<'a>(
+/// When `run` or the machine fails. What was committed before remains.
+pub fn train_passes<'a>(
     run: &mut impl Coordinator<'a>,
     stop: &AtomicBool,
 ) -> Result<RunOutcome, RunError> {

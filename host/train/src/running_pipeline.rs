@@ -14,9 +14,10 @@ use crate::stage_threads::StageClock;
 
 /// Groups of a run. Training ends first, by dropping this value; the fields are dropped in order, so the reader of
 /// edges ends next, and then storage, which may still write partitions.
-pub(crate) struct RunningPipeline<S: TableStore> {
+pub struct RunningPipeline<S: TableStore> {
     pub(crate) edges: EdgePrefetcher,
-    pub(crate) buffer: PartitionBuffer<S>,
+    /// Tables in memory.
+    pub buffer: PartitionBuffer<S>,
     /// Clock of training.
     pub(crate) training: Arc<StageClock>,
     /// Clock of planning, where planning is a group of threads.
@@ -51,7 +52,7 @@ impl<S: TableStore> RunningPipeline<S> {
     }
 
     /// Returns how each group spent the time since the last call, in the order of the pipeline.
-    pub(crate) fn seconds(&mut self) -> Vec<GroupSeconds> {
+    pub fn seconds(&mut self) -> Vec<GroupSeconds> {
         let training = self.training.read(TRAINING);
         let planning = self.planning.as_ref().map(|clock| clock.read(PLANNING));
         let beside = [self.buffer.seconds(), self.edges.seconds(), planning];

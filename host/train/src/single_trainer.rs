@@ -27,7 +27,7 @@ use crate::run::RunOutcome;
 mod commits;
 mod open;
 mod record;
-pub(crate) mod validation;
+mod validation;
 
 /// Run of a single trainer.
 pub(crate) struct SingleTrainer<'a> {

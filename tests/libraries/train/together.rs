@@ -22,10 +22,11 @@ use pbg_core::graph::{Bucket, Side};
 use pbg_core::model::Operator;
 use pbg_core::schedule::PassId;
 use pbg_core::strategy::{BucketOrder, Pass, StrategyError, StrategyId};
+use pbg_distributed::{ClusterOptions, SyncLimits};
 use pbg_import::{self as import, ImportOptions};
 use pbg_ledger::{BucketState, LedgerRecord, OperatorCommand};
 use pbg_model::{AllowedChanges, ResolvedConfig, RunError};
-use pbg_train::{ClusterOptions, GuardedLoss, RunOutcome, Strategies, SyncLimits};
+use pbg_train::{GuardedLoss, RunOutcome, Strategies};
 
 mod faults;
 mod fixed;
@@ -188,7 +189,7 @@ fn join(
     watch: &mut dyn FnMut(Event),
 ) -> Result<RunOutcome, RunError> {
     let resolved = ResolvedConfig::new(config.clone()).expect("they fit");
-    pbg_train::train_distributed(
+    pbg_distributed::train_distributed(
         &resolved,
         strategies(config),
         cluster,
@@ -376,7 +377,7 @@ fn partitions_that_are_needed_again_before_they_are_settled_lose_nothing() {
                         ..strategies(config)
                     };
                     let resolved = ResolvedConfig::new(config.clone()).expect("they fit");
-                    let outcome = pbg_train::train_distributed(
+                    let outcome = pbg_distributed::train_distributed(
                         &resolved,
                         strategies,
                         &cluster,

@@ -142,7 +142,7 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
         terminal.warn(advice);
     }
     if resolved.config().distributed_init_method.is_some() {
-        let advice = pbg_train::distributed_warnings(&resolved);
+        let advice = pbg_distributed::distributed_warnings(&resolved);
         advice.iter().for_each(|text| terminal.warn(text));
     }
     if let Err(too_little) =

@@ -105,7 +105,7 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
         None => pbg_train::train(&resolved, filled.strategies, allowed, stop, &mut emit),
         Some(meeting) => {
             let cluster = meeting.cluster(resolved.config(), teller);
-            pbg_train::train_distributed(
+            pbg_distributed::train_distributed(
                 &resolved,
                 filled.strategies,
                 &cluster,
@@ -147,7 +147,7 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
 fn print_advice(resolved: &ResolvedConfig, terminal: Terminal) {
     let mut advice = resolved.advice();
     if resolved.config().distributed_init_method.is_some() {
-        advice.extend(pbg_train::distributed_warnings(resolved));
+        advice.extend(pbg_distributed::distributed_warnings(resolved));
     }
     advice.iter().for_each(|text| terminal.warn(text));
 }

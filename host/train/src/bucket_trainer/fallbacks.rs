@@ -9,7 +9,10 @@ use crate::buffer::TableStore;
 
 impl<S: TableStore> BucketTrainer<'_, S> {
     /// Replaces the bucket order, which failed, by its fallback.
-    pub(crate) fn replace_order(&mut self, fault: &StrategyError) -> Result<Event, RunError> {
+    ///
+    /// # Errors
+    /// The failure, if there is no fallback or the order itself is not its cause.
+    pub fn replace_order(&mut self, fault: &StrategyError) -> Result<Event, RunError> {
         let own = fault.cause == FaultCause::Strategy;
         let standard = self.strategies.fallbacks.order.take_if(|_| own);
         let Some(standard) = standard else {
@@ -21,10 +24,10 @@ impl<S: TableStore> BucketTrainer<'_, S> {
     }
 
     /// Replaces the relation sampler, which failed in a worker of a bucket, by its fallback.
-    pub(crate) fn replace_sampler(
-        &mut self,
-        faults: &[StrategyError],
-    ) -> Result<Vec<Event>, RunError> {
+    ///
+    /// # Errors
+    /// The first failure, if there is no fallback.
+    pub fn replace_sampler(&mut self, faults: &[StrategyError]) -> Result<Vec<Event>, RunError> {
         let Some(first) = faults.first() else {
             return Ok(Vec::new());
         };
@@ -37,7 +40,7 @@ impl<S: TableStore> BucketTrainer<'_, S> {
     }
 
     /// Returns events about failures of the loss in the last bucket and about its fallback.
-    pub(crate) fn loss_faults(&mut self) -> Vec<Event> {
+    pub fn loss_faults(&mut self) -> Vec<Event> {
         let faults = self.strategies.loss.take_faults();
         let Some(standard) = self.strategies.loss.standard() else {
             return Vec::new();

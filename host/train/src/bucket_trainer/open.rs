@@ -23,21 +23,31 @@ use crate::workers;
 
 use super::BucketTrainer;
 /// Parts of a machine.
-pub(crate) struct MachineParts<'a, S> {
-    pub(crate) strategies: Strategies,
-    pub(crate) edge_sets: Arc<Vec<EdgeSet>>,
-    pub(crate) extent: RunExtent,
+pub struct MachineParts<'a, S> {
+    /// Strategies of the run.
+    pub strategies: Strategies,
+    /// Edge sets that an epoch trains, in order.
+    pub edge_sets: Arc<Vec<EdgeSet>>,
+    /// Extent of the loops over epochs, edge sets and edge chunks.
+    pub extent: RunExtent,
     /// Threads and pipes, which connect `tables` and edges with training.
-    pub(crate) pipeline: &'a Pipeline,
-    pub(crate) tables: S,
-    pub(crate) params: Params,
-    pub(crate) place: Option<Arc<dyn OpenDevice>>,
+    pub pipeline: &'a Pipeline,
+    /// Storage of the tables.
+    pub tables: S,
+    /// Parameters of operators, and global embeddings.
+    pub params: Params,
+    /// Device that trains, if not the processor cores.
+    pub place: Option<Arc<dyn OpenDevice>>,
     /// Factor of the learning rates, as set by validation.
-    pub(crate) lr_factor: f32,
+    pub lr_factor: f32,
 }
 
 impl<'a, S: TableStore> BucketTrainer<'a, S> {
-    pub(crate) fn new(
+    /// Creates the machine, starts its threads and loads the fixed tables. `sink` receives its events.
+    ///
+    /// # Errors
+    /// When a worker or a thread cannot be created, or a fixed table cannot be loaded.
+    pub fn new(
         resolved: &'a ResolvedConfig,
         parts: MachineParts<'_, S>,
         sink: &'a mut dyn FnMut(Event),

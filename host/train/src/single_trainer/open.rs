@@ -22,11 +22,11 @@ use crate::check::check;
 use crate::commit_metadata::{CommitMetadata, StartingPoint};
 use crate::commit_pacer::CommitPacer;
 use crate::disk_tables::{DiskTables, InitialTables};
-use crate::executor;
 use crate::new_rows::NewRows;
 use crate::run::Strategies;
+use crate::{executor, validation};
 
-use super::{SingleTrainer, validation};
+use super::SingleTrainer;
 impl<'a> SingleTrainer<'a> {
     /// Opens a run. Checks that the run fits the model, the data, the machine and the checkpoint before it changes
     /// anything. The function is one list, longer than a screen: each step needs the steps before it, and this order

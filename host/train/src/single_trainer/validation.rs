@@ -6,13 +6,12 @@ use pbg_config::Config;
 use pbg_core::event::{Event, RankStats};
 use pbg_core::plateau::ValidationState;
 use pbg_core::schedule::Schedule;
-use pbg_dataset::Dataset;
 use pbg_model::error::RunError;
-use pbg_model::resolved::ResolvedConfig;
-use pbg_query::evaluate::{self, CandidateSet, EvalOptions, ModelView};
+use pbg_query::evaluate::{self, ModelView};
 
 use super::SingleTrainer;
 use crate::buffer_tables::BufferTables;
+use crate::validation;
 
 impl SingleTrainer<'_> {
     /// Ranks the validation edges if an epoch has ended after which validation is due. A run that was stopped after an
@@ -65,7 +64,7 @@ impl SingleTrainer<'_> {
             grown: None,
             seen: None,
         };
-        let options = options(self.machine.resolved, edges);
+        let options = validation::options(self.machine.resolved, edges);
         let tables = &mut BufferTables::new(&self.machine.pipeline.buffer);
         let report = evaluate::rank(
             &view,
@@ -96,18 +95,6 @@ impl SingleTrainer<'_> {
     }
 }
 
-/// Checks that the dataset has the edge sets that validation reads, so that a missing one is an error before the first
-/// epoch and not after it.
-pub(crate) fn check(config: &Config, dataset: &Dataset) -> Result<(), RunError> {
-    let Some(edges) = &config.validation.edges else {
-        return Ok(());
-    };
-    for name in config.validation_filter().iter().chain([edges]) {
-        dataset.edge_set(name)?;
-    }
-    Ok(())
-}
-
 /// Returns the edge set to rank now: at the end of an epoch after which validation is due and has not happened yet.
 fn due<'a>(config: &'a Config, schedule: &Schedule, plateau: &ValidationState) -> Option<&'a str> {
     let pass = schedule.pass();
@@ -116,21 +103,4 @@ fn due<'a>(config: &'a Config, schedule: &Schedule, plateau: &ValidationState) -
     let is_due = epochs > plateau.seen && epochs.is_multiple_of(config.validation.interval);
     let edges = config.validation.edges.as_deref();
     edges.filter(|_| between && is_due)
-}
-
-/// Returns the options of a validation after an epoch.
-pub(crate) fn options(resolved: &ResolvedConfig, edges: &str) -> EvalOptions {
-    let config = resolved.config();
-    let rules = &config.validation;
-    EvalOptions {
-        edges: edges.to_owned(),
-        filter: config.validation_filter(),
-        candidates: rules
-            .candidates
-            .map_or(CandidateSet::All, CandidateSet::Sample),
-        threads: Some(resolved.settings().workers),
-        limit: rules.limit.map(|limit| limit as usize),
-        by: None,
-        seen: false,
-    }
 }

@@ -221,7 +221,7 @@ fn memory_and_advice_know_of_what_is_exchanged() {
     let world = world();
     let resolved = ResolvedConfig::new(world.config("together", &[])).expect("they fit");
     assert_eq!(
-        pbg_train::distributed_warnings(&resolved),
+        pbg_distributed::distributed_warnings(&resolved),
         Vec::<String>::new()
     );
     let bytes = |resolved: &ResolvedConfig| {

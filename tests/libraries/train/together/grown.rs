@@ -45,7 +45,7 @@ fn go_on(config: &Config, connections: &[Arc<Connection>]) -> Vec<Event> {
             scope.spawn(move || {
                 let mut said = Vec::new();
                 let resolved = ResolvedConfig::new(config.clone()).expect("they fit");
-                let outcome = pbg_train::train_distributed(
+                let outcome = pbg_distributed::train_distributed(
                     &resolved,
                     strategies(config),
                     &cluster(connection, rank, connections.len() as u32),

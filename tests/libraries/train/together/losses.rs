@@ -52,7 +52,7 @@ fn all_trainers_update_one_loss_with_what_all_of_them_observe() {
         let cluster = cluster(&connection, rank, machines);
         let resolved = ResolvedConfig::new(config.clone()).expect("they fit");
         let strategies = with_loss(config, &told);
-        let outcome = pbg_train::train_distributed(
+        let outcome = pbg_distributed::train_distributed(
             &resolved,
             strategies,
             &cluster,

@@ -9,9 +9,9 @@ use std::time::Duration;
 
 use indicatif::ProgressBar;
 use pbg_bench::{BucketDuration, ClusterReport};
+use pbg_distributed::{Scenario, SimTrainer};
 use pbg_lab::grid::GraphSizes;
 use pbg_lab::stall::DeviceRates;
-use pbg_train::{Scenario, SimTrainer};
 use pbg_transport::{Connection, ConnectionOptions, InitMethod, RunName, connect};
 
 use crate::cluster_options;

@@ -7,8 +7,9 @@ use std::time::{Duration, Instant};
 
 use pbg_config::Config;
 use pbg_core::event::Event;
+use pbg_distributed::{ClusterOptions, SyncLimits};
 use pbg_ledger::transport::{LiveTraffic, Register};
-use pbg_train::{ClusterOptions, RunOutcome, SyncLimits};
+use pbg_train::RunOutcome;
 use pbg_transport::{Connection, ConnectionOptions, InitMethod, ServerNotice};
 
 use crate::cluster_options;

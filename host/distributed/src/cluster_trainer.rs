@@ -1,0 +1,397 @@
+//! A trainer process of a distributed run. The ledger assigns buckets to trainers and records which buckets are
+//! trained.
+//!
+//! For each bucket, a trainer obtains a lease, loads the missing partitions from the files that the ledger names,
+//! trains, and leases the next bucket. If the next bucket needs other partitions, the trainer writes the changed
+//! partitions in the background and settles the finished buckets when these files are durable. Mirrored buckets need
+//! the same partitions, so a pair of them costs one settlement. No trainer waits for others while it holds partitions:
+//! one that finds no free bucket settles its buckets first.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use pbg_core::event::{CallSeconds, Event, EventLine, PartitionIo};
+use pbg_core::graph::Bucket;
+use pbg_core::schedule::{LeasedBucket, PassId};
+use pbg_core::strategy::Pass;
+use pbg_ledger::transport::{LiveTraffic, Register, TrainerActivity};
+use pbg_ledger::{BucketState, CopyVersion, LedgerAction, LedgerRecord, LedgerSums, Phase, Token};
+use pbg_model::compatibility::AcceptedDifferences;
+use pbg_model::error::{JoinError, RunError};
+use pbg_train::bucket_trainer::{self, BucketTrainer};
+use pbg_train::coordinator::Coordinator;
+use pbg_train::run::RunOutcome;
+
+mod checkpoints;
+mod event_log;
+mod growth;
+pub(crate) mod joining;
+pub(crate) mod leases;
+mod leaving;
+mod passes;
+mod ranking;
+mod settling;
+mod start;
+
+use crate::advised_wait::AdvisedWait;
+use crate::exchange::{ParameterExchange, SyncLimits};
+use crate::heartbeats::Heartbeats;
+use crate::ledger::{LedgerClient, LedgerThreads, NotApplied};
+use crate::tables::ClusterTables;
+use ranking::RankingProgress;
+
+/// Longest wait for a wake-up. Wake-ups may be lost.
+pub(crate) const LONGEST_WAIT: Duration = Duration::from_secs(1);
+
+/// Stamp of a partition that was never written, that is, of its initial state.
+pub(crate) const NEVER: CopyVersion = CopyVersion {
+    generation: 0,
+    first: None,
+};
+
+/// Settings and connections of a trainer of a distributed run.
+#[derive(Clone)]
+pub struct ClusterOptions {
+    /// Register that holds the ledger, shared by all trainers.
+    pub register: Arc<dyn Register>,
+    /// Live messages between trainers: heartbeats, wake-ups and questions.
+    pub live: Arc<dyn LiveTraffic>,
+    /// Name of this trainer in messages to the user.
+    pub name: String,
+    /// Rank of this trainer, if it was started with one.
+    pub rank: Option<u32>,
+    /// Number of trainers that must have joined before the first bucket is trained.
+    pub machines: u32,
+    /// Whether every bucket of the first pass, except the first, must have a partition that was already leased in this
+    /// pass.
+    pub tree_init: bool,
+    /// Duration of silence after which the other trainers consider a trainer dead.
+    pub lease: Duration,
+    /// Limits on how often, and how much of, the shared parameters are exchanged.
+    pub sync_limits: SyncLimits,
+    /// Interval between heartbeats.
+    pub heartbeat: Duration,
+    /// Time after which a register that does not answer is an error.
+    pub patience: Duration,
+    /// Whether to lease the next bucket when training of the current one starts, so that its partitions load meanwhile.
+    /// If `None`, this is done while there are at least four times as many partitions as trainers.
+    pub lease_ahead: Option<bool>,
+    /// Receives events from the threads that detect that the register does not answer. These threads run independently
+    /// of the training thread.
+    pub on_event: Arc<dyn Fn(Event) + Send + Sync>,
+}
+
+impl ClusterOptions {
+    /// Waits before a trainer rejoins, or until `stop` is set. The wait doubles with `in_vain`, the number of
+    /// consecutive times that the trainer was removed from the run before it had trained a bucket, since the cause may
+    /// still exist.
+    pub(crate) fn back_off(&self, in_vain: u32, stop: &AtomicBool) {
+        let (pause, started) = (self.backoff(in_vain), Instant::now());
+        while started.elapsed() < pause && !stop.load(Ordering::Relaxed) {
+            thread::sleep(pause.min(Duration::from_millis(50)));
+        }
+    }
+
+    fn backoff(&self, in_vain: u32) -> Duration {
+        match in_vain {
+            0 => Duration::ZERO,
+            n => self
+                .heartbeat
+                .saturating_mul(2_u32.saturating_pow(n - 1))
+                .min(self.lease),
+        }
+    }
+}
+
+/// A trainer that has joined a distributed run.
+pub(crate) struct ClusterTrainer<'a> {
+    /// Declared first so that it is dropped first: any other thread of this trainer may be waiting for the register.
+    _ledger_threads: LedgerThreads,
+    machine: BucketTrainer<'a, ClusterTables>,
+    ledger: Arc<LedgerClient>,
+    cluster: &'a ClusterOptions,
+    watch: Heartbeats,
+    /// Exchange of shared parameters; `None` if the model has none.
+    parameters: Option<ParameterExchange>,
+    stop: &'a AtomicBool,
+    /// The pass being trained.
+    pass: Option<(PassId, Arc<Pass>)>,
+    /// Leased buckets to train next, with their positions in the buffer's plan.
+    leased: VecDeque<LeasedBucket>,
+    turns: AdvisedWait,
+    /// Trained buckets that are not settled yet, and the statistics of their training (in `sums`).
+    unsettled: Vec<Bucket>,
+    sums: LedgerSums,
+    /// Totals of this process: buckets trained, edges trained, traffic.
+    totals: (u64, u64, PartitionIo),
+    /// Bytes and time of writes by settlements since the last `BucketFinished` event.
+    settlement_io: PartitionIo,
+    rankings: RankingProgress,
+    /// Differences from the checkpoint, if this trainer created the record from one; reported once.
+    admitted: Option<AcceptedDifferences>,
+    last_checkpoint: Instant,
+    started: Instant,
+    /// Events to be written to the trainer's log with the next settlement.
+    unsettled_lines: Vec<EventLine>,
+    /// For each bucket that is leased to this trainer and not trained yet, the ledger revision at which it was leased.
+    leased_at: BTreeMap<Bucket, u64>,
+    /// Number of epochs whose end was reported.
+    epochs_reported: u32,
+    /// The last `EpochFinished` event that was reported.
+    last_epoch_event: Option<Event>,
+    /// Number of trainers in the last `Gathering` event.
+    reported_joined: u32,
+}
+
+impl ClusterTrainer<'_> {
+    fn token(&self) -> Token {
+        self.ledger.token()
+    }
+
+    /// Reads the newest record.
+    fn record(&self) -> Result<Arc<LedgerRecord>, RunError> {
+        let record = self.ledger.refresh()?;
+        Ok(record.ok_or(JoinError::NoRecord)?)
+    }
+
+    /// Returns the record as last seen. It may be outdated, but is good enough to choose a bucket: the ledger refuses a
+    /// lease of a bucket that is not free.
+    fn last_record(&self) -> Result<Arc<LedgerRecord>, RunError> {
+        match self.ledger.last_record() {
+            Some(record) => Ok(record),
+            None => self.record(),
+        }
+    }
+
+    /// Submits an action that another trainer may already have submitted. Returns whether this trainer's action was
+    /// applied.
+    fn submit(&self, action: LedgerAction) -> Result<bool, RunError> {
+        match self.ledger.submit(action) {
+            Ok(_) => Ok(true),
+            Err(NotApplied::Refused(_) | NotApplied::Abandoned) => Ok(false),
+            Err(NotApplied::Fatal(error)) => Err(error.into()),
+        }
+    }
+
+    /// Whether this trainer performs the tasks that one trainer does on behalf of all.
+    fn leads(&self, record: &LedgerRecord) -> bool {
+        record.trainers().keys().next() == Some(&self.token())
+    }
+
+    /// Returns the pass that this trainer trains, or the first pass before it has begun one.
+    fn current_pass(&self) -> PassId {
+        self.pass
+            .as_ref()
+            .map_or_else(PassId::default, |(id, _)| *id)
+    }
+
+    fn asked_to_stop(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+
+    /// Settles everything, then waits for other trainers. This trainer holds no partitions meanwhile.
+    fn wait(&mut self) -> Result<(), RunError> {
+        self.settle_all()?;
+        self.watch.set_state(TrainerActivity::Waiting, None);
+        self.cluster.live.wait(self.turns.wait());
+        self.report_evictions()
+    }
+
+    /// Reports how many trainers the first bucket still waits for, once for each trainer that joins.
+    fn report_gathering(&mut self, here: u32, wanted: u32) {
+        if self.reported_joined != here {
+            self.reported_joined = here;
+            self.machine.emit(Event::Gathering { here, wanted });
+        }
+    }
+
+    /// Reports the trainers that this one has removed from the run, and removes their sign files.
+    fn report_evictions(&mut self) -> Result<(), RunError> {
+        for token in self.watch.take_evicted() {
+            self.machine
+                .pipeline
+                .buffer
+                .store()
+                .files
+                .remove_presence(token)?;
+        }
+        for notice in self.watch.notices() {
+            self.machine.emit(notice);
+        }
+        Ok(())
+    }
+}
+
+impl<'a> Coordinator<'a> for ClusterTrainer<'a> {
+    type Store = ClusterTables;
+
+    fn machine(&mut self) -> &mut BucketTrainer<'a, ClusterTables> {
+        &mut self.machine
+    }
+
+    fn begin(&mut self) -> Result<(), RunError> {
+        let record = self.last_record()?;
+        let event = self.announcement(&record);
+        self.machine.emit(event);
+        self.announce_changes()
+    }
+
+    fn begin_pass(&mut self) -> Result<ControlFlow<RunOutcome, (PassId, Arc<Pass>)>, RunError> {
+        loop {
+            if self.asked_to_stop() {
+                return self.leave().map(ControlFlow::Break);
+            }
+            let record = self.record()?;
+            self.report_epoch(&record);
+            let pass = record.work().pass;
+            self.report_ranks(&record)?;
+            if self.leads(&record) && self.epoch_is_uncommitted(&record)? {
+                if !self.checkpoint(pass)? {
+                    self.wait()?;
+                }
+                continue;
+            }
+            match record.phase() {
+                Phase::Training => {
+                    // If nothing is free in this pass, the training loop has nothing to train and calls `begin_pass`
+                    // again.
+                    let planned = self.enter(pass);
+                    return Ok(ControlFlow::Continue((pass, planned)));
+                }
+                // The checkpoint of an epoch must hold the state at the end of the epoch, before the next pass is
+                // opened.
+                Phase::Opening if self.epoch_is_uncommitted(&record)? => self.wait()?,
+                Phase::Opening => self.open_pass(pass)?,
+                Phase::PassDone if self.leads(&record) => self.advance(&record)?,
+                Phase::Ranking => self.rank(&record)?,
+                Phase::Finished if !self.epoch_is_uncommitted(&record)? => {
+                    return self.finished().map(ControlFlow::Break);
+                }
+                Phase::Stopping => return self.leave().map(ControlFlow::Break),
+                Phase::Gathering(wanted) => {
+                    self.report_gathering(record.trainers().len() as u32, wanted);
+                    self.wait()?;
+                }
+                Phase::PassDone | Phase::Finished => self.wait()?,
+            }
+        }
+    }
+
+    fn next(&mut self, pass: &Pass) -> Result<Option<LeasedBucket>, RunError> {
+        self.report_evictions()?;
+        loop {
+            if self.asked_to_stop() {
+                return Ok(None);
+            }
+            let next = match self.leased.pop_front() {
+                Some(next) => Some(next),
+                None => self.lease(pass)?,
+            };
+            if let Some(next) = next {
+                if !self.unsettled.is_empty() && !self.needs_only_held(next.bucket)? {
+                    self.begin_settling()?;
+                }
+                if self.leased.is_empty() && self.leases_ahead(&*self.last_record()?) {
+                    let ahead = self.lease(pass)?;
+                    self.leased.extend(ahead);
+                }
+                let ledger = Arc::clone(&self.ledger);
+                let buffer = &mut self.machine.pipeline.buffer;
+                buffer.drop_stale(|group| !ledger.is_current(group));
+                self.watch
+                    .set_state(TrainerActivity::Loading, Some(next.bucket));
+                return Ok(Some(next));
+            }
+            self.wait()?;
+            let record = self.record()?;
+            let here = self.pass.as_ref().map(|(id, _)| *id);
+            if record.phase() != Phase::Training || Some(record.work().pass) != here {
+                return Ok(None);
+            }
+        }
+    }
+
+    fn upcoming(&self, _: LeasedBucket) -> Vec<Bucket> {
+        self.leased.iter().map(|acquired| acquired.bucket).collect()
+    }
+
+    fn begin_bucket(&mut self, acquired: LeasedBucket) {
+        self.watch
+            .set_state(TrainerActivity::Training, Some(acquired.bucket));
+    }
+
+    fn settle(
+        &mut self,
+        acquired: LeasedBucket,
+        trained: bucket_trainer::BucketResult,
+        stop: bool,
+    ) -> Result<Option<RunOutcome>, RunError> {
+        if let Some(fault) = self.parameters.as_ref().and_then(ParameterExchange::fault) {
+            return Err(fault.into());
+        }
+        let mut faults = self.machine.replace_sampler(&trained.faults)?;
+        faults.extend(self.machine.loss_faults());
+        faults
+            .into_iter()
+            .for_each(|event| self.report(event, None));
+        let bucket = acquired.bucket;
+        self.unsettled.push(bucket);
+        self.sums.add(&LedgerSums {
+            train: trained.stats,
+            eval_before: trained.eval_before.unwrap_or_default(),
+            io: trained.io,
+            seconds: trained.seconds + trained.io.waited(),
+            calls: CallSeconds {
+                sampler: trained.sampler.as_secs_f64(),
+                ..CallSeconds::default()
+            },
+        });
+        let parameters = self
+            .parameters
+            .as_ref()
+            .map(ParameterExchange::last_duration);
+        self.watch.trained(&trained, parameters);
+        self.turns
+            .trained(Duration::try_from_secs_f64(trained.seconds).unwrap_or_default());
+        let pass = self.current_pass();
+        let index = self.totals.0;
+        self.totals.0 += 1;
+        self.totals.1 += trained.stats.count;
+        self.totals.2.add(&trained.io);
+        let mut io = std::mem::take(&mut self.settlement_io);
+        io.add(&trained.io);
+        let leased_at = self.leased_at.remove(&bucket);
+        let finished = Event::BucketFinished {
+            pass,
+            bucket,
+            position: acquired.position as u64,
+            index,
+            stats: trained.stats,
+            eval_before: trained.eval_before,
+            eval_after: trained.eval_after,
+            seconds: trained.seconds,
+            io,
+        };
+        self.report(finished, leased_at);
+        if stop {
+            return self.leave().map(Some);
+        }
+        self.checkpoint_if_due()?;
+        Ok(None)
+    }
+
+    fn finish_pass(&mut self) -> Result<(), RunError> {
+        self.settle_all()?;
+        self.give_up()
+    }
+}
+
+/// Whether the pass has buckets that are not trained yet, leased ones included.
+fn has_untrained_buckets(record: &LedgerRecord) -> bool {
+    let buckets = &record.work().buckets;
+    buckets.count(BucketState::ToDo) + buckets.count(BucketState::Leased) > 0
+}

@@ -1,0 +1,140 @@
+//! The ways in which a trainer's participation ends: it leaves, the run finishes, or other trainers remove it.
+
+use pbg_core::event::Event;
+use pbg_ledger::{LedgerAction, Token, TransactionError};
+use pbg_model::error::{JoinError, RunError};
+use pbg_train::run::{RunOutcome, Strategies};
+
+use super::checkpoints::stored_state;
+use super::{ClusterTrainer, LONGEST_WAIT, NotApplied};
+
+/// The previous participation of a trainer that rejoins.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PreviousParticipation {
+    /// Token of the previous participation. Rejoining ends it.
+    pub(super) token: Token,
+    /// Number of epochs at the last ranking that was reported.
+    pub(super) reported_epochs: u32,
+}
+
+impl ClusterTrainer<'_> {
+    /// Ends this trainer's participation at the user's request. The other trainers continue.
+    pub(super) fn leave(&mut self) -> Result<RunOutcome, RunError> {
+        self.give_up()?;
+        self.settle_all()?;
+        self.give_parameters_away();
+        self.leave_saved()?;
+        let version = self.newest_version()?;
+        self.machine.emit(Event::Interrupted { version });
+        Ok(RunOutcome::Interrupted { version })
+    }
+
+    /// Leaves the run. The last trainer to leave first writes a checkpoint if something is not in one yet.
+    pub(super) fn leave_saved(&mut self) -> Result<(), RunError> {
+        self.report_evictions()?;
+        // Ends the exchange first: a later round would read the ledger, whose server may end when the last of the other
+        // trainers leaves.
+        if let Some(parameters) = &mut self.parameters {
+            parameters.end_rounds();
+        }
+        loop {
+            match self.ledger.submit(LedgerAction::LeaveSaved) {
+                Err(NotApplied::Refused(TransactionError::NotSaved)) => {
+                    let pass = self.record()?.work().pass;
+                    if !self.checkpoint(pass)? {
+                        self.cluster.live.wait(LONGEST_WAIT);
+                    }
+                }
+                Ok(_) | Err(NotApplied::Refused(_) | NotApplied::Abandoned) => break,
+                Err(NotApplied::Fatal(error)) => return Err(error.into()),
+            }
+        }
+        let files = &self.machine.pipeline.buffer.store().files;
+        Ok(files.remove_presence(self.token())?)
+    }
+
+    /// Leaves the run after a failure, so that the others need not wait until this trainer's lease expires. Buckets
+    /// that it has not settled are trained again.
+    pub(crate) fn leave_after_failure(&mut self) {
+        self.ledger.shorten_waits();
+        // The earlier error is reported to the user, so errors here are ignored.
+        if self.ledger.submit(LedgerAction::Leave).is_ok() {
+            let _sign = self
+                .machine
+                .pipeline
+                .buffer
+                .store()
+                .files
+                .remove_presence(self.token());
+        }
+    }
+
+    pub(super) fn finished(&mut self) -> Result<RunOutcome, RunError> {
+        self.tell_early_end()?;
+        self.leave_saved()?;
+        let (_, edges, io) = self.totals;
+        let stages = self.machine.stages();
+        let version = self.newest_version()?;
+        self.machine.emit(Event::RunFinished {
+            edges,
+            seconds: self.started.elapsed().as_secs_f64(),
+            io,
+            stages,
+            version,
+        });
+        Ok(RunOutcome::Finished { version })
+    }
+
+    /// Returns the cause of `error`. A missing file may mean that this trainer was silent for so long that others
+    /// removed it from the run, trained the partition of that file, and removed the file.
+    pub(crate) fn root_cause(&self, error: RunError) -> RunError {
+        if !error.is_missing_file() {
+            return error;
+        }
+        // Reading the record fails if this trainer was removed from the run.
+        self.record().err().unwrap_or(error)
+    }
+
+    /// Reports that this trainer was removed from the run and rejoins.
+    pub(crate) fn report_rejoining(&mut self, error: &JoinError) {
+        let reason = error.to_string();
+        self.machine.emit(Event::Rejoining { reason });
+    }
+
+    /// For a trainer whose ledger does not answer any more: checks whether the newest checkpoint already has the end of
+    /// the run, because the other trainers have trained the rest while this one was paused.
+    pub(crate) fn finished_by_others(&mut self) -> Result<Option<RunOutcome>, RunError> {
+        let (Some(record), Some(manifest)) = (
+            self.ledger.last_record(),
+            self.machine.pipeline.buffer.store().files.newest()?,
+        ) else {
+            return Ok(None);
+        };
+        let (terms, config) = (record.terms(), self.machine.config());
+        let state = stored_state(&manifest, &config.checkpoint_path)?;
+        let validation = terms.validation.as_ref();
+        let is_enough = validation.is_some_and(|v| state.plateau.ends(&v.rules));
+        if !state.schedule.finished(terms.extent) && !is_enough {
+            return Ok(None);
+        }
+        let version = manifest.version;
+        self.machine.emit(Event::FinishedByOthers { version });
+        Ok(Some(RunOutcome::Finished { version }))
+    }
+
+    /// Whether this trainer has trained a bucket since it joined.
+    pub(crate) fn has_trained(&self) -> bool {
+        self.totals.0 > 0
+    }
+
+    /// Returns what a rejoining trainer keeps. Its tables are dropped, since others may have trained these partitions
+    /// since.
+    pub(crate) fn into_strategies(self) -> (Strategies, Option<PreviousParticipation>) {
+        let (token, told) = (self.token(), self.rankings.told());
+        let earlier = PreviousParticipation {
+            token,
+            reported_epochs: told,
+        };
+        (self.machine.into_strategies(), Some(earlier))
+    }
+}

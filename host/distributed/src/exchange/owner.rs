@@ -1,0 +1,295 @@
+//! The owner's state of a block: the sum of all additions, the messages counted in it, and the additions not yet
+//! settled.
+
+use std::collections::BTreeMap;
+
+use pbg_ledger::Token;
+
+use super::encoding::{Decoder, Encoder};
+use super::message::{BlockShape, CountedMessages, PeerReply, RowUpdates};
+use super::state::version_after_loss;
+use crate::ledger::SettlementCounts;
+
+/// A block's sum over the additions of all trainers, at its owner.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct BlockSums {
+    values: Vec<f32>,
+    shape: BlockShape,
+    /// Increases with every message that changes something. Never decreases, even when the owner changes.
+    version: u64,
+    /// The version in which each row last changed.
+    changed: Vec<u64>,
+    from: BTreeMap<Token, Contribution>,
+}
+
+/// The additions of one trainer.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct Contribution {
+    /// Number of its last message, so that a repeated message counts once.
+    number: u64,
+    /// Additions that it has not settled, keyed by the number of settlements that had begun when they were sent. They
+    /// are subtracted if the trainer is removed from the run, since its buckets are trained again.
+    unsettled: BTreeMap<u64, RowUpdates>,
+}
+
+/// An `Exchange` question.
+pub(super) struct ExchangeRequest {
+    pub(super) from: Token,
+    /// The version that the sender knows.
+    pub(super) version: u64,
+    /// Increases with every message of the sender about the block.
+    pub(super) number: u64,
+    pub(super) settlements: SettlementCounts,
+    pub(super) rows: RowUpdates,
+}
+
+impl BlockSums {
+    /// Starts from a copy, the newest known one: `values`, row by row, of version `version`.
+    pub(super) fn from_copy(
+        values: Vec<f32>,
+        shape: BlockShape,
+        version: u64,
+        counted: CountedMessages,
+    ) -> Self {
+        let contribution = |(token, number)| {
+            let unsettled = BTreeMap::new();
+            (token, Contribution { number, unsettled })
+        };
+        let version = version_after_loss(version);
+        Self {
+            values,
+            shape,
+            version,
+            changed: vec![version; shape.rows],
+            from: counted.into_iter().map(contribution).collect(),
+        }
+    }
+
+    pub(super) fn version(&self) -> u64 {
+        self.version
+    }
+
+    /// Counts a message, and returns the rows that its sender lacks. `takes_part` returns whether a trainer is part of
+    /// the run.
+    pub(super) fn exchange(
+        &mut self,
+        message: &ExchangeRequest,
+        takes_part: impl Fn(&Token) -> bool,
+    ) -> PeerReply {
+        self.drop_lost(takes_part);
+        self.add(message);
+        PeerReply::Sums {
+            version: self.version,
+            counted: self.from.iter().map(|(t, c)| (*t, c.number)).collect(),
+            rows: self.since(message.version),
+        }
+    }
+
+    fn add(&mut self, message: &ExchangeRequest) {
+        let contribution = self.from.entry(message.from).or_default();
+        if message.number <= contribution.number {
+            return;
+        }
+        contribution.number = message.number;
+        let SettlementCounts { begun, applied } = message.settlements;
+        // Additions made after `n` settlements had begun are in settlement `n + 1`.
+        contribution.unsettled = contribution.unsettled.split_off(&applied);
+        if message.rows.is_empty() {
+            return;
+        }
+        let unsettled = contribution.unsettled.entry(begun).or_default();
+        for (row, added) in &message.rows {
+            let unsettled = unsettled.entry(*row);
+            let unsettled = unsettled.or_insert_with(|| vec![0.0; self.shape.width]);
+            add(unsettled, added, 1.0);
+        }
+        self.change(&message.rows, 1.0);
+    }
+
+    /// Subtracts the unsettled additions of trainers that are no longer part of the run.
+    fn drop_lost(&mut self, takes_part: impl Fn(&Token) -> bool) {
+        let lost: Vec<Token> = self
+            .from
+            .keys()
+            .filter(|t| !takes_part(t))
+            .copied()
+            .collect();
+        for token in lost {
+            let contribution = self.from.remove(&token).unwrap_or_default();
+            for rows in contribution.unsettled.values() {
+                self.change(rows, -1.0);
+            }
+        }
+    }
+
+    fn change(&mut self, rows: &RowUpdates, factor: f32) {
+        if rows.is_empty() {
+            return;
+        }
+        self.version += 1;
+        let width = self.shape.width;
+        for (row, values) in rows {
+            let at = *row as usize * width;
+            add(&mut self.values[at..][..width], values, factor);
+            self.changed[*row as usize] = self.version;
+        }
+    }
+
+    /// Returns the rows that changed after `version`.
+    fn since(&self, version: u64) -> RowUpdates {
+        let rows = self.values.chunks_exact(self.shape.width);
+        let rows = (0..).zip(rows.zip(&self.changed));
+        rows.filter(|(_, (_, changed))| **changed > version)
+            .map(|(row, (values, _))| (row, values.to_vec()))
+            .collect()
+    }
+
+    /// Encodes the whole state for the next owner.
+    pub(super) fn encode(&self) -> Vec<u8> {
+        let mut to = Encoder::default();
+        to.long(self.version);
+        to.floats(&self.values);
+        to.int(self.from.len() as u32);
+        for (token, Contribution { number, unsettled }) in &self.from {
+            to.long(token.0);
+            to.long(*number);
+            to.int(unsettled.len() as u32);
+            for (begun, rows) in unsettled {
+                to.long(*begun);
+                to.int(rows.len() as u32);
+                to.rows(rows);
+            }
+        }
+        to.0
+    }
+
+    /// Decodes the state at the next owner. Returns `None` if it is not a state of a block of this shape.
+    pub(super) fn decode(bytes: &[u8], shape: BlockShape) -> Option<Self> {
+        let mut reader = Decoder(bytes);
+        // The version differs from the previous owner's, so that every trainer receives all rows once.
+        let version = reader.long()?.checked_add(1)?;
+        let values = reader.floats(shape.rows * shape.width)?;
+        let mut from = BTreeMap::new();
+        for _ in 0..reader.int()? {
+            let (token, number) = (Token(reader.long()?), reader.long()?);
+            let mut unsettled = BTreeMap::new();
+            for _ in 0..reader.int()? {
+                let (begun, rows) = (reader.long()?, reader.int()? as usize);
+                unsettled.insert(begun, reader.rows(rows, shape)?);
+            }
+            from.insert(token, Contribution { number, unsettled });
+        }
+        reader.0.is_empty().then(|| Self {
+            values,
+            shape,
+            version,
+            changed: vec![version; shape.rows],
+            from,
+        })
+    }
+}
+
+fn add(to: &mut [f32], values: &[f32], factor: f32) {
+    for (to, value) in to.iter_mut().zip(values) {
+        *to += factor * value;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ALL: fn(&Token) -> bool = |_| true;
+    const SHAPE: BlockShape = BlockShape { rows: 2, width: 2 };
+
+    fn sums() -> BlockSums {
+        BlockSums::from_copy(vec![1.0, 2.0, 3.0, 4.0], SHAPE, 0, CountedMessages::new())
+    }
+
+    fn message(
+        from: u64,
+        number: u64,
+        settlements: u64,
+        version: u64,
+        rows: &[(u32, [f32; 2])],
+    ) -> ExchangeRequest {
+        ExchangeRequest {
+            from: Token(from),
+            version,
+            number,
+            settlements: SettlementCounts {
+                begun: settlements,
+                applied: settlements,
+            },
+            rows: rows.iter().map(|(row, v)| (*row, v.to_vec())).collect(),
+        }
+    }
+
+    fn told(reply: PeerReply) -> (u64, Vec<(u32, Vec<f32>)>) {
+        match reply {
+            PeerReply::Sums { version, rows, .. } => (version, rows.into_iter().collect()),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn sums_add_up_and_only_what_changed_is_sent() {
+        let mut sums = sums();
+        let (version, all) = told(sums.exchange(&message(1, 1, 0, 0, &[]), ALL));
+        assert_eq!(all, [(0, vec![1.0, 2.0]), (1, vec![3.0, 4.0])]);
+        let added = message(1, 2, 0, version, &[(1, [0.5, 0.0])]);
+        let (version, rows) = told(sums.exchange(&added, ALL));
+        assert_eq!(rows, [(1, vec![3.5, 4.0])]);
+        let added = message(2, 1, 0, version, &[(1, [1.0, 1.0])]);
+        let (_, rows) = told(sums.exchange(&added, ALL));
+        assert_eq!(rows, [(1, vec![4.5, 5.0])]);
+        let (_, none) = told(sums.exchange(&message(1, 3, 0, u64::MAX, &[]), ALL));
+        assert!(none.is_empty());
+    }
+
+    #[test]
+    fn a_repeated_message_counts_once_whoever_owns_the_block_then() {
+        let mut sums = sums();
+        let added = message(1, 1, 0, 0, &[(0, [1.0, 1.0])]);
+        for _ in 0..3 {
+            let reply = sums.exchange(&added, ALL);
+            assert_eq!(told(reply).1[0], (0, vec![2.0, 3.0]));
+        }
+        let mut next = BlockSums::decode(&sums.encode(), SHAPE).unwrap();
+        assert!(next.version() > sums.version());
+        let reply = next.exchange(&added, ALL);
+        assert_eq!(told(reply).1[0], (0, vec![2.0, 3.0]));
+        // An owner that starts from a copy knows which messages are counted in it.
+        let counted = [(Token(1), 1)].into();
+        let mut copy =
+            BlockSums::from_copy(vec![2.0, 3.0, 3.0, 4.0], SHAPE, sums.version(), counted);
+        let reply = copy.exchange(&added, ALL);
+        assert_eq!(told(reply).1[0], (0, vec![2.0, 3.0]));
+    }
+
+    #[test]
+    fn what_a_lost_trainer_had_not_settled_is_taken_back_by_the_next_owner_too() {
+        let mut sums = sums();
+        sums.exchange(&message(1, 1, 0, 0, &[(0, [1.0, 0.0])]), ALL);
+        // Additions made before a settlement stay once that is applied.
+        let later = message(1, 2, 1, 0, &[(0, [4.0, 0.0]), (1, [8.0, 0.0])]);
+        sums.exchange(&later, ALL);
+        let next = BlockSums::decode(&sums.encode(), SHAPE).unwrap();
+        for mut sums in [sums, next] {
+            let reply = sums.exchange(&message(2, 1, 0, 0, &[]), |token| *token == Token(2));
+            assert_eq!(told(reply).1, [(0, vec![2.0, 2.0]), (1, vec![3.0, 4.0])]);
+        }
+    }
+
+    #[test]
+    fn a_state_that_does_not_fit_is_refused() {
+        let mut sums = sums();
+        sums.exchange(&message(1, 1, 0, 0, &[(1, [1.0, 0.0])]), ALL);
+        let bytes = sums.encode();
+        assert!(BlockSums::decode(&bytes[..bytes.len() - 1], SHAPE).is_none());
+        assert!(BlockSums::decode(&bytes, BlockShape { rows: 1, width: 2 }).is_none());
+        let mut infinite = bytes;
+        infinite[8..12].copy_from_slice(&f32::NAN.to_le_bytes());
+        assert!(BlockSums::decode(&infinite, SHAPE).is_none());
+    }
+}

@@ -1,0 +1,379 @@
+//! Rounds of the exchange: sends the additions to each block to its owner, and applies the additions of other trainers.
+
+use std::collections::BTreeMap;
+use std::ops::{Deref, DerefMut};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, PoisonError, RwLock};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use pbg_core::strategy::StrategyError;
+use pbg_ledger::Token;
+use pbg_train::GuardedLoss;
+
+use super::arrays::SharedArrays;
+use super::blocks::{Owners, ParameterBlock};
+use super::loss::LossSender;
+use super::message::{CountedMessages, PeerReply, PeerRequest, RowUpdates, SignedRequest};
+use super::rate_limit::RateLimiter;
+use super::shared::{ExchangeShared, lock};
+use super::state::ShardKind;
+
+/// Longest wait for an owner's answer.
+const ANSWER_WITHIN: Duration = Duration::from_secs(2);
+/// Number of unanswered questions after which a trainer is not asked again in the same round.
+const PATIENT: u32 = 2;
+/// In one of this many rounds, all numbers of a block are compared, not only those that show which rows changed.
+const THOROUGH: u64 = 16;
+
+/// A trainer's state as a sender of additions to a block.
+#[derive(Default)]
+pub(super) struct BlockSender {
+    /// The owner that was asked last.
+    owner: Option<Token>,
+    /// The owner's version that is known here; 0 to receive all rows.
+    version: u64,
+    /// Number of the last message about the block.
+    sent: u64,
+    /// A message that was not answered. It is sent again unchanged, to the current owner, so that it counts once.
+    unanswered: Option<SentAdditions>,
+}
+
+/// The additions that were sent for a block, and the values after them.
+struct SentAdditions {
+    added: RowUpdates,
+    now: RowUpdates,
+}
+
+/// State of the exchange that only one round may use at a time.
+#[derive(Default)]
+pub(super) struct RoundState {
+    known: Vec<BlockSender>,
+    known_loss: LossSender,
+    rounds: u64,
+    /// Owners among the trainers that are not leaving.
+    pub(super) owners: Owners,
+}
+
+/// Holder of [`RoundState`]. A round takes the value out, so that no lock is held while it waits for other trainers.
+pub(super) struct RoundSlot {
+    turns: Mutex<Option<RoundState>>,
+    is_back: Condvar,
+}
+
+impl Default for RoundSlot {
+    fn default() -> Self {
+        Self {
+            turns: Mutex::new(Some(RoundState::default())),
+            is_back: Condvar::new(),
+        }
+    }
+}
+
+impl RoundSlot {
+    /// Takes the value when no other round has it. Returns `None` if this does not happen before `until`.
+    pub(super) fn take(&self, until: Option<Instant>) -> Option<RoundGuard<'_>> {
+        let mut turns = lock(&self.turns);
+        loop {
+            if let Some(taken) = turns.take() {
+                return Some(RoundGuard {
+                    turns: taken,
+                    of: self,
+                });
+            }
+            let left = until.map(|until| until.saturating_duration_since(Instant::now()));
+            if left.is_some_and(|left| left.is_zero()) {
+                return None;
+            }
+            let left = left.unwrap_or(Duration::from_secs(1));
+            let waited = self.is_back.wait_timeout(turns, left);
+            turns = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+}
+
+/// [`RoundState`] while a round uses it. Returns it to its [`RoundSlot`] when dropped.
+pub(super) struct RoundGuard<'a> {
+    turns: RoundState,
+    of: &'a RoundSlot,
+}
+
+impl Deref for RoundGuard<'_> {
+    type Target = RoundState;
+
+    fn deref(&self) -> &RoundState {
+        &self.turns
+    }
+}
+
+impl DerefMut for RoundGuard<'_> {
+    fn deref_mut(&mut self) -> &mut RoundState {
+        &mut self.turns
+    }
+}
+
+impl Drop for RoundGuard<'_> {
+    fn drop(&mut self) {
+        *lock(&self.of.turns) = Some(std::mem::take(&mut self.turns));
+        self.of.is_back.notify_one();
+    }
+}
+
+/// State of one round.
+#[derive(Default)]
+pub(super) struct Round {
+    silent: BTreeMap<Token, u32>,
+    /// Time after which no trainer is asked; `None` for no limit.
+    until: Option<Instant>,
+    /// Whether another trainer seems to know a newer record.
+    pub(super) is_stale: bool,
+}
+
+impl Round {
+    /// Starts a round in which no trainer is asked after `until`.
+    pub(super) fn until(until: Option<Instant>) -> Self {
+        Self {
+            until,
+            ..Self::default()
+        }
+    }
+
+    /// Returns how long to wait for an answer.
+    fn left(&self) -> Duration {
+        let left = |until: Instant| until.saturating_duration_since(Instant::now());
+        self.until.map_or(ANSWER_WITHIN, left).min(ANSWER_WITHIN)
+    }
+}
+
+pub(super) struct ExchangeRounds {
+    pub(super) shared: Arc<ExchangeShared>,
+    pub(super) arrays: SharedArrays,
+    /// The loss, if its parameters change.
+    pub(super) loss: Option<GuardedLoss>,
+    /// Error of an update of the loss. It ends the run.
+    pub(super) fault: Mutex<Option<StrategyError>>,
+    /// Locked shared by workers while they train a batch, and exclusively by the exchange while it applies the
+    /// additions of other trainers.
+    pub(super) gate: Arc<RwLock<()>>,
+    pub(super) turns: RoundSlot,
+    pub(super) pace: RateLimiter,
+    /// Duration of the thread's last round, in microseconds.
+    pub(super) took: AtomicU64,
+    pub(super) ends: AtomicBool,
+}
+
+impl ExchangeRounds {
+    /// Runs rounds until `ends` is set.
+    pub(super) fn run(&self) {
+        while !self.ends.load(Ordering::Relaxed) {
+            let begun = Instant::now();
+            self.round(None, None);
+            let took = begun.elapsed().as_micros().try_into().unwrap_or(u64::MAX);
+            self.took.store(took, Ordering::Relaxed);
+            thread::park_timeout(self.pace.wait_after_round(Instant::now()));
+        }
+    }
+
+    /// Runs rounds until every owner has counted all earlier additions, for at most `within`. Returns whether they
+    /// have.
+    pub(super) fn tell(&self, within: Duration) -> bool {
+        let started = Instant::now();
+        let mut untold = vec![true; self.shared.count_all()];
+        let until = started.checked_add(within);
+        loop {
+            self.round(Some(&mut untold), until);
+            if !untold.contains(&true) {
+                return true;
+            }
+            if started.elapsed() >= within || self.shared.ledger.ends_waits() {
+                return false;
+            }
+            let left = within.saturating_sub(started.elapsed());
+            thread::sleep(self.pace.wait_after_round(Instant::now()).min(left));
+        }
+    }
+
+    /// Exchanges every block once, one after the other, so that slow owners slow down the sender. With `untold`,
+    /// exchanges only the blocks flagged there, reads all of their numbers so that no addition is missed, and clears
+    /// the flags of the blocks whose owners have answered. No trainer is asked after `until`.
+    fn round(&self, mut untold: Option<&mut Vec<bool>>, until: Option<Instant>) {
+        let Some(mut taken) = self.turns.take(until) else {
+            return;
+        };
+        let turns = &mut *taken;
+        let Some(record) = self.shared.ledger.last_record() else {
+            return;
+        };
+        let count = self.shared.count_all();
+        turns
+            .known
+            .resize_with(self.shared.blocks.len(), BlockSender::default);
+        turns
+            .owners
+            .update(self.shared.possible_owners(&record), count);
+        turns.rounds += 1;
+        let mut turn = Round::until(until);
+        self.count_loss();
+        self.move_blocks(&record, &turns.owners, &mut turn);
+        // Each round starts at another block: an owner that is not asked again in this round is asked about its other
+        // blocks in the next.
+        let first = turns.rounds as usize % count.max(1);
+        for index in (first..count).chain(0..first) {
+            if untold.as_ref().is_some_and(|untold| !untold[index]) {
+                continue;
+            }
+            let due = (turns.rounds + index as u64).is_multiple_of(THOROUGH);
+            let thorough = due || untold.is_some();
+            let owner = turns.owners.of(index);
+            let mut exchange = |owner| match self.shared.blocks.get(index) {
+                Some(block) => {
+                    let known = &mut turns.known[index];
+                    self.exchange(owner, block, known, thorough, &mut turn)
+                }
+                None => self.exchange_loss(owner, &mut turns.known_loss, &mut turn),
+            };
+            let told =
+                owner.is_some_and(|owner| self.shared.while_asking(index, || exchange(owner)));
+            if let Some(untold) = &mut untold {
+                untold[index] = !told;
+            }
+        }
+        if turn.is_stale || turn.silent.values().any(|silent| *silent > 0) {
+            // If the ledger refuses this trainer, the training thread will see the same error.
+            let _newest = self.shared.ledger.try_refresh();
+        }
+    }
+
+    /// Sends the additions to a block, and applies those of other trainers. Returns whether the owner has counted all
+    /// earlier additions.
+    fn exchange(
+        &self,
+        owner: Token,
+        block: &ParameterBlock,
+        known: &mut BlockSender,
+        thorough: bool,
+        turn: &mut Round,
+    ) -> bool {
+        let ExchangeShared { seen, ledger, .. } = &*self.shared;
+        if known.owner != Some(owner) {
+            // The versions of another owner are not comparable.
+            (known.owner, known.version) = (Some(owner), 0);
+        }
+        let earlier = known.unanswered.take();
+        let is_repeated = earlier.is_some();
+        let sent = earlier.unwrap_or_else(|| {
+            known.sent += 1;
+            let seen = lock(&seen[block.index]);
+            let changed = block.changed(&self.arrays, &seen.what, thorough);
+            SentAdditions::new(changed)
+        });
+        let question = PeerRequest::Exchange {
+            block: block.index as u32,
+            version: known.version,
+            number: known.sent,
+            settlements: ledger.settlements(),
+            rows: sent.added.clone(),
+        };
+        match self.ask(owner, question, ShardKind::Rows(block.shape), turn) {
+            Some(PeerReply::Sums {
+                version,
+                counted,
+                rows,
+            }) => {
+                self.take(block, &sent, version, counted, &rows);
+                known.version = version;
+                // A repeated message does not contain the newest additions.
+                !is_repeated
+            }
+            // It was not counted now, but may have been counted when it was first sent.
+            Some(_) => {
+                turn.is_stale = true;
+                known.unanswered = is_repeated.then_some(sent);
+                false
+            }
+            None => {
+                known.unanswered = Some(sent);
+                false
+            }
+        }
+    }
+
+    /// Asks a trainer, which may be this one. Returns `None` if there was no answer. The question may have been
+    /// received nevertheless.
+    pub(super) fn ask(
+        &self,
+        whom: Token,
+        question: PeerRequest,
+        kind: ShardKind,
+        turn: &mut Round,
+    ) -> Option<PeerReply> {
+        let from = self.shared.ledger.token();
+        let asked = SignedRequest { from, question };
+        if whom == from {
+            return Some(self.shared.serve(asked));
+        }
+        let within = turn.left();
+        let silent = turn.silent.entry(whom).or_default();
+        if *silent >= PATIENT || within.is_zero() || self.shared.ledger.ends_waits() {
+            return None;
+        }
+        let question = asked.encode();
+        let answer = self.shared.live.ask(whom, &question, within);
+        let came = answer.as_ref().map_or(0, Vec::len);
+        self.pace.add_bytes(question.len() + came);
+        let reply = answer
+            .ok()
+            .and_then(|answer| PeerReply::decode(&answer, kind));
+        if reply == Some(PeerReply::Leaving) {
+            self.shared.leaves(whom);
+        }
+        match reply {
+            Some(_) => *silent = 0,
+            None => *silent += 1,
+        }
+        reply
+    }
+
+    /// Applies the additions of other trainers to a block. `rows` are sums that include `sent`.
+    fn take(
+        &self,
+        block: &ParameterBlock,
+        sent: &SentAdditions,
+        version: u64,
+        counted: CountedMessages,
+        rows: &RowUpdates,
+    ) {
+        let seen = &mut *lock(&self.shared.seen[block.index]);
+        (seen.version, seen.counted) = (version, counted);
+        if rows.is_empty() {
+            return;
+        }
+        let _alone = self.gate.write().unwrap_or_else(PoisonError::into_inner);
+        for (&row, sums) in rows {
+            let at = row as usize;
+            let unsent = || seen.what.row(block, at);
+            let before = sent.now.get(&row).cloned().unwrap_or_else(unsent);
+            block.change(&self.arrays, at, |current| {
+                for ((value, sum), before) in current.iter_mut().zip(sums).zip(&before) {
+                    // If no worker has changed the value since, it becomes exactly the sum.
+                    *value = match *value == *before {
+                        true => *sum,
+                        false => *value + (*sum - *before),
+                    };
+                }
+            });
+            seen.what.set_row(block, at, sums);
+        }
+    }
+}
+
+impl SentAdditions {
+    fn new(changed: Vec<super::blocks::ChangedRow>) -> Self {
+        let (mut added, mut now) = (RowUpdates::new(), RowUpdates::new());
+        for row in changed {
+            added.insert(row.row as u32, row.added);
+            now.insert(row.row as u32, row.now);
+        }
+        Self { added, now }
+    }
+}

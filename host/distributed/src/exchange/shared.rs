@@ -1,0 +1,308 @@
+//! State shared by the exchanging thread and the answering thread. The answering thread never asks other trainers, so
+//! no two trainers can wait for each other.
+
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use pbg_core::loss::LossState;
+use pbg_ledger::transport::LiveTraffic;
+use pbg_ledger::{LedgerRecord, Token};
+
+use super::blocks::{self, BlockValues, ParameterBlock};
+use super::locations::BlockLocations;
+use super::loss::LossShard;
+use super::message::{BlockShape, CountedMessages, PeerReply, PeerRequest, Piece, SignedRequest};
+use super::owner::ExchangeRequest;
+use super::state::{ShardCopy, ShardKind};
+use crate::ledger::LedgerClient;
+
+/// Kind of a shard without rows.
+pub(super) const NOTHING: ShardKind = ShardKind::Rows(BlockShape { rows: 0, width: 1 });
+
+/// State shared by the exchanging thread and the answering thread.
+pub(super) struct ExchangeShared {
+    pub(super) blocks: Vec<ParameterBlock>,
+    /// Each block as last seen. Version 0 is the state at the start of the run.
+    pub(super) seen: Vec<Mutex<ShardCopy<BlockValues>>>,
+    /// The loss as last seen, if its parameters change. Its index follows those of the blocks.
+    loss: Option<Mutex<ShardCopy<LossState>>>,
+    pub(super) places: BlockLocations,
+    pub(super) ledger: Arc<LedgerClient>,
+    pub(super) live: Arc<dyn LiveTraffic>,
+    /// Index of the block whose owner is being asked, so that its copy is about to change; `usize::MAX` for none.
+    in_flight: AtomicUsize,
+    /// Trainers that have said that they are leaving, including this one if it is. They pass on what they own, and
+    /// accept nothing.
+    leavers: Mutex<BTreeSet<Token>>,
+}
+
+impl ExchangeShared {
+    /// Creates the state before any trainer was asked.
+    pub(super) fn new(
+        blocks: Vec<ParameterBlock>,
+        seen: Vec<ShardCopy<BlockValues>>,
+        loss: Option<LossState>,
+        ledger: Arc<LedgerClient>,
+        live: Arc<dyn LiveTraffic>,
+    ) -> Self {
+        Self {
+            places: BlockLocations::new(blocks.len() + usize::from(loss.is_some())),
+            blocks,
+            seen: seen.into_iter().map(Mutex::new).collect(),
+            loss: loss.map(|state| Mutex::new(super::loss::initial_copy(state))),
+            ledger,
+            live,
+            in_flight: AtomicUsize::new(usize::MAX),
+            leavers: Mutex::default(),
+        }
+    }
+
+    /// Runs `exchange`, which asks the owner of `index` and applies the answer. Meanwhile this trainer does not report
+    /// the version of its copy. So if the owner is lost afterwards, the copy includes everything that this owner has
+    /// counted for this trainer.
+    pub(super) fn while_asking<T>(&self, index: usize, exchange: impl FnOnce() -> T) -> T {
+        self.in_flight.store(index, Ordering::SeqCst);
+        let done = exchange();
+        self.in_flight.store(usize::MAX, Ordering::SeqCst);
+        done
+    }
+
+    /// Returns the number of blocks, plus one if there is a loss.
+    pub(super) fn count_all(&self) -> usize {
+        self.blocks.len() + usize::from(self.loss.is_some())
+    }
+
+    /// Returns the index of the loss, which follows those of the blocks.
+    pub(super) fn loss_index(&self) -> Option<usize> {
+        self.loss.is_some().then_some(self.blocks.len())
+    }
+
+    /// Returns the kind of shard `index`; a kind without rows if the index is invalid.
+    pub(super) fn kind(&self, index: usize) -> ShardKind {
+        match (self.blocks.get(index), &self.loss) {
+            (Some(block), _) => ShardKind::Rows(block.shape),
+            (None, Some(loss)) => ShardKind::Loss(lock(loss).what.parameters.len()),
+            (None, None) => NOTHING,
+        }
+    }
+
+    /// Returns the version of `index` that was last seen.
+    pub(super) fn version_seen(&self, index: usize) -> u64 {
+        match (self.seen.get(index), &self.loss) {
+            (Some(seen), _) => lock(seen).version,
+            (None, Some(loss)) => lock(loss).version,
+            (None, None) => 0,
+        }
+    }
+
+    /// Records the state of the loss that its owner has sent.
+    pub(super) fn see_loss(&self, version: u64, counted: CountedMessages, state: &LossState) {
+        if let Some(loss) = &self.loss {
+            *lock(loss) = ShardCopy {
+                version,
+                counted,
+                what: state.clone(),
+            };
+        }
+    }
+
+    /// Records that a trainer is leaving.
+    pub(super) fn leaves(&self, token: Token) {
+        lock(&self.leavers).insert(token);
+    }
+
+    /// Returns the trainers that have said that they are leaving.
+    pub(super) fn leavers(&self) -> Vec<Token> {
+        lock(&self.leavers).iter().copied().collect()
+    }
+
+    /// Returns the trainers that may own blocks: those of the record that are not leaving. If all are leaving, the one
+    /// with the largest token leaves last, and owns everything.
+    pub(super) fn possible_owners(&self, record: &LedgerRecord) -> Vec<Token> {
+        let leavers = lock(&self.leavers);
+        let tokens = record.trainers().keys();
+        let stay = tokens.clone().filter(|token| !leavers.contains(token));
+        let stay: Vec<Token> = stay.copied().collect();
+        match stay.is_empty() {
+            true => tokens.max().copied().into_iter().collect(),
+            false => stay,
+        }
+    }
+
+    /// Answers a question of another trainer, which is untrusted.
+    pub(super) fn answer(&self, question: &[u8]) -> Vec<u8> {
+        let asked = SignedRequest::decode(question, |block| self.shape(block));
+        asked
+            .map_or(PeerReply::NotMine, |asked| self.serve(asked))
+            .encode()
+    }
+
+    fn shape(&self, block: u32) -> Option<BlockShape> {
+        self.blocks.get(block as usize).map(|block| block.shape)
+    }
+
+    fn exists(&self, block: u32) -> bool {
+        (block as usize) < self.count_all()
+    }
+
+    /// Answers a question of this trainer or another one.
+    pub(super) fn serve(&self, SignedRequest { from, question }: SignedRequest) -> PeerReply {
+        // Only trainers of the run are answered: the additions of a lost trainer are subtracted once, and must not be
+        // added again.
+        let Some(record) = self.record_with(from) else {
+            return PeerReply::NotMine;
+        };
+        match question {
+            PeerRequest::Exchange {
+                block,
+                version,
+                number,
+                settlements,
+                rows,
+            } => {
+                let message = ExchangeRequest {
+                    from,
+                    version,
+                    number,
+                    settlements,
+                    rows,
+                };
+                self.count(&record, block as usize, &message)
+            }
+            PeerRequest::Loss {
+                block,
+                number,
+                observed,
+            } if self.loss_index() == Some(block as usize) => {
+                let takes_part = |token: &Token| record.trainers().contains_key(token);
+                let count =
+                    |sums: &mut LossShard| sums.exchange(from, number, &observed, takes_part);
+                let counted = self.places.with_loss(block as usize, count);
+                counted.unwrap_or_else(|| self.refuse(&record, block as usize))
+            }
+            PeerRequest::Loss { .. } => PeerReply::NotMine,
+            PeerRequest::WhichHeld { at, blocks } => self.lacks(at, &blocks),
+            PeerRequest::Copy(block) => self.copy(block),
+            PeerRequest::Transfer {
+                block,
+                at,
+                without,
+                piece,
+            } => self.take((block, at), from, &without, piece),
+        }
+    }
+
+    /// Returns the record as last seen, if it has `token`. A trainer that has just joined may be missing from it. In
+    /// that case another thread reads a newer record, and the trainer repeats its question.
+    fn record_with(&self, token: Token) -> Option<Arc<LedgerRecord>> {
+        let takes_part = |record: &Arc<LedgerRecord>| record.trainers().contains_key(&token);
+        let record = self.ledger.last_record().filter(takes_part);
+        if record.is_none() {
+            self.ledger.request_refresh();
+        }
+        record
+    }
+
+    fn count(&self, record: &LedgerRecord, index: usize, message: &ExchangeRequest) -> PeerReply {
+        let tokens = record.trainers();
+        let takes_part = |token: &Token| tokens.contains_key(token);
+        let counted = self.places.exchange(index, message, takes_part);
+        counted.unwrap_or_else(|| self.refuse(record, index))
+    }
+
+    /// Returns the reason why nothing was counted.
+    fn refuse(&self, record: &LedgerRecord, index: usize) -> PeerReply {
+        let me = self.ledger.token();
+        match blocks::owner(self.possible_owners(record).iter(), index) == Some(me) {
+            true => PeerReply::NotReady,
+            false if lock(&self.leavers).contains(&me) => PeerReply::Leaving,
+            false => PeerReply::NotMine,
+        }
+    }
+
+    fn lacks(&self, at: u64, blocks: &[u32]) -> PeerReply {
+        let blocks = blocks.iter().filter(|block| self.exists(**block));
+        let in_flight = self.in_flight.load(Ordering::SeqCst);
+        let lacking = blocks.filter(|block| {
+            let index = **block as usize;
+            index != in_flight && self.places.lacks(index, at)
+        });
+        let version = |block: &u32| (*block, self.version_seen(*block as usize));
+        PeerReply::Lacks(lacking.map(version).collect())
+    }
+
+    fn copy(&self, block: u32) -> PeerReply {
+        let index = block as usize;
+        if let (Some(seen), Some(block)) = (self.seen.get(index), self.blocks.get(index)) {
+            let seen = lock(seen);
+            return PeerReply::Sums {
+                version: seen.version,
+                counted: seen.counted.clone(),
+                rows: seen.what.numbered(block),
+            };
+        }
+        match &self.loss {
+            Some(loss) if self.exists(block) => {
+                let seen = lock(loss);
+                PeerReply::Loss {
+                    version: seen.version,
+                    counted: seen.counted.clone(),
+                    state: seen.what.clone(),
+                    is_whole: true,
+                }
+            }
+            _ => PeerReply::NotMine,
+        }
+    }
+
+    /// Accepts a piece of a block's state from the previous owner, if this trainer owns the block. `at` is the revision
+    /// of the record from which the sender has concluded this.
+    fn take(
+        &self,
+        (block, at): (u32, u64),
+        from: Token,
+        without: &[Token],
+        piece: Piece,
+    ) -> PeerReply {
+        let index = block as usize;
+        if !self.exists(block) {
+            return PeerReply::NotMine;
+        }
+        if self.places.has_taken(index, piece.version) {
+            return PeerReply::Accepted;
+        }
+        without.iter().for_each(|token| self.leaves(*token));
+        // The record must be at least as new as the sender's, because a trainer that is missing from it counts as lost.
+        // Another thread reads it: this thread has to answer all trainers.
+        let record = self
+            .ledger
+            .last_record()
+            .filter(|record| record.revision() >= at);
+        let Some(record) = record else {
+            self.ledger.request_refresh();
+            return PeerReply::NotReady;
+        };
+        let is_mine = || {
+            let owner = blocks::owner(self.possible_owners(&record).iter(), index);
+            owner == Some(self.ledger.token()) && record.trainers().contains_key(&from)
+        };
+        if piece.piece == 0 && !is_mine() {
+            return match lock(&self.leavers).contains(&self.ledger.token()) {
+                true => PeerReply::Leaving,
+                false => PeerReply::NotMine,
+            };
+        }
+        let by = (record.revision(), &is_mine as &dyn Fn() -> bool);
+        let kind = self.kind(index);
+        let reply = self.places.take(index, from, piece, kind, by);
+        if reply == PeerReply::NotReady {
+            self.ledger.request_refresh();
+        }
+        reply
+    }
+}
+
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

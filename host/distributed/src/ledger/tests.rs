@@ -1,0 +1,316 @@
+//! Transactions over a register that loses answers and that other trainers write to meanwhile.
+
+use std::sync::atomic::AtomicBool;
+
+use pbg_core::graph::{Bucket, Side, SidePartition};
+use pbg_core::schedule::PassId;
+use pbg_ledger::transport::{Heartbeat, LastHeartbeat, QuestionHandler, WriteReply};
+use pbg_ledger::{
+    FileId, Genesis, Grid, Join, PartitionFile, RunTerms, SettledPartition, TrainedState,
+    plan_digest,
+};
+
+use super::*;
+
+type Hook = Box<dyn FnOnce(&Wire) + Send>;
+
+/// A register and a network within one process.
+#[derive(Default)]
+pub(crate) struct Wire {
+    value: Mutex<(u64, Vec<u8>)>,
+    /// If set, the next write is applied but its answer is lost, and this hook runs before the next read.
+    after_lost: Mutex<Option<Hook>>,
+    /// Whether writes are not answered, and delivered later.
+    is_slow: AtomicBool,
+    kept: Mutex<Vec<(Option<u64>, Vec<u8>)>>,
+}
+
+impl Wire {
+    fn put(&self, after: Option<u64>, value: &[u8]) -> WriteReply {
+        let mut newest = self.value.lock().unwrap();
+        if newest.0 != after.unwrap_or(0) {
+            return WriteReply::Refused;
+        }
+        *newest = (newest.0 + 1, value.to_vec());
+        WriteReply::Accepted(newest.0)
+    }
+
+    /// Delivers the delayed writes.
+    fn deliver(&self) {
+        self.is_slow.store(false, Ordering::Relaxed);
+        let kept = std::mem::take(&mut *self.kept.lock().unwrap());
+        for (after, value) in kept {
+            self.put(after, &value);
+        }
+    }
+}
+
+impl Register for Wire {
+    fn read(&self) -> Result<Option<RegisterEntry>, NoAnswer> {
+        let (revision, value) = self.value.lock().unwrap().clone();
+        Ok((revision > 0).then_some(RegisterEntry { revision, value }))
+    }
+
+    fn write(&self, after: Option<u64>, value: &[u8], _: &str) -> Result<WriteReply, NoAnswer> {
+        if self.is_slow.load(Ordering::Relaxed) {
+            self.kept.lock().unwrap().push((after, value.to_vec()));
+            return Err(NoAnswer("it takes long".to_owned()));
+        }
+        let written = self.put(after, value);
+        let hook = self.after_lost.lock().unwrap().take();
+        match hook {
+            Some(hook) => {
+                hook(self);
+                Err(NoAnswer("the answer was lost".to_owned()))
+            }
+            None => Ok(written),
+        }
+    }
+}
+
+impl LiveTraffic for Wire {
+    fn beat(&self, _: &Heartbeat) {}
+
+    fn heartbeats(&self) -> Vec<LastHeartbeat> {
+        Vec::new()
+    }
+
+    fn wake(&self) {}
+
+    fn wait(&self, _: Duration) -> bool {
+        false
+    }
+
+    fn ask(&self, _: Token, _: &[u8], _: Duration) -> Result<Vec<u8>, NoAnswer> {
+        Err(NoAnswer("nobody is there".to_owned()))
+    }
+
+    fn answer(&self, _: Token, _: QuestionHandler) -> Result<(), NoAnswer> {
+        Ok(())
+    }
+}
+
+/// Terms of a run of one pass over two partitions.
+pub(crate) fn terms() -> RunTerms {
+    RunTerms::of_one_pass(Grid {
+        lhs: 2,
+        rhs: 2,
+        shared: true,
+        tables: [vec!["e".to_owned()], Vec::new()],
+    })
+}
+
+/// Returns the ledger of a trainer that has joined.
+fn joined(wire: &Arc<Wire>, token: u64) -> LedgerClient {
+    let register = Arc::clone(wire) as Arc<dyn Register>;
+    let live = Arc::clone(wire) as Arc<dyn LiveTraffic>;
+    let ledger = LedgerClient::new(register, live, Token(token), Duration::from_secs(5));
+    if ledger.refresh().unwrap().is_none() {
+        let terms = terms();
+        let founding = Genesis {
+            work: TrainedState::none(&terms.grid),
+            terms,
+            run: Token(100),
+            incarnation: Token(101),
+            wanted: 0,
+            base: None,
+        };
+        let record = LedgerRecord::create(founding).unwrap();
+        assert!(ledger.create(None, &record).unwrap());
+    }
+    let record = ledger.last_record().expect("a record");
+    let join = Join {
+        terms: terms(),
+        name: token.to_string(),
+        rank: None,
+        instead_of: None,
+        incarnation: record.incarnation(),
+        newest: None,
+    };
+    ledger.submit(LedgerAction::Join(Box::new(join))).unwrap();
+    ledger
+}
+
+/// Returns two trainers of an open pass.
+fn two() -> (Arc<Wire>, LedgerClient, LedgerClient) {
+    let wire = Arc::new(Wire::default());
+    let (one, two) = (joined(&wire, 1), joined(&wire, 2));
+    let open = LedgerAction::Open {
+        pass: PassId::default(),
+        plan: plan_digest(&[]),
+        empty: Vec::new(),
+    };
+    one.submit(open).unwrap();
+    (wire, one, two)
+}
+
+/// Returns a lease in the first pass.
+fn lease(bucket: Bucket) -> LedgerAction {
+    let pass = PassId::default();
+    LedgerAction::Lease { pass, bucket }
+}
+
+const GROUP: SidePartition = (Side::Lhs, 0);
+
+/// Returns the settlement of `ledger` after it has trained a bucket of partition 0 alone.
+fn settlement(ledger: &LedgerClient, bucket: Bucket) -> Settlement {
+    let files = ledger.last_record().unwrap().trainers()[&ledger.token()].files;
+    let writer = Some((ledger.token(), files + 1));
+    let file = PartitionFile {
+        id: FileId { version: 1, writer },
+        size: 0,
+        crc32: 0,
+    };
+    let settled = SettledPartition {
+        group: GROUP,
+        from: ledger.partition(GROUP).stamp(),
+        files: vec![file],
+    };
+    Settlement {
+        buckets: vec![bucket],
+        partitions: vec![settled],
+        ..Settlement::default()
+    }
+}
+
+/// The answer to a settlement is lost, and another trainer settles the same partition before the first one reads again.
+/// The first trainer's copy lacks the training of the other.
+#[test]
+fn a_copy_is_of_what_was_settled_and_not_of_what_others_settled_since() {
+    let (wire, one, two) = two();
+    let bucket = Bucket::new(0, 0);
+    one.submit(lease(bucket)).unwrap();
+    let settled = settlement(&one, bucket);
+    let expected = settled.partitions[0].stamp();
+    let again = move |_: &Wire| {
+        // As if another trainer had settled the same bucket in the next pass.
+        two.refresh().unwrap();
+        let record = two.last_record().unwrap();
+        let mut work = record.work().clone();
+        work.partitions[0].generation += 1;
+        let mut text = serde_json::to_value(&*record).unwrap();
+        text["work"] = serde_json::to_value(&work).unwrap();
+        let value = serde_json::to_vec(&text).unwrap();
+        let revision = two.register.read().unwrap().unwrap().revision;
+        two.register.write(Some(revision), &value, "two").unwrap();
+    };
+    *wire.after_lost.lock().unwrap() = Some(Box::new(again));
+    one.settle(settled).unwrap();
+    assert_eq!(one.stamp(GROUP), Some(expected));
+    assert!(!one.is_current(GROUP));
+}
+
+/// Another thread of the trainer reads the record between the write of a settlement and its answer.
+#[test]
+fn a_copy_is_current_though_another_thread_sees_its_settlement_first() {
+    let (wire, one, _two) = two();
+    let bucket = Bucket::new(0, 0);
+    one.submit(lease(bucket)).unwrap();
+    one.set_stamp(GROUP, one.partition(GROUP).stamp());
+    let settled = settlement(&one, bucket);
+    let one = Arc::new(one);
+    let (reader, was_current) = (Arc::clone(&one), Arc::new(AtomicBool::new(false)));
+    let told = Arc::clone(&was_current);
+    let read = move |_: &Wire| {
+        let record = reader.refresh().unwrap().unwrap();
+        assert!(record.trainers()[&reader.token()].leases.is_empty());
+        told.store(reader.is_current(GROUP), Ordering::Relaxed);
+    };
+    *wire.after_lost.lock().unwrap() = Some(Box::new(read));
+    one.settle(settled).unwrap();
+    assert!(was_current.load(Ordering::Relaxed) && one.is_current(GROUP));
+}
+
+/// A trainer picks a bucket and is paused. Meanwhile others end the pass and open the next one, in which the bucket is
+/// free again.
+#[test]
+fn a_bucket_of_a_pass_that_has_ended_is_not_leased() {
+    let (wire, one, two) = two();
+    let record = two.refresh().unwrap().unwrap();
+    let mut work = record.work().clone();
+    work.pass.edge_chunk += 1;
+    let mut text = serde_json::to_value(&*record).unwrap();
+    text["work"] = serde_json::to_value(&work).unwrap();
+    text["terms"]["extent"]["edge_chunks"] = 2.into();
+    let value = serde_json::to_vec(&text).unwrap();
+    let revision = wire.value.lock().unwrap().0;
+    wire.write(Some(revision), &value, "two").unwrap();
+    let refused = one.submit(lease(Bucket::new(0, 0)));
+    let is_refused = matches!(
+        refused,
+        Err(NotApplied::Refused(TransactionError::Pass { .. }))
+    );
+    assert!(is_refused, "{refused:?}");
+    let next = LedgerAction::Lease {
+        pass: work.pass,
+        bucket: Bucket::new(0, 0),
+    };
+    one.submit(next).unwrap();
+}
+
+/// If several abandoned writes are delayed, the register applies the first one that arrives.
+#[test]
+fn what_was_given_up_may_still_arrive() {
+    let (wire, one, two) = two();
+    wire.is_slow.store(true, Ordering::Relaxed);
+    for _ in 0..3 {
+        let tries = AtomicU64::new(0);
+        // The action is wanted at the first attempt, but no longer at the second.
+        let wanted = || tries.fetch_add(1, Ordering::Relaxed) == 0;
+        let nothing = LedgerAction::GiveUp {
+            pass: PassId::default(),
+            buckets: Vec::new(),
+        };
+        let given_up = one.submit_while(nothing, &wanted);
+        assert!(
+            matches!(given_up, Err(NotApplied::Abandoned)),
+            "{given_up:?}"
+        );
+    }
+    wire.deliver();
+    one.submit(lease(Bucket::new(0, 0))).unwrap();
+    let record = two.refresh().unwrap().unwrap();
+    assert_eq!(record.trainers()[&one.token()].leases, [Bucket::new(0, 0)]);
+    one.refresh().unwrap();
+}
+
+#[test]
+fn one_that_has_left_without_an_answer_has_left() {
+    let (wire, one, _two) = two();
+    *wire.after_lost.lock().unwrap() = Some(Box::new(|_| ()));
+    one.submit(LedgerAction::Leave).unwrap();
+}
+
+#[test]
+fn a_record_of_another_protocol_is_left_alone() {
+    let (wire, one, _two) = two();
+    let mut record = serde_json::to_value(&*one.last_record().unwrap()).unwrap();
+    record["terms"]["protocol"] = 99.into();
+    record["news"] = true.into();
+    let value = serde_json::to_vec(&record).unwrap();
+    let revision = wire.value.lock().unwrap().0;
+    wire.write(Some(revision), &value, "").unwrap();
+    let error = one.refresh().unwrap_err();
+    assert!(
+        matches!(error, JoinError::Protocol { found: 99 }),
+        "{error}"
+    );
+}
+
+/// A thread that read before another one wrote returns after the write.
+#[test]
+fn what_was_read_late_replaces_nothing_newer() {
+    let (_wire, one, _two) = two();
+    let known = LedgerView::default();
+    let seen = |revision| VersionedRecord {
+        revision,
+        record: one.last_record().unwrap(),
+    };
+    let before = known.before();
+    known.applied(1, Some(seen(7)), &[]);
+    known.read(before, Some(&seen(6)));
+    assert_eq!(known.seen().unwrap().revision, 7);
+    // A read that begins afterwards and returns an older revision means that writes were lost.
+    known.read(known.before(), Some(&seen(5)));
+    assert_eq!(known.seen().unwrap().revision, 5);
+}

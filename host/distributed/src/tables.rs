@@ -1,0 +1,277 @@
+//! Tables of a trainer: read from the files that the ledger names, written to new files, and settled.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use pbg_checkpoint::{CheckpointManifest, SharedCheckpoint, shared};
+use pbg_core::graph::{Bucket, Side, SidePartition};
+use pbg_core::loss::LossState;
+use pbg_core::schedule::PassId;
+use pbg_ledger::{Grid, LedgerSums, PartitionFile, SettledPartition, Settlement};
+use pbg_model::error::{CheckpointMismatch, RunError};
+use pbg_model::layout::{Layout, TableKey};
+use pbg_model::rounding::Point;
+use pbg_model::tables;
+use pbg_rows::table::{FeatureBags, Table};
+use pbg_train::buffer::TableStore;
+use pbg_train::disk_tables::InitialTables;
+use pbg_train::new_rows::NewRows;
+
+use crate::ledger::{LedgerClient, NotApplied};
+/// Trained buckets, to be settled together with the tables that are being written.
+#[derive(Debug)]
+pub(crate) struct UnsettledBuckets {
+    /// The pass of the buckets.
+    pub(crate) pass: PassId,
+    pub(crate) buckets: Vec<Bucket>,
+    pub(crate) sums: LedgerSums,
+    pub(crate) loss: Option<LossState>,
+    /// Events of these buckets, as lines of JSON for the trainer's log.
+    pub(crate) lines: Vec<u8>,
+}
+
+/// The tables of one trainer of a distributed run.
+pub(crate) struct ClusterTables {
+    pub(crate) files: SharedCheckpoint,
+    ledger: Arc<LedgerClient>,
+    initial: InitialTables,
+    /// Rows that the dataset has and the checkpoint that this trainer started from lacks.
+    new_rows: NewRows,
+    layout: Layout,
+    grid: Grid,
+    features: Vec<Option<FeatureBags>>,
+    /// Files of the tables of types with one partition, in the checkpoint that this trainer started from.
+    fixed: BTreeMap<TableKey, PartitionFile>,
+    /// Files written since the last settlement.
+    written: Mutex<BTreeMap<TableKey, PartitionFile>>,
+    /// The settlement in progress.
+    settling: Mutex<Option<UnsettledBuckets>>,
+}
+
+impl ClusterTables {
+    pub(crate) fn new(
+        files: SharedCheckpoint,
+        ledger: Arc<LedgerClient>,
+        (initial, new_rows): (InitialTables, NewRows),
+        layout: Layout,
+        grid: Grid,
+        features: Vec<Option<FeatureBags>>,
+        newest: Option<&CheckpointManifest>,
+    ) -> Self {
+        let file = |key: TableKey| {
+            let name = &layout.types[key.0].name;
+            Some((key, shared::ledger_file(newest?, name, key.1)?))
+        };
+        Self {
+            fixed: layout.fixed_tables().filter_map(file).collect(),
+            files,
+            ledger,
+            initial,
+            new_rows,
+            layout,
+            grid,
+            features,
+            written: Mutex::default(),
+            settling: Mutex::default(),
+        }
+    }
+
+    /// Returns the group that contains a table and the table's index in it, or `None` for a table that every trainer
+    /// has.
+    fn group_of(&self, key: TableKey) -> Option<(SidePartition, usize)> {
+        let of_side = |side| {
+            let group = (side, key.1);
+            let at = self.layout.group_tables(group).position(|k| k == key)?;
+            Some((group, at))
+        };
+        let layout = &self.layout.types[key.0];
+        match layout.partitioned() {
+            false => None,
+            true if self.layout.shared || layout.on_lhs => of_side(Side::Lhs),
+            true => of_side(Side::Rhs),
+        }
+    }
+
+    /// Reads a table from its newest file: one that is written and not settled yet, or the one that the record names.
+    /// Without a file, returns the table in its initial state.
+    pub(crate) fn read(&self, key: TableKey) -> Result<Table, RunError> {
+        let (type_index, partition) = key;
+        let layout = &self.layout.types[type_index];
+        let mut file = self.fixed.get(&key).copied();
+        if let Some((group, at)) = self.group_of(key) {
+            let recorded = self.ledger.partition(group);
+            let unsettled = lock(&self.written).get(&key).copied();
+            file = unsettled.or_else(|| recorded.files.get(at).copied());
+            self.ledger.set_stamp(group, recorded.stamp());
+        }
+        match file {
+            Some(file) => self.read_file(key, &file),
+            None => {
+                let data = self.initial.partition(layout, type_index, partition)?;
+                tables::table(layout, partition, data, self.features[type_index].clone())
+            }
+        }
+    }
+
+    /// Reads a table from a file, and adds rows for entities that the dataset has gained since the file was written.
+    fn read_file(&self, key: TableKey, file: &PartitionFile) -> Result<Table, RunError> {
+        let (type_index, partition) = key;
+        let layout = &self.layout.types[type_index];
+        let mut data = tables::allocate_partition(layout, partition);
+        self.files
+            .read_partition_into(&layout.name, partition, file, &mut data)?;
+        self.new_rows.append_if_missing(key, layout, &mut data);
+        tables::table(layout, partition, data, self.features[type_index].clone())
+    }
+
+    /// Whether the copy of a table in memory has the version that the record names.
+    pub(crate) fn is_current(&self, key: TableKey) -> bool {
+        let group = self.group_of(key);
+        group.is_some_and(|(group, _)| self.ledger.is_current(group))
+    }
+
+    /// Reads a table from the checkpoint of `manifest`.
+    pub(crate) fn read_version(
+        &self,
+        manifest: &CheckpointManifest,
+        key: TableKey,
+    ) -> Result<Table, RunError> {
+        let (type_index, partition) = key;
+        let layout = &self.layout.types[type_index];
+        let file = shared::ledger_file(manifest, &layout.name, partition);
+        let file = file.ok_or_else(|| CheckpointMismatch::NoPartition {
+            checkpoint: self.files.path().to_owned(),
+            entity_type: layout.name.clone(),
+            partition,
+        })?;
+        self.read_file(key, &file)
+    }
+
+    /// Writes a table durably, for checkpoint `version`.
+    pub(crate) fn write(
+        &self,
+        key: TableKey,
+        table: &Table,
+        version: u64,
+    ) -> Result<PartitionFile, RunError> {
+        let layout = &self.layout.types[key.0];
+        let rounding = self.initial.roundings().at(Point::Version(version), key);
+        Ok(tables::with_rows(layout, table, rounding, |rows| {
+            self.files
+                .write_partition(&layout.name, key.1, version, rows)
+        })?)
+    }
+
+    /// Returns the initial state of tables.
+    pub(crate) fn initial(&self) -> &InitialTables {
+        &self.initial
+    }
+
+    /// Returns the version number of the next checkpoint.
+    pub(crate) fn version(&self) -> u64 {
+        let base = self
+            .ledger
+            .last_record()
+            .and_then(|r| r.checkpoints().base());
+        base.map_or(0, |base| base.version) + 1
+    }
+
+    fn keep(&self, key: TableKey, table: &Table) -> Result<(), RunError> {
+        if self.group_of(key).is_some() {
+            let file = self.write(key, table, self.version())?;
+            lock(&self.written).insert(key, file);
+        }
+        Ok(())
+    }
+
+    /// Returns the new files of the partitions that `buckets` need, each with the stamp of the copy that it was made
+    /// from.
+    fn settled(&self, buckets: &[Bucket]) -> Vec<SettledPartition> {
+        let mut written = lock(&self.written);
+        let mut groups: Vec<SidePartition> = buckets
+            .iter()
+            .flat_map(|b| self.grid.partitions_of(*b))
+            .collect();
+        groups.sort_unstable();
+        groups.dedup();
+        let settled = |group: SidePartition| {
+            let keys = self.layout.group_tables(group);
+            SettledPartition {
+                group,
+                from: self
+                    .ledger
+                    .stamp(group)
+                    .unwrap_or(crate::cluster_trainer::NEVER),
+                files: keys.filter_map(|key| written.remove(&key)).collect(),
+            }
+        };
+        groups.into_iter().map(settled).collect()
+    }
+}
+
+impl TableStore for ClusterTables {
+    type Table = Table;
+    type Cut = UnsettledBuckets;
+
+    fn load(&self, key: TableKey) -> Result<Table, RunError> {
+        self.read(key)
+    }
+
+    fn save(&self, key: TableKey, table: &Table) -> Result<(), RunError> {
+        self.keep(key, table)
+    }
+
+    fn begin(&self, cut: UnsettledBuckets) -> Result<(), RunError> {
+        *lock(&self.settling) = Some(cut);
+        Ok(())
+    }
+
+    fn add(&self, key: TableKey, table: &Table) -> Result<(), RunError> {
+        self.keep(key, table)
+    }
+
+    /// Settles the buckets, whose files are durable now. Returns the revision of the record.
+    fn continue_commit(&self) -> Result<Option<u64>, RunError> {
+        let Some(UnsettledBuckets {
+            pass,
+            buckets,
+            sums,
+            loss,
+            lines,
+        }) = lock(&self.settling).take()
+        else {
+            return Ok(None);
+        };
+        let partitions = self.settled(&buckets);
+        let settlement = Settlement {
+            pass,
+            buckets,
+            partitions,
+            next: Vec::new(),
+            sums,
+            loss,
+            told: self.files.append_events(&lines)?,
+        };
+        let settled = self.ledger.settle(settlement);
+        let record = settled.map_err(NotApplied::into_error)?;
+        self.ledger.end_settlement();
+        Ok(Some(record.revision()))
+    }
+
+    fn copy(&self, table: &Table, over: Option<Table>) -> Table {
+        tables::copy_of(table, over)
+    }
+
+    fn writes_count_at_commit(&self) -> bool {
+        true
+    }
+
+    /// Tables that every trainer has are exchanged, and written only by the trainer that writes a checkpoint.
+    fn shares_fixed(&self) -> bool {
+        true
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
