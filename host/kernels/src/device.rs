@@ -12,16 +12,15 @@ use pbg_rows::params::Params;
 use pbg_rows::spec::ModelSpec;
 use pbg_rows::table::Table;
 
-use crate::error::{StepError, WorkerError};
+use crate::error::{NotLinked, StepError, WorkerError};
 use crate::step::{BatchJob, BatchStats, Execution, ScoreObserver, StageTimes};
 
 pub use crate::score_function::{SMALLEST_SQUARE, ScoreFunction};
 pub use crate::step::execution::NO_ROUNDED_DISTANCES;
-pub use crate::step::executor::{SliceStages, StepBuffers, StepExecutor, train};
+pub use crate::step::executor::{SliceStages, StepBuffers, StepExecutor, side_and_other, train};
 pub use crate::step::job::StepPrograms;
 pub use crate::step::plan::{BatchPlan, Slice};
 pub use crate::step::program::{CompareStage, GatherStage, PassStages, ScatterStage, StepProgram};
-pub use crate::step::side_and_other;
 
 /// Default target size of a slice's buffers on a device, in bytes: enough to keep a GPU busy, and little in comparison
 /// with its memory.
@@ -144,5 +143,5 @@ pub enum OpenError {
     },
     /// The program is linked without libtorch.
     #[error("libtorch: {0}")]
-    NotLinked(#[from] crate::libtorch::NotLinked),
+    NotLinked(#[from] NotLinked),
 }

@@ -67,6 +67,11 @@ pub enum WorkerError {
     Tensor(String),
 }
 
+/// Error of a program that was linked without libtorch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("this program is linked without it")]
+pub struct NotLinked;
+
 impl From<TransferError> for StepError {
     fn from(error: TransferError) -> Self {
         match error {
@@ -83,5 +88,17 @@ impl From<WorkerError> for StepError {
             WorkerError::Compile(error) => Self::Compile(error),
             WorkerError::Tensor(error) => Self::Tensor(error),
         }
+    }
+}
+
+impl From<NotLinked> for StepError {
+    fn from(error: NotLinked) -> Self {
+        Self::Tensor(error.to_string())
+    }
+}
+
+impl From<NotLinked> for WorkerError {
+    fn from(error: NotLinked) -> Self {
+        Self::Tensor(error.to_string())
     }
 }

@@ -11,6 +11,7 @@ use pbg_core::model::Precision;
 use pbg_rows::spec::ModelSpec;
 
 use crate::device::{OpenDevice, OpenError};
+pub use crate::error::NotLinked;
 use crate::error::{StepError, WorkerError};
 
 /// The operations of libtorch that the kernels and benchmarks use.
@@ -108,11 +109,6 @@ pub trait BenchmarkProduct {
     fn multiply(&self) -> Result<(), WorkerError>;
 }
 
-/// Error of a program that was linked without libtorch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("this program is linked without it")]
-pub struct NotLinked;
-
 static INSTALLED: OnceLock<&'static dyn Libtorch> = OnceLock::new();
 
 /// Registers libtorch for the kernels of this process; only the first call has an effect.
@@ -126,16 +122,4 @@ pub fn install(libtorch: &'static dyn Libtorch) {
 /// When the program has registered none.
 pub fn installed() -> Result<&'static dyn Libtorch, NotLinked> {
     INSTALLED.get().copied().ok_or(NotLinked)
-}
-
-impl From<NotLinked> for StepError {
-    fn from(error: NotLinked) -> Self {
-        Self::Tensor(error.to_string())
-    }
-}
-
-impl From<NotLinked> for WorkerError {
-    fn from(error: NotLinked) -> Self {
-        Self::Tensor(error.to_string())
-    }
 }

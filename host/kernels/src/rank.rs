@@ -24,6 +24,7 @@ use crate::subnormal::SubnormalMode;
 
 pub use operands::{CandidateBlock, PreparedQueries};
 pub use points::PointSpace;
+pub use prepare::ReplacedSide;
 use prepare::{PreparationSteps, Preparer};
 
 /// Number of queries whose scores against a block are computed at once: queries and scores share the second-level
@@ -62,17 +63,6 @@ impl std::ops::AddAssign for RankCounts {
         self.above += other.above;
         self.equal += other.equal;
     }
-}
-
-/// The side that candidates replace, and the relation for which they are prepared.
-#[derive(Clone, Copy, Debug)]
-pub struct ReplacedSide<'a> {
-    /// The side that candidates replace.
-    pub side: Side,
-    /// The relation type, which is used only if candidates depend on it ([`Ranker::candidates_depend_on_relation`]).
-    pub relation: u32,
-    /// The model's parameters.
-    pub params: &'a Params,
 }
 
 /// Returns the bytes that the formulas of a model's operators take in each [`Ranker`].

@@ -22,6 +22,7 @@ mod operator_gradients;
 mod parameters;
 pub(crate) mod plan;
 mod predict_relations;
+mod prepared_rows;
 pub(crate) mod program;
 mod scatter;
 mod score_buffers;
@@ -33,7 +34,6 @@ mod stats;
 use std::panic::resume_unwind;
 use std::sync::Arc;
 
-use pbg_core::graph::Side;
 use pbg_core::strategy::LossWorker;
 use pbg_gemm::buffer::FloatBuffer;
 use pbg_rows::spec::ModelSpec;
@@ -47,9 +47,9 @@ pub use pbg_core::batch_graph::Stage;
 pub use stage_times::StageTimes;
 pub use stats::{BatchStats, EvalStats};
 
-pub use buffers::side_and_other;
 use buffers::{EntityBuffers, SliceBuffers};
 use cores::{CoreStep, WorkerSums};
+pub use executor::ScoreObserver;
 use executor::StepBuffers;
 use job::StepPrograms;
 use plan::Slice;
@@ -57,11 +57,6 @@ use share::{BatchShare, FailureGuard, ShareExchange};
 
 pub use crate::batch::{Batch, BatchRelations, BatchTables};
 pub use crate::error::{CompileError, StepError, WorkerError};
-
-/// Receives the scores of part of a batch, for tests and inspection: the side that is replaced, the first edge, the
-/// positives' scores, and the negatives' scores `[edges, columns]`, of which masked ones are
-/// [`MASKED`](pbg_core::strategy::MASKED).
-pub type ScoreObserver<'a> = dyn FnMut(Side, usize, &[f32], &[f32]) + 'a;
 
 /// A Hogwild worker: the specification of a model and all buffers that a batch needs.
 ///

@@ -9,10 +9,21 @@ use pbg_rows::spec::ModelSpec;
 use pbg_rows::table::{LookUp, Table};
 use pbg_rows::vector;
 
-use super::ReplacedSide;
 use crate::operators;
 use crate::operators::formula::Evaluators;
 use crate::score_function::{RowExtras, ScoreFunction};
+
+/// The side that candidates replace, and the relation for which they are prepared.
+#[derive(Clone, Copy, Debug)]
+pub struct ReplacedSide<'a> {
+    /// The side that candidates replace.
+    pub side: Side,
+    /// The relation type, which is used only if candidates depend on it
+    /// ([`candidates_depend_on_relation`](super::Ranker::candidates_depend_on_relation)).
+    pub relation: u32,
+    /// The model's parameters.
+    pub params: &'a Params,
+}
 
 /// Steps of the preparation of the entities of one side and relation.
 pub(super) struct PreparationSteps<'a> {

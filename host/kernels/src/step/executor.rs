@@ -11,7 +11,12 @@ use pbg_core::graph::Side;
 
 use crate::step::plan::{BatchPlan, Slice};
 use crate::step::program::{CompareStage, PassStages, StepProgram};
-use crate::step::{BatchStats, ScoreObserver, StageTimes};
+use crate::step::{BatchStats, StageTimes};
+
+/// Receives the scores of part of a batch, for tests and inspection: the side that is replaced, the first edge, the
+/// positives' scores, and the negatives' scores `[edges, columns]`, of which masked ones are
+/// [`MASKED`](pbg_core::strategy::MASKED).
+pub type ScoreObserver<'a> = dyn FnMut(Side, usize, &[f32], &[f32]) + 'a;
 
 /// The computation of one batch. It is created when the batch starts and consumed by [`StepExecutor::update`].
 pub trait StepExecutor: Sized {
@@ -208,4 +213,13 @@ pub(crate) fn evaluate<E: StepExecutor>(
         }
     }
     executor.total_loss()
+}
+
+/// Returns the elements of `side` and of the other side, in this order.
+pub fn side_and_other<T>(both: &mut [T; 2], side: Side) -> (&mut T, &mut T) {
+    let [lhs, rhs] = both;
+    match side {
+        Side::Lhs => (lhs, rhs),
+        Side::Rhs => (rhs, lhs),
+    }
 }

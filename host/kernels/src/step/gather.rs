@@ -16,8 +16,8 @@ use crate::matmul::{Factor, MatrixBlock, product};
 use crate::operators;
 use crate::operators::formula::{Evaluators, FormulaParameters};
 use crate::score_function::{RowExtras, ScoreFunction};
-use crate::step::buffers::PreparedRows;
 use crate::step::plan::Slice;
+use crate::step::prepared_rows::PreparedRows;
 
 /// Transformation of embeddings between look-up and comparison.
 #[derive(Clone, Copy)]

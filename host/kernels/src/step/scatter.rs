@@ -17,9 +17,10 @@ use crate::matmul::{Factor, MatrixBlock, product};
 use crate::operators;
 use crate::operators::formula::{Evaluators, ParameterSums};
 use crate::score_function::RowExtras;
-use crate::step::buffers::{EntityBuffers, PreparedRows, RowGradients, SliceSide};
+use crate::step::buffers::{EntityBuffers, SliceSide};
 use crate::step::gather::{OperatorParameters, RowTransform, SideOfSlice};
 use crate::step::operator_gradients::OperatorGradients;
+use crate::step::prepared_rows::{PreparedRows, RowGradients};
 
 use self::runs::{ScatterRun, draws, positives};
 

@@ -9,9 +9,10 @@ use pbg_core::strategy::MASKED;
 use crate::error::StepError;
 use crate::matmul::{Factor, MatrixBlock, product};
 use crate::score_function::{RowExtras, ScoreFunction};
-use crate::step::buffers::{EntityBuffers, PreparedRows, SliceSide};
+use crate::step::buffers::{EntityBuffers, SliceSide};
 use crate::step::gather::ChunkLayout;
 use crate::step::plan::{BatchPlan, Slice};
+use crate::step::prepared_rows::PreparedRows;
 use crate::step::score_buffers::ScoreBuffers;
 
 /// A comparison of a slice in one direction.
