@@ -1,7 +1,7 @@
 //! GPUs as the other crates see them: devices on which tables are resident and workers train them.
 //!
 //! [`Libtorch::open`](crate::libtorch::Libtorch::open) opens one. This module also exports what a second implementation
-//! of the step needs: the compiled stages, and the loop over them that cores and devices share.
+//! of the step needs: the planned steps, and the loop over them that cores and devices share.
 
 use std::any::Any;
 use std::fmt;
@@ -13,14 +13,12 @@ use pbg_rows::spec::ModelSpec;
 use pbg_rows::table::Table;
 
 use crate::error::{NotLinked, StepError, WorkerError};
-use crate::step::{BatchJob, BatchStats, Execution, ScoreObserver, StageTimes};
-
 pub use crate::score_function::{SMALLEST_SQUARE, ScoreFunction};
 pub use crate::step::execution::NO_ROUNDED_DISTANCES;
 pub use crate::step::executor::{SliceStages, StepBuffers, StepExecutor, side_and_other, train};
-pub use crate::step::job::StepPrograms;
+pub use crate::step::job::StepPlans;
 pub use crate::step::plan::{BatchPlan, Slice};
-pub use crate::step::program::{CompareStage, GatherStage, PassStages, ScatterStage, StepProgram};
+use crate::step::{BatchJob, BatchStats, Execution, ScoreObserver, StageTimes};
 
 /// Default target size of a slice's buffers on a device, in bytes: enough to keep a GPU busy, and little in comparison
 /// with its memory.

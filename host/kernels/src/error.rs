@@ -5,24 +5,10 @@ use pbg_core::strategy::StrategyError;
 use pbg_rows::spec::SpecError;
 use pbg_rows::table::TransferError;
 
-/// Reason why a batch graph cannot be compiled for an executor.
+/// Reason why an executor has no kernels for a step, and what the user can do.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum CompileError {
-    /// The executor has no kernel for a node.
-    #[error("{reason}")]
-    Lacks {
-        /// The node's name.
-        node: String,
-        /// Reason, and what the user can do.
-        reason: &'static str,
-    },
-    /// A node or a stage is missing or out of order: the graph is not that of a training step.
-    #[error("the batch graph is not that of a training step: {node} is missing or out of place")]
-    Misplaced {
-        /// Name of the node, or of the missing stage.
-        node: String,
-    },
-}
+#[error("{0}")]
+pub struct UnsupportedStep(pub &'static str);
 
 /// Reason why a batch was not trained.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -39,9 +25,9 @@ pub enum StepError {
     /// A relation cannot be trained.
     #[error(transparent)]
     Spec(#[from] SpecError),
-    /// The step cannot be compiled for this executor.
+    /// The executor has no kernels for the step.
     #[error(transparent)]
-    Compile(#[from] CompileError),
+    Unsupported(#[from] UnsupportedStep),
     /// libtorch failed.
     #[error("libtorch: {0}")]
     Tensor(String),
@@ -59,9 +45,9 @@ pub enum WorkerError {
     /// The model cannot be trained.
     #[error(transparent)]
     Spec(#[from] SpecError),
-    /// The model's step cannot be compiled for this executor.
+    /// The executor has no kernels for the model's step.
     #[error(transparent)]
-    Compile(#[from] CompileError),
+    Unsupported(#[from] UnsupportedStep),
     /// libtorch failed.
     #[error("libtorch: {0}")]
     Tensor(String),
@@ -85,7 +71,7 @@ impl From<WorkerError> for StepError {
     fn from(error: WorkerError) -> Self {
         match error {
             WorkerError::Spec(error) => Self::Spec(error),
-            WorkerError::Compile(error) => Self::Compile(error),
+            WorkerError::Unsupported(error) => Self::Unsupported(error),
             WorkerError::Tensor(error) => Self::Tensor(error),
         }
     }

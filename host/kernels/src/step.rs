@@ -1,7 +1,7 @@
 //! The training step: one batch, from offsets to updated rows.
 //!
-//! The computation is a graph ([`pbg_core::batch_graph`]), which is compiled once to a list of stages ([`program`]).
-//! [`executor`] calls them in order, in training and in evaluation; [`cores`] and [`device`](crate::device) implement
+//! The stages of a step and the graph of their operations are planned once ([`pbg_core::batch_graph`]). [`executor`]
+//! calls the stages in order, in training and in evaluation; [`cores`] and [`device`](crate::device) implement
 //! them. A batch is cut into chunks of positives that share negatives, and into slices of chunks that share buffers.
 //!
 //! Everything is computed by inner products of prepared rows: scores are `Q K'`, and with the loss's derivatives `S` in
@@ -23,7 +23,6 @@ mod parameters;
 pub(crate) mod plan;
 mod predict_relations;
 mod prepared_rows;
-pub(crate) mod program;
 mod scatter;
 mod score_buffers;
 mod scores;
@@ -34,9 +33,15 @@ mod stats;
 use std::panic::resume_unwind;
 use std::sync::Arc;
 
+use buffers::{EntityBuffers, SliceBuffers};
+use cores::{CoreStep, WorkerSums};
+use executor::StepBuffers;
+use job::StepPlans;
 use pbg_core::strategy::LossWorker;
 use pbg_gemm::buffer::FloatBuffer;
 use pbg_rows::spec::ModelSpec;
+use plan::Slice;
+use share::{BatchShare, FailureGuard, ShareExchange};
 
 use crate::subnormal::SubnormalMode;
 pub use evaluate::ranking_bytes;
@@ -47,16 +52,9 @@ pub use pbg_core::batch_graph::Stage;
 pub use stage_times::StageTimes;
 pub use stats::{BatchStats, EvalStats};
 
-use buffers::{EntityBuffers, SliceBuffers};
-use cores::{CoreStep, WorkerSums};
-pub use executor::ScoreObserver;
-use executor::StepBuffers;
-use job::StepPrograms;
-use plan::Slice;
-use share::{BatchShare, FailureGuard, ShareExchange};
-
 pub use crate::batch::{Batch, BatchRelations, BatchTables};
-pub use crate::error::{CompileError, StepError, WorkerError};
+pub use crate::error::{StepError, UnsupportedStep, WorkerError};
+pub use executor::ScoreObserver;
 
 /// A Hogwild worker: the specification of a model and all buffers that a batch needs.
 ///
@@ -66,7 +64,7 @@ pub use crate::error::{CompileError, StepError, WorkerError};
 pub struct StepWorker {
     spec: Arc<ModelSpec>,
     execution: Execution,
-    programs: StepPrograms,
+    plans: StepPlans,
     entities: [EntityBuffers; 2],
     slice: SliceBuffers,
     /// Whole rows of scores, if the batch is shared by several workers.
@@ -83,7 +81,7 @@ impl StepWorker {
     pub fn new(spec: Arc<ModelSpec>) -> Result<Self, WorkerError> {
         spec.validate()?;
         Ok(Self {
-            programs: StepPrograms::default(),
+            plans: StepPlans::default(),
             spec,
             execution: Execution::default(),
             entities: [EntityBuffers::new(), EntityBuffers::new()],
@@ -99,7 +97,7 @@ impl StepWorker {
     pub fn with_execution(self, execution: Execution) -> Self {
         Self {
             execution,
-            programs: StepPrograms::default(),
+            plans: StepPlans::default(),
             ..self
         }
     }
@@ -192,14 +190,13 @@ impl StepWorker {
         share.swap_rows(&mut self.whole_rows);
         self.times.start();
         let (spec, execution) = (&*self.spec, &self.execution);
-        let (program, plan) = self.programs.plan::<CoreStep<'_>>(spec, execution, job)?;
+        let plan = self.plans.plan::<CoreStep<'_>>(spec, execution, job)?;
         let executor = CoreStep::trained(spec, &plan, (job, loss), &mut self.sums, share);
         let memory = StepBuffers {
             pass: &mut self.entities,
             slice: &mut self.slice,
         };
-        let work = (&*program, &plan);
-        let stats = executor::train(executor, work, memory, &mut self.times, observer)?;
+        let stats = executor::train(executor, &plan, memory, &mut self.times, observer)?;
         presence.done();
         share.swap_rows(&mut self.whole_rows);
         Ok(stats)
@@ -223,7 +220,7 @@ impl StepWorker {
         }
         let _mode = SubnormalMode::flushing();
         let (spec, execution) = (&*self.spec, &self.execution);
-        let (program, plan) = self.programs.plan::<CoreStep<'_>>(spec, execution, job)?;
+        let plan = self.plans.plan::<CoreStep<'_>>(spec, execution, job)?;
         let executor = CoreStep::new(spec, &plan, (job, loss), &mut self.sums);
         let memory = StepBuffers {
             pass: &mut self.entities,
@@ -233,7 +230,7 @@ impl StepWorker {
         let measure = &mut |side, slice: &Slice, positives: &[f32], negatives: &[f32]| {
             evaluation.measure(side, slice, positives, negatives);
         };
-        let loss = executor::evaluate(executor, (&*program, &plan), memory, measure)?;
+        let loss = executor::evaluate(executor, &plan, memory, measure)?;
         Ok(evaluation.finish(&self.spec, loss))
     }
 

@@ -1,9 +1,8 @@
 //! The specification of a model as the kernels need it, and the rules that must hold before training starts.
 
-use pbg_core::batch_graph::{BatchGraph, Negatives, StepSpec};
+use pbg_core::batch_graph::{Negatives, StepPlan, StepSpec};
 use pbg_core::graph::Side;
-use pbg_core::model::{Comparator, Operator, Regularizer};
-
+use pbg_core::model::{Comparator, Operator, Regularizer, Update};
 mod error;
 
 pub use error::SpecError;
@@ -255,7 +254,7 @@ impl ModelSpec {
             self.validate_relation(index)?;
             let step_spec = self.step_spec(index, false);
             if !fitting.contains(&step_spec) {
-                graph(index, &step_spec)?;
+                step_plan(index, &step_spec, Update::Batch)?;
                 fitting.push(step_spec);
             }
         }
@@ -360,12 +359,16 @@ impl ModelSpec {
     }
 }
 
-/// Builds the batch graph of relation `index` from its step specification.
+/// Plans the step of relation `index` from its specification.
 ///
 /// # Errors
 /// When embeddings, operator and comparator do not fit each other.
-pub fn graph(index: usize, step_spec: &StepSpec) -> Result<BatchGraph, SpecError> {
-    BatchGraph::new(step_spec).map_err(|source| SpecError::Shape {
+pub fn step_plan(
+    index: usize,
+    step_spec: &StepSpec,
+    update: Update,
+) -> Result<StepPlan, SpecError> {
+    StepPlan::new(step_spec, update).map_err(|source| SpecError::Shape {
         relation: index,
         source,
     })

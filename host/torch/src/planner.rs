@@ -1,23 +1,22 @@
-//! Planning of batches on the host, while a device may train the batch before: the compiled step, the division into
+//! Planning of batches on the host, while a device may train the batch before: the planned step, the division into
 //! slices, and the rows that a batch touches.
 
 use std::sync::Arc;
 
 use pbg_core::model::Precision;
-use pbg_kernels::device::{BatchPlan, BatchPlanner, DevicePlan, StepProgram, StepPrograms};
+use pbg_kernels::device::{BatchPlan, BatchPlanner, DevicePlan, StepPlans};
 use pbg_kernels::step::{BatchJob, Execution, StepError, WorkerError};
 use pbg_rows::spec::ModelSpec;
 
 use super::device::TorchDevice;
 use super::step::DeviceStep;
 use super::touched::{RowNumbering, TouchedOffsets};
-
 /// Planner for batches of one model.
 #[derive(Debug)]
 pub(super) struct TorchPlanner {
     spec: Arc<ModelSpec>,
     execution: Execution,
-    programs: StepPrograms,
+    plans: StepPlans,
     touch: RowNumbering,
     /// Device that trains the batches.
     place: TorchDevice,
@@ -26,7 +25,6 @@ pub(super) struct TorchPlanner {
 /// A planned batch.
 #[derive(Debug)]
 pub(super) struct PlannedDeviceBatch {
-    pub(super) program: Arc<StepProgram>,
     pub(super) plan: BatchPlan,
     pub(super) offsets: TouchedOffsets,
 }
@@ -42,7 +40,7 @@ impl TorchPlanner {
         place: TorchDevice,
     ) -> Result<Self, WorkerError> {
         Ok(Self {
-            programs: programs(&spec, &execution)?,
+            plans: plans(&spec, &execution)?,
             spec,
             execution,
             touch: RowNumbering::default(),
@@ -56,13 +54,12 @@ impl TorchPlanner {
     /// When it does not fit the model or the tables.
     pub(super) fn planned(&mut self, job: &BatchJob<'_>) -> Result<PlannedDeviceBatch, StepError> {
         let (spec, execution) = (&*self.spec, &self.execution);
-        let (program, plan) = self.programs.plan::<DeviceStep<'_>>(spec, execution, job)?;
+        let plan = self.plans.plan::<DeviceStep<'_>>(spec, execution, job)?;
         Ok(PlannedDeviceBatch {
             offsets: self
                 .touch
                 .batch(job, &plan, self.place)
                 .map_err(crate::failed)?,
-            program,
             plan,
         })
     }
@@ -77,15 +74,15 @@ impl BatchPlanner for TorchPlanner {
 /// Returns the reason why `spec` cannot be trained on a device, if there is one.
 pub(super) fn refusal(spec: &ModelSpec, precision: Precision) -> Option<String> {
     let execution = Execution::with_precision(precision);
-    let refused = programs(spec, &execution).err();
+    let refused = plans(spec, &execution).err();
     refused.map(|error| error.to_string())
 }
 
-/// Compiles the steps of all relations.
-fn programs(spec: &ModelSpec, execution: &Execution) -> Result<StepPrograms, WorkerError> {
-    let mut programs = StepPrograms::default();
+/// Plans the steps of all relations.
+fn plans(spec: &ModelSpec, execution: &Execution) -> Result<StepPlans, WorkerError> {
+    let mut plans = StepPlans::default();
     for relation in 0..spec.relations.len() {
-        programs.get_or_compile::<DeviceStep<'_>>(spec, execution, relation)?;
+        plans.of_relation::<DeviceStep<'_>>(spec, execution, relation)?;
     }
-    Ok(programs)
+    Ok(plans)
 }

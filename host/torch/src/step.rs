@@ -7,18 +7,20 @@ mod selection;
 use std::borrow::Cow;
 use std::sync::MutexGuard;
 
-use pbg_core::batch_graph::{Negatives, Operation, RegularizedRows, StepSpec};
+use pbg_core::batch_graph::{CompareStage, Negatives, PassStages, RegularizedRows, StepPlan};
 use pbg_core::graph::Side;
 use pbg_core::strategy::{LossFormula, LossWorker};
 use pbg_kernels::device::{
-    BatchPlan, CompareStage, NO_ROUNDED_DISTANCES, PassStages, ScoreFunction, Slice, SliceStages,
-    StepExecutor, side_and_other,
+    BatchPlan, NO_ROUNDED_DISTANCES, ScoreFunction, Slice, SliceStages, StepExecutor,
+    side_and_other,
 };
 use pbg_kernels::step::{BatchJob, BatchStats, StepError};
 use pbg_rows::regularizer::N3;
 use pbg_rows::spec::ModelSpec;
 use tch::{Kind, TchError, Tensor};
 
+use self::ask::evaluate_on_host;
+use self::selection::part;
 use super::device::TorchDevice;
 use super::error::DeviceError;
 use super::formula::{self, LossTensors};
@@ -31,9 +33,6 @@ use super::tables::TableRows;
 use super::touched::TouchedRows;
 use super::transfer;
 use super::working_set::WorkingSet;
-
-use self::ask::evaluate_on_host;
-use self::selection::part;
 
 const NO_FEATURES: &str =
     "featurized entity types are trained on the CPU only; use execution.device = \"cpu\"";
@@ -175,17 +174,16 @@ impl StepExecutor for DeviceStep<'_> {
     type Scored<'m> = DeviceScores<'m>;
     type ScoreGradients<'m> = DeviceScoreGradients<'m>;
 
-    fn unsupported(
-        operation: Operation,
-        side: Option<Side>,
-        step_spec: &StepSpec,
-    ) -> Option<&'static str> {
-        let featurized = side.is_some_and(|side| step_spec.featurized[side as usize]);
-        match operation {
-            Operation::Gather | Operation::GatherAll if featurized => Some(NO_FEATURES),
-            Operation::Round if step_spec.is_distance() => Some(NO_ROUNDED_DISTANCES),
-            Operation::PredictRelations => Some(NO_RELATIONS),
-            _ => None,
+    fn unsupported(step: &StepPlan) -> Option<&'static str> {
+        let spec = &step.step_spec;
+        if spec.featurized.contains(&true) {
+            Some(NO_FEATURES)
+        } else if spec.half && spec.is_distance() {
+            Some(NO_ROUNDED_DISTANCES)
+        } else if step.passes.iter().any(|pass| pass.predict_relations) {
+            Some(NO_RELATIONS)
+        } else {
+            None
         }
     }
 
@@ -194,7 +192,7 @@ impl StepExecutor for DeviceStep<'_> {
         _: SliceStages<'_>,
         _: &mut SliceRows,
     ) -> Result<(), DeviceError> {
-        // Steps with this operation are rejected when they are compiled.
+        // Steps with this operation are rejected when they are planned.
         Err(StepError::Batch(NO_RELATIONS.to_owned()).into())
     }
 

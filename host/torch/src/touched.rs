@@ -196,7 +196,7 @@ impl RowNumbering {
             return (vec![plan.parameter_weight as f32], 0..0);
         };
         let relations = &mut self.relations;
-        relations.reset(plan.graph.step_spec().relations.unwrap_or(0));
+        relations.reset(plan.step.step_spec.relations.unwrap_or(0));
         let mut counts = Vec::new();
         let number = |&relation: &u32| {
             let number = relations.number(relation);

@@ -94,11 +94,7 @@ impl TorchWorker {
     fn work_as_planned(
         &mut self,
         job: &BatchJob<'_>,
-        PlannedDeviceBatch {
-            program,
-            plan,
-            offsets,
-        }: PlannedDeviceBatch,
+        PlannedDeviceBatch { plan, offsets }: PlannedDeviceBatch,
         loss: &mut dyn LossWorker,
         (observer, later): (
             Option<&mut ScoreObserver<'_>>,
@@ -136,7 +132,7 @@ impl TorchWorker {
             pass: &mut (),
             slice: &mut (),
         };
-        device::train(step, (&program, &plan), memory, &mut self.times, observer)
+        device::train(step, &plan, memory, &mut self.times, observer)
     }
 }
 

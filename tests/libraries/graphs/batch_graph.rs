@@ -7,7 +7,7 @@ use pbg_core::batch_graph::pipeline::{
     Task,
 };
 use pbg_core::batch_graph::{
-    BatchGraph, BufferLife, Dim, Negatives, Operation, ShapeError, SlicedGraph, Stage, StepSpec,
+    BufferLife, Dim, Negatives, Operation, RegularizedRows, ShapeError, Stage, StepPlan, StepSpec,
     TensorLife,
 };
 use pbg_core::graph::Side;
@@ -36,7 +36,7 @@ fn step_spec() -> StepSpec {
 }
 
 fn refusal(step_spec: &StepSpec) -> ShapeError {
-    BatchGraph::new(step_spec).expect_err("shapes that do not fit")
+    StepPlan::new(step_spec, Update::Batch).expect_err("shapes that do not fit")
 }
 
 prop_compose! {
@@ -76,10 +76,25 @@ prop_compose! {
     }
 }
 
-fn sliced(step_spec: &StepSpec, update: Update) -> SlicedGraph {
-    BatchGraph::new(step_spec)
-        .expect("shapes that fit")
-        .slice(update)
+fn planned(step_spec: &StepSpec, update: Update) -> StepPlan {
+    StepPlan::new(step_spec, update).expect("shapes that fit")
+}
+
+/// Returns the stages of the nodes of a pass, or of the end of the batch, in order.
+fn stages_of_nodes(step: &StepPlan, pass: Option<usize>) -> Vec<Stage> {
+    let nodes = step.graph.nodes.iter().filter(|node| node.pass == pass);
+    let mut stages: Vec<_> = nodes.map(|node| node.cluster).collect();
+    stages.dedup();
+    stages
+}
+
+/// Returns the stages of a pass in the order in which executors run them.
+fn stages_as_run(step: &StepPlan, pass: usize) -> Vec<Stage> {
+    let compare = [Stage::Score, Stage::Loss, Stage::Differentiate];
+    let mut stages = vec![Stage::Gather];
+    stages.extend(step.passes[pass].compare.iter().flat_map(|_| compare));
+    stages.push(Stage::Scatter);
+    stages
 }
 
 #[test]
@@ -112,7 +127,7 @@ fn complex_numbers_need_an_even_dimension() {
     assert!(error.to_string().contains("must be even"), "{error}");
     assert!(error.found.ends_with("7]"), "{error}");
     step_spec.operator = Operator::Diagonal;
-    BatchGraph::new(&step_spec).expect("other operators take any dimension");
+    StepPlan::new(&step_spec, Update::Batch).expect("other operators take any dimension");
 }
 
 #[test]
@@ -128,23 +143,23 @@ fn empty_embeddings_and_lone_biases_are_errors() {
     (step_spec.dimension, step_spec.bias) = ([1, 1], true);
     assert!(refusal(&step_spec).to_string().contains("bias"));
     step_spec.bias = false;
-    BatchGraph::new(&step_spec).expect("one coordinate is enough without a bias");
+    StepPlan::new(&step_spec, Update::Batch).expect("one coordinate is enough without a bias");
 }
 
 #[test]
 fn buffers_that_are_free_again_are_used_again() {
-    let count = |sliced: &SlicedGraph, name: &str| {
+    let count = |step: &StepPlan, name: &str| {
         let named = |b: &&pbg_core::batch_graph::Buffer| b.name.to_string() == name;
-        sliced.buffers.iter().filter(named).count()
+        step.buffers.iter().filter(named).count()
     };
     let mut step_spec = step_spec();
-    let of_static = sliced(&step_spec, Update::Batch);
-    assert_eq!(of_static.loops.len(), 1);
+    let of_static = planned(&step_spec, Update::Batch);
+    assert_eq!(of_static.passes.len(), 1);
     // Both directions write their scores into one buffer, and the loss works in place.
     assert_eq!(count(&of_static, "scores"), 1);
     step_spec.relations = Some(3);
-    let of_dynamic = sliced(&step_spec, Update::Batch);
-    assert_eq!(of_dynamic.loops.len(), 2);
+    let of_dynamic = planned(&step_spec, Update::Batch);
+    assert_eq!(of_dynamic.passes.len(), 2);
     // The second pass uses the rows of the first.
     for name in [
         "rows.lhs",
@@ -158,24 +173,8 @@ fn buffers_that_are_free_again_are_used_again() {
 
 #[test]
 fn a_default_step_runs_its_clusters_in_the_order_that_is_printed() {
-    let clusters = |update| {
-        let sliced = sliced(&step_spec(), update);
-        let steps: Vec<_> = sliced.loops[0]
-            .slice
-            .iter()
-            .map(|step| step.cluster)
-            .collect();
-        (
-            steps,
-            sliced
-                .end
-                .iter()
-                .map(|step| step.cluster)
-                .collect::<Vec<_>>(),
-        )
-    };
-    use Stage::{Differentiate, Gather, Loss, Scatter, Score, Update as Apply};
-    let mut steps = vec![
+    use Stage::{Differentiate, Gather, Loss, Scatter, Score};
+    let stages = [
         Gather,
         Score,
         Loss,
@@ -185,18 +184,23 @@ fn a_default_step_runs_its_clusters_in_the_order_that_is_printed() {
         Differentiate,
         Scatter,
     ];
-    assert_eq!(clusters(Update::Batch), (steps.clone(), vec![Apply]));
-    steps.push(Apply);
-    assert_eq!(clusters(Update::Slice), (steps, vec![Apply]));
+    for update in [Update::Batch, Update::Slice] {
+        let step = planned(&step_spec(), update);
+        assert_eq!(stages_of_nodes(&step, Some(0)), stages);
+        assert_eq!(stages_as_run(&step, 0), stages);
+        assert_eq!(stages_of_nodes(&step, None), [Stage::Update]);
+        // An update of rows after each slice is a stage, too.
+        assert_eq!(step.passes[0].update_rows, update == Update::Slice);
+    }
 }
 
 #[test]
 fn a_million_edges_take_the_slices_of_a_thousand() {
-    let sliced = sliced(&step_spec(), Update::Batch);
+    let step = planned(&step_spec(), Update::Batch);
     let plan = |edges| {
-        let sizes = sliced.step_spec().sizes(edges, [5000; 2], [5000; 2], false);
-        let chunks = sliced.chunks_per_slice(&sizes, 100_000);
-        SlicePlan::new(&sliced, &sizes, chunks)
+        let sizes = step.step_spec.sizes(edges, [5000; 2], [5000; 2], false);
+        let chunks = step.chunks_per_slice(&sizes, 100_000);
+        SlicePlan::new(&step, &sizes, chunks)
     };
     let (small, large) = (plan(1000), plan(1_000_000));
     assert_eq!(small.clusters, large.clusters);
@@ -219,9 +223,9 @@ fn storage_and_edges_are_groups_of_their_own_if_asked() {
         threads: 3,
         gpu: None,
     };
-    let graph = sliced(&step_spec(), Update::Batch);
-    let sizes = graph.step_spec().sizes(1000, [5000; 2], [5000; 2], false);
-    let slices = SlicePlan::new(&graph, &sizes, 1);
+    let step = planned(&step_spec(), Update::Batch);
+    let sizes = step.step_spec.sizes(1000, [5000; 2], [5000; 2], false);
+    let slices = SlicePlan::new(&step, &sizes, 1);
     assert_eq!(slices.slices_per_batch, 20);
     let beside = Pipeline::new(&machine, &slices, Update::Batch);
     let names: Vec<_> = beside.groups.iter().map(|g| g.name.as_str()).collect();
@@ -283,11 +287,94 @@ fn storage_and_edges_are_groups_of_their_own_if_asked() {
     assert_eq!(edges.groups[1].tasks[..3], moved);
 }
 
+#[test]
+fn stages_follow_from_the_specification() {
+    let step = planned(&step_spec(), Update::Batch);
+    let [pass] = &step.passes[..] else {
+        panic!("one pass: {step:?}");
+    };
+    assert!(pass.reads_parameters && !pass.update_rows && !pass.regularize_parameters);
+    let operators = pass.gather.map(|gather| gather.operator);
+    assert_eq!(operators, [Operator::None, Operator::ComplexDiagonal]);
+    assert_eq!(pass.gather.map(|gather| gather.uniform), [50; 2]);
+    assert_eq!(
+        pass.scatter.map(|scatter| scatter.positives_are_negatives),
+        [true; 2]
+    );
+    let sides: Vec<Side> = pass.compare.iter().map(|stage| stage.side).collect();
+    assert_eq!(sides, Side::BOTH);
+    assert!(
+        pass.compare
+            .iter()
+            .all(|stage| !stage.pairwise_positives && !stage.rounded)
+    );
+}
+
+#[test]
+fn each_pass_of_dynamic_relations_compares_one_side() {
+    let step_spec = StepSpec {
+        relations: Some(3),
+        regularizer: Some(Regularizer::N3),
+        ..step_spec()
+    };
+    let step = planned(&step_spec, Update::Batch);
+    let sides: Vec<_> = step
+        .passes
+        .iter()
+        .map(|pass| (pass.compare[0].side, pass.compare.len()))
+        .collect();
+    assert_eq!(sides, [(Side::Lhs, 1), (Side::Rhs, 1)]);
+    for pass in &step.passes {
+        assert!(!pass.reads_parameters && pass.regularize_parameters);
+        // Positives of both sides are regularised, including those that occur only as negatives.
+        let regularized = pass.scatter.map(|scatter| scatter.regularized);
+        assert_eq!(regularized, [Some(RegularizedRows::Compared); 2]);
+        let uniform = pass.gather.map(|gather| gather.uniform);
+        assert_eq!(uniform[pass.compare[0].side as usize], 50);
+        assert_eq!(uniform[pass.compare[0].side.other() as usize], 0);
+    }
+}
+
+#[test]
+fn distances_and_all_negatives_have_positives_of_their_own() {
+    let distances = StepSpec {
+        comparator: Comparator::L2,
+        ..step_spec()
+    };
+    let all = StepSpec {
+        negatives: [Negatives::All; 2],
+        chunk: 1,
+        ..step_spec()
+    };
+    for (step_spec, entire) in [(distances, false), (all, true)] {
+        let step = planned(&step_spec, Update::Batch);
+        let pass = &step.passes[0];
+        assert!(pass.compare.iter().all(|stage| stage.pairwise_positives));
+        assert!(pass.entities.iter().all(|side| side.is_some() == entire));
+    }
+}
+
+#[test]
+fn relations_are_predicted_in_both_passes() {
+    let step_spec = StepSpec {
+        relations: Some(3),
+        predicts_relations: true,
+        ..step_spec()
+    };
+    let step = planned(&step_spec, Update::Batch);
+    assert!(step.passes.iter().all(|pass| pass.predict_relations));
+    let without = StepSpec {
+        predicts_relations: false,
+        ..step_spec
+    };
+    let step = planned(&without, Update::Batch);
+    assert!(!step.passes.iter().any(|pass| pass.predict_relations));
+}
+
 proptest! {
     #[test]
     fn the_batch_comes_first_everywhere_but_in_weights_and_tables(step_spec in any_step_spec()) {
-        let graph = BatchGraph::new(&step_spec).expect("shapes that fit");
-        for tensor in &graph.tensors {
+        for tensor in &planned(&step_spec, Update::Batch).graph.tensors {
             let inner = tensor.shape.0.iter().skip(1).any(|&dim| dim == Dim::Chunks);
             prop_assert!(!inner, "{} {}", tensor.name, tensor.shape);
             match tensor.life {
@@ -298,37 +385,75 @@ proptest! {
         }
     }
 
-    /// Every node runs once per slice or once per batch, after its operands. The tests of the kernels show that the
-    /// numbers are the same.
+    /// Every node runs after its operands, and the nodes of a pass that touch the batch follow each other, so that a loop
+    /// over slices can run them. The tests of the kernels show that the numbers are the same.
     #[test]
-    fn the_sliced_form_runs_every_node_once_after_what_it_needs(step_spec in any_step_spec()) {
-        let sliced = sliced(&step_spec, Update::Batch);
-        let graph = &sliced.graph;
-        let loops = sliced.loops.iter();
-        let steps = loops.flat_map(|l| l.before.iter().chain(&l.slice).chain(&l.after));
-        let order: Vec<usize> = steps
-            .chain(&sliced.end)
-            .flat_map(|step| step.nodes.iter().copied())
-            .collect();
-        prop_assert_eq!(order.iter().collect::<BTreeSet<_>>().len(), graph.nodes.len());
-        prop_assert_eq!(order.len(), graph.nodes.len());
+    fn the_nodes_of_a_slice_follow_each_other_after_what_they_need(step_spec in any_step_spec()) {
+        let step = planned(&step_spec, Update::Batch);
+        let graph = &step.graph;
         let mut made: BTreeSet<usize> = BTreeSet::new();
-        for &node in &order {
-            for &input in &graph.nodes[node].inputs {
+        for node in &graph.nodes {
+            for &input in &node.inputs {
                 let given = graph.tensors[input].life != TensorLife::Made;
-                prop_assert!(given || made.contains(&input), "{}", graph.nodes[node].name);
+                prop_assert!(given || made.contains(&input), "{}", node.name);
             }
-            made.extend(&graph.nodes[node].outputs);
+            made.extend(&node.outputs);
         }
-        for each in &sliced.loops {
-            for &node in each.before.iter().chain(&each.after).flat_map(|step| &step.nodes) {
-                let node = &graph.nodes[node];
-                let mut tensors = node.inputs.iter().chain(&node.outputs);
-                prop_assert!(!tensors.any(|&t| graph.tensors[t].shape.is_batched()));
-            }
+        let passes = graph.nodes.iter().map(|node| node.pass.unwrap_or(step.passes.len()));
+        prop_assert!(passes.is_sorted());
+        for pass in 0..step.passes.len() {
+            let nodes = graph.nodes.iter().filter(|node| node.pass == Some(pass));
+            let mut batched: Vec<bool> = nodes
+                .map(|node| {
+                    let mut tensors = node.inputs.iter().chain(&node.outputs);
+                    tensors.any(|&tensor| graph.tensors[tensor].shape.is_batched())
+                })
+                .collect();
+            batched.dedup();
+            prop_assert_eq!(batched.iter().filter(|&&batched| batched).count(), 1);
         }
         let updates = graph.nodes.iter().filter(|n| n.operation == Operation::UpdateRows);
         prop_assert_eq!(updates.count(), 2);
+    }
+
+    /// The graph, whose buffers are announced, has the operations of the stages that executors run, in their order.
+    #[test]
+    fn the_graph_has_the_operations_of_the_stages(step_spec in any_step_spec()) {
+        let step = planned(&step_spec, Update::Batch);
+        for (pass, stages) in step.passes.iter().enumerate() {
+            prop_assert_eq!(stages_of_nodes(&step, Some(pass)), stages_as_run(&step, pass));
+            let nodes = step.graph.nodes.iter().filter(|node| node.pass == Some(pass));
+            let has = |side: Side, wanted: &dyn Fn(Operation) -> bool| {
+                let mut nodes = nodes.clone();
+                nodes.any(|node| node.name.side == Some(side) && wanted(node.operation))
+            };
+            for side in Side::BOTH {
+                let (gather, scatter) = (stages.gather[side as usize], stages.scatter[side as usize]);
+                let operators = [Operation::Operator(gather.operator), Operation::Back(scatter.operator)];
+                let transforms = gather.operator != Operator::None;
+                prop_assert_eq!(has(side, &|found| found == operators[0]), transforms);
+                prop_assert!(has(side, &|found| found == operators[1]));
+                prop_assert_eq!(has(side, &|found| found == Operation::Global), gather.global);
+                let entire = stages.entities[side as usize].is_some();
+                prop_assert_eq!(has(side, &|found| found == Operation::GatherAll), entire);
+                let joined = has(side, &|found| found == Operation::Join);
+                prop_assert_eq!(joined, scatter.positives_are_negatives);
+                for rows in [RegularizedRows::Compared, RegularizedRows::LookedUp] {
+                    let regularizes = has(side, &|found| found == Operation::Regularize(rows));
+                    prop_assert_eq!(regularizes, scatter.regularized == Some(rows));
+                }
+                let parameters = has(side, &|found| found == Operation::RegularizeParameters);
+                let own = stages.pass.operator_side == side;
+                prop_assert_eq!(parameters, own && stages.regularize_parameters);
+            }
+            for stage in &stages.compare {
+                let pairwise = has(stage.side, &|found| found == Operation::PositiveGradients);
+                prop_assert_eq!(pairwise, stage.pairwise_positives);
+                prop_assert_eq!(has(stage.side, &|found| found == Operation::Round), stage.rounded);
+            }
+            let reads = Side::BOTH.map(|side| has(side, &|found| found == Operation::Read));
+            prop_assert_eq!(reads.contains(&true), stages.reads_parameters);
+        }
     }
 
     /// Slices fit their memory if a chunk does, and do not grow with the batch.
@@ -340,11 +465,11 @@ proptest! {
         entities in 1..3000_usize,
         slice_bytes in 1..4_000_000_usize,
     ) {
-        let sliced = sliced(&step_spec, Update::Batch);
+        let step = planned(&step_spec, Update::Batch);
         let of = |edges| {
             let sizes = step_spec.sizes(edges, [entities; 2], [entities; 2], false);
-            let chunks = sliced.chunks_per_slice(&sizes, slice_bytes);
-            let slice = sliced.buffers.iter().filter(|b| b.keep == BufferLife::Slice);
+            let chunks = step.chunks_per_slice(&sizes, slice_bytes);
+            let slice = step.buffers.iter().filter(|b| b.keep == BufferLife::Slice);
             (slice.map(|b| b.bytes_of(&sizes, chunks)).sum::<usize>(), sizes, chunks)
         };
         // Holds from the first batch that has a whole chunk and a whole slice.
@@ -354,7 +479,7 @@ proptest! {
         let (_, sizes, chunks) = of(edges);
         let least = if step_spec.negatives.contains(&Negatives::All) { 256 } else { 1 };
         prop_assert!(chunks <= sizes.chunks());
-        prop_assert!(chunks <= least || chunks * sliced.chunk_bytes(&sizes) <= slice_bytes);
+        prop_assert!(chunks <= least || chunks * step.chunk_bytes(&sizes) <= slice_bytes);
     }
 
     /// A batch has at most one gradient row per row of a table.

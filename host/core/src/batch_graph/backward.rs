@@ -3,12 +3,13 @@
 use super::builder::{GraphBuilder, RowTensors};
 use super::dimension::{Dim, ElementType};
 use super::error::ShapeError;
-use super::graph::{BatchPass, Operation, RegularizedRows, Stage, TensorName};
+use super::graph::{Operation, RegularizedRows, Stage, TensorName};
 use super::infer::parameter_width;
+use super::stages::ScatterStage;
 use crate::graph::Side;
-use crate::model::{Operator, Regularizer};
+use crate::model::Operator;
 
-impl GraphBuilder {
+impl GraphBuilder<'_> {
     pub(super) fn query_gradients(
         &mut self,
         side: Side,
@@ -27,7 +28,7 @@ impl GraphBuilder {
         let kept = positives[other as usize];
         let outputs = self.node(name, Operation::QueryGradients, &inputs, &[(result, kept)])?;
         positives[other as usize] = Some(outputs[0]);
-        if self.step_spec().half {
+        if self.step_spec.half {
             let dims = self.dims(outputs[0]);
             self.add_buffer("bf16 gradients", None, &dims, ElementType::Bf16);
         }
@@ -53,7 +54,7 @@ impl GraphBuilder {
             what: "candidate gradients",
             side: Some(side),
         };
-        let [what, sums] = match self.step_spec().all(side) {
+        let [what, sums] = match self.step_spec.all(side) {
             false => ["gradients of candidates", "bias gradients of candidates"],
             true => ["gradients of all", "bias gradients of all"],
         };
@@ -64,7 +65,7 @@ impl GraphBuilder {
         let operation = Operation::CandidateGradients;
         let output = self.node(name, operation, inputs, &[(result, None)])?[0];
         let mut dims = self.dims(output);
-        if self.step_spec().half {
+        if self.step_spec.half {
             self.add_buffer("bf16 gradients", None, &dims, ElementType::Bf16);
         }
         dims.pop();
@@ -73,20 +74,15 @@ impl GraphBuilder {
         Ok(output)
     }
 
-    /// Adds the prediction of each edge's relation, by the operators of this pass, among the relations of both
+    /// Adds the prediction of each edge's relation, by the operators of `side`, among the relations of both
     /// directions. The gradients are added to those of the edges.
     pub(super) fn predict_relations(
         &mut self,
-        pass: BatchPass,
+        side: Side,
         rows: [RowTensors; 2],
     ) -> Result<(), ShapeError> {
-        let side = pass.operator_side;
         let (transformed, other) = (rows[side as usize], rows[side.other() as usize]);
-        let (true, Some(relations), Some(input)) = (
-            self.step_spec().predicts_relations,
-            self.step_spec().relations,
-            transformed.input,
-        ) else {
+        let (Some(relations), Some(input)) = (self.step_spec.relations, transformed.input) else {
             return Ok(());
         };
         let name = TensorName {
@@ -96,7 +92,7 @@ impl GraphBuilder {
         let [own, opposite] = [side, side.other()].map(|side| self.parameters[side as usize]);
         let inputs = [input, other.rows, own, opposite, self.attributes];
         self.node(name, Operation::PredictRelations, &inputs, &[])?;
-        let width = parameter_width(self.step_spec().operator, self.step_spec().dimension[1]);
+        let width = parameter_width(self.step_spec.operator, self.step_spec.dimension[1]);
         let of_edges = |last| [Dim::Chunks, Dim::Positives, last];
         let both_ways = Dim::RelationsBothWays(relations);
         let all = [both_ways, Dim::Parameters(width)];
@@ -118,20 +114,18 @@ impl GraphBuilder {
     /// Adds the nodes that pass the gradients of a slice's positives and candidates back to their tables.
     pub(super) fn back_rows(
         &mut self,
-        pass: BatchPass,
         side: Side,
+        stage: &ScatterStage,
         rows: RowTensors,
-        positives: [Option<usize>; 2],
+        positives: Option<usize>,
         candidates: Option<usize>,
     ) -> Result<(), ShapeError> {
         let name = |what| TensorName {
             what,
             side: Some(side),
         };
-        self.cluster = Stage::Scatter;
-        let mut gradients = positives[side as usize];
-        let in_batch = pass.replaced.contains(&side) && self.step_spec().in_batch(side);
-        if let (Some(candidates), true) = (candidates, in_batch) {
+        let mut gradients = positives;
+        if let (Some(candidates), true) = (candidates, stage.positives_are_negatives) {
             let result = [(name("gradients of positives"), gradients)];
             let inputs = [candidates, rows.rows];
             let operation = Operation::Join;
@@ -139,46 +133,34 @@ impl GraphBuilder {
             self.positives_begin(side, gradients);
             gradients = Some(joined);
         }
-        let regularized = self.regularized(rows);
-        if let (Some(positives), Some(RegularizedRows::Compared)) = (gradients, regularized) {
+        if let (Some(positives), Some(RegularizedRows::Compared)) = (gradients, stage.regularized) {
             let operation = Operation::Regularize(RegularizedRows::Compared);
             let inputs = [positives, rows.rows, rows.extras];
             gradients = Some(self.in_place(name("regularize"), operation, &inputs)?);
         }
         if let Some(gradients) = gradients {
-            let mut gradients = self.back(pass, side, rows, gradients)?;
-            if let (Some(RegularizedRows::LookedUp), Some(input)) = (regularized, rows.input) {
+            let mut gradients = self.back(side, stage.operator, rows, gradients)?;
+            if let (Some(RegularizedRows::LookedUp), Some(input)) = (stage.regularized, rows.input)
+            {
                 let operation = Operation::Regularize(RegularizedRows::LookedUp);
                 gradients = self.in_place(name("regularize"), operation, &[gradients, input])?;
             }
             self.sum(side, gradients)?;
         }
         match candidates {
-            Some(candidates) if self.step_spec().uniform(side) > 0 => {
-                let gradients = self.back(pass, side, rows, candidates)?;
+            Some(candidates) if self.step_spec.uniform(side) > 0 => {
+                let gradients = self.back(side, stage.operator, rows, candidates)?;
                 self.sum(side, gradients)
             }
             _ => Ok(()),
         }
     }
 
-    /// Returns which rows of a side's positives are regularised. Without an operator, the compared rows are the
-    /// looked-up ones.
-    fn regularized(&self, rows: RowTensors) -> Option<RegularizedRows> {
-        let looked_up = rows.input.is_some();
-        self.step_spec()
-            .regularizer
-            .map(|regularizer| match regularizer {
-                Regularizer::N3Embeddings if looked_up => RegularizedRows::LookedUp,
-                Regularizer::N3 | Regularizer::N3Embeddings => RegularizedRows::Compared,
-            })
-    }
-
     /// Adds the node that passes gradients of rows back through comparator and operator.
     pub(super) fn back(
         &mut self,
-        pass: BatchPass,
         side: Side,
+        operator: Operator,
         rows: RowTensors,
         gradients: usize,
     ) -> Result<usize, ShapeError> {
@@ -186,10 +168,6 @@ impl GraphBuilder {
         let name = |what| TensorName {
             what,
             side: Some(side),
-        };
-        let operator = match self.transforms(pass, side) {
-            true => self.step_spec().operator,
-            false => Operator::None,
         };
         let mut inputs = vec![gradients, rows.rows];
         if let Some(input) = rows.input {
@@ -218,8 +196,8 @@ impl GraphBuilder {
             self.add_buffer("touched rows", Some(side), &touched, ElementType::U32);
             self.add_buffer("place of each row", Some(side), &rows, ElementType::U32);
         }
-        if self.step_spec().global {
-            let dims = [Dim::Embedding(self.step_spec().dimension[i])];
+        if self.step_spec.global {
+            let dims = [Dim::Embedding(self.step_spec.dimension[i])];
             let sums = self.add_buffer("global gradients", Some(side), &dims, ElementType::F32);
             self.graph.tensors[sums].replaces = self.global_gradients[i];
             self.global_gradients[i] = Some(sums);
@@ -231,14 +209,14 @@ impl GraphBuilder {
     /// Adds the sums of an operator's gradients, to which the last node adds. A matrix also needs a block of rows.
     fn parameter_gradients(&mut self, side: Side, rows: usize) {
         let i = side as usize;
-        let width = parameter_width(self.step_spec().operator, self.step_spec().dimension[1]);
+        let width = parameter_width(self.step_spec.operator, self.step_spec.dimension[1]);
         // A batch that predicts relations touches all of them.
-        let predicts = self.step_spec().predicts_relations;
+        let predicts = self.step_spec.predicts_relations;
         let touched = |relations| match predicts {
             true => Dim::Relations(relations),
             false => Dim::RelationsTouched(relations),
         };
-        let dims = match self.step_spec().relations {
+        let dims = match self.step_spec.relations {
             None => vec![Dim::Parameters(width)],
             Some(n) => vec![touched(n), Dim::Parameters(width)],
         };
@@ -246,11 +224,8 @@ impl GraphBuilder {
         let sums = self.add_buffer("parameter gradients", Some(side), &dims, ElementType::F32);
         self.graph.tensors[sums].replaces = before;
         self.operator_gradients[i] = Some(sums);
-        let matrix = matches!(
-            self.step_spec().operator,
-            Operator::Linear | Operator::Affine
-        );
-        match self.step_spec().relations {
+        let matrix = matches!(self.step_spec.operator, Operator::Linear | Operator::Affine);
+        match self.step_spec.relations {
             None if matrix => {
                 let dims = self.dims(rows);
                 self.add_buffer("block of rows", Some(side), &dims, ElementType::F32);
@@ -264,25 +239,22 @@ impl GraphBuilder {
         }
     }
 
-    pub(super) fn regularize_parameters(&mut self, pass: BatchPass) -> Result<(), ShapeError> {
-        let i = pass.operator_side as usize;
-        match self.operator_gradients[i] {
-            Some(gradients) if self.step_spec().regularizes_parameters() => {
-                let name = TensorName {
-                    what: "regularize parameters",
-                    side: Some(pass.operator_side),
-                };
-                let inputs = [self.parameters[i], gradients];
-                self.node(name, Operation::RegularizeParameters, &inputs, &[])?;
-                Ok(())
-            }
-            _ => Ok(()),
-        }
+    pub(super) fn regularize_parameters(&mut self, side: Side) -> Result<(), ShapeError> {
+        let Some(gradients) = self.operator_gradients[side as usize] else {
+            return Ok(());
+        };
+        let name = TensorName {
+            what: "regularize parameters",
+            side: Some(side),
+        };
+        let inputs = [self.parameters[side as usize], gradients];
+        self.node(name, Operation::RegularizeParameters, &inputs, &[])?;
+        Ok(())
     }
 
     /// Adds the nodes at the end of the batch, which apply the sums.
     pub(super) fn updates(&mut self) -> Result<(), ShapeError> {
-        self.pass = None;
+        (self.pass, self.cluster) = (None, Stage::Update);
         for side in Side::BOTH {
             let i = side as usize;
             let name = |what| TensorName {

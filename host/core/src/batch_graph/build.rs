@@ -1,65 +1,77 @@
-//! Construction of the graph of a training step from the specification of a relation's step.
+//! Construction of the graph of a training step from its stages.
 
 use super::builder::{GraphBuilder, RowTensors};
 use super::dimension::{Dim, ElementType};
 use super::error::ShapeError;
-use super::graph::{BatchGraph, BatchPass, Operation, Stage, TensorLife, TensorName};
+use super::graph::{BatchGraph, Operation, Stage, TensorLife, TensorName};
+use super::stages::{CompareStage, GatherStage, PassStages};
 use super::step_spec::StepSpec;
 use crate::graph::Side;
 use crate::model::Operator;
 
 impl BatchGraph {
-    /// Builds the graph of a relation's step.
+    /// Builds the graph of the stages of a relation's step.
     ///
     /// # Errors
     /// Returns the first operand whose shape does not fit its node.
-    pub fn new(step_spec: &StepSpec) -> Result<Self, ShapeError> {
+    pub(super) fn new(step_spec: &StepSpec, passes: &[PassStages]) -> Result<Self, ShapeError> {
         let mut builder = GraphBuilder::new(step_spec);
-        for pass in 0..builder.graph.passes.len() {
-            builder.pass(pass)?;
+        for (index, stages) in passes.iter().enumerate() {
+            builder.pass = Some(index);
+            builder.pass(stages)?;
         }
         builder.updates()?;
         Ok(builder.graph)
     }
 }
 
-impl GraphBuilder {
-    fn pass(&mut self, index: usize) -> Result<(), ShapeError> {
-        let pass = self.graph.passes[index];
-        self.pass = Some(index);
-        if index == 0 && self.step_spec().relations.is_none() {
+impl GraphBuilder<'_> {
+    /// Adds the nodes of a pass: those before the loop over slices, those of the loop, and those after it.
+    fn pass(&mut self, stages: &PassStages) -> Result<(), ShapeError> {
+        self.cluster = Stage::Gather;
+        if stages.reads_parameters {
             self.read()?;
         }
         let mut all = [None; 2];
-        for &side in pass.replaced {
-            if self.step_spec().all(side) {
-                all[side as usize] = Some(self.rows(pass, side, true)?);
+        for side in Side::BOTH {
+            if let Some((gather, _)) = &stages.entities[side as usize] {
+                all[side as usize] = Some(self.rows(side, gather, true)?);
             }
         }
-        let mut rows = [self.rows(pass, Side::Lhs, false)?; 2];
-        rows[1] = self.rows(pass, Side::Rhs, false)?;
+        let [lhs, rhs] = &stages.gather;
+        let rows = [
+            self.rows(Side::Lhs, lhs, false)?,
+            self.rows(Side::Rhs, rhs, false)?,
+        ];
         let mut positives = [None; 2];
         let mut candidates = [None; 2];
-        for &side in pass.replaced {
-            self.direction = Some(side);
-            let with = all[side as usize].unwrap_or(rows[side as usize]);
-            candidates[side as usize] = Some(self.compare(side, with, rows, &mut positives)?);
-            self.direction = None;
+        for stage in &stages.compare {
+            let side = stage.side as usize;
+            let with = all[side].unwrap_or(rows[side]);
+            candidates[side] = Some(self.compare(stage, with, rows, &mut positives)?);
         }
-        self.predict_relations(pass, rows)?;
+        if stages.predict_relations {
+            self.predict_relations(stages.pass.operator_side, rows)?;
+        }
+        self.cluster = Stage::Scatter;
         for side in Side::BOTH {
-            let candidates = candidates[side as usize].filter(|_| !self.step_spec().all(side));
-            self.back_rows(pass, side, rows[side as usize], positives, candidates)?;
+            let i = side as usize;
+            let sampled = candidates[i].filter(|_| all[i].is_none());
+            self.back_rows(side, &stages.scatter[i], rows[i], positives[i], sampled)?;
         }
-        for &side in pass.replaced {
-            if let (Some(prepared), Some(gradients)) =
-                (all[side as usize], candidates[side as usize])
+        for side in Side::BOTH {
+            let i = side as usize;
+            if let (Some((_, scatter)), Some(prepared), Some(gradients)) =
+                (&stages.entities[i], all[i], candidates[i])
             {
-                let gradients = self.back(pass, side, prepared, gradients)?;
+                let gradients = self.back(side, scatter.operator, prepared, gradients)?;
                 self.sum(side, gradients)?;
             }
         }
-        self.regularize_parameters(pass)
+        match stages.regularize_parameters {
+            true => self.regularize_parameters(stages.pass.operator_side),
+            false => Ok(()),
+        }
     }
 
     /// Adds nodes that copy the parameters of the single relation.
@@ -68,7 +80,7 @@ impl GraphBuilder {
             what,
             side: Some(side),
         };
-        if self.step_spec().operator != Operator::None {
+        if self.step_spec.operator != Operator::None {
             let result = name("parameters", Side::Rhs);
             let read = self.node(
                 name("read", Side::Rhs),
@@ -78,7 +90,7 @@ impl GraphBuilder {
             )?;
             self.parameters[1] = read[0];
         }
-        if !self.step_spec().global {
+        if !self.step_spec.global {
             return Ok(());
         }
         for side in Side::BOTH {
@@ -96,25 +108,29 @@ impl GraphBuilder {
     }
 
     /// Adds the nodes that look up, transform and prepare the rows of `side`: those of a slice, or all.
-    fn rows(&mut self, pass: BatchPass, side: Side, all: bool) -> Result<RowTensors, ShapeError> {
+    fn rows(
+        &mut self,
+        side: Side,
+        stage: &GatherStage,
+        all: bool,
+    ) -> Result<RowTensors, ShapeError> {
         let i = side as usize;
         let name = |what| TensorName {
             what,
             side: Some(side),
         };
-        let transforms = self.transforms(pass, side);
+        let transforms = stage.operator != Operator::None;
         let [rows_name, input_name, extras_name, half_name] = names_of_rows(all);
         let looked_up = name(if transforms { input_name } else { rows_name });
-        let mut rows = self.looked_up(pass, side, all, looked_up)?;
-        if self.step_spec().global {
+        let mut rows = self.looked_up(side, stage, all, looked_up)?;
+        if stage.global {
             let inputs = [rows, self.globals[i]];
             rows = self.in_place(name("global"), Operation::Global, &inputs)?;
         }
         let mut input = None;
         if transforms {
-            let operator = self.step_spec().operator;
             let inputs = [rows, self.parameters[i], self.attributes];
-            let inputs = match self.step_spec().relations {
+            let inputs = match self.step_spec.relations {
                 None => &inputs[..2],
                 Some(_) => &inputs[..],
             };
@@ -122,19 +138,19 @@ impl GraphBuilder {
             let result = [(name(rows_name), None)];
             rows = self.node(
                 name("operator"),
-                Operation::Operator(operator),
+                Operation::Operator(stage.operator),
                 inputs,
                 &result,
             )?[0];
         }
-        let bias = self.step_spec().bias;
+        let bias = self.step_spec.bias;
         rows = self.in_place(name("prepare"), Operation::Prepare { bias }, &[rows])?;
         let mut dims = self.dims(rows);
         dims.pop();
         dims.push(Dim::Count(3));
         let extras = self.add_buffer(extras_name, Some(side), &dims, ElementType::F32);
         let mut factor = rows;
-        if self.step_spec().half {
+        if stage.rounded {
             let result = [(name(half_name), None)];
             factor = self.node(name("round"), Operation::Round, &[rows], &result)?[0];
         }
@@ -150,8 +166,8 @@ impl GraphBuilder {
     /// negatives.
     fn looked_up(
         &mut self,
-        pass: BatchPass,
         side: Side,
+        stage: &GatherStage,
         all: bool,
         result: TensorName,
     ) -> Result<usize, ShapeError> {
@@ -163,9 +179,8 @@ impl GraphBuilder {
         let mut inputs = vec![self.tables[i]];
         if !all {
             inputs.push(self.columns[i]);
-            let draws = self.step_spec().uniform(side);
-            if draws > 0 && pass.replaced.contains(&side) {
-                let dims = [Dim::Chunks, Dim::Draws(side, draws)];
+            if stage.uniform > 0 {
+                let dims = [Dim::Chunks, Dim::Draws(side, stage.uniform)];
                 inputs.push(self.tensor(
                     "draws",
                     Some(side),
@@ -182,26 +197,23 @@ impl GraphBuilder {
         Ok(self.node(name, operation, &inputs, &[(result, None)])?[0])
     }
 
-    pub(super) fn transforms(&self, pass: BatchPass, side: Side) -> bool {
-        side == pass.operator_side && self.step_spec().operator != Operator::None
-    }
-
-    /// Adds the nodes for the scores of the candidates that replace `side`, the loss, and the gradients. Returns the
+    /// Adds the nodes for the scores of the candidates that replace a side, the loss, and the gradients. Returns the
     /// gradients of the candidates.
     fn compare(
         &mut self,
-        side: Side,
+        stage: &CompareStage,
         candidates: RowTensors,
         rows: [RowTensors; 2],
         positives: &mut [Option<usize>; 2],
     ) -> Result<usize, ShapeError> {
+        let side = stage.side;
         let name = |what| TensorName {
             what,
             side: Some(side),
         };
         let of = |what| TensorName { what, side: None };
         let queries = rows[side.other() as usize];
-        let columns = self.step_spec().columns(side);
+        let columns = self.step_spec.columns(side);
         let matrix = [Dim::Chunks, Dim::Positives, columns];
         let per_positive = [Dim::Chunks, Dim::Positives];
         let results = [(of("scores"), None), (of("scores of positives"), None)];
@@ -212,6 +224,7 @@ impl GraphBuilder {
             candidates.extras,
         ];
         let operation = Operation::Score { columns };
+        self.cluster = Stage::Score;
         let scored = self.node(name("score"), operation, &inputs, &results)?;
         let lengths = self.add_buffer(
             "distances of positives",
@@ -220,20 +233,21 @@ impl GraphBuilder {
             ElementType::F32,
         );
         let distances = self
-            .step_spec()
+            .step_spec
             .is_distance()
             .then(|| self.add_buffer("distances", None, &matrix, ElementType::F32));
-        if self.step_spec().half {
+        if stage.rounded {
             self.add_buffer("bf16 scores", None, &matrix, ElementType::Bf16);
         }
         let positive = of("gradients of positives' scores");
         let results = [(of("scores"), Some(scored[0])), (positive, None)];
         let inputs = [scored[0], scored[1], self.attributes];
+        self.cluster = Stage::Loss;
         let lost = self.node(name("loss"), Operation::Loss, &inputs, &results)?;
         self.add_buffer("loss", None, &per_positive, ElementType::F32);
         self.cluster = Stage::Differentiate;
         let mut scores = lost[0];
-        if self.step_spec().half {
+        if stage.rounded {
             let result = [(of("bf16 scores"), None)];
             scores = self.node(name("round"), Operation::Round, &[lost[0]], &result)?[0];
         }
@@ -247,7 +261,7 @@ impl GraphBuilder {
         let gradients = self.candidate_gradients(side, &inputs)?;
         // For distances, the positives' own scores are computed separately, because small ones would lose all digits in
         // the difference.
-        if !self.step_spec().in_batch(side) || self.step_spec().is_distance() {
+        if stage.pairwise_positives {
             let inputs = [lost[1], rows[side as usize].rows, queries.rows, lengths];
             self.positive_gradients(side, &inputs, positives)?;
         }

@@ -2,9 +2,7 @@
 
 use super::dimension::{Dim, ElementType, TensorShape};
 use super::error::ShapeError;
-use super::graph::{
-    BatchGraph, BatchPass, GraphNode, GraphTensor, Operation, Stage, TensorLife, TensorName,
-};
+use super::graph::{BatchGraph, GraphNode, GraphTensor, Operation, Stage, TensorLife, TensorName};
 use super::infer::{infer, parameter_width};
 use super::step_spec::StepSpec;
 use crate::graph::Side;
@@ -20,7 +18,8 @@ pub(super) struct RowTensors {
     pub(super) input: Option<usize>,
 }
 
-pub(super) struct GraphBuilder {
+pub(super) struct GraphBuilder<'s> {
+    pub(super) step_spec: &'s StepSpec,
     pub(super) graph: BatchGraph,
     pub(super) columns: [usize; 2],
     /// Relations and weights of edges.
@@ -34,25 +33,16 @@ pub(super) struct GraphBuilder {
     pub(super) operator_gradients: [Option<usize>; 2],
     pub(super) global_gradients: [Option<usize>; 2],
     pub(super) sums: [Option<usize>; 2],
+    /// Pass and stage of the nodes that are being added.
     pub(super) pass: Option<usize>,
-    pub(super) direction: Option<Side>,
     pub(super) cluster: Stage,
 }
 
-impl GraphBuilder {
-    pub(super) fn new(step_spec: &StepSpec) -> Self {
-        let passes = match step_spec.relations {
-            None => BatchPass::STATIC,
-            Some(_) => BatchPass::DYNAMIC,
-        };
-        let graph = BatchGraph {
-            step_spec: step_spec.clone(),
-            passes,
-            tensors: Vec::new(),
-            nodes: Vec::new(),
-        };
+impl<'s> GraphBuilder<'s> {
+    pub(super) fn new(step_spec: &'s StepSpec) -> Self {
         let mut builder = Self {
-            graph,
+            step_spec,
+            graph: BatchGraph::default(),
             columns: [0; 2],
             attributes: 0,
             tables: [0; 2],
@@ -63,15 +53,15 @@ impl GraphBuilder {
             global_gradients: [None; 2],
             sums: [None; 2],
             pass: None,
-            direction: None,
             cluster: Stage::Gather,
         };
-        builder.add_tables(step_spec);
+        builder.add_tables();
         builder
     }
 
     /// Adds the tensors that are not part of the batch, and the batch's columns.
-    fn add_tables(&mut self, step_spec: &StepSpec) {
+    fn add_tables(&mut self) {
+        let step_spec = self.step_spec;
         // An operator's parameters are sized for the right side's dimension.
         let width = Dim::Parameters(parameter_width(step_spec.operator, step_spec.dimension[1]));
         let packed = match step_spec.relations {
@@ -108,10 +98,6 @@ impl GraphBuilder {
                 TensorLife::Column,
             );
         }
-    }
-
-    pub(super) fn step_spec(&self) -> &StepSpec {
-        &self.graph.step_spec
     }
 
     pub(super) fn tensor(
@@ -160,13 +146,11 @@ impl GraphBuilder {
                 replaces: instead_of,
             });
         }
-        self.cluster = operation.cluster().unwrap_or(self.cluster);
         self.graph.nodes.push(GraphNode {
             name,
             operation,
             cluster: self.cluster,
             pass: self.pass,
-            direction: self.direction,
             inputs: inputs.to_vec(),
             outputs: outputs.clone(),
         });

@@ -5,7 +5,6 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::dimension::{Dim, ElementType, TensorShape};
-use super::step_spec::StepSpec;
 use crate::graph::Side;
 use crate::model::Operator;
 
@@ -167,35 +166,6 @@ impl Stage {
     }
 }
 
-impl Operation {
-    /// Returns the cluster of nodes with this operation, or `None` for rounding, which belongs to the cluster of the
-    /// preceding node.
-    #[must_use]
-    pub const fn cluster(self) -> Option<Stage> {
-        match self {
-            Self::Read
-            | Self::Gather
-            | Self::GatherAll
-            | Self::Global
-            | Self::Operator(_)
-            | Self::Prepare { .. } => Some(Stage::Gather),
-            Self::Round => None,
-            Self::Score { .. } => Some(Stage::Score),
-            Self::Loss => Some(Stage::Loss),
-            Self::QueryGradients
-            | Self::CandidateGradients
-            | Self::PositiveGradients
-            | Self::PredictRelations => Some(Stage::Differentiate),
-            Self::Regularize(_)
-            | Self::RegularizeParameters
-            | Self::Join
-            | Self::Back(_)
-            | Self::Sum => Some(Stage::Scatter),
-            Self::UpdateRows | Self::UpdateParameters => Some(Stage::Update),
-        }
-    }
-}
-
 /// Rows of positives that the regularizer penalizes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RegularizedRows {
@@ -240,23 +210,18 @@ pub struct GraphNode {
     pub operation: Operation,
     /// Stage.
     pub cluster: Stage,
-    /// Pass that it belongs to, an index into [`BatchGraph::passes`]; none at the end of the batch.
+    /// Index of the pass that it belongs to; none at the end of the batch.
     pub pass: Option<usize>,
-    /// Side that is replaced, if the node belongs to one comparison.
-    pub direction: Option<Side>,
     /// Operands, as indices into [`BatchGraph::tensors`].
     pub inputs: Vec<usize>,
     /// Results, as indices into [`BatchGraph::tensors`], including those that only the node itself reads.
     pub outputs: Vec<usize>,
 }
 
-/// Graph of the training step of one relation; its nodes are in the order in which they run.
-#[derive(Clone, Debug, PartialEq)]
+/// Graph of the training step of one relation; its nodes are in the order in which they run. The nodes of a pass that
+/// touch a tensor of the batch follow each other: they run once per slice, all others once per batch.
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct BatchGraph {
-    /// Specification that it was built from.
-    pub step_spec: StepSpec,
-    /// Passes over the batch.
-    pub passes: &'static [BatchPass],
     /// Tensors.
     pub tensors: Vec<GraphTensor>,
     /// Nodes.

@@ -7,9 +7,10 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::buffers::BufferLife;
 use super::dimension::BatchSizes;
 use super::graph::Stage;
-use super::slice::{BufferLife, SlicedGraph};
+use super::step_plan::StepPlan;
 use crate::model::Update;
 
 /// Name of the group that reads and writes partitions.
@@ -268,9 +269,9 @@ fn besides(machine: &PipelineParameters) -> Vec<ParallelTasks> {
 impl SlicePlan {
     /// Creates the plan of batches of `sizes`, with `chunks` chunks per slice.
     #[must_use]
-    pub fn new(sliced: &SlicedGraph, sizes: &BatchSizes, chunks: usize) -> Self {
+    pub fn new(step: &StepPlan, sizes: &BatchSizes, chunks: usize) -> Self {
         let bytes = |keep: BufferLife| {
-            let kept = sliced.buffers.iter().filter(move |b| b.keep == keep);
+            let kept = step.buffers.iter().filter(move |b| b.keep == keep);
             kept.map(|b| (b, b.bytes_of(sizes, chunks) as u64))
                 .filter(|&(_, bytes)| bytes > 0)
         };

@@ -6,7 +6,7 @@ mod stage_parts;
 
 use std::borrow::Cow;
 
-use pbg_core::batch_graph::{Operation, StepSpec};
+use pbg_core::batch_graph::{CompareStage, GatherStage, PassStages, ScatterStage, StepPlan};
 use pbg_core::graph::Side;
 use pbg_core::strategy::LossWorker;
 use pbg_rows::gradient_rows::GradientRows;
@@ -21,7 +21,6 @@ use crate::step::job::BatchJob;
 use crate::step::parameters::{ParameterGradients, ParameterValues, RegularizedOperator};
 use crate::step::plan::BatchPlan;
 use crate::step::predict_relations::RelationBuffers;
-use crate::step::program::{CompareStage, GatherStage, PassStages, ScatterStage};
 use crate::step::score_buffers::Weights;
 use crate::step::scores::ComparisonBuffers;
 use crate::step::share::BatchShare;
@@ -165,12 +164,8 @@ impl StepExecutor for CoreStep<'_> {
     type Scored<'m> = CoreScores<'m>;
     type ScoreGradients<'m> = CoreScoreGradients<'m>;
 
-    fn unsupported(
-        operation: Operation,
-        _: Option<Side>,
-        step_spec: &StepSpec,
-    ) -> Option<&'static str> {
-        let rounds_distances = operation == Operation::Round && step_spec.is_distance();
+    fn unsupported(step: &StepPlan) -> Option<&'static str> {
+        let rounds_distances = step.step_spec.half && step.step_spec.is_distance();
         rounds_distances.then_some(super::execution::NO_ROUNDED_DISTANCES)
     }
 

@@ -63,3 +63,41 @@ pub fn has_fast_bf16() -> bool {
         false
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use pbg_core::batch_graph::{Negatives, StepPlan, StepSpec};
+    use pbg_core::model::{Comparator, Operator, Update};
+
+    use super::*;
+    use crate::step::cores::CoreStep;
+    use crate::step::executor::StepExecutor as _;
+
+    #[test]
+    fn distances_of_rounded_rows_are_refused_before_any_batch() {
+        for (comparator, half) in [
+            (Comparator::L2, true),
+            (Comparator::L2, false),
+            (Comparator::Dot, true),
+        ] {
+            let step_spec = StepSpec {
+                dimension: [8; 2],
+                one_type: true,
+                featurized: [false; 2],
+                operator: Operator::Diagonal,
+                comparator,
+                bias: false,
+                global: false,
+                relations: None,
+                negatives: [Negatives::All; 2],
+                chunk: 1,
+                regularizer: None,
+                predicts_relations: false,
+                half,
+            };
+            let step = StepPlan::new(&step_spec, Update::Batch).expect("shapes fit");
+            let refused = (comparator == Comparator::L2 && half).then_some(NO_ROUNDED_DISTANCES);
+            assert_eq!(CoreStep::unsupported(&step), refused);
+        }
+    }
+}

@@ -6,13 +6,11 @@
 
 use std::borrow::Cow;
 
-use pbg_core::batch_graph::{Operation, Stage, StepSpec};
+use pbg_core::batch_graph::{CompareStage, PassStages, Stage, StepPlan};
 use pbg_core::graph::Side;
 
 use crate::step::plan::{BatchPlan, Slice};
-use crate::step::program::{CompareStage, PassStages, StepProgram};
 use crate::step::{BatchStats, StageTimes};
-
 /// Receives the scores of part of a batch, for tests and inspection: the side that is replaced, the first edge, the
 /// positives' scores, and the negatives' scores `[edges, columns]`, of which masked ones are
 /// [`MASKED`](pbg_core::strategy::MASKED).
@@ -35,13 +33,8 @@ pub trait StepExecutor: Sized {
     /// Gradients of the scores of one comparison, with the rows that were compared.
     type ScoreGradients<'m>;
 
-    /// Returns the reason why there is no kernel for an operation on the rows of `side`, if so. Called once per node,
-    /// when a graph is compiled.
-    fn unsupported(
-        operation: Operation,
-        side: Option<Side>,
-        step_spec: &StepSpec,
-    ) -> Option<&'static str>;
+    /// Returns the reason why there is no kernel for a stage of the step, if so. Called once per step, before any batch.
+    fn unsupported(step: &StepPlan) -> Option<&'static str>;
 
     /// Starts a pass: copies parameters, and prepares every entity of a side on which all are negatives.
     fn begin<'m>(
@@ -138,12 +131,12 @@ pub struct StepBuffers<'w, E: StepExecutor> {
 /// Trains one batch; `observer` receives the scores before they become gradients.
 pub fn train<E: StepExecutor>(
     mut executor: E,
-    (program, plan): (&StepProgram, &BatchPlan),
+    plan: &BatchPlan,
     memory: StepBuffers<'_, E>,
     times: &mut StageTimes,
     mut observer: Option<&mut ScoreObserver<'_>>,
 ) -> Result<BatchStats, E::Error> {
-    for stages in &program.passes {
+    for stages in &plan.step.passes {
         let mut entities = executor.begin(stages, memory.pass)?;
         times.record(Stage::Gather);
         for slice in plan.slices() {
@@ -192,11 +185,11 @@ pub(crate) type SliceObserver<'a> = dyn FnMut(Side, &Slice, &[f32], &[f32]) + 'a
 /// evaluated. Returns the sum of the losses.
 pub(crate) fn evaluate<E: StepExecutor>(
     mut executor: E,
-    (program, plan): (&StepProgram, &BatchPlan),
+    plan: &BatchPlan,
     memory: StepBuffers<'_, E>,
     measure: &mut SliceObserver<'_>,
 ) -> Result<f64, E::Error> {
-    for stages in &program.passes {
+    for stages in &plan.step.passes {
         let mut entities = executor.begin(stages, memory.pass)?;
         for slice in plan.slices() {
             let at = SliceStages {

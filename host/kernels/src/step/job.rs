@@ -1,20 +1,19 @@
-//! The input of one batch, and the compiled steps of a model's relations.
+//! The input of one batch, and the planned steps of a model's relations.
 
 use std::sync::Arc;
 
-use pbg_core::batch_graph::Negatives;
+use pbg_core::batch_graph::{Negatives, StepPlan};
 use pbg_core::graph::Side;
 use pbg_core::model::Precision;
 use pbg_rows::params::Params;
 use pbg_rows::spec::{self, ModelSpec};
 
 use crate::batch::{Batch, BatchRelations, BatchTables, check_below};
-use crate::error::{StepError, WorkerError};
+use crate::error::{StepError, UnsupportedStep, WorkerError};
 use crate::negatives::NegativeDraws;
 use crate::step::Execution;
 use crate::step::executor::StepExecutor;
 use crate::step::plan::BatchPlan;
-use crate::step::program::StepProgram;
 
 /// Input of the work on one batch.
 #[derive(Clone, Copy)]
@@ -40,30 +39,29 @@ impl<'a> BatchJob<'a> {
     }
 }
 
-/// Compiled steps of a model's relations. A step is compiled at the first batch of its relation, and relations with
-/// equal steps share one program.
+/// Planned steps of a model's relations. A step is planned at the first batch of its relation, and relations with equal
+/// steps share one plan.
 #[derive(Debug, Default)]
-pub struct StepPrograms(Vec<Option<Arc<StepProgram>>>);
+pub struct StepPlans(Vec<Option<Arc<StepPlan>>>);
 
-impl StepPrograms {
-    /// Checks a batch, compiles its step if necessary, and plans the batch.
+impl StepPlans {
+    /// Checks a batch, plans its step if necessary, and plans the batch.
     pub fn plan<E: StepExecutor>(
         &mut self,
         spec: &ModelSpec,
         execution: &Execution,
         job: &BatchJob<'_>,
-    ) -> Result<(Arc<StepProgram>, BatchPlan), StepError> {
+    ) -> Result<BatchPlan, StepError> {
         job.batch.check(spec, job.tables)?;
         let relation = job.batch.spec_index();
         let entities = Side::BOTH.map(|side| job.tables.side(side).entities());
         let rows = Side::BOTH.map(|side| job.tables.side(side).embeddings.rows());
-        let program = self.get_or_compile::<E>(spec, execution, relation)?;
-        let graph = &program.graph;
+        let step = self.of_relation::<E>(spec, execution, relation)?;
         let shared = job.tables.shared();
-        let sizes = graph
-            .step_spec()
+        let sizes = step
+            .step_spec
             .sizes(job.batch.len(), entities, rows, shared);
-        let plan = BatchPlan::new(Arc::clone(graph), sizes, execution.slice_bytes.max(1));
+        let plan = BatchPlan::new(step, sizes, execution.slice_bytes.max(1));
         for side in Side::BOTH {
             let draws = job.draws.side(side);
             let wanted = match plan.negatives[side as usize] {
@@ -80,30 +78,33 @@ impl StepPrograms {
             let limit = entities[side as usize] + other.map_or(0, |table| table.entities());
             check_below("drawn negative", draws, limit)?;
         }
-        Ok((program, plan))
+        Ok(plan)
     }
 
-    /// Returns the compiled step of `relation`.
-    pub fn get_or_compile<E: StepExecutor>(
+    /// Returns the planned step of `relation`.
+    pub fn of_relation<E: StepExecutor>(
         &mut self,
         spec: &ModelSpec,
         execution: &Execution,
         relation: usize,
-    ) -> Result<Arc<StepProgram>, WorkerError> {
+    ) -> Result<Arc<StepPlan>, WorkerError> {
         self.0.resize(spec.relations.len(), None);
-        if let Some(program) = &self.0[relation] {
-            return Ok(Arc::clone(program));
+        if let Some(step) = &self.0[relation] {
+            return Ok(Arc::clone(step));
         }
         let step_spec = spec.step_spec(relation, execution.precision == Precision::Bf16);
-        let same = |other: &&Arc<StepProgram>| other.graph.step_spec() == &step_spec;
-        let program = match self.0.iter().flatten().find(same) {
+        let same = |other: &&Arc<StepPlan>| other.step_spec == step_spec;
+        let step = match self.0.iter().flatten().find(same) {
             Some(known) => Arc::clone(known),
             None => {
-                let sliced = spec::graph(relation, &step_spec)?.slice(execution.update);
-                Arc::new(StepProgram::compile::<E>(Arc::new(sliced))?)
+                let step = spec::step_plan(relation, &step_spec, execution.update)?;
+                match E::unsupported(&step) {
+                    Some(reason) => return Err(UnsupportedStep(reason).into()),
+                    None => Arc::new(step),
+                }
             }
         };
-        self.0[relation] = Some(Arc::clone(&program));
-        Ok(program)
+        self.0[relation] = Some(Arc::clone(&step));
+        Ok(step)
     }
 }

@@ -6,12 +6,12 @@ use pbg_core::batch_graph::pipeline::SlicePlan;
 use pbg_core::batch_graph::{ElementType, TensorName};
 use pbg_core::graph::Side;
 use pbg_core::model::Precision;
-use pbg_rows::spec::{ModelSpec, SpecError, graph};
+use pbg_gemm::pages::HUGE_PAGE;
+use pbg_rows::spec::{ModelSpec, SpecError, step_plan};
 
 use crate::operators;
 use crate::step::Execution;
 use crate::step::plan::BatchPlan;
-use pbg_gemm::pages::HUGE_PAGE;
 
 /// Sizes of the tables of one entity type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,7 +40,7 @@ pub fn worker_bytes(
     for plan in plans(spec, batch_size, execution, rows)? {
         let chunks = chunks_per_slice(&plan);
         let mut before: Vec<(TensorName, ElementType)> = Vec::new();
-        for buffer in &plan.graph.buffers {
+        for buffer in &plan.step.buffers {
             let kind = (buffer.name, buffer.element);
             let nth = before.iter().filter(|other| **other == kind).count();
             before.push(kind);
@@ -74,7 +74,7 @@ pub fn slice_plan(
     let plans = plans(spec, batch_size, execution, rows)?;
     let reports = plans
         .iter()
-        .map(|plan| SlicePlan::new(&plan.graph, &plan.sizes, chunks_per_slice(plan)));
+        .map(|plan| SlicePlan::new(&plan.step, &plan.sizes, chunks_per_slice(plan)));
     Ok(reports
         .max_by_key(|plan| plan.slice_bytes() + plan.batch_bytes)
         .unwrap_or_default())
@@ -92,7 +92,7 @@ pub fn max_negatives(
 ) -> Result<usize, SpecError> {
     let plans = plans(spec, batch_size, execution, rows)?;
     let of = |plan: &BatchPlan| {
-        let on = |side: Side| match plan.graph.step_spec().all(side) {
+        let on = |side: Side| match plan.step.step_spec.all(side) {
             true => plan.sizes.entities[side as usize],
             false => plan.columns(side),
         };
@@ -133,11 +133,11 @@ fn plans(
             };
             let sizes = step_spec.sizes(batch_size.max(1), entities, largest, shared);
             let same =
-                |plan: &BatchPlan| (plan.graph.step_spec(), &plan.sizes) == (&step_spec, &sizes);
+                |plan: &BatchPlan| (&plan.step.step_spec, &plan.sizes) == (&step_spec, &sizes);
             let wanted = happens && (entities == largest || (all && partitioned));
             if wanted && !plans.iter().any(same) {
-                let sliced = Arc::new(graph(index, &step_spec)?.slice(execution.update));
-                plans.push(BatchPlan::new(sliced, sizes, execution.slice_bytes.max(1)));
+                let step = Arc::new(step_plan(index, &step_spec, execution.update)?);
+                plans.push(BatchPlan::new(step, sizes, execution.slice_bytes.max(1)));
             }
         }
     }

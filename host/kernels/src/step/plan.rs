@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use pbg_core::batch_graph::{BatchSizes, Negatives, SlicedGraph, StepSpec};
+use pbg_core::batch_graph::{BatchSizes, Negatives, StepPlan};
 use pbg_core::graph::Side;
 use pbg_core::model::{Operator, Precision};
 
@@ -17,11 +17,11 @@ pub(super) fn default_slice_bytes(precision: Precision) -> usize {
     }
 }
 
-/// Plan of the work on one batch: the graph of its relation, and sizes.
+/// Plan of the work on one batch: the step of its relation, and sizes.
 #[derive(Clone, Debug)]
 pub struct BatchPlan {
-    /// The sliced graph of the relation's step.
-    pub graph: Arc<SlicedGraph>,
+    /// The relation's step.
+    pub step: Arc<StepPlan>,
     /// Sizes of the graph's tensors for this batch.
     pub sizes: BatchSizes,
     /// Number of edges in the batch.
@@ -44,11 +44,11 @@ pub struct BatchPlan {
 impl BatchPlan {
     /// Divides a batch into slices with a target size of buffers of `slice_bytes`.
     #[must_use]
-    pub fn new(graph: Arc<SlicedGraph>, sizes: BatchSizes, slice_bytes: usize) -> Self {
-        let step_spec: &StepSpec = graph.step_spec();
+    pub fn new(step: Arc<StepPlan>, sizes: BatchSizes, slice_bytes: usize) -> Self {
+        let step_spec = &step.step_spec;
         let negatives = step_spec.negatives;
         let (dimension, operator) = (step_spec.dimension[Side::Rhs as usize], step_spec.operator);
-        let fit = graph.chunks_per_slice(&sizes, slice_bytes);
+        let fit = step.chunks_per_slice(&sizes, slice_bytes);
         // With all negatives a slice is one matrix product, since all its positives share them.
         let all = negatives.contains(&Negatives::All);
         let (chunk, chunks_per_slice, parameter_weight) = match all {
@@ -56,7 +56,7 @@ impl BatchPlan {
             false => (sizes.chunk, fit, sizes.chunks()),
         };
         Self {
-            graph,
+            step,
             edges: sizes.edges,
             sizes,
             dimension,

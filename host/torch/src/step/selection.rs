@@ -1,9 +1,9 @@
 //! Rows of the working set that a stage reads, and to which their gradients are added.
 
-use pbg_core::batch_graph::RegularizedRows;
+use pbg_core::batch_graph::{GatherStage, RegularizedRows};
 use pbg_core::graph::Side;
 use pbg_core::model::Operator;
-use pbg_kernels::device::{GatherStage, Slice, SliceStages};
+use pbg_kernels::device::{Slice, SliceStages};
 use tch::{Kind, TchError, Tensor};
 
 use super::DeviceStep;

@@ -1,21 +1,20 @@
 //! The parts from which the stages of a core are built.
 
+use pbg_core::batch_graph::{CompareStage, GatherStage, ScatterStage};
 use pbg_core::graph::Side;
 use pbg_rows::regularizer::N3;
 use pbg_rows::table::LookUp;
 
-use super::{CoreStep, WorkerSums};
 use crate::operators;
 use crate::score_function::ScoreFunction;
-use crate::step::executor::SliceStages;
-use crate::step::executor::side_and_other;
+use crate::step::executor::{SliceStages, side_and_other};
 use crate::step::gather::{ChunkLayout, Gatherer, RowSource, RowTransform, SideOfSlice};
 use crate::step::plan::Slice;
 use crate::step::prepared_rows::PreparedRows;
-use crate::step::program::{CompareStage, GatherStage, ScatterStage};
 use crate::step::scatter::{RowSums, Scatterer};
 use crate::step::scores::SliceComparison;
 
+use super::{CoreStep, WorkerSums};
 impl<'b> CoreStep<'b> {
     pub(super) fn relation(&self) -> usize {
         self.job.batch.spec_index()
