@@ -124,31 +124,32 @@ pub struct ReplayError {
     reason: String,
 }
 
+/// Circumstances that all calls of a plugin have in common.
+#[derive(Clone, Debug)]
+pub(crate) struct CallContext {
+    pub(crate) kind: PluginSlot,
+    /// File or standard name that the plugin was loaded from.
+    pub(crate) source: String,
+    pub(crate) limits: Limits,
+    /// Parameters that the user gave.
+    pub(crate) parameters: Value,
+    pub(crate) run: RunLength,
+}
+
 impl CallReplay {
-    pub(crate) fn new(
-        error: &StrategyError,
-        (kind, source): (PluginSlot, String),
-        limits: Limits,
-        parameters: Value,
-        call: RecordedCall,
-    ) -> Self {
+    pub(crate) fn new(error: &StrategyError, context: CallContext, call: RecordedCall) -> Self {
         Self {
             format: FORMAT,
             plugin: error.strategy.clone(),
-            kind,
-            source,
+            kind: context.kind,
+            source: context.source,
             function: error.function.to_owned(),
             reason: error.reason.to_string(),
-            limits,
-            parameters,
-            run: RunLength::NONE,
+            limits: context.limits,
+            parameters: context.parameters,
+            run: context.run,
             call,
         }
-    }
-
-    /// Returns the same replay with this run length.
-    pub(crate) fn in_run(self, run: RunLength) -> Self {
-        Self { run, ..self }
     }
 
     /// Reads a replay file.

@@ -16,10 +16,8 @@ use crate::compiled_plugin::{CompiledPlugin, PluginInstance, chain};
 use crate::error::LoadError;
 use crate::fault::Fault;
 use crate::guest::StoreData;
-use crate::limits::Limits;
 use crate::parameters::{ParameterValue, PluginParameter, resolve_parameters};
-use crate::replay::{CallReplay, RecordedCall};
-use crate::slot::PluginSlot;
+use crate::replay::{CallContext, CallReplay, RecordedCall};
 
 /// Largest size (bytes) of an answer that is a number or a refusal.
 pub(crate) const SMALL_ANSWER: usize = 64 << 10;
@@ -205,10 +203,13 @@ impl<E: SlotExports> SlotPlugin<E> {
     pub(crate) fn recorder(&self) -> ReplayRecorder {
         ReplayRecorder {
             folder: self.program.faults.clone(),
-            source: (self.program.kind, self.program.source.clone()),
-            limits: self.program.limits.clone(),
-            given: self.given.clone(),
-            run: self.run(),
+            context: CallContext {
+                kind: self.program.kind,
+                source: self.program.source.clone(),
+                limits: self.program.limits.clone(),
+                parameters: self.given.clone(),
+                run: self.run(),
+            },
         }
     }
 
@@ -257,10 +258,7 @@ fn lower(parameters: &[(String, ParameterValue)]) -> Vec<types::ParameterValue<'
 /// Writes replays of failed calls.
 pub(crate) struct ReplayRecorder {
     folder: Option<PathBuf>,
-    source: (PluginSlot, String),
-    limits: Limits,
-    given: Value,
-    run: RunLength,
+    context: CallContext,
 }
 
 impl ReplayRecorder {
@@ -279,9 +277,7 @@ impl ReplayRecorder {
         let Some(call) = call() else {
             return error;
         };
-        let (source, limits) = (self.source.clone(), self.limits.clone());
-        let replay = CallReplay::new(&error, source, limits, self.given.clone(), call);
-        let replay = replay.in_run(self.run);
+        let replay = CallReplay::new(&error, self.context.clone(), call);
         let note = match replay.write(folder) {
             Ok(path) => format!(
                 "`pbg-host plugin replay {}` repeats this call",
