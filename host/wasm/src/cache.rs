@@ -6,7 +6,7 @@
 //! changed, renamed or copied from elsewhere fails the check. It is then removed, and the component is compiled again.
 
 use std::fs::{self, DirBuilder, File, Metadata, OpenOptions};
-use std::hash::{Hash as _, Hasher};
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use rustix::fs::OFlags;
 use rustix::process::{Resource, geteuid, getrlimit};
-use sha2::{Digest as _, Sha256};
+use sha2::Sha256;
 use wasmtime::Engine;
 
 /// Size (bytes) of the key: a block of SHA-256.
@@ -164,23 +164,11 @@ impl CodeCache {
 /// Returns the name of a component's file: its SHA-256, and a hash of everything of the engine that the code depends
 /// on.
 fn name(engine: &Engine, sha256: &str) -> String {
-    struct Digest(Sha256);
-    impl Hasher for Digest {
-        fn write(&mut self, bytes: &[u8]) {
-            self.0.update(bytes);
-        }
-        fn finish(&self) -> u64 {
-            0 // the digest is read instead
-        }
-    }
-    let mut digest = Digest(Sha256::new());
-    env!("CARGO_PKG_VERSION").hash(&mut digest);
-    engine.precompile_compatibility_hash().hash(&mut digest);
-    let engine: String = digest.0.finalize()[..8]
-        .iter()
-        .map(|byte| format!("{byte:02x}"))
-        .collect();
-    format!("{sha256}-{engine}")
+    // The result may change with the version of Rust; code is then compiled again.
+    let mut hasher = DefaultHasher::new();
+    env!("CARGO_PKG_VERSION").hash(&mut hasher);
+    engine.precompile_compatibility_hash().hash(&mut hasher);
+    format!("{sha256}-{:016x}", hasher.finish())
 }
 
 /// Checks that only this user can have written the file, and that nobody else can read it.

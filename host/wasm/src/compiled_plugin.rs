@@ -83,7 +83,7 @@ impl CompiledPlugin {
         sink: LogSink,
         label: String,
         bytes: &[u8],
-        workshop: &CompileContext<'_>,
+        context: &CompileContext<'_>,
     ) -> Result<Self, LoadError> {
         let unfit = |reason| LoadError::NotAComponent {
             label: label.clone(),
@@ -101,7 +101,7 @@ impl CompiledPlugin {
             .iter()
             .map(|byte| format!("{byte:02x}"))
             .collect();
-        let component = workshop
+        let component = context
             .component(&runtime, &limits, bytes, &sha256, &sink)
             .map_err(|refusal| refused(refusal, &label))?;
         let (imports, kind) = check_interfaces(&runtime, &component, &label)?;
