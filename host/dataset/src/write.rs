@@ -7,7 +7,7 @@ use arrow_array::builder::{ArrayBuilder, StringBuilder};
 use arrow_array::{Array, ArrayRef, Float32Array, RecordBatch, StringArray, UInt32Array};
 use arrow_buffer::ScalarBuffer;
 use arrow_ipc::writer::FileWriter;
-use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
+use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use pbg_core::graph::{Bucket, EdgeColumns};
 
 use super::NameChecksum;
@@ -29,7 +29,7 @@ struct ArrowFile<'a> {
 impl<'a> ArrowFile<'a> {
     fn create(path: &'a Path, schema: SchemaRef) -> Result<Self, FileError> {
         let writer = FileWriter::try_new(ChecksummedFile::create(path)?, &schema);
-        let writer = writer.map_err(|e| failed(path, e))?;
+        let writer = writer.map_err(|e| ChecksummedFile::write_error(path, e))?;
         Ok(Self {
             path,
             schema,
@@ -40,7 +40,7 @@ impl<'a> ArrowFile<'a> {
     fn write(&mut self, columns: Vec<ArrayRef>) -> Result<(), FileError> {
         RecordBatch::try_new(Arc::clone(&self.schema), columns)
             .and_then(|batch| self.writer.write(&batch))
-            .map_err(|e| failed(self.path, e))
+            .map_err(|e| ChecksummedFile::write_error(self.path, e))
     }
 
     fn position(&self) -> u64 {
@@ -53,9 +53,14 @@ impl<'a> ArrowFile<'a> {
 
     /// Writes the footer. Returns the summaries of the footer and of the file.
     fn finish(mut self) -> Result<(FileSummary, FileSummary), FileError> {
-        self.writer.finish().map_err(|e| failed(self.path, e))?;
+        self.writer
+            .finish()
+            .map_err(|e| ChecksummedFile::write_error(self.path, e))?;
         let footer = self.end_section();
-        let file = self.writer.into_inner().map_err(|e| failed(self.path, e))?;
+        let file = self
+            .writer
+            .into_inner()
+            .map_err(|e| ChecksummedFile::write_error(self.path, e))?;
         Ok((footer, file.finish(true)?))
     }
 }
@@ -312,12 +317,4 @@ pub fn features<'f>(
         file.write(vec![Arc::new(builder.finish())])?;
     }
     Ok(file.finish()?.1)
-}
-
-/// Converts the error of an Arrow writer to the file at `path`.
-fn failed(path: &Path, error: ArrowError) -> FileError {
-    match error {
-        ArrowError::IoError(_, cause) => FileError::new("write", path, cause),
-        other => ChecksummedFile::write_error(path, other.into()),
-    }
 }

@@ -8,7 +8,6 @@ use arrow_array::{Array, ArrayRef, FixedSizeListArray, Float32Array, RecordBatch
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use parquet::arrow::ArrowWriter;
 use parquet::basic::Compression;
-use parquet::errors::ParquetError;
 use parquet::file::properties::WriterProperties;
 
 use super::{EmbeddingFile, ExportError};
@@ -49,11 +48,11 @@ impl EmbeddingFile for ParquetWriter {
         let lists = FixedSizeListArray::new(Arc::clone(&self.item), self.dim as i32, values, None);
         let names = Arc::new(StringArray::from(names.to_vec()));
         let batch = RecordBatch::try_new(Arc::clone(&self.schema), vec![names, Arc::new(lists)]);
-        let batch = batch.map_err(|e| ChecksummedFile::write_error(&self.path, e.into()))?;
+        let batch = batch.map_err(|e| ChecksummedFile::write_error(&self.path, e))?;
         Ok(self
             .writer
             .write(&batch)
-            .map_err(|e| failed(&self.path, e))?)
+            .map_err(|e| ChecksummedFile::write_error(&self.path, e))?)
     }
 
     fn finish(self: Box<Self>) -> Result<(), ExportError> {
@@ -82,9 +81,11 @@ pub(super) fn parameters(path: &Path, tensors: &[&Tensor]) -> Result<(), ExportE
     ]));
     let columns: Vec<ArrayRef> = vec![Arc::new(names), Arc::new(shapes), Arc::new(values)];
     let batch = RecordBatch::try_new(Arc::clone(&schema), columns);
-    let batch = batch.map_err(|e| ChecksummedFile::write_error(path, e.into()))?;
+    let batch = batch.map_err(|e| ChecksummedFile::write_error(path, e))?;
     let mut writer = writer(path, &schema, false)?;
-    writer.write(&batch).map_err(|e| failed(path, e))?;
+    writer
+        .write(&batch)
+        .map_err(|e| ChecksummedFile::write_error(path, e))?;
     Ok(finish(writer, path)?)
 }
 
@@ -104,19 +105,13 @@ pub(crate) fn writer(
         Arc::clone(schema),
         Some(properties),
     )
-    .map_err(|e| failed(path, e))
+    .map_err(|e| ChecksummedFile::write_error(path, e))
 }
 
 /// Completes a file and syncs it to disk.
 pub(crate) fn finish(writer: ArrowWriter<ChecksummedFile>, path: &Path) -> Result<(), FileError> {
-    let file = writer.into_inner().map_err(|e| failed(path, e))?;
+    let file = writer
+        .into_inner()
+        .map_err(|e| ChecksummedFile::write_error(path, e))?;
     file.finish(true).map(|_| ())
-}
-
-/// Converts the error of a Parquet writer.
-pub(crate) fn failed(path: &Path, error: ParquetError) -> FileError {
-    match error {
-        ParquetError::External(cause) => ChecksummedFile::write_error(path, cause),
-        other => ChecksummedFile::write_error(path, other.into()),
-    }
 }

@@ -110,11 +110,11 @@ impl PredictionTable {
         columns.push(Arc::new(self.scores.finish()));
         self.rows = 0;
         let batch = RecordBatch::try_new(Arc::clone(&self.schema), columns);
-        let batch = batch.map_err(|e| ChecksummedFile::write_error(&self.path, e.into()))?;
+        let batch = batch.map_err(|e| ChecksummedFile::write_error(&self.path, e))?;
         let Some(writer) = &mut self.writer else {
             return Ok(());
         };
         let written = writer.write(&batch).and_then(|()| writer.flush());
-        written.map_err(|e| parquet::failed(&self.path, e))
+        written.map_err(|e| ChecksummedFile::write_error(&self.path, e))
     }
 }

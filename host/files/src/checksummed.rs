@@ -3,10 +3,14 @@
 use std::error::Error;
 use std::fs::{self, File};
 use std::io::{self, Write};
+use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
-use super::unfinished::UnnamedFile;
-use super::{FileError, FileSummary, step, synced};
+use serde::{Deserialize, Serialize};
+
+use crate::error::FileError;
+use crate::faults::{step, synced};
+use crate::unfinished::UnnamedFile;
 
 /// Buffered file writer that computes the checksum of everything written.
 #[derive(Debug)]
@@ -24,7 +28,7 @@ pub struct ChecksummedFile {
 }
 
 /// Buffer size in bytes: large enough to make system calls rare, small enough to stay in the cache.
-pub(super) const BUFFER_BYTES: usize = 256 << 10;
+const BUFFER_BYTES: usize = 256 << 10;
 
 impl ChecksummedFile {
     /// Creates the file, replacing an existing one.
@@ -42,7 +46,7 @@ impl ChecksummedFile {
     pub fn with_buffer(path: &Path, capacity: usize) -> Result<Self, FileError> {
         let file = step(path).and_then(|()| create_anew(path));
         let file = file.map_err(|e| FileError::new("create", path, e))?;
-        Ok(Self::new(path, (file, None), capacity))
+        Ok(Self::new(path, file, None, capacity))
     }
 
     /// Creates a file that gets its name only when it is complete ([`ChecksummedFile::finish`]) and then replaces an
@@ -52,10 +56,10 @@ impl ChecksummedFile {
     /// When the file cannot be created.
     pub fn unfinished(path: &Path) -> Result<Self, FileError> {
         let (file, unfinished) = UnnamedFile::create(path)?;
-        Ok(Self::new(path, (file, Some(unfinished)), BUFFER_BYTES))
+        Ok(Self::new(path, file, Some(unfinished), BUFFER_BYTES))
     }
 
-    fn new(path: &Path, (file, unfinished): (File, Option<UnnamedFile>), capacity: usize) -> Self {
+    fn new(path: &Path, file: File, unfinished: Option<UnnamedFile>, capacity: usize) -> Self {
         Self {
             path: path.to_owned(),
             file,
@@ -124,14 +128,21 @@ impl ChecksummedFile {
         FileError::new("write", &self.path, cause)
     }
 
-    /// Converts the error of a library that writes to the file at `path`. An I/O error is kept as it is.
+    /// Converts the error of a library that writes to the file at `path`. If an I/O error caused it, that error is kept.
     #[must_use]
-    pub fn write_error(path: &Path, error: Box<dyn Error + Send + Sync>) -> FileError {
-        let cause = match error.downcast::<io::Error>() {
-            Ok(cause) => *cause,
-            Err(other) => io::Error::other(other),
-        };
-        FileError::new("write", path, cause)
+    pub fn write_error(path: &Path, error: impl Error + Send + Sync + 'static) -> FileError {
+        let mut cause: Option<&(dyn Error + 'static)> = Some(&error);
+        while let Some(current) = cause {
+            if let Some(found) = current.downcast_ref::<io::Error>() {
+                let kept = match found.raw_os_error() {
+                    Some(code) => io::Error::from_raw_os_error(code),
+                    None => io::Error::new(found.kind(), found.to_string()),
+                };
+                return FileError::new("write", path, kept);
+            }
+            cause = current.source();
+        }
+        FileError::new("write", path, io::Error::other(error))
     }
 
     fn write_buffer(&mut self) -> io::Result<()> {
@@ -173,5 +184,39 @@ fn create_anew(path: &Path) -> io::Result<File> {
             File::create_new(path)
         }
         created => created,
+    }
+}
+
+/// Size and checksum of a byte sequence on disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileSummary {
+    /// Size in bytes.
+    pub size: u64,
+    /// CRC-32 (IEEE) of the bytes.
+    pub crc32: u32,
+}
+
+/// Computes size and checksum of a file, reading it in chunks.
+///
+/// # Errors
+/// When the file cannot be read.
+pub fn summarize(file: &File, path: &Path) -> Result<FileSummary, FileError> {
+    let mut hasher = crc32fast::Hasher::new();
+    let mut buffer = vec![0; BUFFER_BYTES];
+    let mut size = 0;
+    loop {
+        let read = match file.read_at(&mut buffer, size) {
+            Ok(0) => {
+                return Ok(FileSummary {
+                    size,
+                    crc32: hasher.finalize(),
+                });
+            }
+            Ok(read) => read,
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
+            Err(e) => return Err(FileError::new("read", path, e)),
+        };
+        hasher.update(&buffer[..read]);
+        size += read as u64;
     }
 }

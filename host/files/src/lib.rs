@@ -11,79 +11,29 @@
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use rustix::fs::{CWD, RenameFlags, renameat_with};
-use serde::{Deserialize, Serialize};
 
 mod checksummed;
+mod error;
 pub mod faults;
 mod lock;
 pub mod owner;
 mod read_locks;
 pub mod sealed_json;
+mod staged;
 mod unfinished;
 mod writable;
 
-use self::checksummed::BUFFER_BYTES;
-pub use self::checksummed::ChecksummedFile;
-use self::faults::{renamed, step, synced};
+pub use self::checksummed::{ChecksummedFile, FileSummary, summarize};
+pub use self::error::FileError;
+use self::faults::{step, synced};
 pub use self::lock::{FolderLock, lock_folder};
 pub use self::read_locks::{open_locked, remove_unless_read};
+use self::staged::folder_of;
+pub use self::staged::{STAGED_SUFFIX, rename, staged_name};
 pub use self::writable::{check_writable, is_kernel_filesystem};
-
-/// File operation that failed in the operating system.
-#[derive(Debug, thiserror::Error)]
-#[error("cannot {operation} {}: {cause}{}", path.display(), advice(cause))]
-pub struct FileError {
-    /// Attempted operation, a verb.
-    pub operation: &'static str,
-    /// File or folder of the operation.
-    pub path: PathBuf,
-    /// Error of the operating system.
-    pub cause: io::Error,
-}
-
-impl FileError {
-    /// Creates the error of an `operation` on `path` that failed with `cause`.
-    #[must_use]
-    pub fn new(operation: &'static str, path: &Path, cause: io::Error) -> Self {
-        Self {
-            operation,
-            path: path.to_owned(),
-            cause,
-        }
-    }
-
-    /// Returns whether the file or folder does not exist.
-    #[must_use]
-    pub fn is_not_found(&self) -> bool {
-        self.cause.kind() == io::ErrorKind::NotFound
-    }
-
-    /// Returns whether the content of the file is wrong, as opposed to a failed read.
-    #[must_use]
-    pub fn is_damage(&self) -> bool {
-        self.cause.kind() == io::ErrorKind::InvalidData
-    }
-}
-
-fn advice(cause: &io::Error) -> &'static str {
-    match cause.kind() {
-        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
-            "; free some space and run the command again; everything that was complete is kept"
-        }
-        io::ErrorKind::FileTooLarge => "; the limit on file sizes (`ulimit -f`) is too low",
-        io::ErrorKind::PermissionDenied => {
-            "; check owner and permissions of the file and its folder"
-        }
-        io::ErrorKind::ReadOnlyFilesystem => "; choose a folder that can be written",
-        _ if cause.raw_os_error() == Some(rustix::io::Errno::MFILE.raw_os_error()) => {
-            "; raise the limit on open files (`ulimit -n`)"
-        }
-        _ => "",
-    }
-}
 
 /// Drops a file's pages from the system's page cache, as far as they are already on disk.
 ///
@@ -94,15 +44,6 @@ pub fn drop_page_cache(path: &Path) -> Result<(), FileError> {
     // This is only advice. A file system that ignores it affects nothing but a measurement.
     let _ = rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed);
     Ok(())
-}
-
-/// Size and checksum of a byte sequence on disk.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct FileSummary {
-    /// Size in bytes.
-    pub size: u64,
-    /// CRC-32 (IEEE) of the bytes.
-    pub crc32: u32,
 }
 
 /// Writes to the end of a file that was opened for appending.
@@ -186,31 +127,6 @@ pub fn size(path: &Path) -> Result<u64, FileError> {
     Ok(metadata.len())
 }
 
-/// Computes size and checksum of a file, reading it in chunks.
-///
-/// # Errors
-/// When the file cannot be read.
-pub fn summarize(file: &File, path: &Path) -> Result<FileSummary, FileError> {
-    let mut hasher = crc32fast::Hasher::new();
-    let mut buffer = vec![0; BUFFER_BYTES];
-    let mut size = 0;
-    loop {
-        let read = match file.read_at(&mut buffer, size) {
-            Ok(0) => {
-                return Ok(FileSummary {
-                    size,
-                    crc32: hasher.finalize(),
-                });
-            }
-            Ok(read) => read,
-            Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
-            Err(e) => return Err(FileError::new("read", path, e)),
-        };
-        hasher.update(&buffer[..read]);
-        size += read as u64;
-    }
-}
-
 /// Replaces a file atomically: after a crash it has either the old or the new content.
 ///
 /// # Errors
@@ -243,35 +159,6 @@ pub fn create_marker(path: &Path) -> Result<(), FileError> {
         .map_err(|e| FileError::new("create", path, e))?;
     sync(path)?;
     sync_folder_of(path)
-}
-
-/// Returns the name under which a file is written before it is renamed to `path`.
-#[must_use]
-pub fn staged_name(path: &Path) -> PathBuf {
-    let mut name = path.file_name().unwrap_or_default().to_owned();
-    name.push(STAGED_SUFFIX);
-    path.with_file_name(name)
-}
-
-/// Suffix of the names of incomplete files.
-pub const STAGED_SUFFIX: &str = ".tmp";
-
-/// Renames a file or folder. If both are hard links to one file, removes `from`, which rename(2) would keep.
-///
-/// # Errors
-/// When the operating system reports an error.
-pub fn rename(from: &Path, to: &Path) -> Result<(), FileError> {
-    step(to)
-        .and_then(|()| fs::rename(from, to))
-        .map_err(|e| FileError::new("rename to", to, e))?;
-    match fs::remove_file(from) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => {
-            return Err(FileError::new("remove", from, error));
-        }
-        _ => {}
-    }
-    renamed(from, to);
-    Ok(())
 }
 
 /// Exchanges two folders atomically.
@@ -350,14 +237,6 @@ pub fn sync(path: &Path) -> Result<(), FileError> {
 /// When the operating system cannot write them.
 pub fn sync_folder_of(path: &Path) -> Result<(), FileError> {
     sync(folder_of(path))
-}
-
-/// Returns the folder that contains a file.
-fn folder_of(path: &Path) -> &Path {
-    match path.parent() {
-        Some(folder) if !folder.as_os_str().is_empty() => folder,
-        _ => Path::new("."),
-    }
 }
 
 #[cfg(test)]

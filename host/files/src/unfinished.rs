@@ -12,7 +12,9 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{AtFlags, CWD, OFlags, linkat};
 use rustix::io::Errno;
 
-use super::{FileError, STAGED_SUFFIX, folder_of, rename, staged_name, step};
+use crate::error::FileError;
+use crate::faults::step;
+use crate::staged::{STAGED_SUFFIX, folder_of, rename, staged_name};
 
 /// Folder in which the system lists the open files of this process. A file without a name is linked from there.
 const OPEN_FILES: &str = "/proc/self/fd";

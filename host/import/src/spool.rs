@@ -10,7 +10,6 @@ use arrow_schema::SchemaRef;
 use parquet::arrow::ArrowWriter;
 use parquet::arrow::arrow_writer::ArrowWriterOptions;
 use parquet::basic::Compression;
-use parquet::errors::ParquetError;
 use parquet::file::properties::WriterProperties;
 
 use pbg_files::{ChecksummedFile, FileError};
@@ -82,10 +81,12 @@ impl EdgeSpool {
             )));
         }
         let written = writer.write(batch);
-        written.map_err(|error| match failed(&self.path, error) {
-            error if error.cause.raw_os_error().is_some() => SpoolError::File(error),
-            error => wrong(error.cause.to_string()),
-        })?;
+        written.map_err(
+            |error| match ChecksummedFile::write_error(&self.path, error) {
+                error if error.cause.raw_os_error().is_some() => SpoolError::File(error),
+                error => wrong(error.cause.to_string()),
+            },
+        )?;
         self.rows += batch.num_rows() as u64;
         Ok(())
     }
@@ -145,20 +146,15 @@ fn plain_writer(
         .with_properties(properties.build())
         .with_skip_arrow_metadata(true);
     ArrowWriter::try_new_with_options(ChecksummedFile::create(path)?, Arc::clone(schema), options)
-        .map_err(|e| failed(path, e))
+        .map_err(|e| ChecksummedFile::write_error(path, e))
 }
 
 /// Completes a file and syncs it to disk.
 fn finish(writer: ArrowWriter<ChecksummedFile>, path: &Path) -> Result<(), FileError> {
-    let file = writer.into_inner().map_err(|e| failed(path, e))?;
+    let file = writer
+        .into_inner()
+        .map_err(|e| ChecksummedFile::write_error(path, e))?;
     file.finish(true).map(|_| ())
-}
-
-fn failed(path: &Path, error: ParquetError) -> FileError {
-    match error {
-        ParquetError::External(cause) => ChecksummedFile::write_error(path, cause),
-        other => ChecksummedFile::write_error(path, other.into()),
-    }
 }
 
 #[cfg(test)]
