@@ -2,7 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{MANIFEST, recovery_advice};
+use super::MANIFEST;
+use super::recovery::recovery_advice;
 use pbg_files::FileError;
 use pbg_files::sealed_json::SealError;
 

@@ -4,18 +4,15 @@
 //! temporary name: the content of the last version, followed by the events recorded since. It replaces the old file
 //! together with the manifest.
 
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, BufRead as _, BufReader, Read as _, Seek as _, SeekFrom, Take};
-use std::path::{Path, PathBuf};
+use std::fs::{File, OpenOptions};
+use std::io::{BufRead as _, BufReader, Read as _, Seek as _, SeekFrom, Take};
+use std::path::PathBuf;
 
-use pbg_ledger::{CheckpointCut, CutOrigin, Token};
+use pbg_ledger::{CheckpointCut, Token};
 
 use super::shared::SharedCheckpoint;
 use super::{CheckpointError, CheckpointManifest, metrics, names};
 use pbg_files::{self as files, ChecksummedFile, FileError};
-
-/// Size of the copy buffer, in bytes.
-const PIECE: usize = 256 << 10;
 
 impl SharedCheckpoint {
     /// Appends lines to this trainer's event file, durably. Returns the new length of the file in bytes.
@@ -100,7 +97,7 @@ impl SharedCheckpoint {
         let path = self.path().join(names::metrics_of(cut.version, self.token));
         let mut file = ChecksummedFile::create(&path)?;
         if let Some(before) = before {
-            copy_metrics(self.path(), before, &mut file)?;
+            metrics::copy_metrics(self.path(), before, &mut file)?;
         }
         Ok(MetricsWriter { path, file })
     }
@@ -170,65 +167,4 @@ impl MetricsWriter {
         files::sync_folder_of(&self.path)?;
         Ok(summary.size)
     }
-}
-
-/// Appends lines to `metrics.jsonl` after those that belong to `manifest`, unless other lines follow those already. The
-/// next version contains these lines itself; a single trainer that resumes truncates them, like its own uncommitted
-/// lines.
-pub(super) fn append_metrics(
-    folder: &Path,
-    manifest: &CheckpointManifest,
-    lines: &[u8],
-) -> Result<(), FileError> {
-    let path = folder.join(metrics::NAME);
-    let failed = |e| FileError::new("open", &path, e);
-    let mut file = match OpenOptions::new().append(true).open(&path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        opened => opened.map_err(failed)?,
-    };
-    if file.metadata().map_err(failed)?.len() != manifest.metrics_length {
-        return Ok(());
-    }
-    files::append(&mut file, &path, lines)
-}
-
-/// Copies the metrics lines that belong to a version.
-fn copy_metrics(
-    folder: &Path,
-    manifest: &CheckpointManifest,
-    to: &mut ChecksummedFile,
-) -> Result<(), FileError> {
-    let staged = staged(manifest).map(|name| folder.join(name));
-    let staged = staged.filter(|path| fs::exists(path).unwrap_or(false));
-    let path = staged.unwrap_or_else(|| folder.join(metrics::NAME));
-    let mut file = match files::open(&path) {
-        Ok(file) => file.take(manifest.metrics_length),
-        Err(error) if error.is_not_found() => return Ok(()),
-        Err(error) => return Err(error),
-    };
-    let mut piece = vec![0; PIECE];
-    loop {
-        let read = file.read(&mut piece);
-        match read.map_err(|e| FileError::new("read", &path, e))? {
-            0 => return Ok(()),
-            read => to.put(&piece[..read])?,
-        }
-    }
-}
-
-/// Replaces the metrics of the last version with those of `manifest`.
-pub(super) fn make_current(folder: &Path, manifest: &CheckpointManifest) -> Result<(), FileError> {
-    let Some(staged) = staged(manifest).map(|name| folder.join(name)) else {
-        return Ok(());
-    };
-    match fs::exists(&staged).unwrap_or(false) {
-        true => files::rename(&staged, &folder.join(metrics::NAME)),
-        false => Ok(()),
-    }
-}
-
-/// Returns the temporary name of a version's metrics file; `None` for a version that a single trainer wrote.
-fn staged(manifest: &CheckpointManifest) -> Option<String> {
-    let CutOrigin { token, .. } = manifest.cut?.begun?;
-    Some(names::metrics_of(manifest.version, token))
 }

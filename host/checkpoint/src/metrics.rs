@@ -1,14 +1,19 @@
 //! `metrics.jsonl`: the events of a run, one JSON object per line.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
+use pbg_ledger::CutOrigin;
 use serde::Serialize;
 
-use super::CheckpointError;
-use pbg_files::{self as files, FileError};
+use super::{CheckpointError, CheckpointManifest, names};
+use pbg_files::{self as files, ChecksummedFile, FileError};
 
 pub(super) const NAME: &str = "metrics.jsonl";
+
+/// Size of the copy buffer, in bytes.
+const PIECE: usize = 256 << 10;
 
 #[derive(Debug)]
 pub(super) struct Metrics {
@@ -57,4 +62,65 @@ impl Metrics {
     pub(super) fn sync(&self) -> Result<(), FileError> {
         files::sync(&self.path)
     }
+}
+
+/// Appends lines to `metrics.jsonl` after those that belong to `manifest`, unless other lines follow those already. The
+/// next version contains these lines itself; a single trainer that resumes truncates them, like its own uncommitted
+/// lines.
+pub(super) fn append_metrics(
+    folder: &Path,
+    manifest: &CheckpointManifest,
+    lines: &[u8],
+) -> Result<(), FileError> {
+    let path = folder.join(NAME);
+    let failed = |e| FileError::new("open", &path, e);
+    let mut file = match OpenOptions::new().append(true).open(&path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        opened => opened.map_err(failed)?,
+    };
+    if file.metadata().map_err(failed)?.len() != manifest.metrics_length {
+        return Ok(());
+    }
+    files::append(&mut file, &path, lines)
+}
+
+/// Copies the metrics lines that belong to a version.
+pub(super) fn copy_metrics(
+    folder: &Path,
+    manifest: &CheckpointManifest,
+    to: &mut ChecksummedFile,
+) -> Result<(), FileError> {
+    let staged = staged(manifest).map(|name| folder.join(name));
+    let staged = staged.filter(|path| fs::exists(path).unwrap_or(false));
+    let path = staged.unwrap_or_else(|| folder.join(NAME));
+    let mut file = match files::open(&path) {
+        Ok(file) => file.take(manifest.metrics_length),
+        Err(error) if error.is_not_found() => return Ok(()),
+        Err(error) => return Err(error),
+    };
+    let mut piece = vec![0; PIECE];
+    loop {
+        let read = file.read(&mut piece);
+        match read.map_err(|e| FileError::new("read", &path, e))? {
+            0 => return Ok(()),
+            read => to.put(&piece[..read])?,
+        }
+    }
+}
+
+/// Replaces the metrics of the last version with those of `manifest`.
+pub(super) fn make_current(folder: &Path, manifest: &CheckpointManifest) -> Result<(), FileError> {
+    let Some(staged) = staged(manifest).map(|name| folder.join(name)) else {
+        return Ok(());
+    };
+    match fs::exists(&staged).unwrap_or(false) {
+        true => files::rename(&staged, &folder.join(NAME)),
+        false => Ok(()),
+    }
+}
+
+/// Returns the temporary name of a version's metrics file; `None` for a version that a single trainer wrote.
+fn staged(manifest: &CheckpointManifest) -> Option<String> {
+    let CutOrigin { token, .. } = manifest.cut?.begun?;
+    Some(names::metrics_of(manifest.version, token))
 }

@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use pbg_ledger::Token;
 
-use super::names;
 use super::{CheckpointError, CheckpointManifest, MANIFEST, PartitionData, Tensor, read, tensors};
+use super::{first_commit, names};
 use pbg_files::{self as files, FileError, FileSummary, STAGED_SUFFIX};
 
 /// Writer of a folder.
@@ -172,7 +172,7 @@ fn sweep(
         {
             // A single trainer keeps the same information in its manifest.
             files::remove(&path)?;
-        } else if whole.is_some_and(|name| name == MANIFEST || name == names::FIRST) {
+        } else if whole.is_some_and(|name| name == MANIFEST || name == first_commit::FIRST) {
             files::remove(&path)?;
         } else if whole.is_some_and(names::is_preserved) && path.is_dir() {
             files::remove_folder(&path)?;

@@ -3,8 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::{
-    CheckpointError, CheckpointManifest, MANIFEST, SharedCheckpoint, exists, names,
-    partition_files, read,
+    CheckpointError, CheckpointManifest, MANIFEST, SharedCheckpoint, names, partition_files, read,
 };
 use pbg_files::{self as files, FileError};
 
@@ -63,54 +62,6 @@ pub fn find_best(path: &Path) -> Option<PreservedBest> {
         last_version: last.as_ref().map_or(0, |last| last.version),
         is_last: last.is_some_and(|last| last.files == kept.files),
     })
-}
-
-/// Returns the checkpoints in folder `path` that were preserved at ends of epochs, in the order of the epochs.
-///
-/// # Errors
-/// When the folder cannot be listed.
-pub fn list_preserved(path: &Path) -> Result<Vec<PathBuf>, FileError> {
-    let names = names::entries(path)?;
-    let mut epochs: Vec<u32> = names
-        .iter()
-        .filter_map(|n| names::parse_preserved(n))
-        .collect();
-    epochs.sort_unstable();
-    let folders = epochs
-        .into_iter()
-        .map(|epoch| path.join(names::preserved(epoch)));
-    Ok(folders.filter(|folder| exists(folder)).collect())
-}
-
-/// Returns advice for a checkpoint in `folder` that cannot be used, as the end of a message.
-#[must_use]
-pub fn recovery_advice(folder: &Path) -> String {
-    match other_than(folder) {
-        Some(kept) => format!(
-            "the version in {} was kept: name it to use it, or copy its files over the damaged ones to resume from it",
-            kept.display()
-        ),
-        None => "no other version was kept: put a copy of the file in its place if you have one, or train again with \
-                 another `checkpoint_path`"
-            .to_owned(),
-    }
-}
-
-/// Returns a preserved version of the run of `folder`: the latest preserved epoch or, without one, the best.
-fn other_than(folder: &Path) -> Option<PathBuf> {
-    let name = folder.file_name().and_then(|name| name.to_str());
-    let is_kept = name.is_some_and(names::is_preserved);
-    let run = match is_kept {
-        true => folder.parent()?,
-        false => folder,
-    };
-    let mut others = list_preserved(run).unwrap_or_default();
-    others.insert(0, run.join(names::BEST));
-    if is_kept {
-        others.push(run.to_owned());
-    }
-    let is_usable = |other: &PathBuf| other != folder && exists(other);
-    others.into_iter().rev().find(is_usable)
 }
 
 /// Makes folder `name` a checkpoint with the files of `manifest`. The files are hard links: a file is never modified

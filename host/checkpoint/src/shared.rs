@@ -13,9 +13,10 @@ use std::sync::atomic::AtomicU64;
 use pbg_ledger::{FileId, PartitionFile, Token};
 
 use super::lock::{CheckpointLock, LockMode};
+use super::tensors::partition_metadata;
 use super::{
     CheckpointError, CheckpointManifest, FolderWriter, MANIFEST, PartitionData, PartitionFiles,
-    PartitionRows, Tensor, TensorRef, event_log, metrics, names, partition_metadata, read, tensors,
+    PartitionRows, Tensor, TensorRef, first_commit, metrics, names, read, tensors,
 };
 use pbg_files::{self as files, FileError, FileSummary};
 
@@ -37,7 +38,7 @@ impl SharedCheckpoint {
         files::create_folder(path)?;
         let lock = CheckpointLock::take(path, LockMode::Shared)?;
         if read::manifest_if_any(path)?.is_none() {
-            names::mark_uncommitted(path)?;
+            first_commit::mark_uncommitted(path)?;
         }
         let named = AtomicU64::new(1);
         let opened = Self {
@@ -220,7 +221,7 @@ impl SharedCheckpoint {
         manifest: &CheckpointManifest,
         lines: &[u8],
     ) -> Result<(), CheckpointError> {
-        Ok(event_log::append_metrics(self.path(), manifest, lines)?)
+        Ok(metrics::append_metrics(self.path(), manifest, lines)?)
     }
 
     /// Replaces `manifest.json` with a published version, unless it already is as new or newer.
@@ -287,14 +288,14 @@ pub(super) fn make_current(
         return Ok(());
     }
     // The metrics of the new version begin with those of the last.
-    event_log::make_current(folder, manifest)?;
+    metrics::make_current(folder, manifest)?;
     let sealed = manifest.seal();
     let sealed = sealed.map_err(|e| CheckpointError::manifest(&path, e))?;
     let staged = folder.join(staged);
     files::write(&staged, &sealed)?;
     files::rename(&staged, &path)?;
     files::sync_folder_of(&path)?;
-    names::unmark_uncommitted(folder)?;
+    first_commit::unmark_uncommitted(folder)?;
     for name in names::entries(folder)? {
         let version = names::parse_numbered(&name).or(names::parse_metrics(&name));
         if version.is_some_and(|version| version < manifest.version) {

@@ -3,6 +3,9 @@
 mod crashes;
 mod damage;
 
+use std::fs;
+use std::path::Path;
+
 use pbg_core::bfloat16::StochasticRounding;
 use pbg_core::model::Optimizer;
 use pbg_core::strategy::StrategyId;
@@ -10,7 +13,9 @@ use proptest::prelude::*;
 use safetensors::SafeTensors;
 use serde_json::json;
 
+use super::manifest::RunInfo;
 use super::*;
+use pbg_files::{self as files, FileSummary};
 
 fn run_info(step: u64) -> RunInfo {
     RunInfo {

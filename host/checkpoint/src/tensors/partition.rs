@@ -7,7 +7,7 @@ use pbg_core::bfloat16::StochasticRounding;
 use pbg_core::model::{EmbeddingFormat, Optimizer};
 
 use super::reader::{SafetensorsReader, TensorEntry};
-use super::{put_rounded, put_rows, write_with};
+use super::writer::{CopyRows, put_rounded, put_rows, write_with};
 use crate::CheckpointError;
 use pbg_files::{FileError, FileSummary};
 
@@ -128,9 +128,6 @@ impl PartitionHeader {
     }
 }
 
-/// Function that copies consecutive rows, beginning with the given one, until the slice is full.
-pub type CopyRows<'a> = &'a dyn Fn(usize, &mut [f32]);
-
 /// Partition whose rows are copied out in chunks, because other threads change them and nobody may hold a slice of
 /// them.
 pub struct PartitionRows<'a> {
@@ -177,7 +174,7 @@ impl PartitionRows<'_> {
         let shapes = [accumulators, (EMBEDDINGS, EmbeddingFormat::Bf16, &all[..])];
         write_with(path, &shapes, metadata, |file| {
             put_rows(file, rows, width, self.adagrad)?;
-            put_rounded(file, (rows, dim), self.embeddings, rounding)
+            put_rounded(file, rows, dim, self.embeddings, rounding)
         })
     }
 }
@@ -237,4 +234,12 @@ impl PartitionData {
         }
         reader.finish()
     }
+}
+
+/// Returns the metadata of a partition's file.
+pub(crate) fn partition_metadata(entity_type: &str, partition: u32) -> [(&'static str, String); 2] {
+    [
+        ("entity_type", entity_type.to_owned()),
+        ("partition", partition.to_string()),
+    ]
 }

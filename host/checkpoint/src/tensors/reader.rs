@@ -8,7 +8,7 @@ use std::path::Path;
 use pbg_core::bfloat16;
 use pbg_core::model::EmbeddingFormat;
 
-use super::{BF16, CHUNK, Entry, F32, METADATA};
+use super::header::{BF16, CHUNK, Entry, F32, METADATA};
 use crate::CheckpointError;
 use pbg_files::{self as files, FileError, FileSummary};
 
