@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use super::{EmbeddingFile, ExportError};
+use super::ExportError;
+use super::embedding_file::EmbeddingFile;
 use pbg_checkpoint::tensors::put_numbers;
 use pbg_files::{ChecksummedFile, FileError};
 

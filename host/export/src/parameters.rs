@@ -2,7 +2,8 @@
 
 use std::path::PathBuf;
 
-use super::{Export, ExportError, ExportFormat, npy, parquet, safetensors, tsv};
+use super::export::Export;
+use super::{ExportError, ExportFormat, npy, parquet, safetensors, tsv};
 use pbg_checkpoint::Tensor;
 use pbg_files::ChecksummedFile;
 

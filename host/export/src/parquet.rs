@@ -10,7 +10,8 @@ use parquet::arrow::ArrowWriter;
 use parquet::basic::Compression;
 use parquet::file::properties::WriterProperties;
 
-use super::{EmbeddingFile, ExportError};
+use super::ExportError;
+use super::embedding_file::EmbeddingFile;
 use pbg_checkpoint::Tensor;
 use pbg_files::{ChecksummedFile, FileError};
 

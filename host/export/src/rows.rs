@@ -1,6 +1,8 @@
 //! Matching of a type's rows with their names, both streamed: memory holds neither all names nor all rows.
 
-use super::{EmbeddingFile, Export, ExportError};
+use super::ExportError;
+use super::embedding_file::EmbeddingFile;
+use super::export::Export;
 use pbg_checkpoint::PartitionData;
 use pbg_dataset::manifest::EntityType;
 
@@ -10,7 +12,8 @@ const STEP: usize = 4096;
 /// Rows of a type on their way to a file.
 pub(super) struct RowStream<'a> {
     export: &'a Export<'a>,
-    of_type: (&'a str, &'a EntityType),
+    entity_type: &'a str,
+    info: &'a EntityType,
     file: Box<dyn EmbeddingFile + 'a>,
     partition: u32,
     data: PartitionData,
@@ -26,13 +29,15 @@ impl<'a> RowStream<'a> {
     /// Starts with partition 0, whose content is `data`.
     pub(super) fn new(
         export: &'a Export<'a>,
-        of_type: (&'a str, &'a EntityType),
+        entity_type: &'a str,
+        info: &'a EntityType,
         data: PartitionData,
         file: Box<dyn EmbeddingFile + 'a>,
     ) -> Self {
         Self {
             export,
-            of_type,
+            entity_type,
+            info,
             file,
             partition: 0,
             data,
@@ -61,7 +66,7 @@ impl<'a> RowStream<'a> {
 
     /// Writes the remaining rows, and completes the file.
     pub(super) fn finish(mut self, progress: &mut dyn FnMut(u64)) -> Result<(), ExportError> {
-        let last = self.of_type.1.num_partitions.saturating_sub(1);
+        let last = self.info.num_partitions.saturating_sub(1);
         self.go_to(last, progress)?;
         self.flush(progress)?;
         self.file.finish()
@@ -74,9 +79,10 @@ impl<'a> RowStream<'a> {
             self.partition += 1;
             self.written_in_partition = 0;
             let read = std::mem::take(&mut self.data);
-            let (entity_type, info) = self.of_type;
             let next = self.partition;
-            self.data = self.export.partition(entity_type, info, next, Some(read))?;
+            self.data = self
+                .export
+                .partition(self.entity_type, self.info, next, Some(read))?;
         }
         Ok(())
     }

@@ -4,7 +4,8 @@ use std::path::Path;
 
 use pbg_core::model::EmbeddingFormat;
 
-use super::{EmbeddingFile, ExportError};
+use super::ExportError;
+use super::embedding_file::EmbeddingFile;
 use pbg_checkpoint::Tensor;
 use pbg_checkpoint::tensors::{header, put_numbers};
 use pbg_files::{ChecksummedFile, FileError};

@@ -3,7 +3,8 @@
 use std::io::Write;
 use std::path::Path;
 
-use super::{EmbeddingFile, ExportError};
+use super::ExportError;
+use super::embedding_file::EmbeddingFile;
 use pbg_files::{ChecksummedFile, FileError};
 
 pub(super) struct TsvWriter {

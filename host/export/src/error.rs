@@ -1,0 +1,58 @@
+//! Error of an export.
+
+use std::path::PathBuf;
+
+use pbg_checkpoint::CheckpointError;
+use pbg_dataset::DatasetError;
+use pbg_files::FileError;
+use pbg_files::owner::Owner;
+
+/// Error of an export.
+#[derive(Debug, thiserror::Error)]
+pub enum ExportError {
+    /// A file cannot be written.
+    #[error(transparent)]
+    File(#[from] FileError),
+    /// The dataset cannot be read.
+    #[error(transparent)]
+    Dataset(#[from] DatasetError),
+    /// The checkpoint cannot be read.
+    #[error(transparent)]
+    Checkpoint(#[from] CheckpointError),
+    /// A file exists and may not be overwritten.
+    #[error("{} already exists; choose another folder, or use the option to overwrite", path.display())]
+    Exists {
+        /// Path of the file.
+        path: PathBuf,
+    },
+    /// The folder belongs to a dataset, checkpoint or index, which may remove the files in it.
+    #[error("{} belongs to {owner}, which may replace or remove files in it; choose another folder", path.display())]
+    Inside {
+        /// The folder.
+        path: PathBuf,
+        /// The owner.
+        owner: Owner,
+    },
+    /// Another export writes to the folder.
+    #[error("another export is writing to {}; wait for it, or choose another folder", path.display())]
+    Busy {
+        /// The folder.
+        path: PathBuf,
+    },
+    /// Checkpoint and dataset do not match.
+    #[error("the checkpoint {} does not match the dataset: {what}", path.display())]
+    Mismatch {
+        /// Folder of the checkpoint.
+        path: PathBuf,
+        /// Description of the mismatch.
+        what: String,
+    },
+    /// A name contains a character that the format cannot represent.
+    #[error(
+        "the name `{name}` contains a tab or line end, which TSV cannot represent; export as Parquet"
+    )]
+    Name {
+        /// The name.
+        name: String,
+    },
+}
