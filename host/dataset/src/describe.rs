@@ -9,11 +9,12 @@ use std::path::PathBuf;
 
 use serde::Serialize;
 
-use crate::{Dataset, DatasetError, EdgeReadError, EdgeSet};
+use crate::{Dataset, EdgeSet};
 
 mod bits;
 mod components;
 mod degrees;
+mod error;
 mod numbering;
 mod reading;
 mod repeats;
@@ -23,41 +24,12 @@ mod shared_names;
 
 pub use components::Components;
 pub use degrees::Degrees;
+pub use error::DescribeError;
 use numbering::EntityNumbering;
-use reading::ReadingThreads;
 pub use reading::{BYTES_PER_THREAD, EdgeProgress};
+use reading::{ReadingThreads, UNLIMITED, present};
 pub use seen::{TrainedVocabulary, UnseenCounts};
 pub use shared_names::{SharedName, SharedNames};
-
-/// Memory limit in bytes that stands for none.
-const UNLIMITED: u64 = u64::MAX;
-
-/// Error of a description.
-#[derive(Debug, thiserror::Error)]
-pub enum DescribeError {
-    /// The dataset is damaged, or one of its files cannot be read.
-    #[error(transparent)]
-    Dataset(#[from] DatasetError),
-    /// An edge set is damaged or cannot be read.
-    #[error(transparent)]
-    Read(#[from] EdgeReadError),
-    /// The minimum memory exceeds the limit.
-    #[error(
-        "describing {} takes at least {} MiB of memory, but the limit is {} MiB; allow more with `--memory`",
-        path.display(), needed.div_ceil(1 << 20), available >> 20
-    )]
-    Memory {
-        /// Folder of the dataset.
-        path: PathBuf,
-        /// Required bytes.
-        needed: u64,
-        /// Available bytes.
-        available: u64,
-    },
-    /// The caller stopped it.
-    #[error("the description was stopped")]
-    Cancelled,
-}
 
 /// Options of a description.
 #[derive(Clone, Debug, Default)]
@@ -145,12 +117,6 @@ pub struct RelationDescription {
     pub edges: BTreeMap<String, u64>,
 }
 
-/// Returns those of `names` that are edge sets of `dataset`.
-fn present<'n>(dataset: &Dataset, names: &'n [String]) -> impl Iterator<Item = &'n String> {
-    let sets = &dataset.manifest().edge_sets;
-    names.iter().filter(move |name| sets.contains_key(*name))
-}
-
 impl Dataset {
     /// Computes the statistics of the dataset. `step` receives the number of edges whenever edges are read; edges that
     /// are read several times count each time.
@@ -208,9 +174,9 @@ impl DescribeJob<'_> {
         let names = self.set_names();
         let open = names.iter().map(|name| self.dataset.edge_set(name));
         let sets = open.collect::<Result<Vec<_>, _>>()?;
-        self.describe_sets((&names, &sets), &mut description, step)?;
-        self.add_repeats((&names, &sets), &mut description, step)?;
-        self.add_unseen((&names, &sets), &mut description, step)?;
+        self.describe_sets(&names, &sets, &mut description, step)?;
+        self.add_repeats(&names, &sets, &mut description, step)?;
+        self.add_unseen(&names, &sets, &mut description, step)?;
         self.describe_types(&mut description, step)?;
         self.add_components(&mut description, step)?;
         let memory = self.memory.min(1 << 30);
@@ -229,7 +195,8 @@ impl DescribeJob<'_> {
     /// Adds the edge sets and relations.
     fn describe_sets(
         &self,
-        (names, sets): (&[String], &[EdgeSet]),
+        names: &[String],
+        sets: &[EdgeSet],
         description: &mut Description,
         step: &mut EdgeProgress<'_>,
     ) -> Result<(), DescribeError> {
@@ -267,11 +234,12 @@ impl DescribeJob<'_> {
     /// Adds the counts of repeated edges.
     fn add_repeats(
         &self,
-        (names, sets): (&[String], &[EdgeSet]),
+        names: &[String],
+        sets: &[EdgeSet],
         description: &mut Description,
         step: &mut EdgeProgress<'_>,
     ) -> Result<(), DescribeError> {
-        let repeats = repeats::count(sets, &self.numbering, (self.threads, self.memory), step)?;
+        let repeats = repeats::count(sets, &self.numbering, self.threads, self.memory, step)?;
         let by_name = |counts: &[u64]| -> BTreeMap<String, u64> {
             let counts = names.iter().cloned().zip(counts.iter().copied());
             counts.filter(|&(_, count)| count > 0).collect()
@@ -287,7 +255,8 @@ impl DescribeJob<'_> {
     /// Adds the entities and relations that no trained edge has, to each set that is not trained.
     fn add_unseen(
         &self,
-        (names, sets): (&[String], &[EdgeSet]),
+        names: &[String],
+        sets: &[EdgeSet],
         description: &mut Description,
         step: &mut EdgeProgress<'_>,
     ) -> Result<(), DescribeError> {
@@ -317,8 +286,13 @@ impl DescribeJob<'_> {
                 .not_counted
                 .push(self.too_large("degrees", needed));
         } else {
-            let graph = (self.dataset, &self.numbering);
-            degrees = Some(degrees::count(graph, &self.trained, self.threads, step)?);
+            degrees = Some(degrees::count(
+                self.dataset,
+                &self.numbering,
+                &self.trained,
+                self.threads,
+                step,
+            )?);
         }
         for (index, (name, info)) in self.dataset.manifest().entities.iter().enumerate() {
             description.entity_types.push(TypeDescription {
@@ -346,8 +320,12 @@ impl DescribeJob<'_> {
             let why = self.too_large("components", needed);
             description.not_counted.push(why);
         } else {
-            let graph = (self.dataset, &self.numbering);
-            description.components = Some(components::count(graph, &self.trained, step)?);
+            description.components = Some(components::count(
+                self.dataset,
+                &self.numbering,
+                &self.trained,
+                step,
+            )?);
         }
         Ok(())
     }

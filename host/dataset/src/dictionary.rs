@@ -10,7 +10,8 @@ use serde::{Deserialize, Serialize};
 use std::hash::BuildHasher;
 
 use super::arrow::Batches;
-use super::{Dataset, DatasetError, open_verified, write};
+use super::verified::open_verified;
+use super::{Dataset, DatasetError, schemas};
 
 /// Id of an entity: its partition and its row there.
 #[derive(
@@ -142,7 +143,7 @@ pub(super) fn read_names(
     let info = info.ok_or_else(|| dataset.unknown_type(entity_type))?;
     let (path, file) = open_verified(dataset.path(), manifest, &info.file)?;
     let (starts, mut read) = (starts(&info.counts), 0);
-    for batch in Batches::open(path.clone(), file, write::dictionary_schema())? {
+    for batch in Batches::open(path.clone(), file, schemas::dictionary_schema())? {
         let batch = batch?;
         let names = batch
             .column_by_name("name")
@@ -209,4 +210,64 @@ fn place(starts: &[u64], global: u64) -> Option<EntityId> {
 
 fn hash(name: &str) -> u64 {
     FixedState::with_seed(0).hash_one(name)
+}
+
+impl Dataset {
+    /// Reads the dictionary of an entity type, with the names of all its entities.
+    ///
+    /// # Errors
+    /// When there is no such type or its file is damaged.
+    pub fn dictionary(&self, entity_type: &str) -> Result<Dictionary, DatasetError> {
+        self.detect_replacement(Dictionary::read(self, entity_type))
+    }
+
+    /// Calls `visit` with the id and the name of every entity of a type, in global order, without storing them.
+    ///
+    /// # Errors
+    /// When there is no such type or its file is damaged.
+    pub fn visit_entities(
+        &self,
+        entity_type: &str,
+        visit: &mut dyn FnMut(EntityId, &str),
+    ) -> Result<(), DatasetError> {
+        self.detect_replacement(read_names(self, entity_type, visit))
+    }
+
+    /// Reads the names of all entities of a type in global order: by partition, then by offset.
+    ///
+    /// # Errors
+    /// When there is no such type or its file is damaged.
+    pub fn entity_names(&self, entity_type: &str) -> Result<Vec<String>, DatasetError> {
+        Ok(self
+            .dictionary(entity_type)?
+            .names()
+            .map(str::to_owned)
+            .collect())
+    }
+
+    /// Returns the id of an entity; `None` if the type has no entity of this name.
+    ///
+    /// # Errors
+    /// When there is no such type or its file is damaged.
+    pub fn find(&self, entity_type: &str, name: &str) -> Result<Option<EntityId>, DatasetError> {
+        let dictionary = self.dictionary(entity_type)?;
+        Ok(dictionary
+            .names()
+            .position(|n| n == name)
+            .map(|at| dictionary.id(at as u64)))
+    }
+
+    /// Returns the id of the entity of this name in each type that has one.
+    ///
+    /// # Errors
+    /// When a dictionary is damaged.
+    pub fn find_in_any(&self, name: &str) -> Result<Vec<(String, EntityId)>, DatasetError> {
+        let mut found = Vec::new();
+        for entity_type in self.manifest().entities.keys() {
+            if let Some(id) = self.find(entity_type, name)? {
+                found.push((entity_type.clone(), id));
+            }
+        }
+        Ok(found)
+    }
 }

@@ -10,11 +10,13 @@ use arrow_array::RecordBatch;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Float32Type, UInt32Type};
 use arrow_buffer::MutableBuffer;
-use arrow_schema::{DataType, Field, Schema, SchemaRef};
+use arrow_schema::SchemaRef;
 use pbg_core::graph::{Bucket, EdgeColumns};
 
+use super::dataset::{is_replaced, list};
 use super::manifest::{EdgeBatch, EdgeSetInfo};
-use super::{Dataset, DatasetError, arrow, list};
+use super::schemas::edge_schema;
+use super::{Dataset, DatasetError, arrow};
 use pbg_files::{self as files, FileError};
 
 /// Error of reading edges.
@@ -34,7 +36,7 @@ pub enum EdgeReadError {
         what: String,
     },
     /// Another import has replaced the dataset since it was opened.
-    #[error("{}", super::replaced(path))]
+    #[error("{}", crate::error::replaced(path))]
     Replaced {
         /// The dataset's folder.
         path: PathBuf,
@@ -77,18 +79,6 @@ struct BucketBatches {
 struct RelationBounds {
     lhs: Arc<[u32]>,
     rhs: Arc<[u32]>,
-}
-
-/// Returns the schema of an edge file.
-pub(crate) fn schema(has_weight: bool) -> SchemaRef {
-    let column = |name, data_type| Field::new(name, data_type, false);
-    let mut fields: Vec<_> = ["lhs", "rel", "rhs"]
-        .map(|name| column(name, DataType::UInt32))
-        .into();
-    if has_weight {
-        fields.push(column("weight", DataType::Float32));
-    }
-    Arc::new(Schema::new(fields))
 }
 
 impl EdgeSet {
@@ -134,7 +124,7 @@ impl EdgeSet {
             entry.batches.end = at + 1;
             entry.rows += batch.rows;
         }
-        let schema = schema(info.has_weight);
+        let schema = edge_schema(info.has_weight);
         Ok(Self {
             path,
             dataset: (dataset.path().to_owned(), dataset.identity().to_owned()),
@@ -299,7 +289,7 @@ impl EdgeSet {
     /// Returns the error for edges that are damaged or belong to a dataset that was imported since.
     fn damaged(&self, bucket: Bucket, what: &str) -> EdgeReadError {
         let (folder, identity) = &self.dataset;
-        match super::is_replaced(folder, identity) {
+        match is_replaced(folder, identity) {
             true => EdgeReadError::Replaced {
                 path: folder.clone(),
             },
@@ -346,5 +336,15 @@ fn append(batch: &RecordBatch, rows: Range<usize>, edges: &mut EdgeColumns) {
     if let Some(weight) = &mut edges.weight {
         let column = batch.column(3).as_primitive::<Float32Type>();
         weight.extend_from_slice(&column.values()[rows]);
+    }
+}
+
+impl Dataset {
+    /// Opens an edge set.
+    ///
+    /// # Errors
+    /// When there is no edge set of this name or its file is damaged.
+    pub fn edge_set(&self, name: &str) -> Result<EdgeSet, DatasetError> {
+        self.detect_replacement(EdgeSet::open(self, name))
     }
 }

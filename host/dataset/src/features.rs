@@ -5,7 +5,8 @@ use arrow_array::types::UInt32Type;
 
 use super::arrow::Batches;
 use super::manifest::{EntityType, FeatureInfo};
-use super::{Dataset, DatasetError, open_verified, write};
+use super::verified::open_verified;
+use super::{Dataset, DatasetError, schemas};
 
 /// Features of all entities of a featurized type, by offset of the entity.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -123,7 +124,7 @@ fn read_names(
     visit: &mut dyn FnMut(&str),
 ) -> Result<(), DatasetError> {
     let (path, file) = open_verified(dataset.path(), dataset.manifest(), file)?;
-    for batch in Batches::open(path.clone(), file, write::names_schema())? {
+    for batch in Batches::open(path.clone(), file, schemas::names_schema())? {
         let batch = batch?;
         let names = batch
             .column_by_name("name")
@@ -140,7 +141,7 @@ fn read_lists(
     visit: &mut dyn FnMut(&[u32]),
 ) -> Result<(), DatasetError> {
     let (path, file) = open_verified(dataset.path(), dataset.manifest(), file)?;
-    for batch in Batches::open(path.clone(), file, write::features_schema())? {
+    for batch in Batches::open(path.clone(), file, schemas::features_schema())? {
         let batch = batch?;
         let lists = batch
             .column_by_name("features")
@@ -156,4 +157,22 @@ fn read_lists(
         }
     }
     Ok(())
+}
+
+impl Dataset {
+    /// Reads and verifies the features of all entities of a featurized type, without storing them.
+    ///
+    /// # Errors
+    /// As [`Dataset::features`].
+    pub fn verify_features(&self, entity_type: &str) -> Result<(), DatasetError> {
+        verify(self, entity_type)
+    }
+
+    /// Reads the features of all entities of a featurized type.
+    ///
+    /// # Errors
+    /// When there is no such type, it has no features, or its file is damaged.
+    pub fn features(&self, entity_type: &str) -> Result<EntityFeatures, DatasetError> {
+        self.detect_replacement(EntityFeatures::read(self, entity_type))
+    }
 }

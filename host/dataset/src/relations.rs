@@ -5,7 +5,8 @@ use std::path::Path;
 use arrow_array::cast::AsArray;
 
 use super::arrow::Batches;
-use super::{DatasetError, DatasetManifest, open_verified, write};
+use super::verified::open_verified;
+use super::{DatasetError, DatasetManifest, schemas};
 
 /// Relation of the dataset; its id is its position in the list.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,7 +25,7 @@ pub(super) fn read(
 ) -> Result<Vec<Relation>, DatasetError> {
     let (path, file) = open_verified(folder, manifest, &manifest.relations.file)?;
     let mut relations = Vec::new();
-    for batch in Batches::open(path.clone(), file, write::relations_schema())? {
+    for batch in Batches::open(path.clone(), file, schemas::relations_schema())? {
         let batch = batch?;
         let column = |name: &str| {
             let column = batch

@@ -7,13 +7,13 @@ use arrow_array::builder::{ArrayBuilder, StringBuilder};
 use arrow_array::{Array, ArrayRef, Float32Array, RecordBatch, StringArray, UInt32Array};
 use arrow_buffer::ScalarBuffer;
 use arrow_ipc::writer::FileWriter;
-use arrow_schema::{DataType, Field, Schema, SchemaRef};
+use arrow_schema::SchemaRef;
 use pbg_core::graph::{Bucket, EdgeColumns};
 
 use super::NameChecksum;
-use super::edges;
 use super::manifest::{EdgeBatch, EdgeSetInfo};
 use super::relations::Relation;
+use super::schemas;
 use pbg_files::{ChecksummedFile, FileError, FileSummary};
 
 /// Maximum rows per record batch: small enough that reading an edge chunk reads little more than its own rows.
@@ -75,7 +75,7 @@ pub struct EdgeFile<'a> {
 impl<'a> EdgeFile<'a> {
     /// Creates the file at `path`, for a grid of `grid` = (left, right) partitions.
     pub fn create(path: &'a Path, has_weight: bool, grid: (u32, u32)) -> Result<Self, FileError> {
-        let mut file = ArrowFile::create(path, edges::schema(has_weight))?;
+        let mut file = ArrowFile::create(path, schemas::edge_schema(has_weight))?;
         let header = file.end_section();
         let info = EdgeSetInfo {
             file: path
@@ -180,7 +180,7 @@ impl<'a> DictionaryFile<'a> {
     /// Creates the file at `path`; its partitions have `counts` names.
     pub fn create(path: &'a Path, counts: &'a [u32]) -> Result<Self, FileError> {
         Ok(Self {
-            file: ArrowFile::create(path, dictionary_schema())?,
+            file: ArrowFile::create(path, schemas::dictionary_schema())?,
             counts,
             partition: 0,
             written: 0,
@@ -238,37 +238,6 @@ impl<'a> DictionaryFile<'a> {
     }
 }
 
-/// Returns the schema of a dictionary.
-pub(super) fn dictionary_schema() -> SchemaRef {
-    let column = |name, data_type| Field::new(name, data_type, false);
-    Arc::new(Schema::new(vec![
-        column("name", DataType::Utf8),
-        column("partition", DataType::UInt32),
-        column("offset", DataType::UInt32),
-    ]))
-}
-
-/// Returns the schema of a list of names.
-pub(super) fn names_schema() -> SchemaRef {
-    Arc::new(Schema::new(vec![Field::new("name", DataType::Utf8, false)]))
-}
-
-/// Returns the schema of the list of relations.
-pub(super) fn relations_schema() -> SchemaRef {
-    let column = |name| Field::new(name, DataType::Utf8, false);
-    Arc::new(Schema::new(["name", "lhs", "rhs"].map(column).to_vec()))
-}
-
-/// Returns the schema of lists of features.
-pub(super) fn features_schema() -> SchemaRef {
-    let list = DataType::List(Arc::new(item()));
-    Arc::new(Schema::new(vec![Field::new("features", list, false)]))
-}
-
-fn item() -> Field {
-    Field::new("item", DataType::UInt32, false)
-}
-
 /// Maximum rows per batch of names, so that 32-bit offsets suffice for names of any allowed length.
 const DICTIONARY_ROWS: u32 = 1 << 15;
 
@@ -277,7 +246,7 @@ pub fn names<'n>(
     path: &Path,
     names: impl ExactSizeIterator<Item = &'n str>,
 ) -> Result<(FileSummary, u32), FileError> {
-    let mut file = ArrowFile::create(path, names_schema())?;
+    let mut file = ArrowFile::create(path, schemas::names_schema())?;
     let mut names = names.peekable();
     let mut sum = NameChecksum::default();
     while names.peek().is_some() {
@@ -290,7 +259,7 @@ pub fn names<'n>(
 
 /// Writes `relations.arrow`.
 pub fn relations(path: &Path, relations: &[Relation]) -> Result<FileSummary, FileError> {
-    let mut file = ArrowFile::create(path, relations_schema())?;
+    let mut file = ArrowFile::create(path, schemas::relations_schema())?;
     for batch in relations.chunks(DICTIONARY_ROWS as usize) {
         let text = |pick: fn(&Relation) -> &str| {
             Arc::new(StringArray::from_iter_values(batch.iter().map(pick))) as ArrayRef
@@ -306,10 +275,10 @@ pub fn features<'f>(
     lists: impl Iterator<Item = &'f [u32]>,
 ) -> Result<FileSummary, FileError> {
     use arrow_array::builder::{ListBuilder, UInt32Builder};
-    let mut file = ArrowFile::create(path, features_schema())?;
+    let mut file = ArrowFile::create(path, schemas::features_schema())?;
     let mut lists = lists.peekable();
     while lists.peek().is_some() {
-        let mut builder = ListBuilder::new(UInt32Builder::new()).with_field(item());
+        let mut builder = ListBuilder::new(UInt32Builder::new()).with_field(schemas::item());
         for ids in lists.by_ref().take(DICTIONARY_ROWS as usize) {
             builder.values().append_slice(ids);
             builder.append(true);

@@ -3,9 +3,9 @@
 use pbg_core::graph::EdgeColumns;
 use serde::Serialize;
 
+use super::error::DescribeError;
 use super::numbering::{EntityNumbering, NumberedEdge};
 use super::reading::{self, EdgeProgress};
-use super::{DescribeError, present};
 use crate::Dataset;
 
 /// Connected components of the trained edges.
@@ -29,13 +29,14 @@ pub(super) fn bytes(numbering: &EntityNumbering) -> u64 {
 
 /// Counts the connected components of the edges of `trained`.
 pub(super) fn count(
-    (dataset, numbering): (&Dataset, &EntityNumbering),
+    dataset: &Dataset,
+    numbering: &EntityNumbering,
     trained: &[String],
     step: &mut EdgeProgress<'_>,
 ) -> Result<Components, DescribeError> {
     let mut forest = Forest::new(numbering.total());
     let mut edges = EdgeColumns::default();
-    for name in present(dataset, trained) {
+    for name in reading::present(dataset, trained) {
         let set = dataset.edge_set(name)?;
         let buckets = reading::all_buckets(set.grid());
         reading::for_each_part_in_order(&set, buckets, &mut edges, |bucket, edges| {

@@ -4,9 +4,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use serde::Serialize;
 
+use super::error::DescribeError;
 use super::numbering::{EntityNumbering, NumberedEdge};
 use super::reading::{self, EdgeProgress, ReadingThreads};
-use super::{DescribeError, present};
 use crate::Dataset;
 
 /// Distribution of the degrees of a type's entities. An edge counts at both of its ends.
@@ -33,7 +33,8 @@ pub(super) fn bytes(numbering: &EntityNumbering) -> u64 {
 
 /// Counts the edges of `trained` at every entity. Returns the degrees by entity type, in the order of their names.
 pub(super) fn count(
-    (dataset, numbering): (&Dataset, &EntityNumbering),
+    dataset: &Dataset,
+    numbering: &EntityNumbering,
     trained: &[String],
     threads: ReadingThreads,
     step: &mut EdgeProgress<'_>,
@@ -41,7 +42,7 @@ pub(super) fn count(
     let mut counts: Vec<AtomicU32> = std::iter::repeat_with(AtomicU32::default)
         .take(numbering.total() as usize)
         .collect();
-    for name in present(dataset, trained) {
+    for name in reading::present(dataset, trained) {
         let set = dataset.edge_set(name)?;
         reading::for_each_part(&set, threads, step, |bucket, edges| {
             for NumberedEdge { lhs, rhs, .. } in numbering.of_bucket(bucket).all(edges) {

@@ -5,9 +5,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use pbg_core::graph::{Bucket, EdgeColumns};
 
-use super::DescribeError;
+use super::error::DescribeError;
 use crate::write::BATCH_ROWS;
 use crate::{Dataset, EdgeSet};
+
+/// Memory limit in bytes that stands for none.
+pub(super) const UNLIMITED: u64 = u64::MAX;
 
 /// Size in bytes of a thread's buffers for the part that it reads: the bytes of the file and the decoded columns.
 pub const BYTES_PER_THREAD: u64 = 2 * BATCH_ROWS as u64 * 16;
@@ -140,4 +143,13 @@ fn parts(set: &EdgeSet, buckets: impl Iterator<Item = Bucket>) -> Vec<(Bucket, R
         parts.extend(starts.map(|start| (bucket, start..len.min(start + BATCH_ROWS as u64))));
     }
     parts
+}
+
+/// Returns those of `names` that are edge sets of `dataset`.
+pub(super) fn present<'n>(
+    dataset: &Dataset,
+    names: &'n [String],
+) -> impl Iterator<Item = &'n String> {
+    let sets = &dataset.manifest().edge_sets;
+    names.iter().filter(move |name| sets.contains_key(*name))
 }

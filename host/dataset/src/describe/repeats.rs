@@ -8,7 +8,7 @@ use std::sync::{Mutex, PoisonError};
 
 use pbg_core::graph::{Bucket, EdgeColumns};
 
-use super::DescribeError;
+use super::error::DescribeError;
 use super::numbering::{EntityNumbering, NumberedEdge};
 use super::reading::{self, EdgeProgress, ReadingThreads};
 use crate::EdgeSet;
@@ -86,7 +86,8 @@ struct Buffers {
 pub(super) fn count(
     sets: &[EdgeSet],
     numbering: &EntityNumbering,
-    (threads, memory): (ReadingThreads, u64),
+    threads: ReadingThreads,
+    memory: u64,
     step: &mut EdgeProgress<'_>,
 ) -> Result<Repeats, DescribeError> {
     let reading = threads.count() as u64 * reading::BYTES_PER_THREAD;

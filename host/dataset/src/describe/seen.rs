@@ -9,9 +9,10 @@ use pbg_core::graph::{Bucket, EdgeColumns};
 use serde::{Deserialize, Serialize};
 
 use super::bits::AtomicBitSet;
+use super::error::DescribeError;
 use super::numbering::{EntityNumbering, NumberedEdge};
+use super::reading::UNLIMITED;
 use super::reading::{self, EdgeProgress, ReadingThreads};
-use super::{DescribeError, UNLIMITED};
 use crate::{Dataset, EdgeSet};
 
 /// Set of the entities and relations of the trained edges, one bit each.
@@ -92,12 +93,12 @@ impl TrainedVocabulary {
             numbering,
             threads,
         };
-        for name in super::present(dataset, trained) {
+        for name in reading::present(dataset, trained) {
             seen.read(&dataset.edge_set(name)?, step)?;
         }
         for (index, (name, info)) in dataset.manifest().entities.iter().enumerate() {
             if info.featurized {
-                seen.add_by_features(dataset, (index, name))?;
+                seen.add_by_features(dataset, index, name)?;
             }
         }
         Ok(seen)
@@ -118,7 +119,8 @@ impl TrainedVocabulary {
     fn add_by_features(
         &self,
         dataset: &Dataset,
-        (index, name): (usize, &str),
+        index: usize,
+        name: &str,
     ) -> Result<(), DescribeError> {
         let features = dataset.features(name)?;
         let trained = AtomicBitSet::new(features.names().len() as u64);

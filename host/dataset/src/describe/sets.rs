@@ -2,8 +2,8 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::DescribeError;
 use super::bits::AtomicBitSet;
+use super::error::DescribeError;
 use super::numbering::{EntityNumbering, NumberedEdge};
 use super::reading::{self, EdgeProgress, ReadingThreads};
 use crate::EdgeSet;

@@ -5,7 +5,7 @@ use std::hash::BuildHasher;
 use foldhash::quality::FixedState;
 use serde::Serialize;
 
-use super::DescribeError;
+use super::error::DescribeError;
 use crate::Dataset;
 use crate::manifest::EntityType;
 
@@ -55,7 +55,7 @@ impl SharedNames {
         }
         let rounds = Self::rounds(dataset, memory);
         for round in 0..rounds {
-            shared.count_round(dataset, &names, (round, rounds), go_on)?;
+            shared.count_round(dataset, &names, round, rounds, go_on)?;
         }
         shared.name_types(dataset, &names, go_on)?;
         Ok(shared)
@@ -77,7 +77,8 @@ impl SharedNames {
         &mut self,
         dataset: &Dataset,
         types: &[&String],
-        (round, rounds): (u64, u64),
+        round: u64,
+        rounds: u64,
         go_on: &mut dyn FnMut() -> bool,
     ) -> Result<(), DescribeError> {
         // Hashes of the names of the types so far, and those of them that were counted as shared.

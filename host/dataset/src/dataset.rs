@@ -1,0 +1,175 @@
+//! Open dataset.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::manifest::FORMAT;
+use super::verified::check_size;
+use super::{DatasetError, DatasetManifest, MANIFEST, Relation, relations, staging};
+use pbg_files::owner::{self, OwnerKind};
+use pbg_files::sealed_json::{self, SealError};
+
+/// Open dataset.
+#[derive(Debug)]
+pub struct Dataset {
+    path: PathBuf,
+    manifest: DatasetManifest,
+    identity: String,
+    relations: Vec<Relation>,
+    relation_names: Vec<String>,
+}
+
+impl Dataset {
+    /// Opens the dataset in folder `path`. Verifies the manifest, the sizes of all files, and the relations; the other
+    /// files are verified when they are read. If an import was killed while it replaced the dataset, the previous
+    /// dataset is renamed back first.
+    ///
+    /// # Errors
+    /// When the folder is not a dataset, or the dataset is damaged or truncated.
+    pub fn open(path: &Path) -> Result<Self, DatasetError> {
+        match Self::open_there(path) {
+            Err(DatasetError::Missing { .. }) if staging::restore(path)? => Self::open_there(path),
+            opened => opened,
+        }
+    }
+
+    fn open_there(path: &Path) -> Result<Self, DatasetError> {
+        let manifest_path = path.join(MANIFEST);
+        let unsealed = match sealed_json::read::<DatasetManifest>(&manifest_path, FORMAT) {
+            Ok(unsealed) => unsealed,
+            Err(SealError::File(e)) if e.is_not_found() => {
+                return Err(DatasetError::Missing {
+                    path: path.to_owned(),
+                });
+            }
+            Err(SealError::File(e)) => return Err(e.into()),
+            Err(SealError::Damaged { path, what }) => {
+                return Err(DatasetError::Damaged { path, what });
+            }
+            Err(error @ SealError::Format { .. }) => return Err(DatasetError::Format { error }),
+        };
+        let manifest = unsealed.body;
+        manifest
+            .check()
+            .map_err(|what| DatasetError::damaged(&manifest_path, what))?;
+        for (name, summary) in &manifest.files {
+            check_size(&path.join(name), summary)?;
+        }
+        let relations = relations::read(path, &manifest)?;
+        let relation_names = relations.iter().map(|r| r.name.clone()).collect();
+        Ok(Self {
+            path: path.to_owned(),
+            manifest,
+            identity: unsealed.crc32,
+            relations,
+            relation_names,
+        })
+    }
+
+    /// Opens a dataset in `folder` that is complete except for its manifest.
+    pub fn open_unsealed(folder: &Path, manifest: &DatasetManifest) -> Result<Self, DatasetError> {
+        let relations = relations::read(folder, manifest)?;
+        Ok(Self {
+            path: folder.to_owned(),
+            manifest: manifest.clone(),
+            identity: String::new(),
+            relation_names: relations.iter().map(|r| r.name.clone()).collect(),
+            relations,
+        })
+    }
+
+    /// Returns whether the folder looks like a dataset, intact or damaged. This includes a missing folder whose dataset
+    /// was set aside by a killed import, since [`Dataset::open`] restores it.
+    #[must_use]
+    pub fn exists(path: &Path) -> bool {
+        match owner::manifest_kind(path) {
+            Some(kind) => kind == OwnerKind::Dataset,
+            None if path.join(MANIFEST).is_file() => has_dictionary(path),
+            None => staging::is_left_aside(path),
+        }
+    }
+
+    /// Returns the dataset's folder.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Returns the manifest.
+    #[must_use]
+    pub fn manifest(&self) -> &DatasetManifest {
+        &self.manifest
+    }
+
+    /// Returns the identity of the dataset, a short text that differs between datasets: the checksum of the manifest,
+    /// which contains the checksums of all files.
+    #[must_use]
+    pub fn identity(&self) -> &str {
+        &self.identity
+    }
+
+    /// Returns the relations, in the order of their ids.
+    #[must_use]
+    pub fn relations(&self) -> &[Relation] {
+        &self.relations
+    }
+
+    /// Returns the names of the relations, in the order of their ids.
+    #[must_use]
+    pub fn relation_names(&self) -> &[String] {
+        &self.relation_names
+    }
+
+    /// Replaces an error that a new import explains by [`DatasetError::Replaced`]: a damaged or missing file may belong
+    /// to a dataset imported since.
+    pub(crate) fn detect_replacement<T>(
+        &self,
+        read: Result<T, DatasetError>,
+    ) -> Result<T, DatasetError> {
+        read.map_err(|error| match error {
+            DatasetError::Damaged { .. } | DatasetError::File(_)
+                if is_replaced(&self.path, &self.identity) =>
+            {
+                DatasetError::Replaced {
+                    path: self.path.clone(),
+                }
+            }
+            other => other,
+        })
+    }
+
+    pub(crate) fn unknown_type(&self, name: &str) -> DatasetError {
+        DatasetError::UnknownType {
+            path: self.path.clone(),
+            name: name.to_owned(),
+            known: list(self.manifest.entities.keys()),
+        }
+    }
+}
+
+/// Returns whether folder `path` now contains a dataset with another identity.
+pub(super) fn is_replaced(path: &Path, identity: &str) -> bool {
+    let now = sealed_json::read::<DatasetManifest>(&path.join(MANIFEST), FORMAT);
+    now.is_ok_and(|now| now.crc32 != identity)
+}
+
+/// Returns the names in backquotes, separated by commas.
+pub(crate) fn list<'a>(names: impl Iterator<Item = &'a String>) -> String {
+    let names: Vec<_> = names.map(|name| format!("`{name}`")).collect();
+    if names.is_empty() {
+        "none".to_owned()
+    } else {
+        names.join(", ")
+    }
+}
+
+/// Returns whether the folder has a dictionary file. A damaged manifest may no longer say what it describes.
+fn has_dictionary(folder: &Path) -> bool {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut names = entries.map(|entry| entry.file_name());
+    names.any(|name| name.to_str().is_some_and(is_dictionary))
+}
+
+fn is_dictionary(name: &str) -> bool {
+    name.starts_with("entities_") && name.ends_with(".arrow")
+}
