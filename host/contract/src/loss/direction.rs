@@ -2,7 +2,7 @@
 
 use pbg_core::strategy::LossWorker;
 
-use super::{evaluate, ordinary};
+use super::scores::{evaluate, ordinary};
 
 /// Factors for ordinary scores: a loss may have no gradient for scores far from its margins.
 const SCALES: [f32; 4] = [1.0, 10.0, 100.0, 1000.0];

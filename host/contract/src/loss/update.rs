@@ -6,7 +6,7 @@ use pbg_core::loss::{LossState, ObservedBatches, named_values};
 use pbg_core::strategy::{Loss, RunLength};
 use pbg_formula::loss::LossParameter;
 
-use super::{cases, finite};
+use super::scores::{cases, finite};
 
 /// Batches of the simulated run; more if `update` is called rarely.
 const BATCHES: u64 = 1 << 20;
