@@ -1,6 +1,7 @@
 //! Builds of projects.
 
 pub(crate) mod c;
+mod component;
 mod javascript;
 mod python;
 mod rust;
@@ -9,7 +10,6 @@ mod tool;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::encode::encode;
 use crate::error::BuildError;
 use crate::language::Language;
 use crate::manifest::ProjectManifest;
@@ -43,14 +43,4 @@ pub fn build(folder: &Path) -> Result<BuildOutput, BuildError> {
         component,
         manifest,
     })
-}
-
-/// Encodes a core module as a component.
-fn componentize(module: &Path, component: &Path) -> Result<(), BuildError> {
-    let bytes = fs::read(module).map_err(|e| BuildError::io("read", module, e))?;
-    let encoded = encode(&bytes).map_err(|error| BuildError::Encode {
-        module: module.to_owned(),
-        error,
-    })?;
-    fs::write(component, encoded).map_err(|e| BuildError::io("write", component, e))
 }

@@ -7,7 +7,8 @@ use std::process::Command;
 use wit_bindgen_core::Files;
 use wit_bindgen_core::wit_parser::Resolve;
 
-use super::{componentize, tool};
+use super::component::componentize;
+use super::tool;
 use crate::error::BuildError;
 use crate::manifest::ProjectManifest;
 use crate::world::World;

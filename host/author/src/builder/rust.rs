@@ -5,7 +5,8 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use super::{componentize, tool};
+use super::component::componentize;
+use super::tool;
 use crate::error::BuildError;
 
 const TARGET: &str = "wasm32-unknown-unknown";
