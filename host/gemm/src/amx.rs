@@ -14,7 +14,7 @@ mod tiles;
 use std::ops::Range;
 use std::sync::LazyLock;
 
-use super::{CheckedProduct, StridedMatrix};
+use super::product::{CheckedProduct, StridedMatrix};
 use pack::{FactorLines, TileOrder, pack_step};
 use tiles::{LINES, PLANES, Panel, STEP, SumsTarget, TILE, TileRegisters};
 

@@ -10,7 +10,8 @@ use std::arch::x86_64::{
 use std::ops::Range;
 
 use super::blocks::{blocks, tiles_of};
-use super::{CheckedProduct, DEPTH, L2_FLOATS, MANY_TERMS, prefetch_read, prefetch_write};
+use super::prefetch::{prefetch_read, prefetch_write};
+use super::product::{CheckedProduct, DEPTH, L2_FLOATS, MANY_TERMS};
 
 const LANES: usize = 8;
 

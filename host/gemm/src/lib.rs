@@ -30,38 +30,12 @@ mod blocks;
 pub mod buffer;
 pub mod pages;
 mod prefetch;
+mod product;
 
 pub use prefetch::{prefetch, prefetch_at};
-#[cfg(target_arch = "x86_64")]
-use prefetch::{prefetch_read, prefetch_write};
+use product::CheckedProduct;
+pub use product::StridedMatrix;
 
-/// A matrix in a slice: element `[i, j]` is `values[i * row_stride + j * column_stride]`.
-#[derive(Clone, Copy, Debug)]
-pub struct StridedMatrix<'a> {
-    /// Slice that contains the elements.
-    pub values: &'a [f32],
-    /// Floats from one row to the next.
-    pub row_stride: usize,
-    /// Floats from one column to the next.
-    pub column_stride: usize,
-}
-
-impl StridedMatrix<'_> {
-    fn fits(&self, rows: usize, columns: usize) -> bool {
-        let last = (rows - 1) * self.row_stride + (columns - 1) * self.column_stride;
-        last < self.values.len()
-    }
-}
-
-/// Greatest number of terms of a sum that are added up in registers before the result is written, except with AMX.
-#[cfg(target_arch = "x86_64")]
-const DEPTH: usize = 512;
-/// Floats of a packed factor that stay in the second-level cache while the other factor is streamed through it.
-#[cfg(target_arch = "x86_64")]
-const L2_FLOATS: usize = 64 << 10;
-/// Number of terms from which it is faster to pack rows of a left factor whose columns are contiguous.
-#[cfg(target_arch = "x86_64")]
-const MANY_TERMS: usize = 128;
 /// Floats of a thread's memory for packed factors, which stay in the third-level cache.
 const PACKED_FLOATS: usize = 512 << 10;
 /// Bytes of memory for packed factors that each multiplying thread keeps.
@@ -70,18 +44,6 @@ pub const PACKED_BYTES: usize = 4 * PACKED_FLOATS;
 #[cfg(target_arch = "x86_64")]
 thread_local! {
     static PACKED: RefCell<FloatBuffer> = RefCell::new(FloatBuffer::zeros(PACKED_FLOATS));
-}
-
-/// A checked product: `out [rows, columns]`, row-major, of `a [rows, inner]` and `b [inner, columns]`, which lie within
-/// their slices and have contiguous columns or rows. No extent is 0.
-struct CheckedProduct<'a> {
-    out: &'a mut [f32],
-    rows: usize,
-    inner: usize,
-    columns: usize,
-    a: StridedMatrix<'a>,
-    b: StridedMatrix<'a>,
-    accumulate: bool,
 }
 
 /// Computes `out = a b`, or `out += a b` with `accumulate`, where `out [rows, columns]` is row-major, and
@@ -168,45 +130,7 @@ fn pays_to_pack_both(rows: usize, columns: usize) -> bool {
     48 * (rows + columns) < rows * columns
 }
 
-impl<'a> CheckedProduct<'a> {
-    /// Checks a product. Returns `None` if nothing remains to be computed.
-    fn new(
-        out: &'a mut [f32],
-        [rows, inner, columns]: [usize; 3],
-        a: StridedMatrix<'a>,
-        b: StridedMatrix<'a>,
-        accumulate: bool,
-    ) -> Option<Self> {
-        if rows == 0 || columns == 0 {
-            return None;
-        }
-        let out = &mut out[..rows * columns];
-        if inner == 0 {
-            if !accumulate {
-                out.fill(0.0);
-            }
-            return None;
-        }
-        let contiguous = |m: &StridedMatrix<'_>| m.row_stride == 1 || m.column_stride == 1;
-        assert!(
-            a.fits(rows, inner) && contiguous(&a),
-            "the left factor lies in its slice"
-        );
-        assert!(
-            b.fits(inner, columns) && contiguous(&b),
-            "the right factor lies in its slice"
-        );
-        Some(Self {
-            out,
-            rows,
-            inner,
-            columns,
-            a,
-            b,
-            accumulate,
-        })
-    }
-
+impl CheckedProduct<'_> {
     fn run(self, kernel: Kernel) {
         assert!(kernel.is_usable(), "the processor supports {kernel:?}");
         #[cfg(target_arch = "x86_64")]

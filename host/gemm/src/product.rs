@@ -1,0 +1,83 @@
+//! Product that a kernel computes.
+
+/// A matrix in a slice: element `[i, j]` is `values[i * row_stride + j * column_stride]`.
+#[derive(Clone, Copy, Debug)]
+pub struct StridedMatrix<'a> {
+    /// Slice that contains the elements.
+    pub values: &'a [f32],
+    /// Floats from one row to the next.
+    pub row_stride: usize,
+    /// Floats from one column to the next.
+    pub column_stride: usize,
+}
+
+impl StridedMatrix<'_> {
+    fn fits(&self, rows: usize, columns: usize) -> bool {
+        let last = (rows - 1) * self.row_stride + (columns - 1) * self.column_stride;
+        last < self.values.len()
+    }
+}
+
+/// Greatest number of terms of a sum that are added up in registers before the result is written, except with AMX.
+#[cfg(target_arch = "x86_64")]
+pub(super) const DEPTH: usize = 512;
+
+/// Floats of a packed factor that stay in the second-level cache while the other factor is streamed through it.
+#[cfg(target_arch = "x86_64")]
+pub(super) const L2_FLOATS: usize = 64 << 10;
+
+/// Number of terms from which it is faster to pack rows of a left factor whose columns are contiguous.
+#[cfg(target_arch = "x86_64")]
+pub(super) const MANY_TERMS: usize = 128;
+
+/// A checked product: `out [rows, columns]`, row-major, of `a [rows, inner]` and `b [inner, columns]`, which lie within
+/// their slices and have contiguous columns or rows. No extent is 0.
+pub(super) struct CheckedProduct<'a> {
+    pub(super) out: &'a mut [f32],
+    pub(super) rows: usize,
+    pub(super) inner: usize,
+    pub(super) columns: usize,
+    pub(super) a: StridedMatrix<'a>,
+    pub(super) b: StridedMatrix<'a>,
+    pub(super) accumulate: bool,
+}
+
+impl<'a> CheckedProduct<'a> {
+    /// Checks a product. Returns `None` if nothing remains to be computed.
+    pub(super) fn new(
+        out: &'a mut [f32],
+        [rows, inner, columns]: [usize; 3],
+        a: StridedMatrix<'a>,
+        b: StridedMatrix<'a>,
+        accumulate: bool,
+    ) -> Option<Self> {
+        if rows == 0 || columns == 0 {
+            return None;
+        }
+        let out = &mut out[..rows * columns];
+        if inner == 0 {
+            if !accumulate {
+                out.fill(0.0);
+            }
+            return None;
+        }
+        let contiguous = |m: &StridedMatrix<'_>| m.row_stride == 1 || m.column_stride == 1;
+        assert!(
+            a.fits(rows, inner) && contiguous(&a),
+            "the left factor lies in its slice"
+        );
+        assert!(
+            b.fits(inner, columns) && contiguous(&b),
+            "the right factor lies in its slice"
+        );
+        Some(Self {
+            out,
+            rows,
+            inner,
+            columns,
+            a,
+            b,
+            accumulate,
+        })
+    }
+}
