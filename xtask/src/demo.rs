@@ -1,48 +1,17 @@
 //! Demo: trains embeddings of WordNet from its edges, and prints every command so that it can be typed.
 
 use std::fs;
-use std::process::Command;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 
 use crate::repo::Repo;
 use crate::{build, step};
 
 mod distributed;
+mod example;
 mod page;
 
-const EXAMPLE: &str = "examples/wordnet";
-const FOLDER: &str = "target/demo";
-
-/// Synsets whose neighbours are looked up: an animal, an artefact, a place, a person, a quality and an action.
-const WELL_KNOWN: [&str; 6] = [
-    "dog.n.01",
-    "piano.n.01",
-    "paris.n.01",
-    "einstein.n.01",
-    "happy.a.01",
-    "swim.v.01",
-];
-
-/// Questions, which are edges of `test` with one side open: hypernyms, parts and wholes.
-const ASKED: [[&str; 4]; 6] = [
-    ["--head", "asp.n.02", "--relation", "hypernym"],
-    ["--head", "american_elm.n.01", "--relation", "hypernym"],
-    ["--head", "alberta.n.01", "--relation", "instance_hypernym"],
-    [
-        "--head",
-        "gregorian_calendar.n.01",
-        "--relation",
-        "part_meronym",
-    ],
-    ["--relation", "part_meronym", "--tail", "leg.n.01"],
-    [
-        "--relation",
-        "part_meronym",
-        "--tail",
-        "great_barrier_reef.n.01",
-    ],
-];
+use example::{ASKED, EXAMPLE, FOLDER, WELL_KNOWN, pbg_host};
 
 /// Runs the demo. It uses its own folder and always starts from the edges, so a model trained elsewhere is never touched.
 pub(crate) fn run(repo: &Repo, machines: Option<u32>) -> Result<()> {
@@ -120,19 +89,5 @@ fn ask(repo: &Repo, config: &str) -> Result<()> {
         command.extend(["--filter", "train,valid", "--no-loops", "-k", "5"]);
         pbg_host(repo, &command)?;
     }
-    Ok(())
-}
-
-/// Runs a command in the repository's folder, so that it can be repeated as it is shown.
-fn pbg_host(repo: &Repo, args: &[&str]) -> Result<()> {
-    let program = repo.program();
-    println!("\n$ {} {}", repo.short(&program), args.join(" "));
-    let mut command = Command::new(&program);
-    let status = command.args(args).current_dir(&repo.root).status();
-    let status = status.with_context(|| format!("cannot start {}", program.display()))?;
-    ensure!(
-        status.success(),
-        "the command above failed ({status}); it can be repeated by hand"
-    );
     Ok(())
 }

@@ -4,21 +4,21 @@ mod compiler;
 mod debian;
 mod javascript;
 mod libtorch;
+mod lock;
 mod missing_tool;
 mod nats;
 mod python;
 mod wasm_target;
 mod wheel;
 
-use std::fs::{self, File};
 use std::path::PathBuf;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 
 use crate::repo::Repo;
-use crate::step;
 
 pub(crate) use javascript::test_programs as test_javascript;
+pub(crate) use lock::lock;
 pub(crate) use missing_tool::MissingTool;
 pub(crate) use nats::test_server as test_nats;
 pub(crate) use python::{environment, install, interpreter, maturin, test_python};
@@ -59,18 +59,4 @@ pub(crate) fn nats(repo: &Repo) -> Result<PathBuf> {
         missing.print_notice();
     }
     Ok(nats::test_server(repo))
-}
-
-/// Locks the set-up of this checkout, so that two set-ups do not run in parallel. Closing the file releases the lock.
-pub(crate) fn lock(repo: &Repo) -> Result<File> {
-    let path = repo.deps.join("lock");
-    fs::create_dir_all(&repo.deps)
-        .with_context(|| format!("cannot create {}", repo.deps.display()))?;
-    let file = File::create(&path).with_context(|| format!("cannot create {}", path.display()))?;
-    if file.try_lock().is_err() {
-        step::announce("waiting for another set-up of this checkout");
-        file.lock()
-            .with_context(|| format!("cannot lock {}", path.display()))?;
-    }
-    Ok(file)
 }

@@ -3,6 +3,7 @@
 //! The output depends only on the input, not on a clock, random state or the iteration order of a hash map.
 
 mod database;
+mod edge_sets;
 mod relation;
 mod split;
 mod write;
@@ -26,25 +27,6 @@ pub(crate) fn run(dict: &Path, out: &Path) -> Result<()> {
     let sets = split::split(triples)?;
     step::announce(&format!("writing the edge sets into {}", out.display()));
     write::write(&sets, out)
-}
-
-/// The three edge sets, each sorted.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct EdgeSets {
-    pub(crate) train: Vec<Triple>,
-    pub(crate) valid: Vec<Triple>,
-    pub(crate) test: Vec<Triple>,
-}
-
-impl EdgeSets {
-    /// Returns the sets with their names, which are also the stems of their files.
-    pub(crate) fn named(&self) -> [(&'static str, &[Triple]); 3] {
-        [
-            ("train", &self.train),
-            ("valid", &self.valid),
-            ("test", &self.test),
-        ]
-    }
 }
 
 #[cfg(test)]

@@ -57,9 +57,9 @@ pub(super) fn compare(
         step::announce(&format!(
             "PBG, {machines} trainers, partition servers: {servers}"
         ));
-        let theirs = measure_epochs((edges, epochs), |epochs| pbg.train(epochs, servers))?;
+        let theirs = measure_epochs(edges, epochs, |epochs| pbg.train(epochs, servers))?;
         step::announce(&format!("pbg-host, {machines} trainers"));
-        let own = measure_epochs((edges, epochs), |epochs| ours.train(epochs))?;
+        let own = measure_epochs(edges, epochs, |epochs| ours.train(epochs))?;
         print(&theirs, &own);
     }
     Ok(())
@@ -67,7 +67,8 @@ pub(super) fn compare(
 
 /// Measures the epochs after the first one.
 fn measure_epochs(
-    (edges, epochs): (f64, u32),
+    edges: f64,
+    epochs: u32,
     mut train: impl FnMut(u32) -> Result<ResourceUsage>,
 ) -> Result<BenchResult> {
     let one = train(1)?;

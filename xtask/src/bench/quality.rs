@@ -59,8 +59,12 @@ struct Figures {
     cpu_seconds: f64,
 }
 
-/// Names of the graph and of the configuration.
-type Row = (String, String);
+/// Row of the table: a configuration trained on a graph, both by name.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct TrainedRow {
+    graph: String,
+    configuration: String,
+}
 
 /// Trains and ranks, and prints every figure together with the last one.
 pub(crate) fn run(repo: &Repo, args: &QualityArgs) -> Result<()> {
@@ -80,8 +84,11 @@ pub(crate) fn run(repo: &Repo, args: &QualityArgs) -> Result<()> {
     );
     for graph in &graphs {
         for (name, path) in &configurations {
-            let row = (graph.name.to_owned(), name.clone());
-            let wanted = |part: &String| row.0.contains(part) || row.1.contains(part);
+            let row = TrainedRow {
+                graph: graph.name.to_owned(),
+                configuration: name.clone(),
+            };
+            let wanted = |part: &String| row.graph.contains(part) || name.contains(part);
             if !args.only.is_empty() && !args.only.iter().any(wanted) {
                 continue;
             }
@@ -246,7 +253,11 @@ impl fmt::Display for FigureWithLast {
     }
 }
 
-fn print((graph, configuration): &Row, found: Figures, last: Option<&Figures>) {
+fn print(row: &TrainedRow, found: Figures, last: Option<&Figures>) {
+    let TrainedRow {
+        graph,
+        configuration,
+    } = row;
     // Figures after another number of epochs are not comparable.
     let last = last.filter(|last| last.epochs == found.epochs);
     let beside = |of: fn(&Figures) -> f64, digits| FigureWithLast(of(&found), last.map(of), digits);
@@ -259,7 +270,7 @@ fn print((graph, configuration): &Row, found: Figures, last: Option<&Figures>) {
     );
 }
 
-fn parse(text: &str) -> Result<BTreeMap<Row, Figures>> {
+fn parse(text: &str) -> Result<BTreeMap<TrainedRow, Figures>> {
     let mut lines = text.lines();
     if lines.next() != Some(HEADER) {
         bail!("{FIGURES} does not begin with `{HEADER}`");
@@ -275,13 +286,21 @@ fn parse(text: &str) -> Result<BTreeMap<Row, Figures>> {
             hits10: hits10.parse()?,
             cpu_seconds: cpu_seconds.parse()?,
         };
-        Ok(((graph.to_owned(), configuration.to_owned()), figures))
+        let row = TrainedRow {
+            graph: graph.to_owned(),
+            configuration: configuration.to_owned(),
+        };
+        Ok((row, figures))
     });
     parsed.collect()
 }
 
-fn format(figures: &BTreeMap<Row, Figures>) -> String {
-    let line = |((graph, configuration), figures): (&Row, &Figures)| {
+fn format(figures: &BTreeMap<TrainedRow, Figures>) -> String {
+    let line = |(row, figures): (&TrainedRow, &Figures)| {
+        let TrainedRow {
+            graph,
+            configuration,
+        } = row;
         let Figures {
             epochs,
             mrr,
@@ -306,7 +325,10 @@ mod tests {
             hits10: 0.5,
             cpu_seconds: 61.0,
         };
-        let row = |name: &str| ("wordnet".to_owned(), name.to_owned());
+        let row = |name: &str| TrainedRow {
+            graph: "wordnet".to_owned(),
+            configuration: name.to_owned(),
+        };
         let kept = BTreeMap::from([
             (row("preset pbg"), figures),
             (row("configs/a.toml"), figures),

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
 
-use super::{FOLDER, pbg_host};
+use super::example::{FOLDER, pbg_host};
 use crate::repo::Repo;
 use crate::{setup, step};
 

@@ -9,7 +9,7 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use flate2::read::GzDecoder;
 
-use super::{ASKED, EXAMPLE, FOLDER, WELL_KNOWN, pbg_host};
+use super::example::{ASKED, EXAMPLE, FOLDER, WELL_KNOWN, pbg_host};
 use crate::repo::Repo;
 use crate::step;
 

@@ -9,7 +9,7 @@ use anyhow::Context as _;
 use crate::repo::Repo;
 use crate::step;
 
-use super::lock;
+use super::lock::lock;
 use super::missing_tool::MissingTool;
 
 /// The version on which new projects depend. It fixes the version of its native part as well.
@@ -33,12 +33,11 @@ pub(super) fn packages(repo: &Repo) -> anyhow::Result<Option<MissingTool>> {
     step::announce(&format!(
         "installing {PACKAGE} into {shown} with npm (13 MB, 38 MB on disk)"
     ));
-    Ok(installed("npm", (&folder, &shown), &program).err())
+    Ok(installed("npm", &folder, &shown, &program).err())
 }
 
-/// Installs the package into a folder and starts its `program`. `folder` is the path and its form in messages.
-fn installed(npm: &str, folder: (&Path, &str), program: &Path) -> Result<(), MissingTool> {
-    let (folder, shown) = folder;
+/// Installs the package into a folder and starts its `program`. `shown` is its path in messages.
+fn installed(npm: &str, folder: &Path, shown: &str, program: &Path) -> Result<(), MissingTool> {
     let missing = |reason: String, said| MissingTool {
         tool: "node",
         notice: format!("plugins in JavaScript are not built in tests: {reason}"),
@@ -79,7 +78,7 @@ mod tests {
             fs::set_permissions(&npm, fs::Permissions::from_mode(0o755)).expect("it is ours");
             let program = place.path().join("program");
             let npm = npm.to_str().expect("UTF-8");
-            let missing = installed(npm, (place.path(), "here"), &program).expect_err("it fails");
+            let missing = installed(npm, place.path(), "here", &program).expect_err("it fails");
             (missing.notice, missing.installer_output.unwrap_or_default())
         };
         let version = "[ \"$1\" = --version ] && exit 0";

@@ -10,7 +10,7 @@ use anyhow::{Context, Result};
 use crate::repo::Repo;
 use crate::step;
 
-use super::lock;
+use super::lock::lock;
 use super::missing_tool::MissingTool;
 use super::wheel::{Wheel, download, extract, find};
 

@@ -10,7 +10,7 @@ use anyhow::{Context, Result};
 use crate::repo::Repo;
 use crate::step;
 
-use super::lock;
+use super::lock::lock;
 
 /// Packages with which the tests read the output of pbg-host, and build plugins in Python.
 const PACKAGES: [&str; 4] = ["numpy", "pyarrow", "safetensors", "componentize-py==0.25.1"];

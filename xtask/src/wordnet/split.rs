@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use anyhow::{Result, ensure};
 
-use super::{EdgeSets, Triple};
+use super::Triple;
+use super::edge_sets::EdgeSets;
 
 /// One of this many triples goes to valid, and one to test.
 const HOLD_OUT: usize = 20;

@@ -6,8 +6,9 @@ use std::sync::Arc;
 
 use flate2::read::GzDecoder;
 
+use super::edge_sets::EdgeSets;
 use super::write::{TripleCounts, table};
-use super::{EdgeSets, Triple, database, split};
+use super::{Triple, database, split};
 
 /// A licence line, two senses of one noun, an adjective with its satellite, a verb and an adverb.
 const DATABASE: [(&str, &str); 8] = [

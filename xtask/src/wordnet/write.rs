@@ -8,7 +8,7 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use flate2::{Compression, GzBuilder};
 
-use super::EdgeSets;
+use super::edge_sets::EdgeSets;
 
 pub(crate) fn write(sets: &EdgeSets, out: &Path) -> Result<()> {
     fs::create_dir_all(out).with_context(|| format!("cannot create {}", out.display()))?;
