@@ -113,8 +113,8 @@ fn edge_lists_with_faults() {
         );
     };
     check("", &["bad.tsv", "empty"]);
-    check("a\tr\tb\na\tr\n", &["bad.tsv:2", "column"]);
-    check("a\tr\tb\nc\tr\td\te\n", &["bad.tsv:2", "column"]);
+    check("a\tr\tb\na\tr\n", &["bad.tsv, line 2", "column"]);
+    check("a\tr\tb\nc\tr\td\te\n", &["bad.tsv, line 2", "column"]);
     place
         .run(["import", "--edges", "train=nowhere.tsv"])
         .fails(4, &["nowhere.tsv"]);
@@ -144,7 +144,7 @@ fn a_relation_that_the_configuration_does_not_know() {
     let place = Workplace::with_edges(&config);
     place
         .run(["import", "--edges", "train=train.tsv"])
-        .fails(4, &["next but one", "train.tsv:2", "configuration"]);
+        .fails(4, &["next but one", "train.tsv, line 2", "configuration"]);
 }
 
 #[test]

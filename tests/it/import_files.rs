@@ -161,7 +161,7 @@ fn comments_and_counts_are_no_edges() {
         (2, 4, "head=#a"),
     );
     reads(&place, "tags.tsv", &["--comment", "#"], (1, 2, "head=c"));
-    import(&place, "later.tsv", &[]).fails(4, &["later.tsv:3:", "--comment '#'", "--comment none"]);
+    import(&place, "later.tsv", &[]).fails(4, &["later.tsv, line 3:", "--comment '#'", "--comment none"]);
     reads(&place, "later.tsv", &["--comment", "#"], (1, 2, "head=a"));
 }
 
@@ -437,7 +437,7 @@ fn bad_lines_end_an_import_or_are_counted() {
             ("edges.csv", b"lhs,rel,rhs\na,r,b\nb,r\nb,r,c\n"),
         ],
     );
-    import(&place, "edges.tsv", &[]).fails(4, &["edges.tsv:3: it is not UTF-8"]);
+    import(&place, "edges.tsv", &[]).fails(4, &["edges.tsv, line 3: it is not UTF-8"]);
     let report = reads(
         &place,
         "edges.tsv",
@@ -450,10 +450,10 @@ fn bad_lines_end_an_import_or_are_counted() {
         skipped["first"]
             .as_str()
             .unwrap()
-            .starts_with("edges.tsv:2: 3 columns are expected"),
+            .starts_with("edges.tsv, line 2: 3 columns are expected"),
         "{skipped}"
     );
-    import(&place, "edges.csv", &[]).fails(4, &["edges.csv:3:", "2 found"]);
+    import(&place, "edges.csv", &[]).fails(4, &["edges.csv, line 3:", "2 found"]);
     let edges = [
         "import",
         "--fresh",
@@ -465,7 +465,7 @@ fn bad_lines_end_an_import_or_are_counted() {
     let run = place.run(edges).succeeds();
     assert!(
         run.stdout
-            .contains("1 bad line skipped, the first: edges.csv:3: "),
+            .contains("1 bad line skipped, the first: edges.csv, line 3: "),
         "{}",
         run.stdout
     );
@@ -475,7 +475,7 @@ fn bad_lines_end_an_import_or_are_counted() {
     // A relation that the configuration lacks is not a bad line.
     place.write("pbg.toml", ONE);
     place.write("edges.tsv", "a\tr\tb\nb\tother\tc\n");
-    import(&place, "edges.tsv", &["--on-bad-line", "skip"]).fails(4, &["edges.tsv:2:", "`other`"]);
+    import(&place, "edges.tsv", &["--on-bad-line", "skip"]).fails(4, &["edges.tsv, line 2:", "`other`"]);
 }
 
 #[test]

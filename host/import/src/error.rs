@@ -32,7 +32,7 @@ pub enum ImportError {
         what: String,
     },
     /// A line of a text or a row of a table is wrong.
-    #[error("{}:{line}: {what}", path.display())]
+    #[error("{}, line {line}: {what}", path.display())]
     Line {
         /// The file.
         path: PathBuf,

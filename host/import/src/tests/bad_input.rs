@@ -24,41 +24,41 @@ fn lines() {
         &any,
         "a.tsv",
         "a\tr\tb\na\tr\n",
-        &["a.tsv:2:", "3 columns are expected", "2 found"],
+        &["a.tsv, line 2:", "3 columns are expected", "2 found"],
     );
     fails(
         &any,
         "a.tsv",
         "a\tr\tb\n\na\tr\tb\tc\n",
-        &["a.tsv:3:", "4 found"],
+        &["a.tsv, line 3:", "4 found"],
     );
     fails(
         &any,
         "a.tsv",
         "a\tr\tb\na\tr\tc\na r b\n",
-        &["a.tsv:3:", "separated by tabs", "1 found"],
+        &["a.tsv, line 3:", "separated by tabs", "1 found"],
     );
     fails(
         &any,
         "a.tsv",
         "a\tr\tb\na\t\tb\n",
-        &["a.tsv:2:", "column 2 is empty"],
+        &["a.tsv, line 2:", "column 2 is empty"],
     );
     fails(
         &any,
         "a.tsv",
         b"a\tr\tb\na\tr\t\xff\n",
-        &["a.tsv:2:", "UTF-8"],
+        &["a.tsv, line 2:", "UTF-8"],
     );
     let long = format!("a\tr\tb\na\tr\t{}\n", "x".repeat(40_000));
-    fails(&any, "a.tsv", long, &["a.tsv:2:", "longer than 32768"]);
+    fails(&any, "a.tsv", long, &["a.tsv, line 2:", "longer than 32768"]);
     let endless = format!("a\tr\tb\n{}", "x".repeat(2_000_000));
-    fails(&any, "a.tsv", endless, &["a.tsv:2:", "the line is longer"]);
+    fails(&any, "a.tsv", endless, &["a.tsv, line 2:", "the line is longer"]);
     fails(
         &any,
         "a.csv",
         "lhs,rel,rhs\na,r,b\n\"a\n1\",r,b\na,r\n",
-        &["a.csv:5:", "2 found"],
+        &["a.csv, line 5:", "2 found"],
     );
 }
 
@@ -70,13 +70,13 @@ fn the_first_wrong_line_of_many_is_named() {
     text.push_str("oops\toops\n");
     let mut workshop = Workshop::new(1);
     workshop.options.threads = Some(4);
-    fails(&workshop, "a.tsv", text, &["a.tsv:200001:", "1 found"]);
+    fails(&workshop, "a.tsv", text, &["a.tsv, line 200001:", "1 found"]);
 }
 
 #[test]
 fn relations() {
     let named = named_relations();
-    let expected = ["a.tsv:2:", "`parent_off`", "did you mean `parent_of`"];
+    let expected = ["a.tsv, line 2:", "`parent_off`", "did you mean `parent_of`"];
     fails(
         &named,
         "a.tsv",
@@ -87,7 +87,7 @@ fn relations() {
         &named,
         "a.csv",
         "lhs,rel,rhs\na,other,b\n",
-        &["a.csv:2:", "`other`", "`*`"],
+        &["a.csv, line 2:", "`other`", "`*`"],
     );
     let any = Workshop::new(1);
     fails(
@@ -104,7 +104,7 @@ fn weights() {
     workshop.options.columns = Some("lhs,rel,rhs,weight".parse().unwrap());
     for weight in ["x", "", "nan", "inf", "-1", "1e99"] {
         let text = format!("a\tr\tb\t1\na\tr\tb\t{weight}\n");
-        fails(&workshop, "a.tsv", text, &["a.tsv:2:", "weight"]);
+        fails(&workshop, "a.tsv", text, &["a.tsv, line 2:", "weight"]);
     }
 }
 
@@ -198,7 +198,7 @@ fn features() {
     );
     for (words, expected) in [
         ("a\tx\n", "no features of `b`"),
-        ("a\tx\nb\n", "words.tsv:2:"),
+        ("a\tx\nb\n", "words.tsv, line 2:"),
         ("a\tx\na\ty\nb\tz\n", "given twice"),
         ("a\tx\nb\t \n", "`b` has no features"),
     ] {
