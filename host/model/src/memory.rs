@@ -24,7 +24,7 @@ pub const FEWER_PARAMETERS: &str =
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{what} takes up to {} of memory, but only {} are left {limit}; {remedy}",
-    gibibytes(*needed), gibibytes(*available)
+    binary_size(*needed), binary_size(*available)
 )]
 pub struct NotEnoughMemory {
     /// What needs the memory.
@@ -127,10 +127,13 @@ pub fn free_bytes() -> Option<u64> {
     all.into_iter().flatten().min()
 }
 
-fn gibibytes(bytes: u64) -> String {
+/// Formats a number of bytes in MiB, GiB or TiB.
+fn binary_size(bytes: u64) -> String {
+    let gibibytes = bytes as f64 / f64::from(1 << 30);
     match bytes >> 30 {
-        0 => format!("{:.0} MiB", bytes as f64 / f64::from(1 << 20)),
-        _ => format!("{:.1} GiB", bytes as f64 / f64::from(1 << 30)),
+        0 => format!("{:.0} MiB", gibibytes * 1024.0),
+        1..1024 => format!("{gibibytes:.1} GiB"),
+        _ => format!("{:.1} TiB", gibibytes / 1024.0),
     }
 }
 
@@ -231,9 +234,17 @@ mod tests {
         assert!(error.available > 1 << 20);
         let text = error.to_string();
         assert!(
-            text.contains("everything takes up to 17179869184.0 GiB"),
+            text.contains("everything takes up to 16777216.0 TiB"),
             "{text}"
         );
+    }
+
+    #[test]
+    fn sizes_have_the_unit_that_keeps_them_short() {
+        assert_eq!(binary_size(512 << 20), "512 MiB");
+        assert_eq!(binary_size(3 << 29), "1.5 GiB");
+        assert_eq!(binary_size(1023 << 30), "1023.0 GiB");
+        assert_eq!(binary_size(300_170 << 30), "293.1 TiB");
     }
 
     #[test]
