@@ -16,13 +16,13 @@ pub enum EncodeError {
     NotAModule(&'static str),
     /// The module does not match its world.
     #[error("cannot be encoded as a component: {0}")]
-    Misfit(String),
+    WorldMismatch(String),
 }
 
 /// Encodes `module` as a component, without its debug information and other sections that only tools read.
 ///
 /// # Errors
-/// [`EncodeError::NotAModule`] if the bytes are not a core module. [`EncodeError::Misfit`] if the module does not
+/// [`EncodeError::NotAModule`] if the bytes are not a core module. [`EncodeError::WorldMismatch`] if the module does not
 /// describe the types of its world, or if its imports or exports do not have these types.
 pub fn encode(module: &[u8]) -> Result<Vec<u8>, EncodeError> {
     let module = strip_custom_sections(module).map_err(EncodeError::NotAModule)?;
@@ -35,7 +35,7 @@ pub fn encode(module: &[u8]) -> Result<Vec<u8>, EncodeError> {
 
 /// Converts the encoder's error to a text that includes all causes.
 fn misfit(error: &impl std::fmt::Display) -> EncodeError {
-    EncodeError::Misfit(format!("{error:#}"))
+    EncodeError::WorldMismatch(format!("{error:#}"))
 }
 
 /// Removes custom sections, except two kinds: `name` has the names of functions, which make the backtrace of a trap
@@ -132,6 +132,6 @@ mod tests {
     fn refuses_a_module_that_exports_what_no_world_has() {
         // (module (import "env" "exit" (func)))
         let module = b"\0asm\x01\0\0\0\x01\x04\x01\x60\0\0\x02\x0c\x01\x03env\x04exit\0\0";
-        assert!(matches!(encode(module), Err(EncodeError::Misfit(_))));
+        assert!(matches!(encode(module), Err(EncodeError::WorldMismatch(_))));
     }
 }

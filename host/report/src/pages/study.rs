@@ -8,7 +8,7 @@ use crate::table;
 use pbg_lab::study::{EpochPoint, OrderRuns, Study, mean_and_deviation};
 
 /// Headers of the table of results, for the cells that [`row`] returns.
-pub const HEADS: [&str; 9] = [
+pub const HEADERS: [&str; 9] = [
     "order",
     "MRR",
     "Hits@10",
@@ -32,7 +32,7 @@ pub fn page(study: &Study) -> Result<String, PageError> {
     );
     page.summary(&study.setting);
     page.download("study.csv", &table::study_csv(study)?);
-    let head = HEADS.map(str::to_owned);
+    let head = HEADERS.map(str::to_owned);
     page.table(&head, &study.orders.iter().map(row).collect::<Vec<_>>());
     page.text(
         "Results after the last epoch, as mean and standard deviation over the seeds. Swaps (predicted from the plans and \

@@ -180,7 +180,7 @@ fn write(args: &Args, study: &Study, terminal: Terminal) -> Result<()> {
 fn print(out: &mut dyn Write, study: &Study) -> io::Result<()> {
     let mut table = Table::new();
     table.load_style(presets::ASCII_MARKDOWN);
-    table.set_header(pages::study::HEADS);
+    table.set_header(pages::study::HEADERS);
     for order in &study.orders {
         table.add_row(pages::study::row(order));
     }
