@@ -30,7 +30,7 @@ pub(crate) struct TrainedArgs {
     pub(crate) config: Option<PathBuf>,
     /// Options that name the checkpoint or change the configuration.
     #[command(flatten)]
-    pub(crate) which: TrainedOptions,
+    pub(crate) options: TrainedOptions,
 }
 
 /// The options of [`TrainedArgs`].

@@ -130,7 +130,7 @@ fn expand(path: &Path) -> Result<Vec<PathBuf>, ImportError> {
 /// others, and empty files are parts without edges; both are omitted.
 fn in_folder(folder: &Path) -> Result<Vec<PathBuf>, ImportError> {
     let mut found = Vec::new();
-    for name in names_in(folder)? {
+    for name in file_names(folder)? {
         let path = folder.join(&name);
         let metadata = fs::metadata(&path).map_err(|e| FileError::new("open", &path, e))?;
         if metadata.is_dir() {
@@ -152,7 +152,7 @@ fn in_folder(folder: &Path) -> Result<Vec<PathBuf>, ImportError> {
 }
 
 /// Lists the names in a folder that do not begin with `.` or `_`, sorted.
-fn names_in(folder: &Path) -> Result<Vec<String>, ImportError> {
+fn file_names(folder: &Path) -> Result<Vec<String>, ImportError> {
     let failed = |e| FileError::new("open", folder, e);
     let mut names = Vec::new();
     for entry in fs::read_dir(folder).map_err(failed)? {
@@ -197,7 +197,7 @@ fn matching(pattern: &Path) -> Result<Vec<PathBuf>, ImportError> {
             if !shown.is_dir() {
                 continue;
             }
-            for name in names_in(shown)? {
+            for name in file_names(shown)? {
                 if matches(&wanted, &name.chars().collect::<Vec<_>>()) {
                     next.push(folder.join(name));
                 }

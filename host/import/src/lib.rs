@@ -82,7 +82,7 @@ pub struct ImportOptions {
     pub names_memory: Option<u64>,
     /// Location of the names of entities. Default: in files if the edges take more than [`LARGE`] bytes, otherwise in
     /// memory.
-    pub names_in: Option<NameStorage>,
+    pub name_storage: Option<NameStorage>,
     /// Minimum number of edges of an entity; entities with fewer are dropped, with their edges.
     pub entity_min_count: u32,
     /// Minimum number of edges of a relation; relations with fewer are dropped, with their edges.
@@ -207,7 +207,7 @@ pub fn run(
         }
         progress(event)
     };
-    let names_in = options.names_in.unwrap_or_else(|| {
+    let name_storage = options.name_storage.unwrap_or_else(|| {
         match inputs.bytes() > LARGE && types::only_in_memory(schema).is_none() {
             true => NameStorage::Files,
             false => NameStorage::Memory,
@@ -215,7 +215,7 @@ pub fn run(
     });
     let staging = target::begin(&options.target)?;
     let report = match run_with(
-        names_in,
+        name_storage,
         schema,
         &inputs,
         (options, &staging),
@@ -232,13 +232,13 @@ pub fn run(
 }
 
 fn run_with(
-    names_in: NameStorage,
+    name_storage: NameStorage,
     schema: &Schema,
     inputs: &InputFiles,
     (options, staging): (&ImportOptions, &Staging),
     progress: &mut dyn FnMut(ImportProgress) -> ControlFlow<()>,
 ) -> Result<ImportReport, ImportError> {
-    if names_in == NameStorage::Files
+    if name_storage == NameStorage::Files
         && let Some(why) = types::only_in_memory(schema)
     {
         let what = format!("names cannot be on disk, only in memory, because {why}");
@@ -248,7 +248,7 @@ fn run_with(
     let threads = options.threads.unwrap_or_else(cores).max(1);
     let memory = memory::MemoryBudget::new(options, threads)?;
     let old = previous(staging.target(), options)?;
-    let types = types::Types::new(schema, old.as_ref(), (options, names_in))?;
+    let types = types::Types::new(schema, old.as_ref(), (options, name_storage))?;
     let relations = relations::RelationTable::new(schema, &types, old.as_ref())?;
     staging.make_new()?;
     let folder = staging.new_folder();
@@ -256,7 +256,7 @@ fn run_with(
         schema,
         options,
         inputs,
-        names_in,
+        name_storage,
         shards: on_disk::shards(inputs.bytes(), old.as_ref()),
         types: &types,
         relations: &relations,
@@ -282,7 +282,7 @@ struct ImportJob<'a> {
     schema: &'a Schema,
     options: &'a ImportOptions,
     inputs: &'a InputFiles,
-    names_in: NameStorage,
+    name_storage: NameStorage,
     /// Number of files that names on disk are divided into.
     shards: usize,
     types: &'a types::Types,
@@ -300,7 +300,7 @@ impl ImportJob<'_> {
         &self,
         progress: &mut dyn FnMut(ImportProgress) -> ControlFlow<()>,
     ) -> Result<(pipeline::SpilledEdges, Option<on_disk::Numbering>), ImportError> {
-        if self.names_in == NameStorage::Memory {
+        if self.name_storage == NameStorage::Memory {
             let edges = pipeline::read_all(self, None, progress)?;
             return Ok((edges, None));
         }

@@ -32,7 +32,7 @@ impl<'a> ParseWorker<'a> {
             types: job.types,
             single: job.relations.single(),
             relations: RelationCache::new(job.relations),
-            scatter: (job.names_in == NameStorage::Files).then(|| ShardDivider::new(job)),
+            scatter: (job.name_storage == NameStorage::Files).then(|| ShardDivider::new(job)),
             rows: EdgeRows::default(),
             resolved: Vec::new(),
             hashes: Vec::new(),

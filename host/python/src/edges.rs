@@ -9,9 +9,10 @@ use std::sync::Mutex;
 use arrow_array::RecordBatch;
 use arrow_array::ffi_stream::RecordBatchStreamReader;
 use arrow_pyarrow::PyArrowType;
+use pbg_import as import;
 use pbg_import::columns::{self, Role};
 use pbg_import::spool::{ColumnValues, EdgeSpool};
-use pbg_import::{self as import, ImportOptions, ImportProgress, TextOptions};
+use pbg_import::{ImportOptions, ImportProgress, TextOptions};
 use pbg_session::{Failure, FailureKind, Result};
 use pyo3::prelude::*;
 use serde::Deserialize;
@@ -216,7 +217,7 @@ fn import_options(config: &pbg_config::Config, given: Options) -> Result<ImportO
         threads: given.threads,
         memory: given.memory,
         names_memory: pbg_model::memory::default_name_bytes(),
-        names_in: None,
+        name_storage: None,
         entity_min_count: given.entity_min_count,
         relation_min_count: given.relation_min_count,
         dictionary: given.dictionary,

@@ -4,15 +4,12 @@ mod cluster;
 mod eval;
 mod import;
 mod kernels;
+mod libtorch;
 mod storage;
 mod train;
 
 use crate::failure::Result;
 use crate::terminal::Terminal;
-
-/// Feature of `bench` that needs libtorch, and the alternatives that do not.
-const CEILING: &str = "a comparison with libtorch's own matrix product";
-const NO_CEILING: &str = "`bench storage` and `bench import` do not need it";
 
 /// Measure how fast this machine trains, stores, imports and ranks, compared with the attainable maximum.
 ///

@@ -87,8 +87,8 @@ fn candidates(text: &str) -> Result<CandidateSet, String> {
 /// # Errors
 /// When the edge set or the checkpoint does not exist, or cannot be read.
 pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
-    let TrainedArgs { config, which } = &args.model;
-    let resolved = load::trained(config.as_deref(), which, terminal)?;
+    let TrainedArgs { config, options } = &args.model;
+    let resolved = load::trained(config.as_deref(), options, terminal)?;
     let options = EvalOptions {
         edges: args.edges.clone(),
         filter: args.filter.clone(),
@@ -164,12 +164,12 @@ fn print(args: &Args, report: &EvalReport, terminal: Terminal) -> Result<()> {
         writeln!(out, "{}", table(report))?;
         match args.by {
             Some(by) => {
-                let which = if report.filter.is_empty() {
+                let condition = if report.filter.is_empty() {
                     "raw"
                 } else {
                     "filtered"
                 };
-                writeln!(out, "\n{which} ranks by {}", by.name())?;
+                writeln!(out, "\n{condition} ranks by {}", by.name())?;
                 writeln!(out, "{}", by::table(report, by))
             }
             None => Ok(()),

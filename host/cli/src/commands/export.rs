@@ -67,8 +67,8 @@ impl From<Format> for ExportFormat {
 /// # Errors
 /// When there is no checkpoint, the checkpoint does not belong to the dataset, or a file cannot be written.
 pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
-    let TrainedArgs { config, which } = &args.model;
-    let resolved = load::trained(config.as_deref(), which, terminal)?;
+    let TrainedArgs { config, options } = &args.model;
+    let resolved = load::trained(config.as_deref(), options, terminal)?;
     let model = TrainedModel::open(&resolved)?;
     let options = ExportOptions {
         format: args.format.into(),

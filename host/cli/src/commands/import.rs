@@ -12,11 +12,12 @@ use pbg_import::{
     NameStorage, OnBadLine, Separator, TextOptions,
 };
 
-use super::describe;
 use crate::failure::Result;
 use crate::options::{self, ConfigArgs};
 use crate::terminal::{self, Terminal};
 use crate::{format, interrupt, load, model_notes};
+
+use super::describe;
 
 /// Import edge lists (TSV, CSV, Parquet) into the dataset that a configuration names.
 ///
@@ -167,7 +168,7 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
         features: args.features.clone(),
         memory: args.memory,
         names_memory: pbg_model::memory::default_name_bytes(),
-        names_in: args.names_on_disk.then_some(NameStorage::Files),
+        name_storage: args.names_on_disk.then_some(NameStorage::Files),
         trained: config.edge_sets.clone(),
     };
     let display = Display::new(terminal);

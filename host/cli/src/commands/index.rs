@@ -64,8 +64,8 @@ pub(crate) struct Args {
 /// # Errors
 /// When the model cannot be read, the index cannot be written, or the command is interrupted.
 pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
-    let TrainedArgs { config, which } = &args.model;
-    let resolved = load::trained(config.as_deref(), which, terminal)?;
+    let TrainedArgs { config, options } = &args.model;
+    let resolved = load::trained(config.as_deref(), options, terminal)?;
     let options = IndexOptions {
         entity_type: args.entity_type.clone(),
         comparator: args.comparator.map(Into::into),

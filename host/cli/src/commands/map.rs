@@ -64,8 +64,8 @@ pub(crate) struct Args {
 /// # Errors
 /// When the model cannot be opened, an entity is unknown, or a file cannot be written.
 pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
-    let TrainedArgs { config, which } = &args.model;
-    let resolved = load::trained(config.as_deref(), which, terminal)?;
+    let TrainedArgs { config, options } = &args.model;
+    let resolved = load::trained(config.as_deref(), options, terminal)?;
     let mut model = pbg_query::QueryModel::open(&resolved)?;
     model_notes::warn_about_missing_rows(model.missing(), &resolved, terminal);
     let entity_type = args.entity_type.as_deref();

@@ -62,7 +62,7 @@ pub(crate) struct Args {
     json: bool,
     /// Options that name the model.
     #[command(flatten)]
-    which: TrainedOptions,
+    options: TrainedOptions,
 }
 
 /// Side of a relation.
@@ -96,9 +96,9 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
         let text = format!("the name {} is not valid UTF-8", name.display());
         Failure::message(FailureKind::Usage, text)
     })?;
-    let resolved = load::trained(config, &args.which, terminal)?;
+    let resolved = load::trained(config, &args.options, terminal)?;
     if let Some(relation) = &args.relation {
-        return by_relation::run(args, (name, relation), &resolved, terminal);
+        return by_relation::run(args, name, relation, &resolved, terminal);
     }
     let mut model = pbg_query::QueryModel::open(&resolved)?;
     let (count, entity_type) = (args.neighbors as usize, args.entity_type.as_deref());

@@ -96,8 +96,8 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
             Some(one?)
         }
     };
-    let TrainedArgs { config, which } = &args.model;
-    let resolved = load::trained(config.as_deref(), which, terminal)?;
+    let TrainedArgs { config, options } = &args.model;
+    let resolved = load::trained(config.as_deref(), options, terminal)?;
     let options = PredictOptions {
         count: args.answers,
         filter: filter(args, &resolved),
@@ -157,7 +157,8 @@ fn answer_all(
 ) -> Result<u64> {
     let (mut count, mut told) = (0, model_notes::PrintedNotes::default());
     loop {
-        let block = questions.next(predictor.at_once());
+        let (most_questions, most_bytes) = predictor.at_once();
+        let block = questions.next(most_questions, most_bytes);
         // After an interruption the block may be incomplete.
         if stop.load(Ordering::SeqCst) {
             return Err(RunError::Interrupted.into());
@@ -168,17 +169,17 @@ fn answer_all(
         }
         let last = count + block.questions.len() as u64;
         bar.set_message(format!("questions {} to {last}", count + 1));
-        let asked = predictor
+        let resolved_questions = predictor
             .resolve(&block.questions)
             .map_err(|unanswerable| {
                 let Unanswerable { question, error } = unanswerable;
                 questions.with_line(Failure::from(*error), &block, question)
             })?;
-        told.print_search_plan(&predictor.approach(&asked)?, terminal, |say| {
+        told.print_search_plan(&predictor.approach(&resolved_questions)?, terminal, |say| {
             bar.suspend(say);
         });
         let progress = &mut |share: f64| bar.set_position((share * 100.0) as u64);
-        let found = predictor.answer(&asked, stop, progress);
+        let found = predictor.answer(&resolved_questions, stop, progress);
         let found = found.map_err(|error| match error {
             RunError::NotComparable { question } => {
                 questions.with_line(Failure::from(error), &block, question)

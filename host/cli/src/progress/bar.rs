@@ -9,8 +9,9 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 use pbg_core::event::Event;
 use pbg_core::text::escaped_lines;
 
+use super::reporter::{Announcer, Board, ProgressReporter, Teller};
+use super::text;
 use super::tracker::Tracker;
-use super::{Announcer, Board, ProgressReporter, Teller, text};
 use crate::terminal::Terminal;
 
 const REFRESH_HZ: u8 = 10;

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use pbg_core::event::Event;
 
-use super::{Announcer, ProgressReporter, Teller};
+use super::reporter::{Announcer, ProgressReporter, Teller};
 use crate::terminal::Terminal;
 
 /// Reporter that writes every event as a line of JSON, without buffering.

@@ -4,8 +4,9 @@ use std::time::{Duration, Instant};
 
 use pbg_core::event::Event;
 
+use super::reporter::{Announcer, ProgressReporter, Teller};
+use super::text;
 use super::tracker::Tracker;
-use super::{Announcer, ProgressReporter, Teller, text};
 use crate::format;
 use crate::terminal::Terminal;
 

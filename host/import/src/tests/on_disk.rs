@@ -9,13 +9,13 @@ use super::super::{ImportProgress, LEAST_MEMORY, NameStorage};
 use super::*;
 
 /// Creates a workshop with two entity types that may have names in common.
-fn workshop(partitions: u32, names_in: NameStorage) -> Workshop {
+fn workshop(partitions: u32, name_storage: NameStorage) -> Workshop {
     let mut workshop = Workshop::with_config(&format!(
         "entities.user.num_partitions = {partitions}\nentities.item.num_partitions = {partitions}\n\
          relations = [{{ name = 'knows', lhs = 'user', rhs = 'user' }},\n\
                       {{ name = 'buys', lhs = 'user', rhs = 'item' }}]"
     ));
-    workshop.options.names_in = Some(names_in);
+    workshop.options.name_storage = Some(name_storage);
     workshop
 }
 
@@ -59,8 +59,8 @@ proptest! {
         entity_min_count in 0_u32..4,
         weighted: bool,
     ) {
-        let made = [NameStorage::Memory, NameStorage::Files].map(|names_in| {
-            let mut workshop = workshop(partitions, names_in);
+        let made = [NameStorage::Memory, NameStorage::Files].map(|name_storage| {
+            let mut workshop = workshop(partitions, name_storage);
             workshop.options.entity_min_count = entity_min_count;
             if weighted {
                 workshop.options.columns = Some("lhs,rel,rhs,weight".parse().unwrap());
@@ -124,9 +124,9 @@ fn names_of_any_length_are_read_back() {
     let name = |n: usize| format!("{n}{}", "x".repeat(n * 997 % (32 << 10)));
     let line = |n: usize| format!("{}\tr\t{}\n", name(n), name(n / 2));
     let text: String = (0..200).map(line).collect();
-    let made = [NameStorage::Memory, NameStorage::Files].map(|names_in| {
+    let made = [NameStorage::Memory, NameStorage::Files].map(|name_storage| {
         let mut workshop = Workshop::new(3);
-        workshop.options.names_in = Some(names_in);
+        workshop.options.name_storage = Some(name_storage);
         let first = bytes(&workshop.import_text("edges.tsv", &text).unwrap());
         (
             first,
@@ -167,7 +167,7 @@ fn names_of_entities_with_features_stay_in_memory() {
         "entities.e = { num_partitions = 1, featurized = true }\n\
          relations = [{ name = '*', lhs = 'e', rhs = 'e' }]",
     );
-    workshop.options.names_in = Some(NameStorage::Files);
+    workshop.options.name_storage = Some(NameStorage::Files);
     let features = workshop.file("features.tsv", "a\tx\nb\ty\n");
     workshop.options.features = vec![("e".to_owned(), features)];
     let refused = workshop.import_text("edges.tsv", "a\tr\tb\n").unwrap_err();

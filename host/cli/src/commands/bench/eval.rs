@@ -5,11 +5,11 @@ use std::io::{self, Write};
 use pbg_bench::EvalBenchReport;
 use pbg_query::{CandidateSet, EvalOptions};
 
-use super::{CEILING, NO_CEILING};
+use super::libtorch;
 use crate::failure::Result;
 use crate::options::TrainedArgs;
 use crate::terminal::{self, Terminal};
-use crate::{format, libtorch_program, load};
+use crate::{format, load};
 
 /// Measure how fast the edges of an edge set are ranked among all entities, with an existing checkpoint.
 ///
@@ -46,9 +46,9 @@ pub(crate) struct Args {
 /// # Errors
 /// When the edge set or the checkpoint does not exist, or cannot be read.
 pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
-    libtorch_program::exec_with_libtorch(CEILING, NO_CEILING)?;
-    let TrainedArgs { config, which } = &args.model;
-    let resolved = load::trained(config.as_deref(), which, terminal)?;
+    libtorch::exec_for_comparison()?;
+    let TrainedArgs { config, options } = &args.model;
+    let resolved = load::trained(config.as_deref(), options, terminal)?;
     let options = EvalOptions {
         edges: args.edges.clone(),
         filter: args.filter.clone(),

@@ -6,12 +6,11 @@ use std::time::Duration;
 use pbg_bench::StepReport;
 use pbg_core::model::Precision;
 
-use super::{CEILING, NO_CEILING};
+use super::libtorch;
 use crate::commands::plugin;
 use crate::failure::{Failure, Result};
 use crate::format;
 use crate::kind::FailureKind;
-use crate::libtorch_program;
 use crate::terminal::{self, Terminal};
 
 /// Measure training steps on random edges, in fp32 and bf16.
@@ -42,7 +41,7 @@ pub(crate) struct Args {
 /// # Errors
 /// When a step cannot be measured.
 pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
-    libtorch_program::exec_with_libtorch(CEILING, NO_CEILING)?;
+    libtorch::exec_for_comparison()?;
     let wanted = args.case.as_deref().unwrap_or_default().to_lowercase();
     let mut cases = pbg_bench::step_cases();
     let names: Vec<&str> = cases.iter().map(|case| case.name).collect();

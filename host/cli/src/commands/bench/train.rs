@@ -10,13 +10,13 @@ use pbg_core::event::{Event, PartitionIo};
 use pbg_model::{AllowedChanges, ResolvedConfig};
 use serde::Serialize;
 
-use super::{CEILING, NO_CEILING};
+use super::libtorch;
 use crate::failure::Result;
 use crate::options::ConfigArgs;
 use crate::plugins::{self, StrategyOverrides};
 use crate::scratch::BenchFolder;
 use crate::terminal::{self, Terminal};
-use crate::{format, libtorch_program, load};
+use crate::{format, load};
 
 /// Measure the speed of training a configuration, in a temporary folder.
 ///
@@ -70,7 +70,7 @@ struct Report {
 /// # Errors
 /// The failure that ended the run.
 pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
-    libtorch_program::exec_with_libtorch(CEILING, NO_CEILING)?;
+    libtorch::exec_for_comparison()?;
     let mut config = load::config(&args.config, terminal)?;
     let folder = BenchFolder::create(Path::new(&config.checkpoint_path))?;
     config.checkpoint_path = folder.path().display().to_string();

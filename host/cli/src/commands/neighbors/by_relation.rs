@@ -20,7 +20,8 @@ use crate::{interrupt, model_notes};
 /// When the model cannot be opened, or a name is unknown.
 pub(super) fn run(
     args: &Args,
-    (name, relation): (&str, &str),
+    name: &str,
+    relation: &str,
     resolved: &ResolvedConfig,
     terminal: Terminal,
 ) -> Result<()> {
@@ -42,7 +43,8 @@ pub(super) fn run(
         },
     )?;
     model_notes::warn_about_missing_rows(predictor.missing(), resolved, terminal);
-    let (mut questions, mut asked, mut refusals) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut questions, mut resolved_questions, mut refusals) =
+        (Vec::new(), Vec::new(), Vec::new());
     // `open` is the side of the listed entities.
     for open in sides {
         let question = Question {
@@ -53,7 +55,7 @@ pub(super) fn run(
         // With different entity types on both sides, perhaps only one of them has an entity of this name.
         match predictor.resolve(std::slice::from_ref(&question)) {
             Ok(found) => {
-                asked.extend(found);
+                resolved_questions.extend(found);
                 questions.push(question);
             }
             Err(no) => refusals.push(*no.error),
@@ -64,13 +66,13 @@ pub(super) fn run(
     {
         return Err(Failure::from(first));
     }
-    let approach = predictor.approach(&asked)?;
+    let approach = predictor.approach(&resolved_questions)?;
     model_notes::PrintedNotes::default().print_search_plan(&approach, terminal, |say| say());
     let stop = interrupt::watch(
         "stopping",
         Box::new(move |line: &str| terminal.print_line(line)),
     )?;
-    let found = predictor.answer(&asked, &stop, &mut |_| ())?;
+    let found = predictor.answer(&resolved_questions, &stop, &mut |_| ())?;
     let answers = || questions.iter().zip(found.iter());
     if args.json {
         let all: Vec<_> = answers()

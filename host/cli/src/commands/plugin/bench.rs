@@ -16,7 +16,7 @@ use crate::limits::LimitArgs;
 use crate::plugins;
 use crate::terminal::{self, Terminal};
 
-use super::{open, sandbox};
+use super::loading::{self, open, sandbox};
 
 /// Measure the time of loading and calling a plugin, in absolute terms and as a fraction of training time.
 #[derive(Debug, clap::Args)]
@@ -29,7 +29,7 @@ pub(crate) struct Args {
     #[arg(value_name = "FILE|NAME")]
     plugin: String,
     /// Set a parameter of the plugin; can be repeated [default: the plugin's defaults].
-    #[arg(long = "set", value_name = "KEY=VALUE", value_parser = super::parameter)]
+    #[arg(long = "set", value_name = "KEY=VALUE", value_parser = loading::parameter)]
     parameters: Vec<(String, Value)>,
     /// Speed of training without the plugin, as `pbg-host train` prints it.
     #[arg(long, value_name = "RATE", default_value_t = 500_000.0, value_parser = rate)]
@@ -228,7 +228,7 @@ fn sampler(plugin: &LoadedPlugin, parameters: &Value, args: &Args) -> Result<Cal
 const ROWS: u16 = 50;
 
 fn loss(plugin: &LoadedPlugin, parameters: &Value, args: &Args) -> Result<Calls> {
-    let mut loss = super::loss(plugin, parameters)?.0.worker();
+    let mut loss = loading::loss(plugin, parameters)?.0.worker();
     let budget = Duration::from_secs_f64(args.seconds);
     let rows = [100_usize, 1050].into_iter().map(|columns| {
         Row::new(
@@ -250,7 +250,7 @@ fn loss(plugin: &LoadedPlugin, parameters: &Value, args: &Args) -> Result<Calls>
 const EMBEDDINGS: usize = 100;
 
 fn operator(plugin: &LoadedPlugin, parameters: &Value, args: &Args) -> Result<Calls> {
-    let formula = super::operator(plugin, parameters)?;
+    let formula = loading::operator(plugin, parameters)?;
     let budget = Duration::from_secs_f64(args.seconds);
     let mut rows = Vec::new();
     for dimension in [100, 400] {

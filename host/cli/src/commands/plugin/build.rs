@@ -11,7 +11,7 @@ use crate::format;
 use crate::limits::LimitArgs;
 use crate::terminal::{self, Terminal};
 
-use super::sandbox;
+use super::loading::sandbox;
 
 /// Build the project of a plugin as a component.
 ///

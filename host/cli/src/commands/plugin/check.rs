@@ -17,7 +17,7 @@ use crate::kind::FailureKind;
 use crate::limits::LimitArgs;
 use crate::terminal::{self, Terminal};
 
-use super::{open, sandbox};
+use super::loading::{self, open, sandbox};
 
 /// Check on many inputs that a plugin keeps the promises that the host requires.
 ///
@@ -34,7 +34,7 @@ pub(crate) struct Args {
     #[arg(value_name = "FILE|NAME")]
     plugin: String,
     /// Set a parameter of the plugin; can be repeated [default: the plugin's defaults].
-    #[arg(long = "set", value_name = "KEY=VALUE", value_parser = super::parameter)]
+    #[arg(long = "set", value_name = "KEY=VALUE", value_parser = loading::parameter)]
     parameters: Vec<(String, Value)>,
     /// Limits of the plugin.
     #[command(flatten)]
@@ -109,11 +109,11 @@ fn tried(plugin: &LoadedPlugin, parameters: &Value) -> Result<ContractReport> {
         }
         PluginSlot::RelationSampler => Ok(check_sampler(&plugin.clone().into_sampler(parameters)?)),
         PluginSlot::TracedLoss | PluginSlot::ComputedLoss => {
-            let (loss, formula) = super::loss(plugin, parameters)?;
+            let (loss, formula) = loading::loss(plugin, parameters)?;
             Ok(check_loss(loss.as_ref(), &formula))
         }
         PluginSlot::TracedOperator => {
-            let formula = super::operator(plugin, parameters)?;
+            let formula = loading::operator(plugin, parameters)?;
             let dimension = checked_dimension(&formula);
             let mut executed = pbg_train::executable(formula, dimension);
             Ok(check_operator(&formula, executed.as_mut()))

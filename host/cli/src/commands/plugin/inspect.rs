@@ -10,7 +10,7 @@ use crate::format;
 use crate::limits::LimitArgs;
 use crate::terminal::{self, Terminal};
 
-use super::{open, sandbox};
+use super::loading::{open, sandbox};
 
 /// Show the kind of a plugin, its parameters and its imports.
 #[derive(Debug, clap::Args)]

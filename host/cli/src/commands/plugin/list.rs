@@ -9,7 +9,7 @@ use crate::failure::Result;
 use crate::plugins::search_path;
 use crate::terminal::{self, Terminal};
 
-use super::sandbox;
+use super::loading::sandbox;
 
 /// List the standard plugins and the plugins in the folders of the environment variable
 /// PBG_PLUGIN_PATH, all of which a configuration can name without a path.

@@ -77,7 +77,7 @@ impl QuestionSource {
     ///
     /// # Errors
     /// When a line cannot be read or is not a question.
-    pub(crate) fn next(&mut self, (count, bytes): (usize, usize)) -> Result<QuestionBlock> {
+    pub(crate) fn next(&mut self, count: usize, bytes: usize) -> Result<QuestionBlock> {
         let mut block = QuestionBlock::default();
         let lines = match self {
             Self::One(one) => {

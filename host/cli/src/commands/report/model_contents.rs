@@ -116,7 +116,8 @@ impl ModelContentArgs {
         let mut questions = QuestionSource::of(file, &Arc::default())?;
         let mut asked = Vec::new();
         loop {
-            let block = questions.next(predictor.at_once())?;
+            let (most_questions, most_bytes) = predictor.at_once();
+            let block = questions.next(most_questions, most_bytes)?;
             if block.questions.is_empty() {
                 return Ok(asked);
             }
