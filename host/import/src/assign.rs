@@ -5,8 +5,9 @@
 
 use pbg_core::seed::{self, StreamPurpose};
 
+use super::ImportError;
 use super::intern::{Interner, NameMap};
-use super::{ImportError, ImportJob};
+use super::job::ImportJob;
 
 /// Id of a dropped name: returned by [`Assignment::find`] for names with too few edges.
 pub(super) const DROPPED: u32 = u32::MAX;
@@ -272,6 +273,15 @@ fn distribute(old: &[u32], new: u64) -> Vec<u32> {
         add as u32
     };
     old.iter().map(fill).collect()
+}
+
+impl ImportJob<'_> {
+    /// Returns the seeds of the hashes that shuffle entities, by type.
+    pub(super) fn shuffling_seeds(&self) -> Vec<u64> {
+        let seed = |entity_type: &str| shuffling_seed(self.options.seed, entity_type);
+        let types = self.types.names.iter();
+        types.map(|names| seed(&names.entity_type)).collect()
+    }
 }
 
 #[cfg(test)]

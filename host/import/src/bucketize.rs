@@ -6,15 +6,17 @@
 
 use std::fs::{File, OpenOptions};
 use std::ops::ControlFlow;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use pbg_core::graph::{Bucket, EdgeColumns};
 
 use super::assign::{Assignment, DROPPED};
+use super::job::ImportJob;
+use super::progress::report_progress;
 use super::spill::{Spill, field};
-use super::{ImportError, ImportJob, ImportProgress};
+use super::{ImportError, ImportProgress};
 use pbg_dataset::manifest::EdgeSetInfo;
 use pbg_dataset::write::{BATCH_ROWS, EdgeFile};
 use pbg_files::{self as files, FileError, FileSummary};
@@ -44,7 +46,7 @@ pub(super) fn run(
         .map(|bucket| counts.iter().map(|chunk| u64::from(chunk[bucket])).sum())
         .collect();
     let target = job.folder.join(format!("edges_{}.arrow", spill.set));
-    let written = write(&sorter, &totals, (&file, &path), &target, progress);
+    let written = write(&sorter, &totals, &file, &path, &target, progress);
     drop(file);
     files::remove(&path)?;
     written
@@ -96,8 +98,9 @@ impl<'a> Sorter<'a> {
             );
             return Err(ImportError::usage(what));
         }
-        let edges = (spill.edges, spill.record());
-        let chunk_rows = job.memory.chunk_rows(job.types, edges, buckets)?;
+        let chunk_rows = job
+            .memory
+            .chunk_rows(job.types, spill.edges, spill.record(), buckets)?;
         Ok(Self {
             spill,
             places,
@@ -261,7 +264,8 @@ fn running_sum(counts: &[u32]) -> Vec<usize> {
 fn write(
     sorter: &Sorter<'_>,
     totals: &[u64],
-    (sorted, path): (&File, &PathBuf),
+    sorted: &File,
+    path: &Path,
     target: &Path,
     progress: &mut dyn FnMut(ImportProgress) -> ControlFlow<()>,
 ) -> Result<(EdgeSetInfo, FileSummary), ImportError> {
@@ -285,7 +289,7 @@ fn write(
             row += rows;
             left -= rows;
             let set = spill.set.clone();
-            super::report_progress(
+            report_progress(
                 progress,
                 ImportProgress::Writing {
                     set,

@@ -2,7 +2,7 @@
 
 use std::str::FromStr;
 
-use super::relations::shorten;
+use super::shorten::shorten;
 
 /// Column specification of the user: `lhs,rel,rhs,weight` by position (`-` for a column to ignore), or
 /// `lhs=NAME,rhs=NAME,...` by the names in a header.

@@ -3,7 +3,8 @@
 
 use std::ops::ControlFlow;
 
-use super::{ImportError, ImportJob, ImportProgress, ImportReport};
+use super::job::ImportJob;
+use super::{ImportError, ImportProgress, ImportReport};
 use pbg_dataset::describe::{DescribeError, SharedNames, TrainedVocabulary};
 use pbg_dataset::manifest::DatasetManifest;
 use pbg_dataset::{Dataset, EdgeReadError};
@@ -31,7 +32,7 @@ pub(super) fn count(
     let dataset = Dataset::open_unsealed(job.folder, manifest)?;
     // A quarter of the limit was reserved for reading, which is complete.
     let room = job.options.memory.map_or(ROOM, |memory| memory / 4);
-    match count_unseen(job, &dataset, (&mut *report, room), progress) {
+    match count_unseen(job, &dataset, report, room, progress) {
         Err(DescribeError::Read(EdgeReadError::Damaged { bucket, what, .. })) => {
             // A kept edge set may be damaged; only importing it again repairs it.
             let why = format!("{UNSEEN}: a kept edge set is damaged: {what} in bucket {bucket}");
@@ -59,7 +60,8 @@ pub(super) fn count(
 fn count_unseen(
     job: &ImportJob<'_>,
     dataset: &Dataset,
-    (report, room): (&mut ImportReport, u64),
+    report: &mut ImportReport,
+    room: u64,
     progress: &mut dyn FnMut(ImportProgress) -> ControlFlow<()>,
 ) -> Result<(), DescribeError> {
     let (trained, sets) = (&job.options.trained, &dataset.manifest().edge_sets);

@@ -16,7 +16,8 @@ use pbg_files::FileError;
 /// Reads a text record by record. A quoted name may contain line ends, so the text cannot be divided at line ends.
 pub(super) fn read(
     file: &InputFile,
-    (format, delimiter): (TextFormat, u8),
+    format: TextFormat,
+    delimiter: u8,
     sink: &mut dyn Sink,
 ) -> Result<(), ImportError> {
     let source = TextSource::open_behind(&file.file, format.preamble)?;

@@ -3,39 +3,27 @@
 //! Where two interpretations are possible, the error names both and how to choose. The chosen one is reported before
 //! anything is read ([`ImportProgress::ReadAs`](super::ImportProgress::ReadAs)).
 
+pub(super) mod detected;
 mod header;
 mod records;
 mod separator;
 
 use std::io::Read;
 
+use self::detected::DetectedFormat;
+pub(super) use self::detected::UserOptions;
 use self::header::FirstRecord;
 use self::records::TextRecord;
 use super::ImportError;
 use super::block::{BLOCK_BYTES, EdgeFormat};
-use super::columns::{ColumnLayout, ColumnSpec};
-use super::format::{CommentRule, Comments, Separator, TextFormat, TextOptions};
+use super::columns::ColumnLayout;
+use super::format::{CommentRule, Comments, Separator, TextFormat};
 use super::inputs::InputPath;
 use super::reading::{FormatDescription, HeaderSource};
+use super::shorten::shorten;
 use super::source::{self, FileKind, TextSource};
 use super::table;
 use pbg_files::FileError;
-
-/// Options of the user that concern the format of files.
-#[derive(Clone, Copy)]
-pub(super) struct UserOptions<'a> {
-    pub(super) columns: Option<&'a ColumnSpec>,
-    pub(super) text: &'a TextOptions,
-    /// Relation of edges that name none.
-    pub(super) relation: Option<&'a str>,
-}
-
-/// Detected format of a file.
-pub(super) struct DetectedFormat {
-    pub(super) format: EdgeFormat,
-    pub(super) layout: ColumnLayout,
-    pub(super) reading: FormatDescription,
-}
 
 /// Detects the format of a file and the roles of its columns. All files are inspected before the first is read, so that
 /// an error in the last one is not reported hours later.
@@ -132,7 +120,7 @@ impl Text<'_> {
         let records = records::of(body, separator, mark, is_cut);
         let width = records::usual_width(&records);
         let title = self.title(&comments, separator, width)?;
-        let head = self.head(&records, (separator, offset), title)?;
+        let head = self.head(&records, separator, offset, title)?;
         let layout = self.layout(&head, &records, width)?;
         let first = usize::from(matches!(head, HeaderSource::Columns(_)));
         // Lines up to the first edge, including a header.
@@ -253,7 +241,7 @@ impl Text<'_> {
                     return Err(self.wrong(format!(
                         "is its line `{mark}{}` a comment or an edge? Use `--comment '{mark}'` for a comment, `--comment \
                          none` for an edge",
-                        shortened(text)
+                        shorten(text)
                     )));
                 }
             }
@@ -265,7 +253,8 @@ impl Text<'_> {
     fn head(
         &self,
         records: &[TextRecord],
-        (separator, offset): (Separator, usize),
+        separator: Separator,
+        offset: usize,
         title: Option<Vec<String>>,
     ) -> Result<HeaderSource, ImportError> {
         let Some((first, rest)) = records.split_first() else {
@@ -284,7 +273,7 @@ impl Text<'_> {
             FirstRecord::Unsure => Err(self.wrong(format!(
                 "is its first line `{}` a header or an edge? With `--header yes` it names the columns, with `--header \
                  no` it is {}",
-                shortened(self.line_from(offset + first.line)),
+                shorten(self.line_from(offset + first.line)),
                 self.as_edge(&first.cells)
             ))),
         }
@@ -366,9 +355,4 @@ fn begins_with_a_count(body: &[&str]) -> bool {
     };
     let is_number = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
     is_number(first) && !is_number(next)
-}
-
-/// Shortens a text for a message.
-fn shortened(text: &str) -> String {
-    super::relations::shorten(text)
 }

@@ -35,14 +35,18 @@ mod format;
 pub mod generate;
 mod inputs;
 mod intern;
+mod job;
 mod memory;
 mod ntriples;
 mod on_disk;
+mod options;
 mod pipeline;
 mod pipes;
+mod progress;
 mod reading;
 mod relations;
 mod report;
+mod shorten;
 mod source;
 mod spill;
 pub mod spool;
@@ -56,129 +60,13 @@ pub use columns::ColumnSpec;
 pub use error::ImportError;
 pub use format::{Comments, OnBadLine, Separator, TextOptions};
 pub use memory::LEAST as LEAST_MEMORY;
+pub use options::{ImportOptions, LARGE, NameStorage};
+pub use progress::ImportProgress;
 pub use report::{ImportReport, MOST_OVER_MEAN, SetReport, SkippedLines, TypeReport};
 
 use inputs::InputFiles;
-
-/// Options of an import.
-#[derive(Clone, Debug, Default)]
-pub struct ImportOptions {
-    /// Folder of the dataset.
-    pub target: PathBuf,
-    /// Seed of the assignment of entities to partitions.
-    pub seed: u64,
-    /// Meaning of the columns. Default: taken from the header of files that have one; `lhs, rel, rhs` for the others.
-    pub columns: Option<ColumnSpec>,
-    /// Options for text files. Default: detected from their first lines.
-    pub text: TextOptions,
-    /// Treatment of lines that are not edges.
-    pub on_bad_line: OnBadLine,
-    /// Number of worker threads. Default: one per core.
-    pub threads: Option<usize>,
-    /// Memory limit in bytes for names and buffers together, at least [`LEAST_MEMORY`]. Names that do not fit are
-    /// sorted on disk. Default: `names_memory`, and 256 MiB of buffers.
-    pub memory: Option<u64>,
-    /// Memory limit in bytes for names, used if `memory` is `None`. Default: none.
-    pub names_memory: Option<u64>,
-    /// Location of the names of entities. Default: in files if the edges take more than [`LARGE`] bytes, otherwise in
-    /// memory.
-    pub name_storage: Option<NameStorage>,
-    /// Minimum number of edges of an entity; entities with fewer are dropped, with their edges.
-    pub entity_min_count: u32,
-    /// Minimum number of edges of a relation; relations with fewer are dropped, with their edges.
-    pub relation_min_count: u32,
-    /// Dataset whose ids are kept. Default: the one in the target folder, if there is one.
-    pub dictionary: Option<PathBuf>,
-    /// Whether to discard the dataset in the target folder instead of keeping its ids and edge sets.
-    pub fresh: bool,
-    /// Files with the features of entities, by featurized entity type.
-    pub features: Vec<(String, PathBuf)>,
-    /// Names of the edge sets that will be trained on. Entities and relations that only other sets have are counted.
-    pub trained: Vec<String>,
-}
-
-/// Location of the names of entities while an import numbers them. The resulting dataset is the same.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NameStorage {
-    /// In memory. If they do not fit, the import starts again with names in files.
-    Memory,
-    /// In files next to the target, which take about as much space as the edges do as text. This is faster for many
-    /// names, because the hash table of each file's names fits in the processor's cache.
-    Files,
-}
-
-/// Total size in bytes of the edge files above which names are kept in files.
-pub const LARGE: u64 = 256 << 20;
-
-/// Progress of an import.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ImportProgress {
-    /// The content of a pipe is copied to a file.
-    Spooling {
-        /// Path of the pipe.
-        path: PathBuf,
-        /// Bytes copied so far.
-        bytes: u64,
-    },
-    /// The format of files was detected. This event comes before any edges are read.
-    ReadAs {
-        /// Description: the files, their format, and the first edge of the first file.
-        what: String,
-    },
-    /// Edges are read.
-    Reading {
-        /// Edge set.
-        set: String,
-        /// Bytes of all files read so far, as stored on disk (compressed).
-        bytes: u64,
-        /// Bytes of all files.
-        total_bytes: u64,
-        /// Edges read so far.
-        edges: u64,
-    },
-    /// Names do not fit in memory: reading starts again, with names on disk.
-    NamesToDisk {
-        /// Reason.
-        why: String,
-    },
-    /// Names on disk are numbered.
-    Numbering {
-        /// Bytes of names that are numbered.
-        bytes: u64,
-        /// Bytes of all names, counting each occurrence.
-        total_bytes: u64,
-    },
-    /// Names in edges are replaced with their numbers.
-    Joining {
-        /// Edge set.
-        set: String,
-        /// Edges of the set processed so far.
-        edges: u64,
-        /// All edges of the set.
-        total_edges: u64,
-    },
-    /// Entities are assigned to partitions.
-    Assigning {
-        /// Number of entities of all types.
-        entities: u64,
-    },
-    /// Entities and relations that occur only in held-out edges are counted.
-    Counting {
-        /// Edges processed so far.
-        edges: u64,
-        /// All edges.
-        total_edges: u64,
-    },
-    /// The edges of a set are sorted by bucket and written.
-    Writing {
-        /// Edge set.
-        set: String,
-        /// Edges of the set written so far.
-        edges: u64,
-        /// All edges of the set.
-        total_edges: u64,
-    },
-}
+use job::ImportJob;
+use progress::report_progress;
 
 /// Imports edge sets, given by name and files. `progress` is called from time to time on the calling thread, and can
 /// stop the import.
@@ -218,13 +106,14 @@ pub fn run(
         name_storage,
         schema,
         &inputs,
-        (options, &staging),
+        options,
+        &staging,
         &mut progress,
     ) {
         Err(ImportError::Names { what }) if types::only_in_memory(schema).is_none() => {
             report_progress(&mut progress, ImportProgress::NamesToDisk { why: what })?;
-            let how = (options, &staging);
-            run_with(NameStorage::Files, schema, &inputs, how, &mut progress)
+            let storage = NameStorage::Files;
+            run_with(storage, schema, &inputs, options, &staging, &mut progress)
         }
         result => result,
     }?;
@@ -235,7 +124,8 @@ fn run_with(
     name_storage: NameStorage,
     schema: &Schema,
     inputs: &InputFiles,
-    (options, staging): (&ImportOptions, &Staging),
+    options: &ImportOptions,
+    staging: &Staging,
     progress: &mut dyn FnMut(ImportProgress) -> ControlFlow<()>,
 ) -> Result<ImportReport, ImportError> {
     if name_storage == NameStorage::Files
@@ -248,7 +138,7 @@ fn run_with(
     let threads = options.threads.unwrap_or_else(cores).max(1);
     let memory = memory::MemoryBudget::new(options, threads)?;
     let old = previous(staging.target(), options)?;
-    let types = types::Types::new(schema, old.as_ref(), (options, name_storage))?;
+    let types = types::Types::new(schema, old.as_ref(), options, name_storage)?;
     let relations = relations::RelationTable::new(schema, &types, old.as_ref())?;
     staging.make_new()?;
     let folder = staging.new_folder();
@@ -277,23 +167,6 @@ fn run_with(
     })
 }
 
-/// Shared state of all steps of an import.
-struct ImportJob<'a> {
-    schema: &'a Schema,
-    options: &'a ImportOptions,
-    inputs: &'a InputFiles,
-    name_storage: NameStorage,
-    /// Number of files that names on disk are divided into.
-    shards: usize,
-    types: &'a types::Types,
-    relations: &'a relations::RelationTable,
-    /// Dataset whose ids are kept.
-    old: Option<&'a Dataset>,
-    folder: &'a Path,
-    threads: usize,
-    memory: memory::MemoryBudget,
-}
-
 impl ImportJob<'_> {
     /// Reads all edges, and numbers the names if they are on disk.
     fn read(
@@ -312,13 +185,6 @@ impl ImportJob<'_> {
         let (spills, numbered) = on_disk::number_all(self, edges.spills, shards, progress)?;
         let skipped = edges.skipped;
         Ok((pipeline::SpilledEdges { spills, skipped }, Some(numbered)))
-    }
-
-    /// Returns the seeds of the hashes that shuffle entities, by type.
-    fn shuffling_seeds(&self) -> Vec<u64> {
-        let seed = |entity_type: &str| assign::shuffling_seed(self.options.seed, entity_type);
-        let types = self.types.names.iter();
-        types.map(|names| seed(&names.entity_type)).collect()
     }
 
     /// Does everything after reading: assigns partitions, writes dictionaries and relations, and sorts edges.
@@ -347,7 +213,7 @@ impl ImportJob<'_> {
         let places = self.place_entities(numbered)?;
         let entities = places.iter().map(assign::Assignment::total).sum();
         report_progress(progress, ImportProgress::Assigning { entities })?;
-        self.write_entities((&places, numbered), &mut manifest, &mut report)?;
+        self.write_entities(&places, numbered, &mut manifest, &mut report)?;
         if numbered.is_some() {
             on_disk::forget(self)?;
         }
@@ -388,7 +254,8 @@ impl ImportJob<'_> {
     /// Writes dictionaries and features.
     fn write_entities(
         &self,
-        (places, numbered): (&[assign::Assignment], Option<&on_disk::Numbering>),
+        places: &[assign::Assignment],
+        numbered: Option<&on_disk::Numbering>,
         manifest: &mut DatasetManifest,
         report: &mut ImportReport,
     ) -> Result<(), ImportError> {
@@ -397,9 +264,7 @@ impl ImportJob<'_> {
             let file = format!("entities_{name}.arrow");
             let path = self.folder.join(&file);
             let (summary, names_crc32) = match numbered {
-                Some(numbered) => {
-                    on_disk::write_dictionary(self, (index, places), numbered, &path)?
-                }
+                Some(numbered) => on_disk::write_dictionary(self, index, places, numbered, &path)?,
                 None => {
                     let names = names.interner.read();
                     let listed = places.order().iter().map(|&id| names.name(id));
@@ -494,17 +359,6 @@ fn check_sets(sets: &[(String, Vec<PathBuf>)]) -> Result<(), ImportError> {
         }
     }
     Ok(())
-}
-
-fn report_progress(
-    progress: &mut dyn FnMut(ImportProgress) -> ControlFlow<()>,
-    event: ImportProgress,
-) -> Result<(), ImportError> {
-    if progress(event).is_break() {
-        Err(ImportError::Cancelled)
-    } else {
-        Ok(())
-    }
 }
 
 #[cfg(test)]

@@ -101,7 +101,8 @@ impl MemoryBudget {
     pub(super) fn chunk_rows(
         &self,
         types: &Types,
-        (edges, record): (u64, usize),
+        edges: u64,
+        record: usize,
         buckets: usize,
     ) -> Result<u64, ImportError> {
         let (names, entities) = names(types);

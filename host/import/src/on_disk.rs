@@ -12,52 +12,29 @@
 //! The dataset is byte for byte the same as with names in memory.
 
 mod dictionary;
+mod divided_names;
 mod join;
 mod names;
 mod number;
 mod scatter;
+mod shard;
 
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 pub(super) use dictionary::write_dictionary;
+pub(super) use divided_names::DividedNames;
 pub(super) use number::Numbering;
-pub(super) use scatter::{DividedNames, ShardDivider};
+pub(super) use scatter::ShardDivider;
+pub(super) use shard::{MOST, shards};
+use shard::{folder, known_path, names_path, shard_of};
 
+use super::job::ImportJob;
+use super::progress::report_progress;
 use super::spill::Spill;
-use super::{ImportError, ImportJob, ImportProgress, assign};
+use super::{ImportError, ImportProgress, assign};
 use pbg_dataset::Dataset;
 use pbg_files::{self as files, ChecksummedFile};
-
-/// Maximum number of shards. This many files can be open at once, and Freebase's 86 million names give 340,000 per
-/// file.
-pub(super) const MOST: usize = 256;
-/// Number of shards for small imports, where creating files takes longer than filling them.
-const FEW: usize = 16;
-/// Maximum size of a small import in bytes: compressed edge files and entities of an earlier dataset.
-const LITTLE: u64 = 1 << 20;
-
-/// Returns the number of shards, a power of two.
-pub(super) fn shards(edges: u64, old: Option<&Dataset>) -> usize {
-    let known = old.map(|old| old.manifest().entities.values().flat_map(|e| &e.counts));
-    // About 16 bytes per name, including its number.
-    let known: u64 = known
-        .into_iter()
-        .flatten()
-        .map(|&n| 16 * u64::from(n))
-        .sum();
-    if edges + known > LITTLE { MOST } else { FEW }
-}
-
-/// Returns the size in bytes of an edge without names: both shards, the relation and, with weights, the weight.
-pub(super) fn record(has_weight: bool) -> usize {
-    if has_weight { 10 } else { 6 }
-}
-
-/// Returns the shard, of `shards`, of a name whose entity is shuffled by `hash`.
-fn shard_of(hash: u64, shards: usize) -> usize {
-    ((hash >> 56) as usize * shards) >> 8
-}
 
 /// Files of the names that were read, by shard, in the order of the edges.
 pub(super) struct Shards {
@@ -126,7 +103,7 @@ pub(super) fn number_all(
     let sizes = shards.finish()?;
     let total_bytes = sizes.iter().sum();
     let numbered = number::number(job, &sizes, &mut |bytes| {
-        super::report_progress(progress, ImportProgress::Numbering { bytes, total_bytes })
+        report_progress(progress, ImportProgress::Numbering { bytes, total_bytes })
     })?;
     let mut numbers = join::NumberReaders::open(job, &numbered)?;
     let mut spills = Vec::with_capacity(unnamed.len());
@@ -134,7 +111,7 @@ pub(super) fn number_all(
         let (set, total_edges) = (edges.set.clone(), edges.edges);
         let joined = join::join(job, edges, &mut numbers, &mut |edges| {
             let set = set.clone();
-            super::report_progress(
+            report_progress(
                 progress,
                 ImportProgress::Joining {
                     set,
@@ -168,30 +145,4 @@ fn create(
         )?)
     };
     (0..job.shards).map(create).collect()
-}
-
-/// Returns the folder of all these files.
-fn folder(job_folder: &Path) -> PathBuf {
-    job_folder.join("names")
-}
-
-fn names_path(job_folder: &Path, shard: usize) -> PathBuf {
-    folder(job_folder).join(format!("{shard}.read"))
-}
-
-fn known_path(job_folder: &Path, shard: usize) -> PathBuf {
-    folder(job_folder).join(format!("{shard}.known"))
-}
-
-/// File of the numbers within the shard, from which that of [`numbers_path`] is computed.
-fn counted_path(job_folder: &Path, shard: usize) -> PathBuf {
-    folder(job_folder).join(format!("{shard}.counted"))
-}
-
-fn numbers_path(job_folder: &Path, shard: usize) -> PathBuf {
-    folder(job_folder).join(format!("{shard}.numbers"))
-}
-
-fn new_path(job_folder: &Path, shard: usize) -> PathBuf {
-    folder(job_folder).join(format!("{shard}.new"))
 }

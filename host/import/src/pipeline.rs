@@ -16,14 +16,16 @@ use super::block::{
 use super::detect::{self, UserOptions};
 use super::format::TextFormat;
 use super::inputs::InputPath;
+use super::job::ImportJob;
 use super::on_disk::Shards;
+use super::progress::report_progress;
 use super::reading::{self, FormatDescription};
 use super::report::SkippedLines;
 use super::source::TextSource;
 use super::spill::Spill;
 use super::table::{self, Sink};
 use super::worker::ParseWorker;
-use super::{ImportError, ImportJob, ImportProgress, csv};
+use super::{ImportError, ImportProgress, csv};
 use pbg_files::{ChecksummedFile, FileError};
 
 type Progress<'p> = dyn FnMut(ImportProgress) -> ControlFlow<()> + 'p;
@@ -52,7 +54,7 @@ pub(super) fn read_all(
         check_weights(set, &opened)?;
         let read_as: Vec<_> = opened.iter().map(|file| &**file).zip(readings).collect();
         for what in reading::lines(&read_as, job.relations.single_name().as_deref()) {
-            super::report_progress(progress, ImportProgress::ReadAs { what })?;
+            report_progress(progress, ImportProgress::ReadAs { what })?;
         }
         inputs.push((set, opened));
     }
@@ -68,7 +70,7 @@ pub(super) fn read_all(
     };
     for (set, opened) in inputs {
         let shards = shards.as_deref_mut();
-        let (spill, skipped) = read_set(job, (set, &opened), shards, &mut meter)?;
+        let (spill, skipped) = read_set(job, set, &opened, shards, &mut meter)?;
         edges.spills.push(spill);
         edges.skipped.push(skipped);
     }
@@ -124,7 +126,8 @@ fn check_weights(set: &str, inputs: &[Arc<InputFile>]) -> Result<(), ImportError
 
 fn read_set(
     job: &ImportJob<'_>,
-    (set, inputs): (&str, &[Arc<InputFile>]),
+    set: &str,
+    inputs: &[Arc<InputFile>],
     shards: Option<&mut Shards>,
     meter: &mut Meter<'_, '_>,
 ) -> Result<(Spill, SkippedLines), ImportError> {
@@ -151,7 +154,7 @@ fn read_set(
             scope.spawn(move || work(job, blocks, &done));
         }
         drop(done_in);
-        let mut collector = Collector::new(job, &path, (set, inputs), free_in)?;
+        let mut collector = Collector::new(job, &path, set, inputs, free_in)?;
         collector.shards = shards;
         collector.run(&done_out, meter)
         // Returning drops both channel ends of the collector, so reader and workers end too.
@@ -195,7 +198,7 @@ impl Reader {
             let result = match file.format {
                 EdgeFormat::Parquet => table::read_parquet(file, &mut sink),
                 EdgeFormat::Text(format) => match format.separator.quotable() {
-                    Some(delimiter) => csv::read(file, (format, delimiter), &mut sink),
+                    Some(delimiter) => csv::read(file, format, delimiter, &mut sink),
                     None => read_lines(file, format, &mut sink),
                 },
             };
@@ -293,7 +296,8 @@ impl<'a> Collector<'a> {
     fn new(
         job: &'a ImportJob<'a>,
         path: &Path,
-        (set, inputs): (&'a str, &'a [Arc<InputFile>]),
+        set: &'a str,
+        inputs: &'a [Arc<InputFile>],
         free: Sender<Vec<u8>>,
     ) -> Result<Self, ImportError> {
         Ok(Self {
@@ -369,6 +373,6 @@ impl<'a> Collector<'a> {
             total_bytes: meter.total_bytes,
             edges: meter.edges,
         };
-        super::report_progress(meter.progress, event)
+        report_progress(meter.progress, event)
     }
 }

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use rustix::fs::OFlags;
 
+use super::progress::report_progress;
 use super::{ImportError, ImportProgress};
 use pbg_files::{self as files, FileError};
 
@@ -37,7 +38,7 @@ pub(super) fn spool(
             path: path.to_owned(),
             bytes,
         };
-        super::report_progress(progress, told)?;
+        report_progress(progress, told)?;
         match chunks.recv_timeout(LOOK) {
             Ok(Ok(chunk)) => {
                 files::append(&mut file, target, &chunk)?;

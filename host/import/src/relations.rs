@@ -6,6 +6,7 @@ use std::sync::{OnceLock, PoisonError, RwLock};
 use pbg_core::graph::{RelationDecl, Schema};
 
 use super::ImportError;
+use super::shorten::shorten;
 use super::types::Types;
 use pbg_dataset::manifest::RelationsInfo;
 use pbg_dataset::{Dataset, Relation};
@@ -266,13 +267,6 @@ impl RelationRegistry {
             shorten(name)
         )
     }
-}
-
-/// Shortens and escapes a name for a message.
-pub(super) fn shorten(name: &str) -> String {
-    let shown: String = name.chars().take(80).collect();
-    let dots = if shown.len() < name.len() { "..." } else { "" };
-    format!("{}{dots}", shown.escape_debug())
 }
 
 /// Cache of relations of one worker, which avoids locking the shared table.

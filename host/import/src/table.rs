@@ -7,7 +7,7 @@ use parquet::file::metadata::ParquetMetaData;
 
 use super::block::{BadLines, Content, EdgeFormat, EdgeRows, InputFile, LineError, NameSpan};
 use super::columns::ColumnLayout;
-use super::detect::{DetectedFormat, UserOptions};
+use super::detect::detected::{DetectedFormat, UserOptions};
 use super::inputs::InputPath;
 use super::reading::{FormatDescription, HeaderSource};
 use super::text::{check_name, check_weight};

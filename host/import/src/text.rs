@@ -4,7 +4,7 @@ use super::block::{BLOCK_BYTES, BadLines, EdgeRows, InputFile, LineError, MAX_NA
 use super::columns::ColumnLayout;
 use super::format::{CommentRule, OnBadLine, Separator, TextFormat};
 use super::ntriples;
-use super::relations::shorten;
+use super::shorten::shorten;
 
 /// Parameters for parsing the lines of a block.
 pub(super) struct ParseOptions<'a> {

@@ -28,7 +28,8 @@ impl Types {
     pub(super) fn new(
         schema: &Schema,
         old: Option<&Dataset>,
-        (options, way): (&ImportOptions, NameStorage),
+        options: &ImportOptions,
+        storage: NameStorage,
     ) -> Result<Self, ImportError> {
         let mut names = Vec::new();
         let mut index = BTreeMap::new();
@@ -50,7 +51,7 @@ impl Types {
             }
             index.insert(name.clone(), names.len());
             let partitions = entity.num_partitions as usize;
-            names.push(TypeNames::new(name, partitions, (old, way))?);
+            names.push(TypeNames::new(name, partitions, old, storage)?);
         }
         for (name, _) in &options.features {
             if !schema
@@ -77,7 +78,8 @@ impl TypeNames {
     fn new(
         name: &str,
         partitions: usize,
-        (old, way): (Option<&Dataset>, NameStorage),
+        old: Option<&Dataset>,
+        storage: NameStorage,
     ) -> Result<Self, ImportError> {
         let mut names = Self {
             entity_type: name.to_owned(),
@@ -90,7 +92,7 @@ impl TypeNames {
             return Ok(names);
         };
         names.known_counts.clone_from(&info.counts);
-        if way == NameStorage::Files {
+        if storage == NameStorage::Files {
             return Ok(names);
         }
         for known in old.dictionary(name)?.names() {

@@ -2,11 +2,12 @@
 
 use super::block::{BadLines, Content, EdgeRows, InputBlock, LineError, ParsedBlock};
 use super::intern::{Interner, SHARDS};
+use super::job::ImportJob;
 use super::on_disk::ShardDivider;
 use super::relations::{RelationCache, ResolvedRelation};
 use super::text::{self, ParseOptions};
 use super::types::Types;
-use super::{ImportError, ImportJob, NameStorage};
+use super::{ImportError, NameStorage};
 
 /// Worker with buffers that it reuses for every block.
 pub(super) struct ParseWorker<'a> {
@@ -72,8 +73,7 @@ impl<'a> ParseWorker<'a> {
         match &mut self.scatter {
             _ if wrong.is_some() => {}
             Some(scatter) => {
-                let rows = (&buffer[..], &self.rows);
-                names = Some(scatter.divide(rows, &self.resolved, &mut records));
+                names = Some(scatter.divide(&buffer, &self.rows, &self.resolved, &mut records));
             }
             None => {
                 self.number_names(&buffer)?;

@@ -3,8 +3,10 @@
 use super::super::columns::ColumnSpec;
 use super::super::format::Separator;
 use super::super::ntriples;
+use super::detected::UserOptions;
+use super::header;
 use super::records::{self, TextRecord};
-use super::{UserOptions, header, shortened};
+use crate::shorten::shorten;
 
 /// Detects the separator of the columns of `body`.
 ///
@@ -151,7 +153,7 @@ impl Candidate {
         let cells = self.records.first().map_or(&[][..], |r| &r.cells);
         let cells: Vec<String> = cells
             .iter()
-            .map(|cell| format!("`{}`", shortened(cell)))
+            .map(|cell| format!("`{}`", shorten(cell)))
             .collect();
         cells.join(", ")
     }

@@ -2,10 +2,12 @@
 
 use std::path::Path;
 
+use super::super::ImportError;
 use super::super::assign::Assignment;
-use super::super::{ImportError, ImportJob};
+use super::super::job::ImportJob;
 use super::names::{self, NameFile};
-use super::{Numbering, new_path};
+use super::number::Numbering;
+use super::shard::new_path;
 use pbg_dataset::write::DictionaryFile;
 use pbg_files::{FileError, FileSummary};
 
@@ -13,7 +15,8 @@ use pbg_files::{FileError, FileSummary};
 /// its summary, and the checksum of the names of each partition.
 pub(in super::super) fn write_dictionary(
     job: &ImportJob<'_>,
-    (index, places): (usize, &Assignment),
+    index: usize,
+    places: &Assignment,
     numbered: &Numbering,
     path: &Path,
 ) -> Result<(FileSummary, Vec<u32>), ImportError> {

@@ -4,10 +4,12 @@ use std::fs::File;
 use std::io::{BufReader, Read};
 use std::path::PathBuf;
 
+use super::super::ImportError;
 use super::super::assign::DROPPED;
+use super::super::job::ImportJob;
 use super::super::spill::{Spill, field};
-use super::super::{ImportError, ImportJob};
-use super::{Numbering, numbers_path, record};
+use super::number::Numbering;
+use super::shard::{numbers_path, record};
 use pbg_files::{self as files, ChecksummedFile, FileError};
 
 /// Readers of the numbers of all shards, each read once from beginning to end.

@@ -9,11 +9,12 @@ use std::sync::mpsc::{Sender, channel};
 
 use foldhash::fast::FixedState;
 
+use super::super::ImportError;
 use super::super::assign::{self, DROPPED};
 use super::super::intern::{GROUP, Shard as Names};
-use super::super::{ImportError, ImportJob};
+use super::super::job::ImportJob;
 use super::names::{self, BUFFER, NameFile};
-use super::{counted_path, known_path, names_path, new_path, numbers_path};
+use super::shard::{counted_path, known_path, names_path, new_path, numbers_path};
 use pbg_files::{self as files, ChecksummedFile};
 
 /// Counts of the names of one type, in one shard or in all.

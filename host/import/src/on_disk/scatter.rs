@@ -1,11 +1,12 @@
 //! First step: distributes the names of a block over the shards.
 
-use super::super::ImportJob;
 use super::super::assign;
 use super::super::block::EdgeRows;
+use super::super::job::ImportJob;
 use super::super::relations::ResolvedRelation;
+use super::divided_names::DividedNames;
 use super::names::{self, HEAD};
-use super::{record, shard_of};
+use super::shard::{record, shard_of};
 
 /// Distributor of names, with buffers that a thread reuses for every block.
 pub(in super::super) struct ShardDivider {
@@ -15,15 +16,6 @@ pub(in super::super) struct ShardDivider {
     shards: Vec<u8>,
     /// Number of shards.
     count: usize,
-}
-
-/// Names of a block, divided by shard.
-#[derive(Debug, Default)]
-pub(in super::super) struct DividedNames {
-    /// Entries of all names, sorted by shard, in the format of the files.
-    pub(super) names: Vec<u8>,
-    /// End of the entries of each shard.
-    pub(super) ends: Vec<u32>,
 }
 
 impl ShardDivider {
@@ -38,7 +30,8 @@ impl ShardDivider {
     /// Divides the names of `rows`, which are ranges of `buffer`, and appends the edges without names to `records`.
     pub(in super::super) fn divide(
         &mut self,
-        (buffer, rows): (&[u8], &EdgeRows),
+        buffer: &[u8],
+        rows: &EdgeRows,
         resolved: &[ResolvedRelation],
         records: &mut Vec<u8>,
     ) -> DividedNames {

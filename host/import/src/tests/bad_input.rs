@@ -51,9 +51,19 @@ fn lines() {
         &["a.tsv, line 2:", "UTF-8"],
     );
     let long = format!("a\tr\tb\na\tr\t{}\n", "x".repeat(40_000));
-    fails(&any, "a.tsv", long, &["a.tsv, line 2:", "longer than 32768"]);
+    fails(
+        &any,
+        "a.tsv",
+        long,
+        &["a.tsv, line 2:", "longer than 32768"],
+    );
     let endless = format!("a\tr\tb\n{}", "x".repeat(2_000_000));
-    fails(&any, "a.tsv", endless, &["a.tsv, line 2:", "the line is longer"]);
+    fails(
+        &any,
+        "a.tsv",
+        endless,
+        &["a.tsv, line 2:", "the line is longer"],
+    );
     fails(
         &any,
         "a.csv",
@@ -70,7 +80,12 @@ fn the_first_wrong_line_of_many_is_named() {
     text.push_str("oops\toops\n");
     let mut workshop = Workshop::new(1);
     workshop.options.threads = Some(4);
-    fails(&workshop, "a.tsv", text, &["a.tsv, line 200001:", "1 found"]);
+    fails(
+        &workshop,
+        "a.tsv",
+        text,
+        &["a.tsv, line 200001:", "1 found"],
+    );
 }
 
 #[test]
