@@ -9,7 +9,8 @@ use pbg_ledger::Token;
 use pbg_ledger::transport::{NoAnswer, QuestionHandler};
 use tokio::sync::oneshot;
 
-use crate::client::{MAX_PAYLOAD, NatsConnection};
+use crate::client::NatsConnection;
+use crate::limits::MAX_PAYLOAD;
 use crate::options::RunName;
 
 /// Timeout of subscribing.

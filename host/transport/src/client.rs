@@ -17,9 +17,6 @@ use crate::options::{ConnectionOptions, RunName};
 use crate::secret::Secret;
 use crate::signals::ConnectionEvents;
 
-/// Largest message in bytes: the default limit of servers.
-pub(crate) const MAX_PAYLOAD: usize = 1 << 20;
-
 /// Timeout of connecting to a server.
 const DIAL_WITHIN: Duration = Duration::from_secs(3);
 /// Interval between pings. A server that leaves three of them unanswered is given up, and others are tried.

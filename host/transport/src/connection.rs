@@ -1,12 +1,20 @@
 //! The connection of a trainer to the others, and the start of everything that it needs.
 
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
+use pbg_ledger::Token;
+use pbg_ledger::transport::{
+    Heartbeat, LastHeartbeat, LiveTraffic, NoAnswer, QuestionHandler, Register, RegisterEntry,
+    WriteReply,
+};
+
+use crate::answers::{AnswerThread, question_subject};
 use crate::client::{DialFailure, Dialer, NatsConnection, ServerAccess};
 use crate::discovery::{ServerConnection, ServerDiscovery};
 use crate::error::ConnectError;
 use crate::init_method::{Address, InitMethod};
-use crate::live::LiveConnection;
+use crate::live::{LiveConnection, Outgoing};
 use crate::options::ConnectionOptions;
 use crate::register::{MAX_VALUE, StreamRegister};
 use crate::server::{self, ServerRecord, is_old};
@@ -197,5 +205,99 @@ impl Drop for Connection {
             keeper.request_stop();
         }
         self.traffic.leave();
+    }
+}
+
+impl LiveTraffic for Connection {
+    fn beat(&self, beat: &Heartbeat) {
+        // Other trainers would reject a heartbeat with a number that JSON cannot represent.
+        if let Ok(bytes) = serde_json::to_vec(beat) {
+            self.traffic.enqueue(Outgoing::Beat(bytes));
+        }
+    }
+
+    fn heartbeats(&self) -> Vec<LastHeartbeat> {
+        self.traffic.beats.all(Instant::now())
+    }
+
+    fn wake(&self) {
+        self.traffic.enqueue(Outgoing::Wake);
+    }
+
+    /// A reconnection counts as a wake-up, because wake-ups may have been missed.
+    fn wait(&self, at_most: Duration) -> bool {
+        self.traffic.line.signals.wait(at_most)
+    }
+
+    fn ask(&self, whom: Token, question: &[u8], within: Duration) -> Result<Vec<u8>, NoAnswer> {
+        let line = &self.traffic.line;
+        let request = async_nats::Request::new()
+            .payload(question.to_vec().into())
+            .timeout(None);
+        let subject = question_subject(&self.traffic.run, whom);
+        let asked = async {
+            line.connected().await;
+            line.client.send_request(subject, request).await
+        };
+        match line.dialer.block(within, asked) {
+            Some(Ok(answer)) => Ok(answer.payload.to_vec()),
+            Some(Err(error)) => Err(NoAnswer(format!("asking {whom}: {error}"))),
+            None => Err(NoAnswer(format!("asking {whom}: no answer"))),
+        }
+    }
+
+    fn answer(&self, me: Token, answers: QuestionHandler) -> Result<(), NoAnswer> {
+        let traffic = &self.traffic;
+        let line = traffic.line.clone();
+        let mut answering = traffic
+            .answering
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        *answering = None;
+        *answering = Some(AnswerThread::start(line, &traffic.run, me, answers)?);
+        Ok(())
+    }
+}
+
+impl Register for Connection {
+    /// A register whose stream does not exist reads as empty, and the stream is created again.
+    fn read(&self) -> Result<Option<RegisterEntry>, NoAnswer> {
+        self.ledger.block("reading", self.ledger.read())
+    }
+
+    fn write(&self, after: Option<u64>, value: &[u8], id: &str) -> Result<WriteReply, NoAnswer> {
+        if value.len() > MAX_VALUE {
+            let size = value.len();
+            return Err(NoAnswer(format!(
+                "writing the ledger: a value of {size} bytes is too large"
+            )));
+        }
+        let ledger = &self.ledger;
+        let written = ledger.block("writing", ledger.write(after, value.to_vec(), id));
+        ledger.line.signals.wrote(written.is_ok());
+        written
+    }
+
+    fn is_shut_down(&self) -> bool {
+        self.server_was_ended()
+    }
+}
+
+impl Connection {
+    /// Returns the newest revisions that the register has kept, at most [`crate::KEPT_REVISIONS`], in the order in which they
+    /// were written; for `cluster history`.
+    ///
+    /// # Errors
+    /// Fails if no reply arrives.
+    pub fn history(&self) -> Result<Vec<RegisterEntry>, NoAnswer> {
+        self.ledger.block("reading", self.ledger.history())
+    }
+
+    /// Deletes the register with all its revisions, for `cluster forget`. The next read finds it empty.
+    ///
+    /// # Errors
+    /// Fails if no reply arrives, or if there is no register.
+    pub fn forget(&self) -> Result<(), NoAnswer> {
+        self.ledger.forget()
     }
 }

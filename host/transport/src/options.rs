@@ -9,8 +9,9 @@ use std::time::Duration;
 
 use crate::error::ConnectError;
 use crate::init_method::InitMethod;
+use crate::limits::LONGEST_TOKEN;
+use crate::notice::ServerNotice;
 use crate::secret::Secret;
-use crate::supervisor::ServerNotice;
 
 /// Name of a run, which is part of subjects and of a stream's name.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,9 +37,6 @@ impl RunName {
         &self.0
     }
 }
-
-/// Greatest length of a token. A longer text comes from the wrong file.
-pub(crate) const LONGEST_TOKEN: usize = 1024;
 
 /// Token that the user's servers require. It is never shown, not even in debug output.
 #[derive(Clone, PartialEq, Eq)]

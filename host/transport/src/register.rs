@@ -18,10 +18,9 @@ use async_nats::jetstream::stream::{
     Config, DiscardPolicy, Info, RawMessageErrorKind, StorageType,
 };
 use async_nats::jetstream::{Context, ErrorCode, context::ContextBuilder};
-use pbg_ledger::transport::{NoAnswer, Register, RegisterEntry, WriteReply};
+use pbg_ledger::transport::{NoAnswer, RegisterEntry, WriteReply};
 
 use crate::client::NatsConnection;
-use crate::connection::Connection;
 use crate::error::ConnectError;
 use crate::options::ConnectionOptions;
 use crate::secret::random;
@@ -40,7 +39,7 @@ const LAST_ANSWER: Duration = Duration::from_secs(2);
 
 /// Register of a run.
 pub(crate) struct StreamRegister {
-    line: NatsConnection,
+    pub(crate) line: NatsConnection,
     context: Context,
     stream: String,
     subject: String,
@@ -193,7 +192,7 @@ impl StreamRegister {
         }))
     }
 
-    async fn read(&self) -> Result<Option<RegisterEntry>, String> {
+    pub(crate) async fn read(&self) -> Result<Option<RegisterEntry>, String> {
         for _ in 0..2 {
             match self.get().await? {
                 ReadResult::Value(entry) => return Ok(Some(entry)),
@@ -205,7 +204,7 @@ impl StreamRegister {
         Err("the stream disappears as soon as it is created".into())
     }
 
-    async fn write(
+    pub(crate) async fn write(
         &self,
         after: Option<u64>,
         value: Vec<u8>,
@@ -234,7 +233,7 @@ impl StreamRegister {
         }
     }
 
-    fn block<T>(
+    pub(crate) fn block<T>(
         &self,
         what: &str,
         future: impl Future<Output = Result<T, String>>,
@@ -269,7 +268,7 @@ impl StreamRegister {
         tokio::time::sleep(LAST_ANSWER).await;
     }
 
-    async fn history(&self) -> Result<Vec<RegisterEntry>, String> {
+    pub(crate) async fn history(&self) -> Result<Vec<RegisterEntry>, String> {
         let stream = self.context.get_stream(&self.stream).await;
         let stream = stream.map_err(|error| error.to_string())?;
         let state = &stream.cached_info().state;
@@ -292,7 +291,7 @@ impl StreamRegister {
     }
 
     /// Deletes the stream with all its revisions.
-    fn forget(&self) -> Result<(), NoAnswer> {
+    pub(crate) fn forget(&self) -> Result<(), NoAnswer> {
         self.block("deleting", async {
             match self.context.delete_stream(&self.stream).await {
                 Ok(_) => Ok(()),
@@ -347,47 +346,4 @@ fn is_refusal(error: &(dyn std::error::Error + 'static)) -> bool {
         .source()
         .and_then(|source| source.downcast_ref::<async_nats::jetstream::Error>());
     source.is_some_and(|error| error.error_code() == ErrorCode::STREAM_WRONG_LAST_SEQUENCE_CONSTANT)
-}
-
-impl Register for Connection {
-    /// A register whose stream does not exist reads as empty, and the stream is created again.
-    fn read(&self) -> Result<Option<RegisterEntry>, NoAnswer> {
-        self.ledger.block("reading", self.ledger.read())
-    }
-
-    fn write(&self, after: Option<u64>, value: &[u8], id: &str) -> Result<WriteReply, NoAnswer> {
-        if value.len() > MAX_VALUE {
-            let size = value.len();
-            return Err(NoAnswer(format!(
-                "writing the ledger: a value of {size} bytes is too large"
-            )));
-        }
-        let ledger = &self.ledger;
-        let written = ledger.block("writing", ledger.write(after, value.to_vec(), id));
-        ledger.line.signals.wrote(written.is_ok());
-        written
-    }
-
-    fn is_shut_down(&self) -> bool {
-        self.server_was_ended()
-    }
-}
-
-impl Connection {
-    /// Returns the newest revisions that the register has kept, at most [`KEPT_REVISIONS`], in the order in which they
-    /// were written; for `cluster history`.
-    ///
-    /// # Errors
-    /// Fails if no reply arrives.
-    pub fn history(&self) -> Result<Vec<RegisterEntry>, NoAnswer> {
-        self.ledger.block("reading", self.ledger.history())
-    }
-
-    /// Deletes the register with all its revisions, for `cluster forget`. The next read finds it empty.
-    ///
-    /// # Errors
-    /// Fails if no reply arrives, or if there is no register.
-    pub fn forget(&self) -> Result<(), NoAnswer> {
-        self.ledger.forget()
-    }
 }

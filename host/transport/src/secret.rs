@@ -17,10 +17,8 @@ use rcgen::{
 use sha2::{Digest, Sha256};
 
 use crate::error::ConnectError;
+use crate::limits::SECRET_DIGITS;
 
-/// Hexadecimal digits of a secret: 256 bits. Every client is shown a certificate signed with a key derived from the
-/// secret, and could test guesses against it offline. Fewer bits, or words, would be found.
-pub(crate) const DIGITS: usize = 64;
 /// Least number of distinct digits of a secret. One in 10^14 random secrets has fewer.
 const LEAST_DIFFERENT: usize = 8;
 
@@ -48,7 +46,7 @@ impl Secret {
         let text = text.to_ascii_lowercase();
         let digits: BTreeSet<char> = text.chars().collect();
         let is_hexadecimal = digits.iter().all(char::is_ascii_hexdigit);
-        match text.len() == DIGITS && is_hexadecimal && digits.len() >= LEAST_DIFFERENT {
+        match text.len() == SECRET_DIGITS && is_hexadecimal && digits.len() >= LEAST_DIFFERENT {
             true => Ok(Self(text)),
             false => Err(ConnectError::Secret),
         }

@@ -12,5 +12,5 @@ pub(crate) use process::{
     Health, RunningServer, ServerStart, StoreLock, clear_stopped_mark, health, is_alive, listening,
     stop, was_ended,
 };
-pub(crate) use program::{OLDEST, find, is_old};
+pub(crate) use program::{find, is_old};
 pub(crate) use record::{ServerRecord, machine};

@@ -5,7 +5,6 @@
 //! server is running. The address and the secret stay the same, so trainers reconnect by themselves. A server that was
 //! stopped on purpose at the end of the run is not restarted.
 
-use std::fmt;
 use std::process::Child;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,6 +15,7 @@ use crate::client::NatsConnection;
 use crate::error::ConnectError;
 use crate::hosting::{ServerHost, listen_at, own_address};
 use crate::init_method::{Address, InitMethod};
+use crate::notice::ServerNotice;
 use crate::options::ConnectionOptions;
 use crate::secret::Secret;
 use crate::server::{self, Health, ServerRecord, StoreLock};
@@ -31,16 +31,6 @@ const REST: Duration = Duration::from_secs(5);
 const UNANSWERED: u32 = 2;
 /// Free bytes below which a disk counts as full: a record of the ledger and the server's own files need that much.
 const ROOM: u64 = 256 << 10;
-
-/// Callback that receives messages about the server, from any thread.
-#[derive(Clone)]
-pub struct ServerNotice(pub Arc<dyn Fn(&str) + Send + Sync>);
-
-impl fmt::Debug for ServerNotice {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Listener")
-    }
-}
 
 /// Process of the server, if this process has started it. It is kept so that it can be waited for and does not remain a
 /// zombie.

@@ -14,8 +14,8 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
 use super::record::{ServerRecord, machine, write_private};
-use crate::client::MAX_PAYLOAD;
 use crate::error::ConnectError;
+use crate::limits::MAX_PAYLOAD;
 use crate::secret::Secret;
 
 const CONFIGURATION: &str = "server.conf";

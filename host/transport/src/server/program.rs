@@ -10,8 +10,6 @@ use std::time::{Duration, Instant};
 
 use crate::error::ConnectError;
 
-/// Oldest supported version.
-pub(crate) const OLDEST: &str = "2.12";
 const OLDEST_NUMBERS: (u32, u32) = (2, 12);
 
 const NAME: &str = "nats-server";
@@ -65,7 +63,7 @@ fn first(search: &[PathBuf], path: Option<&OsStr>) -> Result<PathBuf, ConnectErr
     })
 }
 
-/// Whether a version is older than [`OLDEST`], or cannot be parsed.
+/// Whether a version is older than [`crate::limits::OLDEST_SERVER`], or cannot be parsed.
 pub(crate) fn is_old(version: &str) -> bool {
     let mut numbers = version.split('.').map(|number| number.parse::<u32>().ok());
     match (numbers.next().flatten(), numbers.next().flatten()) {
