@@ -6,32 +6,10 @@
 
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Serialize};
-
-use super::{CutOrigin, LedgerRecord, LedgerSums, Token};
+use super::{CutOrigin, EventLogLength, LedgerRecord, Token};
 
 /// Most trainers with events that no checkpoint has taken over yet.
 pub(super) const MAX_EVENT_LOGS: usize = 1024;
-
-/// Valid length of a trainer's event file.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct EventLogLength {
-    /// Length in bytes.
-    pub bytes: u64,
-    /// Revision of the settlement that last set the length.
-    pub revision: u64,
-}
-
-/// Result of an epoch.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct FinishedEpoch {
-    /// Number of the epoch, from 0.
-    pub epoch: u32,
-    /// Sums over its buckets.
-    pub sums: LedgerSums,
-}
 
 impl LedgerRecord {
     /// Returns the valid lengths of event files that the newest checkpoint may not have taken over.

@@ -45,6 +45,7 @@
 mod buckets;
 mod check;
 mod checkpoints;
+mod cuts;
 mod error;
 mod event_log;
 mod file;
@@ -53,28 +54,36 @@ mod leases;
 mod membership;
 mod pair_walks;
 mod passes;
+mod phase;
 mod ranking;
 mod record;
 mod round_robin;
+mod sums;
 mod terms;
+mod trainer;
 mod transaction;
 pub mod transport;
+mod validation;
 
 #[cfg(test)]
 mod tests;
 
 pub use buckets::{BucketState, BucketStates};
-pub use checkpoints::{CheckpointCut, Checkpoints, CutOrigin, MAX_CUTS, StaleRecord};
+pub use checkpoints::MAX_CUTS;
+pub use cuts::{CheckpointCut, Checkpoints, CutOrigin, StaleRecord};
 pub use error::{DamagedRecord, TransactionError};
-pub use event_log::{EventLogLength, FinishedEpoch};
 pub use file::{CopyVersion, FileId, InvalidToken, PartitionFile, PartitionVersion, Token};
 pub use leases::{MAX_LEASES, SettledPartition, Settlement};
-pub use membership::{Join, MAX_NAME, MAX_TRAINERS, Trainer};
+pub use membership::{MAX_NAME, MAX_TRAINERS};
 pub use passes::plan_digest;
-pub use ranking::{
-    BlockTotals, MAX_BLOCKS, RankingId, ValidationRanking, ValidationResult, ValidationTerms,
-};
-pub use record::{EpochProgress, Genesis, LedgerRecord, LedgerSums, PROTOCOL, Phase, TrainedState};
+pub use phase::Phase;
+pub use ranking::MAX_BLOCKS;
+pub use record::{EpochProgress, Genesis, LedgerRecord, TrainedState};
 pub use round_robin::BucketAdvisor;
-pub use terms::{Grid, MAX_BUCKETS, MAX_TABLES, PluginTerm, RunTerms, TermsDifference};
-pub use transaction::{LedgerAction, OperatorCommand, SilentTrainer, Transaction, TransactionFate};
+pub use sums::{EventLogLength, FinishedEpoch, LedgerSums};
+pub use terms::{Grid, MAX_BUCKETS, MAX_TABLES, PROTOCOL, PluginTerm, RunTerms, TermsDifference};
+pub use trainer::{Join, SilentTrainer, Trainer};
+pub use transaction::{LedgerAction, OperatorCommand, Transaction, TransactionFate};
+pub use validation::{
+    BlockTotals, RankingId, ValidationRanking, ValidationResult, ValidationTerms,
+};

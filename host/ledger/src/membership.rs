@@ -1,54 +1,11 @@
 //! Membership of trainers: joining, leaving, revoking.
 
-use pbg_core::graph::Bucket;
-use serde::{Deserialize, Serialize};
-
-use super::{
-    BucketState, CheckpointCut, LedgerRecord, RunTerms, SilentTrainer, Token, TransactionError,
-};
+use super::{BucketState, Join, LedgerRecord, SilentTrainer, Token, Trainer, TransactionError};
 
 /// Most trainers of a run.
 pub const MAX_TRAINERS: usize = 256;
 /// Greatest length of a trainer's name in bytes.
 pub const MAX_NAME: usize = 64;
-
-/// Trainer in the record.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Trainer {
-    /// Name for display. The trainer chooses it, so it must be escaped where it is shown.
-    pub name: String,
-    /// Rank, if the trainer was started with one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub rank: Option<u32>,
-    /// Number of its last transaction.
-    pub last: u64,
-    /// Greatest count of its settled files.
-    pub files: u64,
-    /// Buckets leased to it, in the order of their leases.
-    pub leases: Vec<Bucket>,
-    /// Block of a ranking leased to it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub block: Option<u32>,
-}
-
-/// Request of a trainer to join the run.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Join {
-    /// Terms of the trainer, which must equal those of the run.
-    pub terms: RunTerms,
-    /// Name for display.
-    pub name: String,
-    /// Rank, if the trainer was started with one.
-    pub rank: Option<u32>,
-    /// Earlier token of the same trainer, which the join removes.
-    pub instead_of: Option<Token>,
-    /// History of the record that the trainer has checked ([`LedgerRecord::incarnation`]).
-    pub incarnation: Token,
-    /// Newest manifest that the trainer has compared with that record; none before the first checkpoint.
-    pub newest: Option<CheckpointCut>,
-}
 
 impl LedgerRecord {
     /// Adds the trainer that has drawn `token`.
@@ -135,5 +92,14 @@ impl LedgerRecord {
             self.set(bucket, BucketState::ToDo);
         }
         Ok(())
+    }
+}
+
+impl SilentTrainer {
+    /// Returns the trainer `token` as it is in `record`, or `None` if it is not part of the run.
+    #[must_use]
+    pub fn of(record: &LedgerRecord, token: Token) -> Option<Self> {
+        let last = record.trainers.get(&token)?.last;
+        Some(Self { token, last })
     }
 }

@@ -19,13 +19,19 @@
 //! computes the same walks.
 
 mod draft;
+mod pairs;
 
 use draft::WalkDraft;
+pub(super) use pairs::PartitionPair;
+use pairs::{Pairs, pair_of};
 use pbg_core::graph::Bucket;
 use pbg_core::seed::{self, StreamPurpose};
 
-use super::round_robin::MIN_PARTITIONS_PER_TRAINER;
-use super::{BucketState, LedgerRecord, Token, init_tree};
+use super::{LedgerRecord, Token, init_tree};
+
+/// With at least this many partitions for each trainer, trainers hardly ever wait, and the content of a trainer's
+/// buffer decides.
+pub(super) const MIN_PARTITIONS_PER_TRAINER: usize = 3;
 
 /// Most pairs examined in the search for walks that always keep a partition, and again in the search for other walks if
 /// there are none. That takes some hundredths of a second.
@@ -40,9 +46,6 @@ const LAG: u32 = 3;
 /// can begin, depends on how long its files take to write.
 const LATE_LAG: u32 = 5;
 
-/// The two partitions that a bucket needs, by their indices ([`super::Grid::group_index`]), the smaller one first.
-pub(super) type PartitionPair = [usize; 2];
-
 /// One walk for each trainer, in the order in which they begin.
 #[derive(Debug)]
 pub(super) struct PairWalks {
@@ -52,70 +55,6 @@ pub(super) struct PairWalks {
     pub(super) delays: Vec<usize>,
     /// Walk that trains the buckets of a single partition, by partition.
     single_owner: Vec<usize>,
-}
-
-/// Number of buckets of a pair that are to do, and of those that are leased or done.
-#[derive(Clone, Copy, Debug, Default)]
-struct PairCounts {
-    to_do: u32,
-    taken: u32,
-}
-
-/// Bucket counts of all pairs.
-struct Pairs {
-    groups: usize,
-    buckets: Vec<PairCounts>,
-}
-
-impl Pairs {
-    fn of(record: &LedgerRecord) -> Self {
-        let groups = record.grid().groups().count();
-        let mut pairs = Self {
-            groups,
-            buckets: vec![PairCounts::default(); groups * groups],
-        };
-        for (index, state) in record.work.buckets.iter().enumerate() {
-            let Some(pair) = pair_of(record, record.grid().bucket(index)) else {
-                continue;
-            };
-            let at = pairs.at(pair);
-            match state {
-                BucketState::ToDo => pairs.buckets[at].to_do += 1,
-                BucketState::Leased | BucketState::Done => pairs.buckets[at].taken += 1,
-                BucketState::Empty => {}
-            }
-        }
-        pairs
-    }
-
-    const fn at(&self, [a, b]: PartitionPair) -> usize {
-        a * self.groups + b
-    }
-
-    fn get(&self, pair: PartitionPair) -> PairCounts {
-        self.buckets[self.at(pair)]
-    }
-
-    /// Whether a bucket of the pair is leased or done.
-    fn has_begun(&self, pair: &PartitionPair) -> bool {
-        self.get(*pair).taken > 0
-    }
-
-    /// Returns the greatest number of buckets of a pair: two if buckets have mirror images.
-    fn width(&self) -> u32 {
-        let widths = self.buckets.iter().map(|of| of.to_do + of.taken);
-        widths.max().unwrap_or(0)
-    }
-}
-
-/// Returns the partitions that `bucket` needs, if it needs two.
-fn pair_of(record: &LedgerRecord, bucket: Bucket) -> Option<PartitionPair> {
-    let grid = record.grid();
-    let mut needs = grid
-        .partitions_of(bucket)
-        .filter_map(|g| grid.group_index(g));
-    let (a, b) = (needs.next()?, needs.next()?);
-    Some([a.min(b), a.max(b)])
 }
 
 impl PairWalks {

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use pbg_core::event::{CallSeconds, PartitionIo, RankStats, TrainStats};
 use pbg_core::graph::{Bucket, SidePartition};
 use pbg_core::loss::LossState;
 use pbg_core::plateau::ValidationState;
@@ -11,62 +10,9 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     BucketState, BucketStates, CheckpointCut, Checkpoints, EventLogLength, FinishedEpoch, Grid,
-    PartitionVersion, RunTerms, Token, Trainer, TransactionError, ValidationRanking,
-    ValidationResult,
+    LedgerSums, PartitionVersion, Phase, RunTerms, Token, Trainer, TransactionError,
+    ValidationRanking, ValidationResult,
 };
-
-/// Version of the record and its transactions. It increases with every change that a program of the old version would
-/// misread.
-pub const PROTOCOL: u32 = 2;
-
-/// Sums over the buckets of an epoch that are done.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct LedgerSums {
-    /// Statistics of training.
-    pub train: TrainStats,
-    /// Ranks of held-out edges before their bucket was trained.
-    pub eval_before: RankStats,
-    /// Partition I/O of all trainers.
-    pub io: PartitionIo,
-    /// Training time of all trainers in seconds.
-    pub seconds: f64,
-    /// Time spent in strategies, in seconds.
-    pub calls: CallSeconds,
-}
-
-impl LedgerSums {
-    /// Adds the sums of another bucket.
-    pub fn add(&mut self, other: &Self) {
-        self.train.add(&other.train);
-        self.eval_before = self.eval_before.merge(&other.eval_before);
-        self.io.add(&other.io);
-        self.seconds += other.seconds;
-        self.calls.add(&other.calls);
-    }
-
-    /// Whether every number is finite. JSON cannot represent the others.
-    #[must_use]
-    pub fn is_finite(&self) -> bool {
-        let Self {
-            train,
-            eval_before,
-            io,
-            seconds,
-            calls,
-        } = self;
-        let numbers = [
-            train.loss,
-            train.reg,
-            io.wait_seconds,
-            io.commit_seconds,
-            *seconds,
-            calls.order,
-            calls.sampler,
-        ];
-        eval_before.is_finite() && numbers.iter().all(|number| number.is_finite())
-    }
-}
 
 /// State that training changes apart from the embedding tables.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -152,25 +98,6 @@ impl TrainedState {
         }
         work
     }
-}
-
-/// Phase of a run, which decides what trainers may do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Phase {
-    /// Waiting for this many trainers in total.
-    Gathering(u32),
-    /// Waiting for the plan of the pass.
-    Opening,
-    /// Buckets are leased and trained.
-    Training,
-    /// Every bucket of the pass is done.
-    PassDone,
-    /// An epoch has ended, and its validation edges have to be ranked.
-    Ranking,
-    /// The run ends on request: no bucket is leased any more.
-    Stopping,
-    /// Everything is trained.
-    Finished,
 }
 
 /// State that the trainers of one run agree on.

@@ -23,12 +23,9 @@ use pbg_core::schedule::PassId;
 use pbg_core::seed::{self, StreamPurpose};
 
 use super::init_tree::InitTree;
-use super::pair_walks::PairWalks;
+use super::pair_walks::{MIN_PARTITIONS_PER_TRAINER, PairWalks};
 use super::{BucketState, Grid, LedgerRecord, Token};
 
-/// With at least this many partitions for each trainer, trainers hardly ever wait, and the content of a trainer's
-/// buffer decides.
-pub(super) const MIN_PARTITIONS_PER_TRAINER: usize = 3;
 /// With a buffer of this many partitions, at most one partition of a pair is already in the buffer.
 const PAIR_BUFFER: u32 = 2;
 

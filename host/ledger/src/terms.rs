@@ -7,7 +7,11 @@ use pbg_core::schedule::RunExtent;
 use pbg_core::strategy::Pass;
 use serde::{Deserialize, Serialize};
 
-use super::{PROTOCOL, ValidationTerms};
+use super::ValidationTerms;
+
+/// Version of the record and its transactions. It increases with every change that a program of the old version would
+/// misread.
+pub const PROTOCOL: u32 = 2;
 
 /// Most buckets of a grid.
 pub const MAX_BUCKETS: u64 = 1 << 18;

@@ -5,7 +5,8 @@ use pbg_core::schedule::PassId;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    BlockTotals, CheckpointCut, Join, LedgerRecord, RankingId, Settlement, Token, TransactionError,
+    BlockTotals, CheckpointCut, Join, LedgerRecord, RankingId, Settlement, SilentTrainer, Token,
+    TransactionError,
 };
 
 /// Change of the record that a trainer requests.
@@ -124,25 +125,6 @@ pub struct Transaction {
     pub after: u64,
     /// Requested change.
     pub action: LedgerAction,
-}
-
-/// Trainer that has not been heard from for the duration of a lease.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct SilentTrainer {
-    /// Token of the trainer.
-    pub token: Token,
-    /// Number of its last transaction. A later one shows that it is alive.
-    pub last: u64,
-}
-
-impl SilentTrainer {
-    /// Returns the trainer `token` as it is in `record`, or `None` if it is not part of the run.
-    #[must_use]
-    pub fn of(record: &LedgerRecord, token: Token) -> Option<Self> {
-        let last = record.trainers.get(&token)?.last;
-        Some(Self { token, last })
-    }
 }
 
 /// Change of the record that is requested from outside the run. It needs no token: a repetition is refused.

@@ -3,7 +3,7 @@
 use rand::RngExt as _;
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-use super::{Pairs, PartitionPair};
+use super::pairs::{Pairs, PartitionPair};
 
 /// Greatest advantage in open pairs of a candidate over the pair that is chosen instead of it. The randomness makes
 /// every new attempt a different one.
