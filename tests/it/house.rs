@@ -1,6 +1,8 @@
 //! The map in docs/architecture.md is true: it has every crate, and the invariants that the compiler cannot enforce are
 //! tested here.
 
+mod circles;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
