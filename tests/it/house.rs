@@ -92,7 +92,12 @@ fn only_terminal_programs_print_and_exit() {
     // The messages that a plugin logs are part of the output of its own tests.
     only_in(
         &printing,
-        &["host/cli/", "xtask/", "plugins/sdk/src/log.rs"],
+        &[
+            "host/author/src/bin/",
+            "host/cli/",
+            "xtask/",
+            "plugins/sdk/src/log.rs",
+        ],
     );
 }
 
@@ -220,6 +225,7 @@ fn whatever_is_built_shares_what_is_compiled() {
     let others = [
         ["build", "--workspace", "--bin", "pbg-host"],
         ["build", "--package", "xtask", "--bins"],
+        ["build", "--package", "pbg-author", "--bins"],
         one("pbg-core"),
         one("pbg-files"),
         one("pbg-import"),

@@ -11,20 +11,29 @@ use crate::repo::Repo;
 use crate::setup::{self, WASM_TARGET as TARGET, WasmToolchain};
 use crate::step;
 
-/// Folders of the kinds of strategies; a kind without plugins has no folder.
-const KINDS: [&str; 4] = ["orders", "samplers", "losses", "operators"];
+/// Folders of the kinds of strategies, and the beginnings of the names of their packages; a kind without plugins has no
+/// folder.
+const KINDS: [(&str, &str); 4] = [
+    ("orders", "pbg-order-"),
+    ("samplers", "pbg-sampler-"),
+    ("losses", "pbg-loss-"),
+    ("operators", "pbg-operator-"),
+];
+
+/// Program that encodes core modules as components.
+const ENCODER: &str = "pbg-encode";
 
 /// Crate of a standard plugin.
-#[derive(Debug)]
+#[derive(Debug, PartialEq, Eq)]
 struct Plugin {
     package: String,
-    /// Name of its library, its `.wasm` file and, by convention, of the plugin.
+    /// Name of its library, its `.wasm` file, its folder and the plugin.
     library: String,
 }
 
 /// Builds a component of every standard plugin in `repo.plugins()`.
 pub(crate) fn build(repo: &Repo) -> Result<()> {
-    let plugins = find(repo)?;
+    let plugins = find(&repo.root.join("plugins"))?;
     step::announce(&format!("building {} standard plugins", plugins.len()));
     let (mut cargo, target) = compiler(repo)?;
     cargo
@@ -35,16 +44,21 @@ pub(crate) fn build(repo: &Repo) -> Result<()> {
     }
     step::run(&mut cargo, "see the compiler's message above")?;
 
-    for plugin in &plugins {
-        let file = format!("{}.wasm", plugin.library);
-        let module = target.join(TARGET).join("plugin").join(&file);
-        let component = fs::read(&module)
-            .map_err(anyhow::Error::from)
-            .and_then(|bytes| Ok(pbg_author::encode(&bytes)?))
-            .with_context(|| format!("cannot make a component of {}", module.display()))?;
-        write_if_changed(&repo.plugins().join(&file), &component)?;
-    }
+    encode(repo, &target.join(TARGET).join("plugin"), &plugins)?;
     remove_others(&repo.plugins(), &plugins)
+}
+
+/// Encodes the modules in `modules` as components. What the encoder depends on is compiled for the program as well.
+fn encode(repo: &Repo, modules: &Path, plugins: &[Plugin]) -> Result<()> {
+    step::announce("building the encoder of components (the first time takes a few minutes)");
+    let mut cargo = repo.cargo("build");
+    cargo.args(["--release", "--package", "pbg-author", "--bin", ENCODER]);
+    step::run(&mut cargo, "see the compiler's message above")?;
+    let mut encoder = Command::new(repo.target.join("release").join(ENCODER));
+    for plugin in plugins {
+        encoder.arg(modules.join(format!("{}.wasm", plugin.library)));
+    }
+    step::run(encoder.arg(repo.plugins()), "see the message above")
 }
 
 /// Returns `cargo build` with the compiler for plugins, and its build folder.
@@ -66,23 +80,27 @@ fn compiler(repo: &Repo) -> Result<(Command, PathBuf)> {
     Ok((cargo, repo.target.join("debian")))
 }
 
-fn find(repo: &Repo) -> Result<Vec<Plugin>> {
+/// Finds the plugins by their folders, which determine the names of package and library.
+fn find(folder: &Path) -> Result<Vec<Plugin>> {
     let mut plugins = BTreeMap::new();
-    for kind in KINDS {
-        let folder = repo.root.join("plugins").join(kind);
+    for (kind, prefix) in KINDS {
+        let folder = folder.join(kind);
         if !folder.exists() {
             continue;
         }
         for entry in
             fs::read_dir(&folder).with_context(|| format!("cannot read {}", folder.display()))?
         {
-            let manifest = entry?.path().join("Cargo.toml");
-            if !manifest.exists() {
+            let path = entry?.path();
+            if !path.join("Cargo.toml").exists() {
                 continue;
             }
-            let plugin = read_manifest(&manifest)
-                .with_context(|| format!("cannot read {}", manifest.display()))?;
-            if let Some(other) = plugins.insert(plugin.library.clone(), plugin) {
+            let name = path.file_name().and_then(|name| name.to_str());
+            let library = name
+                .with_context(|| format!("{} has no UTF-8 name", path.display()))?
+                .to_owned();
+            let package = format!("{prefix}{}", library.replace('_', "-"));
+            if let Some(other) = plugins.insert(library.clone(), Plugin { package, library }) {
                 bail!(
                     "two plugins have the library name {}; one of them is the package {}",
                     other.library,
@@ -92,29 +110,6 @@ fn find(repo: &Repo) -> Result<Vec<Plugin>> {
         }
     }
     Ok(plugins.into_values().collect())
-}
-
-fn read_manifest(path: &Path) -> Result<Plugin> {
-    let manifest: toml::Table = fs::read_to_string(path)?.parse()?;
-    let name_in = |table: &str| Some(manifest.get(table)?.get("name")?.as_str()?.to_owned());
-    let package = name_in("package").context("it has no package name")?;
-    let library = name_in("lib").unwrap_or_else(|| package.replace('-', "_"));
-    Ok(Plugin { package, library })
-}
-
-/// Replaces a file atomically, but only if its content has changed: an unchanged file keeps its modification time, so
-/// that the program that embeds it is not rebuilt.
-fn write_if_changed(path: &Path, bytes: &[u8]) -> Result<()> {
-    if fs::read(path).is_ok_and(|old| old == bytes) {
-        return Ok(());
-    }
-    let write = || {
-        fs::create_dir_all(path.parent().unwrap_or(path))?;
-        let partial = path.with_extension("partial");
-        fs::write(&partial, bytes)?;
-        fs::rename(&partial, path)
-    };
-    write().with_context(|| format!("cannot write {}", path.display()))
 }
 
 /// Removes components of renamed or removed plugins, so that the program does not embed them.
@@ -135,50 +130,60 @@ fn remove_others(folder: &Path, plugins: &[Plugin]) -> Result<()> {
 mod tests {
     use super::*;
 
+    /// The names in the manifests are those that [`find`] derives.
     #[test]
-    fn a_library_is_named_after_its_package_unless_it_says_otherwise() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("Cargo.toml");
-        let read = |text: &str| {
-            fs::write(&path, text).unwrap();
-            read_manifest(&path)
-        };
-        assert_eq!(
-            read("[package]\nname = \"my-order\"").unwrap().library,
-            "my_order"
-        );
-        assert_eq!(
-            read("[package]\nname = \"x\"\n[lib]\nname = \"y\"")
-                .unwrap()
-                .library,
-            "y"
-        );
-        read("[lib]\nname = \"y\"").unwrap_err();
-        read("[package").unwrap_err();
+    fn packages_and_libraries_are_named_after_their_folders() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../plugins");
+        let plugins = find(&folder).unwrap();
+        let mut read = 0;
+        for (kind, _) in KINDS {
+            for plugin in &plugins {
+                let manifest = folder.join(kind).join(&plugin.library).join("Cargo.toml");
+                let Ok(text) = fs::read_to_string(&manifest) else {
+                    continue;
+                };
+                let (package, library) = (&plugin.package, &plugin.library);
+                let named = text.starts_with(&format!("[package]\nname = \"{package}\"\n"))
+                    && text.contains(&format!("\n[lib]\nname = \"{library}\"\n"));
+                assert!(named, "{} is not for {plugin:?}", manifest.display());
+                read += 1;
+            }
+        }
+        assert_eq!(read, plugins.len());
     }
 
     #[test]
-    fn only_changed_components_are_written_and_old_ones_go() {
+    fn each_plugin_has_a_name_of_its_own() {
         let dir = tempfile::tempdir().unwrap();
-        let folder = dir.path().join("plugins");
-        let path = folder.join("y.wasm");
-        write_if_changed(&path, b"1").unwrap();
-        let before = fs::metadata(&path).unwrap().modified().unwrap();
-        write_if_changed(&path, b"1").unwrap();
-        assert_eq!(fs::metadata(&path).unwrap().modified().unwrap(), before);
-        write_if_changed(&path, b"2").unwrap();
-        assert_eq!(fs::read(&path).unwrap(), b"2");
+        let add = |folder: &str| {
+            let folder = dir.path().join(folder);
+            fs::create_dir_all(&folder).unwrap();
+            fs::write(folder.join("Cargo.toml"), "").unwrap();
+        };
+        add("orders/my_order");
+        fs::create_dir(dir.path().join("orders/target")).unwrap();
+        let found = Plugin {
+            package: "pbg-order-my-order".to_owned(),
+            library: "my_order".to_owned(),
+        };
+        assert_eq!(find(dir.path()).unwrap(), [found]);
+        add("losses/my_order");
+        let error = find(dir.path()).unwrap_err().to_string();
+        assert!(error.contains("the library name my_order"), "{error}");
+    }
 
-        fs::write(folder.join("z.wasm"), b"").unwrap();
-        remove_others(
-            &folder,
-            &[Plugin {
-                package: "x".to_owned(),
-                library: "y".to_owned(),
-            }],
-        )
-        .unwrap();
-        let left: Vec<_> = fs::read_dir(&folder)
+    #[test]
+    fn components_of_former_plugins_are_removed() {
+        let folder = tempfile::tempdir().unwrap();
+        for file in ["y.wasm", "z.wasm"] {
+            fs::write(folder.path().join(file), "").unwrap();
+        }
+        let plugin = Plugin {
+            package: "x".to_owned(),
+            library: "y".to_owned(),
+        };
+        remove_others(folder.path(), &[plugin]).unwrap();
+        let left: Vec<_> = fs::read_dir(folder.path())
             .unwrap()
             .map(|entry| entry.unwrap().file_name())
             .collect();
