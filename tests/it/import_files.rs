@@ -161,7 +161,10 @@ fn comments_and_counts_are_no_edges() {
         (2, 4, "head=#a"),
     );
     reads(&place, "tags.tsv", &["--comment", "#"], (1, 2, "head=c"));
-    import(&place, "later.tsv", &[]).fails(4, &["later.tsv, line 3:", "--comment '#'", "--comment none"]);
+    import(&place, "later.tsv", &[]).fails(
+        4,
+        &["later.tsv, line 3:", "--comment '#'", "--comment none"],
+    );
     reads(&place, "later.tsv", &["--comment", "#"], (1, 2, "head=a"));
 }
 
@@ -475,7 +478,8 @@ fn bad_lines_end_an_import_or_are_counted() {
     // A relation that the configuration lacks is not a bad line.
     place.write("pbg.toml", ONE);
     place.write("edges.tsv", "a\tr\tb\nb\tother\tc\n");
-    import(&place, "edges.tsv", &["--on-bad-line", "skip"]).fails(4, &["edges.tsv, line 2:", "`other`"]);
+    import(&place, "edges.tsv", &["--on-bad-line", "skip"])
+        .fails(4, &["edges.tsv, line 2:", "`other`"]);
 }
 
 #[test]

@@ -2,13 +2,13 @@
 
 use std::fs;
 
-use anyhow::{Context, Result};
-
 use crate::repo::Repo;
 use crate::{build, step};
+use anyhow::{Context, Result};
 
 mod distributed;
 mod example;
+mod json;
 mod page;
 
 use example::{ASKED, EXAMPLE, FOLDER, WELL_KNOWN, pbg_host};

@@ -2,12 +2,11 @@
 
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
-use std::fs::{self, File};
-use std::io::{BufRead, BufReader};
+use std::fs;
 use std::path::Path;
+use std::process::Command;
 
 use anyhow::{Context, Result};
-use flate2::read::GzDecoder;
 
 use super::example::{ASKED, EXAMPLE, FOLDER, WELL_KNOWN, pbg_host};
 use crate::repo::Repo;
@@ -75,11 +74,12 @@ struct Edges {
 
 impl Edges {
     fn read(path: &Path) -> Result<Self> {
-        let open = || format!("cannot read {}", path.display());
-        let file = File::open(path).with_context(open)?;
+        let mut gzip = Command::new("gzip");
+        gzip.args(["--decompress", "--stdout"]).arg(path);
+        let text = step::output(&mut gzip, "install gzip, and see the message above")?;
         let mut edges = Self::default();
-        for line in BufReader::new(GzDecoder::new(file)).lines() {
-            edges.add(&line.with_context(open)?);
+        for line in text.lines() {
+            edges.add(line);
         }
         Ok(edges)
     }
