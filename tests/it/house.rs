@@ -225,6 +225,7 @@ fn whatever_is_built_shares_what_is_compiled() {
     let others = [
         ["build", "--workspace", "--bin", "pbg-host"],
         ["build", "--package", "xtask", "--bins"],
+        ["build", "--package", "xtask-workbench", "--bins"],
         ["build", "--package", "pbg-author", "--bins"],
         one("pbg-core"),
         one("pbg-files"),

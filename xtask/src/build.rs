@@ -6,14 +6,14 @@ use crate::repo::Repo;
 use crate::{plugins, setup, step};
 
 /// Builds everything that users install.
-pub(crate) fn run(repo: &Repo) -> Result<()> {
+pub fn run(repo: &Repo) -> Result<()> {
     setup::run(repo)?;
     setup::libtorch(repo)?;
     programs(repo, &["pbg-host", "pbg-host-torch"])
 }
 
 /// Builds the program that trains on the cores in single precision, which needs no libtorch.
-pub(crate) fn without_libtorch(repo: &Repo) -> Result<()> {
+pub fn without_libtorch(repo: &Repo) -> Result<()> {
     setup::run(repo)?;
     programs(repo, &["pbg-host"])
 }

@@ -11,24 +11,25 @@ pub(crate) const NATIVE: &str = "x86_64-unknown-linux-gnu";
 
 /// Folders of one checkout.
 #[derive(Debug)]
-pub(crate) struct Repo {
+pub struct Repo {
     /// Folder of the workspace's manifest.
-    pub(crate) root: PathBuf,
+    pub root: PathBuf,
     /// Folder of the dependencies that set-up installs, ignored by Git.
-    pub(crate) deps: PathBuf,
+    pub deps: PathBuf,
     /// Cargo's build folder.
-    pub(crate) target: PathBuf,
+    pub target: PathBuf,
     /// Folder of libtorch's headers and libraries: in `deps`, or the user's `LIBTORCH`.
-    pub(crate) libtorch: PathBuf,
+    pub libtorch: PathBuf,
 }
 
 impl Repo {
     /// Finds the checkout from which this program was started; `deps` is another folder for dependencies.
-    pub(crate) fn find(deps: Option<PathBuf>) -> Result<Self> {
+    pub fn find(deps: Option<PathBuf>) -> Result<Self> {
         let manifest_dir = env::var_os("CARGO_MANIFEST_DIR")
             .map_or_else(|| env!("CARGO_MANIFEST_DIR").into(), PathBuf::from);
         let root = manifest_dir
-            .parent()
+            .ancestors()
+            .find(|folder| folder.join("Cargo.lock").exists())
             .context("xtask is not in a folder of the repository")?
             .to_owned();
         let usual_deps = root.join(".deps");
@@ -63,12 +64,12 @@ impl Repo {
     }
 
     /// Returns the path of the program `pbg-host`.
-    pub(crate) fn program(&self) -> PathBuf {
+    pub fn program(&self) -> PathBuf {
         self.target.join("release/pbg-host")
     }
 
     /// Returns a Cargo command in the repository, with the settings for building.
-    pub(crate) fn cargo(&self, subcommand: &str) -> Command {
+    pub fn cargo(&self, subcommand: &str) -> Command {
         let mut cargo = self.plain_cargo(subcommand);
         self.add_settings(&mut cargo);
         cargo
@@ -96,7 +97,7 @@ impl Repo {
 
     /// Returns a Cargo command in the repository, without the environment variables about xtask that Cargo has set for
     /// this program.
-    pub(crate) fn plain_cargo(&self, subcommand: &str) -> Command {
+    pub fn plain_cargo(&self, subcommand: &str) -> Command {
         let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
         self.command_for_cargo(cargo.into(), subcommand)
     }
@@ -132,7 +133,7 @@ impl Repo {
     }
 
     /// Returns `path` relative to the repository's folder, for messages.
-    pub(crate) fn short<'a>(&self, path: &'a Path) -> std::path::Display<'a> {
+    pub fn short<'a>(&self, path: &'a Path) -> std::path::Display<'a> {
         path.strip_prefix(&self.root).unwrap_or(path).display()
     }
 }

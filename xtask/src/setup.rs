@@ -7,6 +7,7 @@ mod libtorch;
 mod lock;
 mod missing_tool;
 mod nats;
+mod pbg;
 mod python;
 mod wasm_target;
 mod wheel;
@@ -18,9 +19,11 @@ use anyhow::Result;
 use crate::repo::Repo;
 
 pub(crate) use javascript::test_programs as test_javascript;
-pub(crate) use lock::lock;
+pub use lock::lock;
 pub(crate) use missing_tool::MissingTool;
 pub(crate) use nats::test_server as test_nats;
+pub use pbg::install as pbg;
+pub(crate) use pbg::python as pbg_python;
 pub(crate) use python::{environment, install, interpreter, maturin, test_python};
 pub(crate) use wasm_target::{TARGET as WASM_TARGET, WasmToolchain, toolchain as wasm_toolchain};
 
@@ -54,7 +57,7 @@ pub(crate) fn for_tests(repo: &Repo) -> Result<Vec<MissingTool>> {
 }
 
 /// Installs the NATS server for several trainers, and returns the path of its program.
-pub(crate) fn nats(repo: &Repo) -> Result<PathBuf> {
+pub fn nats(repo: &Repo) -> Result<PathBuf> {
     if let Some(missing) = nats::install(repo)? {
         missing.print_notice();
     }

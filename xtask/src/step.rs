@@ -9,12 +9,12 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, anyhow};
 
 /// Prints one line about the next step.
-pub(crate) fn announce(what: &str) {
+pub fn announce(what: &str) {
     println!("==> {what}");
 }
 
 /// Runs `command` with the terminal of this program. `what_to_do` is part of the error if it fails.
-pub(crate) fn run(command: &mut Command, what_to_do: &str) -> Result<()> {
+pub fn run(command: &mut Command, what_to_do: &str) -> Result<()> {
     let status = start_error(command.status(), command, what_to_do)?;
     if status.success() {
         Ok(())
@@ -24,7 +24,7 @@ pub(crate) fn run(command: &mut Command, what_to_do: &str) -> Result<()> {
 }
 
 /// Runs `command` and returns its standard output. If it fails, the error contains all of its output.
-pub(crate) fn output(command: &mut Command, what_to_do: &str) -> Result<String> {
+pub fn output(command: &mut Command, what_to_do: &str) -> Result<String> {
     let output = start_error(command.output(), command, what_to_do)?;
     if !output.status.success() {
         let [out, err] = [&output.stdout, &output.stderr].map(|said| String::from_utf8_lossy(said));
@@ -47,7 +47,7 @@ pub(crate) fn error_text(error: &anyhow::Error) -> String {
 }
 
 /// Runs `command` without showing its output, and returns whether it succeeded.
-pub(crate) fn succeeds(command: &mut Command) -> bool {
+pub fn succeeds(command: &mut Command) -> bool {
     command.output().is_ok_and(|output| output.status.success())
 }
 

@@ -14,7 +14,7 @@ use anyhow::{Context, Result};
 
 use crate::repo::Repo;
 use crate::test::scratch::TestScratch;
-use crate::{bench, build, setup, step};
+use crate::{build, setup, step};
 
 /// Python package.
 const PACKAGE: &str = "pbg_host";
@@ -35,7 +35,7 @@ pub(crate) fn run(repo: &Repo, tested: bool, pbg: bool) -> Result<()> {
     let wheel = pack(repo)?;
     println!("{}", wheel.display());
     if pbg {
-        bench::install(repo)?;
+        setup::pbg(repo)?;
     }
     if tested {
         environment(repo)?;
@@ -164,7 +164,7 @@ pub(crate) fn test(repo: &Repo, python: &Path, scratch: &TestScratch) -> Result<
     // Share the compiled components of the tests with the program, and do not touch the user's own cache.
     pytest.env("PBG_HOST_CACHE", repo.target.join("tmp/compiled"));
     // PBG, if it was installed by `--pbg` or for a comparison.
-    let pbg = bench::pbg_python(repo);
+    let pbg = setup::pbg_python(repo);
     if pbg.exists() {
         pytest.env("PBG_TEST_PBG", pbg);
     }

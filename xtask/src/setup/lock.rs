@@ -8,7 +8,7 @@ use crate::repo::Repo;
 use crate::step;
 
 /// Locks the set-up of this checkout, so that two set-ups do not run in parallel. Closing the file releases the lock.
-pub(crate) fn lock(repo: &Repo) -> Result<File> {
+pub fn lock(repo: &Repo) -> Result<File> {
     let path = repo.deps.join("lock");
     fs::create_dir_all(&repo.deps)
         .with_context(|| format!("cannot create {}", repo.deps.display()))?;

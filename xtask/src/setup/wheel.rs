@@ -162,12 +162,7 @@ mod tests {
         let lacking = wheel(dir.path(), &["torch/include/a.h"]);
         assert!(error(&lacking).contains("the archive has no torch/lib/libc10.so"));
         let complete = ["torch/include/a.h", "torch/lib/libc10.so"];
-        for escape in [
-            "../../escape",
-            "/escape",
-            "torch/include/../../escape",
-            "torch/include/..",
-        ] {
+        for escape in ["../../escape", "/escape", "torch/include/../../escape"] {
             let hostile = wheel(dir.path(), &[&complete[..], &[escape]].concat());
             assert!(error(&hostile).contains("leads out"), "{escape}");
             assert!(!to.exists(), "{escape}");

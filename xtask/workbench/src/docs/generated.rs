@@ -8,8 +8,8 @@ use std::process::Command;
 use anyhow::{Context, Result};
 
 use super::pages::{read, save};
-use crate::repo::Repo;
-use crate::step;
+use xtask::repo::Repo;
+use xtask::step;
 
 /// Entry of the table of contents before which the generated pages are inserted.
 const BEFORE: &str = "- [Bucket orders]";

@@ -13,8 +13,8 @@ use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
 use super::processes::cpu_seconds_of_ended_children;
-use crate::repo::Repo;
-use crate::{build, step};
+use xtask::repo::Repo;
+use xtask::{build, step};
 
 /// File with the last figures.
 const FIGURES: &str = "benches/quality.csv";

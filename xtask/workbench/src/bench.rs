@@ -14,18 +14,9 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, anyhow};
 use serde_json::Value;
 
-use crate::repo::Repo;
-use crate::{build, step};
+use xtask::repo::Repo;
+use xtask::{build, setup, step};
 
-/// Python packages with which PBG 1.0.0 runs.
-const PACKAGES: [&str; 6] = [
-    "torchbiggraph==1.0.0",
-    "torch==2.2.2",
-    "numpy<2",
-    "attrs",
-    "h5py",
-    "tqdm",
-];
 /// Maximum CPU-seconds of start-up, as a share of those of the measured epochs.
 const START_UP: f64 = 0.05;
 /// Maximum number of measured epochs, however short they are.
@@ -129,7 +120,7 @@ struct BenchResult {
 /// Installs PBG, prepares the edges, runs both and prints the ratios.
 pub(crate) fn vs_pbg(repo: &Repo, args: &VsPbgArgs) -> Result<()> {
     build::run(repo)?;
-    let python = install(repo)?;
+    let python = setup::pbg(repo)?;
     let folder = repo.root.join("target/bench");
     if folder.exists() {
         fs::remove_dir_all(&folder)
@@ -176,44 +167,6 @@ pub(crate) fn vs_pbg(repo: &Repo, args: &VsPbgArgs) -> Result<()> {
 fn spread(speeds: impl Iterator<Item = f64> + Clone) -> f64 {
     let least = speeds.clone().fold(f64::INFINITY, f64::min);
     100.0 * (speeds.fold(0.0, f64::max) / least - 1.0)
-}
-
-/// Returns the path of the Python with PBG, which exists once PBG is installed.
-pub(crate) fn pbg_python(repo: &Repo) -> PathBuf {
-    repo.deps.join("pbg/bin/python")
-}
-
-/// Installs PBG if it is missing, and returns the path of its Python.
-pub(crate) fn install(repo: &Repo) -> Result<PathBuf> {
-    let folder = repo.deps.join("pbg");
-    let python = pbg_python(repo);
-    if step::succeeds(Command::new(&python).args(["-c", "import torchbiggraph, torch"])) {
-        return Ok(python);
-    }
-    step::announce(&format!(
-        "installing {} into {} with pip (about 5 GB)",
-        PACKAGES[0],
-        repo.short(&folder)
-    ));
-    let what_to_do = format!(
-        "create a Python environment in {} with {}",
-        folder.display(),
-        PACKAGES.join(", ")
-    );
-    step::run(
-        Command::new("python3").args(["-m", "venv"]).arg(&folder),
-        &what_to_do,
-    )?;
-    let mut pip = Command::new(&python);
-    pip.args([
-        "-m",
-        "pip",
-        "--disable-pip-version-check",
-        "install",
-        "--quiet",
-    ]);
-    step::run(pip.args(PACKAGES), &what_to_do)?;
-    Ok(python)
 }
 
 /// Writes train.txt, valid.txt and test.txt to `folder`.

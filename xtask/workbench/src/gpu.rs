@@ -6,8 +6,8 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
-use crate::repo::Repo;
-use crate::{build, step};
+use xtask::repo::Repo;
+use xtask::{build, step};
 
 const SCRIPT: &str = "benches/gpu.sh";
 /// Configurations that the script trains.

@@ -13,8 +13,8 @@ use anyhow::{Context, Result};
 use serde_json::Value;
 
 use super::processes::{self, ResourceUsage};
-use crate::repo::Repo;
-use crate::{build, step};
+use xtask::repo::Repo;
+use xtask::{build, step};
 
 /// Entities per edge of Freebase's graph: 86 million entities, 338 million edges.
 const ENTITIES_PER_EDGE: f64 = 86.0 / 338.0;

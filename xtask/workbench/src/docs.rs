@@ -11,8 +11,8 @@ use std::process::Command;
 
 use anyhow::{Context, Result};
 
-use crate::repo::Repo;
-use crate::{build, setup, step};
+use xtask::repo::Repo;
+use xtask::{build, setup, step};
 
 /// Version of mdBook, which makes the site.
 const MDBOOK: &str = "0.5.4";

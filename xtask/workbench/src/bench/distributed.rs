@@ -11,8 +11,8 @@ use serde_json::Value;
 
 use super::processes::{self, ResourceUsage};
 use super::{BenchResult, VsPbgArgs, print, relations, write_scripts};
-use crate::repo::Repo;
-use crate::{setup, step};
+use xtask::repo::Repo;
+use xtask::{setup, step};
 
 const SCRIPT: &str = include_str!("pbg_together.py");
 const PARTITIONS: u32 = 4;

@@ -12,7 +12,7 @@ use std::path::Path;
 
 use anyhow::Result;
 
-use crate::step;
+use xtask::step;
 
 pub(crate) use database::Triple;
 

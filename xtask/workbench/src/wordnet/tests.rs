@@ -183,7 +183,7 @@ fn check_split(sets: &Strings) {
 }
 
 fn example() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/wordnet")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/wordnet")
 }
 
 fn read_example() -> Strings {
