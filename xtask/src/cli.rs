@@ -9,6 +9,7 @@ use anyhow::{Context, Result};
 use clap::{CommandFactory as _, Parser, Subcommand};
 
 use crate::repo::Repo;
+use crate::test::Scope;
 use crate::{build, demo, setup, test, wheel};
 
 /// Package of the tasks that neither the demo nor the tests need.
@@ -57,7 +58,12 @@ enum Task {
     #[command(disable_help_flag = true)]
     Docs(WorkbenchArgs),
     /// Sets up, builds, checks format and lints, and runs all tests.
-    Test,
+    Test {
+        /// Run tests that take a sample at their full counts, lint tests and benches as well, and check packages for
+        /// known vulnerabilities with cargo-deny, which is compiled into .deps.
+        #[arg(long)]
+        long: bool,
+    },
     /// Tests crashes: kills training, import and export at file operations, fills the disk, and lets operations fail.
     ///
     /// `test` does this at a part of the operations; this command continues for the given time.
@@ -124,9 +130,12 @@ fn run(arguments: Vec<OsString>) -> Result<()> {
         Task::Build => build::run(&repo),
         Task::Demo { machines } => demo::run(&repo, machines),
         Task::Wheel { test, pbg } => wheel::run(&repo, test, pbg),
-        Task::Test => test::run(&repo),
-        Task::Crash(LongTestArgs { minutes }) => test::long(&repo, "pbg-host", "crash", minutes),
-        Task::Fuzz(LongTestArgs { minutes }) => test::long(&repo, "pbg-fuzz", "", minutes),
+        Task::Test { long: false } => test::run(&repo, Scope::Usual),
+        Task::Test { long: true } => test::run(&repo, Scope::Long),
+        Task::Crash(LongTestArgs { minutes }) => {
+            test::for_minutes(&repo, "pbg-host", "crash", minutes)
+        }
+        Task::Fuzz(LongTestArgs { minutes }) => test::for_minutes(&repo, "pbg-fuzz", "", minutes),
         Task::Docs(_) | Task::Gpu(_) | Task::Bench(_) | Task::Wordnet(_) => {
             workbench(&repo, arguments)
         }

@@ -1,5 +1,6 @@
 //! Set-up: installs missing dependencies.
 
+pub(crate) mod cargo_deny;
 mod compiler;
 mod debian;
 mod javascript;

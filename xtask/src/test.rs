@@ -15,37 +15,47 @@ use crate::repo::Repo;
 use crate::step::{self, Times};
 use crate::{build, plugins, setup, wheel};
 
+mod packages;
 pub(crate) mod scratch;
 
 const SEE_ABOVE: &str = "see the messages above";
 /// Package of the tests that run the program.
 const PROGRAM: &str = "pbg-host";
 
+/// Extent of the checks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Scope {
+    /// What every change must pass.
+    Usual,
+    /// The tests with their full counts, lints also of tests and benches, and known vulnerabilities of packages.
+    Long,
+}
+
 /// Runs all checks. Every step uses the release profile, so each dependency is compiled once.
 ///
 /// Tests train real models, which would take minutes in an unoptimised build. Compiling wasmtime, Arrow and the
 /// bindings of libtorch in a second profile would cost minutes as well, and so would another run of libtorch's build
 /// script for clippy.
-pub(crate) fn run(repo: &Repo) -> Result<()> {
+pub(crate) fn run(repo: &Repo, scope: Scope) -> Result<()> {
     let mut times = Times::default();
-    let result = steps(repo, &mut times);
+    let result = steps(repo, scope, &mut times);
     times.print();
     result
 }
 
-fn steps(repo: &Repo, times: &mut Times) -> Result<()> {
+fn steps(repo: &Repo, scope: Scope, times: &mut Times) -> Result<()> {
     times.step("setting up", || {
         setup::run(repo)?;
         setup::libtorch(repo)
     })?;
-    let missing = thread::scope(|scope| {
+    let missing = thread::scope(|threads| {
         // Set-up waits for the network, so it runs in parallel with compiling.
-        let set_up = scope.spawn(|| {
+        let set_up = threads.spawn(|| {
             let missing = setup::for_tests(repo)?;
             wheel::environment(repo)?;
             Ok(missing)
         });
-        let checked = compile(repo, times).and_then(|()| lint(repo, times));
+        let checked = compile(repo, times).and_then(|()| lint(repo, scope, times));
         let waited = times.step("waiting for the set-up of tests", || join(set_up));
         checked.and(waited)
     })?;
@@ -53,7 +63,7 @@ fn steps(repo: &Repo, times: &mut Times) -> Result<()> {
         "making the wheel, and running the examples in the documentation",
         || wheel_and_examples(repo),
     )?;
-    let tests = times.step("running the tests", || all(repo, &python));
+    let tests = times.step("running the tests", || all(repo, scope, &python));
     // Repeat the notices at the end, where users see them.
     missing.iter().for_each(setup::MissingTool::print_notice);
     tests.and(examples)
@@ -62,8 +72,8 @@ fn steps(repo: &Repo, times: &mut Times) -> Result<()> {
 /// Installs the wheel while the examples in the documentation run, since each leaves a core idle most of the time.
 /// Returns the Python with the wheel, and the result of the examples.
 fn wheel_and_examples(repo: &Repo) -> Result<(PathBuf, Result<()>)> {
-    thread::scope(|scope| {
-        let examples = scope.spawn(|| {
+    thread::scope(|threads| {
+        let examples = threads.spawn(|| {
             let mut cargo = repo.cargo("test");
             // rustdoc does not pass on the linker arguments that let other programs find libtorch.
             cargo.env("LD_LIBRARY_PATH", with_libtorch(repo));
@@ -102,19 +112,18 @@ fn compile(repo: &Repo, times: &mut Times) -> Result<()> {
     })
 }
 
-fn lint(repo: &Repo, times: &mut Times) -> Result<()> {
+fn lint(repo: &Repo, scope: Scope, times: &mut Times) -> Result<()> {
     times.step("linting", || {
         let mut cargo = repo.cargo("clippy");
-        step::run(
-            cargo.args([
-                "--release",
-                "--workspace",
-                "--all-targets",
-                "--",
-                "-Dwarnings",
-            ]),
-            SEE_ABOVE,
-        )
+        cargo.args(["--release", "--workspace"]);
+        cargo.args(match scope {
+            Scope::Usual => &["--lib", "--bins"][..],
+            Scope::Long => &["--all-targets"],
+        });
+        step::run(cargo.args(["--", "-Dwarnings"]), SEE_ABOVE)
+    })?;
+    times.step("checking licences and sources of packages", || {
+        packages::check(repo, scope)
     })
 }
 
@@ -124,16 +133,16 @@ fn join<T>(thread: ScopedJoinHandle<'_, T>) -> T {
 }
 
 /// Runs the tests with the program and, in parallel, all others, whose output is printed afterwards.
-fn all(repo: &Repo, python: &Path) -> Result<()> {
+fn all(repo: &Repo, scope: Scope, python: &Path) -> Result<()> {
     let scratch = TestScratch::make();
-    thread::scope(|scope| {
-        let crates = scope.spawn(|| {
-            let mut cargo = tests(repo);
+    thread::scope(|threads| {
+        let crates = threads.spawn(|| {
+            let mut cargo = tests(repo, scope);
             scratch.set_tmpdir(&mut cargo);
             step::output(cargo.args(["--workspace", "--exclude", PROGRAM]), SEE_ABOVE)
         });
-        let package = scope.spawn(|| wheel::test(repo, python, &scratch));
-        let mut cargo = tests(repo);
+        let package = threads.spawn(|| wheel::test(repo, python, &scratch));
+        let mut cargo = tests(repo, scope);
         scratch.set_tmpdir(&mut cargo);
         // These tests spend half of their time waiting for programs, locks and leases.
         let threads = 2 * thread::available_parallelism().map_or(1, NonZero::get);
@@ -152,22 +161,25 @@ fn all(repo: &Repo, python: &Path) -> Result<()> {
     })
 }
 
-/// Returns `cargo test` with the environment variables that tests need.
-fn tests(repo: &Repo) -> Command {
+/// Returns `cargo test` with the environment variables that tests need. `PBG_TEST_LONG` asks for their full counts.
+fn tests(repo: &Repo, scope: Scope) -> Command {
     let mut cargo = repo.cargo("test");
     // Report all failures, not only the first one.
     cargo.args(["--release", "--tests", "--no-fail-fast"]);
     cargo.env("PBG_TEST_PYTHON", setup::test_python(repo));
     cargo.env("PBG_TEST_JAVASCRIPT", setup::test_javascript(repo));
     cargo.env("PBG_TEST_NATS", setup::test_nats(repo));
+    if scope == Scope::Long {
+        cargo.env("PBG_TEST_LONG", "1");
+    }
     cargo
 }
 
 /// Runs the tests of `package` whose names contain `filter` for `minutes` each.
-pub(crate) fn long(repo: &Repo, package: &str, filter: &str, minutes: u64) -> Result<()> {
+pub(crate) fn for_minutes(repo: &Repo, package: &str, filter: &str, minutes: u64) -> Result<()> {
     build::run(repo)?;
     step::announce(&format!("testing for {minutes} minutes"));
-    let mut cargo = tests(repo);
+    let mut cargo = tests(repo, Scope::Usual);
     cargo.env("PBG_TEST_MINUTES", minutes.to_string());
     cargo.args(["--package", package, "--", filter]);
     step::run(cargo.arg("--nocapture"), SEE_ABOVE)
