@@ -10,14 +10,18 @@ use std::process::ExitCode;
 use toml::{Table, Value};
 
 /// Name of each table, and its folder in the repository.
-const TREES: [(&str, &str); 6] = [
+const TREES: [(&str, &str); 7] = [
     ("TEMPLATES", "host/author/templates"),
     ("SDK_RUST", "plugins/sdk/src"),
+    ("FORMULA_RUST", "host/formula/src"),
     ("SDK_PYTHON", "plugins/sdk-python/pbg_plugin"),
     ("SDK_JAVASCRIPT", "plugins/sdk-javascript/pbg_plugin"),
     ("SDK_C", "plugins/sdk-c/pbg_plugin"),
     ("WIT", "wit"),
 ];
+
+/// The crate of the workspace that the Rust SDK uses, which new projects have in a folder of the SDK.
+const FORMULA: &str = "host/formula";
 
 fn main() -> ExitCode {
     match embed() {
@@ -54,11 +58,13 @@ fn embed() -> Result<(), String> {
         }
         code.push_str("];\n");
     }
-    let manifest = sdk_manifest(root)?;
-    let _ = writeln!(
-        code,
-        "pub(crate) const SDK_RUST_MANIFEST: &str = {manifest:?};"
-    );
+    for (name, folder) in [
+        ("SDK_RUST_MANIFEST", "plugins/sdk"),
+        ("FORMULA_RUST_MANIFEST", FORMULA),
+    ] {
+        let manifest = lone_manifest(root, folder)?;
+        let _ = writeln!(code, "pub(crate) const {name}: &str = {manifest:?};");
+    }
     let out = PathBuf::from(variable("OUT_DIR")?).join("embedded.rs");
     fs::write(&out, code).map_err(|error| format!("cannot write {}: {error}", out.display()))
 }
@@ -79,13 +85,21 @@ fn collect(folder: &Path, files: &mut Vec<PathBuf>) -> Result<(), String> {
     Ok(())
 }
 
-/// Returns the manifest of the SDK without its workspace: inherited values are written out.
-fn sdk_manifest(root: &Path) -> Result<String, String> {
+/// Returns the manifest of the SDK, or of the crate that it uses, without their workspace: inherited values are written
+/// out, and paths are those in a new project.
+fn lone_manifest(root: &Path, folder: &str) -> Result<String, String> {
     let workspace = read_toml(&root.join("Cargo.toml"))?;
-    let sdk = read_toml(&root.join("plugins/sdk/Cargo.toml"))?;
+    let sdk = read_toml(&root.join(folder).join("Cargo.toml"))?;
     let inherited = |path: [&str; 2]| {
         let table = workspace.get("workspace")?.get(path[0])?;
-        table.get(path[1]).cloned()
+        let mut value = table.get(path[1])?.clone();
+        if let Some(path) = value
+            .get_mut("path")
+            .filter(|path| path.as_str() == Some(FORMULA))
+        {
+            *path = Value::from("formula");
+        }
+        Some(value)
     };
     let mut alone = Table::new();
     alone.insert(

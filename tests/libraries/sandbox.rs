@@ -12,6 +12,7 @@ mod losses;
 mod memory;
 mod misfits;
 mod operators;
+mod reverse_mode;
 mod rights;
 mod samplers;
 mod standard;

@@ -93,8 +93,13 @@ fn sdk_files(language: Language) -> Vec<(String, String)> {
         // The bindings of the Rust SDK are already generated.
         Language::Rust => {
             let mut files = tree("pbg-plugin-sdk/src", embedded::SDK_RUST);
-            let manifest = embedded::SDK_RUST_MANIFEST.to_owned();
-            files.push(("pbg-plugin-sdk/Cargo.toml".to_owned(), manifest));
+            files.extend(tree("pbg-plugin-sdk/formula/src", embedded::FORMULA_RUST));
+            for (folder, manifest) in [
+                ("pbg-plugin-sdk", embedded::SDK_RUST_MANIFEST),
+                ("pbg-plugin-sdk/formula", embedded::FORMULA_RUST_MANIFEST),
+            ] {
+                files.push((format!("{folder}/Cargo.toml"), manifest.to_owned()));
+            }
             return files;
         }
         Language::Python => embedded::SDK_PYTHON,

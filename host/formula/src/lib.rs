@@ -3,9 +3,12 @@
 //! cores or on a GPU, so that nothing crosses the sandbox while a batch is trained.
 //!
 //! In reading order: the nodes ([`node`]), the errors ([`error`]), losses over the scores of a row ([`loss`]) and
-//! operators over the components of an embedding ([`operator`]), each with its definition, its derivative and a slow,
-//! simple reference interpreter. What both share is private: the checks that every formula must pass (`check`), a
-//! builder of nodes without repetitions (`builder`), and gradients, as further nodes (`tape`).
+//! operators over the components of an embedding ([`operator`]), each with its definition and its derivative. What both
+//! share is private: the checks that every formula must pass (`check`), a builder of nodes without repetitions
+//! (`builder`), gradients, as further nodes (`tape`), and a slow, simple reference interpreter (`interpret`).
+//!
+//! Plugins in Rust record their formulas in the same types, and their tests run the same interpreter: the SDK contains
+//! this crate. It therefore depends only on packages that compile for the sandbox.
 //!
 //! # Invariants
 //!
@@ -19,6 +22,7 @@
 mod builder;
 mod check;
 pub mod error;
+mod interpret;
 pub mod loss;
 pub mod node;
 pub mod operator;

@@ -5,7 +5,7 @@
 //! of the input components and of the parameters. It does not mix elements, so the host may cut rows and vectors
 //! anywhere. In reading order: the definition that a plugin returns, and the checked [`OperatorFormula`] made from it
 //! ([`definition`]); its gradients ([`derive`](mod@derive)); the handle with which a model refers to it ([`traced`]); a
-//! slow, simple reference interpreter for tests ([`interpret`]); and the trait of fast executors ([`FormulaExecutor`]).
+//! formula by the interpreter ([`interpret`]); and the trait of fast executors ([`FormulaExecutor`]).
 
 pub mod definition;
 pub mod derive;

@@ -3,6 +3,28 @@
 //! Every kind of plugin has two worlds here: [`metadata`], which all kinds have, and the world of its own
 //! interface. The component encoder joins them.
 
+/// Defines a function that converts an operation to the type of some bindings, variant by variant.
+macro_rules! lower_variants {
+    ($name:ident: $from:ident => $to:path { $($variant:ident)* } $($absent:pat => $reason:literal)?) => {
+        fn $name(op: $from) -> $to {
+            use $to as Lowered;
+            match op {
+                $($from::$variant => Lowered::$variant,)*
+                $($absent => unreachable!($reason),)?
+            }
+        }
+    };
+}
+
+/// Defines a function that converts a two-operand operation to the type of some bindings.
+macro_rules! lower_binary {
+    ($to:path) => {
+        lower_variants! { binary: Binary => $to {
+            Add Sub Mul Div Pow Min Max Less LessEqual Greater GreaterEqual Equal NotEqual
+        } }
+    };
+}
+
 pub mod bindings;
 pub mod computed;
 pub mod metadata;

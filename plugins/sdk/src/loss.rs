@@ -7,17 +7,18 @@
 
 mod computed;
 pub mod formula;
-mod graph;
-mod interpret;
 mod traced;
 
-pub use computed::{ComputedLoss, Evaluation, RowResult, ScoreRow, evaluate};
-pub use graph::{Binary, Graph, NamedParameter, Node, Reduction, Unary};
-pub use interpret::RowLoss;
+pub use computed::{ComputedLoss, RowResult, ScoreRow, evaluate};
+#[doc(inline)]
+pub use pbg_formula::loss::{
+    Evaluation, LossDefinition as Graph, LossParameter as NamedParameter, RowLoss,
+};
+#[doc(inline)]
+pub use pbg_formula::node::{Binary, FormulaNode as Node, Reduction, Unary};
 pub use traced::{Progress, TracedLoss, Values, trace};
 
-/// Score of a masked negative: the positive itself, or padding. Formulas leave masked negatives out
-/// automatically.
+/// Formulas leave masked negatives out automatically.
 ///
 /// ```
 /// // A masked negative is not part of a sum.
@@ -25,4 +26,5 @@ pub use traced::{Progress, TracedLoss, Values, trace};
 /// assert_eq!(row.loss, 5.0);
 /// assert_eq!(row.negative, [1.0, 0.0, 1.0]);
 /// ```
-pub const MASKED: f32 = -1e9;
+#[doc(inline)]
+pub use pbg_formula::loss::MASKED;

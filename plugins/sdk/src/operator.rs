@@ -5,9 +5,12 @@
 //! at native speed, as it does for [losses](crate::loss).
 
 pub mod formula;
-mod graph;
-mod interpret;
 mod traced;
 
-pub use graph::{Formula, Initial, Node, Unary, VectorParameter};
+#[doc(inline)]
+pub use pbg_formula::node::{FormulaNode as Node, Unary};
+#[doc(inline)]
+pub use pbg_formula::operator::{
+    InitialValue as Initial, OperatorDefinition as Formula, ParameterVector as VectorParameter,
+};
 pub use traced::{TracedOperator, trace};

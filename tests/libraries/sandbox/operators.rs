@@ -1,9 +1,8 @@
 //! Operators in the sandbox: valid formulas arrive unchanged, and invalid ones are refused.
 
 use crate::sandbox::support::sandbox;
-use pbg_formula::operator::{InitialValue, OperatorFormula};
+use pbg_formula::operator::OperatorFormula;
 use pbg_plugin_sdk::TracedOperator;
-use pbg_plugin_sdk::operator::Initial as Written;
 use pbg_plugin_sdk::testing::operator_with_defaults;
 use pbg_wasm::{Limits, LoadError, PluginSlot, PluginSource, Sandbox};
 use serde_json::{Value, json};
@@ -21,17 +20,7 @@ fn assert_same<O: TracedOperator>(name: &str) {
         operator_with_defaults::<O>(),
     );
     assert_eq!(found.name(), name);
-    assert_eq!(found.components(), expected.components as usize);
-    for (found, expected) in found.parameters().iter().zip(&expected.parameters) {
-        assert_eq!(found.name, expected.name);
-        let initial = match expected.initial {
-            Written::Zero => InitialValue::Zero,
-            Written::One => InitialValue::One,
-            Written::Normal(deviation) => InitialValue::Normal(deviation),
-            Written::Angle => InitialValue::Angle,
-        };
-        assert_eq!(found.initial, initial);
-    }
+    assert_eq!(*found.definition(), expected);
     let numbers = |count: usize, step: f32| -> Vec<f32> {
         (0..count).map(|i| (i as f32 * step + 0.2).sin()).collect()
     };

@@ -39,7 +39,7 @@ pub struct ParameterVector {
 }
 
 /// Formula as a plugin returns it or a configuration contains it, not checked yet.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct OperatorDefinition {
     /// Name of the plugin that it comes from.

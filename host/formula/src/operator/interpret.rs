@@ -1,10 +1,9 @@
-//! Interpreter of operators' formulas, element by element in f64: the slow, simple reference that faster executors are
-//! compared with.
+//! Operators by the interpreter, in f64: the reference that faster executors are compared with, and what a plugin's own
+//! tests run.
 
-use super::definition::OperatorFormula;
+use super::definition::{OperatorDefinition, OperatorFormula};
 use super::derive::Expression;
-use crate::builder::fold;
-use crate::node::{Binary, FormulaNode, NodeId};
+use crate::interpret::FormulaInput;
 
 /// One element of each input of an expression.
 #[derive(Clone, Copy, Debug)]
@@ -17,52 +16,26 @@ pub struct ElementInput<'a> {
     pub gradients: &'a [f64],
 }
 
+impl<'a> ElementInput<'a> {
+    fn input(&self) -> FormulaInput<'a> {
+        FormulaInput {
+            components: self.components,
+            parameters: self.parameters,
+            gradients: self.gradients,
+            ..FormulaInput::default()
+        }
+    }
+}
+
 impl Expression {
     /// Returns the values of the outputs.
     #[must_use]
     pub fn evaluate(&self, element: &ElementInput<'_>) -> Vec<f64> {
-        let mut values: Vec<f64> = Vec::with_capacity(self.nodes.len());
-        // Nodes computed from constants alone are constants, rounded as such.
-        let mut constants: Vec<Option<f32>> = Vec::with_capacity(self.nodes.len());
-        for &node in &self.nodes {
-            let constant = fold(node, |id| constants[id as usize]);
-            values.push(constant.map_or_else(|| element.value(node, &values), f64::from));
-            constants.push(constant);
-        }
+        let values = element.input().evaluate(&self.nodes);
         let outputs = self.outputs.iter();
         outputs
-            .map(|output| output.map_or(0.0, |id| values[id as usize]))
+            .map(|output| output.map_or(0.0, |id| values[id as usize].at(0)))
             .collect()
-    }
-}
-
-impl ElementInput<'_> {
-    fn value(&self, node: FormulaNode, values: &[f64]) -> f64 {
-        let of = |id: NodeId| values[id as usize];
-        let given = |values: &[f64], index: u32| values.get(index as usize).copied();
-        match node {
-            FormulaNode::Component(index) => given(self.components, index),
-            FormulaNode::Parameter(index) => given(self.parameters, index),
-            FormulaNode::Gradient(index) => given(self.gradients, index),
-            FormulaNode::Constant(value) => Some(value.into()),
-            FormulaNode::Unary(op, x) => Some(op.apply(of(x))),
-            FormulaNode::Binary(op, a, b) => Some(op.apply(of(a), of(b))),
-            FormulaNode::Select(condition, then, otherwise) => Some(match of(condition) == 0.0 {
-                true => of(otherwise),
-                false => of(then),
-            }),
-            FormulaNode::Clamp(x, low, high) => {
-                let above = Binary::Max.apply(of(x), of(low));
-                Some(Binary::Min.apply(above, of(high)))
-            }
-            // A checked operator has no such nodes.
-            FormulaNode::Positive
-            | FormulaNode::Negative
-            | FormulaNode::Columns
-            | FormulaNode::Reduce(..)
-            | FormulaNode::Softmax(_) => None,
-        }
-        .unwrap_or(f64::NAN)
     }
 }
 
@@ -75,5 +48,39 @@ impl OperatorFormula {
             parameters,
             gradients: &[],
         })
+    }
+}
+
+impl OperatorDefinition {
+    /// Transforms an embedding. `parameters` are the vectors of the relation, in the order of
+    /// [`OperatorDefinition::parameters`].
+    ///
+    /// # Panics
+    /// If the embedding cannot be split into components, or if a vector is missing or shorter than a component.
+    #[must_use]
+    pub fn apply(&self, embedding: &[f32], parameters: &[&[f32]]) -> Vec<f32> {
+        let width = embedding.len() / self.components as usize;
+        assert_eq!(
+            embedding.len(),
+            width * self.components as usize,
+            "the embedding cannot be split into components of equal length"
+        );
+        let mut made = vec![0.0; embedding.len()];
+        for i in 0..width {
+            let components = embedding.iter().skip(i).step_by(width);
+            let components: Vec<f64> = components.map(|&x| x.into()).collect();
+            let vectors = 0..self.parameters.len();
+            let parameters: Vec<f64> = vectors.map(|index| parameters[index][i].into()).collect();
+            let element = ElementInput {
+                components: &components,
+                parameters: &parameters,
+                gradients: &[],
+            };
+            let values = element.input().evaluate(&self.nodes);
+            for (component, &output) in self.outputs.iter().enumerate() {
+                made[component * width + i] = values[output as usize].at(0) as f32;
+            }
+        }
+        made
     }
 }

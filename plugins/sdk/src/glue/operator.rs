@@ -67,44 +67,20 @@ fn lower_node(node: Node) -> operator_traced::Node {
             otherwise,
         }),
         Node::Clamp(x, low, high) => Lowered::Clamp(operator_traced::Clamp { x, low, high }),
+        Node::Positive
+        | Node::Negative
+        | Node::Columns
+        | Node::Reduce(..)
+        | Node::Softmax(_)
+        | Node::Gradient(_) => unreachable!("operators have no scores"),
     }
 }
 
-fn unary(op: Unary) -> operator_traced::UnaryOp {
-    use operator_traced::UnaryOp as Lowered;
-    match op {
-        Unary::Neg => Lowered::Neg,
-        Unary::Abs => Lowered::Abs,
-        Unary::Exp => Lowered::Exp,
-        Unary::Log => Lowered::Log,
-        Unary::Sqrt => Lowered::Sqrt,
-        Unary::Sigmoid => Lowered::Sigmoid,
-        Unary::Softplus => Lowered::Softplus,
-        Unary::Relu => Lowered::Relu,
-        Unary::StopGradient => Lowered::StopGradient,
-        Unary::Sin => Lowered::Sin,
-        Unary::Cos => Lowered::Cos,
-    }
-}
+lower_variants! { unary: Unary => operator_traced::UnaryOp {
+    Neg Abs Exp Log Sqrt Sigmoid Softplus Relu StopGradient Sin Cos
+} }
 
-fn binary(op: Binary) -> operator_traced::BinaryOp {
-    use operator_traced::BinaryOp as Lowered;
-    match op {
-        Binary::Add => Lowered::Add,
-        Binary::Sub => Lowered::Sub,
-        Binary::Mul => Lowered::Mul,
-        Binary::Div => Lowered::Div,
-        Binary::Pow => Lowered::Pow,
-        Binary::Min => Lowered::Min,
-        Binary::Max => Lowered::Max,
-        Binary::Less => Lowered::Less,
-        Binary::LessEqual => Lowered::LessEqual,
-        Binary::Greater => Lowered::Greater,
-        Binary::GreaterEqual => Lowered::GreaterEqual,
-        Binary::Equal => Lowered::Equal,
-        Binary::NotEqual => Lowered::NotEqual,
-    }
-}
+lower_binary! { operator_traced::BinaryOp }
 
 /// Defines the component of a traced operator; `export_traced_operator!` expands to it in the wasm build.
 #[doc(hidden)]

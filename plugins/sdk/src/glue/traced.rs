@@ -80,42 +80,15 @@ fn lower_node(node: Node) -> loss_traced::Node {
             x,
         }),
         Node::Softmax(x) => Lowered::Softmax(x),
+        Node::Component(_) | Node::Gradient(_) => unreachable!("losses have scores alone"),
     }
 }
 
-fn unary(op: Unary) -> loss_traced::UnaryOp {
-    use loss_traced::UnaryOp as Lowered;
-    match op {
-        Unary::Neg => Lowered::Neg,
-        Unary::Abs => Lowered::Abs,
-        Unary::Exp => Lowered::Exp,
-        Unary::Log => Lowered::Log,
-        Unary::Sqrt => Lowered::Sqrt,
-        Unary::Sigmoid => Lowered::Sigmoid,
-        Unary::Softplus => Lowered::Softplus,
-        Unary::Relu => Lowered::Relu,
-        Unary::StopGradient => Lowered::StopGradient,
-    }
-}
+lower_variants! { unary: Unary => loss_traced::UnaryOp {
+    Neg Abs Exp Log Sqrt Sigmoid Softplus Relu StopGradient
+} Unary::Sin | Unary::Cos => "expressions on scores have no angles" }
 
-fn binary(op: Binary) -> loss_traced::BinaryOp {
-    use loss_traced::BinaryOp as Lowered;
-    match op {
-        Binary::Add => Lowered::Add,
-        Binary::Sub => Lowered::Sub,
-        Binary::Mul => Lowered::Mul,
-        Binary::Div => Lowered::Div,
-        Binary::Pow => Lowered::Pow,
-        Binary::Min => Lowered::Min,
-        Binary::Max => Lowered::Max,
-        Binary::Less => Lowered::Less,
-        Binary::LessEqual => Lowered::LessEqual,
-        Binary::Greater => Lowered::Greater,
-        Binary::GreaterEqual => Lowered::GreaterEqual,
-        Binary::Equal => Lowered::Equal,
-        Binary::NotEqual => Lowered::NotEqual,
-    }
-}
+lower_binary! { loss_traced::BinaryOp }
 
 fn reduction(op: Reduction) -> loss_traced::Reduction {
     use loss_traced::Reduction as Lowered;

@@ -1,6 +1,6 @@
 //! Losses as code.
 
-use super::MASKED;
+use super::{Evaluation, MASKED};
 use crate::{Metadata, Parameters, Result};
 
 /// A loss as code, evaluated row by row, for losses that no [formula](super::formula) can express.
@@ -101,22 +101,6 @@ pub struct RowResult {
     pub loss: f32,
     /// Derivative with respect to the positive's score.
     pub positive_gradient: f32,
-}
-
-/// Loss and gradients of several rows.
-///
-/// ```
-/// use pbg_plugin_sdk::loss::Evaluation;
-/// assert!(Evaluation::default().loss.is_empty());
-/// ```
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Evaluation {
-    /// Loss of each positive, `[rows]`.
-    pub loss: Vec<f32>,
-    /// Derivatives with respect to the positives' scores, `[rows]`.
-    pub positive_gradient: Vec<f32>,
-    /// Derivatives with respect to the negatives' scores, `[rows, columns]`; 0 for masked ones.
-    pub negative_gradient: Vec<f32>,
 }
 
 /// Computes loss and gradients of several rows, as the host requests them: `negative` has `columns`

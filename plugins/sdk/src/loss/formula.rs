@@ -31,8 +31,7 @@ pub mod shape;
 use std::cell::RefCell;
 use std::marker::PhantomData;
 
-use super::graph::{Binary, Graph, NamedParameter, Node, Unary};
-use super::interpret::RowLoss;
+use super::{Binary, Graph, NamedParameter, Node, RowLoss, Unary};
 
 pub use notation::{exp, log, relu, sigmoid, softplus};
 

@@ -3,7 +3,7 @@
 use std::ops::{Index, IndexMut};
 
 use super::formula::{Row, Scores, Trace};
-use super::graph::{Graph, NamedParameter};
+use super::{Graph, NamedParameter};
 use crate::{Metadata, Parameters, Result};
 
 /// A loss as a formula on the scores of one row.

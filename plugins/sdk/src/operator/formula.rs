@@ -23,7 +23,7 @@
 use std::cell::RefCell;
 use std::ops::{Add, Div, Mul, Neg, Sub};
 
-use super::graph::{Formula, Initial, Node, Unary, VectorParameter};
+use super::{Formula, Initial, Node, Unary, VectorParameter};
 use crate::loss::Binary;
 
 /// Recorder of a formula.

@@ -1,7 +1,7 @@
 //! Interface of operators that are formulas.
 
+use super::Formula;
 use super::formula::{Embedding, Trace, Vector};
-use super::graph::Formula;
 use crate::{Metadata, Parameters, Result};
 
 /// Operator given as a formula of the components of an embedding and the parameters of a relation.
@@ -84,7 +84,10 @@ pub fn trace<O: TracedOperator>(operator: &O) -> Result<Formula> {
     let trace = Trace::default();
     let outputs = operator.build(trace.embedding())?;
     let outputs: Vec<u32> = outputs.into_iter().map(Vector::id).collect();
-    Ok(trace.finish(outputs))
+    Ok(Formula {
+        name: O::metadata().name,
+        ..trace.finish(outputs)
+    })
 }
 
 /// Exports a [`TracedOperator`] as the component of this crate; see

@@ -4,7 +4,7 @@ use std::ops::{Add, Div, Mul, Neg, Sub};
 
 use super::shape::ForAll;
 use super::{Expr, Operand};
-use crate::loss::graph::{Binary, Node, Unary};
+use crate::loss::{Binary, Node, Unary};
 
 impl<S> Neg for Expr<'_, S> {
     type Output = Self;

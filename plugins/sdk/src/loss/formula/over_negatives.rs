@@ -1,7 +1,7 @@
 //! Methods of expressions that combine all negatives of a row.
 
 use super::{Matrix, Row};
-use crate::loss::graph::{Node, Reduction};
+use crate::loss::{Node, Reduction};
 
 impl<'t> Matrix<'t> {
     fn reduce(self, op: Reduction) -> Row<'t> {

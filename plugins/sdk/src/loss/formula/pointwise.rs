@@ -1,7 +1,7 @@
 //! Elementwise methods of expressions.
 
 use super::{Expr, Operand};
-use crate::loss::graph::{Binary, Node, Unary};
+use crate::loss::{Binary, Node, Unary};
 
 macro_rules! unary_methods {
     ($($(#[$doc:meta])* $name:ident, $op:ident;)*) => {

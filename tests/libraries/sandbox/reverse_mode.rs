@@ -1,97 +1,43 @@
-//! Interpreter of a loss formula and its gradient on plain slices, row by row, in f64.
-//!
-//! A plugin's tests use it to run the formula without a sandbox. The faster implementations of the
-//! host are tested against it.
+//! Gradients of losses by a second method, with which those of the host are compared: reverse mode over numbers, where
+//! the host derives further nodes.
 
-use super::MASKED;
-use super::computed::Evaluation;
-use super::graph::{Binary, Graph, Node, Reduction, Unary};
+use pbg_core::strategy::MASKED;
+use pbg_formula::loss::{LossGraph, RowLoss};
+use pbg_formula::node::{Binary, FormulaNode as Node, Reduction, Unary};
 
-/// Loss and gradient of one row.
-///
-/// ```
-/// let found = pbg_plugin_sdk::loss::formula::row(|s| s.negatives().mean(), 0.0, &[1.0, 3.0]);
-/// assert_eq!((found.loss, found.positive, found.negative), (2.0, 0.0, vec![0.5, 0.5]));
-/// ```
-#[derive(Clone, Debug, PartialEq)]
-pub struct RowLoss {
-    /// The loss.
-    pub loss: f64,
-    /// Derivative with respect to the positive's score.
-    pub positive: f64,
-    /// Derivatives with respect to the negatives' scores; 0 for masked ones.
-    pub negative: Vec<f64>,
-}
-
-impl Graph {
-    /// Computes loss and gradient of one row, with the given values of the parameters.
-    ///
-    /// # Panics
-    /// If the graph was not built from expressions.
-    ///
-    /// ```
-    /// let graph = pbg_plugin_sdk::loss::formula::graph(|s| s.positive() * s.parameter("scale", 2.0));
-    /// let row = graph.row(&[5.0], 3.0, &[]);
-    /// assert_eq!((row.loss, row.positive), (15.0, 5.0));
-    /// ```
-    #[must_use]
-    pub fn row(&self, parameters: &[f32], positive: f64, negatives: &[f64]) -> RowLoss {
-        let row = Row {
-            parameters,
-            positive,
-            negatives,
-        };
-        let values = row.forward(&self.nodes);
-        let mut gradients: Vec<Vec<f64>> = values.iter().map(|v| vec![0.0; v.len()]).collect();
-        gradients[self.output as usize].fill(1.0);
-        let mut result = RowLoss {
-            loss: values[self.output as usize][0],
-            positive: 0.0,
-            negative: vec![0.0; negatives.len()],
-        };
-        for (id, &node) in self.nodes.iter().enumerate().rev() {
-            let gradient = std::mem::take(&mut gradients[id]);
-            match node {
-                Node::Positive => result.positive += gradient[0],
-                Node::Negative => {
-                    let sums = result.negative.iter_mut().zip(&gradient);
-                    sums.for_each(|(sum, g)| *sum += g);
-                }
-                _ => row.pass(node, &values, &values[id], &gradient, &mut gradients),
+/// Computes loss and gradient of one row, with the given values of the parameters.
+pub(crate) fn row(
+    graph: &LossGraph,
+    parameters: &[f32],
+    positive: f64,
+    negatives: &[f64],
+) -> RowLoss {
+    let row = Row {
+        parameters,
+        positive,
+        negatives,
+    };
+    let values = row.forward(graph.nodes());
+    let mut gradients: Vec<Vec<f64>> = values.iter().map(|v| vec![0.0; v.len()]).collect();
+    let output = graph.output() as usize;
+    gradients[output].fill(1.0);
+    let mut result = RowLoss {
+        loss: values[output][0],
+        positive: 0.0,
+        negative: vec![0.0; negatives.len()],
+    };
+    for (id, &node) in graph.nodes().iter().enumerate().rev() {
+        let gradient = std::mem::take(&mut gradients[id]);
+        match node {
+            Node::Positive => result.positive += gradient[0],
+            Node::Negative => {
+                let sums = result.negative.iter_mut().zip(&gradient);
+                sums.for_each(|(sum, g)| *sum += g);
             }
+            _ => row.pass(node, &values, &values[id], &gradient, &mut gradients),
         }
-        result
     }
-
-    /// Computes loss and gradients of several rows, with the initial values of the parameters.
-    ///
-    /// * `positive`: `[rows]`.
-    /// * `negative`: `[rows, columns]`, row by row.
-    ///
-    /// # Panics
-    /// If the lengths do not match.
-    ///
-    /// ```
-    /// let graph = pbg_plugin_sdk::loss::formula::graph(|s| s.negatives().sum() - s.positive());
-    /// let found = graph.evaluate(&[1.0, 2.0], &[3.0, 4.0], 1);
-    /// assert_eq!(found.loss, [2.0, 2.0]);
-    /// ```
-    #[must_use]
-    pub fn evaluate(&self, positive: &[f32], negative: &[f32], columns: usize) -> Evaluation {
-        assert_eq!(negative.len(), positive.len() * columns);
-        let values: Vec<f32> = self.parameters.iter().map(|p| p.value).collect();
-        let mut found = Evaluation::default();
-        for (i, &score) in positive.iter().enumerate() {
-            let row = &negative[i * columns..(i + 1) * columns];
-            let wide: Vec<f64> = row.iter().map(|&t| t.into()).collect();
-            let row = self.row(&values, score.into(), &wide);
-            found.loss.push(row.loss as f32);
-            found.positive_gradient.push(row.positive as f32);
-            let gradients = row.negative.into_iter().map(|g| g as f32);
-            found.negative_gradient.extend(gradients);
-        }
-        found
-    }
+    result
 }
 
 /// Scores and parameters of one row. Values have one number, or one per negative.
@@ -115,7 +61,7 @@ impl Row<'_> {
             let matrix = match node {
                 Node::Negative | Node::Softmax(_) => true,
                 Node::Reduce(..) => false,
-                _ => node.operands().any(|id| wide[id]),
+                _ => node.operands().any(|id| wide[id as usize]),
             };
             let length = if matrix { self.negatives.len() } else { 1 };
             values.push(self.value(node, &values, length));
@@ -133,8 +79,8 @@ impl Row<'_> {
             Node::Columns => vec![self.negatives.len() as f64],
             Node::Constant(value) => vec![value.into()],
             Node::Parameter(index) => vec![self.parameters[index as usize].into()],
-            Node::Unary(op, x) => each(&|j| unary(op, at(of(x), j))),
-            Node::Binary(op, a, b) => each(&|j| binary(op, at(of(a), j), at(of(b), j))),
+            Node::Unary(op, x) => each(&|j| op.apply(at(of(x), j))),
+            Node::Binary(op, a, b) => each(&|j| op.apply(at(of(a), j), at(of(b), j))),
             Node::Select(c, a, b) => each(&|j| {
                 if at(of(c), j) == 0.0 {
                     at(of(b), j)
@@ -143,9 +89,10 @@ impl Row<'_> {
                 }
             }),
             Node::Clamp(x, low, high) => each(&|j| {
-                let above = binary(Binary::Max, at(of(x), j), at(of(low), j));
-                binary(Binary::Min, above, at(of(high), j))
+                let above = Binary::Max.apply(at(of(x), j), at(of(low), j));
+                Binary::Min.apply(above, at(of(high), j))
             }),
+            Node::Component(_) | Node::Gradient(_) => panic!("no loss has {node}"),
             Node::Reduce(op, x) => vec![self.reduce(op, of(x))],
             Node::Softmax(x) => {
                 let total = self.reduce(Reduction::LogSumExp, of(x));
@@ -163,7 +110,7 @@ impl Row<'_> {
         let sum = || self.present().map(|j| at(x, j)).sum::<f64>();
         let largest = || {
             let values = self.present().map(|j| at(x, j));
-            values.fold(f64::NEG_INFINITY, |a, b| binary(Binary::Max, b, a))
+            values.fold(f64::NEG_INFINITY, |a, b| Binary::Max.apply(b, a))
         };
         match op {
             Reduction::Sum => sum(),
@@ -212,7 +159,7 @@ impl Row<'_> {
             }
             Node::Clamp(x, low, high) => flowing().for_each(|j| {
                 let (value, low_value) = (at(of(x), j), at(of(low), j));
-                let above = binary(Binary::Max, value, low_value);
+                let above = Binary::Max.apply(value, low_value);
                 let to = if above > at(of(high), j) {
                     high
                 } else if value >= low_value {
@@ -246,40 +193,15 @@ impl Row<'_> {
             | Node::Negative
             | Node::Columns
             | Node::Constant(_)
-            | Node::Parameter(_) => {}
+            | Node::Parameter(_)
+            | Node::Component(_)
+            | Node::Gradient(_) => {}
         }
     }
 
     fn ties(&self, x: &[f64], largest: f64) -> f64 {
         self.present().filter(|&j| at(x, j) == largest).count() as f64
     }
-}
-
-fn unary(op: Unary, x: f64) -> f64 {
-    match op {
-        Unary::Neg => -x,
-        Unary::Abs => x.abs(),
-        Unary::Exp => x.exp(),
-        Unary::Log => x.ln(),
-        Unary::Sqrt => x.sqrt(),
-        Unary::Sigmoid => sigmoid(x),
-        Unary::Softplus => {
-            let tail = (-x.abs()).exp().ln_1p();
-            if x < 0.0 { tail } else { x + tail }
-        }
-        Unary::Relu => {
-            if x < 0.0 {
-                0.0
-            } else {
-                x
-            }
-        }
-        Unary::StopGradient => x,
-    }
-}
-
-fn sigmoid(x: f64) -> f64 {
-    1.0 / (1.0 + (-x).exp())
 }
 
 fn slope(op: Unary, x: f64, y: f64) -> f64 {
@@ -290,30 +212,12 @@ fn slope(op: Unary, x: f64, y: f64) -> f64 {
         Unary::Exp => y,
         Unary::Log => 1.0 / x,
         Unary::Sqrt => 0.5 / y,
-        Unary::Sigmoid => y * sigmoid(-x),
-        Unary::Softplus => sigmoid(x),
+        Unary::Sigmoid => y * Unary::Sigmoid.apply(-x),
+        Unary::Softplus => Unary::Sigmoid.apply(x),
         Unary::Relu => f64::from(u8::from(x >= 0.0)),
         Unary::StopGradient => 0.0,
-    }
-}
-
-fn binary(op: Binary, a: f64, b: f64) -> f64 {
-    let number = |holds: bool| f64::from(u8::from(holds));
-    match op {
-        Binary::Add => a + b,
-        Binary::Sub => a - b,
-        Binary::Mul => a * b,
-        Binary::Div => a / b,
-        Binary::Pow => a.powf(b),
-        Binary::Min if a <= b || a.is_nan() => a,
-        Binary::Max if a >= b || a.is_nan() => a,
-        Binary::Min | Binary::Max => b,
-        Binary::Less => number(a < b),
-        Binary::LessEqual => number(a <= b),
-        Binary::Greater => number(a > b),
-        Binary::GreaterEqual => number(a >= b),
-        Binary::Equal => number(a == b),
-        Binary::NotEqual => number(a != b),
+        Unary::Sin => x.cos(),
+        Unary::Cos => -x.sin(),
     }
 }
 
