@@ -42,12 +42,22 @@ use shape::{ForAll, PerNegative, PerPositive, With};
 pub struct Trace(RefCell<Graph>);
 
 impl Trace {
-    fn push<S>(&self, node: Node) -> Expr<'_, S> {
+    pub(crate) fn push<S>(&self, node: Node) -> Expr<'_, S> {
         let mut graph = self.0.borrow_mut();
         graph.nodes.push(node);
+        self.expression(graph.nodes.len() - 1)
+    }
+
+    /// Records a node, unless it is known already.
+    pub(crate) fn push_once<S>(&self, node: Node) -> Expr<'_, S> {
+        let known = self.0.borrow().nodes.iter().position(|n| *n == node);
+        known.map_or_else(|| self.push(node), |id| self.expression(id))
+    }
+
+    fn expression<S>(&self, id: usize) -> Expr<'_, S> {
         Expr {
             trace: self,
-            id: graph.nodes.len() as u32 - 1,
+            id: id as u32,
             shape: PhantomData,
         }
     }
@@ -60,7 +70,7 @@ impl Trace {
         }
     }
 
-    pub(super) fn finish(self, output: u32) -> Graph {
+    pub(crate) fn finish(self, output: u32) -> Graph {
         Graph {
             output,
             ..self.0.into_inner()
@@ -242,11 +252,11 @@ impl<'t, S: With<B>, B> Operand<'t, S> for Expr<'t, B> {
 }
 
 impl<'t, S> Expr<'t, S> {
-    pub(super) fn id(self) -> u32 {
+    pub(crate) fn id(self) -> u32 {
         self.id
     }
 
-    fn unary(self, op: Unary) -> Self {
+    pub(crate) fn unary(self, op: Unary) -> Self {
         self.trace.push(Node::Unary(op, self.id))
     }
 

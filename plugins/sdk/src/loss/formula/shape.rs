@@ -29,6 +29,14 @@ pub struct PerPositive;
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct PerNegative;
+/// One number per element of a vector, in [operators](crate::operator::formula).
+///
+/// ```
+/// let vector = pbg_plugin_sdk::loss::formula::shape::PerElement;
+/// assert_eq!(format!("{vector:?}"), "PerElement");
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct PerElement;
 
 /// Shape of the result of an operation on two shapes.
 ///
@@ -59,4 +67,5 @@ with! {
     PerNegative, ForAll => PerNegative;
     PerNegative, PerPositive => PerNegative;
     PerNegative, PerNegative => PerNegative;
+    PerElement, PerElement => PerElement;
 }
