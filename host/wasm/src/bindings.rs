@@ -28,3 +28,26 @@ pub(crate) use generated::pbg::plugin::{files, log, run, types};
 pub(crate) const PACKAGE: &str = "pbg:plugin";
 /// Version of the WIT package that this host supports.
 pub(crate) const VERSION: &str = "0.1.0";
+
+/// Defines a function that converts an operation of the bindings to the host's type, variant by variant.
+macro_rules! lift_variants {
+    ($name:ident: $from:path => $to:ident { $($variant:ident)* }) => {
+        fn $name(op: $from) -> $to {
+            use $from as Given;
+            match op {
+                $(Given::$variant => $to::$variant,)*
+            }
+        }
+    };
+}
+
+/// Defines a function that converts an operation on two values of the bindings to the host's type.
+macro_rules! lift_binary {
+    ($from:path) => {
+        $crate::bindings::lift_variants! { binary: $from => Binary {
+            Add Sub Mul Div Pow Min Max Less LessEqual Greater GreaterEqual Equal NotEqual
+        } }
+    };
+}
+
+pub(crate) use {lift_binary, lift_variants};

@@ -5,6 +5,7 @@ use pbg_formula::node::{Binary, FormulaNode, Unary};
 use pbg_formula::operator::{InitialValue, OperatorDefinition, OperatorFormula, ParameterVector};
 
 use crate::bindings::operator_traced::{self as wit, GuestIndices};
+use crate::bindings::{lift_binary, lift_variants};
 use crate::error::LoadError;
 use crate::replay::RecordedCall;
 use crate::strategy::SlotPlugin;
@@ -89,36 +90,8 @@ fn node(node: wit::Node) -> FormulaNode {
     }
 }
 
-fn unary(op: wit::UnaryOp) -> Unary {
-    match op {
-        wit::UnaryOp::Neg => Unary::Neg,
-        wit::UnaryOp::Abs => Unary::Abs,
-        wit::UnaryOp::Exp => Unary::Exp,
-        wit::UnaryOp::Log => Unary::Log,
-        wit::UnaryOp::Sqrt => Unary::Sqrt,
-        wit::UnaryOp::Sigmoid => Unary::Sigmoid,
-        wit::UnaryOp::Softplus => Unary::Softplus,
-        wit::UnaryOp::Relu => Unary::Relu,
-        wit::UnaryOp::StopGradient => Unary::StopGradient,
-        wit::UnaryOp::Sin => Unary::Sin,
-        wit::UnaryOp::Cos => Unary::Cos,
-    }
-}
+lift_variants! { unary: wit::UnaryOp => Unary {
+    Neg Abs Exp Log Sqrt Sigmoid Softplus Relu StopGradient Sin Cos
+} }
 
-fn binary(op: wit::BinaryOp) -> Binary {
-    match op {
-        wit::BinaryOp::Add => Binary::Add,
-        wit::BinaryOp::Sub => Binary::Sub,
-        wit::BinaryOp::Mul => Binary::Mul,
-        wit::BinaryOp::Div => Binary::Div,
-        wit::BinaryOp::Pow => Binary::Pow,
-        wit::BinaryOp::Min => Binary::Min,
-        wit::BinaryOp::Max => Binary::Max,
-        wit::BinaryOp::Less => Binary::Less,
-        wit::BinaryOp::LessEqual => Binary::LessEqual,
-        wit::BinaryOp::Greater => Binary::Greater,
-        wit::BinaryOp::GreaterEqual => Binary::GreaterEqual,
-        wit::BinaryOp::Equal => Binary::Equal,
-        wit::BinaryOp::NotEqual => Binary::NotEqual,
-    }
-}
+lift_binary! { wit::BinaryOp }

@@ -3,7 +3,7 @@
 use pbg_formula::loss::{LossDefinition, LossParameter};
 use pbg_formula::node::{Binary, FormulaNode, Reduction, Unary};
 
-use crate::bindings::loss_traced as wit;
+use crate::bindings::{lift_binary, lift_variants, loss_traced as wit};
 
 /// Converts a graph into the host's types, without checking it.
 pub(super) fn lift(graph: wit::Graph) -> LossDefinition {
@@ -43,37 +43,11 @@ fn node(node: wit::Node) -> FormulaNode {
     }
 }
 
-fn unary(op: wit::UnaryOp) -> Unary {
-    match op {
-        wit::UnaryOp::Neg => Unary::Neg,
-        wit::UnaryOp::Abs => Unary::Abs,
-        wit::UnaryOp::Exp => Unary::Exp,
-        wit::UnaryOp::Log => Unary::Log,
-        wit::UnaryOp::Sqrt => Unary::Sqrt,
-        wit::UnaryOp::Sigmoid => Unary::Sigmoid,
-        wit::UnaryOp::Softplus => Unary::Softplus,
-        wit::UnaryOp::Relu => Unary::Relu,
-        wit::UnaryOp::StopGradient => Unary::StopGradient,
-    }
-}
+lift_variants! { unary: wit::UnaryOp => Unary {
+    Neg Abs Exp Log Sqrt Sigmoid Softplus Relu StopGradient
+} }
 
-fn binary(op: wit::BinaryOp) -> Binary {
-    match op {
-        wit::BinaryOp::Add => Binary::Add,
-        wit::BinaryOp::Sub => Binary::Sub,
-        wit::BinaryOp::Mul => Binary::Mul,
-        wit::BinaryOp::Div => Binary::Div,
-        wit::BinaryOp::Pow => Binary::Pow,
-        wit::BinaryOp::Min => Binary::Min,
-        wit::BinaryOp::Max => Binary::Max,
-        wit::BinaryOp::Less => Binary::Less,
-        wit::BinaryOp::LessEqual => Binary::LessEqual,
-        wit::BinaryOp::Greater => Binary::Greater,
-        wit::BinaryOp::GreaterEqual => Binary::GreaterEqual,
-        wit::BinaryOp::Equal => Binary::Equal,
-        wit::BinaryOp::NotEqual => Binary::NotEqual,
-    }
-}
+lift_binary! { wit::BinaryOp }
 
 fn reduction(op: wit::Reduction) -> Reduction {
     match op {
