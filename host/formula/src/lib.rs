@@ -5,7 +5,8 @@
 //! In reading order: the nodes ([`node`]), the errors ([`error`]), losses over the scores of a row ([`loss`]) and
 //! operators over the components of an embedding ([`operator`]), each with its definition and its derivative. What both
 //! share is private: the checks that every formula must pass (`check`), a builder of nodes without repetitions
-//! (`builder`), gradients, as further nodes (`tape`), and a slow, simple reference interpreter (`interpret`).
+//! (`builder`), gradients, as further nodes (`tape`), and a slow, simple reference interpreter (`interpret`). Fast
+//! executors compute with the functions of [`maths`].
 //!
 //! Plugins in Rust record their formulas in the same types, and their tests run the same interpreter: the SDK contains
 //! this crate. It therefore depends only on packages that compile for the sandbox.
@@ -24,6 +25,7 @@ mod check;
 pub mod error;
 mod interpret;
 pub mod loss;
+pub mod maths;
 pub mod node;
 pub mod operator;
 mod tape;

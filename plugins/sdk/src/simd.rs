@@ -7,6 +7,8 @@
 //! [`log`] within 2 units in the last place, [`sigmoid`] and [`softplus`] within 3. Where `e^x` is
 //! below the smallest normal number, `exp` is 0. NaN stays NaN.
 
+use pbg_formula::maths;
+
 /// Numbers per loop step: four vectors of the sandbox, so that their latencies overlap.
 const WIDTH: usize = 16;
 
@@ -202,95 +204,19 @@ fn join(mut parts: [f32; WIDTH], step: impl Fn(f32, f32) -> f32) -> f32 {
     parts[0]
 }
 
-const LN2_HIGH: f32 = 0.693_359_4;
-const LN2_LOW: f32 = -2.121_944_4e-4;
-
-/// Computes `e^x` as `2^n e^r` with `|r| <= ln 2 / 2`: a reduction in two steps (Cody and Waite), and
-/// a polynomial for `e^r`.
 #[inline(always)]
 fn exp_of(x: f32) -> f32 {
-    // Below `SMALLEST` the result is not a normal number; above `LARGEST` it is infinite.
-    const SMALLEST: f32 = -87.336_54;
-    const LARGEST: f32 = 88.722_83;
-    // Adding and subtracting this number rounds to an integer, which is in the low bits of the sum.
-    const ROUND: f32 = 12_582_912.0;
-    // Comparisons with NaN are false, so NaN stays NaN.
-    let bounded = if x < SMALLEST { SMALLEST } else { x };
-    let bounded = if bounded > LARGEST { LARGEST } else { bounded };
-    let shifted = bounded * std::f32::consts::LOG2_E + ROUND;
-    let n = shifted - ROUND;
-    let r = (bounded - n * LN2_HIGH) - n * LN2_LOW;
-    let p = 1.987_569_1e-4_f32;
-    let p = p * r + 1.398_2e-3;
-    let p = p * r + 8.333_452e-3;
-    let p = p * r + 4.166_579_6e-2;
-    let p = p * r + 1.666_666_5e-1;
-    let p = p * r + 0.5;
-    let p = (p * r * r + r) + 1.0;
-    // 2^n in two factors: n can be 128, and 2^128 is not an f32.
-    let n = (shifted.to_bits() as i32).wrapping_sub(ROUND.to_bits() as i32);
-    let half = n >> 1;
-    let power = |n: i32| f32::from_bits(((n.wrapping_add(127)) << 23) as u32);
-    let value = p * power(half) * power(n.wrapping_sub(half));
-    let value = if x < SMALLEST { 0.0 } else { value };
-    if x > LARGEST { f32::INFINITY } else { value }
-}
-
-/// Computes `ln(1 + f) - f` for f from sqrt 1/2 - 1 to sqrt 2 - 1 (the polynomial of Cephes' `logf`).
-#[inline(always)]
-fn log1p_tail(f: f32) -> f32 {
-    let p = 7.037_683_6e-2_f32;
-    let p = p * f - 1.151_461e-1;
-    let p = p * f + 1.167_699_9e-1;
-    let p = p * f - 1.242_014_1e-1;
-    let p = p * f + 1.424_932_3e-1;
-    let p = p * f - 1.666_805_8e-1;
-    let p = p * f + 2.000_071_5e-1;
-    let p = p * f - 2.499_999_4e-1;
-    let p = p * f + 3.333_333e-1;
-    let square = f * f;
-    p * f * square - 0.5 * square
+    maths::exp::<false>(x)
 }
 
 #[inline(always)]
 fn log_of(x: f32) -> f32 {
-    // Bits of sqrt 1/2: the mantissa is reduced to the range from sqrt 1/2 to sqrt 2.
-    const SQRT_HALF: u32 = 0x3f35_04f3;
-    // Subnormal numbers are scaled up by 2^23 first.
-    let tiny = x < f32::MIN_POSITIVE;
-    let scaled = if tiny { x * 8_388_608.0 } else { x };
-    let bits = scaled.to_bits().wrapping_sub(SQRT_HALF) as i32;
-    let exponent = (bits >> 23) as f32 - if tiny { 23.0 } else { 0.0 };
-    let mantissa = f32::from_bits(((bits & 0x007f_ffff) as u32).wrapping_add(SQRT_HALF));
-    let f = mantissa - 1.0;
-    let value = exponent * LN2_HIGH + (f + (exponent * LN2_LOW + log1p_tail(f)));
-    let value = if x == 0.0 { f32::NEG_INFINITY } else { value };
-    let value = if x > f32::MAX { x } else { value };
-    if x >= 0.0 { value } else { f32::NAN }
+    maths::log::<false>(x)
 }
 
-/// Computes `ln(1 + u)` for u from 0 to 1.
-#[inline(always)]
-fn log1p_of(u: f32) -> f32 {
-    const BOUND: f32 = std::f32::consts::SQRT_2 - 1.0;
-    let halved = u > BOUND;
-    // Exact either way: (1 + u) / 2 - 1 = (u - 1) / 2.
-    let f = if halved { 0.5 * (u - 1.0) } else { u };
-    let log = f + log1p_tail(f);
-    if halved {
-        log + std::f32::consts::LN_2
-    } else {
-        log
-    }
-}
-
-/// Computes both functions from `e^-|x|`, which does not overflow.
 #[inline(always)]
 fn sigmoid_and_softplus(x: f32) -> (f32, f32) {
-    let e = exp_of(-x.abs());
-    let above = if x <= 0.0 { 0.0 } else { x };
-    let numerator = if x > 0.0 { 1.0 } else { e };
-    (numerator / (1.0 + e), above + log1p_of(e))
+    maths::sigmoid_and_softplus::<false>(x, 1.0)
 }
 
 #[cfg(test)]
