@@ -17,7 +17,7 @@ use pbg_model::resolved::ResolvedConfig;
 use pbg_model::resume_point::{self, stops_within_buckets};
 use pbg_model::{memory, model_bytes};
 use pbg_query::evaluate;
-use pbg_rows::params::{Params, TensorSize};
+use pbg_rows::params::Params;
 use pbg_rows::spec::{ModelSpec, SpecError};
 use serde::{Deserialize, Serialize};
 

@@ -14,7 +14,6 @@ use pbg_model::resolved::ResolvedConfig;
 use pbg_model::rounding::{Point, Roundings};
 use pbg_model::tables;
 use pbg_model::trained::UntrainedNames;
-use pbg_rows::shared_rows::SharedRows;
 use pbg_rows::table::{FeatureBags, Table};
 use rand_distr::{Distribution, StandardNormal};
 

@@ -2,7 +2,7 @@
 
 use multiversion::multiversion;
 use multiversion::target::target_cfg_f;
-use pbg_rows::vector::{fma, join_lanes};
+use pbg_rows::vector::join_lanes;
 
 pub(crate) use pbg_formula::maths::{
     cos, exp, exp_of_negative, log, relu, sigmoid_and_softplus, sin,
