@@ -18,20 +18,20 @@ pub(super) enum DeviceError {
 impl From<DeviceError> for StepError {
     fn from(error: DeviceError) -> Self {
         match error {
-            DeviceError::Tensor(error) => failed(&error),
+            DeviceError::Tensor(error) => failed(error),
             DeviceError::Step(error) => error,
         }
     }
 }
 
 /// Converts an error of libtorch into the error of a step.
-pub(super) fn failed(error: &TchError) -> StepError {
+pub(super) fn failed(error: TchError) -> StepError {
     transfer_failed(error).into()
 }
 
 /// Converts an error of libtorch into the error of a transfer from the device.
-pub(super) fn transfer_failed(error: &TchError) -> TransferError {
-    let said = message_of(error);
+pub(super) fn transfer_failed(error: TchError) -> TransferError {
+    let said = message_of(&error);
     match said.contains("out of memory") {
         true => TransferError::Memory(format!(
             "{}; lower batch_size, execution.slice_bytes or buffer_partitions; `pbg-host check` shows how much \
@@ -74,7 +74,7 @@ mod tests {
                     GiB is free. Of the allocated memory 12.00 MiB is allocated by PyTorch.\n\
                     Exception raised from malloc at /pytorch/c10/cuda/CUDACachingAllocator.cpp:1 (most recent call \
                     first):\nframe #0: c10::Error\n";
-        let error = failed(&TchError::Torch(text.to_owned()));
+        let error = failed(TchError::Torch(text.to_owned()));
         let StepError::Memory(said) = error else {
             panic!("{error}");
         };

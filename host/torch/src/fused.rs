@@ -31,8 +31,8 @@ pub(super) use self::compiler::{CudaEvent, open};
 use self::compiler::{DeviceKernel, Gpu, KernelArgument, KernelCompiler, LaunchSize};
 use self::loss_source::RowLayout;
 use super::device::TorchDevice;
-use super::parameters::ParameterRows;
-use super::scores::ScoreTensors;
+use super::parameter_rows::ParameterRows;
+use super::score_tensors::ScoreTensors;
 use super::sums::BatchSums;
 
 /// Threads of a block.

@@ -22,11 +22,16 @@ mod formula;
 mod fused;
 mod half;
 mod library;
+mod one_thread;
+mod open_device;
 mod operator;
+mod parameter_rows;
 mod parameters;
+mod pending_sums;
 mod planner;
 mod product;
 mod rows;
+mod score_tensors;
 mod scores;
 mod step;
 mod stream;
@@ -38,8 +43,6 @@ mod transfer;
 mod worker;
 mod working_set;
 
-use std::cell::Cell;
-
 use pbg_core::model::Precision;
 use pbg_kernels::device::{OpenDevice, OpenError};
 use pbg_kernels::libtorch::{
@@ -47,9 +50,10 @@ use pbg_kernels::libtorch::{
 };
 use pbg_kernels::step::{StepError, WorkerError};
 use pbg_rows::spec::ModelSpec;
-use tch::TchError;
 
 pub use device::TorchDevice;
+use error::failed;
+use one_thread::on_this_thread;
 
 /// libtorch, linked into this program.
 #[derive(Clone, Copy, Debug)]
@@ -89,21 +93,4 @@ impl Libtorch for LinkedLibtorch {
         on_this_thread();
         Ok(Box::new(product::TorchProduct::new(shape, precision)?))
     }
-}
-
-/// Makes libtorch compute every operation of this thread on this thread.
-///
-/// OpenMP keeps the number of threads per thread: a worker that does not set it would have its own team of threads
-/// spinning beside it. Every function that is called from outside calls this first.
-fn on_this_thread() {
-    thread_local! {
-        static DONE: Cell<bool> = const { Cell::new(false) };
-    }
-    if !DONE.replace(true) {
-        tch::set_num_threads(1);
-    }
-}
-
-fn failed(error: TchError) -> StepError {
-    error::failed(&error)
 }

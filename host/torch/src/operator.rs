@@ -6,7 +6,7 @@ use pbg_core::model::Operator;
 use tch::{TchError, Tensor};
 
 use super::fused::{CudaKernels, FusedOperator};
-use super::parameters::ParameterRows;
+use super::parameter_rows::ParameterRows;
 use super::traced_operator::OperatorInputs;
 
 /// Largest number of floats of matrices that are gathered at once, if every row has its own matrix.

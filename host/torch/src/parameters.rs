@@ -5,6 +5,7 @@ use tch::{Kind, TchError, Tensor};
 
 use super::device::TorchDevice;
 use super::fused::CudaKernels;
+use super::parameter_rows::ParameterRows;
 use super::sums::BatchSums;
 use super::touched::TouchedRows;
 use super::transfer;
@@ -24,16 +25,6 @@ pub(super) struct BatchParameters {
     operators: [Vec<ParameterRows>; 2],
     /// Global embedding of each side.
     globals: [Option<ParameterRows>; 2],
-}
-
-/// Rows of a parameter tensor.
-pub(super) struct ParameterRows {
-    /// Index of the tensor in [`DeviceParameters`].
-    index: usize,
-    /// Values, `[relations, width]`.
-    pub(super) values: Tensor,
-    /// Sums of gradients, `[relations, width]`.
-    pub(super) gradients: Tensor,
 }
 
 impl DeviceParameters {
@@ -164,18 +155,6 @@ impl DeviceParameters {
         let sums = sums.f_where_self(&finite, &accumulated)?;
         let _same = self.adagrad[*index].f_index_copy_(0, rows, &sums)?;
         finite.f_all()
-    }
-}
-
-#[cfg(test)]
-impl ParameterRows {
-    /// Creates a parameter with zero gradients.
-    pub(super) fn of(index: usize, values: Tensor) -> Self {
-        Self {
-            index,
-            gradients: values.zeros_like(),
-            values,
-        }
     }
 }
 

@@ -9,8 +9,10 @@ use pbg_kernels::step::{BatchJob, Execution, StepError, WorkerError};
 use pbg_rows::spec::ModelSpec;
 
 use super::device::TorchDevice;
+use super::error::failed;
 use super::step::DeviceStep;
 use super::touched::{RowNumbering, TouchedOffsets};
+
 /// Planner for batches of one model.
 #[derive(Debug)]
 pub(super) struct TorchPlanner {
@@ -56,10 +58,7 @@ impl TorchPlanner {
         let (spec, execution) = (&*self.spec, &self.execution);
         let plan = self.plans.plan::<DeviceStep<'_>>(spec, execution, job)?;
         Ok(PlannedDeviceBatch {
-            offsets: self
-                .touch
-                .batch(job, &plan, self.place)
-                .map_err(crate::failed)?,
+            offsets: self.touch.batch(job, &plan, self.place).map_err(failed)?,
             plan,
         })
     }

@@ -4,7 +4,7 @@ use pbg_core::model::{Comparator, Operator};
 use tch::{TchError, Tensor};
 
 use super::operator::OperatorApplication;
-use super::parameters::ParameterRows;
+use super::parameter_rows::ParameterRows;
 use pbg_kernels::device::ScoreFunction;
 use pbg_rows::regularizer::N3;
 

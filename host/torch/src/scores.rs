@@ -9,6 +9,7 @@ use tch::{Kind, TchError, Tensor};
 use super::distances::{length, slope, without_noise};
 use super::fused::CudaKernels;
 use super::rows::{DeviceGradients, DeviceRows};
+use super::score_tensors::ScoreTensors;
 use pbg_kernels::device::ScoreFunction;
 use pbg_kernels::device::Slice;
 
@@ -32,18 +33,6 @@ pub(super) struct ComparedRows<'a, T> {
     pub(super) candidates: &'a mut T,
     pub(super) all: Option<&'a mut T>,
     pub(super) queries: &'a mut T,
-}
-
-/// Scores, with the data for the backward pass. After the loss they hold gradients, with all weights.
-pub(super) struct ScoreTensors {
-    /// Scores of the negatives, `[edges, columns]`.
-    pub(super) negative: Tensor,
-    /// Scores of the positives, `[edges]`.
-    pub(super) positive: Tensor,
-    /// For `l2`: distances of the negatives, `[chunks, positives, columns]`.
-    pub(super) distances: Option<Tensor>,
-    /// For `l2`: distances of the positives, `[edges]`.
-    pub(super) positive_distances: Option<Tensor>,
 }
 
 impl SliceDirection<'_> {

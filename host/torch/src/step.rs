@@ -20,17 +20,18 @@ use pbg_rows::spec::ModelSpec;
 use tch::{Kind, TchError, Tensor};
 
 use self::ask::evaluate_on_host;
-use self::selection::part;
 use super::device::TorchDevice;
 use super::error::DeviceError;
 use super::formula::{self, LossTensors};
 use super::fused::CudaKernels;
 use super::parameters::{BatchParameters, DeviceParameters};
+use super::pending_sums::PendingSums;
 use super::rows::{DeviceGradients, DeviceRows, cubes};
-use super::scores::{ComparedRows, ScoreTensors, SliceDirection};
-use super::sums::{BatchSums, POSITIVE_GRADIENTS, PendingSums, REGULARIZER, all_finite};
+use super::score_tensors::ScoreTensors;
+use super::scores::{ComparedRows, SliceDirection};
+use super::sums::{BatchSums, POSITIVE_GRADIENTS, REGULARIZER, all_finite};
 use super::tables::TableRows;
-use super::touched::TouchedRows;
+use super::touched::{TouchedRows, part};
 use super::transfer;
 use super::working_set::WorkingSet;
 

@@ -123,7 +123,7 @@ mod tests {
 
     #[test]
     fn a_stream_is_had_where_there_is_a_gpu_and_an_error_elsewhere() {
-        let begun = CopyStreamGuard::begin(TorchDevice::first_gpu());
+        let begun = CopyStreamGuard::begin(TorchDevice::gpu(0));
         match TorchDevice::cuda(0) {
             Ok(_) => assert!(matches!(begun, Ok(Some(_)))),
             Err(_) => assert!(begun.is_err()),

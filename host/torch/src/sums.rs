@@ -1,10 +1,9 @@
 //! Sums over the edges of a batch: losses, violators and gradients.
 
-use tch::{Device, Kind, TchError, Tensor};
+use tch::{Kind, TchError, Tensor};
 
 use super::device::TorchDevice;
 use super::error::DeviceError;
-use super::fused::{CudaEvent, CudaKernels};
 use pbg_kernels::step::BatchStats;
 use pbg_kernels::step::StepError;
 
@@ -50,42 +49,10 @@ impl BatchSums {
     pub(super) fn stats(&self, edges: usize) -> Result<BatchStats, DeviceError> {
         stats(&self.0, edges)
     }
-
-    /// Starts copying the sums, so that the device can continue with the next batch meanwhile.
-    pub(super) fn later(
-        &self,
-        edges: usize,
-        kernels: &CudaKernels,
-    ) -> Result<PendingSums, TchError> {
-        // Copies to pinned memory, which a GPU writes by itself.
-        let values = self
-            .0
-            .f_to_device_(Device::Cpu, Kind::Double, true, false)?;
-        let copied = kernels.record_event()?;
-        Ok(PendingSums {
-            values,
-            copied,
-            edges,
-        })
-    }
 }
 
-/// Sums that are being copied from the device.
-pub(super) struct PendingSums {
-    values: Tensor,
-    copied: CudaEvent,
-    edges: usize,
-}
-
-impl PendingSums {
-    /// Waits for the copy and returns the sums; see [`BatchSums::stats`].
-    pub(super) fn stats(self) -> Result<BatchStats, DeviceError> {
-        self.copied.wait()?;
-        stats(&self.values, self.edges)
-    }
-}
-
-fn stats(sums: &Tensor, edges: usize) -> Result<BatchStats, DeviceError> {
+/// Returns the sums, as [`BatchSums::stats`] does.
+pub(super) fn stats(sums: &Tensor, edges: usize) -> Result<BatchStats, DeviceError> {
     let mut values = [0.0_f64; COUNT];
     sums.f_copy_data(&mut values, COUNT)?;
     let [

@@ -7,6 +7,8 @@ use pbg_rows::table::{ResidentRows, Table, TransferError};
 use tch::{TchError, Tensor};
 
 use super::device::TorchDevice;
+use super::error::transfer_failed;
+use super::one_thread::on_this_thread;
 use super::stream::CopyStreamGuard;
 use super::transfer;
 
@@ -71,9 +73,8 @@ impl TorchRows {
 
 impl ResidentRows for TorchRows {
     fn download(&self, table: &Table) -> Result<(), TransferError> {
-        crate::on_this_thread();
-        self.download(table)
-            .map_err(|error| crate::error::transfer_failed(&error))
+        on_this_thread();
+        self.download(table).map_err(transfer_failed)
     }
 }
 

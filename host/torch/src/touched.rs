@@ -7,7 +7,7 @@ use pbg_core::graph::Side;
 use tch::{Device, TchError, Tensor};
 
 use super::device::TorchDevice;
-use pbg_kernels::device::BatchPlan;
+use pbg_kernels::device::{BatchPlan, Slice};
 use pbg_kernels::step::BatchJob;
 
 const NONE: u32 = u32::MAX;
@@ -251,4 +251,9 @@ fn table_of(job: &BatchJob<'_>, side: Side) -> usize {
         true => 0,
         false => side as usize,
     }
+}
+
+/// Returns the part of a column that belongs to a slice's edges.
+pub(super) fn part(column: &Tensor, slice: &Slice) -> Result<Tensor, TchError> {
+    column.f_narrow(0, slice.rows.start as i64, slice.rows.len() as i64)
 }

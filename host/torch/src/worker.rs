@@ -13,12 +13,14 @@ use pbg_rows::spec::ModelSpec;
 use tch::Tensor;
 
 use super::device::TorchDevice;
-use super::error::{DeviceError, message_of};
+use super::error::{DeviceError, failed, message_of};
 use super::fused::CudaKernels;
+use super::one_thread::on_this_thread;
 use super::parameters::DeviceParameters;
+use super::pending_sums::PendingSums;
 use super::planner::{PlannedDeviceBatch, TorchPlanner};
 use super::step::DeviceStep;
-use super::sums::{BatchSums, PendingSums};
+use super::sums::BatchSums;
 use super::tables::{TableRows, TorchRows};
 use super::transfer;
 use super::working_set::WorkingSet;
@@ -101,7 +103,7 @@ impl TorchWorker {
             Option<&mut Option<PendingSums>>,
         ),
     ) -> Result<BatchStats, DeviceError> {
-        crate::on_this_thread();
+        on_this_thread();
         let spec = &*self.spec;
         let tables = lock(job.tables)?;
         let touched = offsets.upload(self.place)?;
@@ -196,9 +198,9 @@ impl DeviceWorker for TorchWorker {
     }
 
     fn download(&self, params: &Params) -> Result<(), StepError> {
-        crate::on_this_thread();
+        on_this_thread();
         match &self.parameters {
-            Some(parameters) => parameters.download(params).map_err(crate::failed),
+            Some(parameters) => parameters.download(params).map_err(failed),
             None => Ok(()),
         }
     }

@@ -3,7 +3,7 @@
 use tch::{TchError, Tensor};
 
 use super::fused::{CudaKernels, FusedOperator, RowUpdate};
-use super::parameters::ParameterRows;
+use super::parameter_rows::ParameterRows;
 use super::sums::BatchSums;
 use super::tables::TableRows;
 use super::touched::TouchedRows;

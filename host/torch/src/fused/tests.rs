@@ -12,8 +12,8 @@ use super::{CudaKernels, RowUpdate};
 use crate::device::TorchDevice;
 use crate::formula::evaluate;
 use crate::operator::OperatorApplication;
-use crate::parameters::ParameterRows;
-use crate::scores::ScoreTensors;
+use crate::parameter_rows::ParameterRows;
+use crate::score_tensors::ScoreTensors;
 use crate::sums::BatchSums;
 
 fn kernels() -> CudaKernels {

@@ -6,7 +6,7 @@ use pbg_kernels::step::StepError;
 use crate::device::TorchDevice;
 use crate::error::DeviceError;
 use crate::formula::LossTensors;
-use crate::scores::ScoreTensors;
+use crate::score_tensors::ScoreTensors;
 use crate::transfer;
 
 /// Scores per call of a loss: as many as a slice on the CPU has.

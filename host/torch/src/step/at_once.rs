@@ -5,6 +5,7 @@ use pbg_kernels::step::BatchStats;
 use super::DeviceStep;
 use crate::error::DeviceError;
 use crate::fused::CudaKernels;
+use crate::pending_sums::PendingSums;
 
 impl DeviceStep<'_> {
     /// Ends a batch on a GPU, which makes sure by itself that nothing is applied that is not finite. The result is
@@ -21,7 +22,7 @@ impl DeviceStep<'_> {
         let edges = self.job.batch.len();
         match self.later {
             Some(later) => {
-                *later = Some(self.sums.later(edges, kernels)?);
+                *later = Some(PendingSums::copy(&self.sums, edges, kernels)?);
                 Ok(BatchStats::default())
             }
             None => self.sums.stats(edges),

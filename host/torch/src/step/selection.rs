@@ -10,6 +10,7 @@ use super::DeviceStep;
 use crate::fused::{CudaKernels, FusedOperator};
 use crate::operator::OperatorApplication;
 use crate::rows::{DeviceGradients, DeviceRows};
+use crate::touched::part;
 
 /// Rows of the working set with the same transformation.
 pub(super) struct RowSelection<'t> {
@@ -154,9 +155,4 @@ impl<'b> DeviceStep<'b> {
         }
         self.set.add(&selection.places, gradients)
     }
-}
-
-/// Returns the part of a column that belongs to a slice's edges.
-pub(super) fn part(column: &Tensor, slice: &Slice) -> Result<Tensor, TchError> {
-    column.f_narrow(0, slice.rows.start as i64, slice.rows.len() as i64)
 }
