@@ -16,12 +16,15 @@ const CONFIGS: [&str; 3] = [
     "fb15k237_pbg_partitioned.toml",
     "fb15k237_complex_n3.toml",
 ];
-/// Tests that compare a GPU with the cores and with PBG: package, and name of the test program.
-const TESTS: [(&str, &str); 3] = [
-    ("pbg-kernels", "kernels"),
-    ("pbg-library-tests", "libraries"),
-    ("pbg-torch", "torch"),
+/// Tests that compare a GPU with the cores and with PBG: package, its kind of tests, and name of the test program.
+const TESTS: [(&str, &str, &str); 3] = [
+    ("pbg-torch", INTEGRATION, "kernels"),
+    ("pbg-library-tests", INTEGRATION, "libraries"),
+    ("pbg-torch", UNIT, "torch"),
 ];
+/// Cargo's options for the kinds of tests.
+const INTEGRATION: &str = "--tests";
+const UNIT: &str = "--lib";
 
 /// Options of the tests on a GPU.
 #[derive(Debug, clap::Args)]
@@ -38,7 +41,7 @@ pub(crate) struct GpuArgs {
 pub(crate) fn run(repo: &Repo, args: &GpuArgs) -> Result<()> {
     build::run(repo)?;
     step::announce("building the tests that compare a GPU with the cores");
-    let tests = TESTS.map(|(package, name)| Ok((compiled(repo, package)?, name)));
+    let tests = TESTS.map(|(package, kind, name)| Ok((compiled(repo, package, kind)?, name)));
     let tests = tests.into_iter().collect::<Result<Vec<_>>>()?;
     let folder = repo.target.join("gpu");
     step::announce("collecting files in target/gpu");
@@ -54,9 +57,8 @@ pub(crate) fn run(repo: &Repo, args: &GpuArgs) -> Result<()> {
     }
 }
 
-/// Builds the test program of a package with tests for GPUs, and returns its path: integration tests, or for `pbg-torch`
-/// the unit tests.
-fn compiled(repo: &Repo, package: &str) -> Result<PathBuf> {
+/// Builds a test program of a package with tests for GPUs, and returns its path.
+fn compiled(repo: &Repo, package: &str, kind: &str) -> Result<PathBuf> {
     let mut cargo = repo.cargo("test");
     cargo.args([
         "--release",
@@ -64,17 +66,14 @@ fn compiled(repo: &Repo, package: &str) -> Result<PathBuf> {
         "--message-format=json",
         "-p",
         package,
+        kind,
     ]);
-    cargo.args(match package {
-        "pbg-torch" => ["--lib"],
-        _ => ["--tests"],
-    });
     let said = step::output(&mut cargo, "see the compiler's message above")?;
     let mut programs = said.lines().filter_map(|line| {
         let message: serde_json::Value = serde_json::from_str(line).ok()?;
         let is_library = message["target"]["kind"][0] == "lib";
         let program = message["executable"].as_str()?;
-        (is_library == (package == "pbg-torch")).then(|| PathBuf::from(program))
+        (is_library == (kind == UNIT)).then(|| PathBuf::from(program))
     });
     let program = programs.next_back();
     program.with_context(|| format!("Cargo reports no test program of {package}"))

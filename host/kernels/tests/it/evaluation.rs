@@ -7,10 +7,9 @@ use pbg_core::graph::Side;
 use pbg_core::model::{Comparator, Operator};
 use pbg_kernels::losses::handwritten::HandwrittenSoftmax;
 use pbg_kernels::step::{Batch, BatchJob, BatchRelations, EvalStats, StepError, StepWorker};
+use pbg_reference::losses::{LossKind, native};
+use pbg_reference::twin::{Twin, rows_of, spec};
 use pbg_rows::spec::ModelSpec;
-
-use crate::gradients::{Twin, native, rows_of, spec};
-use crate::reference::LossKind;
 
 /// Returns the entities that positive `i` is compared with: all of its negatives, each once, without its own entity.
 fn sampled(twin: &Twin, side: Side, i: usize) -> BTreeSet<u32> {

@@ -8,15 +8,14 @@ use pbg_kernels::step::{
     Batch, BatchJob, BatchRelations, BatchStats, BatchTables, Execution, StepWorker, TableSizes,
     has_fast_bf16, worker_bytes,
 };
+use pbg_reference::losses::{LossKind, native};
+use pbg_reference::twin::{relations_of, spec};
 use pbg_rows::params::Params;
 use pbg_rows::spec::ModelSpec;
 use pbg_rows::table::Table;
 use rand::RngExt;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::SeedableRng;
-
-use crate::gradients::{native, relations_of, spec};
-use crate::reference::LossKind;
 
 const ENTITIES: usize = 4000;
 const BATCH: usize = 1000;

@@ -6,14 +6,13 @@ use pbg_core::model::{Comparator, Operator};
 use pbg_kernels::losses::handwritten::HandwrittenSoftmax;
 use pbg_kernels::negatives::NegativeDraws;
 use pbg_kernels::step::{Batch, BatchJob, BatchRelations, BatchTables, StepWorker};
+use pbg_reference::twin::spec;
 use pbg_rows::params::Params;
 use pbg_rows::spec::ModelSpec;
 use pbg_rows::table::Table;
 use rand::RngExt;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::SeedableRng;
-
-use crate::gradients::spec;
 
 const ENTITIES: u32 = 40;
 

@@ -4,8 +4,7 @@ use pbg_core::strategy::{LossWorker, MASKED, ScoreBlock};
 use pbg_kernels::losses::handwritten::{
     HandwrittenLogistic, HandwrittenRanking, HandwrittenSoftmax,
 };
-
-use crate::reference::{LossKind, row_loss};
+use pbg_reference::losses::{LossKind, row_loss};
 
 const POSITIVES: [f32; 3] = [0.8181, 0.5700, 0.3506];
 const NEGATIVES: [f32; 15] = [

@@ -1,6 +1,5 @@
 //! Tests of the kernels through their public interface.
 
-mod device;
 mod evaluation;
 mod execution;
 mod gradients;
@@ -10,7 +9,6 @@ mod memory;
 mod operators;
 mod optimizers;
 mod ranking;
-mod reference;
 mod relation_prediction;
 mod shares;
 mod subnormal;

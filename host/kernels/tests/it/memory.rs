@@ -7,6 +7,9 @@ use pbg_kernels::negatives::NegativeDraws;
 use pbg_kernels::step::{
     Batch, BatchJob, BatchTables, Execution, StepWorker, TableSizes, worker_bytes,
 };
+use pbg_reference::formulas::formulas;
+use pbg_reference::losses::{LossKind, native};
+use pbg_reference::twin::{relations_of, spec};
 use pbg_rows::params::Params;
 use pbg_rows::spec::ModelSpec;
 use pbg_rows::table::Table;
@@ -14,10 +17,6 @@ use proptest::prelude::*;
 use rand::RngExt;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::SeedableRng;
-
-use crate::gradients::{native, relations_of, spec};
-use crate::operators::formulas;
-use crate::reference::LossKind;
 
 const ROWS: [usize; 2] = [3000, 2000];
 const BATCH: usize = 600;

@@ -4,12 +4,11 @@ use std::sync::Arc;
 
 use pbg_core::model::{Comparator, Operator, Optimizer};
 use pbg_kernels::step::{BatchJob, StepWorker};
+use pbg_reference::losses::{LossKind, native};
+use pbg_reference::twin::{ACCUMULATED, DIMENSION, Twin, spec};
 use pbg_rows::shared_rows::SharedRows;
 use pbg_rows::spec::ModelSpec;
 use pbg_rows::table::Table;
-
-use crate::gradients::{ACCUMULATED, DIMENSION, Twin, native, spec};
-use crate::reference::LossKind;
 
 /// Returns the rows before one step, the rows after it, and the accumulators after it; they start at `state`.
 fn stepped(spec: &ModelSpec, state: impl Fn(usize) -> (Optimizer, Vec<f32>)) -> [Vec<f32>; 3] {

@@ -6,9 +6,8 @@ use pbg_core::graph::Side;
 use pbg_core::model::{Comparator, Operator};
 use pbg_kernels::rank::{CandidateBlock, PreparedQueries, RankCounts, Ranker, ReplacedSide};
 use pbg_kernels::step::BatchRelations;
+use pbg_reference::twin::{Twin, spec};
 use pbg_rows::spec::ModelSpec;
-
-use crate::gradients::{Twin, spec};
 
 /// Counts candidates for queries of one relation, in blocks of `block` candidates.
 fn counts(

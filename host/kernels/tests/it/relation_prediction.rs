@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use pbg_core::model::{Comparator, Operator};
 use pbg_kernels::step::StepWorker;
+use pbg_reference::losses::LossKind;
+use pbg_reference::twin::{Twin, spec};
 use pbg_rows::spec::ModelSpec;
 
-use crate::gradients::{Twin, check, spec};
-use crate::reference::LossKind;
+use crate::gradients::check;
 
 #[test]
 fn relations_are_predicted_with_every_operator_that_is_linear_in_its_parameters() {

@@ -8,6 +8,8 @@ use pbg_kernels::negatives::NegativeDraws;
 use pbg_kernels::step::{
     Batch, BatchJob, BatchStats, BatchTables, Execution, StepError, StepWorker, has_fast_bf16,
 };
+use pbg_reference::losses::{LossKind, native};
+use pbg_reference::twin::{relations_of, spec};
 use pbg_rows::params::Params;
 use pbg_rows::spec::ModelSpec;
 use pbg_rows::table::Table;
@@ -15,9 +17,6 @@ use proptest::prelude::*;
 use rand::RngExt;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::SeedableRng;
-
-use crate::gradients::{native, relations_of, spec};
-use crate::reference::LossKind;
 
 const DIMENSION: usize = 8;
 const BATCHES: usize = 3;

@@ -7,8 +7,8 @@ use pbg_core::graph::Side;
 use pbg_core::model::{Comparator, Operator};
 use pbg_core::strategy::{LossWorker, MASKED, ScoreBlock, StrategyError};
 use pbg_kernels::step::{BatchJob, StepWorker};
+use pbg_reference::twin::{Twin, rows_of, spec};
 
-use crate::gradients::{Twin, rows_of, spec};
 use crate::ranking::Block;
 
 /// The square of this number is subnormal.

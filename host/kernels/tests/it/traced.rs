@@ -4,13 +4,14 @@ use std::num::NonZeroU32;
 
 use pbg_core::loss::{ParameterSchedule, ScheduleProgress, TracedLoss};
 use pbg_core::strategy::{Loss, LossWorker, MASKED, ScoreBlock, StrategyError, StrategyId};
-use pbg_formula::loss::{DerivedLoss, LossDefinition, LossGraph, LossParameter};
+use pbg_formula::loss::{DerivedLoss, LossDefinition, LossParameter};
 use pbg_formula::node::{Binary, FormulaNode, Reduction, Unary};
 use pbg_kernels::losses::GraphLoss;
 use pbg_kernels::losses::handwritten::{
     HandwrittenLogistic, HandwrittenRanking, HandwrittenSoftmax,
 };
 use pbg_library_tests::definitions::{definitions, rows};
+use pbg_reference::losses::{graph, logistic, ranking, softmax, traced};
 use proptest::prelude::*;
 
 fn id() -> StrategyId {
@@ -19,59 +20,6 @@ fn id() -> StrategyId {
         version: "1.0.0".to_owned(),
         sha256: String::new(),
     }
-}
-
-fn graph(nodes: &[FormulaNode]) -> LossGraph {
-    let definition = LossDefinition {
-        nodes: nodes.to_vec(),
-        output: nodes.len() as u32 - 1,
-        ..LossDefinition::default()
-    };
-    definition.check(1000).expect("a valid graph")
-}
-
-pub(crate) fn traced(graph: LossGraph) -> GraphLoss {
-    GraphLoss::new(TracedLoss {
-        keep: None,
-        id: id(),
-        graph,
-        schedule: None,
-    })
-}
-
-/// Returns the softmax loss of PBG as a graph.
-pub(crate) fn softmax() -> LossGraph {
-    graph(&[
-        FormulaNode::Positive,
-        FormulaNode::Negative,
-        FormulaNode::Reduce(Reduction::LogSumExp, 1),
-        FormulaNode::Binary(Binary::Sub, 2, 0),
-        FormulaNode::Unary(Unary::Softplus, 3),
-    ])
-}
-
-pub(crate) fn logistic() -> LossGraph {
-    graph(&[
-        FormulaNode::Positive,
-        FormulaNode::Unary(Unary::Neg, 0),
-        FormulaNode::Unary(Unary::Softplus, 1),
-        FormulaNode::Negative,
-        FormulaNode::Unary(Unary::Softplus, 3),
-        FormulaNode::Reduce(Reduction::Mean, 4),
-        FormulaNode::Binary(Binary::Add, 2, 5),
-    ])
-}
-
-pub(crate) fn ranking(margin: f32) -> LossGraph {
-    graph(&[
-        FormulaNode::Constant(margin),
-        FormulaNode::Positive,
-        FormulaNode::Binary(Binary::Sub, 0, 1),
-        FormulaNode::Negative,
-        FormulaNode::Binary(Binary::Add, 2, 3),
-        FormulaNode::Unary(Unary::Relu, 4),
-        FormulaNode::Reduce(Reduction::Sum, 5),
-    ])
 }
 
 #[derive(Debug, PartialEq)]

@@ -1,71 +1,40 @@
-//! Reference implementation of the training loss: plainly in f64, edge by edge and score by score.
+//! A model in double precision, and its training loss: edge by edge and score by score.
 
 use pbg_core::graph::Side;
 use pbg_core::model::{Comparator, Operator, Regularizer};
 use pbg_kernels::negatives::NegativeDraws;
 use pbg_rows::spec::ModelSpec;
 
-/// Kind of loss function.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum LossKind {
-    Ranking(f64),
-    Logistic,
-    Softmax,
-}
-
-/// Returns the loss of one positive and its `negatives`, of which masked ones are absent or have a very low score;
-/// `columns` counts masked ones too.
-pub(crate) fn row_loss(kind: LossKind, positive: f64, negatives: &[f64], columns: usize) -> f64 {
-    let softplus = |x: f64| {
-        if x > 0.0 {
-            x + (-x).exp().ln_1p()
-        } else {
-            x.exp().ln_1p()
-        }
-    };
-    match kind {
-        LossKind::Ranking(margin) => negatives
-            .iter()
-            .map(|n| (margin - positive + n).max(0.0))
-            .sum(),
-        LossKind::Logistic => {
-            let share = if columns == 0 {
-                0.0
-            } else {
-                1.0 / columns as f64
-            };
-            softplus(-positive) + share * negatives.iter().map(|&n| softplus(n)).sum::<f64>()
-        }
-        LossKind::Softmax => {
-            let max = negatives.iter().copied().fold(positive, f64::max);
-            let sum: f64 = negatives.iter().map(|n| (n - max).exp()).sum();
-            max + (sum + (positive - max).exp()).ln() - positive
-        }
-    }
-}
+use crate::losses::{LossKind, row_loss};
 
 /// All numbers of a model.
 #[derive(Clone, Debug)]
-pub(crate) struct Model {
-    pub(crate) spec: ModelSpec,
+pub struct Model {
+    /// Specification of the model.
+    pub spec: ModelSpec,
     /// Rows of each side's table; if `shared`, those of the left side belong to both.
-    pub(crate) tables: [Vec<Vec<f64>>; 2],
-    pub(crate) shared: bool,
+    pub tables: [Vec<Vec<f64>>; 2],
+    /// Whether both sides are the same table.
+    pub shared: bool,
     /// Features of each entity, per side.
-    pub(crate) features: [Option<Vec<Vec<u32>>>; 2],
+    pub features: [Option<Vec<Vec<u32>>>; 2],
     /// Packed operator parameters per side and relation.
-    pub(crate) operators: [Vec<Vec<f64>>; 2],
+    pub operators: [Vec<Vec<f64>>; 2],
     /// Global embedding of each entity type; empty if there is none.
-    pub(crate) globals: Vec<Vec<f64>>,
+    pub globals: Vec<Vec<f64>>,
 }
 
 /// Edges of one batch.
 #[derive(Clone, Debug)]
-pub(crate) struct Edges {
-    pub(crate) sides: [Vec<u32>; 2],
-    pub(crate) relations: Vec<u32>,
-    pub(crate) weights: Option<Vec<f32>>,
-    pub(crate) draws: NegativeDraws,
+pub struct Edges {
+    /// Entity offsets of each side.
+    pub sides: [Vec<u32>; 2],
+    /// Relation type of each edge.
+    pub relations: Vec<u32>,
+    /// Weight of each edge; `None` if every weight is 1.
+    pub weights: Option<Vec<f32>>,
+    /// Uniform negatives.
+    pub draws: NegativeDraws,
 }
 
 fn dot(a: &[f64], b: &[f64]) -> f64 {
@@ -77,7 +46,8 @@ impl Model {
         &self.tables[if self.shared { 0 } else { side as usize }]
     }
 
-    pub(crate) fn entities(&self, side: Side) -> usize {
+    /// Returns the number of entities of `side`.
+    pub fn entities(&self, side: Side) -> usize {
         self.features[side as usize]
             .as_ref()
             .map_or(self.table(side).len(), Vec::len)
@@ -144,7 +114,8 @@ impl Model {
         x
     }
 
-    pub(crate) fn compare(&self, a: &[f64], b: &[f64]) -> f64 {
+    /// Returns the score of two embeddings.
+    pub fn compare(&self, a: &[f64], b: &[f64]) -> f64 {
         let (a, b) = (self.normalise(a), self.normalise(b));
         let skip = usize::from(self.spec.bias);
         let bias = if self.spec.bias { a[0] + b[0] } else { 0.0 };
@@ -158,13 +129,7 @@ impl Model {
     }
 
     /// Returns an entity on `side` as it is compared when negatives replace the side `replaced`.
-    pub(crate) fn adjusted(
-        &self,
-        side: Side,
-        replaced: Side,
-        relation: u32,
-        entity: u32,
-    ) -> Vec<f64> {
+    pub fn adjusted(&self, side: Side, replaced: Side, relation: u32, entity: u32) -> Vec<f64> {
         let x = self.embed(side, relation, entity);
         let transformed = if self.spec.is_dynamic() {
             side != replaced
@@ -180,7 +145,7 @@ impl Model {
 
     /// Returns the entities of the unmasked negatives of edge `i` that replace `side`, and the number of columns
     /// including masked ones.
-    pub(crate) fn negatives(&self, edges: &Edges, side: Side, i: usize) -> (Vec<u32>, usize) {
+    pub fn negatives(&self, edges: &Edges, side: Side, i: usize) -> (Vec<u32>, usize) {
         let relation = self.spec.relation(edges.relations[i]);
         let entities = &edges.sides[side as usize];
         if self.spec.disabled(side) {
@@ -208,7 +173,7 @@ impl Model {
     }
 
     /// Returns the score of edge `i` with its entity on `side` replaced by `entity`.
-    pub(crate) fn score(&self, edges: &Edges, side: Side, i: usize, entity: u32) -> f64 {
+    pub fn score(&self, edges: &Edges, side: Side, i: usize, entity: u32) -> f64 {
         let (relation, known) = (edges.relations[i], edges.sides[side.other() as usize][i]);
         let query = self.adjusted(side.other(), side, relation, known);
         self.compare(&query, &self.adjusted(side, side, relation, entity))
@@ -216,7 +181,7 @@ impl Model {
 
     /// Returns the score of the positive, the scores of the negatives, and the number of columns, for edge `i` and one
     /// direction.
-    pub(crate) fn scores(&self, edges: &Edges, side: Side, i: usize) -> (f64, Vec<f64>, usize) {
+    pub fn scores(&self, edges: &Edges, side: Side, i: usize) -> (f64, Vec<f64>, usize) {
         let (ids, columns) = self.negatives(edges, side, i);
         let score = |entity| self.score(edges, side, i, entity);
         let positive = score(edges.sides[side as usize][i]);
@@ -224,7 +189,7 @@ impl Model {
     }
 
     /// Returns the loss of the batch, with weights and regularizer.
-    pub(crate) fn loss(&self, edges: &Edges, kind: LossKind) -> f64 {
+    pub fn loss(&self, edges: &Edges, kind: LossKind) -> f64 {
         let mut total = 0.0;
         for i in 0..edges.relations.len() {
             let weight = f64::from(self.spec.relation(edges.relations[i]).weight)

@@ -19,17 +19,15 @@ use pbg_kernels::negatives::NegativeDraws;
 use pbg_kernels::step::{
     Batch, BatchJob, BatchRelations, BatchStats, BatchTables, Execution, StepError, StepWorker,
 };
+use pbg_reference::formulas::formulas;
+use pbg_reference::losses::{self, LossKind, native};
+use pbg_reference::twin::{Twin, rows_of, spec};
 use pbg_rows::params::Params;
 use pbg_rows::spec::ModelSpec;
 use pbg_rows::table::Table;
 use pbg_torch::TorchDevice;
 use proptest::prelude::*;
 use proptest::strategy::ValueTree as _;
-
-use crate::gradients::{Twin, native, rows_of, spec};
-use crate::operators::formulas;
-use crate::reference::LossKind;
-use crate::traced;
 
 /// Results of some training steps.
 struct After {
@@ -55,9 +53,9 @@ struct Case {
 
 fn loss(which: usize) -> Box<dyn LossWorker> {
     match which {
-        0 => traced::traced(traced::softmax()).worker(),
-        1 => traced::traced(traced::logistic()).worker(),
-        2 => traced::traced(traced::ranking(0.3)).worker(),
+        0 => losses::traced(losses::softmax()).worker(),
+        1 => losses::traced(losses::logistic()).worker(),
+        2 => losses::traced(losses::ranking(0.3)).worker(),
         3 => every_operation().worker(),
         // Not a formula, so scores are copied to the host.
         _ => native(LossKind::Softmax),
