@@ -89,7 +89,8 @@ impl LedgerRecord {
     /// read, the transaction is refused.
     pub(super) fn begin_checkpoint(
         &mut self,
-        (token, number): (Token, u64),
+        token: Token,
+        number: u64,
         pass: PassId,
         newest: Option<CheckpointCut>,
     ) -> Result<(), TransactionError> {

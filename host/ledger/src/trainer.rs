@@ -37,7 +37,7 @@ pub struct Join {
     pub rank: Option<u32>,
     /// Earlier token of the same trainer, which the join removes.
     pub instead_of: Option<Token>,
-    /// History of the record that the trainer has checked ([`LedgerRecord::incarnation`]).
+    /// History of the record that the trainer has checked ([`crate::LedgerRecord::incarnation`]).
     pub incarnation: Token,
     /// Newest manifest that the trainer has compared with that record; none before the first checkpoint.
     pub newest: Option<CheckpointCut>,

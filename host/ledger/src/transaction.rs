@@ -263,7 +263,7 @@ impl LedgerRecord {
             } => self.ranked(token, *ranking, *block, totals),
             LedgerAction::EndRanking(ranking) => self.end_ranking(*ranking),
             LedgerAction::Checkpoint { pass, newest } => {
-                self.begin_checkpoint((token, number), *pass, *newest)
+                self.begin_checkpoint(token, number, *pass, *newest)
             }
             LedgerAction::Committed(cut) => self.committed(*cut),
             LedgerAction::Stop => self.stop(),
