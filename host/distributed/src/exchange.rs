@@ -8,12 +8,13 @@
 //! lost: a row is changed by workers and by the exchange in turn, never by both at once.
 //!
 //! The owner is a function of the block and the tokens in the ledger (rendezvous hashing). When a block changes its
-//! owner, the old owner passes on its whole state (`moves`, `places`): which messages are in the sum, and which of the
-//! additions are not settled. A message that was not answered is sent again, to the current owner. So each addition of
-//! a trainer counts exactly once, even if trainers join and leave. Additions of a lost trainer that it had not settled
-//! are subtracted again. If an owner is lost, the newest copy of its blocks that any trainer has becomes the state. The
-//! owner's own additions that no other trainer had received are then lost. Its additions that others had received stay,
-//! even if they were not settled, because nobody can subtract them any more.
+//! owner, the new owner continues from the newest state that any trainer has (`transfers`, `locations`). The previous
+//! owner has the whole state: which messages are in the sum, and which of the additions are not settled. A message that
+//! was not answered is sent again, to the current owner. So each addition of a trainer counts exactly once, even if
+//! trainers join and leave. Additions of a lost trainer that it had not settled are subtracted again. If an owner is
+//! lost, the newest state is a copy of the values. The owner's own additions that no other trainer had received are
+//! then lost. Its additions that others had received stay, even if they were not settled, because nobody can subtract
+//! them any more.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, RwLock};
@@ -98,6 +99,7 @@ impl ParameterExchange {
             .name("parameters".to_owned())
             .spawn(move || exchanging.run())
             .map_err(|e| RunError::Thread(e.to_string()))?;
+        let _first = exchange.shared.thread.set(thread.thread().clone());
         Ok(Self {
             exchange,
             thread: Some(thread),
@@ -147,8 +149,7 @@ impl ParameterExchange {
         let settled = self.flush(left());
         shared.leaves(shared.ledger.token());
         loop {
-            self.exchange.give_all(started + within);
-            let is_over = self.exchange.has_given_all();
+            let is_over = self.flush(left()) && !shared.is_last_owner();
             if is_over || left().is_zero() || shared.ledger.ends_waits() {
                 return told && settled && is_over;
             }

@@ -9,9 +9,9 @@ use serde::{Deserialize, Serialize};
 
 use super::ValidationTerms;
 
-/// Version of the record and its transactions. It increases with every change that a program of the old version would
-/// misread.
-pub const PROTOCOL: u32 = 2;
+/// Version of the record, its transactions and the messages between trainers. It increases with every change that a
+/// program of the old version would misread.
+pub const PROTOCOL: u32 = 3;
 
 /// Most buckets of a grid.
 pub const MAX_BUCKETS: u64 = 1 << 18;

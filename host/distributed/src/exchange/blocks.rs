@@ -8,7 +8,7 @@ use pbg_core::seed::{self, StreamPurpose};
 use pbg_ledger::Token;
 
 use super::arrays::{ArrayId, SharedArrays};
-use super::message::{BlockShape, RowUpdates};
+use super::message::BlockShape;
 
 /// Largest size in bytes of a block's rows in a message, including the row numbers.
 const BLOCK_BYTES: usize = 512 << 10;
@@ -164,10 +164,10 @@ impl BlockValues {
         }
     }
 
-    /// Returns all rows with their indices.
-    pub(super) fn numbered(&self, block: &ParameterBlock) -> RowUpdates {
+    /// Returns all rows, one after the other.
+    pub(super) fn rows(&self, block: &ParameterBlock) -> Vec<f32> {
         let rows = 0..block.shape.rows;
-        rows.map(|row| (row as u32, self.row(block, row))).collect()
+        rows.flat_map(|row| self.row(block, row)).collect()
     }
 }
 

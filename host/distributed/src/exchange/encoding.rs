@@ -141,15 +141,6 @@ impl<'a> Decoder<'a> {
         (numbers.len() <= most).then_some(numbers)
     }
 
-    /// Reads a count, which is at most `most`, and that many tokens.
-    pub(super) fn tokens(&mut self, most: usize) -> Option<Vec<Token>> {
-        let count = self.int()? as usize;
-        if count > most {
-            return None;
-        }
-        (0..count).map(|_| self.long().map(Token)).collect()
-    }
-
     pub(super) fn counted(&mut self) -> Option<CountedMessages> {
         let count = self.int()? as usize;
         if count > MOST_COUNTED {

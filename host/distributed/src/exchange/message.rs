@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use pbg_core::loss::{LossState, ObservedBatches};
-use pbg_ledger::{MAX_TRAINERS, Token};
+use pbg_ledger::Token;
 
 use super::encoding::{Decoder, Encoder};
 use super::state::ShardKind;
@@ -26,13 +26,14 @@ pub(super) struct BlockShape {
 /// Largest number of blocks that one message may ask about.
 pub(super) const MOST_BLOCKS: usize = 50_000;
 
-/// A piece of an owner's state, sent to the next owner.
+/// Size in bytes of a piece of a state.
+pub(super) const PIECE_BYTES: usize = 512 << 10;
+
+/// A piece of a state, sent to the next owner.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Piece {
     /// Version of the state.
     pub(super) version: u64,
-    /// Index of the piece, from 0.
-    pub(super) piece: u32,
     /// Number of pieces.
     pub(super) pieces: u32,
     /// Bytes of the piece.
@@ -64,26 +65,14 @@ pub(super) enum PeerRequest {
         /// Sums over the batches.
         observed: ObservedBatches,
     },
-    /// Which of these blocks do you hold? For each block that the receiver says it lacks, it promises not to accept the
-    /// block from another trainer as long as the sender is the owner.
-    WhichHeld {
-        /// Revision of the record according to which the sender is the owner.
-        at: u64,
-        /// Indices of the blocks.
-        blocks: Vec<u32>,
-    },
-    /// Return the sum of a block as last seen. The receiver does not own it.
-    Copy(u32),
-    /// Become the owner of a block.
-    Transfer {
+    /// Which of these blocks do you hold? The sender owns them and seeks them.
+    WhichHeld(Vec<u32>),
+    /// Return a piece of the newest state of a block that the receiver knows and does not hold.
+    State {
         /// Index of the block.
         block: u32,
-        /// Revision of the record according to which the receiver is the owner.
-        at: u64,
-        /// Trainers known to be leaving. The receiver is the owner among the others.
-        without: Vec<Token>,
-        /// Piece of the state of the previous owner.
-        piece: Piece,
+        /// Index of the piece, from 0.
+        piece: u32,
     },
 }
 
@@ -121,27 +110,23 @@ pub(super) enum PeerReply {
     NotMine,
     /// The receiver owns the block but does not hold its sum yet. Nothing was added.
     NotReady,
-    /// The blocks that the receiver does not hold, with the versions that it saw last.
-    Lacks(Vec<(u32, u64)>),
-    /// The piece was received. The next one may follow.
-    NextPiece,
-    /// The receiver has accepted the block, now or earlier.
-    Accepted,
-    /// The receiver is leaving. It accepts no blocks and adds nothing.
+    /// The blocks that the receiver neither holds nor seeks, with the newest versions that it knows.
+    NotHeld(Vec<(u32, u64)>),
+    /// A piece of a block's state.
+    State(Piece),
+    /// The receiver is leaving. Nothing was added.
     Leaving,
 }
 
 const EXCHANGE: u8 = 1;
-const HAVE: u8 = 2;
-const COPY: u8 = 3;
-const GIVE: u8 = 4;
+const WHICH_HELD: u8 = 2;
+const STATE: u8 = 3;
 const LOSS: u8 = 5;
 const SUMS: u8 = 11;
 const NOT_MINE: u8 = 12;
 const NOT_READY: u8 = 13;
-const LACKS: u8 = 14;
-const MORE: u8 = 15;
-const TAKEN: u8 = 16;
+const NOT_HELD: u8 = 14;
+const PIECE: u8 = 15;
 const LEAVING: u8 = 17;
 const LOSS_STATE: u8 = 18;
 
@@ -151,9 +136,8 @@ impl SignedRequest {
         let kind = match &self.question {
             PeerRequest::Exchange { .. } => EXCHANGE,
             PeerRequest::Loss { .. } => LOSS,
-            PeerRequest::WhichHeld { .. } => HAVE,
-            PeerRequest::Copy(_) => COPY,
-            PeerRequest::Transfer { .. } => GIVE,
+            PeerRequest::WhichHeld(_) => WHICH_HELD,
+            PeerRequest::State { .. } => STATE,
         };
         let mut to = Encoder::default();
         to.byte(kind);
@@ -180,25 +164,10 @@ impl SignedRequest {
                 to.long(*number);
                 to.observed(observed);
             }
-            PeerRequest::WhichHeld { at, blocks } => {
-                to.long(*at);
-                blocks.iter().for_each(|block| to.int(*block));
-            }
-            PeerRequest::Copy(block) => to.int(*block),
-            PeerRequest::Transfer {
-                block,
-                at,
-                without,
-                piece,
-            } => {
+            PeerRequest::WhichHeld(blocks) => blocks.iter().for_each(|block| to.int(*block)),
+            PeerRequest::State { block, piece } => {
                 to.int(*block);
-                to.long(*at);
-                to.int(without.len() as u32);
-                without.iter().for_each(|token| to.long(token.0));
-                to.long(piece.version);
-                to.int(piece.piece);
-                to.int(piece.pieces);
-                to.0.extend(&piece.bytes);
+                to.int(*piece);
             }
         }
         to.0
@@ -228,21 +197,10 @@ impl SignedRequest {
                 number: reader.long()?,
                 observed: reader.observed()?,
             },
-            HAVE => PeerRequest::WhichHeld {
-                at: reader.long()?,
-                blocks: reader.ints(MOST_BLOCKS)?,
-            },
-            COPY => PeerRequest::Copy(reader.int()?),
-            GIVE => PeerRequest::Transfer {
+            WHICH_HELD => PeerRequest::WhichHeld(reader.ints(MOST_BLOCKS)?),
+            STATE => PeerRequest::State {
                 block: reader.int()?,
-                at: reader.long()?,
-                without: reader.tokens(MAX_TRAINERS)?,
-                piece: Piece {
-                    version: reader.long()?,
-                    piece: reader.int()?,
-                    pieces: reader.int()?,
-                    bytes: reader.rest().to_vec(),
-                },
+                piece: reader.int()?,
             },
             _ => return None,
         };
@@ -258,11 +216,15 @@ impl PeerReply {
         match self {
             Self::NotMine => to.byte(NOT_MINE),
             Self::NotReady => to.byte(NOT_READY),
-            Self::NextPiece => to.byte(MORE),
-            Self::Accepted => to.byte(TAKEN),
             Self::Leaving => to.byte(LEAVING),
-            Self::Lacks(blocks) => {
-                to.byte(LACKS);
+            Self::State(piece) => {
+                to.byte(PIECE);
+                to.long(piece.version);
+                to.int(piece.pieces);
+                to.0.extend(&piece.bytes);
+            }
+            Self::NotHeld(blocks) => {
+                to.byte(NOT_HELD);
                 for (block, version) in blocks {
                     to.int(*block);
                     to.long(*version);
@@ -300,15 +262,18 @@ impl PeerReply {
         let reply = match reader.byte()? {
             NOT_MINE => Self::NotMine,
             NOT_READY => Self::NotReady,
-            MORE => Self::NextPiece,
-            TAKEN => Self::Accepted,
             LEAVING => Self::Leaving,
-            LACKS => {
+            PIECE => Self::State(Piece {
+                version: reader.long()?,
+                pieces: reader.int()?,
+                bytes: reader.rest().to_vec(),
+            }),
+            NOT_HELD => {
                 let mut blocks = Vec::new();
                 while !reader.0.is_empty() {
                     blocks.push((reader.int()?, reader.long()?));
                 }
-                Self::Lacks(blocks)
+                Self::NotHeld(blocks)
             }
             SUMS => Self::Sums {
                 version: reader.long()?,

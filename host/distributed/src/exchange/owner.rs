@@ -69,6 +69,11 @@ impl BlockSums {
         self.version
     }
 
+    /// Increases the version, so that these sums count as newer than all copies of them.
+    pub(super) fn supersede_copies(&mut self) {
+        self.version += 1;
+    }
+
     /// Counts a message, and returns the rows that its sender lacks. `takes_part` returns whether a trainer is part of
     /// the run.
     pub(super) fn exchange(

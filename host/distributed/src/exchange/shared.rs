@@ -3,19 +3,23 @@
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::thread::Thread;
 
 use pbg_core::loss::LossState;
 use pbg_ledger::transport::LiveTraffic;
 use pbg_ledger::{LedgerRecord, Token};
 
-use super::blocks::{self, BlockValues, ParameterBlock};
-use super::locations::BlockLocations;
-use super::loss::LossShard;
-use super::message::{BlockShape, CountedMessages, PeerReply, PeerRequest, Piece, SignedRequest};
-use super::owner::ExchangeRequest;
-use super::state::{ShardCopy, ShardKind};
 use crate::ledger::LedgerClient;
+
+use super::blocks::{self, BlockValues, ParameterBlock};
+use super::locations::{BlockLocations, Location};
+use super::loss::LossShard;
+use super::message::{
+    BlockShape, CountedMessages, PIECE_BYTES, PeerReply, PeerRequest, Piece, SignedRequest,
+};
+use super::owner::{BlockSums, ExchangeRequest};
+use super::state::{ShardCopy, ShardKind, ShardState};
 
 /// Kind of a shard without rows.
 pub(super) const NOTHING: ShardKind = ShardKind::Rows(BlockShape { rows: 0, width: 1 });
@@ -30,10 +34,11 @@ pub(super) struct ExchangeShared {
     pub(super) places: BlockLocations,
     pub(super) ledger: Arc<LedgerClient>,
     pub(super) live: Arc<dyn LiveTraffic>,
+    /// The exchanging thread.
+    pub(super) thread: OnceLock<Thread>,
     /// Index of the block whose owner is being asked, so that its copy is about to change; `usize::MAX` for none.
     in_flight: AtomicUsize,
-    /// Trainers that have said that they are leaving, including this one if it is. They pass on what they own, and
-    /// accept nothing.
+    /// Trainers that have said that they are leaving, including this one if it is. They count nothing any more.
     leavers: Mutex<BTreeSet<Token>>,
 }
 
@@ -53,6 +58,7 @@ impl ExchangeShared {
             loss: loss.map(|state| Mutex::new(super::loss::initial_copy(state))),
             ledger,
             live,
+            thread: OnceLock::new(),
             in_flight: AtomicUsize::new(usize::MAX),
             leavers: Mutex::default(),
         }
@@ -112,11 +118,6 @@ impl ExchangeShared {
         lock(&self.leavers).insert(token);
     }
 
-    /// Returns the trainers that have said that they are leaving.
-    pub(super) fn leavers(&self) -> Vec<Token> {
-        lock(&self.leavers).iter().copied().collect()
-    }
-
     /// Returns the trainers that may own blocks: those of the record that are not leaving. If all are leaving, the one
     /// with the largest token leaves last, and owns everything.
     pub(super) fn possible_owners(&self, record: &LedgerRecord) -> Vec<Token> {
@@ -130,20 +131,28 @@ impl ExchangeShared {
         }
     }
 
+    /// Whether this trainer is leaving with all others and owns everything, so that it must wait until they have left.
+    pub(super) fn is_last_owner(&self) -> bool {
+        // An error is reported by the training thread, which reads the ledger as well.
+        let record = self.ledger.try_refresh().ok().flatten();
+        record.is_some_and(|record| {
+            record.trainers().len() > 1 && self.possible_owners(&record) == [self.ledger.token()]
+        })
+    }
+
     /// Answers a question of another trainer, which is untrusted.
     pub(super) fn answer(&self, question: &[u8]) -> Vec<u8> {
         let asked = SignedRequest::decode(question, |block| self.shape(block));
-        asked
-            .map_or(PeerReply::NotMine, |asked| self.serve(asked))
-            .encode()
+        let reply = asked.map_or(PeerReply::NotMine, |asked| self.serve(asked));
+        // The other trainer may know that an owner is leaving. A round asks that owner.
+        if let (PeerReply::NotMine, Some(thread)) = (&reply, self.thread.get()) {
+            thread.unpark();
+        }
+        reply.encode()
     }
 
     fn shape(&self, block: u32) -> Option<BlockShape> {
         self.blocks.get(block as usize).map(|block| block.shape)
-    }
-
-    fn exists(&self, block: u32) -> bool {
-        (block as usize) < self.count_all()
     }
 
     /// Answers a question of this trainer or another one.
@@ -182,14 +191,8 @@ impl ExchangeShared {
                 counted.unwrap_or_else(|| self.refuse(&record, block as usize))
             }
             PeerRequest::Loss { .. } => PeerReply::NotMine,
-            PeerRequest::WhichHeld { at, blocks } => self.lacks(at, &blocks),
-            PeerRequest::Copy(block) => self.copy(block),
-            PeerRequest::Transfer {
-                block,
-                at,
-                without,
-                piece,
-            } => self.take((block, at), from, &without, piece),
+            PeerRequest::WhichHeld(blocks) => self.not_held(&blocks),
+            PeerRequest::State { block, piece } => self.state(block as usize, piece),
         }
     }
 
@@ -221,85 +224,54 @@ impl ExchangeShared {
         }
     }
 
-    fn lacks(&self, at: u64, blocks: &[u32]) -> PeerReply {
-        let blocks = blocks.iter().filter(|block| self.exists(**block));
+    fn not_held(&self, blocks: &[u32]) -> PeerReply {
         let in_flight = self.in_flight.load(Ordering::SeqCst);
-        let lacking = blocks.filter(|block| {
+        let is_elsewhere = |block: &&u32| {
             let index = **block as usize;
-            index != in_flight && self.places.lacks(index, at)
-        });
-        let version = |block: &u32| (*block, self.version_seen(*block as usize));
-        PeerReply::Lacks(lacking.map(version).collect())
+            index < self.count_all()
+                && index != in_flight
+                && self.places.location(index) == Location::Elsewhere
+        };
+        let blocks = blocks.iter().filter(is_elsewhere);
+        let version = |block: &u32| (*block, self.newest_version(*block as usize));
+        PeerReply::NotHeld(blocks.map(version).collect())
     }
 
-    fn copy(&self, block: u32) -> PeerReply {
-        let index = block as usize;
-        if let (Some(seen), Some(block)) = (self.seen.get(index), self.blocks.get(index)) {
-            let seen = lock(seen);
-            return PeerReply::Sums {
-                version: seen.version,
-                counted: seen.counted.clone(),
-                rows: seen.what.numbered(block),
-            };
-        }
-        match &self.loss {
-            Some(loss) if self.exists(block) => {
-                let seen = lock(loss);
-                PeerReply::Loss {
-                    version: seen.version,
-                    counted: seen.counted.clone(),
-                    state: seen.what.clone(),
-                    is_whole: true,
-                }
-            }
-            _ => PeerReply::NotMine,
-        }
+    /// Returns the newest version of `index` that is known here: the kept state's, or else the copy's.
+    pub(super) fn newest_version(&self, index: usize) -> u64 {
+        let kept = self.places.with_kept(index, ShardState::version);
+        kept.unwrap_or(0).max(self.version_seen(index))
     }
 
-    /// Accepts a piece of a block's state from the previous owner, if this trainer owns the block. `at` is the revision
-    /// of the record from which the sender has concluded this.
-    fn take(
-        &self,
-        (block, at): (u32, u64),
-        from: Token,
-        without: &[Token],
-        piece: Piece,
-    ) -> PeerReply {
-        let index = block as usize;
-        if !self.exists(block) {
+    /// Returns a piece of the newest state of `index` that is known here.
+    fn state(&self, index: usize, piece: u32) -> PeerReply {
+        if index >= self.count_all() || self.places.location(index) == Location::Held {
             return PeerReply::NotMine;
         }
-        if self.places.has_taken(index, piece.version) {
-            return PeerReply::Accepted;
-        }
-        without.iter().for_each(|token| self.leaves(*token));
-        // The record must be at least as new as the sender's, because a trainer that is missing from it counts as lost.
-        // Another thread reads it: this thread has to answer all trainers.
-        let record = self
-            .ledger
-            .last_record()
-            .filter(|record| record.revision() >= at);
-        let Some(record) = record else {
-            self.ledger.request_refresh();
-            return PeerReply::NotReady;
+        self.places.drop_older(index, self.version_seen(index));
+        let encode = |state: &ShardState| (state.version(), state.encode());
+        let kept = self.places.with_kept(index, encode);
+        let Some((version, bytes)) = kept.or_else(|| self.copy(index).as_ref().map(encode)) else {
+            return PeerReply::NotMine;
         };
-        let is_mine = || {
-            let owner = blocks::owner(self.possible_owners(&record).iter(), index);
-            owner == Some(self.ledger.token()) && record.trainers().contains_key(&from)
+        let mut pieces = bytes.chunks(PIECE_BYTES);
+        PeerReply::State(Piece {
+            version,
+            pieces: pieces.len() as u32,
+            bytes: pieces.nth(piece as usize).unwrap_or_default().to_vec(),
+        })
+    }
+
+    /// Returns the state in which this trainer would hold `index` if nothing newer than its copy were known.
+    fn copy(&self, index: usize) -> Option<ShardState> {
+        let (Some(seen), Some(block)) = (self.seen.get(index), self.blocks.get(index)) else {
+            let copy = self.loss.as_ref().map(|loss| lock(loss).clone());
+            return copy.map(|copy| ShardState::Loss(LossShard::anew(copy)));
         };
-        if piece.piece == 0 && !is_mine() {
-            return match lock(&self.leavers).contains(&self.ledger.token()) {
-                true => PeerReply::Leaving,
-                false => PeerReply::NotMine,
-            };
-        }
-        let by = (record.revision(), &is_mine as &dyn Fn() -> bool);
-        let kind = self.kind(index);
-        let reply = self.places.take(index, from, piece, kind, by);
-        if reply == PeerReply::NotReady {
-            self.ledger.request_refresh();
-        }
-        reply
+        let seen = lock(seen);
+        let (values, counted) = (seen.what.rows(block), seen.counted.clone());
+        let sums = BlockSums::from_copy(values, block.shape, seen.version, counted);
+        Some(ShardState::Rows(sums))
     }
 }
 

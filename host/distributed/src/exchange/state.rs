@@ -1,4 +1,4 @@
-//! The state of a shard at its owner, for every kind of shard. This is what is transferred when the owner changes.
+//! The state of a shard at its owner, for every kind of shard. This is what the next owner fetches.
 
 use super::loss::LossShard;
 use super::message::{BlockShape, CountedMessages};
@@ -38,6 +38,14 @@ impl ShardState {
         }
     }
 
+    /// Increases the version, so that the state counts as newer than all copies of it.
+    pub(super) fn supersede_copies(&mut self) {
+        match self {
+            Self::Rows(sums) => sums.supersede_copies(),
+            Self::Loss(sums) => sums.version += 1,
+        }
+    }
+
     /// Encodes the whole state for the next owner.
     pub(super) fn encode(&self) -> Vec<u8> {
         match self {
@@ -65,7 +73,7 @@ pub(super) fn version_after_loss(version: u64) -> u64 {
 }
 
 /// A copy of an owner's state, as last seen by another trainer.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct ShardCopy<T> {
     pub(super) version: u64,
     pub(super) counted: CountedMessages,

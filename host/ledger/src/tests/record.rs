@@ -200,8 +200,8 @@ fn damage(change: impl FnOnce(&mut LedgerRecord)) -> String {
 fn parts_that_do_not_agree_are_named() {
     for (change, named) in [
         (
-            (|r| r.terms.protocol = 3) as fn(&mut LedgerRecord),
-            "its protocol version is 3, but this program has version 2",
+            (|r| r.terms.protocol = 4) as fn(&mut LedgerRecord),
+            "its protocol version is 4, but this program has version 3",
         ),
         (|r| r.terms.grid.lhs = 0, "0 x 3 partitions"),
         (|r| r.terms.grid.rhs = u32::MAX, "3 x 4294967295 partitions"),

@@ -80,8 +80,8 @@ fn the_first_difference_of_a_trainer_is_named() {
         sha256: "0".to_owned(),
     };
     assert_eq!(
-        refused(|j| j.terms.protocol = 3),
-        "the protocol version is 3 here, but 2 in the run"
+        refused(|j| j.terms.protocol = 4),
+        "the protocol version is 4 here, but 3 in the run"
     );
     assert!(
         refused(|j| j.terms.training = "x".to_owned())

@@ -18,17 +18,6 @@ fn questions_survive_their_bytes_and_others_are_refused() {
         },
         rows: rows(),
     };
-    let give = PeerRequest::Transfer {
-        block: 1,
-        at: 6,
-        without: vec![Token(9)],
-        piece: Piece {
-            version: 7,
-            piece: 0,
-            pieces: 2,
-            bytes: vec![1, 2, 3],
-        },
-    };
     let observed = ObservedBatches {
         batches: 2,
         edges: 3,
@@ -42,12 +31,8 @@ fn questions_survive_their_bytes_and_others_are_refused() {
     let questions = [
         loss,
         exchange,
-        PeerRequest::WhichHeld {
-            at: 6,
-            blocks: vec![1, 2],
-        },
-        PeerRequest::Copy(3),
-        give,
+        PeerRequest::WhichHeld(vec![1, 2]),
+        PeerRequest::State { block: 3, piece: 1 },
     ];
     for question in questions {
         let asked = SignedRequest {
@@ -61,10 +46,7 @@ fn questions_survive_their_bytes_and_others_are_refused() {
     }
     let too_many = SignedRequest {
         from: Token(1),
-        question: PeerRequest::WhichHeld {
-            at: 1,
-            blocks: vec![0; MOST_BLOCKS + 1],
-        },
+        question: PeerRequest::WhichHeld(vec![0; MOST_BLOCKS + 1]),
     };
     assert_eq!(
         SignedRequest::decode(&too_many.encode(), |_| Some(SHAPE)),
@@ -102,9 +84,12 @@ fn answers_survive_their_bytes_and_what_does_not_fit_is_refused() {
         sums,
         PeerReply::NotMine,
         PeerReply::NotReady,
-        PeerReply::Lacks(vec![(4, 5)]),
-        PeerReply::NextPiece,
-        PeerReply::Accepted,
+        PeerReply::NotHeld(vec![(4, 5)]),
+        PeerReply::State(Piece {
+            version: 7,
+            pieces: 2,
+            bytes: vec![1, 2, 3],
+        }),
         PeerReply::Leaving,
     ] {
         assert_eq!(PeerReply::decode(&reply.encode(), rows), Some(reply));
