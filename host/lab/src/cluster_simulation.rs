@@ -124,7 +124,7 @@ pub fn simulate_with_durations<'a>(
 ) -> Result<PassCost, String> {
     let plan = order.plan(pass).map_err(|error| error.to_string())?;
     pbg_core::plan::check(pass, &plan).map_err(|error| error.to_string())?;
-    let mut simulation = Simulation::new(order, pass, takes, (trainers, tree_init))?;
+    let mut simulation = Simulation::new(order, pass, takes, trainers, tree_init)?;
     simulation.open(&plan)?;
     while simulation.record.phase() == Phase::Training {
         simulation.go_on()?;
@@ -138,7 +138,8 @@ impl<'a> Simulation<'a> {
         order: &'a mut dyn BucketOrder,
         pass: &'a Pass,
         takes: &'a mut Takes<'a>,
-        (trainers, tree_init): (u32, bool),
+        trainers: u32,
+        tree_init: bool,
     ) -> Result<Self, String> {
         let terms = RunTerms {
             tree_init,

@@ -63,21 +63,23 @@ fn sizes(most: u32) -> Vec<u32> {
 fn belady_swaps(pass: &Pass, plan: &[Bucket]) -> Vec<u64> {
     let (uses, first) = uses(pass, plan);
     let resident = pass.resident.iter().map(|&group| index(pass, group));
+    let leaves = first.into_iter().enumerate();
+    let leaves = leaves.map(|(unit, next)| key(PartitionUse { unit, next }));
     let mut stack = Stack {
         held: resident.collect(),
-        leaves: first.into_iter().enumerate().map(key).collect(),
+        leaves: leaves.collect(),
         swaps_above: vec![0; 2 + pass.lhs_partitions as usize + pass.rhs_partitions as usize],
     };
     for (at, uses) in uses.into_iter().enumerate() {
         // Neither partition of a bucket is evicted to make room for the other.
-        for &(unit, _) in uses.iter().flatten() {
-            stack.leaves[unit] = key((unit, at));
+        for &PartitionUse { unit, .. } in uses.iter().flatten() {
+            stack.leaves[unit] = key(PartitionUse { unit, next: at });
         }
-        for &(unit, _) in uses.iter().flatten() {
+        for &PartitionUse { unit, .. } in uses.iter().flatten() {
             stack.take(unit);
         }
-        for &use_and_next in uses.iter().flatten() {
-            stack.leaves[use_and_next.0] = key(use_and_next);
+        for &needed in uses.iter().flatten() {
+            stack.leaves[needed.unit] = key(needed);
         }
     }
     let mut swaps = stack.swaps_above;
@@ -87,18 +89,27 @@ fn belady_swaps(pass: &Pass, plan: &[Bucket]) -> Vec<u64> {
     swaps
 }
 
-/// The index of a partition, and the position of a bucket that needs it.
-type Use = (usize, usize);
+/// Use of a partition by a bucket.
+#[derive(Clone, Copy)]
+struct PartitionUse {
+    /// Index of the partition.
+    unit: usize,
+    /// Position of the next bucket that needs it.
+    next: usize,
+}
 
 /// Returns the partitions that each bucket needs, each with the position of the next bucket that needs it; and for each
 /// partition the first bucket that needs it. [`usize::MAX`] stands for none.
-fn uses(pass: &Pass, plan: &[Bucket]) -> (Vec<[Option<Use>; 2]>, Vec<usize>) {
+fn uses(pass: &Pass, plan: &[Bucket]) -> (Vec<[Option<PartitionUse>; 2]>, Vec<usize>) {
     let mut next = vec![usize::MAX; pass.lhs_partitions as usize + pass.rhs_partitions as usize];
     let mut uses = vec![[None; 2]; plan.len()];
     for (at, &bucket) in plan.iter().enumerate().rev() {
         for (slot, group) in uses[at].iter_mut().zip(needed_partitions(pass, bucket)) {
             let unit = index(pass, group);
-            *slot = Some((unit, std::mem::replace(&mut next[unit], at)));
+            *slot = Some(PartitionUse {
+                unit,
+                next: std::mem::replace(&mut next[unit], at),
+            });
         }
     }
     (uses, next)
@@ -106,7 +117,7 @@ fn uses(pass: &Pass, plan: &[Bucket]) -> (Vec<[Option<Use>; 2]>, Vec<usize>) {
 
 /// Returns the eviction key. The partition that is needed furthest in the future has the largest key. Of those that are
 /// not needed again, the one with the smallest index has it, as in [`pbg_core::plan::Belady`].
-fn key((unit, next): Use) -> (usize, usize) {
+fn key(PartitionUse { unit, next }: PartitionUse) -> (usize, usize) {
     (next, usize::MAX - unit)
 }
 

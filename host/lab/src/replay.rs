@@ -60,7 +60,7 @@ impl BufferReplay {
             for &(unit, group) in needed.iter().flatten() {
                 if buffer.slot_of[unit].is_none() {
                     let keep = needed.map(|needed| needed.map(|(unit, _)| unit));
-                    loads.push(buffer.load(pass, (unit, group), keep, position));
+                    loads.push(buffer.load(pass, unit, group, keep, position));
                 }
             }
             for (unit, _) in needed.iter().flatten() {
@@ -145,7 +145,8 @@ impl Buffer {
     fn load(
         &mut self,
         pass: &Pass,
-        (unit, group): (usize, SidePartition),
+        unit: usize,
+        group: SidePartition,
         keep: [Option<usize>; 2],
         position: usize,
     ) -> PartitionLoad {

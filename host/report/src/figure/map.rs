@@ -29,6 +29,8 @@ pub fn map(spots: &[MapPoint]) -> Figure {
         json!({ "x": rounded(spot.x), "y": rounded(spot.y), "text": text(&spot.name), "group": group })
     });
     let hidden = json!({ "visible": false });
+    let traces = groups.iter().enumerate();
+    let traces = traces.map(|(index, (group, members))| trace(index, group, members));
     Figure {
         id: "map".to_owned(),
         title: format!("{} entities in two dimensions", spots.len()),
@@ -37,7 +39,7 @@ pub fn map(spots: &[MapPoint]) -> Figure {
                   Double-click to zoom out; click on a group to hide it."
             .to_owned(),
         height: 700,
-        data: groups.iter().enumerate().map(trace).collect(),
+        data: traces.collect(),
         layout: json!({
             "xaxis": hidden, "yaxis": hidden, "margin": { "l": 4, "r": 4, "t": 32, "b": 20 },
             "legend": { "orientation": "h", "x": 0, "y": 0, "yanchor": "top", "itemsizing": "constant" },
@@ -46,7 +48,7 @@ pub fn map(spots: &[MapPoint]) -> Figure {
     }
 }
 
-fn trace((index, (group, members)): (usize, &(&str, Vec<&MapPoint>))) -> Value {
+fn trace(index: usize, group: &str, members: &[&MapPoint]) -> Value {
     let names: Vec<String> = members.iter().map(|spot| text(&spot.name)).collect();
     let x: Vec<f64> = members.iter().map(|spot| rounded(spot.x)).collect();
     let y: Vec<f64> = members.iter().map(|spot| rounded(spot.y)).collect();

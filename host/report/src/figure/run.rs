@@ -35,7 +35,10 @@ pub fn run_loss(report: &RunReport) -> Figure {
             with(
                 line(
                     "epochs",
-                    (x.into_iter().map(|x| x as f64).collect(), y),
+                    Curve {
+                        x: x.into_iter().map(|x| x as f64).collect(),
+                        y,
+                    },
                     color(0),
                     2.5,
                 ),
@@ -50,11 +53,15 @@ pub fn run_loss(report: &RunReport) -> Figure {
 #[must_use]
 pub fn run_quality(report: &RunReport) -> Option<Figure> {
     let mut sum = 0;
-    let mut points: Vec<Ranked> = Vec::new();
+    let mut points: Vec<HeldOutPoint> = Vec::new();
     for epoch in &report.epochs {
         sum += epoch.stats.count;
         if let Some(eval) = &epoch.eval_before {
-            points.push((sum as f64, eval.mrr, eval.hits_at_10));
+            points.push(HeldOutPoint {
+                edges: sum as f64,
+                mrr: eval.mrr,
+                hits_at_10: eval.hits_at_10,
+            });
         }
     }
     if points.is_empty() && report.validation.is_empty() {
@@ -83,19 +90,33 @@ pub fn run_quality(report: &RunReport) -> Option<Figure> {
     })
 }
 
-/// Number of edges trained before, MRR and Hits@10 of held-out edges.
-type Ranked = (f64, f64, f64);
+/// Points of a line, in their order.
+struct Curve {
+    x: Vec<f64>,
+    y: Vec<f64>,
+}
 
-fn held_out(points: &[Ranked]) -> [Value; 2] {
-    let x: Vec<f64> = points.iter().map(|p| p.0).collect();
-    let of = |figure: fn(&Ranked) -> f64| (x.clone(), points.iter().map(figure).collect());
+/// Ranks of held-out edges at a moment of training.
+struct HeldOutPoint {
+    /// Number of edges trained before.
+    edges: f64,
+    mrr: f64,
+    hits_at_10: f64,
+}
+
+fn held_out(points: &[HeldOutPoint]) -> [Value; 2] {
+    let x: Vec<f64> = points.iter().map(|p| p.edges).collect();
+    let of = |figure: fn(&HeldOutPoint) -> f64| Curve {
+        x: x.clone(),
+        y: points.iter().map(figure).collect(),
+    };
     let trace = |name, points, index| {
         let markers = json!({ "mode": "lines+markers" });
         with(line(name, points, color(index), 2.0), markers)
     };
     [
-        trace("held-out MRR", of(|p| p.1), 0),
-        trace("held-out Hits@10", of(|p| p.2), 2),
+        trace("held-out MRR", of(|p| p.mrr), 0),
+        trace("held-out Hits@10", of(|p| p.hits_at_10), 2),
     ]
 }
 
@@ -108,7 +129,10 @@ fn validated(report: &RunReport) -> [Value; 2] {
     let x: Vec<f64> = validation.map(|(epochs, _)| edges(*epochs)).collect();
     let of = |figure: fn(&RankStats) -> f64| {
         let ranks = report.validation.iter().map(|(_, ranks)| figure(ranks));
-        (x.clone(), ranks.collect())
+        Curve {
+            x: x.clone(),
+            y: ranks.collect(),
+        }
     };
     let trace = |name, points, index| {
         let dashed = json!({ "mode": "lines+markers", "line": { "dash": "dash" } });
@@ -218,7 +242,7 @@ fn edges_axis() -> Value {
 }
 
 /// Returns the values of groups of rows against the number of edges trained by the end of each group.
-fn curve(rows: &[BucketRow], value: impl Fn(&[BucketRow]) -> Option<f64>) -> (Vec<f64>, Vec<f64>) {
+fn curve(rows: &[BucketRow], value: impl Fn(&[BucketRow]) -> Option<f64>) -> Curve {
     let (mut x, mut y) = (Vec::new(), Vec::new());
     let mut edges = 0;
     for group in rows.chunks(rows.len().div_ceil(POINTS).max(1)) {
@@ -228,10 +252,10 @@ fn curve(rows: &[BucketRow], value: impl Fn(&[BucketRow]) -> Option<f64>) -> (Ve
             y.push(value);
         }
     }
-    (x, y)
+    Curve { x, y }
 }
 
-fn line(name: &str, (x, y): (Vec<f64>, Vec<f64>), color: &str, width: f64) -> Value {
+fn line(name: &str, Curve { x, y }: Curve, color: &str, width: f64) -> Value {
     json!({
         "type": "scatter", "mode": "lines", "name": name, "x": x, "y": y,
         "line": { "color": color, "width": width },
