@@ -341,7 +341,8 @@ fn used(
 pub fn bench_operator(
     formula: &OperatorFormula,
     executed: &mut dyn FormulaExecutor,
-    (rows, dimension): (usize, usize),
+    rows: usize,
+    dimension: usize,
     budget: Duration,
 ) -> [Timing; 2] {
     let embeddings = numbers(rows * dimension, 1);

@@ -8,11 +8,15 @@ use pbg_core::strategy::{RelationDraw, SamplerFactory, StrategyError};
 use crate::finding::ContractReport;
 use crate::timing::{Timing, time};
 
-/// Edges of each relation in a share, and batch size.
-type Share = (Vec<u64>, u32);
+/// Share of edges from which a sampler draws batches.
+struct EdgeShare {
+    /// Number of edges of each relation.
+    counts: Vec<u64>,
+    batch_size: u32,
+}
 
 /// Returns shares with no relations, and with empty, single, many, uneven and large ones.
-fn shares() -> Vec<Share> {
+fn shares() -> Vec<EdgeShare> {
     let uneven: Vec<u64> = (0..50).map(|r| (r * r * 37) % 1000).collect();
     let counts = [
         vec![],
@@ -25,14 +29,17 @@ fn shares() -> Vec<Share> {
         uneven,
     ];
     let sizes = [1, 7, 1000];
-    let mut shares: Vec<Share> = Vec::new();
+    let mut shares: Vec<EdgeShare> = Vec::new();
     for counts in counts {
         let edges: u64 = counts.iter().sum();
         // With batches of one edge, a share takes as many calls as it has edges.
         let fitting = sizes
             .iter()
             .filter(|&&size| edges / u64::from(size) <= 5000);
-        shares.extend(fitting.map(|&size| (counts.clone(), size)));
+        shares.extend(fitting.map(|&size| EdgeShare {
+            counts: counts.clone(),
+            batch_size: size,
+        }));
     }
     shares
 }
@@ -76,7 +83,7 @@ pub fn check_sampler(sampler: &dyn SamplerFactory) -> ContractReport {
 /// Draws a share to its end, checking each draw against the remaining edges.
 fn drain(
     sampler: &dyn SamplerFactory,
-    (counts, batch_size): &Share,
+    EdgeShare { counts, batch_size }: &EdgeShare,
     seed: u64,
     loss: &mut dyn FnMut(u32) -> f32,
 ) -> Result<Vec<RelationDraw>, String> {
@@ -102,7 +109,7 @@ fn drain(
 
 fn again(
     sampler: &dyn SamplerFactory,
-    shares: &[Share],
+    shares: &[EdgeShare],
     drawn: &[Vec<RelationDraw>],
 ) -> Result<String, String> {
     for (share, before) in shares.iter().zip(drawn).rev() {
@@ -110,8 +117,8 @@ fn again(
             return Err(format!(
                 "{} relations, batches of {}: the same share was drawn differently the second \
                  time; draws may depend on counts, batch size, seed and losses alone",
-                share.0.len(),
-                share.1
+                share.counts.len(),
+                share.batch_size
             ));
         }
     }
@@ -120,7 +127,10 @@ fn again(
 
 /// Checks that every edge is drawn once for any observed losses.
 fn observes(sampler: &dyn SamplerFactory) -> Result<String, String> {
-    let share = (vec![500, 20, 0, 300, 1], 10);
+    let share = EdgeShare {
+        counts: vec![500, 20, 0, 300, 1],
+        batch_size: 10,
+    };
     let losses = [0.0, 1e-30, 1e30, f32::MAX, -1.0];
     for loss in losses {
         drain(sampler, &share, 3, &mut |_| loss)?;
@@ -140,7 +150,10 @@ fn observes(sampler: &dyn SamplerFactory) -> Result<String, String> {
 }
 
 fn seeds(sampler: &dyn SamplerFactory) -> &'static str {
-    let share = (vec![20; 40], 1);
+    let share = EdgeShare {
+        counts: vec![20; 40],
+        batch_size: 1,
+    };
     let of = |seed| drain(sampler, &share, seed, &mut |_| 0.5);
     if of(1) == of(2) {
         "draws do not depend on the seed"

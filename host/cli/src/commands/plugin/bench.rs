@@ -255,8 +255,7 @@ fn operator(plugin: &LoadedPlugin, parameters: &Value, args: &Args) -> Result<Ca
     let mut rows = Vec::new();
     for dimension in [100, 400] {
         let mut executed = pbg_train::executable(formula, dimension);
-        let size = (EMBEDDINGS, dimension);
-        let timings = bench_operator(&formula, executed.as_mut(), size, budget);
+        let timings = bench_operator(&formula, executed.as_mut(), EMBEDDINGS, dimension, budget);
         for (what, timing) in ["forward", "with gradient"].into_iter().zip(timings) {
             let call = format!("{what}, {dimension}");
             // The time of training is proportional to the dimension.
