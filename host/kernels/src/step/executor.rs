@@ -33,7 +33,8 @@ pub trait StepExecutor: Sized {
     /// Gradients of the scores of one comparison, with the rows that were compared.
     type ScoreGradients<'m>;
 
-    /// Returns the reason why there is no kernel for a stage of the step, if so. Called once per step, before any batch.
+    /// Returns the reason why there is no kernel for a stage of the step, if so. Called once per step, before its first
+    /// batch.
     fn unsupported(step: &StepPlan) -> Option<&'static str>;
 
     /// Starts a pass: copies parameters, and prepares every entity of a side on which all are negatives.
