@@ -1,10 +1,10 @@
 //! A trainer of a distributed run: leases buckets from the ledger, trains them, settles what it has trained, and
-//! exchanges shared parameters with the other trainers. The training loop is that of a single trainer; this crate is the
+//! exchanges shared parameters with the other trainers. The training loop is the one of `pbg-train`; this crate has the
 //! other [`Coordinator`](pbg_train::coordinator::Coordinator) of it.
 //!
 //! In reading order: [`train_distributed`] (joins, trains, joins again after the others have removed this trainer), the
-//! `cluster_trainer` (start, joining, leases, settlements, checkpoints, rankings, leaving), its storage in `tables`, its
-//! client of the `ledger`, the `exchange` of shared parameters, and [`simulate_trainer`], which leases and settles
+//! `cluster_trainer` (start, joining, leases, settlements, checkpoints, rankings, leaving), its storage in `tables`,
+//! its client of the `ledger`, the `exchange` of shared parameters, and [`simulate_trainer`], which leases and settles
 //! without a model.
 //!
 //! Invariants:

@@ -1,5 +1,6 @@
-//! Simulated trainer without a model. It leases, settles and waits on a real ledger like a [`crate::cluster_trainer::ClusterTrainer`], and the
-//! caller defines how long a bucket takes. Used by `bench cluster`.
+//! Simulated trainer without a model. It leases, settles and waits on a real ledger like a
+//! [`ClusterTrainer`](crate::cluster_trainer::ClusterTrainer), and the caller defines how long a bucket takes. Used by
+//! `bench cluster`.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -29,11 +30,11 @@ pub struct Scenario {
     pub pass: Pass,
     /// Number of trainers. The first bucket waits for all of them.
     pub trainers: u32,
-    /// As [`ClusterOptions::tree_init`](crate::cluster_trainer::ClusterOptions::tree_init).
+    /// As [`ClusterOptions::tree_init`](crate::ClusterOptions::tree_init).
     pub tree_init: bool,
-    /// As [`ClusterOptions::lease_ahead`](crate::cluster_trainer::ClusterOptions::lease_ahead).
+    /// As [`ClusterOptions::lease_ahead`](crate::ClusterOptions::lease_ahead).
     pub ahead: Option<bool>,
-    /// As [`ClusterOptions::patience`](crate::cluster_trainer::ClusterOptions::patience).
+    /// As [`ClusterOptions::patience`](crate::ClusterOptions::patience).
     pub patience: Duration,
     /// Set to end the simulation: trainers then lease no further buckets.
     pub stop: Arc<AtomicBool>,
@@ -204,7 +205,7 @@ impl SimRun<'_, '_> {
         Ok(())
     }
 
-    /// Returns the bucket to train next, chosen as in [`crate::cluster_trainer::ClusterTrainer`], or `None` if the pass is over or the
+    /// Returns the bucket to train next, chosen as a `ClusterTrainer` does, or `None` if the pass is over or the
     /// simulation is stopped.
     fn next(&mut self) -> Result<Option<Bucket>, RunError> {
         loop {

@@ -2,8 +2,8 @@
 //! combination of several models into one. Each reads a committed version and keeps little of it in memory; training
 //! ranks its validation edges with the same code.
 //!
-//! In reading order: [`evaluate`](mod@evaluate) (ranks of edges, by one process, by several, or in parts by the trainers
-//! of a run), [`Predictor`] (entities that best complete edges), [`index`] (nearest-neighbour indexes: built, opened,
+//! In reading order: [`evaluate`](mod@evaluate) (ranks of edges, by one process, by several, or in parts by the
+//! trainers of a run), [`Predictor`] (entities that best complete edges), [`index`] (nearest-neighbour indexes: built, opened,
 //! walked), [`QueryModel`] (names, embeddings, scores and neighbours of single entities), and [`combine`](fn@combine).
 //!
 //! Invariants:

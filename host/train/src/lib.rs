@@ -11,10 +11,10 @@
 //! * The loop has no decision of its own: a [`Coordinator`](coordinator::Coordinator) chooses buckets and records
 //!   results.
 //! * A plan is checked to be a permutation of the grid, a draw of a sampler to take only remaining edges.
-//! * The draws of a bucket follow from the seed and the bucket's position, so a resumed run draws the same numbers as an
-//!   uninterrupted one.
-//! * Storage and edges are carried by one thread each, in the order of requests; a commit writes the tables as they were
-//!   when it began.
+//! * The draws of a bucket follow from the seed and the bucket's position, so a resumed run draws the same numbers as
+//!   an uninterrupted one.
+//! * Storage and edges are carried by one thread each, in the order of requests; a commit writes the tables as they
+//!   were when it began.
 //! * A run that is refused has changed nothing.
 //!
 //! It must not know other trainers, the ledger, wasmtime, libtorch (it uses the traits of `pbg-kernels`), or the

@@ -85,7 +85,7 @@ pub enum RunOutcome {
 /// Trains up to the last epoch of the configuration, starting where the checkpoint ends.
 ///
 /// Once `stop` is set, the current bucket is finished and committed. Where
-/// [`stops_within_buckets`](crate::stops_within_buckets) holds, only the current batches are finished.
+/// [`stops_within_buckets`](pbg_model::resume_point::stops_within_buckets) holds, only the current batches are finished.
 ///
 /// # Errors
 /// When the configuration does not fit the checkpoint, a file cannot be read or written, a strategy fails, or the
@@ -102,7 +102,8 @@ pub fn train(
     train_at(resolved, strategies, allowed, place, stop, emit)
 }
 
-/// Trains as [`train`] does, but on `place` instead of on `execution.device`; without a `place`, on the processor cores.
+/// Trains as [`train`] does, but on `place` instead of on `execution.device`; without a `place`, on the processor
+/// cores.
 ///
 /// # Errors
 /// As [`train`].

@@ -48,7 +48,8 @@ fn question_bytes(blueprint: &Blueprint, count: usize) -> u64 {
     QUESTION + rows + ANSWER * count as u64
 }
 
-/// Returns the largest memory needed by [`Predictor::open`](super::Predictor::open) and its answers, by component, in bytes.
+/// Returns the largest memory needed by [`Predictor::open`](super::Predictor::open) and its answers, by component, in
+/// bytes.
 ///
 /// # Errors
 /// When the dataset lacks an edge set.
