@@ -5,6 +5,10 @@
 //! each target continues for that long with other inputs. An input that fails remains in the build folder under
 //! `tmp/fuzz`, and `PBG_FUZZ=SEED` generates only the inputs of that seed.
 
+#![expect(
+    clippy::disallowed_methods,
+    reason = "tests wait for programs and threads"
+)]
 #![expect(clippy::unwrap_used, reason = "a test whose own files fail has failed")]
 #![expect(clippy::print_stderr, reason = "tests say which input failed")]
 

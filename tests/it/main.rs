@@ -1,5 +1,9 @@
 //! Integration tests: the real binary on small graphs, as a user runs it.
 
+#![expect(
+    clippy::disallowed_methods,
+    reason = "tests wait for programs and threads"
+)]
 #![expect(clippy::unwrap_used, reason = "a test whose own files fail has failed")]
 #![expect(
     clippy::print_stderr,

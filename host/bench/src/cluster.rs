@@ -93,7 +93,7 @@ pub fn cluster(
     }
     let rehearsed = thread::scope(|scope| {
         let start = |actor| {
-            let mut train = move |bucket| thread::sleep(pace.of(bucket));
+            let mut train = move |bucket| pbg_clock::sleep(pace.of(bucket));
             scope.spawn(move || simulate_trainer(actor, scene, &mut train))
         };
         let threads: Vec<_> = actors.into_iter().map(start).collect();

@@ -4,7 +4,6 @@ use std::fs::File;
 use std::io::{BufWriter, Read, Write};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
-use std::time::Instant;
 
 use pbg_config::Config;
 use pbg_files::FileError;
@@ -58,13 +57,13 @@ pub fn import(
     };
     generate().map_err(|e| FileError::new("write", &text, e))?;
 
-    let (started, cpu) = (Instant::now(), process_cpu_seconds());
+    let (started, cpu) = (pbg_clock::now(), process_cpu_seconds());
     let text_bytes = split(&text)?;
     let reading = started.elapsed().as_secs_f64();
     let splitting = process_cpu_seconds() - cpu;
 
     let config = config(folder, partitions)?;
-    let (started, cpu) = (Instant::now(), process_cpu_seconds());
+    let (started, cpu) = (pbg_clock::now(), process_cpu_seconds());
     let sets = [("train".to_owned(), vec![text])];
     let options = ImportOptions {
         target: PathBuf::from(&config.dataset),

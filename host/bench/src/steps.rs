@@ -1,7 +1,7 @@
 //! Training steps of a single thread on generated edges.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use pbg_core::strategy::{Loss, LossWorker};
 use pbg_gemm::pages;
@@ -87,7 +87,7 @@ impl StepBench {
     /// # Errors
     /// When libtorch or the loss fails.
     pub fn run(&mut self, duration: Duration) -> Result<(usize, f64), RunError> {
-        let (start, cpu) = (Instant::now(), thread_cpu_seconds());
+        let (start, cpu) = (pbg_clock::now(), thread_cpu_seconds());
         let mut batches = 0;
         while batches < 5 || start.elapsed() < duration {
             self.step()?;

@@ -3,7 +3,6 @@
 use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::path::Path;
-use std::time::Instant;
 
 use pbg_checkpoint::manifest::RunInfo;
 use pbg_checkpoint::{Checkpoint, CheckpointError, PartitionData, ReadCheckpoint};
@@ -109,7 +108,7 @@ fn timed(
     bytes: u64,
     work: impl FnOnce() -> Result<(), CheckpointError>,
 ) -> Result<IoRate, CheckpointError> {
-    let (started, cpu) = (Instant::now(), process_cpu_seconds());
+    let (started, cpu) = (pbg_clock::now(), process_cpu_seconds());
     work()?;
     let bytes = bytes as f64;
     Ok(IoRate {

@@ -3,7 +3,7 @@
 //! Rates are per CPU-second, so that other work on the machine matters little. A ceiling is comparable only with
 //! measurements of the same minute.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use pbg_core::graph::Side;
 use pbg_core::model::Precision;
@@ -30,7 +30,7 @@ pub(crate) fn bmm_rate(
 ) -> Result<f64, RunError> {
     let libtorch = libtorch::installed().map_err(WorkerError::from)?;
     let product = libtorch.product(shape, precision)?;
-    let start = Instant::now();
+    let start = pbg_clock::now();
     let begin = thread_cpu_seconds();
     let mut repetitions = 0;
     while start.elapsed() < duration || repetitions < 3 {

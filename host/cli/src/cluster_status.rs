@@ -1,7 +1,7 @@
 //! Status of a distributed run, as a table for `cluster status` and below the progress bar of every trainer.
 
 use std::collections::BTreeMap;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use comfy_table::{CellAlignment, Table, presets};
 use pbg_config::Config;
@@ -81,7 +81,7 @@ impl ClusterStatus {
     /// # Errors
     /// When the ledger does not answer or is empty.
     pub(crate) fn of(connection: &Connection) -> Result<Self> {
-        let asked = Instant::now();
+        let asked = pbg_clock::now();
         let Some(record) = cluster_options::record(connection)? else {
             let what = "there is no run: the ledger is empty";
             return Err(Failure::message(FailureKind::Cluster, what));

@@ -164,7 +164,7 @@ pub(crate) fn watch_training(unit: StopUnit, announce: Announcer) -> Result<Stop
             );
             let announce = Arc::clone(&announce);
             let wait = move || {
-                thread::sleep(PATIENCE);
+                pbg_clock::sleep(PATIENCE);
                 ended(&announce);
             };
             // If no thread can be started, the next press exits the program.

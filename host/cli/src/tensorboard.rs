@@ -3,7 +3,6 @@
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use pbg_core::event::Event;
 use pbg_report::tensorboard;
@@ -74,6 +73,5 @@ fn failed(path: &Path, error: io::Error) -> Failure {
 }
 
 fn wall_time() -> f64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH);
-    since.map_or(0.0, |time| time.as_secs_f64())
+    pbg_clock::unix_time().as_secs_f64()
 }

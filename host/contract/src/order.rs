@@ -3,7 +3,7 @@
 mod cases;
 mod pick;
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use pbg_core::graph::Bucket;
 use pbg_core::plan;
@@ -64,7 +64,7 @@ fn plans(order: &mut dyn BucketOrder, passes: &[Pass]) -> Result<PlannedPasses, 
     let mut plans = Vec::with_capacity(passes.len());
     let mut worst = (Duration::ZERO, String::new());
     for pass in passes {
-        let start = Instant::now();
+        let start = pbg_clock::now();
         let plan = plan_of(order, pass)?;
         if start.elapsed() >= worst.0 {
             worst = (start.elapsed(), cases::named(pass));

@@ -1,6 +1,6 @@
 //! Checks of a relation sampler.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use pbg_core::draws::UndrawnEdges;
 use pbg_core::strategy::{RelationDraw, SamplerFactory, StrategyError};
@@ -48,7 +48,7 @@ fn shares() -> Vec<EdgeShare> {
 pub fn check_sampler(sampler: &dyn SamplerFactory) -> ContractReport {
     let mut report = ContractReport::default();
     let shares = shares();
-    let start = Instant::now();
+    let start = pbg_clock::now();
     let drawn: Result<Vec<Vec<RelationDraw>>, String> = shares
         .iter()
         .map(|share| drain(sampler, share, 1, &mut |_| 0.5))
@@ -172,7 +172,7 @@ const PATIENCE: Duration = Duration::from_secs(3);
 fn frequencies(sampler: &dyn SamplerFactory) -> String {
     const COUNTS: [u64; 4] = [100, 200, 300, 400];
     let mut seen = [0_u64; 4];
-    let begin = Instant::now();
+    let begin = pbg_clock::now();
     let mut rounds = 0;
     while rounds < ROUNDS && (rounds < 200 || begin.elapsed() < PATIENCE) {
         let seed = rounds;

@@ -1,6 +1,6 @@
 //! Durations of calls.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde::Serialize;
 
@@ -23,10 +23,10 @@ pub struct Timing {
 /// The first error of `call`.
 pub fn time<E>(budget: Duration, mut call: impl FnMut() -> Result<(), E>) -> Result<Timing, E> {
     call()?;
-    let begin = Instant::now();
+    let begin = pbg_clock::now();
     let mut times = Vec::new();
     while times.len() < 3 || (begin.elapsed() < budget && times.len() < 100_000) {
-        let start = Instant::now();
+        let start = pbg_clock::now();
         call()?;
         times.push(start.elapsed().as_secs_f64());
     }

@@ -47,7 +47,7 @@ impl AdvisedWait {
         if free.is_empty() || !offer.is_empty() {
             return offer;
         }
-        self.since.get_or_insert_with(Instant::now);
+        self.since.get_or_insert_with(pbg_clock::now);
         match self.left().is_zero() {
             true => free,
             false => offer,
@@ -84,10 +84,10 @@ mod tests {
         turns.trained(Duration::from_millis(100));
         turns.trained(Duration::from_millis(300));
         assert_eq!(turns.wait(), LONGEST_WAIT);
-        turns.since = Some(Instant::now());
+        turns.since = Some(pbg_clock::now());
         assert!(turns.wait() <= Duration::from_millis(400));
         assert!(!turns.left().is_zero());
-        turns.since = Instant::now().checked_sub(Duration::from_millis(400));
+        turns.since = pbg_clock::now().checked_sub(Duration::from_millis(400));
         assert!(turns.left().is_zero());
         turns.leased();
         assert_eq!(turns.wait(), LONGEST_WAIT);

@@ -11,7 +11,6 @@ use std::collections::{BTreeMap, VecDeque};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
 use std::time::{Duration, Instant};
 
 use pbg_core::event::{CallSeconds, Event, EventLine, PartitionIo};
@@ -90,9 +89,9 @@ impl ClusterOptions {
     /// consecutive times that the trainer was removed from the run before it had trained a bucket, since the cause may
     /// still exist.
     pub(crate) fn back_off(&self, in_vain: u32, stop: &AtomicBool) {
-        let (pause, started) = (self.backoff(in_vain), Instant::now());
+        let (pause, started) = (self.backoff(in_vain), pbg_clock::now());
         while started.elapsed() < pause && !stop.load(Ordering::Relaxed) {
-            thread::sleep(pause.min(Duration::from_millis(50)));
+            pbg_clock::sleep(pause.min(Duration::from_millis(50)));
         }
     }
 

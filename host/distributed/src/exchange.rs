@@ -19,7 +19,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, RwLock};
 use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use pbg_core::loss::LossState;
 use pbg_core::strategy::{Loss as _, StrategyError};
@@ -139,7 +139,7 @@ impl ParameterExchange {
     /// afterwards. Returns whether everything was passed on. The rest is treated like the blocks of a lost trainer.
     pub(super) fn transfer_all(&self, within: Duration) -> bool {
         let ExchangeRounds { shared, pace, .. } = &*self.exchange;
-        let started = Instant::now();
+        let started = pbg_clock::now();
         let left = || within.saturating_sub(started.elapsed());
         let told = self.flush(left());
         // Additions sent after the last settlement were made before it. With another settlement, the owners no longer
@@ -153,7 +153,7 @@ impl ParameterExchange {
             if is_over || left().is_zero() || shared.ledger.ends_waits() {
                 return told && settled && is_over;
             }
-            thread::sleep(pace.wait_after_round(Instant::now()).min(left()));
+            pbg_clock::sleep(pace.wait_after_round(pbg_clock::now()).min(left()));
         }
     }
 

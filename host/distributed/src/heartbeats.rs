@@ -163,7 +163,7 @@ impl SilenceDetector {
         self.met
             .retain(|token, _| record.trainers().contains_key(token));
         for token in record.trainers().keys() {
-            self.met.entry(*token).or_insert_with(Instant::now);
+            self.met.entry(*token).or_insert_with(pbg_clock::now);
         }
         if !self.hears_itself() {
             // Time that passed meanwhile must not count as silence of the others.

@@ -106,7 +106,7 @@ pub fn simulate_trainer(
     let token = joining::random_token()?;
     let ledger = Arc::new(LedgerClient::new(register, live, token, scene.patience));
     thread::scope(|scope| {
-        let now = Instant::now();
+        let now = pbg_clock::now();
         let mut rehearsal = SimRun {
             scene,
             actor,
@@ -133,9 +133,9 @@ pub fn simulate_trainer(
         };
         rehearsal.join()?;
         rehearsal.open()?;
-        rehearsal.done.started = Instant::now();
+        rehearsal.done.started = pbg_clock::now();
         while let Some(bucket) = rehearsal.next()? {
-            let begun = Instant::now();
+            let begun = pbg_clock::now();
             train(bucket);
             let took = begun.elapsed();
             rehearsal.turns.trained(took);
@@ -144,7 +144,7 @@ pub fn simulate_trainer(
             rehearsal.to_train.retain(|b| *b != bucket);
             rehearsal.unsettled.push(bucket);
         }
-        rehearsal.done.ended = Instant::now();
+        rehearsal.done.ended = pbg_clock::now();
         rehearsal.submit(LedgerAction::Leave)?;
         Ok(rehearsal.done)
     })
@@ -246,7 +246,7 @@ impl SimRun<'_, '_> {
 
     /// Submits an action. Returns whether it was applied.
     fn submit(&mut self, action: LedgerAction) -> Result<bool, RunError> {
-        let begun = Instant::now();
+        let begun = pbg_clock::now();
         match self.ledger.submit(action) {
             Ok(_) => {
                 self.done.transactions.push(begun.elapsed());
@@ -259,7 +259,7 @@ impl SimRun<'_, '_> {
 
     /// Leases the bucket that the order picks. Returns `None` if none is free.
     fn lease(&mut self) -> Result<Option<Bucket>, RunError> {
-        let begun = Instant::now();
+        let begun = pbg_clock::now();
         let leased = self.pick_and_lease();
         self.done.leased += begun.elapsed();
         leased
@@ -374,7 +374,7 @@ impl SimRun<'_, '_> {
         };
         let ledger = Arc::clone(&self.ledger);
         self.settling = Some(self.scope.spawn(move || {
-            let begun = Instant::now();
+            let begun = pbg_clock::now();
             ledger.settle(settlement).map(|_| begun.elapsed())
         }));
         Ok(())
@@ -384,7 +384,7 @@ impl SimRun<'_, '_> {
         let Some(settling) = self.settling.take() else {
             return Ok(());
         };
-        let begun = Instant::now();
+        let begun = pbg_clock::now();
         let settled = settling.join();
         self.done.settled += begun.elapsed();
         // A panic of the settling thread continues in this one.

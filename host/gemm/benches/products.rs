@@ -3,7 +3,7 @@
 
 #![expect(clippy::print_stdout, reason = "a benchmark prints its results")]
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use pbg_gemm::buffer::FloatBuffer;
 use pbg_gemm::{Kernel, StridedMatrix};
@@ -55,7 +55,7 @@ fn rate(kernel: Kernel, (_, shape, transposed): Case) -> f64 {
     once();
     let operations = 2.0 * (rows * inner) as f64 * columns as f64;
     let round = |_| {
-        let (start, mut products) = (Instant::now(), 0.0);
+        let (start, mut products) = (pbg_clock::now(), 0.0);
         while start.elapsed() < ROUND {
             once();
             products += 1.0;

@@ -1,7 +1,5 @@
 //! Comparison of orders by their plans, without training.
 
-use std::time::Instant;
-
 use crate::analysis::Analysis;
 use crate::bound;
 use crate::cluster_simulation::{PassCost, simulate};
@@ -147,7 +145,7 @@ fn enter(
         together_fault: None,
     };
     for (seed, pass) in passes {
-        let started = Instant::now();
+        let started = pbg_clock::now();
         let plan = order.plan(pass).map_err(|error| error.to_string())?;
         let planning_seconds = started.elapsed().as_secs_f64();
         entry.seeds.push(SeedResult {

@@ -274,7 +274,7 @@ pub fn rank(
     seed: u64,
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<EvalReport, RunError> {
-    let started = std::time::Instant::now();
+    let started = pbg_clock::now();
     let set = view.dataset.edge_set(&options.edges)?;
     let mut parts = PartialEvaluation::new(*view, &set, options, seed)?;
     let sums = parts.sums(tables, 0..parts.len(), progress)?;

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 use std::sync::{Arc, RwLock};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use pbg_config::Config;
 use pbg_core::batching;
@@ -170,7 +170,7 @@ impl<'a, S: TableStore> BucketTrainer<'a, S> {
     /// # Errors
     /// When the order fails without a fallback, or its plan is not a permutation of the grid.
     pub fn plan(&mut self, pass: &Pass, events: &mut Vec<Event>) -> Result<PassPlan, RunError> {
-        let asked = Instant::now();
+        let asked = pbg_clock::now();
         let plan = match self.strategies.order.plan(pass) {
             Ok(plan) => plan,
             Err(fault) => {
@@ -250,7 +250,7 @@ impl<S: TableStore<Table = Table>> BucketTrainer<'_, S> {
         next: &[Bucket],
         io: &mut PartitionIo,
     ) -> Result<PreparedEdges, RunError> {
-        let reading = Instant::now();
+        let reading = pbg_clock::now();
         let prepared = self.pipeline.edges.take(pass, bucket)?;
         io.wait_seconds += reading.elapsed().as_secs_f64();
         self.pipeline.edges.start(pass, next);
@@ -272,7 +272,7 @@ impl<S: TableStore<Table = Table>> BucketTrainer<'_, S> {
         io: PartitionIo,
         span: &BatchRange<'_>,
     ) -> Result<BucketResult, RunError> {
-        let started = Instant::now();
+        let started = pbg_clock::now();
         // If the bucket is resumed, its held-out edges were ranked when it began.
         let before: &[u32] = if span.from.is_some() { &[] } else { held };
         if !before.is_empty() {

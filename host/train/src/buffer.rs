@@ -1,7 +1,7 @@
 //! The partition buffer: a fixed number of slots. A bucket swaps in only the partitions that are not resident.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use pbg_core::event::{GroupSeconds, PartitionIo};
 use pbg_core::graph::{Bucket, Side, SidePartition};
@@ -169,7 +169,7 @@ impl<S: TableStore> PartitionBuffer<S> {
         &mut self,
         LeasedBucket { bucket, position }: LeasedBucket,
     ) -> Result<PartitionIo, RunError> {
-        let (started, committing) = (Instant::now(), self.transfers.time_of_commits());
+        let (started, committing) = (pbg_clock::now(), self.transfers.time_of_commits());
         let mut io = PartitionIo::default();
         let turn = self.turn.as_mut();
         let needed: Vec<SidePartition> = turn.map_or_else(Vec::new, |turn| {
@@ -240,7 +240,7 @@ impl<S: TableStore> PartitionBuffer<S> {
                     continue;
                 }
                 if let Some(over) = copies.claim(*key) {
-                    let started = Instant::now();
+                    let started = pbg_clock::now();
                     *table = Arc::new(store.copy(table, over));
                     copying += started.elapsed();
                 } else {

@@ -42,7 +42,7 @@ impl CommitPacer {
     /// `interval` is in seconds. Without it, commits may cost 2 % of the time.
     pub(crate) fn new(interval: Option<f64>, workers: usize) -> Self {
         let interval = interval.map(|s| Duration::try_from_secs_f64(s).unwrap_or(Duration::MAX));
-        let now = Instant::now();
+        let now = pbg_clock::now();
         Self {
             interval,
             workers: workers as u32,
@@ -71,7 +71,7 @@ impl CommitPacer {
 
     /// Records that a commit has begun, for which training has stood still for `stood` so far.
     pub(crate) fn begun(&mut self, stood: Duration, occasion: CommitReason) {
-        self.last = Instant::now();
+        self.last = pbg_clock::now();
         self.stood = stood;
         self.counts = self.begun == UNCOUNTED && occasion == CommitReason::Due;
         self.begun = (self.begun + 1).min(UNCOUNTED);
@@ -88,7 +88,7 @@ impl CommitPacer {
         if self.counts {
             let cost = self.stood + processor / self.workers.max(1);
             self.owed = self.owed() + cost;
-            self.owed_at = Instant::now();
+            self.owed_at = pbg_clock::now();
         }
         std::mem::take(&mut self.stood)
     }

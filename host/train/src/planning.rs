@@ -6,7 +6,6 @@ use std::slice::Chunks;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
-use std::time::Instant;
 
 use pbg_core::batch_graph::pipeline::PLANNING;
 use pbg_kernels::device::{BatchPlanner, DevicePlan};
@@ -114,7 +113,7 @@ impl BatchPrefetcher {
     ) -> Result<(), RunError> {
         let tables = work.tables(0)?;
         while let Ok((columns, draws)) = self.clock.waits_for_input(|| drawn.recv()) {
-            let started = Instant::now();
+            let started = pbg_clock::now();
             let plan = self.planner.plan(&BatchJob {
                 batch: &columns.batch(None),
                 tables: &tables,
@@ -148,7 +147,7 @@ fn draw(
     (drawn, spare): (SyncSender<DrawnBatch>, Receiver<DrawnBatch>),
 ) -> Result<(), RunError> {
     for indices in batches {
-        let started = Instant::now();
+        let started = pbg_clock::now();
         let (mut columns, mut draws) = spare.try_recv().unwrap_or_default();
         work.prepare(indices, None, &mut columns, &mut draws, &mut rng)?;
         clock.worked(started.elapsed());

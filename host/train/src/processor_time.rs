@@ -14,8 +14,6 @@ pub(crate) fn of_this_thread() -> Option<Duration> {
 #[cfg(test)]
 mod tests {
     use std::hint::black_box;
-    use std::thread;
-    use std::time::Instant;
 
     use super::*;
 
@@ -24,10 +22,10 @@ mod tests {
     #[cfg(target_os = "linux")]
     fn sleeping_costs_nothing_and_computing_does() {
         let before = of_this_thread().expect("Linux tells");
-        thread::sleep(Duration::from_millis(100));
+        pbg_clock::sleep(Duration::from_millis(100));
         let slept = of_this_thread().expect("Linux tells") - before;
         assert!(slept < Duration::from_millis(50), "{slept:?}");
-        let started = Instant::now();
+        let started = pbg_clock::now();
         while of_this_thread().expect("Linux tells") < before + Duration::from_millis(50) {
             black_box((0..10_000_u64).sum::<u64>());
             assert!(

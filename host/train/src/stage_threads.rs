@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use pbg_core::batch_graph::pipeline::TRAINING;
 use pbg_core::event::GroupSeconds;
@@ -86,7 +86,7 @@ fn add(part: &AtomicU64, time: Duration) {
 
 /// Runs `work` and adds its duration to a part of a clock.
 fn timed<T>(part: &AtomicU64, work: impl FnOnce() -> T) -> T {
-    let started = Instant::now();
+    let started = pbg_clock::now();
     let result = work();
     add(part, started.elapsed());
     result

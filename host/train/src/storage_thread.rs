@@ -215,7 +215,7 @@ struct WorkTime {
 impl WorkTime {
     /// Runs `work` and measures it. Returns its effort and its result.
     fn of<T>(work: impl FnOnce() -> T) -> (Self, T) {
-        let (started, before) = (Instant::now(), processor_time::of_this_thread());
+        let (started, before) = (pbg_clock::now(), processor_time::of_this_thread());
         let made = work();
         let time = started.elapsed();
         let used = before.zip(processor_time::of_this_thread());
@@ -322,7 +322,7 @@ impl CommitStopwatch {
         self.stretches
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
-            .1 = Some(Instant::now());
+            .1 = Some(pbg_clock::now());
     }
 
     fn stop(&self) {

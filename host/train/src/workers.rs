@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use pbg_core::batching;
 use pbg_core::event::{Event, TrainStats};
@@ -199,7 +199,7 @@ impl ShareQueue<'_, '_> {
 /// batches that were trained before this call.
 fn forward_progress(inbox: &Receiver<TrainStats>, before: TrainStats, emit: &mut dyn FnMut(Event)) {
     let mut sum = before;
-    let mut reported = Instant::now();
+    let mut reported = pbg_clock::now();
     loop {
         match inbox.recv_timeout(PROGRESS) {
             Ok(stats) => sum.add(&stats),
@@ -211,7 +211,7 @@ fn forward_progress(inbox: &Receiver<TrainStats>, before: TrainStats, emit: &mut
                 edges: sum.count,
                 loss: sum.mean_loss(),
             });
-            reported = Instant::now();
+            reported = pbg_clock::now();
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The connection of a trainer to the others, and the start of everything that it needs.
 
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use pbg_ledger::Token;
 use pbg_ledger::transport::{
@@ -217,7 +217,7 @@ impl LiveTraffic for Connection {
     }
 
     fn heartbeats(&self) -> Vec<LastHeartbeat> {
-        self.traffic.beats.all(Instant::now())
+        self.traffic.beats.all(pbg_clock::now())
     }
 
     fn wake(&self) {

@@ -89,7 +89,7 @@ mod tests {
 
     #[test]
     fn the_newest_beat_counts_and_the_oldest_makes_room() {
-        let (beats, start) = (HeartbeatLog::default(), Instant::now());
+        let (beats, start) = (HeartbeatLog::default(), pbg_clock::now());
         let at = |seconds| start + Duration::from_secs(seconds);
         let n = MAX_TOKENS as u64;
         for token in 0..n {
@@ -108,7 +108,7 @@ mod tests {
 
     #[test]
     fn what_is_no_beat_is_dropped() {
-        let (beats, now) = (HeartbeatLog::default(), Instant::now());
+        let (beats, now) = (HeartbeatLog::default(), pbg_clock::now());
         let long = Heartbeat {
             name: "a".repeat(MAX_NAME + 1),
             ..beat(1)

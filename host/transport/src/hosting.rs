@@ -2,7 +2,6 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
-use std::time::SystemTime;
 
 use crate::error::ConnectError;
 use crate::init_method::Address;
@@ -62,14 +61,13 @@ impl ServerHost<'_> {
         secret: Option<&Secret>,
         pid: u32,
     ) -> Result<(), ConnectError> {
-        let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
         let record = ServerRecord {
             run: self.options.run.as_str().to_owned(),
             address: address.to_string(),
             secret: secret.map(|secret| secret.expose().to_owned()),
             pid,
             host: server::machine(),
-            started: since.map_or(0, |since| since.as_secs()),
+            started: pbg_clock::unix_time().as_secs(),
         };
         record.write(&self.place.record)
     }

@@ -1,7 +1,7 @@
 //! Live traffic, which may be lost: heartbeats, wake-ups, questions.
 
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use async_nats::connection::State;
 use futures_util::StreamExt;
@@ -60,7 +60,7 @@ impl LiveConnection {
         let into = Arc::clone(&beats);
         line.dialer.spawn(async move {
             while let Some(message) = heard.next().await {
-                into.take(&message.payload, Instant::now());
+                into.take(&message.payload, pbg_clock::now());
             }
         });
         let signals = Arc::clone(&line.signals);

@@ -138,7 +138,7 @@ impl Secret {
 /// Fails if there are none.
 pub(crate) fn random() -> Result<[u8; 32], ConnectError> {
     let mut bytes = [0; 32];
-    getrandom::fill(&mut bytes)
+    pbg_clock::fill_random(&mut bytes)
         .map_err(|error| ConnectError::System(format!("draw a random number: {error}")))?;
     Ok(bytes)
 }

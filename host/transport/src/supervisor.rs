@@ -118,14 +118,14 @@ struct Watch {
 impl Watch {
     fn run(&mut self) {
         while !self.ends.load(Ordering::SeqCst) {
-            thread::sleep(LOOK);
-            if self.rests.is_some_and(|until| Instant::now() < until) {
+            pbg_clock::sleep(LOOK);
+            if self.rests.is_some_and(|until| pbg_clock::now() < until) {
                 continue;
             }
             self.rests = None;
             if let Err(error) = self.look() {
                 self.say(&error.to_string());
-                self.rests = Some(Instant::now() + REST);
+                self.rests = Some(pbg_clock::now() + REST);
             }
         }
     }
@@ -156,7 +156,7 @@ impl Watch {
                 (false, false) => Ok(()),
             };
         }
-        let away = *self.away.get_or_insert_with(Instant::now);
+        let away = *self.away.get_or_insert_with(pbg_clock::now);
         match away.elapsed() < AWAY {
             true => Ok(()),
             false => self.revive(),

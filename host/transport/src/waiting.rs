@@ -3,7 +3,6 @@
 use std::cell::RefCell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::error::ConnectError;
@@ -28,7 +27,7 @@ impl<'a> Deadline<'a> {
         stop: Option<Arc<AtomicBool>>,
     ) -> Self {
         Self {
-            until: Instant::now() + patience,
+            until: pbg_clock::now() + patience,
             patience,
             notice,
             stop,
@@ -50,7 +49,7 @@ impl<'a> Deadline<'a> {
                 what: what.to_owned(),
             });
         }
-        if Instant::now() >= self.until {
+        if pbg_clock::now() >= self.until {
             return Err(ConnectError::Patience {
                 what: what.to_owned(),
                 patience: self.patience,
@@ -60,7 +59,7 @@ impl<'a> Deadline<'a> {
             (self.notice)(what);
             what.clone_into(&mut self.said.borrow_mut());
         }
-        thread::sleep(POLL);
+        pbg_clock::sleep(POLL);
         Ok(())
     }
 }

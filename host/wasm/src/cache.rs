@@ -209,7 +209,7 @@ fn read_key(path: &Path) -> io::Result<[u8; KEY]> {
 /// Creates the key. If two programs start at the same time, both use the key of the first.
 fn make_key(folder: &Path, path: &Path) -> io::Result<[u8; KEY]> {
     let mut key = [0; KEY];
-    getrandom::fill(&mut key).map_err(io::Error::other)?;
+    pbg_clock::fill_random(&mut key).map_err(io::Error::other)?;
     let partial = write_new(folder, &[&key])?;
     let linked = fs::hard_link(&partial, path);
     fs::remove_file(&partial)?;
@@ -239,7 +239,7 @@ fn write_new(folder: &Path, parts: &[&[u8]]) -> io::Result<PathBuf> {
         ));
     }
     let mut suffix = [0; 8];
-    getrandom::fill(&mut suffix).map_err(io::Error::other)?;
+    pbg_clock::fill_random(&mut suffix).map_err(io::Error::other)?;
     let path = folder.join(format!("{:016x}.partial", u64::from_ne_bytes(suffix)));
     let write = |mut file: File| parts.iter().try_for_each(|part| file.write_all(part));
     OpenOptions::new()

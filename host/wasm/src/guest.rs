@@ -66,7 +66,7 @@ impl CallDeadline {
     fn new(limit: Duration, stop: Option<Arc<AtomicBool>>) -> Self {
         Self {
             limit,
-            last: Instant::now(),
+            last: pbg_clock::now(),
             elapsed: Duration::ZERO,
             used_before: None,
             stop,
@@ -76,7 +76,7 @@ impl CallDeadline {
 
     /// Begins a call.
     pub(crate) fn begin(&mut self) {
-        self.last = Instant::now();
+        self.last = pbg_clock::now();
         self.elapsed = Duration::ZERO;
         self.used_before = None;
         self.asked = None;
@@ -84,7 +84,7 @@ impl CallDeadline {
 
     /// Decides at a tick, on the call's thread, whether the call may continue.
     fn tick(&mut self) -> wasmtime::Result<UpdateDeadline> {
-        let now = Instant::now();
+        let now = pbg_clock::now();
         let since = now.duration_since(self.last);
         self.last = now;
         if self.is_over(since, processor_time()) {

@@ -3,7 +3,7 @@
 mod history;
 mod status;
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use clap::Subcommand;
 use pbg_config::Config;
@@ -160,7 +160,7 @@ fn change(
     order: impl Fn(&LedgerRecord) -> Result<OperatorCommand>,
 ) -> Result<LedgerRecord> {
     let failed = |what: &dyn std::fmt::Display| Failure::message(FailureKind::Cluster, what);
-    let started = Instant::now();
+    let started = pbg_clock::now();
     for attempt in 0..ATTEMPTS {
         let entry = connection.read().map_err(|no| failed(&no))?;
         let record = cluster_options::record(connection)?;

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
 use pbg_import::{
@@ -175,7 +175,7 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     let bar = display.bar.clone();
     let announce = Box::new(move |line: &str| bar.suspend(|| terminal.print_line(line)));
     let stop = interrupt::watch("stopping; the dataset stays unchanged", announce)?;
-    let start = Instant::now();
+    let start = pbg_clock::now();
     let result = pbg_import::run(
         &config.graph_schema(),
         &sets(&args.edges),

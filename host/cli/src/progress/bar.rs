@@ -36,7 +36,7 @@ impl Bar {
         Self {
             terminal,
             tracker: Tracker::default(),
-            start: Instant::now(),
+            start: pbg_clock::now(),
             bar,
             trainers,
         }

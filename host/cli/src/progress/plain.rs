@@ -28,7 +28,7 @@ impl Plain {
         Self {
             terminal,
             tracker,
-            start: Instant::now(),
+            start: pbg_clock::now(),
             last,
         }
     }

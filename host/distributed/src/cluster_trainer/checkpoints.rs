@@ -17,7 +17,6 @@ use pbg_model::layout::TableKey;
 use pbg_model::state::RunState;
 use pbg_model::tables::with_data;
 use std::sync::Arc;
-use std::time::Instant;
 
 use super::event_log::in_json;
 use super::{ClusterTrainer, has_untrained_buckets};
@@ -56,7 +55,7 @@ impl ClusterTrainer<'_> {
         if self.last_checkpoint.elapsed().as_secs_f64() < interval {
             return Ok(());
         }
-        self.last_checkpoint = Instant::now();
+        self.last_checkpoint = pbg_clock::now();
         let record = self.record()?;
         match self.leads(&record) && has_untrained_buckets(&record) {
             true => self.checkpoint(record.work().pass).map(|_| ()),
@@ -68,7 +67,7 @@ impl ClusterTrainer<'_> {
     /// another trainer writes or has written this checkpoint, if the run has advanced to another pass, or while edges
     /// are being ranked with the newest checkpoint.
     pub(super) fn checkpoint(&mut self, pass: PassId) -> Result<bool, RunError> {
-        let started = Instant::now();
+        let started = pbg_clock::now();
         self.exchange_parameters();
         let tables = self.machine.pipeline.buffer.store();
         let listed = tables.files.list()?;
@@ -113,7 +112,7 @@ impl ClusterTrainer<'_> {
         })?;
         self.remove_logs(&tellers, &*self.last_record()?)?;
         self.remove_signs(&signs)?;
-        self.last_checkpoint = Instant::now();
+        self.last_checkpoint = pbg_clock::now();
         let seconds = started.elapsed().as_secs_f64();
         let committed = Event::Committed {
             version: cut.version,

@@ -1,7 +1,5 @@
 //! Event logs: each trainer writes its own, and a checkpoint merges all of them into `metrics.jsonl`.
 
-use std::time::{SystemTime, UNIX_EPOCH};
-
 use pbg_checkpoint::{CheckpointManifest, EventReader};
 use pbg_core::event::{Event, EventLine};
 use pbg_ledger::{CheckpointCut, LedgerRecord, Token};
@@ -24,11 +22,10 @@ impl ClusterTrainer<'_> {
     }
 
     fn line(&self, event: Event, revision: Option<u64>) -> EventLine {
-        let since = SystemTime::now().duration_since(UNIX_EPOCH);
         EventLine {
             event,
             trainer: Some(self.cluster.name.clone()),
-            at: since.ok().map(|since| since.as_secs_f64()),
+            at: Some(pbg_clock::unix_time().as_secs_f64()),
             revision,
         }
     }

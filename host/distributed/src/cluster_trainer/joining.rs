@@ -2,8 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use pbg_checkpoint::{CheckpointManifest, SharedCheckpoint};
 use pbg_core::event::Event;
@@ -187,7 +186,7 @@ impl Joining<'_> {
             let trainers = record.trainers().iter();
             trainers.filter(|(token, _)| !self.files.has_presence(**token))
         };
-        let started = Instant::now();
+        let started = pbg_clock::now();
         while strangers().next().is_some() && started.elapsed() < self.cluster.lease {
             let heard = self.cluster.live.heartbeats();
             let is_alive = |token| heard.iter().any(|heard| heard.beat.token == token);
@@ -211,7 +210,7 @@ impl Joining<'_> {
         if self.stop.load(Ordering::Relaxed) {
             return Err(RunError::Interrupted);
         }
-        thread::sleep(self.cluster.heartbeat.min(self.cluster.lease / 20));
+        pbg_clock::sleep(self.cluster.heartbeat.min(self.cluster.lease / 20));
         Ok(())
     }
 
@@ -229,7 +228,7 @@ impl Joining<'_> {
         if !self.shares_parameters || record.is_saved() || record.trainers().is_empty() {
             return Ok(false);
         }
-        let (lease, started) = (self.cluster.lease, Instant::now());
+        let (lease, started) = (self.cluster.lease, pbg_clock::now());
         while started.elapsed() < lease {
             let heard = self.cluster.live.heartbeats();
             let mut tokens = heard.iter().map(|heard| heard.beat.token);
@@ -297,12 +296,12 @@ impl Joining<'_> {
     fn check_folder_shared(&self) -> Result<(), JoinError> {
         let record = self.ledger.last_record();
         for (token, trainer) in record.iter().flat_map(|record| record.trainers()) {
-            let started = Instant::now();
+            let started = pbg_clock::now();
             while !self.files.has_presence(*token) {
                 if started.elapsed() > VISIBLE_WITHIN {
                     return Err(self.not_shared_with(&trainer.name));
                 }
-                thread::sleep(VISIBLE_WITHIN / 20);
+                pbg_clock::sleep(VISIBLE_WITHIN / 20);
             }
         }
         Ok(())
@@ -381,7 +380,7 @@ impl Joining<'_> {
                 rank: join.rank.unwrap_or_default(),
                 seconds: self.cluster.lease.as_secs_f64(),
             });
-            let started = Instant::now();
+            let started = pbg_clock::now();
             while started.elapsed() < self.cluster.lease {
                 let heard = self.cluster.live.heartbeats();
                 if heard.iter().any(|heard| heard.beat.token == holder) {
@@ -418,6 +417,6 @@ pub(crate) fn check_resume(
 
 /// Returns a token of 64 random bits.
 pub(crate) fn random_token() -> Result<Token, RunError> {
-    let bits = getrandom::u64().map_err(|e| JoinError::NoRandomBits(e.to_string()))?;
+    let bits = pbg_clock::random_u64().map_err(|e| JoinError::NoRandomBits(e.to_string()))?;
     Ok(Token(bits))
 }

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::time::Instant;
 
 use pbg_core::graph::{Bucket, SidePartition};
 use pbg_core::schedule::LeasedBucket;
@@ -63,7 +62,7 @@ impl ClusterTrainer<'_> {
         record: &LedgerRecord,
         free: &[Bucket],
     ) -> Result<Bucket, RunError> {
-        let asked = Instant::now();
+        let asked = pbg_clock::now();
         let held = leases_of_others(record, self.token());
         let ledger = Arc::clone(&self.ledger);
         let mut resident = self.machine.pipeline.buffer.resident();

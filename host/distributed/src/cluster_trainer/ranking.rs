@@ -7,7 +7,6 @@
 //! reports and applies.
 
 use std::io::{BufRead as _, BufReader};
-use std::thread;
 use std::time::Instant;
 
 use pbg_checkpoint::CheckpointManifest;
@@ -191,7 +190,7 @@ impl ClusterTrainer<'_> {
 
     /// Performs the next step of the ranking that `record` waits for.
     pub(super) fn rank(&mut self, record: &LedgerRecord) -> Result<(), RunError> {
-        self.rankings.since.get_or_insert_with(Instant::now);
+        self.rankings.since.get_or_insert_with(pbg_clock::now);
         let Some(ranking) = record.ranking() else {
             return self.begin_ranking(record);
         };
@@ -323,7 +322,7 @@ impl ClusterTrainer<'_> {
         &self,
         ranking: &ValidationRanking,
     ) -> Result<Option<CheckpointManifest>, RunError> {
-        let started = Instant::now();
+        let started = pbg_clock::now();
         loop {
             let newest = self.machine.pipeline.buffer.store().files.newest()?;
             if let Some(manifest) = newest.filter(|m| m.version == ranking.version) {
@@ -340,7 +339,7 @@ impl ClusterTrainer<'_> {
                 let version = ranking.version;
                 return Err(JoinError::NoManifest { version }.into());
             }
-            thread::sleep(VISIBLE_WITHIN / 20);
+            pbg_clock::sleep(VISIBLE_WITHIN / 20);
         }
     }
 

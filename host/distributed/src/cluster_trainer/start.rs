@@ -3,7 +3,6 @@
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::time::Instant;
 
 use pbg_checkpoint::SharedCheckpoint;
 use pbg_core::event::{Event, PartitionIo, Resumed};
@@ -175,8 +174,8 @@ impl<'a> ClusterTrainer<'a> {
             sums: LedgerSums::default(),
             totals: (0, 0, PartitionIo::default()),
             settlement_io: PartitionIo::default(),
-            last_checkpoint: Instant::now(),
-            started: Instant::now(),
+            last_checkpoint: pbg_clock::now(),
+            started: pbg_clock::now(),
             unsettled_lines: Vec::new(),
             leased_at: Default::default(),
             epochs_reported: epochs_told,

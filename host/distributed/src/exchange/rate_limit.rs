@@ -62,7 +62,7 @@ mod tests {
             rounds: 10.0,
             bytes: 1000.0,
         });
-        let start = Instant::now();
+        let start = pbg_clock::now();
         let after = |millis| start + Duration::from_millis(millis);
         assert_eq!(pace.wait_after_round(start), Duration::from_millis(100));
         pace.add_bytes(50);
@@ -89,9 +89,9 @@ mod tests {
             bytes: f64::MIN_POSITIVE,
         });
         pace.add_bytes(1);
-        assert_eq!(pace.wait_after_round(Instant::now()), Duration::MAX);
+        assert_eq!(pace.wait_after_round(pbg_clock::now()), Duration::MAX);
         assert_eq!(
-            pace.wait_after_round(Instant::now()),
+            pace.wait_after_round(pbg_clock::now()),
             Duration::from_secs(100)
         );
     }

@@ -81,7 +81,7 @@ impl RoundSlot {
                     of: self,
                 });
             }
-            let left = until.map(|until| until.saturating_duration_since(Instant::now()));
+            let left = until.map(|until| until.saturating_duration_since(pbg_clock::now()));
             if left.is_some_and(|left| left.is_zero()) {
                 return None;
             }
@@ -140,7 +140,7 @@ impl Round {
 
     /// Returns how long to wait for an answer.
     fn left(&self) -> Duration {
-        let left = |until: Instant| until.saturating_duration_since(Instant::now());
+        let left = |until: Instant| until.saturating_duration_since(pbg_clock::now());
         self.until.map_or(ANSWER_WITHIN, left).min(ANSWER_WITHIN)
     }
 }
@@ -166,18 +166,18 @@ impl ExchangeRounds {
     /// Runs rounds until `ends` is set.
     pub(super) fn run(&self) {
         while !self.ends.load(Ordering::Relaxed) {
-            let begun = Instant::now();
+            let begun = pbg_clock::now();
             self.round(None, None);
             let took = begun.elapsed().as_micros().try_into().unwrap_or(u64::MAX);
             self.took.store(took, Ordering::Relaxed);
-            thread::park_timeout(self.pace.wait_after_round(Instant::now()));
+            thread::park_timeout(self.pace.wait_after_round(pbg_clock::now()));
         }
     }
 
     /// Runs rounds until every owner has counted all earlier additions, for at most `within`. Returns whether they
     /// have.
     pub(super) fn tell(&self, within: Duration) -> bool {
-        let started = Instant::now();
+        let started = pbg_clock::now();
         let mut untold = vec![true; self.shared.count_all()];
         let until = started.checked_add(within);
         loop {
@@ -189,7 +189,7 @@ impl ExchangeRounds {
                 return false;
             }
             let left = within.saturating_sub(started.elapsed());
-            thread::sleep(self.pace.wait_after_round(Instant::now()).min(left));
+            pbg_clock::sleep(self.pace.wait_after_round(pbg_clock::now()).min(left));
         }
     }
 

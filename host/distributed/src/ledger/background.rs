@@ -62,7 +62,7 @@ impl LedgerClient {
     fn tell_silence(&self) {
         while !self.silence.is_closed() {
             self.silence.notify_user();
-            thread::sleep(LOOK);
+            pbg_clock::sleep(LOOK);
         }
     }
 

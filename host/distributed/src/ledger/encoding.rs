@@ -30,7 +30,7 @@ impl Backoff {
     pub(super) fn new(patience: Duration) -> Self {
         Self {
             left: patience,
-            since: Instant::now(),
+            since: pbg_clock::now(),
             wait: FIRST_WAIT,
         }
     }
@@ -38,7 +38,7 @@ impl Backoff {
     /// Whether the time is used up. Called after each attempt that was not answered.
     pub(super) fn is_over(&mut self) -> bool {
         let waited = self.since.elapsed().min(LONGEST_ATTEMPT);
-        self.since = Instant::now();
+        self.since = pbg_clock::now();
         self.left = self.left.saturating_sub(waited);
         self.left.is_zero()
     }

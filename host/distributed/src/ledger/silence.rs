@@ -2,7 +2,6 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread;
 use std::time::{Duration, Instant};
 
 use pbg_core::event::Event;
@@ -105,7 +104,7 @@ impl SilenceMonitor {
         request: Request,
         ask: impl FnOnce() -> Result<T, NoAnswer>,
     ) -> Result<T, NoAnswer> {
-        let began = Instant::now();
+        let began = pbg_clock::now();
         let pending = || Unanswered {
             since: began,
             what: "no answer yet".to_owned(),
@@ -167,7 +166,7 @@ impl SilenceMonitor {
                 return;
             }
             state.told = Some(Notification {
-                at: Instant::now(),
+                at: pbg_clock::now(),
                 since: unanswered.since,
             });
             let silent = unanswered.since.elapsed();
@@ -206,7 +205,7 @@ impl SilenceMonitor {
 
     fn note_stop(&self) {
         if self.is_hurried() {
-            self.lock().stopped.get_or_insert_with(Instant::now);
+            self.lock().stopped.get_or_insert_with(pbg_clock::now);
         }
     }
 
@@ -232,13 +231,13 @@ impl SilenceMonitor {
 
     /// Waits before the next attempt. Returns early if the trainer is asked to stop meanwhile.
     pub(super) fn pause(&self, wait: Duration) {
-        let (started, was_hurried) = (Instant::now(), self.is_hurried());
+        let (started, was_hurried) = (pbg_clock::now(), self.is_hurried());
         while !self.is_closed() && self.is_hurried() == was_hurried {
             let left = wait.saturating_sub(started.elapsed());
             if left.is_zero() {
                 return;
             }
-            thread::sleep(left.min(LOOK));
+            pbg_clock::sleep(left.min(LOOK));
         }
     }
 }
@@ -279,7 +278,9 @@ mod tests {
     }
 
     fn long_ago() -> Instant {
-        Instant::now().checked_sub(Duration::from_secs(20)).unwrap()
+        pbg_clock::now()
+            .checked_sub(Duration::from_secs(20))
+            .unwrap()
     }
 
     /// Moves the start of all unanswered requests into the past.

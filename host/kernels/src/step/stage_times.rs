@@ -23,7 +23,7 @@ impl StageTimes {
     pub fn new() -> Self {
         Self {
             total: Default::default(),
-            since: Instant::now(),
+            since: pbg_clock::now(),
         }
     }
 
@@ -35,13 +35,13 @@ impl StageTimes {
 
     /// Starts measuring.
     pub fn start(&mut self) {
-        self.since = Instant::now();
+        self.since = pbg_clock::now();
     }
 
     /// Adds the time since the last call to that of `cluster`. This is called a few times per slice and takes some tens
     /// of nanoseconds.
     pub fn record(&mut self, cluster: Stage) {
-        let now = Instant::now();
+        let now = pbg_clock::now();
         self.total[cluster as usize] += now - self.since;
         self.since = now;
     }

@@ -5,8 +5,7 @@
 //! wait for the others or know their number, and the blocks that a killed process has ranked remain usable.
 
 use std::path::Path;
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::shared_work::{NextStep, SharedWork};
 use pbg_checkpoint::CheckpointError;
@@ -52,7 +51,7 @@ pub fn evaluate_together(
     machines: u32,
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<EvalReport, RunError> {
-    let started = Instant::now();
+    let started = pbg_clock::now();
     let model = model_to_rank(resolved, options)?;
     let met = SeenCoverage::of(resolved, options)?;
     let view = ModelView::of(&model).with_seen(met.required(options));
@@ -64,7 +63,7 @@ pub fn evaluate_together(
         digest(resolved, &model, options, count)?
     );
     let folder = Path::new(&resolved.config().checkpoint_path).join(name);
-    let bits = getrandom::u64().map_err(|e| JoinError::NoRandomBits(e.to_string()))?;
+    let bits = pbg_clock::random_u64().map_err(|e| JoinError::NoRandomBits(e.to_string()))?;
     SharedWork::sweep(&folder, EVALUATION).map_err(file)?;
     let mut shared = SharedWork::open(&folder, count, Token(bits)).map_err(file)?;
     let ranked = rank_blocks(&mut shared, &mut parts, &model, count, progress);
@@ -145,7 +144,7 @@ fn rank_blocks(
         progress(before, all);
         match shared.take().map_err(file)? {
             NextStep::Done => return Ok(()),
-            NextStep::Wait => thread::sleep(LOOK),
+            NextStep::Wait => pbg_clock::sleep(LOOK),
             NextStep::Block(block) => {
                 let start = u64::from(block) * size;
                 let part = start..(start + size).min(parts.len());

@@ -121,7 +121,7 @@ impl SharedWork {
             }
             all_done = false;
             if self.claim(block)? || self.is_abandoned(block)? {
-                self.own = Some((block, Instant::now()));
+                self.own = Some((block, pbg_clock::now()));
                 return Ok(NextStep::Block(block));
             }
         }
@@ -212,9 +212,9 @@ impl SharedWork {
         let (seen, since) = self
             .claims
             .entry(block)
-            .or_insert_with(|| (claim.clone(), Instant::now()));
+            .or_insert_with(|| (claim.clone(), pbg_clock::now()));
         if *seen != claim {
-            (*seen, *since) = (claim, Instant::now());
+            (*seen, *since) = (claim, pbg_clock::now());
         }
         if since.elapsed() < patience {
             return Ok(false);
@@ -318,7 +318,7 @@ mod tests {
             other.finish(b"").unwrap();
         }
         assert_eq!(other.take().unwrap(), NextStep::Wait);
-        let before = Instant::now().checked_sub(2 * UNKNOWN).unwrap();
+        let before = pbg_clock::now().checked_sub(2 * UNKNOWN).unwrap();
         other.claims.get_mut(&0).unwrap().1 = before;
         assert_eq!(other.take().unwrap(), NextStep::Block(0));
         // To a third process the claim is new.

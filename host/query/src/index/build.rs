@@ -3,7 +3,6 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::time::Instant;
 
 use pbg_checkpoint::index::{self, GraphInfo, IndexBuild, Recall, TypeIndex};
 use pbg_checkpoint::{ReadCheckpoint, row_sum};
@@ -185,7 +184,7 @@ impl Builder<'_> {
 
     /// Links the entities of a type, partition by partition.
     fn link(&self, type_index: usize, building: &mut IndexBuild) -> Result<BuiltType, RunError> {
-        let started = Instant::now();
+        let started = pbg_clock::now();
         let name = &self.trained.blueprint.layout.types[type_index].name;
         let mut built = TypeIndex {
             global_crc32: global_crc32(self.trained, type_index),

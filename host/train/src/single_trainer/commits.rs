@@ -1,6 +1,6 @@
 //! Commits of a single trainer: begun when they are due, finished in parallel with training.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use pbg_core::event::Event;
 use pbg_core::strategy::Loss as _;
@@ -28,7 +28,7 @@ impl SingleTrainer<'_> {
     /// Begins a commit of everything trained so far, after waiting for an earlier one. Training may go on at once.
     pub(super) fn begin_commit(&mut self, occasion: CommitReason) -> Result<(), RunError> {
         self.finish_commit()?;
-        let started = Instant::now();
+        let started = pbg_clock::now();
         self.state.schedule = self.schedule.clone();
         self.state.resident = self.machine.pipeline.buffer.resident();
         self.state.changed = self.machine.pipeline.buffer.changed();
@@ -53,7 +53,7 @@ impl SingleTrainer<'_> {
 
     /// Waits for the end of the commit under way, if any. Returns the version that is current afterwards.
     pub(super) fn finish_commit(&mut self) -> Result<u64, RunError> {
-        let started = Instant::now();
+        let started = pbg_clock::now();
         if let Some(committed) = self.machine.pipeline.buffer.committed(true)? {
             let stood = started.elapsed();
             self.pace.stood(stood);

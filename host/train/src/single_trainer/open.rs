@@ -2,7 +2,6 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Instant;
 
 use pbg_checkpoint::Checkpoint;
 use pbg_core::event::Event;
@@ -96,7 +95,7 @@ impl<'a> SingleTrainer<'a> {
             admitted,
             initialized: drawn,
             totals: Default::default(),
-            started: Instant::now(),
+            started: pbg_clock::now(),
         })
     }
 }

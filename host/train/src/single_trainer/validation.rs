@@ -1,7 +1,5 @@
 //! Validation of a single trainer between epochs: ranks of validation edges, and their consequences.
 
-use std::time::Instant;
-
 use pbg_config::Config;
 use pbg_core::event::{Event, RankStats};
 use pbg_core::plateau::ValidationState;
@@ -21,7 +19,7 @@ impl SingleTrainer<'_> {
             return Ok(());
         };
         self.finish_commit()?;
-        let started = Instant::now();
+        let started = pbg_clock::now();
         let ranks = self.rank(edges)?;
         let rules = self.machine.config().validation.rules();
         let epochs = self.schedule.pass().epoch;

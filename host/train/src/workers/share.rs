@@ -4,7 +4,7 @@ use std::mem::take;
 use std::slice::Chunks;
 use std::sync::RwLock;
 use std::sync::mpsc::SyncSender;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use pbg_core::batching::ByRelation;
 use pbg_core::event::TrainStats;
@@ -134,7 +134,7 @@ impl<'a, 'c> WorkerShare<'a, 'c> {
         let mut done = false;
         planning.ahead(work, batches, rng, &mut |batches| {
             loop {
-                let waiting = Instant::now();
+                let waiting = pbg_clock::now();
                 let next = work.training.waits_for_input(|| batches.next());
                 self.waited += waiting.elapsed();
                 let Some(PreparedBatch {
@@ -249,7 +249,7 @@ impl<'a, 'c> WorkerShare<'a, 'c> {
 
     /// Calls the relation sampler and measures the time.
     fn ask<T>(&mut self, call: impl FnOnce() -> T) -> T {
-        let asked = Instant::now();
+        let asked = pbg_clock::now();
         let answer = call();
         self.sampler += asked.elapsed();
         answer

@@ -7,8 +7,7 @@ use std::os::unix::fs::DirBuilderExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
@@ -183,7 +182,7 @@ impl ServerStart<'_> {
     }
 
     fn wait_for_port(&self, child: &mut Child) -> Result<u16, ConnectError> {
-        let until = Instant::now() + START_WITHIN;
+        let until = pbg_clock::now() + START_WITHIN;
         let end = format!("_{}.ports", child.id());
         loop {
             let files = ports_files(self.store)?;
@@ -200,11 +199,11 @@ impl ServerStart<'_> {
                 }
                 Err(error) => return Err(self.failed(error.to_string())),
             }
-            if Instant::now() > until {
+            if pbg_clock::now() > until {
                 let seconds = START_WITHIN.as_secs();
                 return Err(self.failed(format!("it is not listening after {seconds} s")));
             }
-            thread::sleep(POLL);
+            pbg_clock::sleep(POLL);
         }
     }
 
@@ -277,16 +276,16 @@ pub(crate) fn stop(record: &ServerRecord, store: &Path) -> Result<bool, ConnectE
         Err(rustix::io::Errno::SRCH) => return Ok(false),
         Err(error) => return Err(wrong(format!("its nats-server cannot be stopped: {error}"))),
     }
-    let until = Instant::now() + STOP_WITHIN;
+    let until = pbg_clock::now() + STOP_WITHIN;
     while is_server_of(record.pid, store) {
-        if Instant::now() > until {
+        if pbg_clock::now() > until {
             let seconds = STOP_WITHIN.as_secs();
             return Err(wrong(format!(
                 "its nats-server (process {}) does not end within {seconds} s",
                 record.pid
             )));
         }
-        thread::sleep(POLL);
+        pbg_clock::sleep(POLL);
     }
     Ok(true)
 }

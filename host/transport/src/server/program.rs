@@ -5,8 +5,7 @@ use std::ffi::OsStr;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::error::ConnectError;
 
@@ -87,19 +86,19 @@ fn version(program: &Path) -> Result<String, ConnectError> {
         .stdout(Stdio::piped())
         .spawn()
         .map_err(|error| wrong(error.to_string()))?;
-    let until = Instant::now() + VERSION_WITHIN;
+    let until = pbg_clock::now() + VERSION_WITHIN;
     while child
         .try_wait()
         .map_err(|error| wrong(error.to_string()))?
         .is_none()
     {
-        if Instant::now() > until {
+        if pbg_clock::now() > until {
             // It may have ended by itself in the meantime, which makes no difference.
             child.kill().ok();
             child.wait().ok();
             return Err(wrong("it does not print its version".into()));
         }
-        thread::sleep(Duration::from_millis(5));
+        pbg_clock::sleep(Duration::from_millis(5));
     }
     let mut said = String::new();
     if let Some(output) = child.stdout.take() {

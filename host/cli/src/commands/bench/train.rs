@@ -119,7 +119,7 @@ impl TrainingTimer {
     fn see(&mut self, event: &Event) {
         match event {
             Event::RunStarted { workers, .. } => {
-                self.started = Some((Instant::now(), process_cpu_seconds()));
+                self.started = Some((pbg_clock::now(), process_cpu_seconds()));
                 self.workers = *workers;
             }
             Event::RunFinished {

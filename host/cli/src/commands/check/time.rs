@@ -90,7 +90,7 @@ impl EpochTimer {
                 return;
             }
             Event::BucketStarted { .. } => {
-                self.started.get_or_insert_with(Instant::now);
+                self.started.get_or_insert_with(pbg_clock::now);
                 return;
             }
             Event::Progress { edges, .. } => self.current = *edges,

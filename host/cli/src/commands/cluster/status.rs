@@ -1,7 +1,5 @@
 //! `pbg-host cluster status`.
 
-use std::thread;
-
 use crate::cluster_status::{ClusterStatus, HeartbeatTimes};
 use crate::failure::Result;
 use crate::options::ConfigArgs;
@@ -37,7 +35,7 @@ pub(super) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     let rules = HeartbeatTimes::of(&config);
     loop {
         // Waits until every live trainer has sent a heartbeat.
-        thread::sleep(rules.heartbeat.mul_f64(1.2));
+        pbg_clock::sleep(rules.heartbeat.mul_f64(1.2));
         let status = ClusterStatus::of(&connection)?;
         match args.json {
             true => terminal::print_json(&status)?,

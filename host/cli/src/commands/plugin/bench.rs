@@ -1,7 +1,7 @@
 //! `pbg-host plugin bench`.
 
 use std::io::{self, Write};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use pbg_contract::{Timing, bench_loss, bench_operator, bench_order, bench_sampler};
 use pbg_core::strategy::StrategyError;
@@ -161,7 +161,7 @@ fn loading(cached: &Sandbox, limits: Limits, name: &str, terminal: Terminal) -> 
     let shortest = |sandbox: &Sandbox, times| -> Result<f64> {
         let mut shortest = f64::INFINITY;
         for _ in 0..times {
-            let start = Instant::now();
+            let start = pbg_clock::now();
             open(sandbox, name)?;
             shortest = shortest.min(start.elapsed().as_secs_f64());
         }

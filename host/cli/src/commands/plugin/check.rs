@@ -1,7 +1,7 @@
 //! `pbg-host plugin check`.
 
 use std::io::{self, Write};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use pbg_contract::{
     ContractFinding, ContractReport, FindingOutcome, OrderInstance, check_loss, check_operator,
@@ -55,7 +55,7 @@ struct Checked<'a> {
 }
 
 pub(super) fn run(args: &Args, terminal: Terminal) -> Result<()> {
-    let begin = Instant::now();
+    let begin = pbg_clock::now();
     let limits = args.limits.limits()?;
     let sandbox = sandbox(limits.clone(), terminal)?;
     let (plugin, source) = open(&sandbox, &args.plugin)?;

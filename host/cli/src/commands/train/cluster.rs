@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use pbg_config::Config;
 use pbg_core::event::Event;
@@ -159,7 +159,7 @@ impl ClusterConnection {
     /// # Errors
     /// When the server does not stop.
     pub(super) fn stop_idle_server(&self, outcome: &RunOutcome, terminal: Terminal) -> Result<()> {
-        let (is_first, started) = (self.rank == Some(0), Instant::now());
+        let (is_first, started) = (self.rank == Some(0), pbg_clock::now());
         let waits = is_first && matches!(outcome, RunOutcome::Finished { .. });
         loop {
             if self.connection.server_is_gone() {
@@ -171,7 +171,7 @@ impl ClusterConnection {
             if !waits || started.elapsed() > LEAVE_WITHIN {
                 return Ok(());
             }
-            thread::sleep(Duration::from_millis(50));
+            pbg_clock::sleep(Duration::from_millis(50));
         }
         match self.connection.stop_server() {
             Err(error) if is_first => Err(error.into()),

@@ -13,7 +13,7 @@ fn while_training(trainers: &[Trainer], meanwhile: impl FnOnce()) -> f64 {
             scope.spawn(move || {
                 while !over.load(Ordering::Relaxed) {
                     trainer.work(1, seed + added.fetch_add(1, Ordering::Relaxed));
-                    thread::sleep(Duration::from_micros(200));
+                    pbg_clock::sleep(Duration::from_micros(200));
                 }
             });
         }
@@ -74,7 +74,7 @@ fn one_that_dies_takes_nothing_along_that_others_added() {
         agree(&trainers, expected);
         let dies = trainers.remove(0);
         expected += while_training(&trainers, || {
-            thread::sleep(Duration::from_millis(20));
+            pbg_clock::sleep(Duration::from_millis(20));
             dies.die(&hub);
         });
         agree(&trainers, expected);

@@ -73,7 +73,7 @@ fn observe(trainers: &[Trainer], batches: u64) -> u64 {
     for trainer in trainers {
         for _ in 0..batches {
             trainer.loss.observe(10, 5.0).unwrap();
-            thread::sleep(Duration::from_micros(100));
+            pbg_clock::sleep(Duration::from_micros(100));
         }
     }
     batches * trainers.len() as u64

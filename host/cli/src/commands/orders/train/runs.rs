@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::path::Path;
-use std::time::Instant;
 
 use pbg_config::{Config, OnFault, ValidationConfig};
 use pbg_core::event::Event;
@@ -154,7 +153,7 @@ impl Runs<'_> {
         run: &mut SeedRun,
         label: &str,
     ) -> Result<()> {
-        let started = Instant::now();
+        let started = pbg_clock::now();
         let resolved = resolved.with(|config| config.num_epochs = epoch + 1)?;
         let config = resolved.config();
         let filled = plugins::fill(
