@@ -1,5 +1,5 @@
 //! Messages between trainers about shared parameters, and their encoding: little-endian, floats bit by bit. What is
-//! received from the network is untrusted: lengths, row numbers and values are checked ([`super::bytes`]).
+//! received from the network is untrusted: lengths, row numbers and values are checked ([`super::encoding`]).
 
 use std::collections::BTreeMap;
 
