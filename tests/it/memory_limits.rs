@@ -222,7 +222,7 @@ fn parameters_of_relations_are_announced_and_not_taken() {
     let place = many_relations();
     // Two matrices per relation, the optimizer's state and a copy: 16 bytes for each of these numbers.
     let numbers = |dimension: u64| 2 * 1345 * dimension * dimension;
-    for dimension in [400, 65536] {
+    for (dimension, memory) in [(400, "GiB of memory"), (65536, "TiB of memory")] {
         let key = format!("dimension={dimension}");
         let announced = checked(&place, &[&key]).unwrap();
         assert!(announced > 16 * numbers(dimension), "{announced} bytes");
@@ -230,14 +230,14 @@ fn parameters_of_relations_are_announced_and_not_taken() {
         let check = limited(&place, limit, &with(&["check"], &[&key])).succeeds();
         assert!(check.stderr.contains("of memory"), "{}", check.stderr);
         let train = with(&["train", "--progress", "none"], &[&key]);
-        let words = ["training takes up to", "GiB of memory", "are left"];
+        let words = ["training takes up to", memory, "are left"];
         limited(&place, limit, &train).fails(8, &words);
     }
     // Without a limit, the machine's own memory is compared.
     let train = with(&["train", "--progress", "none"], &["dimension=65536"]);
     place
         .run(train)
-        .fails(8, &["training takes up to", "GiB of memory", "are left"]);
+        .fails(8, &["training takes up to", "TiB of memory", "are left"]);
     assert!(!place.path("model/manifest.json").exists());
 }
 
