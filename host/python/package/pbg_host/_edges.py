@@ -154,7 +154,7 @@ def _named(spooled: Mapping[str, str]) -> Iterator[None]:
 def _of(spooled: Mapping[str, str], text: str) -> str:
     """Replaces paths of temporary files in a text by the arguments with the edges."""
     for path, label in spooled.items():
-        text = re.sub(f"{re.escape(path)}:(\\d+)", f"{label}, row \\1", text)
+        text = re.sub(f"{re.escape(path)}, line (\\d+)", f"{label}, row \\1", text)
         text = text.replace(path, label)
     return text
 
