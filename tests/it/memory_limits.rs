@@ -9,10 +9,10 @@ use pbg_fuzz::Dice;
 use serde_json::Value;
 
 use crate::support::world::World;
-use crate::support::{Finished, Workplace, finish, with};
+use crate::support::{Finished, Workplace, cases, finish, with};
 
-/// Random configurations in the test command.
-const CASES: u64 = 24;
+/// Random configurations in the test command, and in a long one.
+const CASES: [u64; 2] = [24, 300];
 /// Limit of the main memory that `check` may occupy, in bytes.
 const CHECK_BYTES: u64 = 100 << 20;
 /// Limit of the CPU seconds that `check` may take.
@@ -179,7 +179,7 @@ fn random_configurations_are_announced_and_run_or_are_refused() {
     if let Some(seed) = number("PBG_MEMORY_CASE") {
         return one(seed);
     }
-    for seed in 0..number("PBG_MEMORY_CASES").unwrap_or(CASES) {
+    for seed in 0..number("PBG_MEMORY_CASES").unwrap_or(cases(CASES[0], CASES[1])) {
         one(seed);
     }
 }

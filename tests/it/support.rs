@@ -157,6 +157,14 @@ pub(crate) fn minutes() -> Option<u64> {
     Some(minutes.parse().expect("PBG_TEST_MINUTES is a number"))
 }
 
+/// Returns the number of random cases of a test: `few` in the test command, `many` with `cargo xtask test --long`.
+pub(crate) fn cases(few: u64, many: u64) -> u64 {
+    match std::env::var_os("PBG_TEST_LONG") {
+        Some(_) => many,
+        None => few,
+    }
+}
+
 /// Appends keys of the configuration, each `KEY=VALUE`, to a command.
 pub(crate) fn with<'a>(command: &[&'a str], keys: &[&'a str]) -> Vec<&'a str> {
     let set = keys.iter().flat_map(|key| ["--set", key]);

@@ -13,10 +13,10 @@ use serde_json::Value;
 use crate::support::faults::{Fault, inject};
 use crate::support::tensors::tensors;
 use crate::support::world::World;
-use crate::support::{Workplace, finish};
+use crate::support::{Workplace, cases, finish};
 
-/// Worlds in the test command.
-const WORLDS: u64 = 20;
+/// Worlds in the test command, and in a long one.
+const WORLDS: [u64; 2] = [20, 300];
 
 const TRAIN: [&str; 3] = ["train", "--progress", "none"];
 
@@ -188,7 +188,7 @@ fn random_worlds_train_as_promised() {
         eprintln!("{}", World::new(seed).config);
         return holds(seed);
     }
-    let worlds = variable("PBG_WORLDS").unwrap_or(WORLDS);
+    let worlds = variable("PBG_WORLDS").unwrap_or(cases(WORLDS[0], WORLDS[1]));
     let next = AtomicU64::new(0);
     let work = || {
         loop {

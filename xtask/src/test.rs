@@ -161,7 +161,7 @@ fn all(repo: &Repo, scope: Scope, python: &Path) -> Result<()> {
     })
 }
 
-/// Returns `cargo test` with the environment variables that tests need. `PBG_TEST_LONG` asks for their full counts.
+/// Returns `cargo test` with the environment variables that tests need. `PBG_TEST_LONG` asks for more random cases.
 fn tests(repo: &Repo, scope: Scope) -> Command {
     let mut cargo = repo.cargo("test");
     // Report all failures, not only the first one.
