@@ -85,18 +85,18 @@ pub struct ClusterOptions {
 }
 
 impl ClusterOptions {
-    /// Waits before a trainer rejoins, or until `stop` is set. The wait doubles with `in_vain`, the number of
+    /// Waits before a trainer rejoins, or until `stop` is set. The wait doubles with `failed_rejoins`, the number of
     /// consecutive times that the trainer was removed from the run before it had trained a bucket, since the cause may
     /// still exist.
-    pub(crate) fn back_off(&self, in_vain: u32, stop: &AtomicBool) {
-        let (pause, started) = (self.backoff(in_vain), pbg_clock::now());
+    pub(crate) fn back_off(&self, failed_rejoins: u32, stop: &AtomicBool) {
+        let (pause, started) = (self.backoff(failed_rejoins), pbg_clock::now());
         while started.elapsed() < pause && !stop.load(Ordering::Relaxed) {
             pbg_clock::sleep(pause.min(Duration::from_millis(50)));
         }
     }
 
-    fn backoff(&self, in_vain: u32) -> Duration {
-        match in_vain {
+    fn backoff(&self, failed_rejoins: u32) -> Duration {
+        match failed_rejoins {
             0 => Duration::ZERO,
             n => self
                 .heartbeat

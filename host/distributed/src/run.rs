@@ -29,7 +29,7 @@ pub fn train_distributed(
     stop: &Arc<AtomicBool>,
     emit: &mut dyn FnMut(Event),
 ) -> Result<RunOutcome, RunError> {
-    let (mut earlier, mut in_vain) = (None, 0);
+    let (mut earlier, mut failed_rejoins) = (None, 0);
     loop {
         let before = (allowed, earlier);
         let joined = ClusterTrainer::join(resolved, strategies, cluster, before, stop, emit);
@@ -43,9 +43,13 @@ pub fn train_distributed(
         match ended {
             Err(RunError::Cluster(error)) if error.may_rejoin() => {
                 member.report_rejoining(&error);
-                in_vain = if member.has_trained() { 0 } else { in_vain + 1 };
+                failed_rejoins = if member.has_trained() {
+                    0
+                } else {
+                    failed_rejoins + 1
+                };
                 (strategies, earlier) = member.into_strategies();
-                cluster.back_off(in_vain, stop);
+                cluster.back_off(failed_rejoins, stop);
             }
             Err(RunError::Cluster(JoinError::Stopped)) => {
                 let finished = member.finished_by_others()?;
