@@ -8,7 +8,6 @@ use anyhow::{Context, Result};
 
 mod distributed;
 mod example;
-mod json;
 mod page;
 
 use example::{ASKED, EXAMPLE, FOLDER, WELL_KNOWN, pbg_host};

@@ -7,12 +7,11 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
-
-use crate::repo::Repo;
-use crate::{setup, step};
+use serde_json::Value;
 
 use super::example::{FOLDER, pbg_host};
-use super::json::{after, scalar};
+use crate::repo::Repo;
+use crate::{setup, step};
 
 /// Number of buckets that the trainer trains before it is killed.
 const BEFORE: usize = 60;
@@ -73,21 +72,27 @@ fn every_edge_once(repo: &Repo, trainers: &[Trainer]) -> Result<()> {
         .first()
         .context("there are at least two trainers")?;
     let events = first.events()?;
+    let finished = events
+        .iter()
+        .filter(|event| event["event"] == "epoch_finished");
     let mut epochs = 0;
-    for event in of_kind(&events, "epoch_finished") {
-        let count = scalar(event, &["stats", "count"]).and_then(|count| count.parse().ok());
+    for event in finished {
+        let count = event["stats"]["count"].as_u64();
         ensure!(
             count == Some(all),
             "an epoch trained {count:?} of {all} edges"
         );
         epochs += 1;
     }
-    for event in of_kind(&events, "trainer_lost") {
-        let silent = scalar(event, &["silent_seconds"]).and_then(|s| s.parse::<f64>().ok());
+    let lost = events
+        .iter()
+        .filter(|event| event["event"] == "trainer_lost");
+    for event in lost {
+        let (silent, buckets) = (&event["silent_seconds"], event["buckets"].as_array());
         println!(
             "the killed trainer was silent for {:.1} s: {} of its buckets were leased to others",
-            silent.unwrap_or_default(),
-            n_buckets(event)
+            silent.as_f64().unwrap_or_default(),
+            buckets.map_or(0, Vec::len)
         );
     }
     println!("{epochs} epochs of {all} edges, each edge once per epoch");
@@ -99,23 +104,9 @@ fn edges(repo: &Repo) -> Result<u64> {
     let manifest = repo.root.join(FOLDER).join("dataset/manifest.json");
     let text = fs::read_to_string(&manifest);
     let text = text.with_context(|| format!("cannot read {}", manifest.display()))?;
-    let count = scalar(&text, &["edge_sets", "train", "edges"]);
-    let count = count.and_then(|count| count.parse().ok());
+    let manifest: Value = serde_json::from_str(&text).context("the manifest is not valid JSON")?;
+    let count = manifest["edge_sets"]["train"]["edges"].as_u64();
     count.context("the manifest has no number of edges")
-}
-
-/// Returns the lines of events of this kind, without an incomplete last line.
-fn of_kind<'e>(events: &'e str, kind: &str) -> impl Iterator<Item = &'e str> {
-    let kind = format!("\"{kind}\"");
-    let lines = events.split_inclusive('\n');
-    let complete = lines.filter(|line| line.ends_with('\n'));
-    complete.filter(move |line| scalar(line, &["event"]) == Some(&kind))
-}
-
-/// Returns the number of buckets of an event.
-fn n_buckets(event: &str) -> usize {
-    let list = after(event, &["buckets"]).and_then(|rest| rest.split_once(']'));
-    list.map_or(0, |(list, _)| list.matches("\"lhs\"").count())
 }
 
 /// Process of a trainer, which is killed when this is dropped.
@@ -162,9 +153,13 @@ impl Trainer {
         })
     }
 
-    /// Returns the events that it has written so far, a line each.
-    fn events(&self) -> Result<String> {
-        fs::read_to_string(&self.events).context("cannot read a trainer's events")
+    /// Returns the events that it has written so far, without an incomplete line.
+    fn events(&self) -> Result<Vec<Value>> {
+        let text = fs::read_to_string(&self.events).context("cannot read a trainer's events")?;
+        let events = text
+            .lines()
+            .filter_map(|line| serde_json::from_str(line).ok());
+        Ok(events.collect())
     }
 
     /// Waits until it has trained `buckets` buckets.
@@ -172,7 +167,8 @@ impl Trainer {
         let started = Instant::now();
         loop {
             let events = self.events()?;
-            if of_kind(&events, "bucket_finished").count() >= buckets {
+            let trained = events.iter().filter(|e| e["event"] == "bucket_finished");
+            if trained.count() >= buckets {
                 return Ok(());
             }
             if self.child.try_wait()?.is_some() || started.elapsed() > TIMEOUT {
@@ -203,22 +199,5 @@ impl Drop for Trainer {
     fn drop(&mut self) {
         let _ended = self.child.kill();
         let _status = self.child.wait();
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn events_are_counted_by_their_kind() {
-        let events = "{\"event\":\"trainer_lost\",\"name\":\"a\",\"silent_seconds\":5.5,\
-            \"buckets\":[{\"lhs\":0,\"rhs\":1},{\"lhs\":2,\"rhs\":3}]}\n\
-            {\"event\":\"trainer_lost\",\"buckets\":[]}\n\
-            {\"event\":\"bucket_finished\",\"lhs\":0}\n\
-            {\"event\":\"bucket_finished\",\"lhs\":1";
-        let lost = of_kind(events, "trainer_lost").map(n_buckets);
-        assert_eq!(lost.collect::<Vec<_>>(), [2, 0]);
-        assert_eq!(of_kind(events, "bucket_finished").count(), 1);
     }
 }
