@@ -20,8 +20,9 @@ const KINDS: [(&str, &str); 4] = [
     ("operators", "pbg-operator-"),
 ];
 
-/// Program that encodes core modules as components.
-const ENCODER: &str = "pbg-encode";
+/// Package of the program that encodes core modules as components. `xtask` itself does not contain it, since it would
+/// compile a minute longer.
+const ENCODER: &str = "xtask-encoder";
 
 /// Crate of a standard plugin.
 #[derive(Debug, PartialEq, Eq)]
@@ -52,7 +53,7 @@ pub(crate) fn build(repo: &Repo) -> Result<()> {
 fn encode(repo: &Repo, modules: &Path, plugins: &[Plugin]) -> Result<()> {
     step::announce("building the encoder of components (the first time takes a few minutes)");
     let mut cargo = repo.cargo("build");
-    cargo.args(["--release", "--package", "pbg-author", "--bin", ENCODER]);
+    cargo.args(["--release", "--package", ENCODER]);
     step::run(&mut cargo, "see the compiler's message above")?;
     let mut encoder = Command::new(repo.target.join("release").join(ENCODER));
     for plugin in plugins {

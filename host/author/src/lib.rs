@@ -5,7 +5,7 @@
 //!   the program that created it.
 //! * [`build`] runs these tools and encodes their result as a component.
 //! * [`encode`] is the last step alone: it encodes a core module, which contains the types of its world, as a
-//!   component. The program `pbg-encode` does this to files.
+//!   component.
 
 mod builder;
 mod create;

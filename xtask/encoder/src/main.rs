@@ -1,4 +1,4 @@
-//! `pbg-encode`: encodes core WebAssembly modules as components.
+//! `xtask-encoder`: encodes core WebAssembly modules as components.
 //!
 //! This is the last step of `pbg-host plugin build` alone, for modules that other tools have built.
 
@@ -17,7 +17,7 @@ use std::process::ExitCode;
 const HELP: &str = "\
 Encodes core WebAssembly modules as components.
 
-Usage: pbg-encode MODULE.wasm... FOLDER
+Usage: xtask-encoder MODULE.wasm... FOLDER
 
 The modules implement the interfaces of wit/ and contain the types of their world, as those built with the SDK for
 Rust and with wit-bindgen do. FOLDER, which is created, gets a component of each module under the same file name.
