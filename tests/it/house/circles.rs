@@ -177,7 +177,7 @@ impl FileGraph {
             let Some(path) = self.absolute(module, &import.path) else {
                 continue;
             };
-            // What a name of a module is used for, the paths through it say.
+            // The paths through the name of a module say which of its items are used.
             let is_module = self.files.contains_key(&path) && import.alias != "*";
             let is_used = !import.is_public || file.words.contains(&import.alias);
             if is_used && (!is_module || !file.words.contains(&import.alias)) {
