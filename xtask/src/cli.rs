@@ -59,7 +59,7 @@ enum Task {
     Docs(WorkbenchArgs),
     /// Sets up, builds, checks format and lints, and runs all tests.
     Test {
-        /// Run tests that take a sample at their full counts, lint tests and benches as well, and check packages for
+        /// Try more random cases in tests, lint tests and benches as well, and check packages for
         /// known vulnerabilities with cargo-deny, which is compiled into .deps.
         #[arg(long)]
         long: bool,

@@ -27,7 +27,7 @@ const PROGRAM: &str = "pbg-host";
 pub(crate) enum Scope {
     /// What every change must pass.
     Usual,
-    /// The tests with their full counts, lints also of tests and benches, and known vulnerabilities of packages.
+    /// More random cases, lints also of tests and benches, and known vulnerabilities of packages.
     Long,
 }
 
