@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+use super::faults::waits_for;
 use super::killed::{Draws, end, meeting, meeting_of};
 use crate::support::Workplace;
 
@@ -67,6 +68,7 @@ fn a_trainer_that_was_paused_while_the_run_was_stopped_ends_too() {
         signal("-STOP", trainers[paused].child.id());
         let other = &mut trainers[1 - paused];
         let trained = other.of("bucket_finished").len();
+        waits_for(other, "trainer_lost");
         assert!(other.trains(trained + 40), "{}", other.errors());
         let method = meeting.place.path("rendezvous").display().to_string();
         let method = format!("distributed_init_method=\"file://{method}\"");
