@@ -55,8 +55,8 @@ export class Pass {
   /** Returns the number of partitions that two buckets share, which can stay in the buffer. */
   inCommon(a, b) {
     if (!this.shared) return Number(a.lhs === b.lhs) + Number(a.rhs === b.rhs);
-    const held = new Set([a.lhs, a.rhs]);
-    return [...new Set([b.lhs, b.rhs])].filter((p) => held.has(p)).length;
+    const holds = (p) => p === a.lhs || p === a.rhs;
+    return Number(holds(b.lhs)) + Number(b.rhs !== b.lhs && holds(b.rhs));
   }
 
   /** Returns the bytes of a bucket's partitions that are not resident, a bigint; 0n if it has no edges. */
