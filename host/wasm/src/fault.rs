@@ -89,11 +89,14 @@ fn explain(error: &wasmtime::Error, limits: &Limits, log: &InstanceLog) -> Strin
     {
         let _ = write!(text, "\n  in {}", frames(trace));
     }
-    let mut lines = log.tail().peekable();
-    if lines.peek().is_some() {
+    let lines: Vec<&str> = log.tail().collect();
+    if !lines.is_empty() {
         text.push_str("\n  its last log lines:");
-        for line in lines {
-            let _ = write!(text, "\n    {line}");
+    }
+    for same in lines.chunk_by(PartialEq::eq) {
+        let _ = write!(text, "\n    {}", same[0]);
+        if same.len() > 1 {
+            let _ = write!(text, " ({} times)", same.len());
         }
     }
     text
