@@ -66,6 +66,9 @@ struct State {
     writes: Option<Unanswered>,
     /// The last notification about the current silence; `None` while the register answers.
     told: Option<Notification>,
+    /// Whether unanswered writes were forgotten and none was answered since: an answered read does not mean that the
+    /// register can be written again.
+    writes_unknown: bool,
     /// When it was first noticed that the trainer must stop.
     stopped: Option<Instant>,
     /// When the last request was made.
@@ -133,7 +136,8 @@ impl SilenceMonitor {
         let told = {
             let mut state = self.lock();
             *state.of(request) = None;
-            let is_over = state.reads.is_none() && state.writes.is_none();
+            state.writes_unknown &= request == Request::Read;
+            let is_over = state.reads.is_none() && state.writes.is_none() && !state.writes_unknown;
             state.told.take_if(|_| is_over)
         };
         if let Some(Notification { since, .. }) = told {
@@ -145,10 +149,7 @@ impl SilenceMonitor {
     /// Forgets unanswered writes. Called when no thread waits for a write any more.
     pub(super) fn forget_writes(&self) {
         let mut state = self.lock();
-        if state.writes.take().is_some() {
-            // An answered read does not mean that the register can be written again.
-            state.told = None;
-        }
+        state.writes_unknown |= state.writes.take().is_some();
     }
 
     /// Notifies the user of a silence that has lasted long enough, and repeats the notification at intervals.
@@ -347,6 +348,23 @@ mod tests {
         assert_eq!(told.lock().unwrap().len(), 1, "writes are still unanswered");
         silence.request(Request::Write, || Ok(())).unwrap();
         assert_eq!(told.lock().unwrap().len(), 2);
+    }
+
+    #[test]
+    fn after_forgotten_writes_the_next_one_tells_that_the_register_answers() {
+        let (user, told) = heard();
+        let silence = SilenceMonitor::new(user, Duration::from_secs(600));
+        silence.request(Request::Write, no).unwrap_err();
+        backdate(&silence);
+        silence.notify_user();
+        // The record shows that the write arrived, although its answer was lost.
+        silence.request(Request::Read, || Ok(())).unwrap();
+        silence.forget_writes();
+        silence.request(Request::Read, || Ok(())).unwrap();
+        assert_eq!(told.lock().unwrap().len(), 1);
+        silence.request(Request::Write, || Ok(())).unwrap();
+        let told = told.lock().unwrap();
+        assert!(matches!(told[1], Event::LedgerAnswers { .. }), "{told:?}");
     }
 
     #[test]
