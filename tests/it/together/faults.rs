@@ -27,7 +27,13 @@ pub(super) fn waits_for(trainer: &mut Trainer, kind: &str) {
             "the trainer ended without an event {kind}: {}",
             trainer.errors()
         );
-        assert!(started.elapsed() < PATIENCE, "{}", trainer.errors());
+        let waited = started.elapsed();
+        assert!(
+            waited < PATIENCE,
+            "no event {kind} in {waited:?}; the last ones are {:#?}\n{}",
+            trainer.events().iter().rev().take(20).collect::<Vec<_>>(),
+            trainer.errors()
+        );
         thread::sleep(Duration::from_millis(20));
     }
 }
