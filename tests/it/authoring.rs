@@ -11,7 +11,7 @@ use pbg_core::strategy::{BucketOrder as _, Pass, RelationDraw, SamplerFactory as
 use pbg_wasm::{CodeCache, Limits, LoadedPlugin, PluginSource, Sandbox};
 use serde_json::Value;
 
-use crate::support::{COMPILED, Workplace, finish, graph::CONFIG};
+use crate::support::{COMPILED, Workplace, finish, graph::CONFIG, is_long};
 use crate::tools::without;
 
 /// Returns the environment with componentize-py that `cargo xtask test` installs.
@@ -130,7 +130,10 @@ fn in_every_language(place: &Workplace, kind: &str) -> Vec<PathBuf> {
         without("clang", "there is no clang with wasm-ld");
     }
     if python_tools().is_some() {
-        components.push(built(place, kind, "python"));
+        // A build takes half a minute. Those of the other kinds are in the tutorial, which is tested, too.
+        if kind == "sampler" || is_long() {
+            components.push(built(place, kind, "python"));
+        }
     } else {
         without(
             "python",

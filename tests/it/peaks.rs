@@ -134,7 +134,7 @@ fn generate(place: &Workplace, name: &str, entities: u32, edges: u32, seed: u32)
 fn real_runs_stay_below_what_is_announced() {
     let place = Workplace::empty();
     place.write("pbg.toml", LARGE);
-    generate(&place, "train.tsv", 80_000, 200_000, 1);
+    generate(&place, "train.tsv", 80_000, 100_000, 1);
     generate(&place, "valid.tsv", 80_000, 20_000, 2);
     generate(&place, "few.tsv", 80_000, 2_000, 3);
     let edges = [
@@ -156,7 +156,7 @@ fn real_runs_stay_below_what_is_announced() {
         ("prefetch", &["execution.prefetch=true"]),
         (
             "validation",
-            &["validation.edges=valid", "validation.limit=3000"],
+            &["validation.edges=valid", "validation.limit=1000"],
         ),
         (
             "held-out edges",
@@ -201,7 +201,7 @@ fn runs_with_several_types_and_features_stay_below_what_is_announced() {
         ("shop in memory", &["buffer_partitions=5"]),
         (
             "shop validated",
-            &["validation.edges=valid", "validation.limit=2000"],
+            &["validation.edges=valid", "validation.limit=700"],
         ),
     ];
     for (name, keys) in runs {
@@ -229,7 +229,7 @@ fn evaluation_stays_below(place: &Workplace, name: &str, keys: &[&str]) {
         "--filter",
         "train,valid",
         "--limit",
-        "4000",
+        "1000",
     ];
     let check = with(&[&eval[..], &["--check", "--json"]].concat(), keys);
     let announced = bound(&place.run(check).succeeds().stdout);
@@ -250,7 +250,7 @@ fn predictions_stay_below(place: &Workplace, name: &str, keys: &[&str]) {
     };
     place.write(
         "q.tsv",
-        valid.lines().take(4000).map(question).collect::<String>(),
+        valid.lines().take(1000).map(question).collect::<String>(),
     );
     for count in ["3000", "10"] {
         let ask = ["predict", "--questions", "q.tsv", "-k", count];

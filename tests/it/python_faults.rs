@@ -5,7 +5,7 @@ use std::path::Path;
 
 use crate::authoring::{in_project, new_project, python_tools};
 use crate::support::graph::CONFIG;
-use crate::support::{Workplace, finish};
+use crate::support::{Workplace, finish, is_long};
 use crate::tools::without;
 
 /// Order that fails in the way that its parameter names.
@@ -131,11 +131,15 @@ fn authors_in_python_read_what_went_wrong_and_where() {
     let place = Workplace::with_dataset(CONFIG);
     let project = new_project(&place, "raiser", "order", "python");
     let module = project.join("raiser.py");
-    let with_numpy = format!("{RAISER}\nimport numpy\n");
-    let line = with_numpy.lines().count();
-    fs::write(&module, with_numpy).unwrap();
-    let refused = build(&project).fails(6, &["`import numpy`", &format!("raiser.py, line {line}")]);
-    assert!(refused.stderr.lines().count() < 5, "{}", refused.stderr);
+    // A build takes half a minute. The unit tests of the builder read what the tool printed for this module.
+    if is_long() {
+        let with_numpy = format!("{RAISER}\nimport numpy\n");
+        let line = with_numpy.lines().count();
+        fs::write(&module, with_numpy).unwrap();
+        let refused =
+            build(&project).fails(6, &["`import numpy`", &format!("raiser.py, line {line}")]);
+        assert!(refused.stderr.lines().count() < 5, "{}", refused.stderr);
+    }
     fs::write(&module, RAISER).unwrap();
     build(&project).succeeds();
 

@@ -8,7 +8,7 @@ use pbg_wasm::LoadedLoss;
 use serde_json::Value;
 
 use crate::authoring::{has, has_wasm_target, in_project, javascript_tools, opened, python_tools};
-use crate::support::{Workplace, finish, graph, graph::CONFIG};
+use crate::support::{Workplace, finish, graph, graph::CONFIG, is_long};
 use crate::tools::without;
 
 /// The same loss in every language. Its margin is the completed share of the run, and 0 at the beginning, since the
@@ -132,12 +132,15 @@ fn built(place: &Workplace, language: &str) -> PathBuf {
 
 /// Builds a component in every language whose tools this machine has.
 fn in_every_language(place: &Workplace) -> Vec<PathBuf> {
-    let languages = [
+    let mut languages = vec![
         ("rust", "wasm", has_wasm_target()),
         ("c", "clang", has("clang") && has("wasm-ld")),
-        ("python", "python", python_tools().is_some()),
         ("js", "node", javascript_tools().is_some()),
     ];
+    // A build takes half a minute.
+    if is_long() {
+        languages.push(("python", "python", python_tools().is_some()));
+    }
     let mut components = Vec::new();
     for (language, tool, there) in languages {
         match there {

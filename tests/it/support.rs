@@ -157,12 +157,14 @@ pub(crate) fn minutes() -> Option<u64> {
     Some(minutes.parse().expect("PBG_TEST_MINUTES is a number"))
 }
 
+/// Returns whether `cargo xtask test --long` runs the tests.
+pub(crate) fn is_long() -> bool {
+    std::env::var_os("PBG_TEST_LONG").is_some()
+}
+
 /// Returns the number of random cases of a test: `few` in the test command, `many` with `cargo xtask test --long`.
 pub(crate) fn cases(few: u64, many: u64) -> u64 {
-    match std::env::var_os("PBG_TEST_LONG") {
-        Some(_) => many,
-        None => few,
-    }
+    if is_long() { many } else { few }
 }
 
 /// Appends keys of the configuration, each `KEY=VALUE`, to a command.
