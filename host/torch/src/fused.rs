@@ -74,6 +74,48 @@ pub(super) enum FusedOperator {
     None,
 }
 
+/// An operator and the kernels that execute it.
+#[derive(Clone, Copy)]
+pub(super) struct OperatorKernel<'a> {
+    pub(super) kernels: &'a CudaKernels,
+    pub(super) operator: FusedOperator,
+}
+
+impl<'a> OperatorKernel<'a> {
+    /// Returns the kernel of an operator, if there is a GPU and one exists.
+    pub(super) fn of(kernels: Option<&'a CudaKernels>, operator: Operator) -> Option<Self> {
+        let (kernels, operator) = kernels.zip(FusedOperator::of(operator))?;
+        Some(Self { kernels, operator })
+    }
+}
+
+/// Rows that an operator is applied to: all rows of a table, or those at `places`.
+#[derive(Clone, Copy)]
+pub(super) struct SelectedRows<'t> {
+    table: &'t Tensor,
+    places: Option<&'t Tensor>,
+}
+
+impl<'t> SelectedRows<'t> {
+    pub(super) const fn all(table: &'t Tensor) -> Self {
+        let places = None;
+        Self { table, places }
+    }
+
+    pub(super) const fn at(table: &'t Tensor, places: &'t Tensor) -> Self {
+        let places = Some(places);
+        Self { table, places }
+    }
+}
+
+/// What gradients are applied with on a GPU.
+pub(super) struct CudaUpdate<'a> {
+    pub(super) kernels: &'a CudaKernels,
+    pub(super) lr: f32,
+    /// Sums of the batch, whose loss decides whether anything is applied.
+    pub(super) sums: &'a BatchSums,
+}
+
 impl FusedOperator {
     /// Returns the kernel's operator for `operator`, if one exists.
     pub(super) fn of(operator: Operator) -> Option<Self> {
@@ -102,7 +144,7 @@ impl FusedOperator {
     /// Returns the first arguments of a kernel, the same forward and backward.
     fn arguments<'t>(
         self,
-        (x, places): (&'t Tensor, Option<&'t Tensor>),
+        rows: SelectedRows<'t>,
         count: i64,
         relations: Option<&'t Tensor>,
         parameters: &'t [ParameterRows],
@@ -110,10 +152,10 @@ impl FusedOperator {
         let values = |index: usize| or_none(parameters.get(index).map(|p| &p.values));
         vec![
             KernelArgument::Count(self as i64),
-            KernelArgument::Tensor(x),
-            or_none(places),
+            KernelArgument::Tensor(rows.table),
+            or_none(rows.places),
             KernelArgument::Count(count),
-            KernelArgument::Count(x.size()[1]),
+            KernelArgument::Count(rows.table.size()[1]),
             or_none(relations),
             values(0),
             values(1),
@@ -213,7 +255,8 @@ impl CudaKernels {
         formula: &LossFormula,
         scores: &ScoreTensors,
         weights: Option<&Tensor>,
-        (sums, side): (&BatchSums, usize),
+        sums: &BatchSums,
+        side: usize,
     ) -> Result<(), TchError> {
         let [rows, columns]: [i64; 2] = [scores.negative.size()[0], scores.negative.size()[1]];
         let cut = RowLayout::of(columns);
@@ -352,19 +395,20 @@ impl CudaKernels {
         start(&self.differentiate_positives, warps(count), &arguments)
     }
 
-    /// Applies an operator to rows. With `places` they are looked up in `x` first.
+    /// Applies an operator to rows.
     pub(super) fn transform(
         &self,
         operator: FusedOperator,
         parameters: &[ParameterRows],
         relations: Option<&Tensor>,
-        (x, places): (&Tensor, Option<&Tensor>),
+        rows: SelectedRows<'_>,
     ) -> Result<Tensor, TchError> {
-        let dimension = x.size()[1];
-        let count = places.unwrap_or(x).size()[0];
+        let SelectedRows { table, places } = rows;
+        let dimension = table.size()[1];
+        let count = places.unwrap_or(table).size()[0];
         let relations = operator.relations(relations, count)?;
-        let y = Tensor::f_empty([count, dimension], (x.kind(), x.device()))?;
-        let mut arguments = operator.arguments((x, places), count, relations, parameters);
+        let y = Tensor::f_empty([count, dimension], (table.kind(), table.device()))?;
+        let mut arguments = operator.arguments(rows, count, relations, parameters);
         arguments.push(KernelArgument::Tensor(&y));
         start(&self.transform, warps(count), &arguments)?;
         Ok(y)
@@ -377,10 +421,11 @@ impl CudaKernels {
         operator: FusedOperator,
         parameters: &mut [ParameterRows],
         relations: Option<&Tensor>,
-        (x, places, gradients): (&Tensor, Option<&Tensor>, &Tensor),
+        rows: SelectedRows<'_>,
+        gradients: &Tensor,
         of_rows: Option<&Tensor>,
     ) -> Result<(), TchError> {
-        let [count, dimension]: [i64; 2] = [gradients.size()[0], x.size()[1]];
+        let [count, dimension]: [i64; 2] = [gradients.size()[0], rows.table.size()[1]];
         let relations = operator.relations(relations, count)?;
         let width = operator.width(dimension).clamp(1, i64::from(BLOCK));
         let threads = LaunchSize {
@@ -388,7 +433,7 @@ impl CudaKernels {
             block: [width as u32, 1],
         };
         let sums = |index: usize| or_none(parameters.get(index).map(|p| &p.gradients));
-        let mut arguments = operator.arguments((x, places), count, relations, parameters);
+        let mut arguments = operator.arguments(rows, count, relations, parameters);
         arguments.extend([
             KernelArgument::Tensor(gradients),
             or_none(of_rows),

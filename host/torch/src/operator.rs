@@ -5,7 +5,7 @@
 use pbg_core::model::Operator;
 use tch::{TchError, Tensor};
 
-use super::fused::{CudaKernels, FusedOperator};
+use super::fused::{CudaKernels, OperatorKernel, SelectedRows};
 use super::parameter_rows::ParameterRows;
 use super::traced_operator::OperatorInputs;
 
@@ -29,8 +29,9 @@ impl OperatorApplication<'_> {
         parameters: &[ParameterRows],
         x: &Tensor,
     ) -> Result<Tensor, TchError> {
-        if let Some((kernels, operator)) = self.kernel() {
-            return kernels.transform(operator, parameters, self.relations, (x, None));
+        if let Some(OperatorKernel { kernels, operator }) = self.kernel() {
+            let rows = SelectedRows::all(x);
+            return kernels.transform(operator, parameters, self.relations, rows);
         }
         let of = |index: usize| self.rows(&parameters[index].values);
         match self.operator {
@@ -49,8 +50,8 @@ impl OperatorApplication<'_> {
     }
 
     /// Returns the kernel for the operator, if one exists.
-    fn kernel(&self) -> Option<(&CudaKernels, FusedOperator)> {
-        self.kernels.zip(FusedOperator::of(self.operator))
+    fn kernel(&self) -> Option<OperatorKernel<'_>> {
+        OperatorKernel::of(self.kernels, self.operator)
     }
 
     /// Computes the gradient of `x` from the gradient of `y`, which may be overwritten. Adds the gradients of the
@@ -61,9 +62,9 @@ impl OperatorApplication<'_> {
         x: &Tensor,
         gradient: &Tensor,
     ) -> Result<Tensor, TchError> {
-        if let Some((kernels, operator)) = self.kernel() {
-            let rows = (x, None, gradient);
-            kernels.transform_backward(operator, parameters, self.relations, rows, None)?;
+        if let Some(OperatorKernel { kernels, operator }) = self.kernel() {
+            let (relations, rows) = (self.relations, SelectedRows::all(x));
+            kernels.transform_backward(operator, parameters, relations, rows, gradient, None)?;
             return Ok(gradient.shallow_clone());
         }
         match self.operator {

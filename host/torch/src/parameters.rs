@@ -4,9 +4,8 @@ use pbg_core::graph::Side;
 use tch::{Kind, TchError, Tensor};
 
 use super::device::TorchDevice;
-use super::fused::CudaKernels;
+use super::fused::CudaUpdate;
 use super::parameter_rows::ParameterRows;
-use super::sums::BatchSums;
 use super::touched::TouchedRows;
 use super::transfer;
 use pbg_rows::optimizer::EPSILON;
@@ -123,11 +122,12 @@ impl DeviceParameters {
         &mut self,
         read: BatchParameters,
         touched: &TouchedRows,
-        (lr, kernels, sums): (f32, &CudaKernels, &BatchSums),
+        update: &CudaUpdate<'_>,
     ) -> Result<(), TchError> {
         for (parameter, rows) in read.changed(touched)? {
             let index = parameter.index;
             let all = [&self.values[index], &self.adagrad[index]];
+            let CudaUpdate { kernels, lr, sums } = *update;
             kernels.update_parameters(&parameter, &rows, all, lr, sums)?;
         }
         Ok(())

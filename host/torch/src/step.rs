@@ -271,7 +271,7 @@ impl StepExecutor for DeviceStep<'_> {
         if let (Some(kernels), Some(formula)) = (self.kernels, &self.formula) {
             let weights = self.weights.as_ref().map(|weights| part(weights, at.slice));
             let weights = weights.transpose()?;
-            kernels.loss(formula, scores, weights.as_ref(), (&self.sums, side))?;
+            kernels.loss(formula, scores, weights.as_ref(), &self.sums, side)?;
             return Ok(DeviceScoreGradients(scored));
         }
         let above = scores

@@ -90,7 +90,7 @@ impl TorchWorker {
         }
         self.times.start();
         let planned = self.planner.planned(job)?;
-        self.work_as_planned(job, planned, loss, (observer, None))
+        self.work_as_planned(job, planned, loss, observer, None)
     }
 
     fn work_as_planned(
@@ -98,10 +98,8 @@ impl TorchWorker {
         job: &BatchJob<'_>,
         PlannedDeviceBatch { plan, offsets }: PlannedDeviceBatch,
         loss: &mut dyn LossWorker,
-        (observer, later): (
-            Option<&mut ScoreObserver<'_>>,
-            Option<&mut Option<PendingSums>>,
-        ),
+        observer: Option<&mut ScoreObserver<'_>>,
+        later: Option<&mut Option<PendingSums>>,
     ) -> Result<BatchStats, DeviceError> {
         on_this_thread();
         let spec = &*self.spec;
@@ -171,7 +169,7 @@ impl DeviceWorker for TorchWorker {
         let planned = planned.downcast::<PlannedDeviceBatch>().map_err(foreign)?;
         self.times.start();
         let mut later = None;
-        let trained = self.work_as_planned(job, *planned, loss, (None, Some(&mut later)));
+        let trained = self.work_as_planned(job, *planned, loss, None, Some(&mut later));
         let trained =
             trained.map(|stats| later.map_or(PendingStats::Known(stats), PendingStats::Later));
         let before = self.last.take().map(PendingStats::stats).transpose();

@@ -2,7 +2,7 @@
 
 use tch::{TchError, Tensor};
 
-use super::fused::{CudaKernels, FusedOperator, RowUpdate};
+use super::fused::{CudaKernels, CudaUpdate, OperatorKernel, RowUpdate, SelectedRows};
 use super::parameter_rows::ParameterRows;
 use super::sums::BatchSums;
 use super::tables::TableRows;
@@ -70,25 +70,29 @@ impl WorkingSet {
     /// Applies an operator to the rows at `places`, with a kernel.
     pub(super) fn transformed(
         &self,
-        (kernels, operator): (&CudaKernels, FusedOperator),
+        kernel: OperatorKernel<'_>,
         places: &Tensor,
         parameters: &[ParameterRows],
         relations: Option<&Tensor>,
     ) -> Result<Tensor, TchError> {
-        kernels.transform(operator, parameters, relations, (&self.rows, Some(places)))
+        let OperatorKernel { kernels, operator } = kernel;
+        let rows = SelectedRows::at(&self.rows, places);
+        kernels.transform(operator, parameters, relations, rows)
     }
 
     /// Backward pass of `transformed`: adds the gradients to the sums of rows and of parameters.
     pub(super) fn add_transform_gradients(
         &mut self,
-        (kernels, operator): (&CudaKernels, FusedOperator),
+        kernel: OperatorKernel<'_>,
         places: &Tensor,
         parameters: &mut [ParameterRows],
         relations: Option<&Tensor>,
         gradients: &Tensor,
     ) -> Result<(), TchError> {
-        let rows = (&self.rows, Some(places), gradients);
-        kernels.transform_backward(operator, parameters, relations, rows, Some(&self.sums))
+        let OperatorKernel { kernels, operator } = kernel;
+        let rows = SelectedRows::at(&self.rows, places);
+        let sums = Some(&self.sums);
+        kernels.transform_backward(operator, parameters, relations, rows, gradients, sums)
     }
 
     /// Adds gradients of the rows at `places` to their sums.
@@ -138,7 +142,7 @@ impl WorkingSet {
         &self,
         tables: [Option<&mut TableRows>; 2],
         touched: &TouchedRows,
-        (lr, kernels, sums): (f32, &CudaKernels, &BatchSums),
+        update: &CudaUpdate<'_>,
     ) -> Result<(), TchError> {
         let mut start = 0;
         for (table, ids) in tables.into_iter().zip(&touched.rows) {
@@ -151,7 +155,7 @@ impl WorkingSet {
                     gradients: &part(&self.sums)?,
                     to: Some((ids, table.changing())),
                 };
-                kernels.update_rows(&rows, lr, sums)?;
+                update.kernels.update_rows(&rows, update.lr, update.sums)?;
             }
             start += count;
         }

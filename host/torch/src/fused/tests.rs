@@ -8,7 +8,7 @@ use pbg_formula::loss::{DerivedLoss, LossDefinition, LossParameter as Named};
 use pbg_formula::node::{Binary, FormulaNode, Reduction, Unary};
 use tch::{Device, Kind, Tensor};
 
-use super::{CudaKernels, RowUpdate};
+use super::{CudaKernels, RowUpdate, SelectedRows};
 use crate::device::TorchDevice;
 use crate::formula::evaluate;
 use crate::operator::OperatorApplication;
@@ -141,7 +141,7 @@ fn a_loss_and_its_gradients_are_those_of_its_formula() {
             };
             let sums = sums();
             kernels
-                .loss(formula, &scores, Some(&weights), (&sums, 1))
+                .loss(formula, &scores, Some(&weights), &sums, 1)
                 .expect("the kernel starts");
             let what = format!("formula {index}, {columns} columns");
             let finite = |x: Tensor| x.nan_to_num(0.0, 0.0, 0.0);
@@ -218,7 +218,7 @@ fn rows_are_looked_up_and_their_gradients_summed_by_row() {
     let relations = offsets(&[0, 1, 2, 1, 0]);
     let mut read = parameters(Operator::ComplexDiagonal, 3, 0.4);
     let operator = super::FusedOperator::ComplexDiagonal;
-    let rows = (&table, Some(&places));
+    let rows = SelectedRows::at(&table, &places);
     let y = kernels
         .transform(operator, &read, Some(&relations), rows)
         .expect("room");
@@ -235,9 +235,9 @@ fn rows_are_looked_up_and_their_gradients_summed_by_row() {
     );
     let gradient = numbers(&[5, 6], 0.8);
     let sums = Tensor::zeros([4, 6], (Kind::Float, Device::Cpu));
-    let back = (&table, Some(&places), &gradient.copy());
+    let (back, used) = (gradient.copy(), Some(&relations));
     kernels
-        .transform_backward(operator, &mut read, Some(&relations), back, Some(&sums))
+        .transform_backward(operator, &mut read, used, rows, &back, Some(&sums))
         .expect("the kernel starts");
     let mut expected = parameters(Operator::ComplexDiagonal, 3, 0.4);
     let of_rows = transform

@@ -7,7 +7,7 @@ use pbg_kernels::device::{Slice, SliceStages};
 use tch::{Kind, TchError, Tensor};
 
 use super::DeviceStep;
-use crate::fused::{CudaKernels, FusedOperator};
+use crate::fused::OperatorKernel;
 use crate::operator::OperatorApplication;
 use crate::rows::{DeviceGradients, DeviceRows};
 use crate::touched::part;
@@ -19,7 +19,7 @@ pub(super) struct RowSelection<'t> {
     places: Tensor,
     transform: OperatorApplication<'t>,
     /// Kernel that looks up and transforms the rows in one pass, and its backward pass.
-    at_once: Option<(&'t CudaKernels, FusedOperator)>,
+    at_once: Option<OperatorKernel<'t>>,
 }
 
 impl<'b> DeviceStep<'b> {
@@ -116,11 +116,9 @@ impl<'b> DeviceStep<'b> {
     }
 
     /// Returns the kernel for rows of `side`, if `operator` is their only transformation.
-    fn at_once(&self, side: Side, operator: Operator) -> Option<(&'b CudaKernels, FusedOperator)> {
+    fn at_once(&self, side: Side, operator: Operator) -> Option<OperatorKernel<'b>> {
         let is_alone = self.spec.max_norm.is_none() && !self.read.has_global(side);
-        self.kernels
-            .zip(FusedOperator::of(operator))
-            .filter(|_| is_alone)
+        OperatorKernel::of(self.kernels, operator).filter(|_| is_alone)
     }
 
     /// Computes gradients of the rows as they were looked up from those of prepared rows. If a kernel looks up and
