@@ -28,7 +28,7 @@ use pbg_rows::optimizer::EPSILON;
 use tch::{TchError, Tensor};
 
 pub(super) use self::compiler::{CudaEvent, open};
-use self::compiler::{DeviceKernel, Gpu, KernelArgument, KernelCompiler, LaunchSize};
+use self::compiler::{DeviceKernel, Gpu, KernelArgument, KernelCompiler, LaunchSize, WARP};
 use self::loss_source::RowLayout;
 use super::device::TorchDevice;
 use super::parameter_rows::ParameterRows;
@@ -37,7 +37,6 @@ use super::sums::BatchSums;
 
 /// Threads of a block.
 const BLOCK: u32 = 256;
-const WARP: u32 = 32;
 /// Largest number of blocks of a loss: several per multiprocessor of the largest GPUs.
 const MOST_BLOCKS: i64 = 2048;
 /// Rows per block of `transform_back`, as in `kernels.cu`.

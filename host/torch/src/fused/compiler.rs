@@ -84,6 +84,9 @@ pub(super) enum KernelArgument<'t> {
     Number(f32),
 }
 
+/// Threads of a warp.
+pub(super) const WARP: u32 = 32;
+
 /// Number of threads with which a kernel is started.
 #[derive(Clone, Copy)]
 pub(super) struct LaunchSize {

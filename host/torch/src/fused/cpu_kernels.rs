@@ -7,7 +7,7 @@ use std::process::Command;
 
 use libloading::os::unix::Library;
 
-use super::compiler::{DeviceKernel, LaunchSize};
+use super::compiler::{DeviceKernel, LaunchSize, WARP};
 
 /// Function that runs a kernel for all of its threads.
 pub(super) type CpuKernel = unsafe extern "C" fn(*mut *mut c_void, c_long, c_uint, c_uint);
@@ -82,7 +82,7 @@ pub(super) fn compile<const N: usize>(source: &str, names: [&CStr; N]) -> [Devic
 pub(super) unsafe fn start(entry: CpuKernel, threads: LaunchSize, places: &mut [*mut c_void]) {
     let [x, y] = threads.block;
     // A warp has one lane. A block that is not made of warps may have any number of threads.
-    let x = if x == super::WARP { 1 } else { x };
+    let x = if x == WARP { 1 } else { x };
     // SAFETY: the caller guarantees the arguments.
     unsafe { entry(places.as_mut_ptr(), threads.blocks.max(1) as c_long, x, y) }
 }
