@@ -21,9 +21,9 @@ use pbg_ledger::transport::{LiveTraffic, Register, TrainerActivity};
 use pbg_ledger::{BucketState, CopyVersion, LedgerAction, LedgerRecord, LedgerSums, Phase, Token};
 use pbg_model::compatibility::AcceptedDifferences;
 use pbg_model::error::{JoinError, RunError};
+use pbg_train::RunOutcome;
 use pbg_train::bucket_trainer::{self, BucketTrainer};
 use pbg_train::coordinator::Coordinator;
-use pbg_train::run::RunOutcome;
 
 mod checkpoints;
 mod event_log;

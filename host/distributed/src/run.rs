@@ -9,7 +9,8 @@ use pbg_core::event::Event;
 use pbg_model::compatibility::AllowedChanges;
 use pbg_model::error::{JoinError, RunError};
 use pbg_model::resolved::ResolvedConfig;
-use pbg_train::run::{RunOutcome, Strategies, train_passes};
+use pbg_train::run::train_passes;
+use pbg_train::{RunOutcome, Strategies};
 
 use crate::cluster_trainer::{ClusterOptions, ClusterTrainer};
 

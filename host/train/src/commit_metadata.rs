@@ -11,7 +11,7 @@ use pbg_model::state::{EpochSums, RunState};
 use pbg_rows::params::Params;
 
 use crate::disk_tables::CommitContent;
-use crate::run::Strategies;
+use crate::strategies::Strategies;
 
 /// Commits of one run.
 pub(crate) struct CommitMetadata {

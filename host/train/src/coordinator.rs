@@ -14,7 +14,22 @@ use pbg_rows::table::Table;
 
 use crate::bucket_trainer::{BucketResult, BucketTrainer};
 use crate::buffer::TableStore;
-use crate::run::RunOutcome;
+
+/// Outcome of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RunOutcome {
+    /// All epochs are trained.
+    Finished {
+        /// Version of the checkpoint.
+        version: u64,
+    },
+    /// The run stopped on request. Everything that was trained is committed.
+    Interrupted {
+        /// Version of the checkpoint.
+        version: u64,
+    },
+}
+
 /// Source of the training loop's buckets and receiver of its results.
 pub trait Coordinator<'a> {
     /// Storage of the machine's tables.

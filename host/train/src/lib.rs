@@ -44,6 +44,7 @@ pub mod running_pipeline;
 mod single_trainer;
 mod stage_threads;
 mod storage_thread;
+mod strategies;
 pub mod validation;
 mod workers;
 
@@ -51,7 +52,9 @@ pub use check::{
     CheckReport, check, first_pass, first_plan, require_plans, too_large_to_plan, verify,
     verify_checkpoint,
 };
+pub use coordinator::RunOutcome;
 pub use executor::check_device;
 pub use losses::{GuardedLoss, traced};
 pub use pbg_kernels::executable;
-pub use run::{Fallbacks, RunOutcome, Strategies, train, train_at};
+pub use run::{train, train_at};
+pub use strategies::{Fallbacks, Strategies};

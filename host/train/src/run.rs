@@ -2,85 +2,19 @@
 //! edges on disk -> bucket schedule -> partition buffer -> batches -> kernels -> update -> checkpoint.
 
 use std::ops::ControlFlow;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
 
 use pbg_core::event::Event;
-use pbg_core::strategy::{BucketOrder, Loss as _, RunLength, SamplerFactory, StrategyId};
 use pbg_kernels::device::OpenDevice;
 use pbg_model::compatibility::AllowedChanges;
 use pbg_model::error::RunError;
 use pbg_model::resolved::ResolvedConfig;
 
-use crate::coordinator::Coordinator;
-use crate::draws::Samplers;
+use crate::coordinator::{Coordinator, RunOutcome};
 use crate::executor;
-use crate::losses::GuardedLoss;
 use crate::single_trainer::SingleTrainer;
-
-/// The strategies of a run.
-pub struct Strategies {
-    /// Bucket order.
-    pub order: Box<dyn BucketOrder>,
-    /// Relation sampler: the order of the relations within a bucket, with static relations.
-    pub sampler: Box<dyn SamplerFactory>,
-    /// Loss, including its fallback.
-    pub loss: GuardedLoss,
-    /// Fallbacks of the bucket order and of the relation sampler.
-    pub fallbacks: Fallbacks,
-}
-
-impl Strategies {
-    /// Returns the samplers that draw the relations of a bucket's shares.
-    pub(crate) fn samplers(&self) -> Samplers<'_> {
-        Samplers {
-            sampler: self.sampler.as_ref(),
-            standard: self.fallbacks.sampler.as_deref(),
-            faults: Mutex::default(),
-        }
-    }
-
-    /// Returns the ids of the bucket order, the relation sampler and the loss.
-    pub fn ids(&self) -> Vec<StrategyId> {
-        let ids = [self.order.id(), self.sampler.id(), self.loss.id()];
-        ids.into_iter().cloned().collect()
-    }
-
-    /// Announces the length of the run to all strategies, including the fallbacks.
-    pub(crate) fn begin_run(&mut self, length: RunLength) {
-        let Fallbacks { order, sampler } = &mut self.fallbacks;
-        self.order.begin_run(length);
-        self.sampler.begin_run(length);
-        self.loss.begin_run(length);
-        order.iter_mut().for_each(|order| order.begin_run(length));
-        sampler.iter().for_each(|sampler| sampler.begin_run(length));
-    }
-}
-
-/// Fallback strategies by slot. Without a fallback, a failure of the strategy ends the run. A resumed run begins again
-/// with the configured strategies, not with their fallbacks.
-#[derive(Default)]
-pub struct Fallbacks {
-    /// Fallback of the bucket order.
-    pub order: Option<Box<dyn BucketOrder>>,
-    /// Fallback of the relation sampler.
-    pub sampler: Option<Box<dyn SamplerFactory>>,
-}
-
-/// Outcome of a run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RunOutcome {
-    /// All epochs are trained.
-    Finished {
-        /// Version of the checkpoint.
-        version: u64,
-    },
-    /// The run stopped on request. Everything that was trained is committed.
-    Interrupted {
-        /// Version of the checkpoint.
-        version: u64,
-    },
-}
+use crate::strategies::Strategies;
 
 /// Trains up to the last epoch of the configuration, starting where the checkpoint ends.
 ///

@@ -21,8 +21,8 @@ use crate::bucket_trainer::{BucketResult, BucketTrainer};
 use crate::commit_metadata::CommitMetadata;
 use crate::commit_pacer::CommitPacer;
 use crate::coordinator::Coordinator;
+use crate::coordinator::RunOutcome;
 use crate::disk_tables::DiskTables;
-use crate::run::RunOutcome;
 
 mod commits;
 mod open;

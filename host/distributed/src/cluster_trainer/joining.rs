@@ -13,8 +13,8 @@ use pbg_ledger::{
 use pbg_model::compatibility::{self, AcceptedDifferences, AllowedChanges, OpenPurpose};
 use pbg_model::error::{JoinError, RunError};
 use pbg_model::resolved::ResolvedConfig;
+use pbg_train::Strategies;
 use pbg_train::commit_metadata::reset_changed;
-use pbg_train::run::Strategies;
 
 use super::ClusterOptions;
 use super::checkpoints::stored_state;

@@ -3,7 +3,7 @@
 use pbg_core::event::Event;
 use pbg_ledger::{LedgerAction, Token, TransactionError};
 use pbg_model::error::{JoinError, RunError};
-use pbg_train::run::{RunOutcome, Strategies};
+use pbg_train::{RunOutcome, Strategies};
 
 use super::checkpoints::stored_state;
 use super::{ClusterTrainer, LONGEST_WAIT, NotApplied};

@@ -16,11 +16,11 @@ use pbg_model::error::{CheckpointMismatch, JoinError, RunError};
 use pbg_model::resolved::ResolvedConfig;
 use pbg_model::{commit, memory};
 use pbg_rows::params::Params;
+use pbg_train::Strategies;
 use pbg_train::bucket_trainer::{BucketTrainer, MachineParts};
 use pbg_train::check::{CheckReport, check};
 use pbg_train::disk_tables::InitialTables;
 use pbg_train::executor;
-use pbg_train::run::Strategies;
 
 use crate::conversion::{grid, terms};
 use crate::exchange::{ParameterExchange, SharedArrays};

@@ -16,9 +16,9 @@ use pbg_rows::params::Params;
 use crate::buffer::{BufferSize, TableStore};
 use crate::edge_prefetch::EdgeSource;
 use crate::executor::{self, executors};
-use crate::run::Strategies;
 use crate::run_length::run_length;
 use crate::running_pipeline::RunningPipeline;
+use crate::strategies::Strategies;
 use crate::workers;
 
 use super::BucketTrainer;

@@ -17,7 +17,7 @@ use pbg_model::trained::UntrainedNames;
 
 use super::{require_plans, too_large_to_ask};
 use crate::disk_tables::InitialTables;
-use crate::run::Strategies;
+use crate::strategies::Strategies;
 
 /// A verification needs little memory besides the data that it checks, so one thread is enough.
 const ONE_THREAD: Option<usize> = Some(1);

@@ -22,7 +22,7 @@ use crate::commit_metadata::{CommitMetadata, StartingPoint};
 use crate::commit_pacer::CommitPacer;
 use crate::disk_tables::{DiskTables, InitialTables};
 use crate::new_rows::NewRows;
-use crate::run::Strategies;
+use crate::strategies::Strategies;
 use crate::{executor, validation};
 
 use super::SingleTrainer;
