@@ -14,8 +14,9 @@ use crate::bindings::{PACKAGE, VERSION, files as wit_files, log as wit_log, run 
 use crate::cache::CodeCache;
 use crate::compiler::{CompileRefusal, CompilerProcess};
 use crate::engine::SandboxEngine;
+use crate::error::Fault;
 use crate::error::LoadError;
-use crate::fault::{self, Fault};
+use crate::fault::{self, chain};
 use crate::function_cache;
 use crate::grants::GrantedFolders;
 use crate::guest::StoreData;
@@ -190,11 +191,6 @@ impl CompiledPlugin {
             )),
         }
     }
-}
-
-/// Returns the texts of an error and its causes, escaped for a message.
-pub(crate) fn chain(error: &wasmtime::Error) -> String {
-    escaped(&fault::causes(error), 500)
 }
 
 impl CompileContext<'_> {

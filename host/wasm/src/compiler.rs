@@ -29,8 +29,8 @@ use rustix::process::{
 use serde::{Deserialize, Serialize};
 use wasmtime::Engine;
 
-use crate::compiled_plugin::chain;
 use crate::engine::{CodegenSettings, config};
+use crate::fault::chain;
 use crate::function_cache::{self, FunctionCache};
 use crate::limits::Limits;
 

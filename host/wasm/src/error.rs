@@ -4,8 +4,23 @@ use std::path::PathBuf;
 
 use pbg_core::strategy::FaultCause;
 
-use crate::fault::Fault;
 use crate::slot::PluginSlot;
+
+/// Reason why a call ended without an answer.
+pub(crate) struct Fault {
+    pub(crate) reason: String,
+    pub(crate) cause: FaultCause,
+}
+
+impl From<String> for Fault {
+    /// Creates a fault that the plugin caused.
+    fn from(reason: String) -> Self {
+        Self {
+            reason,
+            cause: FaultCause::Strategy,
+        }
+    }
+}
 
 /// Error of loading a plugin, with its name or path and what to do about it.
 #[derive(Debug, thiserror::Error)]

@@ -6,28 +6,13 @@ use pbg_core::strategy::FaultCause;
 use pbg_core::text::escaped;
 use wasmtime::{Trap, WasmBacktrace};
 
+use crate::error::Fault;
 use crate::guest::{Interrupted, LimitExceeded};
 use crate::limits::Limits;
 use crate::log::InstanceLog;
 
 /// Largest number of frames of the guest's stack that a message shows.
 const FRAMES: usize = 8;
-
-/// Reason why a call ended without an answer.
-pub(crate) struct Fault {
-    pub(crate) reason: String,
-    pub(crate) cause: FaultCause,
-}
-
-impl From<String> for Fault {
-    /// Creates a fault that the plugin caused.
-    fn from(reason: String) -> Self {
-        Self {
-            reason,
-            cause: FaultCause::Strategy,
-        }
-    }
-}
 
 /// Returns the reason why a call ended without an answer. The instance must not be used again.
 pub(crate) fn describe(error: &wasmtime::Error, limits: &Limits, log: &InstanceLog) -> Fault {
@@ -62,6 +47,11 @@ fn no_memory(error: &wasmtime::Error) -> String {
          (ulimit -v), or leave more memory free",
         escaped(&causes(error), 300)
     )
+}
+
+/// Returns the texts of an error and its causes, escaped for a message.
+pub(crate) fn chain(error: &wasmtime::Error) -> String {
+    escaped(&causes(error), 500)
 }
 
 /// Returns the texts of an error and its causes on one line, without the engine's stack trace.

@@ -10,10 +10,11 @@ use serde_json::Value;
 
 use crate::bindings::{self, PACKAGE, VERSION};
 use crate::cache::CodeCache;
-use crate::compiled_plugin::{CompileContext, CompiledPlugin, chain};
+use crate::compiled_plugin::{CompileContext, CompiledPlugin};
 use crate::compiler::CompilerProcess;
 use crate::engine::SandboxEngine;
 use crate::error::LoadError;
+use crate::fault::chain;
 use crate::grants::{FolderGrant, GrantedFolders};
 use crate::limits::Limits;
 use crate::log::LogSink;

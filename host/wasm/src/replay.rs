@@ -8,22 +8,15 @@ use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
 use pbg_core::graph::Bucket;
-use pbg_core::loss::{ScheduleProgress, TracedLoss};
-use pbg_core::strategy::{
-    BucketOrder as _, FaultCause, Loss, Pass, RunLength, SamplerFactory as _, StrategyError,
-    StrategyId,
-};
+use pbg_core::loss::ScheduleProgress;
+use pbg_core::strategy::{Pass, RunLength, StrategyError, StrategyId};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::error::LoadError;
 use crate::limits::Limits;
-use crate::loss::LoadedLoss;
-use crate::order::LoadedOrder;
-use crate::plugin::LoadedPlugin;
 use crate::slot::PluginSlot;
 
-use asked::{draw, evaluate, ready, update};
+pub use asked::LossExecutor;
 pub use scores::RecordedScores;
 
 /// Version of the file format.
@@ -113,9 +106,6 @@ pub enum RecordedCall {
     },
 }
 
-/// Function that turns a traced loss into one that can be evaluated.
-pub type LossExecutor = fn(TracedLoss) -> Box<dyn Loss>;
-
 /// Reason why a file cannot be replayed.
 #[derive(Debug, thiserror::Error)]
 #[error("{}: {reason}", .path.display())]
@@ -178,90 +168,6 @@ impl CallReplay {
         replay.call.check().map_err(failed)?;
         replay.limits = replay.limits.clamped();
         Ok(replay)
-    }
-
-    /// Repeats the call with `plugin`. A traced loss is evaluated with `executed`.
-    ///
-    /// # Errors
-    /// When the plugin fills another slot, or fails while it is configured.
-    pub fn ask(
-        &self,
-        plugin: LoadedPlugin,
-        executed: LossExecutor,
-    ) -> Result<Result<String, StrategyError>, LoadError> {
-        match &self.call {
-            RecordedCall::Plan { pass } => {
-                let mut order = self.order(plugin)?;
-                Ok(order
-                    .plan(pass)
-                    .map(|plan| format!("a plan of {} buckets", plan.len())))
-            }
-            RecordedCall::Pick { pass, held, free } => {
-                let mut order = self.order(plugin)?;
-                Ok(order
-                    .pick(pass, held, free)
-                    .map(|index| format!("index {index}")))
-            }
-            RecordedCall::Draw {
-                counts,
-                batch_size,
-                seed,
-                losses,
-            } => {
-                let sampler = plugin.into_sampler(&self.parameters)?;
-                sampler.begin_run(self.run);
-                let walk = sampler.create(counts, *batch_size, *seed);
-                Ok(walk.and_then(|mut walk| draw(walk.as_mut(), losses)))
-            }
-            RecordedCall::Build if plugin.inspection().kind == PluginSlot::TracedOperator => {
-                plugin.into_operator(&self.parameters)?;
-                Ok(Ok("a formula".to_owned()))
-            }
-            RecordedCall::Build => self.ask_loss(plugin, |_| Ok("a formula".to_owned())),
-            RecordedCall::Update { progress, values } => {
-                self.ask_loss(plugin, |loss| update(loss, self.run, progress, values))
-            }
-            RecordedCall::Evaluate {
-                positive,
-                negative,
-                columns,
-                parameters,
-            } => self.ask_loss(plugin, |loss| {
-                let loss = ready(loss, parameters, executed)?;
-                loss.begin_run(self.run);
-                evaluate(loss.as_ref(), &positive.0, &negative.0, *columns)
-            }),
-        }
-    }
-
-    fn order(&self, plugin: LoadedPlugin) -> Result<LoadedOrder, LoadError> {
-        let mut order = plugin.into_order(&self.parameters)?;
-        order.begin_run(self.run);
-        Ok(order)
-    }
-
-    /// Loads a loss and calls `ask` with it. Loading already calls `build`, so a fault of `build` is returned as a
-    /// failed call.
-    fn ask_loss(
-        &self,
-        plugin: LoadedPlugin,
-        ask: impl FnOnce(LoadedLoss) -> Result<String, StrategyError>,
-    ) -> Result<Result<String, StrategyError>, LoadError> {
-        let strategy = plugin.id();
-        match plugin.into_loss(&self.parameters) {
-            Ok(loss) => Ok(ask(loss)),
-            Err(LoadError::Fault {
-                function: function @ "build",
-                reason,
-                ..
-            }) => Ok(Err(StrategyError {
-                strategy,
-                function,
-                reason: reason.into(),
-                cause: FaultCause::Strategy,
-            })),
-            Err(other) => Err(other),
-        }
     }
 
     /// Writes the replay to a new file in `folder`, which is created if it does not exist.

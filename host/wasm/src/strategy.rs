@@ -12,9 +12,10 @@ use wasmtime::component::{Instance, InstancePre};
 use crate::bindings::{
     bucket_order, loss_computed, loss_traced, operator_traced, relation_sampler, types,
 };
-use crate::compiled_plugin::{CompiledPlugin, PluginInstance, chain};
+use crate::compiled_plugin::{CompiledPlugin, PluginInstance};
+use crate::error::Fault;
 use crate::error::LoadError;
-use crate::fault::Fault;
+use crate::fault::chain;
 use crate::guest::StoreData;
 use crate::parameters::{ParameterValue, PluginParameter, resolve_parameters};
 use crate::replay::{CallContext, CallReplay, RecordedCall};

@@ -1,16 +1,109 @@
 //! Repetition of failed calls.
 
-use pbg_core::loss::{LossState, ScheduleProgress};
-use pbg_core::strategy::{FaultCause, Loss, RelationSampler, RunLength, ScoreBlock, StrategyError};
+use pbg_core::loss::{LossState, ScheduleProgress, TracedLoss};
+use pbg_core::strategy::{
+    BucketOrder as _, FaultCause, Loss, RelationSampler, RunLength, SamplerFactory as _,
+    ScoreBlock, StrategyError,
+};
 
-use super::LossExecutor;
+use super::{CallReplay, RecordedCall};
+use crate::error::LoadError;
 use crate::loss::LoadedLoss;
+use crate::order::LoadedOrder;
+use crate::plugin::LoadedPlugin;
+use crate::slot::PluginSlot;
+
+/// Function that turns a traced loss into one that can be evaluated.
+pub type LossExecutor = fn(TracedLoss) -> Box<dyn Loss>;
+
+impl CallReplay {
+    /// Repeats the call with `plugin`. A traced loss is evaluated with `executed`.
+    ///
+    /// # Errors
+    /// When the plugin fills another slot, or fails while it is configured.
+    pub fn ask(
+        &self,
+        plugin: LoadedPlugin,
+        executed: LossExecutor,
+    ) -> Result<Result<String, StrategyError>, LoadError> {
+        match &self.call {
+            RecordedCall::Plan { pass } => {
+                let mut order = self.order(plugin)?;
+                Ok(order
+                    .plan(pass)
+                    .map(|plan| format!("a plan of {} buckets", plan.len())))
+            }
+            RecordedCall::Pick { pass, held, free } => {
+                let mut order = self.order(plugin)?;
+                Ok(order
+                    .pick(pass, held, free)
+                    .map(|index| format!("index {index}")))
+            }
+            RecordedCall::Draw {
+                counts,
+                batch_size,
+                seed,
+                losses,
+            } => {
+                let sampler = plugin.into_sampler(&self.parameters)?;
+                sampler.begin_run(self.run);
+                let walk = sampler.create(counts, *batch_size, *seed);
+                Ok(walk.and_then(|mut walk| draw(walk.as_mut(), losses)))
+            }
+            RecordedCall::Build if plugin.inspection().kind == PluginSlot::TracedOperator => {
+                plugin.into_operator(&self.parameters)?;
+                Ok(Ok("a formula".to_owned()))
+            }
+            RecordedCall::Build => self.ask_loss(plugin, |_| Ok("a formula".to_owned())),
+            RecordedCall::Update { progress, values } => {
+                self.ask_loss(plugin, |loss| update(loss, self.run, progress, values))
+            }
+            RecordedCall::Evaluate {
+                positive,
+                negative,
+                columns,
+                parameters,
+            } => self.ask_loss(plugin, |loss| {
+                let loss = ready(loss, parameters, executed)?;
+                loss.begin_run(self.run);
+                evaluate(loss.as_ref(), &positive.0, &negative.0, *columns)
+            }),
+        }
+    }
+
+    fn order(&self, plugin: LoadedPlugin) -> Result<LoadedOrder, LoadError> {
+        let mut order = plugin.into_order(&self.parameters)?;
+        order.begin_run(self.run);
+        Ok(order)
+    }
+
+    /// Loads a loss and calls `ask` with it. Loading already calls `build`, so a fault of `build` is returned as a
+    /// failed call.
+    fn ask_loss(
+        &self,
+        plugin: LoadedPlugin,
+        ask: impl FnOnce(LoadedLoss) -> Result<String, StrategyError>,
+    ) -> Result<Result<String, StrategyError>, LoadError> {
+        let strategy = plugin.id();
+        match plugin.into_loss(&self.parameters) {
+            Ok(loss) => Ok(ask(loss)),
+            Err(LoadError::Fault {
+                function: function @ "build",
+                reason,
+                ..
+            }) => Ok(Err(StrategyError {
+                strategy,
+                function,
+                reason: reason.into(),
+                cause: FaultCause::Strategy,
+            })),
+            Err(other) => Err(other),
+        }
+    }
+}
 
 /// Draws and observes as often as before the fault, and once more.
-pub(super) fn draw(
-    walk: &mut dyn RelationSampler,
-    losses: &[f32],
-) -> Result<String, StrategyError> {
+fn draw(walk: &mut dyn RelationSampler, losses: &[f32]) -> Result<String, StrategyError> {
     for (drawn, &loss) in losses.iter().enumerate() {
         match walk.next()? {
             Some(draw) => walk.observe(draw.relation, loss)?,
@@ -23,7 +116,7 @@ pub(super) fn draw(
     })
 }
 
-pub(super) fn update(
+fn update(
     loss: LoadedLoss,
     run: RunLength,
     progress: &ScheduleProgress,
@@ -41,7 +134,7 @@ pub(super) fn update(
 }
 
 /// Returns a loss that can be evaluated, with the parameter values of the failed call.
-pub(super) fn ready(
+fn ready(
     loss: LoadedLoss,
     parameters: &[f32],
     executed: LossExecutor,
@@ -73,7 +166,7 @@ fn not_asked(loss: &dyn Loss, reason: &str) -> StrategyError {
     }
 }
 
-pub(super) fn evaluate(
+fn evaluate(
     loss: &dyn Loss,
     positive: &[f32],
     negative: &[f32],

@@ -2,7 +2,7 @@
 
 use wasmparser::{FunctionBody, Operator};
 
-use super::{cap, invalid};
+use super::cap::{self, invalid};
 
 /// Counts of all functions so far.
 #[derive(Default)]

@@ -9,7 +9,7 @@ use wasmparser::{
     ComponentTypeRef, ElementItems, ElementSectionReader, Encoding, Instance, Payload,
 };
 
-use super::{cap, invalid};
+use super::cap::{self, invalid};
 
 /// Counts of one instance, including the instances within it.
 #[derive(Clone, Copy, Default)]
