@@ -225,7 +225,7 @@ impl Models {
             // concatenated.
             Combination::Concatenate => Optimizer::Adagrad,
         };
-        let joined = |width| RowAccumulator::new(self.combination, (rows, width), self.components);
+        let joined = |width| RowAccumulator::new(self.combination, rows, width, self.components);
         let mut embeddings = joined(dim);
         let mut adagrad = joined(optimizer.accumulators(dim));
         let mut data = PartitionData::default();
@@ -261,10 +261,11 @@ impl Models {
         let mut params = Params::new(&result.blueprint().spec, result.config().seed);
         let mut values = Vec::new();
         for (index, tensor) in params.tensors().iter().enumerate() {
-            let shape = (tensor.values.rows(), tensor.values.width());
+            let (rows, width) = (tensor.values.rows(), tensor.values.width());
             // An operator may have one parameter for several elements of an embedding.
-            let parts = self.components * shape.1 / tensor.dimension;
-            let mut joined = [(); 2].map(|()| RowAccumulator::new(self.combination, shape, parts));
+            let parts = self.components * width / tensor.dimension;
+            let mut joined =
+                [(); 2].map(|()| RowAccumulator::new(self.combination, rows, width, parts));
             for model in &self.all {
                 let own = &model.params.tensors()[index];
                 joined[0].add(&own.to_vec());

@@ -197,7 +197,7 @@ impl QueryModel<'_> {
         let mut found = Vec::new();
         for (index, type_name) in types.iter().enumerate() {
             if entity_type.is_none_or(|t| t == type_name)
-                && let Some(id) = self.lookups[index].find((&self.trained, index), name)?
+                && let Some(id) = self.lookups[index].find(&self.trained, index, name)?
             {
                 found.push((index, id));
             }
@@ -219,7 +219,7 @@ impl QueryModel<'_> {
     }
 
     fn names(&mut self, type_index: usize, ids: &[EntityId]) -> Result<Vec<String>, RunError> {
-        self.lookups[type_index].names((&self.trained, type_index), ids)
+        self.lookups[type_index].names(&self.trained, type_index, ids)
     }
 
     fn table(&mut self, type_index: usize, partition: u32) -> Result<Arc<Table>, RunError> {

@@ -68,7 +68,7 @@ fn apply_row(table: &Table, row: usize, gradient: &[f32], lr: f32, work: &mut Ve
     match table.adagrad.width() {
         // The mean of the squares of a single number is its square, so element-wise Adagrad is the same.
         1 => row_adagrad(table, row, gradient, lr),
-        _ => elements((&table.embeddings, &table.adagrad), row, gradient, lr, work),
+        _ => elements(&table.embeddings, &table.adagrad, row, gradient, lr, work),
     }
 }
 
@@ -119,13 +119,13 @@ pub fn apply_elements(
     lr: f32,
     scratch: &mut Vec<f32>,
 ) -> bool {
-    let arrays = (&tensor.values, &tensor.adagrad);
-    elements(arrays, row, gradient, lr, scratch)
+    elements(&tensor.values, &tensor.adagrad, row, gradient, lr, scratch)
 }
 
 /// Applies Adagrad to row `row` of an array of values and the array of their accumulators.
 fn elements(
-    (of_values, of_accumulators): (&SharedRows, &SharedRows),
+    of_values: &SharedRows,
+    of_accumulators: &SharedRows,
     row: usize,
     gradient: &[f32],
     lr: f32,

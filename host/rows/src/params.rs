@@ -138,7 +138,7 @@ impl Params {
         for (index, relation) in spec.relations.iter().enumerate() {
             let sides = Side::BOTH.map(|side| {
                 has_operator(spec, side)
-                    .then(|| params.add_operator((index, side), relation, spec, seed))
+                    .then(|| params.add_operator(index, side, relation, spec, seed))
             });
             params.operators.push(sides.map(Option::flatten));
         }
@@ -180,7 +180,8 @@ impl Params {
 
     fn add_operator(
         &mut self,
-        (index, side): (usize, Side),
+        index: usize,
+        side: Side,
         relation: &RelationSpec,
         spec: &ModelSpec,
         seed: u64,
@@ -203,7 +204,7 @@ impl Params {
             let mut values = pages::zeroed(rows.unwrap_or(1) * width);
             for (row, numbers) in (0..).zip(values.chunks_exact_mut(width)) {
                 let place = [index as u64, side as u64, number, row];
-                part.fill(numbers, (seed, spec.operator_init_scale), place);
+                part.fill(numbers, seed, spec.operator_init_scale, place);
             }
             let values = SharedRows::from_vec(values, width);
             let tensor = ParamTensor::new(name, shape, dimension, values);
@@ -339,7 +340,7 @@ impl OperatorTensor {
     /// Writes the initial values of the row at `place`: relation of the specification, side, tensor, row. With a
     /// `scale`, they are normally distributed with this standard deviation, except where a formula declares the
     /// distribution.
-    fn fill(&self, row: &mut [f32], (seed, scale): (u64, Option<f32>), place: [u64; 4]) {
+    fn fill(&self, row: &mut [f32], seed: u64, scale: Option<f32>, place: [u64; 4]) {
         let initial = match (&self.initial, scale) {
             (InitialValues::Drawn(initial), _) => *initial,
             (_, Some(scale)) => InitialValue::Normal(scale),

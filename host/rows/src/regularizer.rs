@@ -20,11 +20,9 @@ impl N3 {
     pub fn add(self, row: &[f32], gradient: &mut [f32]) -> f64 {
         let sum = if self.complex {
             let half = row.len() / 2;
-            add_complex(
-                row.split_at(half),
-                gradient.split_at_mut(half),
-                3.0 * self.coefficient,
-            )
+            let (re, im) = row.split_at(half);
+            let (re_gradient, im_gradient) = gradient.split_at_mut(half);
+            add_complex(re, im, re_gradient, im_gradient, 3.0 * self.coefficient)
         } else {
             add_real(row, gradient, 3.0 * self.coefficient)
         };
@@ -58,8 +56,10 @@ fn add_real(row: &[f32], gradient: &mut [f32], factor: f32) -> f32 {
 
 #[multiversion(targets("x86_64+avx512f+avx2+fma", "x86_64+avx2+fma"))]
 fn add_complex(
-    (re, im): (&[f32], &[f32]),
-    (re_gradient, im_gradient): (&mut [f32], &mut [f32]),
+    re: &[f32],
+    im: &[f32],
+    re_gradient: &mut [f32],
+    im_gradient: &mut [f32],
     factor: f32,
 ) -> f32 {
     let mut sums = [0.0; LANES];

@@ -267,7 +267,8 @@ impl<S: TableStore<Table = Table>> BucketTrainer<'_, S> {
     /// not interrupted. Ranking and training borrow the same `Work`, so they are in one function.
     pub(crate) fn train_edges(
         &mut self,
-        (pass, bucket): (PassId, Bucket),
+        pass: PassId,
+        bucket: Bucket,
         PreparedEdges { edges, held, order }: &PreparedEdges,
         io: PartitionIo,
         span: &BatchRange<'_>,

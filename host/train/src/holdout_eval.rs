@@ -37,9 +37,9 @@ pub(crate) fn evaluate(
     );
     let shares: Vec<_> = batching::shares(indices.len(), evaluators.len()).collect();
     let workers = evaluators.iter_mut().zip(losses).zip(shares).enumerate();
-    let jobs = workers.map(|(worker, (evaluator, share))| {
-        let share = (worker, &indices[share]);
-        move |crew: &Crew| evaluate_share(evaluator, work, share, batch_size, crew)
+    let jobs = workers.map(|(worker, ((evaluator, loss), share))| {
+        let share = &indices[share];
+        move |crew: &Crew| evaluate_share(evaluator, loss, work, worker, share, batch_size, crew)
     });
     let mut total = RankStats::default();
     for part in crew::run_jobs(jobs, || ())? {
@@ -49,9 +49,11 @@ pub(crate) fn evaluate(
 }
 
 fn evaluate_share(
-    (evaluator, loss): (&mut StepWorker, &mut Box<dyn LossWorker>),
+    evaluator: &mut StepWorker,
+    loss: &mut Box<dyn LossWorker>,
     work: &BucketInputs<'_>,
-    (worker, share): (usize, &[u32]),
+    worker: usize,
+    share: &[u32],
     batch_size: usize,
     crew: &Crew,
 ) -> Result<RankStats, RunError> {

@@ -89,7 +89,7 @@ impl BatchPrefetcher {
         thread::scope(|scope| {
             let failed = |e: std::io::Error| RunError::Thread(e.to_string());
             let named = || thread::Builder::new().name(PLANNING.to_owned());
-            let draw = move || draw(work, batches, rng, &clock, (drawn, spare));
+            let draw = move || draw(work, batches, rng, &clock, drawn, spare);
             let drawing = named().spawn_scoped(scope, draw).map_err(failed)?;
             let plan = move || self.plan(work, &to_plan, &report);
             let planning = named().spawn_scoped(scope, plan).map_err(failed)?;
@@ -144,7 +144,8 @@ fn draw(
     batches: Chunks<'_, u32>,
     mut rng: Xoshiro256PlusPlus,
     clock: &StageClock,
-    (drawn, spare): (SyncSender<DrawnBatch>, Receiver<DrawnBatch>),
+    drawn: SyncSender<DrawnBatch>,
+    spare: Receiver<DrawnBatch>,
 ) -> Result<(), RunError> {
     for indices in batches {
         let started = pbg_clock::now();

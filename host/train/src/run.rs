@@ -77,7 +77,7 @@ pub fn train_passes<'a>(
             run.begin_bucket(acquired);
             let span = run.batch_range(stop);
             let machine = run.machine();
-            let trained = machine.train_edges((id, acquired.bucket), &prepared, io, &span)?;
+            let trained = machine.train_edges(id, acquired.bucket, &prepared, io, &span)?;
             drop(prepared);
             let stop = stop.load(Ordering::Relaxed);
             if let Some(outcome) = run.settle(acquired, trained, stop)? {

@@ -115,9 +115,9 @@ pub(crate) fn train(
     let teams = trainers.chunks_mut(together);
     let teams = teams.zip(losses.chunks_mut(together)).enumerate();
     let jobs: Vec<_> = teams
-        .map(|(thread, team)| {
+        .map(|(thread, (trainers, losses))| {
             let (hall, reports) = (&hall, reports.clone());
-            move |crew: &Crew| hall.train(thread, team, &reports, crew)
+            move |crew: &Crew| hall.train(thread, trainers, losses, &reports, crew)
         })
         .collect();
     drop(reports);
@@ -170,7 +170,8 @@ impl ShareQueue<'_, '_> {
     fn train(
         &self,
         thread: usize,
-        (trainers, losses): (&mut [Executor], &mut [Box<dyn LossWorker>]),
+        trainers: &mut [Executor],
+        losses: &mut [Box<dyn LossWorker>],
         reports: &SyncSender<TrainStats>,
         crew: &Crew,
     ) -> Result<ThreadTotals, RunError> {
@@ -178,8 +179,8 @@ impl ShareQueue<'_, '_> {
         let mut index = thread;
         while let Some((edges, share)) = self.parts.get(index) {
             if !share.done {
-                let team = (&mut *trainers, &mut *losses);
-                let mut work = WorkerShare::new((self, crew), team, (index, share), reports);
+                let mut work =
+                    WorkerShare::new(self, crew, trainers, losses, index, share, reports);
                 work.train(edges)?;
                 done.stats.add(&work.stats);
                 done.sampler += work.sampler;

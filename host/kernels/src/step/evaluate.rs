@@ -53,9 +53,11 @@ impl CandidateColumns {
     /// column there, and that of the positive is masked.
     fn list(
         &mut self,
-        (plan, job): (&BatchPlan, &BatchJob<'_>),
+        plan: &BatchPlan,
+        job: &BatchJob<'_>,
         side: Side,
-        (slice, chunk): (&Slice, usize),
+        slice: &Slice,
+        chunk: usize,
     ) {
         self.entities.clear();
         let mut padding = 0..0;
@@ -165,7 +167,7 @@ impl<'a> BatchEvaluation<'a> {
             if row % slice.chunk == 0 {
                 let chunk = row / slice.chunk;
                 self.candidates
-                    .list((self.plan, self.job), side, (slice, chunk));
+                    .list(self.plan, self.job, side, slice, chunk);
             }
             let (above, equal) = self.candidates.compare(own, positive, scores);
             self.stats.rank(above, equal);

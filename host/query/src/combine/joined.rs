@@ -18,11 +18,7 @@ pub(super) struct RowAccumulator {
 
 impl RowAccumulator {
     /// Creates `rows` rows of `width` elements. `parts` has no effect with [`Combination::Average`].
-    pub(super) fn new(
-        combination: Combination,
-        (rows, width): (usize, usize),
-        parts: usize,
-    ) -> Self {
+    pub(super) fn new(combination: Combination, rows: usize, width: usize, parts: usize) -> Self {
         Self {
             combination,
             width,
@@ -76,7 +72,7 @@ mod tests {
 
     #[test]
     fn a_mean() {
-        let mut joined = RowAccumulator::new(Combination::Average, (2, 2), 1);
+        let mut joined = RowAccumulator::new(Combination::Average, 2, 2, 1);
         joined.add(&[1.0, 2.0, 3.0, 4.0]);
         joined.add(&[3.0, 0.0, -3.0, 4.0]);
         assert_eq!(joined.finish(), [2.0, 1.0, 0.0, 4.0]);
@@ -84,7 +80,7 @@ mod tests {
 
     #[test]
     fn halves_stay_halves() {
-        let mut joined = RowAccumulator::new(Combination::Concatenate, (2, 6), 2);
+        let mut joined = RowAccumulator::new(Combination::Concatenate, 2, 6, 2);
         joined.add(&[1.0, 2.0, 11.0, 12.0]);
         joined.add(&[3.0, 4.0, 5.0, 6.0, 13.0, 14.0, 15.0, 16.0]);
         let expected = [
@@ -111,8 +107,8 @@ mod tests {
                 .iter()
                 .map(|width| (0..rows * width).map(|_| draw()).collect())
                 .collect();
-            let shape = (rows, widths.iter().sum());
-            let mut joined = RowAccumulator::new(Combination::Concatenate, shape, parts);
+            let width = widths.iter().sum();
+            let mut joined = RowAccumulator::new(Combination::Concatenate, rows, width, parts);
             models.iter().for_each(|rows| joined.add(rows));
             let joined = joined.finish();
             let dot = |values: &[f32], width: usize, a: usize, b: usize| -> f32 {
@@ -122,7 +118,7 @@ mod tests {
             for (a, b) in [(0, 1), (1, 2), (2, 2)] {
                 let of_all = models.iter().zip(&widths);
                 let sum: f32 = of_all.map(|(values, &width)| dot(values, width, a, b)).sum();
-                prop_assert_eq!(dot(&joined, shape.1, a, b), sum);
+                prop_assert_eq!(dot(&joined, width, a, b), sum);
             }
         }
     }

@@ -159,7 +159,8 @@ impl IndexWalker {
         &mut self,
         part: &IndexPartition<'_>,
         replacement: ReplacedSide<'_>,
-        (query, question): (&PreparedQueries, usize),
+        query: &PreparedQueries,
+        question: usize,
         width: u32,
     ) -> Result<Vec<(u32, f32)>, RunError> {
         if part.points() == 0 {

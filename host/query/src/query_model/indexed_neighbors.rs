@@ -63,7 +63,7 @@ impl QueryModel<'_> {
         let mut best = Vec::new();
         for partition in 0..trained.partitions(type_index) {
             let part = index.part(trained, (type_index, partition))?;
-            let found = walks.best(&part, replacement, (&query, 0), in_view)?;
+            let found = walks.best(&part, replacement, &query, 0, in_view)?;
             let found = found.into_iter().map(|(offset, score)| {
                 let id = EntityId { partition, offset };
                 (score, id)

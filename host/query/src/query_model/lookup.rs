@@ -25,14 +25,15 @@ impl NameLookup {
     /// Returns the id of the entity `name`.
     pub(super) fn find(
         &mut self,
-        of_type: (&TrainedModel<'_>, usize),
+        trained: &TrainedModel<'_>,
+        type_index: usize,
         name: &str,
     ) -> Result<Option<EntityId>, RunError> {
-        if let Some(dictionary) = self.dictionary(of_type)? {
+        if let Some(dictionary) = self.dictionary(trained, type_index)? {
             return Ok(dictionary.find(name));
         }
         let mut found = None;
-        self.pass(of_type, &mut |id, other| {
+        self.pass(trained, type_index, &mut |id, other| {
             if other == name {
                 found = Some(id);
             }
@@ -43,16 +44,17 @@ impl NameLookup {
     /// Returns the names of entities.
     pub(super) fn names(
         &mut self,
-        of_type: (&TrainedModel<'_>, usize),
+        trained: &TrainedModel<'_>,
+        type_index: usize,
         ids: &[EntityId],
     ) -> Result<Vec<String>, RunError> {
-        if let Some(dictionary) = self.dictionary(of_type)? {
+        if let Some(dictionary) = self.dictionary(trained, type_index)? {
             let name = |&id| dictionary.name_of(id).unwrap_or_default().to_owned();
             return Ok(ids.iter().map(name).collect());
         }
         let mut found: HashMap<EntityId, String> =
             ids.iter().map(|&id| (id, String::new())).collect();
-        self.pass(of_type, &mut |id, name| {
+        self.pass(trained, type_index, &mut |id, name| {
             if let Some(found) = found.get_mut(&id) {
                 name.clone_into(found);
             }
@@ -63,7 +65,8 @@ impl NameLookup {
 
     fn pass(
         &mut self,
-        (trained, type_index): (&TrainedModel<'_>, usize),
+        trained: &TrainedModel<'_>,
+        type_index: usize,
         visit: &mut dyn FnMut(EntityId, &str),
     ) -> Result<(), RunError> {
         self.passes += 1;
@@ -74,7 +77,8 @@ impl NameLookup {
     /// Returns the dictionary if it is in memory, or if it is worthwhile to load it now and there is room.
     fn dictionary(
         &mut self,
-        (trained, type_index): (&TrainedModel<'_>, usize),
+        trained: &TrainedModel<'_>,
+        type_index: usize,
     ) -> Result<Option<&Dictionary>, RunError> {
         if self.dictionary.is_none() {
             let name = &trained.blueprint.layout.types[type_index].name;

@@ -50,9 +50,12 @@ pub(super) struct WorkerShare<'a, 'c> {
 
 impl<'a, 'c> WorkerShare<'a, 'c> {
     pub(super) fn new(
-        (hall, crew): (&'a ShareQueue<'a, 'c>, &'a Crew),
-        (trainers, losses): (&'a mut [Executor], &'a mut [Box<dyn LossWorker>]),
-        (number, share): (usize, &ShareProgress),
+        hall: &'a ShareQueue<'a, 'c>,
+        crew: &'a Crew,
+        trainers: &'a mut [Executor],
+        losses: &'a mut [Box<dyn LossWorker>],
+        number: usize,
+        share: &ShareProgress,
         reports: &'a SyncSender<TrainStats>,
     ) -> Self {
         let work = hall.course.work;

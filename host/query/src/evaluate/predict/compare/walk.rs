@@ -115,7 +115,7 @@ impl QuestionsAgainstRows<'_> {
             params: self.view.params,
         };
         let width = width.max(wanted.min(part.points() as usize) as u32);
-        let found = walks.best(part, replacement, (query, group.places[at]), width)?;
+        let found = walks.best(part, replacement, query, group.places[at], width)?;
         let mut best = group.best[at]
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
