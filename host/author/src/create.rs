@@ -9,7 +9,7 @@ use crate::embedded;
 use crate::error::CreateError;
 use crate::language::Language;
 use crate::name::PluginName;
-use crate::world::ProjectKind;
+use crate::world::World;
 
 /// Creates a project for a plugin called `name` in `folder`, which must be empty or not exist. Returns the paths of the
 /// files that the author edits, relative to the folder.
@@ -18,7 +18,7 @@ use crate::world::ProjectKind;
 /// [`CreateError`]. Nothing was written, except with [`CreateError::Write`] and [`CreateError::Bindings`].
 pub fn create(
     name: &str,
-    kind: ProjectKind,
+    world: World,
     language: Language,
     folder: &Path,
 ) -> Result<Vec<PathBuf>, CreateError> {
@@ -28,10 +28,10 @@ pub fn create(
             folder: folder.to_owned(),
         });
     }
-    if kind == ProjectKind::ComputedLoss && language != Language::Rust {
+    if world == World::ComputedLoss && language != Language::Rust {
         return Err(CreateError::TooSlow { language });
     }
-    let own = own_files(&name, kind, language);
+    let own = own_files(&name, world, language);
     for (path, content) in own.iter().chain(&sdk_files(language)) {
         write(&folder.join(path), content)?;
     }
@@ -39,7 +39,7 @@ pub fn create(
         let reason = |error: crate::error::BuildError| CreateError::Bindings {
             reason: error.to_string(),
         };
-        c::write_bindings(folder, kind.world()).map_err(reason)?;
+        c::write_bindings(folder, world).map_err(reason)?;
     }
     Ok(own.into_iter().map(|(path, _)| path.into()).collect())
 }
@@ -54,13 +54,13 @@ fn is_free(folder: &Path) -> bool {
 
 /// Returns the files that the author edits, as paths and contents: the templates that all projects share, those of the
 /// language, and those of the kind of plugin in this language.
-fn own_files(name: &PluginName, kind: ProjectKind, language: Language) -> Vec<(String, String)> {
+fn own_files(name: &PluginName, world: World, language: Language) -> Vec<(String, String)> {
     let folders = [
         "common/".to_owned(),
         format!("{}/common/", language.folder()),
-        format!("{}/{}/", language.folder(), kind.world().name()),
+        format!("{}/{}/", language.folder(), world.name()),
     ];
-    let fill = |text: &str| filled(text, name, kind, language);
+    let fill = |text: &str| filled(text, name, world, language);
     let mut files = Vec::new();
     for (path, content) in embedded::TEMPLATES {
         if let Some(path) = folders.iter().find_map(|f| path.strip_prefix(f.as_str())) {
@@ -72,12 +72,12 @@ fn own_files(name: &PluginName, kind: ProjectKind, language: Language) -> Vec<(S
 }
 
 /// Replaces the placeholders of a template.
-fn filled(text: &str, name: &PluginName, kind: ProjectKind, language: Language) -> String {
+fn filled(text: &str, name: &PluginName, world: World, language: Language) -> String {
     text.replace("{{name}}", name.as_str())
         .replace("{{Name}}", &name.camel())
         .replace("{{package}}", &name.kebab())
         .replace("{{language}}", language.folder())
-        .replace("{{world}}", kind.world().name())
+        .replace("{{world}}", world.name())
         .replace("{{version}}", env!("CARGO_PKG_VERSION"))
 }
 
@@ -92,23 +92,23 @@ fn sdk_files(language: Language) -> Vec<(String, String)> {
     let sdk = match language {
         // The bindings of the Rust SDK are already generated.
         Language::Rust => {
-            let mut files = tree("pbg-plugin-sdk/src", embedded::SDK_RUST);
-            files.extend(tree("pbg-plugin-sdk/formula/src", embedded::FORMULA_RUST));
-            for (folder, manifest) in [
-                ("pbg-plugin-sdk", embedded::SDK_RUST_MANIFEST),
-                ("pbg-plugin-sdk/formula", embedded::FORMULA_RUST_MANIFEST),
-            ] {
-                files.push((format!("{folder}/Cargo.toml"), manifest.to_owned()));
-            }
-            return files;
+            let formula = [("Cargo.toml", embedded::FORMULA_RUST_MANIFEST)];
+            return [
+                tree("pbg-plugin-sdk/src", embedded::SDK_RUST),
+                tree("pbg-plugin-sdk/formula/src", embedded::FORMULA_RUST),
+                tree(
+                    "pbg-plugin-sdk",
+                    &[("Cargo.toml", embedded::SDK_RUST_MANIFEST)],
+                ),
+                tree("pbg-plugin-sdk/formula", &formula),
+            ]
+            .concat();
         }
         Language::Python => embedded::SDK_PYTHON,
         Language::JavaScript => embedded::SDK_JAVASCRIPT,
         Language::C => embedded::SDK_C,
     };
-    let mut files = tree("pbg_plugin", sdk);
-    files.extend(tree("wit", embedded::WIT));
-    files
+    [tree("pbg_plugin", sdk), tree("wit", embedded::WIT)].concat()
 }
 
 fn write(path: &Path, content: &str) -> Result<(), CreateError> {
@@ -129,20 +129,20 @@ mod tests {
     #[test]
     fn every_kind_in_every_language_is_complete() {
         for language in Language::ALL {
-            for kind in ProjectKind::ALL {
-                if kind == ProjectKind::ComputedLoss && language != Language::Rust {
+            for world in World::ALL {
+                if world == World::ComputedLoss && language != Language::Rust {
                     continue;
                 }
                 let name = PluginName::new("my_thing").expect("a good name");
-                let files = own_files(&name, kind, language);
+                let files = own_files(&name, world, language);
                 let named = |part: &str| files.iter().any(|(path, _)| path.contains(part));
                 assert!(
                     named("README.md") && named("plugin.toml"),
-                    "{language} {kind:?}"
+                    "{language} {world:?}"
                 );
-                assert!(files.len() >= 5, "{language} {kind:?}: {files:?}");
+                assert!(files.len() >= 5, "{language} {world:?}: {files:?}");
                 for (path, content) in &files {
-                    assert!(!content.contains("{{"), "{language} {kind:?} {path}");
+                    assert!(!content.contains("{{"), "{language} {world:?} {path}");
                     assert!(!path.contains("NAME"), "{path}");
                 }
             }
@@ -152,12 +152,7 @@ mod tests {
     #[test]
     fn a_computed_loss_is_not_written_in_a_slow_language() {
         let folder = tempfile::tempdir().expect("a folder");
-        let error = create(
-            "mine",
-            ProjectKind::ComputedLoss,
-            Language::Python,
-            folder.path(),
-        );
+        let error = create("mine", World::ComputedLoss, Language::Python, folder.path());
         let error = error.expect_err("no template").to_string();
         assert!(error.contains("computed loss in Python"), "{error}");
         assert_eq!(fs::read_dir(folder.path()).expect("a folder").count(), 0);
@@ -167,7 +162,7 @@ mod tests {
     fn a_folder_that_holds_something_is_left_alone() {
         let folder = tempfile::tempdir().expect("a folder");
         fs::write(folder.path().join("thesis.tex"), "years of work").expect("written");
-        let error = create("snake", ProjectKind::Order, Language::Python, folder.path());
+        let error = create("snake", World::Order, Language::Python, folder.path());
         assert!(matches!(error, Err(CreateError::Occupied { .. })));
         assert_eq!(fs::read_dir(folder.path()).expect("a folder").count(), 1);
     }

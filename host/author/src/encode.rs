@@ -30,12 +30,8 @@ pub fn encode(module: &[u8]) -> Result<Vec<u8>, EncodeError> {
         .validate(true)
         .module(&module)
         .and_then(|mut encoder| encoder.encode())
-        .map_err(|error| misfit(&error))
-}
-
-/// Converts the encoder's error to a text that includes all causes.
-fn misfit(error: &impl std::fmt::Display) -> EncodeError {
-    EncodeError::WorldMismatch(format!("{error:#}"))
+        // The text of the error includes all causes.
+        .map_err(|error| EncodeError::WorldMismatch(format!("{error:#}")))
 }
 
 /// Removes custom sections, except two kinds: `name` has the names of functions, which make the backtrace of a trap

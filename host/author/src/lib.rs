@@ -23,4 +23,4 @@ pub use encode::{EncodeError, encode};
 pub use error::{BuildError, CreateError};
 pub use language::Language;
 pub use manifest::{MANIFEST, ProjectManifest};
-pub use world::{ProjectKind, World};
+pub use world::World;

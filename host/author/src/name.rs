@@ -2,85 +2,18 @@
 
 use crate::error::CreateError;
 
-/// Words that cannot be the name of a plugin: keywords and common modules of its language, and modules of its project.
-const RESERVED: [&str; 74] = [
+/// Words that cannot be the name of a plugin: keywords and common modules of its language, and modules of its project;
+/// separated by blanks.
+const RESERVED: [&str; 3] = [
     // Rust.
-    "abstract",
-    "alloc",
-    "as",
-    "async",
-    "await",
-    "become",
-    "box",
-    "break",
-    "const",
-    "continue",
-    "core",
-    "crate",
-    "do",
-    "dyn",
-    "else",
-    "enum",
-    "extern",
-    "false",
-    "final",
-    "fn",
-    "for",
-    "gen",
-    "if",
-    "impl",
-    "in",
-    "let",
-    "loop",
-    "macro",
-    "match",
-    "mod",
-    "move",
-    "mut",
-    "override",
-    "priv",
-    "proc_macro",
-    "pub",
-    "ref",
-    "return",
-    "self",
-    "static",
-    "std",
-    "struct",
-    "super",
-    "test",
-    "trait",
-    "true",
-    "try",
-    "type",
-    "typeof",
-    "unsafe",
-    "unsized",
-    "use",
-    "virtual",
-    "where",
-    "while",
-    "yield",
+    "abstract alloc as async await become box break const continue core crate do dyn else enum extern \
+     false final fn for gen if impl in let loop macro match mod move mut override priv proc_macro pub ref \
+     return self static std struct super test trait true try type typeof unsafe unsized use virtual where \
+     while yield",
     // Python and JavaScript.
-    "and",
-    "class",
-    "def",
-    "del",
-    "except",
-    "from",
-    "global",
-    "import",
-    "is",
-    "lambda",
-    "not",
-    "or",
-    "pass",
-    "raise",
-    "random",
-    "with",
+    "and class def del except from global import is lambda not or pass raise random with",
     // Modules that every project contains.
-    "component",
-    "plugin",
+    "component plugin",
 ];
 
 /// Name that every plugin language accepts for a module.
@@ -102,7 +35,8 @@ impl PluginName {
                 "must have 1 to 64 lower-case letters, digits and underscores, start with a letter and not end with `_`",
             ));
         }
-        if RESERVED.contains(&text) || text.starts_with("pbg_plugin") {
+        let mut reserved = RESERVED.iter().flat_map(|words| words.split(' '));
+        if reserved.any(|word| word == text) || text.starts_with("pbg_plugin") {
             return Err(refuse(
                 "is reserved by a plugin language or by the SDK; choose another one",
             ));

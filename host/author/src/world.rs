@@ -1,46 +1,8 @@
-//! Kinds of plugins, and their WIT worlds.
+//! Kinds of plugins, each with its WIT world.
 
 use serde::{Deserialize, Serialize};
 
-/// Kind of a new plugin: the strategy that it implements.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ProjectKind {
-    /// A bucket order.
-    Order,
-    /// A relation sampler.
-    Sampler,
-    /// A loss given as a formula.
-    Loss,
-    /// A loss computed by code.
-    ComputedLoss,
-    /// An operator given as a formula.
-    Operator,
-}
-
-impl ProjectKind {
-    /// All kinds.
-    pub const ALL: [Self; 5] = [
-        Self::Order,
-        Self::Sampler,
-        Self::Loss,
-        Self::ComputedLoss,
-        Self::Operator,
-    ];
-
-    /// Returns the WIT world of a new project of this kind.
-    #[must_use]
-    pub const fn world(self) -> World {
-        match self {
-            Self::Order => World::Order,
-            Self::Sampler => World::Sampler,
-            Self::Loss => World::TracedLoss,
-            Self::ComputedLoss => World::ComputedLoss,
-            Self::Operator => World::TracedOperator,
-        }
-    }
-}
-
-/// World of the WIT package `pbg:plugin`.
+/// Kind of a plugin: the strategy that it implements, and the world of the WIT package `pbg:plugin` that it exports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum World {
@@ -57,6 +19,15 @@ pub enum World {
 }
 
 impl World {
+    /// All kinds.
+    pub const ALL: [Self; 5] = [
+        Self::Order,
+        Self::Sampler,
+        Self::TracedLoss,
+        Self::ComputedLoss,
+        Self::TracedOperator,
+    ];
+
     /// Returns the name of the world in WIT.
     #[must_use]
     pub const fn name(self) -> &'static str {

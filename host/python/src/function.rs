@@ -10,7 +10,7 @@ pub(crate) mod order;
 use std::fmt::Display;
 use std::path::PathBuf;
 
-use pbg_author::{Language, ProjectKind};
+use pbg_author::{Language, World};
 use pbg_core::strategy::{FaultCause, RunLength, StrategyError, StrategyId};
 use pbg_session::{Failure, FailureKind, Result, plugins};
 use pbg_wasm::{Limits, PluginParameter, PluginSource, resolve_parameters_json};
@@ -98,12 +98,12 @@ pub(crate) fn create_project(
     folder: PathBuf,
 ) -> PyResult<()> {
     work(py, |_| {
-        let slot = match kind {
-            "order" => ProjectKind::Order,
-            "loss" => ProjectKind::Loss,
+        let world = match kind {
+            "order" => World::Order,
+            "loss" => World::TracedLoss,
             other => return Err(usage(format!("unknown kind of project {other}"))),
         };
-        let made = pbg_author::create(name, slot, Language::Python, &folder);
+        let made = pbg_author::create(name, world, Language::Python, &folder);
         made.map(drop)
             .map_err(|error| Failure::new(FailureKind::Usage, error))
     })

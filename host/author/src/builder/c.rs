@@ -1,5 +1,6 @@
 //! Builds of projects in C: clang compiles the sources with generated bindings, and the encoder makes a component.
 
+use std::fmt::Display;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -66,17 +67,14 @@ fn sources(folder: &Path, name: &str) -> Result<Vec<PathBuf>, BuildError> {
 /// that one SDK serves all worlds.
 pub(crate) fn write_bindings(folder: &Path, world: World) -> Result<(), BuildError> {
     let wit = folder.join("wit");
-    let wrong = |reason: String| BuildError::Wit {
+    let wrong = |error: &dyn Display| BuildError::Wit {
         path: wit.clone(),
-        reason,
+        reason: format!("{error:#}"),
     };
     let mut resolve = Resolve::default();
-    let (package, _) = resolve
-        .push_path(&wit)
-        .map_err(|error| wrong(format!("{error:#}")))?;
-    let world = resolve
-        .select_world(&[package], Some(world.name()))
-        .map_err(|error| wrong(format!("{error:#}")))?;
+    let (package, _) = resolve.push_path(&wit).map_err(|error| wrong(&error))?;
+    let world = resolve.select_world(&[package], Some(world.name()));
+    let world = world.map_err(|error| wrong(&error))?;
     let options = wit_bindgen_c::Opts {
         rename_world: Some("plugin".to_owned()),
         ..Default::default()
@@ -85,7 +83,7 @@ pub(crate) fn write_bindings(folder: &Path, world: World) -> Result<(), BuildErr
     options
         .build()
         .generate(&mut resolve, world, &mut files)
-        .map_err(|error| wrong(format!("{error:#}")))?;
+        .map_err(|error| wrong(&error))?;
     for (name, content) in files.iter() {
         let path = folder.join(BINDINGS).join(name);
         let written =

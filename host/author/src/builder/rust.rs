@@ -35,23 +35,14 @@ fn module(messages: &[u8]) -> Option<PathBuf> {
     let artifacts = lines
         .filter_map(|line| serde_json::from_slice::<Value>(line).ok())
         .filter(|message| message["reason"] == "compiler-artifact");
-    let mut files = artifacts.flat_map(|message| {
-        let names = message["filenames"].as_array().cloned().unwrap_or_default();
-        names
-            .iter()
-            .filter_map(|name| name.as_str().map(PathBuf::from))
-            .collect::<Vec<_>>()
+    let files = artifacts.flat_map(|message| {
+        let names = message["filenames"].as_array().cloned();
+        names.unwrap_or_default().into_iter()
     });
-    let mut found = None;
-    for file in &mut files {
-        if file
-            .extension()
-            .is_some_and(|extension| extension == "wasm")
-        {
-            found = Some(file);
-        }
-    }
-    found
+    let files = files.filter_map(|name| name.as_str().map(PathBuf::from));
+    files
+        .filter(|file| file.extension().is_some_and(|ending| ending == "wasm"))
+        .last()
 }
 
 #[cfg(test)]

@@ -63,10 +63,7 @@ pub(crate) fn run_with_reason(
     folder: &Path,
     reason: impl FnOnce(&str) -> Option<String>,
 ) -> Result<(), BuildError> {
-    command.current_dir(folder).stdin(Stdio::null());
-    let output = command
-        .output()
-        .map_err(|e| BuildError::io("start", Path::new(command.get_program()), e))?;
+    let output = start(command, folder)?;
     let said = String::from_utf8_lossy(&output.stderr);
     if !output.status.success()
         && let Some(reason) = reason(&said)
@@ -74,6 +71,23 @@ pub(crate) fn run_with_reason(
         return Err(BuildError::Code { reason });
     }
     let _closed = io::stderr().write_all(said.as_bytes());
+    succeeded(command, &output)
+}
+
+fn finish(command: &mut Command, folder: &Path) -> Result<Output, BuildError> {
+    // Earlier output of pbg-host must come before the tool's.
+    let _closed = io::stderr().flush();
+    let output = start(command.stderr(Stdio::inherit()), folder)?;
+    succeeded(command, &output)?;
+    Ok(output)
+}
+
+fn start(command: &mut Command, folder: &Path) -> Result<Output, BuildError> {
+    let output = command.current_dir(folder).stdin(Stdio::null()).output();
+    output.map_err(|e| BuildError::io("start", Path::new(command.get_program()), e))
+}
+
+fn succeeded(command: &Command, output: &Output) -> Result<(), BuildError> {
     match output.status.success() {
         true => Ok(()),
         false => Err(BuildError::Tool {
@@ -81,25 +95,6 @@ pub(crate) fn run_with_reason(
             status: output.status,
         }),
     }
-}
-
-fn finish(command: &mut Command, folder: &Path) -> Result<Output, BuildError> {
-    command
-        .current_dir(folder)
-        .stdin(Stdio::null())
-        .stderr(Stdio::inherit());
-    // Earlier output of pbg-host must come before the tool's.
-    let _closed = io::stderr().flush();
-    let output = command
-        .output()
-        .map_err(|e| BuildError::io("start", Path::new(command.get_program()), e))?;
-    if output.status.success() {
-        return Ok(output);
-    }
-    Err(BuildError::Tool {
-        command: line(command),
-        status: output.status,
-    })
 }
 
 /// Formats a command as a user would type it, with only the file name of the program.

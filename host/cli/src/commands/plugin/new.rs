@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use pbg_author::{CreateError, Language, ProjectKind};
+use pbg_author::{CreateError, Language, World};
 
 use crate::failure::{Failure, Result};
 use crate::kind;
@@ -63,12 +63,12 @@ enum LanguageArg {
 }
 
 pub(super) fn run(args: &Args, terminal: Terminal) -> Result<()> {
-    let kind = match (args.kind, args.computed) {
-        (KindArg::Order, false) => ProjectKind::Order,
-        (KindArg::Sampler, false) => ProjectKind::Sampler,
-        (KindArg::Loss, false) => ProjectKind::Loss,
-        (KindArg::Loss, true) => ProjectKind::ComputedLoss,
-        (KindArg::Operator, false) => ProjectKind::Operator,
+    let world = match (args.kind, args.computed) {
+        (KindArg::Order, false) => World::Order,
+        (KindArg::Sampler, false) => World::Sampler,
+        (KindArg::Loss, false) => World::TracedLoss,
+        (KindArg::Loss, true) => World::ComputedLoss,
+        (KindArg::Operator, false) => World::TracedOperator,
         (KindArg::Operator, true) => {
             let text = "--computed is for losses: operators are always formulas";
             return Err(Failure::message(kind::FailureKind::Usage, text));
@@ -85,7 +85,7 @@ pub(super) fn run(args: &Args, terminal: Terminal) -> Result<()> {
         LanguageArg::C => Language::C,
     };
     let folder = args.path.clone().unwrap_or_else(|| (&args.name).into());
-    let files = pbg_author::create(&args.name, kind, language, &folder).map_err(failure)?;
+    let files = pbg_author::create(&args.name, world, language, &folder).map_err(failure)?;
     for file in &files {
         terminal.print_line(format_args!("  wrote {}", folder.join(file).display()));
     }
