@@ -25,6 +25,21 @@ macro_rules! lower_binary {
     };
 }
 
+/// Defines the function `configure` of the interface for plugins of a kind.
+macro_rules! configure {
+    ($kind:ident) => {
+        /// Implements `configure` of the interface.
+        pub fn configure<P: crate::$kind>(
+            slot: super::Instance<P>,
+            parameters: Vec<super::types::ParameterValue>,
+        ) -> crate::Result<()> {
+            super::with(slot, |plugin| {
+                plugin.configure(&super::lift_parameters(parameters))
+            })
+        }
+    };
+}
+
 pub mod bindings;
 pub mod computed;
 pub mod metadata;
@@ -64,6 +79,9 @@ pub fn report_panics() {
 /// Instance of a plugin's type in a component, created on first use.
 pub type Slot<T> = RefCell<Option<T>>;
 
+/// The instance of a component.
+pub type Instance<T> = &'static std::thread::LocalKey<Slot<T>>;
+
 /// Converts the parameters of `configure` to the SDK's type.
 pub(crate) fn lift_parameters(parameters: Vec<types::ParameterValue>) -> crate::Parameters {
     let value = |value| match value {
@@ -77,10 +95,7 @@ pub(crate) fn lift_parameters(parameters: Vec<types::ParameterValue>) -> crate::
 }
 
 /// Calls `f` with the instance in `slot`, creating the instance if necessary.
-pub fn with<T: Default, R>(
-    slot: &'static std::thread::LocalKey<Slot<T>>,
-    f: impl FnOnce(&mut T) -> R,
-) -> R {
+pub fn with<T: Default, R>(slot: Instance<T>, f: impl FnOnce(&mut T) -> R) -> R {
     report_panics();
     slot.with_borrow_mut(|instance| f(instance.get_or_insert_default()))
 }

@@ -172,15 +172,12 @@ impl Parameter {
             Bound::Excluded(&above) => Some(above.saturating_sub(1)),
             Bound::Unbounded => None,
         };
-        Self::new(
-            name,
-            doc,
-            ParameterKind::Integer {
-                default,
-                minimum,
-                maximum,
-            },
-        )
+        let kind = ParameterKind::Integer {
+            default,
+            minimum,
+            maximum,
+        };
+        Self::new(name, doc, kind)
     }
 
     /// Declares a finite number within `range` (`..` for any).
@@ -203,15 +200,12 @@ impl Parameter {
             Bound::Excluded(&above) => Some(above.next_down()),
             Bound::Unbounded => None,
         };
-        Self::new(
-            name,
-            doc,
-            ParameterKind::Number {
-                default,
-                minimum,
-                maximum,
-            },
-        )
+        let kind = ParameterKind::Number {
+            default,
+            minimum,
+            maximum,
+        };
+        Self::new(name, doc, kind)
     }
 
     /// Declares a text.
@@ -221,13 +215,8 @@ impl Parameter {
     /// ```
     #[must_use]
     pub fn text(name: &str, default: &str, doc: &str) -> Self {
-        Self::new(
-            name,
-            doc,
-            ParameterKind::Text {
-                default: default.to_owned(),
-            },
-        )
+        let default = default.to_owned();
+        Self::new(name, doc, ParameterKind::Text { default })
     }
 
     /// Declares a choice of `options`; the first is the default.
@@ -239,13 +228,7 @@ impl Parameter {
     #[must_use]
     pub fn choice(name: &str, options: &[&str], doc: &str) -> Self {
         let options = options.iter().map(|&option| option.to_owned()).collect();
-        Self::new(
-            name,
-            doc,
-            ParameterKind::Choice {
-                options,
-                default: 0,
-            },
-        )
+        let default = 0;
+        Self::new(name, doc, ParameterKind::Choice { options, default })
     }
 }

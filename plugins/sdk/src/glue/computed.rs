@@ -1,22 +1,16 @@
 //! Component of computed losses.
 
-use super::{Slot, lift_parameters, types, with};
+use super::{Instance, with};
 use crate::loss::evaluate as evaluate_rows;
 use crate::{ComputedLoss, Result};
 
 pub use super::bindings::computed::exports::pbg::plugin::loss_computed;
 
-/// Implements `loss-computed.configure`.
-pub fn configure<L: ComputedLoss>(
-    slot: &'static std::thread::LocalKey<Slot<L>>,
-    parameters: Vec<types::ParameterValue>,
-) -> Result<()> {
-    with(slot, |loss| loss.configure(&lift_parameters(parameters)))
-}
+configure! { ComputedLoss }
 
 /// Implements `loss-computed.evaluate`.
 pub fn evaluate<L: ComputedLoss>(
-    slot: &'static std::thread::LocalKey<Slot<L>>,
+    slot: Instance<L>,
     positive: Vec<f32>,
     negative: Vec<f32>,
     columns: u32,
@@ -36,13 +30,7 @@ pub fn evaluate<L: ComputedLoss>(
 #[macro_export]
 macro_rules! __computed_loss_component {
     ($loss:ty) => {
-        ::std::thread_local! {
-            static INSTANCE: $crate::glue::Slot<$loss> = const { ::std::cell::RefCell::new(None) };
-        }
-
-        struct Component;
-
-        $crate::__metadata_component!(<$loss as $crate::ComputedLoss>::metadata);
+$crate::__component!($loss, ComputedLoss);
 
         impl $crate::glue::computed::loss_computed::Guest for Component {
             fn configure(

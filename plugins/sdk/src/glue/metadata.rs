@@ -54,16 +54,22 @@ fn lower(kind: crate::ParameterKind) -> ParameterKind {
     }
 }
 
-/// Implements the metadata interface, which every kind of plugin has, for `Component`.
+/// Defines the `Component` of a plugin of any kind: its `INSTANCE` and the metadata interface.
 #[doc(hidden)]
 #[macro_export]
-macro_rules! __metadata_component {
-    ($metadata:expr) => {
-        impl $crate::glue::metadata::Guest for Component {
-            fn describe() -> $crate::glue::metadata::Description {
-                $crate::glue::metadata::describe($metadata)
-            }
-        }
+macro_rules! __component {
+($plugin:ty, $kind:ident) => {
+::std::thread_local! {
+static INSTANCE: $crate::glue::Slot<$plugin> = const { ::std::cell::RefCell::new(None) };
+}
+
+struct Component;
+
+impl $crate::glue::metadata::Guest for Component {
+fn describe() -> $crate::glue::metadata::Description {
+$crate::glue::metadata::describe(<$plugin as $crate::$kind>::metadata)
+}
+}
 
         $crate::glue::bindings::metadata::export!(Component with_types_in $crate::glue::bindings::metadata);
     };

@@ -1,26 +1,16 @@
 //! Component of traced operators.
 
-use super::{Slot, lift_parameters, types, with};
+use super::{Instance, with};
 use crate::loss::Binary;
 use crate::operator::{self, Initial, Node, Unary, trace};
 use crate::{Result, TracedOperator};
 
 pub use super::bindings::operator::exports::pbg::plugin::operator_traced;
 
-/// Implements `operator-traced.configure`.
-pub fn configure<O: TracedOperator>(
-    slot: &'static std::thread::LocalKey<Slot<O>>,
-    parameters: Vec<types::ParameterValue>,
-) -> Result<()> {
-    with(slot, |operator| {
-        operator.configure(&lift_parameters(parameters))
-    })
-}
+configure! { TracedOperator }
 
 /// Implements `operator-traced.build`.
-pub fn build<O: TracedOperator>(
-    slot: &'static std::thread::LocalKey<Slot<O>>,
-) -> Result<operator_traced::Formula> {
+pub fn build<O: TracedOperator>(slot: Instance<O>) -> Result<operator_traced::Formula> {
     with(slot, |operator| trace(operator)).map(lower)
 }
 
@@ -87,13 +77,7 @@ lower_binary! { operator_traced::BinaryOp }
 #[macro_export]
 macro_rules! __traced_operator_component {
     ($operator:ty) => {
-        ::std::thread_local! {
-            static INSTANCE: $crate::glue::Slot<$operator> = const { ::std::cell::RefCell::new(None) };
-        }
-
-        struct Component;
-
-        $crate::__metadata_component!(<$operator as $crate::TracedOperator>::metadata);
+$crate::__component!($operator, TracedOperator);
 
         impl $crate::glue::operator::operator_traced::Guest for Component {
             fn configure(

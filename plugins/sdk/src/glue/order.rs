@@ -1,36 +1,22 @@
 //! Component of bucket orders.
 
-use super::{Slot, lift_parameters, types, with};
+use super::{Instance, types, with};
 use crate::{Bucket, Order, Pass, Result, Side};
 
 pub use super::bindings::order::exports::pbg::plugin::bucket_order;
 
-/// Implements `bucket-order.configure`.
-pub fn configure<O: Order>(
-    slot: &'static std::thread::LocalKey<Slot<O>>,
-    parameters: Vec<types::ParameterValue>,
-) -> Result<()> {
-    with(slot, |order| order.configure(&lift_parameters(parameters)))
-}
+configure! { Order }
 
 /// Implements `bucket-order.plan`.
-pub fn plan<O: Order>(
-    slot: &'static std::thread::LocalKey<Slot<O>>,
-    pass: bucket_order::Pass,
-) -> Result<Vec<types::Bucket>> {
-    let plan = with(slot, |order| order.plan(&lift_pass(pass)))?;
-    Ok(plan
-        .into_iter()
-        .map(|b| types::Bucket {
-            lhs: b.lhs,
-            rhs: b.rhs,
-        })
-        .collect())
+pub fn plan<O: Order>(slot: Instance<O>, pass: bucket_order::Pass) -> Result<Vec<types::Bucket>> {
+    let plan = with(slot, |order| order.plan(&lift_pass(pass)))?.into_iter();
+    let lower = |Bucket { lhs, rhs }| types::Bucket { lhs, rhs };
+    Ok(plan.map(lower).collect())
 }
 
 /// Implements `bucket-order.pick`.
 pub fn pick<O: Order>(
-    slot: &'static std::thread::LocalKey<Slot<O>>,
+    slot: Instance<O>,
     pass: bucket_order::Pass,
     held: Vec<types::Bucket>,
     free: Vec<types::Bucket>,
@@ -42,10 +28,8 @@ pub fn pick<O: Order>(
 }
 
 fn lift(buckets: Vec<types::Bucket>) -> Vec<Bucket> {
-    buckets
-        .into_iter()
-        .map(|b| Bucket::new(b.lhs, b.rhs))
-        .collect()
+    let buckets = buckets.into_iter();
+    buckets.map(|b| Bucket::new(b.lhs, b.rhs)).collect()
 }
 
 fn lift_pass(pass: bucket_order::Pass) -> Pass {
@@ -72,13 +56,7 @@ fn lift_pass(pass: bucket_order::Pass) -> Pass {
 #[macro_export]
 macro_rules! __order_component {
     ($order:ty) => {
-        ::std::thread_local! {
-            static INSTANCE: $crate::glue::Slot<$order> = const { ::std::cell::RefCell::new(None) };
-        }
-
-        struct Component;
-
-        $crate::__metadata_component!(<$order as $crate::Order>::metadata);
+$crate::__component!($order, Order);
 
         impl $crate::glue::order::bucket_order::Guest for Component {
             fn configure(

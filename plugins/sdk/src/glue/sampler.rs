@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 
-use super::{Slot, lift_parameters, types, with};
+use super::{Instance, with};
 use crate::{Draws, Result, Sampler, Share};
 
 pub use super::bindings::sampler::exports::pbg::plugin::relation_sampler;
@@ -10,21 +10,10 @@ pub use super::bindings::sampler::exports::pbg::plugin::relation_sampler;
 /// Draws of one share, behind a `sampler` handle.
 pub struct Walk<D>(RefCell<D>);
 
-/// Implements `relation-sampler.configure`.
-pub fn configure<S: Sampler>(
-    slot: &'static std::thread::LocalKey<Slot<S>>,
-    parameters: Vec<types::ParameterValue>,
-) -> Result<()> {
-    with(slot, |sampler| {
-        sampler.configure(&lift_parameters(parameters))
-    })
-}
+configure! { Sampler }
 
 /// Implements `sampler.create`.
-pub fn create<S: Sampler>(
-    slot: &'static std::thread::LocalKey<Slot<S>>,
-    share: Share,
-) -> Result<Walk<S::Draws>> {
+pub fn create<S: Sampler>(slot: Instance<S>, share: Share) -> Result<Walk<S::Draws>> {
     with(slot, |sampler| sampler.begin(&share)).map(|draws| Walk(RefCell::new(draws)))
 }
 
@@ -49,15 +38,9 @@ impl<D: Draws> Walk<D> {
 #[macro_export]
 macro_rules! __sampler_component {
     ($sampler:ty) => {
-        ::std::thread_local! {
-            static INSTANCE: $crate::glue::Slot<$sampler> = const { ::std::cell::RefCell::new(None) };
-        }
+$crate::__component!($sampler, Sampler);
 
-        struct Component;
-
-        struct Handle($crate::glue::sampler::Walk<<$sampler as $crate::Sampler>::Draws>);
-
-        $crate::__metadata_component!(<$sampler as $crate::Sampler>::metadata);
+struct Handle($crate::glue::sampler::Walk<<$sampler as $crate::Sampler>::Draws>);
 
         impl $crate::glue::sampler::relation_sampler::Guest for Component {
             type Sampler = Handle;

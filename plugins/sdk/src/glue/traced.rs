@@ -1,29 +1,21 @@
 //! Component of traced losses.
 
-use super::{Slot, lift_parameters, types, with};
+use super::{Instance, with};
 use crate::loss::{self, Binary, Node, Progress, Reduction, Unary, Values, trace};
 use crate::{Result, TracedLoss};
 
 pub use super::bindings::traced::exports::pbg::plugin::loss_traced;
 
-/// Implements `loss-traced.configure`.
-pub fn configure<L: TracedLoss>(
-    slot: &'static std::thread::LocalKey<Slot<L>>,
-    parameters: Vec<types::ParameterValue>,
-) -> Result<()> {
-    with(slot, |loss| loss.configure(&lift_parameters(parameters)))
-}
+configure! { TracedLoss }
 
 /// Implements `loss-traced.build`.
-pub fn build<L: TracedLoss>(
-    slot: &'static std::thread::LocalKey<Slot<L>>,
-) -> Result<loss_traced::Graph> {
+pub fn build<L: TracedLoss>(slot: Instance<L>) -> Result<loss_traced::Graph> {
     with(slot, |loss| trace(loss)).map(lower)
 }
 
 /// Implements `loss-traced.update`.
 pub fn update<L: TracedLoss>(
-    slot: &'static std::thread::LocalKey<Slot<L>>,
+    slot: Instance<L>,
     progress: loss_traced::Progress,
     values: Vec<f32>,
 ) -> Result<Vec<f32>> {
@@ -105,13 +97,7 @@ fn reduction(op: Reduction) -> loss_traced::Reduction {
 #[macro_export]
 macro_rules! __traced_loss_component {
     ($loss:ty) => {
-        ::std::thread_local! {
-            static INSTANCE: $crate::glue::Slot<$loss> = const { ::std::cell::RefCell::new(None) };
-        }
-
-        struct Component;
-
-        $crate::__metadata_component!(<$loss as $crate::TracedLoss>::metadata);
+$crate::__component!($loss, TracedLoss);
 
         impl $crate::glue::traced::loss_traced::Guest for Component {
             fn configure(
