@@ -48,6 +48,16 @@ impl ContractReport {
         });
     }
 
+    /// Returns the value of `result`, or adds a promise that its error broke.
+    pub(crate) fn unless_broken<T>(
+        &mut self,
+        promise: &'static str,
+        result: Result<T, String>,
+    ) -> Option<T> {
+        let broken = |broken| self.add_promise(promise, Err(broken));
+        result.map_err(broken).ok()
+    }
+
     /// Adds information that is not a promise.
     pub fn add_note(&mut self, what: &'static str, detail: impl Display) {
         self.findings.push(ContractFinding {

@@ -65,44 +65,28 @@ fn check_rows(report: &mut ContractReport, loss: &mut dyn LossWorker, formula: &
     let cases = cases();
     let found: Result<Vec<EvaluatedRows>, String> =
         cases.iter().map(|rows| finite(loss, rows)).collect();
-    let found = match found {
-        Ok(found) => found,
-        Err(broken) => {
-            report.add_promise("finite", Err(broken));
-            return;
-        }
+    let Some(found) = report.unless_broken("finite", found) else {
+        return;
     };
     let mut names: Vec<&str> = cases.iter().map(|rows| rows.name).collect();
     names.dedup();
-    report.add_promise(
-        "finite",
-        Ok(format!(
-            "losses and gradients, tried on {}",
-            names.join(", ")
-        )),
-    );
+    let tried = format!("losses and gradients, tried on {}", names.join(", "));
+    report.add_promise("finite", Ok(tried));
     report.add_promise("deterministic", again(loss, &cases, &found));
     report.add_promise("rows", rows_alone(loss));
     if formula.stops_gradient {
-        report.add_note(
-            "gradient",
-            "not compared: the formula stops gradients on purpose",
-        );
+        let note = "not compared: the formula stops gradients on purpose";
+        report.add_note("gradient", note);
     } else {
         report.add_promise("gradient", gradient(loss));
     }
-    match bench_loss(loss, 50, 100, Duration::from_millis(20)) {
-        Ok(timing) => report.add_note(
-            "time",
-            format_args!(
-                "{:.1} us for 50 rows of 100 negatives, median",
-                timing.median * 1e6
-            ),
-        ),
-        Err(fault) => {
-            let broken = format!("50 x 100 scores: {}: {}", fault.function, fault.reason);
-            report.add_promise("time", Err(broken));
-        }
+    let timing = bench_loss(loss, 50, 100, Duration::from_millis(20));
+    let timing =
+        timing.map_err(|fault| format!("50 x 100 scores: {}: {}", fault.function, fault.reason));
+    if let Some(timing) = report.unless_broken("time", timing) {
+        let median = timing.median * 1e6;
+        let note = format_args!("{median:.1} us for 50 rows of 100 negatives, median");
+        report.add_note("time", note);
     }
 }
 
@@ -116,10 +100,8 @@ fn again(
             return Err(format!("{}: numbers vary for the same scores", rows.name));
         }
     }
-    Ok(format!(
-        "the same numbers again for {} batches",
-        cases.len()
-    ))
+    let count = cases.len();
+    Ok(format!("the same numbers again for {count} batches"))
 }
 
 /// Checks that a row has the same loss alone and among others, since the host divides batches anywhere.
@@ -167,10 +149,9 @@ fn gradient(loss: &mut dyn LossWorker) -> Result<String, String> {
                 // Rounding errors of the loss, and its curvature within a step.
                 let allowed = 2e-3 * (1.0 + claimed.abs()) + 1e-4 * found.loss[row].abs();
                 if outside > allowed {
-                    let of = if place == 0 {
-                        "the positive"
-                    } else {
-                        "a negative"
+                    let of = match place {
+                        0 => "the positive",
+                        _ => "a negative",
                     };
                     return Err(format!(
                         "the gradient of {of} is {claimed}, finite differences give {least} to \

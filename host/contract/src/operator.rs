@@ -142,10 +142,8 @@ fn finite(
         }
     }
     let names: Vec<&str> = cases.iter().map(|case| case.name).collect();
-    Ok(format!(
-        "numbers and gradients, tried on {}",
-        names.join(", ")
-    ))
+    let names = names.join(", ");
+    Ok(format!("numbers and gradients, tried on {names}"))
 }
 
 /// Describes the components and parameters of an element, for a message.
@@ -163,10 +161,8 @@ fn shown(formula: &OperatorFormula, case: &Case, at: usize, element: usize) -> S
 
 /// Returns one element of each vector, in f64.
 fn element(vectors: &[f32], at: usize) -> Vec<f64> {
-    vectors
-        .chunks(WIDTH)
-        .map(|vector| f64::from(vector[at]))
-        .collect()
+    let vectors = vectors.chunks(WIDTH);
+    vectors.map(|vector| f64::from(vector[at])).collect()
 }
 
 /// Compares the executed formula with its evaluation element by element in f64.
@@ -182,10 +178,8 @@ fn exact(
     for row in 0..ROWS {
         let range = row * dimension..(row + 1) * dimension;
         for at in 0..WIDTH {
-            let (components, parameters) = (
-                element(&case.embeddings[range.clone()], at),
-                element(&case.parameters, at),
-            );
+            let components = element(&case.embeddings[range.clone()], at);
+            let parameters = element(&case.parameters, at);
             let given = element(&weights[range.clone()], at);
             let expected = formula.apply(&components, &parameters);
             let back = formula.backward().evaluate(&ElementInput {
@@ -193,10 +187,8 @@ fn exact(
                 parameters: &parameters,
                 gradients: &given,
             });
-            let found = element(&made[range.clone()], at);
-            let found = found
-                .into_iter()
-                .chain(element(&gradients[range.clone()], at));
+            let found = element(&made[range.clone()], at).into_iter();
+            let found = found.chain(element(&gradients[range.clone()], at));
             for (found, expected) in found.zip(expected.into_iter().chain(back)) {
                 let off = (found - expected).abs() / (1.0 + expected.abs());
                 if off.is_nan() || off > 1e-4 {
@@ -301,13 +293,13 @@ fn compare(
 fn reached(executed: &mut dyn FormulaExecutor, case: &Case) -> Result<String, String> {
     let weights = numbers(case.embeddings.len(), 9);
     let [_, gradients, _] = run(executed, case, &weights);
-    let reached = gradients.iter().filter(|gradient| **gradient != 0.0);
-    match reached.count() {
+    let (reached, all) = (
+        gradients.iter().filter(|x| **x != 0.0).count(),
+        gradients.len(),
+    );
+    match reached {
         0 => Err("no gradient reaches the embedding, so edges would never train it".to_owned()),
-        some => Ok(format!(
-            "{some} of {} elements have a gradient",
-            gradients.len()
-        )),
+        _ => Ok(format!("{reached} of {all} elements have a gradient")),
     }
 }
 
@@ -328,11 +320,8 @@ fn used(
             ));
         }
     }
-    let names: Vec<&str> = formula
-        .parameters()
-        .iter()
-        .map(|p| p.name.as_str())
-        .collect();
+    let names = formula.parameters().iter().map(|p| p.name.as_str());
+    let names: Vec<&str> = names.collect();
     Ok(format!("{}: each has a gradient", names.join(", ")))
 }
 

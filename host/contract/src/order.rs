@@ -3,6 +3,7 @@
 mod cases;
 mod pick;
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use pbg_core::graph::Bucket;
@@ -22,31 +23,23 @@ const SEEDS: [u64; 3] = [0, 1, u64::MAX];
 /// Checks an order on grids of many shapes, buffers and seeds. `open` returns a fresh instance.
 pub fn check_order(mut open: impl FnMut() -> OrderInstance) -> ContractReport {
     let mut report = ContractReport::default();
-    let mut order = match open() {
-        Ok(order) => order,
-        Err(reason) => {
-            report.add_promise("starts", Err(reason));
-            return report;
-        }
+    let Some(mut order) = report.unless_broken("starts", open()) else {
+        return report;
     };
     let passes = cases::passes(&SEEDS);
     let planned = plans(order.as_mut(), &passes);
-    let PlannedPasses { plans, slowest } = match planned {
-        Ok(planned) => planned,
-        Err(broken) => {
-            report.add_promise("permutation", Err(broken));
-            return report;
-        }
+    let Some(planned) = report.unless_broken("permutation", planned) else {
+        return report;
     };
+    let PlannedPasses { plans, slowest } = planned;
     report.add_promise("permutation", Ok(tried(&passes)));
     report.add_promise(
         "deterministic",
         again(order.as_mut(), &mut open, &passes, &plans),
     );
     let played = pick::check(order.as_mut());
-    let tried = played.as_ref().map(pick::PickStats::tried);
-    report.add_promise("pick", tried.map_err(Clone::clone));
-    if let Ok(played) = &played {
+    if let Some(played) = report.unless_broken("pick", played) {
+        report.add_promise("pick", Ok(played.tried()));
         report.add_note("affinity", played.affinity());
     }
     report.add_note("seed", seeds(&passes, &plans));
@@ -84,22 +77,14 @@ fn plan_of(order: &mut dyn BucketOrder, pass: &Pass) -> Result<Vec<Bucket>, Stri
 }
 
 fn failed(fault: &StrategyError, pass: &Pass) -> String {
-    format!(
-        "{}: {}: {}",
-        cases::named(pass),
-        fault.function,
-        fault.reason
-    )
+    let pass = cases::named(pass);
+    format!("{pass}: {}: {}", fault.function, fault.reason)
 }
 
 fn tried(passes: &[Pass]) -> String {
-    let mut grids: Vec<_> = passes
-        .iter()
-        .map(|p| (p.lhs_partitions, p.rhs_partitions))
-        .collect();
-    grids.sort_unstable();
-    grids.dedup();
-    let shapes: Vec<String> = grids.iter().map(|(l, r)| format!("{l}x{r}")).collect();
+    let grids = passes.iter().map(|p| (p.lhs_partitions, p.rhs_partitions));
+    let grids = BTreeSet::from_iter(grids).into_iter();
+    let shapes: Vec<String> = grids.map(|(l, r)| format!("{l}x{r}")).collect();
     format!(
         "every bucket exactly once in {} plans of grids\n{}\nwith several buffers, {} seeds, shared \
          and bipartite sides, empty buckets, resident partitions",
@@ -144,11 +129,9 @@ fn again(
 
 fn seeds(passes: &[Pass], plans: &[Vec<Bucket>]) -> &'static str {
     let per_seed = passes.len() / SEEDS.len();
-    let same = plans[..per_seed] == plans[per_seed..2 * per_seed];
-    if same {
-        "plans do not depend on the seed: every epoch trains in the same order"
-    } else {
-        "plans depend on the seed: epochs train in different orders"
+    match plans[..per_seed] == plans[per_seed..2 * per_seed] {
+        true => "plans do not depend on the seed: every epoch trains in the same order",
+        false => "plans depend on the seed: epochs train in different orders",
     }
 }
 

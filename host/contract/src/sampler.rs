@@ -49,26 +49,17 @@ pub fn check_sampler(sampler: &dyn SamplerFactory) -> ContractReport {
     let mut report = ContractReport::default();
     let shares = shares();
     let start = pbg_clock::now();
-    let drawn: Result<Vec<Vec<RelationDraw>>, String> = shares
-        .iter()
-        .map(|share| drain(sampler, share, 1, &mut |_| 0.5))
-        .collect();
-    let drawn = match drawn {
-        Ok(drawn) => drawn,
-        Err(broken) => {
-            report.add_promise("drains", Err(broken));
-            return report;
-        }
+    let drawn = shares.iter();
+    let drawn = drawn.map(|share| drain(sampler, share, 1, &mut |_| 0.5));
+    let drawn: Result<Vec<Vec<RelationDraw>>, String> = drawn.collect();
+    let Some(drawn) = report.unless_broken("drains", drawn) else {
+        return report;
     };
     let draws: usize = drawn.iter().map(Vec::len).sum();
     let each = start.elapsed().as_secs_f64() * 1e6 / draws.max(1) as f64;
-    report.add_promise(
-        "drains",
-        Ok(format!(
-            "every edge of {} shares exactly once, in {draws} draws",
-            shares.len()
-        )),
-    );
+    let count = shares.len();
+    let tried = format!("every edge of {count} shares exactly once, in {draws} draws");
+    report.add_promise("drains", Ok(tried));
     report.add_promise("deterministic", again(sampler, &shares, &drawn));
     report.add_promise("observes", observes(sampler));
     report.add_note("seed", seeds(sampler));
@@ -155,10 +146,9 @@ fn seeds(sampler: &dyn SamplerFactory) -> &'static str {
         batch_size: 1,
     };
     let of = |seed| drain(sampler, &share, seed, &mut |_| 0.5);
-    if of(1) == of(2) {
-        "draws do not depend on the seed"
-    } else {
-        "draws depend on the seed"
+    match of(1) == of(2) {
+        true => "draws do not depend on the seed",
+        false => "draws depend on the seed",
     }
 }
 
@@ -195,10 +185,9 @@ fn frequencies(sampler: &dyn SamplerFactory) -> String {
             (seen as f64 - expected).powi(2) / expected
         })
         .sum();
-    let verdict = if chi < 16.3 {
-        "as likely as their edges (proportional)"
-    } else {
-        "not as likely as their edges (not proportional)"
+    let verdict = match chi < 16.3 {
+        true => "as likely as their edges (proportional)",
+        false => "not as likely as their edges (not proportional)",
     };
     format!(
         "first draws of relations with 100, 200, 300, 400 edges: {} of {rounds}\n\
@@ -223,14 +212,11 @@ pub fn bench_sampler(
     let mut seed = 0;
     let mut walk = sampler.create(&counts, batch_size, seed)?;
     time(budget, || {
-        let draw = match walk.next()? {
-            Some(draw) => draw,
-            None => {
-                // A new share starts with a new sampler, as in a worker.
-                seed += 1;
-                walk = sampler.create(&counts, batch_size, seed)?;
-                return Ok(());
-            }
+        let Some(draw) = walk.next()? else {
+            // A new share starts with a new sampler, as in a worker.
+            seed += 1;
+            walk = sampler.create(&counts, batch_size, seed)?;
+            return Ok(());
         };
         walk.observe(draw.relation, 0.5)
     })

@@ -67,10 +67,8 @@ impl BufferReplay {
                 buffer.last_used[*unit] = Some(position);
             }
         }
-        let trained = buffer
-            .held
-            .iter()
-            .filter(|(unit, _)| buffer.last_used[*unit].is_some());
+        let held = buffer.held.iter();
+        let trained = held.filter(|(unit, _)| buffer.last_used[*unit].is_some());
         let left_bytes = trained.map(|&(_, group)| bytes(pass, group)).sum();
         Self {
             slots,
@@ -84,10 +82,8 @@ impl BufferReplay {
     /// Returns the number of loads into a full buffer, which the literature calls swaps.
     #[must_use]
     pub fn swaps(&self) -> u64 {
-        self.loads
-            .iter()
-            .filter(|load| load.evicted.is_some())
-            .count() as u64
+        let swaps = self.loads.iter().filter(|load| load.evicted.is_some());
+        swaps.count() as u64
     }
 
     /// Returns the bytes loaded into the buffer.
@@ -99,12 +95,8 @@ impl BufferReplay {
     /// Returns the bytes written on eviction and by the checkpoint after the pass.
     #[must_use]
     pub fn written_bytes(&self) -> u64 {
-        self.left_bytes
-            + self
-                .loads
-                .iter()
-                .map(|load| load.written_bytes)
-                .sum::<u64>()
+        let evicted = self.loads.iter().map(|load| load.written_bytes);
+        self.left_bytes + evicted.sum::<u64>()
     }
 }
 
@@ -196,7 +188,8 @@ pub(super) fn index(pass: &Pass, (side, partition): SidePartition) -> usize {
 }
 
 /// Returns the size of a group in bytes.
-pub(super) fn bytes(pass: &Pass, (side, partition): SidePartition) -> u64 {
+#[must_use]
+pub fn bytes(pass: &Pass, (side, partition): SidePartition) -> u64 {
     match side {
         Side::Lhs => pass.lhs_bytes[partition as usize],
         Side::Rhs => pass.rhs_bytes[partition as usize],

@@ -6,6 +6,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::structure::ratio;
 use pbg_core::graph::{Bucket, SidePartition};
 use pbg_core::plan::needed_partitions;
 use pbg_core::strategy::Pass;
@@ -54,16 +55,11 @@ impl ReuseDistances {
     /// Returns the mean distance, or 0 if no partition is reused.
     #[must_use]
     pub fn mean(&self) -> f64 {
-        let uses: u64 = self.distances.iter().sum();
-        let sum: u64 = (0..)
+        let sum = (0..)
             .zip(&self.distances)
             .map(|(d, n): (u64, _)| d * n)
             .sum();
-        if uses == 0 {
-            0.0
-        } else {
-            sum as f64 / uses as f64
-        }
+        ratio(sum, self.distances.iter().sum())
     }
 
     /// Returns the loads of a buffer of `slots` partitions with least-recently-used eviction.

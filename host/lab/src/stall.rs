@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::replay::{BufferReplay, PartitionLoad};
+use crate::structure::cell;
 use pbg_core::graph::Bucket;
 use pbg_core::strategy::Pass;
 
@@ -91,15 +92,20 @@ impl PassTimeline {
         loading: LoadPolicy,
     ) -> Self {
         let mut clock = Self::default();
-        let mut loads = replay.loads.as_slice();
-        let mut disk = Disk::new(*rates);
+        let mut loads = replay
+            .loads
+            .chunk_by(|a, b| a.position == b.position)
+            .peekable();
+        let mut disk = Disk {
+            rates: *rates,
+            free: 0.0,
+        };
         let mut now = 0.0_f64;
         // Start of the last bucket that lacked a partition. Reads for the next such bucket begin then.
         let mut last_began = 0.0_f64;
         for (position, &bucket) in plan.iter().enumerate() {
-            let (lacks, rest) =
-                loads.split_at(loads.iter().take_while(|l| l.position == position).count());
-            loads = rest;
+            let lacks = loads.next_if(|loads| loads[0].position == position);
+            let lacks = lacks.unwrap_or_default();
             let start = match (lacks, loading) {
                 ([], _) => now,
                 (_, LoadPolicy::OnDemand) => clock.on_demand(&mut disk, lacks, now),
@@ -108,8 +114,7 @@ impl PassTimeline {
             if !lacks.is_empty() {
                 last_began = start;
             }
-            let cell = bucket.lhs as usize * pass.rhs_partitions as usize + bucket.rhs as usize;
-            now = start + pass.edges[cell] as f64 / rates.edges;
+            now = start + pass.edges[cell(pass, bucket)] as f64 / rates.edges;
             clock.buckets.push(Interval { start, end: now });
         }
         clock
@@ -179,10 +184,6 @@ struct Disk {
 }
 
 impl Disk {
-    fn new(rates: DeviceRates) -> Self {
-        Self { rates, free: 0.0 }
-    }
-
     fn read(&mut self, load: &PartitionLoad, from: f64) -> Interval {
         self.work(load.read_bytes as f64 / self.rates.read, from)
     }

@@ -60,10 +60,7 @@ pub fn new_pairs_per_swap(pass: &Pass, replay: &BufferReplay) -> f64 {
     let mut pairs = PartitionPairs::new(pass);
     let mut held: Vec<Option<SidePartition>> = vec![None; replay.slots as usize];
     let mut met = 0_u64;
-    let place = |held: &mut Vec<Option<SidePartition>>,
-                 pairs: &mut PartitionPairs,
-                 slot: usize,
-                 group: SidePartition| {
+    let mut place = |slot: usize, group: SidePartition| {
         held[slot] = Some(group);
         let others = held.iter().flatten().filter(|&&other| other != group);
         others
@@ -71,10 +68,10 @@ pub fn new_pairs_per_swap(pass: &Pass, replay: &BufferReplay) -> f64 {
             .count() as u64
     };
     for (slot, &group) in replay.initial.iter().enumerate() {
-        place(&mut held, &mut pairs, slot, group);
+        place(slot, group);
     }
     for load in &replay.loads {
-        let new = place(&mut held, &mut pairs, load.slot as usize, load.group);
+        let new = place(load.slot as usize, load.group);
         if load.evicted.is_some() {
             met += new;
         }
@@ -233,16 +230,14 @@ fn touched(pass: &Pass, bucket: Bucket) -> impl Iterator<Item = usize> + use<> {
 }
 
 /// Returns the index of a bucket in the grid.
-fn cell(pass: &Pass, bucket: Bucket) -> usize {
+#[must_use]
+pub fn cell(pass: &Pass, bucket: Bucket) -> usize {
     bucket.lhs as usize * pass.rhs_partitions as usize + bucket.rhs as usize
 }
 
-fn ratio(sum: u64, count: u64) -> f64 {
-    if count == 0 {
-        0.0
-    } else {
-        sum as f64 / count as f64
-    }
+/// Returns `sum / count`, or 0 if both are.
+pub(crate) fn ratio(sum: u64, count: u64) -> f64 {
+    sum as f64 / count.max(1) as f64
 }
 
 #[cfg(test)]

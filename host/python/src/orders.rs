@@ -2,10 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use pbg_core::graph::Bucket;
 use pbg_lab::analysis::Analysis;
 use pbg_lab::comparison::{NamedOrder, OrderComparison, compare};
 use pbg_lab::grid::GraphSizes;
 use pbg_lab::stall::DeviceRates;
+use pbg_lab::structure::cell;
 use pbg_model::ResolvedConfig;
 use pbg_session::orders::{OrderLoader, OrderSpec, parse_order};
 use pbg_session::{Failure, FailureKind, Result};
@@ -85,13 +87,8 @@ impl Setting {
             edges: self.edges.unwrap_or(usual.edges),
             dimension: self.dimension.unwrap_or(usual.dimension),
         };
-        let pass = |seed| {
-            (
-                seed,
-                sizes.pass(partitions, self.rhs_partitions, buffer, seed),
-            )
-        };
-        Ok(seeds.map(pass).collect())
+        let pass = |seed| sizes.pass(partitions, self.rhs_partitions, buffer, seed);
+        Ok(seeds.map(|seed| (seed, pass(seed))).collect())
     }
 }
 
@@ -155,18 +152,11 @@ pub(crate) fn plan_order(
             .plan(pass)
             .map_err(|error| Failure::new(FailureKind::Plugin, error))?;
         let analysis = Analysis::new(pass, &plan, &rates);
-        let buckets: Vec<_> = plan
+        let edges = |&bucket: &Bucket| pass.edges.get(cell(pass, bucket)).copied().unwrap_or(0);
+        let buckets = plan
             .iter()
-            .map(|bucket| {
-                let index =
-                    bucket.lhs as usize * pass.rhs_partitions as usize + bucket.rhs as usize;
-                [
-                    u64::from(bucket.lhs),
-                    u64::from(bucket.rhs),
-                    pass.edges.get(index).copied().unwrap_or(0),
-                ]
-            })
-            .collect();
+            .map(|b| [u64::from(b.lhs), u64::from(b.rhs), edges(b)]);
+        let buckets: Vec<_> = buckets.collect();
         config::json(&json!({ "plan": buckets, "analysis": analysis }))
     })
 }

@@ -2,10 +2,11 @@
 
 use std::collections::VecDeque;
 
-use pbg_core::graph::{Bucket, Side};
+use pbg_core::graph::Bucket;
 use pbg_core::plan;
 use pbg_core::schedule::Schedule;
 use pbg_core::strategy::{BucketOrder, Pass};
+use pbg_lab::replay::bytes;
 
 use super::{cases, failed};
 
@@ -60,13 +61,12 @@ fn play(order: &mut dyn BucketOrder, pass: &Pass, played: &mut PickStats) -> Res
     let mut buffers = vec![Vec::new(); TRAINERS];
     while !left.is_empty() {
         let holding: Vec<Bucket> = held.iter().map(|&(_, bucket)| bucket).collect();
-        let free: Vec<usize> = (0..left.len())
-            .filter(|&at| {
-                holding
-                    .iter()
-                    .all(|&h| !Schedule::conflict(pass, h, left[at]))
-            })
-            .collect();
+        let is_free = |bucket| {
+            holding
+                .iter()
+                .all(|&h| !Schedule::conflict(pass, h, bucket))
+        };
+        let free: Vec<usize> = (0..left.len()).filter(|&at| is_free(left[at])).collect();
         let Some(&trainer) = idle.front().filter(|_| !free.is_empty()) else {
             // The trainer that started first is done.
             idle.extend(held.pop_front().map(|(trainer, _)| trainer));
@@ -78,22 +78,17 @@ fn play(order: &mut dyn BucketOrder, pass: &Pass, played: &mut PickStats) -> Res
             ..pass.clone()
         };
         let mut answer = || {
-            order
-                .pick(&asks, &holding, &offered)
-                .map_err(|fault| failed(&fault, pass))
+            let picked = order.pick(&asks, &holding, &offered);
+            picked.map_err(|fault| failed(&fault, pass))
         };
         let picked = answer()?;
         if picked >= offered.len() {
-            return Err(format!(
-                "returned {picked}, with {} free buckets",
-                offered.len()
-            ));
+            let count = offered.len();
+            return Err(format!("returned {picked}, with {count} free buckets"));
         }
         if answer()? != picked {
-            return Err(format!(
-                "{}: the same arguments gave another answer",
-                cases::named(pass)
-            ));
+            let pass = cases::named(pass);
+            return Err(format!("{pass}: the same arguments gave another answer"));
         }
         let bytes = |&bucket: &Bucket| lacking(&asks, bucket);
         let fewest = offered.iter().map(bytes).min();
@@ -108,11 +103,7 @@ fn play(order: &mut dyn BucketOrder, pass: &Pass, played: &mut PickStats) -> Res
 
 /// Returns the total bytes of the partitions of `bucket` that are not resident.
 fn lacking(pass: &Pass, bucket: Bucket) -> u64 {
-    plan::needed_partitions(pass, bucket)
-        .filter(|group| !pass.resident.contains(group))
-        .map(|(side, p)| match side {
-            Side::Lhs => pass.lhs_bytes[p as usize],
-            Side::Rhs => pass.rhs_bytes[p as usize],
-        })
-        .sum()
+    let needed = plan::needed_partitions(pass, bucket);
+    let lacking = needed.filter(|group| !pass.resident.contains(group));
+    lacking.map(|group| bytes(pass, group)).sum()
 }
