@@ -153,6 +153,14 @@ pub(crate) fn text(name: &str) -> String {
     name.replace('<', "‹").replace('>', "›")
 }
 
+/// Returns the suffix by which Plotly tells the axes of plot `index` from those of the other plots.
+pub(crate) fn suffix(index: usize) -> String {
+    match index {
+        0 => String::new(),
+        _ => (index + 1).to_string(),
+    }
+}
+
 /// Returns an axis of numbers with a title.
 pub(crate) fn axis(title: &str) -> Value {
     json!({ "title": { "text": title }, "gridcolor": "#e5e5e5", "zerolinecolor": "#bbb" })

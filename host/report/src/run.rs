@@ -105,7 +105,7 @@ impl RunReport {
                 order: order.clone(),
                 cost: *cost,
             }),
-            Event::BucketFinished {
+            &Event::BucketFinished {
                 pass,
                 bucket,
                 stats,
@@ -113,18 +113,16 @@ impl RunReport {
                 seconds,
                 io,
                 ..
-            } => {
-                self.buckets.push(BucketRow {
-                    pass: *pass,
-                    bucket: *bucket,
-                    stats: *stats,
-                    eval_before: *eval_before,
-                    seconds: *seconds,
-                    io: *io,
-                    trainer: line.trainer.clone(),
-                    at: line.at,
-                });
-            }
+            } => self.buckets.push(BucketRow {
+                pass,
+                bucket,
+                stats,
+                eval_before,
+                seconds,
+                io,
+                trainer: line.trainer.clone(),
+                at: line.at,
+            }),
             Event::EpochFinished {
                 epoch,
                 stats,

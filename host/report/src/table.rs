@@ -1,9 +1,9 @@
 //! Tables of results as CSV.
 
 use crate::columns::COLUMNS;
-use crate::run::RunReport;
+use crate::run::{BucketRow, RunReport};
 use pbg_lab::comparison::OrderComparison;
-use pbg_lab::study::Study;
+use pbg_lab::study::{EpochPoint, Study};
 
 /// Returns a row per case, order and seed; an order that failed has a reason instead of figures.
 ///
@@ -17,8 +17,8 @@ pub fn comparison_csv(comparison: &OrderComparison) -> Result<String, csv::Error
         "buffer",
         "order",
         "seed",
+        "planning_seconds",
     ];
-    head.push("planning_seconds");
     head.extend(COLUMNS.iter().map(|column| column.key));
     head.push("refused");
     write(&head, |rows| {
@@ -53,10 +53,7 @@ pub fn comparison_csv(comparison: &OrderComparison) -> Result<String, csv::Error
 }
 
 /// Writes a table with a header.
-pub(crate) fn write(
-    head: &[&str],
-    fill: impl FnOnce(&mut Vec<Vec<String>>),
-) -> Result<String, csv::Error> {
+fn write(head: &[&str], fill: impl FnOnce(&mut Vec<Vec<String>>)) -> Result<String, csv::Error> {
     let mut rows = Vec::new();
     fill(&mut rows);
     let mut writer = csv::Writer::from_writer(Vec::new());
@@ -64,99 +61,80 @@ pub(crate) fn write(
     for row in rows {
         writer.write_record(row)?;
     }
+    text(writer)
+}
+
+/// Returns the text that was written.
+pub(crate) fn text(writer: csv::Writer<Vec<u8>>) -> Result<String, csv::Error> {
     let bytes = writer.into_inner().map_err(|error| error.into_error())?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
+
+/// Name of a column, and the function that formats its cells.
+type Column<T> = (&'static str, fn(&T) -> String);
+
+/// Columns of a study after those for the order and the seed.
+const EPOCH_COLUMNS: [Column<EpochPoint>; 12] = [
+    ("epoch", |point| point.epoch.to_string()),
+    ("edges", |point| point.edges.to_string()),
+    ("seconds", |point| point.seconds.to_string()),
+    ("stall_seconds", |point| point.stall_seconds.to_string()),
+    ("io_bytes", |point| point.io_bytes.to_string()),
+    ("loss", |point| point.loss.to_string()),
+    ("mrr", |point| point.mrr.to_string()),
+    ("hits_at_10", |point| point.hits_at_10.to_string()),
+    ("predicted_swaps", |point| point.predicted_swaps.to_string()),
+    ("performed_swaps", |point| point.swaps().to_string()),
+    ("predicted_loads", |point| point.predicted_loads.to_string()),
+    ("performed_loads", |point| point.loads.to_string()),
+];
 
 /// Returns a row per order, seed and epoch of a study.
 ///
 /// # Errors
 /// When the rows cannot be written.
 pub fn study_csv(study: &Study) -> Result<String, csv::Error> {
-    let head = [
-        "order",
-        "seed",
-        "epoch",
-        "edges",
-        "seconds",
-        "stall_seconds",
-        "io_bytes",
-        "loss",
-        "mrr",
-        "hits_at_10",
-        "predicted_swaps",
-        "performed_swaps",
-        "predicted_loads",
-        "performed_loads",
-    ];
+    let head = [&["order", "seed"][..], &EPOCH_COLUMNS.map(|(name, _)| name)].concat();
     write(&head, |rows| {
         for order in &study.orders {
             for run in &order.runs {
                 rows.extend(run.epochs.iter().map(|point| {
-                    vec![
-                        order.order.clone(),
-                        run.seed.to_string(),
-                        point.epoch.to_string(),
-                        point.edges.to_string(),
-                        point.seconds.to_string(),
-                        point.stall_seconds.to_string(),
-                        point.io_bytes.to_string(),
-                        point.loss.to_string(),
-                        point.mrr.to_string(),
-                        point.hits_at_10.to_string(),
-                        point.predicted_swaps.to_string(),
-                        point.swaps().to_string(),
-                        point.predicted_loads.to_string(),
-                        point.loads.to_string(),
-                    ]
+                    let run = [order.order.clone(), run.seed.to_string()];
+                    [&run[..], &EPOCH_COLUMNS.map(|(_, cell)| cell(point))].concat()
                 }));
             }
         }
     })
 }
 
+const BUCKET_COLUMNS: [Column<BucketRow>; 15] = [
+    ("epoch", |row| row.pass.epoch.to_string()),
+    ("edge_set", |row| row.pass.edge_set.to_string()),
+    ("edge_chunk", |row| row.pass.edge_chunk.to_string()),
+    ("lhs", |row| row.bucket.lhs.to_string()),
+    ("rhs", |row| row.bucket.rhs.to_string()),
+    ("edges", |row| row.stats.count.to_string()),
+    ("loss", |row| row.stats.mean_loss().to_string()),
+    ("regularization", |row| row.stats.reg.to_string()),
+    ("held_out_mrr", |row| {
+        row.eval_before
+            .map_or(String::new(), |eval| eval.mrr.to_string())
+    }),
+    ("seconds", |row| row.seconds.to_string()),
+    ("stall_seconds", |row| row.io.waited().to_string()),
+    ("partition_loads", |row| row.io.loads.to_string()),
+    ("bytes_read", |row| row.io.bytes_read.to_string()),
+    ("bytes_written", |row| row.io.bytes_written.to_string()),
+    ("trainer", |row| row.trainer.clone().unwrap_or_default()),
+];
+
 /// Returns a row per trained bucket of a run.
 ///
 /// # Errors
 /// When the rows cannot be written.
 pub fn run_csv(report: &RunReport) -> Result<String, csv::Error> {
-    let head = [
-        "epoch",
-        "edge_set",
-        "edge_chunk",
-        "lhs",
-        "rhs",
-        "edges",
-        "loss",
-        "regularization",
-        "held_out_mrr",
-        "seconds",
-        "stall_seconds",
-        "partition_loads",
-        "bytes_read",
-        "bytes_written",
-        "trainer",
-    ];
-    write(&head, |rows| {
-        rows.extend(report.buckets.iter().map(|row| {
-            vec![
-                row.pass.epoch.to_string(),
-                row.pass.edge_set.to_string(),
-                row.pass.edge_chunk.to_string(),
-                row.bucket.lhs.to_string(),
-                row.bucket.rhs.to_string(),
-                row.stats.count.to_string(),
-                row.stats.mean_loss().to_string(),
-                row.stats.reg.to_string(),
-                row.eval_before
-                    .map_or(String::new(), |eval| eval.mrr.to_string()),
-                row.seconds.to_string(),
-                row.io.waited().to_string(),
-                row.io.loads.to_string(),
-                row.io.bytes_read.to_string(),
-                row.io.bytes_written.to_string(),
-                row.trainer.clone().unwrap_or_default(),
-            ]
-        }));
+    write(&BUCKET_COLUMNS.map(|(name, _)| name), |rows| {
+        let cells = |row| BUCKET_COLUMNS.map(|(_, cell)| cell(row)).to_vec();
+        rows.extend(report.buckets.iter().map(cells));
     })
 }

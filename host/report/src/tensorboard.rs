@@ -28,15 +28,10 @@ pub fn records(event: &Event, wall_time: f64) -> Vec<u8> {
             seconds,
             io,
             ..
-        } => scalars(
-            "bucket",
-            index + 1,
-            stats,
-            eval_before.as_ref(),
-            *seconds,
-            io,
-            wall_time,
-        ),
+        } => {
+            let values = scalars(stats, eval_before.as_ref(), *seconds, io);
+            summary("bucket", index + 1, &values, wall_time)
+        }
         Event::EpochFinished {
             epoch,
             stats,
@@ -47,16 +42,8 @@ pub fn records(event: &Event, wall_time: f64) -> Vec<u8> {
         } => {
             // The seconds of an epoch include waiting.
             let training = seconds - io.waited();
-            let step = u64::from(*epoch) + 1;
-            scalars(
-                "epoch",
-                step,
-                stats,
-                eval_before.as_ref(),
-                training,
-                io,
-                wall_time,
-            )
+            let values = scalars(stats, eval_before.as_ref(), training, io);
+            summary("epoch", u64::from(*epoch) + 1, &values, wall_time)
         }
         Event::Validated {
             epochs,
@@ -76,15 +63,13 @@ pub fn records(event: &Event, wall_time: f64) -> Vec<u8> {
     }
 }
 
+/// Returns the names and values of the figures of a bucket or an epoch.
 fn scalars(
-    of: &str,
-    step: u64,
     stats: &TrainStats,
     eval: Option<&RankStats>,
     seconds: f64,
     io: &PartitionIo,
-    wall_time: f64,
-) -> Vec<u8> {
+) -> Vec<(&'static str, f64)> {
     let mut values = vec![
         ("seconds", seconds),
         ("stall_seconds", io.waited()),
@@ -103,7 +88,7 @@ fn scalars(
         values.push(("held_out_mrr", eval.mrr));
         values.push(("held_out_hits_at_10", eval.hits_at_10));
     }
-    summary(of, step, &values, wall_time)
+    values
 }
 
 /// Returns a record of scalars.

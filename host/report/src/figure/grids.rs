@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{Figure, text};
+use super::{Figure, suffix, text};
 use pbg_lab::comparison::ComparisonCase;
 
 /// Maximum number of buckets of a grid in a figure; in larger grids, cells would be smaller than a pixel.
@@ -20,11 +20,7 @@ pub fn grids(case: &ComparisonCase) -> Option<Figure> {
     let mut layout = Map::new();
     let mut titles = Vec::new();
     for (index, entry) in case.orders.iter().enumerate() {
-        let suffix = if index == 0 {
-            String::new()
-        } else {
-            (index + 1).to_string()
-        };
+        let suffix = suffix(index);
         let (row, column) = (index / COLUMNS, index % COLUMNS);
         let x = domain(column, COLUMNS, 0.03);
         let y = domain(rows - 1 - row, rows, 0.25 / rows as f64);

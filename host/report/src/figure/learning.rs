@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Figure, axis, color, line, marker, text, with};
+use super::{Figure, axis, color, line, marker, suffix, text, with};
 use pbg_lab::study::{EpochPoint, OrderRuns, Study};
 
 /// Function that returns a figure of a point.
@@ -57,28 +57,13 @@ fn panels(study: &Study, id: &str, title: &str, y: Of) -> Figure {
     }
 }
 
-fn suffix(panel: usize) -> String {
-    if panel == 0 {
-        String::new()
-    } else {
-        (panel + 1).to_string()
-    }
-}
-
 /// Returns the band between the seeds, and their mean.
 fn curve(order: &OrderRuns, index: usize, panel: usize, x: Of, y: Of) -> [Value; 2] {
-    let epochs = order
-        .runs
-        .iter()
-        .map(|run| run.epochs.len())
-        .min()
-        .unwrap_or(0);
+    let epochs = order.runs.iter().map(|run| run.epochs.len()).min();
+    let epochs = epochs.unwrap_or(0);
     let at = |epoch: usize, figure: Of| -> Vec<f64> {
-        order
-            .runs
-            .iter()
-            .map(|run| figure(&run.epochs[epoch]))
-            .collect()
+        let points = order.runs.iter().map(|run| &run.epochs[epoch]);
+        points.map(figure).collect()
     };
     let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len().max(1) as f64;
     let xs: Vec<f64> = (0..epochs).map(|epoch| mean(&at(epoch, x))).collect();

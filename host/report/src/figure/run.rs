@@ -18,13 +18,9 @@ pub fn run_loss(report: &RunReport) -> Figure {
         let count: f64 = rows.iter().map(edges).sum();
         (count > 0.0).then(|| rows.iter().map(|row| row.stats.loss).sum::<f64>() / count)
     });
-    let mut sum = 0;
-    let (mut x, mut y) = (Vec::new(), Vec::new());
-    for epoch in &report.epochs {
-        sum += epoch.stats.count;
-        x.push(sum);
-        y.push(epoch.stats.mean_loss());
-    }
+    let epochs = epochs_by_edges(report);
+    let epochs = epochs.map(|(edges, epoch)| (edges, epoch.stats.mean_loss()));
+    let epochs = line("epochs", epochs.collect(), color(0), 2.5);
     Figure {
         id: "loss".to_owned(),
         title: "Loss per edge".to_owned(),
@@ -32,18 +28,7 @@ pub fn run_loss(report: &RunReport) -> Figure {
         height: 380,
         data: vec![
             line("buckets", buckets, color(4), 1.0),
-            with(
-                line(
-                    "epochs",
-                    Curve {
-                        x: x.into_iter().map(|x| x as f64).collect(),
-                        y,
-                    },
-                    color(0),
-                    2.5,
-                ),
-                json!({ "mode": "lines+markers" }),
-            ),
+            with(epochs, json!({ "mode": "lines+markers" })),
         ],
         layout: json!({ "xaxis": edges_axis(), "yaxis": axis("loss per edge") }),
     }
@@ -52,32 +37,33 @@ pub fn run_loss(report: &RunReport) -> Figure {
 /// Returns the figure of the ranks of held-out and validation edges; `None` if there are none.
 #[must_use]
 pub fn run_quality(report: &RunReport) -> Option<Figure> {
-    let mut sum = 0;
-    let mut points: Vec<HeldOutPoint> = Vec::new();
-    for epoch in &report.epochs {
-        sum += epoch.stats.count;
-        if let Some(eval) = &epoch.eval_before {
-            points.push(HeldOutPoint {
-                edges: sum as f64,
-                mrr: eval.mrr,
-                hits_at_10: eval.hits_at_10,
-            });
-        }
-    }
-    if points.is_empty() && report.validation.is_empty() {
+    let held_out = epochs_by_edges(report);
+    let held_out = held_out.filter_map(|(edges, epoch)| Some((edges, epoch.eval_before?)));
+    let held_out: Vec<(f64, RankStats)> = held_out.collect();
+    if held_out.is_empty() && report.validation.is_empty() {
         return None;
     }
     let mut data = Vec::new();
     let mut caption = String::new();
-    if !points.is_empty() {
-        data.extend(held_out(&points));
+    if !held_out.is_empty() {
+        data.extend(ranks("held-out", &held_out, None));
         caption.push_str(
             "Held-out edges were ranked before their bucket was trained, among sampled candidates: use these ranks to \
              compare epochs, not to publish them. ",
         );
     }
     if !report.validation.is_empty() {
-        data.extend(validated(report));
+        let edges = |epochs: u32| {
+            let trained = report.epochs.iter().take_while(|row| row.epoch < epochs);
+            trained.map(|row| row.stats.count).sum::<u64>() as f64
+        };
+        let validation = report.validation.iter();
+        let validation = validation.map(|(epochs, ranks)| (edges(*epochs), *ranks));
+        data.extend(ranks(
+            "validation",
+            &validation.collect::<Vec<_>>(),
+            Some("dash"),
+        ));
         caption.push_str("Validation edges were ranked after epochs, filtered.");
     }
     Some(Figure {
@@ -90,59 +76,34 @@ pub fn run_quality(report: &RunReport) -> Option<Figure> {
     })
 }
 
-/// Points of a line, in their order.
-struct Curve {
-    x: Vec<f64>,
-    y: Vec<f64>,
+/// Returns each epoch with the number of edges trained by its end.
+fn epochs_by_edges(report: &RunReport) -> impl Iterator<Item = (f64, &EpochRow)> {
+    let epochs = report.epochs.iter();
+    epochs.scan(0, |edges, epoch| {
+        *edges += epoch.stats.count;
+        Some((*edges as f64, epoch))
+    })
 }
 
-/// Ranks of held-out edges at a moment of training.
-struct HeldOutPoint {
-    /// Number of edges trained before.
-    edges: f64,
-    mrr: f64,
-    hits_at_10: f64,
-}
-
-fn held_out(points: &[HeldOutPoint]) -> [Value; 2] {
-    let x: Vec<f64> = points.iter().map(|p| p.edges).collect();
-    let of = |figure: fn(&HeldOutPoint) -> f64| Curve {
-        x: x.clone(),
-        y: points.iter().map(figure).collect(),
-    };
-    let trace = |name, points, index| {
-        let markers = json!({ "mode": "lines+markers" });
-        with(line(name, points, color(index), 2.0), markers)
-    };
-    [
-        trace("held-out MRR", of(|p| p.mrr), 0),
-        trace("held-out Hits@10", of(|p| p.hits_at_10), 2),
-    ]
-}
-
-fn validated(report: &RunReport) -> [Value; 2] {
-    let edges = |epochs: u32| {
-        let trained = report.epochs.iter().take_while(|row| row.epoch < epochs);
-        trained.map(|row| row.stats.count).sum::<u64>() as f64
-    };
-    let validation = report.validation.iter();
-    let x: Vec<f64> = validation.map(|(epochs, _)| edges(*epochs)).collect();
-    let of = |figure: fn(&RankStats) -> f64| {
-        let ranks = report.validation.iter().map(|(_, ranks)| figure(ranks));
-        Curve {
-            x: x.clone(),
-            y: ranks.collect(),
+/// Returns lines of the MRR and Hits@10 of `points`, which are ranks after a number of trained edges.
+fn ranks(of: &str, points: &[(f64, RankStats)], dash: Option<&str>) -> [Value; 2] {
+    let trace = |figure: &str, value: fn(&RankStats) -> f64, index| {
+        let points = points.iter().map(|(edges, ranks)| (*edges, value(ranks)));
+        let trace = line(
+            &format!("{of} {figure}"),
+            points.collect(),
+            color(index),
+            2.0,
+        );
+        let mut trace = with(trace, json!({ "mode": "lines+markers" }));
+        if let Some(dash) = dash {
+            trace["line"] = json!({ "color": color(index), "dash": dash });
         }
-    };
-    let trace = |name, points, index| {
-        let dashed = json!({ "mode": "lines+markers", "line": { "dash": "dash" } });
-        let mut trace = with(line(name, points, color(index), 2.0), dashed);
-        trace["line"]["color"] = color(index).into();
         trace
     };
     [
-        trace("validation MRR", of(|r| r.mrr), 0),
-        trace("validation Hits@10", of(|r| r.hits_at_10), 2),
+        trace("MRR", |r| r.mrr, 0),
+        trace("Hits@10", |r| r.hits_at_10, 2),
     ]
 }
 
@@ -154,30 +115,21 @@ pub fn run_speed(report: &RunReport) -> Figure {
         let seconds: f64 = rows.iter().map(seconds).sum();
         (seconds > 0.0 && edges > 0).then(|| edges as f64 / seconds)
     };
+    let training = curve(&report.buckets, |rows| rate(rows, |row| row.seconds));
+    let waiting = |row: &BucketRow| row.seconds + row.io.waited();
+    let waiting = curve(&report.buckets, |rows| rate(rows, waiting));
     Figure {
         id: "speed".to_owned(),
         title: "Edges per second".to_owned(),
         caption: "During training, and including the time that training waited for partitions, edges and commits."
             .to_owned(),
         height: 340,
-        data: vec![
-            line(
-                "training",
-                curve(&report.buckets, |rows| rate(rows, |row| row.seconds)),
-                color(4),
-                1.5,
-            ),
-            line(
-                "with waiting",
-                curve(&report.buckets, |rows| {
-                    rate(rows, |row| row.seconds + row.io.waited())
-                }),
-                color(0),
-                1.5,
-            ),
-        ],
-        layout: json!({ "xaxis": edges_axis(), "yaxis": with(axis("edges/s"), json!({ "rangemode": "tozero", "exponentformat": "SI" })) }),
-    }
+data: vec![
+line("training", training, color(4), 1.5),
+line("with waiting", waiting, color(0), 1.5),
+],
+layout: json!({ "xaxis": edges_axis(), "yaxis": with(axis("edges/s"), json!({ "rangemode": "tozero", "exponentformat": "SI" })) }),
+}
 }
 
 /// Returns the figure of the seconds of training and waiting per epoch.
@@ -242,20 +194,18 @@ fn edges_axis() -> Value {
 }
 
 /// Returns the values of groups of rows against the number of edges trained by the end of each group.
-fn curve(rows: &[BucketRow], value: impl Fn(&[BucketRow]) -> Option<f64>) -> Curve {
-    let (mut x, mut y) = (Vec::new(), Vec::new());
+fn curve(rows: &[BucketRow], value: impl Fn(&[BucketRow]) -> Option<f64>) -> Vec<(f64, f64)> {
+    let mut points = Vec::new();
     let mut edges = 0;
     for group in rows.chunks(rows.len().div_ceil(POINTS).max(1)) {
         edges += group.iter().map(|row| row.stats.count).sum::<u64>();
-        if let Some(value) = value(group) {
-            x.push(edges as f64);
-            y.push(value);
-        }
+        points.extend(value(group).map(|value| (edges as f64, value)));
     }
-    Curve { x, y }
+    points
 }
 
-fn line(name: &str, Curve { x, y }: Curve, color: &str, width: f64) -> Value {
+fn line(name: &str, points: Vec<(f64, f64)>, color: &str, width: f64) -> Value {
+    let (x, y): (Vec<f64>, Vec<f64>) = points.into_iter().unzip();
     json!({
         "type": "scatter", "mode": "lines", "name": name, "x": x, "y": y,
         "line": { "color": color, "width": width },

@@ -33,11 +33,10 @@ pub fn overview(case: &ComparisonCase, series: &Series) -> Figure {
         "type": "line", "yref": "paper", "y0": 0, "y1": 1, "x0": case.lower_bound, "x1": case.lower_bound,
         "line": bound_line(),
     });
-    let shapes = if case.lower_bound > 0 {
-        vec![bound]
-    } else {
-        Vec::new()
-    };
+    let shapes: Vec<Value> = (case.lower_bound > 0)
+        .then_some(bound)
+        .into_iter()
+        .collect();
     Figure {
         id: "swaps".to_owned(),
         title: format!("Swaps: {}", case.title()),

@@ -4,6 +4,7 @@ use super::comparison::PageError;
 use crate::figure;
 use crate::map::MapPoint;
 use crate::page::Page;
+use crate::table;
 
 /// Returns the HTML page of a map of the model `model`.
 ///
@@ -22,9 +23,6 @@ pub fn page(spots: &[MapPoint], model: &str) -> Result<String, PageError> {
 /// When a row cannot be written.
 pub fn csv(spots: &[MapPoint]) -> Result<String, csv::Error> {
     let mut writer = csv::Writer::from_writer(Vec::new());
-    for spot in spots {
-        writer.serialize(spot)?;
-    }
-    let written = writer.into_inner().map_err(|e| e.into_error())?;
-    Ok(String::from_utf8_lossy(&written).into_owned())
+    spots.iter().try_for_each(|spot| writer.serialize(spot))?;
+    table::text(writer)
 }
