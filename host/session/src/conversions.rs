@@ -51,34 +51,25 @@ impl From<ConnectError> for Failure {
 impl From<ImportError> for Failure {
     fn from(error: ImportError) -> Self {
         let kind = match &error {
-            ImportError::File(cause) if cause.is_not_found() || cause.is_damage() => {
-                FailureKind::Data
+            ImportError::File(cause) if !cause.is_not_found() && !cause.is_damage() => {
+                FailureKind::Io
             }
-            ImportError::File(_) => FailureKind::Io,
             ImportError::Dictionary(DatasetError::File(cause))
             | ImportError::Previous {
                 error: DatasetError::File(cause),
             } if !cause.is_damage() => FailureKind::Io,
-            ImportError::Staging(StagingError::Busy { .. }) => FailureKind::Locked,
+            ImportError::Staging(StagingError::Busy { .. })
+            | ImportError::Dictionary(DatasetError::Unfinished(StagingError::Busy { .. })) => {
+                FailureKind::Locked
+            }
             ImportError::Staging(StagingError::Unknown { .. } | StagingError::Aside { .. }) => {
                 FailureKind::Io
             }
-            ImportError::Dictionary(DatasetError::Unfinished(StagingError::Busy { .. })) => {
-                FailureKind::Locked
-            }
-            ImportError::Dictionary(_)
-            | ImportError::Previous { .. }
-            | ImportError::Edges(_)
-            | ImportError::Line { .. }
-            | ImportError::Input { .. }
-            | ImportError::TooMany { .. }
-            | ImportError::Staging(_)
-            | ImportError::Inside { .. }
-            | ImportError::Occupied { .. } => FailureKind::Data,
             ImportError::Usage { .. } | ImportError::Memory { .. } | ImportError::Names { .. } => {
                 FailureKind::Usage
             }
             ImportError::Cancelled => FailureKind::Interrupted,
+            _ => FailureKind::Data,
         };
         Self::new(kind, error)
     }
@@ -121,22 +112,20 @@ impl From<ExportError> for Failure {
 
 impl From<LoadError> for Failure {
     fn from(error: LoadError) -> Self {
-        let (kind, help) = match error {
-            LoadError::Parameters { .. } => (
-                FailureKind::Config,
-                "`pbg-host plugin inspect PLUGIN` shows the parameters that it takes",
-            ),
-            LoadError::Unknown { .. } => (
-                FailureKind::Plugin,
-                "`pbg-host plugin list` shows the standard plugins",
-            ),
-            LoadError::Stack { .. } => return Self::new(FailureKind::Config, error),
-            LoadError::Machine { .. } | LoadError::Sandbox { .. } => {
-                return Self::new(FailureKind::Io, error);
+        let kind = match error {
+            LoadError::Parameters { .. } => {
+                let help = "`pbg-host plugin inspect PLUGIN` shows the parameters that it takes";
+                return Self::new(FailureKind::Config, error).help(help);
             }
-            LoadError::Interrupted { .. } => return Self::new(FailureKind::Interrupted, error),
-            _ => return Self::new(FailureKind::Plugin, error),
+            LoadError::Unknown { .. } => {
+                let help = "`pbg-host plugin list` shows the standard plugins";
+                return Self::new(FailureKind::Plugin, error).help(help);
+            }
+            LoadError::Stack { .. } => FailureKind::Config,
+            LoadError::Machine { .. } | LoadError::Sandbox { .. } => FailureKind::Io,
+            LoadError::Interrupted { .. } => FailureKind::Interrupted,
+            _ => FailureKind::Plugin,
         };
-        Self::new(kind, error).help(help)
+        Self::new(kind, error)
     }
 }

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::io;
+use std::path::Path;
 
 use pbg_config::ConfigErrors;
 
@@ -35,6 +36,11 @@ impl Failure {
         Self::new(kind, anyhow::Error::msg(text.to_string()))
     }
 
+    /// Creates the failure of an operation on a file or folder; `what` is as in "cannot write".
+    pub fn io(what: &str, path: &Path, error: impl Into<anyhow::Error>) -> Self {
+        Self::new(FailureKind::Io, error).context(format!("{what} {}", path.display()))
+    }
+
     /// Adds advice.
     #[must_use]
     pub fn help(mut self, text: impl Into<String>) -> Self {
@@ -51,13 +57,9 @@ impl Failure {
 
     /// Creates the failure of writing a result to standard output. A reader that has closed the pipe is not an error.
     pub fn stdout(error: io::Error) -> Self {
-        let closed_pipe = error.kind() == io::ErrorKind::BrokenPipe;
-        let error = anyhow::Error::new(error).context("cannot write to standard output");
         Self {
-            kind: FailureKind::Io,
-            error,
-            help: None,
-            closed_pipe,
+            closed_pipe: error.kind() == io::ErrorKind::BrokenPipe,
+            ..Self::new(FailureKind::Io, error).context("cannot write to standard output")
         }
     }
 

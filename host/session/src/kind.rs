@@ -2,31 +2,31 @@
 //!
 //! `docs/exit-codes.md` and the last lines of `pbg-host --help` are checked against [`FailureKind`].
 
-/// Kind of a failure that ended the program.
+/// Kind of a failure that ended the program, with its exit code. Codes are never reused for another meaning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FailureKind {
     /// A bug in this program.
-    Internal,
+    Internal = 1,
     /// The command line is wrong.
-    Usage,
+    Usage = 2,
     /// The configuration is wrong.
-    Config,
+    Config = 3,
     /// The input data or the dataset is missing, damaged or does not match.
-    Data,
+    Data = 4,
     /// The checkpoint is missing, damaged or belongs to another run.
-    Checkpoint,
+    Checkpoint = 5,
     /// A plugin failed or violated its contract.
-    Plugin,
+    Plugin = 6,
     /// A loss or an embedding is not finite.
-    NotFinite,
+    NotFinite = 7,
     /// The system reported an error: disk full, permissions, memory.
-    Io,
+    Io = 8,
     /// Another run uses the checkpoint or the dataset.
-    Locked,
+    Locked = 9,
     /// The other trainers of the run cannot be reached, or do not admit this one.
-    Cluster,
+    Cluster = 10,
     /// The run was stopped before its end; the same command resumes it.
-    Interrupted,
+    Interrupted = 130,
 }
 
 impl FailureKind {
@@ -45,21 +45,9 @@ impl FailureKind {
         Self::Interrupted,
     ];
 
-    /// Returns the exit code. Codes are never reused for another meaning.
+    /// Returns the exit code.
     pub const fn code(self) -> u8 {
-        match self {
-            Self::Internal => 1,
-            Self::Usage => 2,
-            Self::Config => 3,
-            Self::Data => 4,
-            Self::Checkpoint => 5,
-            Self::Plugin => 6,
-            Self::NotFinite => 7,
-            Self::Io => 8,
-            Self::Locked => 9,
-            Self::Cluster => 10,
-            Self::Interrupted => 130,
-        }
+        self as u8
     }
 
     /// Returns the meaning of the code in a few words.

@@ -73,15 +73,6 @@ pub struct OrderLoader {
     rates: DeviceRates,
 }
 
-/// Returns the parameters by which an order receives rates, with their values.
-fn rate_parameters(rates: &DeviceRates) -> [(&'static str, f64); 3] {
-    [
-        ("read_bytes_per_second", rates.read),
-        ("write_bytes_per_second", rates.write),
-        ("edges_per_second", rates.edges),
-    ]
-}
-
 impl OrderLoader {
     /// Creates a loader with the limits and parameters of `config`, if there is one. Orders with parameters for rates
     /// receive those that stalls are predicted for, unless others are set.
@@ -130,19 +121,19 @@ impl OrderLoader {
             return Err(Failure::message(FailureKind::Plugin, text));
         }
         let declared = &plugin.inspection().metadata.parameters;
-        let mut parameters: Map<String, Value> = rate_parameters(&self.rates)
+        let rates = [
+            ("read_bytes_per_second", self.rates.read),
+            ("write_bytes_per_second", self.rates.write),
+            ("edges_per_second", self.rates.edges),
+        ];
+        let mut parameters: Map<String, Value> = rates
             .into_iter()
             .filter(|(name, _)| declared.iter().any(|parameter| parameter.name == *name))
             .map(|(name, rate)| (name.to_owned(), rate.into()))
             .collect();
         let configured = self.config.as_ref();
-        if let Some(given) = configured.and_then(|c| c.plugins.params.get(&plugin.id().name)) {
-            parameters.extend(
-                given
-                    .iter()
-                    .map(|(key, value)| (key.clone(), value.clone())),
-            );
-        }
+        let configured = configured.and_then(|c| c.plugins.params.get(&plugin.id().name));
+        parameters.extend(configured.cloned().into_iter().flatten());
         parameters.extend(wanted.parameters.clone());
         Ok(Box::new(plugin.into_order(&parameters.into())?))
     }

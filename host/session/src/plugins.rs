@@ -123,14 +123,14 @@ pub fn fill(
     let standby_loss = standby_loss.map(|plugin| configured::loss(plugin, config, &mut Vec::new()));
     let loss = match used.loss {
         Occupant::Plugin(plugin) => configured::loss(*plugin, config, &mut warnings)?,
-        Occupant::Own(loss) => loss,
+        Occupant::Own(_, loss) => loss,
     };
     warnings.extend(configured::cosine_warning(loss.as_ref(), config));
     Ok(LoadedStrategies {
         strategies: Strategies {
             order: match used.order {
                 Occupant::Plugin(plugin) => order(*plugin)?,
-                Occupant::Own(order) => order,
+                Occupant::Own(_, order) => order,
             },
             sampler: sampler(used.sampler)?,
             loss: GuardedLoss::new(loss, standby_loss.transpose()?),

@@ -65,11 +65,7 @@ fn stays_large(loss: &dyn Loss) -> bool {
 /// Returns the configured parameters of `plugin`.
 pub(super) fn parameters(config: &Config, plugin: &LoadedPlugin) -> Value {
     let given = config.plugins.params.get(&plugin.id().name);
-    let given = given.into_iter().flatten();
-    given
-        .map(|(key, value)| (key.clone(), value.clone()))
-        .collect::<Map<_, _>>()
-        .into()
+    Map::from_iter(given.cloned().into_iter().flatten()).into()
 }
 
 /// Returns the configured parameters of the loss, including PBG's key `margin`.

@@ -42,6 +42,18 @@ impl PluginLog {
         events
     }
 
+    /// Passes the lines since the last call to `show`, each with the name of its plugin.
+    pub fn show(&self, show: impl Fn(String)) {
+        for event in self.drain() {
+            if let Event::PluginLog {
+                plugin, message, ..
+            } = event
+            {
+                show(format!("[{plugin}] {message}"));
+            }
+        }
+    }
+
     pub(super) fn sink(&self) -> LogSink {
         let waiting = Arc::clone(&self.waiting);
         Arc::new(move |level, plugin, line| {

@@ -27,40 +27,21 @@ impl PluginSources {
 pub(super) enum Occupant<T> {
     Plugin(Box<LoadedPlugin>),
     /// A strategy that is not a component.
-    Own(T),
+    Own(StrategyId, T),
 }
 
 impl<T> Occupant<T> {
     fn plugin(&self) -> Option<&LoadedPlugin> {
         match self {
             Self::Plugin(plugin) => Some(plugin),
-            Self::Own(_) => None,
+            Self::Own(..) => None,
         }
     }
-}
 
-/// Strategy that occupies a slot without being a component.
-pub(super) trait OwnStrategy {
-    fn id(&self) -> &StrategyId;
-}
-
-impl OwnStrategy for Box<dyn BucketOrder> {
-    fn id(&self) -> &StrategyId {
-        self.as_ref().id()
-    }
-}
-
-impl OwnStrategy for Box<dyn Loss> {
-    fn id(&self) -> &StrategyId {
-        self.as_ref().id()
-    }
-}
-
-impl<T: OwnStrategy> Occupant<T> {
     fn id(&self) -> StrategyId {
         match self {
             Self::Plugin(plugin) => plugin.id(),
-            Self::Own(own) => own.id().clone(),
+            Self::Own(id, _) => id.clone(),
         }
     }
 }
@@ -82,8 +63,10 @@ impl Slots {
         config: &Config,
         given: StrategyOverrides<'_>,
     ) -> Result<Self> {
-        let mut order = given.order.map(Occupant::Own);
-        let mut loss = given.loss.map(Occupant::Own);
+        let order = given.order;
+        let mut order = order.map(|order| Occupant::Own(order.id().clone(), order));
+        let loss = given.loss;
+        let mut loss = loss.map(|loss| Occupant::Own(loss.id().clone(), loss));
         let mut sampler: Option<LoadedPlugin> = None;
         for name in given.named {
             let plugin = source.open(name)?;
@@ -130,11 +113,7 @@ impl Slots {
     }
 }
 
-fn take<T: OwnStrategy>(
-    slot: &mut Option<Occupant<T>>,
-    plugin: LoadedPlugin,
-    name: &str,
-) -> Result<()> {
+fn take<T>(slot: &mut Option<Occupant<T>>, plugin: LoadedPlugin, name: &str) -> Result<()> {
     match slot {
         Some(first) => Err(second(&plugin, &first.id(), name)),
         None => {
