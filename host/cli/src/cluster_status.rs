@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use comfy_table::{CellAlignment, Table, presets};
 use pbg_config::Config;
 use pbg_ledger::transport::{LastHeartbeat, LiveTraffic as _, TrainerActivity};
 use pbg_ledger::{BucketState, LedgerRecord, Phase, Token};
@@ -12,7 +11,7 @@ use serde::Serialize;
 
 use crate::failure::{Failure, Result};
 use crate::kind::FailureKind;
-use crate::{cluster_options, format};
+use crate::{cluster_options, format, tables};
 
 /// Maximum number of trainers with a line below a progress bar.
 const MOST_LINES: usize = 20;
@@ -131,9 +130,7 @@ impl ClusterStatus {
         if self.trainers.is_empty() {
             return "no trainers".to_owned();
         }
-        let mut table = Table::new();
-        table.load_style(presets::NOTHING);
-        table.set_header([
+        let header = [
             "trainer",
             "state",
             "buckets",
@@ -142,16 +139,9 @@ impl ClusterStatus {
             "parameters",
             "last heartbeat",
             "",
-        ]);
-        for trainer in &self.trainers {
-            table.add_row(trainer.row(rules));
-        }
-        for column in 3..7 {
-            if let Some(column) = table.column_mut(column) {
-                column.set_cell_alignment(CellAlignment::Right);
-            }
-        }
-        table.trim_fmt()
+        ];
+        let rows = self.trainers.iter().map(|trainer| trainer.row(rules));
+        tables::plain(header, rows, |column| (3..7).contains(&column))
     }
 }
 

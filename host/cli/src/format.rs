@@ -27,11 +27,7 @@ fn scaled(n: f64, base: f64, units: &[&str], from: f64) -> String {
         value /= base;
         unit += 1;
     }
-    let decimals = if value < 10.0 {
-        2
-    } else {
-        usize::from(value < 100.0)
-    };
+    let decimals = usize::from(value < 10.0) + usize::from(value < 100.0);
     format!("{value:.decimals$}{}", units[unit])
 }
 

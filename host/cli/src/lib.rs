@@ -8,6 +8,7 @@
 
 mod address_space;
 mod arguments;
+mod bars;
 mod cluster_options;
 mod cluster_status;
 mod commands;
@@ -24,6 +25,7 @@ mod options;
 mod output;
 mod progress;
 mod scratch;
+mod tables;
 mod tensorboard;
 mod terminal;
 mod terminal_front_end;

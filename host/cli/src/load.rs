@@ -8,7 +8,7 @@ use pbg_session::load;
 pub(crate) use pbg_session::load::DEFAULT_NAME;
 
 use crate::failure::Result;
-use crate::options::{ConfigArgs, TrainedOptions};
+use crate::options::{ConfigArgs, TrainedArgs, TrainedOptions};
 use crate::terminal::Terminal;
 
 /// Reads the configuration and prints its warnings.
@@ -24,7 +24,15 @@ pub(crate) fn config(args: &ConfigArgs, terminal: Terminal) -> Result<Config> {
 ///
 /// # Errors
 /// As for [`load::trained`], and when the configuration does not match its dataset.
-pub(crate) fn trained(
+pub(crate) fn trained(args: &TrainedArgs, terminal: Terminal) -> Result<ResolvedConfig> {
+    trained_at(args.config.as_deref(), &args.options, terminal)
+}
+
+/// Opens a model as [`trained`] does, by its path and the options.
+///
+/// # Errors
+/// As for [`trained`].
+pub(crate) fn trained_at(
     named: Option<&Path>,
     options: &TrainedOptions,
     terminal: Terminal,

@@ -56,7 +56,7 @@ impl SummaryBuilder {
 }
 
 /// Returns the name of a value in a configuration.
-fn name(value: impl Serialize) -> String {
+pub(crate) fn name(value: impl Serialize) -> String {
     match serde_json::to_value(value) {
         Ok(Value::String(name)) => name,
         other => other.map(|value| value.to_string()).unwrap_or_default(),
@@ -64,7 +64,7 @@ fn name(value: impl Serialize) -> String {
 }
 
 /// Joins the distinct names, sorted.
-fn names(all: impl Iterator<Item = String>) -> String {
+pub(crate) fn names(all: impl Iterator<Item = String>) -> String {
     let all: BTreeSet<String> = all.collect();
     Vec::from_iter(all).join(", ")
 }

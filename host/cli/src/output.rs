@@ -1,5 +1,6 @@
 //! Writes results to files.
 
+use std::fmt::Display;
 use std::fs;
 use std::path::Path;
 
@@ -8,39 +9,42 @@ use crate::kind::FailureKind;
 use crate::terminal::Terminal;
 
 /// Writes a result to a file, creates its folder if necessary, and prints the path.
-///
-/// # Errors
-/// When the file cannot be written.
-pub(crate) fn write(path: &Path, content: &[u8], terminal: Terminal) -> Result<()> {
+fn write(path: &Path, content: &[u8], terminal: Terminal) -> Result<()> {
     let folder = path
         .parent()
         .filter(|folder| !folder.as_os_str().is_empty());
     let written = folder
         .map_or(Ok(()), fs::create_dir_all)
         .and_then(|()| fs::write(path, content));
-    written.map_err(|error| {
-        Failure::new(FailureKind::Io, error).context(format!("cannot write {}", path.display()))
-    })?;
+    written.map_err(|error| Failure::io("cannot write", path, error))?;
     terminal.print_line(format_args!("wrote {}", path.display()));
     Ok(())
 }
 
-/// Writes a value as indented JSON to a file.
+/// Writes the page or table that `text` generates to a file, if one is named.
+///
+/// # Errors
+/// When the text cannot be generated, or the file cannot be written.
+pub(crate) fn render<E: Display>(
+    path: Option<&Path>,
+    terminal: Terminal,
+    text: impl FnOnce() -> Result<String, E>,
+) -> Result<()> {
+    let Some(path) = path else { return Ok(()) };
+    let text = text().map_err(|error| Failure::message(FailureKind::Internal, error))?;
+    write(path, text.as_bytes(), terminal)
+}
+
+/// Writes a value as indented JSON to a file, if one is named.
 ///
 /// # Errors
 /// When the file cannot be written.
-pub(crate) fn write_json(
-    path: &Path,
-    value: &impl serde::Serialize,
+pub(crate) fn json(
+    path: Option<&Path>,
     terminal: Terminal,
+    value: &impl serde::Serialize,
 ) -> Result<()> {
-    let mut text =
-        serde_json::to_vec_pretty(value).map_err(|e| Failure::new(FailureKind::Internal, e))?;
-    text.push(b'\n');
-    write(path, &text, terminal)
-}
-
-/// Returns the failure to generate a page or a table.
-pub(crate) fn render_failure(error: impl std::fmt::Display) -> Failure {
-    Failure::message(FailureKind::Internal, error)
+    render(path, terminal, || {
+        Ok::<_, serde_json::Error>(serde_json::to_string_pretty(value)? + "\n")
+    })
 }

@@ -63,16 +63,10 @@ impl ProgressReporter for Quiet {
 
     /// Shows the reasons for which trainers wait, since they would otherwise seem to hang.
     fn teller(&self) -> Teller {
-        let terminal = self.terminal;
-        Box::new(move |event| {
-            if let Some(line) = text::line(event, &tracker::Tracker::default(), &terminal) {
-                terminal.print_raw_line(line);
-            }
-        })
+        text::teller(self.terminal)
     }
 
     fn announcer(&self) -> Announcer {
-        let terminal = self.terminal;
-        Box::new(move |line| terminal.print_line(line))
+        self.terminal.announcer()
     }
 }

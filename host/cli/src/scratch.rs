@@ -3,7 +3,6 @@
 use std::path::{Path, PathBuf};
 
 use crate::failure::{Failure, Result};
-use crate::kind::FailureKind;
 
 /// Temporary folder, which is removed on drop.
 pub(crate) struct BenchFolder(PathBuf);
@@ -17,10 +16,7 @@ impl BenchFolder {
         let mut name = path.as_os_str().to_owned();
         name.push(format!(".bench-{}", std::process::id()));
         let path = PathBuf::from(name);
-        std::fs::create_dir_all(&path).map_err(|e| {
-            let context = format!("cannot create {}", path.display());
-            Failure::new(FailureKind::Io, e).context(context)
-        })?;
+        std::fs::create_dir_all(&path).map_err(|e| Failure::io("cannot create", &path, e))?;
         Ok(Self(path))
     }
 

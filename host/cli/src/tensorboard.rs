@@ -8,7 +8,6 @@ use pbg_core::event::Event;
 use pbg_report::tensorboard;
 
 use crate::failure::{Failure, Result};
-use crate::kind::FailureKind;
 
 /// Open event file. A resumed run writes another file into the same folder, which TensorBoard shows as the same curve.
 #[derive(Debug)]
@@ -38,7 +37,7 @@ impl EventFile {
             file.write_all(&tensorboard::header(now))?;
             Ok(file)
         };
-        let file = open().map_err(|error| failed(&path, error))?;
+        let file = open().map_err(|error: io::Error| Failure::io("cannot write", &path, error))?;
         Ok(Self {
             path,
             file,
@@ -63,13 +62,9 @@ impl EventFile {
     pub(crate) fn close(self) -> Result<()> {
         match self.failure {
             None => Ok(()),
-            Some(error) => Err(failed(&self.path, error)),
+            Some(error) => Err(Failure::io("cannot write", &self.path, error)),
         }
     }
-}
-
-fn failed(path: &Path, error: io::Error) -> Failure {
-    Failure::new(FailureKind::Io, error).context(format!("cannot write {}", path.display()))
 }
 
 fn wall_time() -> f64 {

@@ -146,6 +146,21 @@ pub(crate) fn print_raw(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) ->
         .map_err(Failure::stdout)
 }
 
+/// Writes a result to standard output: as JSON, or else with `write` as text.
+///
+/// # Errors
+/// When standard output cannot be written.
+pub(crate) fn print_result(
+    json: bool,
+    value: &impl serde::Serialize,
+    write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+) -> Result<()> {
+    match json {
+        true => print_json(value),
+        false => print(write),
+    }
+}
+
 /// Writes a value as indented JSON to standard output.
 ///
 /// # Errors

@@ -6,7 +6,6 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use pbg_core::batch_graph::pipeline::PipelineDevice;
-use pbg_core::event::Event;
 use pbg_core::plan::PlanCost;
 use pbg_core::strategy::BucketOrder;
 use pbg_dataset::describe::UnseenCounts;
@@ -68,13 +67,8 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     let mut config = load::config(&args.config, terminal)?;
     let given = plugins::given_operators(&mut config, &args.plugins, None, &terminal)?;
-    let filled = plugins::fill(
-        &config,
-        StrategyOverrides::named(&given),
-        None,
-        None,
-        &terminal,
-    )?;
+    let named = StrategyOverrides::named(&given);
+    let filled = plugins::fill(&config, named, None, None, &terminal)?;
     filled.warnings.iter().for_each(|text| terminal.warn(text));
     let resolved = ResolvedConfig::new(config)?;
     resolved.check_checkpoint_path()?;
@@ -86,14 +80,7 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
         None => pbg_train::first_plan(&resolved, order.as_mut()).map(Some),
         Some(_) => Ok(None),
     };
-    for line in filled.log.drain() {
-        if let Event::PluginLog {
-            plugin, message, ..
-        } = line
-        {
-            terminal.print_line(format_args!("[{plugin}] {message}"));
-        }
-    }
+    filled.log.show(|line| terminal.print_line(line));
     if !next.missing.is_empty() {
         let gained =
             model_notes::describe_additions(next.missing.rows.iter(), next.missing.relations);
@@ -107,15 +94,13 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
         ));
     }
     let plan = plan?;
-    let together = match args.machines {
-        Some(machines) => Some(rounds(&resolved, order.as_mut(), machines)?),
-        None => None,
-    };
+    let together = args.machines;
+    let together = together.map(|machines| rounds(&resolved, order.as_mut(), machines));
     let report = Report {
         order: order.id().to_string(),
         plan,
         planning_bytes: pbg_train::too_large_to_plan(&resolved),
-        together,
+        together: together.transpose()?,
         time: match args.time {
             true => Some(measure_epoch(&resolved, &given, terminal)?),
             false => None,
@@ -123,11 +108,7 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
         needs,
         unseen,
     };
-    if args.json {
-        terminal::print_json(&report)?;
-    } else {
-        terminal::print(|out| print_report(out, &report))?;
-    }
+    terminal::print_result(args.json, &report, |out| print_report(out, &report))?;
     for (set, unseen) in report.unseen.iter().filter(|(_, unseen)| !unseen.is_none()) {
         let what = model_notes::unseen(unseen);
         terminal.warn(format_args!(
@@ -181,15 +162,10 @@ fn measure_epoch(
     terminal: Terminal,
 ) -> Result<EpochTime> {
     let config = resolved.config().clone();
-    let announce = Box::new(move |line: &str| terminal.print_line(line));
-    let stop = interrupt::watch("stopping; the trial training is discarded", announce)?;
-    let filled = plugins::fill(
-        &config,
-        StrategyOverrides::named(given),
-        None,
-        Some(&stop),
-        &terminal,
-    )?;
+    let promise = "stopping; the trial training is discarded";
+    let stop = interrupt::watch(promise, terminal.announcer())?;
+    let named = StrategyOverrides::named(given);
+    let filled = plugins::fill(&config, named, None, Some(&stop), &terminal)?;
     time::measure(config, filled.strategies, &stop)
 }
 
@@ -226,19 +202,12 @@ fn rounds(
 }
 
 fn print_report(out: &mut dyn Write, report: &Report) -> io::Result<()> {
-    let device = match &report.needs.device_memory {
-        Some(needs) => (format!("memory of {}", needs.device), &needs.parts[..]),
-        None => (String::new(), &[][..]),
-    };
-    for (title, parts) in [
-        ("memory".to_owned(), &report.needs.memory[..]),
-        device,
-        ("disk".to_owned(), &report.needs.disk[..]),
-    ] {
-        if !parts.is_empty() {
-            print_parts(out, &title, parts)?;
-        }
+    let needs = &report.needs;
+    print_parts(out, "memory", &needs.memory)?;
+    if let Some(device) = &needs.device_memory {
+        print_parts(out, &format!("memory of {}", device.device), &device.parts)?;
     }
+    print_parts(out, "disk", &needs.disk)?;
     print_execution(out, &report.needs)?;
     print_plan(out, report)?;
     if let Some(time) = &report.time {
@@ -292,12 +261,11 @@ fn print_together(out: &mut dyn Write, rounds: &PassCost) -> io::Result<()> {
     )
 }
 
-/// Prints the total number of bytes, and the bytes of each component.
-pub(crate) fn print_parts(
-    out: &mut dyn Write,
-    title: &str,
-    parts: &[(String, u64)],
-) -> io::Result<()> {
+/// Prints the total number of bytes, and the bytes of each component; nothing if there are no components.
+fn print_parts(out: &mut dyn Write, title: &str, parts: &[(String, u64)]) -> io::Result<()> {
+    if parts.is_empty() {
+        return Ok(());
+    }
     let total = pbg_model::memory::total(parts);
     writeln!(out, "{title:<36} {:>12}", format::bytes(total))?;
     for (component, bytes) in parts {
@@ -316,11 +284,8 @@ pub(super) fn print_needs(
     json: bool,
     terminal: Terminal,
 ) -> Result<()> {
-    if json {
-        terminal::print_json(&serde_json::json!({ "memory": needs }))?;
-    } else {
-        terminal::print(|out| print_parts(out, "memory", needs))?;
-    }
+    let value = serde_json::json!({ "memory": needs });
+    terminal::print_result(json, &value, |out| print_parts(out, "memory", needs))?;
     let total = pbg_model::memory::total(needs);
     if let Err(too_little) = pbg_model::memory::require(what, total, 1) {
         terminal.warn(too_little);

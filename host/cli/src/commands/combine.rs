@@ -6,6 +6,7 @@ use indicatif::ProgressBar;
 use pbg_query::Combination;
 use pbg_session::combine;
 
+use crate::bars;
 use crate::failure::Result;
 use crate::terminal::{self, Terminal};
 
@@ -62,19 +63,13 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
         CombinationArg::Concatenate => Combination::Concatenate,
     };
     let models = combine::models(args.checkpoints.clone(), args.last)?;
-    let bar = match terminal.interactive {
-        true => ProgressBar::new(1),
-        false => ProgressBar::hidden(),
-    };
+    let bar = terminal.shown(ProgressBar::new(1));
     let combined = combine::combine(
         combination,
         &models,
         &args.out,
         &terminal,
-        &mut |done, of| {
-            bar.set_length(of);
-            bar.set_position(done);
-        },
+        &mut |done, of| bars::advance(&bar, done, of),
     );
     bar.finish_and_clear();
     let dimension = combined?.config().dimension;

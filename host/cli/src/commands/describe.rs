@@ -6,7 +6,6 @@ use std::io::{self, Write};
 use std::ops::ControlFlow;
 use std::path::Path;
 
-use indicatif::{ProgressBar, ProgressStyle};
 use pbg_dataset::Dataset;
 use pbg_dataset::describe::{DescribeOptions, Description, SharedNames};
 
@@ -62,7 +61,8 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
         threads: args.threads.map(|n| n as usize),
         memory: args.memory.or_else(pbg_model::memory::default_name_bytes),
     };
-    let bar = progress_bar(terminal);
+    let template = "{human_pos} edges read, {elapsed}";
+    let bar = terminal.bar(1, template);
     let described = dataset.describe(&options, &mut |edges| {
         bar.inc(edges);
         bar.tick();
@@ -70,32 +70,16 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     });
     bar.finish_and_clear();
     let description = described.map_err(pbg_model::RunError::from)?;
-    let lacking: Vec<&String> = config.edge_sets.iter().collect();
-    let lacking = lacking
-        .into_iter()
-        .filter(|name| !description.trained.contains(name));
-    for name in lacking {
+    let is_lacking = |name: &&String| !description.trained.contains(name);
+    for name in config.edge_sets.iter().filter(is_lacking) {
         terminal.warn(format_args!(
             "{} has no edge set {name}, which the configuration trains",
             config.dataset
         ));
     }
-    match args.json {
-        true => terminal::print_json(&description),
-        false => terminal::print(|out| print(out, &description, args.relations as usize)),
-    }
-}
-
-/// Returns a counter of edges on a terminal, a hidden one otherwise.
-fn progress_bar(terminal: Terminal) -> ProgressBar {
-    if !terminal.interactive {
-        return ProgressBar::hidden();
-    }
-    let bar = ProgressBar::new_spinner();
-    if let Ok(style) = ProgressStyle::with_template("{human_pos} edges read, {elapsed}") {
-        bar.set_style(style);
-    }
-    bar
+    terminal::print_result(args.json, &description, |out| {
+        print(out, &description, args.relations as usize)
+    })
 }
 
 fn print(out: &mut dyn Write, description: &Description, relations: usize) -> io::Result<()> {

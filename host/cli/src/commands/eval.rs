@@ -2,10 +2,7 @@
 
 mod by;
 
-use std::io::{self, IsTerminal};
-
-use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
-use indicatif::{ProgressBar, ProgressStyle};
+use comfy_table::Table;
 use pbg_core::event::RankStats;
 use pbg_model::ResolvedConfig;
 use pbg_query::{CandidateSet, EvalOptions, EvalReport};
@@ -13,7 +10,7 @@ use pbg_query::{CandidateSet, EvalOptions, EvalReport};
 use crate::failure::Result;
 use crate::options::TrainedArgs;
 use crate::terminal::{self, Terminal};
-use crate::{format, load, model_notes};
+use crate::{bars, format, load, model_notes, tables};
 use by::ByArg;
 
 /// Evaluate how well a model ranks edges.
@@ -87,8 +84,7 @@ fn candidates(text: &str) -> Result<CandidateSet, String> {
 /// # Errors
 /// When the edge set or the checkpoint does not exist, or cannot be read.
 pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
-    let TrainedArgs { config, options } = &args.model;
-    let resolved = load::trained(config.as_deref(), options, terminal)?;
+    let resolved = load::trained(&args.model, terminal)?;
     let options = EvalOptions {
         edges: args.edges.clone(),
         filter: args.filter.clone(),
@@ -101,14 +97,8 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     if args.check {
         return check(&resolved, &options, args.json, terminal);
     }
-    let bar = match terminal.interactive {
-        true => progress_bar(),
-        false => ProgressBar::hidden(),
-    };
-    let mut progress = |done, of| {
-        bar.set_length(of);
-        bar.set_position(done);
-    };
+    let bar = terminal.bar(1, "{percent:>3} % {wide_bar} {human_pos} edges  {eta} left");
+    let mut progress = |done, of| bars::advance(&bar, done, of);
     let result = match args.machines {
         Some(machines) => {
             pbg_query::evaluate_together(&resolved, &options, machines, &mut progress)
@@ -195,24 +185,9 @@ fn check(
     super::check::print_needs("evaluation", &needs, json, terminal)
 }
 
-fn progress_bar() -> ProgressBar {
-    let bar = ProgressBar::new(1);
-    if let Ok(style) =
-        ProgressStyle::with_template("{percent:>3} % {wide_bar} {human_pos} edges  {eta} left")
-    {
-        bar.set_style(style.progress_chars("━╸─"));
-    }
-    bar
-}
-
 /// Returns a table with a row per side, raw ranks first.
 fn table(report: &EvalReport) -> Table {
-    let mut table = Table::new();
-    table.load_style(presets::ASCII_MARKDOWN);
-    if io::stdout().is_terminal() {
-        table.set_content_arrangement(ContentArrangement::Dynamic);
-    }
-    table.set_header([
+    let header = [
         "ranks",
         "side",
         "edges",
@@ -223,20 +198,15 @@ fn table(report: &EvalReport) -> Table {
         "Hits@50",
         "mean rank",
         "AUC",
-    ]);
+    ];
     let raw = [&report.raw_lhs, &report.raw_rhs, &report.raw].map(Some);
     let filtered = [&report.filtered_lhs, &report.filtered_rhs, &report.filtered];
-    for (ranks, sides) in [("raw", raw), ("filtered", filtered.map(Option::as_ref))] {
-        for (side, stats) in ["left", "right", "both"].into_iter().zip(sides) {
-            if let Some(stats) = stats {
-                table.add_row(row(ranks, side, stats));
-            }
-        }
-    }
-    for column in table.column_iter_mut().skip(2) {
-        column.set_cell_alignment(CellAlignment::Right);
-    }
-    table
+    let ranks = [("raw", raw), ("filtered", filtered.map(Option::as_ref))].into_iter();
+    let rows = ranks.flat_map(|(ranks, sides)| {
+        let sides = ["left", "right", "both"].into_iter().zip(sides);
+        sides.filter_map(move |(side, stats)| Some(row(ranks, side, stats?)))
+    });
+    tables::wrapped(header, rows, 2)
 }
 
 fn row(ranks: &str, side: &str, stats: &RankStats) -> Vec<String> {

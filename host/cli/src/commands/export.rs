@@ -9,7 +9,7 @@ use pbg_model::TrainedModel;
 use crate::failure::Result;
 use crate::options::TrainedArgs;
 use crate::terminal::{self, Terminal};
-use crate::{load, model_notes};
+use crate::{bars, load, model_notes};
 
 /// Export embeddings and relation parameters to formats that other tools read.
 ///
@@ -67,28 +67,20 @@ impl From<Format> for ExportFormat {
 /// # Errors
 /// When there is no checkpoint, the checkpoint does not belong to the dataset, or a file cannot be written.
 pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
-    let TrainedArgs { config, options } = &args.model;
-    let resolved = load::trained(config.as_deref(), options, terminal)?;
+    let resolved = load::trained(&args.model, terminal)?;
     let model = TrainedModel::open(&resolved)?;
     let options = ExportOptions {
         format: args.format.into(),
         overwrite: args.overwrite,
     };
-    let bar = if terminal.interactive {
-        ProgressBar::new(1)
-    } else {
-        ProgressBar::hidden()
-    };
+    let bar = terminal.shown(ProgressBar::new(1));
     let written = export::run(
         model.dataset,
         &model.checkpoint,
         model.earlier.as_ref(),
         &args.out,
         &options,
-        &mut |done, of| {
-            bar.set_length(of);
-            bar.set_position(done);
-        },
+        &mut |done, of| bars::advance(&bar, done, of),
     );
     bar.finish_and_clear();
     let written = written?;

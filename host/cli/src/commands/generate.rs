@@ -67,10 +67,7 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     }
     match &args.out {
         Some(path) => {
-            let failed = |e: io::Error| {
-                let context = format!("cannot write {}", path.display());
-                Failure::new(FailureKind::Io, e).context(context)
-            };
+            let failed = |e: io::Error| Failure::io("cannot write", path, e);
             let file = File::create(path).map_err(failed)?;
             graph
                 .write(&mut BufWriter::new(file), |_| ())

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::ProgressBar;
 use pbg_import::{
     self, ColumnSpec, Comments, ImportOptions, ImportProgress, ImportReport, LEAST_MEMORY,
     NameStorage, OnBadLine, Separator, TextOptions,
@@ -15,7 +15,7 @@ use pbg_import::{
 use crate::failure::Result;
 use crate::options::{self, ConfigArgs};
 use crate::terminal::{self, Terminal};
-use crate::{format, interrupt, load, model_notes};
+use crate::{bars, format, interrupt, load, model_notes};
 
 use super::describe;
 
@@ -171,9 +171,8 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
         name_storage: args.names_on_disk.then_some(NameStorage::Files),
         trained: config.edge_sets.clone(),
     };
-    let display = Display::new(terminal);
-    let bar = display.bar.clone();
-    let announce = Box::new(move |line: &str| bar.suspend(|| terminal.print_line(line)));
+    let bar = terminal.bar(1, "{percent:>3} % {wide_bar} {msg}  {eta} left");
+    let announce = terminal.announcer_above(&bar);
     let stop = interrupt::watch("stopping; the dataset stays unchanged", announce)?;
     let start = pbg_clock::now();
     let result = pbg_import::run(
@@ -181,7 +180,7 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
         &sets(&args.edges),
         &options,
         &mut |progress| {
-            display.show(&progress);
+            show(&bar, &progress, terminal);
             if stop.load(Ordering::SeqCst) {
                 ControlFlow::Break(())
             } else {
@@ -189,13 +188,12 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
             }
         },
     );
-    display.bar.finish_and_clear();
+    bar.finish_and_clear();
     let report = result?;
     warn_of_imbalance(&report, terminal);
-    if args.json {
-        return terminal::print_json(&report.as_json());
-    }
-    terminal::print(|out| print_report(out, &report, start.elapsed()))
+    terminal::print_result(args.json, &report.as_json(), |out| {
+        print_report(out, &report, start.elapsed())
+    })
 }
 
 /// Groups files by edge set. Sets and files keep the order of the command line.
@@ -210,88 +208,50 @@ fn sets(edges: &[(String, PathBuf)]) -> Vec<(String, Vec<PathBuf>)> {
     sets
 }
 
-/// Progress bar on a terminal. Elsewhere it is hidden, since imports are fast.
-struct Display {
-    bar: ProgressBar,
-    terminal: Terminal,
-}
-
-impl Display {
-    fn new(terminal: Terminal) -> Self {
-        let bar = if terminal.interactive {
-            ProgressBar::new(1)
-        } else {
-            ProgressBar::hidden()
-        };
-        if let Ok(style) =
-            ProgressStyle::with_template("{percent:>3} % {wide_bar} {msg}  {eta} left")
-        {
-            bar.set_style(style.progress_chars("━╸─"));
+/// Shows the progress in the bar, or as a line above it.
+fn show(bar: &ProgressBar, progress: &ImportProgress, terminal: Terminal) {
+    use ImportProgress as Now;
+    let (done, total, text) = match progress {
+        Now::Spooling { path, bytes } => {
+            let bytes = format::bytes(*bytes);
+            (0, 1, format!("copying {}: {bytes}", path.display()))
         }
-        Self { bar, terminal }
-    }
-
-    fn show(&self, progress: &ImportProgress) {
-        match progress {
-            ImportProgress::Spooling { path, bytes } => {
-                let text = format!("copying {}: {}", path.display(), format::bytes(*bytes));
-                self.step(0, 1, text);
-            }
-            ImportProgress::ReadAs { what } => {
-                self.bar.suspend(|| self.terminal.print_line(what));
-            }
-            ImportProgress::Reading {
-                set,
-                bytes,
-                total_bytes,
-                edges,
-            } => {
-                let speed = *edges as f64 / self.bar.elapsed().as_secs_f64().max(1e-3);
-                self.step(
-                    *bytes,
-                    *total_bytes,
-                    format!("reading {set}, {} edges/s", format::count(speed)),
-                );
-            }
-            ImportProgress::NamesToDisk { why } => {
-                let line = format!("{why}: reading starts again, with names sorted on disk");
-                self.bar.suspend(|| self.terminal.print_line(&line));
-            }
-            ImportProgress::Numbering { bytes, total_bytes } => {
-                self.step(*bytes, *total_bytes, "numbering names".to_owned());
-            }
-            ImportProgress::Joining {
-                set,
-                edges,
-                total_edges,
-            } => {
-                self.step(*edges, *total_edges, format!("numbering edges of {set}"));
-            }
-            ImportProgress::Assigning { entities } => {
-                self.step(
-                    0,
-                    1,
-                    format!("placing {} entities", format::count(*entities as f64)),
-                );
-            }
-            ImportProgress::Counting { edges, total_edges } => {
-                self.step(*edges, *total_edges, "counting".to_owned());
-            }
-            ImportProgress::Writing {
-                set,
-                edges,
-                total_edges,
-            } => {
-                self.step(*edges, *total_edges, format!("writing {set}"));
-            }
+        Now::ReadAs { what } => return bar.suspend(|| terminal.print_line(what)),
+        Now::Reading {
+            set,
+            bytes,
+            total_bytes,
+            edges,
+        } => {
+            let speed = *edges as f64 / bar.elapsed().as_secs_f64().max(1e-3);
+            let text = format!("reading {set}, {} edges/s", format::count(speed));
+            (*bytes, *total_bytes, text)
         }
-    }
-
-    fn step(&self, done: u64, of: u64, text: String) {
-        self.bar.set_length(of.max(1));
-        self.bar.set_position(done);
-        self.bar.set_message(text);
-    }
+        Now::NamesToDisk { why } => {
+            let line = format!("{why}: reading starts again, with names sorted on disk");
+            return bar.suspend(|| terminal.print_line(&line));
+        }
+        Now::Numbering { bytes, total_bytes } => {
+            (*bytes, *total_bytes, "numbering names".to_owned())
+        }
+        Now::Joining {
+            set,
+            edges,
+            total_edges,
+        } => (*edges, *total_edges, format!("numbering edges of {set}")),
+        Now::Assigning { entities } => {
+            let entities = format::count(*entities as f64);
+            (0, 1, format!("placing {entities} entities"))
+        }
+        Now::Counting { edges, total_edges } => (*edges, *total_edges, "counting".to_owned()),
+        Now::Writing {
+            set,
+            edges,
+            total_edges,
+        } => (*edges, *total_edges, format!("writing {set}")),
+    };
+    bars::advance(bar, done, total.max(1));
+    bar.set_message(text);
 }
 
 fn print_report(out: &mut dyn Write, report: &ImportReport, time: Duration) -> io::Result<()> {
@@ -308,26 +268,17 @@ fn print_report(out: &mut dyn Write, report: &ImportReport, time: Duration) -> i
         let dropped = remark(set.dropped, "left out by the minimum counts");
         writeln!(out, "  edge set {}: {} edges{dropped}", set.name, set.edges)?;
         if let Some(first) = &set.skipped.first {
-            let lines = if set.skipped.count == 1 {
-                "line"
-            } else {
-                "lines"
-            };
-            writeln!(
-                out,
-                "    {} bad {lines} skipped, the first: {first}",
-                set.skipped.count
-            )?;
+            let lines = format::plural(set.skipped.count, "bad line");
+            writeln!(out, "    {lines} skipped, the first: {first}")?;
         }
     }
     for name in &report.kept_sets {
         writeln!(out, "  edge set {name}: kept unchanged")?;
     }
     for entities in &report.types {
-        let added = if entities.known > 0 {
-            entities.entities - entities.known.min(entities.entities)
-        } else {
-            0
+        let added = match entities.known {
+            0 => 0,
+            known => entities.entities.saturating_sub(known),
         };
         let remarks = [
             remark(added, "new"),

@@ -2,14 +2,13 @@
 
 use std::io::{self, Write};
 
-use comfy_table::{CellAlignment, Table, presets};
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::ProgressBar;
 use pbg_query::{BuiltType, IndexOptions, IndexProgress};
 
 use crate::failure::Result;
 use crate::options::{ComparatorArg, TrainedArgs};
 use crate::terminal::{self, Terminal};
-use crate::{format, interrupt, load, model_notes};
+use crate::{bars, format, interrupt, load, model_notes, tables};
 
 /// Build an index for `neighbors` and `predict`, so that they need not score all entities.
 ///
@@ -64,8 +63,7 @@ pub(crate) struct Args {
 /// # Errors
 /// When the model cannot be read, the index cannot be written, or the command is interrupted.
 pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
-    let TrainedArgs { config, options } = &args.model;
-    let resolved = load::trained(config.as_deref(), options, terminal)?;
+    let resolved = load::trained(&args.model, terminal)?;
     let options = IndexOptions {
         entity_type: args.entity_type.clone(),
         comparator: args.comparator.map(Into::into),
@@ -79,10 +77,8 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
         let needs = pbg_query::index_needs(&resolved, &options)?;
         return super::check::print_needs("the index", &needs, args.json, terminal);
     }
-    let bar = progress_bar(terminal);
-    let shown = bar.clone();
-    let announce = Box::new(move |line: &str| shown.suspend(|| terminal.print_line(line)));
-    let stop = interrupt::watch("stopping", announce)?;
+    let bar = terminal.bar(1, "{percent:>3} % {wide_bar} {msg}");
+    let stop = interrupt::watch("stopping", terminal.announcer_above(&bar))?;
     let built = pbg_query::build_index(&resolved, &options, &stop, &|linking| show(&bar, &linking));
     bar.finish_and_clear();
     let report = built?;
@@ -96,10 +92,7 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
             report.version
         ));
     }
-    if args.json {
-        return terminal::print_json(&report);
-    }
-    terminal::print(|out| {
+    terminal::print_result(args.json, &report, |out| {
         let types = &mut report.types.iter();
         types.try_for_each(|of| print_type(out, of, args.recall_queries))?;
         let (folder, version) = (report.folder.display(), report.version);
@@ -125,28 +118,15 @@ fn print_type(out: &mut dyn Write, built: &BuiltType, queries: u32) -> io::Resul
         "recall@10 of {queries} entities, and of both sides of {queries} edges:"
     )?;
     let share = |recall: Option<f64>| recall.map_or("-".to_owned(), |r| format!("{r:.4}"));
-    let mut table = Table::new();
-    table.load_style(presets::ASCII_MARKDOWN);
-    table.set_header(["width", "neighbors", "predictions"]);
-    for of in &built.recall {
-        let in_view = of.width.to_string();
-        table.add_row([in_view, share(of.neighbors), share(of.predictions)]);
-    }
-    for column in table.column_iter_mut() {
-        column.set_cell_alignment(CellAlignment::Right);
-    }
+    let rows = built.recall.iter().map(|of| {
+        [
+            of.width.to_string(),
+            share(of.neighbors),
+            share(of.predictions),
+        ]
+    });
+    let table = tables::markdown(["width", "neighbors", "predictions"], rows, 0);
     writeln!(out, "{table}")
-}
-
-fn progress_bar(terminal: Terminal) -> ProgressBar {
-    if !terminal.interactive {
-        return ProgressBar::hidden();
-    }
-    let bar = ProgressBar::new(1);
-    if let Ok(style) = ProgressStyle::with_template("{percent:>3} % {wide_bar} {msg}") {
-        bar.set_style(style.progress_chars("━╸─"));
-    }
-    bar
 }
 
 fn show(bar: &ProgressBar, linking: &IndexProgress<'_>) {
@@ -162,6 +142,5 @@ fn show(bar: &ProgressBar, linking: &IndexProgress<'_>) {
         IndexProgress::Measuring(share) => ("recall".to_owned(), (share * 1000.0) as u64, 1000),
     };
     bar.set_message(message);
-    bar.set_length(of);
-    bar.set_position(done);
+    bars::advance(bar, done, of);
 }

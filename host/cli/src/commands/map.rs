@@ -64,8 +64,7 @@ pub(crate) struct Args {
 /// # Errors
 /// When the model cannot be opened, an entity is unknown, or a file cannot be written.
 pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
-    let TrainedArgs { config, options } = &args.model;
-    let resolved = load::trained(config.as_deref(), options, terminal)?;
+    let resolved = load::trained(&args.model, terminal)?;
     let mut model = pbg_query::QueryModel::open(&resolved)?;
     model_notes::warn_about_missing_rows(model.missing(), &resolved, terminal);
     let entity_type = args.entity_type.as_deref();
@@ -74,15 +73,10 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
         None => MapEntities::most_connected(args.count, &resolved, &mut model, entity_type)?,
     };
     let spots = wanted.place(&resolved, &mut model)?;
-    if let Some(path) = &args.csv {
-        let text = pages::map::csv(&spots).map_err(output::render_failure)?;
-        output::write(path, text.as_bytes(), terminal)?;
-    }
-    if let Some(path) = &args.html {
-        let checkpoint = &resolved.config().checkpoint_path;
-        let page = pages::map::page(&spots, checkpoint).map_err(output::render_failure)?;
-        output::write(path, page.as_bytes(), terminal)?;
-    }
+    output::render(args.csv.as_deref(), terminal, || pages::map::csv(&spots))?;
+    output::render(args.html.as_deref(), terminal, || {
+        pages::map::page(&spots, &resolved.config().checkpoint_path)
+    })?;
     if args.json {
         return terminal::print_json(&spots);
     }

@@ -96,7 +96,7 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
         let text = format!("the name {} is not valid UTF-8", name.display());
         Failure::message(FailureKind::Usage, text)
     })?;
-    let resolved = load::trained(config, &args.options, terminal)?;
+    let resolved = load::trained_at(config, &args.options, terminal)?;
     if let Some(relation) = &args.relation {
         return by_relation::run(args, name, relation, &resolved, terminal);
     }
@@ -113,14 +113,9 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
         }
     };
     model_notes::warn_about_missing_rows(model.missing(), &resolved, terminal);
-    if args.json {
-        return terminal::print_json(&found);
-    }
-    terminal::print(|out| {
-        for neighbor in &found {
-            writeln!(out, "{:.4}\t{}", neighbor.score, neighbor.name)?;
-        }
-        Ok(())
+    terminal::print_result(args.json, &found, |out| {
+        let found = &mut found.iter();
+        found.try_for_each(|near| writeln!(out, "{:.4}\t{}", near.score, near.name))
     })
 }
 

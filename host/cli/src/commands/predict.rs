@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::ProgressBar;
 use pbg_model::{ResolvedConfig, RunError};
 use pbg_query::{PredictOptions, Predictor, Unanswerable};
 
@@ -96,8 +96,7 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
             Some(one?)
         }
     };
-    let TrainedArgs { config, options } = &args.model;
-    let resolved = load::trained(config.as_deref(), options, terminal)?;
+    let resolved = load::trained(&args.model, terminal)?;
     let options = PredictOptions {
         count: args.answers,
         filter: filter(args, &resolved),
@@ -111,10 +110,8 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     };
     let predictor = pbg_query::Predictor::open(&resolved, &options)?;
     model_notes::warn_about_missing_rows(predictor.missing(), &resolved, terminal);
-    let bar = progress_bar(terminal);
-    let shown = bar.clone();
-    let announce = Box::new(move |line: &str| shown.suspend(|| terminal.print_line(line)));
-    interrupt::watch_into(&stop, "stopping", announce)?;
+    let bar = terminal.bar(100, "{percent:>3} % {wide_bar} {msg}");
+    interrupt::watch_into(&stop, "stopping", terminal.announcer_above(&bar))?;
     let mut answers = match &args.out {
         Some(path) => AnswerSink::file(path)?,
         None if args.json => AnswerSink::Json,
@@ -191,17 +188,6 @@ fn answer_all(
         }
         count = last;
     }
-}
-
-fn progress_bar(terminal: Terminal) -> ProgressBar {
-    if !terminal.interactive {
-        return ProgressBar::hidden();
-    }
-    let bar = ProgressBar::new(100);
-    if let Ok(style) = ProgressStyle::with_template("{percent:>3} % {wide_bar} {msg}") {
-        bar.set_style(style.progress_chars("━╸─"));
-    }
-    bar
 }
 
 /// Prints the memory that predictions need.

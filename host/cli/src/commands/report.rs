@@ -7,7 +7,6 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use comfy_table::{CellAlignment, Table, presets};
 use pbg_checkpoint::{CheckpointError, ReadCheckpoint};
 use pbg_config::Config;
 use pbg_core::strategy::Pass;
@@ -19,7 +18,7 @@ use pbg_session::load;
 use crate::failure::{Failure, Result};
 use crate::kind::FailureKind;
 use crate::terminal::{self, Terminal};
-use crate::{format, metrics, model_summary, output};
+use crate::{format, metrics, model_summary, output, tables};
 
 /// Name of the file in a checkpoint with the events of its run.
 const METRICS: &str = "metrics.jsonl";
@@ -76,23 +75,16 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     let version = model.as_ref().and_then(load::LoadedModel::version);
     let known = RunFacts::read(&folder, version, terminal)?;
     let report = RunReport::new(known.summary, &events);
-    if let Some(path) = &args.csv {
-        let text = table::run_csv(&report).map_err(output::render_failure)?;
-        output::write(path, text.as_bytes(), terminal)?;
-    }
-    if let Some(path) = &args.html {
-        let asked = match model {
-            Some(model) => args.ask.ask(&model.resolve()?, terminal)?,
-            None => Default::default(),
-        };
-        let page = pages::run::page(&report, known.first_pass.as_ref(), &asked)
-            .map_err(output::render_failure)?;
-        output::write(path, page.as_bytes(), terminal)?;
-    }
-    if args.json {
-        return terminal::print_json(&report);
-    }
-    terminal::print(|out| print(out, &report))
+    output::render(args.csv.as_deref(), terminal, || table::run_csv(&report))?;
+    // Options of the model need a page.
+    let asked = match model {
+        Some(model) => args.ask.ask(&model.resolve()?, terminal)?,
+        None => Default::default(),
+    };
+    output::render(args.html.as_deref(), terminal, || {
+        pages::run::page(&report, known.first_pass.as_ref(), &asked)
+    })?;
+    terminal::print_result(args.json, &report, |out| print(out, &report))
 }
 
 /// Finds the run of the working folder: the nearest folder, from the working folder upwards, that contains a
@@ -182,12 +174,8 @@ impl RunFacts {
 }
 
 fn print(out: &mut dyn Write, report: &RunReport) -> io::Result<()> {
-    let width = report
-        .summary
-        .iter()
-        .map(|(name, _)| name.len())
-        .max()
-        .unwrap_or(0);
+    let names = report.summary.iter().map(|(name, _)| name.len());
+    let width = names.max().unwrap_or(0);
     for (name, value) in &report.summary {
         writeln!(out, "{name:width$}  {value}")?;
     }
@@ -204,22 +192,11 @@ fn print(out: &mut dyn Write, report: &RunReport) -> io::Result<()> {
     for (group, times) in pages::run::groups(report) {
         writeln!(out, "{group:width$}  {times}")?;
     }
-    writeln!(
-        out,
-        "{:width$}  {}",
-        "buckets trained",
-        report.buckets.len()
-    )?;
+    let buckets = report.buckets.len();
+    writeln!(out, "{:width$}  {buckets}", "buckets trained")?;
     if report.epochs.is_empty() {
         return writeln!(out, "no epoch has finished yet");
     }
-    let mut table = Table::new();
-    table.load_style(presets::ASCII_MARKDOWN);
     let (head, rows) = pages::run::epochs(report);
-    table.set_header(head);
-    table.add_rows(rows);
-    for column in table.column_iter_mut() {
-        column.set_cell_alignment(CellAlignment::Right);
-    }
-    writeln!(out, "{table}")
+    writeln!(out, "{}", tables::markdown(head, rows, 0))
 }

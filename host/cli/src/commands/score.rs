@@ -29,8 +29,7 @@ pub(crate) struct Args {
 /// # Errors
 /// When the model cannot be opened, a line does not have three columns, or a name is unknown.
 pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
-    let TrainedArgs { config, options } = &args.model;
-    let resolved = load::trained(config.as_deref(), options, terminal)?;
+    let resolved = load::trained(&args.model, terminal)?;
     let mut model = pbg_query::QueryModel::open(&resolved)?;
     let mut out = BufWriter::new(io::stdout().lock());
     let mut input = LineReader::of_stdin();

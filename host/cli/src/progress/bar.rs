@@ -88,30 +88,7 @@ impl ProgressReporter for Bar {
                 self.draw();
             }
             Event::RunFinished { .. } | Event::Interrupted { .. } => self.close(),
-            Event::PassPlanned { .. }
-            | Event::BucketStarted { .. }
-            | Event::Progress { .. }
-            | Event::BucketFinished { .. }
-            | Event::EpochFinished { .. }
-            | Event::Validated { .. }
-            | Event::StoppedEarly { .. }
-            | Event::Committed { .. }
-            | Event::Preserved { .. }
-            | Event::Grown { .. }
-            | Event::DataChanged { .. }
-            | Event::Gathering { .. }
-            | Event::RankHeld { .. }
-            | Event::TrainerLost { .. }
-            | Event::LedgerReplaced { .. }
-            | Event::Rejoining { .. }
-            | Event::EventsLost { .. }
-            | Event::LedgerSilent { .. }
-            | Event::LedgerAnswers { .. }
-            | Event::LedgerServer { .. }
-            | Event::FinishedByOthers { .. }
-            | Event::StoppedByOthers { .. }
-            | Event::PluginLog { .. }
-            | Event::PluginFault { .. } => self.draw(),
+            _ => self.draw(),
         }
     }
 
@@ -125,8 +102,7 @@ impl ProgressReporter for Bar {
     }
 
     fn announcer(&self) -> Announcer {
-        let (bar, terminal) = (self.bar.clone(), self.terminal);
-        Box::new(move |line| bar.suspend(|| terminal.print_line(line)))
+        self.terminal.announcer_above(&self.bar)
     }
 
     fn status_board(&self) -> Option<Board> {

@@ -46,8 +46,7 @@ impl ProgressReporter for Json {
     }
 
     fn announcer(&self) -> Announcer {
-        let terminal = self.terminal;
-        Box::new(move |line| terminal.print_line(line))
+        self.terminal.announcer()
     }
 }
 

@@ -24,12 +24,11 @@ pub(crate) struct Plain {
 impl Plain {
     /// Creates the reporter and starts its clock.
     pub(crate) fn new(terminal: Terminal) -> Self {
-        let (tracker, last) = (Tracker::default(), Duration::ZERO);
         Self {
             terminal,
-            tracker,
+            tracker: Tracker::default(),
             start: pbg_clock::now(),
-            last,
+            last: Duration::ZERO,
         }
     }
 }
@@ -51,29 +50,20 @@ impl ProgressReporter for Plain {
             );
             self.terminal
                 .print_line(format_args!("{position}  {share:.0} %  {state}"));
-            if let Some(traffic) =
-                text::traffic(self.tracker.io()).filter(|_| self.terminal.verbose)
-            {
-                self.terminal.print_line(format_args!(
-                    "{traffic}, {} in total",
-                    format::duration(now)
-                ));
+            if let Some(traffic) = text::traffic(self.tracker.io()) {
+                let total = format::duration(now);
+                self.terminal
+                    .detail(format_args!("{traffic}, {total} in total"));
             }
             self.last = now;
         }
     }
 
     fn teller(&self) -> Teller {
-        let terminal = self.terminal;
-        Box::new(move |event| {
-            if let Some(line) = text::line(event, &Tracker::default(), &terminal) {
-                terminal.print_raw_line(line);
-            }
-        })
+        text::teller(self.terminal)
     }
 
     fn announcer(&self) -> Announcer {
-        let terminal = self.terminal;
-        Box::new(move |line| terminal.print_line(line))
+        self.terminal.announcer()
     }
 }

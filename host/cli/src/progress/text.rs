@@ -4,6 +4,7 @@ use clap::builder::styling::{AnsiColor, Style};
 use pbg_core::event::{Event, LogLevel, Resumed};
 use pbg_core::text::escaped_lines;
 
+use super::reporter::Teller;
 use super::tracker::Tracker;
 use crate::terminal::Terminal;
 use crate::{format, model_notes};
@@ -42,6 +43,15 @@ pub(crate) fn line(event: &Event, tracker: &Tracker, terminal: &Terminal) -> Opt
         | Event::BucketFinished { .. }
         | Event::Interrupted { .. } => None,
     }
+}
+
+/// Returns a function that prints the line of an event, without a position in the run.
+pub(crate) fn teller(terminal: Terminal) -> Teller {
+    Box::new(move |event| {
+        if let Some(line) = line(event, &Tracker::default(), &terminal) {
+            terminal.print_raw_line(line);
+        }
+    })
 }
 
 /// Formats the events of the start and the end of a run.

@@ -97,27 +97,7 @@ impl Tracker {
                 self.current = None;
                 self.sample(now);
             }
-            Event::Committed { .. }
-            | Event::Validated { .. }
-            | Event::StoppedEarly { .. }
-            | Event::Preserved { .. }
-            | Event::Grown { .. }
-            | Event::DataChanged { .. }
-            | Event::Gathering { .. }
-            | Event::RankHeld { .. }
-            | Event::TrainerLost { .. }
-            | Event::LedgerReplaced { .. }
-            | Event::Rejoining { .. }
-            | Event::EventsLost { .. }
-            | Event::LedgerSilent { .. }
-            | Event::LedgerAnswers { .. }
-            | Event::LedgerServer { .. }
-            | Event::FinishedByOthers { .. }
-            | Event::StoppedByOthers { .. }
-            | Event::PluginLog { .. }
-            | Event::PluginFault { .. }
-            | Event::Interrupted { .. }
-            | Event::RunFinished { .. } => {}
+            _ => {}
         }
     }
 
@@ -148,12 +128,9 @@ impl Tracker {
 
     fn sample(&mut self, now: Duration) {
         self.samples.push_back((now, self.done()));
+        let is_old = |&(then, _): &(Duration, f64)| then + WINDOW < now;
         while self.samples.len() > MAX_SAMPLES
-            || self
-                .samples
-                .front()
-                .is_some_and(|(then, _)| *then + WINDOW < now)
-                && self.samples.len() > 2
+            || self.samples.len() > 2 && self.samples.front().is_some_and(is_old)
         {
             self.samples.pop_front();
         }
@@ -172,11 +149,8 @@ impl Tracker {
 
     /// Returns the edges per second of the last minute; `None` before the first measurement.
     pub(crate) fn speed(&self) -> Option<f64> {
-        let (first, last) = (self.samples.front()?, self.samples.back()?);
-        let (time, edges) = (
-            (last.0.saturating_sub(first.0)).as_secs_f64(),
-            last.1 - first.1,
-        );
+        let ((begun, before), (now, done)) = (self.samples.front()?, self.samples.back()?);
+        let (time, edges) = (now.saturating_sub(*begun).as_secs_f64(), done - before);
         (time > 0.1 && edges > 0.0).then(|| edges / time)
     }
 
@@ -207,26 +181,13 @@ impl Tracker {
 
     /// Formats the position as `epoch 2/4`, with the pass and the bucket if there is more than one.
     pub(crate) fn position(&self) -> String {
-        let mut text = format!(
-            "epoch {}/{}",
-            (self.pass.epoch + 1).min(self.epochs),
-            self.epochs
-        );
-        if self.passes_per_epoch > 1 {
-            text.push_str(&format!(
-                ", pass {}/{}",
-                self.pass_in_epoch + 1,
-                self.passes_per_epoch
-            ));
+        let (epochs, passes, buckets) = (self.epochs, self.passes_per_epoch, self.buckets);
+        let mut text = format!("epoch {}/{epochs}", (self.pass.epoch + 1).min(epochs));
+        if passes > 1 {
+            text.push_str(&format!(", pass {}/{passes}", self.pass_in_epoch + 1));
         }
-        if let Some((bucket, position)) = self.current
-            && self.buckets > 1
-        {
-            text.push_str(&format!(
-                ", bucket {}/{} {bucket}",
-                position + 1,
-                self.buckets
-            ));
+        if let Some((bucket, position)) = self.current.filter(|_| buckets > 1) {
+            text.push_str(&format!(", bucket {}/{buckets} {bucket}", position + 1));
         }
         text
     }

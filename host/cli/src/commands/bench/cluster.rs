@@ -116,8 +116,7 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
             order,
         });
     }
-    let announce = Box::new(move |text: &str| terminal.print_line(text));
-    let stop = interrupt::watch("stopping the server", announce)?;
+    let stop = interrupt::watch("stopping the server", terminal.announcer())?;
     let scene = Scenario {
         pass: GraphSizes::default().pass(args.partitions, None, args.buffer, args.seed),
         trainers: args.machines,
@@ -130,10 +129,8 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
         seconds: args.seconds,
         jitter: args.jitter,
     };
-    let bar = match terminal.interactive {
-        true => ProgressBar::new_spinner().with_message("simulating a pass"),
-        false => ProgressBar::hidden(),
-    };
+    let bar = ProgressBar::new_spinner().with_message("simulating a pass");
+    let bar = terminal.shown(bar);
     bar.enable_steady_tick(Duration::from_millis(200));
     let report = pbg_bench::cluster(&scene, pace, actors);
     bar.finish_and_clear();
@@ -141,10 +138,7 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     if stop.load(Ordering::Relaxed) {
         return Err(Failure::message(FailureKind::Interrupted, "interrupted"));
     }
-    match args.json {
-        true => terminal::print_json(&report),
-        false => terminal::print(|out| print(out, &report)),
-    }
+    terminal::print_result(args.json, &report, |out| print(out, &report))
 }
 
 /// Server of this measurement, which stops on drop.

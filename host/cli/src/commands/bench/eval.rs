@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use pbg_bench::EvalBenchReport;
 use pbg_query::{CandidateSet, EvalOptions};
 
-use super::libtorch;
+use super::{libtorch, print_peak};
 use crate::failure::Result;
 use crate::options::TrainedArgs;
 use crate::terminal::{self, Terminal};
@@ -47,8 +47,7 @@ pub(crate) struct Args {
 /// When the edge set or the checkpoint does not exist, or cannot be read.
 pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     libtorch::exec_for_comparison()?;
-    let TrainedArgs { config, options } = &args.model;
-    let resolved = load::trained(config.as_deref(), options, terminal)?;
+    let resolved = load::trained(&args.model, terminal)?;
     let options = EvalOptions {
         edges: args.edges.clone(),
         filter: args.filter.clone(),
@@ -59,10 +58,7 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
         seen: false,
     };
     let speed = pbg_bench::eval(&resolved, &options, &mut |_, _| ())?;
-    if args.json {
-        return terminal::print_json(&speed);
-    }
-    terminal::print(|out| print_speed(out, &speed))
+    terminal::print_result(args.json, &speed, |out| print_speed(out, &speed))
 }
 
 fn print_speed(out: &mut dyn Write, speed: &EvalBenchReport) -> io::Result<()> {
@@ -81,8 +77,5 @@ fn print_speed(out: &mut dyn Write, speed: &EvalBenchReport) -> io::Result<()> {
         format::count(speed.scores),
         speed.cpu_seconds,
     )?;
-    match speed.peak_bytes {
-        Some(peak) => writeln!(out, "peak memory {}", format::bytes(peak)),
-        None => Ok(()),
-    }
+    print_peak(out, speed.peak_bytes)
 }

@@ -7,6 +7,7 @@ use pbg_bench::ImportBenchReport;
 use pbg_import::ImportOptions;
 use pbg_import::generate::RandomGraph;
 
+use super::print_peak;
 use crate::failure::{Failure, Result};
 use crate::kind::FailureKind;
 use crate::scratch::BenchFolder;
@@ -70,10 +71,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     };
     let scratch = BenchFolder::create(&args.folder.join("import"))?;
     let speed = pbg_bench::import(scratch.path(), &graph, args.partitions, &options)?;
-    if args.json {
-        return terminal::print_json(&speed);
-    }
-    terminal::print(|out| print_speed(out, &speed))
+    terminal::print_result(args.json, &speed, |out| print_speed(out, &speed))
 }
 
 fn print_speed(out: &mut dyn Write, speed: &ImportBenchReport) -> io::Result<()> {
@@ -95,8 +93,5 @@ fn print_speed(out: &mut dyn Write, speed: &ImportBenchReport) -> io::Result<()>
         speed.cpu_seconds,
         format::bytes(speed.reading_bytes_per_second as u64),
     )?;
-    match speed.peak_bytes {
-        Some(peak) => writeln!(out, "peak memory {}", format::bytes(peak)),
-        None => Ok(()),
-    }
+    print_peak(out, speed.peak_bytes)
 }

@@ -39,10 +39,7 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Result<()> {
     let scratch = BenchFolder::create(&args.folder.join("storage"))?;
     let report = pbg_bench::storage(scratch.path(), args.size)?;
-    if args.json {
-        return terminal::print_json(&report);
-    }
-    terminal::print(|out| print_report(out, &report))
+    terminal::print_result(args.json, &report, |out| print_report(out, &report))
 }
 
 fn print_report(out: &mut dyn Write, report: &StorageReport) -> io::Result<()> {

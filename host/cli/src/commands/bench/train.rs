@@ -10,7 +10,7 @@ use pbg_core::event::{Event, PartitionIo};
 use pbg_model::{AllowedChanges, ResolvedConfig};
 use serde::Serialize;
 
-use super::libtorch;
+use super::{libtorch, print_peak};
 use crate::failure::Result;
 use crate::options::ConfigArgs;
 use crate::plugins::{self, StrategyOverrides};
@@ -76,13 +76,8 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     config.checkpoint_path = folder.path().display().to_string();
     config.num_epochs = args.epochs;
     let given = plugins::given_operators(&mut config, &args.plugins, None, &terminal)?;
-    let filled = plugins::fill(
-        &config,
-        StrategyOverrides::named(&given),
-        None,
-        None,
-        &terminal,
-    )?;
+    let named = StrategyOverrides::named(&given);
+    let filled = plugins::fill(&config, named, None, None, &terminal)?;
     let mut watch = TrainingTimer::default();
     let never = AtomicBool::new(false);
     let resolved = ResolvedConfig::new(config)?;
@@ -95,12 +90,9 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
             watch.see(&event);
         },
     )?;
-    let ceiling = pbg_bench::ceiling(&resolved)?;
-    let report = watch.report(ceiling);
-    if args.json {
-        return terminal::print_json(&report);
-    }
-    terminal::print(|out| print_report(out, &report, args.profile))
+    let report = watch.report(pbg_bench::ceiling(&resolved)?);
+    let print = |out: &mut dyn Write| print_report(out, &report, args.profile);
+    terminal::print_result(args.json, &report, print)
 }
 
 /// Wall and CPU clocks that run from the start to the end of training.
@@ -176,9 +168,7 @@ fn print_report(out: &mut dyn Write, report: &Report, profile: bool) -> io::Resu
         format::bytes(report.io.bytes_read),
         format::bytes(report.io.bytes_written),
     )?;
-    if let Some(peak) = report.peak_bytes {
-        writeln!(out, "peak memory {}", format::bytes(peak))?;
-    }
+    print_peak(out, report.peak_bytes)?;
     if profile {
         let total: f64 = report.stages.iter().map(|(_, s)| s).sum();
         for (stage, seconds) in &report.stages {

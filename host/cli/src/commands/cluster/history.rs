@@ -2,7 +2,6 @@
 
 use std::path::Path;
 
-use comfy_table::{CellAlignment, Table, presets};
 use pbg_core::event::{Event, EventLine};
 use pbg_core::graph::Bucket;
 use pbg_core::schedule::PassId;
@@ -13,7 +12,7 @@ use crate::failure::{Failure, Result};
 use crate::kind::FailureKind;
 use crate::options::ConfigArgs;
 use crate::terminal::{self, Terminal};
-use crate::{load, metrics};
+use crate::{load, metrics, tables};
 
 /// Maximum length of the name of a trainer in the table.
 const NAME: usize = 64;
@@ -74,33 +73,24 @@ pub(super) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     if args.order {
         return print_order(&trained);
     }
-    if args.json {
-        return terminal::print_json(&trained);
-    }
-    let mut table = Table::new();
-    table.load_style(presets::NOTHING);
-    table.set_header(["epoch", "pass", "bucket", "trainer", "edges", "seconds"]);
-    for row in &trained {
-        let PassId {
-            edge_set,
-            edge_chunk,
-            ..
-        } = row.pass;
-        table.add_row([
+    terminal::print_result(args.json, &trained, |out| {
+        writeln!(out, "{}", table(&trained))
+    })
+}
+
+fn table(trained: &[TrainedBucket<'_>]) -> String {
+    let header = ["epoch", "pass", "bucket", "trainer", "edges", "seconds"];
+    let rows = trained.iter().map(|row| {
+        [
             row.epoch_number.to_string(),
-            format!("{}.{}", edge_set + 1, edge_chunk + 1),
+            format!("{}.{}", row.pass.edge_set + 1, row.pass.edge_chunk + 1),
             row.bucket.to_string(),
             escaped(row.trainer.unwrap_or("-"), NAME),
             row.edges.to_string(),
             format!("{:.2}", row.seconds),
-        ]);
-    }
-    for index in [0, 4, 5] {
-        if let Some(column) = table.column_mut(index) {
-            column.set_cell_alignment(CellAlignment::Right);
-        }
-    }
-    terminal::print(|out| writeln!(out, "{}", table.trim_fmt()))
+        ]
+    });
+    tables::plain(header, rows, |column| matches!(column, 0 | 4 | 5))
 }
 
 fn trained(line: &EventLine) -> Option<TrainedBucket<'_>> {

@@ -37,13 +37,10 @@ pub(super) fn run(args: &Args, terminal: Terminal) -> Result<()> {
         // Waits until every live trainer has sent a heartbeat.
         pbg_clock::sleep(rules.heartbeat.mul_f64(1.2));
         let status = ClusterStatus::of(&connection)?;
-        match args.json {
-            true => terminal::print_json(&status)?,
-            false => terminal::print(|out| {
-                writeln!(out, "{}", status.head())?;
-                writeln!(out, "{}", status.table(&rules))
-            })?,
-        }
+        terminal::print_result(args.json, &status, |out| {
+            writeln!(out, "{}", status.head())?;
+            writeln!(out, "{}", status.table(&rules))
+        })?;
         if !args.watch {
             return Ok(());
         }

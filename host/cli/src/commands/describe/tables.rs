@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use comfy_table::{CellAlignment, Table, presets};
 use pbg_dataset::describe::{Description, SetDescription};
+
+use crate::tables;
 
 /// Returns the table of edges, entities and relations of each edge set.
 pub(super) fn edge_sets(description: &Description) -> String {
@@ -135,16 +136,7 @@ fn share(edges: u64, set: &SetDescription) -> String {
 /// Formats a table. Columns are aligned to the right, except those with text: the first one, and those with the headers
 /// `left` and `right`.
 fn format_table(header: &[&str], rows: impl Iterator<Item = Vec<String>>) -> String {
-    let mut table = Table::new();
-    table.load_style(presets::NOTHING);
-    table.set_header(header);
-    rows.for_each(|row| {
-        table.add_row(row);
-    });
-    for (name, column) in header.iter().zip(table.column_iter_mut()).skip(1) {
-        if !matches!(*name, "left" | "right") {
-            column.set_cell_alignment(CellAlignment::Right);
-        }
-    }
-    table.trim_fmt()
+    tables::plain(header, rows, |column| {
+        column > 0 && !matches!(header[column], "left" | "right")
+    })
 }

@@ -1,10 +1,10 @@
 //! Tables of ranks by relation or entity type.
 
-use std::io::{self, IsTerminal};
-
-use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
+use comfy_table::Table;
 use pbg_core::event::RankStats;
 use pbg_query::{EvalReport, GroupBy};
+
+use crate::tables;
 
 /// Grouping of ranks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -37,16 +37,11 @@ impl From<ByArg> for GroupBy {
 /// Returns a table with a row per relation or type and a row for all: filtered ranks if there is a filter, raw ranks
 /// otherwise.
 pub(super) fn table(report: &EvalReport, by: ByArg) -> Table {
-    let mut table = Table::new();
-    table.load_style(presets::ASCII_MARKDOWN);
-    if io::stdout().is_terminal() {
-        table.set_content_arrangement(ContentArrangement::Dynamic);
-    }
     let counted = match by {
         ByArg::Relation => "edges",
         ByArg::EntityType => "ranks",
     };
-    table.set_header([
+    let header = [
         by.name(),
         counted,
         "MRR",
@@ -56,20 +51,17 @@ pub(super) fn table(report: &EvalReport, by: ByArg) -> Table {
         "Hits@10 left",
         "Hits@10 right",
         "mean rank",
-    ]);
-    for of in &report.by {
+    ];
+    let rows = report.by.iter().map(|of| {
         let filtered = [&of.filtered, &of.filtered_lhs, &of.filtered_rhs];
         let ranks = filtered_or(filtered, [&of.raw, &of.raw_lhs, &of.raw_rhs]);
-        table.add_row(row(&of.name, ranks[0].count, ranks));
-    }
+        row(&of.name, ranks[0].count, ranks)
+    });
     let filtered = [&report.filtered, &report.filtered_lhs, &report.filtered_rhs];
     let all = filtered_or(filtered, [&report.raw, &report.raw_lhs, &report.raw_rhs]);
     let sides = if by == ByArg::Relation { 1 } else { 2 };
-    table.add_row(row("all", sides * all[0].count, all));
-    for column in table.column_iter_mut().skip(1) {
-        column.set_cell_alignment(CellAlignment::Right);
-    }
-    table
+    let last = row("all", sides * all[0].count, all);
+    tables::wrapped(header, rows.chain([last]), 1)
 }
 
 /// Returns the filtered ranks if there are any, otherwise the raw ranks.

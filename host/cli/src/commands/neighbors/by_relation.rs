@@ -68,19 +68,13 @@ pub(super) fn run(
     }
     let approach = predictor.approach(&resolved_questions)?;
     model_notes::PrintedNotes::default().print_search_plan(&approach, terminal, |say| say());
-    let stop = interrupt::watch(
-        "stopping",
-        Box::new(move |line: &str| terminal.print_line(line)),
-    )?;
+    let stop = interrupt::watch("stopping", terminal.announcer())?;
     let found = predictor.answer(&resolved_questions, &stop, &mut |_| ())?;
     let answers = || questions.iter().zip(found.iter());
-    if args.json {
-        let all: Vec<_> = answers()
-            .map(|(question, found)| answers::as_json(question, &found))
-            .collect();
-        return terminal::print_json(&all);
-    }
-    terminal::print(|out| answers().try_for_each(|(question, found)| print(out, question, &found)))
+    let all = answers().map(|(question, found)| answers::as_json(question, &found));
+    terminal::print_result(args.json, &all.collect::<Vec<_>>(), |out| {
+        answers().try_for_each(|(question, found)| print(out, question, &found))
+    })
 }
 
 /// Prints the question, and a line for each entity with score, tab and name, best first.

@@ -84,11 +84,7 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
         rates,
         cases: Vec::new(),
     };
-    let bar = if terminal.interactive {
-        ProgressBar::new_spinner()
-    } else {
-        ProgressBar::hidden()
-    };
+    let bar = terminal.shown(ProgressBar::new_spinner());
     for grid in setting.grids() {
         let buffers = match args.buffer.as_slice() {
             [] => setting.buffers(grid),
@@ -111,7 +107,13 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
         }
     }
     bar.finish_and_clear();
-    write(args, &comparison, terminal)?;
+    output::json(args.json.as_deref(), terminal, &comparison)?;
+    output::render(args.csv.as_deref(), terminal, || {
+        comparison_csv(&comparison)
+    })?;
+    output::render(args.html.as_deref(), terminal, || {
+        pages::comparison::page(&comparison)
+    })?;
     terminal::print(|out| table::print(out, &comparison))?;
     let refused = comparison.cases.iter().flat_map(|case| &case.refused);
     if let Some(advice) = { refused }.find_map(|order| limits::advice(&order.reason)) {
@@ -120,21 +122,6 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     if comparison.cases.iter().all(|case| case.orders.is_empty()) {
         let text = "all orders failed; the reasons are above";
         return Err(Failure::message(FailureKind::Plugin, text));
-    }
-    Ok(())
-}
-
-fn write(args: &Args, comparison: &OrderComparison, terminal: Terminal) -> Result<()> {
-    if let Some(path) = &args.json {
-        output::write_json(path, comparison, terminal)?;
-    }
-    if let Some(path) = &args.csv {
-        let text = comparison_csv(comparison).map_err(output::render_failure)?;
-        output::write(path, text.as_bytes(), terminal)?;
-    }
-    if let Some(path) = &args.html {
-        let page = pages::comparison::page(comparison).map_err(output::render_failure)?;
-        output::write(path, page.as_bytes(), terminal)?;
     }
     Ok(())
 }

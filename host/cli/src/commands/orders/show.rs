@@ -82,10 +82,7 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
         .map_err(|error| Failure::new(FailureKind::Plugin, error))?;
     if args.json {
         let pairs: Vec<[u32; 2]> = plan.iter().map(|b| [b.lhs, b.rhs]).collect();
-        return terminal::print(|out| {
-            serde_json::to_writer(&mut *out, &pairs).map_err(io::Error::from)?;
-            writeln!(out)
-        });
+        return terminal::print(|out| writeln!(out, "{}", serde_json::json!(pairs)));
     }
     let analysis = Analysis::new(&pass, &plan, &args.rates.rates());
     terminal::print(|out| {
@@ -111,10 +108,7 @@ fn print_grid(out: &mut dyn Write, pass: &Pass, plan: &[Bucket]) -> io::Result<(
     for (position, bucket) in plan.iter().enumerate() {
         positions[bucket.lhs as usize * columns + bucket.rhs as usize] = position;
     }
-    let mut width = (plan.len() - 1)
-        .to_string()
-        .len()
-        .max((columns - 1).to_string().len());
+    let mut width = (plan.len().max(columns) - 1).to_string().len();
     if (width + 1) * (columns + 1) > WIDEST {
         width = 2;
         if (width + 1) * (columns + 1) > WIDEST {
@@ -164,19 +158,15 @@ impl Timeline<'_> {
             cells = (width + 3) * slots.len(),
             moves = 4 * width + 6,
         )?;
-        let mut loads = replay.loads.as_slice();
-        while let Some(first) = loads.first() {
-            let together = loads
-                .iter()
-                .take_while(|l| l.position == first.position)
-                .count();
-            let (now, rest) = loads.split_at(together);
+        let groups = || replay.loads.chunk_by(|a, b| a.position == b.position);
+        let starts = groups().map(|loads| loads[0].position);
+        let ends = starts.clone().skip(1).chain([self.plan.len()]);
+        for ((now, start), end) in groups().zip(starts).zip(ends) {
             for load in now {
                 slots[load.slot as usize] = Some(load.group);
             }
-            let until = rest.first().map_or(self.plan.len(), |next| next.position);
-            let trained = until - first.position;
-            write!(out, "{:>digits$}  ", first.position)?;
+            let trained = end - start;
+            write!(out, "{start:>digits$}  ")?;
             for (slot, held) in slots.iter().enumerate() {
                 let new = now.iter().any(|load| load.slot as usize == slot);
                 write!(out, "{}", self.cell(*held, new, width))?;
@@ -187,7 +177,6 @@ impl Timeline<'_> {
                 self.moves(now),
                 moves = 4 * width + 6
             )?;
-            loads = rest;
         }
         Ok(())
     }

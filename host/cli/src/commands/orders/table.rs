@@ -2,11 +2,11 @@
 
 use std::io::{self, Write};
 
-use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
+use comfy_table::Table;
 use pbg_lab::analysis::Analysis;
 use pbg_lab::comparison::{ComparisonCase, OrderComparison, OrderResult};
 
-use crate::format;
+use crate::{format, tables};
 
 /// Header of a column, and the function that formats its cells.
 type Column = (&'static str, fn(&OrderResult) -> String);
@@ -100,25 +100,14 @@ pub(super) fn print(out: &mut dyn Write, comparison: &OrderComparison) -> io::Re
 }
 
 fn table(case: &ComparisonCase) -> Table {
-    let mut table = Table::new();
-    table.load_style(presets::ASCII_MARKDOWN);
-    table.set_content_arrangement(ContentArrangement::Disabled);
-    table.set_header(COLUMNS.map(|(head, _)| head));
-    for entry in &case.orders {
-        table.add_row(COLUMNS.map(|(_, value)| value(entry)));
-    }
-    for column in table.column_iter_mut().skip(1) {
-        column.set_cell_alignment(CellAlignment::Right);
-    }
-    table
+    let rows = case.orders.iter();
+    let rows = rows.map(|entry| COLUMNS.map(|(_, value)| value(entry)));
+    tables::markdown(COLUMNS.map(|(head, _)| head), rows, 1)
 }
 
 /// Returns the table of rounds of several trainers, the fewest rounds first.
 fn together(case: &ComparisonCase) -> Table {
-    let mut table = Table::new();
-    table.load_style(presets::ASCII_MARKDOWN);
-    table.set_content_arrangement(ContentArrangement::Disabled);
-    table.set_header([
+    let header = [
         "order",
         "machines",
         "rounds",
@@ -128,16 +117,16 @@ fn together(case: &ComparisonCase) -> Table {
         "written",
         "each reads",
         "each writes",
-    ]);
+    ];
     let rows = case.orders.iter().flat_map(|entry| {
         let rounds = entry.together.iter();
         rounds.map(move |rounds| (entry, rounds))
     });
     let mut rows: Vec<_> = rows.collect();
     rows.sort_by_key(|(_, rounds)| (rounds.trainers, rounds.rounds, rounds.bytes_read));
-    for (entry, rounds) in rows {
+    let rows = rows.into_iter().map(|(entry, rounds)| {
         let each = |bytes: u64| format::bytes(bytes / u64::from(rounds.trainers.max(1)));
-        table.add_row([
+        [
             entry.order.clone(),
             rounds.trainers.to_string(),
             rounds.rounds.to_string(),
@@ -147,12 +136,9 @@ fn together(case: &ComparisonCase) -> Table {
             format::bytes(rounds.bytes_written),
             each(rounds.bytes_read),
             each(rounds.bytes_written),
-        ]);
-    }
-    for column in table.column_iter_mut().skip(1) {
-        column.set_cell_alignment(CellAlignment::Right);
-    }
-    table
+        ]
+    });
+    tables::markdown(header, rows, 1)
 }
 
 /// Formats the mean, followed by the range over seeds if they differ.

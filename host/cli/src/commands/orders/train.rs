@@ -2,10 +2,8 @@
 
 mod runs;
 
-use std::io::{self, Write};
 use std::path::PathBuf;
 
-use comfy_table::{CellAlignment, Table, presets};
 use pbg_config::Config;
 use pbg_lab::study::{OrderRuns, Study};
 use pbg_model::{AllowedChanges, ResolvedConfig};
@@ -16,7 +14,7 @@ use crate::interrupt::StopUnit;
 use crate::kind::FailureKind;
 use crate::options::ConfigArgs;
 use crate::terminal::{self, Terminal};
-use crate::{interrupt, load, model_summary, output};
+use crate::{interrupt, load, model_summary, output, tables};
 use pbg_session::orders::{OrderSpec, parse_order};
 
 /// Train with several bucket orders and compare the quality of their models and their costs.
@@ -82,10 +80,7 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
         .study
         .clone()
         .unwrap_or_else(|| PathBuf::from(format!("{}-study", config.checkpoint_path)));
-    let watch = interrupt::watch_training(
-        StopUnit::of(config),
-        Box::new(move |line| terminal.print_line(line)),
-    )?;
+    let watch = interrupt::watch_training(StopUnit::of(config), terminal.announcer())?;
     let runs = runs::Runs {
         resolved: &resolved,
         ranking: &ranking,
@@ -113,30 +108,28 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
         }
         study.orders.push(order);
     }
-    write(args, &study, terminal)?;
-    terminal::print(|out| print(out, &study))?;
+    output::json(args.json.as_deref(), terminal, &study)?;
+    output::render(args.csv.as_deref(), terminal, || table::study_csv(&study))?;
+    output::render(args.html.as_deref(), terminal, || {
+        pages::study::page(&study)
+    })?;
+    let rows = study.orders.iter().map(pages::study::row);
+    let table = tables::markdown(pages::study::HEADERS, rows, 1);
+    terminal::print(|out| writeln!(out, "{table}"))?;
     check_predictions(&study)
 }
 
 /// Returns the options of the ranking after each epoch.
 fn ranking(args: &Args, resolved: &ResolvedConfig) -> Result<pbg_query::EvalOptions> {
     let sets = &resolved.dataset().manifest().edge_sets;
-    let default = || {
-        ["valid", "test"]
-            .into_iter()
-            .find(|name| sets.contains_key(*name))
-    };
-    let edges = match &args.edges {
-        Some(name) => name.clone(),
-        None => default()
-            .ok_or_else(|| {
-                let text = "the dataset has no edge set `valid` or `test` to rank";
-                Failure::message(FailureKind::Usage, text).help("name an edge set with --edges")
-            })?
-            .to_owned(),
-    };
+    let mut defaults = ["valid", "test"].into_iter();
+    let default = defaults.find(|name| sets.contains_key(*name));
+    let edges = args.edges.clone().or(default.map(str::to_owned));
     Ok(pbg_query::EvalOptions {
-        edges,
+        edges: edges.ok_or_else(|| {
+            let text = "the dataset has no edge set `valid` or `test` to rank";
+            Failure::message(FailureKind::Usage, text).help("name an edge set with --edges")
+        })?,
         filter: sets.keys().cloned().collect(),
         candidates: pbg_query::CandidateSet::All,
         threads: None,
@@ -160,34 +153,6 @@ fn setting(
     setting.push(("seeds".to_owned(), args.seeds.to_string()));
     setting.push(("ranked after each epoch".to_owned(), ranked));
     setting
-}
-
-fn write(args: &Args, study: &Study, terminal: Terminal) -> Result<()> {
-    if let Some(path) = &args.json {
-        output::write_json(path, study, terminal)?;
-    }
-    if let Some(path) = &args.csv {
-        let text = table::study_csv(study).map_err(output::render_failure)?;
-        output::write(path, text.as_bytes(), terminal)?;
-    }
-    if let Some(path) = &args.html {
-        let page = pages::study::page(study).map_err(output::render_failure)?;
-        output::write(path, page.as_bytes(), terminal)?;
-    }
-    Ok(())
-}
-
-fn print(out: &mut dyn Write, study: &Study) -> io::Result<()> {
-    let mut table = Table::new();
-    table.load_style(presets::ASCII_MARKDOWN);
-    table.set_header(pages::study::HEADERS);
-    for order in &study.orders {
-        table.add_row(pages::study::row(order));
-    }
-    for column in table.column_iter_mut().skip(1) {
-        column.set_cell_alignment(CellAlignment::Right);
-    }
-    writeln!(out, "{table}")
 }
 
 /// Fails if the loads of the buffer differ from the prediction, since that makes all predictions doubtful.

@@ -49,12 +49,10 @@ pub(crate) struct Args {
 }
 
 fn rate(text: &str) -> Result<f64, String> {
-    let value: f64 = text.parse().map_err(|_| "not a number".to_owned())?;
-    let sensible = value > 0.0 && value <= 1e12;
-    if sensible {
-        Ok(value)
-    } else {
-        Err("must be a number greater than 0".to_owned())
+    match text.parse() {
+        Ok(value) if value > 0.0 && value <= 1e12 => Ok(value),
+        Ok(_) => Err("must be a number greater than 0".to_owned()),
+        Err(_) => Err("not a number".to_owned()),
     }
 }
 
@@ -121,11 +119,8 @@ pub(super) fn run(args: &Args, terminal: Terminal) -> Result<()> {
         failed,
     } = measured(&plugin, &parameters, args)?;
     let measured = Measured { loading, calls };
-    if args.json {
-        terminal::print_json(&measured)?;
-    } else {
-        terminal::print(|out| print(out, &plugin, &measured, &assumption))?;
-    }
+    let print = |out: &mut dyn Write| print(out, &plugin, &measured, &assumption);
+    terminal::print_result(args.json, &measured, print)?;
     failed.map_or(Ok(()), Err)
 }
 
@@ -139,21 +134,13 @@ struct Calls {
 impl Calls {
     /// Collects `rows` up to the first failure.
     fn new(rows: impl Iterator<Item = Result<Row>>, assumption: String) -> Self {
-        let mut calls = Self {
-            rows: Vec::new(),
+        let mut failed = None;
+        let measured = rows.map_while(|row| row.map_err(|failure| failed = Some(failure)).ok());
+        Self {
+            rows: measured.collect(),
             assumption,
-            failed: None,
-        };
-        for row in rows {
-            match row {
-                Ok(row) => calls.rows.push(row),
-                Err(failure) => {
-                    calls.failed = Some(failure);
-                    break;
-                }
-            }
+            failed,
         }
-        calls
     }
 }
 

@@ -78,11 +78,8 @@ pub(super) fn run(args: &Args, terminal: Terminal) -> Result<()> {
         seconds: begin.elapsed().as_secs_f64(),
         findings: report.findings(),
     };
-    if args.json {
-        terminal::print_json(&checked)?;
-    } else {
-        terminal::print(|out| print(out, &source, &checked))?;
-    }
+    let print = |out: &mut dyn Write| print(out, &source, &checked);
+    terminal::print_result(args.json, &checked, print)?;
     match report.broken() {
         0 => Ok(()),
         broken => {
@@ -160,12 +157,7 @@ fn print(out: &mut dyn Write, source: &str, checked: &Checked<'_>) -> io::Result
 
 /// Prints a labelled line and, below it, its continuation lines.
 fn row(out: &mut dyn Write, mark: &str, what: &str, detail: &str) -> io::Result<()> {
-    for (at, line) in detail.lines().enumerate() {
-        if at == 0 {
-            writeln!(out, "  {mark:6}  {what:13}  {line}")?;
-        } else {
-            writeln!(out, "  {:6}  {:13}  {line}", "", "")?;
-        }
-    }
-    Ok(())
+    let labels = std::iter::once((mark, what)).chain(std::iter::repeat(("", "")));
+    let mut lines = labels.zip(detail.lines());
+    lines.try_for_each(|((mark, what), line)| writeln!(out, "  {mark:6}  {what:13}  {line}"))
 }

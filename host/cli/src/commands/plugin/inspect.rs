@@ -41,13 +41,11 @@ pub(super) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     let sandbox = sandbox(args.limits.limits()?, terminal)?;
     let (plugin, source) = open(&sandbox, &args.plugin)?;
     let inspection = plugin.inspection();
-    if args.json {
-        return terminal::print_json(&Labelled { source, inspection });
-    }
-    terminal::print(|out| show(out, &source, inspection))
+    let labelled = Labelled { source, inspection };
+    terminal::print_result(args.json, &labelled, |out| show(out, &labelled))
 }
 
-fn show(out: &mut dyn Write, source: &str, inspection: &PluginInfo) -> io::Result<()> {
+fn show(out: &mut dyn Write, Labelled { source, inspection }: &Labelled<'_>) -> io::Result<()> {
     let metadata = &inspection.metadata;
     writeln!(
         out,
@@ -60,10 +58,9 @@ fn show(out: &mut dyn Write, source: &str, inspection: &PluginInfo) -> io::Resul
         writeln!(out, "  fallback  {fallback}")?;
     }
     writeln!(out, "  built for {}", inspection.wit)?;
-    let imports = if inspection.imports.is_empty() {
-        "nothing".to_owned()
-    } else {
-        inspection.imports.join(", ")
+    let imports = match &inspection.imports[..] {
+        [] => "nothing".to_owned(),
+        imports => imports.join(", "),
     };
     writeln!(out, "  imports   {imports}")?;
     if inspection.reads_files {

@@ -55,10 +55,7 @@ pub(super) fn run(args: &Args, terminal: Terminal) -> Result<()> {
             Err(error) => terminal.warn(error),
         }
     }
-    if args.json {
-        return terminal::print_json(&all);
-    }
-    terminal::print(|out| print(out, &all))
+    terminal::print_result(args.json, &all, |out| print(out, &all))
 }
 
 fn print(out: &mut dyn Write, all: &[Listed]) -> io::Result<()> {
@@ -66,16 +63,15 @@ fn print(out: &mut dyn Write, all: &[Listed]) -> io::Result<()> {
     let width = all.iter().map(name).max().unwrap_or(0);
     for Listed { source, inspection } in all {
         let PluginInfo { kind, metadata, .. } = inspection;
-        write!(
+        let source = match source.as_str() {
+            "standard" => String::new(),
+            source => format!("  ({source})"),
+        };
+        writeln!(
             out,
-            "{:width$}  {}  {kind}  {}",
+            "{:width$}  {}  {kind}  {}{source}",
             metadata.name, metadata.version, metadata.summary
         )?;
-        if source == "standard" {
-            writeln!(out)?;
-        } else {
-            writeln!(out, "  ({source})")?;
-        }
     }
     Ok(())
 }

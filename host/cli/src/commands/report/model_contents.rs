@@ -141,16 +141,19 @@ impl ModelContentArgs {
 /// Returns the nearest neighbours of an entity.
 fn near(name: &str, model: &mut QueryModel<'_>) -> Result<AnsweredQuestion> {
     let found = model.neighbors(name, ANSWERS as usize, None, None)?;
-    let answer = |(name, score)| RankedAnswer {
-        name,
-        score,
-        is_known_edge: false,
-    };
-    let found = found.into_iter().map(|n| answer((n.name, n.score)));
+    let found = found.iter().map(|near| answer(&near.name, near.score));
     Ok(AnsweredQuestion {
         title: name.to_owned(),
         answers: found.collect(),
     })
+}
+
+fn answer(name: &str, score: f32) -> RankedAnswer {
+    RankedAnswer {
+        name: name.to_owned(),
+        score,
+        is_known_edge: false,
+    }
 }
 
 /// Computes the answers to each question of a block.
@@ -165,13 +168,9 @@ fn answers(
     };
     let asked = predictor.resolve(&block.questions).map_err(blame)?;
     let found = predictor.answer(&asked, &AtomicBool::new(false), &mut |_| ())?;
-    let answer = |&(name, score): &(&str, f32)| RankedAnswer {
-        name: name.to_owned(),
-        score,
-        is_known_edge: false,
-    };
-    let answers = found
-        .iter()
-        .map(|found| found.best.iter().map(answer).collect());
+    let answers = found.iter().map(|found| {
+        let best = found.best.iter();
+        best.map(|(name, score)| answer(name, *score)).collect()
+    });
     Ok(answers.collect())
 }

@@ -10,8 +10,8 @@ use pbg_dataset::DatasetManifest;
 use pbg_model::ResolvedConfig;
 
 use crate::failure::Result;
-use crate::format;
 use crate::terminal::Terminal;
+use crate::{format, model_summary};
 
 /// Prints the introduction of a run.
 ///
@@ -19,20 +19,14 @@ use crate::terminal::Terminal;
 /// When the dataset lacks an edge set.
 pub(crate) fn print(resolved: &ResolvedConfig, loss: &dyn Loss, terminal: Terminal) -> Result<()> {
     let config = resolved.config();
-    let memory: u64 = pbg_train::check(resolved, Some(loss))?
-        .memory
-        .iter()
-        .map(|(_, bytes)| bytes)
-        .sum();
+    let needs = pbg_train::check(resolved, Some(loss))?;
+    let memory = format::bytes(pbg_model::memory::total(&needs.memory));
     let lines = [
         ("dataset", graph(config, resolved.dataset().manifest())),
         ("model", model(config, &loss.id().name)),
         (
             "memory",
-            format!(
-                "at most {}; `pbg-host check` lists its parts",
-                format::bytes(memory)
-            ),
+            format!("at most {memory}; `pbg-host check` lists its parts"),
         ),
         ("checkpoint", config.checkpoint_path.clone()),
     ];
@@ -44,25 +38,19 @@ pub(crate) fn print(resolved: &ResolvedConfig, loss: &dyn Loss, terminal: Termin
 }
 
 fn graph(config: &Config, manifest: &DatasetManifest) -> String {
-    let used = |name: &&String| config.entities.contains_key(*name);
-    let types = manifest.entities.keys().filter(used).count() as u64;
-    let entities: u64 = manifest
-        .entities
-        .iter()
-        .filter(|(name, _)| used(name))
-        .map(|(_, t)| t.total())
-        .sum();
-    let sets = config.edge_sets.iter().collect::<BTreeSet<_>>();
-    let edges: u64 = sets
-        .iter()
-        .filter_map(|name| manifest.edge_sets.get(*name))
-        .map(|s| s.edges)
-        .sum();
+    let types = manifest.entities.iter();
+    let types: Vec<_> = types
+        .filter(|(name, _)| config.entities.contains_key(*name))
+        .collect();
+    let entities: u64 = types.iter().map(|(_, entities)| entities.total()).sum();
+    let sets = BTreeSet::from_iter(&config.edge_sets).into_iter();
+    let sets = sets.filter_map(|name| manifest.edge_sets.get(name));
+    let edges: u64 = sets.map(|set| set.edges).sum();
     format!(
         "{}: {} entities of {}, {}, {} edges in {}",
         config.dataset,
         format::count(entities as f64),
-        format::plural(types, "type"),
+        format::plural(types.len() as u64, "type"),
         format::plural(u64::from(manifest.relations.count), "relation"),
         format::count(edges as f64),
         config.edge_sets.join(", "),
@@ -70,17 +58,13 @@ fn graph(config: &Config, manifest: &DatasetManifest) -> String {
 }
 
 fn model(config: &Config, loss: &str) -> String {
-    let operators: BTreeSet<String> = config
-        .relations
-        .iter()
-        .map(|r| operator(config, &r.operator))
-        .collect();
-    let operators: Vec<String> = operators.into_iter().collect();
+    let operators = config.relations.iter();
+    let operators = operators.map(|r| operator(config, &r.operator));
     format!(
         "dimension {}, operator {}, comparator {}, loss {}, {} + {} negatives, learning rate {}",
         config.dimension,
-        operators.join(", "),
-        word(&config.comparator),
+        model_summary::names(operators),
+        model_summary::name(config.comparator),
         loss,
         config.num_batch_negs,
         config.num_uniform_negs,
@@ -94,14 +78,6 @@ fn operator(config: &Config, name: &str) -> String {
     operator.map_or(name.to_owned(), |operator| operator.name().to_owned())
 }
 
-/// Returns the name of a choice in the configuration.
-fn word(choice: &impl serde::Serialize) -> String {
-    match serde_json::to_value(choice) {
-        Ok(serde_json::Value::String(word)) => word,
-        _ => String::new(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use pbg_core::model::Comparator;
@@ -110,6 +86,6 @@ mod tests {
 
     #[test]
     fn choices_are_written_as_in_the_configuration() {
-        assert_eq!(word(&Comparator::SquaredL2), "squared_l2");
+        assert_eq!(model_summary::name(Comparator::SquaredL2), "squared_l2");
     }
 }

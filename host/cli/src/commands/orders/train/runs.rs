@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io;
 use std::path::Path;
 
 use pbg_config::{Config, OnFault, ValidationConfig};
@@ -16,7 +15,7 @@ use pbg_train::RunOutcome;
 use crate::failure::{Failure, Result};
 use crate::interrupt::StopHandle;
 use crate::kind::FailureKind;
-use crate::plugins::{self, StrategyOverrides};
+use crate::plugins::{self, LoadedStrategies, StrategyOverrides};
 use crate::terminal::Terminal;
 use crate::{format, metrics};
 use pbg_session::orders::{self, OrderSpec};
@@ -156,31 +155,10 @@ impl Runs<'_> {
         let started = pbg_clock::now();
         let resolved = resolved.with(|config| config.num_epochs = epoch + 1)?;
         let config = resolved.config();
-        let filled = plugins::fill(
-            config,
-            StrategyOverrides::default(),
-            None,
-            Some(&self.watch.stop),
-            &self.terminal,
-        )?;
-        let log = filled.log;
-        let mut emit = |_event: Event| {
-            for line in log.drain() {
-                if let Event::PluginLog {
-                    plugin, message, ..
-                } = line
-                {
-                    self.terminal.detail(format_args!("[{plugin}] {message}"));
-                }
-            }
-        };
-        match pbg_train::train(
-            &resolved,
-            filled.strategies,
-            self.allowed,
-            &self.watch.stop,
-            &mut emit,
-        )? {
+        let filled = self.strategies(config)?;
+        let mut emit = |_event: Event| filled.log.show(|line| self.terminal.detail(line));
+        let (stop, strategies) = (&self.watch.stop, filled.strategies);
+        match pbg_train::train(&resolved, strategies, self.allowed, stop, &mut emit)? {
             RunOutcome::Finished { .. } => {}
             RunOutcome::Interrupted { .. } => {
                 self.watch.wait_for_message();
@@ -220,20 +198,19 @@ impl Runs<'_> {
         }
         let aside = files::staged_name(checkpoint);
         fs::rename(checkpoint, &aside)
-            .map_err(|error| failed("cannot remove", checkpoint, error))?;
+            .map_err(|error| Failure::io("cannot remove", checkpoint, error))?;
         remove_remains(checkpoint)
+    }
+
+    fn strategies(&self, config: &Config) -> Result<LoadedStrategies> {
+        let (own, stop) = (StrategyOverrides::default(), &self.watch.stop);
+        plugins::fill(config, own, None, Some(stop), &self.terminal)
     }
 
     /// Returns a text of everything that decides the results: the configuration, the plugin's checksum, and the
     /// ranking.
     fn fingerprint(&self, config: &Config) -> Result<String> {
-        let filled = plugins::fill(
-            config,
-            StrategyOverrides::default(),
-            None,
-            Some(&self.watch.stop),
-            &self.terminal,
-        )?;
+        let filled = self.strategies(config)?;
         let order = filled.strategies.order.id();
         Ok(format!(
             "{} {} {} {:?} of {}",
@@ -281,30 +258,17 @@ fn keep_metrics(folder: &Path, checkpoint: &Path) -> Result<()> {
 
 /// Removes the remains of a checkpoint whose removal was interrupted.
 fn remove_remains(checkpoint: &Path) -> Result<()> {
-    files::remove_folder(&files::staged_name(checkpoint)).map_err(|error| {
-        let text = format!("cannot remove {}", checkpoint.display());
-        Failure::new(FailureKind::Io, error).context(text)
-    })
+    files::remove_folder(&files::staged_name(checkpoint))
+        .map_err(|error| Failure::io("cannot remove", checkpoint, error))
 }
 
-/// Replaces the file of the result.
+/// Replaces the file of the result atomically: even after a crash it contains either the old or the new run.
 fn store(folder: &Path, run: &SeedRun) -> Result<()> {
     let text =
         serde_json::to_vec_pretty(run).map_err(|e| Failure::new(FailureKind::Internal, e))?;
-    fs::create_dir_all(folder).map_err(|error| failed("cannot create", folder, error))?;
-    replace(&folder.join(RESULT), &text)
-}
-
-/// Replaces a file atomically: even after a crash it contains either the old or the new bytes.
-fn replace(path: &Path, bytes: &[u8]) -> Result<()> {
-    files::replace(path, bytes).map_err(|error| {
-        let text = format!("cannot write {}", path.display());
-        Failure::new(FailureKind::Io, error).context(text)
-    })
-}
-
-fn failed(what: &str, path: &Path, error: io::Error) -> Failure {
-    Failure::new(FailureKind::Io, error).context(format!("{what} {}", path.display()))
+    fs::create_dir_all(folder).map_err(|error| Failure::io("cannot create", folder, error))?;
+    let path = folder.join(RESULT);
+    files::replace(&path, &text).map_err(|error| Failure::io("cannot write", &path, error))
 }
 
 #[cfg(test)]
