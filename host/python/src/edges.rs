@@ -1,7 +1,6 @@
 //! Import of edges from files, and from tables and iterables of a Python program.
 
 use std::fs;
-use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Mutex;
@@ -19,8 +18,8 @@ use serde::Deserialize;
 use tempfile::TempDir;
 
 use crate::config::{Config, json};
-use crate::errors::{raised, usage};
-use crate::front::work;
+use crate::errors::usage;
+use crate::front::{interruptible, work};
 
 /// A column of edges: its name, and its names or its weights.
 type Column = (String, Option<Vec<String>>, Option<Vec<f32>>);
@@ -48,10 +47,7 @@ impl Spool {
                     .prefix(&format!(".{name}.edges-"))
                     .tempdir_in(parent)
             });
-            made.map_err(|error| {
-                let text = format!("cannot create a folder in {}", parent.display());
-                Failure::new(FailureKind::Io, error).context(text)
-            })
+            made.map_err(|error| Failure::io("cannot create a folder in", parent, error))
         })?;
         Ok(Self {
             folder,
@@ -175,30 +171,12 @@ pub(crate) fn import_edges(
     progress: Py<PyAny>,
 ) -> PyResult<String> {
     let config = &config.config;
-    let mut raised_there = None;
-    let result = py.detach(|| {
+    interruptible(py, |ask| {
         let options = import_options(config, serde_json::from_str(options).map_err(usage)?)?;
-        let mut told = |now: ImportProgress| {
-            let (phase, done, total) = shown(now);
-            let heard = Python::attach(|py| {
-                py.check_signals()?;
-                progress.call1(py, (phase, done, total)).map(drop)
-            });
-            match heard {
-                Ok(()) => ControlFlow::Continue(()),
-                Err(error) => {
-                    raised_there = Some(error);
-                    ControlFlow::Break(())
-                }
-            }
-        };
+        let mut told = |now: ImportProgress| ask(&|py| progress.call1(py, shown(&now)).map(drop));
         let report = import::run(&config.graph_schema(), &sets, &options, &mut told)?;
         json(&report.as_json())
-    });
-    match raised_there {
-        Some(error) => Err(error),
-        None => result.map_err(|failure: Failure| raised(py, failure)),
-    }
+    })
 }
 
 fn import_options(config: &pbg_config::Config, given: Options) -> Result<ImportOptions> {
@@ -234,38 +212,34 @@ fn parsed<T: FromStr<Err = String>>(argument: &str, text: Option<String>) -> Res
 }
 
 /// Returns the phase, and the amounts done and in total.
-fn shown(progress: ImportProgress) -> (String, u64, u64) {
-    match progress {
-        ImportProgress::Spooling { path, bytes } => {
-            (format!("copying {}", path.display()), bytes, 0)
-        }
-        ImportProgress::ReadAs { what } => (what, 0, 0),
-        ImportProgress::Reading {
+fn shown(progress: &ImportProgress) -> (String, u64, u64) {
+    use ImportProgress as Now;
+    let (phase, done, total) = match progress {
+        Now::Spooling { path, bytes } => (format!("copying {}", path.display()), bytes, &0),
+        Now::ReadAs { what } => (what.clone(), &0, &0),
+        Now::Reading {
             set,
             bytes,
             total_bytes,
             ..
         } => (format!("reading {set}"), bytes, total_bytes),
-        ImportProgress::NamesToDisk { why } => {
+        Now::NamesToDisk { why } => {
             let what = format!("{why}: names are sorted on disk, and reading starts again");
-            (what, 0, 0)
+            (what, &0, &0)
         }
-        ImportProgress::Numbering { bytes, total_bytes } => {
-            ("numbering names".to_owned(), bytes, total_bytes)
-        }
-        ImportProgress::Joining {
+        Now::Numbering { bytes, total_bytes } => ("numbering names".to_owned(), bytes, total_bytes),
+        Now::Joining {
             set,
             edges,
             total_edges,
         } => (format!("numbering edges of {set}"), edges, total_edges),
-        ImportProgress::Assigning { entities } => ("placing entities".to_owned(), 0, entities),
-        ImportProgress::Counting { edges, total_edges } => {
-            ("counting".to_owned(), edges, total_edges)
-        }
-        ImportProgress::Writing {
+        Now::Assigning { entities } => ("placing entities".to_owned(), &0, entities),
+        Now::Counting { edges, total_edges } => ("counting".to_owned(), edges, total_edges),
+        Now::Writing {
             set,
             edges,
             total_edges,
         } => (format!("writing {set}"), edges, total_edges),
-    }
+    };
+    (phase, *done, *total)
 }

@@ -100,18 +100,12 @@ fn exception(py: Python<'_>, failure: Failure) -> PyResult<PyErr> {
         }
     }
     let errors = failure.error().downcast_ref::<ConfigErrors>();
-    let problems: Vec<_> = errors
-        .map_or(&[][..], ConfigErrors::problems)
-        .iter()
-        .collect();
-    let problems: Vec<_> = problems
-        .into_iter()
-        .map(|problem| (problem.path(), problem.line(), problem.message()))
-        .collect();
+    let problems = errors.map_or(&[][..], ConfigErrors::problems).iter();
+    let problems = problems.map(|problem| (problem.path(), problem.line(), problem.message()));
     let named = PyDict::new(py);
     named.set_item("causes", causes)?;
     named.set_item("help", help)?;
-    named.set_item("problems", problems)?;
+    named.set_item("problems", problems.collect::<Vec<_>>())?;
     let classes = py.import(MODULE)?.getattr("BY_EXIT_CODE")?;
     let class = classes.get_item(failure.kind().code())?;
     Ok(PyErr::from_value(class.call((message,), Some(&named))?))

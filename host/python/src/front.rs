@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::fmt::Display;
+use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
@@ -89,4 +90,32 @@ pub(crate) fn work<T: Send>(
     let result = py.detach(|| work(&listener));
     listener.tell(py)?;
     result.map_err(|failure| raised(py, failure))
+}
+
+/// Does `work` with the interpreter released. `work` gets a function that checks for signals and calls Python, and that
+/// tells to end if one of them raises an exception, which is then raised.
+pub(crate) fn interruptible<T: Send>(
+    py: Python<'_>,
+    work: impl FnOnce(
+        &mut dyn FnMut(&dyn Fn(Python<'_>) -> PyResult<()>) -> ControlFlow<()>,
+    ) -> Result<T>
+    + Send,
+) -> PyResult<T> {
+    let mut raised_there = None;
+    let result = py.detach(|| {
+        work(&mut |call| {
+            let heard = Python::attach(|py| py.check_signals().and_then(|()| call(py)));
+            match heard {
+                Ok(()) => ControlFlow::Continue(()),
+                Err(error) => {
+                    raised_there = Some(error);
+                    ControlFlow::Break(())
+                }
+            }
+        })
+    });
+    match raised_there {
+        Some(error) => Err(error),
+        None => result.map_err(|failure| raised(py, failure)),
+    }
 }

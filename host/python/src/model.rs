@@ -53,15 +53,13 @@ struct Evaluation {
 
 impl Evaluation {
     fn options(self, resolved: &ResolvedConfig) -> Result<EvalOptions> {
-        let by = match self.by.as_deref() {
-            None => None,
-            Some("relation") => Some(GroupBy::Relation),
-            Some("entity_type") => Some(GroupBy::EntityType),
-            Some(other) => {
-                let what = format!("by must be \"relation\" or \"entity_type\", not {other:?}");
-                return Err(usage(what));
-            }
-        };
+        let by = self.by.map(|by| match by.as_str() {
+            "relation" => Ok(GroupBy::Relation),
+            "entity_type" => Ok(GroupBy::EntityType),
+            other => Err(usage(format!(
+                "by must be \"relation\" or \"entity_type\", not {other:?}"
+            ))),
+        });
         Ok(EvalOptions {
             edges: self.edges,
             filter: self.filter.unwrap_or_else(|| question::edge_sets(resolved)),
@@ -70,7 +68,7 @@ impl Evaluation {
                 .map_or(CandidateSet::All, CandidateSet::Sample),
             threads: self.threads,
             limit: self.limit,
-            by,
+            by: by.transpose()?,
             seen: self.seen,
         })
     }
@@ -171,11 +169,8 @@ impl Model {
     fn evaluate(&self, py: Python<'_>, options: &str) -> PyResult<String> {
         let options: Evaluation = work(py, |_| serde_json::from_str(options).map_err(usage))?;
         self.ask(py, move |resolved, _| {
-            json(&pbg_query::evaluate(
-                resolved,
-                &options.options(resolved)?,
-                &mut |_, _| (),
-            )?)
+            let options = options.options(resolved)?;
+            json(&pbg_query::evaluate(resolved, &options, &mut |_, _| ())?)
         })
     }
 

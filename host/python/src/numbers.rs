@@ -33,13 +33,8 @@ impl Numbers {
     fn new(py: Python<'_>, config: &Config) -> PyResult<Self> {
         work(py, |front| {
             let config = &config.config;
-            let filled = plugins::fill(
-                config,
-                plugins::StrategyOverrides::default(),
-                None,
-                None,
-                front,
-            )?;
+            let own = plugins::StrategyOverrides::default();
+            let filled = plugins::fill(config, own, None, None, front)?;
             let resolved = ResolvedConfig::new(config.clone())?;
             let run = commit::beginning(&resolved, filled.strategies.ids())?;
             let folder = Path::new(&config.checkpoint_path);
@@ -103,16 +98,13 @@ impl Numbers {
     fn write_parameters(&self, py: Python<'_>, tensors: Vec<Given>) -> PyResult<()> {
         work(py, |_| {
             let values: Vec<_> = tensors.iter().map(|(_, _, bytes)| floats(bytes)).collect();
-            let tensors: Vec<_> = tensors
-                .iter()
-                .zip(&values)
-                .map(|((name, shape, _), values)| TensorRef {
-                    name,
-                    shape,
-                    values,
-                })
-                .collect();
-            let written = self.checkpoint.write_model(&tensors);
+            let tensors = tensors.iter().zip(&values);
+            let tensors = tensors.map(|((name, shape, _), values)| TensorRef {
+                name,
+                shape,
+                values,
+            });
+            let written = self.checkpoint.write_model(&tensors.collect::<Vec<_>>());
             Ok(written.map_err(RunError::from)?)
         })
     }
