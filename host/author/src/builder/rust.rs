@@ -39,10 +39,8 @@ fn module(messages: &[u8]) -> Option<PathBuf> {
         let names = message["filenames"].as_array().cloned();
         names.unwrap_or_default().into_iter()
     });
-    let files = files.filter_map(|name| name.as_str().map(PathBuf::from));
-    files
-        .filter(|file| file.extension().is_some_and(|ending| ending == "wasm"))
-        .last()
+    let mut files = files.filter_map(|name| name.as_str().map(PathBuf::from));
+    files.rfind(|file| file.extension().is_some_and(|ending| ending == "wasm"))
 }
 
 #[cfg(test)]
