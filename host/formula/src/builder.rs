@@ -53,6 +53,12 @@ impl NodeBuilder {
         self.push(FormulaNode::Reduce(Reduction::Sum, x))
     }
 
+    /// Returns the number of columns, or 1 if there are none: the divisor of a mean.
+    pub(crate) fn columns(&mut self) -> NodeId {
+        let (columns, one) = (self.push(FormulaNode::Columns), self.constant(1.0));
+        self.binary(Binary::Max, columns, one)
+    }
+
     fn value(&self, id: NodeId) -> Option<f32> {
         match self.nodes[id as usize] {
             FormulaNode::Constant(value) => Some(value),
@@ -84,10 +90,8 @@ impl NodeBuilder {
                 let above = self.binary(Binary::Max, x, low);
                 self.binary(Binary::Min, above, high)
             }
-            // A sum divided by the number of columns, or by 1 if there are none.
             FormulaNode::Reduce(Reduction::Mean, x) => {
-                let (columns, one) = (self.push(FormulaNode::Columns), self.constant(1.0));
-                let columns = self.binary(Binary::Max, columns, one);
+                let columns = self.columns();
                 let sum = self.sum(x);
                 self.binary(Binary::Div, sum, columns)
             }

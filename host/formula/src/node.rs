@@ -128,19 +128,13 @@ pub enum FormulaNode {
 impl FormulaNode {
     /// Returns the nodes that this one uses.
     pub fn operands(self) -> impl Iterator<Item = NodeId> {
-        let of = match self {
-            Self::Positive
-            | Self::Negative
-            | Self::Columns
-            | Self::Constant(_)
-            | Self::Parameter(_)
-            | Self::Component(_)
-            | Self::Gradient(_) => [None; 3],
-            Self::Unary(_, x) | Self::Reduce(_, x) | Self::Softmax(x) => [Some(x), None, None],
-            Self::Binary(_, a, b) => [Some(a), Some(b), None],
-            Self::Select(a, b, c) | Self::Clamp(a, b, c) => [Some(a), Some(b), Some(c)],
-        };
-        of.into_iter().flatten()
+        let (mut operands, mut count) = ([0; 3], 0);
+        let _ = self.map_operands(|operand| {
+            operands[count] = operand;
+            count += 1;
+            operand
+        });
+        operands.into_iter().take(count)
     }
 
     /// Returns the same node with other operands.

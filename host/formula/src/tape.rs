@@ -235,8 +235,7 @@ impl Tape {
         match op {
             Reduction::Sum => g,
             Reduction::Mean => {
-                let (columns, one) = (self.out.push(FormulaNode::Columns), self.out.constant(1.0));
-                let columns = self.out.binary(Binary::Max, columns, one);
+                let columns = self.out.columns();
                 self.out.binary(Binary::Div, g, columns)
             }
             // The gradient is shared equally by all maxima.
@@ -305,12 +304,12 @@ impl Tape {
 }
 
 /// Returns only the nodes of `out` that `outputs` need, with their shapes and the new indices of the outputs.
-pub(crate) fn compact<const N: usize>(
+pub(crate) fn compact(
     out: &NodeBuilder,
-    outputs: [&[NodeId]; N],
-) -> (Vec<FormulaNode>, Vec<ValueShape>, [Vec<NodeId>; N]) {
+    outputs: &[NodeId],
+) -> (Vec<FormulaNode>, Vec<ValueShape>, Vec<NodeId>) {
     let mut needed = vec![false; out.nodes.len()];
-    for &id in outputs.into_iter().flatten() {
+    for &id in outputs {
         needed[id as usize] = true;
     }
     for id in (0..out.nodes.len()).rev() {
@@ -327,6 +326,6 @@ pub(crate) fn compact<const N: usize>(
         nodes.push(node.map_operands(|operand| renamed[operand as usize]));
         shapes.push(out.shapes[id]);
     }
-    let outputs = outputs.map(|ids| ids.iter().map(|&id| renamed[id as usize]).collect());
+    let outputs = outputs.iter().map(|&id| renamed[id as usize]).collect();
     (nodes, shapes, outputs)
 }

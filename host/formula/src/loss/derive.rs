@@ -34,7 +34,7 @@ impl DerivedLoss {
         let zero = tape.out.constant(0.0);
         let [positive, negative] = [FormulaNode::Positive, FormulaNode::Negative]
             .map(|source| tape.gradient(source).unwrap_or(zero));
-        let (nodes, shapes, [outputs]) = compact(&tape.out, [&[loss, positive, negative]]);
+        let (nodes, shapes, outputs) = compact(&tape.out, &[loss, positive, negative]);
         Self {
             nodes,
             shapes,

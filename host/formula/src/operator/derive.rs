@@ -46,7 +46,7 @@ impl Expression {
 
     fn of(tape: &Tape, outputs: Vec<Option<NodeId>>) -> Self {
         let wanted: Vec<NodeId> = outputs.iter().copied().flatten().collect();
-        let (nodes, shapes, [renamed]) = compact(&tape.out, [&wanted]);
+        let (nodes, shapes, renamed) = compact(&tape.out, &wanted);
         let mut renamed = renamed.into_iter();
         let outputs = outputs
             .into_iter()
