@@ -1,11 +1,12 @@
 //! Products with AVX2 and fused multiply-add.
 
 use std::arch::x86_64::{
-    __m256, __m256i, _mm256_add_ps, _mm256_castpd_ps, _mm256_castps_pd, _mm256_cmpgt_epi32,
-    _mm256_fmadd_ps, _mm256_loadu_ps, _mm256_maskload_ps, _mm256_maskstore_ps,
-    _mm256_permute2f128_ps, _mm256_set1_epi32, _mm256_set1_ps, _mm256_setr_epi32,
-    _mm256_setzero_ps, _mm256_storeu_ps, _mm256_unpackhi_pd, _mm256_unpackhi_ps,
-    _mm256_unpacklo_pd, _mm256_unpacklo_ps,
+    __m256 as Vector, __m256i as Mask, _mm256_add_ps as add, _mm256_castpd_ps, _mm256_castps_pd,
+    _mm256_cmpgt_epi32, _mm256_fmadd_ps as multiply_add, _mm256_loadu_ps as load,
+    _mm256_maskload_ps, _mm256_maskstore_ps as store_some, _mm256_permute2f128_ps,
+    _mm256_set1_epi32, _mm256_set1_ps as splat, _mm256_setr_epi32, _mm256_setzero_ps as zero,
+    _mm256_storeu_ps as store, _mm256_unpackhi_pd, _mm256_unpackhi_ps, _mm256_unpacklo_pd,
+    _mm256_unpacklo_ps,
 };
 use std::ops::Range;
 
@@ -15,42 +16,6 @@ use super::product::{CheckedProduct, DEPTH, L2_FLOATS, MANY_TERMS};
 
 const LANES: usize = 8;
 
-type Vector = __m256;
-type Mask = __m256i;
-
-#[inline]
-#[target_feature(enable = "avx2,fma")]
-fn zero() -> Vector {
-    _mm256_setzero_ps()
-}
-
-#[inline]
-#[target_feature(enable = "avx2,fma")]
-fn splat(x: f32) -> Vector {
-    _mm256_set1_ps(x)
-}
-
-#[inline]
-#[target_feature(enable = "avx2,fma")]
-fn add(a: Vector, b: Vector) -> Vector {
-    _mm256_add_ps(a, b)
-}
-
-#[inline]
-#[target_feature(enable = "avx2,fma")]
-fn multiply_add(a: Vector, b: Vector, c: Vector) -> Vector {
-    _mm256_fmadd_ps(a, b, c)
-}
-
-/// # Safety
-/// Eight floats can be read at `from`.
-#[inline]
-#[target_feature(enable = "avx2,fma")]
-unsafe fn load(from: *const f32) -> Vector {
-    // SAFETY: the caller guarantees it.
-    unsafe { _mm256_loadu_ps(from) }
-}
-
 /// # Safety
 /// The floats of `mask` can be read at `from`.
 #[inline]
@@ -58,24 +23,6 @@ unsafe fn load(from: *const f32) -> Vector {
 unsafe fn load_some(mask: Mask, from: *const f32) -> Vector {
     // SAFETY: the caller guarantees it.
     unsafe { _mm256_maskload_ps(from, mask) }
-}
-
-/// # Safety
-/// Eight floats can be written at `to`.
-#[inline]
-#[target_feature(enable = "avx2,fma")]
-unsafe fn store(to: *mut f32, vector: Vector) {
-    // SAFETY: the caller guarantees it.
-    unsafe { _mm256_storeu_ps(to, vector) }
-}
-
-/// # Safety
-/// The floats of `mask` can be written at `to`.
-#[inline]
-#[target_feature(enable = "avx2,fma")]
-unsafe fn store_some(to: *mut f32, mask: Mask, vector: Vector) {
-    // SAFETY: the caller guarantees it.
-    unsafe { _mm256_maskstore_ps(to, mask, vector) }
 }
 
 /// Returns the mask of the lanes that `width` floats occupy in the last of their vectors.

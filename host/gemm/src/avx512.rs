@@ -1,10 +1,12 @@
 //! Products with AVX-512.
 
+pub(super) use std::arch::x86_64::__m512 as Vector;
 use std::arch::x86_64::{
-    __m512, __mmask16, _mm512_add_ps, _mm512_castpd_ps, _mm512_castps_pd, _mm512_fmadd_ps,
-    _mm512_loadu_ps, _mm512_mask_storeu_ps, _mm512_maskz_loadu_ps, _mm512_set1_ps,
-    _mm512_setzero_ps, _mm512_shuffle_f32x4, _mm512_storeu_ps, _mm512_unpackhi_pd,
-    _mm512_unpackhi_ps, _mm512_unpacklo_pd, _mm512_unpacklo_ps,
+    __mmask16 as Mask, _mm512_add_ps as add, _mm512_castpd_ps, _mm512_castps_pd,
+    _mm512_fmadd_ps as multiply_add, _mm512_loadu_ps as load, _mm512_mask_storeu_ps as store_some,
+    _mm512_maskz_loadu_ps as load_some, _mm512_set1_ps as splat, _mm512_setzero_ps as zero,
+    _mm512_shuffle_f32x4, _mm512_storeu_ps as store, _mm512_unpackhi_pd, _mm512_unpackhi_ps,
+    _mm512_unpacklo_pd, _mm512_unpacklo_ps,
 };
 use std::ops::Range;
 
@@ -13,69 +15,6 @@ use super::prefetch::{prefetch_read, prefetch_write};
 use super::product::{CheckedProduct, DEPTH, L2_FLOATS, MANY_TERMS};
 
 const LANES: usize = 16;
-
-pub(super) type Vector = __m512;
-type Mask = __mmask16;
-
-#[inline]
-#[target_feature(enable = "avx512f")]
-fn zero() -> Vector {
-    _mm512_setzero_ps()
-}
-
-#[inline]
-#[target_feature(enable = "avx512f")]
-fn splat(x: f32) -> Vector {
-    _mm512_set1_ps(x)
-}
-
-#[inline]
-#[target_feature(enable = "avx512f")]
-fn add(a: Vector, b: Vector) -> Vector {
-    _mm512_add_ps(a, b)
-}
-
-#[inline]
-#[target_feature(enable = "avx512f")]
-fn multiply_add(a: Vector, b: Vector, c: Vector) -> Vector {
-    _mm512_fmadd_ps(a, b, c)
-}
-
-/// # Safety
-/// Sixteen floats can be read at `from`.
-#[inline]
-#[target_feature(enable = "avx512f")]
-unsafe fn load(from: *const f32) -> Vector {
-    // SAFETY: the caller guarantees it.
-    unsafe { _mm512_loadu_ps(from) }
-}
-
-/// # Safety
-/// The floats of `mask` can be read at `from`.
-#[inline]
-#[target_feature(enable = "avx512f")]
-unsafe fn load_some(mask: Mask, from: *const f32) -> Vector {
-    // SAFETY: the caller guarantees it.
-    unsafe { _mm512_maskz_loadu_ps(mask, from) }
-}
-
-/// # Safety
-/// Sixteen floats can be written at `to`.
-#[inline]
-#[target_feature(enable = "avx512f")]
-unsafe fn store(to: *mut f32, vector: Vector) {
-    // SAFETY: the caller guarantees it.
-    unsafe { _mm512_storeu_ps(to, vector) }
-}
-
-/// # Safety
-/// The floats of `mask` can be written at `to`.
-#[inline]
-#[target_feature(enable = "avx512f")]
-unsafe fn store_some(to: *mut f32, mask: Mask, vector: Vector) {
-    // SAFETY: the caller guarantees it.
-    unsafe { _mm512_mask_storeu_ps(to, mask, vector) }
-}
 
 /// Returns the mask of the lanes that `width` floats occupy in the last of their vectors.
 fn mask(width: usize) -> Mask {

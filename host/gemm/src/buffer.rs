@@ -4,6 +4,7 @@ use crate::pages::{HUGE_PAGE, zeroed};
 
 /// A buffer of floats that is allocated once and reused for slice after slice. A large buffer starts on a huge page, so
 /// that few address translations cover it.
+#[derive(Default)]
 pub struct FloatBuffer {
     values: Vec<f32>,
     /// Index of the first float within the allocation.
