@@ -8,47 +8,37 @@ use crate::nearest::nearest;
 
 /// Resource limits of each call into a plugin.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[serde(default, deny_unknown_fields)]
 pub struct PluginLimits {
     /// Milliseconds of processor time that one call may take before it is stopped.
-    #[serde(default = "default::deadline_ms")]
     #[schemars(range(min = 1, max = 3_600_000))]
     pub deadline_ms: u64,
     /// MiB of memory that a plugin may allocate.
-    #[serde(default = "default::memory_mib")]
     #[schemars(range(min = 1, max = 4096))]
     pub memory_mib: u64,
     /// Entries that all tables of a plugin may have together, about one for each of its functions.
-    #[serde(default = "default::table_elements")]
     #[schemars(range(min = 1, max = 10_000_000))]
     pub table_elements: u64,
     /// KiB of stack that a call may use.
-    #[serde(default = "default::stack_kib")]
     #[schemars(range(min = 16, max = 1024))]
     pub stack_kib: u64,
     /// MiB that one call may return to the host, and that a file may have for a plugin to read it.
-    #[serde(default = "default::result_mib")]
     #[schemars(range(min = 1, max = 1024))]
     pub result_mib: u64,
     /// Resource handles that a plugin may hold at the same time.
-    #[serde(default = "default::handles")]
     #[schemars(range(min = 1, max = 1_000_000))]
     pub handles: u64,
     /// Nodes that the graph of a traced loss may have.
-    #[serde(default = "default::graph_nodes")]
     #[schemars(range(min = 1, max = 1024))]
     pub graph_nodes: u64,
     /// Lines that one call may log; more are counted and dropped.
-    #[serde(default = "default::log_lines")]
     #[schemars(range(min = 0, max = 1_000_000))]
     pub log_lines: u64,
     /// Lines that all calls of a plugin in a run may log; further lines are not shown.
-    #[serde(default = "default::run_log_lines")]
     #[schemars(range(min = 0, max = 10_000_000))]
     pub run_log_lines: u64,
     /// Seconds of processor time that compiling a plugin may take; each MiB of it adds twice as many. The compiled code
     /// is cached.
-    #[serde(default = "default::compile_seconds")]
     #[schemars(range(min = 1, max = 3600))]
     pub compile_seconds: u64,
 }
@@ -56,16 +46,16 @@ pub struct PluginLimits {
 impl Default for PluginLimits {
     fn default() -> Self {
         Self {
-            deadline_ms: default::deadline_ms(),
-            memory_mib: default::memory_mib(),
-            table_elements: default::table_elements(),
-            stack_kib: default::stack_kib(),
-            result_mib: default::result_mib(),
-            handles: default::handles(),
-            graph_nodes: default::graph_nodes(),
-            log_lines: default::log_lines(),
-            run_log_lines: default::run_log_lines(),
-            compile_seconds: default::compile_seconds(),
+            deadline_ms: 1000,
+            memory_mib: 64,
+            table_elements: 100_000,
+            stack_kib: 512,
+            result_mib: 16,
+            handles: 1000,
+            graph_nodes: 1024,
+            log_lines: 100,
+            run_log_lines: 1000,
+            compile_seconds: 2,
         }
     }
 }
@@ -103,48 +93,6 @@ impl PluginLimits {
         });
         *self = changed.map_err(|error| error.to_string())?;
         Ok(())
-    }
-}
-
-mod default {
-    pub(super) const fn deadline_ms() -> u64 {
-        1000
-    }
-
-    pub(super) const fn memory_mib() -> u64 {
-        64
-    }
-
-    pub(super) const fn table_elements() -> u64 {
-        100_000
-    }
-
-    pub(super) const fn stack_kib() -> u64 {
-        512
-    }
-
-    pub(super) const fn result_mib() -> u64 {
-        16
-    }
-
-    pub(super) const fn handles() -> u64 {
-        1000
-    }
-
-    pub(super) const fn graph_nodes() -> u64 {
-        1024
-    }
-
-    pub(super) const fn log_lines() -> u64 {
-        100
-    }
-
-    pub(super) const fn run_log_lines() -> u64 {
-        1000
-    }
-
-    pub(super) const fn compile_seconds() -> u64 {
-        2
     }
 }
 
