@@ -65,32 +65,18 @@ pub struct NotLeased {
 }
 
 /// Schedule of a run.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Schedule {
     pass: PassId,
     plan: Vec<Bucket>,
     leases: Vec<Lease>,
 }
 
-impl Default for Schedule {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
 impl Schedule {
     /// Creates a schedule before its first pass.
     #[must_use]
-    pub const fn new() -> Self {
-        Self {
-            pass: PassId {
-                epoch: 0,
-                edge_set: 0,
-                edge_chunk: 0,
-            },
-            plan: Vec::new(),
-            leases: Vec::new(),
-        }
+    pub fn new() -> Self {
+        Self::default()
     }
 
     /// Creates a schedule in `pass` with a plan, some of whose buckets are already trained, as `is_done` says.
