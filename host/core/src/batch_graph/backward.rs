@@ -16,15 +16,9 @@ impl GraphBuilder<'_> {
         inputs: [usize; 4],
         positives: &mut [Option<usize>; 2],
     ) -> Result<(), ShapeError> {
-        let name = TensorName {
-            what: "query gradients",
-            side: Some(side),
-        };
+        let name = TensorName::of("query gradients", side);
         let other = side.other();
-        let result = TensorName {
-            what: "gradients of positives",
-            side: Some(other),
-        };
+        let result = TensorName::of("gradients of positives", other);
         let kept = positives[other as usize];
         let outputs = self.node(name, Operation::QueryGradients, &inputs, &[(result, kept)])?;
         positives[other as usize] = Some(outputs[0]);
@@ -50,18 +44,12 @@ impl GraphBuilder<'_> {
         side: Side,
         inputs: &[usize],
     ) -> Result<usize, ShapeError> {
-        let name = TensorName {
-            what: "candidate gradients",
-            side: Some(side),
-        };
+        let name = TensorName::of("candidate gradients", side);
         let [what, sums] = match self.step_spec.all(side) {
             false => ["gradients of candidates", "bias gradients of candidates"],
             true => ["gradients of all", "bias gradients of all"],
         };
-        let result = TensorName {
-            what,
-            side: Some(side),
-        };
+        let result = TensorName::of(what, side);
         let operation = Operation::CandidateGradients;
         let output = self.node(name, operation, inputs, &[(result, None)])?[0];
         let mut dims = self.dims(output);
@@ -85,10 +73,7 @@ impl GraphBuilder<'_> {
         let (Some(relations), Some(input)) = (self.step_spec.relations, transformed.input) else {
             return Ok(());
         };
-        let name = TensorName {
-            what: "predict relations",
-            side: Some(side),
-        };
+        let name = TensorName::of("predict relations", side);
         let [own, opposite] = [side, side.other()].map(|side| self.parameters[side as usize]);
         let inputs = [input, other.rows, own, opposite, self.attributes];
         self.node(name, Operation::PredictRelations, &inputs, &[])?;
@@ -120,10 +105,7 @@ impl GraphBuilder<'_> {
         positives: Option<usize>,
         candidates: Option<usize>,
     ) -> Result<(), ShapeError> {
-        let name = |what| TensorName {
-            what,
-            side: Some(side),
-        };
+        let name = |what| TensorName::of(what, side);
         let mut gradients = positives;
         if let (Some(candidates), true) = (candidates, stage.positives_are_negatives) {
             let result = [(name("gradients of positives"), gradients)];
@@ -165,10 +147,7 @@ impl GraphBuilder<'_> {
         gradients: usize,
     ) -> Result<usize, ShapeError> {
         let i = side as usize;
-        let name = |what| TensorName {
-            what,
-            side: Some(side),
-        };
+        let name = |what| TensorName::of(what, side);
         let mut inputs = vec![gradients, rows.rows];
         if let Some(input) = rows.input {
             inputs.extend([self.parameters[i], input]);
@@ -184,10 +163,7 @@ impl GraphBuilder<'_> {
     /// Adds the node that sums the gradients of looked-up rows by table row.
     pub(super) fn sum(&mut self, side: Side, gradients: usize) -> Result<(), ShapeError> {
         let i = side as usize;
-        let name = |what| TensorName {
-            what,
-            side: Some(side),
-        };
+        let name = |what| TensorName::of(what, side);
         let inputs = [gradients, self.tables[i]];
         let result = [(name("gradient rows"), self.sums[i])];
         let summed = self.node(name("sum"), Operation::Sum, &inputs, &result)?[0];
@@ -243,10 +219,7 @@ impl GraphBuilder<'_> {
         let Some(gradients) = self.operator_gradients[side as usize] else {
             return Ok(());
         };
-        let name = TensorName {
-            what: "regularize parameters",
-            side: Some(side),
-        };
+        let name = TensorName::of("regularize parameters", side);
         let inputs = [self.parameters[side as usize], gradients];
         self.node(name, Operation::RegularizeParameters, &inputs, &[])?;
         Ok(())
@@ -257,10 +230,7 @@ impl GraphBuilder<'_> {
         (self.pass, self.cluster) = (None, Stage::Update);
         for side in Side::BOTH {
             let i = side as usize;
-            let name = |what| TensorName {
-                what,
-                side: Some(side),
-            };
+            let name = |what| TensorName::of(what, side);
             let operation = Operation::UpdateParameters;
             if let Some(gradients) = self.operator_gradients[i] {
                 let inputs = [gradients, self.shared[i]];
@@ -274,10 +244,7 @@ impl GraphBuilder<'_> {
         for side in Side::BOTH {
             let i = side as usize;
             if let Some(sums) = self.sums[i] {
-                let name = TensorName {
-                    what: "update rows",
-                    side: Some(side),
-                };
+                let name = TensorName::of("update rows", side);
                 self.node(name, Operation::UpdateRows, &[sums, self.tables[i]], &[])?;
             }
         }

@@ -3,7 +3,7 @@
 use super::builder::{GraphBuilder, RowTensors};
 use super::dimension::{Dim, ElementType};
 use super::error::ShapeError;
-use super::graph::{BatchGraph, Operation, Stage, TensorLife, TensorName};
+use super::graph::{BatchGraph, Operation, Stage, TensorName};
 use super::stages::{CompareStage, GatherStage, PassStages};
 use super::step_spec::StepSpec;
 use crate::graph::Side;
@@ -76,35 +76,26 @@ impl GraphBuilder<'_> {
 
     /// Adds nodes that copy the parameters of the single relation.
     fn read(&mut self) -> Result<(), ShapeError> {
-        let name = |what, side| TensorName {
-            what,
-            side: Some(side),
-        };
         if self.step_spec.operator != Operator::None {
-            let result = name("parameters", Side::Rhs);
-            let read = self.node(
-                name("read", Side::Rhs),
-                Operation::Read,
-                &[self.shared[1]],
-                &[(result, None)],
-            )?;
-            self.parameters[1] = read[0];
+            self.parameters[1] = self.copy("parameters", Side::Rhs, self.shared[1])?;
         }
-        if !self.step_spec.global {
-            return Ok(());
-        }
-        for side in Side::BOTH {
-            let result = name("global embedding", side);
-            let operand = self.globals[side as usize];
-            let read = self.node(
-                name("read", side),
-                Operation::Read,
-                &[operand],
-                &[(result, None)],
-            )?;
-            self.globals[side as usize] = read[0];
+        if self.step_spec.global {
+            for side in Side::BOTH {
+                let global = self.globals[side as usize];
+                self.globals[side as usize] = self.copy("global embedding", side, global)?;
+            }
         }
         Ok(())
+    }
+
+    fn copy(
+        &mut self,
+        what: &'static str,
+        side: Side,
+        operand: usize,
+    ) -> Result<usize, ShapeError> {
+        let (name, result) = (TensorName::of("read", side), TensorName::of(what, side));
+        Ok(self.node(name, Operation::Read, &[operand], &[(result, None)])?[0])
     }
 
     /// Adds the nodes that look up, transform and prepare the rows of `side`: those of a slice, or all.
@@ -115,10 +106,7 @@ impl GraphBuilder<'_> {
         all: bool,
     ) -> Result<RowTensors, ShapeError> {
         let i = side as usize;
-        let name = |what| TensorName {
-            what,
-            side: Some(side),
-        };
+        let name = |what| TensorName::of(what, side);
         let transforms = stage.operator != Operator::None;
         let [rows_name, input_name, extras_name, half_name] = names_of_rows(all);
         let looked_up = name(if transforms { input_name } else { rows_name });
@@ -181,19 +169,10 @@ impl GraphBuilder<'_> {
             inputs.push(self.columns[i]);
             if stage.uniform > 0 {
                 let dims = [Dim::Chunks, Dim::Draws(side, stage.uniform)];
-                inputs.push(self.tensor(
-                    "draws",
-                    Some(side),
-                    &dims,
-                    ElementType::U32,
-                    TensorLife::Column,
-                ));
+                inputs.push(self.column("draws", Some(side), &dims));
             }
         }
-        let name = TensorName {
-            what,
-            side: Some(side),
-        };
+        let name = TensorName::of(what, side);
         Ok(self.node(name, operation, &inputs, &[(result, None)])?[0])
     }
 
@@ -207,10 +186,7 @@ impl GraphBuilder<'_> {
         positives: &mut [Option<usize>; 2],
     ) -> Result<usize, ShapeError> {
         let side = stage.side;
-        let name = |what| TensorName {
-            what,
-            side: Some(side),
-        };
+        let name = |what| TensorName::of(what, side);
         let of = |what| TensorName { what, side: None };
         let queries = rows[side.other() as usize];
         let columns = self.step_spec.columns(side);
@@ -278,16 +254,10 @@ impl GraphBuilder<'_> {
     ) -> Result<(), ShapeError> {
         let sides = [side, side.other()];
         let kept = sides.map(|side| {
-            let name = TensorName {
-                what: "gradients of positives",
-                side: Some(side),
-            };
+            let name = TensorName::of("gradients of positives", side);
             (name, positives[side as usize])
         });
-        let name = TensorName {
-            what: "positive gradients",
-            side: Some(side),
-        };
+        let name = TensorName::of("positive gradients", side);
         let outputs = self.node(name, Operation::PositiveGradients, inputs, &kept)?;
         for (side, output) in sides.into_iter().zip(outputs) {
             self.positives_begin(side, positives[side as usize]);

@@ -70,13 +70,7 @@ impl<'s> GraphBuilder<'s> {
         };
         let positives = [Dim::Chunks, Dim::Positives];
         let attributes = [Dim::Chunks, Dim::Positives, Dim::Count(2)];
-        self.attributes = self.tensor(
-            "columns",
-            None,
-            &attributes,
-            ElementType::U32,
-            TensorLife::Column,
-        );
+        self.attributes = self.column("columns", None, &attributes);
         for side in Side::BOTH {
             let i = side as usize;
             let width = Dim::Embedding(step_spec.dimension[i]);
@@ -90,17 +84,15 @@ impl<'s> GraphBuilder<'s> {
             self.shared[i] = parameters;
             self.parameters[i] = parameters;
             self.globals[i] = global;
-            self.columns[i] = self.tensor(
-                "columns",
-                Some(side),
-                &positives,
-                ElementType::U32,
-                TensorLife::Column,
-            );
+            self.columns[i] = self.column("columns", Some(side), &positives);
         }
     }
 
-    pub(super) fn tensor(
+    pub(super) fn column(&mut self, what: &'static str, side: Option<Side>, dims: &[Dim]) -> usize {
+        self.tensor(what, side, dims, ElementType::U32, TensorLife::Column)
+    }
+
+    fn tensor(
         &mut self,
         what: &'static str,
         side: Option<Side>,

@@ -17,6 +17,13 @@ pub struct TensorName {
     pub side: Option<Side>,
 }
 
+impl TensorName {
+    pub(super) const fn of(what: &'static str, side: Side) -> Self {
+        let side = Some(side);
+        Self { what, side }
+    }
+}
+
 impl fmt::Display for TensorName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.side {
