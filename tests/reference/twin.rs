@@ -1,7 +1,7 @@
 //! The same random numbers twice: as a [`Model`] in double precision, and as tables and parameters.
 
 use pbg_core::graph::Side;
-use pbg_core::model::{Comparator, Operator, Regularizer};
+use pbg_core::model::{Comparator, Operator, Optimizer, Regularizer};
 use pbg_kernels::negatives::NegativeDraws;
 use pbg_kernels::step::{Batch, BatchRelations, BatchTables};
 use pbg_rows::params::Params;
@@ -111,7 +111,11 @@ impl Twin {
             let rows = ROWS[side as usize];
             let dimension = spec.entities[rules.entity(side)].dimension;
             let values = numbers(&mut rng, rows * dimension);
-            let mut table = Table::with_state(values, vec![ACCUMULATED; rows], dimension);
+            let mut table = Table::with_optimizer(
+                values,
+                (Optimizer::RowAdagrad, vec![ACCUMULATED; rows]),
+                dimension,
+            );
             if spec.entities[rules.entity(side)].featurized {
                 let bags = random_features(&mut rng, rows);
                 let ends = bags.iter().scan(0, |end, bag| {

@@ -277,51 +277,39 @@ impl ModelSpec {
     }
 
     fn validate_numbers(&self) -> Result<(), SpecError> {
-        let not_negative = |x: f32| x.is_finite() && x >= 0.0;
-        let number = |key, ok: bool, rule| {
-            if ok {
-                Ok(())
-            } else {
-                Err(SpecError::Number { key, rule })
-            }
-        };
-        number("lr", not_negative(self.lr), "a non-negative number")?;
-        number(
-            "relation_lr",
-            not_negative(self.relation_lr),
-            "a non-negative number",
-        )?;
-        number(
-            "regularization_coef",
-            not_negative(self.regularization_coef),
-            "a non-negative number",
-        )?;
-        number(
-            "relation_prediction",
-            not_negative(self.relation_prediction),
-            "a non-negative number",
-        )?;
-        let scale = self.operator_init_scale;
-        number(
-            "operator_init_scale",
-            scale.is_none_or(|x| x.is_finite() && x > 0.0),
-            "a positive number",
-        )?;
-        let max_norm = self.max_norm.is_none_or(|x| x.is_finite() && x > 0.0);
-        number("max_norm", max_norm, "a positive number")?;
-        number("chunk_size", self.chunk_size != Some(0), "at least 1")?;
-        let weights = self
-            .relations
-            .iter()
-            .all(|r| r.weight.is_finite() && r.weight > 0.0);
-        number("weight", weights, "a positive number")?;
+        let not_negative = |x: f32| (x.is_finite() && x >= 0.0, "a non-negative number");
+        let above_zero = |x: f32| x.is_finite() && x > 0.0;
+        let positive = |ok| (ok, "a positive number");
+        let weights = self.relations.iter().all(|r| above_zero(r.weight));
         let negatives = self.num_batch_negs + self.num_uniform_negs > 0
             || self.relations.iter().all(|r| r.all_negs);
-        number(
-            "num_batch_negs + num_uniform_negs",
-            negatives,
-            "at least 1 unless all_negs is set",
-        )
+        let rules = [
+            ("lr", not_negative(self.lr)),
+            ("relation_lr", not_negative(self.relation_lr)),
+            (
+                "regularization_coef",
+                not_negative(self.regularization_coef),
+            ),
+            (
+                "relation_prediction",
+                not_negative(self.relation_prediction),
+            ),
+            (
+                "operator_init_scale",
+                positive(self.operator_init_scale.is_none_or(above_zero)),
+            ),
+            ("max_norm", positive(self.max_norm.is_none_or(above_zero))),
+            ("chunk_size", (self.chunk_size != Some(0), "at least 1")),
+            ("weight", positive(weights)),
+            (
+                "num_batch_negs + num_uniform_negs",
+                (negatives, "at least 1 unless all_negs is set"),
+            ),
+        ];
+        match rules.into_iter().find(|(_, (ok, _))| !ok) {
+            Some((key, (_, rule))) => Err(SpecError::Number { key, rule }),
+            None => Ok(()),
+        }
     }
 
     fn validate_relation(&self, index: usize) -> Result<(), SpecError> {

@@ -31,23 +31,8 @@ impl Table {
     /// If `embeddings` is not a whole number of rows.
     #[must_use]
     pub fn new(embeddings: Vec<f32>, dimension: usize) -> Self {
-        let embeddings = SharedRows::from_vec(embeddings, dimension);
-        let adagrad = SharedRows::zeros(embeddings.rows(), 1);
-        Self {
-            embeddings,
-            adagrad,
-            features: None,
-            resident: None,
-        }
-    }
-
-    /// Creates a table of embeddings with the state of row-Adagrad, `[n]`.
-    ///
-    /// # Panics
-    /// If the two do not have the same number of rows.
-    #[must_use]
-    pub fn with_state(embeddings: Vec<f32>, row_adagrad: Vec<f32>, dimension: usize) -> Self {
-        Self::with_optimizer(embeddings, (Optimizer::RowAdagrad, row_adagrad), dimension)
+        let state = vec![0.0; embeddings.len() / dimension];
+        Self::with_optimizer(embeddings, (Optimizer::RowAdagrad, state), dimension)
     }
 
     /// Creates a table of embeddings with an optimizer and its state, `[n]` or `[n, dimension]`.

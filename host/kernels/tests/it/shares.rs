@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use pbg_core::model::{Comparator, Operator, Precision, Update};
+use pbg_core::model::{Comparator, Operator, Optimizer, Precision, Update};
 use pbg_core::strategy::{FaultCause, LossWorker, ScoreBlock, StrategyError, StrategyId};
 use pbg_kernels::negatives::NegativeDraws;
 use pbg_kernels::step::{
@@ -40,7 +40,11 @@ pub(crate) struct World {
 /// consists of rounding errors.
 fn random_table(rows: usize, rng: &mut Xoshiro256PlusPlus) -> Table {
     let values = (0..rows * DIMENSION).map(|_| rng.random::<f32>() - 0.5);
-    Table::with_state(values.collect(), vec![0.1; rows], DIMENSION)
+    Table::with_optimizer(
+        values.collect(),
+        (Optimizer::RowAdagrad, vec![0.1; rows]),
+        DIMENSION,
+    )
 }
 
 fn batches(
