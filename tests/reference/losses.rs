@@ -5,9 +5,7 @@ use pbg_core::strategy::{LossWorker, StrategyId};
 use pbg_formula::loss::{LossDefinition, LossGraph};
 use pbg_formula::node::{Binary, FormulaNode, Reduction, Unary};
 use pbg_kernels::losses::GraphLoss;
-use pbg_kernels::losses::handwritten::{
-    HandwrittenLogistic, HandwrittenRanking, HandwrittenSoftmax,
-};
+use pbg_kernels::losses::handwritten::HandwrittenLoss;
 
 /// Kind of loss function.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -54,9 +52,9 @@ pub fn row_loss(kind: LossKind, positive: f64, negatives: &[f64], columns: usize
 /// Returns the kernels' loss of a kind.
 pub fn native(kind: LossKind) -> Box<dyn LossWorker> {
     match kind {
-        LossKind::Ranking(margin) => Box::new(HandwrittenRanking::new(margin as f32)),
-        LossKind::Logistic => Box::new(HandwrittenLogistic::new()),
-        LossKind::Softmax => Box::new(HandwrittenSoftmax::new()),
+        LossKind::Ranking(margin) => Box::new(HandwrittenLoss::ranking(margin as f32)),
+        LossKind::Logistic => Box::new(HandwrittenLoss::logistic()),
+        LossKind::Softmax => Box::new(HandwrittenLoss::softmax()),
     }
 }
 

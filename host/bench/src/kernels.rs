@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use pbg_core::model::{Comparator, Operator, Precision, Regularizer};
 use pbg_core::strategy::Loss;
-use pbg_kernels::losses::handwritten::{HandwrittenRanking, HandwrittenSoftmax};
+use pbg_kernels::losses::handwritten::HandwrittenLoss;
 use pbg_kernels::step::{Execution, Stage};
 use pbg_model::RunError;
 use pbg_rows::spec::{EntitySpec, ModelSpec, RelationSpec};
@@ -80,7 +80,7 @@ pub fn step_cases() -> Vec<StepCase> {
     let softmax = |name, spec| StepCase {
         name,
         loss: "softmax",
-        by_hand: Box::new(HandwrittenSoftmax::new()),
+        by_hand: Box::new(HandwrittenLoss::softmax()),
         spec,
     };
     vec![
@@ -93,7 +93,7 @@ pub fn step_cases() -> Vec<StepCase> {
         StepCase {
             name: "PBG's defaults: cos, D=100, 50 + 50 negatives",
             loss: "ranking",
-            by_hand: Box::new(HandwrittenRanking::new(0.1)),
+            by_hand: Box::new(HandwrittenLoss::ranking(0.1)),
             spec: default.clone(),
         },
         softmax("the same, softmax", default),

@@ -117,8 +117,14 @@ pub(super) enum NegativeGradient {
     Vector(VectorIndex),
 }
 
+impl Default for NegativeGradient {
+    fn default() -> Self {
+        Self::Vector(0)
+    }
+}
+
 /// Lowered loss: its steps, the vectors to fill before they run, and the vectors and tiles of the results.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct LossProgram {
     /// Vectors that hold a constant.
     pub(super) constants: Vec<(VectorIndex, f32)>,

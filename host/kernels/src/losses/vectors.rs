@@ -1,5 +1,10 @@
 //! Operations on vectors, which hold one value for each row of a tile.
 
+#![expect(
+    clippy::needless_range_loop,
+    reason = "a lane is an index into several vectors of one table"
+)]
+
 use pbg_formula::node::{Binary, Unary};
 
 /// Number of floats in a lane: as many as an AVX-512 register holds.
@@ -11,56 +16,36 @@ pub(super) const ROWS: usize = 64;
 /// All vectors of a program.
 pub(super) type Vectors = [[Lane; ROWS / WIDTH]];
 
+/// Evaluates `$body` with `$f` bound to the function of the variant that `$op` is.
+macro_rules! with_function {
+    ($op:expr, $f:ident => $body:expr, { $($variant:path => $function:expr,)* }) => {
+        match $op {
+            $($variant => {
+                let $f = $function;
+                $body
+            })*
+        }
+    };
+}
+
 /// Evaluates `$body` with `$f` bound to the function of a [`Unary`].
 macro_rules! with_unary {
     ($op:expr, $fma:ident, $f:ident => $body:expr) => {{
         use pbg_formula::node::Unary;
-        match $op {
-            Unary::Neg => {
-                let $f = |x: f32| -x;
-                $body
-            }
-            Unary::Abs => {
-                let $f = |x: f32| x.abs();
-                $body
-            }
-            Unary::Exp => {
-                let $f = |x: f32| $crate::losses::maths::exp::<$fma>(x);
-                $body
-            }
-            Unary::Log => {
-                let $f = |x: f32| $crate::losses::maths::log::<$fma>(x);
-                $body
-            }
-            Unary::Sqrt => {
-                let $f = |x: f32| x.sqrt();
-                $body
-            }
-            Unary::Sigmoid => {
-                let $f = |x: f32| $crate::losses::maths::sigmoid_and_softplus::<$fma>(x, 1.0).0;
-                $body
-            }
-            Unary::Softplus => {
-                let $f = |x: f32| $crate::losses::maths::sigmoid_and_softplus::<$fma>(x, 1.0).1;
-                $body
-            }
-            Unary::Relu => {
-                let $f = $crate::losses::maths::relu;
-                $body
-            }
-            Unary::StopGradient => {
-                let $f = |x: f32| x;
-                $body
-            }
-            Unary::Sin => {
-                let $f = $crate::losses::maths::sin::<$fma>;
-                $body
-            }
-            Unary::Cos => {
-                let $f = $crate::losses::maths::cos::<$fma>;
-                $body
-            }
-        }
+        use $crate::losses::maths;
+        $crate::losses::vectors::with_function!($op, $f => $body, {
+            Unary::Neg => |x: f32| -x,
+            Unary::Abs => |x: f32| x.abs(),
+            Unary::Exp => |x: f32| maths::exp::<$fma>(x),
+            Unary::Log => |x: f32| maths::log::<$fma>(x),
+            Unary::Sqrt => |x: f32| x.sqrt(),
+            Unary::Sigmoid => |x: f32| maths::sigmoid_and_softplus::<$fma>(x, 1.0).0,
+            Unary::Softplus => |x: f32| maths::sigmoid_and_softplus::<$fma>(x, 1.0).1,
+            Unary::Relu => maths::relu,
+            Unary::StopGradient => |x: f32| x,
+            Unary::Sin => maths::sin::<$fma>,
+            Unary::Cos => maths::cos::<$fma>,
+        })
     }};
 }
 
@@ -69,71 +54,28 @@ macro_rules! with_binary {
     ($op:expr, $f:ident => $body:expr) => {{
         use pbg_formula::node::Binary;
         let number = |holds: bool| if holds { 1.0_f32 } else { 0.0 };
-        match $op {
-            Binary::Add => {
-                let $f = |a: f32, b: f32| a + b;
-                $body
-            }
-            Binary::Sub => {
-                let $f = |a: f32, b: f32| a - b;
-                $body
-            }
-            Binary::Mul => {
-                let $f = |a: f32, b: f32| a * b;
-                $body
-            }
-            Binary::Div => {
-                let $f = |a: f32, b: f32| a / b;
-                $body
-            }
-            Binary::Pow => {
-                let $f = |a: f32, b: f32| a.powf(b);
-                $body
-            }
+        $crate::losses::vectors::with_function!($op, $f => $body, {
+            Binary::Add => |a: f32, b: f32| a + b,
+            Binary::Sub => |a: f32, b: f32| a - b,
+            Binary::Mul => |a: f32, b: f32| a * b,
+            Binary::Div => |a: f32, b: f32| a / b,
+            Binary::Pow => |a: f32, b: f32| a.powf(b),
             // NaN in either operand is passed on.
-            Binary::Min => {
-                let $f = |a: f32, b: f32| if a <= b || a.is_nan() { a } else { b };
-                $body
-            }
-            Binary::Max => {
-                let $f = |a: f32, b: f32| if a >= b || a.is_nan() { a } else { b };
-                $body
-            }
-            Binary::Less => {
-                let $f = |a: f32, b: f32| number(a < b);
-                $body
-            }
-            Binary::LessEqual => {
-                let $f = |a: f32, b: f32| number(a <= b);
-                $body
-            }
-            Binary::Greater => {
-                let $f = |a: f32, b: f32| number(a > b);
-                $body
-            }
-            Binary::GreaterEqual => {
-                let $f = |a: f32, b: f32| number(a >= b);
-                $body
-            }
-            Binary::Equal => {
-                let $f = |a: f32, b: f32| number(a == b);
-                $body
-            }
-            Binary::NotEqual => {
-                let $f = |a: f32, b: f32| number(a != b);
-                $body
-            }
-        }
+            Binary::Min => |a: f32, b: f32| if a <= b || a.is_nan() { a } else { b },
+            Binary::Max => |a: f32, b: f32| if a >= b || a.is_nan() { a } else { b },
+            Binary::Less => |a: f32, b: f32| number(a < b),
+            Binary::LessEqual => |a: f32, b: f32| number(a <= b),
+            Binary::Greater => |a: f32, b: f32| number(a > b),
+            Binary::GreaterEqual => |a: f32, b: f32| number(a >= b),
+            Binary::Equal => |a: f32, b: f32| number(a == b),
+            Binary::NotEqual => |a: f32, b: f32| number(a != b),
+        })
     }};
 }
 
-pub(crate) use {with_binary, with_unary};
+pub(crate) use {with_binary, with_function, with_unary};
 
 /// `vectors[out] = op(vectors[x])` in the first `lanes` lanes.
-#[expect(
-    clippy::needless_range_loop,
-    reason = "a lane is an index into several vectors of one table"
-)]
 #[inline(always)]
 pub(super) fn unary<const FMA: bool>(
     vectors: &mut Vectors,
@@ -150,10 +92,6 @@ pub(super) fn unary<const FMA: bool>(
 }
 
 /// `vectors[out] = op(vectors[a], vectors[b])` in the first `lanes` lanes.
-#[expect(
-    clippy::needless_range_loop,
-    reason = "a lane is an index into several vectors of one table"
-)]
 #[inline(always)]
 pub(super) fn binary(
     vectors: &mut Vectors,
@@ -170,10 +108,6 @@ pub(super) fn binary(
 }
 
 /// Selects the second operand where the first is not 0, and the third elsewhere.
-#[expect(
-    clippy::needless_range_loop,
-    reason = "a lane is an index into several vectors of one table"
-)]
 #[inline(always)]
 pub(super) fn select(vectors: &mut Vectors, lanes: usize, out: usize, operands: [usize; 3]) {
     for lane in 0..lanes {

@@ -5,8 +5,10 @@ use std::sync::Arc;
 
 use pbg_core::graph::Side;
 use pbg_core::model::{Comparator, Operator};
-use pbg_kernels::losses::handwritten::HandwrittenSoftmax;
-use pbg_kernels::step::{Batch, BatchJob, BatchRelations, EvalStats, StepError, StepWorker};
+use pbg_kernels::losses::handwritten::HandwrittenLoss;
+use pbg_kernels::step::{
+    Batch, BatchJob, BatchRelations, EvalStats, Execution, StepError, StepWorker,
+};
 use pbg_reference::losses::{LossKind, native};
 use pbg_reference::twin::{Twin, rows_of, spec};
 use pbg_rows::spec::ModelSpec;
@@ -146,7 +148,7 @@ fn a_positive_is_no_negative_of_itself() {
         draws: &twin.edges.draws,
     };
     let stats = worker
-        .evaluate(&job, &mut HandwrittenSoftmax::new(), 5)
+        .evaluate(&job, &mut HandwrittenLoss::softmax(), 5)
         .expect("an evaluation");
     assert_eq!((stats.pos_rank, stats.mrr, stats.r1), (8.0, 8.0, 8.0));
     assert_eq!(stats.auc, 0.0);
@@ -165,9 +167,13 @@ fn metrics_equal_a_naive_count_at_any_slice_size() {
             let before = rows_of(&twin.tables[0]);
             for slice_bytes in [1, 1 << 20] {
                 let spec = Arc::new(twin.model.spec.clone());
-                let mut worker = StepWorker::new(spec)
-                    .expect("a worker")
-                    .with_slice_bytes(slice_bytes);
+                let mut worker =
+                    StepWorker::new(spec)
+                        .expect("a worker")
+                        .with_execution(Execution {
+                            slice_bytes,
+                            ..Execution::default()
+                        });
                 let mut loss = native(LossKind::Softmax);
                 let draws = &twin.edges.draws;
                 let found = worker
@@ -229,7 +235,7 @@ fn the_area_under_the_curve_has_the_right_ends() {
                     params: &twin.params,
                     draws: &twin.edges.draws,
                 },
-                &mut HandwrittenSoftmax::new(),
+                &mut HandwrittenLoss::softmax(),
                 5,
             )
             .expect("an evaluation");
@@ -250,7 +256,10 @@ fn a_loss_that_is_not_finite_leaves_everything_as_it_was() {
     let parameters: Vec<_> = twin.params.tensors().iter().map(|t| t.to_vec()).collect();
     let mut worker = StepWorker::new(Arc::new(twin.model.spec.clone()))
         .expect("a worker")
-        .with_slice_bytes(1);
+        .with_execution(Execution {
+            slice_bytes: 1,
+            ..Execution::default()
+        });
     let error = worker.train(
         &BatchJob {
             batch: &twin.batch(),
@@ -258,7 +267,7 @@ fn a_loss_that_is_not_finite_leaves_everything_as_it_was() {
             params: &twin.params,
             draws: &twin.edges.draws,
         },
-        &mut HandwrittenSoftmax::new(),
+        &mut HandwrittenLoss::softmax(),
     );
     assert_eq!(error, Err(StepError::NonFinite("loss")));
     assert_eq!(before, twin.tables.iter().map(rows_of).collect::<Vec<_>>());
@@ -281,7 +290,10 @@ fn a_loss_that_is_not_finite_leaves_everything_as_it_was() {
     healthy.tables[0].embeddings.get_mut()[hit * 6] = 0.5;
     let mut other = StepWorker::new(Arc::new(healthy.model.spec.clone()))
         .expect("a worker")
-        .with_slice_bytes(1);
+        .with_execution(Execution {
+            slice_bytes: 1,
+            ..Execution::default()
+        });
     for (worker, twin) in [(&mut worker, &twin), (&mut other, &healthy)] {
         worker
             .train(
@@ -291,7 +303,7 @@ fn a_loss_that_is_not_finite_leaves_everything_as_it_was() {
                     params: &twin.params,
                     draws: &twin.edges.draws,
                 },
-                &mut HandwrittenSoftmax::new(),
+                &mut HandwrittenLoss::softmax(),
             )
             .expect("a step");
     }
@@ -343,7 +355,7 @@ fn batches_that_do_not_fit_are_refused() {
                 params: &twin.params,
                 draws: &twin.edges.draws,
             },
-            &mut HandwrittenSoftmax::new(),
+            &mut HandwrittenLoss::softmax(),
         );
         assert!(matches!(found, Err(StepError::Batch(_))), "{i}: {found:?}");
     }
@@ -356,7 +368,7 @@ fn batches_that_do_not_fit_are_refused() {
             params: &twin.params,
             draws: &draws,
         },
-        &mut HandwrittenSoftmax::new(),
+        &mut HandwrittenLoss::softmax(),
     );
     assert!(matches!(found, Err(StepError::Batch(_))), "{found:?}");
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use pbg_core::model::{Comparator, Operator};
-use pbg_kernels::losses::handwritten::HandwrittenSoftmax;
+use pbg_kernels::losses::handwritten::HandwrittenLoss;
 use pbg_kernels::negatives::NegativeDraws;
 use pbg_kernels::step::{Batch, BatchJob, BatchRelations, BatchTables, StepWorker};
 use pbg_reference::twin::spec;
@@ -51,7 +51,7 @@ fn train(worker: u64, spec: &Arc<ModelSpec>, table: &Table, params: &Params) -> 
                     params,
                     draws: &draws,
                 },
-                &mut HandwrittenSoftmax::new(),
+                &mut HandwrittenLoss::softmax(),
             )
             .expect("a step");
         losses.push(stats.loss() / 20.0);

@@ -1,9 +1,7 @@
 //! Compares the losses with the numbers of PBG's unit tests, and with plain arithmetic.
 
 use pbg_core::strategy::{LossWorker, MASKED, ScoreBlock};
-use pbg_kernels::losses::handwritten::{
-    HandwrittenLogistic, HandwrittenRanking, HandwrittenSoftmax,
-};
+use pbg_kernels::losses::handwritten::HandwrittenLoss;
 use pbg_reference::losses::{LossKind, row_loss};
 
 const POSITIVES: [f32; 3] = [0.8181, 0.5700, 0.3506];
@@ -41,12 +39,12 @@ fn evaluate(loss: &mut dyn LossWorker, positives: &[f32], negatives: &[f32]) -> 
 
 fn all() -> [(Box<dyn LossWorker>, LossKind); 3] {
     [
-        (Box::new(HandwrittenLogistic::new()), LossKind::Logistic),
+        (Box::new(HandwrittenLoss::logistic()), LossKind::Logistic),
         (
-            Box::new(HandwrittenRanking::new(1.0)),
+            Box::new(HandwrittenLoss::ranking(1.0)),
             LossKind::Ranking(1.0),
         ),
-        (Box::new(HandwrittenSoftmax::new()), LossKind::Softmax),
+        (Box::new(HandwrittenLoss::softmax()), LossKind::Softmax),
     ]
 }
 

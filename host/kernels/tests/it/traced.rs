@@ -7,9 +7,7 @@ use pbg_core::strategy::{Loss, LossWorker, MASKED, ScoreBlock, StrategyError, St
 use pbg_formula::loss::{DerivedLoss, LossDefinition, LossParameter};
 use pbg_formula::node::{Binary, FormulaNode, Reduction, Unary};
 use pbg_kernels::losses::GraphLoss;
-use pbg_kernels::losses::handwritten::{
-    HandwrittenLogistic, HandwrittenRanking, HandwrittenSoftmax,
-};
+use pbg_kernels::losses::handwritten::HandwrittenLoss;
 use pbg_library_tests::definitions::{definitions, rows};
 use pbg_reference::losses::{graph, logistic, ranking, softmax, traced};
 use proptest::prelude::*;
@@ -130,9 +128,12 @@ proptest! {
 /// Returns each graph with the handwritten loss of the same name.
 fn pairs() -> [(GraphLoss, Box<dyn Loss>); 3] {
     [
-        (traced(ranking(0.5)), Box::new(HandwrittenRanking::new(0.5))),
-        (traced(logistic()), Box::new(HandwrittenLogistic::new())),
-        (traced(softmax()), Box::new(HandwrittenSoftmax::new())),
+        (
+            traced(ranking(0.5)),
+            Box::new(HandwrittenLoss::ranking(0.5)),
+        ),
+        (traced(logistic()), Box::new(HandwrittenLoss::logistic())),
+        (traced(softmax()), Box::new(HandwrittenLoss::softmax())),
     ]
 }
 

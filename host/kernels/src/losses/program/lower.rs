@@ -40,6 +40,12 @@ struct Lowering<'a> {
     program: LossProgram,
     /// The step that writes each tile.
     makers: Vec<Option<usize>>,
+    known: Known,
+}
+
+/// Values that earlier steps compute, by what they are computed from.
+#[derive(Default)]
+struct Known {
     exponentials: HashMap<TileIndex, Exponentials>,
     materialized: HashMap<(TileIndex, VectorIndex), TileIndex>,
     broadcasts: HashMap<VectorIndex, TileIndex>,
@@ -57,26 +63,12 @@ impl<'a> Lowering<'a> {
             derived,
             values: Vec::with_capacity(derived.nodes.len()),
             program: LossProgram {
-                constants: Vec::new(),
-                parameters: Vec::new(),
-                columns: None,
-                prologue: Vec::new(),
-                largest: None,
-                steps: Vec::new(),
-                loss: 0,
-                positive: 0,
-                negative: NegativeGradient::Vector(0),
                 vectors: 1,
                 tiles: 1,
+                ..LossProgram::default()
             },
             makers: vec![None],
-            exponentials: HashMap::new(),
-            materialized: HashMap::new(),
-            broadcasts: HashMap::new(),
-            sums: HashMap::new(),
-            numbers: HashMap::new(),
-            logsums: HashMap::new(),
-            pairs: HashMap::new(),
+            known: Known::default(),
         }
     }
 
@@ -93,12 +85,12 @@ impl<'a> Lowering<'a> {
     }
 
     fn number(&mut self, value: f32) -> VectorIndex {
-        if let Some(&known) = self.numbers.get(&value.to_bits()) {
+        if let Some(&known) = self.known.numbers.get(&value.to_bits()) {
             return known;
         }
         let out = self.vector();
         self.program.constants.push((out, value));
-        self.numbers.insert(value.to_bits(), out);
+        self.known.numbers.insert(value.to_bits(), out);
         out
     }
 
@@ -163,11 +155,11 @@ impl<'a> Lowering<'a> {
         scalar: bool,
     ) -> VectorIndex {
         if op == Binary::Sub {
-            if let Some(&(largest, rest)) = self.logsums.get(&a) {
+            if let Some(&(largest, rest)) = self.known.logsums.get(&a) {
                 let difference = self.vector_binary(Binary::Sub, largest, b, scalar);
                 return self.vector_binary(Binary::Add, difference, rest, scalar);
             }
-            if let Some(&(largest, rest)) = self.logsums.get(&b) {
+            if let Some(&(largest, rest)) = self.known.logsums.get(&b) {
                 let difference = self.vector_binary(Binary::Sub, a, largest, scalar);
                 return self.vector_binary(Binary::Sub, difference, rest, scalar);
             }
@@ -222,7 +214,7 @@ impl<'a> Lowering<'a> {
 
     /// Returns the tiles of a function and its derivative, computed by one step, if the graph uses both.
     fn pair(&mut self, op: FunctionWithSlope, id: NodeId, x: TileIndex) -> Option<[TileIndex; 2]> {
-        if let Some(&pair) = self.pairs.get(&(op, x)) {
+        if let Some(&pair) = self.known.pairs.get(&(op, x)) {
             return Some(pair);
         }
         let slope = |node: &FormulaNode| match (op, *node) {
@@ -246,7 +238,7 @@ impl<'a> Lowering<'a> {
                 x,
                 sums: [None; 2],
             });
-            self.pairs.insert((op, x), out);
+            self.known.pairs.insert((op, x), out);
             out
         })
     }
@@ -268,7 +260,7 @@ impl<'a> Lowering<'a> {
             (Binary::Mul, x, z) => return self.product(x, z),
             (Binary::GreaterEqual, Value::Tile(_) | Value::Scaled(..), _) if self.is_zero(b) => {
                 let x = self.as_tile(x);
-                if let Some(&[_, ones]) = self.pairs.get(&(FunctionWithSlope::Relu, x)) {
+                if let Some(&[_, ones]) = self.known.pairs.get(&(FunctionWithSlope::Relu, x)) {
                     return Value::Tile(ones);
                 }
             }
@@ -342,16 +334,16 @@ impl<'a> Lowering<'a> {
             Value::Tile(tile) => return tile,
             Value::Scaled(tile, factor) => (tile, factor),
             Value::Vector(x) => {
-                if let Some(&known) = self.broadcasts.get(&x) {
+                if let Some(&known) = self.known.broadcasts.get(&x) {
                     return known;
                 }
                 let out = self.tile();
                 self.program.steps.push(LossStep::Broadcast { out, x });
-                self.broadcasts.insert(x, out);
+                self.known.broadcasts.insert(x, out);
                 return out;
             }
         };
-        if let Some(&known) = self.materialized.get(&(tile, factor)) {
+        if let Some(&known) = self.known.materialized.get(&(tile, factor)) {
             return known;
         }
         let out = self.tile();
@@ -361,7 +353,7 @@ impl<'a> Lowering<'a> {
             a: TileOperand::Tile(tile),
             b: TileOperand::Vector(factor),
         });
-        self.materialized.insert((tile, factor), out);
+        self.known.materialized.insert((tile, factor), out);
         out
     }
 

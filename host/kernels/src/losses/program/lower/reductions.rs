@@ -49,7 +49,7 @@ impl Lowering<'_> {
                 let Exponentials { largest, total, .. } = self.exponentials(x);
                 let rest = self.vector_unary(Unary::Log, total, false);
                 let out = self.vector_binary(Binary::Add, largest, rest, false);
-                self.logsums.insert(out, (largest, rest));
+                self.known.logsums.insert(out, (largest, rest));
                 out
             }
         }
@@ -57,7 +57,7 @@ impl Lowering<'_> {
 
     /// Returns the sum of a tile, computed by the step that writes the tile if that step can.
     fn sum(&mut self, tile: TileIndex) -> VectorIndex {
-        if let Some(&known) = self.sums.get(&tile) {
+        if let Some(&known) = self.known.sums.get(&tile) {
             return known;
         }
         let out = self.vector();
@@ -80,7 +80,7 @@ impl Lowering<'_> {
             Some(slot) => *slot = Some(out),
             None => self.program.steps.push(LossStep::Sum { out, x: tile }),
         }
-        self.sums.insert(tile, out);
+        self.known.sums.insert(tile, out);
         out
     }
 
@@ -99,7 +99,7 @@ impl Lowering<'_> {
     }
 
     fn exponentials(&mut self, x: TileIndex) -> Exponentials {
-        if let Some(&known) = self.exponentials.get(&x) {
+        if let Some(&known) = self.known.exponentials.get(&x) {
             return known;
         }
         let largest = self.largest(x);
@@ -110,13 +110,13 @@ impl Lowering<'_> {
             shift: largest,
             sum: total,
         });
-        self.sums.insert(tile, total);
+        self.known.sums.insert(tile, total);
         let made = Exponentials {
             largest,
             tile,
             total,
         };
-        self.exponentials.insert(x, made);
+        self.known.exponentials.insert(x, made);
         made
     }
 }
