@@ -22,15 +22,9 @@ pub enum StepError {
     /// The loss plugin returned an error.
     #[error(transparent)]
     Strategy(#[from] StrategyError),
-    /// A relation cannot be trained.
+    /// The worker cannot train the relation, or libtorch failed.
     #[error(transparent)]
-    Spec(#[from] SpecError),
-    /// The executor has no kernels for the step.
-    #[error(transparent)]
-    Unsupported(#[from] UnsupportedStep),
-    /// libtorch failed.
-    #[error("libtorch: {0}")]
-    Tensor(String),
+    Worker(#[from] WorkerError),
     /// A GPU has too little memory for the batch.
     #[error("{0}")]
     Memory(String),
@@ -61,25 +55,15 @@ pub struct NotLinked;
 impl From<TransferError> for StepError {
     fn from(error: TransferError) -> Self {
         match error {
-            TransferError::Tensor(error) => Self::Tensor(error),
+            TransferError::Tensor(error) => WorkerError::Tensor(error).into(),
             TransferError::Memory(error) => Self::Memory(error),
-        }
-    }
-}
-
-impl From<WorkerError> for StepError {
-    fn from(error: WorkerError) -> Self {
-        match error {
-            WorkerError::Spec(error) => Self::Spec(error),
-            WorkerError::Unsupported(error) => Self::Unsupported(error),
-            WorkerError::Tensor(error) => Self::Tensor(error),
         }
     }
 }
 
 impl From<NotLinked> for StepError {
     fn from(error: NotLinked) -> Self {
-        Self::Tensor(error.to_string())
+        WorkerError::from(error).into()
     }
 }
 
