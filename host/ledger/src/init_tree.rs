@@ -72,9 +72,9 @@ impl<'a> InitTree<'a> {
             return None;
         }
         let grid = record.grid();
-        let done = done(record);
         let (mut all, mut own) = (forest(record), forest(record));
-        let (mut all_root, mut own_root) = (done.first().copied(), done.first().copied());
+        let first = record.in_state(BucketState::Done).next();
+        let (mut all_root, mut own_root) = (first, first);
         for (other, trainer) in &record.trainers {
             for &bucket in &trainer.leases {
                 all.join(grid, bucket);
@@ -129,7 +129,7 @@ pub(super) fn rule_holds(record: &LedgerRecord) -> bool {
         return false;
     }
     let grid = record.grid();
-    let done = done(record);
+    let done: Vec<Bucket> = record.in_state(BucketState::Done).collect();
     let base = forest(record);
     let is_one = |leases: &[Bucket]| {
         let mut forest = base.clone();
@@ -148,14 +148,6 @@ pub(super) fn rule_holds(record: &LedgerRecord) -> bool {
             .trainers
             .values()
             .all(|trainer| is_one(&trainer.leases))
-}
-
-fn done(record: &LedgerRecord) -> Vec<Bucket> {
-    let states = record.work.buckets.iter().enumerate();
-    states
-        .filter(|(_, state)| *state == BucketState::Done)
-        .map(|(index, _)| record.grid().bucket(index))
-        .collect()
 }
 
 /// Returns the components of the buckets that are done or without edges.

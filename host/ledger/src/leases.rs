@@ -73,17 +73,10 @@ impl LedgerRecord {
         if self.phase() != Phase::Training {
             return Vec::new();
         }
-        let held: BTreeSet<SidePartition> = self
-            .trainers
-            .iter()
-            .filter(|(other, _)| **other != token)
-            .flat_map(|(_, trainer)| &trainer.leases)
-            .flat_map(|bucket| grid.partitions_of(*bucket))
-            .collect();
+        let others = self.trainers.iter().filter(|(other, _)| **other != token);
+        let held = grid.partitions_of_all(others.flat_map(|(_, trainer)| &trainer.leases));
         let tree = init_tree::InitTree::of(self, Some(token));
-        (0..grid.buckets())
-            .filter(|index| self.work.buckets.get(*index) == Some(BucketState::ToDo))
-            .map(|index| grid.bucket(index))
+        self.in_state(BucketState::ToDo)
             .filter(|bucket| {
                 grid.partitions_of(*bucket)
                     .all(|group| !held.contains(&group))
@@ -214,8 +207,7 @@ impl LedgerRecord {
         buckets: &[Bucket],
         partitions: &[SettledPartition],
     ) -> Result<(), TransactionError> {
-        let needs = |bucket: &Bucket| self.grid().partitions_of(*bucket);
-        let mut missing: BTreeSet<SidePartition> = buckets.iter().flat_map(needs).collect();
+        let mut missing = self.grid().partitions_of_all(buckets);
         let surplus = partitions.iter().find(|p| !missing.remove(&p.group));
         let buckets = buckets.len();
         match surplus.map(|p| p.group).or(missing.first().copied()) {

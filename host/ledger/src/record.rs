@@ -277,6 +277,13 @@ impl LedgerRecord {
         self.work.buckets.get(self.grid().index(bucket)?)
     }
 
+    /// Returns the buckets in `state`, in the order of their indices.
+    pub(super) fn in_state(&self, state: BucketState) -> impl Iterator<Item = Bucket> + '_ {
+        let states = self.work.buckets.iter().enumerate();
+        let found = states.filter(move |(_, found)| *found == state);
+        found.map(|(index, _)| self.grid().bucket(index))
+    }
+
     /// Returns the trainer with `token`.
     ///
     /// # Errors

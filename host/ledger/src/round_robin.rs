@@ -18,7 +18,7 @@
 
 use std::cmp::Reverse;
 
-use pbg_core::graph::{Bucket, Side, SidePartition};
+use pbg_core::graph::{Bucket, Side};
 use pbg_core::schedule::PassId;
 use pbg_core::seed::{self, StreamPurpose};
 
@@ -174,9 +174,7 @@ impl LedgerRecord {
         let grid = self.grid();
         let own = self.trainers.get(&token).into_iter();
         let leases = own.flat_map(|trainer| &trainer.leases);
-        let held: Vec<SidePartition> = leases
-            .flat_map(|bucket| grid.partitions_of(*bucket))
-            .collect();
+        let held = grid.partitions_of_all(leases);
         let is_held = |bucket: &Bucket| {
             grid.partitions_of(*bucket)
                 .all(|group| held.contains(&group))
@@ -209,7 +207,7 @@ impl LedgerRecord {
                 .values()
                 .flat_map(|t| t.leases.iter().copied());
             let taken = rounds.count(taken);
-            let width = rounds.count(self.to_do().filter(grow));
+            let width = rounds.count(self.in_state(BucketState::ToDo).filter(grow));
             let rank = |bucket: &Bucket| {
                 rounds.of_bucket(*bucket).map(|round| {
                     let at = round as usize;
@@ -240,7 +238,7 @@ impl LedgerRecord {
             return nothing_new;
         }
         let mut next = vec![u32::MAX; self.work.partitions.len()];
-        for bucket in self.to_do() {
+        for bucket in self.in_state(BucketState::ToDo) {
             let Some(round) = rounds.of_bucket(bucket) else {
                 continue;
             };
@@ -263,12 +261,5 @@ impl LedgerRecord {
             true => of_free(&|bucket| rounds.of_bucket(*bucket).is_none()),
             false => both,
         }
-    }
-
-    fn to_do(&self) -> impl Iterator<Item = Bucket> + '_ {
-        let states = self.work.buckets.iter().enumerate();
-        states
-            .filter(|(_, state)| *state == BucketState::ToDo)
-            .map(|(index, _)| self.grid().bucket(index))
     }
 }

@@ -1,5 +1,6 @@
 //! The terms that all trainers of a run must have in common, and the first difference between two sets of terms.
 
+use std::collections::BTreeSet;
 use std::fmt::Display;
 
 use pbg_core::graph::{Bucket, Side, SidePartition};
@@ -85,6 +86,17 @@ impl Grid {
         let first = group(Side::Lhs, bucket.lhs);
         let second = group(Side::Rhs, bucket.rhs).filter(|group| first != Some(*group));
         first.into_iter().chain(second)
+    }
+
+    /// Returns the partitions that the trainer of several buckets with edges holds.
+    pub fn partitions_of_all<'b>(
+        &self,
+        buckets: impl IntoIterator<Item = &'b Bucket>,
+    ) -> BTreeSet<SidePartition> {
+        let buckets = buckets.into_iter();
+        buckets
+            .flat_map(|bucket| self.partitions_of(*bucket))
+            .collect()
     }
 
     /// Iterates over all partitions that are swapped, in the order of [`super::TrainedState::partitions`].
