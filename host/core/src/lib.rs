@@ -6,8 +6,8 @@
 //! the schedule, which iterates over epoch > edge set > edge chunk > bucket ([`schedule`]); losses whose formula the
 //! host executes ([`loss`], with `pbg-formula`); the cutting of a bucket's edges into batches ([`batching`]); the check
 //! that a relation sampler draws only edges that are left ([`draws`]); early stopping ([`plateau`]); the events that a
-//! run reports ([`event`]); rounding of embeddings to bfloat16 for storage ([`bfloat16`]); and safe display of text
-//! from untrusted sources ([`text`]).
+//! run reports ([`event`]); rounding of embeddings to bfloat16 for storage ([`bfloat16`]); safe display of text
+//! from untrusted sources ([`text`]); and locks that survive a panic ([`mod@lock`]).
 
 pub mod batch_graph;
 pub mod batching;
@@ -16,6 +16,7 @@ pub mod draws;
 pub mod event;
 pub mod graph;
 pub mod limits;
+pub mod lock;
 pub mod loss;
 pub mod model;
 pub mod nearest;

@@ -6,6 +6,7 @@ use std::ops::Range;
 const LINE: usize = 64;
 
 /// A preallocated buffer of bfloat16 numbers, to which floats are rounded and from which they are widened.
+#[derive(Default)]
 pub(crate) struct HalfBuffer {
     memory: Vec<u16>,
     /// Index of the first number, which is aligned to a cache line.

@@ -78,14 +78,22 @@ pub(crate) struct MatrixBlock {
 }
 
 impl MatrixBlock {
+    /// Returns the block of `count` matrices that follow each other without gaps, from the start of the buffer on.
+    pub(crate) fn dense(count: usize, rows: usize, columns: usize) -> Self {
+        Self {
+            offset: 0,
+            count,
+            stride: rows * columns,
+            rows,
+            columns,
+        }
+    }
+
     /// Returns the block of a single matrix.
     pub(crate) fn one(offset: usize, rows: usize, columns: usize) -> Self {
         Self {
             offset,
-            count: 1,
-            stride: rows * columns,
-            rows,
-            columns,
+            ..Self::dense(1, rows, columns)
         }
     }
 

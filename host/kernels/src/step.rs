@@ -84,11 +84,11 @@ impl StepWorker {
             plans: StepPlans::default(),
             spec,
             execution: Execution::default(),
-            entities: [EntityBuffers::new(), EntityBuffers::new()],
-            slice: SliceBuffers::new(),
-            whole_rows: FloatBuffer::zeros(0),
-            sums: WorkerSums::new(),
-            times: StageTimes::new(),
+            entities: Default::default(),
+            slice: SliceBuffers::default(),
+            whole_rows: FloatBuffer::default(),
+            sums: WorkerSums::default(),
+            times: StageTimes::default(),
         })
     }
 
@@ -100,13 +100,6 @@ impl StepWorker {
             plans: StepPlans::default(),
             ..self
         }
-    }
-
-    /// Sets the target size of a slice's buffers in bytes.
-    #[must_use]
-    pub fn with_slice_bytes(mut self, slice_bytes: usize) -> Self {
-        self.execution.slice_bytes = slice_bytes.max(1);
-        self
     }
 
     /// Trains one batch: computes all gradients from the values before the batch, sums them, and applies them at the

@@ -75,7 +75,7 @@ impl TorchWorker {
             last: None,
             parameters: None,
             kernels: CudaKernels::new(place).map_err(|e| WorkerError::Tensor(message_of(&e)))?,
-            times: StageTimes::new(),
+            times: StageTimes::default(),
         })
     }
 

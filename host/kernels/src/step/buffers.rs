@@ -4,7 +4,7 @@ use crate::step::prepared_rows::{PreparedRows, RowGradients};
 use crate::step::score_buffers::ScoreBuffers;
 
 /// Buffers of one side of a slice.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct SliceSide {
     /// Positives and uniform negatives, chunk by chunk.
     pub(crate) rows: PreparedRows,
@@ -15,54 +15,32 @@ pub(crate) struct SliceSide {
 }
 
 impl SliceSide {
-    pub(crate) fn new() -> Self {
-        Self {
-            rows: PreparedRows::new(),
-            positives: RowGradients::new(),
-            candidates: RowGradients::new(),
-        }
-    }
-
     pub(crate) fn bytes(&self) -> usize {
         self.rows.bytes() + self.positives.bytes() + self.candidates.bytes()
     }
 }
 
 /// With all negatives: every entity that replaces a side, and its gradients, summed over the whole batch.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct EntityBuffers {
     pub(crate) rows: PreparedRows,
     pub(crate) gradients: RowGradients,
 }
 
 impl EntityBuffers {
-    pub(crate) fn new() -> Self {
-        Self {
-            rows: PreparedRows::new(),
-            gradients: RowGradients::new(),
-        }
-    }
-
     pub(crate) fn bytes(&self) -> usize {
         self.rows.bytes() + self.gradients.bytes()
     }
 }
 
 /// Buffers of a slice.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct SliceBuffers {
     pub(super) sides: [SliceSide; 2],
     pub(super) scores: ScoreBuffers,
 }
 
 impl SliceBuffers {
-    pub(crate) fn new() -> Self {
-        Self {
-            sides: [SliceSide::new(), SliceSide::new()],
-            scores: ScoreBuffers::new(),
-        }
-    }
-
     pub(crate) fn bytes(&self) -> usize {
         self.scores.bytes() + self.sides.iter().map(SliceSide::bytes).sum::<usize>()
     }

@@ -26,7 +26,7 @@ use crate::step::scores::ComparisonBuffers;
 use crate::step::share::BatchShare;
 
 /// A worker's data besides the buffers of passes and slices: copies of parameters, and sums of gradients.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct WorkerSums {
     pub(crate) values: ParameterValues,
     pub(crate) gradients: ParameterGradients,
@@ -41,18 +41,6 @@ pub(crate) struct WorkerSums {
 }
 
 impl WorkerSums {
-    pub(crate) fn new() -> Self {
-        Self {
-            values: ParameterValues::new(),
-            gradients: ParameterGradients::new(),
-            rows: Default::default(),
-            scratch: Vec::new(),
-            relations: RelationBuffers::default(),
-            row: Vec::new(),
-            evaluators: Evaluators::default(),
-        }
-    }
-
     pub(crate) fn bytes(&self) -> usize {
         let rows: usize = self.rows.iter().map(GradientRows::bytes).sum();
         let buffers = self.relations.bytes() + self.evaluators.bytes();

@@ -39,13 +39,7 @@ impl SliceComparison<'_> {
         } = compared;
         let dimension = self.plan.dimension;
         let (rows, block, _) = self.candidates(candidates, entities);
-        let queried = MatrixBlock {
-            offset: 0,
-            count: self.slice.chunks,
-            stride: self.slice.chunk * dimension,
-            rows: self.slice.chunk,
-            columns: dimension,
-        };
+        let queried = MatrixBlock::dense(self.slice.chunks, self.slice.chunk, dimension);
         let gradients = &mut queries.positives;
         match self.rounded {
             false => product(
@@ -85,13 +79,7 @@ impl SliceComparison<'_> {
         } = compared;
         let queries = &queries.rows;
         let (columns, dimension) = (scores.columns, self.plan.dimension);
-        let block = MatrixBlock {
-            offset: 0,
-            count: self.slice.chunks,
-            stride: columns * dimension,
-            rows: columns,
-            columns: dimension,
-        };
+        let block = MatrixBlock::dense(self.slice.chunks, columns, dimension);
         let gradients = match self.negatives() {
             Negatives::All => &mut entities.gradients,
             _ => &mut candidates.candidates,
@@ -141,10 +129,9 @@ impl SliceComparison<'_> {
         } = compared;
         let columns = scores.columns;
         let all = self.negatives() == Negatives::All;
-        let gradients = if all {
-            &mut entities.gradients
-        } else {
-            &mut candidates.candidates
+        let gradients = match all {
+            true => &mut entities.gradients,
+            false => &mut candidates.candidates,
         };
         for row in 0..self.slice.rows.len() {
             let range = row * columns..(row + 1) * columns;

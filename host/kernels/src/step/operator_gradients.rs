@@ -5,7 +5,7 @@ use pbg_gemm::buffer::FloatBuffer;
 use pbg_rows::gradient_rows::GradientRows;
 
 /// Sums of the gradients of an operator's parameters.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct OperatorGradients {
     /// Static relations: packed gradient of the batch's relation.
     pub(crate) shared: FloatBuffer,
@@ -18,16 +18,6 @@ pub(crate) struct OperatorGradients {
 }
 
 impl OperatorGradients {
-    pub(crate) fn new() -> Self {
-        Self {
-            shared: FloatBuffer::zeros(0),
-            per_edge: GradientRows::default(),
-            block: FloatBuffer::zeros(0),
-            packed: Vec::new(),
-            row: Vec::new(),
-        }
-    }
-
     /// Sets the sums to zero for `edges` edges and an operator with `width` packed parameters; `relations` is the
     /// number of relation types if they are dynamic.
     pub(crate) fn reset(&mut self, width: usize, relations: Option<usize>, edges: usize) {

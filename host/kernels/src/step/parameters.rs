@@ -13,7 +13,7 @@ use crate::step::gather::OperatorParameters;
 use crate::step::operator_gradients::OperatorGradients;
 
 /// Copies of the parameters that a batch needs.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct ParameterValues {
     /// Static relations: packed parameters of the batch's relation.
     packed: FloatBuffer,
@@ -22,7 +22,7 @@ pub(crate) struct ParameterValues {
 }
 
 /// Sums of the gradients of parameters, per side.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct ParameterGradients {
     pub(crate) globals: [Vec<f32>; 2],
     pub(crate) operators: [OperatorGradients; 2],
@@ -42,13 +42,6 @@ pub(crate) struct RegularizedOperator<'a> {
 }
 
 impl ParameterValues {
-    pub(crate) fn new() -> Self {
-        Self {
-            packed: FloatBuffer::zeros(0),
-            globals: Default::default(),
-        }
-    }
-
     /// Copies the parameters that a batch of `relation` needs.
     pub(crate) fn read(&mut self, spec: &ModelSpec, relation: usize, params: &Params) {
         let rules = &spec.relations[relation];
@@ -82,14 +75,6 @@ impl ParameterValues {
 }
 
 impl ParameterGradients {
-    pub(crate) fn new() -> Self {
-        Self {
-            globals: Default::default(),
-            operators: [OperatorGradients::new(), OperatorGradients::new()],
-            scratch: Vec::new(),
-        }
-    }
-
     /// Sets the sums to zero for a batch of `edges` edges of `relation`.
     pub(crate) fn reset(
         &mut self,

@@ -24,7 +24,7 @@ use crate::operators;
 use crate::step::operator_gradients::OperatorGradients;
 
 /// Buffers for relation prediction, which a worker reuses.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct RelationBuffers {
     /// Parameters of all relation types, `[2 * relations, width]`, as of the start of the pass: those of the pass's
     /// operators, then those of the other direction.
@@ -40,21 +40,6 @@ pub(crate) struct RelationBuffers {
     /// Number of relation types of one direction.
     relations: usize,
     width: usize,
-}
-
-impl Default for RelationBuffers {
-    fn default() -> Self {
-        let none = || FloatBuffer::zeros(0);
-        Self {
-            parameters: none(),
-            gradients: none(),
-            features: none(),
-            feature_gradients: none(),
-            scores: none(),
-            relations: 0,
-            width: 0,
-        }
-    }
 }
 
 /// The relation types of edges, and the weights of their losses.

@@ -9,7 +9,7 @@ use crate::half::HalfBuffer;
 use crate::score_function::RowExtras;
 
 /// Rows prepared for comparison, with the data from which their gradients are propagated back.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct PreparedRows {
     /// Prepared rows.
     pub(crate) values: FloatBuffer,
@@ -22,7 +22,7 @@ pub(crate) struct PreparedRows {
 }
 
 /// Gradients of prepared rows.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct RowGradients {
     /// Gradients with respect to the prepared rows; once propagated back, with respect to the table's rows.
     pub(crate) values: FloatBuffer,
@@ -35,15 +35,6 @@ pub(crate) struct RowGradients {
 }
 
 impl PreparedRows {
-    pub(crate) fn new() -> Self {
-        Self {
-            values: FloatBuffer::zeros(0),
-            half: HalfBuffer::zeros(0),
-            input: FloatBuffer::zeros(0),
-            extras: Vec::new(),
-        }
-    }
-
     /// Makes room for `rows` rows; with `input`, also for the rows before the operator.
     pub(crate) fn reserve(&mut self, rows: usize, dimension: usize, input: bool) {
         self.values.reserve(rows * dimension);
@@ -77,15 +68,6 @@ impl PreparedRows {
 }
 
 impl RowGradients {
-    pub(crate) fn new() -> Self {
-        Self {
-            values: FloatBuffer::zeros(0),
-            bias: Vec::new(),
-            row_factors: Vec::new(),
-            started: false,
-        }
-    }
-
     /// Makes room for the gradients of `rows` rows, none of which has been computed yet.
     pub(crate) fn start(&mut self, rows: usize, dimension: usize) {
         self.values.reserve(rows * dimension);

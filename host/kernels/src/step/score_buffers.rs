@@ -39,7 +39,7 @@ impl Weights<'_> {
 const SCORES_AT_ONCE: usize = 64 << 10;
 
 /// Scores of one slice in one direction, which the loss replaces by their gradients.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct ScoreBuffers {
     /// Scores of the negatives, `[padded positives, columns]`.
     pub(crate) negatives: FloatBuffer,
@@ -60,20 +60,6 @@ pub(crate) struct ScoreBuffers {
 }
 
 impl ScoreBuffers {
-    pub(crate) fn new() -> Self {
-        Self {
-            negatives: FloatBuffer::zeros(0),
-            half: HalfBuffer::zeros(0),
-            half_gradients: HalfBuffer::zeros(0),
-            distances: Vec::new(),
-            positive: Vec::new(),
-            positive_distance: Vec::new(),
-            positive_gradient: Vec::new(),
-            loss: Vec::new(),
-            columns: 0,
-        }
-    }
-
     /// Returns the scores of the positives and negatives of `slice`, without padding.
     pub(crate) fn of(&self, slice: &Slice) -> (&[f32], &[f32]) {
         let rows = slice.rows.len();

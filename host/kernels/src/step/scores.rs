@@ -112,15 +112,7 @@ impl SliceComparison<'_> {
 
     /// Returns the block of the scores, one matrix per chunk.
     pub(super) fn score_block(&self) -> MatrixBlock {
-        let columns = self.columns();
-        let (rows, stride) = (self.slice.chunk, self.slice.chunk * columns);
-        MatrixBlock {
-            offset: 0,
-            count: self.slice.chunks,
-            stride,
-            rows,
-            columns,
-        }
+        MatrixBlock::dense(self.slice.chunks, self.slice.chunk, self.columns())
     }
 
     /// Computes the scores of positives and negatives, and masks them.

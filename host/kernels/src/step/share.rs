@@ -9,10 +9,9 @@
 
 use std::mem;
 use std::ops::Range;
-use std::sync::{
-    Condvar, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard,
-};
+use std::sync::{Condvar, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
+use pbg_core::lock::lock;
 use pbg_gemm::buffer::FloatBuffer;
 use pbg_rows::gradient_rows::GradientRows;
 
@@ -74,6 +73,7 @@ pub(crate) fn part(count: usize, index: usize, parts: usize) -> Range<usize> {
 }
 
 /// Sums of gradients that a worker passes to the others at the end of a batch.
+#[derive(Default)]
 pub(crate) struct GradientSums {
     /// Gradients of table rows, per side.
     pub(crate) rows: [GradientRows; 2],
@@ -81,6 +81,7 @@ pub(crate) struct GradientSums {
 }
 
 /// Data that one worker shares with the others.
+#[derive(Default)]
 struct SharedData {
     /// Scores of the worker's entities with all positives of the slice.
     block: RwLock<FloatBuffer>,
@@ -108,16 +109,8 @@ struct BarrierState {
 
 impl ShareExchange {
     pub(crate) fn new(workers: usize) -> Self {
-        let given = |_| SharedData {
-            block: RwLock::new(FloatBuffer::zeros(0)),
-            rows: RwLock::new(FloatBuffer::zeros(0)),
-            summands: RwLock::new(GradientSums {
-                rows: Default::default(),
-                parameters: ParameterGradients::new(),
-            }),
-        };
         Self {
-            given: (0..workers).map(given).collect(),
+            given: (0..workers).map(|_| SharedData::default()).collect(),
             meeting: Mutex::default(),
             changed: Condvar::new(),
         }
@@ -132,7 +125,7 @@ impl ShareExchange {
     /// # Errors
     /// When one of them failed.
     pub(crate) fn wait(&self) -> Result<(), StepError> {
-        let mut meeting = self.meeting();
+        let mut meeting = lock(&self.meeting);
         meeting.waiting += 1;
         if meeting.waiting == self.workers() {
             meeting.waiting = 0;
@@ -152,7 +145,7 @@ impl ShareExchange {
 
     /// Marks a worker as failed, which ends all waits with an error.
     pub(crate) fn fail(&self) {
-        self.meeting().failed = true;
+        lock(&self.meeting).failed = true;
         self.changed.notify_all();
     }
 
@@ -181,10 +174,6 @@ impl ShareExchange {
 
     pub(crate) fn summands_mut(&self, worker: usize) -> RwLockWriteGuard<'_, GradientSums> {
         write(&self.given[worker].summands)
-    }
-
-    fn meeting(&self) -> MutexGuard<'_, BarrierState> {
-        self.meeting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

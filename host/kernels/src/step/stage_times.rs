@@ -13,20 +13,14 @@ pub struct StageTimes {
 
 impl Default for StageTimes {
     fn default() -> Self {
-        Self::new()
-    }
-}
-
-impl StageTimes {
-    /// Creates times of zero.
-    #[must_use]
-    pub fn new() -> Self {
         Self {
             total: Default::default(),
             since: pbg_clock::now(),
         }
     }
+}
 
+impl StageTimes {
     /// Returns the time spent in `cluster`.
     #[must_use]
     pub fn of(&self, cluster: Stage) -> Duration {

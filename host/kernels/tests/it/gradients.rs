@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use pbg_core::graph::Side;
 use pbg_core::model::{Comparator, Operator, Regularizer};
-use pbg_kernels::step::{BatchJob, StepWorker};
+use pbg_kernels::step::{BatchJob, Execution, StepWorker};
 use pbg_reference::losses::{LossKind, native};
 use pbg_reference::model::Model;
 use pbg_reference::twin::{Twin, global, packed, rows_of, spec};
@@ -16,7 +16,10 @@ pub(crate) fn check(name: &str, twin: &Twin, kind: LossKind, slice_bytes: usize)
     let spec = Arc::new(twin.model.spec.clone());
     let mut worker = StepWorker::new(spec)
         .expect("a worker")
-        .with_slice_bytes(slice_bytes);
+        .with_execution(Execution {
+            slice_bytes,
+            ..Execution::default()
+        });
     let mut loss = native(kind);
     let stats = worker
         .train(

@@ -56,15 +56,7 @@ impl<'a> Lowering<'a> {
             components,
             uses,
             values: Vec::with_capacity(expression.nodes.len()),
-            program: OperatorProgram {
-                constants: Vec::new(),
-                prologue: Vec::new(),
-                steps: Vec::new(),
-                components: Vec::new(),
-                parameters: Vec::new(),
-                shared: 0,
-                places: 0,
-            },
+            program: OperatorProgram::default(),
         }
     }
 

@@ -77,7 +77,7 @@ pub(super) enum Output {
 }
 
 /// Steps with everything that they need.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct OperatorProgram {
     pub(super) constants: Vec<f32>,
     /// Steps that run once per row of parameters.
