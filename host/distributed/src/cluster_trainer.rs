@@ -13,6 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use pbg_checkpoint::SharedCheckpoint;
 use pbg_core::event::{CallSeconds, Event, EventLine, PartitionIo};
 use pbg_core::graph::Bucket;
 use pbg_core::schedule::{LeasedBucket, PassId};
@@ -151,6 +152,11 @@ impl ClusterTrainer<'_> {
         self.ledger.token()
     }
 
+    /// Returns the checkpoint folder, which all trainers share.
+    fn files(&self) -> &SharedCheckpoint {
+        &self.machine.pipeline.buffer.store().files
+    }
+
     /// Reads the newest record.
     fn record(&self) -> Result<Arc<LedgerRecord>, RunError> {
         let record = self.ledger.refresh()?;
@@ -211,12 +217,7 @@ impl ClusterTrainer<'_> {
     /// Reports the trainers that this one has removed from the run, and removes their sign files.
     fn report_evictions(&mut self) -> Result<(), RunError> {
         for token in self.watch.take_evicted() {
-            self.machine
-                .pipeline
-                .buffer
-                .store()
-                .files
-                .remove_presence(token)?;
+            self.files().remove_presence(token)?;
         }
         for notice in self.watch.notices() {
             self.machine.emit(notice);

@@ -21,6 +21,7 @@ use std::sync::{Arc, Mutex, RwLock};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use pbg_core::lock::lock;
 use pbg_core::loss::LossState;
 use pbg_core::strategy::{Loss as _, StrategyError};
 use pbg_ledger::transport::LiveTraffic;
@@ -48,7 +49,7 @@ use message::CountedMessages;
 use rate_limit::RateLimiter;
 pub use rate_limit::SyncLimits;
 use rounds::{ExchangeRounds, RoundSlot};
-use shared::{ExchangeShared, lock};
+use shared::ExchangeShared;
 use state::ShardCopy;
 
 /// The parameter exchange of one trainer, which runs in a thread while this value exists.

@@ -4,12 +4,13 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use pbg_core::event::Event;
 use pbg_core::graph::Bucket;
+use pbg_core::lock::lock;
 use pbg_ledger::transport::{Heartbeat, LiveTraffic, TrainerActivity};
 use pbg_ledger::{LedgerAction, LedgerRecord, SilentTrainer, Token};
 use pbg_model::error::RunError;
@@ -213,8 +214,4 @@ impl SilenceDetector {
         let of_token = heard.into_iter().find(|heard| heard.beat.token == token);
         of_token.map(|heard| heard.ago)
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

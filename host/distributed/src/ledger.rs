@@ -4,6 +4,7 @@
 //! names its predecessor, so each one ends before the next begins. The last known record can be read meanwhile.
 
 use pbg_core::graph::SidePartition;
+use pbg_core::lock::lock;
 use pbg_ledger::transport::{LiveTraffic, NoAnswer, Register, RegisterEntry, WriteReply};
 use pbg_ledger::{
     CopyVersion, LedgerAction, LedgerRecord, OperatorCommand, PartitionVersion, Settlement,
@@ -11,7 +12,7 @@ use pbg_ledger::{
 };
 use pbg_model::error::JoinError;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 pub(crate) use background::LedgerThreads;
@@ -262,7 +263,7 @@ impl LedgerClient {
         judged: Option<&LedgerRecord>,
         record: &LedgerRecord,
     ) -> Result<bool, JoinError> {
-        let _alone = self.lock();
+        let _alone = lock(&self.numbers);
         let before = self.known.before();
         let entry = self.entry()?;
         let there = decode(entry.as_ref())?;
@@ -286,7 +287,7 @@ impl LedgerClient {
     /// # Errors
     /// When the register does not answer.
     pub(crate) fn evict(&self, silent: SilentTrainer) -> Result<bool, JoinError> {
-        let _alone = self.lock();
+        let _alone = lock(&self.numbers);
         let evicted = self.evict_patiently(silent);
         self.silence.forget_writes();
         evicted
@@ -393,10 +394,6 @@ impl LedgerClient {
                 Err(_) => self.silence.pause(patience.next_wait()),
             }
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, TransactionNumbers> {
-        self.numbers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -2,7 +2,7 @@
 //! [`ClusterTrainer`](crate::cluster_trainer::ClusterTrainer), and the caller defines how long a bucket takes. Used by
 //! `bench cluster`.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, ScopedJoinHandle};
@@ -311,15 +311,8 @@ impl SimRun<'_, '_> {
         self.scene.ahead.unwrap_or(many)
     }
 
-    fn groups_of(&self, buckets: &[Bucket]) -> Vec<SidePartition> {
-        let grid = Grid::of(&self.scene.pass);
-        let mut groups: Vec<SidePartition> = buckets
-            .iter()
-            .flat_map(|b| grid.partitions_of(*b))
-            .collect();
-        groups.sort_unstable();
-        groups.dedup();
-        groups
+    fn groups_of(&self, buckets: &[Bucket]) -> BTreeSet<SidePartition> {
+        Grid::of(&self.scene.pass).partitions_of_all(buckets)
     }
 
     fn needs_nothing_new(&self, bucket: Bucket) -> bool {

@@ -1,10 +1,11 @@
 //! Tables of a trainer: read from the files that the ledger names, written to new files, and settled.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use pbg_checkpoint::{CheckpointManifest, SharedCheckpoint, shared};
 use pbg_core::graph::{Bucket, Side, SidePartition};
+use pbg_core::lock::lock;
 use pbg_core::loss::LossState;
 use pbg_core::schedule::PassId;
 use pbg_ledger::{Grid, LedgerSums, PartitionFile, SettledPartition, Settlement};
@@ -155,7 +156,7 @@ impl ClusterTables {
         version: u64,
     ) -> Result<PartitionFile, RunError> {
         let layout = &self.layout.types[key.0];
-        let rounding = self.initial.roundings().at(Point::Version(version), key);
+        let rounding = self.initial.roundings.at(Point::Version(version), key);
         Ok(tables::with_rows(layout, table, rounding, |rows| {
             self.files
                 .write_partition(&layout.name, key.1, version, rows)
@@ -188,12 +189,6 @@ impl ClusterTables {
     /// from.
     fn settled(&self, buckets: &[Bucket]) -> Vec<SettledPartition> {
         let mut written = lock(&self.written);
-        let mut groups: Vec<SidePartition> = buckets
-            .iter()
-            .flat_map(|b| self.grid.partitions_of(*b))
-            .collect();
-        groups.sort_unstable();
-        groups.dedup();
         let settled = |group: SidePartition| {
             let keys = self.layout.group_tables(group);
             SettledPartition {
@@ -205,7 +200,8 @@ impl ClusterTables {
                 files: keys.filter_map(|key| written.remove(&key)).collect(),
             }
         };
-        groups.into_iter().map(settled).collect()
+        let groups = self.grid.partitions_of_all(buckets).into_iter();
+        groups.map(settled).collect()
     }
 }
 
@@ -270,8 +266,4 @@ impl TableStore for ClusterTables {
     fn shares_fixed(&self) -> bool {
         true
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

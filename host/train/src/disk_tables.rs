@@ -1,10 +1,11 @@
 //! Tables on disk: partitions of the checkpoint or of `init_path`, or random initial ones.
 
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use pbg_checkpoint::manifest::RunInfo;
 use pbg_checkpoint::{Checkpoint, PartitionData, ReadCheckpoint, TargetCommit, Tensor, TensorRef};
+use pbg_core::lock::lock;
 use pbg_core::seed;
 use pbg_kernels::device::OpenDevice;
 use pbg_model::compatibility::{OpenPurpose, check_compatibility};
@@ -21,13 +22,16 @@ use crate::buffer::TableStore;
 use crate::new_rows::NewRows;
 /// Initial state of tables: from `init_path` where it has them, otherwise random normal values.
 pub struct InitialTables {
-    init: Option<ReadCheckpoint>,
-    /// Rows of the dataset that `init` lacks.
+    /// The checkpoint of `init_path`.
+    pub checkpoint: Option<ReadCheckpoint>,
+    /// Rows of the dataset that the checkpoint lacks.
     new: NewRows,
-    missing: UntrainedNames,
+    /// Rows and relations of the dataset that the checkpoint lacks; they are initialized at random.
+    pub missing: UntrainedNames,
     scale: f32,
     seed: u64,
-    roundings: Roundings,
+    /// Source of random roundings.
+    pub roundings: Roundings,
 }
 
 impl InitialTables {
@@ -38,7 +42,7 @@ impl InitialTables {
     /// When the checkpoint of `init_path` cannot be read or does not fit.
     pub fn new(resolved: &ResolvedConfig, begins: bool) -> Result<Self, RunError> {
         let config = resolved.config();
-        let (mut init, mut new, mut missing) = Default::default();
+        let (mut checkpoint, mut new, mut missing) = Default::default();
         if let Some(path) = config.init_path.as_ref().filter(|_| begins) {
             let opened = ReadCheckpoint::open(Path::new(path))?;
             let admitted =
@@ -47,35 +51,16 @@ impl InitialTables {
                 new = NewRows::since(earlier, resolved)?;
                 missing = UntrainedNames::of(earlier, &resolved.ids()?);
             }
-            init = Some(opened);
+            checkpoint = Some(opened);
         }
         Ok(Self {
-            init,
+            checkpoint,
             new,
             missing,
             scale: config.init_scale,
             seed: config.seed,
             roundings: Roundings::new(config),
         })
-    }
-
-    /// Returns the checkpoint of `init_path`.
-    #[must_use]
-    pub fn checkpoint(&self) -> Option<&ReadCheckpoint> {
-        self.init.as_ref()
-    }
-
-    /// Returns the rows and relations of the dataset that the checkpoint of `init_path` lacks; they are initialized at
-    /// random.
-    #[must_use]
-    pub fn missing(&self) -> &UntrainedNames {
-        &self.missing
-    }
-
-    /// Returns the source of random roundings.
-    #[must_use]
-    pub fn roundings(&self) -> Roundings {
-        self.roundings
     }
 
     /// Returns the initial state of a partition, which depends only on the seed, the type and the partition.
@@ -102,7 +87,7 @@ impl InitialTables {
         (type_index, partition): TableKey,
     ) -> Result<PartitionData, RunError> {
         let mut data = tables::allocate_partition(layout, partition);
-        if let Some(init) = &self.init
+        if let Some(init) = &self.checkpoint
             && init.read_partition_into(&layout.name, partition, &mut data)?
         {
             self.new.append((type_index, partition), &mut data);
@@ -185,10 +170,7 @@ impl DiskTables {
     /// Writes the initial state of one table that no bucket has touched, so that a committed checkpoint is complete.
     /// Returns whether there may be more such tables.
     fn complete(&self) -> Result<bool, RunError> {
-        let mut untouched = self
-            .untouched
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut untouched = lock(&self.untouched);
         while let Some((type_index, partition)) = untouched.as_mut().and_then(Vec::pop) {
             let layout = &self.layout.types[type_index];
             if self
@@ -216,7 +198,7 @@ impl DiskTables {
     ) -> Result<(), RunError> {
         let layout = &self.layout.types[type_index];
         let next = Point::Version(self.checkpoint.version() + 1);
-        let rounding = self.initial.roundings().at(next, (type_index, partition));
+        let rounding = self.initial.roundings.at(next, (type_index, partition));
         Ok(tables::with_rows(layout, table, rounding, |rows| {
             self.checkpoint
                 .write_rows(&layout.name, partition, rows, belongs)

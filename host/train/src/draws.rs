@@ -6,6 +6,7 @@ use std::sync::{Mutex, PoisonError};
 
 use pbg_core::batching::ByRelation;
 use pbg_core::draws::{DrawError, UndrawnEdges};
+use pbg_core::lock::lock;
 use pbg_core::strategy::{
     FaultCause, RelationDraw, RelationSampler, SamplerFactory, StrategyError,
 };
@@ -198,10 +199,7 @@ impl<'a> Samplers<'a> {
         let Some(standard) = self.standard.filter(|_| own) else {
             return Err(fault.into());
         };
-        self.faults
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .push(fault);
+        lock(&self.faults).push(fault);
         Ok(standard)
     }
 }

@@ -1,8 +1,9 @@
 //! Losses in the form that the training step uses, with fallbacks.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
+use pbg_core::lock::lock;
 use pbg_core::loss::{LossState, ObservedBatches, TracedLoss};
 use pbg_core::strategy::{
     FaultCause, Loss, LossFormula, LossWorker, RunLength, ScoreBlock, StrategyError, StrategyId,
@@ -37,10 +38,7 @@ struct Faults {
 impl Faults {
     fn note(&self, fault: StrategyError) {
         self.any.store(true, Ordering::Relaxed);
-        self.new
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .push(fault);
+        lock(&self.new).push(fault);
     }
 }
 
@@ -57,8 +55,7 @@ impl GuardedLoss {
 
     /// Returns the failures since the last call, one for each worker in which the loss failed.
     pub(crate) fn take_faults(&self) -> Vec<StrategyError> {
-        let new = self.faults.new.lock();
-        std::mem::take(&mut new.unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut lock(&self.faults.new))
     }
 
     /// Records a failure that the loss itself caused, so that the fallback goes on.

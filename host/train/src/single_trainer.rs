@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
+use pbg_checkpoint::Checkpoint;
 use pbg_core::event::{Event, PartitionIo, Resumed};
 use pbg_core::graph::Bucket;
 use pbg_core::plan::Belady;
@@ -50,6 +51,11 @@ pub(crate) struct SingleTrainer<'a> {
 impl SingleTrainer<'_> {
     /// Trainer number of the only trainer.
     const ME: u32 = 0;
+
+    /// Returns the checkpoint folder of the run.
+    fn checkpoint(&self) -> &Checkpoint {
+        &self.machine.pipeline.buffer.store().checkpoint
+    }
 
     /// Returns the current pass after making sure that it has a plan: the checkpoint's, or a new one of the bucket
     /// order.

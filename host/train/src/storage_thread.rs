@@ -8,9 +8,10 @@
 use pbg_core::batch_graph::pipeline;
 use pbg_core::event::GroupSeconds;
 use pbg_core::graph::SidePartition;
+use pbg_core::lock::lock;
 use pbg_model::error::RunError;
 use pbg_model::layout::TableKey;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use crate::buffer::{CommitCopies, TableStore};
@@ -319,26 +320,17 @@ struct CommitStopwatch {
 
 impl CommitStopwatch {
     fn start(&self) {
-        self.stretches
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .1 = Some(pbg_clock::now());
+        lock(&self.stretches).1 = Some(pbg_clock::now());
     }
 
     fn stop(&self) {
-        let mut stretches = self
-            .stretches
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut stretches = lock(&self.stretches);
         let stretch = stretches.1.take().map(|start| start.elapsed());
         stretches.0 += stretch.unwrap_or_default();
     }
 
     fn read(&self) -> Duration {
-        let stretches = self
-            .stretches
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let stretches = lock(&self.stretches);
         stretches.0 + stretches.1.map(|start| start.elapsed()).unwrap_or_default()
     }
 }

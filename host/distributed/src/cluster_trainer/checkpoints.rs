@@ -29,7 +29,7 @@ const ATTEMPTS: usize = 100;
 impl ClusterTrainer<'_> {
     /// Returns the version of the newest checkpoint, or 0 before the first.
     pub(super) fn newest_version(&self) -> Result<u64, RunError> {
-        let newest = self.machine.pipeline.buffer.store().files.newest()?;
+        let newest = self.files().newest()?;
         Ok(newest.map_or(0, |manifest| manifest.version))
     }
 
@@ -40,7 +40,7 @@ impl ClusterTrainer<'_> {
         if !is_between_epochs(record) {
             return Ok(false);
         }
-        let newest = self.machine.pipeline.buffer.store().files.newest()?;
+        let newest = self.files().newest()?;
         let Some(manifest) = newest else {
             return Ok(true);
         };
@@ -102,7 +102,7 @@ impl ClusterTrainer<'_> {
         if now.checkpoint_in_progress() != Some((self.token(), cut)) {
             return Ok(false);
         }
-        let files = &self.machine.pipeline.buffer.store().files;
+        let files = self.files();
         files.publish(&manifest)?;
         self.submit(LedgerAction::Committed(cut))?;
         files.make_current(&manifest)?;
@@ -124,12 +124,7 @@ impl ClusterTrainer<'_> {
             // The next checkpoint copies this line from the log. The last checkpoint of a run has no successor, so the
             // line is appended here as well.
             let line = in_json(std::slice::from_ref(line))?;
-            self.machine
-                .pipeline
-                .buffer
-                .store()
-                .files
-                .append_metrics(&manifest, &line)?;
+            self.files().append_metrics(&manifest, &line)?;
         }
         if let Some(epoch) = kept_epoch {
             self.machine.emit(Event::Preserved { epoch });
@@ -146,7 +141,7 @@ impl ClusterTrainer<'_> {
     ) -> Result<(Arc<LedgerRecord>, Option<CheckpointManifest>), RunError> {
         let mut attempts = 0;
         loop {
-            let newest = self.machine.pipeline.buffer.store().files.newest()?;
+            let newest = self.files().newest()?;
             let Err(stale) = record.matches_manifest(newest.as_ref().map(CheckpointManifest::cut))
             else {
                 return Ok((record, newest));
@@ -165,7 +160,7 @@ impl ClusterTrainer<'_> {
     /// checkpoint began. A trainer that joins later writes its file again; the file of one that joined meanwhile is
     /// restored here.
     fn remove_signs(&self, signs: &[Token]) -> Result<(), RunError> {
-        let files = &self.machine.pipeline.buffer.store().files;
+        let files = self.files();
         let record = self.record()?;
         let is_stranger = |token: &&Token| !record.trainers().contains_key(token);
         let strangers: Vec<&Token> = signs.iter().filter(is_stranger).collect();
@@ -197,7 +192,7 @@ impl ClusterTrainer<'_> {
         if !is_due || !is_between_epochs(record) {
             return Ok(None);
         }
-        let files = &self.machine.pipeline.buffer.store().files;
+        let files = self.files();
         files.preserve(manifest, pass.epoch)?;
         Ok(Some(pass.epoch))
     }

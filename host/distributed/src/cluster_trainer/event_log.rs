@@ -72,7 +72,7 @@ impl ClusterTrainer<'_> {
         before: Option<&CheckpointManifest>,
         manifest: &mut CheckpointManifest,
     ) -> Result<(), RunError> {
-        let files = &self.machine.pipeline.buffer.store().files;
+        let files = self.files();
         let mut tellers = Vec::new();
         for (&token, told) in record.event_logs() {
             let from = before.and_then(|before| before.told.get(&token));
@@ -121,7 +121,7 @@ impl ClusterTrainer<'_> {
         let is_gone = |token: &&Token| {
             !record.trainers().contains_key(token) && !record.event_logs().contains_key(token)
         };
-        let files = &self.machine.pipeline.buffer.store().files;
+        let files = self.files();
         for token in tellers.iter().filter(is_gone) {
             files.remove_events(*token)?;
         }

@@ -97,11 +97,7 @@ impl ClusterTrainer<'_> {
     pub(super) fn needs_only_held(&self, bucket: Bucket) -> Result<bool, RunError> {
         let record = self.last_record()?;
         let grid = record.grid();
-        let held: Vec<SidePartition> = self
-            .unsettled
-            .iter()
-            .flat_map(|b| grid.partitions_of(*b))
-            .collect();
+        let held = grid.partitions_of_all(&self.unsettled);
         Ok(grid
             .partitions_of(bucket)
             .all(|group| held.contains(&group)))

@@ -49,7 +49,7 @@ impl ClusterTrainer<'_> {
                 Err(NotApplied::Fatal(error)) => return Err(error.into()),
             }
         }
-        let files = &self.machine.pipeline.buffer.store().files;
+        let files = self.files();
         Ok(files.remove_presence(self.token())?)
     }
 
@@ -59,13 +59,7 @@ impl ClusterTrainer<'_> {
         self.ledger.shorten_waits();
         // The earlier error is reported to the user, so errors here are ignored.
         if self.ledger.submit(LedgerAction::Leave).is_ok() {
-            let _sign = self
-                .machine
-                .pipeline
-                .buffer
-                .store()
-                .files
-                .remove_presence(self.token());
+            let _sign = self.files().remove_presence(self.token());
         }
     }
 
@@ -104,10 +98,8 @@ impl ClusterTrainer<'_> {
     /// For a trainer whose ledger does not answer any more: checks whether the newest checkpoint already has the end of
     /// the run, because the other trainers have trained the rest while this one was paused.
     pub(crate) fn finished_by_others(&mut self) -> Result<Option<RunOutcome>, RunError> {
-        let (Some(record), Some(manifest)) = (
-            self.ledger.last_record(),
-            self.machine.pipeline.buffer.store().files.newest()?,
-        ) else {
+        let (Some(record), Some(manifest)) = (self.ledger.last_record(), self.files().newest()?)
+        else {
             return Ok(None);
         };
         let (terms, config) = (record.terms(), self.machine.config());

@@ -128,7 +128,7 @@ impl ClusterTrainer<'_> {
     /// record has only the last one; checkpoints have appended the others to `metrics.jsonl`.
     fn tell_missed(&mut self, last: u32) {
         // They are only reported again: a file that cannot be read is no reason to end the run.
-        let Ok(file) = self.machine.pipeline.buffer.store().files.open_metrics() else {
+        let Ok(file) = self.files().open_metrics() else {
             return;
         };
         for line in BufReader::new(file).lines().map_while(Result::ok) {
@@ -324,7 +324,7 @@ impl ClusterTrainer<'_> {
     ) -> Result<Option<CheckpointManifest>, RunError> {
         let started = pbg_clock::now();
         loop {
-            let newest = self.machine.pipeline.buffer.store().files.newest()?;
+            let newest = self.files().newest()?;
             if let Some(manifest) = newest.filter(|m| m.version == ranking.version) {
                 return Ok(Some(manifest));
             }
@@ -358,13 +358,7 @@ impl ClusterTrainer<'_> {
             let Some(manifest) = self.manifest_of(ranking)? else {
                 return Ok(());
             };
-            let kept = self
-                .machine
-                .pipeline
-                .buffer
-                .store()
-                .files
-                .preserve_best(&manifest);
+            let kept = self.files().preserve_best(&manifest);
             if let Err(error) = kept {
                 // If this trainer was removed from the run, that is the error to report.
                 self.record()?;

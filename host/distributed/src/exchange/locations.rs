@@ -4,8 +4,9 @@
 //! longer the owner stops counting and keeps the state, unchanged, until it has seen a newer version. So each message
 //! is either in the state that the next owner fetches, or was refused and is sent again.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
+use pbg_core::lock::lock;
 use pbg_ledger::Token;
 
 use super::loss::LossShard;
@@ -132,8 +133,6 @@ impl BlockLocations {
     }
 
     fn lock(&self, index: usize) -> MutexGuard<'_, Slot> {
-        self.slots[index]
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        lock(&self.slots[index])
     }
 }

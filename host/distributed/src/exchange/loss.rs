@@ -13,6 +13,7 @@
 
 use std::collections::BTreeMap;
 
+use pbg_core::lock::lock;
 use pbg_core::loss::{LossState, ObservedBatches};
 use pbg_core::strategy::{FaultCause, Loss as _};
 use pbg_ledger::Token;
@@ -20,7 +21,6 @@ use pbg_ledger::Token;
 use super::encoding::{Decoder, Encoder};
 use super::message::{CountedMessages, PeerReply, PeerRequest};
 use super::rounds::{ExchangeRounds, Round};
-use super::shared::lock;
 use super::state::{ShardCopy, version_after_loss};
 
 /// The owner's state of the loss.

@@ -4,7 +4,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use super::shared::lock;
+use pbg_core::lock::lock;
 
 /// Limits of the exchange of shared parameters.
 #[derive(Clone, Copy, Debug, PartialEq)]

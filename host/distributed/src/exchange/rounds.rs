@@ -7,6 +7,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError, RwLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use pbg_core::lock::lock;
 use pbg_core::strategy::StrategyError;
 use pbg_ledger::Token;
 use pbg_train::GuardedLoss;
@@ -16,7 +17,7 @@ use super::blocks::{Owners, ParameterBlock};
 use super::loss::LossSender;
 use super::message::{CountedMessages, PeerReply, PeerRequest, RowUpdates, SignedRequest};
 use super::rate_limit::RateLimiter;
-use super::shared::{ExchangeShared, lock};
+use super::shared::ExchangeShared;
 use super::state::ShardKind;
 
 /// Longest wait for an owner's answer.

@@ -3,9 +3,10 @@
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::thread::Thread;
 
+use pbg_core::lock::lock;
 use pbg_core::loss::LossState;
 use pbg_ledger::transport::LiveTraffic;
 use pbg_ledger::{LedgerRecord, Token};
@@ -273,8 +274,4 @@ impl ExchangeShared {
         let sums = BlockSums::from_copy(values, block.shape, seen.version, counted);
         Some(ShardState::Rows(sums))
     }
-}
-
-pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::shared::lock;
+use pbg_core::lock::lock;
 use pbg_core::model::{Comparator, Operator, Regularizer};
 use pbg_ledger::transport::{
     Heartbeat, LastHeartbeat, NoAnswer, QuestionHandler, Register, RegisterEntry, WriteReply,

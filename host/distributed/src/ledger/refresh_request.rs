@@ -1,8 +1,9 @@
 //! Requests for a newer record by threads that cannot wait for it.
 
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
+use pbg_core::lock::lock;
 /// Flag that is set while a newer record is requested.
 #[derive(Default)]
 pub(super) struct RefreshRequest {
@@ -11,13 +12,9 @@ pub(super) struct RefreshRequest {
 }
 
 impl RefreshRequest {
-    fn lock(&self) -> MutexGuard<'_, bool> {
-        self.needed.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Requests a newer record without waiting for it.
     pub(super) fn wake(&self) {
-        *self.lock() = true;
+        *lock(&self.needed) = true;
         self.changed.notify_all();
     }
 
@@ -25,7 +22,7 @@ impl RefreshRequest {
     pub(super) fn wait(&self, at_most: Duration) -> bool {
         let waited = self
             .changed
-            .wait_timeout_while(self.lock(), at_most, |needed| !*needed);
+            .wait_timeout_while(lock(&self.needed), at_most, |needed| !*needed);
         let mut needed = waited.unwrap_or_else(PoisonError::into_inner).0;
         std::mem::take(&mut needed)
     }

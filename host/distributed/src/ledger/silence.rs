@@ -1,10 +1,11 @@
 //! Tracks how long the register has not answered: decides when to notify the user, and when to end a wait.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use pbg_core::event::Event;
+use pbg_core::lock::lock;
 use pbg_ledger::transport::NoAnswer;
 
 /// Duration of silence after which the user is notified.
@@ -97,10 +98,6 @@ impl SilenceMonitor {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Makes a request, and records whether it was answered.
     pub(super) fn request<T>(
         &self,
@@ -113,7 +110,7 @@ impl SilenceMonitor {
             what: "no answer yet".to_owned(),
         };
         {
-            let mut state = self.lock();
+            let mut state = lock(&self.state);
             state.asked = Some(began);
             state.of(request).get_or_insert_with(pending);
         }
@@ -121,7 +118,7 @@ impl SilenceMonitor {
         match &answer {
             Ok(_) => self.answered(request),
             Err(NoAnswer(what)) => {
-                let mut state = self.lock();
+                let mut state = lock(&self.state);
                 state
                     .of(request)
                     .get_or_insert_with(pending)
@@ -134,7 +131,7 @@ impl SilenceMonitor {
 
     fn answered(&self, request: Request) {
         let told = {
-            let mut state = self.lock();
+            let mut state = lock(&self.state);
             *state.of(request) = None;
             state.writes_unknown &= request == Request::Read;
             let is_over = state.reads.is_none() && state.writes.is_none() && !state.writes_unknown;
@@ -148,7 +145,7 @@ impl SilenceMonitor {
 
     /// Forgets unanswered writes. Called when no thread waits for a write any more.
     pub(super) fn forget_writes(&self) {
-        let mut state = self.lock();
+        let mut state = lock(&self.state);
         state.writes_unknown |= state.writes.take().is_some();
     }
 
@@ -156,7 +153,7 @@ impl SilenceMonitor {
     pub(super) fn notify_user(&self) {
         self.note_stop();
         let event = {
-            let mut state = self.lock();
+            let mut state = lock(&self.state);
             let Some(unanswered) = state.longest().filter(|u| u.lasts(WORTH_TELLING)) else {
                 return;
             };
@@ -182,13 +179,13 @@ impl SilenceMonitor {
 
     /// Whether the register has not answered for a while.
     pub(super) fn is_silent(&self) -> bool {
-        let longest = self.lock().longest();
+        let longest = lock(&self.state).longest();
         longest.is_some_and(|unanswered| unanswered.lasts(WORTH_TELLING))
     }
 
     /// Whether a request was made within `time`.
     pub(super) fn was_asked_within(&self, time: Duration) -> bool {
-        self.lock()
+        lock(&self.state)
             .asked
             .is_some_and(|asked| asked.elapsed() < time)
     }
@@ -198,7 +195,7 @@ impl SilenceMonitor {
     pub(super) fn ends_waits(&self) -> bool {
         self.is_closed() || {
             self.note_stop();
-            let state = self.lock();
+            let state = lock(&self.state);
             let is_silent = state.longest().is_some_and(|u| u.lasts(PARTING));
             is_silent && state.stopped.is_some_and(|at| at.elapsed() >= PARTING)
         }
@@ -206,7 +203,7 @@ impl SilenceMonitor {
 
     fn note_stop(&self) {
         if self.is_hurried() {
-            self.lock().stopped.get_or_insert_with(pbg_clock::now);
+            lock(&self.state).stopped.get_or_insert_with(pbg_clock::now);
         }
     }
 
@@ -286,7 +283,7 @@ mod tests {
 
     /// Moves the start of all unanswered requests into the past.
     fn backdate(silence: &SilenceMonitor) {
-        let mut state = silence.lock();
+        let mut state = lock(&silence.state);
         let State { reads, writes, .. } = &mut *state;
         for unanswered in reads.iter_mut().chain(writes) {
             unanswered.since = long_ago();
@@ -379,7 +376,7 @@ mod tests {
             !silence.ends_waits(),
             "the register still has time to answer"
         );
-        silence.lock().stopped = Some(long_ago());
+        lock(&silence.state).stopped = Some(long_ago());
         assert!(silence.ends_waits());
         silence.request(Request::Read, || Ok(())).unwrap();
         assert!(!silence.ends_waits(), "the register answers");

@@ -4,6 +4,7 @@
 //! except success, the record is read again to find out whether the transaction was applied.
 
 use pbg_core::graph::SidePartition;
+use pbg_core::lock::lock;
 use pbg_ledger::transport::{NoAnswer, WriteReply};
 use pbg_ledger::{
     CopyVersion, LedgerAction, LedgerRecord, Token, Transaction, TransactionError, TransactionFate,
@@ -32,7 +33,7 @@ impl LedgerClient {
         stamps: &[(SidePartition, CopyVersion)],
         wanted: &dyn Fn() -> bool,
     ) -> Result<Arc<LedgerRecord>, NotApplied> {
-        let mut numbers = self.lock();
+        let mut numbers = lock(&self.numbers);
         let number = numbers.next;
         // A number is never used twice, whatever the result of its transaction.
         numbers.next += 1;

@@ -3,9 +3,10 @@
 //! Reads of several threads may return in any order. A record that was read replaces the known one unless it is older.
 
 use pbg_core::graph::SidePartition;
+use pbg_core::lock::lock;
 use pbg_ledger::{CopyVersion, LedgerRecord, PartitionVersion};
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 /// A record and its revision in the register.
 #[derive(Clone, Debug)]
@@ -44,13 +45,13 @@ impl LedgerView {
     pub(super) fn before(&self) -> ReadStart {
         let State {
             after, replaced, ..
-        } = *self.lock();
+        } = *lock(&self.0);
         ReadStart { after, replaced }
     }
 
     /// Records the result of a read that began at `before`.
     pub(super) fn read(&self, before: ReadStart, seen: Option<&VersionedRecord>) {
-        let mut state = self.lock();
+        let mut state = lock(&self.0);
         let newer = match (seen, &state.seen) {
             (Some(new), Some(known)) => new.revision >= known.revision,
             (Some(_), None) => true,
@@ -71,7 +72,7 @@ impl LedgerView {
         seen: Option<VersionedRecord>,
         stamps: &[(SidePartition, CopyVersion)],
     ) {
-        let mut state = self.lock();
+        let mut state = lock(&self.0);
         state.after = number;
         state.stamps.extend(stamps.iter().copied());
         let known = state.seen.as_ref().map(|known| known.revision);
@@ -82,41 +83,37 @@ impl LedgerView {
 
     /// Returns the number of the last transaction that is known to be applied.
     pub(super) fn after(&self) -> u64 {
-        self.lock().after
+        lock(&self.0).after
     }
 
     /// Returns the record as last seen.
     pub(super) fn seen(&self) -> Option<VersionedRecord> {
-        self.lock().seen.clone()
+        lock(&self.0).seen.clone()
     }
 
     /// Records that the copy of `group` in memory was loaded from the version that `stamp` identifies.
     pub(super) fn loaded(&self, group: SidePartition, stamp: CopyVersion) {
-        self.lock().stamps.insert(group, stamp);
+        lock(&self.0).stamps.insert(group, stamp);
     }
 
     /// Sets the stamps that copies of partitions get with the settlement that begins. An empty slice ends the
     /// settlement.
     pub(super) fn settling(&self, stamps: &[(SidePartition, CopyVersion)]) {
-        self.lock().settling = stamps.iter().copied().collect();
+        lock(&self.0).settling = stamps.iter().copied().collect();
     }
 
     /// Returns the stamp of the copy of `group` in memory.
     pub(super) fn stamp(&self, group: SidePartition) -> Option<CopyVersion> {
-        self.lock().stamps.get(&group).copied()
+        lock(&self.0).stamps.get(&group).copied()
     }
 
     /// Whether the copy of `group` in memory has the version that the record names.
     pub(super) fn is_current(&self, group: SidePartition) -> bool {
-        let state = self.lock();
+        let state = lock(&self.0);
         let newest = state.seen.as_ref().and_then(|s| s.record.partition(group));
         let newest = newest.map(PartitionVersion::stamp);
         let copies = [&state.stamps, &state.settling];
         newest.is_some_and(|newest| copies.iter().any(|of| of.get(&group) == Some(&newest)))
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -3,8 +3,9 @@
 //! Copying into memory that was touched before is twice as fast as into fresh memory, so an original is kept after it
 //! was written, for the next copy. Copies made for a commit and kept originals never exceed the limit together.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
+use pbg_core::lock::lock;
 use pbg_model::layout::{Layout, TableKey};
 
 /// Accounts for copies of tables. Shared by the buffer, which copies, and the storage thread, which writes the
@@ -75,7 +76,7 @@ impl<T> CommitCopies<T> {
     }
 
     fn state(&self) -> MutexGuard<'_, State<T>> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 }
 

@@ -34,13 +34,7 @@ impl SingleTrainer<'_> {
         self.state.changed = self.machine.pipeline.buffer.changed();
         self.state.loss = self.machine.strategies.loss.state();
         self.machine.settle_parameters()?;
-        let covered = self
-            .machine
-            .pipeline
-            .buffer
-            .store()
-            .checkpoint
-            .metrics_length();
+        let covered = self.checkpoint().metrics_length();
         let cut = self
             .commits
             .content(covered, &self.machine.params, &self.state)?;
@@ -60,7 +54,7 @@ impl SingleTrainer<'_> {
             self.count_commit(stood);
             self.report_commit(committed)?;
         }
-        Ok(self.machine.pipeline.buffer.store().checkpoint.version())
+        Ok(self.checkpoint().version())
     }
 
     /// Commits everything trained so far and waits until it is on disk.

@@ -48,7 +48,7 @@ impl<'a> SingleTrainer<'a> {
         let checkpoint = Checkpoint::open(Path::new(&config.checkpoint_path))?;
         let initial = InitialTables::new(resolved, checkpoint.run().is_none())?;
         let mut params = Params::new(&blueprint.spec, config.seed);
-        if let Some(init) = initial.checkpoint() {
+        if let Some(init) = &initial.checkpoint {
             commit::read_model(init.model()?, &mut params)?;
         }
         let commits = CommitMetadata::new(resolved, &strategies, allowed)?;
@@ -64,7 +64,7 @@ impl<'a> SingleTrainer<'a> {
         }
         let drawn = match &admitted.earlier {
             Some(earlier) => UntrainedNames::of(earlier, &resolved.ids()?),
-            None => initial.missing().clone(),
+            None => initial.missing.clone(),
         };
         let tables = DiskTables::new(resolved, checkpoint, initial, place.clone())?;
         let workers = resolved.settings().workers;

@@ -15,12 +15,7 @@ use crate::commit_pacer::CommitReason;
 impl SingleTrainer<'_> {
     /// Appends an event to `metrics.jsonl` and emits it.
     pub(super) fn report(&mut self, event: Event) -> Result<(), RunError> {
-        self.machine
-            .pipeline
-            .buffer
-            .store()
-            .checkpoint
-            .append_metrics(&event)?;
+        self.checkpoint().append_metrics(&event)?;
         self.machine.emit(event);
         Ok(())
     }
@@ -132,13 +127,7 @@ impl SingleTrainer<'_> {
         if self.resumed.is_some()
             && at_start
             && self.preserves(pass.epoch)
-            && !self
-                .machine
-                .pipeline
-                .buffer
-                .store()
-                .checkpoint
-                .has_preserved(pass.epoch)
+            && !self.checkpoint().has_preserved(pass.epoch)
         {
             self.preserve(pass.epoch)?;
         }
@@ -146,12 +135,7 @@ impl SingleTrainer<'_> {
     }
 
     fn preserve(&mut self, epochs: u32) -> Result<(), RunError> {
-        self.machine
-            .pipeline
-            .buffer
-            .store()
-            .checkpoint
-            .preserve(epochs)?;
+        self.checkpoint().preserve(epochs)?;
         self.machine.emit(Event::Preserved { epoch: epochs });
         Ok(())
     }

@@ -37,12 +37,7 @@ impl SingleTrainer<'_> {
         };
         self.report(event)?;
         if plateau.is_best() && rules.early_stop.is_some() {
-            self.machine
-                .pipeline
-                .buffer
-                .store()
-                .checkpoint
-                .preserve_best()?;
+            self.checkpoint().preserve_best()?;
         }
         if plateau.lr_factor < before {
             self.machine.set_rates(plateau.lr_factor)?;
