@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::error::FileError;
-use crate::faults::{step, synced};
+use crate::faults::{attempt, step, synced};
 use crate::unfinished::UnnamedFile;
 
 /// Buffered file writer that computes the checksum of everything written.
@@ -44,8 +44,7 @@ impl ChecksummedFile {
     /// # Errors
     /// When the file cannot be created.
     pub fn with_buffer(path: &Path, capacity: usize) -> Result<Self, FileError> {
-        let file = step(path).and_then(|()| create_anew(path));
-        let file = file.map_err(|e| FileError::new("create", path, e))?;
+        let file = attempt("create", path, || create_anew(path))?;
         Ok(Self::new(path, file, None, capacity))
     }
 
@@ -108,9 +107,8 @@ impl ChecksummedFile {
         self.end_section();
         self.write_buffer().map_err(|e| self.error(e))?;
         if sync {
-            self.file
-                .sync_all()
-                .map_err(|e| FileError::new("sync", &self.path, e))?;
+            let result = self.file.sync_all();
+            result.map_err(|e| FileError::new("sync", &self.path, e))?;
             synced(&self.path);
         }
         if let Some(unfinished) = self.unfinished.take() {

@@ -8,6 +8,8 @@ use std::fs::OpenOptions;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::error::FileError;
+
 #[derive(Default)]
 struct Faults {
     left: Option<u64>,
@@ -58,6 +60,16 @@ pub(super) fn step(path: &Path) -> io::Result<()> {
         plan.unsynced.insert(path.to_owned());
         Ok(())
     })
+}
+
+/// Runs a modifying operation on `path`, which `operation` names in errors.
+pub(super) fn attempt<T>(
+    operation: &'static str,
+    path: &Path,
+    run: impl FnOnce() -> io::Result<T>,
+) -> Result<T, FileError> {
+    let result = step(path).and_then(|()| run());
+    result.map_err(|e| FileError::new(operation, path, e))
 }
 
 pub(super) fn synced(path: &Path) {

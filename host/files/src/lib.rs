@@ -28,7 +28,7 @@ mod writable;
 
 pub use self::checksummed::{ChecksummedFile, FileSummary, summarize};
 pub use self::error::FileError;
-use self::faults::{step, synced};
+use self::faults::{attempt, step, synced};
 pub use self::lock::{FolderLock, lock_folder};
 pub use self::read_locks::{open_locked, remove_unless_read};
 use self::staged::folder_of;
@@ -51,9 +51,7 @@ pub fn drop_page_cache(path: &Path) -> Result<(), FileError> {
 /// # Errors
 /// When it cannot be written.
 pub fn append(file: &mut File, path: &Path, bytes: &[u8]) -> Result<(), FileError> {
-    step(path)
-        .and_then(|()| file.write_all(bytes))
-        .map_err(|e| FileError::new("write", path, e))
+    attempt("write", path, || file.write_all(bytes))
 }
 
 /// Writes all of `bytes` at `offset`, without moving the file's shared position.
@@ -61,9 +59,7 @@ pub fn append(file: &mut File, path: &Path, bytes: &[u8]) -> Result<(), FileErro
 /// # Errors
 /// When they cannot be written.
 pub fn write_all_at(file: &File, path: &Path, bytes: &[u8], offset: u64) -> Result<(), FileError> {
-    step(path)
-        .and_then(|()| file.write_all_at(bytes, offset))
-        .map_err(|e| FileError::new("write", path, e))
+    attempt("write", path, || file.write_all_at(bytes, offset))
 }
 
 /// Opens a regular file for reading. Refuses pipes, on which reading would block, and devices, which never end.
@@ -113,11 +109,8 @@ pub fn read(path: &Path, limit: u64) -> Result<Vec<u8>, FileError> {
 pub fn size(path: &Path) -> Result<u64, FileError> {
     let metadata = fs::metadata(path).map_err(|e| FileError::new("open", path, e))?;
     if metadata.is_dir() {
-        return Err(FileError::new(
-            "open",
-            path,
-            io::ErrorKind::IsADirectory.into(),
-        ));
+        let cause = io::ErrorKind::IsADirectory.into();
+        return Err(FileError::new("open", path, cause));
     }
     if !metadata.is_file() {
         let what = "it is not a regular file but a pipe or a device";
@@ -154,9 +147,9 @@ pub fn write(path: &Path, bytes: &[u8]) -> Result<(), FileError> {
 /// # Errors
 /// When the operating system reports an error.
 pub fn create_marker(path: &Path) -> Result<(), FileError> {
-    step(path)
-        .and_then(|()| File::options().append(true).create(true).open(path))
-        .map_err(|e| FileError::new("create", path, e))?;
+    let mut options = File::options();
+    options.append(true).create(true);
+    attempt("create", path, || options.open(path))?;
     sync(path)?;
     sync_folder_of(path)
 }
@@ -166,10 +159,9 @@ pub fn create_marker(path: &Path) -> Result<(), FileError> {
 /// # Errors
 /// When the operating system reports an error, or the file system does not support it.
 pub fn exchange(one: &Path, other: &Path) -> Result<(), FileError> {
-    let exchange = || renameat_with(CWD, one, CWD, other, RenameFlags::EXCHANGE);
-    step(other)
-        .and_then(|()| Ok(exchange()?))
-        .map_err(|e| FileError::new("rename to", other, e))
+    attempt("rename to", other, || {
+        Ok(renameat_with(CWD, one, CWD, other, RenameFlags::EXCHANGE)?)
+    })
 }
 
 /// Removes a file. A missing file is not an error.
@@ -177,10 +169,7 @@ pub fn exchange(one: &Path, other: &Path) -> Result<(), FileError> {
 /// # Errors
 /// When the operating system reports an error.
 pub fn remove(path: &Path) -> Result<(), FileError> {
-    match step(path).and_then(|()| fs::remove_file(path)) {
-        Err(e) if e.kind() != io::ErrorKind::NotFound => Err(FileError::new("remove", path, e)),
-        _ => Ok(()),
-    }
+    attempt("remove", path, || unless_missing(fs::remove_file(path)))
 }
 
 /// Removes a folder and its content. A missing folder is not an error.
@@ -188,9 +177,13 @@ pub fn remove(path: &Path) -> Result<(), FileError> {
 /// # Errors
 /// When the operating system reports an error.
 pub fn remove_folder(path: &Path) -> Result<(), FileError> {
-    match step(path).and_then(|()| fs::remove_dir_all(path)) {
-        Err(e) if e.kind() != io::ErrorKind::NotFound => Err(FileError::new("remove", path, e)),
-        _ => Ok(()),
+    attempt("remove", path, || unless_missing(fs::remove_dir_all(path)))
+}
+
+fn unless_missing(removed: io::Result<()>) -> io::Result<()> {
+    match removed {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(()),
+        other => other,
     }
 }
 
@@ -199,9 +192,7 @@ pub fn remove_folder(path: &Path) -> Result<(), FileError> {
 /// # Errors
 /// When the operating system reports an error.
 pub fn create_folder(path: &Path) -> Result<(), FileError> {
-    step(path)
-        .and_then(|()| fs::create_dir_all(path))
-        .map_err(|e| FileError::new("create folder", path, e))
+    attempt("create folder", path, || fs::create_dir_all(path))
 }
 
 /// Creates a hard link, or a copy where the file system has no hard links.
@@ -223,10 +214,7 @@ pub fn link_or_copy(from: &Path, to: &Path) -> Result<(), FileError> {
 /// # Errors
 /// When the operating system cannot write it.
 pub fn sync(path: &Path) -> Result<(), FileError> {
-    step(path)
-        .and_then(|()| File::open(path))
-        .and_then(|file| file.sync_all())
-        .map_err(|e| FileError::new("sync", path, e))?;
+    attempt("sync", path, || File::open(path)?.sync_all())?;
     synced(path);
     Ok(())
 }

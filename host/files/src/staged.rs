@@ -1,11 +1,11 @@
 //! Temporary names of incomplete files, and renames to the final ones.
 
 use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::error::FileError;
-use crate::faults::{renamed, step};
+use crate::faults::{attempt, renamed};
+use crate::unless_missing;
 
 /// Suffix of the names of incomplete files.
 pub const STAGED_SUFFIX: &str = ".tmp";
@@ -31,15 +31,9 @@ pub(super) fn folder_of(path: &Path) -> &Path {
 /// # Errors
 /// When the operating system reports an error.
 pub fn rename(from: &Path, to: &Path) -> Result<(), FileError> {
-    step(to)
-        .and_then(|()| fs::rename(from, to))
-        .map_err(|e| FileError::new("rename to", to, e))?;
-    match fs::remove_file(from) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => {
-            return Err(FileError::new("remove", from, error));
-        }
-        _ => {}
-    }
+    attempt("rename to", to, || fs::rename(from, to))?;
+    let removed = unless_missing(fs::remove_file(from));
+    removed.map_err(|e| FileError::new("remove", from, e))?;
     renamed(from, to);
     Ok(())
 }

@@ -29,9 +29,9 @@ pub(super) struct UnnamedFile {
 impl UnnamedFile {
     /// Creates the file that will be named `path`.
     pub(super) fn create(path: &Path) -> Result<(File, Self), FileError> {
-        step(&staged_name(path)).map_err(|e| FileError::new("create", path, e))?;
-        let unnamed = without_name(folder_of(path)).map_err(|e| FileError::new("create", path, e));
-        if let Some(file) = unnamed? {
+        let failed = |e| FileError::new("create", path, e);
+        step(&staged_name(path)).map_err(failed)?;
+        if let Some(file) = without_name(folder_of(path)).map_err(failed)? {
             return Ok((file, Self { staged: None }));
         }
         loop {
@@ -80,12 +80,9 @@ fn without_name(folder: &Path) -> io::Result<Option<File>> {
     match options.write(true).custom_flags(flags).open(folder) {
         Ok(file) => Ok(Some(file)),
         // Systems that do not know the flag report these errors too.
-        Err(error) => match [Errno::OPNOTSUPP, Errno::ISDIR, Errno::INVAL, Errno::NOSYS]
-            .iter()
-            .any(|errno| error.raw_os_error() == Some(errno.raw_os_error()))
-        {
-            true => Ok(None),
-            false => Err(error),
+        Err(error) => match Errno::from_io_error(&error) {
+            Some(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL | Errno::NOSYS) => Ok(None),
+            _ => Err(error),
         },
     }
 }
