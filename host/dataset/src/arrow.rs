@@ -8,7 +8,8 @@ use std::fs::File;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use arrow_array::RecordBatch;
+use arrow_array::cast::AsArray;
+use arrow_array::{RecordBatch, StringArray};
 use arrow_buffer::{Buffer, MutableBuffer};
 use arrow_ipc::reader::FileDecoder;
 use arrow_ipc::{Block, MetadataVersion};
@@ -39,9 +40,8 @@ impl Batches {
         let size = files::size(&path)?;
         let damaged = |what: &str| DatasetError::damaged(&path, what);
         let mut end = [0; END as usize];
-        let at = size
-            .checked_sub(END)
-            .ok_or_else(|| damaged("it is too short"))?;
+        let at = size.checked_sub(END);
+        let at = at.ok_or_else(|| damaged("it is too short"))?;
         files::read_exact_at(&file, &path, &mut end, at)?;
         let [a, b, c, d, magic @ ..] = end;
         let length = u64::try_from(i32::from_le_bytes([a, b, c, d])).ok();
@@ -86,6 +86,11 @@ impl Iterator for Batches {
         let (offset, length) = self.blocks.next()?;
         Some(self.read(offset, length))
     }
+}
+
+/// Returns a column of texts, if the batch has it.
+pub(super) fn texts<'b>(batch: &'b RecordBatch, name: &str) -> Option<&'b StringArray> {
+    batch.column_by_name(name)?.as_string_opt::<i32>()
 }
 
 /// Decodes an encapsulated IPC message; the columns of the batch are views of `buffer`.

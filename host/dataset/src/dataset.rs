@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::manifest::FORMAT;
+use super::manifest::{EntityType, FORMAT};
 use super::verified::check_size;
 use super::{DatasetError, DatasetManifest, MANIFEST, Relation, relations, staging};
 use pbg_files::owner::{self, OwnerKind};
@@ -38,41 +38,34 @@ impl Dataset {
         let unsealed = match sealed_json::read::<DatasetManifest>(&manifest_path, FORMAT) {
             Ok(unsealed) => unsealed,
             Err(SealError::File(e)) if e.is_not_found() => {
-                return Err(DatasetError::Missing {
-                    path: path.to_owned(),
-                });
+                return Err(DatasetError::Missing(path.to_owned()));
             }
             Err(SealError::File(e)) => return Err(e.into()),
             Err(SealError::Damaged { path, what }) => {
                 return Err(DatasetError::Damaged { path, what });
             }
-            Err(error @ SealError::Format { .. }) => return Err(DatasetError::Format { error }),
+            Err(error @ SealError::Format { .. }) => return Err(DatasetError::Format(error)),
         };
         let manifest = unsealed.body;
-        manifest
-            .check()
-            .map_err(|what| DatasetError::damaged(&manifest_path, what))?;
+        let checked = manifest.check();
+        checked.map_err(|what| DatasetError::damaged(&manifest_path, what))?;
         for (name, summary) in &manifest.files {
             check_size(&path.join(name), summary)?;
         }
-        let relations = relations::read(path, &manifest)?;
-        let relation_names = relations.iter().map(|r| r.name.clone()).collect();
-        Ok(Self {
-            path: path.to_owned(),
-            manifest,
-            identity: unsealed.crc32,
-            relations,
-            relation_names,
-        })
+        Self::of(path, manifest, unsealed.crc32)
     }
 
     /// Opens a dataset in `folder` that is complete except for its manifest.
     pub fn open_unsealed(folder: &Path, manifest: &DatasetManifest) -> Result<Self, DatasetError> {
-        let relations = relations::read(folder, manifest)?;
+        Self::of(folder, manifest.clone(), String::new())
+    }
+
+    fn of(path: &Path, manifest: DatasetManifest, identity: String) -> Result<Self, DatasetError> {
+        let relations = relations::read(path, &manifest)?;
         Ok(Self {
-            path: folder.to_owned(),
-            manifest: manifest.clone(),
-            identity: String::new(),
+            path: path.to_owned(),
+            manifest,
+            identity,
             relation_names: relations.iter().map(|r| r.name.clone()).collect(),
             relations,
         })
@@ -130,20 +123,20 @@ impl Dataset {
             DatasetError::Damaged { .. } | DatasetError::File(_)
                 if is_replaced(&self.path, &self.identity) =>
             {
-                DatasetError::Replaced {
-                    path: self.path.clone(),
-                }
+                DatasetError::Replaced(self.path.clone())
             }
             other => other,
         })
     }
 
-    pub(crate) fn unknown_type(&self, name: &str) -> DatasetError {
-        DatasetError::UnknownType {
+    /// Returns the manifest entry of an entity type.
+    pub(crate) fn entity_type(&self, name: &str) -> Result<&EntityType, DatasetError> {
+        let unknown = || DatasetError::UnknownType {
             path: self.path.clone(),
             name: name.to_owned(),
             known: list(self.manifest.entities.keys()),
-        }
+        };
+        self.manifest.entities.get(name).ok_or_else(unknown)
     }
 }
 
@@ -156,20 +149,15 @@ pub(super) fn is_replaced(path: &Path, identity: &str) -> bool {
 /// Returns the names in backquotes, separated by commas.
 pub(crate) fn list<'a>(names: impl Iterator<Item = &'a String>) -> String {
     let names: Vec<_> = names.map(|name| format!("`{name}`")).collect();
-    if names.is_empty() {
-        "none".to_owned()
-    } else {
-        names.join(", ")
+    match names.is_empty() {
+        true => "none".to_owned(),
+        false => names.join(", "),
     }
 }
 
 /// Returns whether the folder has a dictionary file. A damaged manifest may no longer say what it describes.
 fn has_dictionary(folder: &Path) -> bool {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-    let mut names = entries.map(|entry| entry.file_name());
-    names.any(|name| name.to_str().is_some_and(is_dictionary))
-}
-
-fn is_dictionary(name: &str) -> bool {
-    name.starts_with("entities_") && name.ends_with(".arrow")
+    let mut names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+    names.any(|name| name.starts_with("entities_") && name.ends_with(".arrow"))
 }

@@ -282,17 +282,12 @@ impl DescribeJob<'_> {
         let needed = degrees::bytes(&self.numbering);
         let mut degrees = None;
         if needed > self.room {
-            description
-                .not_counted
-                .push(self.too_large("degrees", needed));
+            let why = self.too_large("degrees", needed);
+            description.not_counted.push(why);
         } else {
-            degrees = Some(degrees::count(
-                self.dataset,
-                &self.numbering,
-                &self.trained,
-                self.threads,
-                step,
-            )?);
+            let (numbering, trained) = (&self.numbering, &self.trained);
+            let counted = degrees::count(self.dataset, numbering, trained, self.threads, step)?;
+            degrees = Some(counted);
         }
         for (index, (name, info)) in self.dataset.manifest().entities.iter().enumerate() {
             description.entity_types.push(TypeDescription {
@@ -320,12 +315,9 @@ impl DescribeJob<'_> {
             let why = self.too_large("components", needed);
             description.not_counted.push(why);
         } else {
-            description.components = Some(components::count(
-                self.dataset,
-                &self.numbering,
-                &self.trained,
-                step,
-            )?);
+            let (numbering, trained) = (&self.numbering, &self.trained);
+            let counted = components::count(self.dataset, numbering, trained, step)?;
+            description.components = Some(counted);
         }
         Ok(())
     }

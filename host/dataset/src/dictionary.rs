@@ -9,7 +9,7 @@ use hashbrown::HashTable;
 use serde::{Deserialize, Serialize};
 use std::hash::BuildHasher;
 
-use super::arrow::Batches;
+use super::arrow::{self, Batches};
 use super::verified::open_verified;
 use super::{Dataset, DatasetError, schemas};
 
@@ -37,12 +37,10 @@ pub struct Dictionary {
 
 impl Dictionary {
     pub(super) fn read(dataset: &Dataset, entity_type: &str) -> Result<Self, DatasetError> {
-        let info = dataset.manifest().entities.get(entity_type);
-        let info = info.ok_or_else(|| dataset.unknown_type(entity_type))?;
         let mut dictionary = Self {
             bytes: String::new(),
             ends: Vec::new(),
-            starts: starts(&info.counts),
+            starts: starts(&dataset.entity_type(entity_type)?.counts),
             index: OnceLock::new(),
         };
         read_names(dataset, entity_type, &mut |_, name| dictionary.push(name))?;
@@ -91,12 +89,9 @@ impl Dictionary {
     /// When there is no such entity.
     #[must_use]
     pub fn id(&self, global: u64) -> EntityId {
-        assert!(
-            global < self.len(),
-            "no entity {global} among {}",
-            self.len()
-        );
-        self.checked_id(global).unwrap_or_default()
+        let count = self.len();
+        assert!(global < count, "no entity {global} among {count}");
+        place(&self.starts, global).unwrap_or_default()
     }
 
     /// Returns the global number of an entity, if it exists.
@@ -122,10 +117,6 @@ impl Dictionary {
         index
     }
 
-    fn checked_id(&self, global: u64) -> Option<EntityId> {
-        place(&self.starts, global)
-    }
-
     fn at(&self, at: usize) -> &str {
         let start = if at == 0 { 0 } else { self.ends[at - 1] };
         &self.bytes[start..self.ends[at]]
@@ -138,25 +129,18 @@ pub(super) fn read_names(
     entity_type: &str,
     visit: &mut dyn FnMut(EntityId, &str),
 ) -> Result<(), DatasetError> {
-    let manifest = dataset.manifest();
-    let info = manifest.entities.get(entity_type);
-    let info = info.ok_or_else(|| dataset.unknown_type(entity_type))?;
-    let (path, file) = open_verified(dataset.path(), manifest, &info.file)?;
+    let info = dataset.entity_type(entity_type)?;
+    let (path, file) = open_verified(dataset.path(), dataset.manifest(), &info.file)?;
+    let damaged = |what: &str| DatasetError::damaged(&path, what);
     let (starts, mut read) = (starts(&info.counts), 0);
     for batch in Batches::open(path.clone(), file, schemas::dictionary_schema())? {
         let batch = batch?;
-        let names = batch
-            .column_by_name("name")
-            .and_then(|c| c.as_string_opt::<i32>());
-        let integers = |name| {
-            batch
-                .column_by_name(name)
-                .and_then(|c| c.as_primitive_opt::<UInt32Type>())
-        };
+        let names = arrow::texts(&batch, "name");
+        let integers = |name| batch.column_by_name(name)?.as_primitive_opt::<UInt32Type>();
         let (Some(names), Some(partitions), Some(offsets)) =
             (names, integers("partition"), integers("offset"))
         else {
-            return Err(DatasetError::damaged(&path, "it lacks a column"));
+            return Err(damaged("it lacks a column"));
         };
         for i in 0..batch.num_rows() {
             let at = EntityId {
@@ -164,22 +148,18 @@ pub(super) fn read_names(
                 offset: offsets.value(i),
             };
             if place(&starts, read) != Some(at) {
-                return Err(DatasetError::damaged(
-                    &path,
-                    "an entity has a wrong partition or offset",
-                ));
+                return Err(damaged("an entity has a wrong partition or offset"));
             }
             read += 1;
             visit(at, names.value(i));
         }
     }
-    if read != info.total() {
-        return Err(DatasetError::damaged(
-            &path,
+    match read == info.total() {
+        true => Ok(()),
+        false => Err(damaged(
             "its number of entities does not match the manifest",
-        ));
+        )),
     }
-    Ok(())
 }
 
 /// Returns the global number of the first entity of each partition, followed by the number of entities.
@@ -195,16 +175,11 @@ fn starts(counts: &[u32]) -> Vec<u64> {
 
 /// Returns the id of the entity with global number `global`, if it exists.
 fn place(starts: &[u64], global: u64) -> Option<EntityId> {
-    let partition = starts
-        .partition_point(|&start| start <= global)
-        .checked_sub(1)?;
-    if partition + 1 >= starts.len() {
-        return None;
-    }
-    let offset = (global - starts[partition]) as u32;
+    let next = starts.partition_point(|&start| start <= global);
+    let partition = next.checked_sub(1).filter(|_| next < starts.len())?;
     Some(EntityId {
         partition: partition as u32,
-        offset,
+        offset: (global - starts[partition]) as u32,
     })
 }
 
@@ -238,11 +213,8 @@ impl Dataset {
     /// # Errors
     /// When there is no such type or its file is damaged.
     pub fn entity_names(&self, entity_type: &str) -> Result<Vec<String>, DatasetError> {
-        Ok(self
-            .dictionary(entity_type)?
-            .names()
-            .map(str::to_owned)
-            .collect())
+        let dictionary = self.dictionary(entity_type)?;
+        Ok(dictionary.names().map(str::to_owned).collect())
     }
 
     /// Returns the id of an entity; `None` if the type has no entity of this name.
@@ -251,23 +223,7 @@ impl Dataset {
     /// When there is no such type or its file is damaged.
     pub fn find(&self, entity_type: &str, name: &str) -> Result<Option<EntityId>, DatasetError> {
         let dictionary = self.dictionary(entity_type)?;
-        Ok(dictionary
-            .names()
-            .position(|n| n == name)
-            .map(|at| dictionary.id(at as u64)))
-    }
-
-    /// Returns the id of the entity of this name in each type that has one.
-    ///
-    /// # Errors
-    /// When a dictionary is damaged.
-    pub fn find_in_any(&self, name: &str) -> Result<Vec<(String, EntityId)>, DatasetError> {
-        let mut found = Vec::new();
-        for entity_type in self.manifest().entities.keys() {
-            if let Some(id) = self.find(entity_type, name)? {
-                found.push((entity_type.clone(), id));
-            }
-        }
-        Ok(found)
+        let at = dictionary.names().position(|n| n == name);
+        Ok(at.map(|at| dictionary.id(at as u64)))
     }
 }

@@ -36,11 +36,8 @@ pub enum EdgeReadError {
         what: String,
     },
     /// Another import has replaced the dataset since it was opened.
-    #[error("{}", crate::error::replaced(path))]
-    Replaced {
-        /// The dataset's folder.
-        path: PathBuf,
-    },
+    #[error("{}", crate::error::replaced(.0))]
+    Replaced(PathBuf),
     /// The requested range exceeds the bucket.
     #[error("bucket {bucket} of {} has {len} edges; rows {}..{} do not exist", path.display(), rows.start, rows.end)]
     OutOfRange {
@@ -84,37 +81,24 @@ struct RelationBounds {
 impl EdgeSet {
     pub(super) fn open(dataset: &Dataset, name: &str) -> Result<Self, DatasetError> {
         let manifest = dataset.manifest();
-        let info =
-            manifest
-                .edge_sets
-                .get(name)
-                .cloned()
-                .ok_or_else(|| DatasetError::UnknownEdgeSet {
-                    path: dataset.path().to_owned(),
-                    name: name.to_owned(),
-                    known: list(manifest.edge_sets.keys()),
-                })?;
+        let unknown = || DatasetError::UnknownEdgeSet {
+            path: dataset.path().to_owned(),
+            name: name.to_owned(),
+            known: list(manifest.edge_sets.keys()),
+        };
+        let info = manifest.edge_sets.get(name).ok_or_else(unknown)?.clone();
         let path = dataset.path().join(&info.file);
         let file = files::open(&path)?;
         check_frame(&file, &path, &info)?;
         let types = manifest.entities.iter();
-        let counts: HashMap<&str, Arc<[u32]>> = types
-            .map(|(name, info)| (name.as_str(), info.counts.as_slice().into()))
-            .collect();
-        let counts = |entity_type: &str| match counts.get(entity_type) {
-            Some(found) => Ok(Arc::clone(found)),
-            None => Err(dataset.unknown_type(entity_type)),
-        };
-        let bounds = dataset
-            .relations()
-            .iter()
-            .map(|r| {
-                Ok(RelationBounds {
-                    lhs: counts(&r.lhs)?,
-                    rhs: counts(&r.rhs)?,
-                })
-            })
-            .collect::<Result<_, DatasetError>>()?;
+        let counts = types.map(|(name, info)| (name.as_str(), info.counts.as_slice().into()));
+        let counts: HashMap<&str, Arc<[u32]>> = counts.collect();
+        // The dataset has verified that the types of its relations exist.
+        let bounds = dataset.relations().iter().map(|relation| RelationBounds {
+            lhs: Arc::clone(&counts[relation.lhs.as_str()]),
+            rhs: Arc::clone(&counts[relation.rhs.as_str()]),
+        });
+        let bounds = bounds.collect();
         let mut buckets = HashMap::<Bucket, BucketBatches>::new();
         for (at, batch) in info.batches.iter().enumerate() {
             let entry = buckets.entry(batch.bucket).or_default();
@@ -220,12 +204,8 @@ impl EdgeSet {
         for batch in &self.info.batches[found.batches.clone()] {
             let (from, to) = (rows.start.max(first), rows.end.min(first + batch.rows));
             if from < to {
-                let decoded = self.read_batch(batch)?;
-                append(
-                    &decoded,
-                    (from - first) as usize..(to - first) as usize,
-                    edges,
-                );
+                let rows = (from - first) as usize..(to - first) as usize;
+                append(&self.read_batch(batch)?, rows, edges);
             }
             first += batch.rows;
         }
@@ -257,9 +237,8 @@ impl EdgeSet {
         let decoded = arrow::decode(&self.schema, buffer.into());
         let decoded = decoded.map_err(|what| damaged(&what))?;
         if decoded.num_rows() as u64 != batch.rows {
-            return Err(damaged(
-                "the number of edges in a batch does not match the manifest",
-            ));
+            let what = "the number of edges in a batch does not match the manifest";
+            return Err(damaged(what));
         }
         Ok(decoded)
     }
@@ -268,31 +247,25 @@ impl EdgeSet {
     fn check_bounds(&self, bucket: Bucket, edges: &EdgeColumns) -> Result<(), EdgeReadError> {
         let count =
             |counts: &[u32], partition: u32| counts.get(partition as usize).copied().unwrap_or(0);
-        let bounds: Vec<_> = self
-            .bounds
-            .iter()
-            .map(|b| (count(&b.lhs, bucket.lhs), count(&b.rhs, bucket.rhs)))
-            .collect();
-        let within = |((&lhs, &rhs), &rel): ((&u32, &u32), &u32)| match bounds.get(rel as usize) {
-            Some(&(left, right)) => lhs < left && rhs < right,
-            None => false,
+        let bounds = self.bounds.iter();
+        let bounds = bounds.map(|b| (count(&b.lhs, bucket.lhs), count(&b.rhs, bucket.rhs)));
+        let bounds: Vec<_> = bounds.collect();
+        let within = |((&lhs, &rhs), &rel): ((&u32, &u32), &u32)| {
+            let bounds = bounds.get(rel as usize);
+            bounds.is_some_and(|&(left, right)| lhs < left && rhs < right)
         };
         if edges.lhs.iter().zip(&edges.rhs).zip(&edges.rel).all(within) {
             return Ok(());
         }
-        Err(self.damaged(
-            bucket,
-            "an edge has an entity or relation that does not exist",
-        ))
+        let what = "an edge has an entity or relation that does not exist";
+        Err(self.damaged(bucket, what))
     }
 
     /// Returns the error for edges that are damaged or belong to a dataset that was imported since.
     fn damaged(&self, bucket: Bucket, what: &str) -> EdgeReadError {
         let (folder, identity) = &self.dataset;
         match is_replaced(folder, identity) {
-            true => EdgeReadError::Replaced {
-                path: folder.clone(),
-            },
+            true => EdgeReadError::Replaced(folder.clone()),
             false => EdgeReadError::Damaged {
                 path: self.path.clone(),
                 bucket,
@@ -304,10 +277,8 @@ impl EdgeSet {
 
 /// Verifies the parts of the file before and after the record batches.
 fn check_frame(file: &File, path: &Path, info: &EdgeSetInfo) -> Result<(), DatasetError> {
-    let size = file
-        .metadata()
-        .map_err(|e| FileError::new("open", path, e))?
-        .len();
+    let metadata = file.metadata();
+    let size = metadata.map_err(|e| FileError::new("open", path, e))?.len();
     let batches: u64 = info.batches.iter().map(|b| b.length).sum();
     let behind = info.header_size + batches;
     let footer_size = size.checked_sub(behind);
@@ -321,10 +292,8 @@ fn check_frame(file: &File, path: &Path, info: &EdgeSetInfo) -> Result<(), Datas
     if hasher.finalize() == info.frame_crc32 {
         return Ok(());
     }
-    Err(DatasetError::damaged(
-        path,
-        "the checksum of its header and footer does not match",
-    ))
+    let what = "the checksum of its header and footer does not match";
+    Err(DatasetError::damaged(path, what))
 }
 
 fn append(batch: &RecordBatch, rows: Range<usize>, edges: &mut EdgeColumns) {

@@ -13,18 +13,12 @@ use super::staging::StagingError;
 pub enum DatasetError {
     /// The folder is not a dataset.
     #[error(
-        "{} is not a dataset: it has no {MANIFEST}; `pbg-host import` creates one", path.display()
+        "{} is not a dataset: it has no {MANIFEST}; `pbg-host import` creates one", .0.display()
     )]
-    Missing {
-        /// The folder.
-        path: PathBuf,
-    },
+    Missing(PathBuf),
     /// The folder was written in another format or by another version.
-    #[error("{error}; import the edges again")]
-    Format {
-        /// Error that names the format found and the format expected.
-        error: SealError,
-    },
+    #[error("{0}; import the edges again")]
+    Format(SealError),
     /// A file does not have the content that was written.
     #[error("{} is damaged: {what}; import the edges again", path.display())]
     Damaged {
@@ -34,11 +28,8 @@ pub enum DatasetError {
         what: String,
     },
     /// Another import has replaced the dataset since it was opened.
-    #[error("{}", replaced(path))]
-    Replaced {
-        /// The folder.
-        path: PathBuf,
-    },
+    #[error("{}", replaced(.0))]
+    Replaced(PathBuf),
     /// A file cannot be read.
     #[error(transparent)]
     File(#[from] FileError),

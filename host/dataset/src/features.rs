@@ -2,8 +2,9 @@
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::UInt32Type;
+use arrow_schema::DataType;
 
-use super::arrow::Batches;
+use super::arrow::{self, Batches};
 use super::manifest::{EntityType, FeatureInfo};
 use super::verified::open_verified;
 use super::{Dataset, DatasetError, schemas};
@@ -45,9 +46,8 @@ impl EntityFeatures {
     #[must_use]
     pub fn of(&self, offset: u32) -> &[u32] {
         let at = offset as usize;
-        let start = at
-            .checked_sub(1)
-            .map_or(0, |before| self.ends.get(before).copied().unwrap_or(0));
+        let before = at.checked_sub(1).and_then(|before| self.ends.get(before));
+        let start = before.copied().unwrap_or(0);
         self.ends.get(at).map_or(&[], |&end| &self.ids[start..end])
     }
 
@@ -56,11 +56,6 @@ impl EntityFeatures {
     pub fn names(&self) -> &[String] {
         &self.names
     }
-}
-
-/// Reads the features of a type and compares them with the manifest, without storing them.
-pub(super) fn verify(dataset: &Dataset, entity_type: &str) -> Result<(), DatasetError> {
-    visit(dataset, entity_type, &mut |_| {}, &mut |_| {})
 }
 
 /// Calls `visit` with the name of every feature of a type, in the order of their ids, without storing them.
@@ -98,10 +93,8 @@ fn visit(
         return Ok(());
     }
     let path = dataset.path().join(&features.file);
-    Err(DatasetError::damaged(
-        &path,
-        "it does not match the manifest",
-    ))
+    let what = "it does not match the manifest";
+    Err(DatasetError::damaged(&path, what))
 }
 
 /// Returns the manifest entries of an entity type and its features.
@@ -109,8 +102,7 @@ fn files_of<'d>(
     dataset: &'d Dataset,
     entity_type: &str,
 ) -> Result<(&'d EntityType, &'d FeatureInfo), DatasetError> {
-    let info = dataset.manifest().entities.get(entity_type);
-    let info = info.ok_or_else(|| dataset.unknown_type(entity_type))?;
+    let info = dataset.entity_type(entity_type)?;
     let Some(features) = &info.features else {
         let what = format!("entity type `{entity_type}` has no features");
         return Err(DatasetError::damaged(dataset.path(), what));
@@ -126,9 +118,7 @@ fn read_names(
     let (path, file) = open_verified(dataset.path(), dataset.manifest(), file)?;
     for batch in Batches::open(path.clone(), file, schemas::names_schema())? {
         let batch = batch?;
-        let names = batch
-            .column_by_name("name")
-            .and_then(|c| c.as_string_opt::<i32>());
+        let names = arrow::texts(&batch, "name");
         let names = names.ok_or_else(|| DatasetError::damaged(&path, "it has no names"))?;
         names.iter().flatten().for_each(&mut *visit);
     }
@@ -141,18 +131,15 @@ fn read_lists(
     visit: &mut dyn FnMut(&[u32]),
 ) -> Result<(), DatasetError> {
     let (path, file) = open_verified(dataset.path(), dataset.manifest(), file)?;
+    let damaged = |what: &str| DatasetError::damaged(&path, what);
     for batch in Batches::open(path.clone(), file, schemas::features_schema())? {
         let batch = batch?;
-        let lists = batch
-            .column_by_name("features")
-            .and_then(|c| c.as_list_opt::<i32>());
-        let lists = lists.ok_or_else(|| DatasetError::damaged(&path, "it has no features"))?;
-        for list in lists.iter() {
-            let list = list
-                .unwrap_or_else(|| arrow_array::new_empty_array(&arrow_schema::DataType::UInt32));
+        let lists = batch.column_by_name("features");
+        let lists = lists.and_then(|column| column.as_list_opt::<i32>());
+        for list in lists.ok_or_else(|| damaged("it has no features"))?.iter() {
+            let list = list.unwrap_or_else(|| arrow_array::new_empty_array(&DataType::UInt32));
             let ids = list.as_primitive_opt::<UInt32Type>();
-            let ids =
-                ids.ok_or_else(|| DatasetError::damaged(&path, "its ids are not integers"))?;
+            let ids = ids.ok_or_else(|| damaged("its ids are not integers"))?;
             visit(ids.values());
         }
     }
@@ -165,7 +152,7 @@ impl Dataset {
     /// # Errors
     /// As [`Dataset::features`].
     pub fn verify_features(&self, entity_type: &str) -> Result<(), DatasetError> {
-        verify(self, entity_type)
+        visit(self, entity_type, &mut |_| {}, &mut |_| {})
     }
 
     /// Reads the features of all entities of a featurized type.

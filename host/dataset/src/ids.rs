@@ -64,9 +64,9 @@ impl Dataset {
         let relations = self.relations().len() as u32;
         let mut rows = BTreeMap::new();
         for name in types {
-            let info = self.manifest().entities.get(name);
-            let info = info.ok_or_else(|| self.unknown_type(name))?;
-            let counts = row_counts(info);
+            let info = self.entity_type(name)?;
+            let partitions = 0..info.num_partitions;
+            let counts: Vec<u32> = partitions.map(|p| info.table_rows(p)).collect();
             let crc32 = match stored_sums(info) {
                 Some(sums) => sums,
                 None => self.sums_of_first(name, &counts)?,
@@ -128,9 +128,7 @@ impl Dataset {
         entity_type: &str,
         visit: &mut dyn FnMut(u32, u32, &str),
     ) -> Result<(), DatasetError> {
-        let info = self.manifest().entities.get(entity_type);
-        let info = info.ok_or_else(|| self.unknown_type(entity_type))?;
-        if info.featurized {
+        if self.entity_type(entity_type)?.featurized {
             let mut offsets = 0..;
             let mut next = |name: &str| visit(0, offsets.next().unwrap_or(u32::MAX), name);
             return super::features::visit_names(self, entity_type, &mut next);
@@ -155,19 +153,12 @@ impl Dataset {
     fn relations_sum(&self, count: u32) -> u32 {
         let mut sum = NameChecksum::default();
         for relation in self.relations().iter().take(count as usize) {
-            [&relation.name, &relation.lhs, &relation.rhs]
-                .into_iter()
-                .for_each(|name| sum.add(name));
+            for name in [&relation.name, &relation.lhs, &relation.rhs] {
+                sum.add(name);
+            }
         }
         sum.finish()
     }
-}
-
-/// Returns the number of rows of each partition's table.
-fn row_counts(info: &EntityType) -> Vec<u32> {
-    (0..info.num_partitions)
-        .map(|partition| info.table_rows(partition))
-        .collect()
 }
 
 /// Returns the checksums that the import stored, if it did.

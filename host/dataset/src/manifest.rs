@@ -148,12 +148,9 @@ pub struct EdgeBatch {
 impl DatasetManifest {
     /// Checks that the parts of the manifest agree. Returns a description of the first contradiction.
     pub fn check(&self) -> Result<(), String> {
-        let listed = |name: &String| {
-            if self.files.contains_key(name) {
-                Ok(())
-            } else {
-                Err(format!("it names the file `{name}` without its checksum"))
-            }
+        let listed = |name: &String| match self.files.contains_key(name) {
+            true => Ok(()),
+            false => Err(format!("it names the file `{name}` without its checksum")),
         };
         for name in self.files.keys() {
             if name.is_empty() || name.contains('/') || name == ".." || name == "." {
@@ -162,15 +159,12 @@ impl DatasetManifest {
         }
         for (name, entity_type) in &self.entities {
             listed(&entity_type.file)?;
+            let wrong = |what: &str| Err(format!("entity type `{name}` {what}"));
             if entity_type.counts.len() != entity_type.num_partitions as usize {
-                return Err(format!(
-                    "entity type `{name}` does not have one count per partition"
-                ));
+                return wrong("does not have one count per partition");
             }
             if entity_type.featurized != entity_type.features.is_some() {
-                return Err(format!(
-                    "entity type `{name}` has contradictory entries about its features"
-                ));
+                return wrong("has contradictory entries about its features");
             }
             if let Some(features) = &entity_type.features {
                 listed(&features.file)?;
@@ -190,9 +184,7 @@ impl DatasetManifest {
                 .map_err(|what| format!("edge set `{name}`: {what}"))
         })
     }
-}
 
-impl DatasetManifest {
     /// Checks that a file is large enough for the `bytes` that the counted `what` take at least, because tables are
     /// allocated according to the manifest.
     fn check_capacity(&self, file: &str, bytes: u64, what: &str) -> Result<(), String> {
@@ -200,6 +192,14 @@ impl DatasetManifest {
             Some(summary) if summary.size >= bytes => Ok(()),
             _ => Err(format!("it counts more {what} than `{file}` can contain")),
         }
+    }
+
+    /// Returns the bytes of a type's features in memory: ids and list ends once as they are read and twice as they are
+    /// stored, since vectors grow by reallocation, and names.
+    #[must_use]
+    pub fn feature_bytes(&self, info: &FeatureInfo) -> u64 {
+        let size = |file: &String| self.files.get(file).map_or(0, |summary| summary.size);
+        5 * size(&info.file) + 2 * size(&info.names_file) + 64 * u64::from(info.count)
     }
 }
 
@@ -226,34 +226,28 @@ impl EdgeSetInfo {
         let mut edges = 0_u64;
         let mut last = None;
         for batch in &self.batches {
-            let grid =
-                self.lhs_partitions > batch.bucket.lhs && self.rhs_partitions > batch.bucket.rhs;
-            if !grid || last > Some(batch.bucket) {
+            let bucket = batch.bucket;
+            let grid = self.lhs_partitions > bucket.lhs && self.rhs_partitions > bucket.rhs;
+            if !grid || last > Some(bucket) {
                 return Err(format!(
-                    "bucket {} is out of order or outside the grid",
-                    batch.bucket
+                    "bucket {bucket} is out of order or outside the grid"
                 ));
             }
             let row = if self.has_weight { 16 } else { 12 };
             if batch.rows > batch.length / row {
                 return Err(format!(
-                    "a batch of bucket {} has more edges than bytes",
-                    batch.bucket
+                    "a batch of bucket {bucket} has more edges than bytes"
                 ));
             }
             if batch.offset != end || batch.rows == 0 {
-                return Err(format!(
-                    "the batches of bucket {} are empty or not contiguous",
-                    batch.bucket
-                ));
+                let what = "are empty or not contiguous";
+                return Err(format!("the batches of bucket {bucket} {what}"));
             }
-            last = Some(batch.bucket);
-            end = end
+            last = Some(bucket);
+            let ends = end
                 .checked_add(batch.length)
-                .ok_or("batches are too large")?;
-            edges = edges
-                .checked_add(batch.rows)
-                .ok_or("batches are too large")?;
+                .zip(edges.checked_add(batch.rows));
+            (end, edges) = ends.ok_or("batches are too large")?;
         }
         if end > size || edges != self.edges {
             return Err("the batches do not match the file".to_owned());

@@ -2,9 +2,7 @@
 
 use std::path::Path;
 
-use arrow_array::cast::AsArray;
-
-use super::arrow::Batches;
+use super::arrow::{self, Batches};
 use super::verified::open_verified;
 use super::{DatasetError, DatasetManifest, schemas};
 
@@ -28,10 +26,8 @@ pub(super) fn read(
     for batch in Batches::open(path.clone(), file, schemas::relations_schema())? {
         let batch = batch?;
         let column = |name: &str| {
-            let column = batch
-                .column_by_name(name)
-                .and_then(|c| c.as_string_opt::<i32>());
-            column.ok_or_else(|| DatasetError::damaged(&path, format!("it has no column `{name}`")))
+            let missing = || DatasetError::damaged(&path, format!("it has no column `{name}`"));
+            arrow::texts(&batch, name).ok_or_else(missing)
         };
         let (names, lhs, rhs) = (column("name")?, column("lhs")?, column("rhs")?);
         relations.extend((0..batch.num_rows()).map(|i| Relation {
@@ -44,10 +40,8 @@ pub(super) fn read(
     if relations.len() != manifest.relations.count as usize
         || !relations.iter().all(|r| known(&r.lhs) && known(&r.rhs))
     {
-        return Err(DatasetError::damaged(
-            &path,
-            "it does not match the manifest",
-        ));
+        let what = "it does not match the manifest";
+        return Err(DatasetError::damaged(&path, what));
     }
     Ok(relations)
 }

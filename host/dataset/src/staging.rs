@@ -39,17 +39,11 @@ pub enum StagingError {
     #[error(transparent)]
     File(#[from] FileError),
     /// The path has no last component that could name a folder.
-    #[error("{} cannot be the folder of a dataset: the path does not end in the name of a folder", path.display())]
-    NoName {
-        /// The path.
-        path: PathBuf,
-    },
+    #[error("{} cannot be the folder of a dataset: the path does not end in the name of a folder", .0.display())]
+    NoName(PathBuf),
     /// Another import holds the lock.
-    #[error("another import is writing to {}; wait for it, or choose another folder", path.display())]
-    Busy {
-        /// Folder of the dataset.
-        path: PathBuf,
-    },
+    #[error("another import is writing to {}; wait for it, or choose another folder", .0.display())]
+    Busy(PathBuf),
     /// The file system has no locks, and the staging folder of an import that has died or still runs exists.
     #[error(
         "{} exists, and this file system has no locks that would show whether the import that created it still runs; \
@@ -62,11 +56,8 @@ pub enum StagingError {
         folder: PathBuf,
     },
     /// Something else has the name of the staging folder.
-    #[error("{} exists and is not the folder of an import: rename it", folder.display())]
-    NotOurs {
-        /// Path of that file or folder.
-        folder: PathBuf,
-    },
+    #[error("{} exists and is not the folder of an import: rename it", .0.display())]
+    NotOurs(PathBuf),
     /// The previous dataset cannot be renamed back.
     #[error(
         "{} is missing, because an import ended while it was replacing it; it is complete in {}, but could not be \
@@ -85,11 +76,10 @@ pub enum StagingError {
 /// Returns the manual step, if any, that is necessary before the staging folder may be removed, as part of a message.
 fn aside(folder: &Path, path: &Path) -> String {
     match is_vacant(path) && has_manifest(&folder.join(OLD)) {
-        true => format!(
-            ", rename {} to {}",
-            folder.join(OLD).display(),
-            path.display()
-        ),
+        true => {
+            let old = folder.join(OLD);
+            format!(", rename {} to {}", old.display(), path.display())
+        }
         false => String::new(),
     }
 }
@@ -241,9 +231,7 @@ fn left_aside(target: &Path) -> Option<(PathBuf, PathBuf)> {
 /// Returns the staging folder of an import into `target`.
 fn folder_of(target: &Path) -> Result<PathBuf, StagingError> {
     let (Some(parent), Some(name)) = (target.parent(), target.file_name()) else {
-        return Err(StagingError::NoName {
-            path: target.to_owned(),
-        });
+        return Err(StagingError::NoName(target.to_owned()));
     };
     let parent = match parent.as_os_str().is_empty() {
         true => Path::new("."),
@@ -279,8 +267,7 @@ fn claim(target: &Path, folder: &Path) -> Result<Option<File>, StagingError> {
         };
         // A symbolic link would lead to a folder of somebody else.
         if !fs::symlink_metadata(folder).is_ok_and(|there| there.is_dir()) {
-            let folder = folder.to_owned();
-            return Err(StagingError::NotOurs { folder });
+            return Err(StagingError::NotOurs(folder.to_owned()));
         }
         match lock(target, folder) {
             Ok(Some(lock)) => return Ok(Some(lock)),
@@ -289,8 +276,7 @@ fn claim(target: &Path, folder: &Path) -> Result<Option<File>, StagingError> {
             Err(error) => return Err(error),
         }
     }
-    let path = target.to_owned();
-    Err(StagingError::Busy { path })
+    Err(StagingError::Busy(target.to_owned()))
 }
 
 /// Locks the folder; `None` if it was removed in the meantime.
@@ -305,9 +291,7 @@ fn lock(target: &Path, folder: &Path) -> Result<Option<File>, StagingError> {
     };
     match file.try_lock() {
         Ok(()) => Ok(is_at(&file, &path).then_some(file)),
-        Err(TryLockError::WouldBlock) => Err(StagingError::Busy {
-            path: target.to_owned(),
-        }),
+        Err(TryLockError::WouldBlock) => Err(StagingError::Busy(target.to_owned())),
         Err(TryLockError::Error(_)) => Err(StagingError::Unknown {
             path: target.to_owned(),
             folder: folder.to_owned(),
@@ -337,9 +321,6 @@ fn has_manifest(folder: &Path) -> bool {
 
 /// Returns whether the error means that the file system cannot exchange two folders. No other failure has these codes.
 fn cannot_exchange(cause: &io::Error) -> bool {
-    let missing = [Errno::INVAL, Errno::NOSYS, Errno::OPNOTSUPP];
-    let cause = cause.raw_os_error();
-    missing
-        .iter()
-        .any(|errno| cause == Some(errno.raw_os_error()))
+    let mut missing = [Errno::INVAL, Errno::NOSYS, Errno::OPNOTSUPP].into_iter();
+    missing.any(|errno| cause.raw_os_error() == Some(errno.raw_os_error()))
 }

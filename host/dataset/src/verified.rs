@@ -30,11 +30,8 @@ pub(super) fn open_verified(
     let file = files::open(&path)?;
     let expected = manifest.files.get(name).copied();
     if Some(files::summarize(&file, &path)?) == expected {
-        Ok((path, file))
-    } else {
-        Err(DatasetError::damaged(
-            &path,
-            "its checksum does not match its content",
-        ))
+        return Ok((path, file));
     }
+    let what = "its checksum does not match its content";
+    Err(DatasetError::damaged(&path, what))
 }

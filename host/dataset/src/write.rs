@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use arrow_array::builder::{ArrayBuilder, StringBuilder};
 use arrow_array::{Array, ArrayRef, Float32Array, RecordBatch, StringArray, UInt32Array};
-use arrow_buffer::ScalarBuffer;
 use arrow_ipc::writer::FileWriter;
 use arrow_schema::SchemaRef;
 use pbg_core::graph::{Bucket, EdgeColumns};
@@ -53,14 +52,10 @@ impl<'a> ArrowFile<'a> {
 
     /// Writes the footer. Returns the summaries of the footer and of the file.
     fn finish(mut self) -> Result<(FileSummary, FileSummary), FileError> {
-        self.writer
-            .finish()
-            .map_err(|e| ChecksummedFile::write_error(self.path, e))?;
-        let footer = self.end_section();
-        let file = self
-            .writer
-            .into_inner()
-            .map_err(|e| ChecksummedFile::write_error(self.path, e))?;
+        let failed = |e| ChecksummedFile::write_error(self.path, e);
+        self.writer.finish().map_err(failed)?;
+        let footer = self.writer.get_mut().end_section();
+        let file = self.writer.into_inner().map_err(failed)?;
         Ok((footer, file.finish(true)?))
     }
 }
@@ -77,12 +72,9 @@ impl<'a> EdgeFile<'a> {
     pub fn create(path: &'a Path, has_weight: bool, grid: (u32, u32)) -> Result<Self, FileError> {
         let mut file = ArrowFile::create(path, schemas::edge_schema(has_weight))?;
         let header = file.end_section();
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
         let info = EdgeSetInfo {
-            file: path
-                .file_name()
-                .unwrap_or_default()
-                .to_string_lossy()
-                .into_owned(),
+            file: name.into_owned(),
             edges: 0,
             has_weight,
             lhs_partitions: grid.0,
@@ -101,52 +93,33 @@ impl<'a> EdgeFile<'a> {
         if rows == 0 {
             return Ok(());
         }
-        let integers = |column: Vec<u32>| {
-            Arc::new(UInt32Array::new(ScalarBuffer::from(column), None)) as ArrayRef
-        };
-        let mut columns = vec![
-            integers(edges.lhs),
-            integers(edges.rel),
-            integers(edges.rhs),
-        ];
+        let integers = |column: Vec<u32>| Arc::new(UInt32Array::from(column)) as ArrayRef;
+        let mut columns = [edges.lhs, edges.rel, edges.rhs].map(integers).to_vec();
         if self.info.has_weight {
             let weight = edges.weight.unwrap_or_else(|| vec![1.0; rows as usize]);
-            columns.push(Arc::new(Float32Array::new(
-                ScalarBuffer::from(weight),
-                None,
-            )));
+            columns.push(Arc::new(Float32Array::from(weight)));
         }
         let offset = self.file.position();
         self.file.write(columns)?;
-        let FileSummary {
-            size: length,
-            crc32,
-        } = self.file.end_section();
+        let written = self.file.end_section();
         self.info.batches.push(EdgeBatch {
             bucket,
             offset,
-            length,
+            length: written.size,
             rows,
-            crc32,
+            crc32: written.crc32,
         });
         self.info.edges += rows;
         Ok(())
     }
 
     /// Completes the file.
-    pub fn finish(self) -> Result<(EdgeSetInfo, FileSummary), FileError> {
-        let Self {
-            file,
-            mut info,
-            mut frame,
-        } = self;
-        let (footer, summary) = file.finish()?;
-        frame.combine(&crc32fast::Hasher::new_with_initial_len(
-            footer.crc32,
-            footer.size,
-        ));
-        info.frame_crc32 = frame.finalize();
-        Ok((info, summary))
+    pub fn finish(mut self) -> Result<(EdgeSetInfo, FileSummary), FileError> {
+        let (footer, summary) = self.file.finish()?;
+        let footer = crc32fast::Hasher::new_with_initial_len(footer.crc32, footer.size);
+        self.frame.combine(&footer);
+        self.info.frame_crc32 = self.frame.finalize();
+        Ok((self.info, summary))
     }
 }
 
@@ -227,14 +200,10 @@ impl<'a> DictionaryFile<'a> {
         }
         let first = self.written;
         self.written += rows;
-        self.file.write(vec![
-            Arc::new(names),
-            Arc::new(UInt32Array::from_value(
-                self.partition as u32,
-                rows as usize,
-            )),
-            Arc::new(UInt32Array::from_iter_values(first..first + rows)),
-        ])
+        let partitions = UInt32Array::from_value(self.partition as u32, rows as usize);
+        let offsets = UInt32Array::from_iter_values(first..first + rows);
+        let columns: [ArrayRef; 3] = [Arc::new(names), Arc::new(partitions), Arc::new(offsets)];
+        self.file.write(columns.to_vec())
     }
 }
 

@@ -11,11 +11,9 @@ pub(super) struct AtomicBitSet {
 impl AtomicBitSet {
     /// Returns an empty set for numbers below `limit`.
     pub(super) fn new(limit: u64) -> Self {
-        let words = limit.div_ceil(64) as usize;
+        let words = 0..limit.div_ceil(64);
         Self {
-            words: std::iter::repeat_with(AtomicU64::default)
-                .take(words)
-                .collect(),
+            words: words.map(|_| AtomicU64::default()).collect(),
         }
     }
 

@@ -39,9 +39,8 @@ pub(super) fn count(
     threads: ReadingThreads,
     step: &mut EdgeProgress<'_>,
 ) -> Result<Vec<Degrees>, DescribeError> {
-    let mut counts: Vec<AtomicU32> = std::iter::repeat_with(AtomicU32::default)
-        .take(numbering.total() as usize)
-        .collect();
+    let entities = 0..numbering.total();
+    let mut counts: Vec<AtomicU32> = entities.map(|_| AtomicU32::default()).collect();
     for name in reading::present(dataset, trained) {
         let set = dataset.edge_set(name)?;
         reading::for_each_part(&set, threads, step, |bucket, edges| {
@@ -53,13 +52,12 @@ pub(super) fn count(
     }
     let mut rest = &mut counts[..];
     let types = dataset.manifest().entities.values();
-    Ok(types
-        .map(|info| {
-            let (own, others) = std::mem::take(&mut rest).split_at_mut(info.total() as usize);
-            rest = others;
-            summarize(own)
-        })
-        .collect())
+    let degrees = types.map(|info| {
+        let (own, others) = std::mem::take(&mut rest).split_at_mut(info.total() as usize);
+        rest = others;
+        summarize(own)
+    });
+    Ok(degrees.collect())
 }
 
 /// Computes the distribution of the degrees of a type. Reorders `counts`.
@@ -69,9 +67,7 @@ fn summarize(counts: &mut [AtomicU32]) -> Degrees {
     }
     let value = |count: &mut AtomicU32| u64::from(*count.get_mut());
     let sum: u64 = counts.iter_mut().map(value).sum();
-    let none = counts
-        .iter_mut()
-        .filter_map(|count| (*count.get_mut() == 0).then_some(()));
+    let none = counts.iter_mut().map(value).filter(|&count| count == 0);
     let none = none.count() as u64;
     let len = counts.len();
     let mut quantile = |share: usize| {

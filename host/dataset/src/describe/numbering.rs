@@ -34,19 +34,16 @@ impl EntityNumbering {
         };
         let starts = entities
             .values()
-            .map(|info| info.counts.iter().map(&mut start).collect())
-            .collect();
+            .map(|info| info.counts.iter().map(&mut start).collect());
+        let starts = starts.collect();
         // The dataset has verified that the types of its relations exist.
         let index = |name: &String| entities.keys().position(|known| known == name);
-        let sides = dataset
-            .relations()
-            .iter()
-            .map(|r| (index(&r.lhs).unwrap_or(0), index(&r.rhs).unwrap_or(0)))
-            .collect();
+        let relations = dataset.relations().iter();
+        let sides = relations.map(|r| (index(&r.lhs).unwrap_or(0), index(&r.rhs).unwrap_or(0)));
         Self {
             starts,
             total,
-            sides,
+            sides: sides.collect(),
         }
     }
 

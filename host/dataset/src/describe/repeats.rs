@@ -40,19 +40,13 @@ impl Repeats {
     }
 
     fn add(&mut self, other: &Self) {
-        let add = |own: &mut Vec<u64>, other: &Vec<u64>| {
-            own.iter_mut()
-                .zip(other)
-                .for_each(|(sum, more)| *sum += more);
-        };
-        let add_all = |own: &mut Vec<Vec<u64>>, other: &Vec<Vec<u64>>| {
-            own.iter_mut()
-                .zip(other)
-                .for_each(|(own, other)| add(own, other));
-        };
-        add(&mut self.duplicates, &other.duplicates);
-        add_all(&mut self.also_in, &other.also_in);
-        add_all(&mut self.reversed_in, &other.reversed_in);
+        let own = std::iter::once(&mut self.duplicates);
+        let own = own.chain(&mut self.also_in).chain(&mut self.reversed_in);
+        let others = std::iter::once(&other.duplicates);
+        let others = others.chain(&other.also_in).chain(&other.reversed_in);
+        for (sum, more) in own.flatten().zip(others.flatten()) {
+            *sum += more;
+        }
     }
 }
 
@@ -112,12 +106,10 @@ fn tasks(sets: &[EdgeSet], room: u64) -> Vec<Task> {
     let pairs = (0..partitions).flat_map(|l| (l..partitions).map(move |r| Bucket::new(l, r)));
     let mut tasks = Vec::new();
     for bucket in pairs {
-        let len = |set: &EdgeSet| {
-            pair(bucket)
-                .map(|bucket| set.bucket_len(bucket))
-                .sum::<u64>()
-        };
-        let edges: u64 = sets.iter().map(len).sum();
+        let lengths = sets
+            .iter()
+            .flat_map(|set| pair(bucket).map(move |bucket| set.bucket_len(bucket)));
+        let edges: u64 = lengths.sum();
         // The factor 2: hashing distributes edges unevenly, and a growing vector doubles its capacity.
         let bytes = edges * 2 * size_of::<PairEdge>() as u64;
         let rounds = bytes.div_ceil(room);

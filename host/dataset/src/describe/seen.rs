@@ -72,12 +72,8 @@ impl TrainedVocabulary {
         threads: Option<usize>,
         step: &mut EdgeProgress<'_>,
     ) -> Result<Self, DescribeError> {
-        Self::with_threads(
-            dataset,
-            trained,
-            ReadingThreads::new(threads, UNLIMITED),
-            step,
-        )
+        let threads = ReadingThreads::new(threads, UNLIMITED);
+        Self::with_threads(dataset, trained, threads, step)
     }
 
     pub(super) fn with_threads(
@@ -192,12 +188,8 @@ impl TrainedVocabulary {
 /// Returns the memory in bytes that the features of the largest featurized type take while they are processed.
 fn feature_bytes(dataset: &Dataset) -> u64 {
     let manifest = dataset.manifest();
-    let size = |file: &String| manifest.files.get(file).map_or(0, |summary| summary.size);
     let infos = manifest.entities.values();
-    let bytes = infos.filter_map(|info| {
-        let features = info.features.as_ref()?;
-        let names = 2 * size(&features.names_file) + 64 * u64::from(features.count);
-        Some(5 * size(&features.file) + names)
-    });
+    let features = infos.filter_map(|info| info.features.as_ref());
+    let bytes = features.map(|features| manifest.feature_bytes(features));
     bytes.max().unwrap_or(0)
 }

@@ -33,8 +33,8 @@ pub(super) fn count(
 ) -> Result<SetCounts, DescribeError> {
     let entities = AtomicBitSet::new(numbering.total());
     let loops = AtomicU64::new(0);
-    let relations = std::iter::repeat_with(AtomicU64::default);
-    let relations: Vec<_> = relations.take(numbering.relations() as usize).collect();
+    let relations = 0..numbering.relations();
+    let relations: Vec<_> = relations.map(|_| AtomicU64::default()).collect();
     reading::for_each_part(set, threads, step, |bucket, edges| {
         let mut own = 0;
         for NumberedEdge { lhs, rel, rhs } in numbering.of_bucket(bucket).all(edges) {

@@ -162,8 +162,11 @@ fn several_types_and_an_unpartitioned_one() {
     assert_eq!(dataset.manifest().entities["country"].counts, [3]);
     assert_eq!(dataset.manifest().entities["user"].counts, [5, 5, 5, 5]);
     assert!(dataset.find("user", "u7").unwrap().is_some());
-    assert_eq!(dataset.find_in_any("c1").unwrap()[0].0, "country");
-    assert!(dataset.find_in_any("nobody").unwrap().is_empty());
+    for entity_type in dataset.manifest().entities.keys() {
+        let found = |name| dataset.find(entity_type, name).unwrap().is_some();
+        assert_eq!(found("c1"), entity_type == "country");
+        assert!(!found("nobody"));
+    }
     assert!(
         dataset
             .dictionary("thing")
