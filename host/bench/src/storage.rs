@@ -135,9 +135,7 @@ fn read(folder: &Path, rows: usize) -> Result<(), CheckpointError> {
     let data = ReadCheckpoint::open(folder)?.read_partition("entity", 0)?;
     match data {
         Some(data) if data.rows == rows => Ok(()),
-        _ => Err(CheckpointError::Missing {
-            path: folder.to_owned(),
-        }),
+        _ => Err(CheckpointError::Missing(folder.to_owned())),
     }
 }
 

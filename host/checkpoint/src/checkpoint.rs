@@ -55,10 +55,8 @@ impl Checkpoint {
             None => first_commit::mark_uncommitted(path)?,
         }
         let files = PartitionFiles::new(path, FolderWriter::Single);
-        let metrics_length = committed
-            .as_ref()
-            .map_or(0, |manifest| manifest.metrics_length);
-        let metrics = Metrics::open(path, metrics_length)?;
+        let length = committed.as_ref().map_or(0, |m| m.metrics_length);
+        let metrics = Metrics::open(path, length)?;
         Ok(Self {
             files,
             versions: Mutex::new(Versions {
@@ -123,9 +121,8 @@ impl Checkpoint {
         partition: u32,
     ) -> Result<Option<PartitionData>, CheckpointError> {
         let mut data = PartitionData::default();
-        Ok(self
-            .read_partition_into(entity_type, partition, &mut data)?
-            .then_some(data))
+        let found = self.read_partition_into(entity_type, partition, &mut data)?;
+        Ok(found.then_some(data))
     }
 
     /// Like [`Checkpoint::read_partition`], but reuses the memory of `data`. Returns false if the partition was never
@@ -139,10 +136,8 @@ impl Checkpoint {
         partition: u32,
         data: &mut PartitionData,
     ) -> Result<bool, CheckpointError> {
-        let Some((file, summary)) = self
-            .versions()
-            .latest(&names::partition(entity_type, partition))
-        else {
+        let key = names::partition(entity_type, partition);
+        let Some((file, summary)) = self.versions().latest(&key) else {
             return Ok(false);
         };
         self.files.read_partition(&file, summary, data)?;
@@ -260,10 +255,7 @@ impl Checkpoint {
     /// # Errors
     /// When the folder cannot be created. The checkpoint itself is not changed.
     pub fn preserve(&self, epoch: u32) -> Result<(), CheckpointError> {
-        match &self.versions().committed {
-            Some(manifest) => preserve::preserve(self.path(), manifest, &names::preserved(epoch)),
-            None => Ok(()),
-        }
+        self.preserve_as(&names::preserved(epoch))
     }
 
     /// Keeps the last commit as `best`, a checkpoint in its own folder, and replaces an earlier one.
@@ -271,8 +263,12 @@ impl Checkpoint {
     /// # Errors
     /// When the folder cannot be created. The checkpoint itself is not changed.
     pub fn preserve_best(&self) -> Result<(), CheckpointError> {
+        self.preserve_as(names::BEST)
+    }
+
+    fn preserve_as(&self, name: &str) -> Result<(), CheckpointError> {
         match &self.versions().committed {
-            Some(manifest) => preserve::preserve(self.path(), manifest, names::BEST),
+            Some(manifest) => preserve::preserve(self.path(), manifest, name),
             None => Ok(()),
         }
     }

@@ -63,20 +63,19 @@ impl Checkpoint {
             names.find(|name| !cut.synced.contains(*name)).cloned()
         });
         let result = match next {
-            Some(name) => self
-                .files
-                .sync(&name)
-                .map_err(CheckpointError::from)
-                .map(|()| {
-                    let mut versions = self.versions();
-                    if let Some(cut) = &mut versions.cut {
-                        cut.synced.insert(name);
-                    }
-                    None
-                }),
+            Some(name) => self.sync(name),
             None => self.finish(),
         };
         result.inspect_err(|error| self.versions().fail(error))
+    }
+
+    /// Syncs a file of the commit in progress.
+    fn sync(&self, name: String) -> Result<Option<u64>, CheckpointError> {
+        self.files.sync(&name)?;
+        if let Some(cut) = &mut self.versions().cut {
+            cut.synced.insert(name);
+        }
+        Ok(None)
     }
 
     /// Replaces the manifest with that of the commit in progress, whose files are synced.
@@ -86,11 +85,8 @@ impl Checkpoint {
             let Some(cut) = &versions.cut else {
                 return Ok(None);
             };
-            let mut kept = versions
-                .committed
-                .as_ref()
-                .map(|m| m.files.clone())
-                .unwrap_or_default();
+            let committed = versions.committed.as_ref();
+            let mut kept = committed.map(|m| m.files.clone()).unwrap_or_default();
             let is_replaced = |name: &String| cut.files.contains_key(names::key_of(name));
             let replaced: Vec<String> = kept.keys().filter(|n| is_replaced(n)).cloned().collect();
             kept.retain(|name, _| !is_replaced(name));
@@ -108,9 +104,7 @@ impl Checkpoint {
         self.metrics().sync()?;
         let manifest_path = self.path().join(MANIFEST);
         files::sync_folder_of(&manifest_path)?;
-        let sealed = manifest.seal();
-        let sealed = sealed.map_err(|e| CheckpointError::manifest(&manifest_path, e))?;
-        files::replace(&manifest_path, &sealed)?;
+        files::replace(&manifest_path, &manifest.seal(&manifest_path)?)?;
 
         let version = manifest.version;
         let mut versions = self.versions();
@@ -131,12 +125,8 @@ impl Checkpoint {
         let mut held = std::mem::take(&mut self.versions().unremoved);
         held.extend(names);
         // A leftover file is harmless; the next run removes it.
-        held.retain(|name| {
-            matches!(
-                files::remove_unless_read(&self.path().join(name)),
-                Ok(false)
-            )
-        });
+        let remove = |name: &String| files::remove_unless_read(&self.path().join(name));
+        held.retain(|name| matches!(remove(name), Ok(false)));
         self.versions().unremoved = held;
     }
 }

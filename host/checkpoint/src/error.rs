@@ -26,12 +26,9 @@ pub enum CheckpointError {
     },
     /// The folder has no checkpoint.
     #[error(
-        "{} is not a checkpoint: it has no {MANIFEST}; `pbg-host train` creates one", path.display()
+        "{} is not a checkpoint: it has no {MANIFEST}; `pbg-host train` creates one", .0.display()
     )]
-    Missing {
-        /// The folder.
-        path: PathBuf,
-    },
+    Missing(PathBuf),
     /// The manifest is missing, but files that a manifest must have named exist.
     #[error(
         "{} is not a complete checkpoint: it has no {MANIFEST}, but files of one, such as {file}; {instead}", path.display()
@@ -46,21 +43,15 @@ pub enum CheckpointError {
     },
     /// The path is a file, a pipe or a device.
     #[error(
-        "{} is not a checkpoint: it is not a folder; name the folder that `pbg-host train` writes to", path.display()
+        "{} is not a checkpoint: it is not a folder; name the folder that `pbg-host train` writes to", .0.display()
     )]
-    NoFolder {
-        /// The path.
-        path: PathBuf,
-    },
+    NoFolder(PathBuf),
     /// A run committed again and again while the checkpoint was being opened.
     #[error(
         "the checkpoint {} changes faster than its files can be opened; run the command again, or wait until the run that \
-         writes it has ended", path.display()
+         writes it has ended", .0.display()
     )]
-    Changing {
-        /// The folder.
-        path: PathBuf,
-    },
+    Changing(PathBuf),
     /// A file does not have the content that was written.
     #[error("{} is damaged: {what}; {instead}", path.display())]
     Damaged {
@@ -72,11 +63,8 @@ pub enum CheckpointError {
         instead: String,
     },
     /// The folder belongs to another program, or to another version of this one.
-    #[error("{error}; choose another `checkpoint_path`")]
-    Format {
-        /// Error that names the format found and the format expected.
-        error: SealError,
-    },
+    #[error("{0}; choose another `checkpoint_path`")]
+    Format(SealError),
     /// An earlier write failed.
     #[error(
         "cannot commit to {}: an earlier write failed: {failure}; the last complete version \
@@ -133,7 +121,7 @@ impl From<SealError> for CheckpointError {
         match error {
             SealError::File(error) => Self::File(error),
             SealError::Damaged { path, what } => Self::damaged(&path, what),
-            SealError::Format { .. } => Self::Format { error },
+            SealError::Format { .. } => Self::Format(error),
         }
     }
 }

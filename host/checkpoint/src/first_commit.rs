@@ -23,10 +23,8 @@ pub(super) fn mark_uncommitted(folder: &Path) -> Result<(), CheckpointError> {
         return Ok(());
     }
     let names = names::entries(folder)?;
-    match names
-        .iter()
-        .find(|name| names::parse(name).is_some_and(|name| name.version > 1))
-    {
+    let is_later = |name: &&String| names::parse(name).is_some_and(|name| name.version > 1);
+    match names.iter().find(is_later) {
         None => Ok(pbg_files::create_marker(&marker)?),
         Some(name) => Err(CheckpointError::lost(folder, name)),
     }

@@ -118,16 +118,13 @@ pub fn read(folder: &Path) -> Result<Option<IndexManifest>, IndexError> {
         Err(SealError::File(error)) if error.is_not_found() => return Ok(None),
         Err(error) => return Err(error.into()),
     };
-    let graphs = manifest.types.values().flat_map(|of| &of.graphs);
-    for graph in graphs {
+    for graph in manifest.types.values().flat_map(|of| &of.graphs) {
         let is_ours = is_graph(&graph.file);
         let summary = manifest.files.get(&graph.file);
         let fits = summary.is_some_and(|summary| summary.size == graph.size());
         if !is_ours || !fits || (graph.entry >= graph.points && graph.points > 0) {
-            let what = format!(
-                "its entry for graph `{}` is invalid",
-                graph.file.escape_debug()
-            );
+            let name = graph.file.escape_debug();
+            let what = format!("its entry for graph `{name}` is invalid");
             return Err(IndexError::damaged(&path, what));
         }
     }
@@ -161,8 +158,7 @@ impl IndexBuild {
         files::create_folder(folder)?;
         let lock = files::lock_folder(folder)?;
         if matches!(lock, FolderLock::Busy) {
-            let path = folder.to_owned();
-            return Err(IndexError::Busy { path });
+            return Err(IndexError::Busy(folder.to_owned()));
         }
         // A damaged index is discarded: rebuilding is how it is repaired.
         let before = read(folder).unwrap_or_default().unwrap_or_default();

@@ -51,20 +51,17 @@ impl CheckpointLock {
                 let mut text = String::new();
                 let process = (&mut file).take(20).read_to_string(&mut text).ok();
                 let process = process.and_then(|_| text.trim().parse::<u32>().ok());
-                let holder = process
-                    .map(|id| format!(" (process {id})"))
-                    .unwrap_or_default();
+                let holder = process.map(|id| format!(" (process {id})"));
                 return Err(CheckpointError::Locked {
                     path: folder.to_owned(),
-                    holder,
+                    holder: holder.unwrap_or_default(),
                 });
             }
             Err(TryLockError::Error(e)) => return Err(failed("lock", e).into()),
         }
         // The process id is only a hint for messages, so a failed write (full disk) is ignored.
-        let _ = file
-            .set_len(0)
-            .and_then(|()| writeln!(file, "{}", std::process::id()));
+        let emptied = file.set_len(0);
+        let _ = emptied.and_then(|()| writeln!(file, "{}", std::process::id()));
         Ok(Self { _file: file })
     }
 }

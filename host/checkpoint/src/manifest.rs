@@ -1,13 +1,14 @@
 //! `manifest.json` of a checkpoint.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use pbg_core::model::{EmbeddingFormat, Optimizer};
 use pbg_core::strategy::StrategyId;
 use pbg_ledger::{CheckpointCut, Token};
 use serde::{Deserialize, Serialize};
 
-use super::names;
+use super::{CheckpointError, names};
 use pbg_dataset::IdSpace;
 use pbg_dataset::manifest::EdgeSetId;
 use pbg_files::FileSummary;
@@ -88,8 +89,8 @@ impl RunInfo {
 }
 
 impl CheckpointManifest {
-    /// Serializes the manifest in the oldest version of the format that can represent it.
-    pub(super) fn seal(&self) -> Result<Vec<u8>, serde_json::Error> {
+    /// Serializes the manifest for the file at `path`, in the oldest version of the format that can represent it.
+    pub(super) fn seal(&self, path: &Path) -> Result<Vec<u8>, CheckpointError> {
         let is_of_trainer = |name: &String| names::parse(name).is_some_and(|n| n.writer.is_some());
         let of_several = self.cut.is_some() || self.files.keys().any(is_of_trainer);
         let version = match of_several {
@@ -98,48 +99,38 @@ impl CheckpointManifest {
             true => OF_SEVERAL,
             false => FORMAT.oldest,
         };
-        sealed_json::seal(ManifestFormat { version, ..FORMAT }, self)
+        let sealed = sealed_json::seal(ManifestFormat { version, ..FORMAT }, self);
+        sealed.map_err(|e| CheckpointError::manifest(path, e))
     }
 
     /// Returns the cut of the ledger that this version corresponds to.
     #[must_use]
     pub fn cut(&self) -> CheckpointCut {
-        let version = self.version;
-        let alone = CheckpointCut {
-            version,
-            begun: None,
-        };
-        self.cut.unwrap_or(alone)
+        let (version, begun) = (self.version, None);
+        self.cut.unwrap_or(CheckpointCut { version, begun })
     }
 
     /// Returns the name and summary of the file of `key`.
     pub(super) fn find(&self, key: &str) -> Option<(&str, FileSummary)> {
-        let (name, summary) = self
-            .files
-            .iter()
-            .find(|(name, _)| names::key_of(name) == key)?;
+        let mut files = self.files.iter();
+        let (name, summary) = files.find(|(name, _)| names::key_of(name) == key)?;
         Some((name, *summary))
     }
 
     /// Returns the entity types and partitions that this version contains, sorted.
     #[must_use]
     pub fn partitions(&self) -> Vec<(String, u32)> {
-        let mut partitions: Vec<_> = self
-            .files
-            .keys()
-            .filter_map(|name| names::parse_partition(name))
-            .collect();
+        let names = self.files.keys();
+        let partitions = names.filter_map(|name| names::parse_partition(name));
+        let mut partitions: Vec<_> = partitions.collect();
         partitions.sort_unstable();
         partitions
     }
 
     /// Checks that all file names are names of checkpoint files.
     pub(super) fn check(&self) -> Result<(), String> {
-        match self
-            .files
-            .keys()
-            .find(|name| !names::is_checkpoint_file(name))
-        {
+        let mut names = self.files.keys();
+        match names.find(|name| names::parse(name).is_none()) {
             None => Ok(()),
             Some(name) => Err(format!(
                 "`{}` is not the name of a checkpoint file",

@@ -35,11 +35,8 @@ impl Metrics {
         }
         let file = OpenOptions::new().append(true).create(true).open(&path);
         let file = file.map_err(|e| failed("open", e))?;
-        let length = file
-            .metadata()
-            .map_err(|e| failed("open", e))?
-            .len()
-            .min(committed);
+        let metadata = file.metadata().map_err(|e| failed("open", e))?;
+        let length = metadata.len().min(committed);
         file.set_len(length).map_err(|e| failed("truncate", e))?;
         Ok(Self { path, file, length })
     }

@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::Path;
 
-use pbg_ledger::Token;
+use pbg_ledger::{FileId, Token};
 
 use pbg_files::{FileError, STAGED_SUFFIX};
 
@@ -47,6 +47,11 @@ impl FileName<'_> {
     pub(super) fn token(&self) -> Option<Token> {
         self.writer.map(|(token, _)| token)
     }
+
+    pub(super) fn id(&self) -> FileId {
+        let (version, writer) = (self.version, self.writer);
+        FileId { version, writer }
+    }
 }
 
 /// Returns the file name of the content of `key` in a version.
@@ -66,7 +71,7 @@ pub(super) fn staged_manifest(token: Token) -> String {
 pub(super) fn is_staged_manifest(name: &str) -> bool {
     let token = name.strip_prefix("manifest.");
     let token = token.and_then(|name| name.strip_suffix(STAGED_SUFFIX));
-    token.is_some_and(|token| Token::try_from(token.to_owned()).is_ok())
+    token.and_then(parse_token).is_some()
 }
 
 /// Returns the name of the file that shows that a trainer has access to the folder.
@@ -74,15 +79,13 @@ pub(super) fn presence(token: Token) -> String {
     format!("trainer.{token}")
 }
 
-/// Returns whether a name has the form of [`presence`].
-pub(super) fn is_presence(name: &str) -> bool {
-    parse_presence(name).is_some()
-}
-
 /// Parses the trainer's token from the name of a presence file.
 pub(super) fn parse_presence(name: &str) -> Option<Token> {
-    let token = name.strip_prefix("trainer.")?;
-    Token::try_from(token.to_owned()).ok()
+    parse_token(name.strip_prefix("trainer.")?)
+}
+
+fn parse_token(text: &str) -> Option<Token> {
+    Token::try_from(text.to_owned()).ok()
 }
 
 /// Returns the name of a trainer's event file.
@@ -92,8 +95,7 @@ pub(super) fn events(token: Token) -> String {
 
 /// Parses the trainer's token from the name of an event file.
 pub(super) fn parse_events(name: &str) -> Option<Token> {
-    let token = name.strip_prefix("events.")?.strip_suffix(".jsonl")?;
-    Token::try_from(token.to_owned()).ok()
+    parse_token(name.strip_prefix("events.")?.strip_suffix(".jsonl")?)
 }
 
 /// Returns the temporary name of the `metrics.jsonl` that the trainer `token` writes for a version.
@@ -105,7 +107,7 @@ pub(super) fn metrics_of(version: u64, token: Token) -> String {
 pub(super) fn parse_metrics(name: &str) -> Option<u64> {
     let name = name.strip_prefix("metrics.v")?.strip_suffix(".jsonl")?;
     let (version, token) = name.split_once('.')?;
-    Token::try_from(token.to_owned()).ok()?;
+    parse_token(token)?;
     parse_number(version)
 }
 
@@ -127,19 +129,13 @@ pub(super) fn parse(name: &str) -> Option<FileName<'_>> {
 
 fn parse_writer(text: &str) -> Option<(Token, u64)> {
     let (token, count) = text.split_once('-')?;
-    let token = Token::try_from(token.to_owned()).ok()?;
-    Some((token, parse_number(count)?))
+    Some((parse_token(token)?, parse_number(count)?))
 }
 
 /// Parses digits only; `str::parse` would accept a sign.
 fn parse_number(text: &str) -> Option<u64> {
     let is_number = text.bytes().all(|b| b.is_ascii_digit());
     text.parse().ok().filter(|_| is_number)
-}
-
-/// Returns whether a name is that of a checkpoint file.
-pub(super) fn is_checkpoint_file(name: &str) -> bool {
-    parse(name).is_some()
 }
 
 /// Returns the key of a file's content: its name without version and writer.
@@ -206,7 +202,7 @@ mod tests {
             );
             assert_eq!(parse_partition(&name), Some(("my_type.v3".to_owned(), 12)));
         }
-        assert!(is_checkpoint_file("model.v1.safetensors"));
+        assert!(parse("model.v1.safetensors").is_some());
         for other in [
             "notes.v1.safetensors",
             "model.v.safetensors",
@@ -220,7 +216,7 @@ mod tests {
             "embeddings_x/../../y_0.v1.safetensors",
             "manifest.json",
         ] {
-            assert!(!is_checkpoint_file(other), "{other}");
+            assert!(parse(other).is_none(), "{other}");
         }
     }
 }

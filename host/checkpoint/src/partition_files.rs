@@ -140,15 +140,8 @@ impl PartitionFiles {
     }
 }
 
-/// Like [`PartitionFiles::sweep`], for the folder of a preserved checkpoint, which has only one writer.
-pub(super) fn sweep_preserved(
-    folder: &Path,
-    manifest: &CheckpointManifest,
-) -> Result<(), FileError> {
-    sweep(folder, &FolderWriter::Single, Some(manifest))
-}
-
-fn sweep(
+/// Like [`PartitionFiles::sweep`]. The folder of a preserved checkpoint has only one writer.
+pub(super) fn sweep(
     folder: &Path,
     writer: &FolderWriter,
     manifest: Option<&CheckpointManifest>,
@@ -166,7 +159,7 @@ fn sweep(
             // Only the trainer that commits creates manifests and preserved checkpoints.
         } else if names::parse_numbered(&name).is_some()
             || names::is_staged_manifest(&name)
-            || names::is_presence(&name)
+            || names::parse_presence(&name).is_some()
             || names::parse_events(&name).is_some()
             || names::parse_metrics(&name).is_some()
         {

@@ -2,8 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
+use super::partition_files::sweep;
 use super::{
-    CheckpointError, CheckpointManifest, MANIFEST, SharedCheckpoint, names, partition_files, read,
+    CheckpointError, CheckpointManifest, FolderWriter, MANIFEST, SharedCheckpoint, names, read,
 };
 use pbg_files::{self as files, FileError};
 
@@ -78,7 +79,7 @@ pub(super) fn preserve(
         // meantime.
         let now = read::manifest_if_any(&target).unwrap_or_default();
         if now.is_some_and(|now| now.version == manifest.version) {
-            let _ = partition_files::sweep_preserved(&target, manifest);
+            let _ = sweep(&target, &FolderWriter::Single, Some(manifest));
         }
         return Ok(());
     }
@@ -106,9 +107,7 @@ fn fill(
     }
     let path = to.join(MANIFEST);
     files::sync_folder_of(&path)?;
-    let sealed = manifest.seal();
-    let sealed = sealed.map_err(|e| CheckpointError::manifest(&path, e))?;
-    Ok(files::replace(&path, &sealed)?)
+    Ok(files::replace(&path, &manifest.seal(&path)?)?)
 }
 
 /// Gives a file a second name, replacing whatever a crashed run left under that name.

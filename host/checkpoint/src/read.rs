@@ -30,36 +30,28 @@ impl ReadCheckpoint {
     /// When the folder has no checkpoint, is not a folder, or the checkpoint is damaged or incomplete.
     pub fn open(path: &Path) -> Result<Self, CheckpointError> {
         if fs::metadata(path).is_ok_and(|found| !found.is_dir()) {
-            let path = path.to_owned();
-            return Err(CheckpointError::NoFolder { path });
+            return Err(CheckpointError::NoFolder(path.to_owned()));
         }
-        let missing = || CheckpointError::Missing {
-            path: path.to_owned(),
-        };
+        let missing = || CheckpointError::Missing(path.to_owned());
         let mut manifest = manifest_if_any(path)?.ok_or_else(missing)?;
         let mut files = BTreeMap::new();
         for _ in 0..ATTEMPTS {
-            let path = path.to_owned();
-            match open_all(&path, &manifest, &mut files) {
-                Ok(()) => {
-                    return Ok(Self {
-                        path,
-                        manifest,
-                        files,
-                    });
-                }
-                Err(error) => {
-                    let now = manifest_if_any(&path)?.ok_or_else(missing)?;
-                    if now == manifest {
-                        return Err(error);
-                    }
-                    files.retain(|name, _| now.files.get(name) == manifest.files.get(name));
-                    manifest = now;
-                }
+            let Err(error) = open_all(path, &manifest, &mut files) else {
+                let path = path.to_owned();
+                return Ok(Self {
+                    path,
+                    manifest,
+                    files,
+                });
+            };
+            let now = manifest_if_any(path)?.ok_or_else(missing)?;
+            if now == manifest {
+                return Err(error);
             }
+            files.retain(|name, _| now.files.get(name) == manifest.files.get(name));
+            manifest = now;
         }
-        let path = path.to_owned();
-        Err(CheckpointError::Changing { path })
+        Err(CheckpointError::Changing(path.to_owned()))
     }
 
     /// Returns the checkpoint's folder.
@@ -89,9 +81,7 @@ impl ReadCheckpoint {
     /// Returns whether this version contains a partition.
     #[must_use]
     pub fn has_partition(&self, entity_type: &str, partition: u32) -> bool {
-        self.manifest
-            .find(&names::partition(entity_type, partition))
-            .is_some()
+        self.partition_summary(entity_type, partition).is_some()
     }
 
     /// Reads a partition; `None` if this version does not contain it.
@@ -104,9 +94,8 @@ impl ReadCheckpoint {
         partition: u32,
     ) -> Result<Option<PartitionData>, CheckpointError> {
         let mut data = PartitionData::default();
-        Ok(self
-            .read_partition_into(entity_type, partition, &mut data)?
-            .then_some(data))
+        let found = self.read_partition_into(entity_type, partition, &mut data)?;
+        Ok(found.then_some(data))
     }
 
     /// Like [`ReadCheckpoint::read_partition`], but reuses the memory of `data`. Returns false if there is no such
@@ -120,8 +109,8 @@ impl ReadCheckpoint {
         partition: u32,
         data: &mut PartitionData,
     ) -> Result<bool, CheckpointError> {
-        let Some((path, file, summary)) = self.find(&names::partition(entity_type, partition))
-        else {
+        let found = self.find(&names::partition(entity_type, partition));
+        let Some((path, file, summary)) = found else {
             return Ok(false);
         };
         data.read(file, &path, summary)?;
@@ -138,20 +127,17 @@ impl ReadCheckpoint {
         entity_type: &str,
         partition: u32,
     ) -> Result<Option<EmbeddingLocation>, CheckpointError> {
-        let found = self.find(&names::partition(entity_type, partition));
-        let place = |(path, file, summary): (PathBuf, &File, FileSummary)| {
-            EmbeddingLocation::from_header(file, &path, summary)
-        };
-        found.map(place).transpose()
+        let rows = self.rows(entity_type, partition)?;
+        Ok(rows.map(|rows| rows.location))
     }
 
     /// Returns size and checksum of a partition's file; `None` if there is no such partition.
     #[must_use]
     pub fn partition_summary(&self, entity_type: &str, partition: u32) -> Option<FileSummary> {
-        let (_, summary) = self
+        let found = self
             .manifest
-            .find(&names::partition(entity_type, partition))?;
-        Some(summary)
+            .find(&names::partition(entity_type, partition));
+        found.map(|(_, summary)| summary)
     }
 
     /// Opens a partition for reading its embeddings row by row; `None` if there is no such partition.
@@ -165,11 +151,8 @@ impl ReadCheckpoint {
     ) -> Result<Option<EmbeddingRows<'_>>, CheckpointError> {
         let found = self.find(&names::partition(entity_type, partition));
         let rows = |(path, file, summary): (PathBuf, _, FileSummary)| {
-            let place = EmbeddingLocation::from_header(file, &path, summary)?;
-            Ok(EmbeddingRows {
-                file,
-                location: place,
-            })
+            let location = EmbeddingLocation::from_header(file, &path, summary)?;
+            Ok(EmbeddingRows { file, location })
         };
         found.map(rows).transpose()
     }
@@ -194,9 +177,8 @@ impl ReadCheckpoint {
             tensors::verify(file, &path, summary)?;
         }
         for (entity_type, partition) in self.manifest.partitions() {
-            if let Some((path, file, summary)) =
-                self.find(&names::partition(&entity_type, partition))
-            {
+            let key = names::partition(&entity_type, partition);
+            if let Some((path, file, summary)) = self.find(&key) {
                 PartitionData::verify(file, &path, summary)?;
             }
         }
@@ -239,9 +221,8 @@ pub(super) fn manifest_at(path: &Path) -> Result<Option<CheckpointManifest>, Che
         Err(SealError::File(e)) if e.is_not_found() => return Ok(None),
         Err(error) => return Err(error.into()),
     };
-    manifest
-        .check()
-        .map_err(|what| CheckpointError::damaged(path, what))?;
+    let checked = manifest.check();
+    checked.map_err(|what| CheckpointError::damaged(path, what))?;
     Ok(Some(manifest))
 }
 

@@ -12,14 +12,11 @@ use pbg_files::FileError;
 /// When the folder cannot be listed.
 pub fn list_preserved(path: &Path) -> Result<Vec<PathBuf>, FileError> {
     let names = names::entries(path)?;
-    let mut epochs: Vec<u32> = names
-        .iter()
-        .filter_map(|n| names::parse_preserved(n))
-        .collect();
+    let epochs = names.iter().filter_map(|name| names::parse_preserved(name));
+    let mut epochs: Vec<u32> = epochs.collect();
     epochs.sort_unstable();
-    let folders = epochs
-        .into_iter()
-        .map(|epoch| path.join(names::preserved(epoch)));
+    let names = epochs.into_iter().map(names::preserved);
+    let folders = names.map(|name| path.join(name));
     Ok(folders.filter(|folder| exists(folder)).collect())
 }
 

@@ -55,9 +55,8 @@ impl SharedCheckpoint {
     /// # Errors
     /// When the file cannot be written.
     pub fn create_presence(&self, token: Token) -> Result<(), CheckpointError> {
-        Ok(files::create_marker(
-            &self.path().join(names::presence(token)),
-        )?)
+        let path = self.path().join(names::presence(token));
+        Ok(files::create_marker(&path)?)
     }
 
     /// Returns the tokens of all trainers that have a presence file.
@@ -170,8 +169,8 @@ impl SharedCheckpoint {
     ) -> Result<(), CheckpointError> {
         let name = name_of(entity_type, partition, file.id);
         let &PartitionFile { size, crc32, .. } = file;
-        self.files
-            .read_partition(&name, FileSummary { size, crc32 }, data)
+        let summary = FileSummary { size, crc32 };
+        self.files.read_partition(&name, summary, data)
     }
 
     /// Reads the model parameters of a version; empty if it has none.
@@ -194,8 +193,7 @@ impl SharedCheckpoint {
     /// When a manifest of this number exists, or it cannot be written.
     pub fn publish(&self, manifest: &CheckpointManifest) -> Result<(), CheckpointError> {
         let path = self.path().join(names::numbered_manifest(manifest.version));
-        let sealed = manifest.seal();
-        let sealed = sealed.map_err(|e| CheckpointError::manifest(&path, e))?;
+        let sealed = manifest.seal(&path)?;
         let staged = self.path().join(names::staged_manifest(self.token));
         let written = files::write(&staged, &sealed).and_then(|()| name(&staged, &path));
         files::remove(&staged)?;
@@ -238,7 +236,7 @@ impl SharedCheckpoint {
     /// When the folder cannot be read.
     pub fn list(&self) -> Result<Vec<String>, CheckpointError> {
         let mut names = names::entries(self.path())?;
-        names.retain(|name| names::is_checkpoint_file(name));
+        names.retain(|name| names::parse(name).is_some());
         Ok(names)
     }
 
@@ -260,12 +258,9 @@ impl SharedCheckpoint {
             let Some(parsed) = names::parse(name) else {
                 continue;
             };
-            let (version, writer) = (parsed.version, parsed.writer);
             let goes = match names::parse_partition(name) {
-                Some((entity_type, partition)) => {
-                    is_garbage(&entity_type, partition, FileId { version, writer })
-                }
-                None => newest.is_some_and(|newest| version < newest),
+                Some((entity_type, partition)) => is_garbage(&entity_type, partition, parsed.id()),
+                None => newest.is_some_and(|newest| parsed.version < newest),
             };
             if goes {
                 // A file that is being read is listed again by the next checkpoint.
@@ -289,10 +284,8 @@ pub(super) fn make_current(
     }
     // The metrics of the new version begin with those of the last.
     metrics::make_current(folder, manifest)?;
-    let sealed = manifest.seal();
-    let sealed = sealed.map_err(|e| CheckpointError::manifest(&path, e))?;
     let staged = folder.join(staged);
-    files::write(&staged, &sealed)?;
+    files::write(&staged, &manifest.seal(&path)?)?;
     files::rename(&staged, &path)?;
     files::sync_folder_of(&path)?;
     first_commit::unmark_uncommitted(folder)?;
@@ -320,10 +313,8 @@ pub fn manifest_entry(
     file: &PartitionFile,
 ) -> (String, FileSummary) {
     let &PartitionFile { id, size, crc32 } = file;
-    (
-        name_of(entity_type, partition, id),
-        FileSummary { size, crc32 },
-    )
+    let name = name_of(entity_type, partition, id);
+    (name, FileSummary { size, crc32 })
 }
 
 /// Returns the file of a partition in a manifest, as the ledger describes it.
@@ -333,12 +324,9 @@ pub fn ledger_file(
     entity_type: &str,
     partition: u32,
 ) -> Option<PartitionFile> {
-    let (name, FileSummary { size, crc32 }) =
-        manifest.find(&names::partition(entity_type, partition))?;
-    let names::FileName {
-        version, writer, ..
-    } = names::parse(name)?;
-    let id = FileId { version, writer };
+    let key = names::partition(entity_type, partition);
+    let (name, FileSummary { size, crc32 }) = manifest.find(&key)?;
+    let id = names::parse(name)?.id();
     Some(PartitionFile { id, size, crc32 })
 }
 

@@ -68,23 +68,16 @@ pub(crate) fn write(
     metadata: &[(&str, String)],
 ) -> Result<FileSummary, FileError> {
     let invalid = |what: String| FileError::new("write", path, std::io::Error::other(what));
-    for TensorRef {
-        name,
-        shape,
-        values,
-    } in tensors
-    {
-        if shape.iter().product::<usize>() != values.len() {
-            return Err(invalid(format!(
-                "{} numbers do not fit the shape of `{name}`",
-                values.len()
-            )));
+    for tensor in tensors {
+        let (name, count) = (tensor.name, tensor.values.len());
+        if tensor.shape.iter().product::<usize>() != count {
+            let what = format!("{count} numbers do not fit the shape of `{name}`");
+            return Err(invalid(what));
         }
     }
-    let shapes: Vec<_> = tensors
-        .iter()
-        .map(|tensor| (tensor.name, EmbeddingFormat::F32, tensor.shape))
-        .collect();
+    let shapes = tensors.iter();
+    let shapes = shapes.map(|tensor| (tensor.name, EmbeddingFormat::F32, tensor.shape));
+    let shapes: Vec<_> = shapes.collect();
     write_with(path, &shapes, metadata, |file| {
         let mut values = tensors.iter().map(|tensor| tensor.values);
         values.try_for_each(|values| put_numbers(file, values))

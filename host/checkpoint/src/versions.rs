@@ -45,9 +45,8 @@ pub enum TargetCommit {
 
 impl Versions {
     pub(super) fn version(&self) -> u64 {
-        self.committed
-            .as_ref()
-            .map_or(0, |manifest| manifest.version)
+        let committed = self.committed.as_ref();
+        committed.map_or(0, |manifest| manifest.version)
     }
 
     /// Returns the file of `key` in the version that is being committed or, if it has none, in the last version.

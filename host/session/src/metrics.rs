@@ -91,7 +91,7 @@ fn missing(path: &Path) -> Option<Failure> {
         let path = folder.to_owned();
         return Some(Failure::new(
             FailureKind::Checkpoint,
-            CheckpointError::Missing { path },
+            CheckpointError::Missing(path),
         ));
     }
     let text = format!(

@@ -28,19 +28,13 @@ pub enum IndexError {
         what: String,
     },
     /// The folder belongs to another program, or to another version of this one.
-    #[error("{error}; `pbg-host index` rebuilds it")]
-    Format {
-        /// Error that names the format found and the format expected.
-        error: SealError,
-    },
+    #[error("{0}; `pbg-host index` rebuilds it")]
+    Format(SealError),
     /// Another process builds the index.
     #[error(
-        "the index in {} is being built by another `pbg-host index`; wait for it", path.display()
+        "the index in {} is being built by another `pbg-host index`; wait for it", .0.display()
     )]
-    Busy {
-        /// Folder of the index.
-        path: PathBuf,
-    },
+    Busy(PathBuf),
     /// The embeddings of the checkpoint have changed since the index was built.
     #[error(
         "the index in {} is out of date: the checkpoint has other embeddings of {what} since it was trained further; \
@@ -74,7 +68,7 @@ impl From<SealError> for IndexError {
         match error {
             SealError::File(error) => Self::File(error),
             SealError::Damaged { path, what } => Self::Damaged { path, what },
-            SealError::Format { .. } => Self::Format { error },
+            SealError::Format { .. } => Self::Format(error),
         }
     }
 }

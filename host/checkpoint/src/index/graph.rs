@@ -76,18 +76,13 @@ impl GraphFile {
             let what = format!("the record of entity {entity}: {what}");
             IndexError::damaged(&self.path, what)
         };
-        let GraphInfo {
-            points,
-            degree,
-            rows,
-            ..
-        } = self.info;
+        let (points, degree) = (self.info.points, self.info.degree);
         if entity >= points {
             return Err(damaged("it does not exist"));
         }
         let stride = GraphInfo::stride(degree);
         bytes.resize(stride as usize, 0);
-        let at = 4 * u64::from(rows) + u64::from(entity) * stride;
+        let at = 4 * u64::from(self.info.rows) + u64::from(entity) * stride;
         files::read_exact_at(&self.file, &self.path, bytes, at)?;
         let (words, _) = bytes.as_chunks();
         let mut words = words.iter().map(|word| u32::from_le_bytes(*word));

@@ -38,8 +38,7 @@ impl OpenIndexFiles {
                 },
             }
         }
-        let path = folder.to_owned();
-        Err(IndexError::Busy { path })
+        Err(IndexError::Busy(folder.to_owned()))
     }
 
     /// Opens the index that `manifest` describes. The manifest itself need not be on disk yet.
@@ -62,9 +61,8 @@ impl OpenIndexFiles {
             }
             graphs.insert(info.file.clone(), Arc::new(file));
         }
-        let folder = folder.to_owned();
         Ok(Self {
-            folder,
+            folder: folder.to_owned(),
             manifest,
             graphs,
         })

@@ -43,10 +43,8 @@ pub fn header(tensors: &[TensorSpec<'_>], metadata: &[(&str, String)]) -> Result
         }
     }
     if !metadata.is_empty() {
-        entries.insert(
-            METADATA,
-            metadata.iter().map(|(k, v)| (*k, v.as_str())).collect(),
-        );
+        let metadata = metadata.iter().map(|(key, value)| (*key, value.as_str()));
+        entries.insert(METADATA, metadata.collect());
     }
     let mut text = serde_json::to_vec(&entries).map_err(|e| e.to_string())?;
     text.resize(text.len().next_multiple_of(8), b' ');

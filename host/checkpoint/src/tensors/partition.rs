@@ -115,9 +115,8 @@ impl PartitionHeader {
             Optimizer::Adagrad => (accumulators.shape == [rows, dim], "number"),
         };
         if !fits {
-            return Err(damaged(&format!(
-                "it does not have one accumulator per {what}"
-            )));
+            let what = format!("it does not have one accumulator per {what}");
+            return Err(damaged(&what));
         }
         Ok(Self {
             rows,
@@ -158,11 +157,8 @@ impl PartitionRows<'_> {
             Optimizer::RowAdagrad => &all[..1],
             Optimizer::Adagrad => &all[..],
         };
-        let accumulators = (
-            accumulators_of(self.optimizer),
-            EmbeddingFormat::F32,
-            of_state,
-        );
+        let name = accumulators_of(self.optimizer);
+        let accumulators = (name, EmbeddingFormat::F32, of_state);
         let Some(rounding) = self.rounding else {
             let shapes = [(EMBEDDINGS, EmbeddingFormat::F32, &all[..]), accumulators];
             return write_with(path, &shapes, metadata, |file| {
@@ -191,13 +187,13 @@ impl PartitionData {
         self.adagrad = match optimizer {
             Optimizer::RowAdagrad => {
                 let rows = self.adagrad.chunks_exact(dim.max(1));
-                rows.map(|row| row.iter().sum::<f32>() / dim as f32)
-                    .collect()
+                let means = rows.map(|row| row.iter().sum::<f32>() / dim as f32);
+                means.collect()
             }
             Optimizer::Adagrad => {
                 let sums = self.adagrad.iter();
-                sums.flat_map(|&sum| std::iter::repeat_n(sum, dim))
-                    .collect()
+                let repeated = sums.flat_map(|&sum| std::iter::repeat_n(sum, dim));
+                repeated.collect()
             }
         };
     }

@@ -43,20 +43,17 @@ impl<'a> SafetensorsReader<'a> {
         path: &'a Path,
         expected: FileSummary,
     ) -> Result<Self, CheckpointError> {
-        let size = file
-            .metadata()
-            .map_err(|e| FileError::new("open", path, e))?
-            .len();
+        let metadata = file.metadata();
+        let size = metadata.map_err(|e| FileError::new("open", path, e))?.len();
         if size != expected.size {
             let what = format!("it has {size} bytes instead of {}", expected.size);
             return Err(CheckpointError::damaged(path, what));
         }
-        let hasher = crc32fast::Hasher::new();
         Ok(Self {
             path,
             file,
             expected,
-            hasher,
+            hasher: crc32fast::Hasher::new(),
             position: 0,
             bytes: Vec::new(),
             halves: Vec::new(),
@@ -80,21 +77,19 @@ impl<'a> SafetensorsReader<'a> {
         if size < 8 {
             return Err(damaged("it is too short"));
         }
-        let length = self
-            .take(8)?
-            .first_chunk()
-            .map_or(0, |&bytes| u64::from_le_bytes(bytes));
+        let length = self.take(8)?.first_chunk();
+        let length = length.map_or(0, |&bytes| u64::from_le_bytes(bytes));
         if length > MAX_HEADER || length > size - 8 {
             return Err(damaged("its header is too long"));
         }
         let text = self.take(length as usize)?;
+        let invalid = |e: serde_json::Error| damaged(&format!("its header: {e}"));
         let mut parsed: BTreeMap<String, serde_json::Value> =
-            serde_json::from_slice(text).map_err(|e| damaged(&format!("its header: {e}")))?;
+            serde_json::from_slice(text).map_err(invalid)?;
         parsed.remove(METADATA);
         let mut tensors = Vec::new();
         for (name, entry) in parsed {
-            let entry: Entry =
-                serde_json::from_value(entry).map_err(|e| damaged(&format!("its header: {e}")))?;
+            let entry: Entry = serde_json::from_value(entry).map_err(invalid)?;
             let (start, end) = entry.data_offsets;
             let storage = match entry.dtype.as_str() {
                 F32 => EmbeddingFormat::F32,
@@ -104,9 +99,8 @@ impl<'a> SafetensorsReader<'a> {
             let mut sizes = entry.shape.iter();
             let size = sizes.try_fold(storage.bytes(), |n, &d| n.checked_mul(d as u64));
             if start > end || size != Some(end - start) {
-                return Err(damaged(&format!(
-                    "the size of its tensor `{name}` does not match its shape"
-                )));
+                let what = format!("the size of its tensor `{name}` does not match its shape");
+                return Err(damaged(&what));
             }
             tensors.push(TensorEntry {
                 name,
@@ -148,8 +142,8 @@ impl<'a> SafetensorsReader<'a> {
                 EmbeddingFormat::Bf16 => {
                     let halves = self.bytes.as_chunks().0.iter();
                     self.halves.clear();
-                    self.halves
-                        .extend(halves.map(|half| u16::from_le_bytes(*half)));
+                    let halves = halves.map(|half| u16::from_le_bytes(*half));
+                    self.halves.extend(halves);
                     bfloat16::widen(&self.halves, chunk);
                 }
             }
@@ -170,9 +164,7 @@ impl<'a> SafetensorsReader<'a> {
         if self.position == self.expected.size && self.hasher.finalize() == self.expected.crc32 {
             return Ok(());
         }
-        Err(CheckpointError::damaged(
-            self.path,
-            "its checksum does not match its content",
-        ))
+        let what = "its checksum does not match its content";
+        Err(CheckpointError::damaged(self.path, what))
     }
 }

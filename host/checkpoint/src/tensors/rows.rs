@@ -37,9 +37,8 @@ impl EmbeddingRows<'_> {
         let (path, dim) = (&place.path, place.dim);
         let damaged = |what: &str| CheckpointError::damaged(path, format!("its row {row}: {what}"));
         if row >= place.rows || out.len() != dim {
-            return Err(damaged(
-                "it does not exist, or its length is not the expected one",
-            ));
+            let what = "it does not exist, or its length is not the expected one";
+            return Err(damaged(what));
         }
         let width = place.storage.bytes() as usize * dim;
         bytes.resize(width, 0);

@@ -66,7 +66,7 @@ fn left_over(folder: &Path) -> Vec<String> {
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
         .filter(|name| {
             name.ends_with(files::STAGED_SUFFIX)
-                || (names::is_checkpoint_file(name) && !is_named(name))
+                || (names::parse(name).is_some() && !is_named(name))
         })
         .collect()
 }
