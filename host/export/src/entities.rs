@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use pbg_core::model::EmbeddingFormat;
 use pbg_dataset::manifest::EntityType;
 use pbg_files::ChecksummedFile;
 
@@ -41,9 +42,10 @@ impl Export<'_> {
             let first = self.partition(entity_type, info, 0, None)?;
             let shape = [all, first.dim];
             let file: Box<dyn EmbeddingFile> = match format {
-                ExportFormat::Npy => Box::new(npy::NpyWriter::create(path, &shape)?),
+                ExportFormat::Npy => Box::new(npy::create(path, &shape)?),
                 ExportFormat::Safetensors => {
-                    Box::new(safetensors::SafetensorsWriter::create(path, &shape)?)
+                    let tensor = ("embeddings", EmbeddingFormat::F32, &shape[..]);
+                    Box::new(safetensors::create(path, &[tensor])?)
                 }
                 ExportFormat::Parquet => Box::new(parquet::ParquetWriter::create(path, first.dim)?),
                 ExportFormat::Tsv => Box::new(tsv::TsvWriter::create(path, first.dim)?),

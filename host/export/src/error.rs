@@ -20,11 +20,8 @@ pub enum ExportError {
     #[error(transparent)]
     Checkpoint(#[from] CheckpointError),
     /// A file exists and may not be overwritten.
-    #[error("{} already exists; choose another folder, or use the option to overwrite", path.display())]
-    Exists {
-        /// Path of the file.
-        path: PathBuf,
-    },
+    #[error("{} already exists; choose another folder, or use the option to overwrite", .0.display())]
+    Exists(PathBuf),
     /// The folder belongs to a dataset, checkpoint or index, which may remove the files in it.
     #[error("{} belongs to {owner}, which may replace or remove files in it; choose another folder", path.display())]
     Inside {
@@ -34,11 +31,8 @@ pub enum ExportError {
         owner: Owner,
     },
     /// Another export writes to the folder.
-    #[error("another export is writing to {}; wait for it, or choose another folder", path.display())]
-    Busy {
-        /// The folder.
-        path: PathBuf,
-    },
+    #[error("another export is writing to {}; wait for it, or choose another folder", .0.display())]
+    Busy(PathBuf),
     /// Checkpoint and dataset do not match.
     #[error("the checkpoint {} does not match the dataset: {what}", path.display())]
     Mismatch {
@@ -49,10 +43,7 @@ pub enum ExportError {
     },
     /// A name contains a character that the format cannot represent.
     #[error(
-        "the name `{name}` contains a tab or line end, which TSV cannot represent; export as Parquet"
+        "the name `{0}` contains a tab or line end, which TSV cannot represent; export as Parquet"
     )]
-    Name {
-        /// The name.
-        name: String,
-    },
+    Name(String),
 }

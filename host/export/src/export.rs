@@ -30,7 +30,7 @@ impl Export<'_> {
     ) -> Result<PathBuf, ExportError> {
         let path = self.out.join(name);
         if fs::symlink_metadata(&path).is_ok() && !self.options.overwrite {
-            return Err(ExportError::Exists { path });
+            return Err(ExportError::Exists(path));
         }
         write(&path)?;
         Ok(path)

@@ -25,9 +25,7 @@ const ENDINGS: [&str; 5] = [".npy", ".safetensors", ".parquet", ".tsv", ".names.
 pub(super) fn lock(folder: &Path) -> Result<Option<File>, ExportError> {
     match files::lock_folder(folder)? {
         FolderLock::Taken(lock) => Ok(lock),
-        FolderLock::Busy => Err(ExportError::Busy {
-            path: folder.to_owned(),
-        }),
+        FolderLock::Busy => Err(ExportError::Busy(folder.to_owned())),
     }
 }
 

@@ -2,40 +2,13 @@
 
 use std::path::Path;
 
-use super::ExportError;
-use super::embedding_file::EmbeddingFile;
-use pbg_checkpoint::tensors::put_numbers;
 use pbg_files::{ChecksummedFile, FileError};
 
-/// Writer of an array of 32-bit floating-point numbers.
-pub(super) struct NpyWriter {
-    file: ChecksummedFile,
-}
-
-impl NpyWriter {
-    pub(super) fn create(path: &Path, shape: &[usize]) -> Result<Self, FileError> {
-        let mut file = ChecksummedFile::unfinished(path)?;
-        file.put(&header(shape))?;
-        Ok(Self { file })
-    }
-
-    pub(super) fn put_numbers(&mut self, values: &[f32]) -> Result<(), FileError> {
-        put_numbers(&mut self.file, values)
-    }
-
-    pub(super) fn close(self) -> Result<(), FileError> {
-        self.file.finish(true).map(|_| ())
-    }
-}
-
-impl EmbeddingFile for NpyWriter {
-    fn put(&mut self, _names: &[&str], values: &[f32]) -> Result<(), ExportError> {
-        Ok(self.put_numbers(values)?)
-    }
-
-    fn finish(self: Box<Self>) -> Result<(), ExportError> {
-        Ok(self.close()?)
-    }
+/// Creates the file of an array of 32-bit floating-point numbers, to which only the numbers remain to be written.
+pub(super) fn create(path: &Path, shape: &[usize]) -> Result<ChecksummedFile, FileError> {
+    let mut file = ChecksummedFile::unfinished(path)?;
+    file.put(&header(shape))?;
+    Ok(file)
 }
 
 /// Returns the header in format version 1.0, padded so that the numbers start at a multiple of 64 bytes.

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use super::export::Export;
 use super::{ExportError, ExportFormat, npy, parquet, safetensors, tsv};
 use pbg_checkpoint::Tensor;
+use pbg_checkpoint::tensors::put_numbers;
 use pbg_files::ChecksummedFile;
 
 /// Suffix of the names of optimizer accumulators, which are not exported.
@@ -13,11 +14,9 @@ const ACCUMULATOR: &str = ".adagrad";
 impl Export<'_> {
     /// Writes all parameters, and the names of relations in the order of their ids.
     pub(super) fn parameters(&self) -> Result<Vec<PathBuf>, ExportError> {
-        let tensors: Vec<&Tensor> = self
-            .model
-            .iter()
-            .filter(|tensor| !tensor.name.ends_with(ACCUMULATOR))
-            .collect();
+        let tensors = self.model.iter();
+        let tensors = tensors.filter(|tensor| !tensor.name.ends_with(ACCUMULATOR));
+        let tensors: Vec<&Tensor> = tensors.collect();
         let mut written = match self.options.format {
             _ if tensors.is_empty() => Vec::new(),
             ExportFormat::Npy => self.parameter_arrays(&tensors)?,
@@ -34,10 +33,8 @@ impl Export<'_> {
             ExportFormat::Tsv => vec![self.parameter_lines(&tensors)?],
         };
         let names = self.dataset.relation_names();
-        let known = self
-            .earlier
-            .map_or(names.len(), |ids| ids.relations.total() as usize);
-        let known = &names[..known.min(names.len())];
+        let known = self.earlier.map(|ids| ids.relations.total() as usize);
+        let known = &names[..known.unwrap_or(names.len()).min(names.len())];
         let list = "relations.names.json";
         written.push(self.names(list, &mut |put| known.iter().try_for_each(|name| put(name)))?);
         Ok(written)
@@ -47,18 +44,13 @@ impl Export<'_> {
     fn parameter_arrays(&self, tensors: &[&Tensor]) -> Result<Vec<PathBuf>, ExportError> {
         let mut written = Vec::new();
         for tensor in tensors {
-            let keep = |c: char| {
-                if c.is_alphanumeric() || matches!(c, '_' | '-') {
-                    c
-                } else {
-                    '.'
-                }
-            };
-            let name: String = tensor.name.chars().map(keep).collect();
+            let is_other = |c: char| !c.is_alphanumeric() && !matches!(c, '_' | '-');
+            let name = tensor.name.replace(is_other, ".");
             written.push(self.write(&format!("{name}.npy"), |path| {
-                let mut array = npy::NpyWriter::create(path, &tensor.shape)?;
-                array.put_numbers(&tensor.values)?;
-                Ok(array.close()?)
+                let mut array = npy::create(path, &tensor.shape)?;
+                put_numbers(&mut array, &tensor.values)?;
+                array.finish(true)?;
+                Ok(())
             })?);
         }
         Ok(written)

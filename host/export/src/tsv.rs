@@ -26,9 +26,7 @@ impl TsvWriter {
 /// Appends `text`, or returns an error if a column cannot represent it.
 pub(super) fn put_text(line: &mut Vec<u8>, text: &str) -> Result<(), ExportError> {
     if text.contains(['\t', '\n', '\r']) {
-        return Err(ExportError::Name {
-            name: text.escape_debug().to_string(),
-        });
+        return Err(ExportError::Name(text.escape_debug().to_string()));
     }
     line.extend_from_slice(text.as_bytes());
     Ok(())
