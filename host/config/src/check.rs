@@ -50,8 +50,15 @@ impl CheckResult {
                 self.not_empty(path, node.place, items.is_empty() && *non_empty);
                 return Some(self.list(path, items, item));
             }
-            (ValueType::Any, _) => return self.any(path, node),
-            (ValueType::Boolean, TomlValue::Boolean(b)) => Ok(Json::from(*b)),
+            (ValueType::Any, TomlValue::Table(entries)) => {
+                return Some(self.map(path, entries, spec));
+            }
+            (ValueType::Any, TomlValue::List(items)) => return Some(self.list(path, items, spec)),
+            (ValueType::Any, TomlValue::Integer(i)) => {
+                integer(*i, i64::MIN.into(), i64::MAX.into())
+            }
+            (ValueType::Any, TomlValue::Float(x)) => number(*x, Range::default(), false),
+            (ValueType::Any | ValueType::Boolean, TomlValue::Boolean(b)) => Ok(Json::from(*b)),
             (ValueType::Integer { min, max }, TomlValue::Integer(i)) => integer(*i, *min, *max),
             (ValueType::Number { range, single }, TomlValue::Float(x)) => {
                 number(*x, *range, *single)
@@ -62,7 +69,9 @@ impl CheckResult {
             (ValueType::Text { non_empty: true }, TomlValue::Text(s)) if s.is_empty() => {
                 Err("must not be empty".to_owned())
             }
-            (ValueType::Text { .. }, TomlValue::Text(s)) => Ok(Json::from(s.as_str())),
+            (ValueType::Any | ValueType::Text { .. }, TomlValue::Text(s)) => {
+                Ok(Json::from(s.as_str()))
+            }
             (ValueType::Choice(choices), TomlValue::Text(s)) => choice(s, choices),
             (kind, value) => Err(format!(
                 "expected {}, found {}",
@@ -159,29 +168,6 @@ impl CheckResult {
         });
         Json::Array(values.collect())
     }
-
-    fn any(&mut self, path: &KeyPath, node: &ConfigNode) -> Option<Json> {
-        let any = Spec {
-            kind: ValueType::Any,
-            nullable: false,
-        };
-        let unbounded = Range::default();
-        let scalar = match &node.value {
-            TomlValue::List(items) => return Some(self.list(path, items, &any)),
-            TomlValue::Table(entries) => return Some(self.map(path, entries, &any)),
-            TomlValue::Boolean(b) => Ok(Json::from(*b)),
-            TomlValue::Integer(i) => integer(*i, i64::MIN.into(), i64::MAX.into()),
-            TomlValue::Float(x) => number(*x, unbounded, false),
-            TomlValue::Text(s) => Ok(Json::from(s.as_str())),
-            TomlValue::Datetime(_) => Err(format!(
-                "expected a number, a string, true, false, a list or a table, found {}",
-                node.value.describe()
-            )),
-        };
-        scalar
-            .map_err(|message| self.wrong(path, node.place, message))
-            .ok()
-    }
 }
 
 fn integer(value: i128, min: i128, max: i128) -> Result<Json, String> {
@@ -218,16 +204,14 @@ fn number(value: f64, range: Range, single: bool) -> Result<Json, String> {
             x.to_string()
         }
     };
-    let complaint = match range {
-        Range { min: Some(min), .. } if rounded < min => format!("at least {min}"),
-        Range {
-            above: Some(above), ..
-        } if rounded <= above => format!("greater than {above}"),
-        Range { max: Some(max), .. } if rounded > max => format!("at most {max}"),
-        Range {
-            below: Some(below), ..
-        } if rounded >= below => format!("less than {below}"),
-        _ => return Ok(Json::from(value)),
+    let broken = Range {
+        min: range.min.filter(|&min| rounded < min),
+        above: range.above.filter(|&above| rounded <= above),
+        max: range.max.filter(|&max| rounded > max),
+        below: range.below.filter(|&below| rounded >= below),
+    };
+    let Some(complaint) = broken.descriptions().next() else {
+        return Ok(Json::from(value));
     };
     let rounding = if rounded == value || rounded != 0.0 {
         ""
@@ -245,10 +229,7 @@ fn choice(name: &str, choices: &[Choice]) -> Result<Json, String> {
         return Ok(Json::from(name));
     }
     let names = || choices.iter().map(|c| c.name.as_str());
-    let advice = match nearest(name, names()) {
-        Some(near) => format!("; did you mean `{near}`?"),
-        None => String::new(),
-    };
+    let advice = suggest::did_you_mean(nearest(name, names()));
     let all = names().collect::<Vec<_>>().join(", ");
     Err(format!(
         "must be one of {all}, is {}{advice}",
@@ -265,7 +246,7 @@ fn describe(kind: &ValueType) -> &'static str {
         ValueType::Choice(_) => "a name in quotes",
         ValueType::List { .. } => "a list",
         ValueType::Map { .. } | ValueType::Record(_) => "a table",
-        ValueType::Any => "a value",
+        ValueType::Any => "a number, a string, true, false, a list or a table",
     }
 }
 

@@ -3,66 +3,54 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::defaults;
-
 /// Communication between the trainers of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[serde(default, deny_unknown_fields)]
 pub struct DistributedConfig {
     /// Seconds without a heartbeat after which the other trainers consider a trainer dead and train its buckets again.
-    #[serde(default = "defaults::lease")]
     #[schemars(range(min = 1, max = 86_400), extend("x-rule" = "at least three times `heartbeat`"))]
     pub lease: f64,
     /// Seconds between two heartbeats of a trainer.
-    #[serde(default = "defaults::heartbeat")]
     #[schemars(range(min = 0.05, max = 3600))]
     pub heartbeat: f64,
     /// Timeout in seconds of a trainer that waits for the ledger to answer or for other trainers to join.
-    #[serde(default = "defaults::patience")]
     #[schemars(range(min = 1, max = 1_000_000))]
     pub patience: f64,
     /// Whether a trainer leases its next bucket when the current one starts, so that its partitions load meanwhile.
-    #[serde(default)]
     #[schemars(extend("x-unset" = "`true` with at least four partitions per trainer"))]
     pub ahead: Option<bool>,
     /// Maximum number of exchanges of shared parameters per second.
-    #[serde(default = "defaults::sync_rounds")]
     #[schemars(range(min = 0.01, max = 10_000))]
     pub sync_rounds: f64,
     /// Maximum number of bytes of shared parameters that a trainer sends and receives per second, on average.
-    #[serde(default = "defaults::sync_bytes")]
     #[schemars(range(min = 1_000, max = 1_000_000_000_000_u64))]
     pub sync_bytes: f64,
     /// Path of the program `nats-server`, which rank 0 starts with `file://`, `tcp://` and `env://`.
-    #[serde(default)]
     #[schemars(length(min = 1), extend("x-unset" = "searched for next to the program, in `.deps/nats` and in `PATH`"))]
     pub nats_server: Option<String>,
     /// Path of a NATS credentials file for `nats://` and `tls://`.
-    #[serde(default)]
     #[schemars(length(min = 1), extend("x-unset" = "none; the environment variable `PBG_HOST_SECRET` is sent as a token"))]
     pub credentials: Option<String>,
     /// Number of NATS servers that store the ledger, with `nats://` and `tls://`.
-    #[serde(default = "defaults::replicas")]
     #[schemars(range(min = 1, max = 3), extend("x-rule" = "1 or 3"))]
     pub replicas: u32,
     /// Whether to allow traffic to other machines without encryption and secret; only for networks that nobody else
     /// uses.
-    #[serde(default)]
     pub insecure: bool,
 }
 
 impl Default for DistributedConfig {
     fn default() -> Self {
         Self {
-            lease: defaults::lease(),
-            heartbeat: defaults::heartbeat(),
-            patience: defaults::patience(),
+            lease: 30.0,
+            heartbeat: 2.0,
+            patience: 600.0,
             ahead: None,
-            sync_rounds: defaults::sync_rounds(),
-            sync_bytes: defaults::sync_bytes(),
+            sync_rounds: 100.0,
+            sync_bytes: 1e9,
             nats_server: None,
             credentials: None,
-            replicas: defaults::replicas(),
+            replicas: 1,
             insecure: false,
         }
     }

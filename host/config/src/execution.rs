@@ -4,45 +4,35 @@ use pbg_core::model::{Precision, Update};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::defaults;
-
 /// Device, prefetching and precision of training.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[serde(default, deny_unknown_fields)]
 pub struct ExecutionConfig {
     /// Device that trains batches: `cpu`, or `cuda:0` for the first GPU, `cuda:1` for the second.
-    #[serde(default = "defaults::device")]
     #[schemars(extend("x-rule" = "`cpu`, or `cuda:` followed by a number"))]
     pub device: String,
     /// Whether the partitions and edges of the next bucket are read, and evicted partitions written, while the current
     /// bucket trains. Needs memory for two more partitions.
-    #[serde(default = "defaults::prefetch")]
     pub prefetch: bool,
     /// Maximum number of partitions being read or written while a bucket trains: the capacity of the pipe from storage
     /// to training. 0: the training thread itself reads and writes partitions, commits included.
-    #[serde(default)]
     #[schemars(range(min = 0, max = 2), extend("x-unset" = "2, the most that a bucket needs; 0 with `prefetch = false`"))]
     pub partitions_ahead: Option<u32>,
     /// Maximum number of buckets whose edges are prepared ahead of training: the capacity of the pipe from edges to
     /// training. 0: the training thread itself reads and shuffles edges.
-    #[serde(default)]
     #[schemars(range(min = 0, max = 64), extend("x-unset" = "1; 0 with `prefetch = false`"))]
     pub buckets_ahead: Option<u32>,
     /// Maximum number of batches whose negatives and offsets are prepared before a GPU trains them: the capacity of the
     /// pipe from planning to training. 0: the training thread itself plans batches. It always does so with static
     /// relations, whose sampler receives the loss of each batch before it draws the next one.
-    #[serde(default)]
     #[schemars(range(min = 0, max = 64), extend("x-unset" = "1; 0 with `prefetch = false`"))]
     pub batches_ahead: Option<u32>,
     /// Target size in bytes of the buffers of one slice of a batch.
-    #[serde(default)]
     #[schemars(range(min = 1, max = 1_099_511_627_776_u64), extend("x-unset" = "half of the second-level cache; all of it with `precision = \"bf16\"`; 256 MiB on a GPU"))]
     pub slice_bytes: Option<u64>,
     /// Precision of the factors of matrix products. Embeddings, sums and accumulators are always f32.
-    #[serde(default)]
     pub precision: Precision,
     /// Time at which the gradients of a batch are applied to embeddings.
-    #[serde(default)]
     pub update: Update,
 }
 
@@ -70,8 +60,8 @@ impl ExecutionConfig {
 impl Default for ExecutionConfig {
     fn default() -> Self {
         Self {
-            device: defaults::device(),
-            prefetch: defaults::prefetch(),
+            device: "cpu".to_owned(),
+            prefetch: true,
             partitions_ahead: None,
             buckets_ahead: None,
             batches_ahead: None,

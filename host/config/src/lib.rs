@@ -145,7 +145,7 @@ pub struct Config {
 
     /// Total number of epochs; raise it later to continue training. 0 writes the untrained initial model, as a
     /// baseline.
-    #[serde(default = "defaults::num_epochs")]
+    #[serde(default = "defaults::count::<1>")]
     #[schemars(range(min = 0, max = 1_000_000_000))]
     pub num_epochs: u32,
     /// Number of edge chunks into which every bucket is cut. The first chunks of all buckets are trained before the
@@ -169,7 +169,7 @@ pub struct Config {
     #[schemars(length(min = 1), extend("x-rule" = "must be the default with `dynamic_relations`"))]
     pub relation_sampler: String,
     /// Number of partitions in memory at once. More partitions in memory need fewer loads.
-    #[serde(default = "defaults::buffer_partitions")]
+    #[serde(default = "defaults::count::<2>")]
     #[schemars(range(min = 2, max = 131_072))]
     pub buffer_partitions: u32,
     /// Number of Hogwild worker threads.
@@ -182,16 +182,16 @@ pub struct Config {
     pub seed: u64,
 
     /// Positive edges per batch.
-    #[serde(default = "defaults::batch_size")]
+    #[serde(default = "defaults::count::<1000>")]
     #[schemars(range(min = 1, max = 2_147_483_648_u32), extend("x-rule" = "a multiple of `num_batch_negs` if that is not 0"))]
     pub batch_size: u32,
     /// Positives per chunk; the other positives of its chunk are negatives of each positive. 0: no batch negatives.
-    #[serde(default = "defaults::num_batch_negs")]
+    #[serde(default = "defaults::count::<50>")]
     #[schemars(range(min = 0, max = 2_147_483_648_u32))]
     pub num_batch_negs: u32,
     /// Negatives per chunk and side, drawn uniformly from the partition (see `negatives_from`). 0: no uniform
     /// negatives.
-    #[serde(default = "defaults::num_uniform_negs")]
+    #[serde(default = "defaults::count::<50>")]
     #[schemars(range(min = 0, max = 2_147_483_648_u32), extend("x-rule" = "not 0 if `num_batch_negs` is 0, unless all relations have `all_negs`"))]
     pub num_uniform_negs: u32,
     /// Set of entities from which uniform negatives are drawn.
@@ -228,11 +228,11 @@ pub struct Config {
     #[schemars(range(min = 0), extend("exclusiveMaximum" = 1))]
     pub eval_fraction: f64,
     /// `num_batch_negs` of the evaluation while training.
-    #[serde(default = "defaults::eval_negs")]
+    #[serde(default = "defaults::count::<1000>")]
     #[schemars(range(min = 0, max = 2_147_483_648_u32))]
     pub eval_num_batch_negs: u32,
     /// `num_uniform_negs` of the evaluation while training.
-    #[serde(default = "defaults::eval_negs")]
+    #[serde(default = "defaults::count::<1000>")]
     #[schemars(range(min = 0, max = 2_147_483_648_u32))]
     pub eval_num_uniform_negs: u32,
     /// Ranking of an edge set between epochs, for early stopping and learning rate decay.
@@ -250,7 +250,7 @@ pub struct Config {
     pub checkpoint_preservation_interval: Option<u32>,
 
     /// Number of trainers that must have joined before the first bucket is trained.
-    #[serde(default = "defaults::num_machines")]
+    #[serde(default = "defaults::count::<1>")]
     #[schemars(range(min = 1, max = 256), extend("x-rule" = "more than 1 needs `distributed_init_method`"))]
     pub num_machines: u32,
     /// Address by which the trainers of a run find each other: `file:///PATH`, `tcp://HOST:PORT`, `env://`, or NATS

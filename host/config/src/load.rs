@@ -1,6 +1,6 @@
 //! Parses and checks configurations, and reports all problems at once.
 
-use super::check::{self, CheckResult};
+use super::check;
 use super::errors::{ConfigErrors, ConfigProblem};
 use super::key_path::KeyPath;
 use super::node::{ConfigNode, KeyLocation, excerpt};
@@ -44,8 +44,6 @@ impl Config {
         overrides: &[(String, String)],
         installed: Option<&StrategyNames>,
     ) -> Result<Self, ConfigErrors> {
-        // Some editors on Windows write a byte-order mark at the beginning of a file.
-        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         let (tree, problems) = changed(text, origin, overrides)?;
         from_tree(&tree, origin, problems, installed)
     }
@@ -62,12 +60,8 @@ impl Config {
         overrides: &[(String, String)],
         installed: &StrategyNames,
     ) -> Result<Self, ConfigErrors> {
-        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         let (mut tree, problems) = changed(text, origin, overrides)?;
-        let defaults = toml::to_string(trained).map_err(|e| unreadable(origin, &e))?;
-        let mut defaults = ConfigNode::parse(&defaults).map_err(|e| syntax_errors(origin, e))?;
-        defaults.move_to(KeyLocation::Nowhere);
-        inherited::inherit(&mut tree, &defaults);
+        inherited::inherit(&mut tree, &trained.tree(origin)?);
         from_tree(&tree, origin, problems, Some(installed))
     }
 
@@ -77,11 +71,16 @@ impl Config {
     /// Returns all problems.
     pub fn check(&self) -> Result<(), ConfigErrors> {
         let origin = "configuration";
+        from_tree(&self.tree(origin)?, origin, vec![], None).map(|_| ())
+    }
+
+    /// Returns the tree of values, without locations.
+    fn tree(&self, origin: &str) -> Result<ConfigNode, ConfigErrors> {
         // TOML, unlike JSON, can represent non-finite numbers, which the check must see.
         let text = toml::to_string(self).map_err(|e| unreadable(origin, &e))?;
         let mut tree = ConfigNode::parse(&text).map_err(|errors| syntax_errors(origin, errors))?;
         tree.move_to(KeyLocation::Nowhere);
-        from_tree(&tree, origin, vec![], None).map(|_| ())
+        Ok(tree)
     }
 }
 
@@ -91,17 +90,18 @@ fn changed(
     origin: &str,
     overrides: &[(String, String)],
 ) -> Result<(ConfigNode, Vec<ConfigProblem>), ConfigErrors> {
+    // Some editors on Windows write a byte-order mark at the beginning of a file.
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let mut tree = ConfigNode::parse(text).map_err(|errors| syntax_errors(origin, errors))?;
     let mut problems = Vec::new();
     for (key, value) in overrides {
-        let (path, outcome) = match KeyPath::parse(key) {
-            Some(path) => {
-                let outcome = overrides::apply(&mut tree, &path, value);
-                (path, outcome)
-            }
-            None => (KeyPath::default(), Err(not_a_key(key))),
+        let path = KeyPath::parse(key);
+        let outcome = match &path {
+            Some(path) => overrides::apply(&mut tree, path, value),
+            None => Err(not_a_key(key)),
         };
         if let Err(message) = outcome {
+            let path = path.unwrap_or_default();
             problems.push(ConfigProblem::new(&path, KeyLocation::Set, message));
         }
     }
@@ -114,30 +114,20 @@ fn from_tree(
     mut problems: Vec<ConfigProblem>,
     installed: Option<&StrategyNames>,
 ) -> Result<Config, ConfigErrors> {
-    let (
-        json,
-        CheckResult {
-            problems: found,
-            placeholders: made_up,
-        },
-    ) = check::check(tree, spec::root());
-    problems.extend(found);
+    let (json, found) = check::check(tree, spec::root());
+    problems.extend(found.problems);
     let config: Config = serde_json::from_value(json).map_err(|e| unreadable(origin, &e))?;
     for complaint in validate::complaints(&config, installed) {
-        let about_made_up = complaint
-            .concerns
-            .iter()
-            .any(|path| made_up.iter().any(|m| m.contains(path)));
-        if !about_made_up {
+        let is_made_up = |path: &KeyPath| found.placeholders.iter().any(|m| m.contains(path));
+        if !complaint.concerns.iter().any(is_made_up) {
             let blamed = complaint.concerns.first().cloned().unwrap_or_default();
             let place = tree.place_of(blamed.segments());
             problems.push(ConfigProblem::new(&blamed, place, complaint.message));
         }
     }
-    if problems.is_empty() {
-        Ok(config)
-    } else {
-        Err(ConfigErrors::new(origin, problems))
+    match problems.is_empty() {
+        true => Ok(config),
+        false => Err(ConfigErrors::new(origin, problems)),
     }
 }
 
@@ -150,11 +140,8 @@ fn not_a_key(key: &str) -> String {
 
 fn syntax_errors(origin: &str, errors: Vec<(KeyLocation, String)>) -> ConfigErrors {
     let problem = |(place, message)| {
-        ConfigProblem::new(
-            &KeyPath::default(),
-            place,
-            format!("not valid TOML: {message}"),
-        )
+        let message = format!("not valid TOML: {message}");
+        ConfigProblem::new(&KeyPath::default(), place, message)
     };
     ConfigErrors::new(origin, errors.into_iter().map(problem).collect())
 }

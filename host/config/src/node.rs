@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 /// Location of a value, ordered as problems are listed.
@@ -46,15 +47,12 @@ impl ConfigNode {
                 place: KeyLocation::Nowhere,
             });
         }
-        let place = |error: &toml::de::Error| {
-            error
-                .span()
-                .map_or(KeyLocation::Nowhere, |span| lines.place(span.start))
+        let located = |error: &toml::de::Error| {
+            let place = error.span().map(|span| lines.place(span.start));
+            let message = error.message().to_owned();
+            (place.unwrap_or(KeyLocation::Nowhere), message)
         };
-        Err(errors
-            .iter()
-            .map(|e| (place(e), e.message().to_owned()))
-            .collect())
+        Err(errors.iter().map(located).collect())
     }
 
     /// Parses the value of an override as TOML; returns `None` when `text` is not a TOML value.
@@ -70,19 +68,20 @@ impl ConfigNode {
 
     /// Returns the location of the value at `path`, or of the nearest value above it.
     pub(super) fn place_of(&self, path: &[String]) -> KeyLocation {
-        let child = path
-            .split_first()
-            .and_then(|(first, rest)| match &self.value {
-                TomlValue::Table(entries) => entries.get(first).map(|n| (n, rest)),
-                TomlValue::List(items) => Some((items.get(first.parse::<usize>().ok()?)?, rest)),
-                _ => None,
-            });
-        match child {
-            Some((node, rest)) => match node.place_of(rest) {
-                KeyLocation::Nowhere => node.place,
-                place => place,
-            },
-            None => self.place,
+        let Some((first, rest)) = path.split_first() else {
+            return self.place;
+        };
+        let child = match &self.value {
+            TomlValue::Table(entries) => entries.get(first),
+            TomlValue::List(items) => first.parse().ok().and_then(|at: usize| items.get(at)),
+            _ => None,
+        };
+        let Some(child) = child else {
+            return self.place;
+        };
+        match child.place_of(rest) {
+            KeyLocation::Nowhere => child.place,
+            place => place,
         }
     }
 
@@ -147,35 +146,27 @@ impl Lines {
                 };
                 TomlValue::Integer(i128::from_str_radix(i.as_str(), i.radix()).unwrap_or(nearest))
             }
-            DeValue::Array(items) => TomlValue::List(
-                items
-                    .into_iter()
-                    .map(|item| {
-                        let place = self.place(item.span().start);
-                        ConfigNode {
-                            value: self.value(item.into_inner()),
-                            place,
-                        }
-                    })
-                    .collect(),
-            ),
+            DeValue::Array(items) => {
+                let item = |item: Spanned<DeValue<'_>>| {
+                    let place = self.place(item.span().start);
+                    self.node(item, place)
+                };
+                TomlValue::List(items.into_iter().map(item).collect())
+            }
             DeValue::Table(entries) => self.table(entries),
         }
     }
 
     fn table(&self, entries: DeTable<'_>) -> TomlValue {
-        TomlValue::Table(
-            entries
-                .into_iter()
-                .map(|(key, value)| {
-                    let place = self.place(key.span().start);
-                    let node = ConfigNode {
-                        value: self.value(value.into_inner()),
-                        place,
-                    };
-                    (key.into_inner().into_owned(), node)
-                })
-                .collect(),
-        )
+        let entries = entries.into_iter().map(|(key, value)| {
+            let place = self.place(key.span().start);
+            (key.into_inner().into_owned(), self.node(value, place))
+        });
+        TomlValue::Table(entries.collect())
+    }
+
+    fn node(&self, value: Spanned<DeValue<'_>>, place: KeyLocation) -> ConfigNode {
+        let value = self.value(value.into_inner());
+        ConfigNode { value, place }
     }
 }

@@ -10,13 +10,8 @@ use super::Config;
 #[non_exhaustive]
 pub enum OperatorError {
     /// The operator is not built in, and its plugin has not been asked for its formula.
-    #[error(
-        "the operator {name} is not built in, and its plugin has not been asked for its formula"
-    )]
-    Unknown {
-        /// Name of the operator.
-        name: String,
-    },
+    #[error("the operator {0} is not built in, and its plugin has not been asked for its formula")]
+    Unknown(String),
     /// The configuration's text for the operator is not a valid formula.
     #[error("formulas: invalid formula of {name}: {reason}")]
     Formula {
@@ -37,19 +32,17 @@ impl Config {
             return Ok(operator);
         }
         let Some(text) = self.formulas.get(name) else {
-            let name = name.to_owned();
-            return Err(OperatorError::Unknown { name });
+            return Err(OperatorError::Unknown(name.to_owned()));
         };
         let failed = |reason: String| OperatorError::Formula {
             name: name.to_owned(),
             reason,
         };
-        let definition: OperatorDefinition =
-            serde_json::from_str(text).map_err(|error| failed(error.to_string()))?;
+        let definition = serde_json::from_str::<OperatorDefinition>(text);
+        let definition = definition.map_err(|error| failed(error.to_string()))?;
         let most = usize::try_from(self.plugins.limits.graph_nodes).unwrap_or(usize::MAX);
-        let formula = definition
-            .check(most)
-            .map_err(|error| failed(error.to_string()))?;
+        let formula = definition.check(most);
+        let formula = formula.map_err(|error| failed(error.to_string()))?;
         Ok(Operator::Traced(FormulaHandle::new(formula)))
     }
 

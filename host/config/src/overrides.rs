@@ -21,13 +21,8 @@ pub fn split_override(text: &str) -> Result<(String, String), String> {
 
 /// Sets the value at `path` to the value that `raw` denotes.
 pub(super) fn apply(tree: &mut ConfigNode, path: &KeyPath, raw: &str) -> Result<(), String> {
-    set(
-        tree,
-        Some(root()),
-        path.segments(),
-        &KeyPath::default(),
-        raw,
-    )
+    let (spec, done) = (Some(root()), KeyPath::default());
+    set(tree, spec, path.segments(), &done, raw)
 }
 
 fn set(
@@ -59,16 +54,13 @@ fn set(
         }
         TomlValue::Table(entries) => entries.entry(segment.clone()).or_insert_with(empty),
         TomlValue::List(items) => {
-            let count = items.len();
-            match segment.parse::<usize>() {
-                Ok(i) if i == count => items.push(empty()),
-                Ok(i) if i < count => {}
-                _ => return Err(no_entry(done, segment, count)),
+            let (index, count) = (segment.parse::<usize>().ok(), items.len());
+            let Some(index) = index.filter(|&index| index <= count) else {
+                return Err(no_entry(done, segment, count));
+            };
+            if index == count {
+                items.push(empty());
             }
-            let index = segment
-                .parse::<usize>()
-                .unwrap_or(count)
-                .min(items.len() - 1);
             &mut items[index]
         }
         other => {
@@ -116,16 +108,13 @@ fn value(raw: &str, spec: Option<&Spec>) -> TomlValue {
 }
 
 fn separated(raw: &str, item: &Spec) -> TomlValue {
-    let items = raw
+    let parts = raw
         .split(',')
         .map(str::trim)
         .filter(|part| !part.is_empty());
-    TomlValue::List(
-        items
-            .map(|part| ConfigNode {
-                value: value(part, Some(item)),
-                place: KeyLocation::Set,
-            })
-            .collect(),
-    )
+    let items = parts.map(|part| ConfigNode {
+        value: value(part, Some(item)),
+        place: KeyLocation::Set,
+    });
+    TomlValue::List(items.collect())
 }

@@ -36,11 +36,8 @@ impl Config {
             ("relation_sampler", sampler),
         ];
         let mut problems = Vec::new();
-        let granted = self
-            .plugins
-            .grants
-            .iter_mut()
-            .flat_map(|grant| &mut grant.read);
+        let grants = self.plugins.grants.iter_mut();
+        let granted = grants.flat_map(|grant| &mut grant.read);
         let granted = granted.map(|folder| (KeyPath::from(["plugins", "grants"]), Some(folder)));
         let rules = &mut self.distributed;
         let ours = [
@@ -52,15 +49,11 @@ impl Config {
             let key = KeyPath::from(["relations", &i.to_string(), "operator"]);
             (key, component(&mut relation.operator, &installed.operators))
         });
-        let keys = keys
-            .into_iter()
-            .map(|(key, value)| (KeyPath::from([key]), value))
-            .chain(ours)
-            .chain(operators);
+        let keys = keys.map(|(key, value)| (KeyPath::from([key]), value));
+        let keys = keys.into_iter().chain(ours).chain(operators);
         for (key, value) in keys.chain(granted) {
-            let from_command_line = overrides
-                .iter()
-                .any(|(name, _)| KeyPath::parse(name).as_ref() == Some(&key));
+            let mut overridden = overrides.iter().map(|(name, _)| KeyPath::parse(name));
+            let from_command_line = overridden.any(|path| path.as_ref() == Some(&key));
             let Some(value) = value.filter(|_| !from_command_line) else {
                 continue;
             };
@@ -72,10 +65,9 @@ impl Config {
                 }
             }
         }
-        if problems.is_empty() {
-            Ok(())
-        } else {
-            Err(ConfigErrors::new(&base.display().to_string(), problems))
+        match problems.is_empty() {
+            true => Ok(()),
+            false => Err(ConfigErrors::new(&base.display().to_string(), problems)),
         }
     }
 }
@@ -90,14 +82,11 @@ fn component<'a>(name: &'a mut String, standard: &[String]) -> Option<&'a mut St
 /// Returns `base/path` without `.` segments. `..` stays, since after a symbolic link it is not the folder above.
 fn join(base: &Path, path: &str) -> PathBuf {
     let joined = base.join(path);
-    let joined: PathBuf = joined
-        .components()
-        .filter(|c| *c != Component::CurDir)
-        .collect();
-    if joined.as_os_str().is_empty() {
-        PathBuf::from(".")
-    } else {
-        joined
+    let segments = joined.components().filter(|c| *c != Component::CurDir);
+    let joined: PathBuf = segments.collect();
+    match joined.as_os_str().is_empty() {
+        true => PathBuf::from("."),
+        false => joined,
     }
 }
 

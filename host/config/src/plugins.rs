@@ -8,22 +8,17 @@ use serde::{Deserialize, Serialize};
 
 /// Parameters, limits and permissions of plugins.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[serde(default, deny_unknown_fields)]
 pub struct PluginsConfig {
     /// Parameters by plugin name: `[plugins.params.NAME]`.
-    #[serde(default)]
     pub params: BTreeMap<String, BTreeMap<String, serde_json::Value>>,
     /// Limits on the resources of plugins.
-    #[serde(default)]
     pub limits: PluginLimits,
     /// Reaction to a failure of a plugin during training.
-    #[serde(default)]
     pub on_fault: OnFault,
     /// Folders that plugins may read.
-    #[serde(default)]
     pub grants: Vec<PluginGrant>,
     /// Plugins whose files must have a given checksum.
-    #[serde(default)]
     pub pins: Vec<PluginPin>,
 }
 

@@ -62,10 +62,8 @@ pub fn reference(installed: &StrategyNames) -> String {
 }
 
 fn describe_section(section: &Section, installed: &StrategyNames, out: &mut String) {
-    let table = section
-        .table
-        .map(|t| format!(": `{t}`"))
-        .unwrap_or_default();
+    let table = section.table.map(|table| format!(": `{table}`"));
+    let table = table.unwrap_or_default();
     out.push_str(&format!("\n## {}{table}\n\n", section.heading));
     if let ["plugins", "params", ..] = section.path {
         out.push_str("Parameters by plugin name; `pbg-host plugin inspect NAME` lists them. Values are numbers, strings, `true`, `false`, lists and tables.\n");
@@ -77,12 +75,8 @@ fn describe_section(section: &Section, installed: &StrategyNames, out: &mut Stri
     }
     out.push_str("| key | type | default | rule | meaning |\n|---|---|---|---|---|\n");
     let fields = find(section.path).fields();
-    let fields = || {
-        section
-            .keys
-            .iter()
-            .filter_map(|key| fields.iter().find(|f| f.key == *key))
-    };
+    let of_key = |key: &&str| fields.iter().find(|f| f.key == *key);
+    let fields = || section.keys.iter().filter_map(of_key);
     for field in fields() {
         let cells = [
             format!("`{}`", field.key),

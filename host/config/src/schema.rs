@@ -4,7 +4,7 @@ use serde_json::Value as Json;
 
 use super::StrategyNames;
 use super::sections::{SECTIONS, Section};
-use super::spec::{self, KeySpec, Range, Spec, ValueType};
+use super::spec::{self, KeySpec, Spec, ValueType};
 
 /// Sample values in the commented file for keys without a default. Optional keys are commented out.
 const SAMPLES: &[(&str, &str)] = &[
@@ -155,34 +155,22 @@ fn key_with_comment(
     out: &mut String,
 ) {
     out.push('\n');
-    let unset = field.unset.as_ref().map(|unset| format!("Unset: {unset}."));
-    let rule = Some(rule(field))
-        .filter(|r| !r.is_empty() && r != NOT_EMPTY)
-        .map(|r| format!("({r})"));
-    let parts = [
-        Some(installed.describe(&field.key, &field.doc)),
-        unset,
-        rule,
-    ];
-    wrap_comment(
-        &parts.into_iter().flatten().collect::<Vec<_>>().join(" "),
-        out,
-    );
+    let mut comment = installed.describe(&field.key, &field.doc);
+    if let Some(unset) = &field.unset {
+        comment.push_str(&format!(" Unset: {unset}."));
+    }
+    let rule = rule(field);
+    if !rule.is_empty() && rule != NOT_EMPTY {
+        comment.push_str(&format!(" ({rule})"));
+    }
+    wrap_comment(&comment, out);
     if let ValueType::Choice(choices) = &field.spec.kind {
         for choice in choices {
             wrap_comment(&format!("- {}: {}", choice.name, choice.doc), out);
         }
     }
-    let path: Vec<_> = section
-        .path
-        .iter()
-        .chain([&field.key.as_str()])
-        .copied()
-        .collect();
-    let sample = SAMPLES
-        .iter()
-        .find(|(p, _)| *p == path.join("."))
-        .map(|(_, sample)| *sample);
+    let path = [section.path, &[field.key.as_str()]].concat().join(".");
+    let sample = SAMPLES.iter().find(|(of, _)| *of == path);
     let value = field.default.as_ref().map(Json::to_string);
     // Most plugins need neither a grant nor a pin, so both are commented out.
     let absent = matches!(section.path, ["plugins", "grants" | "pins", ..]);
@@ -192,7 +180,7 @@ fn key_with_comment(
         "# "
     };
     let value = value
-        .or_else(|| sample.map(str::to_owned))
+        .or_else(|| sample.map(|(_, sample)| (*sample).to_owned()))
         .unwrap_or_default();
     out.push_str(&format!("{comment}{} = {value}\n", field.key));
 }
@@ -226,38 +214,14 @@ const NOT_EMPTY: &str = "not empty";
 pub(super) fn rule(field: &KeySpec) -> String {
     let own = match &field.spec.kind {
         ValueType::Integer { min, max } => format!("{min} to {max}"),
-        ValueType::Number { range, .. } => range_text(*range),
+        ValueType::Number { range, .. } => range.descriptions().collect::<Vec<_>>().join(", "),
         ValueType::Text { non_empty: true }
         | ValueType::List {
             non_empty: true, ..
         } => NOT_EMPTY.to_owned(),
         _ => String::new(),
     };
-    [own, field.rule.clone().unwrap_or_default()]
-        .into_iter()
-        .filter(|part| !part.is_empty())
-        .collect::<Vec<_>>()
-        .join("; ")
-}
-
-fn range_text(range: Range) -> String {
-    let from = match range {
-        Range { min: Some(min), .. } => Some(format!("at least {min}")),
-        Range {
-            above: Some(above), ..
-        } => Some(format!("greater than {above}")),
-        _ => None,
-    };
-    let to = match range {
-        Range { max: Some(max), .. } => Some(format!("at most {max}")),
-        Range {
-            below: Some(below), ..
-        } => Some(format!("less than {below}")),
-        _ => None,
-    };
-    [from, to]
-        .into_iter()
-        .flatten()
-        .collect::<Vec<_>>()
-        .join(", ")
+    let mut parts = vec![own, field.rule.clone().unwrap_or_default()];
+    parts.retain(|part| !part.is_empty());
+    parts.join("; ")
 }

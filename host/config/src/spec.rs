@@ -62,6 +62,20 @@ pub(super) struct Range {
     pub(super) below: Option<f64>,
 }
 
+impl Range {
+    /// Describes each bound.
+    pub(super) fn descriptions(self) -> impl Iterator<Item = String> {
+        let bounds = [
+            ("at least", self.min),
+            ("greater than", self.above),
+            ("at most", self.max),
+            ("less than", self.below),
+        ];
+        let bounds = bounds.into_iter();
+        bounds.filter_map(|(what, bound)| Some(format!("{what} {}", bound?)))
+    }
+}
+
 /// Known key of a table.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct KeySpec {
@@ -133,13 +147,9 @@ impl Spec {
 }
 
 fn read(schema: &Json, definitions: &Json) -> Spec {
-    let target = match schema["$ref"]
-        .as_str()
-        .and_then(|r| r.strip_prefix("#/$defs/"))
-    {
-        Some(name) => &definitions[name],
-        None => schema,
-    };
+    let reference = schema["$ref"].as_str();
+    let name = reference.and_then(|r| r.strip_prefix("#/$defs/"));
+    let target = name.map_or(schema, |name| &definitions[name]);
     let types: Vec<&str> = match &target["type"] {
         Json::String(one) => vec![one],
         Json::Array(several) => several.iter().filter_map(Json::as_str).collect(),
@@ -149,18 +159,13 @@ fn read(schema: &Json, definitions: &Json) -> Spec {
         .iter()
         .any(|key| target[key].as_u64().is_some_and(|n| n > 0));
     let item = |schema: &Json| Box::new(read(schema, definitions));
+    let bound = |key: &str| target[key].as_number()?.as_i128();
     let kind = match types.iter().find(|t| **t != "null").copied() {
         _ if choices(target).is_some() => ValueType::Choice(choices(target).unwrap_or_default()),
         Some("boolean") => ValueType::Boolean,
         Some("integer") => ValueType::Integer {
-            min: target["minimum"]
-                .as_number()
-                .and_then(|n| n.as_i128())
-                .unwrap_or(i128::MIN),
-            max: target["maximum"]
-                .as_number()
-                .and_then(|n| n.as_i128())
-                .unwrap_or(i128::MAX),
+            min: bound("minimum").unwrap_or(i128::MIN),
+            max: bound("maximum").unwrap_or(i128::MAX),
         },
         Some("number") => ValueType::Number {
             range: range(target),
@@ -222,16 +227,13 @@ fn choices(schema: &Json) -> Option<Vec<Choice>> {
         })
     };
     if let Some(alternatives) = schema["oneOf"].as_array() {
-        return alternatives
-            .iter()
+        let choices = alternatives.iter();
+        return choices
             .map(|a| choice(&a["const"], &a["description"]))
             .collect();
     }
-    schema["enum"]
-        .as_array()?
-        .iter()
-        .map(|name| choice(name, &Json::Null))
-        .collect()
+    let names = schema["enum"].as_array()?.iter();
+    names.map(|name| choice(name, &Json::Null)).collect()
 }
 
 fn range(schema: &Json) -> Range {

@@ -30,6 +30,11 @@ pub(super) const PBG_KEYS: &[(&str, &str)] = &[
     ("half_precision", "use `execution.precision`, `bf16`"),
 ];
 
+/// Returns the question whether `near` was meant, to append to a message; empty without it.
+pub(super) fn did_you_mean(near: Option<impl std::fmt::Display>) -> String {
+    near.map_or(String::new(), |near| format!("; did you mean `{near}`?"))
+}
+
 /// Returns advice on the unknown key `key` of a table with the keys `fields`, to append to a message.
 pub(super) fn for_key(key: &str, fields: &[KeySpec]) -> String {
     let snake = snake_case(key);
@@ -41,13 +46,13 @@ pub(super) fn for_key(key: &str, fields: &[KeySpec]) -> String {
         f.key.strip_suffix('s') == Some(&snake) || snake.strip_suffix('s') == Some(&f.key)
     };
     if let Some(near) = fields.iter().find(plural) {
-        return format!("; did you mean `{}`?", near.key);
+        return did_you_mean(Some(&near.key));
     }
     if let Some(home) = table_with_key(&snake, root(), "the top level", fields) {
         return format!("; `{snake}` is a key of {home}");
     }
     if let Some(near) = nearest(key, fields.iter().map(|f| f.key.as_str())) {
-        return format!("; did you mean `{near}`?");
+        return did_you_mean(Some(near));
     }
     let mut everywhere = Vec::new();
     keys(root(), &mut everywhere);

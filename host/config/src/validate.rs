@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::key_path::KeyPath;
 use super::node::excerpt;
+use super::suggest::did_you_mean;
 use super::{Config, RelationConfig, StrategyNames};
 use pbg_core::graph::Side;
 use pbg_core::model::Operator;
@@ -66,11 +67,8 @@ impl Config {
     pub fn warnings(&self) -> Vec<String> {
         let mut warnings = Vec::new();
         for name in self.entities.keys() {
-            if !self
-                .relations
-                .iter()
-                .any(|r| r.lhs == *name || r.rhs == *name)
-            {
+            let mut relations = self.relations.iter();
+            if !relations.any(|r| r.lhs == *name || r.rhs == *name) {
                 warnings.push(format!(
                     "{}: no relation has this type on either side; its embeddings keep their initial values",
                     KeyPath::from(["entities", name])
@@ -277,10 +275,8 @@ impl<'a> Validator<'a> {
     }
 
     fn dimension(&self, entity: &str) -> Option<u32> {
-        self.config
-            .entities
-            .contains_key(entity)
-            .then(|| self.config.entity_dimension(entity))
+        let exists = self.config.entities.contains_key(entity);
+        exists.then(|| self.config.entity_dimension(entity))
     }
 
     fn dimensions(&mut self) {
@@ -326,21 +322,17 @@ impl<'a> Validator<'a> {
 }
 
 fn unfit_for_a_file(name: &str) -> Option<String> {
-    if name.is_empty() {
-        Some("must not be empty".to_owned())
+    let reason = if name.is_empty() {
+        "must not be empty"
     } else if name.len() > LONGEST_NAME {
-        Some(format!(
-            "must have at most {LONGEST_NAME} bytes, has {}",
-            name.len()
-        ))
+        let len = name.len();
+        return Some(format!("must have at most {LONGEST_NAME} bytes, has {len}"));
     } else if name.contains(['/', '\\']) || name.chars().any(char::is_control) {
-        Some(
-            "becomes a file name, so it must not contain path separators or control characters"
-                .to_owned(),
-        )
+        "becomes a file name, so it must not contain path separators or control characters"
     } else if matches!(name, "." | "..") {
-        Some("becomes a file name, so it must not be `.` or `..`".to_owned())
+        "becomes a file name, so it must not be `.` or `..`"
     } else {
-        None
-    }
+        return None;
+    };
+    Some(reason.to_owned())
 }

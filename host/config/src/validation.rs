@@ -4,43 +4,33 @@ use pbg_core::plateau::PlateauRules;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::defaults;
-
 /// Ranking of an edge set between epochs, for early stopping and learning rate decay.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[serde(default, deny_unknown_fields)]
 pub struct ValidationConfig {
     /// Edge set to rank: both sides of each edge, filtered, as `pbg-host eval` ranks them.
-    #[serde(default)]
     #[schemars(length(min = 1), extend("x-unset" = "no validation"))]
     pub edges: Option<String>,
     /// Edge sets whose edges do not count as negatives.
-    #[serde(default)]
     #[schemars(extend("x-unset" = "`edge_sets` and `validation.edges`"))]
     pub filter: Option<Vec<String>>,
     /// Number of epochs between two rankings.
-    #[serde(default = "defaults::validation_interval")]
     #[schemars(range(min = 1, max = 1_000_000_000))]
     pub interval: u32,
     /// Maximum number of edges to rank, chosen at random but the same each time.
-    #[serde(default)]
     #[schemars(range(min = 1, max = 2_147_483_648_u32), extend("x-unset" = "all"))]
     pub limit: Option<u32>,
     /// Number of random entities among which each edge is ranked, the same each time.
-    #[serde(default)]
     #[schemars(range(min = 1, max = 2_147_483_648_u32), extend("x-unset" = "all entities"))]
     pub candidates: Option<u32>,
     /// Number of rankings in a row without a higher MRR after which training ends. The checkpoint with the highest MRR
     /// is kept in the folder `best` of the checkpoint, which `--best` uses.
-    #[serde(default)]
     #[schemars(range(min = 1, max = 1_000_000_000), extend("x-unset" = "training ends after `num_epochs`", "x-rule" = "needs `validation.edges`"))]
     pub early_stop: Option<u32>,
     /// Factor of both learning rates after `lr_patience` rankings in a row without a higher MRR.
-    #[serde(default)]
     #[schemars(extend("exclusiveMinimum" = 0, "exclusiveMaximum" = 1, "x-unset" = "constant learning rates", "x-rule" = "needs `validation.edges`"))]
     pub lr_decay: Option<f32>,
     /// Number of rankings in a row without a higher MRR after which `lr_decay` applies.
-    #[serde(default = "defaults::lr_patience")]
     #[schemars(range(min = 1, max = 1_000_000_000))]
     pub lr_patience: u32,
 }
@@ -50,12 +40,12 @@ impl Default for ValidationConfig {
         Self {
             edges: None,
             filter: None,
-            interval: defaults::validation_interval(),
+            interval: 1,
             limit: None,
             candidates: None,
             early_stop: None,
             lr_decay: None,
-            lr_patience: defaults::lr_patience(),
+            lr_patience: 2,
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Rules of `[execution]`.
 
-use super::{Validator, top};
+use super::{Validator, did_you_mean, of_entity, top};
 use pbg_core::model::{Device, EmbeddingFormat, Optimizer};
 
 impl Validator<'_> {
@@ -9,10 +9,7 @@ impl Validator<'_> {
         let key = || top("execution").join("device");
         let text = &self.config.execution.device;
         let Some(device) = Device::parse(text) else {
-            let advice = match meant(text) {
-                Some(device) => format!("; did you mean `{device}`?"),
-                None => String::new(),
-            };
+            let advice = did_you_mean(meant(text));
             let message = format!(
                 "must be `cpu`, or `cuda:` followed by the number of a GPU, is {}{advice}",
                 super::excerpt(text)
@@ -38,19 +35,12 @@ impl Validator<'_> {
             );
             self.report([top("optimizer"), key()], message);
         }
-        let entities = self.config.entities.iter();
-        let featurized: Vec<&String> = entities
-            .filter(|(_, entity)| entity.featurized)
-            .map(|(name, _)| name)
-            .collect();
-        for name in featurized {
+        let entities = &self.config.entities;
+        for (name, _) in entities.iter().filter(|(_, entity)| entity.featurized) {
             let message = format!(
                 "is {device}, but the featurized type `{name}` can be trained on the CPU only; use `cpu`"
             );
-            self.report(
-                [key(), top("entities").join(name).join("featurized")],
-                message,
-            );
+            self.report([key(), of_entity(name, "featurized")], message);
         }
     }
 }

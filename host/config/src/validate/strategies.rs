@@ -5,7 +5,7 @@ use pbg_core::nearest::nearest;
 
 use super::super::node::excerpt;
 use super::super::{DEFAULT_SAMPLER, StrategyNames};
-use super::{Validator, of_relation, top};
+use super::{Validator, did_you_mean, of_relation, top};
 
 impl Validator<'_> {
     /// Checks that every strategy exists, is of the kind that its key needs, and is used.
@@ -61,17 +61,10 @@ fn no_strategy(installed: &StrategyNames, key: &str, name: &String, known: &[&st
             excerpt(name)
         );
     }
-    unknown_name(name, known, " or the path of a component (*.wasm)")
-}
-
-fn unknown_name(name: &str, known: &[&str], or: &str) -> String {
-    let advice = match nearest(name, known.iter().copied()) {
-        Some(near) => format!("; did you mean `{near}`?"),
-        None => String::new(),
-    };
     format!(
-        "must be one of {}{or}, is {}{advice}",
+        "must be one of {} or the path of a component (*.wasm), is {}{}",
         known.join(", "),
-        excerpt(name)
+        excerpt(name),
+        did_you_mean(nearest(name, known.iter().copied()))
     )
 }
