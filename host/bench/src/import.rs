@@ -119,9 +119,8 @@ fn config(folder: &Path, partitions: u32) -> Result<Config, ImportError> {
         path("dataset"),
         path("checkpoint"),
     );
-    Config::parse(&text, "the measurement's configuration", &[]).map_err(|e| ImportError::Usage {
-        what: e.to_string(),
-    })
+    Config::parse(&text, "the measurement's configuration", &[])
+        .map_err(|e| ImportError::Usage(e.to_string()))
 }
 
 /// Returns a text as a quoted string, in the syntax that TOML and JSON share.

@@ -3,21 +3,22 @@
 //! New entities are shuffled by a hash of seed and name, so that the result depends on nothing else, and distributed
 //! over the partitions in contiguous ranges. Known entities keep their partitions and offsets.
 
+use std::ops::AddAssign;
+
 use pbg_core::seed::{self, StreamPurpose};
 
 use super::ImportError;
 use super::intern::{Interner, NameMap};
 use super::job::ImportJob;
+use super::types::TypeNames;
 
 /// Id of a dropped name: returned by [`Assignment::find`] for names with too few edges.
 pub(super) const DROPPED: u32 = u32::MAX;
 
 /// Partitions and offsets of all entities of a type.
 pub(super) struct Assignment {
-    /// Number of entities per partition.
-    pub(super) counts: Vec<u32>,
-    /// Global number of the first entity of each partition.
-    starts: Vec<u32>,
+    /// Global numbers of the entities of each partition.
+    all: Ranges,
     numbers: IdKind,
 }
 
@@ -42,13 +43,7 @@ struct Ranges {
 
 impl Ranges {
     fn new(counts: Vec<u32>) -> Self {
-        let mut end = 0;
-        let starts = counts.iter().map(|&count| {
-            let start = end;
-            end += count;
-            start
-        });
-        let starts = starts.collect();
+        let starts = sums_before(counts.iter().copied()).collect();
         Self { counts, starts }
     }
 
@@ -66,18 +61,14 @@ impl Ranges {
 impl Assignment {
     /// Assigns the names of the entity type with this index.
     pub(super) fn new(job: &ImportJob<'_>, index: usize) -> Result<Self, ImportError> {
-        let names = &job.types.names[index];
-        let min_count = job.options.entity_min_count;
-        let seed = job.options.seed;
-        let of_type = &names.entity_type;
-        place(
-            &names.interner,
-            &names.known,
-            &names.known_counts,
-            min_count,
-            seed,
-            of_type,
-        )
+        let TypeNames {
+            entity_type,
+            interner,
+            known,
+            known_counts,
+        } = &job.types.names[index];
+        let (least, seed) = (job.options.entity_min_count, job.options.seed);
+        place(interner, known, known_counts, least, seed, entity_type)
     }
 
     /// Assigns `new` entities of type `purpose`, already numbered by their hashes, to offsets after the known ones.
@@ -90,10 +81,9 @@ impl Assignment {
         as_number(known + new, purpose)?;
         let added = distribute(known_counts, new);
         let both = known_counts.iter().zip(&added);
-        let counts: Vec<u32> = both.map(|(old, new)| old + new).collect();
+        let counts = both.map(|(old, new)| old + new).collect();
         Ok(Self {
-            starts: Ranges::new(counts.clone()).starts,
-            counts,
+            all: Ranges::new(counts),
             numbers: IdKind::Ranks {
                 known: Ranges::new(known_counts.to_vec()),
                 new: Ranges::new(added),
@@ -107,10 +97,7 @@ impl Assignment {
             _ if id == DROPPED => (DROPPED, DROPPED),
             IdKind::Provisional { globals, .. } => match globals.get(id) {
                 DROPPED => (DROPPED, DROPPED),
-                global => {
-                    let partition = self.starts.partition_point(|&start| start <= global) - 1;
-                    (partition as u32, global - self.starts[partition])
-                }
+                global => self.all.find(global),
             },
             IdKind::Ranks { known, new } => match id.checked_sub(known.total()) {
                 None => known.find(id),
@@ -126,7 +113,7 @@ impl Assignment {
     pub(super) fn global(&self, id: u32) -> u32 {
         match self.find(id) {
             (DROPPED, _) => DROPPED,
-            (partition, offset) => self.starts[partition as usize] + offset,
+            (partition, offset) => self.all.starts[partition as usize] + offset,
         }
     }
 
@@ -146,10 +133,26 @@ impl Assignment {
         }
     }
 
+    /// Returns the number of entities per partition.
+    pub(super) fn counts(&self) -> &[u32] {
+        &self.all.counts
+    }
+
     /// Returns the number of entities.
     pub(super) fn total(&self) -> u64 {
-        self.counts.iter().map(|&count| u64::from(count)).sum()
+        self.counts().iter().map(|&count| u64::from(count)).sum()
     }
+}
+
+/// Returns the sum of the values before each value.
+pub(super) fn sums_before<T: Copy + Default + AddAssign>(
+    values: impl Iterator<Item = T>,
+) -> impl Iterator<Item = T> {
+    values.scan(T::default(), |sum, value| {
+        let before = *sum;
+        *sum += value;
+        Some(before)
+    })
 }
 
 /// Returns the seed of the hashes that shuffle the entities of a type.
@@ -165,10 +168,10 @@ pub(super) fn shuffling_hash(seed: u64, name: &[u8]) -> u64 {
 /// Converts the number of an entity of type `purpose` to 32 bits, or returns an error.
 pub(super) fn as_number(number: u64, purpose: &str) -> Result<u32, ImportError> {
     let number32 = u32::try_from(number).ok().filter(|&n| n != DROPPED);
-    number32.ok_or_else(|| ImportError::TooMany {
-        what: format!(
+    number32.ok_or_else(|| {
+        ImportError::TooMany(format!(
             "there are {number} entities of type `{purpose}`, more than 32-bit ids can number"
-        ),
+        ))
     })
 }
 
@@ -192,10 +195,8 @@ pub(super) fn place(
     let added = distribute(known_counts, new.len() as u64);
     let mut order = Vec::with_capacity(total);
     let (mut known, mut new) = (known.iter(), new.iter());
-    let mut starts = Vec::with_capacity(known_counts.len());
     let mut counts = Vec::with_capacity(known_counts.len());
     for (&old, &add) in known_counts.iter().zip(&added) {
-        starts.push(order.len() as u32);
         order.extend(known.by_ref().take(old as usize));
         order.extend(new.by_ref().take(add as usize));
         counts.push(old + add);
@@ -204,8 +205,7 @@ pub(super) fn place(
         globals.set(id, global as u32);
     }
     Ok(Assignment {
-        counts,
-        starts,
+        all: Ranges::new(counts),
         numbers: IdKind::Provisional { order, globals },
     })
 }
@@ -223,9 +223,8 @@ fn shuffled(
     // A name without an occurrence was only looked up.
     let is_new = |id, count| known.get(id) == DROPPED && count >= min_count.max(1);
     let new = names.iter().filter(|&(id, _, count)| is_new(id, count));
-    let mut new: Vec<_> = new
-        .map(|(id, name, _)| (shuffling_hash(seed, name), id))
-        .collect();
+    let new = new.map(|(id, name, _)| (shuffling_hash(seed, name), id));
+    let mut new: Vec<_> = new.collect();
     new.sort_unstable();
     // Equal hashes are adjacent; only among them does the name decide.
     for equal in new.chunk_by_mut(|a, b| a.0 == b.0) {
@@ -240,20 +239,16 @@ fn distribute(old: &[u32], new: u64) -> Vec<u32> {
     let partitions = old.len() as u64;
     if old.iter().all(|&count| count == 0) {
         let start = |p: u64| (p * new).div_ceil(partitions);
-        return (0..partitions)
-            .map(|p| (start(p + 1) - start(p)) as u32)
-            .collect();
+        let counts = (0..partitions).map(|p| (start(p + 1) - start(p)) as u32);
+        return counts.collect();
     }
     // Highest level to which all smaller partitions can be filled.
     let needed = |level: u64| -> u64 {
-        old.iter()
-            .map(|&n| level.saturating_sub(u64::from(n)))
-            .sum()
+        let missing = old.iter().map(|&n| level.saturating_sub(u64::from(n)));
+        missing.sum()
     };
-    let (mut low, mut high) = (
-        0,
-        u64::from(old.iter().copied().max().unwrap_or(0)) + new + 1,
-    );
+    let largest = old.iter().copied().max().unwrap_or(0);
+    let (mut low, mut high) = (0, u64::from(largest) + new + 1);
     while high - low > 1 {
         let middle = low.midpoint(high);
         if needed(middle) <= new {

@@ -79,30 +79,24 @@ impl EdgeRows {
         self.lines.clear();
     }
 
-    /// Returns the lengths of all lists, for [`Self::truncate`].
-    pub(super) fn lengths(&self) -> [usize; 5] {
-        [
-            self.lhs.len(),
-            self.rel.len(),
-            self.rhs.len(),
-            self.weight.len(),
-            self.lines.len(),
-        ]
-    }
-
-    /// Removes everything that was pushed since the lists had these lengths.
-    pub(super) fn truncate(&mut self, [lhs, rel, rhs, weight, lines]: [usize; 5]) {
-        self.lhs.truncate(lhs);
-        self.rel.truncate(rel);
-        self.rhs.truncate(rhs);
-        self.weight.truncate(weight);
-        self.lines.truncate(lines);
+    /// Adds an edge on `line`.
+    pub(super) fn push(
+        &mut self,
+        line: u64,
+        (lhs, rel, rhs): (NameSpan, Option<NameSpan>, NameSpan),
+        weight: Option<f32>,
+    ) {
+        self.lhs.push(lhs);
+        self.rel.extend(rel);
+        self.rhs.push(rhs);
+        self.weight.extend(weight);
+        // Storing a number per row is cheaper than finding the line of a row again.
+        self.lines.push(line as u32);
     }
 
     pub(super) fn line(&self, row: usize) -> u64 {
-        self.lines
-            .get(row)
-            .map_or(row as u64, |&line| u64::from(line))
+        let line = self.lines.get(row);
+        line.map_or(row as u64, |&line| u64::from(line))
     }
 }
 

@@ -6,13 +6,14 @@
 
 use std::fs::{File, OpenOptions};
 use std::ops::ControlFlow;
+use std::panic::resume_unwind;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use pbg_core::graph::{Bucket, EdgeColumns};
 
-use super::assign::{Assignment, DROPPED};
+use super::assign::{Assignment, DROPPED, sums_before};
 use super::job::ImportJob;
 use super::progress::report_progress;
 use super::spill::{Spill, field};
@@ -24,14 +25,15 @@ use pbg_files::{self as files, FileError, FileSummary};
 /// Maximum number of buckets: with more, a chunk would have only a few edges per bucket.
 const MAX_BUCKETS: usize = 1 << 20;
 
-/// Sorts the edges of a set by bucket and writes its edge file.
+/// Sorts the edges of a set by bucket and writes its edge file. `relations` are the final ids by provisional id.
 pub(super) fn run(
     job: &ImportJob<'_>,
     spill: &Spill,
     places: &[Assignment],
+    relations: &[u32],
     progress: &mut dyn FnMut(ImportProgress) -> ControlFlow<()>,
 ) -> Result<(EdgeSetInfo, FileSummary), ImportError> {
-    let sorter = Sorter::new(job, spill, places)?;
+    let sorter = Sorter::new(job, spill, places, relations)?;
     let counts = sorter.count(job.threads)?;
     let starts = sorter.starts(&counts);
     let path = job.folder.join(format!("edges_{}.sorted", spill.set));
@@ -74,22 +76,16 @@ impl<'a> Sorter<'a> {
         job: &ImportJob<'_>,
         spill: &'a Spill,
         places: &'a [Assignment],
+        relations: &[u32],
     ) -> Result<Self, ImportError> {
         let sides = job.relations.sides();
-        let finals = job.relations.finals();
-        let relations: Vec<_> = finals
-            .iter()
-            .zip(&sides)
-            .map(|(&id, &(lhs, rhs))| (id, lhs, rhs))
-            .collect();
-        let partitions = |of: &dyn Fn(&(u32, u32)) -> u32| {
-            sides
-                .iter()
-                .map(|s| places[of(s) as usize].counts.len())
-                .max()
-                .unwrap_or(1) as u32
+        let relations = relations.iter().zip(&sides);
+        let relations = relations.map(|(&id, &(lhs, rhs))| (id, lhs, rhs));
+        let partitions = |of: fn(&(u32, u32)) -> u32| {
+            let counts = sides.iter().map(|s| places[of(s) as usize].counts().len());
+            counts.max().unwrap_or(1) as u32
         };
-        let grid = (partitions(&|s| s.0), partitions(&|s| s.1));
+        let grid = (partitions(|s| s.0), partitions(|s| s.1));
         let buckets = grid.0 as usize * grid.1 as usize;
         if buckets > MAX_BUCKETS {
             let (lhs, rhs) = grid;
@@ -98,13 +94,12 @@ impl<'a> Sorter<'a> {
             );
             return Err(ImportError::usage(what));
         }
-        let chunk_rows = job
-            .memory
-            .chunk_rows(job.types, spill.edges, spill.record(), buckets)?;
+        let (memory, record) = (&job.memory, spill.record());
+        let chunk_rows = memory.chunk_rows(job.types, spill.edges, record, buckets)?;
         Ok(Self {
             spill,
             places,
-            relations,
+            relations: relations.collect(),
             grid,
             chunk_rows,
         })
@@ -120,10 +115,8 @@ impl<'a> Sorter<'a> {
 
     fn rows_of(&self, chunk: usize) -> (u64, usize) {
         let first = chunk as u64 * self.chunk_rows;
-        (
-            first,
-            (self.spill.edges - first).min(self.chunk_rows) as usize,
-        )
+        let rows = (self.spill.edges - first).min(self.chunk_rows);
+        (first, rows as usize)
     }
 
     /// Computes bucket and final ids of an edge; `None` if the edge is dropped.
@@ -132,9 +125,8 @@ impl<'a> Sorter<'a> {
         let (lhs_part, lhs) = self.places[lhs_type as usize].find(field(record, 0));
         let (rhs_part, rhs) = self.places[rhs_type as usize].find(field(record, 2));
         let is_dropped = rel == super::relations::DROPPED || lhs == DROPPED || rhs == DROPPED;
-        let bucket = || lhs_part as usize * self.grid.1 as usize + rhs_part as usize;
         (!is_dropped).then(|| Placed {
-            bucket: bucket(),
+            bucket: lhs_part as usize * self.grid.1 as usize + rhs_part as usize,
             lhs,
             rel,
             rhs,
@@ -143,9 +135,8 @@ impl<'a> Sorter<'a> {
 
     /// Counts edges per chunk and bucket.
     fn count(&self, threads: usize) -> Result<Vec<Vec<u32>>, ImportError> {
-        let mut counts: Vec<_> = (0..self.chunks())
-            .map(|_| Mutex::new(vec![0; self.buckets()]))
-            .collect();
+        let counts = (0..self.chunks()).map(|_| Mutex::new(vec![0; self.buckets()]));
+        let counts: Vec<_> = counts.collect();
         self.for_each_chunk(threads, |chunk, records| {
             let mut counts = counts[chunk].lock().unwrap_or_else(PoisonError::into_inner);
             for record in records.chunks_exact(self.spill.record()) {
@@ -155,9 +146,8 @@ impl<'a> Sorter<'a> {
             }
             Ok(())
         })?;
-        let counts = counts
-            .drain(..)
-            .map(|c| c.into_inner().unwrap_or_else(PoisonError::into_inner));
+        let counts = counts.into_iter().map(Mutex::into_inner);
+        let counts = counts.map(|counts| counts.unwrap_or_else(PoisonError::into_inner));
         Ok(counts.collect())
     }
 
@@ -187,7 +177,7 @@ impl<'a> Sorter<'a> {
             let counts = &counts[chunk];
             let total: usize = counts.iter().map(|&n| n as usize).sum();
             let mut sorted = vec![0; total * size];
-            let mut next = running_sum(counts);
+            let mut next: Vec<_> = sums_before(counts.iter().map(|&n| n as usize)).collect();
             for record in records.chunks_exact(size) {
                 if let Some(placed) = self.place(record) {
                     let at = next[placed.bucket] * size;
@@ -225,11 +215,8 @@ impl<'a> Sorter<'a> {
                 }
                 let (first, rows) = self.rows_of(chunk);
                 records.resize(rows * self.spill.record(), 0);
-                let result = self
-                    .spill
-                    .read(first, &mut records)
-                    .map_err(Into::into)
-                    .and_then(|()| with(chunk, &records));
+                let read = self.spill.read(first, &mut records).map_err(Into::into);
+                let result = read.and_then(|()| with(chunk, &records));
                 if result.is_err() {
                     next.store(self.chunks(), Ordering::Relaxed);
                     return result;
@@ -237,27 +224,12 @@ impl<'a> Sorter<'a> {
             }
         };
         std::thread::scope(|scope| {
-            let running: Vec<_> = (0..threads.min(self.chunks()))
-                .map(|_| scope.spawn(run))
-                .collect();
-            running
-                .into_iter()
-                .try_for_each(|thread| match thread.join() {
-                    Ok(result) => result,
-                    Err(panic) => std::panic::resume_unwind(panic),
-                })
+            let threads = 0..threads.min(self.chunks());
+            let running: Vec<_> = threads.map(|_| scope.spawn(run)).collect();
+            let mut ended = running.into_iter().map(|thread| thread.join());
+            ended.try_for_each(|ended| ended.unwrap_or_else(|panic| resume_unwind(panic)))
         })
     }
-}
-
-fn running_sum(counts: &[u32]) -> Vec<usize> {
-    let mut sum = 0;
-    let before = |&count: &u32| {
-        let start = sum;
-        sum += count as usize;
-        start
-    };
-    counts.iter().map(before).collect()
 }
 
 /// Writes the sorted records as record batches.
@@ -276,27 +248,22 @@ fn write(
     let mut records = Vec::new();
     let mut row = 0;
     for (index, &total) in totals.iter().enumerate() {
-        let (lhs, rhs) = (
-            index / sorter.grid.1 as usize,
-            index % sorter.grid.1 as usize,
-        );
+        let width = sorter.grid.1 as usize;
+        let bucket = Bucket::new((index / width) as u32, (index % width) as u32);
         let mut left = total;
         while left > 0 {
             let rows = left.min(BATCH_ROWS as u64);
             records.resize(rows as usize * size, 0);
             files::read_exact_at(sorted, path, &mut records, row * size as u64)?;
-            file.write(Bucket::new(lhs as u32, rhs as u32), columns(&records, size))?;
+            file.write(bucket, columns(&records, size))?;
             row += rows;
             left -= rows;
-            let set = spill.set.clone();
-            report_progress(
-                progress,
-                ImportProgress::Writing {
-                    set,
-                    edges: row,
-                    total_edges,
-                },
-            )?;
+            let event = ImportProgress::Writing {
+                set: spill.set.clone(),
+                edges: row,
+                total_edges,
+            };
+            report_progress(progress, event)?;
         }
     }
     Ok(file.finish()?)
@@ -306,19 +273,12 @@ fn columns(records: &[u8], size: usize) -> EdgeColumns {
     let column = |n| {
         records
             .chunks_exact(size)
-            .map(|record| field(record, n))
-            .collect()
-    };
-    let weight = || {
-        records
-            .chunks_exact(size)
-            .map(|record| f32::from_bits(field(record, 3)))
-            .collect()
+            .map(move |record| field(record, n))
     };
     EdgeColumns {
-        lhs: column(0),
-        rel: column(1),
-        rhs: column(2),
-        weight: (size > 12).then(weight),
+        lhs: column(0).collect(),
+        rel: column(1).collect(),
+        rhs: column(2).collect(),
+        weight: (size > 12).then(|| column(3).map(f32::from_bits).collect()),
     }
 }

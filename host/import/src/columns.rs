@@ -60,12 +60,8 @@ impl FromStr for ColumnSpec {
             };
             Self::Names(words.iter().map(pair).collect::<Result<_, String>>()?)
         } else {
-            Self::Positions(
-                words
-                    .iter()
-                    .map(|word| word.parse())
-                    .collect::<Result<_, _>>()?,
-            )
+            let roles = words.iter().map(|word| word.parse());
+            Self::Positions(roles.collect::<Result<_, _>>()?)
         };
         let roles = columns.roles();
         for role in [Role::Lhs, Role::Rel, Role::Rhs, Role::Weight] {
@@ -156,13 +152,10 @@ impl ColumnLayout {
             (None, Some(name)) => format!("{} (constant)", shorten(name)),
             (None, None) => "none".to_owned(),
         };
+        let (head, tail) = (cell(self.lhs), cell(self.rhs));
         let weight = self.weight.map(|at| format!(", weight={}", cell(at)));
-        format!(
-            "head={}, relation={relation}, tail={}{}",
-            cell(self.lhs),
-            cell(self.rhs),
-            weight.unwrap_or_default()
-        )
+        let weight = weight.unwrap_or_default();
+        format!("head={head}, relation={relation}, tail={tail}{weight}")
     }
 
     /// Returns the layout of a table whose columns have these names.

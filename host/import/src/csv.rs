@@ -87,10 +87,9 @@ impl<'a> Records<'a> {
             }
             let position = self.record.position();
             let line = position.map_or(self.first_line, csv::Position::line) - self.first_line;
-            let (lengths, bytes) = (rows.lengths(), buffer.len());
+            let bytes = buffer.len();
             let pushed = self.push(line, &mut buffer, &mut rows);
             let refused = pushed.or_else(|what| {
-                rows.truncate(lengths);
                 buffer.truncate(bytes);
                 bad.record(self.file.on_bad_line, LineError { line, what })
             });
@@ -115,22 +114,14 @@ impl<'a> Records<'a> {
             rule.skips(record.get(0).and_then(<[u8]>::first))?;
         }
         if record.len() != layout.count {
-            return Err(wrong_count(
-                layout.count,
-                record.len(),
-                self.format.separator,
-            ));
+            let separator = self.format.separator;
+            return Err(wrong_count(layout.count, record.len(), separator));
         }
         let mut name = |column: usize| push_name(record[column].trim_ascii(), column, buffer);
-        rows.lhs.push(name(layout.lhs)?);
-        rows.rhs.push(name(layout.rhs)?);
-        if let Some(rel) = layout.rel {
-            rows.rel.push(name(rel)?);
-        }
-        if let Some(weight) = layout.weight {
-            rows.weight.push(parse_weight(&record[weight])?);
-        }
-        rows.lines.push(line as u32);
+        let (lhs, rhs) = (name(layout.lhs)?, name(layout.rhs)?);
+        let rel = layout.rel.map(name).transpose()?;
+        let weight = layout.weight.map(|at| parse_weight(&record[at]));
+        rows.push(line, (lhs, rel, rhs), weight.transpose()?);
         Ok(())
     }
 }

@@ -18,19 +18,13 @@ pub enum ImportError {
     Dictionary(#[from] DatasetError),
     /// The dataset in the target folder is damaged.
     #[error(
-        "the ids of the dataset in the target folder cannot be kept: {error}; `--fresh` replaces the \
+        "the ids of the dataset in the target folder cannot be kept: {0}; `--fresh` replaces the \
          dataset without keeping its ids"
     )]
-    Previous {
-        /// Error of the dataset.
-        error: DatasetError,
-    },
+    Previous(DatasetError),
     /// The request or the configuration is invalid.
-    #[error("{what}")]
-    Usage {
-        /// Description of the problem.
-        what: String,
-    },
+    #[error("{0}")]
+    Usage(String),
     /// A line of a text or a row of a table is wrong.
     #[error("{}, line {line}: {what}", path.display())]
     Line {
@@ -50,29 +44,17 @@ pub enum ImportError {
         what: String,
     },
     /// There are more names or edges than the format can number.
-    #[error("{what}")]
-    TooMany {
-        /// Description, with the number.
-        what: String,
-    },
+    #[error("{0}")]
+    TooMany(String),
     /// Data that must be in memory exceed the limit.
-    #[error("{what}; allow more with `--memory`")]
-    Memory {
-        /// Description: the data and their size.
-        what: String,
-    },
+    #[error("{0}; allow more with `--memory`")]
+    Memory(String),
     /// The names of all entities exceed the memory limit.
-    #[error("{what}; allow more with `--memory`")]
-    Names {
-        /// Description: the size of the names and the limit.
-        what: String,
-    },
+    #[error("{0}; allow more with `--memory`")]
+    Names(String),
     /// The target folder exists and is not a dataset.
-    #[error("{} exists and is not a dataset: choose another folder", path.display())]
-    Occupied {
-        /// The target.
-        path: PathBuf,
-    },
+    #[error("{} exists and is not a dataset: choose another folder", .0.display())]
+    Occupied(PathBuf),
     /// Edges of the new dataset cannot be read.
     #[error(transparent)]
     Edges(EdgeReadError),
@@ -98,9 +80,7 @@ impl From<DescribeError> for ImportError {
             DescribeError::Dataset(error) => Self::Dictionary(error),
             DescribeError::Read(EdgeReadError::File(error)) => Self::File(error),
             DescribeError::Read(error) => Self::Edges(error),
-            DescribeError::Memory { .. } => Self::Memory {
-                what: error.to_string(),
-            },
+            DescribeError::Memory { .. } => Self::Memory(error.to_string()),
             DescribeError::Cancelled => Self::Cancelled,
         }
     }
@@ -117,7 +97,7 @@ impl From<StagingError> for ImportError {
 
 impl ImportError {
     pub(super) fn usage(what: impl Into<String>) -> Self {
-        Self::Usage { what: what.into() }
+        Self::Usage(what.into())
     }
 
     pub(super) fn input(path: &Path, what: impl Into<String>) -> Self {

@@ -49,7 +49,7 @@ impl Separator {
     /// Returns the separator character if cells may be quoted as in RFC 4180.
     pub(super) fn quotable(self) -> Option<u8> {
         match self {
-            Self::COMMA | Self::SEMICOLON => Some(self.character()?),
+            Self::Character(character @ (b',' | b';')) => Some(character),
             _ => None,
         }
     }
@@ -57,13 +57,6 @@ impl Separator {
     /// Returns whether blanks around a name are removed.
     pub(super) fn trims(self) -> bool {
         matches!(self, Self::COMMA | Self::SEMICOLON | Self::PIPE)
-    }
-
-    fn character(self) -> Option<u8> {
-        match self {
-            Self::Character(character) => Some(character),
-            Self::Blanks | Self::NTriples => None,
-        }
     }
 }
 

@@ -160,7 +160,7 @@ impl Shard {
                 let end = u32::try_from(bytes.len() + name.len());
                 let (Ok(end), true) = (end, local < u32::MAX >> SHARD_BITS) else {
                     let what = "there are more entity names than can be numbered".to_owned();
-                    return Err(ImportError::TooMany { what });
+                    return Err(ImportError::TooMany(what));
                 };
                 vacant.insert(Slot { hash: short, local });
                 bytes.extend_from_slice(name);

@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 
 use pbg_core::graph::Schema;
 
-use pbg_dataset::manifest::{DatasetManifest, EntityType};
+use pbg_dataset::manifest::{DatasetManifest, EntityType, RelationsInfo};
 use pbg_dataset::{Dataset, Staging, write};
 use pbg_files as files;
 
@@ -68,6 +68,9 @@ use inputs::InputFiles;
 use job::ImportJob;
 use progress::report_progress;
 
+/// Callback that receives the progress of an import and can stop it.
+type Progress<'p> = dyn FnMut(ImportProgress) -> ControlFlow<()> + 'p;
+
 /// Imports edge sets, given by name and files. `progress` is called from time to time on the calling thread, and can
 /// stop the import.
 ///
@@ -102,18 +105,13 @@ pub fn run(
         }
     });
     let staging = target::begin(&options.target)?;
-    let report = match run_with(
-        name_storage,
-        schema,
-        &inputs,
-        options,
-        &staging,
-        &mut progress,
-    ) {
-        Err(ImportError::Names { what }) if types::only_in_memory(schema).is_none() => {
-            report_progress(&mut progress, ImportProgress::NamesToDisk { why: what })?;
-            let storage = NameStorage::Files;
-            run_with(storage, schema, &inputs, options, &staging, &mut progress)
+    let run_with = |storage, progress: &mut Progress<'_>| {
+        run_with(storage, schema, &inputs, options, &staging, progress)
+    };
+    let report = match run_with(name_storage, &mut progress) {
+        Err(ImportError::Names(why)) if types::only_in_memory(schema).is_none() => {
+            report_progress(&mut progress, ImportProgress::NamesToDisk { why })?;
+            run_with(NameStorage::Files, &mut progress)
         }
         result => result,
     }?;
@@ -167,12 +165,15 @@ fn run_with(
     })
 }
 
+/// Edges of each set that were read, and its skipped lines.
+type SpilledEdges = Vec<(spill::Spill, SkippedLines)>;
+
 impl ImportJob<'_> {
     /// Reads all edges, and numbers the names if they are on disk.
     fn read(
         &self,
         progress: &mut dyn FnMut(ImportProgress) -> ControlFlow<()>,
-    ) -> Result<(pipeline::SpilledEdges, Option<on_disk::Numbering>), ImportError> {
+    ) -> Result<(SpilledEdges, Option<on_disk::Numbering>), ImportError> {
         if self.name_storage == NameStorage::Memory {
             let edges = pipeline::read_all(self, None, progress)?;
             return Ok((edges, None));
@@ -182,33 +183,35 @@ impl ImportJob<'_> {
         }
         let mut shards = on_disk::Shards::create(self)?;
         let edges = pipeline::read_all(self, Some(&mut shards), progress)?;
-        let (spills, numbered) = on_disk::number_all(self, edges.spills, shards, progress)?;
-        let skipped = edges.skipped;
-        Ok((pipeline::SpilledEdges { spills, skipped }, Some(numbered)))
+        let (edges, numbered) = on_disk::number_all(self, edges, shards, progress)?;
+        Ok((edges, Some(numbered)))
     }
 
     /// Does everything after reading: assigns partitions, writes dictionaries and relations, and sorts edges.
     fn write(
         &self,
-        edges: pipeline::SpilledEdges,
+        edges: SpilledEdges,
         numbered: Option<&on_disk::Numbering>,
         progress: &mut dyn FnMut(ImportProgress) -> ControlFlow<()>,
     ) -> Result<(DatasetManifest, ImportReport), ImportError> {
-        let mut report = ImportReport::default();
+        let relations = self.relations.place(self.options.relation_min_count);
+        let mut report = ImportReport {
+            dropped_relations: relations.dropped,
+            relations: relations.list.len() as u64,
+            ..ImportReport::default()
+        };
+        let file = "relations.arrow".to_owned();
+        let summary = write::relations(&self.folder.join(&file), &relations.list)?;
         let mut manifest = DatasetManifest {
             dynamic_relations: self.schema.dynamic_relations,
             entities: BTreeMap::new(),
-            relations: self.relations.place(self.options.relation_min_count),
+            files: BTreeMap::from([(file.clone(), summary)]),
+            relations: RelationsInfo {
+                file,
+                count: relations.list.len() as u32,
+            },
             edge_sets: BTreeMap::new(),
-            files: BTreeMap::new(),
         };
-        report.dropped_relations = self.relations.dropped();
-        report.relations = u64::from(manifest.relations.count);
-        let path = self.folder.join(&manifest.relations.file);
-        let summary = write::relations(&path, &self.relations.listed())?;
-        manifest
-            .files
-            .insert(manifest.relations.file.clone(), summary);
 
         let places = self.place_entities(numbered)?;
         let entities = places.iter().map(assign::Assignment::total).sum();
@@ -217,13 +220,13 @@ impl ImportJob<'_> {
         if numbered.is_some() {
             on_disk::forget(self)?;
         }
-        for (spill, skipped) in edges.spills.into_iter().zip(edges.skipped) {
-            let dropped_from = spill.edges;
-            let (info, summary) = bucketize::run(self, &spill, &places, progress)?;
+        for (spill, skipped) in edges {
+            let ids = &relations.ids;
+            let (info, summary) = bucketize::run(self, &spill, &places, ids, progress)?;
             report.sets.push(SetReport {
                 name: spill.set.clone(),
                 edges: info.edges,
-                dropped: dropped_from - info.edges,
+                dropped: spill.edges - info.edges,
                 skipped,
             });
             manifest.files.insert(info.file.clone(), summary);
@@ -268,7 +271,7 @@ impl ImportJob<'_> {
                 None => {
                     let names = names.interner.read();
                     let listed = places.order().iter().map(|&id| names.name(id));
-                    write::dictionary(&path, listed, &places.counts)?
+                    write::dictionary(&path, listed, places.counts())?
                 }
             };
             manifest.files.insert(file.clone(), summary);
@@ -279,7 +282,7 @@ impl ImportJob<'_> {
                 EntityType {
                     file,
                     num_partitions: entity.num_partitions,
-                    counts: places.counts.clone(),
+                    counts: places.counts().to_vec(),
                     names_crc32,
                     featurized: entity.featurized,
                     features,
@@ -295,7 +298,7 @@ impl ImportJob<'_> {
                 known: names.known_total(),
                 absent,
                 dropped,
-                counts: places.counts.clone(),
+                counts: places.counts().to_vec(),
             });
         }
         Ok(())
@@ -332,30 +335,25 @@ fn previous(target: &Path, options: &ImportOptions) -> Result<Option<Dataset>, I
     if options.fresh || !Dataset::exists(target) {
         return Ok(None);
     }
-    match Dataset::open(target) {
-        Ok(dataset) => Ok(Some(dataset)),
-        Err(error) => Err(ImportError::Previous { error }),
-    }
+    Dataset::open(target)
+        .map(Some)
+        .map_err(ImportError::Previous)
 }
 
 fn check_sets(sets: &[(String, Vec<PathBuf>)]) -> Result<(), ImportError> {
     let mut names = BTreeSet::new();
     if sets.is_empty() {
-        return Err(ImportError::usage(
-            "no edges to import: name a set and its files",
-        ));
+        let what = "no edges to import: name a set and its files";
+        return Err(ImportError::usage(what));
     }
     for (name, files) in sets {
         types::check_name("edge set", name)?;
+        let wrong = |what: &str| ImportError::usage(format!("the edge set `{name}` {what}"));
         if !names.insert(name) {
-            return Err(ImportError::usage(format!(
-                "the edge set `{name}` is named twice"
-            )));
+            return Err(wrong("is named twice"));
         }
         if files.is_empty() {
-            return Err(ImportError::usage(format!(
-                "the edge set `{name}` has no file"
-            )));
+            return Err(wrong("has no file"));
         }
     }
     Ok(())

@@ -82,7 +82,7 @@ impl MemoryBudget {
             needed.div_ceil(1 << 20),
             limit >> 20
         );
-        Err(ImportError::Names { what })
+        Err(ImportError::Names(what))
     }
 
     /// Returns the limit in bytes for the names of one shard, for each thread that numbers shards.
@@ -125,7 +125,7 @@ impl MemoryBudget {
                 counts.div_ceil(1 << 20),
                 room >> 20
             );
-            return Err(ImportError::Memory { what });
+            return Err(ImportError::Memory(what));
         }
         Ok(rows)
     }

@@ -31,6 +31,7 @@ use shard::{folder, known_path, names_path, shard_of};
 
 use super::job::ImportJob;
 use super::progress::report_progress;
+use super::report::SkippedLines;
 use super::spill::Spill;
 use super::{ImportError, ImportProgress, assign};
 use pbg_dataset::Dataset;
@@ -96,10 +97,10 @@ pub(super) fn scatter_known(job: &ImportJob<'_>, old: &Dataset) -> Result<(), Im
 /// Numbers the names in `shards`, and replaces the names of the edges that were read with these numbers.
 pub(super) fn number_all(
     job: &ImportJob<'_>,
-    unnamed: Vec<Spill>,
+    unnamed: Vec<(Spill, SkippedLines)>,
     shards: Shards,
     progress: &mut dyn FnMut(ImportProgress) -> ControlFlow<()>,
-) -> Result<(Vec<Spill>, Numbering), ImportError> {
+) -> Result<(Vec<(Spill, SkippedLines)>, Numbering), ImportError> {
     let sizes = shards.finish()?;
     let total_bytes = sizes.iter().sum();
     let numbered = number::number(job, &sizes, &mut |bytes| {
@@ -107,20 +108,17 @@ pub(super) fn number_all(
     })?;
     let mut numbers = join::NumberReaders::open(job, &numbered)?;
     let mut spills = Vec::with_capacity(unnamed.len());
-    for edges in unnamed {
+    for (edges, skipped) in unnamed {
         let (set, total_edges) = (edges.set.clone(), edges.edges);
         let joined = join::join(job, edges, &mut numbers, &mut |edges| {
-            let set = set.clone();
-            report_progress(
-                progress,
-                ImportProgress::Joining {
-                    set,
-                    edges,
-                    total_edges,
-                },
-            )
+            let event = ImportProgress::Joining {
+                set: set.clone(),
+                edges,
+                total_edges,
+            };
+            report_progress(progress, event)
         })?;
-        spills.push(joined);
+        spills.push((joined, skipped));
     }
     join::forget_numbers(job)?;
     Ok((spills, numbered))
@@ -138,11 +136,7 @@ fn create(
 ) -> Result<Vec<ChecksummedFile>, ImportError> {
     files::create_folder(&folder(job.folder))?;
     let buffer = job.memory.shard_buffer();
-    let create = |shard| {
-        Ok(ChecksummedFile::with_buffer(
-            &path(job.folder, shard),
-            buffer,
-        )?)
-    };
-    (0..job.shards).map(create).collect()
+    let paths = (0..job.shards).map(|shard| path(job.folder, shard));
+    let files = paths.map(|path| Ok(ChecksummedFile::with_buffer(&path, buffer)?));
+    files.collect()
 }

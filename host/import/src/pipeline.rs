@@ -5,8 +5,6 @@
 
 use std::collections::BTreeMap;
 use std::io::Read;
-use std::ops::ControlFlow;
-use std::path::Path;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -25,37 +23,26 @@ use super::source::TextSource;
 use super::spill::Spill;
 use super::table::{self, Sink};
 use super::worker::ParseWorker;
-use super::{ImportError, ImportProgress, csv};
+use super::{ImportError, ImportProgress, Progress, csv};
 use pbg_files::{ChecksummedFile, FileError};
 
-type Progress<'p> = dyn FnMut(ImportProgress) -> ControlFlow<()> + 'p;
-
-/// Edges that were read: one spill file per set, and the skipped lines of each set.
-pub(super) struct SpilledEdges {
-    pub(super) spills: Vec<Spill>,
-    pub(super) skipped: Vec<SkippedLines>,
-}
-
-/// Reads all sets. Edges are written to one spill file per set; names are written to `shards`, if given.
+/// Reads all sets. Edges are written to one spill file per set; names are written to `shards`, if given. Also returns
+/// the skipped lines of each set.
 pub(super) fn read_all(
     job: &ImportJob<'_>,
     mut shards: Option<&mut Shards>,
     progress: &mut Progress<'_>,
-) -> Result<SpilledEdges, ImportError> {
+) -> Result<Vec<(Spill, SkippedLines)>, ImportError> {
     let mut inputs = Vec::new();
     for (set, files) in &job.inputs.sets {
-        let mut opened = Vec::with_capacity(files.len());
-        let mut readings = Vec::with_capacity(files.len());
-        for (index, file) in files.iter().enumerate() {
-            let (file, reading) = open(job, file, index)?;
-            opened.push(file);
-            readings.push(reading);
-        }
+        let opened = files.iter().enumerate();
+        let opened = opened.map(|(index, file)| open(job, file, index));
+        let opened = opened.collect::<Result<Vec<_>, _>>()?;
         check_weights(set, &opened)?;
-        let read_as: Vec<_> = opened.iter().map(|file| &**file).zip(readings).collect();
-        for what in reading::lines(&read_as, job.relations.single_name().as_deref()) {
+        for what in reading::lines(&opened, job.relations.single_name().as_deref()) {
             report_progress(progress, ImportProgress::ReadAs { what })?;
         }
+        let opened: Vec<_> = opened.into_iter().map(|(file, _)| file).collect();
         inputs.push((set, opened));
     }
     let mut meter = Meter {
@@ -64,17 +51,11 @@ pub(super) fn read_all(
         total_bytes: job.inputs.bytes(),
         edges: 0,
     };
-    let mut edges = SpilledEdges {
-        spills: Vec::new(),
-        skipped: Vec::new(),
-    };
-    for (set, opened) in inputs {
+    let read = inputs.into_iter().map(|(set, opened)| {
         let shards = shards.as_deref_mut();
-        let (spill, skipped) = read_set(job, set, &opened, shards, &mut meter)?;
-        edges.spills.push(spill);
-        edges.skipped.push(skipped);
-    }
-    Ok(edges)
+        read_set(job, set, &opened, shards, &mut meter)
+    });
+    read.collect()
 }
 
 struct Meter<'a, 'p> {
@@ -110,16 +91,16 @@ fn open(
     Ok((Arc::new(file), found.reading))
 }
 
-fn check_weights(set: &str, inputs: &[Arc<InputFile>]) -> Result<(), ImportError> {
-    let weighted = |input: &Arc<InputFile>| input.layout.weight.is_some();
-    match inputs
-        .iter()
-        .find(|input| weighted(input) != weighted(&inputs[0]))
-    {
+fn check_weights(
+    set: &str,
+    inputs: &[(Arc<InputFile>, FormatDescription)],
+) -> Result<(), ImportError> {
+    let weighted = |at: usize| inputs[at].0.layout.weight.is_some();
+    match (1..inputs.len()).find(|&at| weighted(at) != weighted(0)) {
         None => Ok(()),
         Some(other) => {
             let what = format!("only some files of the edge set `{set}` have weights");
-            Err(ImportError::input(&other.file.path, what))
+            Err(ImportError::input(&inputs[other].0.file.path, what))
         }
     }
 }
@@ -141,21 +122,31 @@ fn read_set(
     let (done_in, done_out) = channel();
     let block_out = Mutex::new(block_out);
     let (edges, skipped) = std::thread::scope(|scope| {
-        scope.spawn(move || {
-            Reader {
-                blocks: block_in,
-                free: free_out,
-                number: 0,
-            }
-            .run(inputs)
-        });
+        let reader = Reader {
+            blocks: block_in,
+            free: free_out,
+            number: 0,
+        };
+        scope.spawn(move || reader.run(inputs));
         for _ in 0..threads {
             let (blocks, done) = (&block_out, done_in.clone());
             scope.spawn(move || work(job, blocks, &done));
         }
         drop(done_in);
-        let mut collector = Collector::new(job, &path, set, inputs, free_in)?;
-        collector.shards = shards;
+        let collector = Collector {
+            job,
+            set,
+            inputs,
+            free: free_in,
+            file: ChecksummedFile::create(&path)?,
+            shards,
+            waiting: BTreeMap::new(),
+            next: 0,
+            lines: inputs.first().map_or(0, |file| file.preamble()),
+            current: 0,
+            edges: vec![0; inputs.len()],
+            skipped: SkippedLines::default(),
+        };
         collector.run(&done_out, meter)
         // Returning drops both channel ends of the collector, so reader and workers end too.
     })?;
@@ -280,7 +271,7 @@ struct Collector<'a> {
     set: &'a str,
     inputs: &'a [Arc<InputFile>],
     free: Sender<Vec<u8>>,
-    file: Option<ChecksummedFile>,
+    file: ChecksummedFile,
     /// Files of names, if names are on disk.
     shards: Option<&'a mut Shards>,
     waiting: BTreeMap<u64, Result<ParsedBlock, ImportError>>,
@@ -292,32 +283,9 @@ struct Collector<'a> {
     skipped: SkippedLines,
 }
 
-impl<'a> Collector<'a> {
-    fn new(
-        job: &'a ImportJob<'a>,
-        path: &Path,
-        set: &'a str,
-        inputs: &'a [Arc<InputFile>],
-        free: Sender<Vec<u8>>,
-    ) -> Result<Self, ImportError> {
-        Ok(Self {
-            job,
-            set,
-            inputs,
-            free,
-            file: Some(ChecksummedFile::create(path)?),
-            shards: None,
-            waiting: BTreeMap::new(),
-            next: 0,
-            lines: inputs.first().map_or(0, |file| file.preamble()),
-            current: 0,
-            edges: vec![0; inputs.len()],
-            skipped: SkippedLines::default(),
-        })
-    }
-
+impl Collector<'_> {
     fn run(
-        &mut self,
+        mut self,
         done: &Receiver<Sequenced<ParsedBlock>>,
         meter: &mut Meter<'_, '_>,
     ) -> Result<(u64, SkippedLines), ImportError> {
@@ -329,15 +297,11 @@ impl<'a> Collector<'a> {
             }
         }
         if let Some(empty) = self.edges.iter().position(|&edges| edges == 0) {
-            return Err(ImportError::input(
-                &self.inputs[empty].file.path,
-                "it has no edges",
-            ));
+            let path = &self.inputs[empty].file.path;
+            return Err(ImportError::input(path, "it has no edges"));
         }
-        if let Some(file) = self.file.take() {
-            file.finish(false)?;
-        }
-        Ok((self.edges.iter().sum(), std::mem::take(&mut self.skipped)))
+        self.file.finish(false)?;
+        Ok((self.edges.iter().sum(), self.skipped))
     }
 
     fn take(&mut self, done: ParsedBlock, meter: &mut Meter<'_, '_>) -> Result<(), ImportError> {
@@ -358,9 +322,7 @@ impl<'a> Collector<'a> {
             shards.put(names)?;
         }
         self.job.memory.check_names(self.job.types)?;
-        if let Some(file) = &mut self.file {
-            file.put(&done.records)?;
-        }
+        self.file.put(&done.records)?;
         self.lines += done.lines;
         self.edges[self.current] += done.edges;
         meter.edges += done.edges;

@@ -1,6 +1,7 @@
 //! Description of the detected format of input files, for messages.
 
 use std::fmt::Write as _;
+use std::sync::Arc;
 
 use super::block::InputFile;
 use super::format::Separator;
@@ -68,7 +69,7 @@ impl FormatDescription {
 
 /// Returns one line per distinct format and layout of an edge set's files, with the first edge of the first such file.
 pub(super) fn lines(
-    files: &[(&InputFile, FormatDescription)],
+    files: &[(Arc<InputFile>, FormatDescription)],
     relation: Option<&str>,
 ) -> Vec<String> {
     let mut ways: Vec<(String, usize, u64)> = Vec::new();
@@ -91,11 +92,8 @@ pub(super) fn lines(
         }
         let _ = write!(line, ": {way}");
         if let Some(cells) = &reading.first {
-            let _ = write!(
-                line,
-                "; read as: {}",
-                file.layout.describe_edge(cells, relation)
-            );
+            let edge = file.layout.describe_edge(cells, relation);
+            let _ = write!(line, "; read as: {edge}");
         }
         line
     };

@@ -1,20 +1,19 @@
 //! Relations of an import and the entity types of their sides.
 
 use std::collections::HashMap;
-use std::sync::{OnceLock, PoisonError, RwLock};
+use std::sync::{PoisonError, RwLock};
 
 use pbg_core::graph::{RelationDecl, Schema};
 
 use super::ImportError;
 use super::shorten::shorten;
 use super::types::Types;
-use pbg_dataset::manifest::RelationsInfo;
 use pbg_dataset::{Dataset, Relation};
 
 /// Name of the configuration entry for all relations without their own entry.
 const ANY: &str = "*";
 
-/// Id of a dropped relation: the entry in `finals` of relations with too few edges.
+/// Id of a dropped relation: the entry in [`FinalRelations::ids`] of relations with too few edges.
 pub(super) const DROPPED: u32 = u32::MAX;
 
 /// All relations of an import, shared by the workers.
@@ -22,7 +21,6 @@ pub(super) struct RelationTable {
     template: Option<Template>,
     single: Option<ResolvedRelation>,
     found: RwLock<RelationRegistry>,
-    placed: OnceLock<FinalRelations>,
 }
 
 /// Entity types of relations that the configuration does not name.
@@ -42,10 +40,13 @@ struct RelationRegistry {
     fixed: usize,
 }
 
-struct FinalRelations {
-    finals: Vec<u32>,
-    list: Vec<Relation>,
-    dropped: u64,
+/// Relations of the dataset.
+pub(super) struct FinalRelations {
+    /// Final ids by provisional id; [`DROPPED`] for dropped relations.
+    pub(super) ids: Vec<u32>,
+    pub(super) list: Vec<Relation>,
+    /// Number of dropped relations.
+    pub(super) dropped: u64,
 }
 
 /// Relation as workers use it: provisional id, and the indices of its entity types.
@@ -68,40 +69,31 @@ impl RelationTable {
                 "the relation `{relation}` names the entity type `{name}`, which does not exist"
             ))),
         };
-        let template = schema
-            .relations
-            .iter()
-            .find(|r| schema.dynamic_relations || r.name == ANY);
-        let template = match template {
-            None => None,
-            Some(RelationDecl { name, lhs, rhs }) => {
-                let sides = (side(name, lhs)?, side(name, rhs)?);
-                Some(Template {
-                    lhs: lhs.clone(),
-                    rhs: rhs.clone(),
-                    sides,
-                })
-            }
+        let sides = |name: &str, lhs: &str, rhs: &str| {
+            Ok::<_, ImportError>((side(name, lhs)?, side(name, rhs)?))
         };
-        let mut found = RelationRegistry::default();
-        for relation in old.map(Dataset::relations).unwrap_or_default() {
-            let sides = (
-                side(&relation.name, &relation.lhs)?,
-                side(&relation.name, &relation.rhs)?,
-            );
-            found.push(relation.clone(), sides);
-        }
-        let named = schema
-            .relations
-            .iter()
-            .filter(|r| !schema.dynamic_relations && r.name != ANY);
-        for RelationDecl { name, lhs, rhs } in named {
-            let sides = (side(name, lhs)?, side(name, rhs)?);
-            let relation = Relation {
-                name: name.clone(),
+        let is_template = |r: &&RelationDecl| schema.dynamic_relations || r.name == ANY;
+        let template = schema.relations.iter().find(is_template);
+        let template = template.map(|RelationDecl { name, lhs, rhs }| {
+            Ok::<_, ImportError>(Template {
                 lhs: lhs.clone(),
                 rhs: rhs.clone(),
+                sides: sides(name, lhs, rhs)?,
+            })
+        });
+        let template = template.transpose()?;
+        let mut found = RelationRegistry::default();
+        for relation in old.map(Dataset::relations).unwrap_or_default() {
+            let sides = sides(&relation.name, &relation.lhs, &relation.rhs)?;
+            found.push(relation.clone(), sides);
+        }
+        for named in schema.relations.iter().filter(|r| !is_template(r)) {
+            let relation = Relation {
+                name: named.name.clone(),
+                lhs: named.lhs.clone(),
+                rhs: named.rhs.clone(),
             };
+            let sides = sides(&named.name, &named.lhs, &named.rhs)?;
             found.add_named(relation, sides)?;
         }
         found.fixed = found.list.len();
@@ -113,7 +105,6 @@ impl RelationTable {
             template,
             single,
             found: RwLock::new(found),
-            placed: OnceLock::new(),
         })
     }
 
@@ -125,9 +116,8 @@ impl RelationTable {
     /// Returns the name of that relation.
     pub(super) fn single_name(&self) -> Option<String> {
         let found = self.found.read().unwrap_or_else(PoisonError::into_inner);
-        let single = self
-            .single
-            .and_then(|single| found.list.get(single.id as usize));
+        let id = self.single?.id as usize;
+        let single = found.list.get(id);
         single.map(|relation| relation.name.clone())
     }
 
@@ -147,69 +137,37 @@ impl RelationTable {
         if found.list.len() >= DROPPED as usize {
             return Err("there are more relations than can be numbered".to_owned());
         }
-        let (lhs, rhs) = (template.lhs.clone(), template.rhs.clone());
-        let id = found.push(
-            Relation {
-                name: name.to_owned(),
-                lhs,
-                rhs,
-            },
-            template.sides,
-        );
+        let relation = Relation {
+            name: name.to_owned(),
+            lhs: template.lhs.clone(),
+            rhs: template.rhs.clone(),
+        };
+        let id = found.push(relation, template.sides);
         Ok(found.resolved(id))
     }
 
     /// Determines the relations of the dataset and their order: first the relations that are already known or named in
     /// the configuration, then the others by name.
-    pub(super) fn place(&self, min_count: u32) -> RelationsInfo {
-        let placed = self.placed.get_or_init(|| {
-            let found = self.found.read().unwrap_or_else(PoisonError::into_inner);
-            let mut others: Vec<usize> = (found.fixed..found.list.len())
-                .filter(|&id| found.counts[id] >= u64::from(min_count))
-                .collect();
-            others.sort_unstable_by(|&a, &b| found.list[a].name.cmp(&found.list[b].name));
-            let order: Vec<usize> = (0..found.fixed).chain(others).collect();
-            let mut finals = vec![DROPPED; found.list.len()];
-            for (place, &id) in order.iter().enumerate() {
-                finals[id] = place as u32;
-            }
-            let list: Vec<_> = order.iter().map(|&id| found.list[id].clone()).collect();
-            let dropped = (found.list.len() - list.len()) as u64;
-            FinalRelations {
-                finals,
-                list,
-                dropped,
-            }
-        });
-        RelationsInfo {
-            file: "relations.arrow".to_owned(),
-            count: placed.list.len() as u32,
+    pub(super) fn place(&self, min_count: u32) -> FinalRelations {
+        let found = self.found.read().unwrap_or_else(PoisonError::into_inner);
+        let is_frequent = |id: &usize| found.counts[*id] >= u64::from(min_count);
+        let others = (found.fixed..found.list.len()).filter(is_frequent);
+        let mut others: Vec<usize> = others.collect();
+        others.sort_unstable_by(|&a, &b| found.list[a].name.cmp(&found.list[b].name));
+        let order: Vec<usize> = (0..found.fixed).chain(others).collect();
+        let mut ids = vec![DROPPED; found.list.len()];
+        for (place, &id) in order.iter().enumerate() {
+            ids[id] = place as u32;
         }
-    }
-
-    /// Returns the final ids by provisional id; [`DROPPED`] for dropped relations.
-    pub(super) fn finals(&self) -> &[u32] {
-        self.placed.get().map_or(&[], |placed| &placed.finals)
+        let list: Vec<_> = order.iter().map(|&id| found.list[id].clone()).collect();
+        let dropped = (found.list.len() - list.len()) as u64;
+        FinalRelations { ids, list, dropped }
     }
 
     /// Returns the indices of the entity types of both sides, by provisional id.
     pub(super) fn sides(&self) -> Vec<(u32, u32)> {
-        self.found
-            .read()
-            .unwrap_or_else(PoisonError::into_inner)
-            .sides
-            .clone()
-    }
-
-    pub(super) fn listed(&self) -> Vec<Relation> {
-        self.placed
-            .get()
-            .map(|placed| placed.list.clone())
-            .unwrap_or_default()
-    }
-
-    pub(super) fn dropped(&self) -> u64 {
-        self.placed.get().map_or(0, |placed| placed.dropped)
+        let found = self.found.read().unwrap_or_else(PoisonError::into_inner);
+        found.sides.clone()
     }
 
     fn add_counts(&self, counts: &[u64]) {
@@ -252,13 +210,10 @@ impl RelationRegistry {
     }
 
     fn unknown(&self, name: &str) -> String {
-        let similar = |known: &&Relation| strsim::jaro_winkler(&known.name, name);
-        let best = self
-            .list
-            .iter()
-            .max_by(|a, b| similar(a).total_cmp(&similar(b)));
-        let hint = match best {
-            Some(known) if similar(&known) > 0.8 => format!("did you mean `{}`? Or ", known.name),
+        let similar = |known: &Relation| strsim::jaro_winkler(&known.name, name);
+        let known = self.list.iter().map(|known| (similar(known), &known.name));
+        let hint = match known.max_by(|a, b| a.0.total_cmp(&b.0)) {
+            Some((similar, known)) if similar > 0.8 => format!("did you mean `{known}`? Or "),
             _ => String::new(),
         };
         format!(

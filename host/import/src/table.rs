@@ -2,7 +2,7 @@
 
 use arrow_array::{Array, Float32Array, RecordBatch, StringArray};
 use parquet::arrow::ProjectionMask;
-use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder};
 use parquet::file::metadata::ParquetMetaData;
 
 use super::block::{BadLines, Content, EdgeFormat, EdgeRows, InputFile, LineError, NameSpan};
@@ -101,12 +101,7 @@ fn first_row(
     columns: usize,
 ) -> Option<Vec<String>> {
     let used = layout.used();
-    let mask = ProjectionMask::roots(builder.parquet_schema(), used.iter().copied());
-    let mut reader = builder
-        .with_projection(mask)
-        .with_batch_size(1)
-        .build()
-        .ok()?;
+    let mut reader = reader_of(builder, &used, 1).ok()?;
     let batch = reader.next()?.ok()?;
     let mut cells = vec![String::new(); columns];
     let table = TableColumns::new(&batch, layout, &used).ok()?;
@@ -119,6 +114,16 @@ fn first_row(
     Some(cells)
 }
 
+/// Returns the reader of the `used` columns, in batches of `rows` rows.
+fn reader_of(
+    builder: ParquetRecordBatchReaderBuilder<std::fs::File>,
+    used: &[usize],
+    rows: usize,
+) -> parquet::errors::Result<ParquetRecordBatchReader> {
+    let mask = ProjectionMask::roots(builder.parquet_schema(), used.iter().copied());
+    builder.with_projection(mask).with_batch_size(rows).build()
+}
+
 /// Rows that are decoded per batch: about as many names as a block of text has.
 const PARQUET_ROWS: usize = 8192;
 
@@ -129,13 +134,9 @@ pub(super) fn read_parquet(file: &InputFile, sink: &mut dyn Sink) -> Result<(), 
     let builder = parquet_reader(&file.file)?;
     let layout = &file.layout;
     let used = layout.used();
-    let mask = ProjectionMask::roots(builder.parquet_schema(), used.iter().copied());
     let rows_total = builder.metadata().file_metadata().num_rows().max(1) as u64;
     let size = file.file.bytes();
-    let reader = builder
-        .with_projection(mask)
-        .with_batch_size(PARQUET_ROWS)
-        .build();
+    let reader = reader_of(builder, &used, PARQUET_ROWS);
     let (mut rows_done, mut told) = (0_u64, 0);
     for batch in reader.map_err(|e| wrong(e.to_string()))? {
         let batch = batch.map_err(|e| wrong(e.to_string()))?;
@@ -146,9 +147,8 @@ pub(super) fn read_parquet(file: &InputFile, sink: &mut dyn Sink) -> Result<(), 
         let mut bad = BadLines::default();
         let columns = TableColumns::new(&batch, layout, &used).map_err(wrong)?;
         let result = (0..batch.num_rows()).try_for_each(|row| {
-            let (lengths, bytes) = (rows.lengths(), buffer.len());
+            let bytes = buffer.len();
             columns.push(row, &mut buffer, &mut rows).or_else(|what| {
-                rows.truncate(lengths);
                 buffer.truncate(bytes);
                 let line = row as u64;
                 bad.record(file.on_bad_line, LineError { line, what })
@@ -185,13 +185,8 @@ impl TableColumns {
         // The projection keeps the column order of the file.
         let position = |at: usize| used.iter().filter(|&&other| other < at).count();
         let of = |at: usize, error: String| {
-            let name = batch
-                .schema_ref()
-                .field(position(at))
-                .name()
-                .escape_debug()
-                .to_string();
-            format!("column `{name}`: {error}")
+            let name = batch.schema_ref().field(position(at)).name();
+            format!("column `{}`: {error}", name.escape_debug())
         };
         let text = |at: usize| {
             let names = cast::names(batch.column(position(at)));
@@ -215,20 +210,14 @@ impl TableColumns {
             };
             push_name(name.as_bytes(), *column, buffer)
         };
-        rows.lhs.push(name(&self.lhs)?);
-        rows.rhs.push(name(&self.rhs)?);
-        if let Some(rel) = &self.rel {
-            rows.rel.push(name(rel)?);
-        }
-        if let Some(weight) = &self.weight {
-            let number = if weight.is_null(row) {
-                f32::NAN
-            } else {
-                weight.value(row)
-            };
-            rows.weight.push(check_weight(number)?);
-        }
-        rows.lines.push(row as u32);
+        let (lhs, rhs) = (name(&self.lhs)?, name(&self.rhs)?);
+        let rel = self.rel.as_ref().map(name).transpose()?;
+        let weight = |weights: &Float32Array| match weights.is_null(row) {
+            true => check_weight(f32::NAN),
+            false => check_weight(weights.value(row)),
+        };
+        let weight = self.weight.as_ref().map(weight).transpose()?;
+        rows.push(row as u64, (lhs, rel, rhs), weight);
         Ok(())
     }
 }

@@ -9,7 +9,7 @@ use pbg_dataset::manifest::{DatasetManifest, FORMAT};
 use pbg_dataset::{Dataset, MANIFEST, Staging};
 use pbg_files::owner::{self, OwnerKind};
 use pbg_files::sealed_json;
-use pbg_files::{self as files, ChecksummedFile, FileError};
+use pbg_files::{self as files, FileError};
 
 /// Locks other imports out of the target, and checks that the target may be replaced.
 pub(super) fn begin(target: &Path) -> Result<Staging, ImportError> {
@@ -28,22 +28,13 @@ fn check(target: &Path) -> Result<(), ImportError> {
         let path = target.to_owned();
         return Err(ImportError::Inside { path, owner });
     }
-    let occupied = || {
-        Err(ImportError::Occupied {
-            path: target.to_owned(),
-        })
-    };
-    match fs::read_dir(target) {
-        Ok(mut entries) => {
-            if entries.next().is_none() || Dataset::exists(target) {
-                Ok(())
-            } else {
-                occupied()
-            }
-        }
+    match fs::read_dir(target).map(|mut entries| entries.next().is_none()) {
+        Ok(is_empty) if is_empty || Dataset::exists(target) => Ok(()),
         Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(()),
-        Err(e) if e.kind() == io::ErrorKind::NotADirectory => occupied(),
-        Err(e) => Err(FileError::new("open", target, e).into()),
+        Err(e) if e.kind() != io::ErrorKind::NotADirectory => {
+            Err(FileError::new("open", target, e).into())
+        }
+        _ => Err(ImportError::Occupied(target.to_owned())),
     }
 }
 
@@ -53,9 +44,7 @@ pub(super) fn complete(staging: &Staging, manifest: &DatasetManifest) -> Result<
     let path = new.join(MANIFEST);
     let sealed = sealed_json::seal(FORMAT, manifest);
     let sealed = sealed.map_err(|e| FileError::new("write", &path, io::Error::other(e)))?;
-    let mut file = ChecksummedFile::create(&path)?;
-    file.put(&sealed)?;
-    file.finish(true)?;
+    files::write(&path, &sealed)?;
     files::sync(&new)?;
     check(staging.target())?;
     Ok(staging.replace()?)

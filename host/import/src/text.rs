@@ -162,12 +162,8 @@ impl Parser<'_> {
         if !self.is_utf8 && std::str::from_utf8(&self.text[start..end]).is_err() {
             return self.refuse(NOT_UTF8.to_owned());
         }
-        let before = rows.lengths();
         let pushed = self.push_line(found, rows);
-        pushed.or_else(|what| {
-            rows.truncate(before);
-            self.refuse(what)
-        })
+        pushed.or_else(|what| self.refuse(what))
     }
 
     fn push_line(&self, found: usize, rows: &mut EdgeRows) -> Result<(), String> {
@@ -176,17 +172,11 @@ impl Parser<'_> {
             let separator = self.how.format.separator;
             return Err(wrong_count(layout.count, found, separator));
         }
-        rows.lhs.push(self.name(layout.lhs)?);
-        rows.rhs.push(self.name(layout.rhs)?);
-        if let Some(rel) = layout.rel {
-            rows.rel.push(self.name(rel)?);
-        }
-        if let Some(weight) = layout.weight {
-            let text = self.fields[weight].of(self.text);
-            rows.weight.push(parse_weight(text)?);
-        }
-        // Storing a number per row is cheaper than finding the line of a row again.
-        rows.lines.push(self.line as u32);
+        let (lhs, rhs) = (self.name(layout.lhs)?, self.name(layout.rhs)?);
+        let rel = layout.rel.map(|rel| self.name(rel)).transpose()?;
+        let weight = |at: usize| parse_weight(self.fields[at].of(self.text));
+        let weight = layout.weight.map(weight).transpose()?;
+        rows.push(self.line, (lhs, rel, rhs), weight);
         Ok(())
     }
 

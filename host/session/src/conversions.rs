@@ -55,9 +55,11 @@ impl From<ImportError> for Failure {
                 FailureKind::Io
             }
             ImportError::Dictionary(DatasetError::File(cause))
-            | ImportError::Previous {
-                error: DatasetError::File(cause),
-            } if !cause.is_damage() => FailureKind::Io,
+            | ImportError::Previous(DatasetError::File(cause))
+                if !cause.is_damage() =>
+            {
+                FailureKind::Io
+            }
             ImportError::Staging(StagingError::Busy { .. })
             | ImportError::Dictionary(DatasetError::Unfinished(StagingError::Busy { .. })) => {
                 FailureKind::Locked

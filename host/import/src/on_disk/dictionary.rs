@@ -20,7 +20,7 @@ pub(in super::super) fn write_dictionary(
     numbered: &Numbering,
     path: &Path,
 ) -> Result<(FileSummary, Vec<u32>), ImportError> {
-    let mut file = DictionaryFile::create(path, &places.counts)?;
+    let mut file = DictionaryFile::create(path, places.counts())?;
     let mut new = NewNames::new(job.folder, numbered, index);
     let mut added = places.added().iter();
     // Partition whose known names are being written.

@@ -42,16 +42,11 @@ impl NumberReaders {
         };
         let shift = |(index, names): (usize, &super::super::types::TypeNames)| Shift {
             first: names.known_total() as u32,
-            before: numbered
-                .before(index)
-                .into_iter()
-                .map(|n| n as u32)
-                .collect(),
+            before: numbered.before(index).map(|n| n as u32).collect(),
         };
+        let shards = (0..job.shards).map(open);
         Ok(Self {
-            shards: (0..job.shards)
-                .map(open)
-                .collect::<Result<_, FileError>>()?,
+            shards: shards.collect::<Result<_, FileError>>()?,
             shifts: job.types.names.iter().enumerate().map(shift).collect(),
         })
     }

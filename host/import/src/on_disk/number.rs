@@ -48,14 +48,8 @@ impl Numbering {
     }
 
     /// Returns, for each shard, the number of new entities of the type with this index in the preceding shards.
-    pub(super) fn before(&self, of_type: usize) -> Vec<u64> {
-        let mut sum = 0;
-        let before = |shard: &Vec<ShardCounts>| {
-            let before = sum;
-            sum += shard[of_type].new;
-            before
-        };
-        self.shards.iter().map(before).collect()
+    pub(super) fn before(&self, of_type: usize) -> impl Iterator<Item = u64> + '_ {
+        assign::sums_before(self.shards.iter().map(move |shard| shard[of_type].new))
     }
 }
 
@@ -211,13 +205,11 @@ impl<'a> ShardWorker<'a> {
 
     fn check(&self, shard: &NumberedShard) -> Result<(), ImportError> {
         match self.limit {
-            Some(limit) if shard.names.size().0 > limit => Err(ImportError::Memory {
-                what: format!(
-                    "one of the {} shards of names takes more than {} MiB",
-                    self.job.shards,
-                    limit >> 20
-                ),
-            }),
+            Some(limit) if shard.names.size().0 > limit => Err(ImportError::Memory(format!(
+                "one of the {} shards of names takes more than {} MiB",
+                self.job.shards,
+                limit >> 20
+            ))),
             _ => Ok(()),
         }
     }
@@ -243,19 +235,15 @@ impl<'a> ShardWorker<'a> {
             } else if count < least {
                 counts[of_type].dropped += 1;
             } else {
-                new.push((
-                    of_type,
-                    assign::shuffling_hash(self.seeds[of_type], name),
-                    local,
-                ));
+                let hash = assign::shuffling_hash(self.seeds[of_type], name);
+                new.push((of_type, hash, local));
             }
         }
         // Among equal hashes, the names decide.
         new.sort_unstable_by(|a, b| {
             let name = |local| shard.names.name(local);
-            (a.0, a.1)
-                .cmp(&(b.0, b.1))
-                .then_with(|| name(a.2).cmp(name(b.2)))
+            let hashes = (a.0, a.1).cmp(&(b.0, b.1));
+            hashes.then_with(|| name(a.2).cmp(name(b.2)))
         });
         let mut file = ChecksummedFile::with_buffer(path, BUFFER)?;
         for (of_type, _, local) in new {

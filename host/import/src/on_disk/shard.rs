@@ -16,13 +16,11 @@ const LITTLE: u64 = 1 << 20;
 
 /// Returns the number of shards, a power of two.
 pub(in super::super) fn shards(edges: u64, old: Option<&Dataset>) -> usize {
-    let known = old.map(|old| old.manifest().entities.values().flat_map(|e| &e.counts));
-    // About 16 bytes per name, including its number.
-    let known: u64 = known
+    let types = old
         .into_iter()
-        .flatten()
-        .map(|&n| 16 * u64::from(n))
-        .sum();
+        .flat_map(|old| old.manifest().entities.values());
+    // About 16 bytes per name, including its number.
+    let known: u64 = types.map(|info| 16 * info.total()).sum();
     if edges + known > LITTLE { MOST } else { FEW }
 }
 
