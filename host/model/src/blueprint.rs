@@ -10,7 +10,7 @@ use pbg_rows::spec::{EntitySpec, ModelSpec, RelationSpec};
 use pbg_rows::table::FeatureBags;
 
 use crate::error::{CheckpointMismatch, RunError, SettingError};
-use crate::layout::Layout;
+use crate::layout::{Layout, TypeLayout};
 
 /// Model and layout of a configuration resolved against its dataset.
 #[derive(Clone, Debug)]
@@ -81,32 +81,26 @@ impl Blueprint {
     /// # Errors
     /// When the features cannot be read or do not fit.
     pub fn features(&self, dataset: &Dataset) -> Result<Vec<Option<FeatureBags>>, RunError> {
-        self.layout
-            .types
-            .iter()
-            .zip(&self.spec.entities)
-            .map(|(layout, entity)| {
-                if !entity.featurized {
-                    return Ok(None);
-                }
-                let stored = dataset.features(&layout.name)?;
-                let (mut offsets, mut ids) = (vec![0], Vec::new());
-                for offset in 0..stored.len() as u32 {
-                    let known = |id: &u32| u64::from(*id) < layout.rows[0];
-                    ids.extend(stored.of(offset).iter().copied().filter(known));
-                    offsets.push(ids.len() as u64);
-                }
-                let features = FeatureBags::new(offsets, ids, layout.rows[0] as usize);
-                features.map(Some).map_err(|source| {
-                    let entity_type = layout.name.clone();
-                    CheckpointMismatch::Features {
-                        entity_type,
-                        source,
-                    }
-                    .into()
-                })
-            })
-            .collect()
+        let of_type = |(layout, entity): (&TypeLayout, &EntitySpec)| {
+            if !entity.featurized {
+                return Ok(None);
+            }
+            let stored = dataset.features(&layout.name)?;
+            let (mut offsets, mut ids) = (vec![0], Vec::new());
+            for offset in 0..stored.len() as u32 {
+                let known = |id: &u32| u64::from(*id) < layout.rows[0];
+                ids.extend(stored.of(offset).iter().copied().filter(known));
+                offsets.push(ids.len() as u64);
+            }
+            let features = FeatureBags::new(offsets, ids, layout.rows[0] as usize);
+            let features = features.map_err(|source| CheckpointMismatch::Features {
+                entity_type: layout.name.clone(),
+                source,
+            })?;
+            Ok(Some(features))
+        };
+        let types = self.layout.types.iter().zip(&self.spec.entities);
+        types.map(of_type).collect()
     }
 }
 
@@ -142,35 +136,25 @@ fn check_entities(config: &Config, dataset: &Dataset) -> Result<(), SettingError
 }
 
 fn model_spec(config: &Config, dataset: &Dataset, layout: &Layout) -> Result<ModelSpec, RunError> {
-    let entities = layout
-        .types
-        .iter()
-        .map(|t| EntitySpec {
-            name: t.name.clone(),
-            dimension: t.dimension,
-            featurized: config.entities[&t.name].featurized,
-        })
-        .collect();
+    let entities = layout.types.iter().map(|t| EntitySpec {
+        name: t.name.clone(),
+        dimension: t.dimension,
+        featurized: config.entities[&t.name].featurized,
+    });
     let operators = operators(config)?;
-    let relations = if config.dynamic_relations {
-        config
-            .relations
-            .iter()
-            .map(|r| relation_spec(r, &operators, layout))
-            .collect::<Result<_, _>>()?
-    } else {
-        let entry = |relation: &Relation| {
-            relation_spec(configured(config, relation, dataset)?, &operators, layout)
-        };
-        dataset
-            .relations()
-            .iter()
-            .map(entry)
-            .collect::<Result<_, _>>()?
+    let entries: Vec<&RelationConfig> = match config.dynamic_relations {
+        true => config.relations.iter().collect(),
+        false => {
+            let relations = dataset.relations().iter();
+            let entries = relations.map(|relation| configured(config, relation, dataset));
+            entries.collect::<Result<_, _>>()?
+        }
     };
+    let relations = entries.into_iter();
+    let relations = relations.map(|entry| relation_spec(entry, &operators, layout));
     Ok(ModelSpec {
-        entities,
-        relations,
+        entities: entities.collect(),
+        relations: relations.collect::<Result<_, _>>()?,
         dynamic_relations: config
             .dynamic_relations
             .then_some(dataset.relations().len()),
@@ -256,14 +240,11 @@ fn relation_spec(
     layout: &Layout,
 ) -> Result<RelationSpec, SettingError> {
     let index = |name: &str| {
-        layout
-            .types
-            .iter()
-            .position(|t| t.name == name)
-            .ok_or_else(|| SettingError::End {
-                relation: relation.name.clone(),
-                entity_type: name.to_owned(),
-            })
+        let found = layout.types.iter().position(|t| t.name == name);
+        found.ok_or_else(|| SettingError::End {
+            relation: relation.name.clone(),
+            entity_type: name.to_owned(),
+        })
     };
     Ok(RelationSpec {
         lhs: index(&relation.lhs)?,

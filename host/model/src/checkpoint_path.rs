@@ -38,9 +38,8 @@ impl ResolvedConfig {
             return unfit(format!("belongs to {owner}{and}"));
         }
         let dataset = owner::resolve_path(self.dataset().path());
-        let below = dataset
-            .as_deref()
-            .and_then(|path| path.strip_prefix(&absolute).ok());
+        let dataset = dataset.as_deref();
+        let below = dataset.and_then(|path| path.strip_prefix(&absolute).ok());
         let name = below.and_then(|below| below.iter().next()?.to_str());
         if name.is_some_and(owner::is_managed_subfolder) {
             let dataset = self.dataset().path().display();

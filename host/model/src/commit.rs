@@ -106,17 +106,14 @@ pub fn model(params: &Params) -> Vec<Tensor> {
         shape: shape.to_vec(),
         values,
     };
-    params
-        .tensors()
-        .iter()
-        .flat_map(|tensor| {
-            let accumulator = format!("{}{ACCUMULATOR}", tensor.name);
-            [
-                named(tensor.name.clone(), &tensor.shape, tensor.to_vec()),
-                named(accumulator, &tensor.shape, tensor.adagrad_to_vec()),
-            ]
-        })
-        .collect()
+    let tensors = params.tensors().iter().flat_map(|tensor| {
+        let accumulator = format!("{}{ACCUMULATOR}", tensor.name);
+        [
+            named(tensor.name.clone(), &tensor.shape, tensor.to_vec()),
+            named(accumulator, &tensor.shape, tensor.adagrad_to_vec()),
+        ]
+    });
+    tensors.collect()
 }
 
 /// Sets `params` to the tensors of a checkpoint. Relations that the checkpoint lacks keep their current values.
@@ -125,10 +122,8 @@ pub fn read_model(tensors: Vec<Tensor>, params: &mut Params) -> Result<(), RunEr
     for tensor in tensors.iter().filter(|t| !t.name.ends_with(ACCUMULATOR)) {
         let adagrad = find(&format!("{}{ACCUMULATOR}", tensor.name));
         let adagrad = adagrad.map(|t| t.values.as_slice());
-        let longer = params
-            .tensor(&tensor.name)
-            .is_some_and(|p| is_longer(p, tensor));
-        let set = match longer {
+        let known = params.tensor(&tensor.name);
+        let set = match known.is_some_and(|known| is_longer(known, tensor)) {
             true => params.set_prefix(&tensor.name, &tensor.values, adagrad),
             false => params.set(&tensor.name, &tensor.values, adagrad),
         };

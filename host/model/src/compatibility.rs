@@ -2,7 +2,7 @@
 //! compares it here with the configuration and the dataset.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use pbg_checkpoint::manifest::RunInfo;
 use pbg_config::{Config, ConfigDifference};
@@ -81,35 +81,28 @@ pub fn check_compatibility(
             door.compare_training(allowed, &mut admitted)?;
             admitted.earlier = door.compare_ids()?;
             door.compare_edges(&mut admitted);
-            if !allowed.data_change && !admitted.changes.is_empty() {
-                return Err(CheckpointMismatch::Edges {
-                    checkpoint: path.to_owned(),
-                    changes: admitted.changes,
-                }
-                .into());
+            if !allowed.data_change {
+                door.refuse_changes("on other edges", &admitted.changes, "--allow-data-change")?;
             }
             if !allowed.plugin_change {
-                door.compare_strategies(strategies)?;
+                let changes = door.strategy_changes(strategies);
+                door.refuse_changes("with other plugins", &changes, "--allow-plugin-change")?;
             }
         }
         OpenPurpose::Start => {
-            let differences = door.differences(Config::shape_differences);
-            door.refuse(differences, |checkpoint, differences| {
-                CheckpointMismatch::Shape {
-                    checkpoint,
-                    differences,
-                }
-            })?;
+            door.refuse(
+                door.differences(Config::shape_differences),
+                "is named by init_path, and its embeddings have another shape",
+                "Set these keys as they are in that checkpoint, or leave out init_path",
+            )?;
             admitted.earlier = door.compare_ids()?;
         }
         OpenPurpose::Read => {
-            let differences = door.differences(Config::model_differences);
-            door.refuse(differences, |checkpoint, differences| {
-                CheckpointMismatch::Model {
-                    checkpoint,
-                    differences,
-                }
-            })?;
+            door.refuse(
+                door.differences(Config::model_differences),
+                "holds another model",
+                "Leave these keys out: their defaults are those of the checkpoint",
+            )?;
             admitted.earlier = door.compare_ids()?;
         }
     }
@@ -130,11 +123,35 @@ impl Comparison<'_> {
     fn refuse(
         &self,
         differences: Option<Vec<ConfigDifference>>,
-        mismatch: impl FnOnce(PathBuf, Vec<ConfigDifference>) -> CheckpointMismatch,
+        what: &'static str,
+        remedy: &'static str,
     ) -> Result<(), CheckpointMismatch> {
         match differences {
             Some(none) if none.is_empty() => Ok(()),
-            some => Err(mismatch(self.path.to_owned(), some.unwrap_or_default())),
+            some => Err(CheckpointMismatch::Configuration {
+                checkpoint: self.path.to_owned(),
+                what,
+                differences: some.unwrap_or_default(),
+                remedy,
+            }),
+        }
+    }
+
+    /// Refuses the checkpoint if there are `changes`, which `option` allows.
+    fn refuse_changes(
+        &self,
+        what: &'static str,
+        changes: &[String],
+        option: &'static str,
+    ) -> Result<(), CheckpointMismatch> {
+        match changes {
+            [] => Ok(()),
+            changes => Err(CheckpointMismatch::Changed {
+                checkpoint: self.path.to_owned(),
+                what,
+                changes: changes.to_vec(),
+                option,
+            }),
         }
     }
 
@@ -187,12 +204,11 @@ impl Comparison<'_> {
             admitted.changes = of_data.iter().map(ConfigDifference::to_string).collect();
             others
         });
-        Ok(self.refuse(differences, |checkpoint, differences| {
-            CheckpointMismatch::Configuration {
-                checkpoint,
-                differences,
-            }
-        })?)
+        Ok(self.refuse(
+            differences,
+            "was trained with another configuration",
+            "Set these keys back, or choose another checkpoint_path (and init_path to start from these embeddings)",
+        )?)
     }
 
     /// Returns the names of the checkpoint's ids, if the dataset has grown since.
@@ -266,31 +282,18 @@ impl Comparison<'_> {
         let rules = &self.resolved.config().validation;
         let old = &self.old.as_ref()?.validation.edges;
         let differs = self.ranks_matter() && rules.lr_decay.is_none() && *old != rules.edges;
-        differs.then(|| {
-            let name = |edges: &Option<String>| edges.clone().unwrap_or_default();
-            format!(
-                "validation.edges: `{}`, not `{}`",
-                name(&rules.edges),
-                name(old)
-            )
-        })
+        let name = |edges: &Option<String>| edges.clone().unwrap_or_default();
+        let (here, there) = (name(&rules.edges), name(old));
+        differs.then(|| format!("validation.edges: `{here}`, not `{there}`"))
     }
 
-    fn compare_strategies(&self, strategies: &[StrategyId]) -> Result<(), CheckpointMismatch> {
+    /// Describes the strategies that differ from those of the checkpoint.
+    fn strategy_changes(&self, strategies: &[StrategyId]) -> Vec<String> {
         let pairs = self.run.strategies.iter().zip(strategies);
-        let changes: Vec<String> = SLOTS
-            .iter()
-            .zip(pairs)
-            .filter(|(_, (old, new))| old != new)
+        let changed = SLOTS.iter().zip(pairs).filter(|(_, (old, new))| old != new);
+        changed
             .map(|(slot, (old, new))| format!("the {slot} was {}, is {}", named(old), named(new)))
-            .collect();
-        if changes.is_empty() {
-            return Ok(());
-        }
-        Err(CheckpointMismatch::Strategies {
-            checkpoint: self.path.to_owned(),
-            changes,
-        })
+            .collect()
     }
 }
 
@@ -307,14 +310,12 @@ fn named(id: &StrategyId) -> String {
 
 /// Returns the edge sets that validation reads.
 fn validated(config: &Config) -> BTreeSet<String> {
-    match &config.validation.edges {
-        Some(edges) => {
-            let mut names: BTreeSet<_> = config.validation_filter().into_iter().collect();
-            names.insert(edges.clone());
-            names
-        }
-        None => BTreeSet::new(),
-    }
+    let Some(edges) = &config.validation.edges else {
+        return BTreeSet::new();
+    };
+    let mut names: BTreeSet<_> = config.validation_filter().into_iter().collect();
+    names.insert(edges.clone());
+    names
 }
 
 impl ResolvedConfig {

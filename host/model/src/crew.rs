@@ -71,8 +71,7 @@ where
 pub fn panicked(panic: &(dyn Any + Send)) -> RunError {
     let text = panic.downcast_ref::<&str>().copied();
     let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
-    let message = text.unwrap_or("no message").to_owned();
-    RunError::WorkerPanic { message }
+    RunError::WorkerPanic(text.unwrap_or("no message").to_owned())
 }
 
 #[cfg(test)]

@@ -121,13 +121,10 @@ pub enum RunError {
     },
     /// A score in an evaluation is not finite, because training has diverged.
     #[error(
-        "the score of an edge of bucket {bucket} is not finite: the training of these embeddings has diverged; train \
+        "the score of an edge of bucket {0} is not finite: the training of these embeddings has diverged; train \
          again with a lower `lr` or `init_scale`"
     )]
-    Diverged {
-        /// Bucket.
-        bucket: Bucket,
-    },
+    Diverged(Bucket),
     /// A score that answers are compared by is not finite, because training has diverged.
     #[error(
         "a score is not finite: the training of these embeddings has diverged; train again with a lower `lr` or \
@@ -174,11 +171,8 @@ pub enum RunError {
     #[error(transparent)]
     Cluster(#[from] JoinError),
     /// A thread panicked.
-    #[error("a thread panicked: {message}; internal error (a bug in pbg-host); please report it")]
-    WorkerPanic {
-        /// Message of the panic.
-        message: String,
-    },
+    #[error("a thread panicked: {0}; internal error (a bug in pbg-host); please report it")]
+    WorkerPanic(String),
     /// Walks through an index were requested without an index.
     #[error(
         "no index was opened for these answers; internal error (a bug in pbg-host); please report it"

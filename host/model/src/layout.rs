@@ -90,33 +90,25 @@ impl Layout {
     /// The configuration must be valid, so that the partitioned types of a side agree.
     #[must_use]
     pub fn new(config: &Config, rows: impl Fn(&str) -> Vec<u64>) -> Self {
-        let types: Vec<TypeLayout> = config
-            .entities
-            .iter()
-            .map(|(name, entity)| TypeLayout {
-                name: name.clone(),
-                dimension: entity.dimension.unwrap_or(config.dimension) as usize,
-                rows: rows(name),
-                storage: config.storage,
-                optimizer: config.optimizer,
-                on_lhs: config.relations.iter().any(|r| r.lhs == *name),
-                on_rhs: config.relations.iter().any(|r| r.rhs == *name),
-            })
-            .collect();
+        let types = config.entities.iter().map(|(name, entity)| TypeLayout {
+            name: name.clone(),
+            dimension: entity.dimension.unwrap_or(config.dimension) as usize,
+            rows: rows(name),
+            storage: config.storage,
+            optimizer: config.optimizer,
+            on_lhs: config.relations.iter().any(|r| r.lhs == *name),
+            on_rhs: config.relations.iter().any(|r| r.rhs == *name),
+        });
+        let types: Vec<TypeLayout> = types.collect();
         let partitions = |side: Side| {
-            types
-                .iter()
-                .filter(|t| t.on(side))
-                .map(|t| t.rows.len() as u32)
-                .max()
-                .unwrap_or(1)
+            let types = types.iter().filter(|t| t.on(side));
+            types.map(|t| t.rows.len() as u32).max().unwrap_or(1)
         };
+        let is_shared = |t: &TypeLayout| t.partitioned() && t.on_lhs && t.on_rhs;
         Self {
             lhs_partitions: partitions(Side::Lhs),
             rhs_partitions: partitions(Side::Rhs),
-            shared: types
-                .iter()
-                .any(|t| t.partitioned() && t.on_lhs && t.on_rhs),
+            shared: types.iter().any(is_shared),
             types,
         }
     }
@@ -134,45 +126,37 @@ impl Layout {
 
     /// Returns the tables that stay in memory throughout.
     pub fn fixed_tables(&self) -> impl Iterator<Item = TableKey> + '_ {
-        self.types
-            .iter()
-            .enumerate()
-            .filter(|(_, t)| !t.partitioned())
-            .map(|(i, _)| (i, 0))
+        let types = self.types.iter().enumerate();
+        let fixed = types.filter(|(_, t)| !t.partitioned());
+        fixed.map(|(i, _)| (i, 0))
     }
 
     /// Returns the tables that are loaded together with `group`.
     pub fn group_tables(&self, group: SidePartition) -> impl Iterator<Item = TableKey> + '_ {
         let (side, partition) = group;
-        self.types
-            .iter()
-            .enumerate()
-            .filter(move |(_, t)| t.partitioned() && (self.shared || t.on(side)))
-            .map(move |(i, _)| (i, partition))
+        let types = self.types.iter().enumerate();
+        let loaded = types.filter(move |(_, t)| t.partitioned() && (self.shared || t.on(side)));
+        loaded.map(move |(i, _)| (i, partition))
     }
 
     /// Returns every table of the run.
     pub fn all_tables(&self) -> impl Iterator<Item = TableKey> + '_ {
-        self.types
-            .iter()
-            .enumerate()
-            .flat_map(|(i, t)| (0..t.rows.len() as u32).map(move |p| (i, p)))
+        let types = self.types.iter().enumerate();
+        types.flat_map(|(i, t)| (0..t.rows.len() as u32).map(move |p| (i, p)))
     }
 
     /// Returns the bytes that are read to load `group` and written to save it.
     #[must_use]
     pub fn stored_group_bytes(&self, group: SidePartition) -> u64 {
-        self.group_tables(group)
-            .map(|(t, p)| self.types[t].stored_bytes(p))
-            .sum()
+        let tables = self.group_tables(group);
+        tables.map(|(t, p)| self.types[t].stored_bytes(p)).sum()
     }
 
     /// Returns the bytes of `group` in memory.
     #[must_use]
     pub fn group_bytes(&self, group: SidePartition) -> u64 {
-        self.group_tables(group)
-            .map(|(t, p)| self.types[t].bytes(p))
-            .sum()
+        let tables = self.group_tables(group);
+        tables.map(|(t, p)| self.types[t].bytes(p)).sum()
     }
 
     /// Returns the bytes of the tables that may be copied so that training goes on while a commit writes them: the two
@@ -180,23 +164,18 @@ impl Layout {
     /// Returns 0 if storage does not work in parallel (`beside`).
     #[must_use]
     pub fn copies(&self, beside: bool) -> u64 {
+        if !beside {
+            return 0;
+        }
         let rhs = if self.shared { 0 } else { self.rhs_partitions };
         let lhs = (0..self.lhs_partitions).map(|p| (Side::Lhs, p));
-        let mut groups: Vec<u64> = lhs
-            .chain((0..rhs).map(|p| (Side::Rhs, p)))
-            .map(|group| self.group_bytes(group))
-            .collect();
+        let groups = lhs.chain((0..rhs).map(|p| (Side::Rhs, p)));
+        let mut groups: Vec<u64> = groups.map(|group| self.group_bytes(group)).collect();
         groups.sort_unstable_by(|a, b| b.cmp(a));
-        let fixed: u64 = self
-            .fixed_tables()
-            .map(|(t, p)| self.types[t].bytes(p))
-            .sum();
+        let fixed = self.fixed_tables().map(|(t, p)| self.types[t].bytes(p));
+        let fixed = fixed.sum::<u64>();
         let fixed = if fixed <= MODERATE { fixed } else { 0 };
-        if beside {
-            fixed + groups.iter().take(2).sum::<u64>()
-        } else {
-            0
-        }
+        fixed + groups.iter().take(2).sum::<u64>()
     }
 
     /// Returns the partition of entity type `type_index` that `bucket` uses on `side`.

@@ -57,13 +57,8 @@ pub fn sum(bytes: impl IntoIterator<Item = u64>) -> u64 {
 /// When too little memory is available.
 pub fn require(what: &'static str, needed: u64, threads: usize) -> Result<(), NotEnoughMemory> {
     let occupied = kibibytes("/proc/self/status", "VmRSS:").unwrap_or(0);
-    compare(
-        what,
-        needed,
-        occupied,
-        threads as u64 * STACK,
-        SMALLER_PARTS,
-    )
+    let stacks = threads as u64 * STACK;
+    compare(what, needed, occupied, stacks, SMALLER_PARTS)
 }
 
 /// Refuses to start `what`, which needs `needed` bytes in addition to the memory that the process occupies already, if

@@ -25,14 +25,7 @@ pub fn feature_bytes(blueprint: &Blueprint, dataset: &Dataset) -> u64 {
     let manifest = dataset.manifest();
     let types = blueprint.layout.types.iter();
     let infos = types.filter_map(|t| manifest.entities.get(&t.name)?.features.as_ref());
-    let size = |file: &String| manifest.files.get(file).map_or(0, |summary| summary.size);
-    infos
-        .map(|info| {
-            // Ids and list ends once as they are read and twice as they are stored, since vectors grow by reallocation;
-            // names.
-            5 * size(&info.file) + 2 * size(&info.names_file) + 64 * u64::from(info.count)
-        })
-        .sum()
+    infos.map(|info| manifest.feature_bytes(info)).sum()
 }
 
 /// Returns the memory component of the program before any data.

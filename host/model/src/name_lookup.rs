@@ -2,6 +2,7 @@
 
 use pbg_core::nearest::nearest;
 
+use crate::blueprint::Blueprint;
 use crate::error::{RunError, UnknownName};
 use crate::trained::TrainedModel;
 
@@ -21,6 +22,16 @@ pub fn relation(trained: &TrainedModel<'_>, name: &str) -> Result<u32, UnknownNa
     place
         .map(|at| at as u32)
         .ok_or_else(|| unknown_relation(trained, name))
+}
+
+/// Returns the index of entity type `name`.
+pub fn entity_type(blueprint: &Blueprint, name: &str) -> Result<usize, UnknownName> {
+    let types = || blueprint.layout.types.iter().map(|of| of.name.as_str());
+    let unknown = || UnknownName::EntityType {
+        entity_type: name.to_owned(),
+        known: few(types()),
+    };
+    types().position(|of| of == name).ok_or_else(unknown)
 }
 
 /// Returns the error for a relation without parameters.
@@ -55,7 +66,7 @@ pub fn unknown_entity(
     let mut similar: Vec<(f64, String)> = Vec::new();
     let mut types = Vec::new();
     for layout in &trained.blueprint.layout.types {
-        let mut look = |known: &str| {
+        let visit = &mut |_, known: &str| {
             if known == name {
                 types.push(layout.name.as_str());
             }
@@ -66,7 +77,6 @@ pub fn unknown_entity(
                 similar.truncate(MOST_SIMILAR);
             }
         };
-        let visit = &mut |_, known: &str| look(known);
         trained.dataset.visit_entities(&layout.name, visit)?;
     }
     let entity = name.to_owned();
@@ -77,7 +87,7 @@ pub fn unknown_entity(
             types: few(types.into_iter()),
         });
     }
-    let names: Vec<String> = similar.into_iter().map(|(_, name)| name).collect();
+    let names: Vec<_> = similar.into_iter().map(|(_, name)| name).collect();
     let similar = match names.is_empty() {
         true => String::new(),
         false => format!("; similar names: {}", names.join(", ")),
@@ -105,17 +115,13 @@ fn likeness(meant: &str, known: &str) -> f64 {
 
 /// Joins the first few of `names` and the number of the others.
 pub fn few<'n>(names: impl Iterator<Item = &'n str>) -> String {
-    let names: Vec<&str> = names.collect();
-    let shown = names
-        .iter()
-        .take(8)
-        .map(|n| format!("`{n}`"))
-        .collect::<Vec<_>>()
-        .join(", ");
-    if names.len() > 8 {
-        format!("{shown} and {} more", names.len() - 8)
-    } else {
-        shown
+    let mut names: Vec<String> = names.map(|name| format!("`{name}`")).collect();
+    match names.len().saturating_sub(8) {
+        0 => names.join(", "),
+        more => {
+            names.truncate(8);
+            format!("{} and {more} more", names.join(", "))
+        }
     }
 }
 

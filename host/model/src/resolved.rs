@@ -79,12 +79,11 @@ impl ResolvedConfig {
     /// # Errors
     /// When there is no version, or it is damaged or incomplete.
     pub fn version(&self) -> Result<Arc<ReadCheckpoint>, CheckpointError> {
-        match &self.held {
-            Some(held) => Ok(Arc::clone(held)),
-            None => Ok(Arc::new(ReadCheckpoint::open(Path::new(
-                &self.config.checkpoint_path,
-            ))?)),
+        if let Some(held) = &self.held {
+            return Ok(Arc::clone(held));
         }
+        let path = Path::new(&self.config.checkpoint_path);
+        Ok(Arc::new(ReadCheckpoint::open(path)?))
     }
 
     /// Returns the configuration.

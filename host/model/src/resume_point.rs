@@ -33,12 +33,10 @@ pub fn stops_within_buckets(config: &Config) -> bool {
     };
     // Other formats round embeddings when the bucket ends. Within a bucket, a checkpoint could not store their exact
     // values.
+    let mut ends = config.relations.iter().flat_map(|r| [&r.lhs, &r.rhs]);
     config.storage == EmbeddingFormat::F32
         && config.distributed_init_method.is_none()
-        && config
-            .relations
-            .iter()
-            .all(|relation| is_whole(&relation.lhs) && is_whole(&relation.rhs))
+        && ends.all(is_whole)
 }
 
 /// Returns the memory for recording the single-relation batches of a bucket of `edges` edges, so that it can be
@@ -160,14 +158,13 @@ impl InterruptedBucket {
     /// # Errors
     /// The reason why it cannot.
     pub fn check(&self, schedule: &Schedule) -> Result<(), String> {
-        if schedule.plan() != [self.bucket] || schedule.done() > 0 {
-            return Err(format!(
-                "bucket {} was interrupted, but it is not the only bucket to train",
-                self.bucket
-            ));
+        let bucket = self.bucket;
+        if schedule.plan() != [bucket] || schedule.done() > 0 {
+            let what = "was interrupted, but it is not the only bucket to train";
+            return Err(format!("bucket {bucket} {what}"));
         }
         match self.shares.is_empty() {
-            true => Err(format!("bucket {} has no shares", self.bucket)),
+            true => Err(format!("bucket {bucket} has no shares")),
             false => Ok(()),
         }
     }

@@ -86,16 +86,10 @@ impl<'a> TrainedModel<'a> {
     ) -> Result<Self, RunError> {
         let config = resolved.config();
         let dataset = resolved.dataset();
-        let admitted = check_compatibility(
-            resolved,
-            checkpoint.path(),
-            checkpoint.run(),
-            &OpenPurpose::Read,
-        )?;
-        let (mut blueprint, mut missing) = (
-            Cow::Borrowed(resolved.blueprint()),
-            UntrainedNames::default(),
-        );
+        let (path, run) = (checkpoint.path(), checkpoint.run());
+        let admitted = check_compatibility(resolved, path, run, &OpenPurpose::Read)?;
+        let mut blueprint = Cow::Borrowed(resolved.blueprint());
+        let mut missing = UntrainedNames::default();
         if let Some(earlier) = &admitted.earlier {
             missing = UntrainedNames::of(earlier, &resolved.ids()?);
             blueprint = Cow::Owned(resolved.blueprint().as_of(earlier));
@@ -133,12 +127,10 @@ impl<'a> TrainedModel<'a> {
             "train with more partitions, or use a machine with more memory",
         )?;
         let mut data = tables::allocate_partition(layout, partition);
-        let found = self
-            .checkpoint
-            .read_partition_into(&layout.name, partition, &mut data)?;
-        if !found {
+        let checkpoint = &self.checkpoint;
+        if !checkpoint.read_partition_into(&layout.name, partition, &mut data)? {
             return Err(CheckpointMismatch::NoPartition {
-                checkpoint: self.checkpoint.path().to_owned(),
+                checkpoint: checkpoint.path().to_owned(),
                 entity_type: layout.name.clone(),
                 partition,
             }
@@ -180,9 +172,8 @@ impl<'a> TrainedModel<'a> {
     /// # Errors
     /// When the dictionary is damaged.
     pub fn dictionary(&self, type_index: usize) -> Result<Dictionary, RunError> {
-        Ok(self
-            .dataset
-            .dictionary(&self.blueprint.layout.types[type_index].name)?)
+        let name = &self.blueprint.layout.types[type_index].name;
+        Ok(self.dataset.dictionary(name)?)
     }
 }
 

@@ -10,6 +10,7 @@ use joined::RowAccumulator;
 use pbg_checkpoint::{
     Checkpoint, CheckpointError, PartitionData, ReadCheckpoint, TensorRef, list_preserved,
 };
+use pbg_config::Config;
 use pbg_core::model::Optimizer;
 use pbg_model::error::{CheckpointMismatch, CombineError, RunError};
 use pbg_model::layout::TableKey;
@@ -105,8 +106,7 @@ pub fn last_versions(checkpoint: &Path, count: usize) -> Result<Vec<PathBuf>, Ru
 fn vacant(out: &Path) -> Result<Checkpoint, RunError> {
     let checkpoint = Checkpoint::open(out)?;
     if checkpoint.run().is_some() {
-        let folder = out.to_owned();
-        return Err(CombineError::Occupied { folder }.into());
+        return Err(CombineError::Occupied(out.to_owned()).into());
     }
     checkpoint.sweep()?;
     Ok(checkpoint)
@@ -133,15 +133,12 @@ impl Models {
     fn open(combination: Combination, folders: &[PathBuf]) -> Result<Self, RunError> {
         let mut all: Vec<SourceModel> = Vec::new();
         for folder in folders {
-            let StoredModel {
-                config: own,
-                version: checkpoint,
-            } = StoredModel::open(folder)?;
+            let stored = StoredModel::open(folder)?;
+            let (own, checkpoint) = (stored.config, stored.version);
+            let take_own = |config: &mut Config| fit::take_dimensions(config, &own);
             let resolved = match all.first() {
                 None => ResolvedConfig::new(own.clone())?,
-                Some(first) => first
-                    .resolved
-                    .with(|config| fit::take_dimensions(config, &own))?,
+                Some(first) => first.resolved.with(take_own)?,
             };
             fit::same_ids(&resolved, folder, checkpoint.run())?;
             if let Some(first) = all.first() {
@@ -150,11 +147,8 @@ impl Models {
             }
             let spec = &resolved.blueprint().spec;
             let parameters = model_bytes::parameter_bytes(spec).saturating_mul(2);
-            memory::require_more(
-                "combining models",
-                parameters,
-                "combine fewer models at once",
-            )?;
+            let remedy = "combine fewer models at once";
+            memory::require_more("combining models", parameters, remedy)?;
             let mut params = Params::new(spec, own.seed);
             commit::read_model(checkpoint.model()?, &mut params)?;
             all.push(SourceModel {

@@ -219,10 +219,8 @@ impl<'a> PartialEvaluation<'a> {
 
     /// Takes the sums by relation or type since the last call.
     fn take_breakdown(&mut self) -> SumsBy {
-        self.breakdown
-            .as_mut()
-            .map(Breakdown::take)
-            .unwrap_or_default()
+        let breakdown = self.breakdown.as_mut();
+        breakdown.map(Breakdown::take).unwrap_or_default()
     }
 
     /// Returns the sums over the ranks of both sides of the edges `part`, numbered from the first edge. `progress`
@@ -278,17 +276,19 @@ pub fn rank(
     let set = view.dataset.edge_set(&options.edges)?;
     let mut parts = PartialEvaluation::new(*view, &set, options, seed)?;
     let sums = parts.sums(tables, 0..parts.len(), progress)?;
-    let mut report = report(options, &sums);
-    report.without_embedding = parts.counts().without_embedding;
-    report.without_trained_edge = parts.counts().unseen;
-    report.by = parts
-        .breakdown
-        .map_or(Vec::new(), |by| by.report(view, !options.filter.is_empty()));
+    let mut report = report(options, view, parts.counts(), &sums, parts.breakdown);
     report.seconds = started.elapsed().as_secs_f64();
     Ok(report)
 }
 
-fn report(options: &EvalOptions, [lhs, rhs]: &[RankSums; 2]) -> EvalReport {
+/// Returns the report of a ranking, without what its caller knows about the model and the duration.
+fn report(
+    options: &EvalOptions,
+    view: &ModelView<'_>,
+    counts: EdgeCounts,
+    [lhs, rhs]: &[RankSums; 2],
+    by: Option<Breakdown>,
+) -> EvalReport {
     let is_filtered = !options.filter.is_empty();
     EvalReport {
         edges: options.edges.clone(),
@@ -304,11 +304,11 @@ fn report(options: &EvalOptions, [lhs, rhs]: &[RankSums; 2]) -> EvalReport {
         filtered_lhs: is_filtered.then(|| lhs.filtered.means()),
         filtered_rhs: is_filtered.then(|| rhs.filtered.means()),
         filtered: is_filtered.then(|| RankTotals::of_both(&lhs.filtered, &rhs.filtered)),
-        by: Vec::new(),
+        by: by.map_or(Vec::new(), |by| by.report(view, is_filtered)),
         missing: UntrainedNames::default(),
-        without_embedding: 0,
+        without_embedding: counts.without_embedding,
         unseen: None,
-        without_trained_edge: 0,
+        without_trained_edge: counts.unseen,
         seconds: 0.0,
     }
 }

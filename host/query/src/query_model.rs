@@ -87,23 +87,9 @@ impl QueryModel<'_> {
         let spec = without_operators::spec(&self.trained.blueprint.spec, comparator);
         let params = &without_operators::params(&self.trained.params, &spec)?;
         let mut ranker = Ranker::new(Arc::new(spec))?;
-        // `plain` has no operators, and one relation for each entity type.
-        let replacement = ReplacedSide {
-            side: Side::Lhs,
-            relation: type_index as u32,
-            params,
-        };
+        let replacement = without_operators::replaced(type_index, params);
         let known = self.trained.table(type_index, id.partition)?;
-        let mut query = PreparedQueries::default();
-        let relation = BatchRelations::One(replacement.relation);
-        ranker.queries(
-            Side::Lhs,
-            &[id.offset],
-            relation,
-            &known,
-            params,
-            &mut query,
-        );
+        let query = single_query(&mut ranker, replacement, id.offset, &known);
         let mut block = CandidateBlock::default();
         let mut best: Vec<(f32, EntityId)> = Vec::new();
         for partition in 0..self.trained.partitions(type_index) {
@@ -112,15 +98,10 @@ impl QueryModel<'_> {
                 let entities = first..(first + rank::CANDIDATE_BLOCK).min(table.entities());
                 ranker.candidates(replacement, entities.clone(), &table, &mut block);
                 let scores = ranker.scores(&query, 0..1, &block).iter().copied();
-                let ids = entities.map(|e| EntityId {
-                    partition,
-                    offset: e as u32,
-                });
-                keep(
-                    &mut best,
-                    k,
-                    scores.zip(ids).filter(|(_, other)| *other != id),
-                );
+                let offsets = entities.map(|entity| entity as u32);
+                let ids = offsets.map(|offset| EntityId { partition, offset });
+                let others = scores.zip(ids).filter(|(_, other)| *other != id);
+                keep(&mut best, k, others);
             }
         }
         self.name_all(type_index, best)
@@ -159,16 +140,7 @@ impl QueryModel<'_> {
             relation,
             params,
         };
-        let mut query = PreparedQueries::default();
-        let relations = BatchRelations::One(relation);
-        ranker.queries(
-            Side::Lhs,
-            &[right.offset],
-            relations,
-            &right_table,
-            params,
-            &mut query,
-        );
+        let query = single_query(&mut ranker, replacement, right.offset, &right_table);
         Ok(ranker.pair_scores(replacement, &query, &[left.offset], &left_table)[0])
     }
 
@@ -177,26 +149,14 @@ impl QueryModel<'_> {
         name: &str,
         entity_type: Option<&str>,
     ) -> Result<(usize, EntityId), RunError> {
-        let types: Vec<String> = self
-            .trained
-            .blueprint
-            .layout
-            .types
-            .iter()
-            .map(|t| t.name.clone())
-            .collect();
-        if let Some(wanted) = entity_type
-            && !types.iter().any(|t| t == wanted)
-        {
-            return Err(UnknownName::EntityType {
-                entity_type: wanted.to_owned(),
-                known: name_lookup::few(types.iter().map(String::as_str)),
-            }
-            .into());
+        let blueprint = &self.trained.blueprint;
+        if let Some(wanted) = entity_type {
+            name_lookup::entity_type(blueprint, wanted)?;
         }
+        let types = &blueprint.layout.types;
         let mut found = Vec::new();
-        for (index, type_name) in types.iter().enumerate() {
-            if entity_type.is_none_or(|t| t == type_name)
+        for (index, layout) in types.iter().enumerate() {
+            if entity_type.is_none_or(|wanted| wanted == layout.name)
                 && let Some(id) = self.lookups[index].find(&self.trained, index, name)?
             {
                 found.push((index, id));
@@ -212,7 +172,7 @@ impl QueryModel<'_> {
             [] => name_lookup::unknown_entity(&self.trained, name, entity_type)?,
             _ => UnknownName::Ambiguous {
                 entity,
-                types: name_lookup::few(found.iter().map(|(i, _)| types[*i].as_str())),
+                types: name_lookup::few(found.iter().map(|(i, _)| types[*i].name.as_str())),
             },
         };
         Err(unknown.into())
@@ -231,6 +191,26 @@ impl QueryModel<'_> {
         self.tables.push((key, Arc::clone(&table)));
         Ok(table)
     }
+}
+
+/// Returns the query of the known entity in row `row` of `table`.
+fn single_query(
+    ranker: &mut Ranker,
+    replaced: ReplacedSide<'_>,
+    row: u32,
+    table: &Table,
+) -> PreparedQueries {
+    let (mut query, relation) = (PreparedQueries::default(), replaced.relation);
+    let relation = BatchRelations::One(relation);
+    ranker.queries(
+        replaced.side,
+        &[row],
+        relation,
+        table,
+        replaced.params,
+        &mut query,
+    );
+    query
 }
 
 /// Keeps the `k` entities with the highest scores; equal scores are ordered by id.

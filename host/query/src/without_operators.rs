@@ -2,7 +2,9 @@
 
 use std::borrow::Cow;
 
+use pbg_core::graph::Side;
 use pbg_core::model::{Comparator, Operator, Regularizer};
+use pbg_kernels::rank::ReplacedSide;
 use pbg_model::blueprint::Blueprint;
 use pbg_model::error::{CheckpointMismatch, RunError};
 use pbg_model::trained::TrainedModel;
@@ -37,11 +39,19 @@ pub(crate) fn params(of: &Params, spec: &ModelSpec) -> Result<Params, RunError> 
     let mut params = Params::new(spec, 0);
     let names: Vec<String> = params.tensors().iter().map(|t| t.name.clone()).collect();
     for tensor in names.iter().filter_map(|name| of.tensor(name)) {
-        params
-            .set(&tensor.name, &tensor.to_vec(), None)
-            .map_err(CheckpointMismatch::from)?;
+        let set = params.set(&tensor.name, &tensor.to_vec(), None);
+        set.map_err(CheckpointMismatch::from)?;
     }
     Ok(params)
+}
+
+/// Returns the transformation of the candidates of type `type_index` by the parameters of a model without operators.
+pub(crate) fn replaced(type_index: usize, params: &Params) -> ReplacedSide<'_> {
+    ReplacedSide {
+        side: Side::Lhs,
+        relation: type_index as u32,
+        params,
+    }
 }
 
 /// Returns `model` without operators. Its relations are named after the entity types.

@@ -7,11 +7,8 @@ use std::path::PathBuf;
 #[non_exhaustive]
 pub enum CombineError {
     /// The output folder already contains a checkpoint.
-    #[error("{} already contains a checkpoint; choose another folder with `--out`", folder.display())]
-    Occupied {
-        /// The folder.
-        folder: PathBuf,
-    },
+    #[error("{} already contains a checkpoint; choose another folder with `--out`", .0.display())]
+    Occupied(PathBuf),
     /// A run preserved fewer versions than requested.
     #[error(
         "{} has {kept} preserved epochs, fewer than {wanted}; `checkpoint_preservation_interval` says how often an \
@@ -40,11 +37,8 @@ pub enum CombineError {
     },
     /// The scores of concatenated embeddings would not be the sums of the models' scores.
     #[error(
-        "these models cannot be concatenated: {what}; scores add up with `dot` and `squared_l2`, operators that work \
+        "these models cannot be concatenated: {0}; scores add up with `dot` and `squared_l2`, operators that work \
          element by element, and without `bias`"
     )]
-    NotAdditive {
-        /// Reason.
-        what: String,
-    },
+    NotAdditive(String),
 }

@@ -11,40 +11,17 @@ use pbg_rows::table::FeatureBagsError;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CheckpointMismatch {
-    /// The checkpoint was trained with other values of keys that must not change within a run.
-    #[error(
-        "{} was trained with another configuration; differences: {}. Set these keys back, or choose another \
-         checkpoint_path (and init_path to start from these embeddings)",
-        checkpoint.display(), joined(differences)
-    )]
+    /// The configuration has other values of keys that have to be those of the checkpoint.
+    #[error("{} {what}; differences: {}. {remedy}", checkpoint.display(), joined(differences))]
     Configuration {
         /// The checkpoint.
         checkpoint: PathBuf,
+        /// What the keys decide.
+        what: &'static str,
         /// The differences; empty if the checkpoint's configuration has keys that this version does not know.
         differences: Vec<ConfigDifference>,
-    },
-    /// The embeddings cannot be used as initial embeddings.
-    #[error(
-        "{} is named by init_path, and its embeddings have another shape; differences: {}. Set these keys as they are \
-         in that checkpoint, or leave out init_path",
-        checkpoint.display(), joined(differences)
-    )]
-    Shape {
-        /// The checkpoint.
-        checkpoint: PathBuf,
-        /// As in [`CheckpointMismatch::Configuration`].
-        differences: Vec<ConfigDifference>,
-    },
-    /// The checkpoint contains another model than the configuration describes.
-    #[error(
-        "{} holds another model; differences: {}. Leave these keys out: their defaults are those of the checkpoint",
-        checkpoint.display(), joined(differences)
-    )]
-    Model {
-        /// The checkpoint.
-        checkpoint: PathBuf,
-        /// As in [`CheckpointMismatch::Configuration`].
-        differences: Vec<ConfigDifference>,
+        /// Advice.
+        remedy: &'static str,
     },
     /// Two checkpoints that are to be combined contain different models.
     #[error(
@@ -59,16 +36,20 @@ pub enum CheckpointMismatch {
         /// The differences.
         differences: Vec<ConfigDifference>,
     },
-    /// The checkpoint was trained on other edges.
+    /// The checkpoint was trained on other edges, or with other plugins.
     #[error(
-        "{} was trained on other edges: {}; to resume anyway, use `--allow-data-change`",
+        "{} was trained {what}: {}; to resume anyway, use `{option}`",
         checkpoint.display(), changes.join("; ")
     )]
-    Edges {
+    Changed {
         /// The checkpoint.
         checkpoint: PathBuf,
+        /// What has changed, as part of a sentence.
+        what: &'static str,
         /// Descriptions of the changes.
         changes: Vec<String>,
+        /// Option that allows the changes.
+        option: &'static str,
     },
     /// The ids of the checkpoint stand for other names.
     #[error(
@@ -83,17 +64,6 @@ pub enum CheckpointMismatch {
         dataset: PathBuf,
         /// The first difference.
         difference: String,
-    },
-    /// The checkpoint was trained with other plugins.
-    #[error(
-        "{} was trained with other plugins: {}; to resume anyway, use `--allow-plugin-change`",
-        checkpoint.display(), changes.join("; ")
-    )]
-    Strategies {
-        /// The checkpoint.
-        checkpoint: PathBuf,
-        /// Descriptions of the changes.
-        changes: Vec<String>,
     },
     /// The checkpoint lacks a partition.
     #[error("{} has no partition {partition} of {entity_type}", checkpoint.display())]
@@ -176,9 +146,6 @@ fn joined(differences: &[ConfigDifference]) -> String {
     if differences.is_empty() {
         return "keys that this version does not know".to_owned();
     }
-    let texts: Vec<String> = differences
-        .iter()
-        .map(ConfigDifference::to_string)
-        .collect();
-    texts.join(", ")
+    let texts = differences.iter().map(ConfigDifference::to_string);
+    texts.collect::<Vec<_>>().join(", ")
 }

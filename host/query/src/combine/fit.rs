@@ -54,7 +54,7 @@ pub(super) fn same_model(
 /// Returns the number of components that operators divide an embedding into. Fails if the scores of concatenated
 /// embeddings would not be sums.
 pub(super) fn additive(spec: &ModelSpec) -> Result<usize, CombineError> {
-    let refuse = |what: String| Err(CombineError::NotAdditive { what });
+    let refuse = |what: String| Err(CombineError::NotAdditive(what));
     if !matches!(spec.comparator, Comparator::Dot | Comparator::SquaredL2) {
         return refuse("the comparator is neither `dot` nor `squared_l2`".to_owned());
     }
@@ -83,13 +83,11 @@ fn least_common_multiple(a: usize, b: usize) -> usize {
 /// Checks that every embedding can be divided into components of equal length, and that the embeddings of the result
 /// are not too long.
 pub(super) fn divisible(models: &[&Config], components: usize) -> Result<(), CombineError> {
-    let refuse = |what: String| Err(CombineError::NotAdditive { what });
+    let refuse = |what: String| Err(CombineError::NotAdditive(what));
     for (name, _) in models.iter().flat_map(|config| &config.entities) {
         let dimensions = models.iter().map(|config| config.entity_dimension(name));
-        let odd = dimensions
-            .clone()
-            .find(|d| !(*d as usize).is_multiple_of(components));
-        if let Some(dimension) = odd {
+        let is_odd = |dimension: &u32| !(*dimension as usize).is_multiple_of(components);
+        if let Some(dimension) = dimensions.clone().find(is_odd) {
             return refuse(format!(
                 "operators divide embeddings into {components} components, but those of `{name}` have {dimension} \
                  elements"
@@ -118,10 +116,8 @@ pub(super) fn add_dimensions(config: &mut Config, models: &[&Config]) {
     config.dimension = models.iter().map(|model| model.dimension).sum();
     let all = config.dimension;
     for (name, entity) in &mut config.entities {
-        let sum = models
-            .iter()
-            .map(|model| model.entity_dimension(name))
-            .sum();
+        let dimensions = models.iter().map(|model| model.entity_dimension(name));
+        let sum = dimensions.sum();
         entity.dimension = (sum != all).then_some(sum);
     }
 }

@@ -1,10 +1,11 @@
 //! A block of edges as queries: the transformed known sides, which are compared with candidates.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use pbg_core::graph::Side;
-use pbg_kernels::rank::{PreparedQueries, Ranker, ReplacedSide};
+use pbg_kernels::rank::{PreparedQueries, Ranker};
 use pbg_kernels::step::BatchRelations;
 use pbg_model::error::RunError;
 use pbg_model::layout::TableKey;
@@ -42,18 +43,9 @@ pub(super) struct QueryGroup {
 }
 
 impl QueryGroup {
-    /// Returns the number of granules of its queries.
-    pub(super) fn granules(&self) -> usize {
-        self.edges.len().div_ceil(GRANULE)
-    }
-
-    /// Returns the transformation of the group's candidates.
-    pub(super) fn replacement<'p>(&self, view: &ModelView<'p>) -> ReplacedSide<'p> {
-        ReplacedSide {
-            side: self.side,
-            relation: self.relation,
-            params: view.params,
-        }
+    /// Returns the group's queries whose granules are in `granules`.
+    pub(super) fn within(&self, granules: &Range<usize>) -> Range<usize> {
+        known_answers::queries_within(granules, self.first_granule, self.edges.len())
     }
 }
 
@@ -162,25 +154,17 @@ impl QueryBlock {
                 (edge.rel, known_answers::entity(view, edge, side.other()))
             };
             places.sort_by_key(question);
-            let questions: Vec<u32> = places
-                .iter()
-                .map(|at| block.questions.number(side, question(at)))
-                .collect();
+            let numbers = &mut block.questions;
+            let questions = places.iter().map(|at| numbers.number(side, question(at)));
+            let questions: Vec<u32> = questions.collect();
             let first_granule = block.granules.len();
-            block
-                .granules
-                .extend(questions.chunks(GRANULE).map(|part| Granule {
-                    first: part[0],
-                    last: part[part.len() - 1],
-                }));
-            let positive_entities = places
-                .iter()
-                .map(|&at| known_answers::entity(view, &edges[at as usize], side));
+            block.granules.extend(Granule::divide(&questions));
+            let positive = |&at: &u32| known_answers::entity(view, &edges[at as usize], side);
             block.groups.push(QueryGroup {
                 side,
                 entity,
                 relation: edges[places[0] as usize].rel,
-                positive_entities: positive_entities.collect(),
+                positive_entities: places.iter().map(positive).collect(),
                 questions,
                 queries: PreparedQueries::default(),
                 positives: Vec::with_capacity(places.len()),
@@ -201,38 +185,29 @@ fn prepare(
     edges: &[RankedEdge],
     ranker: &mut Ranker,
 ) -> Result<(), RunError> {
-    let replacement = group.replacement(view);
+    let replacement = view.replaced(group.side, group.relation);
     let known = view.blueprint.type_of(group.relation, group.side.other());
     let (known_rows, positive_rows) = (&rows.types[known], &rows.types[group.entity]);
     let width = known_rows.table.embeddings.width();
     group.queries = PreparedQueries::with_capacity(group.edges.len(), width);
     let mut part = PreparedQueries::default();
-    for (members, positives) in group
-        .edges
-        .chunks(PART)
-        .zip(group.positive_entities.chunks(PART))
-    {
+    let positives = group.positive_entities.chunks(PART);
+    for (members, positives) in group.edges.chunks(PART).zip(positives) {
         let edge = |&at: &u32| &edges[at as usize];
         let relations: Vec<u32> = members.iter().map(|at| edge(at).rel).collect();
-        let known: Vec<u32> = members
-            .iter()
-            .map(|at| known_rows.row_of(known_answers::entity(view, edge(at), group.side.other())))
-            .collect();
-        ranker.queries(
-            group.side,
-            &known,
-            BatchRelations::PerEdge(&relations),
-            &known_rows.table,
-            view.params,
-            &mut part,
-        );
-        let positives: Vec<u32> = positives
-            .iter()
-            .map(|&positive| positive_rows.row_of(positive))
-            .collect();
+        let row = |at: &u32| {
+            let known = known_answers::entity(view, edge(at), group.side.other());
+            known_rows.row_of(known)
+        };
+        let known: Vec<u32> = members.iter().map(row).collect();
+        let relations = BatchRelations::PerEdge(&relations);
+        let (table, params) = (&known_rows.table, view.params);
+        ranker.queries(group.side, &known, relations, table, params, &mut part);
+        let row = |&positive: &EntityKey| positive_rows.row_of(positive);
+        let positives: Vec<u32> = positives.iter().map(row).collect();
         let scores = ranker.pair_scores(replacement, &part, &positives, &positive_rows.table);
         if let Some(at) = scores.iter().position(|score| !score.is_finite()) {
-            return Err(not_finite(edge(&members[at])));
+            return Err(RunError::Diverged(edge(&members[at]).bucket));
         }
         group.positives.extend(scores);
         group.queries.append(&part);
@@ -294,10 +269,9 @@ impl BlockEmbeddings {
             entities.dedup();
             entities.shrink_to_fit();
         }
-        let rows = |(wanted, layout): (&Vec<EntityKey>, &pbg_model::layout::TypeLayout)| {
-            Vec::with_capacity(wanted.len() * layout.dimension)
-        };
-        let mut rows: Vec<Vec<f32>> = wanted.iter().zip(&layout.types).map(rows).collect();
+        let sizes = wanted.iter().zip(&layout.types);
+        let sizes = sizes.map(|(wanted, layout)| wanted.len() * layout.dimension);
+        let mut rows: Vec<Vec<f32>> = sizes.map(Vec::with_capacity).collect();
         let partitions = layout.types.iter().map(|t| t.rows.len() as u32).max();
         // The types are in descending order, so that comparing candidates starts with the table that was read last.
         for partition in 0..partitions.unwrap_or(0) {
@@ -305,9 +279,6 @@ impl BlockEmbeddings {
                 let all = &wanted[entity_type];
                 let from = all.partition_point(|&(p, _)| p < partition);
                 let to = all.partition_point(|&(p, _)| p <= partition);
-                if from == to {
-                    continue;
-                }
                 for part in all[from..to].chunks(ROWS) {
                     let offsets: Vec<u32> = part.iter().map(|&(_, offset)| offset).collect();
                     rows[entity_type].extend(read((entity_type, partition), &offsets)?);
@@ -333,11 +304,5 @@ pub(super) fn from_tables<'t>(
     |key, offsets| {
         let table = tables.table(key)?;
         Ok(table.gather(offsets, view.blueprint.spec.max_norm))
-    }
-}
-
-fn not_finite(edge: &RankedEdge) -> RunError {
-    RunError::Diverged {
-        bucket: edge.bucket,
     }
 }

@@ -74,7 +74,7 @@ pub(super) fn count<'g>(
     let mut shares: Vec<GroupShare<'g>> = Vec::new();
     let mut tasks = 0;
     for group in groups {
-        let queries = queries(group, &answers.granules);
+        let queries = group.within(&answers.granules);
         if queries.is_empty() || blocks == 0 {
             continue;
         }
@@ -101,15 +101,6 @@ pub(super) fn count<'g>(
     let jobs = (0..threads.min(tasks)).map(|_| |crew: &Crew| counting.work(crew));
     crew::run_jobs(jobs, || ())?;
     Ok(())
-}
-
-/// Returns the queries of `group` that are in `granules`.
-fn queries(group: &QueryGroup, granules: &Range<usize>) -> Range<usize> {
-    let place = |granule: usize| {
-        let within = granule.saturating_sub(group.first_granule);
-        (within * GRANULE).min(group.edges.len())
-    };
-    place(granules.start)..place(granules.end)
 }
 
 /// State that all counting threads share.
@@ -143,7 +134,7 @@ impl Counting<'_, '_> {
             let offsets = self.block.offsets.part(first..last);
             let rows = self.block.table.gather(&offsets, self.spec.max_norm);
             let rows = Table::new(rows, self.block.table.embeddings.width());
-            let replacement = share.group.replacement(self.view);
+            let replacement = self.view.replaced(share.group.side, share.group.relation);
             ranker.candidates(replacement, 0..offsets.len(), &rows, &mut block);
             let start = share.queries.start + part * share.step;
             let end = (start + share.step).min(share.queries.end);

@@ -224,7 +224,8 @@ impl<'a> RankedEdgeReader<'a> {
     }
 }
 
-fn edge(bucket: Bucket, edges: &EdgeColumns, i: usize) -> RankedEdge {
+/// Returns edge `i` of `edges`, which were read from `bucket`.
+pub(super) fn edge(bucket: Bucket, edges: &EdgeColumns, i: usize) -> RankedEdge {
     RankedEdge {
         bucket,
         lhs: edges.lhs[i],

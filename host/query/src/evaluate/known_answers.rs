@@ -14,7 +14,7 @@ use pbg_model::crew::{self, Crew};
 use pbg_model::error::RunError;
 use pbg_model::model_bytes::READ_ROWS;
 
-use super::edges::RankedEdge;
+use super::edges::{self, RankedEdge};
 use super::view::ModelView;
 
 /// Number of answers for which there is always room.
@@ -57,6 +57,22 @@ pub(super) struct Granule {
     pub(super) last: u32,
 }
 
+impl Granule {
+    /// Divides the questions `numbers` of a group's queries into granules.
+    pub(super) fn divide(numbers: &[u32]) -> impl Iterator<Item = Self> + '_ {
+        numbers.chunks(GRANULE).map(|part| Self {
+            first: part[0],
+            last: part[part.len() - 1],
+        })
+    }
+}
+
+/// Returns those of a group's `count` queries whose granules are in `granules`. The group begins with granule `first`.
+pub(super) fn queries_within(granules: &Range<usize>, first: usize, count: usize) -> Range<usize> {
+    let place = |granule: usize| (granule.saturating_sub(first) * GRANULE).min(count);
+    place(granules.start)..place(granules.end)
+}
+
 /// Known answers of one partition to the questions of some granules.
 #[derive(Debug)]
 pub(super) struct KnownAnswers {
@@ -84,17 +100,14 @@ impl KnownAnswers {
     /// Creates the answers from sorted `entries` for the questions of the granules `part`.
     fn new(entries: Vec<u64>, granules: &[Granule], part: Range<usize>) -> Self {
         let mut starts = Vec::new();
-        let ends = granules[part.clone()]
-            .first()
-            .zip(granules[part.clone()].last());
-        let (first, last) = ends.map_or((1, 0), |(first, last)| (first.first, last.last));
+        let questions = questions(&granules[part.clone()]);
+        let first = questions.start;
         let mut at = 0;
-        for question in first..=last {
+        for question in questions {
             starts.push(at);
             let answers = entries[at..].iter();
-            at += answers
-                .take_while(|&entry| entry >> 32 == u64::from(question))
-                .count();
+            let own = answers.take_while(|&entry| entry >> 32 == u64::from(question));
+            at += own.count();
         }
         starts.push(at);
         Self {
@@ -178,6 +191,12 @@ impl Filter {
     }
 }
 
+/// Returns the numbers of the questions of consecutive granules.
+fn questions(granules: &[Granule]) -> Range<u32> {
+    let ends = granules.first().zip(granules.last());
+    ends.map_or(0..0, |(first, last)| first.first..last.last + 1)
+}
+
 /// Collects answers within the memory limit.
 struct AnswerCollector<'g> {
     granules: &'g [Granule],
@@ -199,9 +218,7 @@ impl<'g> AnswerCollector<'g> {
 
     /// Returns the numbers of the questions whose answers are collected.
     fn asked(&self) -> Range<u32> {
-        let part = &self.granules[self.part.clone()];
-        let ends = part.first().zip(part.last());
-        ends.map_or(0..0, |(first, last)| first.first..last.last + 1)
+        questions(&self.granules[self.part.clone()])
     }
 
     /// Adds answers, in any order.
@@ -274,14 +291,9 @@ impl Matching<'_> {
     }
 
     fn find_in(&self, rows: Range<usize>, found: &mut Vec<u64>) {
-        let (view, edges) = (self.view, self.edges);
+        let view = self.view;
         for i in rows {
-            let edge = RankedEdge {
-                bucket: self.bucket,
-                lhs: edges.lhs[i],
-                rel: edges.rel[i],
-                rhs: edges.rhs[i],
-            };
+            let edge = edges::edge(self.bucket, self.edges, i);
             // An edge with an unknown part cannot answer a question; its relation may not exist in the model.
             if !view.is_trained(&edge) {
                 continue;

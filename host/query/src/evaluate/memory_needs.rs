@@ -25,9 +25,8 @@ const ROOM_OF_RELATIONS: usize = 512 << 20;
 /// Returns the number of edges whose queries are in memory together.
 pub(super) fn block_edges(blueprint: &Blueprint) -> usize {
     let spec = &blueprint.spec;
-    let alone = Side::BOTH
-        .iter()
-        .any(|&side| (0..relations(blueprint)).any(|r| block::relation_alone(spec, r, side)));
+    let any_alone = |side| (0..relations(blueprint)).any(|r| block::relation_alone(spec, r, side));
+    let alone = Side::BOTH.into_iter().any(any_alone);
     let room = if alone { ROOM_OF_RELATIONS } else { ROOM };
     (room / (16 * widest(&blueprint.layout))).clamp(PART, EDGES as usize)
 }
@@ -86,9 +85,8 @@ pub fn validation_bytes(resolved: &ResolvedConfig, options: &EvalOptions) -> Res
         false => layout.lhs_partitions + layout.rhs_partitions,
     };
     let absent = groups > resolved.config().buffer_partitions;
-    let partitioned = layout
-        .all_tables()
-        .filter(|(t, _)| layout.types[*t].partitioned());
+    let tables = layout.all_tables();
+    let partitioned = tables.filter(|(t, _)| layout.types[*t].partitioned());
     let largest = partitioned.map(|(t, p)| layout.types[t].bytes(p)).max();
     let table = largest.filter(|_| absent).unwrap_or(0);
     // In a distributed run, a trainer ranks with the parameters of a checkpoint, in addition to those that it trains.
@@ -203,7 +201,6 @@ fn sampled_bytes(dataset: &Dataset, options: &EvalOptions) -> u64 {
         return 0;
     };
     let types = dataset.manifest().entities.values();
-    types
-        .map(|info| 32 * info.total().min(u64::from(count)))
-        .sum()
+    let drawn = types.map(|info| info.total().min(u64::from(count)));
+    drawn.map(|drawn| 32 * drawn).sum()
 }

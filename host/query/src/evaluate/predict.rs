@@ -45,9 +45,7 @@ pub struct Question {
 
 impl std::fmt::Display for Question {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self {
-            entity, relation, ..
-        } = self;
+        let (entity, relation) = (&self.entity, &self.relation);
         match self.open {
             Side::Rhs => write!(f, "({entity}, {relation}, ?)"),
             Side::Lhs => write!(f, "(?, {relation}, {entity})"),
@@ -143,11 +141,8 @@ impl Predictions {
     /// Returns the answers one by one.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = Prediction<'_>> {
         self.found.iter().map(|found| {
-            let name = |id| {
-                self.names[found.entity_type]
-                    .get(id)
-                    .map_or("", String::as_str)
-            };
+            let names = &self.names[found.entity_type];
+            let name = |id| names.get(id).map_or("", String::as_str);
             let best = found.best.iter();
             Prediction {
                 left_out: found.left_out,
@@ -170,7 +165,7 @@ impl<'a> Predictor<'a> {
         let threads = options.threads.unwrap_or_else(cores).max(1);
         memory::require("prediction", memory::total(&needs), threads)?;
         let trained = TrainedModel::open(resolved)?;
-        let filter = Filter::open(&view(&trained), &options.filter, threads)?;
+        let filter = Filter::open(&ModelView::of(&trained), &options.filter, threads)?;
         let comparator = trained.blueprint.spec.comparator;
         let index = options.index.map(|with| {
             Ok::<_, RunError>(PredictionIndex {
@@ -228,9 +223,8 @@ impl Predictor<'_> {
     /// For the first question with an unknown name; when a dictionary is damaged.
     pub fn resolve(&self, questions: &[Question]) -> Result<Vec<ResolvedQuestion>, Unanswerable> {
         let trained = &self.trained;
-        let (relations, entities) = self
-            .look_up(questions)
-            .map_err(|error| unanswerable(0, error))?;
+        let found = self.look_up(questions);
+        let (relations, entities) = found.map_err(|error| unanswerable(0, error))?;
         let find = |question: &Question| {
             let Some(&relation) = relations.get(question.relation.as_str()) else {
                 return Err(name_lookup::unknown_relation(trained, &question.relation).into());
@@ -274,14 +268,8 @@ impl Predictor<'_> {
         progress: &mut dyn FnMut(f64),
     ) -> Result<Predictions, RunError> {
         let tables = &mut CommittedTables::new(&self.trained);
-        let found = compare::run(
-            self,
-            &view(&self.trained),
-            tables,
-            questions,
-            stop,
-            progress,
-        )?;
+        let view = ModelView::of(&self.trained);
+        let found = compare::run(self, &view, tables, questions, stop, progress)?;
         let layout = &self.trained.blueprint.layout;
         let mut names: Vec<HashMap<EntityId, String>> = vec![HashMap::new(); layout.types.len()];
         for found in &found {
@@ -347,14 +335,4 @@ impl Predictor<'_> {
 fn unanswerable(question: usize, error: RunError) -> Unanswerable {
     let error = Box::new(error);
     Unanswerable { question, error }
-}
-
-fn view<'v>(trained: &'v TrainedModel<'_>) -> ModelView<'v> {
-    ModelView {
-        dataset: trained.dataset,
-        blueprint: &trained.blueprint,
-        params: &trained.params,
-        grown: (!trained.missing.is_empty()).then(|| trained.features()),
-        seen: None,
-    }
 }

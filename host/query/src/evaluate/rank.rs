@@ -7,6 +7,7 @@ use pbg_core::graph::Side;
 use pbg_core::seed::{self, StreamPurpose};
 use pbg_kernels::rank::Ranker;
 use pbg_model::error::{RunError, SettingError};
+use pbg_model::layout::TypeLayout;
 use pbg_model::settings::cores;
 use pbg_rows::spec::ModelSpec;
 use rand::RngExt;
@@ -36,9 +37,7 @@ impl<'a> EdgeRanker<'a> {
     ) -> Result<Self, RunError> {
         let sampled = match options.candidates {
             CandidateSet::All => None,
-            CandidateSet::Sample(0) => {
-                return Err(SettingError::NoCandidates.into());
-            }
+            CandidateSet::Sample(0) => return Err(SettingError::NoCandidates.into()),
             CandidateSet::Sample(n) => Some(draw_candidates(&view, n, seed)),
         };
         let threads = options.threads.unwrap_or_else(cores).max(1);
@@ -107,10 +106,8 @@ impl<'a> EdgeRanker<'a> {
         for partition in (0..partitions).rev() {
             let mut first = 0;
             while first < block.granules.len() {
-                let (questions, granules) = (&block.questions, &block.granules);
-                let answers = self
-                    .filter
-                    .answers(view, questions, granules, first, partition)?;
+                let (filter, questions) = (&self.filter, &block.questions);
+                let answers = filter.answers(view, questions, &block.granules, first, partition)?;
                 for entity in 0..types.len() {
                     let Some(seen) = seen[entity].get_mut(partition as usize) else {
                         continue;
@@ -126,12 +123,8 @@ impl<'a> EdgeRanker<'a> {
         }
         for group in &block.groups {
             let candidates: u64 = seen[group.entity].iter().sum();
-            let counts = group
-                .counts
-                .iter()
-                .zip(&group.positive_entities)
-                .zip(&group.edges);
-            for ((counts, &positive), &at) in counts {
+            let positives = group.positive_entities.iter().zip(&group.edges);
+            for (counts, (&positive, &at)) in group.counts.iter().zip(positives) {
                 let others = candidates - u64::from(self.is_candidate(group.entity, positive));
                 found(group.side, at as usize, counts.ranked(others));
             }
@@ -150,10 +143,7 @@ impl<'a> EdgeRanker<'a> {
     ) -> Result<Option<u64>, RunError> {
         let (entity, partition) = key;
         let asked = |group: &&QueryGroup| {
-            let first = group.first_granule;
-            group.entity == entity
-                && first < answers.granules.end
-                && answers.granules.start < first + group.granules()
+            group.entity == entity && !group.within(&answers.granules).is_empty()
         };
         let mut groups = block.groups.iter().filter(asked).peekable();
         let drawn = self.sampled.as_ref();
@@ -170,14 +160,8 @@ impl<'a> EdgeRanker<'a> {
                 Some(drawn) => CandidateOffsets::Some(drawn),
             },
         };
-        count::count(
-            &self.view,
-            &self.spec,
-            groups,
-            &block,
-            answers,
-            self.threads,
-        )?;
+        let (spec, threads) = (&self.spec, self.threads);
+        count::count(&self.view, spec, groups, &block, answers, threads)?;
         Ok(Some(block.offsets.len() as u64))
     }
 
@@ -190,28 +174,27 @@ impl<'a> EdgeRanker<'a> {
 
 /// Draws distinct entities of every type uniformly; returns their offsets by type and partition.
 fn draw_candidates(view: &ModelView<'_>, count: u32, seed: u64) -> Vec<Vec<Vec<u32>>> {
+    let of_type = |(index, layout): (usize, &TypeLayout)| {
+        let partitions = layout.rows.len() as u32;
+        let sizes: Vec<u64> = (0..partitions).map(|p| view.entities((index, p))).collect();
+        let total: u64 = sizes.iter().sum();
+        let mut rng = seed::stream(seed, StreamPurpose::Candidates, &[0, index as u64]);
+        let mut drawn = BTreeSet::new();
+        while (drawn.len() as u64) < u64::from(count).min(total) {
+            let mut at = rng.random_range(0..total);
+            let mut partition = 0;
+            while at >= sizes[partition] {
+                at -= sizes[partition];
+                partition += 1;
+            }
+            drawn.insert((partition, at as u32));
+        }
+        let mut by_partition = vec![Vec::new(); sizes.len()];
+        for (partition, offset) in drawn {
+            by_partition[partition].push(offset);
+        }
+        by_partition
+    };
     let types = view.blueprint.layout.types.iter().enumerate();
-    types
-        .map(|(index, layout)| {
-            let partitions = layout.rows.len() as u32;
-            let sizes: Vec<u64> = (0..partitions).map(|p| view.entities((index, p))).collect();
-            let total: u64 = sizes.iter().sum();
-            let mut rng = seed::stream(seed, StreamPurpose::Candidates, &[0, index as u64]);
-            let mut drawn = BTreeSet::new();
-            while (drawn.len() as u64) < u64::from(count).min(total) {
-                let mut at = rng.random_range(0..total);
-                let mut partition = 0;
-                while at >= sizes[partition] {
-                    at -= sizes[partition];
-                    partition += 1;
-                }
-                drawn.insert((partition, at as u32));
-            }
-            let mut by_partition = vec![Vec::new(); sizes.len()];
-            for (partition, offset) in drawn {
-                by_partition[partition].push(offset);
-            }
-            by_partition
-        })
-        .collect()
+    types.map(of_type).collect()
 }

@@ -58,10 +58,8 @@ pub fn evaluate_together(
     let set = view.dataset.edge_set(&options.edges)?;
     let mut parts = PartialEvaluation::new(view, &set, options, resolved.config().seed)?;
     let count = block_count(parts.len(), EACH * u64::from(machines));
-    let name = format!(
-        "{EVALUATION}{:016x}",
-        digest(resolved, &model, options, count)?
-    );
+    let digest = digest(resolved, &model, options, count)?;
+    let name = format!("{EVALUATION}{digest:016x}");
     let folder = Path::new(&resolved.config().checkpoint_path).join(name);
     let bits = pbg_clock::random_u64().map_err(|e| JoinError::NoRandomBits(e.to_string()))?;
     SharedWork::sweep(&folder, EVALUATION).map_err(file)?;
@@ -81,12 +79,7 @@ pub fn evaluate_together(
             by.merge(&found.by);
         }
     }
-    let mut report = report(options, &sums);
-    report.by = by.map_or(Vec::new(), |by| {
-        by.report(&view, !options.filter.is_empty())
-    });
-    report.without_embedding = parts.counts().without_embedding;
-    report.without_trained_edge = parts.counts().unseen;
+    let mut report = report(options, &view, parts.counts(), &sums, by);
     report.unseen = met.unseen;
     report.version = model.checkpoint.version();
     report.missing = model.missing.clone();
@@ -111,14 +104,10 @@ fn digest(
         by,
         seen,
     } = options;
+    let path = model.checkpoint.path();
     let manifest = serde_json::to_string(model.checkpoint.manifest());
-    let manifest = manifest.map_err(|error| {
-        file(FileError::new(
-            "read the manifest of",
-            model.checkpoint.path(),
-            error.into(),
-        ))
-    })?;
+    let manifest =
+        manifest.map_err(|e| file(FileError::new("read the manifest of", path, e.into())))?;
     let what = format!(
         "{} {manifest} {} {edges} {filter:?} {candidates:?} {limit:?} {by:?} {seen} {} {count}",
         env!("CARGO_PKG_VERSION"),
@@ -152,14 +141,11 @@ fn rank_blocks(
                 let sums = parts.sums(tables, part, &mut step)?;
                 let by = parts.take_breakdown();
                 let found = serde_json::to_vec(&BlockResult { sums, by });
-                let found = found.map_err(|error| {
-                    let operation = "serialize the ranks of";
-                    file(FileError::new(
-                        operation,
-                        model.checkpoint.path(),
-                        error.into(),
-                    ))
-                })?;
+                let path = model.checkpoint.path();
+                let failed = |e: serde_json::Error| {
+                    file(FileError::new("serialize the ranks of", path, e.into()))
+                };
+                let found = found.map_err(failed)?;
                 shared.finish(&found).map_err(file)?;
             }
         }

@@ -125,11 +125,10 @@ impl SharedWork {
                 return Ok(NextStep::Block(block));
             }
         }
-        Ok(if all_done {
-            NextStep::Done
-        } else {
-            NextStep::Wait
-        })
+        match all_done {
+            true => Ok(NextStep::Done),
+            false => Ok(NextStep::Wait),
+        }
     }
 
     /// Stores the result of the block that [`SharedWork::take`] last returned.
@@ -209,10 +208,8 @@ impl SharedWork {
             Some(slowest) => PATIENCE.0.max(slowest.saturating_mul(PATIENCE.1)),
             None => UNKNOWN,
         };
-        let (seen, since) = self
-            .claims
-            .entry(block)
-            .or_insert_with(|| (claim.clone(), pbg_clock::now()));
+        let entry = self.claims.entry(block);
+        let (seen, since) = entry.or_insert_with(|| (claim.clone(), pbg_clock::now()));
         if *seen != claim {
             (*seen, *since) = (claim, pbg_clock::now());
         }

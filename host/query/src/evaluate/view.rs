@@ -3,6 +3,7 @@
 use pbg_core::graph::Side;
 use pbg_dataset::describe::TrainedVocabulary;
 use pbg_dataset::{Dataset, EntityId};
+use pbg_kernels::rank::ReplacedSide;
 use pbg_model::blueprint::Blueprint;
 use pbg_model::error::RunError;
 use pbg_model::layout::TableKey;
@@ -53,8 +54,18 @@ impl ModelView<'_> {
             return layout.rows.get(partition as usize).copied().unwrap_or(0);
         }
         let info = self.dataset.manifest().entities.get(&layout.name);
-        info.and_then(|info| info.counts.get(partition as usize))
-            .map_or(0, |&n| u64::from(n))
+        let count = info.and_then(|info| info.counts.get(partition as usize));
+        count.map_or(0, |&n| u64::from(n))
+    }
+
+    /// Returns the transformation of candidates that replace a side of a relation.
+    pub(super) fn replaced(&self, side: Side, relation: u32) -> ReplacedSide<'_> {
+        let params = self.params;
+        ReplacedSide {
+            side,
+            relation,
+            params,
+        }
     }
 
     /// Whether some edges may be left out.

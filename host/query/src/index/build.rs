@@ -6,11 +6,10 @@ use std::sync::atomic::AtomicBool;
 
 use pbg_checkpoint::index::{self, GraphInfo, IndexBuild, Recall, TypeIndex};
 use pbg_checkpoint::{ReadCheckpoint, row_sum};
-use pbg_core::graph::Side;
 use pbg_core::model::Comparator;
 use pbg_core::seed::{StreamPurpose, stream};
 use pbg_index::{BuildOptions, NeighborGraph, Points, build_graph};
-use pbg_kernels::rank::{PointSpace, Ranker, ReplacedSide};
+use pbg_kernels::rank::{PointSpace, Ranker};
 use pbg_model::blueprint::Blueprint;
 use pbg_model::error::{CheckpointMismatch, RunError, UnknownName};
 use pbg_model::layout::TableKey;
@@ -49,15 +48,10 @@ pub struct IndexOptions {
 impl IndexOptions {
     /// Returns the indexes of the entity types to build.
     pub(super) fn types(&self, blueprint: &Blueprint) -> Result<Vec<usize>, UnknownName> {
-        let Some(wanted) = &self.entity_type else {
-            return Ok((0..blueprint.layout.types.len()).collect());
-        };
-        let types = || blueprint.layout.types.iter().map(|of| of.name.as_str());
-        let unknown = || UnknownName::EntityType {
-            entity_type: wanted.clone(),
-            known: name_lookup::few(types()),
-        };
-        Ok(vec![blueprint.entity_type(wanted).ok_or_else(unknown)?])
+        match &self.entity_type {
+            Some(wanted) => Ok(vec![name_lookup::entity_type(blueprint, wanted)?]),
+            None => Ok((0..blueprint.layout.types.len()).collect()),
+        }
     }
 }
 
@@ -252,12 +246,7 @@ impl Builder<'_> {
         };
         let sums = (0..table.embeddings.rows()).map(sum).collect();
         let space = PointSpace::of(&spec, table.embeddings.width());
-        // The model has no operators, and one relation for each entity type.
-        let replacement = ReplacedSide {
-            side: Side::Lhs,
-            relation: key.0 as u32,
-            params: &self.trained.params,
-        };
+        let replacement = without_operators::replaced(key.0, &self.trained.params);
         let points = Ranker::new(spec.into())?.points(replacement, space, &table);
         if !points.iter().all(|x| x.is_finite()) {
             return Err(RunError::NotComparable { question: 0 });
@@ -345,10 +334,9 @@ impl Builder<'_> {
             }
             ResolvedQuestion::neighbors(type_index as u32, (0, 0))
         };
-        let wanted = if total == 0 {
-            0
-        } else {
-            self.options.questions
+        let wanted = match total {
+            0 => 0,
+            _ => self.options.questions,
         };
         (0..wanted).map(|_| draw()).collect()
     }

@@ -2,18 +2,16 @@
 
 use std::sync::Arc;
 
-use pbg_core::graph::Side;
 use pbg_core::model::Comparator;
 use pbg_dataset::EntityId;
-use pbg_kernels::rank::{PreparedQueries, Ranker, ReplacedSide};
-use pbg_kernels::step::BatchRelations;
+use pbg_kernels::rank::Ranker;
 use pbg_model::error::RunError;
 use pbg_rows::table::Table;
 
 use crate::index::{BeamWidth, ExactReason, IndexQueryOptions, IndexWalker, OpenIndex, WalkKind};
 use crate::without_operators;
 
-use super::{Neighbor, QueryModel, keep};
+use super::{Neighbor, QueryModel, keep, single_query};
 impl QueryModel<'_> {
     /// Returns neighbours as [`Model::neighbors`] does, as far as walks over an index find them, with the same scores.
     /// Also returns the width of the walks, or the reason why all entities were compared.
@@ -40,34 +38,22 @@ impl QueryModel<'_> {
             let found = self.neighbors(name, k, entity_type, comparator)?;
             return Ok((found, Err(ExactReason::LowRecall(width))));
         }
-        // The model has no operators, and one relation for each entity type.
-        let replacement = ReplacedSide {
-            side: Side::Lhs,
-            relation: type_index as u32,
-            params,
-        };
+        let replacement = without_operators::replaced(type_index, params);
         let max_norm = spec.max_norm;
         let mut walks = IndexWalker::new(Ranker::new(Arc::new(spec))?, max_norm)?;
         let of_known = index.part(trained, (type_index, id.partition))?;
         let known = of_known.gather(&[id.offset], max_norm, &mut Vec::new())?;
         let known = Table::new(known, layout.dimension);
-        let relation = BatchRelations::One(replacement.relation);
-        let mut query = PreparedQueries::default();
-        walks
-            .ranker()
-            .queries(Side::Lhs, &[0], relation, &known, params, &mut query);
+        let query = single_query(walks.ranker(), replacement, 0, &known);
         // The entity itself is the nearest one, and not a neighbour.
-        let in_view = width
-            .width
-            .max(k.saturating_add(1).min(u32::MAX as usize) as u32);
+        let wanted = k.saturating_add(1).min(u32::MAX as usize) as u32;
+        let in_view = width.width.max(wanted);
         let mut best = Vec::new();
         for partition in 0..trained.partitions(type_index) {
             let part = index.part(trained, (type_index, partition))?;
             let found = walks.best(&part, replacement, &query, 0, in_view)?;
-            let found = found.into_iter().map(|(offset, score)| {
-                let id = EntityId { partition, offset };
-                (score, id)
-            });
+            let found = found.into_iter();
+            let found = found.map(|(offset, score)| (score, EntityId { partition, offset }));
             keep(&mut best, k, found.filter(|(_, other)| *other != id));
         }
         Ok((self.name_all(type_index, best)?, Ok(width)))

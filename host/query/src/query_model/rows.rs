@@ -6,8 +6,8 @@ use std::sync::Arc;
 use pbg_core::graph::{Bucket, EdgeColumns, Side};
 use pbg_core::model::Comparator;
 use pbg_dataset::EntityId;
-use pbg_kernels::rank::{Ranker, ReplacedSide};
-use pbg_model::error::{RunError, SettingError, UnknownName};
+use pbg_kernels::rank::Ranker;
+use pbg_model::error::{RunError, SettingError};
 use pbg_model::model_bytes::READ_ROWS;
 use pbg_model::{memory, name_lookup};
 
@@ -66,7 +66,7 @@ impl QueryModel<'_> {
         let types = 0..self.trained.blueprint.layout.types.len();
         let wanted = match entity_type {
             None => types.collect(),
-            Some(wanted) => vec![self.type_called(wanted)?],
+            Some(wanted) => vec![name_lookup::entity_type(&self.trained.blueprint, wanted)?],
         };
         let degrees = self.degrees(sets)?;
         let mut best: Vec<(u32, usize, EntityId)> = Vec::new();
@@ -123,12 +123,7 @@ impl QueryModel<'_> {
         for ((index, partition), wanted) in tables {
             let table = self.trained.table(index, partition)?;
             let offsets: Vec<u32> = wanted.iter().map(|(_, offset)| *offset).collect();
-            // The model has no operators, and one relation for each entity type.
-            let replacement = ReplacedSide {
-                side: Side::Lhs,
-                relation: index as u32,
-                params,
-            };
+            let replacement = without_operators::replaced(index, params);
             let prepared = ranker.prepared(replacement, &offsets, &table);
             for ((at, _), row) in wanted.iter().zip(prepared.chunks_exact(dimension)) {
                 rows[at * dimension..(at + 1) * dimension].copy_from_slice(row);
@@ -150,38 +145,21 @@ impl QueryModel<'_> {
         }
     }
 
-    fn type_called(&self, wanted: &str) -> Result<usize, RunError> {
-        let blueprint = &self.trained.blueprint;
-        let types = || blueprint.layout.types.iter().map(|t| t.name.as_str());
-        let unknown = || UnknownName::EntityType {
-            entity_type: wanted.to_owned(),
-            known: name_lookup::few(types()),
-        };
-        Ok(blueprint.entity_type(wanted).ok_or_else(unknown)?)
-    }
-
     /// Counts the edges of the entities.
     fn degrees(&self, sets: &[String]) -> Result<Degrees, RunError> {
-        let blueprint = &self.trained.blueprint;
-        let types = 0..blueprint.layout.types.len();
-        let entities = types.flat_map(|index| {
+        let types = 0..self.trained.blueprint.layout.types.len();
+        let entities = |index| {
             let partitions = 0..self.trained.partitions(index);
             partitions.map(move |p| self.trained.entities(index, p))
-        });
-        let bytes = entities
-            .sum::<u64>()
-            .saturating_mul(size_of::<u32>() as u64);
+        };
+        let bytes = types.clone().flat_map(entities).sum::<u64>();
         memory::require_more(
             "counting the edges of entities",
-            bytes,
+            bytes.saturating_mul(size_of::<u32>() as u64),
             "close other programs or use a machine with more memory",
         )?;
-        let of_type = |index| {
-            let partitions = 0..self.trained.partitions(index);
-            let entities = partitions.map(|p| self.trained.entities(index, p));
-            entities.map(|n| vec![0; n as usize]).collect()
-        };
-        let mut degrees: Degrees = (0..blueprint.layout.types.len()).map(of_type).collect();
+        let of_type = |index| entities(index).map(|n| vec![0; n as usize]).collect();
+        let mut degrees: Degrees = types.map(of_type).collect();
         for set in sets {
             let set = self.trained.dataset.edge_set(set)?;
             for bucket in set.filled_buckets() {

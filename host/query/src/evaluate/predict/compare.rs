@@ -9,7 +9,7 @@ use std::sync::{Mutex, PoisonError};
 
 use pbg_core::graph::Side;
 use pbg_dataset::EntityId;
-use pbg_kernels::rank::{self, PreparedQueries, Ranker, ReplacedSide};
+use pbg_kernels::rank::{self, PreparedQueries, Ranker};
 use pbg_kernels::step::BatchRelations;
 use pbg_model::crew::{self, Crew};
 use pbg_model::error::RunError;
@@ -17,7 +17,9 @@ use pbg_model::layout::TableKey;
 use pbg_rows::table::Table;
 
 use crate::evaluate::block::{BlockEmbeddings, PART, ReadRows, from_tables, group_of};
-use crate::evaluate::known_answers::{EntityKey, GRANULE, Granule, KnownAnswers, QuestionNumbers};
+use crate::evaluate::known_answers::{
+    EntityKey, GRANULE, Granule, KnownAnswers, QuestionNumbers, queries_within,
+};
 use crate::evaluate::view::{ModelView, TableSource};
 
 use super::search_plan::SearchPlan;
@@ -56,7 +58,10 @@ pub(super) fn run(
 ) -> Result<Vec<ScoredAnswer>, RunError> {
     let mut numbers = QuestionNumbers::default();
     let mut groups = sort(predictor, view, questions, &mut numbers);
-    let granules: Vec<Granule> = groups.iter().flat_map(QuestionGroup::granules).collect();
+    let granules = groups
+        .iter()
+        .flat_map(|group| Granule::divide(&group.numbers));
+    let granules: Vec<Granule> = granules.collect();
     let way = predictor.way(questions)?;
     let rows = match way {
         SearchPlan::All => {
@@ -132,6 +137,7 @@ fn sort(
             let is_candidate = known == entity && !predictor.loops;
             is_candidate.then_some(questions[place].known)
         };
+        let none = || Mutex::new(TopK::new(predictor.count));
         let group = QuestionGroup {
             side,
             entity,
@@ -139,10 +145,7 @@ fn sort(
             numbers: numbers.collect(),
             excluded: places.iter().map(itself).collect(),
             queries: PreparedQueries::default(),
-            best: places
-                .iter()
-                .map(|_| Mutex::new(TopK::new(predictor.count)))
-                .collect(),
+            best: places.iter().map(|_| none()).collect(),
             first_granule,
             places,
         };
@@ -168,13 +171,6 @@ fn read(
 }
 
 impl QuestionGroup {
-    fn granules(&self) -> impl Iterator<Item = Granule> + '_ {
-        self.numbers.chunks(GRANULE).map(|part| Granule {
-            first: part[0],
-            last: part[part.len() - 1],
-        })
-    }
-
     /// Computes the queries.
     fn prepare(
         &mut self,
@@ -199,25 +195,14 @@ impl QuestionGroup {
         }
     }
 
-    /// Returns the group's queries whose granules are in `granules`.
-    fn within(&self, granules: &Range<usize>) -> Range<usize> {
-        let place = |granule: usize| {
-            let within = granule.saturating_sub(self.first_granule);
-            (within * GRANULE).min(self.places.len())
-        };
-        place(granules.start)..place(granules.end)
-    }
-
     /// Returns the answers, each with the position of its question.
     fn finish(self) -> impl Iterator<Item = (usize, ScoredAnswer)> {
         let entity = self.entity;
-        self.places
-            .into_iter()
-            .zip(self.best)
-            .map(move |(place, best)| {
-                let best = best.into_inner().unwrap_or_else(PoisonError::into_inner);
-                (place, best.finish(entity))
-            })
+        let answers = self.places.into_iter().zip(self.best);
+        answers.map(move |(place, best)| {
+            let best = best.into_inner().unwrap_or_else(PoisonError::into_inner);
+            (place, best.finish(entity))
+        })
     }
 }
 
@@ -247,8 +232,11 @@ impl QuestionsAgainstRows<'_> {
         let rows = &self.view.blueprint.layout.types[entity].rows;
         let there = (partition as usize) < rows.len();
         let groups = self.groups.iter().filter(|group| group.entity == entity);
-        groups
-            .map(|group| (group, group.within(granules)))
+        let asked = groups.map(|group| {
+            let (first, count) = (group.first_granule, group.places.len());
+            (group, queries_within(granules, first, count))
+        });
+        asked
             .filter(|(_, queries)| there && !queries.is_empty())
             .collect()
     }
@@ -265,10 +253,8 @@ impl QuestionsAgainstRows<'_> {
         let parts = (TASKS * threads).div_ceil(blocks.max(1));
         let mut tasks = Vec::new();
         for (group, queries) in asked {
-            let step = queries
-                .len()
-                .div_ceil(parts)
-                .next_multiple_of(Ranker::query_step());
+            let step = queries.len().div_ceil(parts);
+            let step = step.next_multiple_of(Ranker::query_step());
             for block in 0..blocks {
                 tasks.extend(queries.clone().step_by(step).map(|first| Task {
                     group,
@@ -308,11 +294,7 @@ impl QuestionsAgainstRows<'_> {
             let max_norm = self.predictor.spec.max_norm;
             let rows = table.gather(&offsets.clone().collect::<Vec<_>>(), max_norm);
             let rows = Table::new(rows, table.embeddings.width());
-            let replacement = ReplacedSide {
-                side: task.group.side,
-                relation: task.group.relation,
-                params: self.view.params,
-            };
+            let replacement = self.view.replaced(task.group.side, task.group.relation);
             ranker.candidates(replacement, 0..count, &rows, &mut block);
             for first in task.queries.clone().step_by(Ranker::query_step()) {
                 let queries = first..(first + Ranker::query_step()).min(task.queries.end);

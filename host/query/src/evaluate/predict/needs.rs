@@ -36,9 +36,8 @@ pub(super) fn count(resolved: &ResolvedConfig, options: &PredictOptions) -> usiz
 pub(super) fn block(resolved: &ResolvedConfig, options: &PredictOptions) -> usize {
     let question = question_bytes(resolved.blueprint(), count(resolved, options));
     let room = (ROOM / question).clamp(1, EDGES) as usize;
-    options
-        .questions
-        .map_or(room, |asked| room.min(asked).max(1))
+    let asked = options.questions;
+    asked.map_or(room, |asked| room.min(asked).max(1))
 }
 
 fn question_bytes(blueprint: &Blueprint, count: usize) -> u64 {
@@ -78,12 +77,11 @@ pub(super) fn needs_and_room(
     }
     let with_tables = needs_of(resolved, options, true)?;
     let threads = options.threads.unwrap_or_else(cores).max(1);
-    Ok(
-        match memory::require("prediction", memory::total(&with_tables), threads) {
-            Ok(()) => (with_tables, true),
-            Err(_) => (walks, false),
-        },
-    )
+    let needed = memory::total(&with_tables);
+    match memory::require("prediction", needed, threads) {
+        Ok(()) => Ok((with_tables, true)),
+        Err(_) => Ok((walks, false)),
+    }
 }
 
 /// Returns the memory for predictions. With an index, the memory for tables is included only if `tables` is set.
@@ -141,9 +139,7 @@ fn tasks(resolved: &ResolvedConfig, questions: u64) -> u64 {
     let blueprint = resolved.blueprint();
     let layout = &blueprint.layout;
     let most = layout.types.iter().flat_map(|t| &t.rows).max();
-    let blocks = most
-        .copied()
-        .unwrap_or(0)
-        .div_ceil(pbg_kernels::rank::CANDIDATE_BLOCK as u64);
+    let most = most.copied().unwrap_or(0);
+    let blocks = most.div_ceil(pbg_kernels::rank::CANDIDATE_BLOCK as u64);
     blocks * questions.min(2 * u64::from(relations(blueprint)))
 }

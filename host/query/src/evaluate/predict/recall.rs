@@ -8,10 +8,10 @@ use pbg_model::error::RunError;
 use pbg_model::trained::TrainedModel;
 
 use super::top_k::ScoredAnswer;
-use super::{PredictionIndex, Predictor, ResolvedQuestion, compare, view};
+use super::{PredictionIndex, Predictor, ResolvedQuestion, compare};
 use crate::evaluate::edges::RankedEdgeReader;
 use crate::evaluate::known_answers::{self, Filter};
-use crate::evaluate::view::CommittedTables;
+use crate::evaluate::view::{CommittedTables, ModelView};
 use crate::index::{IndexQueryOptions, OpenIndex, WalkKind};
 
 /// Number of best entities that are searched.
@@ -30,7 +30,7 @@ impl<'a> RecallMeasurement<'a> {
         kind: WalkKind,
         threads: usize,
     ) -> Result<Self, RunError> {
-        let filter = Filter::open(&view(&trained), &[], threads)?;
+        let filter = Filter::open(&ModelView::of(&trained), &[], threads)?;
         Ok(Self(Predictor {
             spec: Arc::new(trained.blueprint.spec.clone()),
             count: BEST,
@@ -55,7 +55,7 @@ impl<'a> RecallMeasurement<'a> {
         count: usize,
         seed: u64,
     ) -> Result<Vec<ResolvedQuestion>, RunError> {
-        let view = view(&self.0.trained);
+        let view = ModelView::of(&self.0.trained);
         let set = view.dataset.edge_set(set)?;
         let mut edges = Vec::new();
         RankedEdgeReader::new(view, &set, Some(count), seed)?.next(count, &mut edges)?;
@@ -115,7 +115,7 @@ impl<'a> RecallMeasurement<'a> {
         progress: &mut dyn FnMut(f64),
     ) -> Result<Vec<ScoredAnswer>, RunError> {
         let tables = &mut CommittedTables::new(&self.0.trained);
-        let view = view(&self.0.trained);
+        let view = ModelView::of(&self.0.trained);
         compare::run(&self.0, &view, tables, questions, stop, progress)
     }
 }

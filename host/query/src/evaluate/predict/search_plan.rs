@@ -6,8 +6,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use pbg_core::graph::Side;
 use pbg_model::error::RunError;
 
-use super::{PredictionIndex, Predictor, ResolvedQuestion, view};
+use super::{PredictionIndex, Predictor, ResolvedQuestion};
 use crate::evaluate::block::relation_alone;
+use crate::evaluate::view::ModelView;
 use crate::index::{BeamWidth, ExactReason};
 
 /// Strategy for finding the candidates of a question block.
@@ -45,28 +46,26 @@ struct SearchLoad {
 /// Costs of the strategies, as multiples of the processor time that a walk needs for an entity whose row it reads from
 /// disk (some microseconds). These are ratios of measurements with `predict` among a hundred thousand entities of 64
 /// elements.
-struct Costs;
-
-impl Costs {
+mod costs {
     /// A walk visits an entity whose row is in memory.
-    const IN_MEMORY: f64 = 0.3;
+    pub(super) const IN_MEMORY: f64 = 0.3;
     /// A row is read and verified with its whole partition.
-    const READ: f64 = 0.2;
+    pub(super) const READ: f64 = 0.2;
     /// A candidate is prepared for a group of questions.
-    const PREPARED: f64 = 0.05;
+    pub(super) const PREPARED: f64 = 0.05;
     /// A prepared candidate is compared with one of many questions.
-    const COMPARED: f64 = 0.004;
+    pub(super) const COMPARED: f64 = 0.004;
 }
 
 /// Returns the strategy with the least cost. Rows are read into memory only if there is `room`. With `only_walks`,
 /// because a width was chosen, the result is always a walk.
 fn cheapest(loads: &[SearchLoad], room: bool, only_walks: bool) -> SearchPlan {
     let sum = |of: fn(&SearchLoad) -> f64| loads.iter().map(of).sum::<f64>();
-    let reading = sum(|of| of.entities * Costs::READ);
+    let reading = sum(|of| of.entities * costs::READ);
     let looks = sum(|of| of.questions * of.visited);
     let compared =
-        sum(|of| of.entities * (of.groups * Costs::PREPARED + of.questions * Costs::COMPARED));
-    let in_memory = reading + looks * Costs::IN_MEMORY;
+        sum(|of| of.entities * (of.groups * costs::PREPARED + of.questions * costs::COMPARED));
+    let in_memory = reading + looks * costs::IN_MEMORY;
     match room {
         true if !only_walks && reading + compared < looks.min(in_memory) => SearchPlan::All,
         true if in_memory < looks => SearchPlan::WalksInMemory,
@@ -134,7 +133,7 @@ impl Predictor<'_> {
         if self.unproven(questions)?.is_some() {
             return Ok(SearchPlan::All);
         }
-        let (view, blueprint) = (view(&self.trained), &self.trained.blueprint);
+        let (view, blueprint) = (ModelView::of(&self.trained), &self.trained.blueprint);
         let mut loads = Vec::new();
         for of in self.open_types(questions) {
             let name = &blueprint.layout.types[of].name;

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use pbg_core::graph::Side;
 use pbg_dataset::EntityId;
-use pbg_kernels::rank::{PreparedQueries, Ranker, ReplacedSide};
+use pbg_kernels::rank::{PreparedQueries, Ranker};
 use pbg_kernels::step::BatchRelations;
 use pbg_model::error::RunError;
 
@@ -91,9 +91,8 @@ impl QuestionsAgainstRows<'_> {
         let known = [rows.row_of(asked.known)];
         let relation = BatchRelations::One(asked.relation);
         let (table, params) = (&rows.table, self.view.params);
-        walks
-            .ranker()
-            .queries(side, &known, relation, table, params, query);
+        let ranker = walks.ranker();
+        ranker.queries(side, &known, relation, table, params, query);
     }
 
     /// Keeps the best entities that a walk finds and that do not make a known edge. The width is increased by the
@@ -109,16 +108,11 @@ impl QuestionsAgainstRows<'_> {
         let within = 0..u64::from(part.points());
         let known: Vec<u32> = self.answers.of(group.numbers[at], within).collect();
         let wanted = self.predictor.count + known.len() + 1;
-        let replacement = ReplacedSide {
-            side: group.side,
-            relation: group.relation,
-            params: self.view.params,
-        };
+        let replacement = self.view.replaced(group.side, group.relation);
         let width = width.max(wanted.min(part.points() as usize) as u32);
         let found = walks.best(part, replacement, query, group.places[at], width)?;
-        let mut best = group.best[at]
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let best = group.best[at].lock();
+        let mut best = best.unwrap_or_else(PoisonError::into_inner);
         known.iter().for_each(|_| best.leave_out());
         for (offset, score) in found {
             let id = EntityId { partition, offset };
