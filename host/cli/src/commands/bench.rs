@@ -8,10 +8,7 @@ mod libtorch;
 mod storage;
 mod train;
 
-use std::io::{self, Write};
-
 use crate::failure::Result;
-use crate::format;
 use crate::terminal::Terminal;
 
 /// Measure how fast this machine trains, stores, imports and ranks, compared with the attainable maximum.
@@ -40,13 +37,5 @@ pub(crate) fn run(command: &Command, terminal: Terminal) -> Result<()> {
         Command::Import(args) => import::run(args),
         Command::Eval(args) => eval::run(args, terminal),
         Command::Cluster(args) => cluster::run(args, terminal),
-    }
-}
-
-/// Prints the peak memory of the process, if the system reports it.
-fn print_peak(out: &mut dyn Write, bytes: Option<u64>) -> io::Result<()> {
-    match bytes {
-        Some(peak) => writeln!(out, "peak memory {}", format::bytes(peak)),
-        None => Ok(()),
     }
 }

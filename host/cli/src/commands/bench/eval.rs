@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use pbg_bench::EvalBenchReport;
 use pbg_query::{CandidateSet, EvalOptions};
 
-use super::{libtorch, print_peak};
+use super::libtorch;
 use crate::failure::Result;
 use crate::options::TrainedArgs;
 use crate::terminal::{self, Terminal};
@@ -77,5 +77,8 @@ fn print_speed(out: &mut dyn Write, speed: &EvalBenchReport) -> io::Result<()> {
         format::count(speed.scores),
         speed.cpu_seconds,
     )?;
-    print_peak(out, speed.peak_bytes)
+    match speed.peak_bytes {
+        Some(peak) => writeln!(out, "peak memory {}", format::bytes(peak)),
+        None => Ok(()),
+    }
 }

@@ -7,7 +7,6 @@ use pbg_bench::ImportBenchReport;
 use pbg_import::ImportOptions;
 use pbg_import::generate::RandomGraph;
 
-use super::print_peak;
 use crate::failure::{Failure, Result};
 use crate::kind::FailureKind;
 use crate::scratch::BenchFolder;
@@ -93,5 +92,8 @@ fn print_speed(out: &mut dyn Write, speed: &ImportBenchReport) -> io::Result<()>
         speed.cpu_seconds,
         format::bytes(speed.reading_bytes_per_second as u64),
     )?;
-    print_peak(out, speed.peak_bytes)
+    match speed.peak_bytes {
+        Some(peak) => writeln!(out, "peak memory {}", format::bytes(peak)),
+        None => Ok(()),
+    }
 }

@@ -10,7 +10,7 @@ use pbg_core::event::{Event, PartitionIo};
 use pbg_model::{AllowedChanges, ResolvedConfig};
 use serde::Serialize;
 
-use super::{libtorch, print_peak};
+use super::libtorch;
 use crate::failure::Result;
 use crate::options::ConfigArgs;
 use crate::plugins::{self, StrategyOverrides};
@@ -168,7 +168,9 @@ fn print_report(out: &mut dyn Write, report: &Report, profile: bool) -> io::Resu
         format::bytes(report.io.bytes_read),
         format::bytes(report.io.bytes_written),
     )?;
-    print_peak(out, report.peak_bytes)?;
+    if let Some(peak) = report.peak_bytes {
+        writeln!(out, "peak memory {}", format::bytes(peak))?;
+    }
     if profile {
         let total: f64 = report.stages.iter().map(|(_, s)| s).sum();
         for (stage, seconds) in &report.stages {
