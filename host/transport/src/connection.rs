@@ -1,8 +1,9 @@
 //! The connection of a trainer to the others, and the start of everything that it needs.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use pbg_core::lock::lock;
 use pbg_ledger::Token;
 use pbg_ledger::transport::{
     Heartbeat, LastHeartbeat, LiveTraffic, NoAnswer, QuestionHandler, Register, RegisterEntry,
@@ -162,7 +163,7 @@ impl Connection {
         if let Some((pid, _)) = server::listening(&place.store) {
             (record.pid, record.host) = (pid, server::machine());
         }
-        let mut child = self.child.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut child = lock(&self.child);
         let stopped = server::stop(&record, &place.store)?;
         if let Some(mut child) = child.take_if(|child| child.id() == record.pid) {
             // The process has ended; its log says whether by an error.
@@ -170,9 +171,7 @@ impl Connection {
         }
         Ok(stopped)
     }
-}
 
-impl Connection {
     /// Whether the server that this machine started for the run has ended.
     #[must_use]
     pub fn server_is_gone(&self) -> bool {
@@ -184,9 +183,24 @@ impl Connection {
         };
         self.place.as_ref().is_some_and(is_gone)
     }
-}
 
-impl Connection {
+    /// Returns the newest revisions that the register has kept, at most [`crate::KEPT_REVISIONS`], in the order in which they
+    /// were written; for `cluster history`.
+    ///
+    /// # Errors
+    /// Fails if no reply arrives.
+    pub fn history(&self) -> Result<Vec<RegisterEntry>, NoAnswer> {
+        self.ledger.block("reading", self.ledger.history())
+    }
+
+    /// Deletes the register with all its revisions, for `cluster forget`. The next read finds it empty.
+    ///
+    /// # Errors
+    /// Fails if no reply arrives, or if there is no register.
+    pub fn forget(&self) -> Result<(), NoAnswer> {
+        self.ledger.forget()
+    }
+
     /// Whether the server of this connection was ended on purpose, as its folder says; false if another machine has the
     /// folder.
     pub(crate) fn server_was_ended(&self) -> bool {
@@ -249,10 +263,7 @@ impl LiveTraffic for Connection {
     fn answer(&self, me: Token, answers: QuestionHandler) -> Result<(), NoAnswer> {
         let traffic = &self.traffic;
         let line = traffic.line.clone();
-        let mut answering = traffic
-            .answering
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut answering = lock(&traffic.answering);
         *answering = None;
         *answering = Some(AnswerThread::start(line, &traffic.run, me, answers)?);
         Ok(())
@@ -280,24 +291,5 @@ impl Register for Connection {
 
     fn is_shut_down(&self) -> bool {
         self.server_was_ended()
-    }
-}
-
-impl Connection {
-    /// Returns the newest revisions that the register has kept, at most [`crate::KEPT_REVISIONS`], in the order in which they
-    /// were written; for `cluster history`.
-    ///
-    /// # Errors
-    /// Fails if no reply arrives.
-    pub fn history(&self) -> Result<Vec<RegisterEntry>, NoAnswer> {
-        self.ledger.block("reading", self.ledger.history())
-    }
-
-    /// Deletes the register with all its revisions, for `cluster forget`. The next read finds it empty.
-    ///
-    /// # Errors
-    /// Fails if no reply arrives, or if there is no register.
-    pub fn forget(&self) -> Result<(), NoAnswer> {
-        self.ledger.forget()
     }
 }

@@ -84,10 +84,8 @@ impl ServerDiscovery<'_> {
     /// Connects to the server of a record of this run. The error is the end of a sentence.
     fn reach(&self, record: &ServerRecord) -> Result<ServerConnection, String> {
         let address = Address::parse(&record.address, None)?;
-        let secret = record
-            .secret
-            .as_deref()
-            .and_then(|text| Secret::new(text).ok());
+        let secret = record.secret.as_deref();
+        let secret = secret.and_then(|text| Secret::new(text).ok());
         let secret = secret.ok_or("is recorded without a secret")?;
         let access =
             ServerAccess::private(Some(&secret), &address).map_err(|error| error.to_string())?;
@@ -197,12 +195,10 @@ impl ServerDiscovery<'_> {
         loop {
             let why = match self.dialer.dial(std::slice::from_ref(address), &access) {
                 Ok(line) => {
-                    let address = address.clone();
-                    let child = None;
                     return Ok(ServerConnection {
                         line,
-                        address,
-                        child,
+                        address: address.clone(),
+                        child: None,
                     });
                 }
                 Err(DialFailure::Refused(what)) => {
@@ -254,11 +250,10 @@ impl ServerDiscovery<'_> {
         loop {
             match self.dialer.dial(std::slice::from_ref(&address), &access) {
                 Ok(line) => {
-                    let child = Some(running.child);
                     return Ok(ServerConnection {
                         line,
                         address,
-                        child,
+                        child: Some(running.child),
                     });
                 }
                 Err(failure) => {

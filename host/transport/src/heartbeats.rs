@@ -1,9 +1,10 @@
 //! The last heartbeats received from trainers.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 use std::time::Instant;
 
+use pbg_core::lock::lock;
 use pbg_ledger::transport::{Heartbeat, LastHeartbeat};
 use pbg_ledger::{MAX_NAME, Token};
 
@@ -18,14 +19,10 @@ const MAX_TOKENS: usize = 512;
 pub(crate) struct HeartbeatLog(Mutex<HashMap<Token, (Heartbeat, Instant)>>);
 
 impl HeartbeatLog {
-    fn map(&self) -> MutexGuard<'_, HashMap<Token, (Heartbeat, Instant)>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Stores a message received from the network, if it is a valid heartbeat.
     pub(crate) fn take(&self, bytes: &[u8], now: Instant) {
         let Some(beat) = read(bytes) else { return };
-        let mut map = self.map();
+        let mut map = lock(&self.0);
         if map.len() >= MAX_TOKENS && !map.contains_key(&beat.token) {
             let oldest = map
                 .iter()
@@ -40,7 +37,7 @@ impl HeartbeatLog {
 
     /// Returns all stored heartbeats, in the order of their tokens.
     pub(crate) fn all(&self, now: Instant) -> Vec<LastHeartbeat> {
-        let map = self.map();
+        let map = lock(&self.0);
         let heard = |(beat, at): &(Heartbeat, Instant)| LastHeartbeat {
             beat: beat.clone(),
             ago: now.saturating_duration_since(*at),

@@ -1,10 +1,11 @@
 //! Live traffic, which may be lost: heartbeats, wake-ups, questions.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_nats::connection::State;
 use futures_util::StreamExt;
+use pbg_core::lock::lock;
 use tokio::sync::mpsc;
 
 use crate::answers::AnswerThread;
@@ -87,10 +88,7 @@ impl LiveConnection {
 
     /// Stops answering, and waits a short time until the queued messages are sent.
     pub(crate) fn leave(&self) {
-        self.answering
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take();
+        lock(&self.answering).take();
         let (done, left) = tokio::sync::oneshot::channel();
         self.enqueue(Outgoing::Leave(done));
         let _ = self.line.dialer.block(LEAVE_WITHIN, left);

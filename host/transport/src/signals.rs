@@ -1,9 +1,10 @@
 //! Asynchronous events of a connection.
 
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
 use async_nats::Event;
+use pbg_core::lock::lock;
 
 /// Asynchronous events of a connection.
 #[derive(Default)]
@@ -22,13 +23,9 @@ struct State {
 }
 
 impl ConnectionEvents {
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Wakes the current waiter, or the next one.
     pub(crate) fn wake(&self) {
-        self.state().woken = true;
+        lock(&self.state).woken = true;
         self.changed.notify_all();
     }
 
@@ -36,19 +33,19 @@ impl ConnectionEvents {
     pub(crate) fn wait(&self, at_most: Duration) -> bool {
         let waited = self
             .changed
-            .wait_timeout_while(self.state(), at_most, |state| !state.woken);
+            .wait_timeout_while(lock(&self.state), at_most, |state| !state.woken);
         let mut state = waited.unwrap_or_else(PoisonError::into_inner).0;
         std::mem::take(&mut state.woken)
     }
 
     /// Returns the server's last error message, such as a missing permission.
     pub(crate) fn last_server_error(&self) -> Option<String> {
-        self.state().complaint.clone()
+        lock(&self.state).complaint.clone()
     }
 
     /// Records whether a write to the register was answered.
     pub(crate) fn wrote(&self, is_answered: bool) {
-        let mut state = self.state();
+        let mut state = lock(&self.state);
         state.unanswered_writes = match is_answered {
             true => 0,
             false => state.unanswered_writes.saturating_add(1),
@@ -57,26 +54,26 @@ impl ConnectionEvents {
 
     /// Returns the number of consecutive writes without a reply.
     pub(crate) fn unanswered_writes(&self) -> u32 {
-        self.state().unanswered_writes
+        lock(&self.state).unanswered_writes
     }
 
     /// Resets the count of unanswered writes, because the server has been replaced.
     pub(crate) fn forget_writes(&self) {
-        self.state().unanswered_writes = 0;
+        lock(&self.state).unanswered_writes = 0;
     }
 
     /// Records an event that the client reports.
     pub(crate) fn record_event(&self, event: &Event) {
         match event {
             Event::Connected => {
-                self.state().connections += 1;
+                lock(&self.state).connections += 1;
                 // Wake-ups may have been missed before.
-                if self.state().connections > 1 {
+                if lock(&self.state).connections > 1 {
                     self.wake();
                 }
             }
             Event::SlowConsumer(_) => self.wake(),
-            Event::ServerError(error) => self.state().complaint = Some(error.to_string()),
+            Event::ServerError(error) => lock(&self.state).complaint = Some(error.to_string()),
             _ => {}
         }
     }

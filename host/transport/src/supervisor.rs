@@ -7,9 +7,11 @@
 
 use std::process::Child;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
+
+use pbg_core::lock::lock;
 
 use crate::client::NatsConnection;
 use crate::error::ConnectError;
@@ -272,8 +274,4 @@ impl Watch {
         hosting.leave_record(address, recorded.as_ref(), running.child.id())?;
         Ok(running.child)
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
