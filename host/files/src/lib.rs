@@ -32,6 +32,7 @@ use self::faults::{attempt, step, synced};
 pub use self::lock::{FolderLock, lock_folder};
 pub use self::read_locks::{open_locked, remove_unless_read};
 use self::staged::folder_of;
+use self::staged::unless_missing;
 pub use self::staged::{STAGED_SUFFIX, rename, staged_name};
 pub use self::writable::{check_writable, is_kernel_filesystem};
 
@@ -178,13 +179,6 @@ pub fn remove(path: &Path) -> Result<(), FileError> {
 /// When the operating system reports an error.
 pub fn remove_folder(path: &Path) -> Result<(), FileError> {
     attempt("remove", path, || unless_missing(fs::remove_dir_all(path)))
-}
-
-fn unless_missing(removed: io::Result<()>) -> io::Result<()> {
-    match removed {
-        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(()),
-        other => other,
-    }
 }
 
 /// Creates a folder and its missing parents.

@@ -1,11 +1,11 @@
 //! Temporary names of incomplete files, and renames to the final ones.
 
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::error::FileError;
 use crate::faults::{attempt, renamed};
-use crate::unless_missing;
 
 /// Suffix of the names of incomplete files.
 pub const STAGED_SUFFIX: &str = ".tmp";
@@ -36,4 +36,12 @@ pub fn rename(from: &Path, to: &Path) -> Result<(), FileError> {
     removed.map_err(|e| FileError::new("remove", from, e))?;
     renamed(from, to);
     Ok(())
+}
+
+/// Returns success where there was nothing to remove.
+pub(crate) fn unless_missing(removed: io::Result<()>) -> io::Result<()> {
+    match removed {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(()),
+        other => other,
+    }
 }
