@@ -65,10 +65,10 @@ struct Notification {
 struct State {
     reads: Option<Unanswered>,
     writes: Option<Unanswered>,
-    /// The last notification about the current silence; `None` while the register answers.
+    /// The last notification about the current silence; `None` once the user knows that it is over.
     told: Option<Notification>,
-    /// Whether unanswered writes were forgotten and none was answered since: an answered read does not mean that the
-    /// register can be written again.
+    /// Whether unanswered writes were forgotten that the user was told of, and none was answered since: an answered read
+    /// does not mean that the register can be written again.
     writes_unknown: bool,
     /// When it was first noticed that the trainer must stop.
     stopped: Option<Instant>,
@@ -146,7 +146,7 @@ impl SilenceMonitor {
     /// Forgets unanswered writes. Called when no thread waits for a write any more.
     pub(super) fn forget_writes(&self) {
         let mut state = lock(&self.state);
-        state.writes_unknown |= state.writes.take().is_some();
+        state.writes_unknown |= state.writes.take().is_some() && state.told.is_some();
     }
 
     /// Notifies the user of a silence that has lasted long enough, and repeats the notification at intervals.
@@ -362,6 +362,22 @@ mod tests {
         silence.request(Request::Write, || Ok(())).unwrap();
         let told = told.lock().unwrap();
         assert!(matches!(told[1], Event::LedgerAnswers { .. }), "{told:?}");
+    }
+
+    #[test]
+    fn a_forgotten_write_that_nobody_was_told_of_leaves_no_trace() {
+        let (user, told) = heard();
+        let silence = SilenceMonitor::new(user, Duration::from_secs(600));
+        silence.request(Request::Write, no).unwrap_err();
+        silence.forget_writes();
+        silence.request(Request::Read, no).unwrap_err();
+        backdate(&silence);
+        silence.notify_user();
+        silence.request(Request::Read, || Ok(())).unwrap();
+        let told = told.lock().unwrap();
+        let [Event::LedgerSilent { .. }, Event::LedgerAnswers { .. }] = &told[..] else {
+            panic!("{told:?}");
+        };
     }
 
     #[test]
