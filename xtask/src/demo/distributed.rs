@@ -156,10 +156,7 @@ impl Trainer {
     /// Returns the events that it has written so far, without an incomplete line.
     fn events(&self) -> Result<Vec<Value>> {
         let text = fs::read_to_string(&self.events).context("cannot read a trainer's events")?;
-        let events = text
-            .lines()
-            .filter_map(|line| serde_json::from_str(line).ok());
-        Ok(events.collect())
+        complete_events(&text)
     }
 
     /// Waits until it has trained `buckets` buckets.
@@ -199,5 +196,28 @@ impl Drop for Trainer {
     fn drop(&mut self) {
         let _ended = self.child.kill();
         let _status = self.child.wait();
+    }
+}
+
+/// Returns the events of the complete lines of `text`; the last line may still be being written.
+fn complete_events(text: &str) -> Result<Vec<Value>> {
+    let complete = text.rfind('\n').map_or("", |end| &text[..end]);
+    let events = complete.lines().map(serde_json::from_str);
+    events
+        .collect::<Result<_, _>>()
+        .context("a trainer wrote an event that is not JSON")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_last_line_may_be_incomplete() {
+        let events = complete_events("{\"event\":\"a\"}\n{\"event\":\"b\"}\n{\"eve").unwrap();
+        let kinds: Vec<_> = events.iter().map(|event| &event["event"]).collect();
+        assert_eq!(kinds, ["a", "b"]);
+        assert_eq!(complete_events("{\"eve").unwrap(), Vec::<Value>::new());
+        assert!(complete_events("{\"eve\n{\"event\":\"b\"}\n").is_err());
     }
 }
