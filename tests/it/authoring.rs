@@ -130,8 +130,8 @@ fn in_every_language(place: &Workplace, kind: &str) -> Vec<PathBuf> {
         without("clang", "there is no clang with wasm-ld");
     }
     if python_tools().is_some() {
-        // A build takes half a minute. Those of the other kinds are in the tutorial, which is tested, too.
-        if kind == "sampler" || is_long() {
+        // A build takes half a minute. An order and a loss are built by the tutorial, which is tested, too.
+        if matches!(kind, "sampler" | "operator") || is_long() {
             components.push(built(place, kind, "python"));
         }
     } else {

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use crate::support::{Workplace, finish, with};
+use crate::support::{Workplace, cases, finish, with};
 
 /// One entity type, partitioned so that half of it is in memory.
 const LARGE: &str = r#"
@@ -134,7 +134,13 @@ fn generate(place: &Workplace, name: &str, entities: u32, edges: u32, seed: u32)
 fn real_runs_stay_below_what_is_announced() {
     let place = Workplace::empty();
     place.write("pbg.toml", LARGE);
-    generate(&place, "train.tsv", 80_000, 100_000, 1);
+    generate(
+        &place,
+        "train.tsv",
+        80_000,
+        cases(100_000, 200_000) as u32,
+        1,
+    );
     generate(&place, "valid.tsv", 80_000, 20_000, 2);
     generate(&place, "few.tsv", 80_000, 2_000, 3);
     let edges = [
@@ -156,7 +162,10 @@ fn real_runs_stay_below_what_is_announced() {
         ("prefetch", &["execution.prefetch=true"]),
         (
             "validation",
-            &["validation.edges=valid", "validation.limit=1000"],
+            &[
+                "validation.edges=valid",
+                &format!("validation.limit={}", cases(1000, 3000)),
+            ],
         ),
         (
             "held-out edges",
@@ -201,7 +210,10 @@ fn runs_with_several_types_and_features_stay_below_what_is_announced() {
         ("shop in memory", &["buffer_partitions=5"]),
         (
             "shop validated",
-            &["validation.edges=valid", "validation.limit=700"],
+            &[
+                "validation.edges=valid",
+                &format!("validation.limit={}", cases(700, 2000)),
+            ],
         ),
     ];
     for (name, keys) in runs {
@@ -222,6 +234,7 @@ fn training_stays_below(place: &Workplace, name: &str, keys: &[&str]) {
 }
 
 fn evaluation_stays_below(place: &Workplace, name: &str, keys: &[&str]) {
+    let limit = cases(1000, 4000).to_string();
     let eval = [
         "eval",
         "--edges",
@@ -229,7 +242,7 @@ fn evaluation_stays_below(place: &Workplace, name: &str, keys: &[&str]) {
         "--filter",
         "train,valid",
         "--limit",
-        "1000",
+        &limit,
     ];
     let check = with(&[&eval[..], &["--check", "--json"]].concat(), keys);
     let announced = bound(&place.run(check).succeeds().stdout);
@@ -250,7 +263,11 @@ fn predictions_stay_below(place: &Workplace, name: &str, keys: &[&str]) {
     };
     place.write(
         "q.tsv",
-        valid.lines().take(1000).map(question).collect::<String>(),
+        valid
+            .lines()
+            .take(cases(1000, 4000) as usize)
+            .map(question)
+            .collect::<String>(),
     );
     for count in ["3000", "10"] {
         let ask = ["predict", "--questions", "q.tsv", "-k", count];

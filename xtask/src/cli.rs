@@ -59,8 +59,8 @@ enum Task {
     Docs(WorkbenchArgs),
     /// Sets up, builds, checks format and lints, and runs all tests.
     Test {
-        /// Try more random cases in tests, lint tests and benches as well, and check packages for
-        /// known vulnerabilities with cargo-deny, which is compiled into .deps.
+        /// Run in full what the tests otherwise run in part, lint tests and benches as well, and
+        /// check packages for known vulnerabilities with cargo-deny, which is compiled into .deps.
         #[arg(long)]
         long: bool,
     },

@@ -27,7 +27,7 @@ const PROGRAM: &str = "pbg-host";
 pub(crate) enum Scope {
     /// What every change must pass.
     Usual,
-    /// More random cases, lints also of tests and benches, and known vulnerabilities of packages.
+    /// Tests in full, lints also of tests and benches, and known vulnerabilities of packages.
     Long,
 }
 
@@ -161,7 +161,7 @@ fn all(repo: &Repo, scope: Scope, python: &Path) -> Result<()> {
     })
 }
 
-/// Returns `cargo test` with the environment variables that tests need. `PBG_TEST_LONG` asks for more random cases.
+/// Returns `cargo test` with the environment variables that tests need. `PBG_TEST_LONG` asks for all that they can do.
 fn tests(repo: &Repo, scope: Scope) -> Command {
     let mut cargo = repo.cargo("test");
     // Report all failures, not only the first one.
