@@ -22,7 +22,7 @@ pub enum StepError {
     /// The loss plugin returned an error.
     #[error(transparent)]
     Strategy(#[from] StrategyError),
-    /// The worker cannot train the relation, or libtorch failed.
+    /// The worker cannot train the model, has no kernels for the step, or libtorch failed.
     #[error(transparent)]
     Worker(#[from] WorkerError),
     /// A GPU has too little memory for the batch.
@@ -33,7 +33,7 @@ pub enum StepError {
     Abandoned,
 }
 
-/// Reason why a worker could not be created.
+/// Reason why a worker cannot be created or cannot train.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum WorkerError {
     /// The model cannot be trained.

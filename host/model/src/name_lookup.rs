@@ -26,12 +26,12 @@ pub fn relation(trained: &TrainedModel<'_>, name: &str) -> Result<u32, UnknownNa
 
 /// Returns the index of entity type `name`.
 pub fn entity_type(blueprint: &Blueprint, name: &str) -> Result<usize, UnknownName> {
-    let types = || blueprint.layout.types.iter().map(|of| of.name.as_str());
+    let types = blueprint.layout.types.iter().map(|of| of.name.as_str());
     let unknown = || UnknownName::EntityType {
         entity_type: name.to_owned(),
-        known: few(types()),
+        known: few(types),
     };
-    types().position(|of| of == name).ok_or_else(unknown)
+    blueprint.entity_type(name).ok_or_else(unknown)
 }
 
 /// Returns the error for a relation without parameters.

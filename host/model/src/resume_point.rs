@@ -160,8 +160,9 @@ impl InterruptedBucket {
     pub fn check(&self, schedule: &Schedule) -> Result<(), String> {
         let bucket = self.bucket;
         if schedule.plan() != [bucket] || schedule.done() > 0 {
-            let what = "was interrupted, but it is not the only bucket to train";
-            return Err(format!("bucket {bucket} {what}"));
+            return Err(format!(
+                "bucket {bucket} was interrupted, but it is not the only bucket to train"
+            ));
         }
         match self.shares.is_empty() {
             true => Err(format!("bucket {bucket} has no shares")),

@@ -150,13 +150,12 @@ impl QueryModel<'_> {
         entity_type: Option<&str>,
     ) -> Result<(usize, EntityId), RunError> {
         let blueprint = &self.trained.blueprint;
-        if let Some(wanted) = entity_type {
-            name_lookup::entity_type(blueprint, wanted)?;
-        }
+        let wanted = entity_type.map(|name| name_lookup::entity_type(blueprint, name));
+        let wanted = wanted.transpose()?;
         let types = &blueprint.layout.types;
         let mut found = Vec::new();
-        for (index, layout) in types.iter().enumerate() {
-            if entity_type.is_none_or(|wanted| wanted == layout.name)
+        for index in 0..types.len() {
+            if wanted.is_none_or(|wanted| wanted == index)
                 && let Some(id) = self.lookups[index].find(&self.trained, index, name)?
             {
                 found.push((index, id));

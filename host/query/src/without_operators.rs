@@ -45,7 +45,8 @@ pub(crate) fn params(of: &Params, spec: &ModelSpec) -> Result<Params, RunError> 
     Ok(params)
 }
 
-/// Returns the transformation of the candidates of type `type_index` by the parameters of a model without operators.
+/// Returns the transformation of the candidates of type `type_index` by the parameters of a model without operators,
+/// which has one relation for each entity type.
 pub(crate) fn replaced(type_index: usize, params: &Params) -> ReplacedSide<'_> {
     ReplacedSide {
         side: Side::Lhs,

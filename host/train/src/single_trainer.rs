@@ -21,8 +21,7 @@ use pbg_model::trained::UntrainedNames;
 use crate::bucket_trainer::{BucketResult, BucketTrainer};
 use crate::commit_metadata::CommitMetadata;
 use crate::commit_pacer::CommitPacer;
-use crate::coordinator::Coordinator;
-use crate::coordinator::RunOutcome;
+use crate::coordinator::{Coordinator, RunOutcome};
 use crate::disk_tables::DiskTables;
 
 mod commits;

@@ -14,8 +14,7 @@ use crate::bindings::{PACKAGE, VERSION, files as wit_files, log as wit_log, run 
 use crate::cache::CodeCache;
 use crate::compiler::{CompileRefusal, CompilerProcess};
 use crate::engine::SandboxEngine;
-use crate::error::Fault;
-use crate::error::LoadError;
+use crate::error::{Fault, LoadError};
 use crate::fault::{self, chain};
 use crate::function_cache;
 use crate::grants::GrantedFolders;

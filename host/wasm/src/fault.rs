@@ -83,13 +83,20 @@ fn explain(error: &wasmtime::Error, limits: &Limits, log: &InstanceLog) -> Strin
     if !lines.is_empty() {
         text.push_str("\n  its last log lines:");
     }
-    for same in lines.chunk_by(PartialEq::eq) {
-        let _ = write!(text, "\n    {}", same[0]);
-        if same.len() > 1 {
-            let _ = write!(text, " ({} times)", same.len());
-        }
+    for line in counted(&lines) {
+        let _ = write!(text, "\n    {line}");
     }
     text
+}
+
+/// Returns each text once instead of several times in a row, with the number of times.
+fn counted<T: AsRef<str> + PartialEq>(texts: &[T]) -> Vec<String> {
+    let groups = texts.chunk_by(PartialEq::eq);
+    let groups = groups.map(|group| match (group[0].as_ref(), group.len()) {
+        (text, 1) => text.to_owned(),
+        (text, times) => format!("{text} ({times} times)"),
+    });
+    groups.collect()
 }
 
 fn cause(error: &wasmtime::Error, limits: &Limits) -> String {
@@ -169,16 +176,9 @@ fn summary(names: Vec<String>) -> String {
         .map_or(0, |last| last + 1);
     // A plugin that consists only of panic machinery is shown completely.
     let own = if own == names.len() { 0 } else { own };
-    let groups: Vec<&[String]> = names[own..].chunk_by(|a, b| a == b).collect();
-    let mut shown: Vec<String> = groups
-        .iter()
-        .take(FRAMES)
-        .map(|group| match group.len() {
-            1 => group[0].clone(),
-            times => format!("{} ({times} times)", group[0]),
-        })
-        .collect();
-    if groups.len() > FRAMES {
+    let mut shown = counted(&names[own..]);
+    if shown.len() > FRAMES {
+        shown.truncate(FRAMES);
         shown.push("...".to_owned());
     }
     shown.join(" < ")

@@ -13,8 +13,7 @@ use crate::bindings::{
     bucket_order, loss_computed, loss_traced, operator_traced, relation_sampler, types,
 };
 use crate::compiled_plugin::{CompiledPlugin, PluginInstance};
-use crate::error::Fault;
-use crate::error::LoadError;
+use crate::error::{Fault, LoadError};
 use crate::fault::chain;
 use crate::guest::StoreData;
 use crate::parameters::{ParameterValue, PluginParameter, resolve_parameters};

@@ -4,6 +4,7 @@ use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
 use pbg_core::lock::lock;
+
 /// Flag that is set while a newer record is requested.
 #[derive(Default)]
 pub(super) struct RefreshRequest {

@@ -1,4 +1,4 @@
-//! Bounds on the counts of a component. CPython, SpiderMonkey and QuickJS as components stay well below them.
+//! Bounds on the counts of a component, and the message about what is none. CPython, SpiderMonkey and QuickJS as components stay well below them.
 
 /// Upper bound on one count of a component, with advice for exceeding it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
