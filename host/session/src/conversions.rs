@@ -71,7 +71,16 @@ impl From<ImportError> for Failure {
                 FailureKind::Usage
             }
             ImportError::Cancelled => FailureKind::Interrupted,
-            _ => FailureKind::Data,
+            ImportError::File(_)
+            | ImportError::Dictionary(_)
+            | ImportError::Previous(_)
+            | ImportError::Edges(_)
+            | ImportError::Line { .. }
+            | ImportError::Input { .. }
+            | ImportError::TooMany { .. }
+            | ImportError::Staging(_)
+            | ImportError::Inside { .. }
+            | ImportError::Occupied { .. } => FailureKind::Data,
         };
         Self::new(kind, error)
     }

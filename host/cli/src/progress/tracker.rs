@@ -97,7 +97,27 @@ impl Tracker {
                 self.current = None;
                 self.sample(now);
             }
-            _ => {}
+            Event::Committed { .. }
+            | Event::Validated { .. }
+            | Event::StoppedEarly { .. }
+            | Event::Preserved { .. }
+            | Event::Grown { .. }
+            | Event::DataChanged { .. }
+            | Event::Gathering { .. }
+            | Event::RankHeld { .. }
+            | Event::TrainerLost { .. }
+            | Event::LedgerReplaced { .. }
+            | Event::Rejoining { .. }
+            | Event::EventsLost { .. }
+            | Event::LedgerSilent { .. }
+            | Event::LedgerAnswers { .. }
+            | Event::LedgerServer { .. }
+            | Event::FinishedByOthers { .. }
+            | Event::StoppedByOthers { .. }
+            | Event::PluginLog { .. }
+            | Event::PluginFault { .. }
+            | Event::Interrupted { .. }
+            | Event::RunFinished { .. } => {}
         }
     }
 

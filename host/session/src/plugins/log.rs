@@ -42,14 +42,14 @@ impl PluginLog {
         events
     }
 
-    /// Passes the lines since the last call to `show`, each with the name of its plugin.
-    pub fn show(&self, show: impl Fn(String)) {
+    /// Passes each line that waits to `print`, after the name of its plugin.
+    pub fn show(&self, print: impl Fn(String)) {
         for event in self.drain() {
             if let Event::PluginLog {
                 plugin, message, ..
             } = event
             {
-                show(format!("[{plugin}] {message}"));
+                print(format!("[{plugin}] {message}"));
             }
         }
     }
