@@ -140,7 +140,8 @@ impl PartitionFiles {
     }
 }
 
-/// Like [`PartitionFiles::sweep`]. The folder of a preserved checkpoint has only one writer.
+/// Sweeps `folder` as [`PartitionFiles::sweep`] does. The writer of a preserved checkpoint's folder is
+/// [`FolderWriter::Single`].
 pub(super) fn sweep(
     folder: &Path,
     writer: &FolderWriter,

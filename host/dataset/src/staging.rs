@@ -321,6 +321,6 @@ fn has_manifest(folder: &Path) -> bool {
 
 /// Returns whether the error means that the file system cannot exchange two folders. No other failure has these codes.
 fn cannot_exchange(cause: &io::Error) -> bool {
-    let mut missing = [Errno::INVAL, Errno::NOSYS, Errno::OPNOTSUPP].into_iter();
-    missing.any(|errno| cause.raw_os_error() == Some(errno.raw_os_error()))
+    let errno = Errno::from_io_error(cause);
+    matches!(errno, Some(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP))
 }

@@ -52,9 +52,10 @@ impl<'a> ArrowFile<'a> {
 
     /// Writes the footer. Returns the summaries of the footer and of the file.
     fn finish(mut self) -> Result<(FileSummary, FileSummary), FileError> {
-        let failed = |e| ChecksummedFile::write_error(self.path, e);
+        let path = self.path;
+        let failed = |e| ChecksummedFile::write_error(path, e);
         self.writer.finish().map_err(failed)?;
-        let footer = self.writer.get_mut().end_section();
+        let footer = self.end_section();
         let file = self.writer.into_inner().map_err(failed)?;
         Ok((footer, file.finish(true)?))
     }

@@ -31,9 +31,8 @@ pub use self::error::FileError;
 use self::faults::{attempt, step, synced};
 pub use self::lock::{FolderLock, lock_folder};
 pub use self::read_locks::{open_locked, remove_unless_read};
-use self::staged::folder_of;
-use self::staged::unless_missing;
 pub use self::staged::{STAGED_SUFFIX, rename, staged_name};
+use self::staged::{folder_of, unless_missing};
 pub use self::writable::{check_writable, is_kernel_filesystem};
 
 /// Drops a file's pages from the system's page cache, as far as they are already on disk.

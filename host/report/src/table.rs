@@ -100,13 +100,15 @@ pub fn study_csv(study: &Study) -> Result<String, csv::Error> {
             for run in &order.runs {
                 rows.extend(run.epochs.iter().map(|point| {
                     let run = [order.order.clone(), run.seed.to_string()];
-                    [&run[..], &EPOCH_COLUMNS.map(|(_, cell)| cell(point))].concat()
+                    let cells = EPOCH_COLUMNS.map(|(_, cell)| cell(point));
+                    run.into_iter().chain(cells).collect::<Vec<_>>()
                 }));
             }
         }
     })
 }
 
+/// Columns of the buckets of a run.
 const BUCKET_COLUMNS: [Column<BucketRow>; 15] = [
     ("epoch", |row| row.pass.epoch.to_string()),
     ("edge_set", |row| row.pass.edge_set.to_string()),
@@ -134,7 +136,7 @@ const BUCKET_COLUMNS: [Column<BucketRow>; 15] = [
 /// When the rows cannot be written.
 pub fn run_csv(report: &RunReport) -> Result<String, csv::Error> {
     write(&BUCKET_COLUMNS.map(|(name, _)| name), |rows| {
-        let cells = |row| BUCKET_COLUMNS.map(|(_, cell)| cell(row)).to_vec();
+        let cells = |row| Vec::from(BUCKET_COLUMNS.map(|(_, cell)| cell(row)));
         rows.extend(report.buckets.iter().map(cells));
     })
 }

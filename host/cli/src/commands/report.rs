@@ -76,7 +76,7 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     let known = RunFacts::read(&folder, version, terminal)?;
     let report = RunReport::new(known.summary, &events);
     output::render(args.csv.as_deref(), terminal, || table::run_csv(&report))?;
-    // Options of the model need a page.
+    // A model is open only with `--html`: its options require it.
     let asked = match model {
         Some(model) => args.ask.ask(&model.resolve()?, terminal)?,
         None => Default::default(),

@@ -118,18 +118,19 @@ pub fn run_speed(report: &RunReport) -> Figure {
     let training = curve(&report.buckets, |rows| rate(rows, |row| row.seconds));
     let waiting = |row: &BucketRow| row.seconds + row.io.waited();
     let waiting = curve(&report.buckets, |rows| rate(rows, waiting));
+    let range = json!({ "rangemode": "tozero", "exponentformat": "SI" });
     Figure {
         id: "speed".to_owned(),
         title: "Edges per second".to_owned(),
         caption: "During training, and including the time that training waited for partitions, edges and commits."
             .to_owned(),
         height: 340,
-data: vec![
-line("training", training, color(4), 1.5),
-line("with waiting", waiting, color(0), 1.5),
-],
-layout: json!({ "xaxis": edges_axis(), "yaxis": with(axis("edges/s"), json!({ "rangemode": "tozero", "exponentformat": "SI" })) }),
-}
+        data: vec![
+            line("training", training, color(4), 1.5),
+            line("with waiting", waiting, color(0), 1.5),
+        ],
+        layout: json!({ "xaxis": edges_axis(), "yaxis": with(axis("edges/s"), range) }),
+    }
 }
 
 /// Returns the figure of the seconds of training and waiting per epoch.

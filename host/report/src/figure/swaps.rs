@@ -33,10 +33,7 @@ pub fn overview(case: &ComparisonCase, series: &Series) -> Figure {
         "type": "line", "yref": "paper", "y0": 0, "y1": 1, "x0": case.lower_bound, "x1": case.lower_bound,
         "line": bound_line(),
     });
-    let shapes: Vec<Value> = (case.lower_bound > 0)
-        .then_some(bound)
-        .into_iter()
-        .collect();
+    let shapes = Vec::from_iter((case.lower_bound > 0).then_some(bound));
     Figure {
         id: "swaps".to_owned(),
         title: format!("Swaps: {}", case.title()),

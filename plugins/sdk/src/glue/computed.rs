@@ -30,7 +30,7 @@ pub fn evaluate<L: ComputedLoss>(
 #[macro_export]
 macro_rules! __computed_loss_component {
     ($loss:ty) => {
-$crate::__component!($loss, ComputedLoss);
+        $crate::__component!($loss, ComputedLoss);
 
         impl $crate::glue::computed::loss_computed::Guest for Component {
             fn configure(

@@ -58,18 +58,18 @@ fn lower(kind: crate::ParameterKind) -> ParameterKind {
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __component {
-($plugin:ty, $kind:ident) => {
-::std::thread_local! {
-static INSTANCE: $crate::glue::Slot<$plugin> = const { ::std::cell::RefCell::new(None) };
-}
+    ($plugin:ty, $kind:ident) => {
+        ::std::thread_local! {
+            static INSTANCE: $crate::glue::Slot<$plugin> = const { ::std::cell::RefCell::new(None) };
+        }
 
-struct Component;
+        struct Component;
 
-impl $crate::glue::metadata::Guest for Component {
-fn describe() -> $crate::glue::metadata::Description {
-$crate::glue::metadata::describe(<$plugin as $crate::$kind>::metadata)
-}
-}
+        impl $crate::glue::metadata::Guest for Component {
+            fn describe() -> $crate::glue::metadata::Description {
+                $crate::glue::metadata::describe(<$plugin as $crate::$kind>::metadata)
+            }
+        }
 
         $crate::glue::bindings::metadata::export!(Component with_types_in $crate::glue::bindings::metadata);
     };

@@ -77,7 +77,7 @@ lower_binary! { operator_traced::BinaryOp }
 #[macro_export]
 macro_rules! __traced_operator_component {
     ($operator:ty) => {
-$crate::__component!($operator, TracedOperator);
+        $crate::__component!($operator, TracedOperator);
 
         impl $crate::glue::operator::operator_traced::Guest for Component {
             fn configure(

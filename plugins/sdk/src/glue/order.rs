@@ -56,7 +56,7 @@ fn lift_pass(pass: bucket_order::Pass) -> Pass {
 #[macro_export]
 macro_rules! __order_component {
     ($order:ty) => {
-$crate::__component!($order, Order);
+        $crate::__component!($order, Order);
 
         impl $crate::glue::order::bucket_order::Guest for Component {
             fn configure(

@@ -38,9 +38,9 @@ impl<D: Draws> Walk<D> {
 #[macro_export]
 macro_rules! __sampler_component {
     ($sampler:ty) => {
-$crate::__component!($sampler, Sampler);
+        $crate::__component!($sampler, Sampler);
 
-struct Handle($crate::glue::sampler::Walk<<$sampler as $crate::Sampler>::Draws>);
+        struct Handle($crate::glue::sampler::Walk<<$sampler as $crate::Sampler>::Draws>);
 
         impl $crate::glue::sampler::relation_sampler::Guest for Component {
             type Sampler = Handle;

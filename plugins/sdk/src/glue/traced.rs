@@ -97,7 +97,7 @@ fn reduction(op: Reduction) -> loss_traced::Reduction {
 #[macro_export]
 macro_rules! __traced_loss_component {
     ($loss:ty) => {
-$crate::__component!($loss, TracedLoss);
+        $crate::__component!($loss, TracedLoss);
 
         impl $crate::glue::traced::loss_traced::Guest for Component {
             fn configure(

@@ -137,6 +137,6 @@ fn share(edges: u64, set: &SetDescription) -> String {
 /// `left` and `right`.
 fn format_table(header: &[&str], rows: impl Iterator<Item = Vec<String>>) -> String {
     tables::plain(header, rows, |column| {
-        column > 0 && !matches!(header[column], "left" | "right")
+        column > 0 && !matches!(header.get(column), Some(&("left" | "right")))
     })
 }

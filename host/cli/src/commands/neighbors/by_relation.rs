@@ -71,10 +71,11 @@ pub(super) fn run(
     let stop = interrupt::watch("stopping", terminal.announcer())?;
     let found = predictor.answer(&resolved_questions, &stop, &mut |_| ())?;
     let answers = || questions.iter().zip(found.iter());
-    let all = answers().map(|(question, found)| answers::as_json(question, &found));
-    terminal::print_result(args.json, &all.collect::<Vec<_>>(), |out| {
-        answers().try_for_each(|(question, found)| print(out, question, &found))
-    })
+    if args.json {
+        let all = answers().map(|(question, found)| answers::as_json(question, &found));
+        return terminal::print_json(&all.collect::<Vec<_>>());
+    }
+    terminal::print(|out| answers().try_for_each(|(question, found)| print(out, question, &found)))
 }
 
 /// Prints the question, and a line for each entity with score, tab and name, best first.

@@ -82,7 +82,10 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
         .map_err(|error| Failure::new(FailureKind::Plugin, error))?;
     if args.json {
         let pairs: Vec<[u32; 2]> = plan.iter().map(|b| [b.lhs, b.rhs]).collect();
-        return terminal::print(|out| writeln!(out, "{}", serde_json::json!(pairs)));
+        return terminal::print(|out| {
+            serde_json::to_writer(&mut *out, &pairs).map_err(io::Error::from)?;
+            writeln!(out)
+        });
     }
     let analysis = Analysis::new(&pass, &plan, &args.rates.rates());
     terminal::print(|out| {
@@ -158,10 +161,13 @@ impl Timeline<'_> {
             cells = (width + 3) * slots.len(),
             moves = 4 * width + 6,
         )?;
-        let groups = || replay.loads.chunk_by(|a, b| a.position == b.position);
-        let starts = groups().map(|loads| loads[0].position);
-        let ends = starts.clone().skip(1).chain([self.plan.len()]);
-        for ((now, start), end) in groups().zip(starts).zip(ends) {
+        let groups = replay.loads.chunk_by(|a, b| a.position == b.position);
+        let mut groups = groups.peekable();
+        while let Some(now) = groups.next() {
+            let start = now[0].position;
+            let end = groups
+                .peek()
+                .map_or(self.plan.len(), |next| next[0].position);
             for load in now {
                 slots[load.slot as usize] = Some(load.group);
             }
