@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 use pbg_core::graph::Bucket;
 use pbg_ledger::{BucketAdvisor, LedgerRecord, Token};
 
-use crate::cluster_trainer::LONGEST_WAIT;
+/// Longest wait for a wake-up. Wake-ups may be lost.
+pub(crate) const LONGEST_WAIT: Duration = Duration::from_secs(1);
 
 /// Longest wait for an advised bucket, in mean durations of the trainer's own buckets: a pair of mirrored ones. If this
 /// is exceeded, the other trainer is slower, or its buckets take longer.

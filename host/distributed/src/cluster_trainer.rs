@@ -18,8 +18,8 @@ use pbg_core::event::{CallSeconds, Event, EventLine, PartitionIo};
 use pbg_core::graph::Bucket;
 use pbg_core::schedule::{LeasedBucket, PassId};
 use pbg_core::strategy::Pass;
-use pbg_ledger::transport::{LiveTraffic, Register, TrainerActivity};
-use pbg_ledger::{BucketState, CopyVersion, LedgerAction, LedgerRecord, LedgerSums, Phase, Token};
+use pbg_ledger::transport::TrainerActivity;
+use pbg_ledger::{LedgerAction, LedgerRecord, LedgerSums, Phase, Token};
 use pbg_model::compatibility::AcceptedDifferences;
 use pbg_model::error::{JoinError, RunError};
 use pbg_train::RunOutcome;
@@ -29,83 +29,22 @@ use pbg_train::coordinator::Coordinator;
 mod checkpoints;
 mod event_log;
 mod growth;
-pub(crate) mod joining;
+mod joining;
 pub(crate) mod leases;
 mod leaving;
 mod passes;
 mod ranking;
+mod ranking_progress;
 mod settling;
 mod start;
 
 use crate::advised_wait::AdvisedWait;
-use crate::exchange::{ParameterExchange, SyncLimits};
+use crate::cluster_options::ClusterOptions;
+use crate::exchange::ParameterExchange;
 use crate::heartbeats::Heartbeats;
 use crate::ledger::{LedgerClient, LedgerThreads, NotApplied};
 use crate::tables::ClusterTables;
-use ranking::RankingProgress;
-
-/// Longest wait for a wake-up. Wake-ups may be lost.
-pub(crate) const LONGEST_WAIT: Duration = Duration::from_secs(1);
-
-/// Stamp of a partition that was never written, that is, of its initial state.
-pub(crate) const NEVER: CopyVersion = CopyVersion {
-    generation: 0,
-    first: None,
-};
-
-/// Settings and connections of a trainer of a distributed run.
-#[derive(Clone)]
-pub struct ClusterOptions {
-    /// Register that holds the ledger, shared by all trainers.
-    pub register: Arc<dyn Register>,
-    /// Live messages between trainers: heartbeats, wake-ups and questions.
-    pub live: Arc<dyn LiveTraffic>,
-    /// Name of this trainer in messages to the user.
-    pub name: String,
-    /// Rank of this trainer, if it was started with one.
-    pub rank: Option<u32>,
-    /// Number of trainers that must have joined before the first bucket is trained.
-    pub machines: u32,
-    /// Whether every bucket of the first pass, except the first, must have a partition that was already leased in this
-    /// pass.
-    pub tree_init: bool,
-    /// Duration of silence after which the other trainers consider a trainer dead.
-    pub lease: Duration,
-    /// Limits on how often, and how much of, the shared parameters are exchanged.
-    pub sync_limits: SyncLimits,
-    /// Interval between heartbeats.
-    pub heartbeat: Duration,
-    /// Time after which a register that does not answer is an error.
-    pub patience: Duration,
-    /// Whether to lease the next bucket when training of the current one starts, so that its partitions load meanwhile.
-    /// If `None`, this is done while there are at least four times as many partitions as trainers.
-    pub lease_ahead: Option<bool>,
-    /// Receives events from the threads that detect that the register does not answer. These threads run independently
-    /// of the training thread.
-    pub on_event: Arc<dyn Fn(Event) + Send + Sync>,
-}
-
-impl ClusterOptions {
-    /// Waits before a trainer rejoins, or until `stop` is set. The wait doubles with `failed_rejoins`, the number of
-    /// consecutive times that the trainer was removed from the run before it had trained a bucket, since the cause may
-    /// still exist.
-    pub(crate) fn back_off(&self, failed_rejoins: u32, stop: &AtomicBool) {
-        let (pause, started) = (self.backoff(failed_rejoins), pbg_clock::now());
-        while started.elapsed() < pause && !stop.load(Ordering::Relaxed) {
-            pbg_clock::sleep(pause.min(Duration::from_millis(50)));
-        }
-    }
-
-    fn backoff(&self, failed_rejoins: u32) -> Duration {
-        match failed_rejoins {
-            0 => Duration::ZERO,
-            n => self
-                .heartbeat
-                .saturating_mul(2_u32.saturating_pow(n - 1))
-                .min(self.lease),
-        }
-    }
-}
+use ranking_progress::RankingProgress;
 
 /// A trainer that has joined a distributed run.
 pub(crate) struct ClusterTrainer<'a> {
@@ -388,10 +327,4 @@ impl<'a> Coordinator<'a> for ClusterTrainer<'a> {
         self.settle_all()?;
         self.give_up()
     }
-}
-
-/// Whether the pass has buckets that are not trained yet, leased ones included.
-fn has_untrained_buckets(record: &LedgerRecord) -> bool {
-    let buckets = &record.work().buckets;
-    buckets.count(BucketState::ToDo) + buckets.count(BucketState::Leased) > 0
 }

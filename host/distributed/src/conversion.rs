@@ -10,11 +10,21 @@ use pbg_ledger::{
     PartitionFile, PartitionVersion, PluginTerm, RunTerms, TrainedState, ValidationTerms,
     plan_digest,
 };
+use pbg_model::error::{CheckpointMismatch, RunError};
 use pbg_model::layout::Layout;
 use pbg_model::resolved::ResolvedConfig;
 use pbg_model::state::{EpochSums, RunState};
 
-use crate::cluster_trainer::ClusterOptions;
+use crate::cluster_options::ClusterOptions;
+
+/// Reads the run's position and state from a manifest.
+pub(super) fn stored_state(
+    manifest: &CheckpointManifest,
+    checkpoint: &str,
+) -> Result<RunState, RunError> {
+    let state = serde_json::from_value(manifest.run.state.clone());
+    state.map_err(|e| CheckpointMismatch::position(checkpoint, e).into())
+}
 
 /// Returns the grid of a run's buckets and partitions.
 pub(super) fn grid(layout: &Layout) -> Grid {

@@ -35,22 +35,23 @@ mod blocks;
 mod encoding;
 mod locations;
 mod loss;
+mod loss_shard;
 mod message;
 mod owner;
 mod rate_limit;
 mod rounds;
+mod shard;
 mod shared;
 mod state;
 mod transfers;
 
 pub(super) use arrays::SharedArrays;
-use loss::LossShard;
-use message::CountedMessages;
+use loss_shard::LossShard;
 use rate_limit::RateLimiter;
 pub use rate_limit::SyncLimits;
 use rounds::{ExchangeRounds, RoundSlot};
+use shard::ShardCopy;
 use shared::ExchangeShared;
-use state::ShardCopy;
 
 /// The parameter exchange of one trainer, which runs in a thread while this value exists.
 pub(super) struct ParameterExchange {
@@ -182,12 +183,8 @@ fn shared(
     live: &Arc<dyn LiveTraffic>,
 ) -> ExchangeShared {
     let blocks = blocks::cut_into_blocks(arrays);
-    let seen = blocks.iter().map(|block| ShardCopy {
-        version: 0,
-        counted: CountedMessages::new(),
-        what: block.read(arrays),
-    });
-    let seen = seen.collect();
+    let seen = blocks.iter().map(|block| block.read(arrays));
+    let seen = seen.map(ShardCopy::initial).collect();
     ExchangeShared::new(blocks, seen, loss, Arc::clone(ledger), Arc::clone(live))
 }
 

@@ -16,7 +16,7 @@ use pbg_ledger::{LedgerAction, LedgerRecord, SilentTrainer, Token};
 use pbg_model::error::RunError;
 use pbg_train::bucket_trainer::BucketResult;
 
-use crate::cluster_trainer::ClusterOptions;
+use crate::cluster_options::ClusterOptions;
 use crate::ledger::LedgerClient;
 
 /// State shared by the threads and the trainer.

@@ -17,49 +17,20 @@ use std::time::Duration;
 
 pub(crate) use background::LedgerThreads;
 use encoding::{Backoff, decode, encode};
+pub(crate) use not_applied::NotApplied;
+use not_applied::{fenced, set_back};
 use refresh_request::RefreshRequest;
 pub(crate) use silence::UserHandle;
 use silence::{Request, SilenceMonitor};
-use transactions::{fenced, set_back};
 use view::{LedgerView, ReadStart, VersionedRecord};
 
 mod background;
 mod encoding;
+mod not_applied;
 mod refresh_request;
 mod silence;
 mod transactions;
 mod view;
-
-/// Reason why a transaction was not applied.
-#[derive(Debug)]
-pub(crate) enum NotApplied {
-    /// The record refuses the transaction. The trainer is still part of the run.
-    Refused(TransactionError),
-    /// The transaction was no longer wanted. It may have been applied.
-    Abandoned,
-    /// The trainer cannot continue in the run.
-    Fatal(JoinError),
-}
-
-impl From<JoinError> for NotApplied {
-    fn from(error: JoinError) -> Self {
-        Self::Fatal(error)
-    }
-}
-
-impl NotApplied {
-    /// Converts into an error, for transactions that are never refused while the trainer acts correctly.
-    pub(crate) fn into_error(self) -> JoinError {
-        match self {
-            Self::Refused(refusal) => JoinError::Refused(Box::new(refusal)),
-            Self::Abandoned => JoinError::unreachable(
-                Duration::ZERO,
-                NoAnswer("the request was abandoned".to_owned()),
-            ),
-            Self::Fatal(error) => error,
-        }
-    }
-}
 
 /// Counts of a trainer's settlements.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -230,8 +201,8 @@ impl LedgerClient {
         self.known.loaded(group, stamp);
     }
 
-    /// Returns the stamp of the copy of `group` in memory, or `None` if nothing was loaded.
-    pub(crate) fn stamp(&self, group: SidePartition) -> Option<CopyVersion> {
+    /// Returns the stamp of the copy of `group` in memory, which is in its initial state if nothing was loaded.
+    pub(crate) fn stamp(&self, group: SidePartition) -> CopyVersion {
         self.known.stamp(group)
     }
 

@@ -21,18 +21,20 @@
 //! sandbox, or the terminal.
 
 mod advised_wait;
+mod cluster_options;
 mod cluster_trainer;
 mod conversion;
 mod exchange;
 mod exchange_warnings;
 mod heartbeats;
 mod ledger;
+mod random_token;
 mod run;
 mod simulation;
 mod tables;
 mod unsupported;
 
-pub use cluster_trainer::ClusterOptions;
+pub use cluster_options::ClusterOptions;
 pub use exchange::SyncLimits;
 pub use exchange_warnings::distributed_warnings;
 pub use run::train_distributed;

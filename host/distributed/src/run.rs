@@ -12,7 +12,8 @@ use pbg_model::resolved::ResolvedConfig;
 use pbg_train::run::train_passes;
 use pbg_train::{RunOutcome, Strategies};
 
-use crate::cluster_trainer::{ClusterOptions, ClusterTrainer};
+use crate::cluster_options::ClusterOptions;
+use crate::cluster_trainer::ClusterTrainer;
 
 /// Trains as one of the trainers of `cluster`, starting where the ledger of the run ends. If the other trainers end
 /// this trainer's membership because it was silent for too long, it drops its tables and joins again.

@@ -18,10 +18,10 @@ use pbg_ledger::{
 };
 use pbg_model::error::{JoinError, RunError};
 
-use crate::advised_wait::AdvisedWait;
+use crate::advised_wait::{AdvisedWait, LONGEST_WAIT};
 use crate::cluster_trainer::leases::{has_room_to_lease_ahead, leases_of_others, soon_resident};
-use crate::cluster_trainer::{LONGEST_WAIT, NEVER, joining};
 use crate::ledger::{LedgerClient, NotApplied};
+use crate::random_token::random_token;
 
 /// A pass to be shared by simulated trainers.
 #[derive(Clone, Debug)]
@@ -103,7 +103,7 @@ pub fn simulate_trainer(
     train: &mut dyn FnMut(Bucket),
 ) -> Result<SimReport, RunError> {
     let (register, live) = (Arc::clone(&actor.register), Arc::clone(&actor.live));
-    let token = joining::random_token()?;
+    let token = random_token()?;
     let ledger = Arc::new(LedgerClient::new(register, live, token, scene.patience));
     thread::scope(|scope| {
         let now = pbg_clock::now();
@@ -164,8 +164,8 @@ impl SimRun<'_, '_> {
             let founding = Genesis {
                 work: TrainedState::none(&terms.grid),
                 terms: terms.clone(),
-                run: joining::random_token()?,
-                incarnation: joining::random_token()?,
+                run: random_token()?,
+                incarnation: random_token()?,
                 wanted: self.scene.trainers,
                 base: None,
             };
@@ -355,7 +355,7 @@ impl SimRun<'_, '_> {
             };
             partitions.push(SettledPartition {
                 group,
-                from: self.ledger.stamp(group).unwrap_or(NEVER),
+                from: self.ledger.stamp(group),
                 files: vec![file],
             });
         }

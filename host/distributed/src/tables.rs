@@ -19,6 +19,7 @@ use pbg_train::disk_tables::InitialTables;
 use pbg_train::new_rows::NewRows;
 
 use crate::ledger::{LedgerClient, NotApplied};
+
 /// Trained buckets, to be settled together with the tables that are being written.
 #[derive(Debug)]
 pub(crate) struct UnsettledBuckets {
@@ -193,10 +194,7 @@ impl ClusterTables {
             let keys = self.layout.group_tables(group);
             SettledPartition {
                 group,
-                from: self
-                    .ledger
-                    .stamp(group)
-                    .unwrap_or(crate::cluster_trainer::NEVER),
+                from: self.ledger.stamp(group),
                 files: keys.filter_map(|key| written.remove(&key)).collect(),
             }
         };

@@ -10,17 +10,16 @@ use pbg_core::event::Event;
 use pbg_core::graph::SidePartition;
 use pbg_core::schedule::PassId;
 use pbg_core::strategy::Loss as _;
-use pbg_ledger::{CheckpointCut, FileId, LedgerAction, LedgerRecord, Token};
+use pbg_ledger::{BucketState, CheckpointCut, FileId, LedgerAction, LedgerRecord, Token};
 use pbg_model::commit;
-use pbg_model::error::{CheckpointMismatch, JoinError, RunError};
+use pbg_model::error::{JoinError, RunError};
 use pbg_model::layout::TableKey;
-use pbg_model::state::RunState;
 use pbg_model::tables::with_data;
 use std::sync::Arc;
 
+use super::ClusterTrainer;
 use super::event_log::in_json;
-use super::{ClusterTrainer, has_untrained_buckets};
-use crate::conversion::state_of;
+use crate::conversion::{state_of, stored_state};
 use crate::ledger::NotApplied;
 
 /// How often a record that other trainers keep changing is compared with the newest manifest before giving up.
@@ -297,11 +296,8 @@ fn is_between_epochs(record: &LedgerRecord) -> bool {
     pass.epoch > 0 && (pass.edge_set, pass.edge_chunk) == (0, 0) && record.work().plan.is_none()
 }
 
-/// Reads the run's position and state from a manifest.
-pub(super) fn stored_state(
-    manifest: &CheckpointManifest,
-    checkpoint: &str,
-) -> Result<RunState, RunError> {
-    let state = serde_json::from_value(manifest.run.state.clone());
-    state.map_err(|e| CheckpointMismatch::position(checkpoint, e).into())
+/// Whether the pass has buckets that are not trained yet, leased ones included.
+fn has_untrained_buckets(record: &LedgerRecord) -> bool {
+    let buckets = &record.work().buckets;
+    buckets.count(BucketState::ToDo) + buckets.count(BucketState::Leased) > 0
 }

@@ -8,7 +8,7 @@ use pbg_model::memory;
 use pbg_model::state::RunState;
 
 use super::ClusterTrainer;
-use super::checkpoints::stored_state;
+use crate::conversion::stored_state;
 
 impl ClusterTrainer<'_> {
     /// Emits an event to the user interface, and appends it to the log that is written with the next settlement.

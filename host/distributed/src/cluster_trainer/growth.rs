@@ -12,7 +12,8 @@ use pbg_model::trained::UntrainedNames;
 use pbg_train::new_rows::NewRows;
 
 use super::ClusterTrainer;
-use super::joining::random_token;
+use crate::conversion::grid;
+use crate::random_token::random_token;
 
 /// Returns the rows that the dataset has and the checkpoint of `manifest` lacks.
 ///
@@ -57,8 +58,7 @@ fn write(
     files: &SharedCheckpoint,
     work: &mut TrainedState,
 ) -> Result<(), RunError> {
-    let grid = crate::conversion::grid(layout);
-    for (group, partition) in grid.groups().zip(&mut work.partitions) {
+    for (group, partition) in grid(layout).groups().zip(&mut work.partitions) {
         for (key, file) in layout.group_tables(group).zip(&mut partition.files) {
             if new.count(key) == 0 {
                 continue;

@@ -16,14 +16,14 @@ use pbg_model::resolved::ResolvedConfig;
 use pbg_train::Strategies;
 use pbg_train::commit_metadata::reset_changed;
 
-use super::ClusterOptions;
-use super::checkpoints::stored_state;
 use super::growth;
-use crate::conversion::work_of;
+use crate::cluster_options::ClusterOptions;
+use crate::conversion::{stored_state, work_of};
 use crate::ledger::{LedgerClient, NotApplied};
+use crate::random_token::random_token;
 
 /// Longest delay until a shared folder shows what another machine has written to it.
-pub(crate) const VISIBLE_WITHIN: Duration = Duration::from_secs(5);
+pub(super) const VISIBLE_WITHIN: Duration = Duration::from_secs(5);
 
 /// How often creating or joining the record is retried while other trainers change it.
 const ATTEMPTS: usize = 100;
@@ -413,10 +413,4 @@ pub(crate) fn check_resume(
         allowed,
     };
     compatibility::check_compatibility(resolved, files.path(), &manifest.run, &purpose)
-}
-
-/// Returns a token of 64 random bits.
-pub(crate) fn random_token() -> Result<Token, RunError> {
-    let bits = pbg_clock::random_u64().map_err(|e| JoinError::NoRandomBits(e.to_string()))?;
-    Ok(Token(bits))
 }

@@ -5,8 +5,10 @@ use pbg_ledger::{LedgerAction, Token, TransactionError};
 use pbg_model::error::{JoinError, RunError};
 use pbg_train::{RunOutcome, Strategies};
 
-use super::checkpoints::stored_state;
-use super::{ClusterTrainer, LONGEST_WAIT, NotApplied};
+use super::ClusterTrainer;
+use crate::advised_wait::LONGEST_WAIT;
+use crate::conversion::stored_state;
+use crate::ledger::NotApplied;
 
 /// The previous participation of a trainer that rejoins.
 #[derive(Clone, Copy, Debug)]
@@ -122,10 +124,9 @@ impl ClusterTrainer<'_> {
     /// Returns what a rejoining trainer keeps. Its tables are dropped, since others may have trained these partitions
     /// since.
     pub(crate) fn into_strategies(self) -> (Strategies, Option<PreviousParticipation>) {
-        let (token, told) = (self.token(), self.rankings.told());
         let earlier = PreviousParticipation {
-            token,
-            reported_epochs: told,
+            token: self.token(),
+            reported_epochs: self.rankings.told,
         };
         (self.machine.into_strategies(), Some(earlier))
     }

@@ -7,7 +7,6 @@
 //! reports and applies.
 
 use std::io::{BufRead as _, BufReader};
-use std::time::Instant;
 
 use pbg_checkpoint::CheckpointManifest;
 use pbg_core::event::Event;
@@ -29,45 +28,11 @@ use pbg_rows::table::Table;
 use pbg_train::buffer::PartitionBuffer;
 use pbg_train::validation;
 
-use crate::ledger::{LedgerClient, NotApplied};
+use crate::ledger::NotApplied;
 use crate::tables::ClusterTables;
 
 use super::ClusterTrainer;
 use super::joining::VISIBLE_WITHIN;
-/// A trainer's progress with rankings.
-pub(super) struct RankingProgress {
-    /// Number of epochs at the last ranking that was reported.
-    told: u32,
-    /// Whether rankings may have ended between two memberships of this trainer.
-    may_have_missed: bool,
-    /// Current factor on the learning rates of the workers.
-    lr_factor: f32,
-    /// Start of this trainer's pause for the current ranking.
-    since: Option<Instant>,
-    /// Duration of the pause for the last ranking, in seconds.
-    seconds: f64,
-}
-
-impl RankingProgress {
-    /// State of a trainer that has joined. One that rejoins also reports the rankings that ended meanwhile; `told` is
-    /// the last one that it has reported.
-    pub(super) fn before(ledger: &LedgerClient, told: Option<u32>) -> Self {
-        let record = ledger.last_record();
-        let plateau = record.map_or_else(Default::default, |r| r.work().progress.plateau);
-        Self {
-            told: told.unwrap_or(plateau.seen).min(plateau.seen),
-            may_have_missed: told.is_some(),
-            lr_factor: plateau.lr_factor,
-            since: None,
-            seconds: 0.0,
-        }
-    }
-
-    /// Returns the number of epochs at the last ranking that was reported.
-    pub(super) const fn told(&self) -> u32 {
-        self.told
-    }
-}
 
 /// Returns the terms of validation, which the ledger compares, or `None` if the run does not validate.
 ///

@@ -22,18 +22,21 @@ use pbg_train::check::{CheckReport, check};
 use pbg_train::disk_tables::InitialTables;
 use pbg_train::executor;
 
-use crate::conversion::{grid, terms};
+use crate::cluster_options::ClusterOptions;
+use crate::conversion::{grid, stored_state, terms};
 use crate::exchange::{ParameterExchange, SharedArrays};
 use crate::heartbeats::Heartbeats;
 use crate::ledger::{LedgerClient, LedgerThreads, UserHandle};
+use crate::random_token::random_token;
 use crate::tables::ClusterTables;
 use crate::unsupported::{refuse_no_epochs, refuse_shared};
 
-use super::checkpoints::stored_state;
-use super::joining::{Joining, check_resume, random_token};
+use super::joining::{Joining, check_resume};
 use super::leaving::PreviousParticipation;
-use super::ranking::{RankingProgress, validation_terms};
-use super::{ClusterOptions, ClusterTrainer, growth};
+use super::ranking::validation_terms;
+use super::ranking_progress::RankingProgress;
+use super::{ClusterTrainer, growth};
+
 impl<'a> ClusterTrainer<'a> {
     /// Joins the run of `cluster`, replacing `earlier` if this trainer was part of the run before.
     pub(crate) fn join(

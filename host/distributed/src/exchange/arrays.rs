@@ -7,7 +7,7 @@ use pbg_rows::params::Params;
 use pbg_rows::shared_rows::SharedRows;
 use pbg_rows::table::Table;
 
-use super::message::BlockShape;
+use super::shard::BlockShape;
 
 /// Identifies an array: a tensor or table by its index, and whether its values or its Adagrad sums are meant.
 #[derive(Clone, Copy, Debug)]

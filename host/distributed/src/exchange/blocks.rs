@@ -8,7 +8,7 @@ use pbg_core::seed::{self, StreamPurpose};
 use pbg_ledger::Token;
 
 use super::arrays::{ArrayId, SharedArrays};
-use super::message::BlockShape;
+use super::shard::BlockShape;
 
 /// Largest size in bytes of a block's rows in a message, including the row numbers.
 const BLOCK_BYTES: usize = 512 << 10;

@@ -3,7 +3,7 @@
 use pbg_core::loss::{LossState, ObservedBatches};
 use pbg_ledger::{MAX_TRAINERS, Token};
 
-use super::message::{BlockShape, CountedMessages, RowUpdates};
+use super::shard::{BlockShape, CountedMessages, RowUpdates};
 
 /// Largest number of trainers whose messages are counted in a sum: those of a run, and some that have left it.
 const MOST_COUNTED: usize = 4 * MAX_TRAINERS;

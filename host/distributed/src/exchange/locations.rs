@@ -9,7 +9,7 @@ use std::sync::{Mutex, MutexGuard};
 use pbg_core::lock::lock;
 use pbg_ledger::Token;
 
-use super::loss::LossShard;
+use super::loss_shard::LossShard;
 use super::message::PeerReply;
 use super::owner::ExchangeRequest;
 use super::state::ShardState;

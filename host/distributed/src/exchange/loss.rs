@@ -11,117 +11,13 @@
 //! Batches of different trainers count in the order in which their messages arrive, so runs of several trainers are not
 //! exactly reproducible.
 
-use std::collections::BTreeMap;
-
 use pbg_core::lock::lock;
-use pbg_core::loss::{LossState, ObservedBatches};
 use pbg_core::strategy::{FaultCause, Loss as _};
 use pbg_ledger::Token;
 
-use super::encoding::{Decoder, Encoder};
-use super::message::{CountedMessages, PeerReply, PeerRequest};
-use super::rounds::{ExchangeRounds, Round};
-use super::state::{ShardCopy, version_after_loss};
-
-/// The owner's state of the loss.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) struct LossShard {
-    pub(super) version: u64,
-    /// State after the last update.
-    state: LossState,
-    /// Sums over batches that were received since.
-    pending: ObservedBatches,
-    /// Number of the last message of each trainer.
-    counted: CountedMessages,
-}
-
-/// A trainer's state as a sender of observed batches to the loss's owner.
-#[derive(Default)]
-pub(super) struct LossSender {
-    /// Number of the last message.
-    sent: u64,
-    /// Contents of a message that was not answered.
-    unanswered: Option<ObservedBatches>,
-    /// Sums of messages that were refused, to be sent with the next message.
-    refused: ObservedBatches,
-}
-
-impl LossShard {
-    /// Starts from the newest known copy after the owner was lost, or at the start of the run.
-    pub(super) fn anew(copied: ShardCopy<LossState>) -> Self {
-        Self {
-            version: version_after_loss(copied.version),
-            state: copied.what,
-            pending: ObservedBatches::default(),
-            counted: copied.counted,
-        }
-    }
-
-    /// Counts a message unless it was counted before, and returns the current state.
-    pub(super) fn exchange(
-        &mut self,
-        from: Token,
-        number: u64,
-        observed: &ObservedBatches,
-        takes_part: impl Fn(&Token) -> bool,
-    ) -> PeerReply {
-        self.counted.retain(|token, _| takes_part(token));
-        let last = self.counted.entry(from).or_default();
-        if number > *last {
-            *last = number;
-            self.pending.add(observed);
-        }
-        PeerReply::Loss {
-            version: self.version,
-            counted: self.counted.clone(),
-            state: self.state.clone(),
-            is_whole: self.pending.is_empty(),
-        }
-    }
-
-    /// Returns the state, and the sums to be counted with it. If counting fails, [`LossShard::give_back`] restores them.
-    pub(super) fn begin_count(&mut self) -> Option<(LossState, ObservedBatches)> {
-        match self.pending.is_empty() {
-            true => None,
-            false => Some((self.state.clone(), std::mem::take(&mut self.pending))),
-        }
-    }
-
-    /// Records the state after counting.
-    pub(super) fn end_count(&mut self, state: LossState) {
-        self.version += 1;
-        self.state = state;
-    }
-
-    /// Restores the sums of a count that was interrupted, to be counted later.
-    pub(super) fn give_back(&mut self, observed: &ObservedBatches) {
-        self.pending.add(observed);
-    }
-
-    pub(super) fn state(&self) -> &LossState {
-        &self.state
-    }
-
-    pub(super) fn encode(&self) -> Vec<u8> {
-        let mut to = Encoder::default();
-        to.long(self.version);
-        to.counted(&self.counted);
-        to.observed(&self.pending);
-        to.loss(&self.state);
-        to.0
-    }
-
-    pub(super) fn decode(bytes: &[u8], parameters: usize) -> Option<Self> {
-        let mut reader = Decoder(bytes);
-        let sums = Self {
-            version: reader.long()?.checked_add(1)?,
-            counted: reader.counted()?,
-            pending: reader.observed()?,
-            state: reader.loss(parameters)?,
-        };
-        reader.0.is_empty().then_some(sums)
-    }
-}
+use super::loss_shard::LossShard;
+use super::message::{PeerReply, PeerRequest};
+use super::rounds::{ExchangeRounds, LossSender, Round};
 
 impl ExchangeRounds {
     /// Sends the sums since the last message, and adopts the owner's state of the loss. Returns whether the owner has
@@ -202,49 +98,5 @@ impl ExchangeRounds {
         if let Some(state) = loss.state() {
             places.with_loss(index, |sums| sums.end_count(state));
         }
-    }
-}
-
-/// Returns the copy that a run starts with, before any message was counted.
-pub(super) fn initial_copy(state: LossState) -> ShardCopy<LossState> {
-    ShardCopy {
-        version: 0,
-        counted: BTreeMap::new(),
-        what: state,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn observed(batches: u64) -> ObservedBatches {
-        ObservedBatches {
-            batches,
-            edges: 10 * batches,
-            loss: batches as f64,
-        }
-    }
-
-    #[test]
-    fn every_message_counts_once_whoever_owns_the_loss_then() {
-        let state = LossState {
-            parameters: vec![0.5, 1.0],
-            ..LossState::default()
-        };
-        let mut sums = LossShard::anew(initial_copy(state.clone()));
-        let all = |_: &Token| true;
-        sums.exchange(Token(1), 1, &observed(3), all);
-        sums.exchange(Token(1), 1, &observed(3), all);
-        sums.exchange(Token(2), 5, &observed(4), all);
-        let mut next = LossShard::decode(&sums.encode(), 2).unwrap();
-        assert!(next.version > sums.version);
-        next.exchange(Token(2), 5, &observed(4), all);
-        assert_eq!(next.begin_count(), Some((state.clone(), observed(7))));
-        assert_eq!(next.begin_count(), None);
-        next.give_back(&observed(7));
-        assert_eq!(next.begin_count(), Some((state, observed(7))));
-        assert_eq!(LossShard::decode(&sums.encode(), 3), None);
-        assert_eq!(LossShard::decode(&sums.encode()[1..], 2), None);
     }
 }

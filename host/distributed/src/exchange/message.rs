@@ -1,27 +1,12 @@
 //! Messages between trainers about shared parameters, and their encoding: little-endian, floats bit by bit. What is
 //! received from the network is untrusted: lengths, row numbers and values are checked ([`super::encoding`]).
 
-use std::collections::BTreeMap;
-
 use pbg_core::loss::{LossState, ObservedBatches};
 use pbg_ledger::Token;
 
 use super::encoding::{Decoder, Encoder};
-use super::state::ShardKind;
+use super::shard::{BlockShape, CountedMessages, RowUpdates, ShardKind};
 use crate::ledger::SettlementCounts;
-
-/// Rows of a block by their indices.
-pub(super) type RowUpdates = BTreeMap<u32, Vec<f32>>;
-
-/// For each trainer, the number of its last message that is counted in a sum.
-pub(super) type CountedMessages = BTreeMap<Token, u64>;
-
-/// Shape of a block: number of rows, and numbers in each row.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct BlockShape {
-    pub(super) rows: usize,
-    pub(super) width: usize,
-}
 
 /// Largest number of blocks that one message may ask about.
 pub(super) const MOST_BLOCKS: usize = 50_000;

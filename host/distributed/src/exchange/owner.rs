@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use pbg_ledger::Token;
 
 use super::encoding::{Decoder, Encoder};
-use super::message::{BlockShape, CountedMessages, PeerReply, RowUpdates};
-use super::state::version_after_loss;
+use super::message::PeerReply;
+use super::shard::{BlockShape, CountedMessages, RowUpdates, version_after_loss};
 use crate::ledger::SettlementCounts;
 
 /// A block's sum over the additions of all trainers, at its owner.

@@ -8,17 +8,17 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use pbg_core::lock::lock;
+use pbg_core::loss::ObservedBatches;
 use pbg_core::strategy::StrategyError;
 use pbg_ledger::Token;
 use pbg_train::GuardedLoss;
 
 use super::arrays::SharedArrays;
-use super::blocks::{Owners, ParameterBlock};
-use super::loss::LossSender;
-use super::message::{CountedMessages, PeerReply, PeerRequest, RowUpdates, SignedRequest};
+use super::blocks::{ChangedRow, Owners, ParameterBlock};
+use super::message::{PeerReply, PeerRequest, SignedRequest};
 use super::rate_limit::RateLimiter;
+use super::shard::{CountedMessages, RowUpdates, ShardKind};
 use super::shared::ExchangeShared;
-use super::state::ShardKind;
 
 /// Longest wait for an owner's answer.
 const ANSWER_WITHIN: Duration = Duration::from_secs(2);
@@ -38,6 +38,17 @@ pub(super) struct BlockSender {
     sent: u64,
     /// A message that was not answered. It is sent again unchanged, to the current owner, so that it counts once.
     unanswered: Option<SentAdditions>,
+}
+
+/// A trainer's state as a sender of observed batches to the loss's owner.
+#[derive(Default)]
+pub(super) struct LossSender {
+    /// Number of the last message.
+    pub(super) sent: u64,
+    /// Contents of a message that was not answered.
+    pub(super) unanswered: Option<ObservedBatches>,
+    /// Sums of messages that were refused, to be sent with the next message.
+    pub(super) refused: ObservedBatches,
 }
 
 /// The additions that were sent for a block, and the values after them.
@@ -369,7 +380,7 @@ impl ExchangeRounds {
 }
 
 impl SentAdditions {
-    fn new(changed: Vec<super::blocks::ChangedRow>) -> Self {
+    fn new(changed: Vec<ChangedRow>) -> Self {
         let (mut added, mut now) = (RowUpdates::new(), RowUpdates::new());
         for row in changed {
             added.insert(row.row as u32, row.added);

@@ -15,15 +15,11 @@ use crate::ledger::LedgerClient;
 
 use super::blocks::{self, BlockValues, ParameterBlock};
 use super::locations::{BlockLocations, Location};
-use super::loss::LossShard;
-use super::message::{
-    BlockShape, CountedMessages, PIECE_BYTES, PeerReply, PeerRequest, Piece, SignedRequest,
-};
+use super::loss_shard::LossShard;
+use super::message::{PIECE_BYTES, PeerReply, PeerRequest, Piece, SignedRequest};
 use super::owner::{BlockSums, ExchangeRequest};
-use super::state::{ShardCopy, ShardKind, ShardState};
-
-/// Kind of a shard without rows.
-pub(super) const NOTHING: ShardKind = ShardKind::Rows(BlockShape { rows: 0, width: 1 });
+use super::shard::{BlockShape, CountedMessages, ShardCopy, ShardKind};
+use super::state::ShardState;
 
 /// State shared by the exchanging thread and the answering thread.
 pub(super) struct ExchangeShared {
@@ -56,7 +52,7 @@ impl ExchangeShared {
             places: BlockLocations::new(blocks.len() + usize::from(loss.is_some())),
             blocks,
             seen: seen.into_iter().map(Mutex::new).collect(),
-            loss: loss.map(|state| Mutex::new(super::loss::initial_copy(state))),
+            loss: loss.map(|state| Mutex::new(ShardCopy::initial(state))),
             ledger,
             live,
             thread: OnceLock::new(),
@@ -90,7 +86,7 @@ impl ExchangeShared {
         match (self.blocks.get(index), &self.loss) {
             (Some(block), _) => ShardKind::Rows(block.shape),
             (None, Some(loss)) => ShardKind::Loss(lock(loss).what.parameters.len()),
-            (None, None) => NOTHING,
+            (None, None) => ShardKind::NO_ROWS,
         }
     }
 

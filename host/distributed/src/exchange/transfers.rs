@@ -17,7 +17,8 @@ use super::blocks::Owners;
 use super::locations::Location;
 use super::message::{MOST_BLOCKS, PeerReply, PeerRequest};
 use super::rounds::{ExchangeRounds, Round};
-use super::shared::{ExchangeShared, NOTHING};
+use super::shard::ShardKind;
+use super::shared::ExchangeShared;
 use super::state::ShardState;
 
 /// Largest number of pieces of a state: the sum, and the unsettled additions of every trainer.
@@ -79,7 +80,9 @@ impl ExchangeRounds {
         let mut newest: BTreeMap<_, _> = sought.iter().map(own).collect();
         for &other in record.trainers().keys().filter(|token| **token != me) {
             let question = PeerRequest::WhichHeld(newest.keys().copied().collect());
-            let Some(PeerReply::NotHeld(theirs)) = self.ask(other, question, NOTHING, turn) else {
+            let Some(PeerReply::NotHeld(theirs)) =
+                self.ask(other, question, ShardKind::NO_ROWS, turn)
+            else {
                 turn.is_stale = true;
                 return BTreeMap::new();
             };
@@ -103,7 +106,8 @@ impl ExchangeRounds {
                 block: index as u32,
                 piece: next,
             };
-            let Some(PeerReply::State(piece)) = self.ask(whom, question, NOTHING, turn) else {
+            let Some(PeerReply::State(piece)) = self.ask(whom, question, ShardKind::NO_ROWS, turn)
+            else {
                 return None;
             };
             if *version.get_or_insert(piece.version) != piece.version || piece.pieces > MOST_PIECES

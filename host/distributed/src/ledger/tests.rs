@@ -196,7 +196,7 @@ fn a_copy_is_of_what_was_settled_and_not_of_what_others_settled_since() {
     };
     *wire.after_lost.lock().unwrap() = Some(Box::new(again));
     one.settle(settled).unwrap();
-    assert_eq!(one.stamp(GROUP), Some(expected));
+    assert_eq!(one.stamp(GROUP), expected);
     assert!(!one.is_current(GROUP));
 }
 

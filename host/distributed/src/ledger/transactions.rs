@@ -7,14 +7,15 @@ use pbg_core::graph::SidePartition;
 use pbg_core::lock::lock;
 use pbg_ledger::transport::{NoAnswer, WriteReply};
 use pbg_ledger::{
-    CopyVersion, LedgerAction, LedgerRecord, Token, Transaction, TransactionError, TransactionFate,
+    CopyVersion, LedgerAction, LedgerRecord, Transaction, TransactionError, TransactionFate,
 };
 use pbg_model::error::JoinError;
 use std::sync::Arc;
 
+use super::LedgerClient;
 use super::encoding::{Backoff, encode};
+use super::not_applied::{NotApplied, fenced, set_back};
 use super::view::VersionedRecord;
-use super::{LedgerClient, NotApplied};
 
 /// A transaction in progress.
 struct Pending<'a> {
@@ -154,12 +155,4 @@ impl LedgerClient {
             TransactionFate::Overtaken { last } => Err(set_back(tx.token, last, tx.after)),
         }
     }
-}
-
-pub(super) fn fenced(token: Token) -> JoinError {
-    JoinError::Fenced(Box::new(TransactionError::Fenced { token }))
-}
-
-pub(super) fn set_back(token: Token, last: u64, after: u64) -> JoinError {
-    JoinError::Fenced(Box::new(TransactionError::SetBack { token, last, after }))
 }

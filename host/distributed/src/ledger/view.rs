@@ -8,6 +8,12 @@ use pbg_ledger::{CopyVersion, LedgerRecord, PartitionVersion};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
+/// Stamp of a partition that was never written, that is, of its initial state.
+const NEVER: CopyVersion = CopyVersion {
+    generation: 0,
+    first: None,
+};
+
 /// A record and its revision in the register.
 #[derive(Clone, Debug)]
 pub(super) struct VersionedRecord {
@@ -102,9 +108,9 @@ impl LedgerView {
         lock(&self.0).settling = stamps.iter().copied().collect();
     }
 
-    /// Returns the stamp of the copy of `group` in memory.
-    pub(super) fn stamp(&self, group: SidePartition) -> Option<CopyVersion> {
-        lock(&self.0).stamps.get(&group).copied()
+    /// Returns the stamp of the copy of `group` in memory, which is in its initial state if nothing was loaded.
+    pub(super) fn stamp(&self, group: SidePartition) -> CopyVersion {
+        lock(&self.0).stamps.get(&group).copied().unwrap_or(NEVER)
     }
 
     /// Whether the copy of `group` in memory has the version that the record names.
