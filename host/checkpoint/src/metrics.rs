@@ -110,9 +110,10 @@ pub(super) fn make_current(folder: &Path, manifest: &CheckpointManifest) -> Resu
     let Some(staged) = staged(manifest).map(|name| folder.join(name)) else {
         return Ok(());
     };
-    match fs::exists(&staged).unwrap_or(false) {
-        true => files::rename(&staged, &folder.join(NAME)),
-        false => Ok(()),
+    // Another trainer may have done so already.
+    match files::rename(&staged, &folder.join(NAME)) {
+        Err(error) if error.is_not_found() => Ok(()),
+        renamed => renamed,
     }
 }
 

@@ -1,61 +1,32 @@
-//! The machine's clock, sleep and random bits: everything that differs from one run of the same command to the next.
+//! Time, randomness and waiting: everything that differs from one run of the same command to the next.
 //!
-//! The crates of the host ask only this one ([`now`], [`unix_time`], [`sleep`], [`random_u64`], [`fill_random`]), which
-//! `clippy.toml` enforces: a reader finds every dependence on time by searching for one name, and a virtual clock has
-//! one place to take effect. Random numbers of training are not among these: they follow from the seed (`pbg-core`).
+//! The crates of the host use only this one ([`now`], [`unix_time`], [`sleep`], [`random_u64`], [`fill_random`]), which
+//! `clippy.toml` enforces, so that a reader finds every dependence on time by searching for one name. Random numbers of
+//! training are not among these: they follow from the seed (`pbg-core`).
+//!
+//! A thread has a [`Clock`]: the machine's, unless it was started under another one ([`Clock::enter`]). Trainers of a
+//! distributed run also start threads ([`spawn`]) and wait for each other ([`Monitor`], [`Slot`], [`channel`]) through
+//! this crate. Under a virtual clock, the simulation (`pbg-sim`) therefore decides which of their threads runs next and
+//! what time it is, and the same seed gives the same run.
 
 #![expect(
     clippy::disallowed_methods,
     reason = "the only place that asks the machine"
 )]
 
-use std::error::Error;
-use std::fmt;
-use std::thread;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+mod channel;
+mod clock;
+mod monitor;
+mod random;
+mod slot;
+mod threads;
 
-/// Returns the time of the monotonic clock.
-#[must_use]
-pub fn now() -> Instant {
-    Instant::now()
-}
+pub use channel::{Receiver, Sender, channel};
+pub use clock::{Clock, WaitKey, elapsed, now, sleep, unix_time, yield_turn};
+pub use monitor::Monitor;
+pub use random::{NoRandomBits, fill_random, random_u64};
+pub use slot::{Slot, SlotGuard};
+pub use threads::{JoinHandle, spawn};
 
-/// Returns the time since 1970-01-01 00:00 UTC; zero if the clock is set to an earlier time.
-#[must_use]
-pub fn unix_time() -> Duration {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH);
-    since.unwrap_or_default()
-}
-
-/// Blocks this thread for at least `duration`.
-pub fn sleep(duration: Duration) {
-    thread::sleep(duration);
-}
-
-/// Failure of the system to return random bits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct NoRandomBits(getrandom::Error);
-
-impl fmt::Display for NoRandomBits {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
-
-impl Error for NoRandomBits {}
-
-/// Returns 64 random bits of the system.
-///
-/// # Errors
-/// When the system returns none.
-pub fn random_u64() -> Result<u64, NoRandomBits> {
-    getrandom::u64().map_err(NoRandomBits)
-}
-
-/// Fills `bytes` with random bits of the system.
-///
-/// # Errors
-/// When the system returns none.
-pub fn fill_random(bytes: &mut [u8]) -> Result<(), NoRandomBits> {
-    getrandom::fill(bytes).map_err(NoRandomBits)
-}
+#[cfg(test)]
+mod tests;

@@ -65,7 +65,7 @@ impl AdvisedWait {
     }
 
     fn left(&self) -> Duration {
-        let waited = self.since.map_or(Duration::ZERO, |since| since.elapsed());
+        let waited = self.since.map_or(Duration::ZERO, pbg_clock::elapsed);
         let patience = match self.trained {
             (_, 0) => LONGEST_WAIT,
             (time, buckets) => time / buckets * PATIENCE,

@@ -47,7 +47,7 @@ impl ClusterOptions {
     /// still exist.
     pub(crate) fn back_off(&self, failed_rejoins: u32, stop: &AtomicBool) {
         let (pause, started) = (self.backoff(failed_rejoins), pbg_clock::now());
-        while started.elapsed() < pause && !stop.load(Ordering::Relaxed) {
+        while pbg_clock::elapsed(started) < pause && !stop.load(Ordering::Relaxed) {
             pbg_clock::sleep(pause.min(Duration::from_millis(50)));
         }
     }

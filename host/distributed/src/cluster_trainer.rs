@@ -36,6 +36,7 @@ mod passes;
 mod ranking;
 mod ranking_progress;
 mod settling;
+mod silent_trainers;
 mod start;
 
 use crate::advised_wait::AdvisedWait;

@@ -18,9 +18,9 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, RwLock};
-use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use pbg_clock::{JoinHandle, Slot};
 use pbg_core::lock::lock;
 use pbg_core::loss::LossState;
 use pbg_core::strategy::{Loss as _, StrategyError};
@@ -49,14 +49,14 @@ pub(super) use arrays::SharedArrays;
 use loss_shard::LossShard;
 use rate_limit::RateLimiter;
 pub use rate_limit::SyncLimits;
-use rounds::{ExchangeRounds, RoundSlot};
+use rounds::ExchangeRounds;
 use shard::ShardCopy;
 use shared::ExchangeShared;
 
 /// The parameter exchange of one trainer, which runs in a thread while this value exists.
 pub(super) struct ParameterExchange {
     exchange: Arc<ExchangeRounds>,
-    thread: Option<JoinHandle<()>>,
+    thread: Option<JoinHandle>,
 }
 
 impl ParameterExchange {
@@ -90,18 +90,15 @@ impl ParameterExchange {
             loss,
             fault: Mutex::default(),
             gate: Arc::<RwLock<()>>::default(),
-            turns: RoundSlot::default(),
+            turns: Slot::default(),
             pace: RateLimiter::new(limits),
             took: AtomicU64::new(0),
             ends: AtomicBool::new(false),
         });
         exchange.tell(patience);
         let exchanging = Arc::clone(&exchange);
-        let thread = thread::Builder::new()
-            .name("parameters".to_owned())
-            .spawn(move || exchanging.run())
+        let thread = pbg_clock::spawn("parameters", move || exchanging.run())
             .map_err(|e| RunError::Thread(e.to_string()))?;
-        let _first = exchange.shared.thread.set(thread.thread().clone());
         Ok(Self {
             exchange,
             thread: Some(thread),
@@ -142,7 +139,7 @@ impl ParameterExchange {
     pub(super) fn transfer_all(&self, within: Duration) -> bool {
         let ExchangeRounds { shared, pace, .. } = &*self.exchange;
         let started = pbg_clock::now();
-        let left = || within.saturating_sub(started.elapsed());
+        let left = || within.saturating_sub(pbg_clock::elapsed(started));
         let told = self.flush(left());
         // Additions sent after the last settlement were made before it. With another settlement, the owners no longer
         // treat them as unsettled and will not subtract them.
@@ -163,7 +160,7 @@ impl ParameterExchange {
     pub(super) fn end_rounds(&mut self) {
         self.exchange.ends.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
-            thread.thread().unpark();
+            self.exchange.shared.request_round();
             // The panic message is already printed, and nobody is left to handle the error.
             let _panicked = thread.join();
         }

@@ -3,11 +3,10 @@
 //! They are separate so that heartbeats continue while the other thread waits for a ledger that does not answer.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
-use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use pbg_clock::{JoinHandle, Monitor};
 use pbg_core::event::Event;
 use pbg_core::graph::Bucket;
 use pbg_core::lock::lock;
@@ -25,13 +24,13 @@ struct Shared {
     notices: Mutex<Vec<Event>>,
     /// Trainers that this one has removed from the run.
     ended: Mutex<Vec<Token>>,
-    ends: AtomicBool,
+    ends: Monitor<bool>,
 }
 
 /// The threads. Dropping it ends and joins them.
 pub(super) struct Heartbeats {
     shared: Arc<Shared>,
-    threads: Vec<JoinHandle<()>>,
+    threads: Vec<JoinHandle>,
 }
 
 impl Heartbeats {
@@ -57,7 +56,7 @@ impl Heartbeats {
             beat: Mutex::new(beat),
             notices: Mutex::default(),
             ended: Mutex::default(),
-            ends: AtomicBool::new(false),
+            ends: Monitor::new(false),
         });
         let watcher = SilenceDetector {
             shared: Arc::clone(&shared),
@@ -82,7 +81,7 @@ impl Heartbeats {
         name: &str,
         work: impl FnOnce() + Send + 'static,
     ) -> Result<(), RunError> {
-        let started = thread::Builder::new().name(name.to_owned()).spawn(work);
+        let started = pbg_clock::spawn(name, work);
         let thread = started.map_err(|e| RunError::Thread(e.to_string()))?;
         self.threads.push(thread);
         Ok(())
@@ -118,9 +117,8 @@ impl Heartbeats {
 
 impl Drop for Heartbeats {
     fn drop(&mut self) {
-        self.shared.ends.store(true, Ordering::Relaxed);
+        self.shared.ends.change(|ends| *ends = true);
         for thread in self.threads.drain(..) {
-            thread.thread().unpark();
             // The panic message is already printed, and nobody is left to handle the error.
             let _panicked = thread.join();
         }
@@ -130,11 +128,16 @@ impl Drop for Heartbeats {
 impl Shared {
     /// Sends a heartbeat to all trainers at every `heartbeat` interval.
     fn tell(&self, live: &dyn LiveTraffic, heartbeat: Duration) {
-        while !self.ends.load(Ordering::Relaxed) {
+        while !*self.ends.lock() {
             let beat = lock(&self.beat).clone();
             live.beat(&beat);
-            thread::park_timeout(heartbeat);
+            self.wait(heartbeat);
         }
+    }
+
+    /// Waits for at most `at_most`, until the threads must end.
+    fn wait(&self, at_most: Duration) {
+        drop(self.ends.wait_while(at_most, |ends| !*ends));
     }
 }
 
@@ -151,11 +154,11 @@ struct SilenceDetector {
 
 impl SilenceDetector {
     fn run(mut self) {
-        while !self.shared.ends.load(Ordering::Relaxed) {
+        while !*self.shared.ends.lock() {
             if let Some(record) = self.ledger.last_record() {
                 self.evict_silent(&record);
             }
-            thread::park_timeout(self.heartbeat);
+            self.shared.wait(self.heartbeat);
         }
     }
 
@@ -198,7 +201,7 @@ impl SilenceDetector {
 
     /// Returns the time since `token` was last heard or, if it never was, since it was first seen in the record.
     fn silent(&self, token: Token) -> Duration {
-        let met = self.met.get(&token).map(Instant::elapsed);
+        let met = self.met.get(&token).copied().map(pbg_clock::elapsed);
         let met = met.unwrap_or(Duration::ZERO);
         self.heard(token).map_or(met, |ago| ago.min(met))
     }

@@ -3,16 +3,16 @@
 //! The threads that train, transfer partitions and monitor other trainers share it. Transactions are numbered, and each
 //! names its predecessor, so each one ends before the next begins. The last known record can be read meanwhile.
 
+use pbg_clock::Slot;
 use pbg_core::graph::SidePartition;
-use pbg_core::lock::lock;
 use pbg_ledger::transport::{LiveTraffic, NoAnswer, Register, RegisterEntry, WriteReply};
 use pbg_ledger::{
     CopyVersion, LedgerAction, LedgerRecord, OperatorCommand, PartitionVersion, Settlement,
     SilentTrainer, Token, TransactionError,
 };
 use pbg_model::error::JoinError;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 pub(crate) use background::LedgerThreads;
@@ -42,9 +42,10 @@ pub(crate) struct SettlementCounts {
 }
 
 /// Numbers of this trainer's transactions.
+#[derive(Default)]
 struct TransactionNumbers {
-    /// Number of the next transaction.
-    next: u64,
+    /// Number of the last transaction; 0 before the first.
+    last: u64,
     /// Numbers of transactions that were abandoned without an answer. One of them may still be applied.
     given_up: Vec<u64>,
 }
@@ -56,9 +57,9 @@ pub(crate) struct LedgerClient {
     token: Token,
     /// Time after which a register that does not answer is an error.
     timeout: Duration,
-    /// Held during a transaction, so that each one ends before the next begins. The last known record can be read
+    /// Taken during a transaction, so that each one ends before the next begins. The last known record can be read
     /// meanwhile, and every wait for the register ends when the trainer's participation does.
-    numbers: Mutex<TransactionNumbers>,
+    numbers: Slot<TransactionNumbers>,
     known: LedgerView,
     silence: SilenceMonitor,
     needs: RefreshRequest,
@@ -73,16 +74,12 @@ impl LedgerClient {
         token: Token,
         patience: Duration,
     ) -> Self {
-        let numbers = TransactionNumbers {
-            next: 1,
-            given_up: Vec::new(),
-        };
         Self {
             register,
             live,
             token,
             timeout: patience,
-            numbers: Mutex::new(numbers),
+            numbers: Slot::default(),
             known: LedgerView::default(),
             silence: SilenceMonitor::new(UserHandle::default(), patience),
             needs: RefreshRequest::default(),
@@ -234,7 +231,7 @@ impl LedgerClient {
         judged: Option<&LedgerRecord>,
         record: &LedgerRecord,
     ) -> Result<bool, JoinError> {
-        let _alone = lock(&self.numbers);
+        let _alone = self.numbers.take();
         let before = self.known.before();
         let entry = self.entry()?;
         let there = decode(entry.as_ref())?;
@@ -258,7 +255,7 @@ impl LedgerClient {
     /// # Errors
     /// When the register does not answer.
     pub(crate) fn evict(&self, silent: SilentTrainer) -> Result<bool, JoinError> {
-        let _alone = lock(&self.numbers);
+        let _alone = self.numbers.take();
         let evicted = self.evict_patiently(silent);
         self.silence.forget_writes();
         evicted

@@ -137,7 +137,7 @@ pub fn simulate_trainer(
         while let Some(bucket) = rehearsal.next()? {
             let begun = pbg_clock::now();
             train(bucket);
-            let took = begun.elapsed();
+            let took = pbg_clock::elapsed(begun);
             rehearsal.turns.trained(took);
             rehearsal.done.trained += took;
             rehearsal.done.buckets += 1;
@@ -249,7 +249,7 @@ impl SimRun<'_, '_> {
         let begun = pbg_clock::now();
         match self.ledger.submit(action) {
             Ok(_) => {
-                self.done.transactions.push(begun.elapsed());
+                self.done.transactions.push(pbg_clock::elapsed(begun));
                 Ok(true)
             }
             Err(NotApplied::Refused(_) | NotApplied::Abandoned) => Ok(false),
@@ -261,7 +261,7 @@ impl SimRun<'_, '_> {
     fn lease(&mut self) -> Result<Option<Bucket>, RunError> {
         let begun = pbg_clock::now();
         let leased = self.pick_and_lease();
-        self.done.leased += begun.elapsed();
+        self.done.leased += pbg_clock::elapsed(begun);
         leased
     }
 
@@ -368,7 +368,7 @@ impl SimRun<'_, '_> {
         let ledger = Arc::clone(&self.ledger);
         self.settling = Some(self.scope.spawn(move || {
             let begun = pbg_clock::now();
-            ledger.settle(settlement).map(|_| begun.elapsed())
+            ledger.settle(settlement).map(|_| pbg_clock::elapsed(begun))
         }));
         Ok(())
     }
@@ -379,7 +379,7 @@ impl SimRun<'_, '_> {
         };
         let begun = pbg_clock::now();
         let settled = settling.join();
-        self.done.settled += begun.elapsed();
+        self.done.settled += pbg_clock::elapsed(begun);
         // A panic of the settling thread continues in this one.
         let took = settled.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         self.done

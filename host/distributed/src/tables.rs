@@ -97,15 +97,39 @@ impl ClusterTables {
     /// Reads a table from its newest file: one that is written and not settled yet, or the one that the record names.
     /// Without a file, returns the table in its initial state.
     pub(crate) fn read(&self, key: TableKey) -> Result<Table, RunError> {
+        let file = self.current_file(key);
+        match self.read_or_create(key, file) {
+            // The record as last seen may be one that the register has lost, and its files may be gone.
+            Err(error) if error.is_missing_file() => {
+                self.ledger.refresh()?;
+                match self.current_file(key) {
+                    same if same == file => Err(error),
+                    other => self.read_or_create(key, other),
+                }
+            }
+            read => read,
+        }
+    }
+
+    /// Returns the file of the newest state of a table; `None` if the table was never written.
+    fn current_file(&self, key: TableKey) -> Option<PartitionFile> {
+        let Some((group, at)) = self.group_of(key) else {
+            return self.fixed.get(&key).copied();
+        };
+        let recorded = self.ledger.partition(group);
+        self.ledger.set_stamp(group, recorded.stamp());
+        let unsettled = lock(&self.written).get(&key).copied();
+        unsettled.or_else(|| recorded.files.get(at).copied())
+    }
+
+    /// Reads a table, or creates it in its initial state.
+    fn read_or_create(
+        &self,
+        key: TableKey,
+        file: Option<PartitionFile>,
+    ) -> Result<Table, RunError> {
         let (type_index, partition) = key;
         let layout = &self.layout.types[type_index];
-        let mut file = self.fixed.get(&key).copied();
-        if let Some((group, at)) = self.group_of(key) {
-            let recorded = self.ledger.partition(group);
-            let unsettled = lock(&self.written).get(&key).copied();
-            file = unsettled.or_else(|| recorded.files.get(at).copied());
-            self.ledger.set_stamp(group, recorded.stamp());
-        }
         match file {
             Some(file) => self.read_file(key, &file),
             None => {

@@ -48,7 +48,9 @@ pub fn recover() -> bool {
     crashed
 }
 
+/// Passes before each modifying operation. In a simulation, other threads may run before it.
 pub(super) fn step(path: &Path) -> io::Result<()> {
+    pbg_clock::yield_turn();
     PLAN.with_borrow_mut(|plan| {
         let Some(left) = &mut plan.left else {
             return Ok(());

@@ -5,11 +5,11 @@
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, TrySendError, sync_channel};
+use std::sync::mpsc::{TryRecvError, TrySendError};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use pbg_clock::{JoinHandle, Receiver, Sender, channel};
 use pbg_core::batch_graph::pipeline::TRAINING;
 use pbg_core::event::GroupSeconds;
 use pbg_model::crew::panicked;
@@ -88,7 +88,7 @@ fn add(part: &AtomicU64, time: Duration) {
 fn timed<T>(part: &AtomicU64, work: impl FnOnce() -> T) -> T {
     let started = pbg_clock::now();
     let result = work();
-    add(part, started.elapsed());
+    add(part, pbg_clock::elapsed(started));
     result
 }
 
@@ -112,10 +112,10 @@ struct Thread<W: StageWork> {
     name: String,
     clock: Arc<StageClock>,
     /// Dropping the sender ends the thread.
-    orders: Option<SyncSender<W::Order>>,
+    orders: Option<Sender<W::Order>>,
     /// Never locked; the mutex only makes the handle `Sync`.
     made: Mutex<Receiver<Answer<W>>>,
-    handle: Option<JoinHandle<()>>,
+    handle: Option<JoinHandle>,
 }
 
 impl<W: StageWork> StageHandle<W> {
@@ -223,13 +223,11 @@ fn perform_here<W: StageWork>(
 
 impl<W: StageWork> Thread<W> {
     fn start(name: &str, bound: usize, work: W) -> Result<Self, RunError> {
-        let (orders, taken) = sync_channel(bound);
-        let (report, made) = sync_channel(bound);
+        let (orders, taken) = channel(bound);
+        let (report, made) = channel(bound);
         let clock = Arc::new(StageClock::default());
         let own = Arc::clone(&clock);
-        let handle = thread::Builder::new()
-            .name(name.to_owned())
-            .spawn(move || run(work, &taken, &report, &own))
+        let handle = pbg_clock::spawn(name, move || run(work, &taken, &report, &own))
             .map_err(|e| RunError::Thread(e.to_string()))?;
         Ok(Self {
             name: name.to_owned(),
@@ -279,7 +277,7 @@ impl<W: StageWork> Thread<W> {
 fn run<W: StageWork>(
     mut work: W,
     orders: &Receiver<W::Order>,
-    report: &SyncSender<Answer<W>>,
+    report: &Sender<Answer<W>>,
     clock: &StageClock,
 ) {
     loop {

@@ -218,7 +218,7 @@ impl WorkTime {
     fn of<T>(work: impl FnOnce() -> T) -> (Self, T) {
         let (started, before) = (pbg_clock::now(), processor_time::of_this_thread());
         let made = work();
-        let time = started.elapsed();
+        let time = pbg_clock::elapsed(started);
         let used = before.zip(processor_time::of_this_thread());
         let processor = used.map_or(time, |(before, after)| after.saturating_sub(before));
         (Self { time, processor }, made)
@@ -325,12 +325,16 @@ impl CommitStopwatch {
 
     fn stop(&self) {
         let mut stretches = lock(&self.stretches);
-        let stretch = stretches.1.take().map(|start| start.elapsed());
+        let stretch = stretches.1.take().map(|start| pbg_clock::elapsed(start));
         stretches.0 += stretch.unwrap_or_default();
     }
 
     fn read(&self) -> Duration {
         let stretches = lock(&self.stretches);
-        stretches.0 + stretches.1.map(|start| start.elapsed()).unwrap_or_default()
+        stretches.0
+            + stretches
+                .1
+                .map(|start| pbg_clock::elapsed(start))
+                .unwrap_or_default()
     }
 }

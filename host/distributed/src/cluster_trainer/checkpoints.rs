@@ -32,6 +32,14 @@ impl ClusterTrainer<'_> {
         Ok(newest.map_or(0, |manifest| manifest.version))
     }
 
+    /// Makes the newest checkpoint current, if the trainer that has published it died before it could.
+    pub(super) fn make_newest_current(&self) -> Result<(), RunError> {
+        match self.files().newest()? {
+            Some(manifest) => Ok(self.files().make_current(&manifest)?),
+            None => Ok(()),
+        }
+    }
+
     /// Whether an epoch has ended and no checkpoint has its final state, or has its validation ranks where there are
     /// some.
     pub(super) fn epoch_is_uncommitted(&self, record: &LedgerRecord) -> Result<bool, RunError> {
@@ -51,7 +59,7 @@ impl ClusterTrainer<'_> {
     /// Writes a checkpoint if the checkpoint interval has passed and this trainer is responsible for checkpoints.
     pub(super) fn checkpoint_if_due(&mut self) -> Result<(), RunError> {
         let interval = self.machine.config().checkpoint_interval.unwrap_or(600.0);
-        if self.last_checkpoint.elapsed().as_secs_f64() < interval {
+        if pbg_clock::elapsed(self.last_checkpoint).as_secs_f64() < interval {
             return Ok(());
         }
         self.last_checkpoint = pbg_clock::now();
@@ -112,7 +120,7 @@ impl ClusterTrainer<'_> {
         self.remove_logs(&tellers, &*self.last_record()?)?;
         self.remove_signs(&signs)?;
         self.last_checkpoint = pbg_clock::now();
-        let seconds = started.elapsed().as_secs_f64();
+        let seconds = pbg_clock::elapsed(started).as_secs_f64();
         let committed = Event::Committed {
             version: cut.version,
             seconds,
@@ -134,7 +142,7 @@ impl ClusterTrainer<'_> {
     /// Checks that the record is consistent with the newest manifest. If the register was reset to an older record,
     /// files that it names may be gone, and a manifest of such a record must not become the newest. Returns a
     /// consistent record (a newer one if another trainer has changed it meanwhile) and the newest manifest.
-    fn require_consistent(
+    pub(super) fn require_consistent(
         &self,
         mut record: Arc<LedgerRecord>,
     ) -> Result<(Arc<LedgerRecord>, Option<CheckpointManifest>), RunError> {

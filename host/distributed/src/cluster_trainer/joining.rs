@@ -1,7 +1,7 @@
 //! Joining a run: finding or creating a record that is consistent with the checkpoint folder, and joining it.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use pbg_checkpoint::{CheckpointManifest, SharedCheckpoint};
@@ -175,81 +175,6 @@ impl Joining<'_> {
         succeeded == *self.terms
     }
 
-    /// Checks whether an inconsistent record is still in use before it is dropped: returns whether its trainers have
-    /// changed it meanwhile. Trainers that have opened this folder as well detect by themselves that the record was
-    /// replaced. The others train into another folder.
-    ///
-    /// # Errors
-    /// When a live trainer of the record has not opened this folder: its run is a different one.
-    fn is_still_in_use(&self, record: &LedgerRecord) -> Result<bool, RunError> {
-        let strangers = || {
-            let trainers = record.trainers().iter();
-            trainers.filter(|(token, _)| !self.files.has_presence(**token))
-        };
-        let started = pbg_clock::now();
-        while strangers().next().is_some() && started.elapsed() < self.cluster.lease {
-            let heard = self.cluster.live.heartbeats();
-            let is_alive = |token| heard.iter().any(|heard| heard.beat.token == token);
-            // A folder that is shared over a network may show a sign file late.
-            if started.elapsed() >= VISIBLE_WITHIN.min(self.cluster.lease / 2)
-                && let Some((_, stranger)) = strangers().find(|(token, _)| is_alive(**token))
-            {
-                return Err(self.not_shared_with(&stranger.name).into());
-            }
-            self.pause()?;
-        }
-        let newest = self.ledger.refresh()?;
-        Ok(newest.is_none_or(|newest| newest.revision() != record.revision()))
-    }
-
-    /// Sleeps for a moment, so that messages of other trainers can arrive.
-    ///
-    /// # Errors
-    /// When this trainer must stop.
-    fn pause(&self) -> Result<(), RunError> {
-        if self.stop.load(Ordering::Relaxed) {
-            return Err(RunError::Interrupted);
-        }
-        pbg_clock::sleep(self.cluster.heartbeat.min(self.cluster.lease / 20));
-        Ok(())
-    }
-
-    fn not_shared_with(&self, name: &str) -> JoinError {
-        JoinError::NotShared {
-            folder: self.files.path().to_owned(),
-            name: name.escape_debug().to_string(),
-        }
-    }
-
-    /// Removes all trainers of the record if the model has shared parameters that no checkpoint has, and none of the
-    /// trainers was heard for the duration of a lease. Returns whether the record must be read again: the trainers were
-    /// removed, or somebody else has changed the record.
-    fn end_all_silent(&self, record: &LedgerRecord) -> Result<bool, RunError> {
-        if !self.shares_parameters || record.is_saved() || record.trainers().is_empty() {
-            return Ok(false);
-        }
-        let (lease, started) = (self.cluster.lease, pbg_clock::now());
-        while started.elapsed() < lease {
-            let heard = self.cluster.live.heartbeats();
-            let mut tokens = heard.iter().map(|heard| heard.beat.token);
-            if tokens.any(|token| record.trainers().contains_key(&token)) {
-                return Ok(false);
-            }
-            let newest = self.ledger.refresh()?;
-            if newest.is_none_or(|newest| newest.revision() != record.revision()) {
-                return Ok(true);
-            }
-            self.pause()?;
-        }
-        for (&token, trainer) in record.trainers() {
-            let last = trainer.last;
-            if self.ledger.evict(SilentTrainer { token, last })? {
-                self.files.remove_presence(token)?;
-            }
-        }
-        Ok(true)
-    }
-
     /// Returns the first partition file that the record names and the folder lacks.
     fn missing(&self, record: &LedgerRecord) -> Option<String> {
         let grid = record.grid();
@@ -286,25 +211,6 @@ impl Joining<'_> {
         let new = growth::new_rows(resolved, manifest)?;
         growth::grow(&new, layout, files, &mut work)?;
         Ok((work, Some(admitted)))
-    }
-
-    /// Checks that every trainer of the record has opened this same folder, by the sign file that each leaves there
-    /// before it joins. A folder that is shared over a network may show the file late.
-    ///
-    /// # Errors
-    /// When a trainer's sign file is missing.
-    fn check_folder_shared(&self) -> Result<(), JoinError> {
-        let record = self.ledger.last_record();
-        for (token, trainer) in record.iter().flat_map(|record| record.trainers()) {
-            let started = pbg_clock::now();
-            while !self.files.has_presence(*token) {
-                if started.elapsed() > VISIBLE_WITHIN {
-                    return Err(self.not_shared_with(&trainer.name));
-                }
-                pbg_clock::sleep(VISIBLE_WITHIN / 20);
-            }
-        }
-        Ok(())
     }
 
     /// Finds or creates the record, and joins it. Returns the record, and the differences from the checkpoint if this
@@ -381,7 +287,7 @@ impl Joining<'_> {
                 seconds: self.cluster.lease.as_secs_f64(),
             });
             let started = pbg_clock::now();
-            while started.elapsed() < self.cluster.lease {
+            while pbg_clock::elapsed(started) < self.cluster.lease {
                 let heard = self.cluster.live.heartbeats();
                 if heard.iter().any(|heard| heard.beat.token == holder) {
                     return Err(JoinError::AtWork(Box::new(refusal)).into());

@@ -82,7 +82,7 @@ impl ClusterTrainer<'_> {
                 self.machine.strategies.order.pick(&pass, &held, free)?
             }
         };
-        self.sums.calls.order += asked.elapsed().as_secs_f64();
+        self.sums.calls.order += pbg_clock::elapsed(asked).as_secs_f64();
         // The sandbox checks that the index is in range.
         Ok(free.get(picked).copied().unwrap_or(free[0]))
     }

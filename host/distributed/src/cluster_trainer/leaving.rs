@@ -39,6 +39,7 @@ impl ClusterTrainer<'_> {
         if let Some(parameters) = &mut self.parameters {
             parameters.end_rounds();
         }
+        self.make_newest_current()?;
         loop {
             match self.ledger.submit(LedgerAction::LeaveSaved) {
                 Err(NotApplied::Refused(TransactionError::NotSaved)) => {
@@ -73,7 +74,7 @@ impl ClusterTrainer<'_> {
         let version = self.newest_version()?;
         self.machine.emit(Event::RunFinished {
             edges,
-            seconds: self.started.elapsed().as_secs_f64(),
+            seconds: pbg_clock::elapsed(self.started).as_secs_f64(),
             io,
             stages,
             version,
@@ -82,13 +83,17 @@ impl ClusterTrainer<'_> {
     }
 
     /// Returns the cause of `error`. A missing file may mean that this trainer was silent for so long that others
-    /// removed it from the run, trained the partition of that file, and removed the file.
+    /// removed it from the run, trained the partition of that file, and removed the file; or that the register has lost
+    /// its last writes, and the record names files that a newer checkpoint no longer needs.
     pub(crate) fn root_cause(&self, error: RunError) -> RunError {
         if !error.is_missing_file() {
             return error;
         }
         // Reading the record fails if this trainer was removed from the run.
-        self.record().err().unwrap_or(error)
+        let newest = self
+            .record()
+            .and_then(|record| self.require_consistent(record));
+        newest.err().unwrap_or(error)
     }
 
     /// Reports that this trainer was removed from the run and rejoins.

@@ -77,7 +77,8 @@ impl ClusterTrainer<'_> {
                 self.tell_missed(validated.epochs);
             }
             let since = self.rankings.since.take();
-            self.rankings.seconds = since.map_or(0.0, |since| since.elapsed().as_secs_f64());
+            self.rankings.seconds =
+                since.map_or(0.0, |since| pbg_clock::elapsed(since).as_secs_f64());
             self.rankings.told = validated.epochs;
             let event = self.ranks_found(record, validated);
             self.machine.emit(event);
@@ -300,7 +301,7 @@ impl ClusterTrainer<'_> {
             {
                 return Ok(None);
             }
-            if started.elapsed() > VISIBLE_WITHIN {
+            if pbg_clock::elapsed(started) > VISIBLE_WITHIN {
                 let version = ranking.version;
                 return Err(JoinError::NoManifest { version }.into());
             }

@@ -1,12 +1,11 @@
 //! Rounds of the exchange: sends the additions to each block to its owner, and applies the additions of other trainers.
 
 use std::collections::BTreeMap;
-use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, PoisonError, RwLock};
-use std::thread;
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
+use pbg_clock::Slot;
 use pbg_core::lock::lock;
 use pbg_core::loss::ObservedBatches;
 use pbg_core::strategy::StrategyError;
@@ -67,70 +66,6 @@ pub(super) struct RoundState {
     pub(super) owners: Owners,
 }
 
-/// Holder of [`RoundState`]. A round takes the value out, so that no lock is held while it waits for other trainers.
-pub(super) struct RoundSlot {
-    turns: Mutex<Option<RoundState>>,
-    is_back: Condvar,
-}
-
-impl Default for RoundSlot {
-    fn default() -> Self {
-        Self {
-            turns: Mutex::new(Some(RoundState::default())),
-            is_back: Condvar::new(),
-        }
-    }
-}
-
-impl RoundSlot {
-    /// Takes the value when no other round has it. Returns `None` if this does not happen before `until`.
-    pub(super) fn take(&self, until: Option<Instant>) -> Option<RoundGuard<'_>> {
-        let mut turns = lock(&self.turns);
-        loop {
-            if let Some(taken) = turns.take() {
-                return Some(RoundGuard {
-                    turns: taken,
-                    of: self,
-                });
-            }
-            let left = until.map(|until| until.saturating_duration_since(pbg_clock::now()));
-            if left.is_some_and(|left| left.is_zero()) {
-                return None;
-            }
-            let left = left.unwrap_or(Duration::from_secs(1));
-            let waited = self.is_back.wait_timeout(turns, left);
-            turns = waited.unwrap_or_else(PoisonError::into_inner).0;
-        }
-    }
-}
-
-/// [`RoundState`] while a round uses it. Returns it to its [`RoundSlot`] when dropped.
-pub(super) struct RoundGuard<'a> {
-    turns: RoundState,
-    of: &'a RoundSlot,
-}
-
-impl Deref for RoundGuard<'_> {
-    type Target = RoundState;
-
-    fn deref(&self) -> &RoundState {
-        &self.turns
-    }
-}
-
-impl DerefMut for RoundGuard<'_> {
-    fn deref_mut(&mut self) -> &mut RoundState {
-        &mut self.turns
-    }
-}
-
-impl Drop for RoundGuard<'_> {
-    fn drop(&mut self) {
-        *lock(&self.of.turns) = Some(std::mem::take(&mut self.turns));
-        self.of.is_back.notify_one();
-    }
-}
-
 /// State of one round.
 #[derive(Default)]
 pub(super) struct Round {
@@ -167,7 +102,7 @@ pub(super) struct ExchangeRounds {
     /// Locked shared by workers while they train a batch, and exclusively by the exchange while it applies the
     /// additions of other trainers.
     pub(super) gate: Arc<RwLock<()>>,
-    pub(super) turns: RoundSlot,
+    pub(super) turns: Slot<RoundState>,
     pub(super) pace: RateLimiter,
     /// Duration of the thread's last round, in microseconds.
     pub(super) took: AtomicU64,
@@ -180,9 +115,13 @@ impl ExchangeRounds {
         while !self.ends.load(Ordering::Relaxed) {
             let begun = pbg_clock::now();
             self.round(None, None);
-            let took = begun.elapsed().as_micros().try_into().unwrap_or(u64::MAX);
+            let took = pbg_clock::elapsed(begun)
+                .as_micros()
+                .try_into()
+                .unwrap_or(u64::MAX);
             self.took.store(took, Ordering::Relaxed);
-            thread::park_timeout(self.pace.wait_after_round(pbg_clock::now()));
+            self.shared
+                .wait_for_round(self.pace.wait_after_round(pbg_clock::now()));
         }
     }
 
@@ -197,10 +136,10 @@ impl ExchangeRounds {
             if !untold.contains(&true) {
                 return true;
             }
-            if started.elapsed() >= within || self.shared.ledger.ends_waits() {
+            if pbg_clock::elapsed(started) >= within || self.shared.ledger.ends_waits() {
                 return false;
             }
-            let left = within.saturating_sub(started.elapsed());
+            let left = within.saturating_sub(pbg_clock::elapsed(started));
             pbg_clock::sleep(self.pace.wait_after_round(pbg_clock::now()).min(left));
         }
     }
@@ -209,7 +148,11 @@ impl ExchangeRounds {
     /// exchanges only the blocks flagged there, reads all of their numbers so that no addition is missed, and clears
     /// the flags of the blocks whose owners have answered. No trainer is asked after `until`.
     fn round(&self, mut untold: Option<&mut Vec<bool>>, until: Option<Instant>) {
-        let Some(mut taken) = self.turns.take(until) else {
+        let taken = match until {
+            Some(until) => self.turns.take_until(until),
+            None => Some(self.turns.take()),
+        };
+        let Some(mut taken) = taken else {
             return;
         };
         let turns = &mut *taken;

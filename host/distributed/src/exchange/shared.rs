@@ -3,9 +3,10 @@
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, OnceLock};
-use std::thread::Thread;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
+use pbg_clock::Monitor;
 use pbg_core::lock::lock;
 use pbg_core::loss::LossState;
 use pbg_ledger::transport::LiveTraffic;
@@ -31,8 +32,8 @@ pub(super) struct ExchangeShared {
     pub(super) places: BlockLocations,
     pub(super) ledger: Arc<LedgerClient>,
     pub(super) live: Arc<dyn LiveTraffic>,
-    /// The exchanging thread.
-    pub(super) thread: OnceLock<Thread>,
+    /// Whether the exchanging thread should not wait for its next round.
+    is_due: Monitor<bool>,
     /// Index of the block whose owner is being asked, so that its copy is about to change; `usize::MAX` for none.
     in_flight: AtomicUsize,
     /// Trainers that have said that they are leaving, including this one if it is. They count nothing any more.
@@ -55,7 +56,7 @@ impl ExchangeShared {
             loss: loss.map(|state| Mutex::new(ShardCopy::initial(state))),
             ledger,
             live,
-            thread: OnceLock::new(),
+            is_due: Monitor::default(),
             in_flight: AtomicUsize::new(usize::MAX),
             leavers: Mutex::default(),
         }
@@ -137,13 +138,23 @@ impl ExchangeShared {
         })
     }
 
+    /// Lets the exchanging thread begin a round at once.
+    pub(super) fn request_round(&self) {
+        self.is_due.change(|is_due| *is_due = true);
+    }
+
+    /// Waits until a round is requested, for at most `at_most`.
+    pub(super) fn wait_for_round(&self, at_most: Duration) {
+        *self.is_due.wait_while(at_most, |is_due| !*is_due) = false;
+    }
+
     /// Answers a question of another trainer, which is untrusted.
     pub(super) fn answer(&self, question: &[u8]) -> Vec<u8> {
         let asked = SignedRequest::decode(question, |block| self.shape(block));
         let reply = asked.map_or(PeerReply::NotMine, |asked| self.serve(asked));
         // The other trainer may know that an owner is leaving. A round asks that owner.
-        if let (PeerReply::NotMine, Some(thread)) = (&reply, self.thread.get()) {
-            thread.unpark();
+        if reply == PeerReply::NotMine {
+            self.request_round();
         }
         reply.encode()
     }

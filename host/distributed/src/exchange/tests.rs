@@ -1,6 +1,7 @@
 //! The exchange between several trainers in one process, with numbers that floats add exactly.
 
 use std::collections::BTreeMap;
+use std::thread;
 
 use pbg_core::lock::lock;
 use pbg_core::model::{Comparator, Operator, Regularizer};

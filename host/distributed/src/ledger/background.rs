@@ -3,9 +3,9 @@
 //! be late.
 
 use std::sync::Arc;
-use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use pbg_clock::JoinHandle;
 use pbg_model::error::RunError;
 
 use super::LedgerClient;
@@ -18,7 +18,7 @@ const ASK_AFTER: Duration = Duration::from_secs(2);
 /// The background threads. Dropping it ends every wait for the register, and joins the threads.
 pub(crate) struct LedgerThreads {
     ledger: Arc<LedgerClient>,
-    threads: Vec<JoinHandle<()>>,
+    threads: Vec<JoinHandle>,
 }
 
 impl LedgerThreads {
@@ -38,9 +38,7 @@ impl LedgerThreads {
 
     fn start_thread(&mut self, name: &str, work: fn(&LedgerClient)) -> Result<(), RunError> {
         let ledger = Arc::clone(&self.ledger);
-        let started = thread::Builder::new()
-            .name(name.to_owned())
-            .spawn(move || work(&ledger));
+        let started = pbg_clock::spawn(name, move || work(&ledger));
         let thread = started.map_err(|e| RunError::Thread(e.to_string()))?;
         self.threads.push(thread);
         Ok(())

@@ -37,7 +37,7 @@ impl Backoff {
 
     /// Whether the time is used up. Called after each attempt that was not answered.
     pub(super) fn is_over(&mut self) -> bool {
-        let waited = self.since.elapsed().min(LONGEST_ATTEMPT);
+        let waited = pbg_clock::elapsed(self.since).min(LONGEST_ATTEMPT);
         self.since = pbg_clock::now();
         self.left = self.left.saturating_sub(waited);
         self.left.is_zero()

@@ -138,7 +138,7 @@ impl SilenceMonitor {
             state.told.take_if(|_| is_over)
         };
         if let Some(Notification { since, .. }) = told {
-            let seconds = since.elapsed().as_secs_f64();
+            let seconds = pbg_clock::elapsed(since).as_secs_f64();
             (self.user.tell)(Event::LedgerAnswers { seconds });
         }
     }
@@ -159,7 +159,7 @@ impl SilenceMonitor {
             };
             if state
                 .told
-                .is_some_and(|told| told.at.elapsed() < TELL_AGAIN)
+                .is_some_and(|told| pbg_clock::elapsed(told.at) < TELL_AGAIN)
             {
                 return;
             }
@@ -167,7 +167,7 @@ impl SilenceMonitor {
                 at: pbg_clock::now(),
                 since: unanswered.since,
             });
-            let silent = unanswered.since.elapsed();
+            let silent = pbg_clock::elapsed(unanswered.since);
             Event::LedgerSilent {
                 what: unanswered.what,
                 seconds: silent.as_secs_f64(),
@@ -187,7 +187,7 @@ impl SilenceMonitor {
     pub(super) fn was_asked_within(&self, time: Duration) -> bool {
         lock(&self.state)
             .asked
-            .is_some_and(|asked| asked.elapsed() < time)
+            .is_some_and(|asked| pbg_clock::elapsed(asked) < time)
     }
 
     /// Whether to end a wait regardless of the remaining patience: the trainer's participation has ended, or the
@@ -197,7 +197,10 @@ impl SilenceMonitor {
             self.note_stop();
             let state = lock(&self.state);
             let is_silent = state.longest().is_some_and(|u| u.lasts(PARTING));
-            is_silent && state.stopped.is_some_and(|at| at.elapsed() >= PARTING)
+            is_silent
+                && state
+                    .stopped
+                    .is_some_and(|at| pbg_clock::elapsed(at) >= PARTING)
         }
     }
 
@@ -231,7 +234,7 @@ impl SilenceMonitor {
     pub(super) fn pause(&self, wait: Duration) {
         let (started, was_hurried) = (pbg_clock::now(), self.is_hurried());
         while !self.is_closed() && self.is_hurried() == was_hurried {
-            let left = wait.saturating_sub(started.elapsed());
+            let left = wait.saturating_sub(pbg_clock::elapsed(started));
             if left.is_zero() {
                 return;
             }
@@ -256,7 +259,7 @@ impl State {
 
 impl Unanswered {
     fn lasts(&self, time: Duration) -> bool {
-        self.since.elapsed() >= time
+        pbg_clock::elapsed(self.since) >= time
     }
 }
 

@@ -10,6 +10,8 @@ use pbg_ledger::{
     plan_digest,
 };
 
+use std::sync::Mutex;
+
 use super::*;
 
 type Hook = Box<dyn FnOnce(&Wire) + Send>;

@@ -4,7 +4,6 @@
 //! except success, the record is read again to find out whether the transaction was applied.
 
 use pbg_core::graph::SidePartition;
-use pbg_core::lock::lock;
 use pbg_ledger::transport::{NoAnswer, WriteReply};
 use pbg_ledger::{
     CopyVersion, LedgerAction, LedgerRecord, Transaction, TransactionError, TransactionFate,
@@ -34,10 +33,10 @@ impl LedgerClient {
         stamps: &[(SidePartition, CopyVersion)],
         wanted: &dyn Fn() -> bool,
     ) -> Result<Arc<LedgerRecord>, NotApplied> {
-        let mut numbers = lock(&self.numbers);
-        let number = numbers.next;
+        let mut numbers = self.numbers.take();
         // A number is never used twice, whatever the result of its transaction.
-        numbers.next += 1;
+        numbers.last += 1;
+        let number = numbers.last;
         let transaction = Transaction {
             token: self.token,
             number,
