@@ -70,6 +70,17 @@ enum Task {
     Crash(LongTestArgs),
     /// Tests every reader with slightly damaged input: configurations, edge lists, datasets, checkpoints, components.
     Fuzz(LongTestArgs),
+    /// Simulates distributed runs on a virtual clock, with faults drawn by seeds, and checks what must hold.
+    ///
+    /// `test` does this for 300 seeds; this command continues on all cores for the given time.
+    Sim {
+        /// Hours.
+        #[arg(long, value_name = "N", default_value_t = 1.0)]
+        hours: f64,
+        /// First seed.
+        #[arg(long, value_name = "N", default_value_t = 1_000)]
+        seed: u64,
+    },
     /// Builds, and tests the GPU of this machine: its steps against those of the cores, whole runs, and speed.
     #[command(disable_help_flag = true)]
     Gpu(WorkbenchArgs),
@@ -136,6 +147,7 @@ fn run(arguments: Vec<OsString>) -> Result<()> {
             test::for_minutes(&repo, "pbg-host", "crash", minutes)
         }
         Task::Fuzz(LongTestArgs { minutes }) => test::for_minutes(&repo, "pbg-fuzz", "", minutes),
+        Task::Sim { hours, seed } => test::simulate(&repo, hours, seed),
         Task::Docs(_) | Task::Gpu(_) | Task::Bench(_) | Task::Wordnet(_) => {
             workbench(&repo, arguments)
         }

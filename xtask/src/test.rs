@@ -185,6 +185,16 @@ pub(crate) fn for_minutes(repo: &Repo, package: &str, filter: &str, minutes: u64
     step::run(cargo.arg("--nocapture"), SEE_ABOVE)
 }
 
+/// Simulates distributed runs on all cores, from the seed `first`.
+pub(crate) fn simulate(repo: &Repo, hours: f64, first: u64) -> Result<()> {
+    setup::run(repo)?;
+    step::announce(&format!("simulating distributed runs for {hours} hours"));
+    let mut cargo = repo.cargo("run");
+    cargo.args(["--release", "--package", "xtask-sim", "--", "--hours"]);
+    cargo.args([hours.to_string(), "--seed".to_owned(), first.to_string()]);
+    step::run(&mut cargo, SEE_ABOVE)
+}
+
 fn with_libtorch(repo: &Repo) -> OsString {
     let mut path = repo.libtorch.join("lib").into_os_string();
     if let Some(others) = env::var_os("LD_LIBRARY_PATH").filter(|others| !others.is_empty()) {

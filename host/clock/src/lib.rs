@@ -5,7 +5,7 @@
 //! training are not among these: they follow from the seed (`pbg-core`).
 //!
 //! A thread has a [`Clock`]: the machine's, unless it was started under another one ([`Clock::enter`]). Trainers of a
-//! distributed run also start threads ([`spawn`]) and wait for each other ([`Monitor`], [`Slot`], [`channel`]) through
+//! distributed run also start threads ([`spawn`]) and wait for each other ([`Monitor`], [`Exclusive`], [`channel`]) through
 //! this crate. Under a virtual clock, the simulation (`pbg-sim`) therefore decides which of their threads runs next and
 //! what time it is, and the same seed gives the same run.
 
@@ -16,16 +16,16 @@
 
 mod channel;
 mod clock;
+mod exclusive;
 mod monitor;
 mod random;
-mod slot;
 mod threads;
 
 pub use channel::{Receiver, Sender, channel};
 pub use clock::{Clock, WaitKey, elapsed, now, sleep, unix_time, yield_turn};
+pub use exclusive::{Exclusive, ExclusiveGuard};
 pub use monitor::Monitor;
 pub use random::{NoRandomBits, fill_random, random_u64};
-pub use slot::{Slot, SlotGuard};
 pub use threads::{JoinHandle, spawn};
 
 #[cfg(test)]

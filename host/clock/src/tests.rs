@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{TryRecvError, TrySendError};
 use std::time::Duration;
 
-use crate::{Monitor, Slot, channel, now, spawn};
+use crate::{Exclusive, Monitor, channel, now, spawn};
 
 const LONG: Duration = Duration::from_secs(600);
 
@@ -21,14 +21,14 @@ fn a_change_ends_the_wait_for_it_and_a_limit_ends_any() {
 }
 
 #[test]
-fn one_thread_at_a_time_has_the_value_of_a_slot() {
-    let slot = Arc::new(Slot::<u64>::default());
+fn one_thread_at_a_time_has_an_exclusive_value() {
+    let value = Arc::new(Exclusive::<u64>::default());
     let users = Arc::new(AtomicU32::new(0));
     let threads = (0..4).map(|_| {
-        let (slot, users) = (Arc::clone(&slot), Arc::clone(&users));
+        let (value, users) = (Arc::clone(&value), Arc::clone(&users));
         let work = move || {
             for _ in 0..100 {
-                let mut count = slot.take();
+                let mut count = value.take();
                 assert_eq!(users.fetch_add(1, Ordering::SeqCst), 0);
                 *count += 1;
                 users.fetch_sub(1, Ordering::SeqCst);
@@ -40,9 +40,9 @@ fn one_thread_at_a_time_has_the_value_of_a_slot() {
     threads
         .into_iter()
         .for_each(|thread| thread.join().unwrap());
-    let count = slot.take();
+    let count = value.take();
     assert_eq!(*count, 400);
-    assert!(slot.take_until(now()).is_none(), "it is in use");
+    assert!(value.take_until(now()).is_none(), "it is in use");
 }
 
 #[test]

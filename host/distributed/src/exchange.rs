@@ -20,7 +20,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, RwLock};
 use std::time::Duration;
 
-use pbg_clock::{JoinHandle, Slot};
+use pbg_clock::{Exclusive, JoinHandle};
 use pbg_core::lock::lock;
 use pbg_core::loss::LossState;
 use pbg_core::strategy::{Loss as _, StrategyError};
@@ -90,7 +90,7 @@ impl ParameterExchange {
             loss,
             fault: Mutex::default(),
             gate: Arc::<RwLock<()>>::default(),
-            turns: Slot::default(),
+            turns: Exclusive::default(),
             pace: RateLimiter::new(limits),
             took: AtomicU64::new(0),
             ends: AtomicBool::new(false),

@@ -3,7 +3,7 @@
 //! The threads that train, transfer partitions and monitor other trainers share it. Transactions are numbered, and each
 //! names its predecessor, so each one ends before the next begins. The last known record can be read meanwhile.
 
-use pbg_clock::Slot;
+use pbg_clock::Exclusive;
 use pbg_core::graph::SidePartition;
 use pbg_ledger::transport::{LiveTraffic, NoAnswer, Register, RegisterEntry, WriteReply};
 use pbg_ledger::{
@@ -59,7 +59,7 @@ pub(crate) struct LedgerClient {
     timeout: Duration,
     /// Taken during a transaction, so that each one ends before the next begins. The last known record can be read
     /// meanwhile, and every wait for the register ends when the trainer's participation does.
-    numbers: Slot<TransactionNumbers>,
+    numbers: Exclusive<TransactionNumbers>,
     known: LedgerView,
     silence: SilenceMonitor,
     needs: RefreshRequest,
@@ -79,7 +79,7 @@ impl LedgerClient {
             live,
             token,
             timeout: patience,
-            numbers: Slot::default(),
+            numbers: Exclusive::default(),
             known: LedgerView::default(),
             silence: SilenceMonitor::new(UserHandle::default(), patience),
             needs: RefreshRequest::default(),

@@ -325,16 +325,12 @@ impl CommitStopwatch {
 
     fn stop(&self) {
         let mut stretches = lock(&self.stretches);
-        let stretch = stretches.1.take().map(|start| pbg_clock::elapsed(start));
+        let stretch = stretches.1.take().map(pbg_clock::elapsed);
         stretches.0 += stretch.unwrap_or_default();
     }
 
     fn read(&self) -> Duration {
         let stretches = lock(&self.stretches);
-        stretches.0
-            + stretches
-                .1
-                .map(|start| pbg_clock::elapsed(start))
-                .unwrap_or_default()
+        stretches.0 + stretches.1.map(pbg_clock::elapsed).unwrap_or_default()
     }
 }

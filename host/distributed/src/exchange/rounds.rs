@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
-use pbg_clock::Slot;
+use pbg_clock::Exclusive;
 use pbg_core::lock::lock;
 use pbg_core::loss::ObservedBatches;
 use pbg_core::strategy::StrategyError;
@@ -102,7 +102,7 @@ pub(super) struct ExchangeRounds {
     /// Locked shared by workers while they train a batch, and exclusively by the exchange while it applies the
     /// additions of other trainers.
     pub(super) gate: Arc<RwLock<()>>,
-    pub(super) turns: Slot<RoundState>,
+    pub(super) turns: Exclusive<RoundState>,
     pub(super) pace: RateLimiter,
     /// Duration of the thread's last round, in microseconds.
     pub(super) took: AtomicU64,

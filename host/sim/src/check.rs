@@ -1,0 +1,148 @@
+//! What must hold for a simulated run.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use anyhow::{Context as _, Result};
+use pbg_checkpoint::ReadCheckpoint;
+use pbg_core::event::{Event, EventLine};
+use pbg_core::graph::Bucket;
+use pbg_core::schedule::PassId;
+use pbg_core::strategy::{BucketOrder, Pass, StrategyError, StrategyId};
+use pbg_model::compatibility::AllowedChanges;
+use pbg_model::error::RunError;
+use pbg_model::resolved::ResolvedConfig;
+use pbg_train::Strategies;
+
+use crate::graph::{self, RunSettings};
+
+/// Whether a trainer may end with this error while the run is disturbed.
+pub(crate) fn is_expected(error: &RunError) -> bool {
+    matches!(error, RunError::Cluster(_) | RunError::Interrupted)
+}
+
+/// Returns what a finished run violates; empty if nothing.
+///
+/// # Errors
+/// When the run's files cannot be read.
+pub(crate) fn finished_run(
+    resolved: &ResolvedConfig,
+    settings: &RunSettings,
+    folder: &Path,
+) -> Result<String> {
+    let mut violations = String::new();
+    let order = history(resolved, settings, &mut violations)?;
+    if violations.is_empty() {
+        replay(resolved, order, folder, &mut violations)?;
+    }
+    Ok(violations)
+}
+
+/// Buckets of each pass, in the order in which they were trained.
+type History = BTreeMap<PassId, Vec<Bucket>>;
+
+/// Reads the history, and checks that it contains every bucket of every pass once.
+fn history(
+    resolved: &ResolvedConfig,
+    settings: &RunSettings,
+    violations: &mut String,
+) -> Result<History> {
+    let path = Path::new(&resolved.config().checkpoint_path).join("metrics.jsonl");
+    let text = fs::read_to_string(&path).with_context(|| path.display().to_string())?;
+    let mut history = History::new();
+    for line in text.lines() {
+        let line: EventLine = serde_json::from_str(line)?;
+        if let Event::BucketFinished { pass, bucket, .. } = line.event {
+            history.entry(pass).or_default().push(bucket);
+        }
+    }
+    let passes = settings.epochs * settings.chunks;
+    if history.len() != passes as usize {
+        writeln!(
+            violations,
+            "{} passes of {passes} were trained",
+            history.len()
+        )?;
+    }
+    for (pass, buckets) in &history {
+        let mut sorted = buckets.clone();
+        sorted.sort_unstable();
+        sorted.dedup();
+        let expected = resolved.blueprint().layout.buckets() as usize;
+        if (sorted.len(), buckets.len()) != (expected, expected) {
+            writeln!(
+                violations,
+                "{pass:?}: {} buckets were trained, {} of them different, of {expected}",
+                buckets.len(),
+                sorted.len()
+            )?;
+        }
+    }
+    Ok(history)
+}
+
+/// Trains the same buckets in the same order on one machine, and compares the embeddings.
+fn replay(
+    resolved: &ResolvedConfig,
+    order: History,
+    folder: &Path,
+    violations: &mut String,
+) -> Result<()> {
+    let alone = folder.join("alone").to_string_lossy().into_owned();
+    let resolved_alone = resolved.with(|config| config.checkpoint_path = alone)?;
+    let strategies = Strategies {
+        order: Box::new(Recorded {
+            id: graph::strategies().order.id().clone(),
+            order,
+        }),
+        ..graph::strategies()
+    };
+    let (allowed, stop) = (AllowedChanges::default(), Arc::new(AtomicBool::new(false)));
+    pbg_train::train(&resolved_alone, strategies, allowed, &stop, &mut drop)?;
+    let [together, alone] = [resolved, &resolved_alone]
+        .map(|resolved| ReadCheckpoint::open(Path::new(&resolved.config().checkpoint_path)));
+    let (together, alone) = (together?, alone?);
+    together.verify()?;
+    for (name, entity) in &resolved.config().entities {
+        for partition in 0..entity.num_partitions {
+            let [together, alone] =
+                [&together, &alone].map(|checkpoint| checkpoint.read_partition(name, partition));
+            if together? != alone? {
+                writeln!(
+                    violations,
+                    "partition {partition} of {name} differs from the replay"
+                )?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Order of buckets that was recorded.
+struct Recorded {
+    id: StrategyId,
+    order: History,
+}
+
+impl BucketOrder for Recorded {
+    fn id(&self) -> &StrategyId {
+        &self.id
+    }
+
+    fn plan(&mut self, pass: &Pass) -> Result<Vec<Bucket>, StrategyError> {
+        let id = PassId {
+            epoch: pass.epoch,
+            edge_set: pass.edge_set,
+            edge_chunk: pass.edge_chunk,
+        };
+        Ok(self.order.get(&id).cloned().unwrap_or_default())
+    }
+
+    fn pick(&mut self, _: &Pass, _: &[Bucket], _: &[Bucket]) -> Result<usize, StrategyError> {
+        Ok(0)
+    }
+}

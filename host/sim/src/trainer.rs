@@ -1,0 +1,122 @@
+//! A simulated trainer: the training of a distributed run, with simulated connections.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use pbg_clock::Monitor;
+use pbg_core::event::Event;
+use pbg_distributed::{ClusterOptions, SyncLimits, train_distributed};
+use pbg_model::compatibility::AllowedChanges;
+use pbg_model::error::RunError;
+use pbg_model::resolved::ResolvedConfig;
+use pbg_train::RunOutcome;
+
+use crate::graph;
+use crate::live::{LiveConnection, Network};
+use crate::register::{RegisterConnection, SharedRegister};
+use crate::world::{Disturbances, Process, World};
+
+/// What all trainers of a run share.
+pub(crate) struct SharedRun {
+    pub(crate) world: Arc<World>,
+    pub(crate) register: Arc<SharedRegister>,
+    pub(crate) network: Arc<Network>,
+    pub(crate) resolved: ResolvedConfig,
+    /// Number of trainers.
+    pub(crate) trainers: u32,
+    pub(crate) lease: Duration,
+    /// Longest time that training a bucket takes.
+    pub(crate) bucket: Duration,
+    pub(crate) lease_ahead: Option<bool>,
+    pub(crate) narrator: Narrator,
+}
+
+/// Receiver of a line about what happens in a run.
+pub(crate) type Narrator = fn(Duration, &str);
+
+/// A trainer's process.
+pub(crate) struct Trainer {
+    pub(crate) process: Process,
+    outcome: Arc<Monitor<Option<Result<RunOutcome, RunError>>>>,
+    stop: Arc<AtomicBool>,
+}
+
+impl Trainer {
+    /// Starts the trainer of a rank.
+    ///
+    /// # Errors
+    /// When the operating system cannot create a thread.
+    pub(crate) fn start(
+        run: &Arc<SharedRun>,
+        rank: u32,
+        disturbed: Disturbances,
+    ) -> io::Result<Self> {
+        let outcome = Arc::new(Monitor::new(None));
+        let stop = Arc::new(AtomicBool::new(false));
+        let (into, run, stopping) = (Arc::clone(&outcome), Arc::clone(run), Arc::clone(&stop));
+        let world = Arc::clone(&run.world);
+        let train = move || {
+            let ended = run.train(rank, &stopping);
+            into.change(|outcome| *outcome = Some(ended));
+        };
+        let process = world.start_process(&format!("trainer {rank}"), disturbed, train)?;
+        Ok(Self {
+            process,
+            outcome,
+            stop,
+        })
+    }
+
+    /// Asks the trainer to stop, as Ctrl-C does.
+    pub(crate) fn ask_to_stop(&self) {
+        self.stop.store(true, Ordering::Relaxed);
+    }
+
+    /// Returns the outcome, once, if the trainer has ended by itself.
+    pub(crate) fn take_outcome(&self) -> Option<Result<RunOutcome, RunError>> {
+        self.outcome.lock().take()
+    }
+}
+
+impl SharedRun {
+    fn train(&self, rank: u32, stop: &Arc<AtomicBool>) -> Result<RunOutcome, RunError> {
+        let options = ClusterOptions {
+            register: Arc::new(RegisterConnection::new(&self.world, &self.register)),
+            live: Arc::new(LiveConnection::new(&self.world, &self.network)),
+            name: format!("trainer {rank}"),
+            rank: Some(rank),
+            machines: self.trainers,
+            tree_init: true,
+            lease: self.lease,
+            sync_limits: SyncLimits {
+                rounds: 10.0,
+                bytes: 1e9,
+            },
+            heartbeat: self.lease / 10,
+            patience: Duration::from_secs(120),
+            lease_ahead: self.lease_ahead,
+            on_event: {
+                let (world, narrate) = (Arc::clone(&self.world), self.narrator);
+                Arc::new(move |event| narrate(world.time(), &told(rank, &event)))
+            },
+        };
+        let mut emit = |event: Event| {
+            (self.narrator)(self.world.time(), &told(rank, &event));
+            // Training itself takes no virtual time.
+            if matches!(event, Event::BucketStarted { .. }) {
+                pbg_clock::sleep(self.world.draw(|dice| dice.duration(self.bucket)));
+            }
+        };
+        let (resolved, allowed) = (&self.resolved, AllowedChanges::default());
+        let strategies = graph::strategies();
+        train_distributed(resolved, strategies, &options, allowed, stop, &mut emit)
+    }
+}
+
+/// Returns a line about an event of a trainer.
+fn told(rank: u32, event: &Event) -> String {
+    let event = serde_json::to_string(event).unwrap_or_default();
+    format!("trainer {rank}: {event}")
+}

@@ -1,0 +1,389 @@
+//! A virtual clock under which one thread runs at a time. A seed decides which.
+//!
+//! Every thread of every simulated process is a thread of the operating system that waits for its turn. It keeps its
+//! turn until it waits for something ([`Clock::wait`]); then the world chooses among the threads that can go on. If
+//! there are none, the time advances to the earliest moment at which one can. Computing takes no virtual time.
+//!
+//! A process that is killed never gets another turn, as after `kill -9`: no destructor runs, and its files stay as they
+//! are. Its threads remain until the program that simulates ends.
+
+use std::cell::Cell;
+use std::collections::hash_map::DefaultHasher;
+use std::hash::{Hash, Hasher};
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use pbg_clock::{Clock, WaitKey};
+use pbg_core::lock::lock;
+
+use crate::dice::Dice;
+
+/// Index of a simulated process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Process(usize);
+
+/// How often a process is disturbed when one of its threads begins to wait.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Disturbances {
+    /// Probability that the process is paused.
+    pub(crate) pause: f64,
+    /// Longest pause.
+    pub(crate) longest: Duration,
+    /// Probability that the process is killed.
+    pub(crate) kill: f64,
+}
+
+/// Counts of what happened in a world.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct WorldCounts {
+    /// Number of turns that threads were given.
+    pub(crate) turns: u64,
+    /// Number of pauses.
+    pub(crate) pauses: u64,
+    /// Number of processes that were killed.
+    pub(crate) kills: u64,
+    /// Number of threads that panicked.
+    pub(crate) panics: u64,
+}
+
+enum TaskState {
+    Running,
+    Waiting {
+        key: WaitKey,
+        until: Option<Duration>,
+    },
+    Ended,
+}
+
+struct Task {
+    process: Process,
+    state: TaskState,
+    turn: Arc<Turn>,
+}
+
+/// Signal by which a thread is told that it may run.
+#[derive(Default)]
+struct Turn {
+    granted: Mutex<bool>,
+    changed: Condvar,
+}
+
+impl Turn {
+    fn grant(&self) {
+        *lock(&self.granted) = true;
+        self.changed.notify_one();
+    }
+
+    fn take(&self) {
+        let granted = lock(&self.granted);
+        let granted = self.changed.wait_while(granted, |granted| !*granted);
+        *granted.unwrap_or_else(PoisonError::into_inner) = false;
+    }
+}
+
+struct ProcessState {
+    is_alive: bool,
+    paused_until: Duration,
+    disturbances: Disturbances,
+    /// Difference between the process's calendar and the true one, in seconds.
+    calendar_error: f64,
+}
+
+struct State {
+    now: Duration,
+    dice: Dice,
+    tasks: Vec<Task>,
+    processes: Vec<ProcessState>,
+    counts: WorldCounts,
+    /// Digest of all turns.
+    trace: DefaultHasher,
+}
+
+thread_local! {
+    /// Index of the calling thread.
+    static TASK: Cell<Option<usize>> = const { Cell::new(None) };
+}
+
+/// The virtual clock of a simulation, and its processes.
+pub(crate) struct World {
+    me: Weak<World>,
+    /// Moment at which the simulation began.
+    start: Instant,
+    state: Mutex<State>,
+}
+
+impl World {
+    /// Runs `main` as the first process of a world and returns its result.
+    ///
+    /// # Errors
+    /// When the operating system cannot create a thread.
+    pub(crate) fn run<T: Send>(
+        seed: u64,
+        main: impl FnOnce(&Arc<Self>) -> T + Send,
+    ) -> io::Result<T> {
+        let start = pbg_clock::now();
+        let world = Arc::new_cyclic(|me| Self {
+            me: Weak::clone(me),
+            start,
+            state: Mutex::new(State {
+                now: Duration::ZERO,
+                dice: Dice::new(seed),
+                tasks: Vec::new(),
+                processes: Vec::new(),
+                counts: WorldCounts::default(),
+                trace: DefaultHasher::new(),
+            }),
+        });
+        {
+            let mut state = lock(&world.state);
+            let process = state.add_process();
+            state.add_task(process).state = TaskState::Running;
+        }
+        thread::scope(|scope| {
+            let builder = thread::Builder::new().name("simulation".to_owned());
+            let running = builder.spawn_scoped(scope, || {
+                TASK.set(Some(0));
+                <dyn Clock>::enter(Arc::clone(&world) as Arc<dyn Clock>);
+                main(&world)
+            })?;
+            Ok(running
+                .join()
+                .unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+        })
+    }
+
+    /// Starts a process that does `work`.
+    ///
+    /// # Errors
+    /// When the operating system cannot create a thread.
+    pub(crate) fn start_process(
+        &self,
+        name: &str,
+        disturbances: Disturbances,
+        work: impl FnOnce() + Send + 'static,
+    ) -> io::Result<Process> {
+        let process = {
+            let mut state = lock(&self.state);
+            let process = state.add_process();
+            state.processes[process.0].disturbances = disturbances;
+            process
+        };
+        self.start_task(process, name, Box::new(work))?;
+        Ok(process)
+    }
+
+    /// Kills a process other than the calling one.
+    pub(crate) fn kill(&self, process: Process) {
+        let mut state = lock(&self.state);
+        state.counts.kills += u64::from(state.processes[process.0].is_alive);
+        state.processes[process.0].is_alive = false;
+    }
+
+    /// Pauses a process other than the calling one.
+    pub(crate) fn pause(&self, process: Process, time: Duration) {
+        let mut state = lock(&self.state);
+        let until = state.now + time;
+        state.counts.pauses += 1;
+        state.processes[process.0].paused_until = until;
+    }
+
+    /// Ends the disturbances of a process.
+    pub(crate) fn leave_alone(&self, process: Process) {
+        lock(&self.state).processes[process.0].disturbances = Disturbances::default();
+    }
+
+    /// Sets a process's calendar wrong by `seconds`.
+    pub(crate) fn set_calendar(&self, process: Process, seconds: f64) {
+        lock(&self.state).processes[process.0].calendar_error = seconds;
+    }
+
+    /// Whether a process was not killed.
+    pub(crate) fn is_alive(&self, process: Process) -> bool {
+        lock(&self.state).processes[process.0].is_alive
+    }
+
+    /// Returns the time since the simulation began.
+    pub(crate) fn time(&self) -> Duration {
+        lock(&self.state).now
+    }
+
+    /// Returns the process of the calling thread.
+    pub(crate) fn current(&self) -> Process {
+        let state = lock(&self.state);
+        state.tasks[this_task()].process
+    }
+
+    /// Draws from the world's dice.
+    pub(crate) fn draw<T>(&self, draw: impl FnOnce(&mut Dice) -> T) -> T {
+        draw(&mut lock(&self.state).dice)
+    }
+
+    /// Returns counts of what happened so far.
+    pub(crate) fn counts(&self) -> WorldCounts {
+        lock(&self.state).counts
+    }
+
+    /// Returns a digest of all turns so far: equal runs have equal digests.
+    pub(crate) fn digest(&self) -> u64 {
+        lock(&self.state).trace.finish()
+    }
+
+    fn start_task(
+        &self,
+        process: Process,
+        name: &str,
+        work: Box<dyn FnOnce() + Send>,
+    ) -> io::Result<()> {
+        let world = self.me.upgrade().ok_or(io::ErrorKind::NotFound)?;
+        let (index, turn) = {
+            let mut state = lock(&self.state);
+            let index = state.tasks.len();
+            (index, Arc::clone(&state.add_task(process).turn))
+        };
+        let builder = thread::Builder::new().name(name.to_owned());
+        builder.spawn(move || {
+            turn.take();
+            TASK.set(Some(index));
+            <dyn Clock>::enter(Arc::clone(&world) as Arc<dyn Clock>);
+            let ended = catch_unwind(AssertUnwindSafe(work));
+            let mut state = lock(&world.state);
+            state.tasks[index].state = TaskState::Ended;
+            state.counts.panics += u64::from(ended.is_err());
+            state.grant_next();
+        })?;
+        Ok(())
+    }
+
+    /// Passes the turn on and waits for the next one.
+    fn hand_over(mut state: MutexGuard<'_, State>) {
+        let own = Arc::clone(&state.tasks[this_task()].turn);
+        state.grant_next();
+        drop(state);
+        own.take();
+    }
+}
+
+impl Clock for World {
+    fn now(&self) -> Instant {
+        self.start + lock(&self.state).now
+    }
+
+    fn unix_time(&self) -> Duration {
+        let state = lock(&self.state);
+        let process = state.tasks[this_task()].process;
+        let error = state.processes[process.0].calendar_error;
+        let seconds = 1.8e9 + state.now.as_secs_f64() + error;
+        Duration::from_secs_f64(seconds.max(0.0))
+    }
+
+    fn random_u64(&self) -> u64 {
+        self.draw(Dice::bits)
+    }
+
+    fn wait(&self, key: WaitKey, until: Option<Instant>) {
+        let until = until.map(|until| until.saturating_duration_since(self.start));
+        let mut state = lock(&self.state);
+        let task = this_task();
+        state.tasks[task].state = TaskState::Waiting { key, until };
+        let process = state.tasks[task].process;
+        state.disturb(process);
+        Self::hand_over(state);
+    }
+
+    fn wake(&self, key: WaitKey) {
+        let mut state = lock(&self.state);
+        let now = state.now;
+        for task in &mut state.tasks {
+            if let TaskState::Waiting { key: of, until } = &mut task.state
+                && *of == key
+            {
+                *until = Some(now);
+            }
+        }
+    }
+
+    fn spawn(&self, name: &str, work: Box<dyn FnOnce() + Send>) -> io::Result<()> {
+        self.start_task(self.current(), name, work)
+    }
+}
+
+impl State {
+    fn add_process(&mut self) -> Process {
+        self.processes.push(ProcessState {
+            is_alive: true,
+            paused_until: Duration::ZERO,
+            disturbances: Disturbances::default(),
+            calendar_error: 0.0,
+        });
+        Process(self.processes.len() - 1)
+    }
+
+    /// Adds a thread that can run at once.
+    fn add_task(&mut self, process: Process) -> &mut Task {
+        let state = TaskState::Waiting {
+            key: WaitKey(0),
+            until: Some(self.now),
+        };
+        self.tasks.push(Task {
+            process,
+            state,
+            turn: Arc::default(),
+        });
+        let last = self.tasks.len() - 1;
+        &mut self.tasks[last]
+    }
+
+    fn disturb(&mut self, process: Process) {
+        let Disturbances {
+            pause,
+            longest,
+            kill,
+        } = self.processes[process.0].disturbances;
+        if kill > 0.0 && self.dice.chance(kill) {
+            self.processes[process.0].is_alive = false;
+            self.counts.kills += 1;
+        }
+        if pause > 0.0 && self.dice.chance(pause) {
+            self.processes[process.0].paused_until = self.now + self.dice.duration(longest);
+            self.counts.pauses += 1;
+        }
+    }
+
+    /// Returns when a thread can go on; `None` if only another thread can wake it.
+    fn ready_at(&self, task: &Task) -> Option<Duration> {
+        let process = &self.processes[task.process.0];
+        match task.state {
+            TaskState::Waiting {
+                until: Some(until), ..
+            } if process.is_alive => Some(until.max(process.paused_until)),
+            _ => None,
+        }
+    }
+
+    /// Gives the turn to one of the threads that can go on, after advancing the time if there are none.
+    fn grant_next(&mut self) {
+        let times = self.tasks.iter().map(|task| self.ready_at(task));
+        let times: Vec<_> = times.collect();
+        // If nobody can ever go on, the simulation has ended: its first thread always waits with a limit.
+        let Some(earliest) = times.iter().flatten().min() else {
+            return;
+        };
+        self.now = self.now.max(*earliest);
+        let is_ready = |time: &Option<Duration>| time.is_some_and(|time| time <= self.now);
+        let ready = times.iter().enumerate().filter(|(_, time)| is_ready(time));
+        let ready: Vec<_> = ready.map(|(index, _)| index).collect();
+        let next = ready[self.dice.below(ready.len())];
+        self.counts.turns += 1;
+        (next, self.now).hash(&mut self.trace);
+        self.tasks[next].state = TaskState::Running;
+        self.tasks[next].turn.grant();
+    }
+}
+
+/// Returns the index of the calling thread. Only threads of a world call its functions.
+fn this_task() -> usize {
+    TASK.get().unwrap_or(0)
+}
