@@ -1,5 +1,6 @@
 //! Properties of every order on every grid.
 
+use pbg_order_plans::overlap::clock::{self, Rates};
 use pbg_order_tests::cost;
 use pbg_plugin_sdk::{Bucket, Order, Pass, Rng, Side, testing};
 use proptest::prelude::*;
@@ -117,13 +118,8 @@ proptest! {
         };
         let (beta, optimal, overlap) = (of("beta"), of("optimal"), of("overlap"));
         prop_assert!(cost(&pass, &optimal).bytes <= cost(&pass, &beta).bytes);
-        let rates = overlap::clock::Rates {
-            read_bytes_per_second: 4e8,
-            write_bytes_per_second: 4e8,
-            edges_per_second: 4e5,
-            spare_slot: true,
-        };
-        let stall = |plan: &[Bucket]| overlap::clock::stall(&pass, plan, &rates);
+        let rates = Rates::default();
+        let stall = |plan: &[Bucket]| clock::stall(&pass, plan, &rates);
         prop_assert!(stall(&overlap) <= stall(&beta));
     }
 }

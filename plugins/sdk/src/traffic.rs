@@ -60,8 +60,45 @@ impl Pass {
     /// assert_eq!(events, [(0, 0, None), (0, 1, None), (1, 2, Some(0))]);
     /// ```
     pub fn replay(&self, plan: &[Bucket], mut load: impl FnMut(usize, usize, Option<usize>)) {
+        self.replay_while(plan, &mut |at, loaded, evicted| {
+            load(at, loaded, evicted);
+            true
+        });
+    }
+
+    /// Returns the bytes that `plan` loads if they are fewer than `limit`. It stops counting at the limit, so that plans
+    /// that read far more are cheap to discard.
+    ///
+    /// ```
+    /// use pbg_plugin_sdk::Pass;
+    /// let pass = Pass::uniform(3, 3, 0);
+    /// let bytes = pass.traffic(&pass.grid()).bytes;
+    /// assert_eq!(pass.bytes_below(&pass.grid(), bytes + 1), Some(bytes));
+    /// assert_eq!(pass.bytes_below(&pass.grid(), bytes), None);
+    /// ```
+    #[must_use]
+    pub fn bytes_below(&self, plan: &[Bucket], limit: u64) -> Option<u64> {
+        let mut bytes = 0;
+        self.replay_while(plan, &mut |_, loaded, _| {
+            bytes += self.bytes(loaded);
+            bytes < limit
+        });
+        (bytes < limit).then_some(bytes)
+    }
+
+    /// Calls `load` as [`Pass::replay`] does, until it returns false. It is a `dyn` function so that all callers share one
+    /// instance.
+    fn replay_while(
+        &self,
+        plan: &[Bucket],
+        load: &mut dyn FnMut(usize, usize, Option<usize>) -> bool,
+    ) {
         let later = self.later_uses(plan);
         let mut resident: Vec<usize> = self.resident_partitions().collect();
+        let mut held = vec![false; self.partitions()];
+        resident
+            .iter()
+            .for_each(|&partition| held[partition] = true);
         let mut next_use = self.first_uses(plan);
         for (position, &bucket) in plan.iter().enumerate() {
             // Update the next use of all partitions of the bucket before choosing a victim.
@@ -69,7 +106,7 @@ impl Pass {
                 next_use[partition] = later[position][end];
             }
             for partition in self.needs(bucket) {
-                if resident.contains(&partition) {
+                if held[partition] {
                     continue;
                 }
                 let mut evicted = None;
@@ -81,8 +118,14 @@ impl Pass {
                         });
                     evicted = victim.map(|slot| resident.swap_remove(slot));
                 }
+                evicted
+                    .into_iter()
+                    .for_each(|partition| held[partition] = false);
+                held[partition] = true;
                 resident.push(partition);
-                load(position, partition, evicted);
+                if !load(position, partition, evicted) {
+                    return;
+                }
             }
         }
     }

@@ -3,13 +3,15 @@
 //!
 //! Given partitions with sizes, the pairs of them that have edges between them, a buffer and its
 //! resident partitions, it searches for the sequence of loads in which every such pair meets and which
-//! reads the fewest bytes. The best of four candidates, by the host's own count, is returned:
+//! reads the fewest bytes. The best of five candidates, by the host's own count, is returned:
 //!
 //! 1. BETA ([`pbg_plugin_sdk::states::elimination`]), so that the result is never worse;
 //! 2. a composition of known sequences ([`known`]), labelled so that the first fill has the resident
 //!    partitions and large partitions are loaded rarely;
 //! 3. random greedy sequences ([`greedy`]), which take empty buckets and two entity types into account;
-//! 4. for up to eight partitions an exact search ([`exact`]), for more the best of the others improved
+//! 4. if the sides are not shared, groups of partitions of one side that stay while the other side passes
+//!    ([`two_sided`]);
+//! 5. for up to eight partitions an exact search ([`exact`]), for more the best of the others improved
 //!    by simulated annealing ([`anneal`]). Both are omitted if a lower bound shows that the best of the
 //!    others is within a hundredth of the optimum.
 //!
@@ -20,10 +22,11 @@ mod exact;
 mod greedy;
 mod known;
 mod problem;
+mod two_sided;
 
 pub use known::swaps as known_swaps;
 
-use pbg_plugin_sdk::{Pass, Rng, states};
+use pbg_plugin_sdk::{Bucket, Pass, Rng, states};
 use problem::{Problem, Walk};
 
 /// Result of a search. Partitions are numbered as in [`Pass::partitions`].
@@ -54,8 +57,10 @@ pub fn search(pass: &Pass, effort: u64, rng: &mut Rng) -> Found {
     if walks.is_empty() || greedy::steps(&problem) <= steps {
         walks.push(greedy::shortest(&problem, steps / 4, rng));
     }
+    walks.extend(two_sided::walk(pass, &problem));
     let mut shortest = None;
     for walk in walks {
+        best.consider(pass, &problem, &walk);
         if shortest
             .as_ref()
             .is_none_or(|s: &Walk| problem.cost(&walk) < problem.cost(s))
@@ -66,7 +71,6 @@ pub fn search(pass: &Pass, effort: u64, rng: &mut Rng) -> Found {
     let Some(mut walk) = shortest else {
         return best;
     };
-    best.consider(pass, &problem, &walk);
     let bound = problem.lower_bound();
     if problem.cost(&walk) <= bound + bound / GAIN {
         best.proven = problem.cost(&walk) <= bound;
@@ -84,6 +88,38 @@ pub fn search(pass: &Pass, effort: u64, rng: &mut Rng) -> Found {
         best.consider(pass, &problem, &walk);
     }
     best
+}
+
+/// Returns the plan that reads the fewest bytes: that of `found` with each bucket in the first possible state, or the best of
+/// `plans`, improved by simulated annealing if it is better. `found` is the result of [`search`] with the same `effort`,
+/// after which `rng` continues.
+pub fn best_plan(
+    pass: &Pass,
+    found: &Found,
+    plans: impl IntoIterator<Item = Vec<Bucket>>,
+    effort: u64,
+    rng: &mut Rng,
+) -> Vec<Bucket> {
+    let mut plan = states::assign_to_first(pass, &found.states);
+    let mut bytes = found.bytes;
+    if found.proven {
+        return plan;
+    }
+    for other in plans {
+        if let Some(fewer) = pass.bytes_below(&other, bytes) {
+            (plan, bytes) = (other, fewer);
+        }
+    }
+    let Some(problem) = Problem::new(pass).filter(|_| bytes < found.bytes) else {
+        return plan;
+    };
+    let walk = problem.walk(pass, &plan);
+    let shorter = anneal::shorten(&problem, walk, effort.saturating_mul(500_000), rng);
+    let shorter = states::assign_to_first(pass, &problem.states(&shorter));
+    match pass.bytes_below(&shorter, bytes) {
+        Some(_) => shorter,
+        None => plan,
+    }
 }
 
 /// Sorts `items` by ascending key (stable). The key is a `dyn` function so that all callers share one

@@ -1,6 +1,6 @@
 //! The search problem without buckets: nodes with weights, pairs that must meet, and a buffer.
 
-use pbg_plugin_sdk::Pass;
+use pbg_plugin_sdk::{Bucket, Pass};
 
 /// Search problem. Its nodes are the partitions to load, numbered densely.
 #[derive(Clone, Debug)]
@@ -128,6 +128,32 @@ impl Problem {
         let fewest = each.fold(f64::INFINITY, f64::min);
         let missed = (self.resident.len()..self.capacity).map(|found| 1.0 - found as f64 / fewest);
         missed.map(|loads| loads.max(0.0)).sum()
+    }
+
+    /// Returns the loads of `plan`.
+    pub(crate) fn walk(&self, pass: &Pass, plan: &[Bucket]) -> Walk {
+        let mut node = vec![None; pass.partitions()];
+        for (n, &partition) in self.partitions.iter().enumerate() {
+            node[partition] = Some(n);
+        }
+        let mut walk = Walk {
+            fill: self.resident.clone(),
+            loads: Vec::new(),
+        };
+        pass.replay(plan, |_, loaded, evicted| {
+            // A resident partition without edges leaves the buffer as if its slot had been empty.
+            match (node[loaded], evicted.and_then(|partition| node[partition])) {
+                (Some(loaded), Some(evicted)) => walk.loads.push(Load { evicted, loaded }),
+                (Some(loaded), None) => walk.fill.push(loaded),
+                (None, _) => {}
+            }
+        });
+        walk
+    }
+
+    /// Returns the partition of a node.
+    pub(crate) fn partition(&self, node: usize) -> usize {
+        self.partitions[node]
     }
 
     /// Returns the buffer states of a walk, as partitions.

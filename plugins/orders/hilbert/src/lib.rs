@@ -24,7 +24,7 @@ impl Order for Hilbert {
     }
 
     fn plan(&mut self, pass: &Pass) -> Result<Vec<Bucket>> {
-        Ok(pass.relabelled(&pass.hilbert_curve(), &mut pass.rng()))
+        Ok(pbg_order_plans::grid::hilbert(pass))
     }
 }
 

@@ -22,8 +22,7 @@ impl Order for HilbertSymmetric {
     }
 
     fn plan(&mut self, pass: &Pass) -> Result<Vec<Bucket>> {
-        let order = pass.relabelled(&pass.hilbert_curve(), &mut pass.rng());
-        Ok(pass.symmetric(&order))
+        Ok(pbg_order_plans::grid::hilbert_symmetric(pass))
     }
 }
 

@@ -25,8 +25,7 @@ impl Order for InsideOut {
     }
 
     fn plan(&mut self, pass: &Pass) -> Result<Vec<Bucket>> {
-        let layers = pass.shuffled_layers(&mut pass.rng());
-        Ok(layers.into_iter().rev().flatten().collect())
+        Ok(pbg_order_plans::grid::inside_out(pass))
     }
 }
 

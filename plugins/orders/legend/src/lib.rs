@@ -15,8 +15,6 @@
 //! there are no pivots, and only the diagonal bucket of the previously loaded partition can be trained
 //! meanwhile.
 
-mod walk;
-
 use pbg_plugin_sdk::{Bucket, Metadata, Order, Pass, Result, export_order};
 
 /// The order; it has no parameters.
@@ -33,7 +31,7 @@ impl Order for Legend {
     }
 
     fn plan(&mut self, pass: &Pass) -> Result<Vec<Bucket>> {
-        Ok(walk::shortest(pass, &mut pass.rng()).plan(pass))
+        Ok(pbg_order_plans::legend::plan(pass))
     }
 }
 

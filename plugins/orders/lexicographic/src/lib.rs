@@ -22,7 +22,7 @@ impl Order for Lexicographic {
     }
 
     fn plan(&mut self, pass: &Pass) -> Result<Vec<Bucket>> {
-        Ok(pass.grid())
+        Ok(pbg_order_plans::grid::lexicographic(pass))
     }
 }
 

@@ -6,17 +6,27 @@
 //! best of BETA, compositions of the best known sequences, and random greedy searches. Small grids
 //! are then searched exactly, others improved by simulated annealing ([`pbg_order_search`]).
 //!
-//! It never reads more than `beta` with the same seed. On complete grids of equal partitions it makes
-//! the swaps listed in the table of records in `docs/orders.md`, for instance 8 at `p = 8, c = 4`
+//! Unless that is proven to be the best, it then makes the plans of all other standard orders with the
+//! same seed, takes the one that reads the fewest bytes, and improves it by simulated annealing
+//! ([`pbg_order_search::best_plan`]). So on grids of up to [`COMPARED`] buckets it never reads more
+//! than any of them with its default parameters (`overlap`: up to [`DISTRIBUTED`] buckets). On complete grids of equal partitions it makes the
+//! swaps listed in the table of records in `docs/orders.md`, for instance 8 at `p = 8, c = 4`
 //! (`beta`: 9), 32 at `(12, 3)` (34), 16 at `(16, 8)` (17).
 //!
 //! The search counts its steps, since a plugin has no clock: `effort` 1 is about a million steps. The
 //! default stays well below the deadline of a call on a slow machine.
 
-use pbg_plugin_sdk::{
-    Bucket, Metadata, Order, Parameter, Parameters, Pass, Result, export_order, states,
-};
+use pbg_order_plans::PLANS;
+use pbg_order_plans::overlap::{self, clock::Rates};
+use pbg_order_search::Found;
+use pbg_plugin_sdk::{Bucket, Metadata, Order, Parameter, Parameters, Pass, Result, export_order};
 use serde::Deserialize;
+
+/// Number of buckets of a grid above which the plans of other orders are not made, since they take too long.
+pub const COMPARED: usize = 1 << 16;
+
+/// The same for the plans of `overlap`, which distribute buckets over loads.
+pub const DISTRIBUTED: usize = 1 << 12;
 
 /// The order.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
@@ -46,9 +56,27 @@ impl Order for Optimal {
     }
 
     fn plan(&mut self, pass: &Pass) -> Result<Vec<Bucket>> {
-        let found = pbg_order_search::search(pass, self.effort, &mut pass.rng());
-        Ok(states::assign_to_first(pass, &found.states))
+        let mut rng = pass.rng();
+        let found = pbg_order_search::search(pass, self.effort, &mut rng);
+        let others = others(pass, &found);
+        Ok(pbg_order_search::best_plan(
+            pass,
+            &found,
+            others,
+            self.effort,
+            &mut rng,
+        ))
     }
+}
+
+/// Returns the plans of the other standard orders, of which `overlap` would use `found` as well.
+fn others(pass: &Pass, found: &Found) -> impl Iterator<Item = Vec<Bucket>> {
+    let buckets = pass.edges.len();
+    let up_to = |limit| if buckets <= limit { usize::MAX } else { 0 };
+    let plans = PLANS.iter().map(|(_, plan)| plan(pass));
+    let distributed = overlap::candidates(pass, found.states.clone(), Rates::default());
+    let distributed = distributed.take(up_to(DISTRIBUTED));
+    plans.take(up_to(COMPARED)).chain(distributed)
 }
 
 export_order!(Optimal);
@@ -56,7 +84,73 @@ export_order!(Optimal);
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pbg_plugin_sdk::testing;
+    use pbg_plugin_sdk::{Rng, Side, testing};
+    use proptest::prelude::*;
+
+    /// Generates grids of one and two entity types, with partitions of all sizes, empty buckets and resident partitions.
+    fn any_pass() -> impl Strategy<Value = Pass> {
+        let side = prop_oneof![1_u32..6, 1_u32..18];
+        let kinds = prop_oneof![Just(1_u64), 2_u64..5];
+        let sizes = (side.clone(), side, any::<bool>(), 2_u32..9, any::<u64>());
+        (sizes, kinds.clone(), kinds, any::<bool>()).prop_map(
+            |((lhs, rhs, shared, buffer, seed), edges, bytes, resident)| {
+                let mut pass = Pass::uniform(lhs, if shared { lhs } else { rhs }, seed);
+                (pass.shared, pass.buffer_partitions) = (shared, buffer);
+                let mut rng = Rng::new(!seed);
+                let full = u64::from(edges == 1);
+                let mut fill = |sizes: &mut Vec<u64>, kinds: u64, scale: u64, least: u64| {
+                    sizes
+                        .iter_mut()
+                        .for_each(|size| *size = (rng.below(kinds) + least) * scale);
+                };
+                fill(&mut pass.edges, edges, 100_000, full);
+                fill(&mut pass.lhs_bytes, bytes, 16 << 20, 1);
+                fill(&mut pass.rhs_bytes, bytes, 48 << 20, 1);
+                if shared {
+                    pass.rhs_bytes = pass.lhs_bytes.clone();
+                }
+                if resident {
+                    let first = 0..buffer.min(lhs);
+                    pass.resident = first.map(|p| (Side::Lhs, p)).collect();
+                }
+                pass
+            },
+        )
+    }
+
+    /// Number of grids for the property below.
+    fn grids() -> u32 {
+        let long = std::env::var_os("PBG_TEST_LONG").is_some();
+        if long { 2000 } else { 150 }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(grids()))]
+
+        #[test]
+        fn it_never_reads_more_than_another_order(pass in any_pass()) {
+            let bytes = |plan: Vec<Bucket>| pass.traffic(&plan).bytes;
+            let mut order: Optimal = testing::with_defaults();
+            let ours = bytes(order.plan(&pass).expect("it plans"));
+            for (name, plan) in PLANS {
+                prop_assert!(ours <= bytes(plan(&pass)), "{name} reads less than {ours} bytes");
+            }
+            let overlap = bytes(overlap::plan(&pass, &Rates::default(), order.effort));
+            prop_assert!(ours <= overlap, "overlap reads {overlap} bytes, less than {ours}");
+        }
+    }
+
+    /// The case of 16 and 4 partitions of two entity types: two of the four stay at a time.
+    #[test]
+    fn two_entity_types_read_less_than_any_other_order_did() {
+        let mut pass = Pass::uniform(16, 4, 0);
+        pass.shared = false;
+        pass.buffer_partitions = 4;
+        pass.rhs_bytes = vec![4 << 20; 4];
+        let plan = testing::assert_plan::<Optimal>(&pass);
+        // 4 loads of 4 MiB, and 16 + 14 of 1 MiB.
+        assert_eq!(pass.traffic(&plan).bytes >> 20, 46);
+    }
 
     #[test]
     fn keeps_the_contract() {

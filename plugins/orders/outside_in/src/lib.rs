@@ -24,8 +24,7 @@ impl Order for OutsideIn {
     }
 
     fn plan(&mut self, pass: &Pass) -> Result<Vec<Bucket>> {
-        let layers = pass.shuffled_layers(&mut pass.rng());
-        Ok(layers.into_iter().flatten().collect())
+        Ok(pbg_order_plans::grid::outside_in(pass))
     }
 }
 

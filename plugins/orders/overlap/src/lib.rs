@@ -17,13 +17,8 @@
 //! `pbg-host train` reports edges and bytes per second. The defaults are those with which `pbg-host
 //! orders` predicts stalls: 400,000 edges/s, and 400 MB/s each way, as of a network disk.
 
-pub mod clock;
-mod level;
-
-use clock::Rates;
-use pbg_plugin_sdk::{
-    Bucket, Metadata, Order, Parameter, Parameters, Pass, Result, export_order, states,
-};
+use pbg_order_plans::overlap::clock::Rates;
+use pbg_plugin_sdk::{Bucket, Metadata, Order, Parameter, Parameters, Pass, Result, export_order};
 use serde::Deserialize;
 
 /// The order.
@@ -39,11 +34,9 @@ struct Search {
     effort: u64,
 }
 
-/// Number of buckets of a grid above which fewer candidates are simulated.
-const LARGE: usize = 1 << 14;
-
 impl Order for Overlap {
     fn metadata() -> Metadata {
+        let rates = Rates::default();
         let rate = |name, default: f64, doc| Parameter::number(name, default, 1e-3..=1e18, doc);
         Metadata::new(
             "overlap",
@@ -52,28 +45,28 @@ impl Order for Overlap {
         )
         .parameter(rate(
             "read_bytes_per_second",
-            4e8,
+            rates.read_bytes_per_second,
             "Bytes that the disk reads per second.",
         ))
         .parameter(rate(
             "write_bytes_per_second",
-            4e8,
+            rates.write_bytes_per_second,
             "Bytes that the disk writes per second.",
         ))
         .parameter(rate(
             "edges_per_second",
-            4e5,
+            rates.edges_per_second,
             "Edges trained per second.",
         ))
         .parameter(Parameter::boolean(
             "spare_slot",
-            true,
+            rates.spare_slot,
             "Whether partitions that are read ahead are held outside the buffer, as in pbg-host. If false, a read \
              begins once the partition that it replaces is no longer in use and has been written.",
         ))
         .parameter(Parameter::integer(
             "effort",
-            5,
+            10,
             0..=1_000_000,
             "Work of the search in millions of steps, as in the order optimal.",
         ))
@@ -86,33 +79,11 @@ impl Order for Overlap {
     }
 
     fn plan(&mut self, pass: &Pass) -> Result<Vec<Bucket>> {
-        let elimination = states::elimination(pass, &mut pass.rng());
-        let found = pbg_order_search::search(pass, self.search.effort, &mut pass.rng()).states;
-        let mut best: Option<(f64, Vec<Bucket>)> = None;
-        let mut consider = |plan: Vec<Bucket>| {
-            let stall = clock::stall(pass, &plan, &self.rates);
-            let bytes = |plan: &[Bucket]| pass.traffic(plan).bytes;
-            let better = best.as_ref().is_none_or(|(least, other)| {
-                stall < *least || (stall == *least && bytes(&plan) < bytes(other))
-            });
-            if better {
-                best = Some((stall, plan));
-            }
-        };
-        // Simulating a plan is expensive.
-        let shares: &[f64] = if pass.edges.len() <= LARGE {
-            &[0.5, 1.0, 2.0]
-        } else {
-            &[1.0]
-        };
-        for states in [found, elimination] {
-            consider(states::assign_to_first(pass, &states));
-            let states = level::filled_one_by_one(pass, states);
-            for &share in shares {
-                consider(level::plan(pass, &states, &self.rates, share));
-            }
-        }
-        Ok(best.map(|(_, plan)| plan).unwrap_or_default())
+        Ok(pbg_order_plans::overlap::plan(
+            pass,
+            &self.rates,
+            self.search.effort,
+        ))
     }
 }
 
@@ -121,7 +92,8 @@ export_order!(Overlap);
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pbg_plugin_sdk::testing;
+    use pbg_order_plans::overlap::clock;
+    use pbg_plugin_sdk::{states, testing};
 
     #[test]
     fn keeps_the_contract() {

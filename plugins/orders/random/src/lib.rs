@@ -21,9 +21,7 @@ impl Order for Random {
     }
 
     fn plan(&mut self, pass: &Pass) -> Result<Vec<Bucket>> {
-        let mut plan = pass.grid();
-        pass.rng().shuffle(&mut plan);
-        Ok(plan)
+        Ok(pbg_order_plans::grid::random(pass))
     }
 }
 

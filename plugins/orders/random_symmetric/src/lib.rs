@@ -22,9 +22,7 @@ impl Order for RandomSymmetric {
     }
 
     fn plan(&mut self, pass: &Pass) -> Result<Vec<Bucket>> {
-        let mut order = pass.grid();
-        pass.rng().shuffle(&mut order);
-        Ok(pass.symmetric(&order))
+        Ok(pbg_order_plans::grid::random_symmetric(pass))
     }
 }
 

@@ -21,13 +21,7 @@ impl Order for Snake {
     }
 
     fn plan(&mut self, pass: &Pass) -> Result<Vec<Bucket>> {
-        let mut plan = pass.grid();
-        let backwards = plan
-            .chunks_mut(pass.rhs_partitions as usize)
-            .skip(1)
-            .step_by(2);
-        backwards.for_each(<[Bucket]>::reverse);
-        Ok(plan)
+        Ok(pbg_order_plans::grid::snake(pass))
     }
 }
 

@@ -14,9 +14,7 @@
 //! The order is meant for as many trainers as a round has buckets. A single trainer with a small
 //! buffer loads two partitions for almost every pair of buckets.
 
-use pbg_plugin_sdk::{
-    Bucket, Metadata, Order, Parameter, Parameters, Pass, Result, Rng, export_order,
-};
+use pbg_plugin_sdk::{Bucket, Metadata, Order, Parameter, Parameters, Pass, Result, export_order};
 use serde::Deserialize;
 
 /// The order.
@@ -45,58 +43,11 @@ impl Order for Stratified {
     }
 
     fn plan(&mut self, pass: &Pass) -> Result<Vec<Bucket>> {
-        let mut rng = pass.rng();
-        let mut rounds = if pass.shared {
-            let mut names: Vec<u32> = (0..pass.lhs_partitions.next_power_of_two()).collect();
-            rng.shuffle(&mut names);
-            self.diagonal(&names, &mut rng)
-        } else {
-            let side = pass.lhs_partitions.max(pass.rhs_partitions);
-            let names: Vec<u32> = (0..side).collect();
-            shifts(&names, &names, &mut rng)
-        };
-        for round in &mut rounds {
-            round.retain(|&bucket| pass.contains(bucket));
-        }
-        Ok(rounds.concat())
+        Ok(pbg_order_plans::stratified::plan(
+            pass,
+            self.combine_mirrored,
+        ))
     }
-}
-
-impl Stratified {
-    /// Returns the rounds of the quadrant whose rows and columns are `names`.
-    fn diagonal(self, names: &[u32], rng: &mut Rng) -> Vec<Vec<Bucket>> {
-        if let [name] = *names {
-            return vec![vec![Bucket::new(name, name)]];
-        }
-        let (a, b) = names.split_at(names.len() / 2);
-        let mut rounds = shifts(a, b, rng);
-        if self.combine_mirrored {
-            for round in &mut rounds {
-                *round = round.iter().flat_map(|&b| [b, b.transposed()]).collect();
-            }
-        } else {
-            rounds.extend(shifts(b, a, rng));
-        }
-        let quadrants = [self.diagonal(a, rng), self.diagonal(b, rng)];
-        let [first, second] = quadrants;
-        rounds.extend(first.into_iter().zip(second).map(|(a, b)| [a, b].concat()));
-        rounds
-    }
-}
-
-/// Returns the rounds of the square of `rows` and equally many `columns`: the cyclic shifts of a
-/// random permutation.
-fn shifts(rows: &[u32], columns: &[u32], rng: &mut Rng) -> Vec<Vec<Bucket>> {
-    let mut columns = columns.to_vec();
-    rng.shuffle(&mut columns);
-    let round = |shift: usize| {
-        let shifted = columns.iter().cycle().skip(shift);
-        rows.iter()
-            .zip(shifted)
-            .map(|(&row, &column)| Bucket::new(row, column))
-            .collect()
-    };
-    (0..columns.len()).map(round).collect()
 }
 
 export_order!(Stratified);

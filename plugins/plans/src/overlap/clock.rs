@@ -4,7 +4,7 @@ use pbg_plugin_sdk::{Bucket, Pass};
 use serde::Deserialize;
 
 /// Rates of the disk and of training, and where partitions that are read ahead are held.
-#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[derive(Clone, Copy, Debug, Deserialize)]
 pub struct Rates {
     /// Bytes that the disk reads per second.
     pub read_bytes_per_second: f64,
@@ -14,6 +14,18 @@ pub struct Rates {
     pub edges_per_second: f64,
     /// Whether partitions that are read ahead are held outside the buffer.
     pub spare_slot: bool,
+}
+
+impl Default for Rates {
+    /// Rates of a network disk, with which the host's order lab predicts stalls.
+    fn default() -> Self {
+        Self {
+            read_bytes_per_second: 4e8,
+            write_bytes_per_second: 4e8,
+            edges_per_second: 4e5,
+            spare_slot: true,
+        }
+    }
 }
 
 impl Rates {

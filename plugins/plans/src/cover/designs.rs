@@ -18,12 +18,12 @@
 
 use pbg_plugin_sdk::Pass;
 
-use crate::field::{self, Field};
-use crate::kirkman;
-use crate::{Round, State};
+use super::field::{self, Field};
+use super::kirkman;
+use super::{Round, State};
 
 /// Returns the rounds of a pass; partitions are numbered as in [`Pass::partitions`].
-pub(crate) fn rounds(pass: &Pass) -> Vec<Round> {
+pub(super) fn rounds(pass: &Pass) -> Vec<Round> {
     let buffer = (pass.buffer_partitions as usize).max(2);
     let lhs: State = (0..pass.lhs_partitions as usize).collect();
     if pass.shared {

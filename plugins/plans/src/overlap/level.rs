@@ -3,11 +3,11 @@
 use pbg_order_search::sort_by_number;
 use pbg_plugin_sdk::{Bucket, Pass};
 
-use crate::clock::Rates;
+use super::clock::Rates;
 
 /// Splits the first state into the steps in which the buffer fills, so that training begins with the
 /// first partition. Resident partitions are in the buffer from the start.
-pub(crate) fn filled_one_by_one(pass: &Pass, states: Vec<Vec<usize>>) -> Vec<Vec<usize>> {
+pub(super) fn filled_one_by_one(pass: &Pass, states: Vec<Vec<usize>>) -> Vec<Vec<usize>> {
     let Some(first) = states.first() else {
         return states;
     };
@@ -26,7 +26,7 @@ pub(crate) fn filled_one_by_one(pass: &Pass, states: Vec<Vec<usize>>) -> Vec<Vec
 
 /// Returns the plan in which each state trains the buckets that no later state can train, and more
 /// buckets until `share` of the next load's time is covered.
-pub(crate) fn plan(pass: &Pass, states: &[Vec<usize>], rates: &Rates, share: f64) -> Vec<Bucket> {
+pub(super) fn plan(pass: &Pass, states: &[Vec<usize>], rates: &Rates, share: f64) -> Vec<Bucket> {
     let mut last_chance = vec![usize::MAX; pass.edges.len()];
     for (number, state) in states.iter().enumerate() {
         for bucket in held(pass, state) {

@@ -2,7 +2,7 @@
 
 /// Finite field of `order` elements, represented by the numbers below `order`; 0 and 1 are the neutral elements.
 #[derive(Clone, Debug)]
-pub(crate) struct Field {
+pub(super) struct Field {
     order: usize,
     characteristic: usize,
     /// Powers of the generator, by exponent.
@@ -13,7 +13,7 @@ pub(crate) struct Field {
 
 impl Field {
     /// Constructs the field; `None` if `order` is not a prime power.
-    pub(crate) fn new(order: usize) -> Option<Self> {
+    pub(super) fn new(order: usize) -> Option<Self> {
         let characteristic = (2..=order).find(|p| order.is_multiple_of(*p))?;
         let degree = order.ilog(characteristic);
         if characteristic.pow(degree) != order {
@@ -50,15 +50,15 @@ impl Field {
         })
     }
 
-    pub(crate) const fn order(&self) -> usize {
+    pub(super) const fn order(&self) -> usize {
         self.order
     }
 
-    pub(crate) fn add(&self, a: usize, b: usize) -> usize {
+    pub(super) fn add(&self, a: usize, b: usize) -> usize {
         add_digits(a, b, self.characteristic)
     }
 
-    pub(crate) fn multiply(&self, a: usize, b: usize) -> usize {
+    pub(super) fn multiply(&self, a: usize, b: usize) -> usize {
         if a == 0 || b == 0 {
             return 0;
         }
@@ -66,12 +66,12 @@ impl Field {
     }
 
     /// Returns a power of the generator.
-    pub(crate) fn power(&self, exponent: usize) -> usize {
+    pub(super) fn power(&self, exponent: usize) -> usize {
         self.exp[exponent % (self.order - 1)]
     }
 
     /// Returns the exponent of an element other than 0.
-    pub(crate) fn exponent(&self, element: usize) -> usize {
+    pub(super) fn exponent(&self, element: usize) -> usize {
         self.log[element]
     }
 }
@@ -98,7 +98,7 @@ fn times_x(power: usize, tail: usize, characteristic: usize, order: usize) -> us
 /// Returns the lines of the affine space of `dimension` over `field`, grouped by direction. The lines
 /// of one direction contain every point once, and any two points are on exactly one line. A point is a
 /// number whose digits to base `field.order()` are its coordinates.
-pub(crate) fn lines(field: &Field, dimension: u32) -> Vec<Vec<Vec<usize>>> {
+pub(super) fn lines(field: &Field, dimension: u32) -> Vec<Vec<Vec<usize>>> {
     let base = field.order();
     let points = base.pow(dimension);
     let directions = (1..points).filter(|&point| leading_digit(point, base) == 1);

@@ -1,13 +1,19 @@
-//! Sequences of loads in which the last loaded partition is never evicted next.
+//! Legend: sequences of loads in which the last loaded partition is never evicted next.
 
 use pbg_plugin_sdk::{Bucket, Pass, Rng, Side};
 
 /// Work limit for one plan, in steps times partitions: some hundredths of a second.
 const WORK: usize = 4_000_000;
 
+/// Returns the plan of `legend`.
+#[must_use]
+pub fn plan(pass: &Pass) -> Vec<Bucket> {
+    shortest(pass, &mut pass.rng()).plan(pass)
+}
+
 /// A sequence of loads.
 #[derive(Clone, Debug)]
-pub(crate) struct Walk {
+struct Walk {
     /// Partitions of the first fill.
     first: Vec<usize>,
     loads: Vec<Load>,
@@ -20,7 +26,7 @@ struct Load {
 }
 
 /// Returns the sequence with the fewest loads, of as many random ones as the work limit allows.
-pub(crate) fn shortest(pass: &Pass, rng: &mut Rng) -> Walk {
+fn shortest(pass: &Pass, rng: &mut Rng) -> Walk {
     let mut best = Walk::random(pass, rng);
     let work = (best.loads.len() + 1) * pass.partitions() * pass.buffer_partitions as usize;
     for _ in 1..(WORK / work).min(64) {
@@ -69,7 +75,7 @@ impl Walk {
     }
 
     /// Returns the plan: after each load, first the buckets that need the partition that is evicted next.
-    pub(crate) fn plan(&self, pass: &Pass) -> Vec<Bucket> {
+    fn plan(&self, pass: &Pass) -> Vec<Bucket> {
         let mut planned = vec![false; pass.edges.len()];
         let mut plan = Vec::with_capacity(planned.len());
         let mut buffer = self.first.clone();

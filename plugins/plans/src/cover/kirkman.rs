@@ -1,14 +1,14 @@
 //! Kirkman triple systems: rounds of triples that contain every point once, with any two points in exactly one triple
 //! of all rounds.
 
-use crate::Round;
-use crate::field::Field;
+use super::Round;
+use super::field::Field;
 
 /// Returns the smallest system with at least `points` points that can be constructed here, and its number of points.
 /// Systems exist for all `6 k + 3` points (Ray-Chaudhuri and Wilson, 1971). This module constructs those for `3 q` and
 /// `2 q + 1` points, with prime powers `q = 6 t + 1`, and those with three times the points of another system. Below
 /// 100 only 33 and 69 are missing, for which 39 and 75 are returned.
-pub(crate) fn at_least(points: usize) -> (usize, Vec<Round>) {
+pub(super) fn at_least(points: usize) -> (usize, Vec<Round>) {
     let sizes = (0..).map(|k| 6 * k + 3).skip_while(|&size| size < points);
     let mut found = sizes.filter_map(|size| Some((size, system(size)?)));
     // There is always one, since the number of points of a system can be tripled repeatedly.
