@@ -1,5 +1,7 @@
 //! Comparison of orders by their plans, without training.
 
+use std::collections::BTreeSet;
+
 use crate::analysis::Analysis;
 use crate::bound;
 use crate::cluster_simulation::{PassCost, simulate};
@@ -56,9 +58,6 @@ pub struct OrderResult {
     /// The first seed's plan.
     #[serde(skip)]
     pub plan: Vec<Bucket>,
-    /// Simulations of the first seed's pass with several trainers, one for each requested number of trainers.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub together: Vec<PassCost>,
     /// Reason why simulations are missing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub together_fault: Option<String>,
@@ -74,6 +73,9 @@ pub struct SeedResult {
     /// Figures of the plan.
     #[serde(flatten)]
     pub analysis: Analysis,
+    /// Simulations of the pass with several trainers, one for each requested number of trainers.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub together: Vec<PassCost>,
 }
 
 /// An order that failed.
@@ -112,7 +114,7 @@ pub fn compare(
         progress(name);
         let entry = match order {
             Ok(order) => enter(name, order.as_mut(), passes, rates).map(|mut entry| {
-                entry.train_together(order.as_mut(), first, machines);
+                entry.train_together(order.as_mut(), passes, machines);
                 entry
             }),
             Err(reason) => Err(reason.clone()),
@@ -141,7 +143,6 @@ fn enter(
         seeds: Vec::new(),
         miss_curve: MissCurve::default(),
         plan: Vec::new(),
-        together: Vec::new(),
         together_fault: None,
     };
     for (seed, pass) in passes {
@@ -152,6 +153,7 @@ fn enter(
             seed: *seed,
             planning_seconds,
             analysis: Analysis::new(pass, &plan, rates),
+            together: Vec::new(),
         });
         if entry.plan.is_empty() {
             entry.miss_curve = MissCurve::new(pass, &plan, &ReuseDistances::new(pass, &plan));
@@ -162,13 +164,39 @@ fn enter(
 }
 
 impl OrderResult {
-    fn train_together(&mut self, order: &mut dyn BucketOrder, pass: &Pass, machines: &[u32]) {
-        for &trainers in machines {
-            match simulate(order, pass, trainers, false) {
-                Ok(rounds) => self.together.push(rounds),
-                Err(fault) => self.together_fault = Some(fault),
+    fn train_together(
+        &mut self,
+        order: &mut dyn BucketOrder,
+        passes: &[(u64, Pass)],
+        machines: &[u32],
+    ) {
+        for (seed, (_, pass)) in self.seeds.iter_mut().zip(passes) {
+            for &trainers in machines {
+                match simulate(order, pass, trainers, false) {
+                    Ok(rounds) => seed.together.push(rounds),
+                    Err(fault) => {
+                        self.together_fault = Some(fault);
+                        return;
+                    }
+                }
             }
         }
+    }
+
+    /// Returns the mean of a figure of the simulations with this many trainers over the seeds; `None` if there are none.
+    #[must_use]
+    pub fn mean_together(&self, trainers: u32, figure: impl Fn(&PassCost) -> f64) -> Option<f64> {
+        let costs = self.seeds.iter().flat_map(|seed| &seed.together);
+        let figures = costs.filter(|cost| cost.trainers == trainers).map(figure);
+        let (sum, count) = figures.fold((0.0, 0_u32), |(sum, count), x| (sum + x, count + 1));
+        (count > 0).then(|| sum / f64::from(count))
+    }
+
+    /// Returns the numbers of trainers of the simulations, ascending.
+    #[must_use]
+    pub fn trainers(&self) -> BTreeSet<u32> {
+        let costs = self.seeds.iter().flat_map(|seed| &seed.together);
+        costs.map(|cost| cost.trainers).collect()
     }
 
     /// Returns the mean of a figure over the seeds.
@@ -273,6 +301,10 @@ mod tests {
         assert_eq!(heard, ["bad", "absent", "rows"]);
         assert_eq!((case.lower_bound, case.orders.len()), (8, 1));
         assert_eq!(case.orders[0].range(|a| a.swaps as f64), (37.0, 37.0));
+        assert_eq!(case.orders[0].trainers(), BTreeSet::from([1, 2]));
+        let rounds = |trainers| case.orders[0].mean_together(trainers, |cost| cost.rounds as f64);
+        assert_eq!(rounds(1), Some(64.0));
+        assert_eq!(rounds(3), None);
         assert_eq!(case.refused.len(), 2);
         assert!(case.refused[0].reason.contains("not this grid"));
     }

@@ -51,7 +51,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=1000))]
     seeds: u64,
     /// Also show how many rounds this many trainers need for a pass, where a bucket takes one round, and the bytes that
-    /// they read and write; several numbers are compared.
+    /// they read and write, as means over the seeds; several numbers are compared.
     #[arg(long, short = 'm', value_name = "M,...", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=256))]
     machines: Vec<u32>,
     /// Speeds of training and disk.

@@ -4,6 +4,7 @@ use std::io::{self, Write};
 
 use comfy_table::Table;
 use pbg_lab::analysis::Analysis;
+use pbg_lab::cluster_simulation::PassCost;
 use pbg_lab::comparison::{ComparisonCase, OrderComparison, OrderResult};
 
 use crate::{format, tables};
@@ -71,7 +72,7 @@ pub(super) fn print(out: &mut dyn Write, comparison: &OrderComparison) -> io::Re
         if !case.orders.is_empty() {
             writeln!(out, "{}", table(case))?;
         }
-        if case.orders.iter().any(|entry| !entry.together.is_empty()) {
+        if case.orders.iter().any(|entry| !entry.trainers().is_empty()) {
             writeln!(out, "{}", together(case))?;
         }
         for entry in &case.orders {
@@ -105,7 +106,7 @@ fn table(case: &ComparisonCase) -> Table {
     tables::markdown(COLUMNS.map(|(head, _)| head), rows, 1)
 }
 
-/// Returns the table of rounds of several trainers, the fewest rounds first.
+/// Returns the table of rounds of several trainers as means over the seeds, the fewest rounds first.
 fn together(case: &ComparisonCase) -> Table {
     let header = [
         "order",
@@ -118,27 +119,57 @@ fn together(case: &ComparisonCase) -> Table {
         "each reads",
         "each writes",
     ];
-    let rows = case.orders.iter().flat_map(|entry| {
-        let rounds = entry.together.iter();
-        rounds.map(move |rounds| (entry, rounds))
+    let mut rows: Vec<TogetherRow> = Vec::new();
+    for entry in &case.orders {
+        for trainers in entry.trainers() {
+            let mean = |figure: fn(&PassCost) -> f64| {
+                entry.mean_together(trainers, figure).unwrap_or_default()
+            };
+            let (rounds, read) = (mean(|c| c.rounds as f64), mean(|c| c.bytes_read as f64));
+            let written = mean(|c| c.bytes_written as f64);
+            let each = |bytes: f64| format::bytes((bytes / f64::from(trainers.max(1))) as u64);
+            let cells = [
+                entry.order.clone(),
+                trainers.to_string(),
+                tenths(rounds),
+                tenths(mean(|c| c.ideal as f64)),
+                format!("{:.1} %", mean(PassCost::busy) * 100.0),
+                format::bytes(read as u64),
+                format::bytes(written as u64),
+                each(read),
+                each(written),
+            ];
+            rows.push(TogetherRow {
+                trainers,
+                rounds,
+                read,
+                cells,
+            });
+        }
+    }
+    rows.sort_by(|a, b| {
+        let trainers = a.trainers.cmp(&b.trainers);
+        let by_rounds = trainers.then(a.rounds.total_cmp(&b.rounds));
+        by_rounds.then(a.read.total_cmp(&b.read))
     });
-    let mut rows: Vec<_> = rows.collect();
-    rows.sort_by_key(|(_, rounds)| (rounds.trainers, rounds.rounds, rounds.bytes_read));
-    let rows = rows.into_iter().map(|(entry, rounds)| {
-        let each = |bytes: u64| format::bytes(bytes / u64::from(rounds.trainers.max(1)));
-        [
-            entry.order.clone(),
-            rounds.trainers.to_string(),
-            rounds.rounds.to_string(),
-            rounds.ideal.to_string(),
-            format!("{:.1} %", rounds.busy() * 100.0),
-            format::bytes(rounds.bytes_read),
-            format::bytes(rounds.bytes_written),
-            each(rounds.bytes_read),
-            each(rounds.bytes_written),
-        ]
-    });
-    tables::markdown(header, rows, 1)
+    tables::markdown(header, rows.into_iter().map(|row| row.cells), 1)
+}
+
+/// Row of the table of several trainers, with the figures by which it is sorted.
+struct TogetherRow {
+    trainers: u32,
+    rounds: f64,
+    read: f64,
+    cells: [String; 9],
+}
+
+/// Formats a number with one decimal, unless it is whole.
+fn tenths(value: f64) -> String {
+    if value == value.trunc() {
+        format!("{value:.0}")
+    } else {
+        format!("{value:.1}")
+    }
 }
 
 /// Formats the mean, followed by the range over seeds if they differ.
