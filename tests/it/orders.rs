@@ -366,6 +366,79 @@ fn a_study_trains_each_order_once_and_does_what_plans_predict() {
     place
         .run(study(&["--set", "lr=0.2"]))
         .fails(5, &["another configuration", "--study"]);
+    place
+        .run(study(&["--set", "workers=2"]))
+        .fails(5, &["workers: 2, not 1", "--study"]);
+    place
+        .run(study(&["--set", "execution.prefetch=false"]))
+        .fails(5, &["execution.prefetch: false, not true"]);
+}
+
+#[test]
+fn a_study_says_how_certain_its_differences_are() {
+    let config = CONFIG.replace("workers = 1\n", "");
+    assert!(!config.contains("workers"), "{config}");
+    let place = Workplace::with_dataset(&config);
+    // One worker unless told, and a single seed has no deviation.
+    let single = ["orders", "train", "--order", "random", "--study", "single"];
+    let single = place.run(single).succeeds();
+    assert!(!single.stdout.contains('±'), "{}", single.stdout);
+    assert!(single.stdout.contains("workers: 1"), "{}", single.stdout);
+    assert!(!single.stderr.contains("workers"), "{}", single.stderr);
+
+    let paired = place
+        .run(study(&[
+            "--limit",
+            "20",
+            "--html",
+            "study.html",
+            "--json",
+            "s.json",
+        ]))
+        .succeeds();
+    for words in [
+        "Difference to random",
+        "Who has the higher MRR",
+        "2 seeds allow at most 75.0 %",
+        "seeds: 7, 8",
+    ] {
+        assert!(paired.stdout.contains(words), "{words}:\n{}", paired.stdout);
+    }
+    let page = place.read("study.html");
+    assert!(page.contains("Filtered MRR: difference to random"));
+    // The difference shown is that of the runs.
+    let json: Value = serde_json::from_str(&place.read("s.json")).unwrap();
+    let mrr = |order: usize, run: usize| {
+        let epochs = json["orders"][order]["runs"][run]["epochs"].as_array();
+        epochs.unwrap().last().unwrap()["mrr"].as_f64().unwrap()
+    };
+    let difference = ((mrr(1, 0) - mrr(0, 0)) + (mrr(1, 1) - mrr(0, 1))) / 2.0;
+    let shown = format!("{difference:+.4} (");
+    assert!(
+        paired.stdout.contains(&shown),
+        "{shown}:\n{}",
+        paired.stdout
+    );
+
+    // With several workers a seed is repeated.
+    let several = study(&["--set", "workers=2", "--study", "several"]);
+    let several = place.run(several).succeeds();
+    assert!(
+        several.stderr.contains("differ with 2 workers"),
+        "{}",
+        several.stderr
+    );
+    assert!(
+        several.stdout.contains("Runs of one seed"),
+        "{}",
+        several.stdout
+    );
+    assert!(
+        place
+            .path("several/random/seed-7-run-2/result.json")
+            .exists()
+    );
+    assert!(!place.path("several/random/seed-8-run-2").exists());
 }
 
 /// Returns the newest committed version of every run in a study.

@@ -23,6 +23,7 @@ mod model_notes;
 mod model_summary;
 mod options;
 mod output;
+mod processor;
 mod progress;
 mod scratch;
 mod tables;

@@ -4,12 +4,13 @@
 //! orders are compared ([`grid`]), a replay of the buffer while a plan is trained ([`replay`]), figures of one plan
 //! ([`bound`], [`misses`], [`reuse`], [`stall`], [`structure`]) and all of them together ([`analysis`]), simulations of
 //! several trainers ([`cluster_simulation`]), comparisons of orders ([`comparison`]) and of models trained with them
-//! ([`study`]).
+//! ([`study`]), and how certain their differences are ([`differences`]).
 
 pub mod analysis;
 pub mod bound;
 pub mod cluster_simulation;
 pub mod comparison;
+pub mod differences;
 pub mod grid;
 pub mod misses;
 pub mod replay;

@@ -24,17 +24,41 @@ pub struct OrderRuns {
 }
 
 /// The run of one order with one seed.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SeedRun {
     /// Seed of the run.
     pub seed: u64,
+    /// Number of the run among those of the order with this seed, from 1. With several workers they differ.
+    #[serde(default = "first_repeat")]
+    pub repeat: u32,
     /// Fingerprint of what was trained. Runs with different fingerprints are not comparable.
     pub fingerprint: String,
     /// Identities of the data that the run was trained and ranked on: the dictionaries and each edge set.
     #[serde(default)]
     pub data: BTreeMap<String, String>,
+    /// Settings that change times, or results in ways that a seed does not determine: workers, reading ahead, processor.
+    #[serde(default)]
+    pub settings: BTreeMap<String, String>,
     /// One point for each trained epoch.
     pub epochs: Vec<EpochPoint>,
+}
+
+const fn first_repeat() -> u32 {
+    1
+}
+
+impl Default for SeedRun {
+    /// Creates the first run of seed 0, without epochs.
+    fn default() -> Self {
+        Self {
+            seed: 0,
+            repeat: first_repeat(),
+            fingerprint: String::new(),
+            data: BTreeMap::new(),
+            settings: BTreeMap::new(),
+            epochs: Vec::new(),
+        }
+    }
 }
 
 /// Figures of a run after an epoch.
@@ -83,15 +107,13 @@ impl SeedRun {
     /// Describes the differences between `data` and the data of the run. Empty if the data of the run are not known.
     #[must_use]
     pub fn other_data(&self, data: &BTreeMap<String, String>) -> Vec<String> {
-        let unknown = self.data.is_empty();
-        let keys: BTreeSet<_> = self.data.keys().chain(data.keys()).collect();
-        let value = |of: &BTreeMap<String, String>, key| of.get(key).cloned();
-        let shown = |value: Option<String>| value.unwrap_or_else(|| "none".to_owned());
-        keys.into_iter()
-            .map(|key| (key, value(&self.data, key), value(data, key)))
-            .filter(|(_, was, is)| !unknown && was != is)
-            .map(|(key, was, is)| format!("{key}: {}, not {}", shown(is), shown(was)))
-            .collect()
+        other_values(&self.data, data)
+    }
+
+    /// Describes the differences between `settings` and those of the run. Empty if those of the run are not known.
+    #[must_use]
+    pub fn other_settings(&self, settings: &BTreeMap<String, String>) -> Vec<String> {
+        other_values(&self.settings, settings)
     }
 
     /// Appends a point for an epoch from the events of `metrics.jsonl`. Totals continue from the previous point.
@@ -140,12 +162,44 @@ impl SeedRun {
     }
 }
 
+/// Describes how values differ from those that `known` has; empty if it has none.
+fn other_values(known: &BTreeMap<String, String>, now: &BTreeMap<String, String>) -> Vec<String> {
+    if known.is_empty() {
+        return Vec::new();
+    }
+    let keys: BTreeSet<_> = known.keys().chain(now.keys()).collect();
+    let shown = |of: &BTreeMap<String, String>, key: &String| {
+        of.get(key).map_or_else(|| "none".to_owned(), Clone::clone)
+    };
+    keys.into_iter()
+        .filter(|key| known.get(*key) != now.get(*key))
+        .map(|key| format!("{key}: {}, not {}", shown(now, key), shown(known, key)))
+        .collect()
+}
+
 impl OrderRuns {
-    /// Returns a figure of the last epoch of every run.
+    /// Returns the first run of every seed.
+    pub fn seeds(&self) -> impl Iterator<Item = &SeedRun> {
+        self.runs.iter().filter(|run| run.repeat == first_repeat())
+    }
+
+    /// Returns a figure of the last epoch for every run of a seed that was trained more than once; empty if none was.
+    #[must_use]
+    pub fn repeated(&self, figure: impl Fn(&EpochPoint) -> f64) -> Vec<f64> {
+        let again = self.runs.iter().find(|run| run.repeat > first_repeat());
+        let Some(seed) = again.map(|run| run.seed) else {
+            return Vec::new();
+        };
+        let runs = self.runs.iter().filter(|run| run.seed == seed);
+        runs.filter_map(|run| run.epochs.last())
+            .map(figure)
+            .collect()
+    }
+
+    /// Returns a figure of the last epoch of the first run of every seed.
     #[must_use]
     pub fn last(&self, figure: impl Fn(&EpochPoint) -> f64) -> Vec<f64> {
-        self.runs
-            .iter()
+        self.seeds()
             .filter_map(|run| run.epochs.last())
             .map(figure)
             .collect()

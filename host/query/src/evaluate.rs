@@ -139,11 +139,24 @@ pub fn evaluate(
     options: &EvalOptions,
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<EvalReport, RunError> {
+    evaluate_with_seed(resolved, options, resolved.config().seed, progress)
+}
+
+/// Ranks the edges of a set as [`evaluate`] does, with samples of edges and candidates drawn by `seed` instead of the
+/// configuration's, so that models of different seeds rank the same edges.
+///
+/// # Errors
+/// As for [`evaluate`].
+pub fn evaluate_with_seed(
+    resolved: &ResolvedConfig,
+    options: &EvalOptions,
+    seed: u64,
+    progress: &mut dyn FnMut(u64, u64),
+) -> Result<EvalReport, RunError> {
     let model = model_to_rank(resolved, options)?;
     let met = SeenCoverage::of(resolved, options)?;
     let view = ModelView::of(&model).with_seen(met.required(options));
     let tables = &mut CommittedTables::new(&model);
-    let seed = resolved.config().seed;
     let mut report = rank(&view, tables, options, seed, progress)?;
     report.version = model.checkpoint.version();
     report.missing = model.missing.clone();

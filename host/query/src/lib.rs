@@ -30,7 +30,7 @@ pub use evaluate::predict::{
 };
 pub use evaluate::{
     CandidateSet, EvalOptions, EvalReport, GroupBy, GroupRanks, eval_needs, evaluate,
-    evaluate_together,
+    evaluate_together, evaluate_with_seed,
 };
 pub use index::{
     BeamWidth, BuiltType, ExactReason, IndexOptions, IndexProgress, IndexQueryOptions, IndexReport,

@@ -1,6 +1,7 @@
 //! Figures in the schema of Plotly.js, <https://plotly.com/javascript/reference/>.
 
 mod bias;
+mod differences;
 mod grids;
 mod lanes;
 mod learning;
@@ -12,6 +13,7 @@ mod swaps;
 mod timeline;
 
 pub use bias::bias;
+pub use differences::differences;
 pub(crate) use grids::MOST_BUCKETS;
 pub use grids::grids;
 pub use lanes::run_lanes;

@@ -94,12 +94,20 @@ const EPOCH_COLUMNS: [Column<EpochPoint>; 12] = [
 /// # Errors
 /// When the rows cannot be written.
 pub fn study_csv(study: &Study) -> Result<String, csv::Error> {
-    let head = [&["order", "seed"][..], &EPOCH_COLUMNS.map(|(name, _)| name)].concat();
+    let head = [
+        &["order", "seed", "run"][..],
+        &EPOCH_COLUMNS.map(|(name, _)| name),
+    ]
+    .concat();
     write(&head, |rows| {
         for order in &study.orders {
             for run in &order.runs {
                 rows.extend(run.epochs.iter().map(|point| {
-                    let run = [order.order.clone(), run.seed.to_string()];
+                    let run = [
+                        order.order.clone(),
+                        run.seed.to_string(),
+                        run.repeat.to_string(),
+                    ];
                     let cells = EPOCH_COLUMNS.map(|(_, cell)| cell(point));
                     run.into_iter().chain(cells).collect::<Vec<_>>()
                 }));

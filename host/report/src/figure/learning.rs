@@ -59,10 +59,10 @@ fn panels(study: &Study, id: &str, title: &str, y: Of) -> Figure {
 
 /// Returns the band between the seeds, and their mean.
 fn curve(order: &OrderRuns, index: usize, panel: usize, x: Of, y: Of) -> [Value; 2] {
-    let epochs = order.runs.iter().map(|run| run.epochs.len()).min();
+    let epochs = order.seeds().map(|run| run.epochs.len()).min();
     let epochs = epochs.unwrap_or(0);
     let at = |epoch: usize, figure: Of| -> Vec<f64> {
-        let points = order.runs.iter().map(|run| &run.epochs[epoch]);
+        let points = order.seeds().filter_map(|run| run.epochs.get(epoch));
         points.map(figure).collect()
     };
     let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len().max(1) as f64;

@@ -5,6 +5,7 @@ use super::{bytes, number};
 use crate::figure;
 use crate::page::Page;
 use crate::table;
+use pbg_lab::differences::OrderDifference;
 use pbg_lab::study::{EpochPoint, OrderRuns, Study, mean_and_deviation};
 
 /// Headers of the table of results, for the cells that [`row`] returns.
@@ -35,9 +36,17 @@ pub fn page(study: &Study) -> Result<String, PageError> {
     let head = HEADERS.map(str::to_owned);
     page.table(&head, &study.orders.iter().map(row).collect::<Vec<_>>());
     page.text(
-        "Results after the last epoch, as mean and standard deviation over the seeds. Swaps (predicted from the plans and \
+        "Results after the last epoch, as mean and standard deviation over the seeds; every run ranks the same edges. Swaps (predicted from the plans and \
          performed by the buffer), bytes, seconds and stalls are totals of all epochs.",
     );
+    for table in statistics(study) {
+        page.heading(&table.title);
+        page.table(&table.head, &table.rows);
+        page.text(&table.caption);
+    }
+    if let Some(figure) = figure::differences(study) {
+        page.figure(figure);
+    }
     page.figure(figure::mrr(study));
     page.figure(figure::loss(study));
     Ok(page.render()?)
@@ -49,10 +58,13 @@ pub fn page(study: &Study) -> Result<String, PageError> {
 pub fn row(order: &OrderRuns) -> Vec<String> {
     // A point of a run has the totals of bytes, seconds and stalls up to its epoch, but the swaps of its epoch alone.
     let last = |figure: fn(&EpochPoint) -> f64| mean_and_deviation(&order.last(figure));
-    let with_deviation = |(mean, deviation): (f64, f64)| format!("{mean:.4} ± {deviation:.4}");
+    let with_deviation = |(mean, deviation): (f64, f64)| match order.seeds().count() {
+        0 | 1 => format!("{mean:.4}"),
+        _ => format!("{mean:.4} ± {deviation:.4}"),
+    };
     let mean_total = |figure: fn(&EpochPoint) -> u64| {
         let of = |run: &pbg_lab::study::SeedRun| run.epochs.iter().map(figure).sum::<u64>() as f64;
-        mean_and_deviation(&order.runs.iter().map(of).collect::<Vec<_>>()).0
+        mean_and_deviation(&order.seeds().map(of).collect::<Vec<_>>()).0
     };
     let differs = order.mispredicted_epochs().next().is_some();
     vec![
@@ -66,4 +78,137 @@ pub fn row(order: &OrderRuns) -> Vec<String> {
         number(last(|point| point.seconds).0),
         number(last(|point| point.stall_seconds).0),
     ]
+}
+
+/// Table with a title and an explanation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StatisticsTable {
+    /// Title.
+    pub title: String,
+    /// Headers of the columns.
+    pub head: Vec<String>,
+    /// Rows.
+    pub rows: Vec<Vec<String>>,
+    /// Explanation below the table.
+    pub caption: String,
+}
+
+/// Returns the tables of differences, certainties and repeated runs, as far as the study has enough runs for them.
+#[must_use]
+pub fn statistics(study: &Study) -> Vec<StatisticsTable> {
+    [differences(study), certainties(study), repeats(study)]
+        .into_iter()
+        .flatten()
+        .collect()
+}
+
+/// Returns the table of differences to the first order.
+fn differences(study: &Study) -> Option<StatisticsTable> {
+    let baseline = &study
+        .orders
+        .first()
+        .filter(|order| order.seeds().count() > 1)?
+        .order;
+    let columns = FIGURES.map(|(_, figure)| study.differences(figure));
+    let [first, ..] = &columns;
+    let rows: Vec<Vec<String>> = (0..first.len())
+        .map(|row| {
+            let cells = columns.iter().filter_map(|column| column.get(row));
+            let named = first.get(row).map(|difference| difference.order.clone());
+            named
+                .into_iter()
+                .chain(cells.map(difference_cell))
+                .collect()
+        })
+        .collect();
+    (!rows.is_empty()).then(|| StatisticsTable {
+        title: format!("Difference to {baseline}"),
+        head: heads("order", FIGURES.map(|(name, _)| name)),
+        rows,
+        caption: "Mean difference between runs of the same seed after the last epoch, and its 95 % interval (bootstrap over \
+                  the seeds, which is too narrow for fewer than about five)."
+            .to_owned(),
+    })
+}
+
+/// Figures of a point that are compared, with their names.
+const FIGURES: [(&str, fn(&EpochPoint) -> f64); 3] = [
+    ("MRR", |point| point.mrr),
+    ("Hits@10", |point| point.hits_at_10),
+    ("loss", |point| point.loss),
+];
+
+fn difference_cell(difference: &OrderDifference) -> String {
+    let mean = format!("{:+.4}", difference.mean);
+    match difference.interval {
+        Some([low, high]) => format!("{mean} ({low:+.4} to {high:+.4})"),
+        None => mean,
+    }
+}
+
+fn heads<'a>(first: &str, others: impl IntoIterator<Item = &'a str>) -> Vec<String> {
+    let others = others.into_iter().map(str::to_owned);
+    std::iter::once(first.to_owned()).chain(others).collect()
+}
+
+/// Returns the table of certainties that the order of a row has a higher MRR than the order of a column.
+fn certainties(study: &Study) -> Option<StatisticsTable> {
+    let seeds = study
+        .orders
+        .iter()
+        .map(|order| order.seeds().count())
+        .min()?;
+    if seeds < 2 || study.orders.len() < 2 {
+        return None;
+    }
+    let names: Vec<&str> = study
+        .orders
+        .iter()
+        .map(|order| order.order.as_str())
+        .collect();
+    let cell = |certainty: Option<f64>| {
+        certainty.map_or_else(|| "-".to_owned(), |share| format!("{:.1} %", share * 100.0))
+    };
+    let certainties = study.certainties(|point| point.mrr);
+    let rows = names.iter().zip(certainties).map(|(name, row)| {
+        let cells = row.into_iter().map(cell);
+        std::iter::once((*name).to_owned()).chain(cells).collect()
+    });
+    let most = 100.0 * (1.0 - 0.5_f64.powi(i32::try_from(seeds).unwrap_or(i32::MAX)));
+    Some(StatisticsTable {
+        title: "Who has the higher MRR".to_owned(),
+        head: heads("order", names.iter().copied()),
+        rows: rows.collect(),
+        caption: format!(
+            "Certainty that the order of the row has a higher MRR than that of the column (exact test of the signs of the \
+             differences of each seed). {seeds} seeds allow at most {most:.1} %, even if all agree."
+        ),
+    })
+}
+
+/// Returns the table of the deviations between runs of one seed, which differ with several workers.
+fn repeats(study: &Study) -> Option<StatisticsTable> {
+    let rows: Vec<Vec<String>> = study
+        .orders
+        .iter()
+        .filter(|order| !order.repeated(|point| point.mrr).is_empty())
+        .map(|order| {
+            let runs = order.repeated(|point| point.mrr).len();
+            let deviation = |figure| {
+                let (_, deviation) = mean_and_deviation(&order.repeated(figure));
+                format!("{deviation:.4}")
+            };
+            let deviations = FIGURES.map(|(_, figure)| deviation(figure));
+            let first = [order.order.clone(), runs.to_string()];
+            first.into_iter().chain(deviations).collect()
+        })
+        .collect();
+    (!rows.is_empty()).then(|| StatisticsTable {
+        title: "Runs of one seed".to_owned(),
+        head: heads("order", ["runs", "MRR", "Hits@10", "loss"]),
+        rows,
+        caption: "Standard deviation between runs of the first seed: what the workers alone change. Differences of this size \
+                  between orders say nothing."
+            .to_owned(),
+    })
 }

@@ -1,5 +1,6 @@
 //! `pbg-host orders train`.
 
+mod results;
 mod runs;
 
 use std::path::PathBuf;
@@ -14,14 +15,18 @@ use crate::interrupt::StopUnit;
 use crate::kind::FailureKind;
 use crate::options::ConfigArgs;
 use crate::terminal::{self, Terminal};
-use crate::{interrupt, load, model_summary, output, tables};
+use crate::{interrupt, load, model_summary, output, processor};
 use pbg_session::orders::{OrderSpec, parse_order};
+use runs::RunName;
 
 /// Train with several bucket orders and compare the quality of their models and their costs.
 ///
 /// Trains the configuration once per order and seed, with the same data and budget, and ranks an edge set
 /// after every epoch. Reports loss and filtered MRR against edges, seconds and bytes of I/O, and whether the
 /// swaps of the buffer were those that the plans predicted.
+///
+/// Runs have one worker unless the configuration sets `workers`: with more, runs of one seed differ. All runs rank the same
+/// edges. Differences to the first order are paired by seed.
 ///
 /// Every run has a subfolder of the study folder. If the command was stopped, the same command resumes;
 /// finished runs are not repeated. Only the results and metrics of finished runs are kept.
@@ -42,6 +47,10 @@ pub(crate) struct Args {
     /// Number of runs per order, with the configured seed and the following ones.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=100))]
     seeds: u64,
+    /// Number of runs of every order with the first seed, which shows how much runs of one seed differ [default: 1 with one
+    /// worker, 2 with more].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100))]
+    repeats: Option<u32>,
     /// Folder of the study [default: the checkpoint folder with the suffix `-study`].
     #[arg(long, value_name = "FOLDER")]
     study: Option<PathBuf>,
@@ -73,8 +82,10 @@ pub(crate) struct Args {
 /// # Errors
 /// When a run fails, is interrupted, or its swaps differ from the prediction.
 pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
-    let resolved = ResolvedConfig::new(load::config(&args.config, terminal)?)?;
+    let resolved =
+        ResolvedConfig::new(one_worker_unless_set(load::config(&args.config, terminal)?))?;
     let config = resolved.config();
+    let repeats = repeats(args, &resolved, terminal);
     let ranking = ranking(args, &resolved)?;
     let folder = args
         .study
@@ -94,7 +105,7 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
         terminal,
     };
     let mut study = Study {
-        setting: setting(args, config, &ranking),
+        setting: setting(args, &resolved, &ranking),
         orders: Vec::new(),
     };
     for order_spec in &args.order {
@@ -104,7 +115,11 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
         };
         for number in 0..args.seeds {
             let seed = config.seed.wrapping_add(number);
-            order.runs.push(runs.run(order_spec, seed)?);
+            for repeat in 1..=if number == 0 { repeats } else { 1 } {
+                order
+                    .runs
+                    .push(runs.run(order_spec, RunName { seed, repeat })?);
+            }
         }
         study.orders.push(order);
     }
@@ -113,9 +128,7 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     output::render(args.html.as_deref(), terminal, || {
         pages::study::page(&study)
     })?;
-    let rows = study.orders.iter().map(pages::study::row);
-    let table = tables::markdown(pages::study::HEADERS, rows, 1);
-    terminal::print(|out| writeln!(out, "{table}"))?;
+    terminal::print(|out| results::print(out, &study))?;
     check_predictions(&study)
 }
 
@@ -139,18 +152,44 @@ fn ranking(args: &Args, resolved: &ResolvedConfig) -> Result<pbg_query::EvalOpti
     })
 }
 
+/// Sets one worker if the configuration leaves their number to the machine.
+fn one_worker_unless_set(mut config: Config) -> Config {
+    config.workers = config.workers.or(Some(1));
+    config
+}
+
+/// Returns the number of runs with the first seed, and warns if runs of one seed differ.
+fn repeats(args: &Args, resolved: &ResolvedConfig, terminal: Terminal) -> u32 {
+    let workers = resolved.settings().workers;
+    if workers > 1 {
+        let text = format!(
+            "runs of one seed differ with {workers} workers; the first seed is repeated to show by how much"
+        );
+        terminal.warn(text);
+    }
+    args.repeats.unwrap_or(if workers > 1 { 2 } else { 1 })
+}
+
 fn setting(
     args: &Args,
-    config: &Config,
+    resolved: &ResolvedConfig,
     ranking: &pbg_query::EvalOptions,
 ) -> Vec<(String, String)> {
+    let config = resolved.config();
     let ranked = match ranking.limit {
         Some(limit) => format!("{limit} random edges of {}", ranking.edges),
         None => format!("all edges of {}", ranking.edges),
     };
     let mut setting = model_summary::model_summary(config, None);
     let ranked = format!("{ranked}, among all entities, filtered");
-    setting.push(("seeds".to_owned(), args.seeds.to_string()));
+    let first = config.seed;
+    let seeds: Vec<String> = (0..args.seeds)
+        .map(|n| first.wrapping_add(n).to_string())
+        .collect();
+    setting.push(("seeds".to_owned(), seeds.join(", ")));
+    let workers = resolved.settings().workers.to_string();
+    setting.push(("workers".to_owned(), workers));
+    setting.push(("processor".to_owned(), processor::description()));
     setting.push(("ranked after each epoch".to_owned(), ranked));
     setting
 }

@@ -1,6 +1,7 @@
 //! The runs of a study, each with a folder, trained epoch by epoch.
 
 use std::collections::BTreeMap;
+use std::fmt::{self, Display};
 use std::fs;
 use std::path::Path;
 
@@ -17,7 +18,7 @@ use crate::interrupt::StopHandle;
 use crate::kind::FailureKind;
 use crate::plugins::{self, LoadedStrategies, StrategyOverrides};
 use crate::terminal::Terminal;
-use crate::{format, metrics};
+use crate::{format, metrics, model_summary, processor};
 use pbg_session::orders::{self, OrderSpec};
 
 /// Settings shared by all runs of a study.
@@ -31,6 +32,34 @@ pub(super) struct Runs<'a> {
     pub(super) terminal: Terminal,
 }
 
+/// Which of the runs of an order.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct RunName {
+    pub(super) seed: u64,
+    /// Number among the runs with this seed, from 1.
+    pub(super) repeat: u32,
+}
+
+impl Display for RunName {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "seed {}", self.seed)?;
+        match self.repeat {
+            1 => Ok(()),
+            repeat => write!(out, ", run {repeat}"),
+        }
+    }
+}
+
+impl RunName {
+    /// Returns the name of the folder of the run.
+    fn folder(self) -> String {
+        match self.repeat {
+            1 => format!("seed-{}", self.seed),
+            repeat => format!("seed-{}-run-{repeat}", self.seed),
+        }
+    }
+}
+
 const RESULT: &str = "result.json";
 const METRICS: &str = "metrics.jsonl";
 
@@ -38,15 +67,12 @@ const METRICS: &str = "metrics.jsonl";
 const RESULT_BYTES: u64 = 64 << 20;
 
 impl Runs<'_> {
-    /// Returns the run of an order with a seed, after training its missing epochs.
-    pub(super) fn run(&self, wanted: &OrderSpec, seed: u64) -> Result<SeedRun> {
-        let folder = self
-            .folder
-            .join(name_of(&wanted.label))
-            .join(format!("seed-{seed}"));
+    /// Returns a run of an order, after training its missing epochs.
+    pub(super) fn run(&self, wanted: &OrderSpec, name: RunName) -> Result<SeedRun> {
+        let folder = self.folder.join(name_of(&wanted.label)).join(name.folder());
         let checkpoint = folder.join("checkpoint");
         let mut config = self.resolved.config().clone();
-        config.seed = seed;
+        config.seed = name.seed;
         // A fallback to another order would falsify the result.
         config.plugins.on_fault = OnFault::End;
         // Every order gets the same budget, so validation must not stop a run early.
@@ -57,8 +83,8 @@ impl Runs<'_> {
         let epochs = config.num_epochs;
         let fingerprint = self.fingerprint(&config)?;
         remove_remains(&checkpoint)?;
-        let mut run = self.load_or_create(&folder, seed, fingerprint)?;
-        let label = format!("{}, seed {seed}", wanted.label);
+        let mut run = self.load_or_create(&folder, name, fingerprint)?;
+        let label = format!("{}, {name}", wanted.label);
         let done = run.epochs.len() as u32;
         if done >= epochs {
             self.terminal
@@ -99,14 +125,16 @@ impl Runs<'_> {
     }
 
     /// Returns the run as earlier processes have stored it, or a new one, with the checksums of the current data.
-    fn load_or_create(&self, folder: &Path, seed: u64, fingerprint: String) -> Result<SeedRun> {
-        let data = self.data();
+    fn load_or_create(&self, folder: &Path, name: RunName, fingerprint: String) -> Result<SeedRun> {
+        let (data, settings) = (self.data(), self.settings());
         let run = read(&folder.join(RESULT))?.unwrap_or_default();
         if run.fingerprint.is_empty() {
             return Ok(SeedRun {
-                seed,
+                seed: name.seed,
+                repeat: name.repeat,
                 fingerprint,
                 data,
+                settings,
                 epochs: Vec::new(),
             });
         }
@@ -116,8 +144,50 @@ impl Runs<'_> {
             let help = "choose another folder with --study, or remove this one";
             return Err(Failure::message(FailureKind::Checkpoint, text).help(help));
         }
+        let changes = run.other_settings(&settings);
+        if !changes.is_empty() {
+            let text = format!(
+                "{} contains a run with other settings: {}",
+                folder.display(),
+                changes.join("; ")
+            );
+            let help = "they change results or times; choose another folder with --study, or remove this one";
+            return Err(Failure::message(FailureKind::Checkpoint, text).help(help));
+        }
         self.compare_data(folder, &run, &data)?;
         Ok(SeedRun { data, ..run })
+    }
+
+    /// Returns the settings that change times, or results in ways that the seed does not determine.
+    fn settings(&self) -> BTreeMap<String, String> {
+        let (config, settings) = (self.resolved.config(), self.resolved.settings());
+        let execution = &config.execution;
+        let ahead = |n: Option<u32>| n.map_or_else(|| "default".to_owned(), |n| n.to_string());
+        [
+            ("workers", settings.workers.to_string()),
+            ("execution.device", execution.device.clone()),
+            ("execution.prefetch", execution.prefetch.to_string()),
+            (
+                "execution.partitions_ahead",
+                execution.partitions_ahead().to_string(),
+            ),
+            (
+                "execution.buckets_ahead",
+                execution.buckets_ahead().to_string(),
+            ),
+            ("execution.batches_ahead", ahead(execution.batches_ahead)),
+            (
+                "checkpoint_interval",
+                model_summary::name(config.checkpoint_interval),
+            ),
+            (
+                "version of the program",
+                env!("CARGO_PKG_VERSION").to_owned(),
+            ),
+            ("processor", processor::description()),
+        ]
+        .map(|(key, value)| (key.to_owned(), value))
+        .into()
     }
 
     /// Checks that a run was trained on the current data, unless the user allows changes.
@@ -167,7 +237,10 @@ impl Runs<'_> {
                 return Err(Failure::message(FailureKind::Interrupted, "interrupted"));
             }
         }
-        let report = pbg_query::evaluate(&resolved, self.ranking, &mut |_, _| ())?;
+        // The same edges for all runs, whatever their seed.
+        let seed = self.resolved.config().seed;
+        let progress = &mut |_, _| ();
+        let report = pbg_query::evaluate_with_seed(&resolved, self.ranking, seed, progress)?;
         let ranks = report.ranks();
         let path = Path::new(&config.checkpoint_path).join(METRICS);
         let lines = metrics::read(&path)?;
@@ -213,12 +286,13 @@ impl Runs<'_> {
         let filled = self.strategies(config)?;
         let order = filled.strategies.order.id();
         Ok(format!(
-            "{} {} {} {:?} of {}",
+            "{} {} {} {:?} of {} by {}",
             config.training_hash(),
             order.sha256,
             config.buffer_partitions,
             self.ranking.limit,
             self.ranking.edges,
+            self.resolved.config().seed,
         ))
     }
 }
