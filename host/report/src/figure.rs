@@ -7,6 +7,7 @@ mod lanes;
 mod learning;
 mod map;
 mod misses;
+mod multiples;
 mod run;
 mod stalls;
 mod swaps;

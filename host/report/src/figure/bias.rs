@@ -2,6 +2,7 @@
 
 use serde_json::json;
 
+use super::multiples::multiples;
 use super::{Figure, Series, axis, line, text, with};
 use pbg_lab::comparison::ComparisonCase;
 
@@ -24,7 +25,7 @@ pub fn bias(case: &ComparisonCase, series: &Series) -> Figure {
             "hovertemplate": "after %{x} buckets: %{y:.2f}<extra>%{fullData.name}</extra>",
         })
     };
-    Figure {
+    multiples(Figure {
         id: "bias".to_owned(),
         title: format!("Bias over a pass: {}", case.title()),
         caption: "The largest minus the smallest fraction of its own buckets that a partition has finished. \
@@ -36,5 +37,5 @@ pub fn bias(case: &ComparisonCase, series: &Series) -> Figure {
             "xaxis": axis("buckets trained"),
             "yaxis": with(axis("bias"), json!({ "range": [0, 1.02] })),
         }),
-    }
+    })
 }

@@ -7,7 +7,8 @@ use pbg_lab::comparison::ComparisonCase;
 
 /// Maximum number of buckets of a grid in a figure; in larger grids, cells would be smaller than a pixel.
 pub(crate) const MOST_BUCKETS: usize = 64 * 64;
-const COLUMNS: usize = 4;
+/// Number of small plots in a row.
+pub(super) const COLUMNS: usize = 4;
 
 /// Returns a figure with one small grid per order; `None` for grids that are too large.
 #[must_use]
@@ -66,7 +67,7 @@ pub fn grids(case: &ComparisonCase) -> Option<Figure> {
 }
 
 /// Returns the part of an axis for plot `index` of `count`.
-fn domain(index: usize, count: usize, gap: f64) -> [f64; 2] {
+pub(super) fn domain(index: usize, count: usize, gap: f64) -> [f64; 2] {
     let width = 1.0 / count as f64;
     let start = index as f64 * width;
     [start, start + width * (1.0 - gap).max(0.5) - gap * width]

@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use super::multiples::{BOUND, multiples};
 use super::{Figure, Series, bound_line, line, log_axis, text, with};
 use pbg_lab::bound;
 use pbg_lab::comparison::ComparisonCase;
@@ -15,7 +16,7 @@ pub fn misses(case: &ComparisonCase, series: &Series) -> Figure {
         let slots = &entry.miss_curve.slots;
         let least: Vec<u64> = slots.iter().map(|&c| bound::swaps(&case.pass, c)).collect();
         let dashed = json!({ "line": bound_line() });
-        data.push(with(trace("lower bound", slots, &least), dashed));
+        data.push(with(trace(BOUND, slots, &least), dashed));
     }
     for entry in &case.orders {
         let index = series.place(&entry.order);
@@ -35,19 +36,18 @@ pub fn misses(case: &ComparisonCase, series: &Series) -> Figure {
             json!({ "line": thin, "showlegend": false, "opacity": 0.7 }),
         ));
     }
-    Figure {
+    multiples(Figure {
         id: "miss-curve".to_owned(),
         title: "Miss curve".to_owned(),
         caption: format!(
             "Swaps of each plan (made for a buffer of {}) with buffers of every size: thick with Belady's eviction, \
-             thin with eviction of the least recently used partition, computed for all sizes from reuse distances. \
-             Click a name in the legend to hide its lines.",
+             thin with eviction of the least recently used partition, computed for all sizes from reuse distances.",
             case.buffer
         ),
         height: 520,
         data,
         layout: json!({ "xaxis": log_axis("partitions in the buffer"), "yaxis": log_axis("swaps per pass") }),
-    }
+    })
 }
 
 fn trace(name: &str, slots: &[u32], swaps: &[u64]) -> Value {

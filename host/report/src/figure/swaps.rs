@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use super::multiples::{BOUND, multiples};
 use super::{
     Figure, Series, axis, bound_line, color, line, log_axis, marker, names_axis, text, with,
 };
@@ -57,13 +58,15 @@ pub fn swaps_by_buffer(comparison: &OrderComparison) -> Vec<Figure> {
     let series = Series::of(comparison);
     let several = grids.into_iter().filter(|(_, cases)| cases.len() > 1);
     several
-        .map(|((lhs, rhs), cases)| Figure {
-            id: format!("swaps-by-buffer-{lhs}x{rhs}"),
-            title: format!("Swaps against the buffer: {lhs} x {rhs} partitions"),
-            caption: caption("the size of the buffer"),
-            height: 480,
-            data: lines(&cases, &series, |case| case.buffer),
-            layout: layout("partitions in the buffer"),
+        .map(|((lhs, rhs), cases)| {
+            multiples(Figure {
+                id: format!("swaps-by-buffer-{lhs}x{rhs}"),
+                title: format!("Swaps against the buffer: {lhs} x {rhs} partitions"),
+                caption: caption("the size of the buffer"),
+                height: 480,
+                data: lines(&cases, &series, |case| case.buffer),
+                layout: layout("partitions in the buffer"),
+            })
         })
         .collect()
 }
@@ -75,13 +78,15 @@ pub fn swaps_by_partitions(comparison: &OrderComparison) -> Vec<Figure> {
     let series = Series::of(comparison);
     let several = buffers.into_iter().filter(|(_, cases)| cases.len() > 1);
     several
-        .map(|(buffer, cases)| Figure {
-            id: format!("swaps-by-partitions-{buffer}"),
-            title: format!("Swaps against the partitions: buffer {buffer}"),
-            caption: caption("the number of partitions"),
-            height: 480,
-            data: lines(&cases, &series, |case| case.lhs_partitions),
-            layout: layout("partitions"),
+        .map(|(buffer, cases)| {
+            multiples(Figure {
+                id: format!("swaps-by-partitions-{buffer}"),
+                title: format!("Swaps against the partitions: buffer {buffer}"),
+                caption: caption("the number of partitions"),
+                height: 480,
+                data: lines(&cases, &series, |case| case.lhs_partitions),
+                layout: layout("partitions"),
+            })
         })
         .collect()
 }
@@ -131,7 +136,7 @@ fn lines(
     cases.sort_by_key(|case| x(case));
     let bound: Vec<(u32, f64)> = cases.iter().map(|c| (x(c), c.lower_bound as f64)).collect();
     let mut data = vec![with(
-        trace("lower bound", &bound, "lines"),
+        trace(BOUND, &bound, "lines"),
         json!({ "line": bound_line() }),
     )];
     data.extend(series.names().enumerate().map(|(index, name)| {
