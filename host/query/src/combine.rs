@@ -6,6 +6,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+pub use combination::Combination;
 use joined::RowAccumulator;
 use pbg_checkpoint::{
     Checkpoint, CheckpointError, PartitionData, ReadCheckpoint, TensorRef, list_preserved,
@@ -18,19 +19,10 @@ use pbg_model::resolved::ResolvedConfig;
 use pbg_model::stored::StoredModel;
 use pbg_model::{commit, memory, model_bytes, tables};
 use pbg_rows::params::Params;
+
+mod combination;
 mod fit;
 mod joined;
-
-/// Method of combining several models.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Combination {
-    /// Embeddings and parameters are means. For versions of one run: Izmailov et al., "Averaging Weights Leads to Wider
-    /// Optima and Better Generalization", 2018.
-    Average,
-    /// Embeddings are concatenated, so that scores are sums. For runs with different seeds: Xu et al., "Multiple Run
-    /// Ensemble Learning with Low-Dimensional Knowledge Graph Embeddings", 2021.
-    Concatenate,
-}
 
 /// Result of combining several models.
 #[derive(Clone, Debug)]

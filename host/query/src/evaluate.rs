@@ -10,8 +10,10 @@ mod count;
 mod edges;
 mod known_answers;
 mod memory_needs;
+mod options;
 pub mod predict;
 mod rank;
+mod ranked_edge;
 mod seen_coverage;
 mod shared_evaluation;
 mod shared_work;
@@ -35,46 +37,16 @@ pub use blocks::block_count;
 use breakdown::{Breakdown, SumsBy};
 pub use breakdown::{GroupBy, GroupRanks};
 pub use edges::EdgeCounts;
-use edges::RankedEdgeReader;
+use edges::{EDGES, RankedEdgeReader};
 pub use memory_needs::{eval_needs, validation_bytes};
+pub use options::{CandidateSet, EvalOptions};
 use rank::EdgeRanker;
+use ranked_edge::RankedEdge;
 use seen_coverage::SeenCoverage;
 pub use shared_evaluation::evaluate_together;
 pub use stats::RankSums;
 use view::CommittedTables;
 pub use view::{LastTable, ModelView, TableSource};
-
-/// Number of edges that are read and summed up together.
-pub(crate) const EDGES: u64 = 1 << 16;
-
-/// Entities among which a positive is ranked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CandidateSet {
-    /// All entities of the type.
-    All,
-    /// A sample of this many, drawn uniformly once for the whole evaluation.
-    Sample(u32),
-}
-
-/// Options of an evaluation.
-#[derive(Clone, Debug)]
-pub struct EvalOptions {
-    /// Edge set to rank.
-    pub edges: String,
-    /// Edge sets whose edges are not wrong answers.
-    pub filter: Vec<String>,
-    /// Candidates.
-    pub candidates: CandidateSet,
-    /// Number of threads; all cores if `None`.
-    pub threads: Option<usize>,
-    /// Largest number of edges to rank, as a uniform sample of the set.
-    pub limit: Option<usize>,
-    /// Also sums up ranks by relation or entity type.
-    pub by: Option<GroupBy>,
-    /// Whether to leave out edges with an entity or a relation that no trained edge has. All entities remain
-    /// candidates.
-    pub seen: bool,
-}
 
 /// Quality of a model on an edge set.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -262,7 +234,7 @@ impl<'a> PartialEvaluation<'a> {
                 progress(done + share as u64, total);
             };
             let (breakdown, view) = (&mut self.breakdown, self.ranking.view());
-            let mut each = |side, edge: &edges::RankedEdge, ranked| {
+            let mut each = |side, edge: &RankedEdge, ranked| {
                 if let Some(breakdown) = breakdown {
                     breakdown.add(view, side, edge, ranked);
                 }

@@ -7,8 +7,10 @@
 
 mod beam_width;
 mod build;
-pub(crate) mod needs;
+mod needs;
+mod options;
 mod part;
+pub(crate) mod query_needs;
 
 use std::sync::Arc;
 
@@ -21,18 +23,11 @@ use pbg_model::resolved::ResolvedConfig;
 use pbg_model::trained::TrainedModel;
 
 pub use beam_width::{BeamWidth, ExactReason};
-pub use build::{BuiltType, IndexOptions, IndexProgress, IndexReport, build_index};
+pub use build::{BuiltType, IndexProgress, IndexReport, build_index};
 pub use needs::index_needs;
+pub use options::{IndexOptions, IndexQueryOptions};
 pub use part::WalkKind;
 pub(crate) use part::{IndexPartition, IndexWalker};
-
-/// Options of answering by an index.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct IndexQueryOptions {
-    /// Beam width: the number of best candidates that a walk keeps in each partition. If `None`, the smallest width
-    /// that found 95 % of the nearest entities when the index was built; if no width did, all entities are compared.
-    pub width: Option<u32>,
-}
 
 /// Index of the embeddings of a checkpoint.
 #[derive(Clone)]

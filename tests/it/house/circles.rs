@@ -7,9 +7,6 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::sources;
 
-/// Crates that still have circles, with the number of files in them. The numbers may only be lowered.
-const EXCEPTIONS: [(&str, usize); 1] = [("host/query", 14)];
-
 #[test]
 fn no_files_use_one_another_in_a_circle() {
     let mut crates: BTreeMap<String, Vec<(String, String)>> = BTreeMap::new();
@@ -22,11 +19,8 @@ fn no_files_use_one_another_in_a_circle() {
     assert!(crates.len() > 20, "{:?}", crates.keys());
     for (folder, files) in crates {
         let circles = FileGraph::of(&files).circles();
-        let count: usize = circles.iter().map(Vec::len).sum();
-        let known = EXCEPTIONS.iter().find(|(name, _)| *name == folder);
-        let allowed = known.map_or(0, |&(_, count)| count);
         assert!(
-            count <= allowed,
+            circles.is_empty(),
             "{folder}: files use one another in a circle: move what they share into a file of its own: {circles:#?}"
         );
     }

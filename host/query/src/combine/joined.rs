@@ -1,6 +1,6 @@
 //! Combination of the rows of several models.
 
-use super::Combination;
+use super::combination::Combination;
 
 /// Rows that accumulate those of one model after another.
 pub(super) struct RowAccumulator {

@@ -12,8 +12,8 @@ use pbg_model::layout::TableKey;
 use pbg_rows::spec::ModelSpec;
 use pbg_rows::table::Table;
 
-use super::edges::RankedEdge;
 use super::known_answers::{self, EntityKey, GRANULE, Granule, QuestionNumbers};
+use super::ranked_edge::RankedEdge;
 use super::stats::{CandidateCounts, RankedCounts};
 use super::view::{ModelView, TableSource};
 /// Number of queries that are prepared together.

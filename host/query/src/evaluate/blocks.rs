@@ -2,7 +2,7 @@
 
 use pbg_ledger::MAX_BLOCKS;
 
-use super::EDGES;
+use super::edges::EDGES;
 
 /// Smallest size of a block in edges, if there are several: each block has to read every table once.
 const FEWEST: u64 = 128;

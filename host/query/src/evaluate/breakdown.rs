@@ -6,7 +6,7 @@ use pbg_core::event::{RankStats, RankTotals};
 use pbg_core::graph::Side;
 use serde::{Deserialize, Serialize};
 
-use super::edges::RankedEdge;
+use super::ranked_edge::RankedEdge;
 use super::stats::{RankSums, RankedCounts};
 use super::view::ModelView;
 

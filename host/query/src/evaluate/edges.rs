@@ -4,36 +4,21 @@ use std::collections::HashSet;
 use std::ops::Range;
 
 use pbg_core::batching;
-use pbg_core::graph::{Bucket, EdgeColumns, Side};
+use pbg_core::graph::{Bucket, EdgeColumns};
 use pbg_core::seed::{StreamPurpose, stream};
 use pbg_dataset::EdgeSet;
 use pbg_model::error::RunError;
 use pbg_model::model_bytes::READ_ROWS;
 use rand::RngExt;
 
+use super::ranked_edge::RankedEdge;
 use super::view::ModelView;
 
 /// Sets of at most this many edges are sampled from a shuffled list of their positions.
 pub(super) const SHUFFLED: u64 = 1 << 24;
 
-/// Edge with the partitions of its sides.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct RankedEdge {
-    pub(crate) bucket: Bucket,
-    pub(crate) lhs: u32,
-    pub(crate) rel: u32,
-    pub(crate) rhs: u32,
-}
-
-impl RankedEdge {
-    /// Returns the offset of the entity on `side`.
-    pub(crate) fn offset(&self, side: Side) -> u32 {
-        match side {
-            Side::Lhs => self.lhs,
-            Side::Rhs => self.rhs,
-        }
-    }
-}
+/// Number of edges that are read and summed up together.
+pub(crate) const EDGES: u64 = 1 << 16;
 
 /// Reader of the edges of a set in stored order, bucket by bucket. It skips edges without an embedding and edges that
 /// the view leaves out.
@@ -172,7 +157,7 @@ impl<'a> RankedEdgeReader<'a> {
             } else if self.drawn.is_some() {
                 self.take_drawn(bucket, &edges, rows.start, room, block);
             } else {
-                block.extend((0..edges.len()).map(|i| edge(bucket, &edges, i)));
+                block.extend((0..edges.len()).map(|i| RankedEdge::of(bucket, &edges, i)));
             }
         }
         Ok(())
@@ -192,13 +177,13 @@ impl<'a> RankedEdgeReader<'a> {
         let rows = drawn.map(|at| (at - first) as usize);
         let before = block.len();
         let here = rows.take_while(|&i| i < edges.len()).take(room);
-        block.extend(here.map(|i| edge(bucket, edges, i)));
+        block.extend(here.map(|i| RankedEdge::of(bucket, edges, i)));
         self.read += block.len() - before;
     }
 
     /// Adds those of `edges` that can be ranked and, if there is a sample, belong to it.
     fn take_ranked(&mut self, bucket: Bucket, edges: &EdgeColumns, block: &mut Vec<RankedEdge>) {
-        let all = (0..edges.len()).map(|i| edge(bucket, edges, i));
+        let all = (0..edges.len()).map(|i| RankedEdge::of(bucket, edges, i));
         for edge in all.filter(|edge| self.view.is_trained(edge) && self.view.is_seen(edge)) {
             let at = self.position;
             self.position += 1;
@@ -224,16 +209,6 @@ impl<'a> RankedEdgeReader<'a> {
     }
 }
 
-/// Returns edge `i` of `edges`, which were read from `bucket`.
-pub(super) fn edge(bucket: Bucket, edges: &EdgeColumns, i: usize) -> RankedEdge {
-    RankedEdge {
-        bucket,
-        lhs: edges.lhs[i],
-        rel: edges.rel[i],
-        rhs: edges.rhs[i],
-    }
-}
-
 /// Counts the edges of `set` that are ranked and those that are skipped.
 fn count(view: &ModelView<'_>, set: &EdgeSet) -> Result<EdgeCounts, RunError> {
     let (mut counts, mut edges) = (EdgeCounts::default(), EdgeColumns::default());
@@ -241,7 +216,7 @@ fn count(view: &ModelView<'_>, set: &EdgeSet) -> Result<EdgeCounts, RunError> {
         let len = set.bucket_len(bucket);
         for start in (0..len).step_by(READ_ROWS as usize) {
             set.read_into(bucket, start..len.min(start + READ_ROWS), &mut edges)?;
-            let all = (0..edges.len()).map(|i| edge(bucket, &edges, i));
+            let all = (0..edges.len()).map(|i| RankedEdge::of(bucket, &edges, i));
             for edge in all {
                 let count = match (view.is_trained(&edge), view.is_seen(&edge)) {
                     (false, _) => &mut counts.without_embedding,

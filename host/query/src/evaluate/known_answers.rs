@@ -14,7 +14,7 @@ use pbg_model::crew::{self, Crew};
 use pbg_model::error::RunError;
 use pbg_model::model_bytes::READ_ROWS;
 
-use super::edges::{self, RankedEdge};
+use super::ranked_edge::RankedEdge;
 use super::view::ModelView;
 
 /// Number of answers for which there is always room.
@@ -293,7 +293,7 @@ impl Matching<'_> {
     fn find_in(&self, rows: Range<usize>, found: &mut Vec<u64>) {
         let view = self.view;
         for i in rows {
-            let edge = edges::edge(self.bucket, self.edges, i);
+            let edge = RankedEdge::of(self.bucket, self.edges, i);
             // An edge with an unknown part cannot answer a question; its relation may not exist in the model.
             if !view.is_trained(&edge) {
                 continue;

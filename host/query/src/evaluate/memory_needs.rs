@@ -14,8 +14,9 @@ use pbg_model::settings::cores;
 
 use super::block::{self, PART};
 use super::breakdown::{Breakdown, GroupBy};
-use super::edges::SHUFFLED;
-use super::{CandidateSet, EDGES, EvalOptions, known_answers, seen_coverage};
+use super::edges::{EDGES, SHUFFLED};
+use super::options::{CandidateSet, EvalOptions};
+use super::{known_answers, seen_coverage};
 
 /// Limit of the memory for the queries of a block, in bytes.
 const ROOM: usize = 128 << 20;

@@ -14,11 +14,13 @@ use rand::RngExt;
 
 use super::block::{QueryBlock, QueryGroup, group_of};
 use super::count::{self, CandidateOffsets, CandidateTable};
-use super::edges::RankedEdge;
 use super::known_answers::{EntityKey, Filter, KnownAnswers};
+use super::memory_needs;
+use super::options::{CandidateSet, EvalOptions};
+use super::ranked_edge::RankedEdge;
 use super::stats::{RankSums, RankedCounts};
 use super::view::{ModelView, TableSource};
-use super::{CandidateSet, EvalOptions, memory_needs};
+
 /// Constant parts of an evaluation.
 pub(super) struct EdgeRanker<'a> {
     view: ModelView<'a>,

@@ -5,7 +5,7 @@ use pbg_dataset::describe::{TrainedVocabulary, UnseenCounts};
 use pbg_model::error::RunError;
 use pbg_model::resolved::ResolvedConfig;
 
-use super::EvalOptions;
+use super::options::EvalOptions;
 
 /// Entities and relations of the trained edges.
 pub(super) struct SeenCoverage {

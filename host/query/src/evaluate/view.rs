@@ -11,7 +11,7 @@ use pbg_model::trained::{self, TrainedModel};
 use pbg_rows::params::Params;
 use pbg_rows::table::{FeatureBags, Table};
 
-use super::edges::RankedEdge;
+use super::ranked_edge::RankedEdge;
 /// Model without its tables.
 #[derive(Clone, Copy)]
 pub struct ModelView<'a> {

@@ -4,7 +4,8 @@ use std::fmt;
 
 use pbg_checkpoint::index::Recall;
 
-use super::{IndexQueryOptions, IndexReport, WalkKind};
+use super::options::IndexQueryOptions;
+use super::part::WalkKind;
 
 /// Recall required of a width that is chosen automatically.
 pub(super) const GOOD: f64 = 0.95;
@@ -68,33 +69,6 @@ impl BeamWidth {
     /// Whether walks use this width: it was chosen by the user or has enough recall.
     pub(crate) fn is_used(&self, with: IndexQueryOptions) -> bool {
         with.width.is_some() || self.recall().is_some_and(|recall| recall >= GOOD)
-    }
-}
-
-impl IndexReport {
-    /// Returns warnings about indexes that are not used unless the user chooses a width, because no measured width has
-    /// enough recall.
-    #[must_use]
-    pub fn advice(&self) -> Vec<String> {
-        let kinds = [
-            (WalkKind::Neighbors, "neighbors"),
-            (WalkKind::Predictions, "predictions"),
-        ];
-        let mut advice = Vec::new();
-        for of in &self.types {
-            for (kind, what) in kinds {
-                let found = BeamWidth::of(&of.recall, kind, IndexQueryOptions::default());
-                if let Some(recall) = found.recall().filter(|recall| *recall < GOOD) {
-                    advice.push(format!(
-                        "{what} of {}: walks find {recall:.3} of the ten best with width {}, less than the required {GOOD}; all \
-                         entities are compared unless `--width` is given; higher `--links` and `--build-width` raise the \
-                         recall",
-                        of.entity_type, found.width
-                    ));
-                }
-            }
-        }
-        advice
     }
 }
 

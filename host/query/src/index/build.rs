@@ -6,54 +6,28 @@ use std::sync::atomic::AtomicBool;
 
 use pbg_checkpoint::index::{self, GraphInfo, IndexBuild, Recall, TypeIndex};
 use pbg_checkpoint::{ReadCheckpoint, row_sum};
-use pbg_core::model::Comparator;
 use pbg_core::seed::{StreamPurpose, stream};
 use pbg_index::{BuildOptions, NeighborGraph, Points, build_graph};
 use pbg_kernels::rank::{PointSpace, Ranker};
-use pbg_model::blueprint::Blueprint;
-use pbg_model::error::{CheckpointMismatch, RunError, UnknownName};
+use pbg_model::error::{CheckpointMismatch, RunError};
 use pbg_model::layout::TableKey;
+use pbg_model::memory;
 use pbg_model::resolved::ResolvedConfig;
 use pbg_model::settings::cores;
 use pbg_model::trained::{TrainedModel, UntrainedNames};
-use pbg_model::{memory, name_lookup};
 use rand::RngExt;
 use serde::Serialize;
 
+use super::beam_width::{BeamWidth, GOOD};
 use super::needs::index_needs;
-use super::{OpenIndex, WalkKind, global_crc32, name_of};
+use super::options::{IndexOptions, IndexQueryOptions};
+use super::part::WalkKind;
+use super::{OpenIndex, global_crc32, name_of};
 use crate::evaluate::predict::{RecallMeasurement, ResolvedQuestion};
 use crate::without_operators;
 
 /// Beam widths whose recall is measured.
 const WIDTHS: [u32; 5] = [32, 64, 128, 256, 512];
-
-/// Options of building an index.
-#[derive(Clone, Debug)]
-pub struct IndexOptions {
-    /// Entity type to index; all types if `None`.
-    pub entity_type: Option<String>,
-    /// Comparator of embeddings; the model's comparator if `None`.
-    pub comparator: Option<Comparator>,
-    /// Largest number of links of an entity.
-    pub degree: u32,
-    /// Beam width while the neighbours of a new entity are searched.
-    pub width: u32,
-    /// Number of entities and of edges that the recall is measured with; not measured if 0.
-    pub questions: u32,
-    /// Number of threads; all cores if `None`.
-    pub threads: Option<usize>,
-}
-
-impl IndexOptions {
-    /// Returns the indexes of the entity types to build.
-    pub(super) fn types(&self, blueprint: &Blueprint) -> Result<Vec<usize>, UnknownName> {
-        match &self.entity_type {
-            Some(wanted) => Ok(vec![name_lookup::entity_type(blueprint, wanted)?]),
-            None => Ok((0..blueprint.layout.types.len()).collect()),
-        }
-    }
-}
 
 /// Progress of building an index.
 #[derive(Clone, Debug, PartialEq)]
@@ -103,6 +77,33 @@ pub struct IndexReport {
     pub types: Vec<BuiltType>,
     /// Names of the dataset that the model has no embedding for.
     pub missing: UntrainedNames,
+}
+
+impl IndexReport {
+    /// Returns warnings about indexes that are not used unless the user chooses a width, because no measured width has
+    /// enough recall.
+    #[must_use]
+    pub fn advice(&self) -> Vec<String> {
+        let kinds = [
+            (WalkKind::Neighbors, "neighbors"),
+            (WalkKind::Predictions, "predictions"),
+        ];
+        let mut advice = Vec::new();
+        for of in &self.types {
+            for (kind, what) in kinds {
+                let found = BeamWidth::of(&of.recall, kind, IndexQueryOptions::default());
+                if let Some(recall) = found.recall().filter(|recall| *recall < GOOD) {
+                    advice.push(format!(
+                        "{what} of {}: walks find {recall:.3} of the ten best with width {}, less than the required {GOOD}; all \
+                         entities are compared unless `--width` is given; higher `--links` and `--build-width` raise the \
+                         recall",
+                        of.entity_type, found.width
+                    ));
+                }
+            }
+        }
+        advice
+    }
 }
 
 /// Builds the index of the checkpoint, or of one of its entity types, and measures its recall.

@@ -6,13 +6,14 @@ use pbg_model::memory;
 use pbg_model::resolved::ResolvedConfig;
 use pbg_model::settings::cores;
 
-use super::PredictOptions;
-use crate::evaluate::EDGES;
+use super::options::PredictOptions;
 use crate::evaluate::block::PART;
+use crate::evaluate::edges::EDGES;
 use crate::evaluate::memory_needs::{
     answer_bytes, needs_beside_tables, reading_needs, relations, thread_bytes, widest,
 };
-use crate::index::{OpenIndex, needs as index};
+use crate::index::OpenIndex;
+use crate::index::query_needs::{sums, walks};
 
 /// Limit of the memory for the questions of a block and their answers, in bytes, unless a single question exceeds it.
 const ROOM: u64 = 64 << 20;
@@ -129,7 +130,7 @@ fn needs_of(
         needs.push((what, threads * thread_bytes(blueprint, width) + tasks));
     }
     if options.index.is_some() {
-        needs.extend([index::sums(resolved), index::walks(threads)]);
+        needs.extend([sums(resolved), walks(threads)]);
     }
     Ok(needs)
 }

@@ -7,8 +7,10 @@ use pbg_core::graph::Side;
 use pbg_model::error::RunError;
 use pbg_model::trained::TrainedModel;
 
+use super::compare;
+use super::predictor::{PredictionIndex, Predictor};
+use super::question::ResolvedQuestion;
 use super::top_k::ScoredAnswer;
-use super::{PredictionIndex, Predictor, ResolvedQuestion, compare};
 use crate::evaluate::edges::RankedEdgeReader;
 use crate::evaluate::known_answers::{self, Filter};
 use crate::evaluate::view::{CommittedTables, ModelView};

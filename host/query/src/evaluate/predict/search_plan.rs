@@ -6,7 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use pbg_core::graph::Side;
 use pbg_model::error::RunError;
 
-use super::{PredictionIndex, Predictor, ResolvedQuestion};
+use super::predictor::{PredictionIndex, Predictor};
+use super::question::ResolvedQuestion;
 use crate::evaluate::block::relation_alone;
 use crate::evaluate::view::ModelView;
 use crate::index::{BeamWidth, ExactReason};

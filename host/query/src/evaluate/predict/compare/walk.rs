@@ -9,10 +9,12 @@ use pbg_kernels::rank::{PreparedQueries, Ranker};
 use pbg_kernels::step::BatchRelations;
 use pbg_model::error::RunError;
 
-use super::{QuestionGroup, QuestionsAgainstRows, on_threads};
+use super::partition::{QuestionsAgainstRows, on_threads};
+use super::question_group::{QuestionGroup, read_known};
 use crate::evaluate::block::BlockEmbeddings;
+use crate::evaluate::predict::predictor::Predictor;
+use crate::evaluate::predict::question::ResolvedQuestion;
 use crate::evaluate::predict::top_k::ScoredCandidate;
-use crate::evaluate::predict::{Predictor, ResolvedQuestion};
 use crate::evaluate::view::{ModelView, TableSource};
 use crate::index::{IndexPartition, IndexWalker};
 
@@ -24,7 +26,7 @@ pub(super) fn read(
 ) -> Result<BlockEmbeddings, RunError> {
     let mut bytes = Vec::new();
     let mut open = None;
-    super::read(view, questions, &mut |key, offsets| {
+    read_known(view, questions, &mut |key, offsets| {
         let part = match open.take() {
             Some((of, part)) if of == key => part,
             _ => predictor.part(key)?,
