@@ -192,6 +192,85 @@ fn orders_plan_for_the_rates_that_stalls_are_predicted_for() {
     assert!(told < other, "{told}, for another rate {other}");
 }
 
+/// Makes the table of several trainers in docs/order-lab.md with the command above it, and compares the advice with it.
+#[test]
+fn advice_on_several_trainers_follows_from_a_table_that_is_made() {
+    let page = include_str!("../../docs/order-lab.md");
+    let command = page.lines().find(|line| line.contains("--machines 2,4,8"));
+    let arguments = command.unwrap().trim_start_matches("pbg-host ");
+    let place = Workplace::empty();
+    place
+        .run(arguments.split(' ').chain(["--json", "c.json"]))
+        .succeeds();
+    let json: Value = serde_json::from_str(&place.read("c.json")).unwrap();
+    let orders = json["cases"][0]["orders"].as_array().unwrap();
+    let read = |order: &Value, trainers: u64| {
+        let costs = order["seeds"].as_array().unwrap().iter();
+        let costs = costs.flat_map(|seed| seed["together"].as_array().unwrap());
+        let of = costs.filter(|cost| cost["trainers"].as_u64() == Some(trainers));
+        let bytes: Vec<f64> = of.map(|c| c["bytes_read"].as_f64().unwrap()).collect();
+        bytes.iter().sum::<f64>() / bytes.len() as f64 / f64::from(1 << 30)
+    };
+    let trainers = [2, 4, 8];
+    let least = trainers.map(|n| {
+        let all = orders.iter().map(|order| read(order, n));
+        all.fold(f64::INFINITY, f64::min)
+    });
+    for order in orders {
+        let cell = |(n, least): (u64, f64)| match read(order, n) {
+            gib if gib <= least => format!("**{gib:.1}**"),
+            gib => format!("{gib:.1}"),
+        };
+        let cells: Vec<String> = trainers.into_iter().zip(least).map(cell).collect();
+        let name = order["order"].as_str().unwrap();
+        let row = format!("| `{name}` | {} |", cells.join(" | "));
+        assert!(page.contains(&row), "the page lacks:\n{row}");
+        // The advice names the orders that read least, and for how many trainers they do.
+        for (n, least) in trainers.into_iter().zip(least) {
+            let advised = page.contains(&format!("With {n} trainers, `{name}` reads least"));
+            assert_eq!(advised, read(order, n) <= least, "{name} with {n} trainers");
+        }
+    }
+}
+
+#[test]
+fn results_are_written_for_papers_and_say_where_they_come_from() {
+    let place = Workplace::empty();
+    let command = "orders compare -p 12 -c 3 --order beta --order legend --order comet --csv o.csv --json o.json \
+                   --html o.html --latex o.tex --svg figures --manifest m.json";
+    let run = place.run(command.split_whitespace()).succeeds();
+    let published = "published swaps: ";
+    let line = run.stdout.lines().find(|line| line.starts_with(published));
+    let line = line.unwrap_or_else(|| panic!("{}", run.stdout));
+    for value in ["beta 34 (mohoney2021marius)", "legend 34 (li2025legend)"] {
+        assert!(line.contains(value), "{line}");
+    }
+    let manifest: Value = serde_json::from_str(&place.read("m.json")).unwrap();
+    let command = manifest["command"].as_str().unwrap();
+    assert!(
+        command.starts_with("pbg-host orders compare -p 12 -c 3"),
+        "{command}"
+    );
+    let json: Value = serde_json::from_str(&place.read("o.json")).unwrap();
+    assert_eq!(json["provenance"]["plugins"], manifest["plugins"]);
+    let beta = &manifest["plugins"][0];
+    let sha256 = beta["sha256"].as_str().unwrap();
+    assert_eq!((beta["label"].as_str(), sha256.len()), (Some("beta"), 64));
+    let program = manifest["program"]["sha256"].as_str().unwrap();
+    for file in ["o.csv", "o.html", "o.tex"] {
+        let text = place.read(file);
+        assert!(text.contains(sha256) && text.contains(program), "{file}");
+    }
+    let latex = place.read("o.tex");
+    assert!(latex.contains("34 \\cite{mohoney2021marius}"), "{latex}");
+    let drawing = place.read("figures/swaps.svg");
+    assert!(
+        drawing.starts_with("<svg") && drawing.contains(">legend</text>"),
+        "{drawing}"
+    );
+    assert!(place.path("figures/grids.svg").exists());
+}
+
 #[test]
 fn compare_asks_for_what_it_lacks() {
     let place = Workplace::empty();
@@ -361,7 +440,10 @@ fn a_study_trains_each_order_once_and_does_what_plans_predict() {
         "{}",
         second.stderr
     );
-    assert_eq!(place.read("s.json"), json);
+    // All but the provenance, which has the date, is the same.
+    let again: Value = serde_json::from_str(&place.read("s.json")).unwrap();
+    assert_eq!(again["orders"], study_of["orders"]);
+    assert_eq!(again["setting"], study_of["setting"]);
     // A study of something else is not mixed with it.
     place
         .run(study(&["--set", "lr=0.2"]))
@@ -413,7 +495,7 @@ fn a_study_says_how_certain_its_differences_are() {
         epochs.unwrap().last().unwrap()["mrr"].as_f64().unwrap()
     };
     let difference = ((mrr(1, 0) - mrr(0, 0)) + (mrr(1, 1) - mrr(0, 1))) / 2.0;
-    let shown = format!("{difference:+.4} (");
+    let shown = format!("{difference:+.4}");
     assert!(
         paired.stdout.contains(&shown),
         "{shown}:\n{}",

@@ -25,6 +25,7 @@ mod options;
 mod output;
 mod processor;
 mod progress;
+mod provenance;
 mod scratch;
 mod tables;
 mod tensorboard;

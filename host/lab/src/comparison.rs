@@ -6,6 +6,7 @@ use crate::analysis::Analysis;
 use crate::bound;
 use crate::cluster_simulation::{PassCost, simulate};
 use crate::misses::MissCurve;
+use crate::published::{self, PublishedSwaps};
 use crate::reuse::ReuseDistances;
 use crate::stall::DeviceRates;
 use pbg_core::graph::Bucket;
@@ -51,6 +52,9 @@ pub struct ComparisonCase {
 pub struct OrderResult {
     /// Name of the order as given by the user.
     pub order: String,
+    /// Swaps that the source of the order states for this case.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub published: Option<PublishedSwaps>,
     /// One result for each seed.
     pub seeds: Vec<SeedResult>,
     /// Swaps of the first seed's plan with other buffer sizes.
@@ -140,6 +144,9 @@ fn enter(
 ) -> Result<OrderResult, String> {
     let mut entry = OrderResult {
         order: name.to_owned(),
+        published: passes
+            .first()
+            .and_then(|(_, pass)| published::for_pass(name, pass)),
         seeds: Vec::new(),
         miss_curve: MissCurve::default(),
         plan: Vec::new(),

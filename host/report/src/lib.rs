@@ -2,14 +2,17 @@
 //!
 //! This crate neither reads nor writes files and does not print: it converts values, such as the results of `pbg-lab`,
 //! to CSV, HTML or other values. Modules in reading order: columns ([`columns`]) and tables ([`table`]) of a
-//! comparison, figures ([`figure`]), pages ([`page`], [`pages`]), single runs ([`run`]) and their curves for
+//! comparison, where results come from ([`provenance`]), tables in LaTeX ([`latex`]), figures ([`figure`]), pages ([`page`], [`pages`]), drawings ([`svg`]), single runs ([`run`]) and their curves for
 //! TensorBoard ([`tensorboard`]), and embeddings in two dimensions ([`map`]).
 
 pub mod columns;
 pub mod figure;
+pub mod latex;
 pub mod map;
 pub mod page;
 pub mod pages;
+pub mod provenance;
 pub mod run;
+pub mod svg;
 pub mod table;
 pub mod tensorboard;

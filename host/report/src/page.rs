@@ -127,6 +127,26 @@ impl Page {
         );
     }
 
+    /// Appends a link that downloads a value as JSON, if there is one.
+    ///
+    /// # Errors
+    /// When the value cannot be written as JSON.
+    pub fn json(
+        &mut self,
+        name: &str,
+        value: &Option<serde_json::Value>,
+    ) -> Result<(), serde_json::Error> {
+        if let Some(value) = value {
+            let text = BASE64.encode(serde_json::to_string_pretty(value)?);
+            let _ = writeln!(
+                self.body,
+                "<p class=\"download\"><a download=\"{0}\" href=\"data:application/json;base64,{text}\">Download {0}</a></p>",
+                escape(name),
+            );
+        }
+        Ok(())
+    }
+
     /// Returns the HTML of the page.
     ///
     /// # Errors

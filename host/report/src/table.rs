@@ -1,6 +1,7 @@
 //! Tables of results as CSV.
 
 use crate::columns::COLUMNS;
+use crate::provenance::{self, Provenance};
 use crate::run::{BucketRow, RunReport};
 use pbg_lab::comparison::OrderComparison;
 use pbg_lab::study::{EpochPoint, Study};
@@ -9,7 +10,10 @@ use pbg_lab::study::{EpochPoint, Study};
 ///
 /// # Errors
 /// When the rows cannot be written.
-pub fn comparison_csv(comparison: &OrderComparison) -> Result<String, csv::Error> {
+pub fn comparison_csv(
+    comparison: &OrderComparison,
+    provenance: &Provenance,
+) -> Result<String, csv::Error> {
     let mut head = vec![
         "lhs_partitions",
         "rhs_partitions",
@@ -20,6 +24,8 @@ pub fn comparison_csv(comparison: &OrderComparison) -> Result<String, csv::Error
         "planning_seconds",
     ];
     head.extend(COLUMNS.iter().map(|column| column.key));
+    head.extend(["published_swaps", "published_source"]);
+    head.extend(provenance::COLUMNS);
     head.push("refused");
     write(&head, |rows| {
         for case in &comparison.cases {
@@ -37,6 +43,11 @@ pub fn comparison_csv(comparison: &OrderComparison) -> Result<String, csv::Error
                     row.extend(COLUMNS.iter().map(|column| {
                         (column.value)(&seed.analysis).map_or(String::new(), |x| x.to_string())
                     }));
+                    row.extend(match entry.published {
+                        Some(value) => [value.swaps.to_string(), value.source.to_owned()],
+                        None => [String::new(), String::new()],
+                    });
+                    row.extend(provenance.cells(&entry.order));
                     row.push(String::new());
                     rows.push(row);
                 }
@@ -93,10 +104,11 @@ const EPOCH_COLUMNS: [Column<EpochPoint>; 12] = [
 ///
 /// # Errors
 /// When the rows cannot be written.
-pub fn study_csv(study: &Study) -> Result<String, csv::Error> {
+pub fn study_csv(study: &Study, provenance: &Provenance) -> Result<String, csv::Error> {
     let head = [
         &["order", "seed", "run"][..],
         &EPOCH_COLUMNS.map(|(name, _)| name),
+        &provenance::COLUMNS,
     ]
     .concat();
     write(&head, |rows| {
@@ -109,7 +121,11 @@ pub fn study_csv(study: &Study) -> Result<String, csv::Error> {
                         run.repeat.to_string(),
                     ];
                     let cells = EPOCH_COLUMNS.map(|(_, cell)| cell(point));
-                    run.into_iter().chain(cells).collect::<Vec<_>>()
+                    let origin = provenance.cells(&order.order);
+                    run.into_iter()
+                        .chain(cells)
+                        .chain(origin)
+                        .collect::<Vec<_>>()
                 }));
             }
         }

@@ -1,6 +1,7 @@
 //! `pbg-host orders`: the laboratory for bucket orders.
 
 mod compare;
+mod outputs;
 mod plan_source;
 mod show;
 mod table;

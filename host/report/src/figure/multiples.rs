@@ -95,7 +95,7 @@ impl Panel {
         let (row, column) = (index / COLUMNS, index % COLUMNS);
         Self {
             suffix: suffix(index),
-            x: domain(column, COLUMNS, 0.03),
+            x: domain(column, COLUMNS, 0.05),
             y: domain(rows - 1 - row, rows, 0.3 / rows as f64),
             is_left: column == 0,
             is_lowest: index + COLUMNS >= count,
@@ -124,10 +124,6 @@ impl Panel {
         );
         if !labelled {
             axis["title"] = Value::Null;
-        } else if let Some(ticks) = axis["tickvals"].as_array().filter(|_| side == "x") {
-            // Narrow plots have room for a few labels.
-            let few: Vec<Value> = ticks.iter().step_by(2).cloned().collect();
-            axis["tickvals"] = Value::Array(few);
         }
         if !self.suffix.is_empty() {
             axis["matches"] = json!(side);

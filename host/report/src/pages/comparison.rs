@@ -1,5 +1,7 @@
 //! HTML page of a comparison of bucket orders without training.
 
+use std::collections::BTreeMap;
+
 use pbg_lab::replay::BufferReplay;
 use pbg_lab::stall::{DeviceRates, LoadPolicy, PassTimeline};
 
@@ -7,8 +9,10 @@ use super::{bytes, number};
 use crate::columns::COLUMNS;
 use crate::figure::{self, Figure, Timeline};
 use crate::page::Page;
+use crate::provenance::Provenance;
 use crate::table;
 use pbg_lab::comparison::{ComparisonCase, OrderComparison};
+use pbg_lab::published;
 
 /// Largest number of orders whose buffer is drawn over time. Those with the fewest swaps are drawn.
 const TIMELINES: usize = 8;
@@ -22,28 +26,20 @@ pub type PageError = Box<dyn std::error::Error + Send + Sync>;
 ///
 /// # Errors
 /// When the data cannot be written.
-pub fn page(comparison: &OrderComparison) -> Result<String, PageError> {
+pub fn page(comparison: &OrderComparison, provenance: &Provenance) -> Result<String, PageError> {
     let mut page = Page::new("Bucket orders compared");
     page.text(
         "Partition loads of each bucket order, counted from its plan with Belady's eviction; nothing was trained. \
          Hover over a figure for its values; the camera above it downloads it as SVG.",
     );
-    page.download("orders.csv", &table::comparison_csv(comparison)?);
-    for figure in figure::swaps_by_buffer(comparison)
+    page.download(
+        "orders.csv",
+        &table::comparison_csv(comparison, provenance)?,
+    );
+    figures(comparison)
         .into_iter()
-        .chain(figure::swaps_by_partitions(comparison))
-    {
-        page.figure(figure);
-    }
-    let series = figure::Series::of(comparison);
+        .for_each(|figure| page.figure(figure));
     if let Some(case) = focus(comparison) {
-        page.figure(figure::overview(case, &series));
-        page.figure(figure::misses(case, &series));
-        figure::grids(case)
-            .into_iter()
-            .for_each(|figure| page.figure(figure));
-        page.figure(figure::bias(case, &series));
-        page.figure(figure::stalls(case, &comparison.rates));
         page.heading("The buffer over time");
         page.text(
             "Predicted at the given rates, with prefetch: missing partitions of the next bucket are read while other \
@@ -57,12 +53,31 @@ pub fn page(comparison: &OrderComparison) -> Result<String, PageError> {
         page.heading(&case.title());
         tables(&mut page, case);
     }
+    sources(&mut page, comparison);
     page.heading("What the columns mean");
     let meanings = COLUMNS
         .iter()
         .map(|column| (name(column.key), column.meaning.to_owned()));
     page.summary(&meanings.collect::<Vec<_>>());
+    page.heading("Where these results come from");
+    page.summary(&provenance.summary());
     Ok(page.render()?)
+}
+
+/// Returns the figures of a comparison, except those of the buffer over time.
+#[must_use]
+pub fn figures(comparison: &OrderComparison) -> Vec<Figure> {
+    let mut figures = figure::swaps_by_buffer(comparison);
+    figures.extend(figure::swaps_by_partitions(comparison));
+    let series = figure::Series::of(comparison);
+    if let Some(case) = focus(comparison) {
+        figures.push(figure::overview(case, &series));
+        figures.push(figure::misses(case, &series));
+        figures.extend(figure::grids(case));
+        figures.push(figure::bias(case, &series));
+        figures.push(figure::stalls(case, &comparison.rates));
+    }
+    figures
 }
 
 /// Returns the case of the figures of a single grid: the last one that is small enough, otherwise the first one.
@@ -100,6 +115,7 @@ fn buffer(case: &ComparisonCase, index: usize, rates: &DeviceRates) -> Figure {
 fn tables(page: &mut Page, case: &ComparisonCase) {
     let mut head = vec!["order".to_owned()];
     head.extend(COLUMNS.iter().map(|column| name(column.key)));
+    head.push("published swaps".to_owned());
     let rows = case.orders.iter().map(|entry| {
         let figures = COLUMNS.iter().map(|column| {
             let values: Option<Vec<f64>> = entry
@@ -114,7 +130,11 @@ fn tables(page: &mut Page, case: &ComparisonCase) {
                 Some(mean) => number(mean),
             }
         });
-        [entry.order.clone()].into_iter().chain(figures).collect()
+        let published = entry
+            .published
+            .map_or_else(|| "-".to_owned(), |value| value.swaps.to_string());
+        let order = std::iter::once(entry.order.clone());
+        order.chain(figures).chain([published]).collect()
     });
     page.table(&head, &rows.collect::<Vec<Vec<String>>>());
     for refused in &case.refused {
@@ -122,6 +142,19 @@ fn tables(page: &mut Page, case: &ComparisonCase) {
             "{} is left out: {}",
             refused.order, refused.reason
         ));
+    }
+}
+
+/// Appends the sources of the published values in the tables.
+fn sources(page: &mut Page, comparison: &OrderComparison) {
+    let entries = comparison.cases.iter().flat_map(|case| &case.orders);
+    let published = entries.filter_map(|entry| Some((entry.order.clone(), entry.published?)));
+    let sources: BTreeMap<String, String> = published
+        .map(|(order, value)| (order, published::citation(value.source).to_owned()))
+        .collect();
+    if !sources.is_empty() {
+        page.heading("Sources of the published swaps");
+        page.summary(&sources.into_iter().collect::<Vec<_>>());
     }
 }
 

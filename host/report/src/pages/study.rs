@@ -2,8 +2,9 @@
 
 use super::comparison::PageError;
 use super::{bytes, number};
-use crate::figure;
+use crate::figure::{self, Figure};
 use crate::page::Page;
+use crate::provenance::Provenance;
 use crate::table;
 use pbg_lab::differences::OrderDifference;
 use pbg_lab::study::{EpochPoint, OrderRuns, Study, mean_and_deviation};
@@ -25,14 +26,14 @@ pub const HEADERS: [&str; 9] = [
 ///
 /// # Errors
 /// When the data cannot be written.
-pub fn page(study: &Study) -> Result<String, PageError> {
+pub fn page(study: &Study, provenance: &Provenance) -> Result<String, PageError> {
     let mut page = Page::new("Bucket orders compared by training");
     page.text(
         "The same data, model and budget with each order. Hover over a figure for its values; the camera above it \
          downloads it as SVG.",
     );
     page.summary(&study.setting);
-    page.download("study.csv", &table::study_csv(study)?);
+    page.download("study.csv", &table::study_csv(study, provenance)?);
     let head = HEADERS.map(str::to_owned);
     page.table(&head, &study.orders.iter().map(row).collect::<Vec<_>>());
     page.text(
@@ -44,12 +45,21 @@ pub fn page(study: &Study) -> Result<String, PageError> {
         page.table(&table.head, &table.rows);
         page.text(&table.caption);
     }
-    if let Some(figure) = figure::differences(study) {
-        page.figure(figure);
-    }
-    page.figure(figure::mrr(study));
-    page.figure(figure::loss(study));
+    figures(study)
+        .into_iter()
+        .for_each(|figure| page.figure(figure));
+    page.heading("Where these results come from");
+    page.summary(&provenance.summary());
+    page.json("configuration.json", &provenance.configuration)?;
     Ok(page.render()?)
+}
+
+/// Returns the figures of a study.
+#[must_use]
+pub fn figures(study: &Study) -> Vec<Figure> {
+    let mut figures = Vec::from_iter(figure::differences(study));
+    figures.extend([figure::mrr(study), figure::loss(study)]);
+    figures
 }
 
 /// Returns the table row with the results of an order. MRR, Hits@10 and loss are from the last epoch; the other numbers
@@ -104,26 +114,18 @@ pub fn statistics(study: &Study) -> Vec<StatisticsTable> {
 
 /// Returns the table of differences to the first order.
 fn differences(study: &Study) -> Option<StatisticsTable> {
-    let baseline = &study
-        .orders
-        .first()
-        .filter(|order| order.seeds().count() > 1)?
-        .order;
-    let columns = FIGURES.map(|(_, figure)| study.differences(figure));
-    let [first, ..] = &columns;
-    let rows: Vec<Vec<String>> = (0..first.len())
-        .map(|row| {
-            let cells = columns.iter().filter_map(|column| column.get(row));
-            let named = first.get(row).map(|difference| difference.order.clone());
-            named
-                .into_iter()
-                .chain(cells.map(difference_cell))
-                .collect()
+    let first = study.orders.first();
+    let baseline = &first.filter(|order| order.seeds().count() > 1)?.order;
+    let rows: Vec<Vec<String>> = FIGURES
+        .iter()
+        .flat_map(|(name, figure)| {
+            let differences = study.differences(*figure).into_iter();
+            differences.map(|difference| difference_row(name, &difference))
         })
         .collect();
     (!rows.is_empty()).then(|| StatisticsTable {
         title: format!("Difference to {baseline}"),
-        head: heads("order", FIGURES.map(|(name, _)| name)),
+        head: heads("order", ["figure", "difference", "95 % from", "to", "seeds"]),
         rows,
         caption: "Mean difference between runs of the same seed after the last epoch, and its 95 % interval (bootstrap over \
                   the seeds, which is too narrow for fewer than about five)."
@@ -138,12 +140,21 @@ const FIGURES: [(&str, fn(&EpochPoint) -> f64); 3] = [
     ("loss", |point| point.loss),
 ];
 
-fn difference_cell(difference: &OrderDifference) -> String {
-    let mean = format!("{:+.4}", difference.mean);
-    match difference.interval {
-        Some([low, high]) => format!("{mean} ({low:+.4} to {high:+.4})"),
-        None => mean,
-    }
+fn difference_row(figure: &str, difference: &OrderDifference) -> Vec<String> {
+    let end = |place: usize| {
+        let value = difference
+            .interval
+            .and_then(|ends| ends.get(place).copied());
+        value.map_or_else(|| "-".to_owned(), |value| format!("{value:+.4}"))
+    };
+    vec![
+        difference.order.clone(),
+        figure.to_owned(),
+        format!("{:+.4}", difference.mean),
+        end(0),
+        end(1),
+        difference.seeds.len().to_string(),
+    ]
 }
 
 fn heads<'a>(first: &str, others: impl IntoIterator<Item = &'a str>) -> Vec<String> {

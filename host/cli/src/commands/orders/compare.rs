@@ -1,19 +1,19 @@
 //! `pbg-host orders compare`.
 
-use std::path::PathBuf;
-
 use indicatif::ProgressBar;
-use pbg_lab::comparison::{OrderComparison, compare};
-use pbg_report::pages;
+use pbg_lab::comparison::{NamedOrder, OrderComparison, compare};
+use pbg_report::provenance::Provenance;
 use pbg_report::table::comparison_csv;
+use pbg_report::{latex, pages};
 
+use super::outputs::{OutputArgs, Results};
 use super::plan_source::{GridArgs, PassSource, RateArgs};
 use super::table;
 use crate::failure::{Failure, Result};
 use crate::kind::FailureKind;
 use crate::limits::{self, LimitArgs};
 use crate::options::ConfigArgs;
-use crate::output;
+use crate::provenance;
 use crate::terminal::{self, Terminal};
 use pbg_session::orders::{OrderSpec, parse_order};
 
@@ -60,15 +60,9 @@ pub(crate) struct Args {
     /// Limits of the orders.
     #[command(flatten)]
     limits: LimitArgs,
-    /// Write everything as JSON.
-    #[arg(long, value_name = "FILE")]
-    json: Option<PathBuf>,
-    /// Write one row per order and seed as CSV.
-    #[arg(long, value_name = "FILE")]
-    csv: Option<PathBuf>,
-    /// Write a report with figures as one HTML file that needs no network.
-    #[arg(long, value_name = "FILE")]
-    html: Option<PathBuf>,
+    /// Files to write.
+    #[command(flatten)]
+    outputs: OutputArgs,
 }
 
 /// Runs the command.
@@ -107,13 +101,20 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
         }
     }
     bar.finish_and_clear();
-    output::json(args.json.as_deref(), terminal, &comparison)?;
-    output::render(args.csv.as_deref(), terminal, || {
-        comparison_csv(&comparison)
-    })?;
-    output::render(args.html.as_deref(), terminal, || {
-        pages::comparison::page(&comparison)
-    })?;
+    if args.outputs.any() {
+        let provenance = provenance(args, &setting, &orders);
+        args.outputs.write(
+            terminal,
+            &provenance,
+            &Results {
+                json: &comparison,
+                csv: &|| Ok(comparison_csv(&comparison, &provenance)?),
+                html: &|| pages::comparison::page(&comparison, &provenance),
+                latex: &|| latex::comparison(&comparison, &provenance),
+                figures: &|| pages::comparison::figures(&comparison),
+            },
+        )?;
+    }
     terminal::print(|out| table::print(out, &comparison))?;
     let refused = comparison.cases.iter().flat_map(|case| &case.refused);
     if let Some(advice) = { refused }.find_map(|order| limits::advice(&order.reason)) {
@@ -124,4 +125,19 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
         return Err(Failure::message(FailureKind::Plugin, text));
     }
     Ok(())
+}
+
+/// Returns the provenance of the comparison.
+fn provenance(args: &Args, setting: &PassSource, orders: &[NamedOrder]) -> Provenance {
+    let seeds = (0..args.seeds).map(|n| setting.seed().wrapping_add(n));
+    let mut provenance = provenance::of_command(seeds.collect());
+    if let PassSource::Config(resolved) = setting {
+        provenance::add_configuration(&mut provenance, resolved);
+    }
+    let loaded = orders.iter().filter_map(|(label, order)| {
+        let order = order.as_ref().ok()?;
+        Some(provenance::plugin(label, order.id()))
+    });
+    provenance.plugins.extend(loaded);
+    provenance
 }

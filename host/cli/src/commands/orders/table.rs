@@ -57,6 +57,7 @@ reuse          number of other partitions used between two uses of a partition, 
 pairs/swap     pairs of partitions that are in the buffer together for the first time, per swap, mean
 buckets/state  buckets trained between swaps, mean (maximum)
 bias           largest minus smallest fraction of its own buckets that a partition has finished, mean (maximum)
+published      swaps that the source of an order states; docs/orders.bib has the sources
 rounds         of several machines, where a bucket takes one round; ideal: without waiting for each other
 stall          time that training waits for the disk at the given rates; prefetched: with prefetching";
 
@@ -72,6 +73,7 @@ pub(super) fn print(out: &mut dyn Write, comparison: &OrderComparison) -> io::Re
         if !case.orders.is_empty() {
             writeln!(out, "{}", table(case))?;
         }
+        print_published(out, case)?;
         if case.orders.iter().any(|entry| !entry.trainers().is_empty()) {
             writeln!(out, "{}", together(case))?;
         }
@@ -98,6 +100,22 @@ pub(super) fn print(out: &mut dyn Write, comparison: &OrderComparison) -> io::Re
         format::count(rates.read),
         format::count(rates.write),
     )
+}
+
+/// Prints the swaps that the sources of the orders state.
+fn print_published(out: &mut dyn Write, case: &ComparisonCase) -> io::Result<()> {
+    let known = case.orders.iter().filter_map(|entry| {
+        let value = entry.published?;
+        Some(format!(
+            "{} {} ({})",
+            entry.order, value.swaps, value.source
+        ))
+    });
+    let known: Vec<String> = known.collect();
+    if known.is_empty() {
+        return Ok(());
+    }
+    writeln!(out, "published swaps: {}", known.join(", "))
 }
 
 fn table(case: &ComparisonCase) -> Table {

@@ -8,16 +8,18 @@ use std::path::PathBuf;
 use pbg_config::Config;
 use pbg_lab::study::{OrderRuns, Study};
 use pbg_model::{AllowedChanges, ResolvedConfig};
-use pbg_report::{pages, table};
+use pbg_report::provenance::Provenance;
+use pbg_report::{latex, pages, table};
 
+use super::outputs::{OutputArgs, Results};
 use crate::failure::{Failure, Result};
 use crate::interrupt::StopUnit;
 use crate::kind::FailureKind;
 use crate::options::ConfigArgs;
 use crate::terminal::{self, Terminal};
-use crate::{interrupt, load, model_summary, output, processor};
+use crate::{interrupt, load, model_summary, processor, provenance};
 use pbg_session::orders::{OrderSpec, parse_order};
-use runs::RunName;
+use runs::{Runs, SeedRunName};
 
 /// Train with several bucket orders and compare the quality of their models and their costs.
 ///
@@ -66,15 +68,9 @@ pub(crate) struct Args {
     /// Keep the checkpoints of finished runs.
     #[arg(long)]
     keep_checkpoints: bool,
-    /// Write everything as JSON.
-    #[arg(long, value_name = "FILE")]
-    json: Option<PathBuf>,
-    /// Write one row per order, seed and epoch as CSV.
-    #[arg(long, value_name = "FILE")]
-    csv: Option<PathBuf>,
-    /// Write a report with figures as one HTML file that needs no network.
-    #[arg(long, value_name = "FILE")]
-    html: Option<PathBuf>,
+    /// Files to write.
+    #[command(flatten)]
+    outputs: OutputArgs,
 }
 
 /// Runs the command.
@@ -92,7 +88,7 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
         .clone()
         .unwrap_or_else(|| PathBuf::from(format!("{}-study", config.checkpoint_path)));
     let watch = interrupt::watch_training(StopUnit::of(config), terminal.announcer())?;
-    let runs = runs::Runs {
+    let runs = Runs {
         resolved: &resolved,
         ranking: &ranking,
         allowed: AllowedChanges {
@@ -118,16 +114,25 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
             for repeat in 1..=if number == 0 { repeats } else { 1 } {
                 order
                     .runs
-                    .push(runs.run(order_spec, RunName { seed, repeat })?);
+                    .push(runs.run(order_spec, SeedRunName { seed, repeat })?);
             }
         }
         study.orders.push(order);
     }
-    output::json(args.json.as_deref(), terminal, &study)?;
-    output::render(args.csv.as_deref(), terminal, || table::study_csv(&study))?;
-    output::render(args.html.as_deref(), terminal, || {
-        pages::study::page(&study)
-    })?;
+    if args.outputs.any() {
+        let provenance = provenance(args, &runs)?;
+        args.outputs.write(
+            terminal,
+            &provenance,
+            &Results {
+                json: &study,
+                csv: &|| Ok(table::study_csv(&study, &provenance)?),
+                html: &|| pages::study::page(&study, &provenance),
+                latex: &|| latex::study(&study, &provenance),
+                figures: &|| pages::study::figures(&study),
+            },
+        )?;
+    }
     terminal::print(|out| results::print(out, &study))?;
     check_predictions(&study)
 }
@@ -150,6 +155,22 @@ fn ranking(args: &Args, resolved: &ResolvedConfig) -> Result<pbg_query::EvalOpti
         by: None,
         seen: false,
     })
+}
+
+/// Returns the provenance of the study.
+fn provenance(args: &Args, runs: &Runs<'_>) -> Result<Provenance> {
+    let first = runs.resolved.config().seed;
+    let seeds = (0..args.seeds).map(|n| first.wrapping_add(n));
+    let mut provenance = provenance::of_command(seeds.collect());
+    provenance::add_configuration(&mut provenance, runs.resolved);
+    provenance.workers = Some(runs.resolved.settings().workers);
+    for order in &args.order {
+        let id = runs.order_id(order)?;
+        provenance
+            .plugins
+            .push(provenance::plugin(&order.label, &id));
+    }
+    Ok(provenance)
 }
 
 /// Sets one worker if the configuration leaves their number to the machine.

@@ -7,6 +7,7 @@ use std::path::Path;
 
 use pbg_config::{Config, OnFault, ValidationConfig};
 use pbg_core::event::Event;
+use pbg_core::strategy::StrategyId;
 use pbg_files as files;
 use pbg_lab::study::SeedRun;
 use pbg_model::{AllowedChanges, ResolvedConfig};
@@ -18,7 +19,7 @@ use crate::interrupt::StopHandle;
 use crate::kind::FailureKind;
 use crate::plugins::{self, LoadedStrategies, StrategyOverrides};
 use crate::terminal::Terminal;
-use crate::{format, metrics, model_summary, processor};
+use crate::{format, metrics, processor};
 use pbg_session::orders::{self, OrderSpec};
 
 /// Settings shared by all runs of a study.
@@ -34,13 +35,13 @@ pub(super) struct Runs<'a> {
 
 /// Which of the runs of an order.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct RunName {
+pub(super) struct SeedRunName {
     pub(super) seed: u64,
     /// Number among the runs with this seed, from 1.
     pub(super) repeat: u32,
 }
 
-impl Display for RunName {
+impl Display for SeedRunName {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(out, "seed {}", self.seed)?;
         match self.repeat {
@@ -50,7 +51,7 @@ impl Display for RunName {
     }
 }
 
-impl RunName {
+impl SeedRunName {
     /// Returns the name of the folder of the run.
     fn folder(self) -> String {
         match self.repeat {
@@ -68,7 +69,7 @@ const RESULT_BYTES: u64 = 64 << 20;
 
 impl Runs<'_> {
     /// Returns a run of an order, after training its missing epochs.
-    pub(super) fn run(&self, wanted: &OrderSpec, name: RunName) -> Result<SeedRun> {
+    pub(super) fn run(&self, wanted: &OrderSpec, name: SeedRunName) -> Result<SeedRun> {
         let folder = self.folder.join(name_of(&wanted.label)).join(name.folder());
         let checkpoint = folder.join("checkpoint");
         let mut config = self.resolved.config().clone();
@@ -125,7 +126,12 @@ impl Runs<'_> {
     }
 
     /// Returns the run as earlier processes have stored it, or a new one, with the checksums of the current data.
-    fn load_or_create(&self, folder: &Path, name: RunName, fingerprint: String) -> Result<SeedRun> {
+    fn load_or_create(
+        &self,
+        folder: &Path,
+        name: SeedRunName,
+        fingerprint: String,
+    ) -> Result<SeedRun> {
         let (data, settings) = (self.data(), self.settings());
         let run = read(&folder.join(RESULT))?.unwrap_or_default();
         if run.fingerprint.is_empty() {
@@ -178,7 +184,9 @@ impl Runs<'_> {
             ("execution.batches_ahead", ahead(execution.batches_ahead)),
             (
                 "checkpoint_interval",
-                model_summary::name(config.checkpoint_interval),
+                config
+                    .checkpoint_interval
+                    .map_or_else(|| "by cost".to_owned(), |seconds| seconds.to_string()),
             ),
             (
                 "version of the program",
@@ -278,6 +286,14 @@ impl Runs<'_> {
     fn strategies(&self, config: &Config) -> Result<LoadedStrategies> {
         let (own, stop) = (StrategyOverrides::default(), &self.watch.stop);
         plugins::fill(config, own, None, Some(stop), &self.terminal)
+    }
+
+    /// Returns the identity of the plugin of an order.
+    pub(super) fn order_id(&self, wanted: &OrderSpec) -> Result<StrategyId> {
+        let mut config = self.resolved.config().clone();
+        config.bucket_order.clone_from(&wanted.plugin);
+        orders::set_parameters(&mut config, wanted, &self.terminal)?;
+        Ok(self.strategies(&config)?.strategies.order.id().clone())
     }
 
     /// Returns a text of everything that decides the results: the configuration, the plugin's checksum, and the
