@@ -146,6 +146,13 @@ fn edges_as_n_triples() {
 }
 
 #[test]
+fn edges_as_turtle() {
+    let text = "@prefix : <http://a/> .\n:ann :reads :book, \"a poem\"@en ; :knows [ :knows :cy ] .\n\
+                _:b :knows ( :ann \'\'\'d\ne\'\'\' 5 ) .\n:bob a :person .\n";
+    disturbed("edges_as_turtle", "edges.ttl", text.as_bytes(), None);
+}
+
+#[test]
 fn parquet_edges() {
     let column = |at: usize| -> ArrayRef {
         let cells = EDGES.lines().map(|line| line.split('\t').nth(at));

@@ -275,24 +275,6 @@ fn the_name_of_a_file_does_not_matter() {
 }
 
 #[test]
-fn n_triples_are_terms() {
-    let text = "<http://a/abcd> <http://e#industry> <http://a/xyz> .\n\
-                <http://a/ijkl.>\t<http://e#industry>\t<http://a/x2y2z2>\t.\n\
-                <http://a/Walter_Scott> <http://e#label> \"Walter\tScott\"@fr . # his name\n";
-    let place = place(
-        ANY,
-        &[
-            ("sample.nt", text.as_bytes()),
-            ("quads.nq", b"<a> <b> <c> <d> .\n"),
-        ],
-    );
-    let said = "sample.nt: N-Triples, no header; read as: head=<http://a/abcd>, relation=<http://e#industry>, \
-                tail=<http://a/xyz>";
-    reads(&place, "sample.nt", &[], (3, 6, said));
-    import(&place, "quads.nq", &[]).fails(4, &["quads.nq", "N-Quads"]);
-}
-
-#[test]
 fn other_compressions_are_refused_by_name() {
     let place = place(ANY, &[("edges.tsv.gz", b"a\tr\tb\n")]);
     for (magic, said) in [

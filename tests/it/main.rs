@@ -32,6 +32,7 @@ mod hostile_plugins;
 mod house;
 mod identity;
 mod import_files;
+mod import_formats;
 mod index;
 mod initial_operators;
 mod map;

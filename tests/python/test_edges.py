@@ -171,6 +171,22 @@ def test_files_are_read_for_what_is_in_them(keys: Keys, tmp_path: Path) -> None:
             pbg_host.import_edges(keys, edges={"train": path}, **wrong)  # type: ignore[arg-type]
 
 
+def test_terms_of_rdf_are_named_as_told(keys: Keys, tmp_path: Path) -> None:
+    path = tmp_path / "people.ttl"
+    path.write_text('@prefix a: <http://a/> .\na:ann a:knows a:bob, _:x ; a:age 5 .\n')
+    report = pbg_host.import_edges(keys, edges={"train": path}, prefixes={"ex": "http://a/"})
+    assert (report["edge_sets"][0]["edges"], report["edge_sets"][0]["skipped"]["literals"]) == (2, 1)
+    assert report["read_as"][0].endswith("read as: head=ex:ann, relation=ex:knows, tail=ex:bob")
+    options: Any = {"literals": "entities", "blank_nodes": "shared", "file_prefixes": True}
+    report = pbg_host.import_edges(keys, edges={"train": path}, fresh=True, **options)
+    assert report["edge_sets"][0]["edges"] == 3
+    assert report["read_as"][0].endswith("read as: head=a:ann, relation=a:knows, tail=a:bob")
+    wrongs: list[Any] = [{"literals": "keep"}, {"blank_nodes": "mine"}, {"prefixes": {"a:b": "http://a/"}}]
+    for wrong in wrongs:
+        with pytest.raises(pbg_host.UsageError, match=next(iter(wrong))):
+            pbg_host.import_edges(keys, edges={"train": path}, **wrong)
+
+
 @pytest.mark.parametrize("compression", ["brotli", "lz4", "zstd", "none"])
 def test_parquet_in_all_compressions(keys: Keys, tmp_path: Path, compression: str) -> None:
     path = tmp_path / "edges"

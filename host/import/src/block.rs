@@ -7,6 +7,7 @@ use super::columns::ColumnLayout;
 use super::format::{OnBadLine, TextFormat};
 use super::inputs::InputPath;
 use super::on_disk::DividedNames;
+use super::rdf::{RdfFormat, RdfSyntax, TermNames};
 
 /// Bytes of text in a block, and the maximum length of a line.
 pub(super) const BLOCK_BYTES: usize = 512 << 10;
@@ -22,6 +23,8 @@ pub(super) struct InputFile {
     pub(super) index: usize,
     pub(super) format: EdgeFormat,
     pub(super) layout: ColumnLayout,
+    /// Rule for the names of terms, if the file is RDF.
+    pub(super) terms: TermNames,
     pub(super) on_bad_line: OnBadLine,
 }
 
@@ -30,6 +33,8 @@ pub(super) struct InputFile {
 pub(super) enum EdgeFormat {
     /// Text with one edge per line.
     Text(TextFormat),
+    /// RDF.
+    Rdf(RdfFormat),
     /// Parquet.
     Parquet,
 }
@@ -39,6 +44,7 @@ impl InputFile {
     pub(super) fn preamble(&self) -> u64 {
         match self.format {
             EdgeFormat::Text(format) => format.preamble,
+            EdgeFormat::Rdf(format) => format.preamble,
             EdgeFormat::Parquet => 0,
         }
     }
@@ -111,6 +117,8 @@ pub(super) struct InputBlock {
 pub(super) enum Content {
     /// Whole lines, and their format.
     Text(Vec<u8>, TextFormat),
+    /// Whole lines of N-Triples or N-Quads.
+    Triples(Vec<u8>, RdfSyntax),
     /// Parsed rows: the buffer with their names, the number of lines, the skipped lines, and the error of the last row.
     EdgeRows {
         buffer: Vec<u8>,
@@ -133,6 +141,8 @@ pub(super) struct LineError {
 pub(super) struct BadLines {
     pub(super) count: u64,
     pub(super) first: Option<LineError>,
+    /// Number of skipped triples whose object is a literal.
+    pub(super) literals: u64,
 }
 
 impl BadLines {

@@ -11,6 +11,7 @@ mod separator;
 use std::io::Read;
 
 use self::detected::DetectedFormat;
+use self::detected::TextSample;
 pub(super) use self::detected::UserOptions;
 use self::header::FirstRecord;
 use self::records::TextRecord;
@@ -19,6 +20,7 @@ use super::block::{BLOCK_BYTES, EdgeFormat};
 use super::columns::ColumnLayout;
 use super::format::{CommentRule, Comments, Separator, TextFormat};
 use super::inputs::InputPath;
+use super::rdf;
 use super::reading::{FormatDescription, HeaderSource};
 use super::shorten::shorten;
 use super::source::{self, FileKind, TextSource};
@@ -35,7 +37,10 @@ pub(super) fn detect(
     if kind == FileKind::Parquet {
         return table::detect(input, said);
     }
-    let sample = Sample::read(input, said.text.skip_lines)?;
+    let sample = TextSample::read(input, said.text.skip_lines)?;
+    if let Some(found) = rdf::detect(input, said, &sample, kind.compression())? {
+        return Ok(found);
+    }
     let text = Text {
         input,
         said,
@@ -45,19 +50,12 @@ pub(super) fn detect(
     text.detect(kind)
 }
 
-/// First lines of a text file.
-struct Sample {
-    text: String,
-    /// Whether these are all lines of the file.
-    whole: bool,
-}
-
 /// Bytes of text that are inspected.
 const LOOKED_AT: u64 = 256 << 10;
 /// Maximum number of lines after the comments that are inspected.
 const MOST_LINES: usize = 1000;
 
-impl Sample {
+impl TextSample {
     fn read(input: &InputPath, skipped: u64) -> Result<Self, ImportError> {
         let mut source = TextSource::open_behind(input, skipped)?;
         let mut bytes = Vec::new();
@@ -146,6 +144,7 @@ impl Text<'_> {
             comments: comments.count,
             count: (count > 0).then(|| self.lines[offset - 1].trim().to_owned()),
             head,
+            notes: Vec::new(),
             first: records.get(first).map(|record| record.cells.clone()),
         };
         let format = TextFormat {
@@ -157,6 +156,7 @@ impl Text<'_> {
             format: EdgeFormat::Text(format),
             layout,
             reading,
+            prefixes: Vec::new(),
         })
     }
 

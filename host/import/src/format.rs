@@ -3,6 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use super::rdf::RdfSyntax;
+
 /// Options of the user for text files. Options that are `None` are detected in each file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TextOptions {
@@ -23,8 +25,8 @@ pub enum Separator {
     Character(u8),
     /// Any number of spaces and tabs; those at the ends of a line are ignored.
     Blanks,
-    /// N-Triples syntax: three terms and a dot.
-    NTriples,
+    /// None: the file is RDF.
+    Rdf(RdfSyntax),
 }
 
 impl Separator {
@@ -42,7 +44,7 @@ impl Separator {
             Self::PIPE => "pipe".to_owned(),
             Self::Character(character) => char::from(character).to_string(),
             Self::Blanks => "space".to_owned(),
-            Self::NTriples => "ntriples".to_owned(),
+            Self::Rdf(syntax) => syntax.word().to_owned(),
         }
     }
 
@@ -68,7 +70,7 @@ impl fmt::Display for Separator {
             Self::SEMICOLON => f.write_str("separated by semicolons"),
             Self::Character(character) => write!(f, "separated by `{}`", char::from(character)),
             Self::Blanks => f.write_str("separated by blanks"),
-            Self::NTriples => f.write_str("N-Triples"),
+            Self::Rdf(syntax) => syntax.fmt(f),
         }
     }
 }
@@ -77,17 +79,19 @@ impl FromStr for Separator {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
+        if let Some(syntax) = RdfSyntax::of_word(text) {
+            return Ok(Self::Rdf(syntax));
+        }
         match text {
             "tab" | "\t" | "\\t" => Ok(Self::TAB),
             "comma" => Ok(Self::COMMA),
             "semicolon" => Ok(Self::SEMICOLON),
             "pipe" => Ok(Self::PIPE),
             "space" | " " => Ok(Self::Blanks),
-            "ntriples" => Ok(Self::NTriples),
             _ => single_character(text).map(Self::Character).ok_or_else(|| {
                 format!(
                     "`{text}` does not separate columns: use tab, comma, semicolon, pipe, space (any number of \
-                     blanks), ntriples, or one ASCII character that is not a letter, a digit or a quote"
+                     blanks), ntriples, nquads, turtle, or one ASCII character that is not a letter, a digit or a quote"
                 )
             }),
         }

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use super::columns::ColumnSpec;
 use super::format::{OnBadLine, TextOptions};
+use super::rdf::RdfOptions;
 
 /// Options of an import.
 #[derive(Clone, Debug, Default)]
@@ -16,6 +17,8 @@ pub struct ImportOptions {
     pub columns: Option<ColumnSpec>,
     /// Options for text files. Default: detected from their first lines.
     pub text: TextOptions,
+    /// Options for RDF files.
+    pub rdf: RdfOptions,
     /// Treatment of lines that are not edges.
     pub on_bad_line: OnBadLine,
     /// Number of worker threads. Default: one per core.

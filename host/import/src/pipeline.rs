@@ -11,13 +11,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::block::{
     BLOCK_BYTES, Content, EdgeFormat, InputBlock, InputFile, LineError, ParsedBlock, Sequenced,
 };
-use super::detect::{self, UserOptions};
-use super::format::TextFormat;
-use super::inputs::InputPath;
 use super::job::ImportJob;
 use super::on_disk::Shards;
+use super::opening;
 use super::progress::report_progress;
-use super::reading::{self, FormatDescription};
+use super::rdf::{self, RdfSyntax};
+use super::reading;
 use super::report::SkippedLines;
 use super::source::TextSource;
 use super::spill::Spill;
@@ -34,11 +33,7 @@ pub(super) fn read_all(
     progress: &mut Progress<'_>,
 ) -> Result<Vec<(Spill, SkippedLines)>, ImportError> {
     let mut inputs = Vec::new();
-    for (set, files) in &job.inputs.sets {
-        let opened = files.iter().enumerate();
-        let opened = opened.map(|(index, file)| open(job, file, index));
-        let opened = opened.collect::<Result<Vec<_>, _>>()?;
-        check_weights(set, &opened)?;
+    for (set, opened) in opening::open_all(job)? {
         for what in reading::lines(&opened, job.relations.single_name().as_deref()) {
             report_progress(progress, ImportProgress::ReadAs { what })?;
         }
@@ -63,46 +58,6 @@ struct Meter<'a, 'p> {
     bytes: u64,
     total_bytes: u64,
     edges: u64,
-}
-
-fn open(
-    job: &ImportJob<'_>,
-    input: &InputPath,
-    index: usize,
-) -> Result<(Arc<InputFile>, FormatDescription), ImportError> {
-    let relation = job.relations.single_name();
-    let said = UserOptions {
-        columns: job.options.columns.as_ref(),
-        text: &job.options.text,
-        relation: relation.as_deref(),
-    };
-    let found = detect::detect(input, said)?;
-    if found.layout.rel.is_none() && relation.is_none() {
-        let what = "it has no column of relations, and the configuration does not have exactly one relation";
-        return Err(ImportError::input(&input.path, what));
-    }
-    let file = InputFile {
-        file: input.clone(),
-        index,
-        format: found.format,
-        layout: found.layout,
-        on_bad_line: job.options.on_bad_line,
-    };
-    Ok((Arc::new(file), found.reading))
-}
-
-fn check_weights(
-    set: &str,
-    inputs: &[(Arc<InputFile>, FormatDescription)],
-) -> Result<(), ImportError> {
-    let weighted = |at: usize| inputs[at].0.layout.weight.is_some();
-    match (1..inputs.len()).find(|&at| weighted(at) != weighted(0)) {
-        None => Ok(()),
-        Some(other) => {
-            let what = format!("only some files of the edge set `{set}` have weights");
-            Err(ImportError::input(&inputs[other].0.file.path, what))
-        }
-    }
 }
 
 fn read_set(
@@ -145,6 +100,7 @@ fn read_set(
             lines: inputs.first().map_or(0, |file| file.preamble()),
             current: 0,
             edges: vec![0; inputs.len()],
+            literals: vec![0; inputs.len()],
             skipped: SkippedLines::default(),
         };
         collector.run(&done_out, meter)
@@ -188,9 +144,13 @@ impl Reader {
             };
             let result = match file.format {
                 EdgeFormat::Parquet => table::read_parquet(file, &mut sink),
+                EdgeFormat::Rdf(format) => match format.syntax {
+                    RdfSyntax::Turtle => rdf::read_turtle(file, format, &mut sink),
+                    syntax => read_lines(file, &mut sink, |text| Content::Triples(text, syntax)),
+                },
                 EdgeFormat::Text(format) => match format.separator.quotable() {
                     Some(delimiter) => csv::read(file, format, delimiter, &mut sink),
-                    None => read_lines(file, format, &mut sink),
+                    None => read_lines(file, &mut sink, |text| Content::Text(text, format)),
                 },
             };
             if let Err(error) = result {
@@ -231,13 +191,13 @@ impl Sink for FileSink<'_> {
 /// Reads text in blocks of whole lines.
 fn read_lines(
     file: &InputFile,
-    format: TextFormat,
     sink: &mut dyn Sink,
+    content: impl Fn(Vec<u8>) -> Content,
 ) -> Result<(), ImportError> {
     let TextSource {
         mut reader,
         disk_bytes,
-    } = TextSource::open_behind(&file.file, format.preamble)?;
+    } = TextSource::open_behind(&file.file, file.preamble())?;
     let mut rest = Vec::new();
     let mut told = 0;
     loop {
@@ -258,7 +218,7 @@ fn read_lines(
             buffer.truncate(newline + 1);
         }
         let bytes = disk_bytes.load(std::sync::atomic::Ordering::Relaxed);
-        if !sink.take(Content::Text(buffer, format), bytes - told) || at_end {
+        if !sink.take(content(buffer), bytes - told) || at_end {
             return Ok(());
         }
         told = bytes;
@@ -279,7 +239,10 @@ struct Collector<'a> {
     /// Number of lines of the current file before the next block.
     lines: u64,
     current: usize,
+    /// Number of edges of each file.
     edges: Vec<u64>,
+    /// Number of triples of each file that were skipped because their object is a literal.
+    literals: Vec<u64>,
     skipped: SkippedLines,
 }
 
@@ -298,7 +261,13 @@ impl Collector<'_> {
         }
         if let Some(empty) = self.edges.iter().position(|&edges| edges == 0) {
             let path = &self.inputs[empty].file.path;
-            return Err(ImportError::input(path, "it has no edges"));
+            let what = match self.literals[empty] {
+                0 => "it has no edges".to_owned(),
+                count => format!(
+                    "it has no edges but {count} triples with literals; `--literals entities` reads them"
+                ),
+            };
+            return Err(ImportError::input(path, what));
         }
         self.file.finish(false)?;
         Ok((self.edges.iter().sum(), self.skipped))
@@ -317,6 +286,8 @@ impl Collector<'_> {
         if let Some(wrong) = done.wrong {
             return Err(named(wrong));
         }
+        self.literals[self.current] += done.bad.literals;
+        self.skipped.literals += done.bad.literals;
         self.skipped.add(done.bad.count, done.bad.first.map(named));
         if let (Some(shards), Some(names)) = (&mut self.shards, &done.names) {
             shards.put(names)?;

@@ -19,6 +19,8 @@ pub(super) struct FormatDescription {
     /// Number of edges stated in the first line, if any.
     pub(super) count: Option<String>,
     pub(super) head: HeaderSource,
+    /// Remarks on how the terms of RDF are read.
+    pub(super) notes: Vec<String>,
     /// Cells of the first edge.
     pub(super) first: Option<Vec<String>>,
 }
@@ -57,6 +59,12 @@ impl FormatDescription {
         }
         if let Some(count) = &self.count {
             let _ = write!(text, ", the count {count}");
+        }
+        if let Separator::Rdf(_) = separator {
+            self.notes.iter().for_each(|note| {
+                let _ = write!(text, ", {note}");
+            });
+            return text;
         }
         text.push_str(match self.head {
             HeaderSource::None => ", no header",

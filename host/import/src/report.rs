@@ -85,6 +85,8 @@ pub struct SkippedLines {
     pub count: u64,
     /// The first one, with the reason.
     pub first: Option<String>,
+    /// Number of triples of RDF files that were skipped because their object is a literal.
+    pub literals: u64,
 }
 
 impl SkippedLines {
@@ -96,7 +98,7 @@ impl SkippedLines {
     }
 
     fn as_json(&self) -> serde_json::Value {
-        json!({ "lines": self.count, "first": self.first })
+        json!({ "lines": self.count, "first": self.first, "literals": self.literals })
     }
 }
 

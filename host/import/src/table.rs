@@ -91,6 +91,7 @@ pub(super) fn detect(
             first,
             ..FormatDescription::default()
         },
+        prefixes: Vec::new(),
     })
 }
 

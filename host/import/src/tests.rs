@@ -3,6 +3,8 @@
 mod bad_input;
 mod formats;
 mod on_disk;
+mod rdf;
+mod rdf_errors;
 mod reading;
 mod round_trip;
 mod stable_ids;

@@ -3,7 +3,6 @@
 use super::block::{BLOCK_BYTES, BadLines, EdgeRows, InputFile, LineError, MAX_NAME, NameSpan};
 use super::columns::ColumnLayout;
 use super::format::{CommentRule, OnBadLine, Separator, TextFormat};
-use super::ntriples;
 use super::shorten::shorten;
 
 /// Parameters for parsing the lines of a block.
@@ -31,21 +30,7 @@ pub(super) fn parse(
     bad: &mut BadLines,
 ) -> Result<u64, LineError> {
     rows.clear();
-    let is_utf8 = match std::str::from_utf8(text) {
-        Err(e) if how.on_bad_line == OnBadLine::Error => {
-            let line = memchr::memchr_iter(b'\n', &text[..e.valid_up_to()]).count() as u64;
-            return Err(LineError {
-                line,
-                what: NOT_UTF8.to_owned(),
-            });
-        }
-        checked => checked.is_ok(),
-    };
-    if text.last().is_some_and(|&byte| byte != b'\n') {
-        let line = memchr::memchr_iter(b'\n', text).count() as u64;
-        let what = format!("the line is longer than {BLOCK_BYTES} bytes");
-        return Err(LineError { line, what });
-    }
+    let is_utf8 = check(text, how.on_bad_line)?;
     let mut parser = Parser {
         text,
         how,
@@ -57,12 +42,34 @@ pub(super) fn parse(
     };
     match how.format.separator {
         Separator::Character(separator) => parser.separated_by(separator, rows)?,
-        separator => parser.split_line_by_line(separator, rows)?,
+        Separator::Blanks | Separator::Rdf(_) => parser.separated_by_blanks(rows)?,
     }
     Ok(parser.line)
 }
 
-const NOT_UTF8: &str = "it is not UTF-8 text";
+/// Checks that a block consists of whole lines of UTF-8 text. Returns whether it is UTF-8; if not, bad lines are skipped.
+///
+/// # Errors
+/// When a line is too long, or is not UTF-8 and ends the import.
+pub(super) fn check(text: &[u8], on_bad_line: OnBadLine) -> Result<bool, LineError> {
+    let lines = |text: &[u8]| memchr::memchr_iter(b'\n', text).count() as u64;
+    let checked = std::str::from_utf8(text);
+    if let (Err(error), OnBadLine::Error) = (checked, on_bad_line) {
+        return Err(LineError {
+            line: lines(&text[..error.valid_up_to()]),
+            what: NOT_UTF8.to_owned(),
+        });
+    }
+    if text.last().is_some_and(|&byte| byte != b'\n') {
+        return Err(LineError {
+            line: lines(text),
+            what: format!("the line is longer than {BLOCK_BYTES} bytes"),
+        });
+    }
+    Ok(checked.is_ok())
+}
+
+pub(super) const NOT_UTF8: &str = "it is not UTF-8 text";
 
 struct Parser<'a> {
     text: &'a [u8],
@@ -108,17 +115,13 @@ impl Parser<'_> {
         Ok(())
     }
 
-    fn split_line_by_line(
-        &mut self,
-        separator: Separator,
-        rows: &mut EdgeRows,
-    ) -> Result<(), LineError> {
+    fn separated_by_blanks(&mut self, rows: &mut EdgeRows) -> Result<(), LineError> {
         let text = self.text;
         let mut start = 0;
         for end in memchr::memchr_iter(b'\n', text) {
             let line = &text[start..end];
             let mut found = 0;
-            let mut take = |from: usize, to: usize| {
+            split_blanks(line, &mut |from: usize, to: usize| {
                 if let Some(slot) = self.fields.get_mut(found) {
                     *slot = NameSpan {
                         start: (start + from) as u32,
@@ -126,18 +129,9 @@ impl Parser<'_> {
                     };
                 }
                 found += 1;
-            };
-            let split = match separator {
-                Separator::NTriples => ntriples::split(line, &mut take),
-                _ => {
-                    split_blanks(line, &mut take);
-                    Ok(())
-                }
-            };
-            match split {
-                Err(what) => self.refuse(what)?,
-                Ok(()) if found > 0 => self.take_line(found, (start, end), rows)?,
-                Ok(()) => {}
+            });
+            if found > 0 {
+                self.take_line(found, (start, end), rows)?;
             }
             self.line += 1;
             start = end + 1;
@@ -240,7 +234,12 @@ pub(super) fn check_name(name: &[u8], column: usize) -> Result<(), String> {
     if name.is_empty() {
         return Err(format!("column {} is empty", column + 1));
     }
-    if name.len() > MAX_NAME {
+    check_length(name.len(), column)
+}
+
+/// Checks that a name is not too long, by its length in bytes.
+pub(super) fn check_length(length: usize, column: usize) -> Result<(), String> {
+    if length > MAX_NAME {
         return Err(format!(
             "the name in column {} is longer than {MAX_NAME} bytes",
             column + 1

@@ -4,6 +4,7 @@ use super::block::{BadLines, Content, EdgeRows, InputBlock, LineError, ParsedBlo
 use super::intern::{Interner, SHARDS};
 use super::job::ImportJob;
 use super::on_disk::ShardDivider;
+use super::rdf;
 use super::relations::{RelationCache, ResolvedRelation};
 use super::text::{self, ParseOptions};
 use super::types::Types;
@@ -50,6 +51,13 @@ impl<'a> ParseWorker<'a> {
             Content::Text(buffer, format) => {
                 let how = ParseOptions::of(&block.file, format);
                 match text::parse(&buffer, &how, &mut self.rows, &mut bad) {
+                    Ok(lines) => (buffer, lines, None),
+                    Err(wrong) => (buffer, 0, Some(wrong)),
+                }
+            }
+            Content::Triples(mut buffer, syntax) => {
+                let (file, rows) = (&block.file, &mut self.rows);
+                match rdf::parse_lines(&mut buffer, syntax, file, rows, &mut bad) {
                     Ok(lines) => (buffer, lines, None),
                     Err(wrong) => (buffer, 0, Some(wrong)),
                 }

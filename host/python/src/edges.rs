@@ -11,7 +11,7 @@ use arrow_pyarrow::PyArrowType;
 use pbg_import as import;
 use pbg_import::columns::{self, Role};
 use pbg_import::spool::{ColumnValues, EdgeSpool};
-use pbg_import::{ImportOptions, ImportProgress, TextOptions};
+use pbg_import::{ImportOptions, ImportProgress, Prefix, RdfOptions, TextOptions};
 use pbg_session::{Failure, FailureKind, Result};
 use pyo3::prelude::*;
 use serde::Deserialize;
@@ -151,6 +151,10 @@ struct Options {
     comment: Option<String>,
     skip_lines: u64,
     on_bad_line: String,
+    literals: String,
+    blank_nodes: String,
+    prefixes: Vec<(String, String)>,
+    file_prefixes: bool,
     entity_min_count: u32,
     relation_min_count: u32,
     dictionary: Option<PathBuf>,
@@ -186,11 +190,21 @@ fn import_options(config: &pbg_config::Config, given: Options) -> Result<ImportO
         comment: parsed("comment", given.comment)?,
         skip_lines: given.skip_lines,
     };
+    let prefixes = given.prefixes.iter();
+    let prefixes = prefixes.map(|(name, iri)| Prefix::new(name, iri));
+    let prefixes: std::result::Result<Vec<_>, _> = prefixes.collect();
+    let rdf = RdfOptions {
+        literals: parsed("literals", Some(given.literals))?.unwrap_or_default(),
+        blank_nodes: parsed("blank_nodes", Some(given.blank_nodes))?.unwrap_or_default(),
+        prefixes: prefixes.map_err(|what| usage(format!("prefixes: {what}")))?,
+        file_prefixes: given.file_prefixes,
+    };
     Ok(ImportOptions {
         target: PathBuf::from(&config.dataset),
         seed: config.seed,
         columns: parsed("columns", given.columns)?,
         text,
+        rdf,
         on_bad_line: parsed("on_bad_line", Some(given.on_bad_line))?.unwrap_or_default(),
         threads: given.threads,
         memory: given.memory,

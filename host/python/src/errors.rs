@@ -15,7 +15,7 @@ pub(crate) fn raised(py: Python<'_>, failure: Failure) -> PyErr {
 }
 
 /// Phrases of the program's messages, and how Python's messages put them.
-const SPELLINGS: [(&str, &str); 16] = [
+const SPELLINGS: [(&str, &str); 17] = [
     ("`--allow-plugin-change`", "`allow_plugin_change=True`"),
     ("`--allow-data-change`", "`allow_data_change=True`"),
     (
@@ -33,6 +33,7 @@ const SPELLINGS: [(&str, &str); 16] = [
     ("`--build-width`", "`build_width=`"),
     ("`--width`", "`width=`"),
     ("`--memory`", "`memory=`"),
+    ("`--prefix`", "`prefixes=`"),
     ("`--set dataset=FOLDER`", "`dataset=FOLDER`"),
     ("`--checkpoint` is for", "`checkpoint=` is for"),
     ("`pbg-host train CONFIG`", "`pbg_host.train(CONFIG)`"),
@@ -64,7 +65,7 @@ pub(crate) fn spelled(text: &str) -> String {
 }
 
 /// Import options with a text value, which are keyword arguments of the same names.
-const WITH_A_TEXT: [&str; 3] = ["separator", "comment", "columns"];
+const WITH_A_TEXT: [&str; 4] = ["separator", "comment", "columns", "literals"];
 
 /// Replaces `--option VALUE` in a text by a keyword argument.
 fn with_a_text(text: &str, option: &str) -> String {

@@ -1,5 +1,7 @@
 //! `pbg-host import`.
 
+mod format_args;
+
 use std::io::{self, Write};
 use std::ops::ControlFlow;
 use std::path::PathBuf;
@@ -8,8 +10,8 @@ use std::time::Duration;
 
 use indicatif::ProgressBar;
 use pbg_import::{
-    self, ColumnSpec, Comments, ImportOptions, ImportProgress, ImportReport, LEAST_MEMORY,
-    NameStorage, OnBadLine, Separator, TextOptions,
+    self, ColumnSpec, ImportOptions, ImportProgress, ImportReport, LEAST_MEMORY, NameStorage,
+    OnBadLine,
 };
 
 use crate::failure::Result;
@@ -17,9 +19,10 @@ use crate::options::{self, ConfigArgs};
 use crate::terminal::{self, Terminal};
 use crate::{bars, format, interrupt, load, model_notes};
 
+use self::format_args::{RdfArgs, TextArgs};
 use super::describe;
 
-/// Import edge lists (TSV, CSV, Parquet) into the dataset that a configuration names.
+/// Import edge lists (TSV, CSV, Parquet, RDF) into the dataset that a configuration names.
 ///
 /// Reads files of edges, plain or compressed with gzip or Zstandard, one edge per line or row. The column separator,
 /// the header, comments and compression are detected from the first lines of each file, regardless of its name, and
@@ -40,6 +43,7 @@ Examples:
   pbg-host import pbg.toml --edges train=part-files/ --edges 'test=parts/test-*.csv'
   pbg-host import pbg.toml --edges train=<(bzcat edges.tsv.bz2)
   pbg-host import pbg.toml --edges train=edges.txt --separator space --comment '#' --header no
+  pbg-host import pbg.toml --edges train=dump.nt.gz --prefix wd=http://www.wikidata.org/entity/
   pbg-host import pbg.toml --edges train=edges.tsv --entity-min-count 5
   pbg-host import pbg.toml --edges train=edges.tsv --memory 1G")]
 pub(crate) struct Args {
@@ -56,6 +60,8 @@ pub(crate) struct Args {
     columns: Option<ColumnSpec>,
     #[command(flatten)]
     text: TextArgs,
+    #[command(flatten)]
+    rdf: RdfArgs,
     /// What to do with a line that is not an edge [default: error].
     #[arg(long, value_name = "error|skip", value_parser = str::parse::<OnBadLine>, hide_possible_values = true)]
     on_bad_line: Option<OnBadLine>,
@@ -92,43 +98,6 @@ pub(crate) struct Args {
     json: bool,
 }
 
-/// Format of text files of edges. Properties that are not given are detected from the first lines of each file.
-#[derive(Debug, clap::Args)]
-struct TextArgs {
-    /// Whether the first line of text files names the columns.
-    #[arg(long, value_name = "yes|no", value_parser = yes_or_no)]
-    header: Option<bool>,
-    /// Column separator of text files: tab, comma, semicolon, pipe, space (any number of blanks), ntriples, or a single
-    /// character.
-    #[arg(long, value_name = "SEPARATOR")]
-    separator: Option<Separator>,
-    /// First character of comments in text files, or `none`.
-    #[arg(long, value_name = "CHARACTER")]
-    comment: Option<Comments>,
-    /// Number of lines to skip at the beginning of each text file.
-    #[arg(long, value_name = "N", default_value_t = 0)]
-    skip_lines: u64,
-}
-
-impl TextArgs {
-    fn options(&self) -> TextOptions {
-        TextOptions {
-            header: self.header,
-            separator: self.separator,
-            comment: self.comment,
-            skip_lines: self.skip_lines,
-        }
-    }
-}
-
-fn yes_or_no(text: &str) -> Result<bool, String> {
-    match text {
-        "yes" => Ok(true),
-        "no" => Ok(false),
-        _ => Err(format!("`{text}` is neither `yes` nor `no`")),
-    }
-}
-
 fn memory(text: &str) -> Result<u64, String> {
     match options::bytes(text)? {
         bytes if bytes < LEAST_MEMORY => Err(format!(
@@ -159,6 +128,7 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
         seed: config.seed,
         columns: args.columns.clone(),
         text: args.text.options(),
+        rdf: args.rdf.options(),
         on_bad_line: args.on_bad_line.unwrap_or_default(),
         threads: args.threads.map(|n| n as usize),
         entity_min_count: args.entity_min_count,
@@ -267,6 +237,13 @@ fn print_report(out: &mut dyn Write, report: &ImportReport, time: Duration) -> i
     for set in &report.sets {
         let dropped = remark(set.dropped, "left out by the minimum counts");
         writeln!(out, "  edge set {}: {} edges{dropped}", set.name, set.edges)?;
+        if set.skipped.literals > 0 {
+            let triples = format::plural(set.skipped.literals, "triple");
+            writeln!(
+                out,
+                "    {triples} with literals skipped (`--literals entities` reads them)"
+            )?;
+        }
         if let Some(first) = &set.skipped.first {
             let lines = format::plural(set.skipped.count, "bad line");
             writeln!(out, "    {lines} skipped, the first: {first}")?;

@@ -3,6 +3,7 @@
 use crate::block::EdgeFormat;
 use crate::columns::{ColumnLayout, ColumnSpec};
 use crate::format::TextOptions;
+use crate::rdf::{Prefix, RdfOptions};
 use crate::reading::FormatDescription;
 
 /// Options of the user that concern the format of files.
@@ -10,6 +11,7 @@ use crate::reading::FormatDescription;
 pub(crate) struct UserOptions<'a> {
     pub(crate) columns: Option<&'a ColumnSpec>,
     pub(crate) text: &'a TextOptions,
+    pub(crate) rdf: &'a RdfOptions,
     /// Relation of edges that name none.
     pub(crate) relation: Option<&'a str>,
 }
@@ -19,4 +21,13 @@ pub(crate) struct DetectedFormat {
     pub(crate) format: EdgeFormat,
     pub(crate) layout: ColumnLayout,
     pub(crate) reading: FormatDescription,
+    /// Prefixes that the file declares before its first triple.
+    pub(crate) prefixes: Vec<Prefix>,
+}
+
+/// First lines of a text file.
+pub(crate) struct TextSample {
+    pub(crate) text: String,
+    /// Whether these are all lines of the file.
+    pub(crate) whole: bool,
 }

@@ -28,9 +28,6 @@ pub(super) fn verdict(
     separator: Separator,
     columns: Option<&ColumnSpec>,
 ) -> FirstRecord {
-    if separator == Separator::NTriples {
-        return FirstRecord::Edge;
-    }
     if let Some(ColumnSpec::Names(_)) = columns {
         // If the record is not a header, the user's names are not found in it, and that is reported as the error.
         return FirstRecord::Header;

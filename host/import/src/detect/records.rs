@@ -1,7 +1,7 @@
 //! First lines of a text, divided into cells by a separator.
 
 use super::super::format::Separator;
-use super::super::{ntriples, text};
+use super::super::text;
 
 /// Line, or row of quoted cells.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,12 +48,7 @@ fn cells(line: &str, separator: Separator) -> Vec<String> {
                 .map(|cell| trimmed(cell, separator).to_owned())
                 .collect();
         }
-        Separator::Blanks => text::split_blanks(line.as_bytes(), &mut take),
-        Separator::NTriples => {
-            if ntriples::split(line.as_bytes(), &mut take).is_err() {
-                return vec![line.to_owned()];
-            }
-        }
+        Separator::Blanks | Separator::Rdf(_) => text::split_blanks(line.as_bytes(), &mut take),
     }
     found
 }

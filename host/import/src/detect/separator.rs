@@ -2,7 +2,6 @@
 
 use super::super::columns::ColumnSpec;
 use super::super::format::Separator;
-use super::super::ntriples;
 use super::detected::UserOptions;
 use super::header;
 use super::records::{self, TextRecord};
@@ -20,9 +19,6 @@ pub(super) fn detect(
     mark: Option<u8>,
     said: UserOptions<'_>,
 ) -> Result<Separator, String> {
-    if is_ntriples(body, mark) {
-        return some_triple(body).map(|()| Separator::NTriples);
-    }
     let tried = |separator| Candidate::new(body, separator, mark);
     let tab = tried(Separator::TAB);
     let blanks = tried(Separator::Blanks);
@@ -65,37 +61,6 @@ fn keep_if_any(tried: &mut Vec<&Candidate>, keep: impl Fn(&Candidate) -> bool) {
     if tried.iter().any(|t| keep(t)) {
         tried.retain(|t| keep(t));
     }
-}
-
-/// Returns whether all lines look like N-Triples: terms and a dot.
-fn is_ntriples(body: &[&str], mark: Option<u8>) -> bool {
-    let lines = body.iter().map(|line| line.trim());
-    let mut lines = lines.filter(|line| {
-        !line.is_empty()
-            && !line.starts_with('#')
-            && (mark.is_none() || line.bytes().next() != mark)
-    });
-    let mut any = false;
-    let all = lines.all(|line| {
-        any = true;
-        let is_whole = || ntriples::split(line.as_bytes(), &mut |_, _| ()).is_ok();
-        (line.starts_with('<') || line.starts_with("_:")) && (line.ends_with('.') || is_whole())
-    });
-    any && all
-}
-
-/// Checks that at least one line is a triple; otherwise returns the error of the first wrong line.
-fn some_triple(body: &[&str]) -> Result<(), String> {
-    let mut wrong = None;
-    for line in body {
-        let mut terms = 0;
-        match ntriples::split(line.as_bytes(), &mut |_, _| terms += 1) {
-            Ok(()) if terms > 0 => return Ok(()),
-            Ok(()) => {}
-            Err(what) => drop(wrong.get_or_insert(what)),
-        }
-    }
-    wrong.map_or(Ok(()), Err)
 }
 
 /// Lines divided by one candidate separator.

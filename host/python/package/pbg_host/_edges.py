@@ -57,6 +57,10 @@ def import_edges(
     comment: str | None = None,
     skip_lines: int = 0,
     on_bad_line: Literal["error", "skip"] = "error",
+    literals: Literal["skip", "entities"] = "skip",
+    blank_nodes: Literal["per-file", "shared"] = "per-file",
+    prefixes: Mapping[str, str] | None = None,
+    file_prefixes: bool = False,
     entity_min_count: int = 0,
     relation_min_count: int = 0,
     dictionary: str | os.PathLike[str] | None = None,
@@ -77,9 +81,14 @@ def import_edges(
     `columns` names the columns, either by name, as in `{"lhs": "head", "rhs": "tail"}`, or by position, as in `["lhs",
     "-", "rhs"]`. Common column names, such as `lhs`, `rel`, `rhs`, `weight`, `head`, `relation` and `tail`, are
     recognized. The format of a text file is detected from its first lines, whatever its name. `header`, `separator`
-    ("tab", "comma", "semicolon", "pipe", "space", "ntriples" or a character), `comment` (a character, or "none") and
-    `skip_lines` set it explicitly. The report lists the detected formats, each with the first edge, under `read_as`.
+    ("tab", "comma", "semicolon", "pipe", "space" or a character; "ntriples", "nquads" or "turtle"), `comment` (a
+    character, or "none") and `skip_lines` set it explicitly. The report lists the detected formats, each with the first edge, under `read_as`.
     `on_bad_line="skip"` skips lines that are not edges, and counts them in the report.
+
+    In RDF files, triples whose object is a literal are skipped and counted, or each literal is an entity
+    (`literals="entities"`). A label of a blank node in two files is two entities, or one (`blank_nodes="shared"`).
+    IRIs are shortened by `prefixes`, as in `{"ex": "http://example.org/"}`, and by those that Turtle files declare if
+    `file_prefixes` is true.
 
     `entity_min_count` and `relation_min_count` drop entities and relations that occur in fewer edges. Ids are kept
     from the existing dataset, or from `dictionary`; `fresh` assigns new ones. `features` maps featurized entity types
@@ -123,6 +132,10 @@ def import_edges(
         "comment": comment,
         "skip_lines": whole("skip_lines", skip_lines, 0),
         "on_bad_line": on_bad_line,
+        "literals": literals,
+        "blank_nodes": blank_nodes,
+        "prefixes": list((prefixes or {}).items()),
+        "file_prefixes": file_prefixes,
         "entity_min_count": whole("entity_min_count", entity_min_count, 0),
         "relation_min_count": whole("relation_min_count", relation_min_count, 0),
         "dictionary": dictionary,
