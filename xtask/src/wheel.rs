@@ -97,13 +97,14 @@ const SEE_ABOVE: &str = "see the messages above";
 const FOR_PIP: &str = "install Python 3 with venv and pip, and see the message above";
 
 /// Additional packages for the tests: libraries that the package supports, and test tools.
-const FOR_TESTS: [&str; 14] = [
+const FOR_TESTS: [&str; 15] = [
     COMPONENTIZE,
     "h5py",
     "ipykernel",
     "matplotlib",
     "mypy",
     "nbclient",
+    "networkx",
     "numpy",
     "optuna",
     "pandas",

@@ -14,7 +14,7 @@ All functions call the same code as the program `pbg-host`. docs/python.md is th
 
 from pbg_plugin import Pass
 
-from . import errors, orders, pbg
+from . import datasets, errors, orders, pbg
 from ._build import build
 from ._check import check
 from ._combine import combine
@@ -79,6 +79,7 @@ __all__ = [
     "check_loss",
     "check_order",
     "combine",
+    "datasets",
     "describe",
     "errors",
     "evaluate",

@@ -13,6 +13,7 @@ from typing import Any, Literal, Protocol, Union
 from . import _native
 from ._arguments import name as name_of, whole, whole_or_none
 from ._config import ConfigLike, config_of
+from ._datasets.networkx import edges_of, is_graph
 from ._load import as_json
 from ._progress import Bar
 from .errors import DataError, PbgError, UsageError
@@ -39,7 +40,7 @@ EdgeSource = Union[
 ]
 """Source of edges: a file (text or Parquet, plain or compressed), a folder of files or a pattern of file names; a
 table that supports Arrow's C stream (`pyarrow.Table` and `RecordBatchReader`, `pandas.DataFrame`, `polars.DataFrame`,
-a DuckDB result, ...); a `polars.LazyFrame`; a dictionary of columns; or an iterable of any of these or of tuples
+a DuckDB result, ...); a `polars.LazyFrame`; a dictionary of columns; a graph of NetworkX; or an iterable of any of these or of tuples
 `(lhs, rel, rhs)`, `(lhs, rel, rhs, weight)` or `(lhs, rhs)`."""
 
 _AT_ONCE = 65536
@@ -210,6 +211,8 @@ def _files_and_tables(label: str, source: EdgeSource) -> Iterator[Any]:
         yield source
     elif _is_table(source):
         yield [source]
+    elif is_graph(source):
+        yield edges_of(source)
     elif isinstance(source, Iterable):
         items = iter(source)
         for first in items:
