@@ -1,7 +1,8 @@
-//! Files of edges in the syntaxes of RDF.
+//! Files of edges in the formats of other programs: RDF, Neo4j and OGB.
 
 use serde_json::Value;
 
+use crate::import_files::HEADERLESS;
 use crate::support::Workplace;
 
 /// Configuration with one relation, which edges need not name, and with any relations.
@@ -83,4 +84,71 @@ fn rdf_of_all_syntaxes() {
     );
     let wrong = ["import", "--edges", "train=sample.nt", "--prefix", "ex"];
     place.run(wrong).fails(2, &["`ex` lacks `=`"]);
+}
+
+#[test]
+fn neo4j_with_its_header_apart() {
+    let place = place(
+        "*",
+        &[
+            (
+                "header.csv",
+                b"personId:START_ID(Person),role,weight:float,:END_ID(Film),:TYPE\n",
+            ),
+            (
+                "part-1.csv",
+                b"keanu,\"Neo, the One\",1.5,tt0133093,ACTED_IN\n",
+            ),
+            (
+                "part-2.csv",
+                b"laurence,Morpheus,1,tt0133093,ACTED_IN\nlana,,2,tt0133093,DIRECTED\n",
+            ),
+            ("short.csv", b":START_ID,:END_ID,:TYPE\n"),
+            (
+                "long.csv",
+                b":START_ID,role,weight,:END_ID,:TYPE\na,b,1,c,d\n",
+            ),
+        ],
+    );
+    let said = "part-1.csv: separated by commas, with the header in header.csv; read as: head=keanu, relation=ACTED_IN, \
+                tail=tt0133093, weight=1.5";
+    let report = reads(
+        &place,
+        "part-*",
+        &["--header-file", "header.csv"],
+        (3, 4, said),
+    );
+    assert_eq!(report["relations"], 2, "{report:#}");
+    let import = ["import", "--edges", "train=part-1.csv", "--header-file"];
+    let fails = |file: &str, said: &[&str]| {
+        place.run(import.iter().chain([&file])).fails(4, said);
+    };
+    fails(
+        "short.csv",
+        &["short.csv: it names 3 columns, but the edges have 5"],
+    );
+    fails(
+        "long.csv",
+        &["long.csv", "has more than a header: a b 1 c d"],
+    );
+    let both = import.iter().chain(&["header.csv", "--header", "yes"]);
+    place.run(both).fails(2, &["--header-file"]);
+}
+
+#[test]
+fn folders_of_ogb() {
+    let place = place(
+        "r",
+        &[
+            ("raw/edge.csv.gz", HEADERLESS),
+            ("raw/num-node-list.csv.gz", HEADERLESS),
+            ("raw/num-edge-list.csv.gz", HEADERLESS),
+            ("raw/node-feat.csv.gz", HEADERLESS),
+        ],
+    );
+    let said = "edge.csv.gz: gzip, separated by commas, no header; read as: head=0, relation=r (constant), tail=4";
+    reads(&place, "raw", &[], (5, 5, said));
+    place.write("raw/edge_reltype.csv.gz", HEADERLESS);
+    let import = place.run(["import", "--edges", "train=raw"]);
+    import.fails(4, &["edge_reltype.csv.gz", "pbg_host.datasets.load"]);
 }

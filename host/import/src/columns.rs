@@ -2,6 +2,10 @@
 
 use std::str::FromStr;
 
+mod words;
+
+pub(super) use self::words::is_kgx;
+use self::words::{WORDS, plain};
 use super::shorten::shorten;
 
 /// Column specification of the user: `lhs,rel,rhs,weight` by position (`-` for a column to ignore), or
@@ -177,12 +181,17 @@ impl ColumnLayout {
             None => {}
         }
         let mut roles = vec![Role::Ignored; header.len()];
+        let is_kgx = is_kgx(header);
         for (role, words) in WORDS {
             let called = |words: &[&str]| -> Vec<usize> {
                 let known = |at: &usize| words.contains(&&*plain(header[*at]));
                 (0..header.len()).filter(known).collect()
             };
-            // `source` takes precedence over `source_id`.
+            // `source` takes precedence over `source_id`. The column `relation` of KGX describes the predicate.
+            let words = match role {
+                Role::Rel if is_kgx => [&["predicate"][..], &[]],
+                _ => words,
+            };
             let found = words
                 .map(called)
                 .into_iter()
@@ -240,99 +249,6 @@ impl ColumnLayout {
 
 const CHOOSE: &str = "choose with `--columns lhs=NAME,rel=NAME,rhs=NAME`";
 
-/// Known column names in lower case, by role: the usual ones, and others that count only if none of the usual ones
-/// occurs.
-const WORDS: [(Role, [&[&str]; 2]); 4] = [
-    (
-        Role::Lhs,
-        [
-            &["lhs", "head", "source", "src", "subject", "from"],
-            &[
-                "sourceid",
-                "headid",
-                "subjectid",
-                "fromid",
-                "fromnodeid",
-                "fromnode",
-                "sourcenode",
-                "startid",
-                "node1",
-                "entity1",
-                "headentity",
-                "sourceentity",
-            ],
-        ],
-    ),
-    (
-        Role::Rel,
-        [
-            &["rel", "relation", "predicate", "label", "type"],
-            &[
-                "relationid",
-                "predicateid",
-                "relationtype",
-                "reltype",
-                "relationship",
-                "edgetype",
-                "metaedge",
-                "property",
-            ],
-        ],
-    ),
-    (
-        Role::Rhs,
-        [
-            &[
-                "rhs",
-                "tail",
-                "target",
-                "dst",
-                "destination",
-                "object",
-                "to",
-            ],
-            &[
-                "targetid",
-                "tailid",
-                "objectid",
-                "toid",
-                "tonodeid",
-                "tonode",
-                "targetnode",
-                "endid",
-                "node2",
-                "entity2",
-                "tailentity",
-                "targetentity",
-            ],
-        ],
-    ),
-    (Role::Weight, [&["weight"], &["weights", "edgeweight"]]),
-];
-
-/// Returns the name of a column in lower case without separators between its words; for Neo4j's `id:START_ID(Group)`,
-/// the middle part.
-fn plain(name: &str) -> String {
-    let name = name.rsplit_once(':').map_or(name, |(_, name)| name);
-    let name = name.split_once('(').map_or(name, |(name, _)| name);
-    let words = name
-        .trim()
-        .chars()
-        .filter(|c| !matches!(c, '_' | '-' | ' '));
-    words.flat_map(char::to_lowercase).collect()
-}
-
-impl Role {
-    /// Returns the role of a column of this name, if it is known.
-    pub(super) fn of_name(name: &str) -> Option<Self> {
-        let name = plain(name);
-        let found = WORDS
-            .iter()
-            .find(|(_, words)| words.concat().contains(&&*name));
-        found.map(|&(role, _)| role)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -362,6 +278,21 @@ mod tests {
                 rhs: 0,
                 weight: None
             }
+        );
+        let kgx = ["id", "subject", "predicate", "object", "relation"];
+        let layout = ColumnLayout::with_header(None, &kgx).unwrap();
+        assert_eq!((layout.lhs, layout.rel, layout.rhs), (1, Some(2), 3));
+        let neo4j = [
+            ":START_ID(Person)",
+            "since:date",
+            "weight:float",
+            ":END_ID(Film)",
+            ":TYPE",
+        ];
+        let layout = ColumnLayout::with_header(None, &neo4j).unwrap();
+        assert_eq!(
+            (layout.lhs, layout.rel, layout.rhs, layout.weight),
+            (0, Some(4), 3, Some(2))
         );
         let layout = ColumnLayout::with_header(None, &["Head", "relation", "tail"]).unwrap();
         assert_eq!(

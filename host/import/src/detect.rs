@@ -5,6 +5,7 @@
 
 pub(super) mod detected;
 mod header;
+mod header_file;
 mod records;
 mod separator;
 
@@ -260,6 +261,12 @@ impl Text<'_> {
         let Some((first, rest)) = records.split_first() else {
             return Ok(HeaderSource::None);
         };
+        if let Some(path) = &self.said.text.header_file {
+            let width = records::usual_width(records);
+            let names = header_file::read(path, separator, width)?;
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            return Ok(HeaderSource::File(names, name.into_owned()));
+        }
         let without = title.map_or(HeaderSource::None, HeaderSource::Comment);
         let verdict = match self.said.text.header {
             Some(true) => FirstRecord::Header,
@@ -309,7 +316,9 @@ impl Text<'_> {
     ) -> Result<ColumnLayout, ImportError> {
         let columns = self.said.columns;
         let layout = match head {
-            HeaderSource::Columns(names) | HeaderSource::Comment(names) => {
+            HeaderSource::Columns(names)
+            | HeaderSource::Comment(names)
+            | HeaderSource::File(names, _) => {
                 let names: Vec<&str> = names.iter().map(String::as_str).collect();
                 let layout = ColumnLayout::with_header(columns, &names);
                 layout.map(|layout| match columns {

@@ -1,6 +1,7 @@
 //! Format of a text of edges: the user's options and the detected format.
 
 use std::fmt;
+use std::path::PathBuf;
 use std::str::FromStr;
 
 use super::rdf::RdfSyntax;
@@ -10,6 +11,8 @@ use super::rdf::RdfSyntax;
 pub struct TextOptions {
     /// Whether the first line is a header with column names.
     pub header: Option<bool>,
+    /// File whose first line is the header of all files of edges, which have none themselves.
+    pub header_file: Option<PathBuf>,
     /// Separator of columns.
     pub separator: Option<Separator>,
     /// Comment lines.

@@ -129,6 +129,9 @@ fn expand(path: &Path) -> Result<Vec<PathBuf>, ImportError> {
 /// Lists the files in a folder by name. Files that begin with `.` or `_` are metadata of the programs that wrote the
 /// others, and empty files are parts without edges; both are omitted.
 fn in_folder(folder: &Path) -> Result<Vec<PathBuf>, ImportError> {
+    if let Some(edges) = ogb_edges(folder)? {
+        return Ok(vec![edges]);
+    }
     let mut found = Vec::new();
     for name in file_names(folder)? {
         let path = folder.join(&name);
@@ -149,6 +152,29 @@ fn in_folder(folder: &Path) -> Result<Vec<PathBuf>, ImportError> {
         return Err(ImportError::input(folder, "it is a folder without edges"));
     }
     Ok(found)
+}
+
+/// Returns the file of edges if the folder has the raw files of a graph of OGB, whose other files are no edges.
+fn ogb_edges(folder: &Path) -> Result<Option<PathBuf>, ImportError> {
+    let file = |name: &str| {
+        let paths = [format!("{name}.csv.gz"), format!("{name}.csv")];
+        let mut paths = paths.into_iter().map(|name| folder.join(name));
+        paths.find(|path| path.is_file())
+    };
+    let (Some(edges), Some(_)) = (file("edge"), file("num-node-list")) else {
+        return Ok(None);
+    };
+    match file("edge_reltype") {
+        None => Ok(Some(edges)),
+        Some(relations) => {
+            let what = format!(
+                "its relations are in another file than its edges, {}; import it in Python, with the edges of \
+                 `pbg_host.datasets.load`",
+                relations.file_name().unwrap_or_default().to_string_lossy()
+            );
+            Err(ImportError::input(&edges, what))
+        }
+    }
 }
 
 /// Lists the names in a folder that do not begin with `.` or `_`, sorted.

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 
 use super::block::InputFile;
+use super::columns;
 use super::format::Separator;
 
 /// Detected format of a file.
@@ -35,6 +36,8 @@ pub(super) enum HeaderSource {
     Columns(Vec<String>),
     /// The last comment before the first edge.
     Comment(Vec<String>),
+    /// Another file of this name.
+    File(Vec<String>, String),
 }
 
 impl FormatDescription {
@@ -66,11 +69,20 @@ impl FormatDescription {
             });
             return text;
         }
-        text.push_str(match self.head {
-            HeaderSource::None => ", no header",
-            HeaderSource::Columns(_) => ", with a header",
-            HeaderSource::Comment(_) => ", with a comment as header",
-        });
+        match &self.head {
+            HeaderSource::None => text.push_str(", no header"),
+            HeaderSource::Columns(names) => {
+                let names: Vec<&str> = names.iter().map(String::as_str).collect();
+                text.push_str(match columns::is_kgx(&names) {
+                    true => ", with a header of KGX",
+                    false => ", with a header",
+                });
+            }
+            HeaderSource::Comment(_) => text.push_str(", with a comment as header"),
+            HeaderSource::File(_, name) => {
+                let _ = write!(text, ", with the header in {name}");
+            }
+        }
         text
     }
 }

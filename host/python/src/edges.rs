@@ -147,6 +147,7 @@ pub(crate) fn column_roles(
 struct Options {
     columns: Option<String>,
     header: Option<bool>,
+    header_file: Option<PathBuf>,
     separator: Option<String>,
     comment: Option<String>,
     skip_lines: u64,
@@ -186,6 +187,7 @@ pub(crate) fn import_edges(
 fn import_options(config: &pbg_config::Config, given: Options) -> Result<ImportOptions> {
     let text = TextOptions {
         header: given.header,
+        header_file: given.header_file,
         separator: parsed("separator", given.separator)?,
         comment: parsed("comment", given.comment)?,
         skip_lines: given.skip_lines,

@@ -54,6 +54,7 @@ def import_edges(
     edges: Mapping[str, EdgeSource],
     columns: str | Mapping[str, str] | Sequence[str] | None = None,
     header: bool | None = None,
+    header_file: str | os.PathLike[str] | None = None,
     separator: str | None = None,
     comment: str | None = None,
     skip_lines: int = 0,
@@ -81,9 +82,10 @@ def import_edges(
 
     `columns` names the columns, either by name, as in `{"lhs": "head", "rhs": "tail"}`, or by position, as in `["lhs",
     "-", "rhs"]`. Common column names, such as `lhs`, `rel`, `rhs`, `weight`, `head`, `relation` and `tail`, are
-    recognized. The format of a text file is detected from its first lines, whatever its name. `header`, `separator`
-    ("tab", "comma", "semicolon", "pipe", "space" or a character; "ntriples", "nquads" or "turtle"), `comment` (a
-    character, or "none") and `skip_lines` set it explicitly. The report lists the detected formats, each with the first edge, under `read_as`.
+    recognized. The format of a text file is detected from its first lines, whatever its name. `header`, `header_file`
+    (a file with the header of all files, which have none themselves), `separator` ("tab", "comma", "semicolon", "pipe",
+    "space" or a character; "ntriples", "nquads" or "turtle"), `comment` (a character, or "none") and `skip_lines` set
+    it explicitly. The report lists the detected formats, each with the first edge, under `read_as`.
     `on_bad_line="skip"` skips lines that are not edges, and counts them in the report.
 
     In RDF files, triples whose object is a literal are skipped and counted, or each literal is an entity
@@ -129,6 +131,7 @@ def import_edges(
     options = {
         "columns": given,
         "header": _yes_or_no("header", header),
+        "header_file": header_file,
         "separator": separator,
         "comment": comment,
         "skip_lines": whole("skip_lines", skip_lines, 0),

@@ -1,5 +1,7 @@
 //! Arguments of `pbg-host import` about the format of files.
 
+use std::path::PathBuf;
+
 use pbg_import::{BlankNodes, Comments, Literals, Prefix, RdfOptions, Separator, TextOptions};
 
 /// Format of text files of edges. Properties that are not given are detected from the first lines of each file.
@@ -8,6 +10,9 @@ pub(super) struct TextArgs {
     /// Whether the first line of text files names the columns.
     #[arg(long, value_name = "yes|no", value_parser = yes_or_no)]
     header: Option<bool>,
+    /// File with the header of the text files, which have none themselves, as Neo4j exports it.
+    #[arg(long, value_name = "FILE", conflicts_with = "header")]
+    header_file: Option<PathBuf>,
     /// Column separator of text files: tab, comma, semicolon, pipe, space (any number of blanks), or a single
     /// character; or the syntax of RDF files: ntriples, nquads, turtle.
     #[arg(long, value_name = "SEPARATOR")]
@@ -25,6 +30,7 @@ impl TextArgs {
     pub(super) fn options(&self) -> TextOptions {
         TextOptions {
             header: self.header,
+            header_file: self.header_file.clone(),
             separator: self.separator,
             comment: self.comment,
             skip_lines: self.skip_lines,
