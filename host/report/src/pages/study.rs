@@ -133,8 +133,11 @@ fn differences(study: &Study) -> Option<StatisticsTable> {
     })
 }
 
+/// Reads a figure of a point.
+type FigureOf = fn(&EpochPoint) -> f64;
+
 /// Figures of a point that are compared, with their names.
-const FIGURES: [(&str, fn(&EpochPoint) -> f64); 3] = [
+const FIGURES: [(&str, FigureOf); 3] = [
     ("MRR", |point| point.mrr),
     ("Hits@10", |point| point.hits_at_10),
     ("loss", |point| point.loss),
