@@ -76,14 +76,14 @@ impl Network {
 }
 
 /// A process's connection to the network.
-pub(crate) struct LiveConnection {
+pub(crate) struct SimTraffic {
     world: Arc<World>,
     network: Arc<Network>,
     process: Process,
     inbox: Arc<Inbox>,
 }
 
-impl LiveConnection {
+impl SimTraffic {
     /// Connects the calling process.
     pub(crate) fn new(world: &Arc<World>, network: &Arc<Network>) -> Self {
         let (process, inbox) = (world.current(), Arc::<Inbox>::default());
@@ -116,7 +116,7 @@ impl Inbox {
     }
 }
 
-impl LiveTraffic for LiveConnection {
+impl LiveTraffic for SimTraffic {
     fn beat(&self, beat: &Heartbeat) {
         for inbox in self.network.reached(&self.world, self.process) {
             let heard = (beat.clone(), pbg_clock::now());

@@ -14,7 +14,7 @@ use pbg_model::resolved::ResolvedConfig;
 use pbg_train::RunOutcome;
 
 use crate::graph;
-use crate::live::{LiveConnection, Network};
+use crate::live::{SimTraffic, Network};
 use crate::register::{RegisterConnection, SharedRegister};
 use crate::world::{Disturbances, Process, World};
 
@@ -84,7 +84,7 @@ impl SharedRun {
     fn train(&self, rank: u32, stop: &Arc<AtomicBool>) -> Result<RunOutcome, RunError> {
         let options = ClusterOptions {
             register: Arc::new(RegisterConnection::new(&self.world, &self.register)),
-            live: Arc::new(LiveConnection::new(&self.world, &self.network)),
+            live: Arc::new(SimTraffic::new(&self.world, &self.network)),
             name: format!("trainer {rank}"),
             rank: Some(rank),
             machines: self.trainers,
