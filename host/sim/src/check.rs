@@ -18,7 +18,7 @@ use pbg_model::error::RunError;
 use pbg_model::resolved::ResolvedConfig;
 use pbg_train::Strategies;
 
-use crate::graph::{self, RunSettings};
+use crate::graph::{self, SimSettings};
 
 /// Whether a trainer may end with this error while the run is disturbed.
 pub(crate) fn is_expected(error: &RunError) -> bool {
@@ -31,7 +31,7 @@ pub(crate) fn is_expected(error: &RunError) -> bool {
 /// When the run's files cannot be read.
 pub(crate) fn finished_run(
     resolved: &ResolvedConfig,
-    settings: &RunSettings,
+    settings: &SimSettings,
     folder: &Path,
 ) -> Result<String> {
     let mut violations = String::new();
@@ -48,7 +48,7 @@ type History = BTreeMap<PassId, Vec<Bucket>>;
 /// Reads the history, and checks that it contains every bucket of every pass once.
 fn history(
     resolved: &ResolvedConfig,
-    settings: &RunSettings,
+    settings: &SimSettings,
     violations: &mut String,
 ) -> Result<History> {
     let path = Path::new(&resolved.config().checkpoint_path).join("metrics.jsonl");

@@ -17,7 +17,7 @@ use pbg_train::{Fallbacks, GuardedLoss, Strategies};
 
 /// Grid of a run's buckets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Shape {
+pub(crate) enum GridShape {
     /// One entity type on both sides.
     Shared(u32),
     /// An entity type for each side.
@@ -25,14 +25,14 @@ pub(crate) enum Shape {
 }
 
 /// All grids that are simulated.
-pub(crate) const SHAPES: [Shape; 4] = [
-    Shape::Shared(3),
-    Shape::Shared(4),
-    Shape::Shared(6),
-    Shape::Bipartite(4, 2),
+pub(crate) const SHAPES: [GridShape; 4] = [
+    GridShape::Shared(3),
+    GridShape::Shared(4),
+    GridShape::Shared(6),
+    GridShape::Bipartite(4, 2),
 ];
 
-impl Shape {
+impl GridShape {
     /// Returns the name of the folder with its dataset.
     pub(crate) fn name(self) -> String {
         match self {
@@ -57,8 +57,8 @@ impl Shape {
 
 /// Settings of a run that a simulation varies.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct RunSettings {
-    pub(crate) shape: Shape,
+pub(crate) struct SimSettings {
+    pub(crate) shape: GridShape,
     pub(crate) epochs: u32,
     pub(crate) chunks: u32,
     pub(crate) checkpoint_seconds: f64,
@@ -68,8 +68,8 @@ pub(crate) struct RunSettings {
 ///
 /// # Errors
 /// When the configuration is invalid.
-pub(crate) fn config(settings: &RunSettings, datasets: &Path, checkpoint: &Path) -> Result<Config> {
-    let RunSettings {
+pub(crate) fn config(settings: &SimSettings, datasets: &Path, checkpoint: &Path) -> Result<Config> {
+    let SimSettings {
         shape,
         epochs,
         chunks,
@@ -99,7 +99,7 @@ pub fn import_all(datasets: &Path) -> Result<()> {
         }
         let file = datasets.join(format!("{}.tsv", shape.name()));
         fs::write(&file, text)?;
-        let settings = RunSettings {
+        let settings = SimSettings {
             shape,
             epochs: 1,
             chunks: 1,

@@ -9,7 +9,7 @@ use pbg_core::lock::lock;
 use pbg_ledger::Token;
 use pbg_ledger::transport::{Heartbeat, LastHeartbeat, LiveTraffic, NoAnswer, QuestionHandler};
 
-use crate::world::{Process, World};
+use crate::world::{Process, SimWorld};
 
 /// A question and the place for its answer.
 struct Question {
@@ -59,7 +59,7 @@ impl Network {
     }
 
     /// Returns the inboxes that a message of `from` reaches.
-    fn reached(&self, world: &World, from: Process) -> Vec<Arc<Inbox>> {
+    fn reached(&self, world: &SimWorld, from: Process) -> Vec<Arc<Inbox>> {
         let inboxes = lock(&self.inboxes).clone();
         let reached = inboxes
             .into_iter()
@@ -67,7 +67,7 @@ impl Network {
         reached.map(|(_, inbox)| inbox).collect()
     }
 
-    fn delivers(&self, world: &World, from: Process, to: Process) -> bool {
+    fn delivers(&self, world: &SimWorld, from: Process, to: Process) -> bool {
         let loss = *lock(&self.loss);
         world.is_alive(to)
             && !lock(&self.cuts).contains(&(from, to))
@@ -77,7 +77,7 @@ impl Network {
 
 /// A process's connection to the network.
 pub(crate) struct SimTraffic {
-    world: Arc<World>,
+    world: Arc<SimWorld>,
     network: Arc<Network>,
     process: Process,
     inbox: Arc<Inbox>,
@@ -85,7 +85,7 @@ pub(crate) struct SimTraffic {
 
 impl SimTraffic {
     /// Connects the calling process.
-    pub(crate) fn new(world: &Arc<World>, network: &Arc<Network>) -> Self {
+    pub(crate) fn new(world: &Arc<SimWorld>, network: &Arc<Network>) -> Self {
         let (process, inbox) = (world.current(), Arc::<Inbox>::default());
         lock(&network.inboxes).insert(process, Arc::clone(&inbox));
         Self {

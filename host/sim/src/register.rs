@@ -7,7 +7,7 @@ use std::time::Duration;
 use pbg_core::lock::lock;
 use pbg_ledger::transport::{NoAnswer, Register, RegisterEntry, WriteReply};
 
-use crate::world::{Process, World};
+use crate::world::{Process, SimWorld};
 
 /// Time after which a client no longer waits for an answer.
 const TIMEOUT: Duration = Duration::from_secs(5);
@@ -122,14 +122,14 @@ impl SharedRegister {
 
 /// A process's connection to the register.
 pub(crate) struct RegisterConnection {
-    world: Arc<World>,
+    world: Arc<SimWorld>,
     register: Arc<SharedRegister>,
     process: Process,
 }
 
 impl RegisterConnection {
     /// Connects the calling process.
-    pub(crate) fn new(world: &Arc<World>, register: &Arc<SharedRegister>) -> Self {
+    pub(crate) fn new(world: &Arc<SimWorld>, register: &Arc<SharedRegister>) -> Self {
         Self {
             world: Arc::clone(world),
             register: Arc::clone(register),

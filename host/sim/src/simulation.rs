@@ -12,10 +12,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::check;
 use crate::dice::Dice;
-use crate::graph::{self, RunSettings, SHAPES};
+use crate::graph::{self, SHAPES, SimSettings};
 use crate::register::RegisterFaults;
-use crate::trainer::{SharedRun, Trainer};
-use crate::world::{Disturbances, World};
+use crate::trainer::{SharedRun, TrainerProcess};
+use crate::world::{Disturbances, SimWorld};
 
 /// Time within which the trainers must end once nothing disturbs them.
 const ENDS_WITHIN: Duration = Duration::from_secs(3600);
@@ -69,7 +69,7 @@ impl fmt::Display for SimOutcome {
 
 /// What a simulation does, drawn from its seed.
 struct Scenario {
-    run: RunSettings,
+    run: SimSettings,
     trainers: u32,
     lease: Duration,
     bucket: Duration,
@@ -106,7 +106,7 @@ impl Scenario {
         };
         let message_loss = rate(&[0.05, 0.3]);
         Self {
-            run: RunSettings {
+            run: SimSettings {
                 shape: dice.one_of(&SHAPES),
                 epochs: dice.one_of(&[1, 2]),
                 chunks: dice.one_of(&[1, 2]),
@@ -139,7 +139,7 @@ pub fn simulate(
     let scenario = Scenario::draw(&mut Dice::new(seed));
     let config = graph::config(&scenario.run, datasets, &folder.join("model"))?;
     let resolved = ResolvedConfig::new(config)?;
-    let mut outcome = World::run(seed, |world| {
+    let mut outcome = SimWorld::run(seed, |world| {
         let run = Arc::new(SharedRun {
             world: Arc::clone(world),
             register: Arc::default(),
@@ -186,7 +186,7 @@ pub fn simulate(
 struct Director<'a> {
     run: &'a Arc<SharedRun>,
     scenario: &'a Scenario,
-    trainers: Vec<Trainer>,
+    trainers: Vec<TrainerProcess>,
     complaints: String,
     has_finished: bool,
 }
@@ -198,7 +198,7 @@ impl Director<'_> {
         run.network.set_loss(scenario.message_loss);
         for rank in 0..scenario.trainers {
             self.trainers
-                .push(Trainer::start(run, rank, scenario.disturbances)?);
+                .push(TrainerProcess::start(run, rank, scenario.disturbances)?);
         }
         while run.world.time() < scenario.disturbed && !self.is_over() {
             pbg_clock::sleep(run.world.draw(|dice| dice.duration(2 * scenario.interval)));
@@ -299,7 +299,7 @@ impl Director<'_> {
                     self.complain(&format!("trainer {rank} failed: {error:#}"));
                 }
                 None | Some(Err(_) | Ok(RunOutcome::Interrupted { .. })) => {
-                    let started = Trainer::start(self.run, rank as u32, disturbances);
+                    let started = TrainerProcess::start(self.run, rank as u32, disturbances);
                     self.trainers[rank] = started.context("starting a trainer")?;
                 }
             }

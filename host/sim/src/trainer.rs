@@ -14,13 +14,13 @@ use pbg_model::resolved::ResolvedConfig;
 use pbg_train::RunOutcome;
 
 use crate::graph;
-use crate::live::{SimTraffic, Network};
+use crate::live::{Network, SimTraffic};
 use crate::register::{RegisterConnection, SharedRegister};
-use crate::world::{Disturbances, Process, World};
+use crate::world::{Disturbances, Process, SimWorld};
 
 /// What all trainers of a run share.
 pub(crate) struct SharedRun {
-    pub(crate) world: Arc<World>,
+    pub(crate) world: Arc<SimWorld>,
     pub(crate) register: Arc<SharedRegister>,
     pub(crate) network: Arc<Network>,
     pub(crate) resolved: ResolvedConfig,
@@ -37,13 +37,13 @@ pub(crate) struct SharedRun {
 pub(crate) type Narrator = fn(Duration, &str);
 
 /// A trainer's process.
-pub(crate) struct Trainer {
+pub(crate) struct TrainerProcess {
     pub(crate) process: Process,
     outcome: Arc<Monitor<Option<Result<RunOutcome, RunError>>>>,
     stop: Arc<AtomicBool>,
 }
 
-impl Trainer {
+impl TrainerProcess {
     /// Starts the trainer of a rank.
     ///
     /// # Errors

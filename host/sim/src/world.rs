@@ -108,14 +108,14 @@ thread_local! {
 }
 
 /// The virtual clock of a simulation, and its processes.
-pub(crate) struct World {
-    me: Weak<World>,
+pub(crate) struct SimWorld {
+    me: Weak<SimWorld>,
     /// Moment at which the simulation began.
     start: Instant,
     state: Mutex<State>,
 }
 
-impl World {
+impl SimWorld {
     /// Runs `main` as the first process of a world and returns its result.
     ///
     /// # Errors
@@ -266,7 +266,7 @@ impl World {
     }
 }
 
-impl Clock for World {
+impl Clock for SimWorld {
     fn now(&self) -> Instant {
         self.start + lock(&self.state).now
     }
