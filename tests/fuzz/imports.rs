@@ -148,7 +148,7 @@ fn edges_as_n_triples() {
 #[test]
 fn edges_as_turtle() {
     let text = "@prefix : <http://a/> .\n:ann :reads :book, \"a poem\"@en ; :knows [ :knows :cy ] .\n\
-                _:b :knows ( :ann \'\'\'d\ne\'\'\' 5 ) .\n:bob a :person .\n";
+                _:b :knows ( :ann '''d\ne''' 5 ) .\n:bob a :person .\n";
     disturbed("edges_as_turtle", "edges.ttl", text.as_bytes(), None);
 }
 

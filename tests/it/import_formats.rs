@@ -97,7 +97,7 @@ fn neo4j_with_its_header_apart() {
             ),
             (
                 "part-1.csv",
-                b"keanu,\"Neo, the One\",1.5,tt0133093,ACTED_IN\n",
+                b"keanu,\"Neo, the One\",1.5,tt0133093,ACTED_IN\ncarrie,Trinity,1,tt0133093,ACTED_IN\n",
             ),
             (
                 "part-2.csv",
@@ -110,13 +110,13 @@ fn neo4j_with_its_header_apart() {
             ),
         ],
     );
-    let said = "part-1.csv: separated by commas, with the header in header.csv; read as: head=keanu, relation=ACTED_IN, \
+    let said = "part-1.csv and 1 file more: separated by commas, with the header in header.csv; read as: head=keanu, relation=ACTED_IN, \
                 tail=tt0133093, weight=1.5";
     let report = reads(
         &place,
         "part-*",
         &["--header-file", "header.csv"],
-        (3, 4, said),
+        (4, 5, said),
     );
     assert_eq!(report["relations"], 2, "{report:#}");
     let import = ["import", "--edges", "train=part-1.csv", "--header-file"];
