@@ -33,7 +33,8 @@ fn what_differs_is_refused_with_its_name() {
             thread::sleep(Duration::from_millis(10));
         }
         let refusals = attempts.iter().map(|(config, rank, _)| {
-            let ends = Arc::new(AtomicBool::new(true));
+            // One that is asked to stop would end before it knows whether it is refused.
+            let ends = Arc::new(AtomicBool::new(false));
             join(config, &cluster(&two, *rank, 2), &ends, &mut |_| ())
         });
         let refusals = refusals.collect();
