@@ -127,6 +127,15 @@ impl ClusterTrainer<'_> {
         record.trainers().keys().next() == Some(&self.token())
     }
 
+    /// Whether this trainer writes the next checkpoint: it has one in progress, perhaps without knowing because the
+    /// answer was lost, or there is none and it leads.
+    fn writes_checkpoints(&self, record: &LedgerRecord) -> bool {
+        match record.checkpoint_in_progress() {
+            Some((token, _)) => token == self.token(),
+            None => self.leads(record),
+        }
+    }
+
     /// Returns the pass that this trainer trains, or the first pass before it has begun one.
     fn current_pass(&self) -> PassId {
         self.pass
@@ -189,7 +198,7 @@ impl<'a> Coordinator<'a> for ClusterTrainer<'a> {
             self.report_epoch(&record);
             let pass = record.work().pass;
             self.report_ranks(&record)?;
-            if self.leads(&record) && self.epoch_is_uncommitted(&record)? {
+            if self.writes_checkpoints(&record) && self.epoch_is_uncommitted(&record)? {
                 if !self.checkpoint(pass)? {
                     self.wait()?;
                 }

@@ -177,7 +177,7 @@ impl ClusterTrainer<'_> {
     /// Begins a ranking of the checkpoint of the end of the epoch, after writing it if there is none. One trainer does
     /// this for all.
     fn begin_ranking(&mut self, record: &LedgerRecord) -> Result<(), RunError> {
-        if !self.leads(record) {
+        if !self.writes_checkpoints(record) {
             return self.wait();
         }
         let Some(version) = record.checkpoints().of_pass() else {
