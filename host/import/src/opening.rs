@@ -10,7 +10,7 @@ use super::detect::detected::DetectedFormat;
 use super::detect::{self, UserOptions};
 use super::inputs::InputPath;
 use super::job::ImportJob;
-use super::rdf::{PrefixTable, TermNames};
+use super::rdf::{PrefixTable, RdfOptions, TermNames};
 use super::reading::FormatDescription;
 
 /// File whose format is known, and the description of the format.
@@ -29,6 +29,7 @@ pub(super) fn open_all<'a>(
         let found = found.collect::<Result<Vec<_>, ImportError>>()?;
         sets.push((set.as_str(), found));
     }
+    check_options(job, sets.iter().flat_map(|(_, files)| files))?;
     let rules = TermRules::new(job, sets.iter().flat_map(|(_, files)| files))?;
     let mut opened = Vec::new();
     for (set, found) in sets {
@@ -55,6 +56,30 @@ fn detect(job: &ImportJob<'_>, input: &InputPath) -> Result<DetectedFormat, Impo
         return Err(ImportError::input(&input.path, what));
     }
     Ok(found)
+}
+
+/// Checks that options for one kind of files are not given without such a file: they would have no effect.
+fn check_options<'f>(
+    job: &ImportJob<'_>,
+    files: impl Iterator<Item = &'f (&'f InputPath, DetectedFormat)> + Clone,
+) -> Result<(), ImportError> {
+    let any = |is: fn(&EdgeFormat) -> bool| files.clone().any(|(_, found)| is(&found.format));
+    let options = job.options;
+    if let Some(header) = &options.text.header_file
+        && !any(|format| matches!(format, EdgeFormat::Text(_)))
+    {
+        let what = format!(
+            "`--header-file {}` names the columns of text files, and none of the files is one",
+            header.display()
+        );
+        return Err(ImportError::Usage(what));
+    }
+    if options.rdf != RdfOptions::default() && !any(|format| matches!(format, EdgeFormat::Rdf(_))) {
+        let what = "`--literals`, `--blank-nodes`, `--prefix` and `--file-prefixes` are for RDF files, and none of the \
+                    files is one; leave them out, or name the syntax with `--separator ntriples|nquads|turtle`";
+        return Err(ImportError::Usage(what.to_owned()));
+    }
+    Ok(())
 }
 
 fn check_weights(set: &str, inputs: &[OpenedFile]) -> Result<(), ImportError> {

@@ -16,6 +16,21 @@ fn fails(workshop: &Workshop, name: &str, text: impl AsRef<[u8]>, expected: &[&s
 }
 
 #[test]
+fn options_without_a_file_for_them_are_refused() {
+    let mut any = Workshop::new(1);
+    any.options.rdf.literals = Literals::Entities;
+    fails(&any, "a.tsv", "a\tp\tb\n", &["`--literals`", "RDF files"]);
+    let mut any = Workshop::new(1);
+    any.options.text.header_file = Some(any.file("header.csv", "a,b,c\n"));
+    fails(
+        &any,
+        "a.nt",
+        "<a> <p> <b> .\n",
+        &["header.csv`", "text files"],
+    );
+}
+
+#[test]
 fn errors_name_file_and_line() {
     let mut any = Workshop::new(1);
     let good = "<a> <p> <b> .\n";
