@@ -127,8 +127,8 @@ impl ClusterTrainer<'_> {
         record.trainers().keys().next() == Some(&self.token())
     }
 
-    /// Whether this trainer writes the next checkpoint: it has one in progress, perhaps without knowing because the
-    /// answer was lost, or there is none and it leads.
+    /// Whether this trainer writes the next checkpoint: it has begun one (perhaps without knowing, because the answer was
+    /// lost), or nobody has and it leads.
     fn writes_checkpoints(&self, record: &LedgerRecord) -> bool {
         match record.checkpoint_in_progress() {
             Some((token, _)) => token == self.token(),
@@ -152,7 +152,8 @@ impl ClusterTrainer<'_> {
         self.settle_all()?;
         self.watch.set_state(TrainerActivity::Waiting, None);
         self.cluster.live.wait(self.turns.wait());
-        self.report_evictions()
+        self.report_evictions();
+        Ok(())
     }
 
     /// Reports how many trainers the first bucket still waits for, once for each trainer that joins.
@@ -163,15 +164,12 @@ impl ClusterTrainer<'_> {
         }
     }
 
-    /// Reports the trainers that this one has removed from the run, and removes their sign files.
-    fn report_evictions(&mut self) -> Result<(), RunError> {
-        for token in self.watch.take_evicted() {
-            self.files().remove_presence(token)?;
-        }
+    /// Reports the trainers that this one has removed from the run. Their sign files stay until the next checkpoint: if
+    /// the register lost the removal, a trainer that is alive would have no sign.
+    fn report_evictions(&mut self) {
         for notice in self.watch.notices() {
             self.machine.emit(notice);
         }
-        Ok(())
     }
 }
 
@@ -231,7 +229,7 @@ impl<'a> Coordinator<'a> for ClusterTrainer<'a> {
     }
 
     fn next(&mut self, pass: &Pass) -> Result<Option<LeasedBucket>, RunError> {
-        self.report_evictions()?;
+        self.report_evictions();
         loop {
             if self.asked_to_stop() {
                 return Ok(None);

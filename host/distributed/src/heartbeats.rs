@@ -22,8 +22,6 @@ use crate::ledger::LedgerClient;
 struct Shared {
     beat: Mutex<Heartbeat>,
     notices: Mutex<Vec<Event>>,
-    /// Trainers that this one has removed from the run.
-    ended: Mutex<Vec<Token>>,
     ends: Monitor<bool>,
 }
 
@@ -55,7 +53,6 @@ impl Heartbeats {
         let shared = Arc::new(Shared {
             beat: Mutex::new(beat),
             notices: Mutex::default(),
-            ended: Mutex::default(),
             ends: Monitor::new(false),
         });
         let watcher = SilenceDetector {
@@ -107,11 +104,6 @@ impl Heartbeats {
     /// Returns the events since the last call.
     pub(super) fn notices(&self) -> Vec<Event> {
         std::mem::take(&mut *lock(&self.shared.notices))
-    }
-
-    /// Returns the trainers that this one has removed from the run since the last call.
-    pub(super) fn take_evicted(&self) -> Vec<Token> {
-        std::mem::take(&mut *lock(&self.shared.ended))
     }
 }
 
@@ -188,7 +180,6 @@ impl SilenceDetector {
             });
             // Another trainer may have removed it already.
             if self.ledger.submit_while(revoke, &is_silent).is_ok() {
-                lock(&self.shared.ended).push(*token);
                 lock(&self.shared.notices).push(Event::TrainerLost {
                     name: trainer.name.clone(),
                     rank: trainer.rank,

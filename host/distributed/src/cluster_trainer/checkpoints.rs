@@ -64,7 +64,7 @@ impl ClusterTrainer<'_> {
         }
         self.last_checkpoint = pbg_clock::now();
         let record = self.record()?;
-        match self.leads(&record) && has_untrained_buckets(&record) {
+        match self.writes_checkpoints(&record) && has_untrained_buckets(&record) {
             true => self.checkpoint(record.work().pass).map(|_| ()),
             false => Ok(()),
         }
@@ -163,13 +163,20 @@ impl ClusterTrainer<'_> {
         }
     }
 
-    /// Removes the sign files of trainers that died before they joined. `signs` are the files that existed before this
-    /// checkpoint began. A trainer that joins later writes its file again; the file of one that joined meanwhile is
-    /// restored here.
+    /// Removes the sign files of trainers that were removed from the run, or that died before they joined. `signs` are the
+    /// files that existed before this checkpoint began. A trainer that joins later writes its file again; the file of one
+    /// that joined meanwhile is restored here. A trainer that is still heard keeps its file: the register may lose that
+    /// it was removed.
     fn remove_signs(&self, signs: &[Token]) -> Result<(), RunError> {
         let files = self.files();
         let record = self.record()?;
-        let is_stranger = |token: &&Token| !record.trainers().contains_key(token);
+        let heard = self.cluster.live.heartbeats();
+        let is_heard = |token: &Token| {
+            let mut of_token = heard.iter().filter(|heard| heard.beat.token == *token);
+            of_token.any(|heard| heard.ago < self.cluster.lease)
+        };
+        let is_stranger =
+            |token: &&Token| !record.trainers().contains_key(token) && !is_heard(token);
         let strangers: Vec<&Token> = signs.iter().filter(is_stranger).collect();
         for token in &strangers {
             files.remove_presence(**token)?;

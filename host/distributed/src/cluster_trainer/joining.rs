@@ -299,9 +299,7 @@ impl Joining<'_> {
                 self.pause()?;
             }
             let token = holder;
-            if self.ledger.evict(SilentTrainer { token, last })? {
-                self.files.remove_presence(token)?;
-            }
+            self.ledger.evict(SilentTrainer { token, last })?;
         }
     }
 }

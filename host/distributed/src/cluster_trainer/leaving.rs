@@ -33,7 +33,7 @@ impl ClusterTrainer<'_> {
 
     /// Leaves the run. The last trainer to leave first writes a checkpoint if something is not in one yet.
     pub(super) fn leave_saved(&mut self) -> Result<(), RunError> {
-        self.report_evictions()?;
+        self.report_evictions();
         // Ends the exchange first: a later round would read the ledger, whose server may end when the last of the other
         // trainers leaves.
         if let Some(parameters) = &mut self.parameters {
@@ -53,7 +53,15 @@ impl ClusterTrainer<'_> {
             }
         }
         let files = self.files();
-        Ok(files.remove_presence(self.token())?)
+        files.remove_presence(self.token())?;
+        let record = self.ledger.last_record();
+        if record.is_some_and(|record| record.trainers().is_empty()) {
+            // Nobody writes a further checkpoint, which would remove them.
+            for token in files.present_trainers()? {
+                files.remove_presence(token)?;
+            }
+        }
+        Ok(())
     }
 
     /// Leaves the run after a failure, so that the others need not wait until this trainer's lease expires. Buckets

@@ -1,9 +1,10 @@
 //! Trainers of the record that this trainer finds when it joins, and that have died or train into another folder.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use pbg_ledger::{LedgerRecord, SilentTrainer, Trainer};
+use pbg_ledger::{LedgerRecord, SilentTrainer, Token, Trainer};
 use pbg_model::error::{JoinError, RunError};
 
 use super::joining::{Joining, VISIBLE_WITHIN};
@@ -16,40 +17,53 @@ impl Joining<'_> {
     /// # Errors
     /// When a live trainer of the record has not opened this folder: its run is a different one.
     pub(super) fn is_still_in_use(&self, record: &LedgerRecord) -> Result<bool, RunError> {
-        self.silent_strangers(record, VISIBLE_WITHIN.min(self.cluster.lease / 2))?;
+        self.silent_strangers(VISIBLE_WITHIN.min(self.cluster.lease / 2))?;
         let newest = self.ledger.refresh()?;
         Ok(newest.is_none_or(|newest| newest.revision() != record.revision()))
     }
 
-    /// Returns the trainers of a record that have not opened this folder, by the sign file that each leaves there, after
-    /// waiting for their files for the duration of a lease. A folder that is shared over a network may show a file late,
-    /// by `visible_within`.
+    /// Waits until every trainer of the record either has a sign file in this folder, as those that have opened it do, or
+    /// counts as silent. Returns the silent ones. A folder that is shared over a network may show a file late, by
+    /// `visible_within`.
     ///
     /// # Errors
-    /// When such a trainer is alive: it trains into another folder.
-    fn silent_strangers(
-        &self,
-        record: &LedgerRecord,
-        visible_within: Duration,
-    ) -> Result<Vec<SilentTrainer>, RunError> {
-        let strangers = || {
+    /// When a trainer without a sign file is alive: it trains into another folder.
+    fn silent_strangers(&self, visible_within: Duration) -> Result<Vec<SilentTrainer>, RunError> {
+        let mut missing_since = BTreeMap::<Token, Instant>::new();
+        loop {
+            let Some(record) = self.ledger.refresh()? else {
+                return Ok(Vec::new());
+            };
             let trainers = record.trainers().iter();
-            trainers.filter(|(token, _)| !self.files.has_presence(**token))
-        };
-        let (started, longest) = (pbg_clock::now(), self.cluster.lease.max(visible_within));
-        while strangers().next().is_some() && pbg_clock::elapsed(started) < longest {
-            let heard = self.cluster.live.heartbeats();
-            let is_alive = |token| heard.iter().any(|heard| heard.beat.token == token);
-            if pbg_clock::elapsed(started) >= visible_within
-                && let Some((_, stranger)) = strangers().find(|(token, _)| is_alive(**token))
-            {
-                return Err(self.not_shared_with(&stranger.name).into());
+            let strangers = trainers.filter(|(token, _)| !self.files.has_presence(**token));
+            let strangers: Vec<(Token, &Trainer)> = strangers.map(|(t, of)| (*t, of)).collect();
+            missing_since.retain(|token, _| strangers.iter().any(|(of, _)| of == token));
+            let mut silent = Vec::new();
+            for &(token, trainer) in &strangers {
+                let since = missing_since.entry(token).or_insert_with(pbg_clock::now);
+                let missing = pbg_clock::elapsed(*since);
+                // A heartbeat from before the file had to be visible proves nothing.
+                let time = missing.saturating_sub(visible_within);
+                if self.is_heard(token, time) {
+                    return Err(self.not_shared_with(&trainer.name).into());
+                }
+                if time >= self.cluster.lease {
+                    let last = trainer.last;
+                    silent.push(SilentTrainer { token, last });
+                }
+            }
+            if silent.len() == strangers.len() {
+                return Ok(silent);
             }
             self.pause()?;
         }
-        let silent =
-            strangers().map(|(&token, &Trainer { last, .. })| SilentTrainer { token, last });
-        Ok(silent.collect())
+    }
+
+    /// Whether a heartbeat of a trainer has arrived within the last `time`.
+    fn is_heard(&self, token: Token, time: Duration) -> bool {
+        let heard = self.cluster.live.heartbeats();
+        let mut heard = heard.iter();
+        heard.any(|heard| heard.beat.token == token && heard.ago < time)
     }
 
     /// Removes all trainers of the record if the model has shared parameters that no checkpoint has, and none of the
@@ -59,11 +73,11 @@ impl Joining<'_> {
         if !self.shares_parameters || record.is_saved() || record.trainers().is_empty() {
             return Ok(false);
         }
-        let (lease, started) = (self.cluster.lease, pbg_clock::now());
+        let (lease, recent) = (self.cluster.lease, 3 * self.cluster.heartbeat);
+        let started = pbg_clock::now();
         while pbg_clock::elapsed(started) < lease {
-            let heard = self.cluster.live.heartbeats();
-            let mut tokens = heard.iter().map(|heard| heard.beat.token);
-            if tokens.any(|token| record.trainers().contains_key(&token)) {
+            let mut tokens = record.trainers().keys();
+            if tokens.any(|token| self.is_heard(*token, recent)) {
                 return Ok(false);
             }
             let newest = self.ledger.refresh()?;
@@ -74,9 +88,7 @@ impl Joining<'_> {
         }
         for (&token, trainer) in record.trainers() {
             let last = trainer.last;
-            if self.ledger.evict(SilentTrainer { token, last })? {
-                self.files.remove_presence(token)?;
-            }
+            self.ledger.evict(SilentTrainer { token, last })?;
         }
         Ok(true)
     }
@@ -87,12 +99,15 @@ impl Joining<'_> {
     /// # Errors
     /// When a trainer has opened another folder, or the register does not answer.
     pub(super) fn check_folder_shared(&self) -> Result<(), RunError> {
-        if let Some(record) = self.ledger.last_record() {
-            for silent in self.silent_strangers(&record, VISIBLE_WITHIN)? {
+        loop {
+            let silent = self.silent_strangers(VISIBLE_WITHIN)?;
+            if silent.is_empty() {
+                return Ok(());
+            }
+            for silent in silent {
                 self.ledger.evict(silent)?;
             }
         }
-        Ok(())
     }
 
     /// Sleeps for a moment, so that messages of other trainers can arrive.
