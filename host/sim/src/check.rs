@@ -14,15 +14,21 @@ use pbg_core::graph::Bucket;
 use pbg_core::schedule::PassId;
 use pbg_core::strategy::{BucketOrder, Pass, StrategyError, StrategyId};
 use pbg_model::compatibility::AllowedChanges;
-use pbg_model::error::RunError;
+use pbg_model::error::{JoinError, RunError};
 use pbg_model::resolved::ResolvedConfig;
 use pbg_train::Strategies;
 
 use crate::graph::{self, SimSettings};
 
-/// Whether a trainer may end with this error while the run is disturbed.
-pub(crate) fn is_expected(error: &RunError) -> bool {
-    matches!(error, RunError::Cluster(_) | RunError::Interrupted)
+/// Whether a trainer may end with this error. Its connections may be bad while the run `is_disturbed`; all trainers have
+/// the same folder at any time.
+pub(crate) fn is_expected(error: &RunError, is_disturbed: bool) -> bool {
+    match error {
+        RunError::Interrupted => true,
+        RunError::Cluster(JoinError::NotShared { .. }) => false,
+        RunError::Cluster(_) => is_disturbed,
+        _ => false,
+    }
 }
 
 /// Returns what a finished run violates; empty if nothing.

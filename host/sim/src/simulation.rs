@@ -1,5 +1,6 @@
 //! A simulated run: trainers that are disturbed for a while, then left alone, and what must hold at the end.
 
+use std::collections::BTreeSet;
 use std::fmt::{self, Write as _};
 use std::path::Path;
 use std::sync::Arc;
@@ -14,7 +15,7 @@ use crate::check;
 use crate::dice::Dice;
 use crate::graph::{self, SHAPES, SimSettings};
 use crate::register::RegisterFaults;
-use crate::trainer::{SharedRun, TrainerProcess};
+use crate::trainer::{PATIENCE, SharedRun, TrainerProcess};
 use crate::world::{Disturbances, SimWorld};
 
 /// Time within which the trainers must end once nothing disturbs them.
@@ -125,8 +126,8 @@ impl Scenario {
     }
 }
 
-/// Simulates the run of a seed. `datasets` is the folder of [`crate::import_datasets`], and `checkpoint` a folder that
-/// does not exist yet.
+/// Simulates the run of a seed. `datasets` is the folder of [`crate::import_datasets`], and `folder` an empty folder for
+/// the files of the run. `narrator` is told what happens and when, in virtual time.
 ///
 /// # Errors
 /// When the run cannot be simulated. What it violates is part of the outcome.
@@ -155,13 +156,14 @@ pub fn simulate(
             run: &run,
             scenario: &scenario,
             trainers: Vec::new(),
-            complaints: String::new(),
-            has_finished: false,
+            violations: String::new(),
+            finished: BTreeSet::new(),
+            quiet_since: None,
         };
         director.direct()?;
-        let (complaints, counts) = (director.complaints, world.counts());
+        let (violations, counts) = (director.violations, world.counts());
         anyhow::Ok(SimOutcome {
-            violation: (!complaints.is_empty()).then_some(complaints),
+            violation: (!violations.is_empty()).then_some(violations),
             digest: world.digest(),
             time: world.time(),
             turns: counts.turns,
@@ -187,8 +189,11 @@ struct Director<'a> {
     run: &'a Arc<SharedRun>,
     scenario: &'a Scenario,
     trainers: Vec<TrainerProcess>,
-    complaints: String,
-    has_finished: bool,
+    violations: String,
+    /// Ranks whose trainer has reported the end of the run.
+    finished: BTreeSet<usize>,
+    /// When the disturbances ended.
+    quiet_since: Option<Duration>,
 }
 
 impl Director<'_> {
@@ -207,10 +212,11 @@ impl Director<'_> {
         }
         self.narrate("nothing disturbs the run any more");
         self.restore();
+        self.quiet_since = Some(run.world.time());
         let until = run.world.time() + ENDS_WITHIN;
         while !self.is_over() {
             if run.world.time() > until {
-                self.complain("the run does not end although nothing disturbs it");
+                self.violate("the run does not end although nothing disturbs it");
                 return Ok(());
             }
             self.start_again(Disturbances::default())?;
@@ -220,12 +226,20 @@ impl Director<'_> {
     }
 
     fn is_over(&self) -> bool {
-        self.has_finished || !self.complaints.is_empty()
+        self.finished.len() == self.trainers.len() || !self.violations.is_empty()
     }
 
-    fn complain(&mut self, what: &str) {
+    /// Whether a trainer may still suffer from a disturbance: from one now, or from one that it has not got over yet.
+    fn is_disturbed(&self) -> bool {
+        let recovers_within = PATIENCE + self.scenario.lease;
+        let now = self.run.world.time();
+        self.quiet_since
+            .is_none_or(|since| now < since + recovers_within)
+    }
+
+    fn violate(&mut self, what: &str) {
         let at = self.run.world.time().as_secs_f64();
-        let _infallible = writeln!(self.complaints, "at {at:.3} s: {what}");
+        let _infallible = writeln!(self.violations, "at {at:.3} s: {what}");
     }
 
     fn narrate(&self, what: &str) {
@@ -280,6 +294,9 @@ impl Director<'_> {
     /// Starts trainers again that have ended before the run was over.
     fn start_again(&mut self, disturbances: Disturbances) -> Result<()> {
         for rank in 0..self.trainers.len() {
+            if self.finished.contains(&rank) {
+                continue;
+            }
             let trainer = &self.trainers[rank];
             let ended = match trainer.take_outcome() {
                 None if self.run.world.is_alive(trainer.process) => continue,
@@ -293,10 +310,12 @@ impl Director<'_> {
             };
             self.narrate(&format!("trainer {rank} {told}"));
             match ended {
-                Some(Ok(RunOutcome::Finished { .. })) => self.has_finished = true,
-                Some(Err(error)) if !check::is_expected(&error) => {
+                Some(Ok(RunOutcome::Finished { .. })) => {
+                    self.finished.insert(rank);
+                }
+                Some(Err(error)) if !check::is_expected(&error, self.is_disturbed()) => {
                     let error = anyhow::Error::from(error);
-                    self.complain(&format!("trainer {rank} failed: {error:#}"));
+                    self.violate(&format!("trainer {rank} failed: {error:#}"));
                 }
                 None | Some(Err(_) | Ok(RunOutcome::Interrupted { .. })) => {
                     let started = TrainerProcess::start(self.run, rank as u32, disturbances);

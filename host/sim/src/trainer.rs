@@ -18,6 +18,9 @@ use crate::live::{Network, SimTraffic};
 use crate::register::{RegisterConnection, SharedRegister};
 use crate::world::{Disturbances, Process, SimWorld};
 
+/// Time for which trainers wait for a register that does not answer.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
+
 /// What all trainers of a run share.
 pub(crate) struct SharedRun {
     pub(crate) world: Arc<SimWorld>,
@@ -95,7 +98,7 @@ impl SharedRun {
                 bytes: 1e9,
             },
             heartbeat: self.lease / 10,
-            patience: Duration::from_secs(120),
+            patience: PATIENCE,
             lease_ahead: self.lease_ahead,
             on_event: {
                 let (world, narrate) = (Arc::clone(&self.world), self.narrator);
