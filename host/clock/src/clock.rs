@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::io;
+use std::path::Path;
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -18,7 +19,16 @@ impl WaitKey {
     }
 }
 
-/// A clock other than the machine's. It decides which of its threads run.
+/// Kind of an operation that modifies a file or folder.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FileOperation {
+    /// Creates, extends, overwrites, renames or syncs it. Needs space.
+    Write,
+    /// Removes it.
+    Remove,
+}
+
+/// A clock other than the machine's. It decides which of its threads run, and what happens to the files that they write.
 ///
 /// Its threads must not wait for each other in any other way than through this crate: a thread that blocks in the
 /// operating system keeps all others from running.
@@ -44,6 +54,18 @@ pub trait Clock: Send + Sync {
     /// # Errors
     /// When the operating system cannot create a thread.
     fn spawn(&self, name: &str, work: Box<dyn FnOnce() + Send>) -> io::Result<()>;
+
+    /// Passes before an operation that modifies the file or folder at `path`. Other threads may run first.
+    ///
+    /// # Errors
+    /// When the operation is to fail.
+    fn begin_file_operation(&self, operation: FileOperation, path: &Path) -> io::Result<()>;
+
+    /// Notes that the file at `path` is on the disk.
+    fn file_synced(&self, path: &Path);
+
+    /// Notes that a file has got another name.
+    fn file_renamed(&self, from: &Path, to: &Path);
 }
 
 thread_local! {
@@ -92,11 +114,26 @@ pub fn unix_time() -> Duration {
     })
 }
 
-/// Lets other threads run first, under a clock that decides which threads run.
-pub fn yield_turn() {
+/// Passes before an operation that modifies a file, which a clock other than the machine's may delay or refuse.
+///
+/// # Errors
+/// When the operation is to fail.
+pub fn begin_file_operation(operation: FileOperation, path: &Path) -> io::Result<()> {
+    let clock = simulated();
+    clock.map_or(Ok(()), |clock| clock.begin_file_operation(operation, path))
+}
+
+/// Tells a clock other than the machine's that a file is on the disk.
+pub fn file_synced(path: &Path) {
     if let Some(clock) = simulated() {
-        let now = clock.now();
-        clock.wait(WaitKey::of(&now), Some(now));
+        clock.file_synced(path);
+    }
+}
+
+/// Tells a clock other than the machine's that a file has got another name.
+pub fn file_renamed(from: &Path, to: &Path) {
+    if let Some(clock) = simulated() {
+        clock.file_renamed(from, to);
     }
 }
 

@@ -7,7 +7,9 @@
 //! A thread has a [`Clock`]: the machine's, unless it was started under another one ([`Clock::enter`]). Trainers of a
 //! distributed run also start threads ([`spawn`]) and wait for each other ([`Monitor`], [`Exclusive`], [`channel`]) through
 //! this crate. Under a virtual clock, the simulation (`pbg-sim`) therefore decides which of their threads runs next and
-//! what time it is, and the same seed gives the same run.
+//! what time it is, and the same seed gives the same run. `pbg-files` reports to the clock what it does to files
+//! ([`begin_file_operation`], [`file_synced`], [`file_renamed`]), so that a simulated disk can be slow, full, or lose what
+//! was not synced.
 
 #![expect(
     clippy::disallowed_methods,
@@ -22,7 +24,10 @@ mod random;
 mod threads;
 
 pub use channel::{Receiver, Sender, channel};
-pub use clock::{Clock, WaitKey, elapsed, now, sleep, unix_time, yield_turn};
+pub use clock::{
+    Clock, FileOperation, WaitKey, begin_file_operation, elapsed, file_renamed, file_synced, now,
+    sleep, unix_time,
+};
 pub use exclusive::{Exclusive, ExclusiveGuard};
 pub use monitor::Monitor;
 pub use random::{NoRandomBits, fill_random, random_u64};

@@ -32,6 +32,13 @@ impl FileError {
         self.cause.kind() == io::ErrorKind::NotFound
     }
 
+    /// Returns whether the disk or the user's share of it is full.
+    #[must_use]
+    pub fn is_disk_full(&self) -> bool {
+        use io::ErrorKind::{QuotaExceeded, StorageFull};
+        matches!(self.cause.kind(), StorageFull | QuotaExceeded)
+    }
+
     /// Returns whether the content of the file is wrong, as opposed to a failed read.
     #[must_use]
     pub fn is_damage(&self) -> bool {

@@ -8,7 +8,10 @@ use std::fs::OpenOptions;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use pbg_clock::FileOperation;
+
 use crate::error::FileError;
+use crate::staged::unless_missing;
 
 #[derive(Default)]
 struct Faults {
@@ -48,9 +51,14 @@ pub fn recover() -> bool {
     crashed
 }
 
-/// Passes before each modifying operation. In a simulation, other threads may run before it.
+/// Passes before each modifying operation. In a simulation, other threads may run before it, and it may fail.
 pub(super) fn step(path: &Path) -> io::Result<()> {
-    pbg_clock::yield_turn();
+    begin(FileOperation::Write, path)
+}
+
+/// Passes before an operation.
+fn begin(operation: FileOperation, path: &Path) -> io::Result<()> {
+    pbg_clock::begin_file_operation(operation, path)?;
     PLAN.with_borrow_mut(|plan| {
         let Some(left) = &mut plan.left else {
             return Ok(());
@@ -74,11 +82,22 @@ pub(super) fn attempt<T>(
     result.map_err(|e| FileError::new(operation, path, e))
 }
 
+/// Removes a file or folder with `run`. A missing one is not an error.
+pub(super) fn attempt_removal(
+    path: &Path,
+    run: impl FnOnce() -> io::Result<()>,
+) -> Result<(), FileError> {
+    let result = begin(FileOperation::Remove, path).and_then(|()| unless_missing(run()));
+    result.map_err(|e| FileError::new("remove", path, e))
+}
+
 pub(super) fn synced(path: &Path) {
+    pbg_clock::file_synced(path);
     PLAN.with_borrow_mut(|plan| plan.unsynced.remove(path));
 }
 
 pub(super) fn renamed(from: &Path, to: &Path) {
+    pbg_clock::file_renamed(from, to);
     PLAN.with_borrow_mut(|plan| {
         if plan.unsynced.remove(from) {
             plan.unsynced.insert(to.to_owned());

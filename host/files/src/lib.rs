@@ -28,11 +28,11 @@ mod writable;
 
 pub use self::checksummed::{ChecksummedFile, FileSummary, summarize};
 pub use self::error::FileError;
-use self::faults::{attempt, step, synced};
+use self::faults::{attempt, attempt_removal, step, synced};
 pub use self::lock::{FolderLock, lock_folder};
 pub use self::read_locks::{open_locked, remove_unless_read};
+use self::staged::folder_of;
 pub use self::staged::{STAGED_SUFFIX, rename, staged_name};
-use self::staged::{folder_of, unless_missing};
 pub use self::writable::{check_writable, is_kernel_filesystem};
 
 /// Drops a file's pages from the system's page cache, as far as they are already on disk.
@@ -169,7 +169,7 @@ pub fn exchange(one: &Path, other: &Path) -> Result<(), FileError> {
 /// # Errors
 /// When the operating system reports an error.
 pub fn remove(path: &Path) -> Result<(), FileError> {
-    attempt("remove", path, || unless_missing(fs::remove_file(path)))
+    attempt_removal(path, || fs::remove_file(path))
 }
 
 /// Removes a folder and its content. A missing folder is not an error.
@@ -177,7 +177,7 @@ pub fn remove(path: &Path) -> Result<(), FileError> {
 /// # Errors
 /// When the operating system reports an error.
 pub fn remove_folder(path: &Path) -> Result<(), FileError> {
-    attempt("remove", path, || unless_missing(fs::remove_dir_all(path)))
+    attempt_removal(path, || fs::remove_dir_all(path))
 }
 
 /// Creates a folder and its missing parents.

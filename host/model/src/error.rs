@@ -14,6 +14,7 @@ use pbg_core::schedule::{NotLeased, PassId};
 use pbg_core::strategy::{FaultCause, StrategyError, StrategyId};
 use pbg_dataset::describe::DescribeError;
 use pbg_dataset::{DatasetError, EdgeReadError, StagingError};
+use pbg_files::FileError;
 use pbg_index::NeighborGraphError;
 use pbg_kernels::device::OpenError;
 use pbg_kernels::step::{StepError, WorkerError};
@@ -269,6 +270,19 @@ impl RunError {
 
     /// Whether a file of the checkpoint is missing.
     pub fn is_missing_file(&self) -> bool {
-        matches!(self, Self::Checkpoint(CheckpointError::File(file)) if file.is_not_found())
+        self.file().is_some_and(FileError::is_not_found)
+    }
+
+    /// Whether the checkpoint's disk is full.
+    pub fn is_disk_full(&self) -> bool {
+        self.file().is_some_and(FileError::is_disk_full)
+    }
+
+    /// Returns the operation on a file of the checkpoint that failed.
+    fn file(&self) -> Option<&FileError> {
+        match self {
+            Self::Checkpoint(CheckpointError::File(file)) => Some(file),
+            _ => None,
+        }
     }
 }

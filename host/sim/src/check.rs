@@ -27,11 +27,19 @@ pub(crate) fn is_expected(error: &RunError, is_disturbed: bool) -> bool {
         RunError::Interrupted => true,
         RunError::Cluster(JoinError::NotShared { .. }) => false,
         RunError::Cluster(_) => is_disturbed,
-        _ => false,
+        error => is_disturbed && error.is_disk_full(),
     }
 }
 
-/// Returns what a finished run violates; empty if nothing.
+/// A run that has ended.
+pub(crate) struct FinishedRun {
+    /// What it violates, a line each.
+    pub(crate) violations: String,
+    /// Number of buckets in its history.
+    pub(crate) buckets: u64,
+}
+
+/// Checks a run that has ended.
 ///
 /// # Errors
 /// When the run's files cannot be read.
@@ -39,13 +47,18 @@ pub(crate) fn finished_run(
     resolved: &ResolvedConfig,
     settings: &SimSettings,
     folder: &Path,
-) -> Result<String> {
+) -> Result<FinishedRun> {
     let mut violations = String::new();
     let order = history(resolved, settings, &mut violations)?;
-    if violations.is_empty() {
+    let buckets = order.values().map(|buckets| buckets.len() as u64).sum();
+    // Updates of shared parameters are exchanged between buckets, which one machine cannot repeat.
+    if violations.is_empty() && !settings.shares_parameters {
         replay(resolved, order, folder, &mut violations)?;
     }
-    Ok(violations)
+    Ok(FinishedRun {
+        violations,
+        buckets,
+    })
 }
 
 /// Buckets of each pass, in the order in which they were trained.

@@ -41,7 +41,7 @@ impl GridShape {
         }
     }
 
-    fn types(self) -> String {
+    fn types(self, operator: &str) -> String {
         let entity = |name: &str, partitions: u32| {
             format!("\n[entities.{name}]\nnum_partitions = {partitions}\n")
         };
@@ -50,7 +50,7 @@ impl GridShape {
             Self::Bipartite(lhs, rhs) => ("item", entity("node", lhs) + &entity("item", rhs)),
         };
         format!(
-            "{entities}\n[[relations]]\nname = \"edge\"\nlhs = \"node\"\nrhs = \"{rhs}\"\noperator = \"none\"\n"
+            "{entities}\n[[relations]]\nname = \"edge\"\nlhs = \"node\"\nrhs = \"{rhs}\"\noperator = {operator:?}\n"
         )
     }
 }
@@ -62,6 +62,8 @@ pub(crate) struct SimSettings {
     pub(crate) epochs: u32,
     pub(crate) chunks: u32,
     pub(crate) checkpoint_seconds: f64,
+    /// Whether the relation has a translation, which all trainers train.
+    pub(crate) shares_parameters: bool,
 }
 
 /// Returns the configuration of a run whose dataset is in `datasets`.
@@ -74,14 +76,20 @@ pub(crate) fn config(settings: &SimSettings, datasets: &Path, checkpoint: &Path)
         epochs,
         chunks,
         checkpoint_seconds,
+        shares_parameters,
     } = settings;
+    let operator = if *shares_parameters {
+        "translation"
+    } else {
+        "none"
+    };
     let dataset = datasets.join(shape.name());
     let text = format!(
         "dataset = {dataset:?}\ncheckpoint_path = {checkpoint:?}\ndimension = 4\ncomparator = \"dot\"\n\
          loss_fn = \"softmax\"\nnum_epochs = {epochs}\nnum_edge_chunks = {chunks}\nglobal_emb = false\n\
          checkpoint_interval = {checkpoint_seconds}\nworkers = 1\nseed = 7\nbatch_size = 16\nnum_batch_negs = 4\n\
          num_uniform_negs = 4\neval_fraction = 0.0\n{}",
-        shape.types()
+        shape.types(operator)
     );
     Config::parse(&text, "the simulation's configuration", &[]).context("configuration")
 }
@@ -104,6 +112,7 @@ pub fn import_all(datasets: &Path) -> Result<()> {
             epochs: 1,
             chunks: 1,
             checkpoint_seconds: 1.0,
+            shares_parameters: false,
         };
         let config = config(&settings, datasets, &datasets.join("none"))?;
         let options = ImportOptions {

@@ -2,8 +2,9 @@
 //! checkpoint protocol, but over a register and a network that fail as a seed decides, on a virtual clock: hours take
 //! milliseconds, and the same seed gives the same run.
 //!
-//! In reading order: the `world` (virtual clock, threads, processes), the `register` and the `live` traffic with their
-//! faults, a `trainer`, the [`simulation`](simulate) of a run, and the `check` of what must hold at its end.
+//! In reading order: the `world` (virtual clock, threads, processes), the `register`, the `live` traffic and the `disk`
+//! with their [faults](Fault), a `trainer`, the `scenario` that a seed draws, the `director` who carries it out, the
+//! [`simulation`](simulate) of a run, and what must hold: `invariants` of every record, and the `check` at the end.
 //!
 //! Invariants: nothing but the seed decides what happens; a simulated process only waits through `pbg-clock`.
 //!
@@ -11,12 +12,21 @@
 
 mod check;
 mod dice;
+mod director;
+mod disk;
+mod fault;
 mod graph;
+mod invariants;
 mod live;
+mod outcome;
 mod register;
+mod scenario;
 mod simulation;
 mod trainer;
 mod world;
 
+pub use fault::{Fault, FaultCounts};
 pub use graph::import_all as import_datasets;
-pub use simulation::{SimOutcome, simulate};
+pub use outcome::{SimOutcome, SimTotals};
+pub use simulation::{SimOptions, simulate};
+pub use trainer::Narrator;

@@ -9,6 +9,7 @@ use pbg_core::lock::lock;
 use pbg_ledger::Token;
 use pbg_ledger::transport::{Heartbeat, LastHeartbeat, LiveTraffic, NoAnswer, QuestionHandler};
 
+use crate::fault::Fault;
 use crate::world::{Process, SimWorld};
 
 /// A question and the place for its answer.
@@ -67,11 +68,13 @@ impl Network {
         reached.map(|(_, inbox)| inbox).collect()
     }
 
-    fn delivers(&self, world: &SimWorld, from: Process, to: Process) -> bool {
+    fn loses(&self, world: &SimWorld) -> bool {
         let loss = *lock(&self.loss);
-        world.is_alive(to)
-            && !lock(&self.cuts).contains(&(from, to))
-            && !world.draw(|dice| loss > 0.0 && dice.chance(loss))
+        loss > 0.0 && world.draw(|dice| dice.chance(loss)) && world.inject(Fault::LostMessage)
+    }
+
+    fn delivers(&self, world: &SimWorld, from: Process, to: Process) -> bool {
+        world.is_alive(to) && !lock(&self.cuts).contains(&(from, to)) && !self.loses(world)
     }
 }
 

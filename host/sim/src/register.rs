@@ -7,6 +7,7 @@ use std::time::Duration;
 use pbg_core::lock::lock;
 use pbg_ledger::transport::{NoAnswer, Register, RegisterEntry, WriteReply};
 
+use crate::fault::Fault;
 use crate::world::{Process, SimWorld};
 
 /// Time after which a client no longer waits for an answer.
@@ -46,23 +47,50 @@ struct Contents {
     cut_off: BTreeSet<Process>,
     /// Time until which the register does not answer.
     down_until: Duration,
-    /// Number of faults so far.
-    count: u64,
+    /// Whether writes were ever lost.
+    has_lost: bool,
+}
+
+/// A write that the register has accepted.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RegisterWrite<'a> {
+    /// The value before.
+    pub(crate) before: Option<&'a [u8]>,
+    pub(crate) value: &'a [u8],
+    pub(crate) revision: u64,
+    /// Whether the register has ever lost writes.
+    pub(crate) has_lost: bool,
+}
+
+/// Observer of all writes.
+pub(crate) trait WriteObserver: Send + Sync {
+    /// Called after each write that is accepted.
+    fn written(&self, write: &RegisterWrite<'_>);
 }
 
 /// The register of a simulation.
-#[derive(Default)]
-pub(crate) struct SharedRegister(Mutex<Contents>);
+pub(crate) struct SharedRegister {
+    contents: Mutex<Contents>,
+    observer: Box<dyn WriteObserver>,
+}
 
 impl SharedRegister {
+    /// Creates an empty register.
+    pub(crate) fn new(observer: impl WriteObserver + 'static) -> Self {
+        Self {
+            contents: Mutex::default(),
+            observer: Box::new(observer),
+        }
+    }
+
     /// Sets the probabilities of faults.
     pub(crate) fn set_faults(&self, faults: RegisterFaults) {
-        lock(&self.0).faults = faults;
+        lock(&self.contents).faults = faults;
     }
 
     /// Cuts a process off from the register, or restores its connection.
     pub(crate) fn cut_off(&self, process: Process, is_cut: bool) {
-        let mut contents = lock(&self.0);
+        let mut contents = lock(&self.contents);
         match is_cut {
             true => contents.cut_off.insert(process),
             false => contents.cut_off.remove(&process),
@@ -71,13 +99,14 @@ impl SharedRegister {
 
     /// Makes the register silent until a moment.
     pub(crate) fn stop_until(&self, time: Duration) {
-        lock(&self.0).down_until = time;
+        lock(&self.contents).down_until = time;
     }
 
     /// Makes the register forget its last writes.
     pub(crate) fn lose_last(&self, count: usize) {
-        let mut contents = lock(&self.0);
+        let mut contents = lock(&self.contents);
         let left = contents.values.len().saturating_sub(count);
+        contents.has_lost = true;
         for lost in contents.values.split_off(left) {
             contents.ids.remove(&lost.id);
         }
@@ -85,19 +114,14 @@ impl SharedRegister {
 
     /// Ends all faults.
     pub(crate) fn restore(&self) {
-        let mut contents = lock(&self.0);
+        let mut contents = lock(&self.contents);
         contents.faults = RegisterFaults::default();
         contents.cut_off.clear();
         contents.down_until = Duration::ZERO;
     }
 
-    /// Returns the number of faults so far.
-    pub(crate) fn faults(&self) -> u64 {
-        lock(&self.0).count
-    }
-
     fn read(&self) -> Option<RegisterEntry> {
-        let contents = lock(&self.0);
+        let contents = lock(&self.contents);
         let newest = contents.values.last()?;
         Some(RegisterEntry {
             revision: contents.values.len() as u64,
@@ -106,7 +130,7 @@ impl SharedRegister {
     }
 
     fn write(&self, after: Option<u64>, value: &[u8], id: &str) -> WriteReply {
-        let mut contents = lock(&self.0);
+        let mut contents = lock(&self.contents);
         let newest = contents.values.len() as u64;
         if after.unwrap_or(0) != newest || contents.ids.contains(id) {
             return WriteReply::Refused;
@@ -115,6 +139,13 @@ impl SharedRegister {
         contents.values.push(Written {
             value: value.to_owned(),
             id: id.to_owned(),
+        });
+        let before = contents.values.iter().rev().nth(1);
+        self.observer.written(&RegisterWrite {
+            before: before.map(|written| &*written.value),
+            value,
+            revision: newest + 1,
+            has_lost: contents.has_lost,
         });
         WriteReply::Accepted(newest + 1)
     }
@@ -137,12 +168,9 @@ impl RegisterConnection {
         }
     }
 
-    fn happens(&self, probability: f64) -> bool {
-        let happens = probability > 0.0 && self.world.draw(|dice| dice.chance(probability));
-        if happens {
-            lock(&self.register.0).count += 1;
-        }
-        happens
+    fn happens(&self, probability: f64, fault: Fault) -> bool {
+        let is_drawn = probability > 0.0 && self.world.draw(|dice| dice.chance(probability));
+        is_drawn && self.world.inject(fault)
     }
 
     fn travel(&self, faults: &RegisterFaults) {
@@ -151,29 +179,29 @@ impl RegisterConnection {
     }
 
     fn is_reached(&self) -> bool {
-        let contents = lock(&self.register.0);
+        let contents = lock(&self.register.contents);
         !contents.cut_off.contains(&self.process) && contents.down_until <= self.world.time()
     }
 
     /// Makes a request. `late` is called instead of `request` if the request is carried out after the client has given
     /// up.
     fn request<T>(&self, request: impl FnOnce() -> T, late: impl FnOnce()) -> Result<T, NoAnswer> {
-        let faults = lock(&self.register.0).faults;
+        let faults = lock(&self.register.contents).faults;
         self.travel(&faults);
         let timed_out = || {
             pbg_clock::sleep(TIMEOUT);
             Err(NoAnswer("no answer in time".to_owned()))
         };
-        if !self.is_reached() || self.happens(faults.lost_request) {
+        if !self.is_reached() || self.happens(faults.lost_request, Fault::LostRequest) {
             return timed_out();
         }
-        if self.happens(faults.late) {
+        if self.happens(faults.late, Fault::LateWrite) {
             late();
             return timed_out();
         }
         let answer = request();
         self.travel(&faults);
-        match !self.is_reached() || self.happens(faults.lost_answer) {
+        match !self.is_reached() || self.happens(faults.lost_answer, Fault::LostAnswer) {
             true => timed_out(),
             false => Ok(answer),
         }
@@ -200,11 +228,11 @@ impl Register for RegisterConnection {
     }
 
     fn write(&self, after: Option<u64>, value: &[u8], id: &str) -> Result<WriteReply, NoAnswer> {
-        let faults = lock(&self.register.0).faults;
-        if self.happens(faults.twice) {
+        let faults = lock(&self.register.contents).faults;
+        if self.happens(faults.twice, Fault::RepeatedWrite) {
             self.write_later(after, value, id);
         }
-        let write = || match self.happens(faults.refused) {
+        let write = || match self.happens(faults.refused, Fault::RefusedWrite) {
             true => WriteReply::Refused,
             false => self.register.write(after, value, id),
         };

@@ -1,12 +1,14 @@
 //! A simulated trainer: the training of a distributed run, with simulated connections.
 
+use std::fmt::Write as _;
 use std::io;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use pbg_clock::Monitor;
 use pbg_core::event::Event;
+use pbg_core::lock::lock;
 use pbg_distributed::{ClusterOptions, SyncLimits, train_distributed};
 use pbg_model::compatibility::AllowedChanges;
 use pbg_model::error::RunError;
@@ -34,10 +36,21 @@ pub(crate) struct SharedRun {
     pub(crate) bucket: Duration,
     pub(crate) lease_ahead: Option<bool>,
     pub(crate) narrator: Narrator,
+    /// What was violated so far, a line each.
+    pub(crate) violations: Arc<Mutex<String>>,
+    pub(crate) trained: Mutex<TrainedBuckets>,
+}
+
+/// Buckets that the trainers of a run have trained, whether they were settled or not.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct TrainedBuckets {
+    pub(crate) buckets: u64,
+    /// Time that they took.
+    pub(crate) time: Duration,
 }
 
 /// Receiver of a line about what happens in a run.
-pub(crate) type Narrator = fn(Duration, &str);
+pub type Narrator = fn(Duration, &str);
 
 /// A trainer's process.
 pub(crate) struct TrainerProcess {
@@ -84,6 +97,17 @@ impl TrainerProcess {
 }
 
 impl SharedRun {
+    /// Records that something is violated now.
+    pub(crate) fn violate(&self, what: &str) {
+        let at = self.world.time().as_secs_f64();
+        let _infallible = writeln!(lock(&self.violations), "at {at:.3} s: {what}");
+    }
+
+    /// Whether anything was violated so far.
+    pub(crate) fn is_violated(&self) -> bool {
+        !lock(&self.violations).is_empty()
+    }
+
     fn train(&self, rank: u32, stop: &Arc<AtomicBool>) -> Result<RunOutcome, RunError> {
         let options = ClusterOptions {
             register: Arc::new(RegisterConnection::new(&self.world, &self.register)),
@@ -109,7 +133,11 @@ impl SharedRun {
             (self.narrator)(self.world.time(), &told(rank, &event));
             // Training itself takes no virtual time.
             if matches!(event, Event::BucketStarted { .. }) {
-                pbg_clock::sleep(self.world.draw(|dice| dice.duration(self.bucket)));
+                let time = self.world.draw(|dice| dice.duration(self.bucket));
+                pbg_clock::sleep(time);
+                let mut trained = lock(&self.trained);
+                trained.buckets += 1;
+                trained.time += time;
             }
         };
         let (resolved, allowed) = (&self.resolved, AllowedChanges::default());

@@ -8,18 +8,22 @@
 //! are. Its threads remain until the program that simulates ends.
 
 use std::cell::Cell;
+use std::collections::BTreeSet;
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use pbg_clock::{Clock, WaitKey};
+use pbg_clock::{Clock, FileOperation, WaitKey};
 use pbg_core::lock::lock;
 
 use crate::dice::Dice;
+use crate::disk::{Disk, DiskFaults};
+use crate::fault::{Fault, FaultCounts, Injector};
 
 /// Index of a simulated process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -32,21 +36,8 @@ pub(crate) struct Disturbances {
     pub(crate) pause: f64,
     /// Longest pause.
     pub(crate) longest: Duration,
-    /// Probability that the process is killed.
+    /// Probability that the process is killed, or that its machine loses its power.
     pub(crate) kill: f64,
-}
-
-/// Counts of what happened in a world.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct WorldCounts {
-    /// Number of turns that threads were given.
-    pub(crate) turns: u64,
-    /// Number of pauses.
-    pub(crate) pauses: u64,
-    /// Number of processes that were killed.
-    pub(crate) kills: u64,
-    /// Number of threads that panicked.
-    pub(crate) panics: u64,
 }
 
 enum TaskState {
@@ -97,7 +88,12 @@ struct State {
     dice: Dice,
     tasks: Vec<Task>,
     processes: Vec<ProcessState>,
-    counts: WorldCounts,
+    /// Number of turns that threads were given.
+    turns: u64,
+    /// Number of threads that panicked.
+    panics: u64,
+    injector: Injector,
+    disk: Disk,
     /// Digest of all turns.
     trace: DefaultHasher,
 }
@@ -122,6 +118,7 @@ impl SimWorld {
     /// When the operating system cannot create a thread.
     pub(crate) fn run<T: Send>(
         seed: u64,
+        without: BTreeSet<Fault>,
         main: impl FnOnce(&Arc<Self>) -> T + Send,
     ) -> io::Result<T> {
         let start = pbg_clock::now();
@@ -133,7 +130,10 @@ impl SimWorld {
                 dice: Dice::new(seed),
                 tasks: Vec::new(),
                 processes: Vec::new(),
-                counts: WorldCounts::default(),
+                turns: 0,
+                panics: 0,
+                injector: Injector::new(without),
+                disk: Disk::default(),
                 trace: DefaultHasher::new(),
             }),
         });
@@ -177,17 +177,44 @@ impl SimWorld {
 
     /// Kills a process other than the calling one.
     pub(crate) fn kill(&self, process: Process) {
-        let mut state = lock(&self.state);
-        state.counts.kills += u64::from(state.processes[process.0].is_alive);
-        state.processes[process.0].is_alive = false;
+        lock(&self.state).kill(process);
+    }
+
+    /// Cuts the power of the machine of a process other than the calling one.
+    pub(crate) fn cut_power(&self, process: Process) {
+        lock(&self.state).cut_power(process);
     }
 
     /// Pauses a process other than the calling one.
     pub(crate) fn pause(&self, process: Process, time: Duration) {
         let mut state = lock(&self.state);
         let until = state.now + time;
-        state.counts.pauses += 1;
-        state.processes[process.0].paused_until = until;
+        if state.injector.inject(Fault::Pause) {
+            state.processes[process.0].paused_until = until;
+        }
+    }
+
+    /// Disturbs the disk from now on.
+    pub(crate) fn set_disk(&self, faults: DiskFaults) {
+        lock(&self.state).disk.faults = faults;
+    }
+
+    /// Makes the disk full until a moment.
+    pub(crate) fn fill_disk_until(&self, time: Duration) {
+        let mut state = lock(&self.state);
+        if state.injector.inject(Fault::FullDisk) {
+            state.disk.full_until = time;
+        }
+    }
+
+    /// Returns whether a fault of this kind is to happen, and counts it.
+    pub(crate) fn inject(&self, fault: Fault) -> bool {
+        lock(&self.state).injector.inject(fault)
+    }
+
+    /// Returns how often each kind of fault was injected so far.
+    pub(crate) fn faults(&self) -> FaultCounts {
+        lock(&self.state).injector.counts().clone()
     }
 
     /// Ends the disturbances of a process.
@@ -195,9 +222,19 @@ impl SimWorld {
         lock(&self.state).processes[process.0].disturbances = Disturbances::default();
     }
 
+    /// Ends the disturbances of the disk.
+    pub(crate) fn restore_disk(&self) {
+        let mut state = lock(&self.state);
+        state.disk.faults = DiskFaults::default();
+        state.disk.full_until = Duration::ZERO;
+    }
+
     /// Sets a process's calendar wrong by `seconds`.
     pub(crate) fn set_calendar(&self, process: Process, seconds: f64) {
-        lock(&self.state).processes[process.0].calendar_error = seconds;
+        let mut state = lock(&self.state);
+        if state.injector.inject(Fault::WrongCalendar) {
+            state.processes[process.0].calendar_error = seconds;
+        }
     }
 
     /// Whether a process was not killed.
@@ -221,9 +258,14 @@ impl SimWorld {
         draw(&mut lock(&self.state).dice)
     }
 
-    /// Returns counts of what happened so far.
-    pub(crate) fn counts(&self) -> WorldCounts {
-        lock(&self.state).counts
+    /// Returns the number of turns so far.
+    pub(crate) fn turns(&self) -> u64 {
+        lock(&self.state).turns
+    }
+
+    /// Returns the number of threads that panicked so far.
+    pub(crate) fn panics(&self) -> u64 {
+        lock(&self.state).panics
     }
 
     /// Returns a digest of all turns so far: equal runs have equal digests.
@@ -251,7 +293,7 @@ impl SimWorld {
             let ended = catch_unwind(AssertUnwindSafe(work));
             let mut state = lock(&world.state);
             state.tasks[index].state = TaskState::Ended;
-            state.counts.panics += u64::from(ended.is_err());
+            state.panics += u64::from(ended.is_err());
             state.grant_next();
         })?;
         Ok(())
@@ -308,6 +350,41 @@ impl Clock for SimWorld {
     fn spawn(&self, name: &str, work: Box<dyn FnOnce() + Send>) -> io::Result<()> {
         self.start_task(self.current(), name, work)
     }
+
+    fn begin_file_operation(&self, operation: FileOperation, path: &Path) -> io::Result<()> {
+        let until = {
+            let mut state = lock(&self.state);
+            let State {
+                now,
+                dice,
+                injector,
+                disk,
+                ..
+            } = &mut *state;
+            *now + disk.delay(dice, injector)
+        };
+        // Another thread may run first, even if this takes no time.
+        loop {
+            self.wait(WaitKey::of(&until), Some(self.start + until));
+            if self.time() >= until {
+                break;
+            }
+        }
+        let mut state = lock(&self.state);
+        let (now, process) = (state.now, state.tasks[this_task()].process);
+        match operation {
+            FileOperation::Write => state.disk.begin_write(now, process, path),
+            FileOperation::Remove => Ok(()),
+        }
+    }
+
+    fn file_synced(&self, path: &Path) {
+        lock(&self.state).disk.synced(path);
+    }
+
+    fn file_renamed(&self, from: &Path, to: &Path) {
+        lock(&self.state).disk.renamed(from, to);
+    }
 }
 
 impl State {
@@ -343,13 +420,32 @@ impl State {
             kill,
         } = self.processes[process.0].disturbances;
         if kill > 0.0 && self.dice.chance(kill) {
-            self.processes[process.0].is_alive = false;
-            self.counts.kills += 1;
+            match self.dice.chance(0.5) {
+                true => self.kill(process),
+                false => self.cut_power(process),
+            }
         }
         if pause > 0.0 && self.dice.chance(pause) {
-            self.processes[process.0].paused_until = self.now + self.dice.duration(longest);
-            self.counts.pauses += 1;
+            let time = self.dice.duration(longest);
+            if self.injector.inject(Fault::Pause) {
+                self.processes[process.0].paused_until = self.now + time;
+            }
         }
+    }
+
+    fn kill(&mut self, process: Process) {
+        if self.processes[process.0].is_alive && self.injector.inject(Fault::Kill) {
+            self.processes[process.0].is_alive = false;
+        }
+    }
+
+    /// Kills a process. Files that it has not synced keep only what was on the disk before.
+    fn cut_power(&mut self, process: Process) {
+        if !self.processes[process.0].is_alive || !self.injector.inject(Fault::PowerLoss) {
+            return;
+        }
+        self.processes[process.0].is_alive = false;
+        self.disk.lose_unsynced(process);
     }
 
     /// Returns when a thread can go on; `None` if only another thread can wake it.
@@ -376,7 +472,7 @@ impl State {
         let ready = times.iter().enumerate().filter(|(_, time)| is_ready(time));
         let ready: Vec<_> = ready.map(|(index, _)| index).collect();
         let next = ready[self.dice.below(ready.len())];
-        self.counts.turns += 1;
+        self.turns += 1;
         (next, self.now).hash(&mut self.trace);
         self.tasks[next].state = TaskState::Running;
         self.tasks[next].turn.grant();
