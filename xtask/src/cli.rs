@@ -80,6 +80,10 @@ enum Task {
         /// First seed.
         #[arg(long, value_name = "N", default_value_t = 1_000)]
         seed: u64,
+        /// Instead, builds copies of the program with a bug put in on purpose each, and counts the seeds until it is
+        /// found. TEXT selects those whose name contains it.
+        #[arg(long, value_name = "TEXT", num_args = 0..=1, default_missing_value = "", conflicts_with_all = ["hours", "seed"])]
+        mutations: Option<String>,
     },
     /// Builds, and tests the GPU of this machine: its steps against those of the cores, whole runs, and speed.
     #[command(disable_help_flag = true)]
@@ -147,7 +151,11 @@ fn run(arguments: Vec<OsString>) -> Result<()> {
             test::for_minutes(&repo, "pbg-host", "crash", minutes)
         }
         Task::Fuzz(LongTestArgs { minutes }) => test::for_minutes(&repo, "pbg-fuzz", "", minutes),
-        Task::Sim { hours, seed } => test::simulate(&repo, hours, seed),
+        Task::Sim {
+            mutations: Some(text),
+            ..
+        } => test::find_mutations(&repo, &text),
+        Task::Sim { hours, seed, .. } => test::simulate(&repo, hours, seed),
         Task::Docs(_) | Task::Gpu(_) | Task::Bench(_) | Task::Wordnet(_) => {
             workbench(&repo, arguments)
         }

@@ -187,12 +187,22 @@ pub(crate) fn for_minutes(repo: &Repo, package: &str, filter: &str, minutes: u64
 
 /// Simulates distributed runs on all cores, from the seed `first`.
 pub(crate) fn simulate(repo: &Repo, hours: f64, first: u64) -> Result<()> {
-    setup::run(repo)?;
     step::announce(&format!("simulating distributed runs for {hours} hours"));
-    let mut cargo = repo.cargo("run");
-    cargo.args(["--release", "--package", "xtask-sim", "--", "--hours"]);
-    cargo.args([hours.to_string(), "--seed".to_owned(), first.to_string()]);
+    let mut cargo = simulator(repo);
+    cargo.args(["--hours", &hours.to_string(), "--seed", &first.to_string()]);
     step::run(&mut cargo, SEE_ABOVE)
+}
+
+/// Searches by simulations for the bugs of `xtask/sim/mutations.toml` whose name contains `text`.
+pub(crate) fn find_mutations(repo: &Repo, text: &str) -> Result<()> {
+    step::announce("searching for bugs put in on purpose");
+    step::run(simulator(repo).args(["--mutations", text]), SEE_ABOVE)
+}
+
+fn simulator(repo: &Repo) -> Command {
+    let mut cargo = repo.cargo("run");
+    cargo.args(["--release", "--package", "xtask-sim", "--"]);
+    cargo
 }
 
 fn with_libtorch(repo: &Repo) -> OsString {

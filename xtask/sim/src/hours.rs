@@ -1,27 +1,23 @@
-//! Simulates seeds on all cores for a given time, in programs of a few seeds each: the threads of killed processes stay
-//! until the program ends.
+//! Simulates seeds on all cores for a given time.
 
-use std::env;
 use std::path::Path;
-use std::process::{Command, Stdio};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use anyhow::{Context as _, Result};
+use anyhow::Result;
 use pbg_core::lock::lock;
-use pbg_sim::SimOutcome;
+use pbg_sim::SimTotals;
 
-/// Number of seeds of a program.
-const SEEDS: u64 = 50;
+use crate::programs::{SEEDS, simulate_some};
 
 /// Totals of all seeds.
 #[derive(Default)]
 struct Totals {
     seeds: u64,
     failed: u64,
-    sum: SimOutcome,
+    sum: SimTotals,
 }
 
 /// Simulates seeds from `first` for `time`. Returns whether nothing was violated.
@@ -38,11 +34,12 @@ pub(crate) fn simulate_for(time: Duration, first: u64, folder: &Path) -> Result<
     let work = || -> Result<()> {
         while pbg_clock::elapsed(started) < time {
             let seed = next.fetch_add(SEEDS, Ordering::Relaxed);
-            let (failed, sum) = simulate_some(seed, folder)?;
+            let simulated = simulate_some(None, seed, folder)?;
             let mut totals = lock(&totals);
             totals.seeds += SEEDS;
-            totals.failed += failed;
-            totals.sum.add(&sum);
+            totals.failed += simulated.failed;
+            totals.sum.add(&simulated.totals);
+            simulated.lines.iter().for_each(|line| println!("{line}"));
             println!(
                 "{} seeds, {} with a violation; {}",
                 totals.seeds, totals.failed, totals.sum
@@ -59,18 +56,7 @@ pub(crate) fn simulate_for(time: Duration, first: u64, folder: &Path) -> Result<
         });
         ended.collect::<Result<()>>()
     })?;
-    Ok(lock(&totals).failed == 0)
-}
-
-/// Simulates some seeds in another program. Returns how many violate something, and the sum of all.
-fn simulate_some(seed: u64, folder: &Path) -> Result<(u64, SimOutcome)> {
-    let mut command = Command::new(env::current_exe()?);
-    let (seed, count) = (seed.to_string(), SEEDS.to_string());
-    command.args(["--seed", &seed, "--count", &count, "--json", "--folder"]);
-    let output = command.arg(folder).stderr(Stdio::inherit()).output()?;
-    let text = String::from_utf8_lossy(&output.stdout);
-    let mut lines: Vec<&str> = text.lines().collect();
-    let last = lines.pop().unwrap_or_default();
-    lines.iter().for_each(|line| println!("{line}"));
-    serde_json::from_str(last).with_context(|| format!("the seeds from {seed} ended early"))
+    let totals = lock(&totals);
+    print!("{}", totals.sum.table());
+    Ok(totals.failed == 0)
 }

@@ -5,17 +5,24 @@
     reason = "a terminal program prints its messages"
 )]
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use clap::Parser;
-use pbg_sim::{SimOutcome, simulate};
+use pbg_sim::{Fault, SimOptions, SimOutcome, SimTotals, simulate};
+use serde::Deserialize as _;
+use serde::de::IntoDeserializer as _;
+use serde::de::value::Error as NameError;
 
 use rustix::thread::{CpuSet, sched_getcpu, sched_setaffinity};
 
 mod hours;
+mod mutations;
+mod programs;
+mod shrink;
 
 /// Simulate distributed runs with faults drawn by seeds, and check what must hold.
 #[derive(Debug, Parser)]
@@ -30,6 +37,16 @@ struct Args {
     /// Simulate seeds on all cores for this many hours instead.
     #[arg(long, value_name = "N", conflicts_with = "count")]
     hours: Option<f64>,
+    /// Build mutated copies of the program, and count the seeds until each fault is found. TEXT selects those whose name
+    /// contains it.
+    #[arg(long, value_name = "TEXT", num_args = 0..=1, default_missing_value = "", conflicts_with_all = ["count", "hours"])]
+    mutations: Option<String>,
+    /// Kinds of faults that are not injected.
+    #[arg(long, value_name = "KIND", value_delimiter = ',', value_parser = parse_fault)]
+    without: Vec<Fault>,
+    /// End the disturbances after this much virtual time, in seconds.
+    #[arg(long, value_name = "SECONDS")]
+    disturbed: Option<f64>,
     /// Print the totals as JSON.
     #[arg(long)]
     json: bool,
@@ -44,6 +61,10 @@ struct Args {
     folder: PathBuf,
 }
 
+fn parse_fault(name: &str) -> Result<Fault, NameError> {
+    Fault::deserialize(name.into_deserializer())
+}
+
 fn main() -> Result<ExitCode> {
     let args = Args::parse();
     if let Some(hours) = args.hours {
@@ -54,6 +75,9 @@ fn main() -> Result<ExitCode> {
             &args.folder,
         )?));
     }
+    if let Some(text) = &args.mutations {
+        return Ok(exit_code(mutations::find_all(text, &args.folder)?));
+    }
     stay_on_one_core();
     let place = tempfile::Builder::new()
         .prefix("pbg-sim-")
@@ -62,31 +86,16 @@ fn main() -> Result<ExitCode> {
     let datasets = place.path().join("datasets");
     std::fs::create_dir(&datasets)?;
     pbg_sim::import_datasets(&datasets)?;
-    let (mut failed, mut sum) = (0_u64, SimOutcome::default());
+    let (mut failed, mut totals) = (0_u64, SimTotals::default());
     for seed in args.seed..args.seed.saturating_add(args.count) {
-        let outcome = run(seed, &args, &datasets)?;
-        let again = args
-            .twice
-            .then(|| run(seed, &args, &datasets))
-            .transpose()?;
-        let differs = again.is_some_and(|again| again.digest != outcome.digest);
-        if let Some(violation) = &outcome.violation {
-            print!("seed {seed}: {violation}");
-        }
-        if differs {
-            println!("seed {seed}: two runs of it differ");
-        }
-        if differs || outcome.violation.is_some() {
-            failed += 1;
-            println!(
-                "  see what happens with: cargo run --release -p xtask-sim -- --seed {seed} --verbose"
-            );
-        }
-        sum.add(&outcome);
+        let shrinks = failed == 0 && !args.verbose;
+        let (holds, outcome) = check_seed(seed, &args, shrinks, &datasets)?;
+        failed += u64::from(!holds);
+        totals.add(&outcome.totals);
     }
     match args.json {
-        true => println!("{}", serde_json::to_string(&(failed, &sum))?),
-        false => println!("{} seeds, {failed} with a violation; {sum}", args.count),
+        true => println!("{}", serde_json::to_string(&(failed, &totals))?),
+        false => println!("{} seeds, {failed} with a violation; {totals}", args.count),
     }
     Ok(exit_code(failed == 0))
 }
@@ -98,15 +107,45 @@ fn exit_code(holds: bool) -> ExitCode {
     }
 }
 
-fn run(seed: u64, args: &Args, datasets: &Path) -> Result<SimOutcome> {
-    let narrate = |time: Duration, what: &str| println!("{:10.3} {what}", time.as_secs_f64());
-    let narrator = if args.verbose {
-        narrate
-    } else {
-        |_: Duration, _: &str| ()
+/// Simulates a seed, and prints what is violated and how to see it, in a simpler run if it `shrinks` the run. Returns
+/// whether everything held, and the outcome.
+fn check_seed(
+    seed: u64,
+    args: &Args,
+    shrinks: bool,
+    datasets: &Path,
+) -> Result<(bool, SimOutcome)> {
+    let disturbed = args.disturbed.map(Duration::try_from_secs_f64);
+    let options = SimOptions {
+        seed,
+        without: BTreeSet::from_iter(args.without.iter().copied()),
+        disturbed: disturbed.transpose().context("--disturbed")?,
+        datasets: datasets.to_owned(),
+        narrator: match args.verbose {
+            true => |time: Duration, what: &str| println!("{:10.3} {what}", time.as_secs_f64()),
+            false => |_: Duration, _: &str| (),
+        },
     };
-    let folder = tempfile::tempdir_in(datasets)?;
-    simulate(seed, datasets, folder.path(), narrator)
+    let outcome = run(&options)?;
+    let again = args.twice.then(|| run(&options)).transpose()?;
+    let differs = again.is_some_and(|again| again.digest != outcome.digest);
+    if differs {
+        println!("seed {seed}: two runs of it differ");
+    }
+    if let Some(violation) = &outcome.violation {
+        print!("seed {seed}: {violation}");
+        println!("  see what happens: {}", shrink::command(&options));
+        if shrinks {
+            let smallest = shrink::shrink(&options, &outcome, run)?;
+            println!("  or in a simpler run: {}", shrink::command(&smallest));
+        }
+    }
+    Ok((!differs && outcome.violation.is_none(), outcome))
+}
+
+fn run(options: &SimOptions) -> Result<SimOutcome> {
+    let folder = tempfile::tempdir_in(&options.datasets)?;
+    simulate(options, folder.path())
 }
 
 /// Keeps all threads on the current core. Only one runs at a time, and passing the turn to another core takes longer.
