@@ -6,8 +6,9 @@ import gzip
 import hashlib
 import io
 import json
+import shutil
 import tarfile
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ import pbg_host
 import pytest
 from conftest import Keys
 from pbg_host import datasets
+from pbg_host._datasets.layouts import _lines
 
 CODEX = [("Q928", "P530", "Q41"), ("Q443897", "P101", "Q207628"), ("Q1014", "P530", "Q148")]
 """The first lines of CoDEx-S's validation edges."""
@@ -171,6 +173,44 @@ def test_a_download_is_verified(tmp_path: Path) -> None:
     damaged.write_bytes((tmp_path / "toy.tar.gz").read_bytes()[:60])
     with pytest.raises(pbg_host.DataError, match="not a complete archive"):
         datasets.download(damaged.as_uri(), tmp_path / "new", sha256=hashlib.sha256(damaged.read_bytes()).hexdigest())
+
+
+def test_damaged_gzip(tmp_path: Path) -> None:
+    """A byte of a compressed file that is wrong, or that is missing, is an error of the package wherever it is."""
+
+    def harm(path: Path) -> Iterator[Path]:
+        whole = path.read_bytes()
+        for at in range(2, len(whole), 3):
+            damaged = path.with_name(f"damaged-{path.name}")
+            damaged.write_bytes(whole[:at])
+            yield damaged
+            damaged.write_bytes(whole[:at] + bytes([whole[at] ^ 0x55]) + whole[at + 1 :])
+            yield damaged
+
+    def tries(path: Path, read: Callable[[Path], object]) -> int:
+        refused = 0
+        for damaged in harm(path):
+            try:
+                read(damaged)
+            except pbg_host.DataError as error:
+                refused += 1
+                assert str(damaged.name) in str(error)
+        return refused
+
+    graph = write(tmp_path / "yed.graphml.gz", YED)
+    assert tries(graph, lambda path: list(datasets.read_graphml(path))) > 50
+    (tmp_path / "lines").mkdir()
+    pairs = write(tmp_path / "lines" / "edge.csv.gz", lines([(str(at), str(at * 7 % 11)) for at in range(60)]))
+    assert tries(pairs, lambda path: list(_lines(path))) > 50
+    text = lines(CODEX).encode()
+    archive(tmp_path / "toy.tar.gz", ("toy/train.txt", text), ("toy/test.txt", text))
+
+    def fetch(path: Path) -> None:
+        new = tmp_path / "new"
+        datasets.download(path.as_uri(), new, sha256=hashlib.sha256(path.read_bytes()).hexdigest())
+        shutil.rmtree(new)
+
+    assert tries(tmp_path / "toy.tar.gz", fetch) > 50
 
 
 def test_graphml(tmp_path: Path, keys: Keys) -> None:

@@ -15,7 +15,7 @@ pub(crate) fn raised(py: Python<'_>, failure: Failure) -> PyErr {
 }
 
 /// Phrases of the program's messages, and how Python's messages put them.
-const SPELLINGS: [(&str, &str); 18] = [
+const SPELLINGS: [(&str, &str); 20] = [
     ("`--allow-plugin-change`", "`allow_plugin_change=True`"),
     ("`--allow-data-change`", "`allow_data_change=True`"),
     (
@@ -34,6 +34,8 @@ const SPELLINGS: [(&str, &str); 18] = [
     ("`--width`", "`width=`"),
     ("`--memory`", "`memory=`"),
     ("`--prefix`", "`prefixes=`"),
+    ("`--file-prefixes`", "`file_prefixes=True`"),
+    ("`--blank-nodes`", "`blank_nodes=`"),
     ("`--header-file`", "`header_file=`"),
     ("`--set dataset=FOLDER`", "`dataset=FOLDER`"),
     ("`--checkpoint` is for", "`checkpoint=` is for"),

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
 import hashlib
+import lzma
 import os
 import shutil
 import tarfile
@@ -10,6 +12,7 @@ import tempfile
 import urllib.error
 import urllib.request
 import zipfile
+import zlib
 from pathlib import Path, PurePosixPath
 from typing import IO, Any
 
@@ -57,6 +60,18 @@ def _fetch(url: str, path: Path) -> str:
     return digest.hexdigest()
 
 
+_DAMAGED = (
+    tarfile.TarError,
+    zipfile.BadZipFile,
+    gzip.BadGzipFile,
+    zlib.error,
+    lzma.LZMAError,
+    EOFError,
+    RuntimeError,
+)
+"""Exceptions of archives that are damaged or end too early."""
+
+
 def _extract(url: str, archive: Path, into: Path) -> None:
     try:
         if zipfile.is_zipfile(archive):
@@ -75,7 +90,7 @@ def _extract(url: str, archive: Path, into: Path) -> None:
                     raise DataError(f"{url}: contains {member.name}, which is not a file")
                 with opened as source:
                     _put(url, member.name, source, into)
-    except (tarfile.TarError, zipfile.BadZipFile, EOFError, RuntimeError) as error:
+    except _DAMAGED as error:
         raise DataError(f"{url}: is not a complete archive: {error}") from None
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import os
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any, Union
@@ -70,7 +71,7 @@ def _edges(path: Path, file: IO[bytes], relation: str | None, weight: str | None
                 parents[-1].remove(element)
     except ElementTree.ParseError as error:
         raise DataError(f"{path}: is not complete XML: {error}") from None
-    except (EOFError, gzip.BadGzipFile, OSError) as error:
+    except (EOFError, zlib.error, OSError) as error:
         raise DataError(f"{path}: cannot be read: {error}") from None
 
 

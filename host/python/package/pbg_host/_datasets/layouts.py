@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import os
+import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -240,5 +241,5 @@ def _lines(path: Path) -> Iterator[tuple[int, str]]:
                     yield number, line.rstrip("\r\n")
     except FileNotFoundError:
         raise DataError(f"{path}: does not exist, but the files beside it need it") from None
-    except (OSError, EOFError, UnicodeDecodeError) as error:
+    except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
         raise DataError(f"{path}: cannot be read: {error}") from None
