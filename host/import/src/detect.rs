@@ -21,7 +21,7 @@ use super::block::{BLOCK_BYTES, EdgeFormat};
 use super::columns::ColumnLayout;
 use super::format::{CommentRule, Comments, Separator, TextFormat};
 use super::inputs::InputPath;
-use super::rdf;
+use super::rdf::{self, RdfSyntax};
 use super::reading::{FormatDescription, HeaderSource};
 use super::shorten::shorten;
 use super::source::{self, FileKind, TextSource};
@@ -40,8 +40,12 @@ pub(super) fn detect(
     }
     let sample = TextSample::read(input, said.text.skip_lines)?;
     if let Some(found) = rdf::detect(input, said, &sample, kind.compression())? {
+        if !matches!(found.format, EdgeFormat::Rdf(format) if format.syntax == RdfSyntax::Turtle) {
+            sample.check_first_line(input, said.text.skip_lines)?;
+        }
         return Ok(found);
     }
+    sample.check_first_line(input, said.text.skip_lines)?;
     let text = Text {
         input,
         said,
@@ -65,22 +69,35 @@ impl TextSample {
             read.map(|read| (read as u64) < limit)
         };
         let failed = |e| FileError::new("read", &input.path, e);
+        let mut has_line_end = true;
         let mut whole = more(LOOKED_AT).map_err(failed)?;
         if !whole {
             whole = more(BLOCK_BYTES as u64 - LOOKED_AT).map_err(failed)?;
         }
         if !whole {
-            let Some(end) = memchr::memrchr(b'\n', &bytes) else {
-                return Err(ImportError::Line {
-                    path: input.path.clone(),
-                    line: skipped + 1,
-                    what: format!("the line is longer than {BLOCK_BYTES} bytes"),
-                });
-            };
-            bytes.truncate(end + 1);
+            match memchr::memrchr(b'\n', &bytes) {
+                Some(end) => bytes.truncate(end + 1),
+                None => has_line_end = false,
+            }
         }
         let text = String::from_utf8_lossy(&bytes).into_owned();
-        Ok(Self { text, whole })
+        Ok(Self {
+            text,
+            whole,
+            has_line_end: whole || has_line_end,
+        })
+    }
+
+    /// Checks that the first line of a text that is read by lines, behind `skipped` ones, fits into a block.
+    fn check_first_line(&self, input: &InputPath, skipped: u64) -> Result<(), ImportError> {
+        if self.has_line_end {
+            return Ok(());
+        }
+        Err(ImportError::Line {
+            path: input.path.clone(),
+            line: skipped + 1,
+            what: format!("the line is longer than {BLOCK_BYTES} bytes"),
+        })
     }
 
     fn lines(&self) -> Vec<&str> {

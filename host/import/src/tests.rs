@@ -8,6 +8,7 @@ mod rdf_errors;
 mod reading;
 mod round_trip;
 mod stable_ids;
+mod turtle;
 
 use std::collections::BTreeMap;
 use std::fs;

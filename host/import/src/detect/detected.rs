@@ -30,4 +30,6 @@ pub(crate) struct TextSample {
     pub(crate) text: String,
     /// Whether these are all lines of the file.
     pub(crate) whole: bool,
+    /// Whether the first line is complete.
+    pub(crate) has_line_end: bool,
 }

@@ -23,6 +23,7 @@ pub(super) fn read(
         source: path.to_owned(),
     };
     let sample = TextSample::read(&input, 0)?;
+    sample.check_first_line(&input, 0)?;
     let lines: Vec<&str> = sample.text.lines().collect();
     let mut records = records::of(&lines, separator, None, false).into_iter();
     let names = records.next().map_or(Vec::new(), |record| record.cells);

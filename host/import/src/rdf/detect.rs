@@ -4,7 +4,7 @@ use super::lines::{has_graph, parse_line};
 use super::names::{Term, TermNames};
 use super::options::{Literals, Prefix, RdfOptions};
 use super::rows;
-use super::stream::{TripleSink, TurtleStream};
+use super::stream::{SkippedPart, TripleSink, TurtleStream};
 use super::syntax::{RdfFormat, RdfSyntax, TERMS};
 use crate::ImportError;
 use crate::block::{EdgeFormat, LineError};
@@ -132,20 +132,25 @@ impl<'a> RdfSample<'a> {
         Ok(is_turtle.then_some(RdfSyntax::Turtle))
     }
 
-    /// Returns whether the first statement is a declaration of Turtle.
+    /// Returns whether the first statement is a declaration of Turtle: a directive with the IRI that belongs to it.
     fn begins_with_directive(&self) -> bool {
-        let mut words = self.lines.iter().flat_map(|line| line.split_whitespace());
-        let mut word = || words.next().unwrap_or_default();
-        let directive = word();
+        let words = self.lines.iter().flat_map(|line| line.split_whitespace());
+        let mut words = words.take(3);
+        let directive = words.next().unwrap_or_default();
         let is = |name: &str| directive.eq_ignore_ascii_case(name);
-        match (
+        let rest: String = words.collect();
+        let iri = match (
             is("prefix") || directive == "@prefix",
             is("base") || directive == "@base",
         ) {
-            (true, _) => word().contains(':'),
-            (_, true) => word().starts_with('<'),
-            _ => false,
-        }
+            (true, _) => match rest.split_once(':') {
+                Some((name, iri)) if !name.contains(['<', '"']) => iri,
+                _ => "",
+            },
+            (_, true) => &rest,
+            _ => "",
+        };
+        iri.strip_prefix('<').is_some_and(|iri| iri.contains('>'))
     }
 
     /// Returns whether the text is valid Turtle with triples or declarations, or begins with a statement that is.
@@ -196,7 +201,9 @@ impl<'a> RdfSample<'a> {
             self.parse(&mut stream, &mut Trial::default(), |trial, _| {
                 trial.triples > 0
             });
-            prefixes = stream.prefixes();
+            if options.file_prefixes {
+                prefixes = stream.prefixes();
+            }
             self.parse(&mut TurtleStream::new(), &mut trial, |trial, _| {
                 trial.first.is_some() || trial.errors > 0
             });
@@ -242,7 +249,7 @@ impl TripleSink for Trial {
         Ok(())
     }
 
-    fn refuse(&mut self, _wrong: LineError) -> Result<(), LineError> {
+    fn refuse(&mut self, _wrong: LineError, _part: SkippedPart) -> Result<(), LineError> {
         self.errors += 1;
         Ok(())
     }

@@ -2,6 +2,12 @@
 
 use std::str::FromStr;
 
+use crate::shorten::shorten;
+
+/// Longest IRI of a prefix or of a base in bytes. It is repeated in the name of every term that uses it, so that a few
+/// bytes of a file stand for as many.
+pub(super) const MAX_PREFIX_IRI: usize = 4 << 10;
+
 /// Options for RDF files: which terms become entities, and the names that they get.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RdfOptions {
@@ -88,6 +94,13 @@ impl Prefix {
                 "`{iri}` cannot begin an IRI: expected NAME=IRI, as in ex=http://example.org/"
             ));
         }
+        if iri.len() > MAX_PREFIX_IRI {
+            return Err(format!(
+                "the IRI of the prefix `{}` has {} bytes, but at most {MAX_PREFIX_IRI} are allowed",
+                shorten(name),
+                iri.len()
+            ));
+        }
         Ok(Self {
             name: name.to_owned(),
             iri: iri.to_owned(),
@@ -133,5 +146,8 @@ mod tests {
         ] {
             assert!(wrong.parse::<Prefix>().is_err(), "{wrong}");
         }
+        let iri = |length: usize| format!("ex={}", "a".repeat(length)).parse::<Prefix>();
+        assert!(iri(MAX_PREFIX_IRI).is_ok());
+        assert!(iri(MAX_PREFIX_IRI + 1).unwrap_err().contains("4097 bytes"));
     }
 }

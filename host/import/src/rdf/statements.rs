@@ -8,8 +8,16 @@ const MAX_STRING: usize = 16 << 20;
 /// Longest IRI or other word in bytes.
 const MAX_WORD: usize = 64 << 10;
 
+/// Length in bytes from which a word counts as long.
+const LONG_WORD: usize = 256;
+
 /// Largest depth of brackets within brackets.
 const MAX_DEPTH: usize = 1000;
+
+const BROKEN_STRING: &str = "a string has a line end: its closing quote is missing, or it needs three quotes at both \
+                             ends, or `\\n`";
+
+const BROKEN_IRI: &str = "an IRI contains a control character, a line end: its `>` is missing";
 
 /// Longest label that the library gives to a blank node without one.
 const GIVEN_LABEL: usize = 32;
@@ -33,6 +41,13 @@ pub(super) fn given_number(label: &[u8]) -> Option<u128> {
 #[derive(Debug, Default)]
 pub(super) struct StatementScanner {
     token: Token,
+    /// Description of a token that must not have a line end and has one.
+    broken: Option<&'static str>,
+    /// Last bytes outside of tokens, as lower-case letters.
+    recent: u64,
+    /// Whether `prefix` or `base` has come, and whether an IRI has ended since.
+    declares: bool,
+    has_declared: bool,
     /// Bytes of the token so far.
     length: usize,
     /// Open brackets and parentheses.
@@ -71,6 +86,27 @@ enum Token {
 }
 
 impl StatementScanner {
+    /// Returns whether the next byte is outside of strings, IRIs, comments and long words. Within one, a parser would
+    /// read it again from its beginning.
+    pub(super) fn is_between_tokens(&self) -> bool {
+        self.token == Token::Plain && self.length < LONG_WORD
+    }
+
+    /// Returns the error of a token that must not have a line end and got one since the last call.
+    pub(super) fn take_broken(&mut self) -> Option<&'static str> {
+        self.broken.take()
+    }
+
+    /// Returns whether a prefix or the base may have been declared since the last call.
+    pub(super) fn take_declared(&mut self) -> bool {
+        std::mem::take(&mut self.has_declared)
+    }
+
+    /// Leaves the brackets of a wrong statement, some of which may lack their ends.
+    pub(super) fn leave_brackets(&mut self) {
+        self.depth = 0;
+    }
+
     /// Reads bytes up to the end of a statement, or all of them. Returns their number, and whether a statement ends
     /// there.
     ///
@@ -104,10 +140,13 @@ impl StatementScanner {
                         return self.take_plain(byte);
                     }
                 };
-                self.escaped = byte == b'\\' && self.token == Token::Short { quote };
+                let is_short = self.token == Token::Short { quote };
+                self.escaped = byte == b'\\' && is_short;
+                if byte == b'\n' && is_short {
+                    self.broken = Some(BROKEN_STRING);
+                }
             }
-            // A line end in a short string is an error, which the library reports.
-            Token::Short { quote } if byte == quote || byte == b'\n' => self.begin(Token::Plain),
+            Token::Short { quote } if byte == quote => self.begin(Token::Plain),
             Token::Long { quote, quotes } => {
                 let quotes = if byte == quote { quotes + 1 } else { 0 };
                 self.token = Token::Long { quote, quotes };
@@ -116,8 +155,17 @@ impl StatementScanner {
                 }
                 self.escaped = byte == b'\\';
             }
-            Token::Short { .. } => self.escaped = byte == b'\\',
-            Token::Iri if byte == b'>' => self.begin(Token::Plain),
+            Token::Short { .. } => {
+                self.escaped = byte == b'\\';
+                if byte == b'\n' {
+                    self.broken = Some(BROKEN_STRING);
+                }
+            }
+            Token::Iri if byte == b'>' => {
+                self.has_declared |= std::mem::take(&mut self.declares);
+                self.begin(Token::Plain);
+            }
+            Token::Iri if byte == b'\n' => self.broken = Some(BROKEN_IRI),
             Token::Comment if byte == b'\n' || byte == b'\r' => self.begin(Token::Plain),
             Token::Iri | Token::Comment => {}
         }
@@ -153,6 +201,9 @@ impl StatementScanner {
             b'\\' => self.escaped = true,
             _ => {
                 self.after_dot = byte == b'.' && self.depth == 0;
+                self.recent = self.recent << 8 | u64::from(byte.to_ascii_lowercase());
+                self.declares |=
+                    ends_with(self.recent, b"prefix") || ends_with(self.recent, b"base");
                 if self.word.len() <= GIVEN_LABEL + 2 {
                     self.word.push(byte);
                 }
@@ -168,6 +219,7 @@ impl StatementScanner {
         let number = word.strip_prefix(b"_:").and_then(given_number);
         self.labels.extend(number);
         self.word.clear();
+        self.recent = 0;
         self.token = token;
         self.length = 0;
     }
@@ -189,6 +241,11 @@ impl StatementScanner {
         }
         Ok(())
     }
+}
+
+/// Returns whether the last bytes, of which there are at most 8, end with a word.
+fn ends_with(recent: u64, word: &[u8]) -> bool {
+    recent.to_be_bytes().ends_with(word)
 }
 
 #[cfg(test)]
@@ -226,6 +283,45 @@ mod tests {
         for size in [1, 7, 1000] {
             assert_eq!(statements(&parts.concat(), size), parts, "{size}");
         }
+    }
+
+    #[test]
+    fn line_ends_belong_to_strings() {
+        let short = ["a:x a:p \"a. \n b. \" . ", "a:x a:p 'c. \r\n d. '.\n"];
+        let long = [
+            "a:x a:p \"\"\"a. \n b. \"\"\" , '''\n. ''' . ",
+            "a:x a:p '' .\n",
+        ];
+        for (texts, is_broken) in [(short, true), (long, false)] {
+            for size in [1, 7, 1000] {
+                let expected = [texts[0], texts[1], ""];
+                assert_eq!(statements(&texts.concat(), size), expected, "{size}");
+            }
+            for text in texts {
+                let mut scanner = StatementScanner::default();
+                assert_eq!(scanner.scan(text.as_bytes()), Ok((text.len(), true)));
+                assert_eq!(scanner.take_broken().is_some(), is_broken, "{text}");
+            }
+        }
+    }
+
+    #[test]
+    fn declarations_are_noticed_wherever_they_begin() {
+        let declares = |text: &str| {
+            let mut scanner = StatementScanner::default();
+            scanner.scan(text.as_bytes()).unwrap();
+            scanner.take_declared()
+        };
+        for text in [
+            "@prefix a: <b>",
+            "PREFIX\na:\n<b>",
+            "@prefix:<b>",
+            "Base<b>",
+            "\"x\"@en.@base<b>",
+        ] {
+            assert!(declares(text), "{text}");
+        }
+        assert!(!declares("a:x a:y <b> , <prefix>"));
     }
 
     #[test]

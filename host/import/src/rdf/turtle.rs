@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 
 use super::names::Term;
 use super::rows::TripleRows;
-use super::stream::{TripleSink, TurtleStream};
+use super::stream::{SkippedPart, TripleSink, TurtleStream};
 use super::syntax::{RdfFormat, TERMS};
 use crate::ImportError;
 use crate::block::{BLOCK_BYTES, BadLines, Content, EdgeRows, InputFile, LineError};
@@ -139,12 +139,15 @@ impl TripleSink for TurtleBlock<'_> {
             .push(line.saturating_sub(self.first_line), terms)
     }
 
-    fn refuse(&mut self, wrong: LineError) -> Result<(), LineError> {
+    fn refuse(&mut self, wrong: LineError, part: SkippedPart) -> Result<(), LineError> {
         let line = wrong.line.saturating_sub(self.first_line);
-        match self
-            .bad
-            .record(self.on_bad_line, LineError { line, ..wrong })
-        {
+        let what = match (self.on_bad_line, part) {
+            (OnBadLine::Skip, SkippedPart::RestOfStatement) => {
+                format!("{}; the rest of the statement is skipped", wrong.what)
+            }
+            _ => wrong.what,
+        };
+        match self.bad.record(self.on_bad_line, LineError { line, what }) {
             Ok(()) => Ok(()),
             // The stream counts from the first line of the file.
             Err(error) => Err(LineError {

@@ -7,7 +7,7 @@ use super::*;
 use crate::{BlankNodes, Literals, OnBadLine, RdfSyntax, Separator};
 
 #[track_caller]
-fn fails(workshop: &Workshop, name: &str, text: impl AsRef<[u8]>, expected: &[&str]) {
+pub(super) fn fails(workshop: &Workshop, name: &str, text: impl AsRef<[u8]>, expected: &[&str]) {
     let error = workshop.import_text(name, text).unwrap_err().to_string();
     for part in expected {
         assert!(error.contains(part), "`{part}` is not in: {error}");
@@ -28,6 +28,9 @@ fn options_without_a_file_for_them_are_refused() {
         "<a> <p> <b> .\n",
         &["header.csv`", "text files"],
     );
+    any.options.text.header_file = Some(any.path("nowhere.csv"));
+    fails(&any, "a.tsv", "a\tp\tb\n", &["nowhere.csv"]);
+    fails(&any, "a.tsv", "\n\n", &["it has no edges"]);
 }
 
 #[test]
@@ -127,24 +130,12 @@ fn errors_name_file_and_line() {
 }
 
 #[test]
-fn bad_statements_of_turtle_are_skipped_up_to_their_end() {
-    let mut workshop = Workshop::new(1);
-    workshop.options.on_bad_line = OnBadLine::Skip;
-    let text = "@prefix a: <http://a/> .\na:x a:y <1> .\nb:x a:y <2> ; a:z <3> .\na:x a:y <4> .\n";
-    let expected = ["<1>", "<4>"].map(|rhs| triple("<http://a/x>", "<http://a/y>", rhs));
-    let report = reads(&workshop, "a.ttl", text.as_bytes(), expected.into());
-    let skipped = &report.sets[0].skipped;
-    assert_eq!(skipped.count, 1);
-    assert!(
-        skipped.first.as_ref().unwrap().contains("a.ttl, line 3: "),
-        "{skipped:?}"
-    );
-}
-
-#[test]
 fn other_texts_are_not_taken_for_rdf() {
     let workshop = Workshop::new(1);
     for (text, expected) in [
+        ("@prefix\tx:y\tz\n", edge("@prefix", "x:y", "z")),
+        ("@base\t<x\ty\n", edge("@base", "<x", "y")),
+        ("prefix\tx:\tz\n", edge("prefix", "x:", "z")),
         ("<a>\t<r>\t<b>\n", edge("<a>", "<r>", "<b>")),
         ("(1)\tr\t(2)\n", edge("(1)", "r", "(2)")),
         ("[]\tr\t_:x\n", edge("[]", "r", "_:x")),
