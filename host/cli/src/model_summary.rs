@@ -5,6 +5,7 @@ use std::fs;
 use std::path::{Component, Path, PathBuf};
 
 use pbg_config::Config;
+use pbg_core::lr_schedule::{LrDecay, LrSchedule};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -28,6 +29,9 @@ pub(crate) fn model_summary(config: &Config, loss: Option<&str>) -> Vec<(String,
     facts.add("lr", config.lr);
     if let Some(lr) = config.relation_lr {
         facts.add("lr of relations", lr);
+    }
+    if let Some(schedule) = lr_schedule(config) {
+        facts.add("lr schedule", schedule);
     }
     if config.regularization_coef > 0.0 {
         let (kind, weight) = (name(config.regularizer), config.regularization_coef);
@@ -53,6 +57,27 @@ impl SummaryBuilder {
     fn add(&mut self, name: &str, value: impl std::fmt::Display) {
         self.0.push((name.to_owned(), value.to_string()));
     }
+}
+
+/// Describes the schedule of the learning rates; `None` if they are the same in all passes.
+pub(crate) fn lr_schedule(config: &Config) -> Option<String> {
+    let LrSchedule {
+        warmup_epochs,
+        decay,
+        decay_epochs,
+        final_fraction,
+    } = config.lr_schedule()?;
+    let mut parts = Vec::new();
+    if warmup_epochs > 0.0 {
+        parts.push(format!("warm-up until epoch {warmup_epochs}"));
+    }
+    if decay != LrDecay::Constant {
+        let decay = name(decay);
+        parts.push(format!(
+            "{decay} decay to {final_fraction} x until epoch {decay_epochs}"
+        ));
+    }
+    Some(parts.join(", "))
 }
 
 /// Returns the name of a value in a configuration.

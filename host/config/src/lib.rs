@@ -22,6 +22,7 @@ mod inherited;
 mod installed;
 mod key_path;
 mod load;
+mod lr_schedule;
 mod model;
 mod node;
 mod operators;
@@ -44,6 +45,7 @@ pub use distributed::DistributedConfig;
 pub use errors::{ConfigErrors, ConfigProblem};
 pub use execution::ExecutionConfig;
 pub use installed::StrategyNames;
+pub use lr_schedule::LrScheduleConfig;
 pub use model::{EntityConfig, RelationConfig};
 pub use operators::OperatorError;
 pub use overrides::split_override;
@@ -221,6 +223,9 @@ pub struct Config {
     #[serde(default)]
     #[schemars(range(min = 0), extend("x-unset" = "`lr`"))]
     pub relation_lr: Option<f32>,
+    /// Learning rates over the run.
+    #[serde(default)]
+    pub lr_schedule: LrScheduleConfig,
 
     /// Fraction of each bucket's edges that is held out for evaluation while training. The held-out edges are the same
     /// in every epoch and are never trained.

@@ -43,6 +43,11 @@ const RESUMING: &str = "
 A run resumes from `checkpoint_path` only with the configuration that the checkpoint was trained with, except for these keys:
 ";
 
+const LR_SCHEDULE: &str = "\
+Where learning rates decay until `num_epochs`, another `num_epochs` changes all of them. Such a run resumes with more epochs if `lr_schedule.decay_epochs` is set to the former `num_epochs`; the additional epochs are trained with the final learning rates.
+
+";
+
 const VALIDATION: &str = "\
 All keys of `[validation]` may change too if neither configuration sets `validation.lr_decay`, since learning rates then do not depend on them. With `validation.early_stop`, the edge set `validation.edges` is part of the data: another edge set needs `--allow-data-change`.
 ";
@@ -57,6 +62,7 @@ pub fn reference(installed: &StrategyNames) -> String {
     out.push_str(RESUMING);
     let keys: Vec<_> = MAY_CHANGE.iter().map(|key| format!("`{key}`")).collect();
     out.push_str(&format!("{}.\n", keys.join(", ")));
+    out.push_str(LR_SCHEDULE);
     out.push_str(VALIDATION);
     out
 }

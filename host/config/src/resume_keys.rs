@@ -154,6 +154,10 @@ impl Config {
         if self.relation_lr.is_none() && other.relation_lr.is_none() {
             follow.push(("relation_lr".to_owned(), "lr"));
         }
+        let is_unset = |config: &Self| config.lr_schedule.decay_epochs.is_none();
+        if is_unset(self) && is_unset(other) {
+            follow.push(("lr_schedule.decay_epochs".to_owned(), "lr_schedule.decay"));
+        }
         for (name, entity) in &self.entities {
             let also = other.entities.get(name);
             if entity.dimension.is_none() && also.is_some_and(|also| also.dimension.is_none()) {
@@ -184,6 +188,9 @@ impl Config {
         if self.operator_init_scale.is_none() {
             remove(decisive, "operator_init_scale");
         }
+        if self.lr_schedule.is_constant() {
+            remove(decisive, "lr_schedule");
+        }
     }
 
     /// Returns the keys that must not change when a run resumes, with defaults that depend on other keys filled in.
@@ -191,6 +198,7 @@ impl Config {
         let mut filled = self.clone();
         filled.global_emb = Some(self.has_global_emb());
         filled.relation_lr = Some(self.parameter_lr());
+        filled.fix_lr_schedule();
         for entity in filled.entities.values_mut() {
             entity.dimension = Some(entity.dimension.unwrap_or(self.dimension));
         }

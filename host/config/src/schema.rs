@@ -37,6 +37,7 @@ const SAMPLES: &[(&str, &str)] = &[
     ("execution.buckets_ahead", "2"),
     ("execution.batches_ahead", "2"),
     ("execution.slice_bytes", "524288"),
+    ("lr_schedule.decay_epochs", "10"),
     ("validation.edges", "\"valid\""),
     ("validation.filter", "[\"train\", \"valid\"]"),
     ("validation.limit", "10000"),

@@ -110,6 +110,12 @@ pub(super) const SECTIONS: &[Section] = &[
         keys: &[],
     },
     Section {
+        heading: "Learning rates over the run",
+        table: Some("[lr_schedule]"),
+        path: &["lr_schedule"],
+        keys: &["warmup_epochs", "decay", "decay_epochs", "final_fraction"],
+    },
+    Section {
         heading: "Validation between epochs",
         table: Some("[validation]"),
         path: &["validation"],

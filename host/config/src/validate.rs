@@ -12,6 +12,7 @@ use pbg_core::nearest::nearest;
 
 mod distributed;
 mod execution;
+mod lr_schedule;
 mod negatives;
 mod operators;
 mod relation_prediction;
@@ -56,6 +57,7 @@ pub(super) fn complaints(config: &Config, installed: Option<&StrategyNames>) -> 
         rules.strategies(installed);
     }
     rules.validation();
+    rules.lr_schedule();
     rules.execution();
     rules.distributed();
     rules.broken
@@ -92,6 +94,7 @@ impl Config {
                     .to_owned(),
             );
         }
+        warnings.extend(lr_schedule::warnings(self));
         warnings
     }
 }

@@ -97,6 +97,9 @@ pub enum Event {
         position: u64,
         /// Number of edges to train.
         edges: u64,
+        /// Learning rate of embeddings, if it follows a schedule.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        lr: Option<f32>,
     },
     /// Some edges of the current bucket were trained.
     Progress {
@@ -129,6 +132,9 @@ pub enum Event {
         seconds: f64,
         /// Partition I/O before and during training.
         io: PartitionIo,
+        /// Learning rate of embeddings, if it follows a schedule.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        lr: Option<f32>,
     },
     /// All passes of an epoch are trained.
     EpochFinished {

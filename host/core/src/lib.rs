@@ -5,9 +5,10 @@
 //! Modules, in reading order: the vocabulary ([`graph`], [`model`]); the traits that plugins implement ([`strategy`]);
 //! the schedule, which iterates over epoch > edge set > edge chunk > bucket ([`schedule`]); losses whose formula the
 //! host executes ([`loss`], with `pbg-formula`); the cutting of a bucket's edges into batches ([`batching`]); the check
-//! that a relation sampler draws only edges that are left ([`draws`]); early stopping ([`plateau`]); the events that a
-//! run reports ([`event`]); rounding of embeddings to bfloat16 for storage ([`bfloat16`]); safe display of text
-//! from untrusted sources ([`text`]); and locks that survive a panic ([`mod@lock`]).
+//! that a relation sampler draws only edges that are left ([`draws`]); learning rates over a run ([`lr_schedule`]); early
+//! stopping ([`plateau`]); the events that a run reports ([`event`]); rounding of embeddings to bfloat16 for storage
+//! ([`bfloat16`]); safe display of text from untrusted sources ([`text`]); and locks that survive a panic
+//! ([`mod@lock`]).
 
 pub mod batch_graph;
 pub mod batching;
@@ -18,6 +19,7 @@ pub mod graph;
 pub mod limits;
 pub mod lock;
 pub mod loss;
+pub mod lr_schedule;
 pub mod model;
 pub mod nearest;
 pub mod plan;

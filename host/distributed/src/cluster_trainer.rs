@@ -322,6 +322,7 @@ impl<'a> Coordinator<'a> for ClusterTrainer<'a> {
             eval_after: trained.eval_after,
             seconds: trained.seconds,
             io,
+            lr: self.machine.scheduled_lr(pass),
         };
         self.report(finished, leased_at);
         if stop {

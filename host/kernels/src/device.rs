@@ -46,6 +46,10 @@ pub trait OpenDevice: fmt::Debug + fmt::Display + Send + Sync {
 /// A worker that trains batches on a device. Arguments and, up to rounding, results are those of
 /// [`StepWorker`](crate::step::StepWorker). Tables must be resident on the device ([`OpenDevice::upload`]).
 pub trait DeviceWorker: fmt::Debug + Send {
+    /// Replaces the specification by one that differs from it in the learning rates only, as
+    /// [`StepWorker::set_rates`](crate::step::StepWorker::set_rates).
+    fn set_rates(&mut self, spec: Arc<ModelSpec>);
+
     /// Trains one batch, as [`StepWorker::train`](crate::step::StepWorker::train).
     ///
     /// # Errors

@@ -102,6 +102,11 @@ impl StepWorker {
         }
     }
 
+    /// Replaces the specification by one that differs from it in the learning rates only.
+    pub fn set_rates(&mut self, spec: Arc<ModelSpec>) {
+        self.spec = spec;
+    }
+
     /// Trains one batch: computes all gradients from the values before the batch, sums them, and applies them at the
     /// end. `loss` replaces the scores by their gradients.
     ///

@@ -302,6 +302,7 @@ mod tests {
             },
             eval_before: None,
             eval_after: None,
+            lr: None,
             seconds: 2.0,
             io: PartitionIo {
                 loads,

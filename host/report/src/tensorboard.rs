@@ -27,9 +27,11 @@ pub fn records(event: &Event, wall_time: f64) -> Vec<u8> {
             eval_before,
             seconds,
             io,
+            lr,
             ..
         } => {
-            let values = scalars(stats, eval_before.as_ref(), *seconds, io);
+            let mut values = scalars(stats, eval_before.as_ref(), *seconds, io);
+            values.extend(lr.map(|lr| ("lr", f64::from(lr))));
             summary("bucket", index + 1, &values, wall_time)
         }
         Event::EpochFinished {

@@ -87,6 +87,16 @@ pub struct ModelSpec {
 }
 
 impl ModelSpec {
+    /// Returns the specification with both learning rates multiplied by `factor`.
+    #[must_use]
+    pub fn with_scaled_rates(&self, factor: f32) -> Self {
+        Self {
+            lr: self.lr * factor,
+            relation_lr: self.relation_lr * factor,
+            ..self.clone()
+        }
+    }
+
     /// Returns whether relations are dynamic: each side has an operator, and a batch mixes relation types.
     #[must_use]
     pub fn is_dynamic(&self) -> bool {

@@ -88,7 +88,8 @@ pub(crate) fn config(settings: &SimSettings, datasets: &Path, checkpoint: &Path)
         "dataset = {dataset:?}\ncheckpoint_path = {checkpoint:?}\ndimension = 4\ncomparator = \"dot\"\n\
          loss_fn = \"softmax\"\nnum_epochs = {epochs}\nnum_edge_chunks = {chunks}\nglobal_emb = false\n\
          checkpoint_interval = {checkpoint_seconds}\nworkers = 1\nseed = 7\nbatch_size = 16\nnum_batch_negs = 4\n\
-         num_uniform_negs = 4\neval_fraction = 0.0\n{}",
+         num_uniform_negs = 4\neval_fraction = 0.0\nlr_schedule.decay = \"cosine\"\n\
+         lr_schedule.warmup_epochs = 0.5\n{}",
         shape.types(operator)
     );
     Config::parse(&text, "the simulation's configuration", &[]).context("configuration")

@@ -137,6 +137,10 @@ impl TorchWorker {
 }
 
 impl DeviceWorker for TorchWorker {
+    fn set_rates(&mut self, spec: Arc<ModelSpec>) {
+        self.spec = spec;
+    }
+
     fn train(
         &mut self,
         job: &BatchJob<'_>,

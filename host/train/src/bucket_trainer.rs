@@ -13,7 +13,6 @@ use pbg_core::plan::{self, PlanCost};
 use pbg_core::schedule::{LeasedBucket, PassId, RunExtent};
 use pbg_core::strategy::{LossWorker, Pass, StrategyError};
 use pbg_dataset::EdgeSet;
-use pbg_kernels::device::OpenDevice;
 use pbg_kernels::step::{Stage, StepWorker};
 use pbg_model::blueprint::Blueprint;
 use pbg_model::error::RunError;
@@ -27,8 +26,9 @@ use pbg_rows::table::Table;
 use crate::bucket_inputs::BucketInputs;
 use crate::buffer::TableStore;
 use crate::edge_prefetch::PreparedEdges;
-use crate::executor::{self, Executor};
+use crate::executor::Executor;
 use crate::holdout_eval;
+use crate::learning_rates::LearningRates;
 use crate::running_pipeline::RunningPipeline;
 use crate::strategies::Strategies;
 use crate::workers::{self, BucketTraining};
@@ -55,10 +55,7 @@ pub struct BucketTrainer<'a, S: TableStore> {
     pub gate: Option<Arc<RwLock<()>>>,
     /// Executors of the training threads.
     executors: Vec<Executor>,
-    /// Device that trains, if not the processor cores.
-    place: Option<Arc<dyn OpenDevice>>,
-    /// Time in each stage of executors that were replaced.
-    earlier: [Duration; Stage::ALL.len()],
+    rates: LearningRates,
     evaluators: Vec<StepWorker>,
     /// Evaluators of the loss, one for each worker, shared with the ranking of held-out edges.
     losses: Vec<Box<dyn LossWorker>>,
@@ -202,26 +199,25 @@ impl<'a, S: TableStore> BucketTrainer<'a, S> {
 
     /// Returns the time of all workers in each stage of the step.
     fn cluster_times(&self) -> [Duration; Stage::ALL.len()] {
-        let mut times = self.earlier;
+        let mut times = [Duration::ZERO; Stage::ALL.len()];
         for (time, cluster) in times.iter_mut().zip(Stage::ALL) {
             let executors = self.executors.iter();
-            *time += executors
+            *time = executors
                 .map(|executor| executor.cluster_times().of(cluster))
                 .sum::<Duration>();
         }
         times
     }
 
-    /// Sets the learning rates to `lr_factor` times the configured ones.
-    ///
-    /// # Errors
-    /// When an executor cannot be created.
-    pub fn set_rates(&mut self, lr_factor: f32) -> Result<(), RunError> {
-        self.earlier = self.cluster_times();
-        let spec = executor::with_rates(lr_factor, &self.blueprint().spec);
-        let (place, planning) = (self.place.as_deref(), self.pipeline.planning.as_ref());
-        self.executors = executor::executors(self.resolved, &spec, place, planning)?;
-        Ok(())
+    /// Sets the factor of validation on the learning rates, from the next bucket on.
+    pub fn set_rates(&mut self, lr_factor: f32) {
+        self.rates.set_validation(lr_factor);
+    }
+
+    /// Returns the learning rate of embeddings in `pass`, if it follows a schedule.
+    #[must_use]
+    pub fn scheduled_lr(&self, pass: PassId) -> Option<f32> {
+        self.rates.scheduled_lr(pass, &self.blueprint().spec)
     }
 
     /// Downloads the parameters from a device to main memory.
@@ -259,6 +255,7 @@ impl<S: TableStore<Table = Table>> BucketTrainer<'_, S> {
             bucket,
             position: position as u64,
             edges: prepared.order.len() as u64,
+            lr: self.scheduled_lr(pass),
         });
         Ok(prepared)
     }
@@ -307,6 +304,8 @@ impl<S: TableStore<Table = Table>> BucketTrainer<'_, S> {
             span,
             checkpoint: Path::new(&config.checkpoint_path),
         };
+        let spec = &self.resolved.blueprint().spec;
+        self.rates.apply(pass, spec, &mut self.executors);
         let totals = workers::train(&mut self.executors, losses, &course, self.sink)?;
         let after: &[u32] = if totals.left.is_some() { &[] } else { held };
         if !after.is_empty() {

@@ -40,6 +40,14 @@ impl Executor {
         }
     }
 
+    /// Replaces the specification by one that differs from it in the learning rates only.
+    pub(crate) fn set_rates(&mut self, spec: Arc<ModelSpec>) {
+        match self {
+            Self::Core(worker) => worker.set_rates(spec),
+            Self::Device(worker, _) => worker.set_rates(spec),
+        }
+    }
+
     /// Trains one batch on all of `executors`. There is more than one only if the model [shares
     /// batches](ModelSpec::shares_batches).
     ///
@@ -149,15 +157,6 @@ pub(crate) fn executors(
         None => None,
     };
     Ok(vec![Executor::Device(worker, planning)])
-}
-
-/// Returns `spec` with the learning rates of the configuration multiplied by `factor`, which validation has set.
-pub(crate) fn with_rates(factor: f32, spec: &ModelSpec) -> ModelSpec {
-    ModelSpec {
-        lr: spec.lr * factor,
-        relation_lr: spec.relation_lr * factor,
-        ..spec.clone()
-    }
 }
 
 /// Creates one worker per core that trains or evaluates.

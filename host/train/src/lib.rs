@@ -33,6 +33,7 @@ pub mod draws;
 mod edge_prefetch;
 pub mod executor;
 mod holdout_eval;
+mod learning_rates;
 mod losses;
 pub mod new_rows;
 mod pipeline;

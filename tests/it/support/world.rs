@@ -252,6 +252,11 @@ impl Maker {
         if self.later.once_in(3) {
             key("optimizer = \"adagrad\"".to_owned());
         }
+        if self.later.once_in(3) {
+            key("lr_schedule.warmup_epochs = 0.7".to_owned());
+            let decay = self.later.pick(&["constant", "linear", "cosine"]);
+            key(format!("lr_schedule.decay = {decay:?}"));
+        }
         key(format!(
             "\n[execution]\nprefetch = {}\nupdate = {:?}",
             !dice.once_in(3),

@@ -30,6 +30,7 @@ use proptest::prelude::*;
 use crate::train::dataset::import_into;
 use crate::train::strategies::{id, weighted_logistic};
 
+mod learning_rates;
 mod panics;
 
 const CONFIG: &str = r#"
@@ -353,13 +354,18 @@ fn left(config: &Config) -> serde_json::Value {
 
 /// Generates settings of the models whose training is interrupted within a bucket.
 fn kinds() -> impl Strategy<Value = Vec<(&'static str, String)>> {
-    (1..=2_u32, any::<bool>(), any::<bool>()).prop_map(|(chunks, held_out, all)| {
+    let choices = (1..=2_u32, any::<bool>(), any::<bool>(), any::<bool>());
+    choices.prop_map(|(chunks, held_out, all, scheduled)| {
         let mut keys = vec![
             ("num_edge_chunks", chunks.to_string()),
             ("relations.0.operator", "translation".to_owned()),
         ];
         if held_out {
             keys.push(("eval_fraction", "0.2".to_owned()));
+        }
+        if scheduled {
+            keys.push(("lr_schedule.warmup_epochs", "0.7".to_owned()));
+            keys.push(("lr_schedule.decay", "cosine".to_owned()));
         }
         if all {
             keys.push(("relations.0.all_negs", "true".to_owned()));

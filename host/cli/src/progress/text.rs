@@ -133,7 +133,10 @@ fn of_epoch(event: &Event, tracker: &Tracker, terminal: &Terminal) -> Option<Str
         } => {
             let head = format!("epoch {}/{}", epoch + 1, tracker.epochs());
             let head = terminal.paint(Style::new().bold(), head);
-            let parts = epoch_parts(stats, eval_before.as_ref(), *seconds, io);
+            let mut parts = epoch_parts(stats, eval_before.as_ref(), *seconds, io);
+            if let Some(lr) = tracker.lr() {
+                parts.insert(1, figures::learning_rate(lr));
+            }
             Some(format!("{head}  {}", parts.join("  ")))
         }
         Event::Validated {
@@ -309,6 +312,7 @@ pub(crate) fn current_figures(tracker: &Tracker) -> String {
     if let Some(loss) = tracker.loss() {
         parts.push(format!("loss {}", format::loss(loss)));
     }
+    parts.extend(tracker.lr().map(figures::learning_rate));
     if let Some(left) = tracker.left() {
         parts.push(format!("{} left", format::duration(left)));
     }

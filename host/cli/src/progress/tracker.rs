@@ -34,6 +34,8 @@ pub(crate) struct Tracker {
     /// Ratio of all edges to trained edges: above 1 if some are held out. Known after the first epoch.
     scale: f64,
     loss: Option<f64>,
+    /// Scheduled learning rate of the last bucket that began.
+    lr: Option<f32>,
     io: PartitionIo,
     samples: VecDeque<(Duration, f64)>,
 }
@@ -68,9 +70,11 @@ impl Tracker {
                 pass,
                 bucket,
                 position,
+                lr,
                 ..
             } => {
                 self.enter(*pass);
+                self.lr = *lr;
                 self.current = Some((*bucket, *position));
                 self.bucket_trained = std::mem::take(&mut self.carried);
             }
@@ -184,6 +188,11 @@ impl Tracker {
         self.loss
     }
 
+    /// Returns the learning rate of embeddings, if it follows a schedule.
+    pub(crate) fn lr(&self) -> Option<f32> {
+        self.lr
+    }
+
     /// Returns the partition traffic of this process.
     pub(crate) const fn io(&self) -> &PartitionIo {
         &self.io
@@ -250,6 +259,7 @@ mod tests {
                 loads: 2,
                 ..PartitionIo::default()
             },
+            lr: None,
         }
     }
 
@@ -332,6 +342,7 @@ mod tests {
             bucket: Bucket::new(0, 0),
             position: 2,
             edges: 250,
+            lr: None,
         };
         tracker.event(&begins, AT(0));
         assert_eq!(tracker.done(), 1550.0);
@@ -371,6 +382,7 @@ mod tests {
                 bucket,
                 position: 2,
                 edges: 9,
+                lr: None,
             },
             AT(0),
         );

@@ -137,6 +137,45 @@ fn predicting_relations_matters() {
     assert_eq!(differences, ["relation_prediction: 0.5, not 0"]);
 }
 
+/// With a decay until `num_epochs`, another number of epochs is another schedule.
+#[test]
+fn the_schedule_of_learning_rates_matters() {
+    let scheduled = |set: &[(&str, &str)]| {
+        let set = set
+            .iter()
+            .map(|&(key, value)| (key.to_owned(), value.to_owned()));
+        let set: Vec<_> = set.collect();
+        Config::parse(TEXT, "pbg.toml", &set).unwrap_or_else(|e| panic!("{e}"))
+    };
+    let decay = ("lr_schedule.decay", "cosine");
+    let (cosine, ten) = (
+        scheduled(&[decay]),
+        scheduled(&[decay, ("num_epochs", "10")]),
+    );
+    let fixed = |epochs| {
+        let end = ("lr_schedule.decay_epochs", "10");
+        scheduled(&[decay, ("num_epochs", epochs), end])
+    };
+    let warm = scheduled(&[("lr_schedule.warmup_epochs", "0.5")]);
+    let without_effect = scheduled(&[("lr_schedule.decay_epochs", "10")]);
+    for (changed, former, expected) in [
+        (
+            &cosine,
+            &base(),
+            &[r#"lr_schedule.decay: "cosine", not "constant""#][..],
+        ),
+        (&warm, &base(), &["lr_schedule.warmup_epochs: 0.5, not 0"]),
+        (&ten, &cosine, &["lr_schedule.decay_epochs: 10, not 1"]),
+        (&fixed("20"), &ten, &[]),
+        (&fixed("20"), &fixed("30"), &[]),
+        (&without_effect, &base(), &[]),
+    ] {
+        assert_eq!(changed.training_differences(former), expected);
+        let same = changed.training_hash() == former.training_hash();
+        assert_eq!(same, expected.is_empty());
+    }
+}
+
 #[test]
 fn how_operators_begin_matters() {
     let begun = |set: &[(&str, &str)]| {

@@ -77,6 +77,7 @@ fn the_commented_file_has_every_key_and_its_samples_are_valid() {
         "formulas",
         "execution",
         "distributed",
+        "lr_schedule",
         "validation",
         "plugins",
         "params",

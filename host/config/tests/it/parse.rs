@@ -238,6 +238,22 @@ fn every_rule_between_keys_is_checked() {
             "edge_sets.1: becomes a file name",
         ),
         (
+            &[
+                ("lr_schedule.decay", "cosine"),
+                ("lr_schedule.decay_epochs", "3"),
+                ("lr_schedule.warmup_epochs", "3"),
+            ],
+            "lr_schedule.decay_epochs: must be more than `lr_schedule.warmup_epochs`, which is 3",
+        ),
+        (
+            &[("lr_schedule.decay", "cosin")],
+            "lr_schedule.decay: must be one of constant, linear, cosine, is \"cosin\"; did you mean `cosine`?",
+        ),
+        (
+            &[("lr_schedule.warmup", "1")],
+            "lr_schedule.warmup: unknown key; did you mean `warmup_epochs`?",
+        ),
+        (
             &[("relations.0.name", "\"a\\nb\"")],
             "relations.0.name: must not contain control characters",
         ),
@@ -316,6 +332,16 @@ fn ranges_of_single_keys_are_checked() {
         ("max_norm", "inf", "must be a finite number, is inf"),
         ("max_norm", "1e39", "must be at most 3.4028235e38, is 1e39"),
         ("lr", "-.5", "must be at least 0, is -0.5"),
+        (
+            "lr_schedule.final_fraction",
+            "1.5",
+            "must be at most 1, is 1.5",
+        ),
+        (
+            "lr_schedule.warmup_epochs",
+            "-1",
+            "must be at least 0, is -1",
+        ),
         ("seed", "-1", "must be at least 0, is -1"),
         (
             "seed",

@@ -85,7 +85,7 @@ impl ClusterTrainer<'_> {
         }
         if plateau.lr_factor < self.rankings.lr_factor {
             self.rankings.lr_factor = plateau.lr_factor;
-            self.machine.set_rates(plateau.lr_factor)?;
+            self.machine.set_rates(plateau.lr_factor);
         }
         Ok(())
     }

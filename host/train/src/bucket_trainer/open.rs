@@ -16,6 +16,7 @@ use pbg_rows::params::Params;
 use crate::buffer::{BufferSize, TableStore};
 use crate::edge_prefetch::EdgeSource;
 use crate::executor::{self, executors};
+use crate::learning_rates::LearningRates;
 use crate::run_length::run_length;
 use crate::running_pipeline::RunningPipeline;
 use crate::strategies::Strategies;
@@ -63,16 +64,15 @@ impl<'a, S: TableStore> BucketTrainer<'a, S> {
             lr_factor,
         } = parts;
         let line = line(resolved, pipeline, tables, &edge_sets, extent)?;
-        let spec = executor::with_rates(lr_factor, &resolved.blueprint().spec);
+        let spec = &resolved.blueprint().spec;
         let workers = resolved.settings().workers;
-        let executors = executors(resolved, &spec, place.as_deref(), line.planning.as_ref())?;
-        let shares = workers::shares(&spec, executors.len());
+        let executors = executors(resolved, spec, place.as_deref(), line.planning.as_ref())?;
+        let shares = workers::shares(spec, executors.len());
         strategies.begin_run(run_length(resolved, &edge_sets, extent, shares));
         Ok(Self {
             resolved,
             executors,
-            place,
-            earlier: Default::default(),
+            rates: LearningRates::new(resolved.config().lr_schedule(), extent, lr_factor),
             evaluators: evaluators(resolved)?,
             losses: (0..workers).map(|_| strategies.loss.worker()).collect(),
             strategies,

@@ -72,6 +72,7 @@ impl SingleTrainer<'_> {
             eval_after: trained.eval_after,
             seconds: trained.seconds,
             io: trained.io,
+            lr: self.machine.scheduled_lr(self.schedule.pass()),
         };
         let epoch = &mut self.state.epoch;
         epoch.stats.add(&trained.stats);

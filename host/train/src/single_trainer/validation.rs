@@ -40,7 +40,7 @@ impl SingleTrainer<'_> {
             self.checkpoint().preserve_best()?;
         }
         if plateau.lr_factor < before {
-            self.machine.set_rates(plateau.lr_factor)?;
+            self.machine.set_rates(plateau.lr_factor);
         }
         self.commit()?;
         Ok(())

@@ -58,10 +58,11 @@ fn graph(config: &Config, manifest: &DatasetManifest) -> String {
 }
 
 fn model(config: &Config, loss: &str) -> String {
+    let schedule = model_summary::lr_schedule(config);
     let operators = config.relations.iter();
     let operators = operators.map(|r| operator(config, &r.operator));
     format!(
-        "dimension {}, operator {}, comparator {}, loss {}, {} + {} negatives, learning rate {}",
+        "dimension {}, operator {}, comparator {}, loss {}, {} + {} negatives, learning rate {}{}",
         config.dimension,
         model_summary::names(operators),
         model_summary::name(config.comparator),
@@ -69,6 +70,7 @@ fn model(config: &Config, loss: &str) -> String {
         config.num_batch_negs,
         config.num_uniform_negs,
         config.lr,
+        schedule.map_or(String::new(), |schedule| format!(" ({schedule})")),
     )
 }
 

@@ -27,6 +27,11 @@ pub(super) fn epoch_parts(
     parts
 }
 
+/// Formats a learning rate with five digits.
+pub(super) fn learning_rate(lr: f32) -> String {
+    format!("lr {}", format::loss(f64::from(lr)))
+}
+
 /// Formats the ranks of a validation.
 pub(super) fn validated(edges: &str, ranks: &RankStats, seconds: f64) -> String {
     format!(

@@ -78,6 +78,8 @@ impl Runs<'_> {
         config.plugins.on_fault = OnFault::End;
         // Every order gets the same budget, so validation must not stop a run early.
         config.validation = ValidationConfig::default();
+        // Epochs are trained one by one, each as the last of a run.
+        config.fix_lr_schedule();
         config.bucket_order.clone_from(&wanted.plugin);
         config.checkpoint_path = checkpoint.display().to_string();
         orders::set_parameters(&mut config, wanted, &self.terminal)?;
