@@ -7,7 +7,7 @@
 //! the same partitions, so a pair of them costs one settlement. No trainer waits for others while it holds partitions:
 //! one that finds no free bucket settles its buckets first.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,7 +19,9 @@ use pbg_core::graph::Bucket;
 use pbg_core::schedule::{LeasedBucket, PassId};
 use pbg_core::strategy::Pass;
 use pbg_ledger::transport::TrainerActivity;
-use pbg_ledger::{LedgerAction, LedgerRecord, LedgerSums, Phase, Token};
+use pbg_ledger::{
+    BucketPolicy, BucketStep, LONGEST_WAIT, LedgerAction, LedgerRecord, LedgerSums, PassStep, Token,
+};
 use pbg_model::compatibility::AcceptedDifferences;
 use pbg_model::error::{JoinError, RunError};
 use pbg_train::RunOutcome;
@@ -30,7 +32,7 @@ mod checkpoints;
 mod event_log;
 mod growth;
 mod joining;
-pub(crate) mod leases;
+mod leases;
 mod leaving;
 mod passes;
 mod ranking;
@@ -39,12 +41,12 @@ mod settling;
 mod silent_trainers;
 mod start;
 
-use crate::advised_wait::AdvisedWait;
 use crate::cluster_options::ClusterOptions;
 use crate::exchange::ParameterExchange;
 use crate::heartbeats::Heartbeats;
 use crate::ledger::{LedgerClient, LedgerThreads, NotApplied};
 use crate::tables::ClusterTables;
+use leases::HeldLease;
 use ranking_progress::RankingProgress;
 
 /// A trainer that has joined a distributed run.
@@ -60,11 +62,10 @@ pub(crate) struct ClusterTrainer<'a> {
     stop: &'a AtomicBool,
     /// The pass being trained.
     pass: Option<(PassId, Arc<Pass>)>,
-    /// Leased buckets to train next, with their positions in the buffer's plan.
-    leased: VecDeque<LeasedBucket>,
-    turns: AdvisedWait,
-    /// Trained buckets that are not settled yet, and the statistics of their training (in `sums`).
-    unsettled: Vec<Bucket>,
+    policy: BucketPolicy,
+    /// Leased buckets that are not trained yet.
+    leases: BTreeMap<Bucket, HeldLease>,
+    /// Sums over the buckets that are not settled yet.
     sums: LedgerSums,
     /// Totals of this process: buckets trained, edges trained, traffic.
     totals: (u64, u64, PartitionIo),
@@ -77,8 +78,6 @@ pub(crate) struct ClusterTrainer<'a> {
     started: Instant,
     /// Events to be written to the trainer's log with the next settlement.
     unsettled_lines: Vec<EventLine>,
-    /// For each bucket that is leased to this trainer and not trained yet, the ledger revision at which it was leased.
-    leased_at: BTreeMap<Bucket, u64>,
     /// Number of epochs whose end was reported.
     epochs_reported: u32,
     /// The last `EpochFinished` event that was reported.
@@ -122,20 +121,6 @@ impl ClusterTrainer<'_> {
         }
     }
 
-    /// Whether this trainer performs the tasks that one trainer does on behalf of all.
-    fn leads(&self, record: &LedgerRecord) -> bool {
-        record.trainers().keys().next() == Some(&self.token())
-    }
-
-    /// Whether this trainer writes the next checkpoint: it has begun one (perhaps without knowing, because the answer was
-    /// lost), or nobody has and it leads.
-    fn writes_checkpoints(&self, record: &LedgerRecord) -> bool {
-        match record.checkpoint_in_progress() {
-            Some((token, _)) => token == self.token(),
-            None => self.leads(record),
-        }
-    }
-
     /// Returns the pass that this trainer trains, or the first pass before it has begun one.
     fn current_pass(&self) -> PassId {
         self.pass
@@ -148,10 +133,10 @@ impl ClusterTrainer<'_> {
     }
 
     /// Settles everything, then waits for other trainers. This trainer holds no partitions meanwhile.
-    fn wait(&mut self) -> Result<(), RunError> {
+    fn wait(&mut self, at_most: Duration) -> Result<(), RunError> {
         self.settle_all()?;
         self.watch.set_state(TrainerActivity::Waiting, None);
-        self.cluster.live.wait(self.turns.wait());
+        self.cluster.live.wait(at_most);
         self.report_evictions();
         Ok(())
     }
@@ -196,74 +181,70 @@ impl<'a> Coordinator<'a> for ClusterTrainer<'a> {
             self.report_epoch(&record);
             let pass = record.work().pass;
             self.report_ranks(&record)?;
-            if self.writes_checkpoints(&record) && self.epoch_is_uncommitted(&record)? {
-                if !self.checkpoint(pass)? {
-                    self.wait()?;
+            let is_unsaved = self.epoch_is_uncommitted(&record)?;
+            match PassStep::of(&record, self.token(), is_unsaved) {
+                PassStep::WriteCheckpoint => {
+                    if !self.checkpoint(pass)? {
+                        self.wait(LONGEST_WAIT)?;
+                    }
                 }
-                continue;
-            }
-            match record.phase() {
-                Phase::Training => {
+                PassStep::TrainPass => {
                     // If nothing is free in this pass, the training loop has nothing to train and calls `begin_pass`
                     // again.
                     let planned = self.enter(pass);
                     return Ok(ControlFlow::Continue((pass, planned)));
                 }
-                // The checkpoint of an epoch must hold the state at the end of the epoch, before the next pass is
-                // opened.
-                Phase::Opening if self.epoch_is_uncommitted(&record)? => self.wait()?,
-                Phase::Opening => self.open_pass(pass)?,
-                Phase::PassDone if self.leads(&record) => self.advance(&record)?,
-                Phase::Ranking => self.rank(&record)?,
-                Phase::Finished if !self.epoch_is_uncommitted(&record)? => {
-                    return self.finished().map(ControlFlow::Break);
-                }
-                Phase::Stopping => return self.leave().map(ControlFlow::Break),
-                Phase::Gathering(wanted) => {
+                PassStep::OpenPass => self.open_pass(pass)?,
+                PassStep::EndPass => self.advance(&record)?,
+                PassStep::RankEdges => self.rank(&record)?,
+                PassStep::Finish => return self.finished().map(ControlFlow::Break),
+                PassStep::Leave => return self.leave().map(ControlFlow::Break),
+                PassStep::Gather(wanted) => {
                     self.report_gathering(record.trainers().len() as u32, wanted);
-                    self.wait()?;
+                    self.wait(LONGEST_WAIT)?;
                 }
-                Phase::PassDone | Phase::Finished => self.wait()?,
+                PassStep::Wait => self.wait(LONGEST_WAIT)?,
             }
         }
     }
 
     fn next(&mut self, pass: &Pass) -> Result<Option<LeasedBucket>, RunError> {
         self.report_evictions();
+        let mut is_newest = false;
         loop {
             if self.asked_to_stop() {
                 return Ok(None);
             }
-            let next = match self.leased.pop_front() {
-                Some(next) => Some(next),
-                None => self.lease(pass)?,
-            };
-            if let Some(next) = next {
-                if !self.unsettled.is_empty() && !self.needs_only_held(next.bucket)? {
-                    self.begin_settling()?;
+            let record = self.last_record()?;
+            let (now, token) = (pbg_clock::elapsed(self.started), self.token());
+            match self.policy.step(now, token, &record, is_newest) {
+                // A refusal is based on the newest record.
+                BucketStep::Lease(choices) => is_newest = !self.lease(pass, &record, &choices)?,
+                BucketStep::Refresh => {
+                    self.record()?;
+                    is_newest = true;
                 }
-                if self.leased.is_empty() && self.leases_ahead(&*self.last_record()?) {
-                    let ahead = self.lease(pass)?;
-                    self.leased.extend(ahead);
+                BucketStep::Settle => self.begin_settling()?,
+                BucketStep::Train(bucket) => {
+                    let ledger = Arc::clone(&self.ledger);
+                    let buffer = &mut self.machine.pipeline.buffer;
+                    buffer.drop_stale(|group| !ledger.is_current(group));
+                    self.watch.set_state(TrainerActivity::Loading, Some(bucket));
+                    let position = self.leases.get(&bucket).map_or(0, |lease| lease.position);
+                    return Ok(Some(LeasedBucket { bucket, position }));
                 }
-                let ledger = Arc::clone(&self.ledger);
-                let buffer = &mut self.machine.pipeline.buffer;
-                buffer.drop_stale(|group| !ledger.is_current(group));
-                self.watch
-                    .set_state(TrainerActivity::Loading, Some(next.bucket));
-                return Ok(Some(next));
-            }
-            self.wait()?;
-            let record = self.record()?;
-            let here = self.pass.as_ref().map(|(id, _)| *id);
-            if record.phase() != Phase::Training || Some(record.work().pass) != here {
-                return Ok(None);
+                BucketStep::Wait(at_most) => {
+                    self.wait(at_most)?;
+                    self.record()?;
+                    is_newest = true;
+                }
+                BucketStep::EndPass => return Ok(None),
             }
         }
     }
 
     fn upcoming(&self, _: LeasedBucket) -> Vec<Bucket> {
-        self.leased.iter().map(|acquired| acquired.bucket).collect()
+        self.policy.upcoming().collect()
     }
 
     fn begin_bucket(&mut self, acquired: LeasedBucket) {
@@ -286,7 +267,6 @@ impl<'a> Coordinator<'a> for ClusterTrainer<'a> {
             .into_iter()
             .for_each(|event| self.report(event, None));
         let bucket = acquired.bucket;
-        self.unsettled.push(bucket);
         self.sums.add(&LedgerSums {
             train: trained.stats,
             eval_before: trained.eval_before.unwrap_or_default(),
@@ -302,7 +282,7 @@ impl<'a> Coordinator<'a> for ClusterTrainer<'a> {
             .as_ref()
             .map(ParameterExchange::last_duration);
         self.watch.trained(&trained, parameters);
-        self.turns
+        self.policy
             .trained(Duration::try_from_secs_f64(trained.seconds).unwrap_or_default());
         let pass = self.current_pass();
         let index = self.totals.0;
@@ -311,7 +291,7 @@ impl<'a> Coordinator<'a> for ClusterTrainer<'a> {
         self.totals.2.add(&trained.io);
         let mut io = std::mem::take(&mut self.settlement_io);
         io.add(&trained.io);
-        let leased_at = self.leased_at.remove(&bucket);
+        let leased_at = self.leases.remove(&bucket).map(|lease| lease.revision);
         let finished = Event::BucketFinished {
             pass,
             bucket,

@@ -20,7 +20,6 @@
 //! It must not know how register and live traffic are carried (it uses the traits of `pbg-ledger`), libtorch, the
 //! sandbox, or the terminal.
 
-mod advised_wait;
 mod cluster_options;
 mod cluster_trainer;
 mod conversion;

@@ -1,6 +1,5 @@
-//! Simulated trainer without a model. It leases, settles and waits on a real ledger like a
-//! [`ClusterTrainer`](crate::cluster_trainer::ClusterTrainer), and the caller defines how long a bucket takes. Used by
-//! `bench cluster`.
+//! Simulated trainer without a model. It follows the policy of real trainers ([`BucketPolicy`]) on a real ledger, and the
+//! caller defines how long a bucket takes. Used by `bench cluster`.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -13,13 +12,12 @@ use pbg_core::schedule::PassId;
 use pbg_core::strategy::{BucketOrder, Pass};
 use pbg_ledger::transport::{LiveTraffic, Register};
 use pbg_ledger::{
-    FileId, Genesis, Grid, Join, LedgerAction, LedgerRecord, PartitionFile, Phase, RunTerms,
-    SettledPartition, Settlement, TrainedState, plan_digest,
+    BucketPolicy, BucketStep, FileId, Genesis, Grid, Join, LONGEST_WAIT, LedgerAction,
+    LedgerRecord, PartitionFile, Phase, RunTerms, SettledPartition, Settlement, TrainedState,
+    plan_digest,
 };
 use pbg_model::error::{JoinError, RunError};
 
-use crate::advised_wait::{AdvisedWait, LONGEST_WAIT};
-use crate::cluster_trainer::leases::{has_room_to_lease_ahead, leases_of_others, soon_resident};
 use crate::ledger::{LedgerClient, NotApplied};
 use crate::random_token::random_token;
 
@@ -82,11 +80,8 @@ struct SimRun<'scope, 'env> {
     ledger: Arc<LedgerClient>,
     scope: &'scope thread::Scope<'scope, 'env>,
     settling: Option<Settling<'scope>>,
-    leased: VecDeque<Bucket>,
-    turns: AdvisedWait,
-    /// Leased buckets that are not trained yet.
-    to_train: Vec<Bucket>,
-    unsettled: Vec<Bucket>,
+    policy: BucketPolicy,
+    begun: Instant,
     /// Partitions in the buffer, most recently used last.
     copies: VecDeque<SidePartition>,
     files: u64,
@@ -113,10 +108,8 @@ pub fn simulate_trainer(
             ledger,
             scope,
             settling: None,
-            leased: VecDeque::new(),
-            turns: AdvisedWait::default(),
-            to_train: Vec::new(),
-            unsettled: Vec::new(),
+            policy: BucketPolicy::new(scene.ahead),
+            begun: now,
             copies: VecDeque::new(),
             files: 0,
             done: SimReport {
@@ -133,16 +126,16 @@ pub fn simulate_trainer(
         };
         rehearsal.join()?;
         rehearsal.open()?;
+        let buffer = scene.pass.buffer_partitions;
+        rehearsal.policy.begin_pass(PassId::default(), buffer);
         rehearsal.done.started = pbg_clock::now();
         while let Some(bucket) = rehearsal.next()? {
             let begun = pbg_clock::now();
             train(bucket);
             let took = pbg_clock::elapsed(begun);
-            rehearsal.turns.trained(took);
+            rehearsal.policy.trained(took);
             rehearsal.done.trained += took;
             rehearsal.done.buckets += 1;
-            rehearsal.to_train.retain(|b| *b != bucket);
-            rehearsal.unsettled.push(bucket);
         }
         rehearsal.done.ended = pbg_clock::now();
         rehearsal.submit(LedgerAction::Leave)?;
@@ -205,37 +198,43 @@ impl SimRun<'_, '_> {
         Ok(())
     }
 
-    /// Returns the bucket to train next, chosen as a `ClusterTrainer` does, or `None` if the pass is over or the
-    /// simulation is stopped.
+    /// Returns the bucket to train next, or `None` if the pass is over or the simulation is stopped.
     fn next(&mut self) -> Result<Option<Bucket>, RunError> {
+        let mut is_newest = false;
         loop {
             if self.scene.stop.load(Ordering::Relaxed) {
                 self.end_settling()?;
                 return Ok(None);
             }
-            let next = match self.leased.pop_front() {
-                Some(next) => Some(next),
-                None => self.lease()?,
+            let record = match self.ledger.last_record() {
+                Some(record) => record,
+                None => self.record()?,
             };
-            if let Some(bucket) = next {
-                if !self.unsettled.is_empty() && !self.needs_nothing_new(bucket) {
+            let (now, token) = (pbg_clock::elapsed(self.begun), self.ledger.token());
+            match self.policy.step(now, token, &record, is_newest) {
+                BucketStep::Lease(choices) => is_newest = !self.lease(&record, &choices)?,
+                BucketStep::Refresh => {
+                    self.record()?;
+                    is_newest = true;
+                }
+                BucketStep::Settle => self.begin_settling()?,
+                BucketStep::Train(bucket) => {
+                    self.load(bucket);
+                    return Ok(Some(bucket));
+                }
+                BucketStep::Wait(at_most) => {
                     self.begin_settling()?;
+                    self.end_settling()?;
+                    if self.record()?.phase() == Phase::Training {
+                        self.actor.live.wait(at_most);
+                        self.record()?;
+                    }
+                    is_newest = true;
                 }
-                if self.leased.is_empty() && self.leases_ahead() {
-                    let ahead = self.lease()?;
-                    self.leased.extend(ahead);
+                BucketStep::EndPass => {
+                    self.end_settling()?;
+                    return Ok(None);
                 }
-                self.load(bucket);
-                return Ok(Some(bucket));
-            }
-            self.begin_settling()?;
-            self.end_settling()?;
-            if self.record()?.phase() != Phase::Training {
-                return Ok(None);
-            }
-            self.actor.live.wait(self.turns.wait());
-            if self.record()?.phase() != Phase::Training {
-                return Ok(None);
             }
         }
     }
@@ -257,67 +256,40 @@ impl SimRun<'_, '_> {
         }
     }
 
-    /// Leases the bucket that the order picks. Returns `None` if none is free.
-    fn lease(&mut self) -> Result<Option<Bucket>, RunError> {
+    /// Leases that one of `choices` which the order picks. Returns `false` if the ledger refuses.
+    fn lease(&mut self, record: &LedgerRecord, choices: &[Bucket]) -> Result<bool, RunError> {
         let begun = pbg_clock::now();
-        let leased = self.pick_and_lease();
+        let leased = self.pick_and_lease(record, choices);
         self.done.leased += pbg_clock::elapsed(begun);
         leased
     }
 
-    fn pick_and_lease(&mut self) -> Result<Option<Bucket>, RunError> {
-        let mut is_fresh = false;
-        loop {
-            let record = match self.ledger.last_record() {
-                Some(record) if !is_fresh => record,
-                _ => self.record()?,
-            };
-            let token = self.ledger.token();
-            let buffer = self.scene.pass.buffer_partitions;
-            let free = record.free(token);
-            let free = self.turns.choices(&record, token, free, buffer);
-            if free.is_empty() {
-                // The record as last seen may be outdated.
-                if is_fresh {
-                    return Ok(None);
-                }
-                is_fresh = true;
-                continue;
-            }
-            let copies = self.copies.iter().copied();
-            let mut resident: Vec<SidePartition> =
-                copies.filter(|g| self.ledger.is_current(*g)).collect();
-            resident.extend(soon_resident(&record, self.to_train.iter(), &resident));
-            let pass = Pass {
-                resident,
-                ..self.scene.pass.clone()
-            };
-            let held = leases_of_others(&record, token);
-            let picked = self.actor.order.pick(&pass, &held, &free)?;
-            let bucket = free.get(picked).copied().unwrap_or(free[0]);
-            let pass = PassId::default();
-            if self.submit(LedgerAction::Lease { pass, bucket })? {
-                self.turns.leased();
-                self.to_train.push(bucket);
-                return Ok(Some(bucket));
-            }
-            is_fresh = true;
+    fn pick_and_lease(
+        &mut self,
+        record: &LedgerRecord,
+        choices: &[Bucket],
+    ) -> Result<bool, RunError> {
+        let copies = self.copies.iter().copied();
+        let mut resident: Vec<SidePartition> =
+            copies.filter(|g| self.ledger.is_current(*g)).collect();
+        resident.extend(self.policy.soon_resident(record, &resident));
+        let pass = Pass {
+            resident,
+            ..self.scene.pass.clone()
+        };
+        let held = record.leases_of_others(self.ledger.token());
+        let picked = self.actor.order.pick(&pass, &held, choices)?;
+        let bucket = choices.get(picked).copied().unwrap_or(choices[0]);
+        let pass = PassId::default();
+        let is_leased = self.submit(LedgerAction::Lease { pass, bucket })?;
+        if is_leased {
+            self.policy.leased(bucket);
         }
-    }
-
-    fn leases_ahead(&self) -> bool {
-        let seen = self.ledger.last_record();
-        let many = seen.is_some_and(|record| has_room_to_lease_ahead(&record));
-        self.scene.ahead.unwrap_or(many)
+        Ok(is_leased)
     }
 
     fn groups_of(&self, buckets: &[Bucket]) -> BTreeSet<SidePartition> {
         Grid::of(&self.scene.pass).partitions_of_all(buckets)
-    }
-
-    fn needs_nothing_new(&self, bucket: Bucket) -> bool {
-        let held = self.groups_of(&self.unsettled);
-        self.groups_of(&[bucket]).iter().all(|g| held.contains(g))
     }
 
     /// Brings the partitions of `bucket` into the buffer, which evicts the least recently used ones.
@@ -340,7 +312,7 @@ impl SimRun<'_, '_> {
     /// Begins to settle the trained buckets. A previous settlement is waited for.
     fn begin_settling(&mut self) -> Result<(), RunError> {
         self.end_settling()?;
-        let buckets = std::mem::take(&mut self.unsettled);
+        let buckets = self.policy.take_trained();
         if buckets.is_empty() {
             return Ok(());
         }

@@ -1,20 +1,19 @@
 //! Simulation of several trainers that share a pass: rounds, loads and writes, with the transactions of a real ledger.
 //!
 //! Every bucket takes one round, or a given time ([`simulate_with_durations`]), and nothing else takes time. A trainer
-//! leases the bucket that the order picks among the free ones, trains it, and settles it when the next one needs other
-//! partitions, as real trainers do. A trainer that finds no free bucket settles what it has and tries again when others
-//! have settled. A trainer that is advised to wait for others does the same, for at most as long as a pair of its
-//! buckets takes.
+//! follows the policy of real trainers ([`BucketPolicy`]), where a round is a second. It leases no bucket before it can
+//! train it, since loading takes no time.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
 
 use pbg_core::graph::{Bucket, Side, SidePartition};
 use pbg_core::schedule::PassId;
 use pbg_core::strategy::{BucketOrder, Pass};
 use pbg_ledger::{
-    BucketAdvisor, BucketState, CopyVersion, FileId, Genesis, Grid, Join, LedgerAction,
+    BucketPolicy, BucketState, BucketStep, CopyVersion, FileId, Genesis, Grid, Join, LedgerAction,
     LedgerRecord, PartitionFile, PartitionVersion, Phase, RunTerms, SettledPartition, Settlement,
-    Token, TrainedState, Transaction, TransactionError, plan_digest,
+    Token, TrainedState, Transaction, plan_digest,
 };
 use serde::Serialize;
 
@@ -48,14 +47,10 @@ impl PassCost {
     }
 }
 
-/// Longest wait for an advised bucket although others are free, in mean durations of the trainer's own buckets.
-const PATIENCE: f64 = 2.0;
-
 /// Returns the number of rounds that a trainer (its index, from 0) takes for a bucket.
 type Takes<'a> = dyn FnMut(u32, Bucket) -> f64 + 'a;
 
 /// A simulated trainer.
-#[derive(Default)]
 struct Trainer {
     /// Number of the last transaction.
     last: u64,
@@ -63,27 +58,26 @@ struct Trainer {
     files: u64,
     /// The bucket being trained, and the time at which it ends.
     bucket: Option<(Bucket, f64)>,
-    /// Total training time, and number of buckets trained.
-    trained: (f64, u32),
-    /// Trained buckets that are not settled yet.
-    unsettled: Vec<Bucket>,
-    /// Start of the current wait, during which some bucket is free but not advised.
-    since: Option<f64>,
-    guide: BucketAdvisor,
+    /// Duration of the bucket being trained.
+    takes: f64,
+    policy: BucketPolicy,
     /// Copies of partitions in the buffer, most recently used last.
     copies: VecDeque<(SidePartition, CopyVersion)>,
 }
 
 impl Trainer {
-    /// Returns how long the trainer waits for an advised bucket.
-    fn patience(&self) -> f64 {
-        let (time, buckets) = self.trained;
-        PATIENCE
-            * if buckets > 0 {
-                time / f64::from(buckets)
-            } else {
-                1.0
-            }
+    fn new(buffer: u32) -> Self {
+        // Buckets begin as soon as they are leased: none is leased before.
+        let mut policy = BucketPolicy::new(Some(false));
+        policy.begin_pass(PassId::default(), buffer);
+        Self {
+            last: 0,
+            files: 0,
+            bucket: None,
+            takes: 0.0,
+            policy,
+            copies: VecDeque::new(),
+        }
     }
 }
 
@@ -171,7 +165,8 @@ impl<'a> Simulation<'a> {
         };
         for number in 1..=u64::from(trainers) {
             let token = Token(number);
-            simulation.trainers.insert(token, Trainer::default());
+            let trainer = Trainer::new(pass.buffer_partitions);
+            simulation.trainers.insert(token, trainer);
             let join = Join {
                 terms: terms.clone(),
                 name: String::new(),
@@ -201,24 +196,18 @@ impl<'a> Simulation<'a> {
     /// Lets every idle trainer that finds a free bucket begin it, and advances the time until one of them ends.
     fn go_on(&mut self) -> Result<(), String> {
         let idle = self.trainers.iter().filter(|(_, t)| t.bucket.is_none());
-        let idle: Vec<Token> = idle.map(|(token, _)| *token).collect();
-        let mut waiting = Vec::new();
-        for token in idle {
-            match self.lease(token)? {
-                true => self.settle_unless_same(token)?,
-                false => {
-                    self.settle(token)?;
+        let mut waiting: Vec<Token> = idle.map(|(token, _)| *token).collect();
+        // Buckets may have become free through the settlements of those that found none.
+        for _ in 0..2 {
+            for token in std::mem::take(&mut waiting) {
+                if !self.follow(token)? {
                     waiting.push(token);
                 }
             }
         }
-        // Buckets may have become free through the settlements of the others.
-        for token in waiting {
-            self.lease(token)?;
-        }
         // Everyone trains or waits until one of these times.
         let ends = self.trainers.values().filter_map(|trainer| {
-            let patient = trainer.since.map(|since| since + trainer.patience());
+            let patient = trainer.policy.wait_ends().map(|end| end.as_secs_f64());
             trainer.bucket.map(|(_, until)| until).or(patient)
         });
         let next = ends.filter(|end| *end > self.now).min_by(f64::total_cmp);
@@ -226,11 +215,36 @@ impl<'a> Simulation<'a> {
         self.end_buckets()
     }
 
+    /// Lets a trainer follow its policy until it trains or waits. Returns whether it trains.
+    fn follow(&mut self, token: Token) -> Result<bool, String> {
+        let now = Duration::try_from_secs_f64(self.now).map_err(|error| error.to_string())?;
+        loop {
+            let Some(trainer) = self.trainers.get_mut(&token) else {
+                return Ok(false);
+            };
+            match trainer.policy.step(now, token, &self.record, true) {
+                BucketStep::Lease(choices) => self.lease(token, &choices)?,
+                BucketStep::Settle => self.settle(token)?,
+                BucketStep::Train(bucket) => {
+                    self.load(token, bucket);
+                    return Ok(true);
+                }
+                BucketStep::Refresh | BucketStep::Wait(_) | BucketStep::EndPass => {
+                    self.settle(token)?;
+                    return Ok(false);
+                }
+            }
+        }
+    }
+
     /// Ends the buckets whose time is over. At the end of the pass, settles all of them.
     fn end_buckets(&mut self) -> Result<(), String> {
         for trainer in self.trainers.values_mut() {
-            if let Some((bucket, _)) = trainer.bucket.filter(|(_, until)| *until <= self.now) {
-                trainer.unsettled.push(bucket);
+            if trainer.bucket.is_some_and(|(_, until)| until <= self.now) {
+                let took = Duration::try_from_secs_f64(trainer.takes);
+                trainer
+                    .policy
+                    .trained(took.map_err(|error| error.to_string())?);
                 trainer.bucket = None;
             }
         }
@@ -242,47 +256,28 @@ impl<'a> Simulation<'a> {
         Ok(())
     }
 
-    /// Leases the bucket that the order picks. Returns `false` if none is free.
-    fn lease(&mut self, token: Token) -> Result<bool, String> {
-        let all = self.record.free(token);
-        let (buffer, trainer) = (
-            self.pass.buffer_partitions,
-            self.trainers.entry(token).or_default(),
-        );
-        let mut free = trainer.guide.in_turn(&self.record, token, &all, buffer);
-        if free.is_empty() {
-            if all.is_empty() {
-                return Ok(false);
-            }
-            let since = *trainer.since.get_or_insert(self.now);
-            if self.now < since + trainer.patience() {
-                return Ok(false);
-            }
-            free = all;
-        }
-        trainer.since = None;
-        let trainers = self.record.trainers().iter();
-        let others = trainers.filter(|(other, _)| **other != token);
-        let held: Vec<Bucket> = others.flat_map(|(_, other)| other.leases.clone()).collect();
-        let trainer = self.trainers.entry(token).or_default();
-        let current = trainer.copies.iter().filter(|(group, stamp)| {
+    /// Leases that one of `choices` which the order picks.
+    fn lease(&mut self, token: Token, choices: &[Bucket]) -> Result<(), String> {
+        let held = self.record.leases_of_others(token);
+        let copies = self.trainers.get(&token).map(|trainer| &trainer.copies);
+        let current = copies.into_iter().flatten().filter(|(group, stamp)| {
             self.record.partition(*group).map(PartitionVersion::stamp) == Some(*stamp)
         });
         let pass = Pass {
             resident: current.map(|(group, _)| *group).collect(),
             ..self.pass.clone()
         };
-        let picked = self.order.pick(&pass, &held, &free);
+        let picked = self.order.pick(&pass, &held, choices);
         let picked = picked.map_err(|error| error.to_string())?;
-        let bucket = *free
+        let bucket = *choices
             .get(picked)
             .ok_or("the order picks a bucket that is not free")?;
         let pass = PassId::default();
-        if let Err(refusal) = self.act(token, LedgerAction::Lease { pass, bucket }) {
-            return Err(refusal.to_string());
+        self.must(token, LedgerAction::Lease { pass, bucket })?;
+        if let Some(trainer) = self.trainers.get_mut(&token) {
+            trainer.policy.leased(bucket);
         }
-        self.load(token, bucket);
-        Ok(true)
+        Ok(())
     }
 
     /// Brings the partitions of `bucket` into a trainer's buffer.
@@ -290,9 +285,10 @@ impl<'a> Simulation<'a> {
         let needs: Vec<SidePartition> = self.record.grid().partitions_of(bucket).collect();
         let number = self.trainers.range(..token).count() as u32;
         let takes = (self.takes)(number, bucket);
-        let trainer = self.trainers.entry(token).or_default();
-        trainer.bucket = Some((bucket, self.now + takes));
-        trainer.trained = (trainer.trained.0 + takes, trainer.trained.1 + 1);
+        let Some(trainer) = self.trainers.get_mut(&token) else {
+            return;
+        };
+        (trainer.bucket, trainer.takes) = (Some((bucket, self.now + takes)), takes);
         for group in needs {
             let stamp = self.record.partition(group).map(PartitionVersion::stamp);
             let Some(stamp) = stamp else { continue };
@@ -312,40 +308,16 @@ impl<'a> Simulation<'a> {
         }
     }
 
-    /// Settles the trained buckets, unless the next bucket needs no other partitions.
-    fn settle_unless_same(&mut self, token: Token) -> Result<(), String> {
-        let trainer = self.trainers.entry(token).or_default();
-        let grid = self.record.grid();
-        let held: Vec<SidePartition> = trainer
-            .unsettled
-            .iter()
-            .flat_map(|b| grid.partitions_of(*b))
-            .collect();
-        let mut needs = trainer
-            .bucket
-            .into_iter()
-            .flat_map(|(bucket, _)| grid.partitions_of(bucket));
-        match needs.all(|group| held.contains(&group)) {
-            true => Ok(()),
-            false => self.settle(token),
-        }
-    }
-
     fn settle(&mut self, token: Token) -> Result<(), String> {
-        let trainer = self.trainers.entry(token).or_default();
-        let buckets = std::mem::take(&mut trainer.unsettled);
+        let Some(trainer) = self.trainers.get_mut(&token) else {
+            return Ok(());
+        };
+        let buckets = trainer.policy.take_trained();
         if buckets.is_empty() {
             return Ok(());
         }
-        let grid = self.record.grid();
-        let mut groups: Vec<SidePartition> = buckets
-            .iter()
-            .flat_map(|b| grid.partitions_of(*b))
-            .collect();
-        groups.sort_unstable();
-        groups.dedup();
         let mut partitions = Vec::new();
-        for group in groups {
+        for group in self.record.grid().partitions_of_all(&buckets) {
             trainer.files += 1;
             let writer = Some((token, trainer.files));
             let file = PartitionFile {
@@ -378,22 +350,18 @@ impl<'a> Simulation<'a> {
         self.must(token, LedgerAction::Settle(Box::new(settlement)))
     }
 
-    fn act(&mut self, token: Token, action: LedgerAction) -> Result<(), TransactionError> {
-        let trainer = self.trainers.entry(token).or_default();
+    fn must(&mut self, token: Token, action: LedgerAction) -> Result<(), String> {
+        let trainer = self.trainers.get_mut(&token).ok_or("no such trainer")?;
         let (after, number) = (trainer.last, trainer.last + 1);
-        self.record = self.record.apply(&Transaction {
+        let applied = self.record.apply(&Transaction {
             token,
             number,
             after,
             action,
-        })?;
+        });
+        self.record = applied.map_err(|refusal| refusal.to_string())?;
         trainer.last = number;
         Ok(())
-    }
-
-    fn must(&mut self, token: Token, action: LedgerAction) -> Result<(), String> {
-        self.act(token, action)
-            .map_err(|refusal| refusal.to_string())
     }
 }
 

@@ -1,12 +1,14 @@
 //! The state that the trainers of one run agree on: a record of a few kilobytes, and transactions, which are pure
 //! functions of it. With this crate trainers on several machines divide the buckets of a pass, exchange partitions
 //! through files, commit checkpoints and rank edges, although each of them may crash or be cut off at any time. It
-//! decides which changes are allowed; `pbg-distributed` decides which to make, and `pbg-transport` carries them.
+//! decides which changes are allowed, and has the policy by which a trainer decides which to make; `pbg-distributed` makes
+//! them, and `pbg-transport` carries them.
 //!
 //! In reading order: the vocabulary ([`Token`], [`Grid`], [`RunTerms`], [`BucketStates`], [`PartitionFile`]), the
 //! [`LedgerRecord`], the [`Transaction`]s with their [`LedgerAction`]s, checkpoints ([`CheckpointCut`]), the
-//! [`ValidationRanking`], the reasons for which a transaction is refused ([`TransactionError`]), the recommendation of
-//! the next bucket ([`BucketAdvisor`]), and the interfaces through which trainers communicate ([`transport`]).
+//! [`ValidationRanking`], the reasons for which a transaction is refused ([`TransactionError`]), what a trainer does next
+//! ([`PassStep`], [`BucketPolicy`]) and the bucket that it is advised to take ([`BucketAdvisor`]), and the interfaces
+//! through which trainers communicate ([`transport`]).
 //!
 //! Nothing here does I/O, reads a clock, starts a thread, or knows of a network or a file: tokens and counts are
 //! arguments, random choices follow from the digest of a plan, and [`transport`] has only traits and the values that
@@ -55,6 +57,7 @@ mod membership;
 mod pair_walks;
 mod passes;
 mod phase;
+mod policy;
 mod ranking;
 mod record;
 mod round_robin;
@@ -77,6 +80,7 @@ pub use leases::{MAX_LEASES, SettledPartition, Settlement};
 pub use membership::{MAX_NAME, MAX_TRAINERS};
 pub use passes::plan_digest;
 pub use phase::Phase;
+pub use policy::{BucketPolicy, BucketStep, LONGEST_WAIT, PassStep};
 pub use ranking::MAX_BLOCKS;
 pub use record::{EpochProgress, Genesis, LedgerRecord, TrainedState};
 pub use round_robin::BucketAdvisor;

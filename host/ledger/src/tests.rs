@@ -17,6 +17,7 @@ mod course;
 mod exhaustive;
 mod faults;
 mod invariants;
+mod policy;
 mod random;
 mod ranking;
 mod ranking_text;

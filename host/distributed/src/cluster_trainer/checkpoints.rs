@@ -64,7 +64,7 @@ impl ClusterTrainer<'_> {
         }
         self.last_checkpoint = pbg_clock::now();
         let record = self.record()?;
-        match self.writes_checkpoints(&record) && has_untrained_buckets(&record) {
+        match record.writes_checkpoints(self.token()) && has_untrained_buckets(&record) {
             true => self.checkpoint(record.work().pass).map(|_| ()),
             false => Ok(()),
         }

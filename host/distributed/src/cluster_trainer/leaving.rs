@@ -1,12 +1,11 @@
 //! The ways in which a trainer's participation ends: it leaves, the run finishes, or other trainers remove it.
 
 use pbg_core::event::Event;
-use pbg_ledger::{LedgerAction, Token, TransactionError};
+use pbg_ledger::{LONGEST_WAIT, LedgerAction, Token, TransactionError};
 use pbg_model::error::{JoinError, RunError};
 use pbg_train::{RunOutcome, Strategies};
 
 use super::ClusterTrainer;
-use crate::advised_wait::LONGEST_WAIT;
 use crate::conversion::stored_state;
 use crate::ledger::NotApplied;
 

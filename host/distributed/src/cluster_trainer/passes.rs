@@ -60,6 +60,7 @@ impl ClusterTrainer<'_> {
         let buffer = &mut self.machine.pipeline.buffer;
         let eviction = Box::new(LeastRecentlyUsed::default());
         buffer.begin_pass(Arc::clone(&pass), Vec::new(), eviction);
+        self.policy.begin_pass(id, pass.buffer_partitions);
         self.pass = Some((id, Arc::clone(&pass)));
         pass
     }

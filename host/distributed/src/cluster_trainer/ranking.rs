@@ -12,8 +12,8 @@ use pbg_checkpoint::CheckpointManifest;
 use pbg_core::event::Event;
 use pbg_ledger::transport::TrainerActivity;
 use pbg_ledger::{
-    LedgerAction, LedgerRecord, TransactionError, ValidationRanking, ValidationResult,
-    ValidationTerms,
+    LONGEST_WAIT, LedgerAction, LedgerRecord, TransactionError, ValidationRanking,
+    ValidationResult, ValidationTerms,
 };
 use pbg_model::commit;
 use pbg_model::error::{JoinError, RunError, SettingError};
@@ -169,21 +169,21 @@ impl ClusterTrainer<'_> {
             return self.rank_blocks(ranking);
         }
         match record.outcome() {
-            Some(_) if self.leads(record) => self.end_ranking(record, ranking),
-            _ => self.wait(),
+            Some(_) if record.leads(self.token()) => self.end_ranking(record, ranking),
+            _ => self.wait(LONGEST_WAIT),
         }
     }
 
     /// Begins a ranking of the checkpoint of the end of the epoch, after writing it if there is none. One trainer does
     /// this for all.
     fn begin_ranking(&mut self, record: &LedgerRecord) -> Result<(), RunError> {
-        if !self.writes_checkpoints(record) {
-            return self.wait();
+        if !record.writes_checkpoints(self.token()) {
+            return self.wait(LONGEST_WAIT);
         }
         let Some(version) = record.checkpoints().of_pass() else {
             return match self.checkpoint(record.work().pass)? {
                 true => Ok(()),
-                false => self.wait(),
+                false => self.wait(LONGEST_WAIT),
             };
         };
         let options = self.validation_options();

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use pbg_core::graph::Bucket;
 use pbg_ledger::LedgerAction;
 use pbg_ledger::transport::TrainerActivity;
 use pbg_model::error::RunError;
@@ -17,7 +16,7 @@ const TELL_WITHIN: Duration = Duration::from_secs(5);
 impl ClusterTrainer<'_> {
     /// Begins to settle the trained buckets. Training may continue at once; a previous settlement is waited for.
     pub(super) fn begin_settling(&mut self) -> Result<(), RunError> {
-        if self.unsettled.is_empty() {
+        if self.policy.unsettled().is_empty() {
             return Ok(());
         }
         self.ledger.begin_settlement();
@@ -28,7 +27,7 @@ impl ClusterTrainer<'_> {
         self.settlement_io.add(&written);
         let trained = UnsettledBuckets {
             pass,
-            buckets: std::mem::take(&mut self.unsettled),
+            buckets: self.policy.take_trained(),
             sums: std::mem::take(&mut self.sums),
             loss: self
                 .parameters
@@ -42,7 +41,7 @@ impl ClusterTrainer<'_> {
     /// Settles the trained buckets, and waits until the ledger has them. Exchanges parameters first: a checkpoint at
     /// the end of the pass must have the updates of all its buckets.
     pub(super) fn settle_all(&mut self) -> Result<(), RunError> {
-        let bucket = self.unsettled.last().copied();
+        let bucket = self.policy.unsettled().last().copied();
         if bucket.is_some() {
             self.exchange_parameters();
         }
@@ -78,8 +77,8 @@ impl ClusterTrainer<'_> {
 
     /// Returns the leases of buckets that are not trained.
     pub(super) fn give_up(&mut self) -> Result<(), RunError> {
-        let buckets: Vec<Bucket> = self.leased.drain(..).map(|a| a.bucket).collect();
-        self.leased_at.retain(|bucket, _| !buckets.contains(bucket));
+        let buckets = self.policy.give_up();
+        self.leases.retain(|bucket, _| !buckets.contains(bucket));
         if buckets.is_empty() {
             return Ok(());
         }

@@ -10,7 +10,7 @@ use pbg_core::schedule::{PassId, RunExtent};
 use pbg_core::strategy::Loss as _;
 use pbg_dataset::EdgeSet;
 use pbg_kernels::device::OpenDevice;
-use pbg_ledger::{LedgerRecord, LedgerSums, ValidationTerms};
+use pbg_ledger::{BucketPolicy, LedgerRecord, LedgerSums, ValidationTerms};
 use pbg_model::compatibility::AllowedChanges;
 use pbg_model::error::{CheckpointMismatch, JoinError, RunError};
 use pbg_model::resolved::ResolvedConfig;
@@ -171,16 +171,14 @@ impl<'a> ClusterTrainer<'a> {
             admitted: None,
             stop,
             pass: None,
-            leased: Default::default(),
-            turns: Default::default(),
-            unsettled: Vec::new(),
+            policy: BucketPolicy::new(cluster.lease_ahead),
+            leases: Default::default(),
             sums: LedgerSums::default(),
             totals: (0, 0, PartitionIo::default()),
             settlement_io: PartitionIo::default(),
             last_checkpoint: pbg_clock::now(),
             started: pbg_clock::now(),
             unsettled_lines: Vec::new(),
-            leased_at: Default::default(),
             epochs_reported: epochs_told,
             last_epoch_event: None,
             reported_joined: 0,
