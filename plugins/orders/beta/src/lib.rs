@@ -54,11 +54,13 @@ impl Order for Beta {
     }
 
     fn plan(&mut self, pass: &Pass) -> Result<Vec<Bucket>> {
-        let mut rng = pass.rng();
-        let states = states::elimination(pass, &mut rng);
         Ok(match self.assignment {
-            Assignment::Greedy => states::assign_to_first(pass, &states),
-            Assignment::Random => states::assign_at_random(pass, &states, &mut rng),
+            Assignment::Greedy => pbg_order_plans::beta(pass),
+            Assignment::Random => {
+                let mut rng = pass.rng();
+                let states = states::elimination(pass, &mut rng);
+                states::assign_at_random(pass, &states, &mut rng)
+            }
         })
     }
 }

@@ -182,13 +182,17 @@ fn one_worker_unless_set(mut config: Config) -> Config {
 /// Returns the number of runs with the first seed, and warns if runs of one seed differ.
 fn repeats(args: &Args, resolved: &ResolvedConfig, terminal: Terminal) -> u32 {
     let workers = resolved.settings().workers;
+    let repeats = args.repeats.unwrap_or(if workers > 1 { 2 } else { 1 });
     if workers > 1 {
-        let text = format!(
-            "runs of one seed differ with {workers} workers; the first seed is repeated to show by how much"
-        );
-        terminal.warn(text);
+        let advice = match repeats {
+            0 | 1 => "`--repeats 2` shows by how much",
+            _ => "the first seed is repeated to show by how much",
+        };
+        terminal.warn(format!(
+            "runs of one seed differ with {workers} workers; {advice}"
+        ));
     }
-    args.repeats.unwrap_or(if workers > 1 { 2 } else { 1 })
+    repeats
 }
 
 fn setting(
