@@ -6,6 +6,7 @@ mod plain;
 mod reporter;
 mod text;
 mod tracker;
+mod vectors;
 
 use pbg_core::event::{Event, LogLevel};
 

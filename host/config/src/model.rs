@@ -22,6 +22,21 @@ pub struct EntityConfig {
     #[serde(default)]
     #[schemars(range(min = 1, max = 65536), extend("x-unset" = "the top-level `dimension`", "x-rule" = "equal on both sides of a relation"))]
     pub dimension: Option<u32>,
+    /// File of vectors from which this type's embeddings start: an npy, safetensors or Parquet file. A vector belongs to
+    /// the entity of the same name (of a featurized type, to the feature). Entities without a vector start at random.
+    #[serde(default)]
+    #[schemars(length(min = 1), extend("x-unset" = "random", "x-rule" = "its vectors have the dimension of the type"))]
+    pub init: Option<String>,
+    /// File with the names of the vectors of `init`, in their order: one per line, or a list in JSON (`*.json`), as
+    /// `pbg-host export` writes it.
+    #[serde(default)]
+    #[schemars(length(min = 1), extend("x-unset" = "the column of names of a Parquet file; vectors without names belong to the entities in the order of their ids", "x-rule" = "needs `init`"))]
+    pub init_names: Option<String>,
+    /// Whether this type's embeddings stay as they start, while operators and other types are trained. `max_norm` then
+    /// scales them only where they are compared.
+    #[serde(default)]
+    #[schemars(extend("x-rule" = "not on a GPU"))]
+    pub frozen: bool,
 }
 
 /// Configuration of a relation type, or of the template of all relation types.

@@ -45,12 +45,19 @@ impl Config {
             ("credentials", rules.credentials.as_mut()),
         ];
         let ours = ours.map(|(key, value)| (KeyPath::from(["distributed", key]), value));
+        let vectors = self.entities.iter_mut().flat_map(|(name, entity)| {
+            let key = |key| KeyPath::from(["entities", name.as_str(), key]);
+            [
+                (key("init"), entity.init.as_mut()),
+                (key("init_names"), entity.init_names.as_mut()),
+            ]
+        });
         let operators = self.relations.iter_mut().enumerate().map(|(i, relation)| {
             let key = KeyPath::from(["relations", &i.to_string(), "operator"]);
             (key, component(&mut relation.operator, &installed.operators))
         });
         let keys = keys.map(|(key, value)| (KeyPath::from([key]), value));
-        let keys = keys.into_iter().chain(ours).chain(operators);
+        let keys = keys.into_iter().chain(ours).chain(vectors).chain(operators);
         for (key, value) in keys.chain(granted) {
             let mut overridden = overrides.iter().map(|(name, _)| KeyPath::parse(name));
             let from_command_line = overridden.any(|path| path.as_ref() == Some(&key));
@@ -135,6 +142,27 @@ mod tests {
             ["data", "/m", "../old", "random"]
         );
         assert_eq!(resolved("random.wasm", "a", &[])[3], "random.wasm");
+    }
+
+    #[test]
+    fn vectors_are_relative_to_the_file() {
+        let mut config = config("random");
+        let entity = config.entities.get_mut("e").unwrap();
+        entity.init = Some("texts.npy".to_owned());
+        entity.init_names = Some("/texts.txt".to_owned());
+        let from_command_line = [("entities.e.init".to_owned(), "texts.npy".to_owned())];
+        for (overrides, expected) in [
+            (&[][..], "graphs/texts.npy"),
+            (&from_command_line, "texts.npy"),
+        ] {
+            let mut config = config.clone();
+            config
+                .resolve_paths(Path::new("graphs"), overrides, &StrategyNames::default())
+                .unwrap();
+            let entity = &config.entities["e"];
+            assert_eq!(entity.init.as_deref(), Some(expected));
+            assert_eq!(entity.init_names.as_deref(), Some("/texts.txt"));
+        }
     }
 
     #[test]

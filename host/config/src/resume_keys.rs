@@ -15,6 +15,8 @@ pub(super) const MAY_CHANGE: &[&str] = &[
     "dataset",
     "checkpoint_path",
     "init_path",
+    "entities.*.init",
+    "entities.*.init_names",
     "num_epochs",
     "checkpoint_interval",
     "checkpoint_preservation_interval",
@@ -65,6 +67,9 @@ pub(super) const MODEL_OF_RELATIONS: [&str; 4] = ["name", "lhs", "rhs", "operato
 
 /// Keys of the model that decide its shape; initial embeddings must have the same values.
 const SHAPE: [&str; 3] = ["dimension", "dynamic_relations", "entities"];
+
+/// Keys of [`MODEL`] that only say how the model is trained.
+const TRAINING_OF_MODEL: [&str; 1] = ["entities.*.frozen"];
 
 /// First line of the hashed text; must change whenever the format of the text changes.
 const FORM: &str = "pbg-host training configuration 3\n";
@@ -191,6 +196,9 @@ impl Config {
         if self.lr_schedule.is_constant() {
             remove(decisive, "lr_schedule");
         }
+        if !self.entities.values().any(|entity| entity.frozen) {
+            remove(decisive, "entities.*.frozen");
+        }
     }
 
     /// Returns the keys that must not change when a run resumes, with defaults that depend on other keys filled in.
@@ -228,13 +236,19 @@ fn only(json: &Json, keys: &[&str]) -> Json {
         MODEL_OF_RELATIONS.map(value).into_iter().collect()
     };
     kept.insert("relations".to_owned(), relations.map(of_model).collect());
-    kept.into()
+    let mut kept = kept.into();
+    TRAINING_OF_MODEL
+        .iter()
+        .for_each(|key| remove(&mut kept, key));
+    kept
 }
 
+/// Removes a key; `*` stands for every key of a table.
 fn remove(json: &mut Json, path: &str) {
     let Json::Object(entries) = json else { return };
     match path.split_once('.') {
         None => drop(entries.remove(path)),
+        Some(("*", rest)) => entries.values_mut().for_each(|child| remove(child, rest)),
         Some((first, rest)) => {
             if let Some(child) = entries.get_mut(first) {
                 remove(child, rest);

@@ -46,6 +46,8 @@ const SAMPLES: &[(&str, &str)] = &[
     ("validation.lr_decay", "0.5"),
     ("entities.*.num_partitions", "1"),
     ("entities.*.dimension", "100"),
+    ("entities.*.init", "\"texts.npy\""),
+    ("entities.*.init_names", "\"texts.names.txt\""),
     ("relations.*.name", "\"*\""),
     ("relations.*.lhs", "\"entity\""),
     ("relations.*.rhs", "\"entity\""),

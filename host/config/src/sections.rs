@@ -95,7 +95,14 @@ pub(super) const SECTIONS: &[Section] = &[
         heading: "Entity types",
         table: Some("[entities.NAME]"),
         path: &["entities", "*"],
-        keys: &["num_partitions", "dimension", "featurized"],
+        keys: &[
+            "num_partitions",
+            "dimension",
+            "featurized",
+            "init",
+            "init_names",
+            "frozen",
+        ],
     },
     Section {
         heading: "Relations",

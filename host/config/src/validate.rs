@@ -44,6 +44,7 @@ pub(super) fn complaints(config: &Config, installed: Option<&StrategyNames>) -> 
     rules.dynamic_relations();
     rules.partitions();
     rules.featurized();
+    rules.own_vectors();
     rules.dimensions();
     rules.operators();
     rules.regularizer();
@@ -272,6 +273,17 @@ impl<'a> Validator<'a> {
                 self.report(
                     [of_entity(name, "num_partitions"), of_entity(name, "featurized")],
                     "must be 1 for featurized types, since every partition would need the whole table of features",
+                );
+            }
+        }
+    }
+
+    fn own_vectors(&mut self) {
+        for (name, entity) in &self.config.entities {
+            if entity.init_names.is_some() && entity.init.is_none() {
+                self.report(
+                    [of_entity(name, "init_names"), of_entity(name, "init")],
+                    "names the vectors of `init`, which is not set; set it to their file, or remove this key",
                 );
             }
         }

@@ -67,6 +67,30 @@ pub enum Event {
         /// Number of new relations.
         relations: u64,
     },
+    /// Embeddings of an entity type start from the vectors of a file.
+    VectorsRead {
+        /// Name of the entity type.
+        entity_type: String,
+        /// File of the vectors.
+        file: String,
+        /// Number of vectors in the file.
+        vectors: u64,
+        /// Number of entities, or of features of a featurized type, that have a vector.
+        taken: u64,
+        /// Number of all entities or features of the type.
+        rows: u64,
+        /// Whether vectors were matched to entities by name, instead of by the order of ids.
+        by_name: bool,
+        /// Whether the embeddings are not trained.
+        frozen: bool,
+    },
+    /// A file of vectors was not read, because the checkpoint has the embeddings of the type.
+    VectorsIgnored {
+        /// Name of the entity type.
+        entity_type: String,
+        /// File of the vectors.
+        file: String,
+    },
     /// Training continues with other edges than before, as requested.
     DataChanged {
         /// Descriptions of the changes.

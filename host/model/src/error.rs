@@ -20,6 +20,7 @@ use pbg_kernels::device::OpenError;
 use pbg_kernels::step::{StepError, WorkerError};
 use pbg_rows::spec::SpecError;
 use pbg_rows::table::TransferError;
+use pbg_vectors::VectorError;
 
 use crate::memory::NotEnoughMemory;
 
@@ -70,6 +71,9 @@ pub enum RunError {
     /// The dataset cannot be read.
     #[error(transparent)]
     Dataset(#[from] DatasetError),
+    /// Vectors from a file cannot be read.
+    #[error(transparent)]
+    Vectors(#[from] VectorError),
     /// Edges cannot be read.
     #[error(transparent)]
     Edges(#[from] EdgeReadError),
@@ -227,7 +231,10 @@ impl RunError {
             }
             Self::Dataset(DatasetError::Unfinished(StagingError::Busy { .. })) => ErrorKind::Locked,
             Self::Dataset(DatasetError::Unfinished(_)) => ErrorKind::Io,
-            Self::Dataset(_) | Self::Edges(_) => ErrorKind::Data,
+            Self::Vectors(VectorError::File(e)) if !e.is_not_found() && !e.is_damage() => {
+                ErrorKind::Io
+            }
+            Self::Dataset(_) | Self::Edges(_) | Self::Vectors(_) => ErrorKind::Data,
             Self::Checkpoint(e) if e.is_locked() => ErrorKind::Locked,
             Self::Checkpoint(e) if e.is_io() => ErrorKind::Io,
             Self::Index(IndexError::Busy { .. }) => ErrorKind::Locked,

@@ -24,6 +24,8 @@ pub struct TypeLayout {
     pub storage: EmbeddingFormat,
     /// Optimizer, which determines the accumulators.
     pub optimizer: Optimizer,
+    /// Whether training leaves its embeddings as they are.
+    pub frozen: bool,
     /// Whether some relation has the type on the left.
     pub on_lhs: bool,
     /// Whether some relation has the type on the right.
@@ -96,6 +98,7 @@ impl Layout {
             rows: rows(name),
             storage: config.storage,
             optimizer: config.optimizer,
+            frozen: entity.frozen,
             on_lhs: config.relations.iter().any(|r| r.lhs == *name),
             on_rhs: config.relations.iter().any(|r| r.rhs == *name),
         });

@@ -61,6 +61,9 @@ impl StoredModel {
         }
         // The initial checkpoint was read when the run began; this checkpoint contains the result.
         config.init_path = None;
+        for entity in config.entities.values_mut() {
+            (entity.init, entity.init_names) = (None, None);
+        }
         Ok(config)
     }
 }

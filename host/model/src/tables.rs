@@ -33,6 +33,7 @@ pub fn table(
     let state = (data.optimizer, data.adagrad);
     let mut table = Table::with_optimizer(data.embeddings, state, data.dim);
     table.features = features;
+    table.frozen = layout.frozen;
     Ok(table)
 }
 
@@ -91,6 +92,7 @@ pub fn copy_of(table: &Table, over: Option<Table>) -> Table {
     let state = values_of(&table.adagrad, adagrad);
     let mut copy = Table::with_optimizer(embeddings, (optimizer, state), dimension);
     copy.features = table.features.clone();
+    copy.frozen = table.frozen;
     copy
 }
 

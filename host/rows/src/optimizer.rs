@@ -62,9 +62,12 @@ pub fn apply_summed_rows(
     finite
 }
 
-/// Applies a gradient to one row with the optimizer whose accumulators the table holds.
+/// Applies a gradient to one row with the optimizer whose accumulators the table holds, unless the table is frozen.
 #[inline]
 fn apply_row(table: &Table, row: usize, gradient: &[f32], lr: f32, work: &mut Vec<f32>) -> bool {
+    if table.frozen {
+        return gradient.iter().all(|value| value.is_finite());
+    }
     match table.adagrad.width() {
         // The mean of the squares of a single number is its square, so element-wise Adagrad is the same.
         1 => row_adagrad(table, row, gradient, lr),

@@ -20,6 +20,8 @@ pub struct Table {
     pub adagrad: SharedRows,
     /// Features of each entity, for a featurized type.
     pub features: Option<FeatureBags>,
+    /// Whether training leaves the rows as they are.
+    pub frozen: bool,
     /// The rows on a device, if they are trained there.
     pub resident: Option<Box<dyn ResidentRows>>,
 }
@@ -56,6 +58,7 @@ impl Table {
             embeddings,
             adagrad,
             features: None,
+            frozen: false,
             resident: None,
         }
     }
@@ -143,7 +146,7 @@ pub enum TransferError {
 pub struct LookUp {
     /// Greatest length of a row; a longer one is scaled down to it.
     pub max_norm: Option<f32>,
-    /// Whether rows are scaled down in the table too: so in training, as in PBG.
+    /// Whether rows are scaled down in the table too, unless it is frozen: so in training, as in PBG.
     pub in_place: bool,
 }
 
@@ -171,7 +174,7 @@ impl LookUp {
             if norm > max {
                 // The same formula as torch's, so that rounding does not leave the row slightly too long.
                 vector::scale(out, max / (norm + 1e-7));
-                if self.in_place {
+                if self.in_place && !table.frozen {
                     table.embeddings.write_row(row, out);
                 }
             }

@@ -25,7 +25,7 @@ pub use self::verify::{
     CheckpointVerification, first_pass, first_plan, too_large_to_plan, verify, verify_checkpoint,
 };
 use crate::pipeline::{self, EdgeBytes};
-use crate::validation;
+use crate::{own_vectors, validation};
 /// Number of tensors that libtorch allocates between rows and gradients for each tensor that the graph keeps.
 const INTERMEDIATE: u64 = 4;
 /// Bytes of a row's version at the owner of shared parameters.
@@ -217,6 +217,7 @@ fn main_memory(
         let bytes = exchange_bytes(blueprint);
         memory.extend(if_any("exchange with other trainers", bytes));
     }
+    memory.extend(if_any("vectors from files", own_vectors::bytes(resolved)));
     let features = model_bytes::feature_bytes(blueprint, resolved.dataset());
     memory.extend(if_any("features", features));
     if let Some(edges) = &config.validation.edges {

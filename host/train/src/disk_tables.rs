@@ -20,10 +20,13 @@ use rand_distr::{Distribution, StandardNormal};
 
 use crate::buffer::TableStore;
 use crate::new_rows::NewRows;
-/// Initial state of tables: from `init_path` where it has them, otherwise random normal values.
+use crate::own_vectors::OwnVectors;
+/// Initial state of tables: vectors of the user where a file has them, then `init_path`, otherwise random normal values.
 pub struct InitialTables {
     /// The checkpoint of `init_path`.
     pub checkpoint: Option<ReadCheckpoint>,
+    /// Vectors from files.
+    pub own: OwnVectors,
     /// Rows of the dataset that the checkpoint lacks.
     new: NewRows,
     /// Rows and relations of the dataset that the checkpoint lacks; they are initialized at random.
@@ -35,14 +38,18 @@ pub struct InitialTables {
 }
 
 impl InitialTables {
-    /// Opens the initial state of a run. If the run does not begin now, its checkpoint is complete and `init_path` is
-    /// not opened.
+    /// Opens the initial state of a run. If the run does not begin now, its checkpoint is complete, and neither
+    /// `init_path` nor vectors are opened.
     ///
     /// # Errors
-    /// When the checkpoint of `init_path` cannot be read or does not fit.
+    /// When the checkpoint of `init_path` or a file of vectors cannot be read or does not fit.
     pub fn new(resolved: &ResolvedConfig, begins: bool) -> Result<Self, RunError> {
         let config = resolved.config();
         let (mut checkpoint, mut new, mut missing) = Default::default();
+        let own = match begins {
+            true => OwnVectors::open(resolved)?,
+            false => OwnVectors::default(),
+        };
         if let Some(path) = config.init_path.as_ref().filter(|_| begins) {
             let opened = ReadCheckpoint::open(Path::new(path))?;
             let admitted =
@@ -55,6 +62,7 @@ impl InitialTables {
         }
         Ok(Self {
             checkpoint,
+            own,
             new,
             missing,
             scale: config.init_scale,
@@ -66,7 +74,7 @@ impl InitialTables {
     /// Returns the initial state of a partition, which depends only on the seed, the type and the partition.
     ///
     /// # Errors
-    /// When the partition of `init_path` cannot be read.
+    /// When the partition of `init_path` or the vectors cannot be read.
     pub fn partition(
         &self,
         layout: &TypeLayout,
@@ -75,6 +83,7 @@ impl InitialTables {
     ) -> Result<PartitionData, RunError> {
         let key = (type_index, partition);
         let mut data = self.unrounded(layout, key)?;
+        self.own.fill(key, &mut data)?;
         if let Some(rounding) = self.roundings.at(Point::Beginning, key) {
             rounding.round_all(data.dim, &mut data.embeddings);
         }

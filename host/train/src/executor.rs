@@ -220,6 +220,15 @@ pub fn check_supported(resolved: &ResolvedConfig, on_device: bool) -> Result<(),
             let reason = "a GPU supports only row_adagrad";
             return refused("optimizer", Some(reason.to_owned()));
         }
+        if resolved
+            .config()
+            .entities
+            .values()
+            .any(|entity| entity.frozen)
+        {
+            let reason = "a GPU trains the embeddings of all types; train on the processor cores, or do not freeze any";
+            return refused("entities.*.frozen", Some(reason.to_owned()));
+        }
         return refused("execution.device", reason);
     }
     refused(

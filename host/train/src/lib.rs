@@ -36,6 +36,7 @@ mod holdout_eval;
 mod learning_rates;
 mod losses;
 pub mod new_rows;
+pub mod own_vectors;
 mod pipeline;
 mod planning;
 mod processor_time;

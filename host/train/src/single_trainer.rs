@@ -42,6 +42,8 @@ pub(crate) struct SingleTrainer<'a> {
     admitted: AcceptedDifferences,
     /// Rows and relations of the dataset that the checkpoint lacked; they are initialized at random.
     initialized: UntrainedNames,
+    /// Reports on the vectors from files.
+    vectors: Vec<Event>,
     /// Number of edges trained and traffic, of this process.
     totals: (u64, PartitionIo),
     started: Instant,

@@ -6,6 +6,7 @@ use pbg_core::text::escaped_lines;
 
 use super::reporter::Teller;
 use super::tracker::Tracker;
+use super::vectors;
 use crate::terminal::Terminal;
 use crate::{format, model_notes};
 pub(crate) use figures::traffic;
@@ -22,6 +23,7 @@ pub(crate) fn line(event: &Event, tracker: &Tracker, terminal: &Terminal) -> Opt
         Event::PassPlanned { .. } | Event::EpochFinished { .. } | Event::Validated { .. } => {
             of_epoch(event, tracker, terminal)
         }
+        Event::VectorsRead { .. } | Event::VectorsIgnored { .. } => vectors::of_vectors(event),
         Event::Grown { .. }
         | Event::DataChanged { .. }
         | Event::Committed { .. }

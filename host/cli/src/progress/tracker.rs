@@ -106,6 +106,8 @@ impl Tracker {
             | Event::StoppedEarly { .. }
             | Event::Preserved { .. }
             | Event::Grown { .. }
+            | Event::VectorsRead { .. }
+            | Event::VectorsIgnored { .. }
             | Event::DataChanged { .. }
             | Event::Gathering { .. }
             | Event::RankHeld { .. }

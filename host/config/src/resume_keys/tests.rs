@@ -56,6 +56,26 @@ fn keys_that_may_change_do_not_matter() {
 }
 
 #[test]
+fn vectors_are_read_once_and_frozen_embeddings_mean_the_same() {
+    for key in ["init", "init_names"] {
+        let changed = Config::parse(
+            TEXT,
+            "pbg.toml",
+            &[
+                ("entities.user.init".to_owned(), "v.npy".to_owned()),
+                (format!("entities.user.{key}"), "other".to_owned()),
+            ],
+        );
+        assert_eq!(changed.unwrap().training_hash(), base().training_hash());
+    }
+    let frozen = with("entities.user.frozen", "true");
+    assert_eq!(frozen.model_differences(&base()), [""; 0]);
+    assert_eq!(frozen.shape_differences(&base()), [""; 0]);
+    let not = with("entities.user.frozen", "false");
+    assert_eq!(not.training_hash(), base().training_hash());
+}
+
+#[test]
 fn every_other_key_matters() {
     for (key, value, expected) in [
         (
@@ -83,6 +103,11 @@ fn every_other_key_matters() {
             "relations.0.operator",
             "diagonal",
             r#"relations.0.operator: "diagonal", not "none""#,
+        ),
+        (
+            "entities.user.frozen",
+            "true",
+            "entities.user.frozen: true, not false",
         ),
         (
             "entities.user.num_partitions",

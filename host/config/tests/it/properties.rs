@@ -24,12 +24,18 @@ fn entity() -> impl Strategy<Value = EntityConfig> {
         prop_oneof![Just(1), Just(4)],
         any::<bool>(),
         prop_oneof![9 => Just(None), 1 => Just(Some(6))],
+        (prop::option::of(".{1,9}"), any::<bool>()),
     )
-        .prop_map(|(num_partitions, featurized, dimension)| EntityConfig {
-            num_partitions,
-            featurized: featurized && num_partitions == 1,
-            dimension,
-        })
+        .prop_map(
+            |(num_partitions, featurized, dimension, (init, frozen))| EntityConfig {
+                init_names: init.clone().filter(|_| frozen),
+                init,
+                frozen,
+                num_partitions,
+                featurized: featurized && num_partitions == 1,
+                dimension,
+            },
+        )
 }
 
 prop_compose! {

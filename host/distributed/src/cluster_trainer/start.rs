@@ -21,6 +21,7 @@ use pbg_train::bucket_trainer::{BucketTrainer, MachineParts};
 use pbg_train::check::{CheckReport, check};
 use pbg_train::disk_tables::InitialTables;
 use pbg_train::executor;
+use pbg_train::own_vectors;
 
 use crate::cluster_options::ClusterOptions;
 use crate::conversion::{grid, stored_state, terms};
@@ -62,11 +63,12 @@ impl<'a> ClusterTrainer<'a> {
         let ledger = LedgerClient::new(register, live, token, cluster.patience);
         let ledger = Arc::new(ledger.with_user(user));
         let attendance = LedgerThreads::start(&ledger)?;
-        let mut other_validation = false;
+        let (mut other_validation, mut vectors) = (false, Vec::new());
         if let Some(manifest) = &files.newest()? {
             let admitted = check_resume(manifest, resolved, &strategies, &files, allowed);
             let admitted = admitted.inspect_err(|_| drop(files.remove_presence(token)))?;
             other_validation = admitted.other_validation;
+            vectors = own_vectors::ignored(resolved, &manifest.run);
         }
         let (ids, validation) = (strategies.ids(), ready.validation.take());
         let terms = terms(resolved, cluster, &ids, ready.extent, validation);
@@ -92,7 +94,9 @@ impl<'a> ClusterTrainer<'a> {
         }
         restore_loss(&strategies, &record, &files, resolved)?;
         let tables = Self::tables(resolved, files, &ledger, &record, &mut ready.params)?;
-        let machine = ready.machine(resolved, strategies, tables, &record, sink)?;
+        vectors.extend(tables.initial().own.events());
+        let mut machine = ready.machine(resolved, strategies, tables, &record, sink)?;
+        vectors.into_iter().for_each(|event| machine.emit(event));
         let told = earlier.map(|earlier| earlier.reported_epochs);
         let member = Self::begin((machine, attendance), ledger, cluster, stop, told)?;
         Ok(Self {

@@ -108,6 +108,9 @@ def _value(node: ast.expr, names: Mapping[str, Any], file: Path) -> Any:
     raise ConfigError(f"{file}, line {node.lineno}: `{ast.unparse(node)}` cannot be read as data, and is not run")
 
 
+_OF_ENTITIES = ("num_partitions", "dimension", "featurized")
+"""Keys of entity types with the same name and meaning in both."""
+
 _OPERATORS = ("none", "diagonal", "translation", "linear", "affine", "complex_diagonal")
 
 
@@ -121,7 +124,7 @@ def ours_of(theirs: Mapping[str, Any]) -> dict[str, Any]:
     if theirs.get("half_precision"):
         values["execution"] = {"precision": "bf16"}
     values["entities"] = {
-        name: {key: about[key] for key in ("num_partitions", "dimension", "featurized") if key in about}
+        name: {key: about[key] for key in _OF_ENTITIES if key in about}
         for name, about in theirs["entities"].items()
     }
     known = ("name", "lhs", "rhs", "operator", "weight", "all_negs")
@@ -143,9 +146,11 @@ def theirs_of(config: Config, relations: Sequence[str]) -> dict[str, Any]:
         # Our default. PBG would add a global embedding to dynamic relations, too, and fail.
         values["global_emb"] = not config["dynamic_relations"]
     values["entities"] = {
-        name: {key: value for key, value in about.items() if value is not None and value is not False}
+        name: {key: about[key] for key in _OF_ENTITIES if about.get(key) not in (None, False)}
         for name, about in config["entities"].items()
     }
+    if frozen := [name for name, about in config["entities"].items() if about.get("frozen")]:
+        _warn(f"PBG trains the embeddings of all types: frozen is omitted for {', '.join(frozen)}")
     given = {about["name"]: about for about in config["relations"]}
     of = [config["relations"][0]] if config["dynamic_relations"] else [
         {**given.get(name, given.get("*", {})), "name": name} for name in relations

@@ -93,6 +93,7 @@ mod tests {
                 dimension: 4,
                 storage: Default::default(),
                 optimizer: Default::default(),
+                frozen: false,
                 rows: vec![10; 2],
                 on_lhs: true,
                 on_rhs: true,

@@ -99,6 +99,7 @@ fn layout(n: u32, m: u32, shared: bool) -> Layout {
         dimension: 4,
         storage: Default::default(),
         optimizer: Default::default(),
+        frozen: false,
         rows: vec![10; p as usize],
         on_lhs,
         on_rhs,

@@ -112,6 +112,7 @@ fn layout() -> Layout {
             dimension: 4,
             storage: Default::default(),
             optimizer: Default::default(),
+            frozen: false,
             rows: vec![10; 3],
             on_lhs: true,
             on_rhs: true,

@@ -23,7 +23,7 @@ use crate::commit_pacer::CommitPacer;
 use crate::disk_tables::{DiskTables, InitialTables};
 use crate::new_rows::NewRows;
 use crate::strategies::Strategies;
-use crate::{executor, validation};
+use crate::{executor, own_vectors, validation};
 
 use super::SingleTrainer;
 impl<'a> SingleTrainer<'a> {
@@ -66,6 +66,10 @@ impl<'a> SingleTrainer<'a> {
             Some(earlier) => UntrainedNames::of(earlier, &resolved.ids()?),
             None => initial.missing.clone(),
         };
+        let vectors = match checkpoint.run() {
+            Some(run) => own_vectors::ignored(resolved, &run),
+            None => initial.own.events(),
+        };
         let tables = DiskTables::new(resolved, checkpoint, initial, place.clone())?;
         let workers = resolved.settings().workers;
         let pace = CommitPacer::new(config.checkpoint_interval, workers);
@@ -94,6 +98,7 @@ impl<'a> SingleTrainer<'a> {
             resumed,
             admitted,
             initialized: drawn,
+            vectors,
             totals: Default::default(),
             started: pbg_clock::now(),
         })

@@ -41,6 +41,9 @@ impl SingleTrainer<'_> {
         let AcceptedDifferences {
             earlier, changes, ..
         } = std::mem::take(&mut self.admitted);
+        for event in std::mem::take(&mut self.vectors) {
+            self.report(event)?;
+        }
         let drawn = std::mem::take(&mut self.initialized);
         if !drawn.is_empty() {
             let UntrainedNames { rows, relations } = drawn;

@@ -1,0 +1,138 @@
+//! Assignment of the vectors of a file to rows of tables by their names.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+use pbg_dataset::Dataset;
+use pbg_model::error::RunError;
+use pbg_model::layout::TypeLayout;
+use pbg_vectors::{VectorError, VectorFile};
+
+/// Row of a file for a row of a table without a vector.
+pub(super) const NO_VECTOR: u32 = u32::MAX;
+
+/// Bytes of names of a dataset that are compared with the names of a file at a time. The file's names are read once for
+/// each such part.
+const PART_BYTES: usize = 64 << 20;
+
+/// Largest number of bytes that the comparison takes. Growing vectors are copied.
+pub(super) const MATCHING_BYTES: u64 = 3 * PART_BYTES as u64;
+
+/// Returns the row of `file` for each row of the tables of a type, in global order.
+///
+/// # Errors
+/// When a name of the dataset occurs twice in the file, or something cannot be read.
+pub(super) fn by_name(
+    file: &VectorFile,
+    dataset: &Dataset,
+    layout: &TypeLayout,
+) -> Result<Vec<u32>, RunError> {
+    in_parts(file, dataset, layout, PART_BYTES)
+}
+
+fn in_parts(
+    file: &VectorFile,
+    dataset: &Dataset,
+    layout: &TypeLayout,
+    part_bytes: usize,
+) -> Result<Vec<u32>, RunError> {
+    let total: u64 = layout.rows.iter().sum();
+    let mut rows = vec![NO_VECTOR; total as usize];
+    let mut names = NamePart::default();
+    let mut matched = Ok(());
+    dataset.visit_rows(&layout.name, &mut |_, _, name| {
+        names.push(name);
+        if names.bytes() >= part_bytes && matched.is_ok() {
+            matched = names.find_in(file, &mut rows);
+            names.clear();
+        }
+    })?;
+    matched?;
+    names.find_in(file, &mut rows)?;
+    Ok(rows)
+}
+
+/// Consecutive names of a dataset.
+#[derive(Default)]
+struct NamePart {
+    text: String,
+    entries: Vec<NameEntry>,
+    /// Number of names before this part.
+    before: usize,
+}
+
+struct NameEntry {
+    hash: u64,
+    /// Place of the name in the text.
+    start: u32,
+    length: u32,
+    /// Number of the name in this part.
+    number: u32,
+}
+
+impl NamePart {
+    fn bytes(&self) -> usize {
+        self.text.len() + self.entries.len() * size_of::<NameEntry>()
+    }
+
+    fn push(&mut self, name: &str) {
+        self.entries.push(NameEntry {
+            hash: hash(name),
+            start: self.text.len() as u32,
+            length: name.len() as u32,
+            number: self.entries.len() as u32,
+        });
+        self.text.push_str(name);
+    }
+
+    fn clear(&mut self) {
+        self.before += self.entries.len();
+        self.entries.clear();
+        self.text.clear();
+    }
+
+    /// Enters the rows of a file whose names are in this part.
+    fn find_in(&mut self, file: &VectorFile, rows: &mut [u32]) -> Result<(), VectorError> {
+        self.entries.sort_unstable_by_key(|entry| entry.hash);
+        let mut twice = None;
+        file.visit_names(&mut |row, name| {
+            if let Some(number) = self.number(name) {
+                let known = &mut rows[self.before + number];
+                if *known != NO_VECTOR {
+                    twice.get_or_insert_with(|| {
+                        let shown: String = name.chars().take(80).collect();
+                        format!(
+                            "vectors {} and {} have the same name `{}`; leave one of them out",
+                            *known + 1,
+                            row + 1,
+                            shown.escape_debug()
+                        )
+                    });
+                }
+                *known = row as u32;
+            }
+            Ok(())
+        })?;
+        match twice {
+            Some(what) => Err(VectorError::content(file.path(), what)),
+            None => Ok(()),
+        }
+    }
+
+    /// Returns the number of a name in this part.
+    fn number(&self, name: &str) -> Option<usize> {
+        let hash = hash(name);
+        let first = self.entries.partition_point(|entry| entry.hash < hash);
+        let same = self.entries[first..]
+            .iter()
+            .take_while(|entry| entry.hash == hash);
+        let text = |entry: &NameEntry| &self.text[entry.start as usize..][..entry.length as usize];
+        let mut found = same.filter(|entry| text(entry) == name);
+        found.next().map(|entry| entry.number as usize)
+    }
+}
+
+fn hash(name: &str) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    name.hash(&mut hasher);
+    hasher.finish()
+}
