@@ -4,7 +4,9 @@ use std::env;
 use std::io::Write as _;
 
 /// Tools that `PBG_REQUIRE` may name.
-const TOOLS: [&str; 6] = ["nats", "clang", "chromium", "python", "node", "wasm"];
+const TOOLS: [&str; 7] = [
+    "nats", "clang", "chromium", "python", "node", "wasm", "valgrind",
+];
 
 /// Reports that a test is skipped because `tool` is missing, and why.
 ///

@@ -19,7 +19,7 @@ const WORKBENCH: &str = "xtask-workbench";
 ///
 /// Every step is announced before it runs. Nothing is installed outside of this folder,
 /// except the compilation target for plugins (by rustup, or as Debian packages where rustup cannot fetch it)
-/// and, by `test` as root on Debian, the packages clang, lld and chromium.
+/// and, by `test` as root on Debian, the packages clang, lld, chromium and valgrind.
 #[derive(Debug, Parser)]
 #[command(bin_name = "cargo xtask", max_term_width = 100)]
 struct Cli {

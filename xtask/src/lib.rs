@@ -17,6 +17,7 @@
 pub mod build;
 mod cli;
 mod demo;
+pub mod guard;
 mod plugins;
 pub mod repo;
 pub mod setup;

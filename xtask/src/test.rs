@@ -13,7 +13,7 @@ use anyhow::Result;
 use self::scratch::TestScratch;
 use crate::repo::Repo;
 use crate::step::{self, Times};
-use crate::{build, plugins, setup, wheel};
+use crate::{build, guard, plugins, setup, wheel};
 
 mod packages;
 pub(crate) mod scratch;
@@ -63,10 +63,11 @@ fn steps(repo: &Repo, scope: Scope, times: &mut Times) -> Result<()> {
         "making the wheel, and running the examples in the documentation",
         || wheel_and_examples(repo),
     )?;
+    let counts = times.step("counting instructions", || guard::test(repo));
     let tests = times.step("running the tests", || all(repo, scope, &python));
     // Repeat the notices at the end, where users see them.
     missing.iter().for_each(setup::MissingTool::print_notice);
-    tests.and(examples)
+    tests.and(examples).and(counts)
 }
 
 /// Installs the wheel while the examples in the documentation run, since each leaves a core idle most of the time.
@@ -128,7 +129,7 @@ fn lint(repo: &Repo, scope: Scope, times: &mut Times) -> Result<()> {
 }
 
 /// Joins a thread and returns its result, resuming a panic.
-fn join<T>(thread: ScopedJoinHandle<'_, T>) -> T {
+pub(crate) fn join<T>(thread: ScopedJoinHandle<'_, T>) -> T {
     thread.join().unwrap_or_else(|panic| resume_unwind(panic))
 }
 

@@ -10,7 +10,7 @@ use pbg_model::RunError;
 use pbg_rows::spec::{EntitySpec, ModelSpec, RelationSpec};
 use serde::Serialize;
 
-use crate::steps::StepBench;
+use crate::steps::{StepBench, StepSizes};
 use crate::throughput;
 /// Speed of one training step, compared with what its matrix products alone would allow.
 #[derive(Clone, Debug, Serialize)]
@@ -51,7 +51,27 @@ impl StepCase {
     /// # Errors
     /// When the configuration cannot be trained with `execution`, or libtorch or the loss fails.
     pub fn steps(&self, loss: &dyn Loss, execution: Execution) -> Result<StepBench, RunError> {
-        StepBench::new(&self.spec, [ENTITIES, BATCH], loss, execution)
+        let sizes = StepSizes {
+            entities: ENTITIES,
+            edges: BATCH,
+        };
+        let mut steps = self.steps_of(sizes, loss, execution)?;
+        // Buffers grow in the first steps.
+        steps.train(5)?;
+        Ok(steps)
+    }
+
+    /// Prepares steps of other sizes, as [`StepCase::steps`] does, but trains none of them.
+    ///
+    /// # Errors
+    /// As [`StepCase::steps`].
+    pub fn steps_of(
+        &self,
+        sizes: StepSizes,
+        loss: &dyn Loss,
+        execution: Execution,
+    ) -> Result<StepBench, RunError> {
+        StepBench::new(&self.spec, sizes, loss, execution)
     }
 }
 

@@ -14,7 +14,7 @@ pub use cluster::{BucketDuration, ClusterReport, cluster};
 pub use eval::{EvalBenchReport, eval};
 pub use import::{ImportBenchReport, import};
 pub use kernels::{StepCase, StepReport, step, step_cases};
-pub use steps::StepBench;
+pub use steps::{StepBench, StepSizes};
 pub use storage::{IoRate, StorageReport, storage};
 
 use pbg_model::{ResolvedConfig, RunError};

@@ -20,6 +20,9 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::SeedableRng;
 
 use crate::clocks::{page_faults, thread_cpu_seconds};
+/// Smallest number of batches that are measured.
+const LEAST: usize = 5;
+
 /// Measured speed of training steps.
 #[derive(Clone, Debug)]
 pub(crate) struct StepRate {
@@ -33,11 +36,19 @@ pub(crate) struct StepRate {
     pub(crate) page_faults: Option<f64>,
 }
 
+/// Sizes of training steps.
+#[derive(Clone, Copy, Debug)]
+pub struct StepSizes {
+    /// Entities of the partition.
+    pub entities: usize,
+    /// Edges of a batch.
+    pub edges: usize,
+}
+
 /// Training steps on batches of uniformly drawn edges between the entities of one partition.
 pub struct StepBench {
     spec: Arc<ModelSpec>,
-    /// Number of entities of the partition, and number of edges in a batch.
-    sizes: [usize; 2],
+    sizes: StepSizes,
     table: Table,
     params: Params,
     loss: Box<dyn LossWorker>,
@@ -48,11 +59,10 @@ pub struct StepBench {
 }
 
 impl StepBench {
-    /// Prepares steps of a model with one entity type; `sizes` are the numbers of entities and of edges per batch. Runs
-    /// the first steps, in which the buffers grow.
+    /// Prepares steps of a model with one entity type.
     pub(crate) fn new(
         spec: &ModelSpec,
-        sizes: [usize; 2],
+        sizes: StepSizes,
         loss: &dyn Loss,
         execution: Execution,
     ) -> Result<Self, RunError> {
@@ -65,9 +75,10 @@ impl StepBench {
         }
         let (spec, dimension) = (Arc::new(spec.clone()), spec.entities[0].dimension);
         let mut rng = Xoshiro256PlusPlus::seed_from_u64(1);
-        let mut values = pages::with_capacity(sizes[0] * dimension);
-        values.extend((0..sizes[0] * dimension).map(|_| rng.random::<f32>() * 0.02 - 0.01));
-        let mut steps = Self {
+        let numbers = sizes.entities * dimension;
+        let mut values = pages::with_capacity(numbers);
+        values.extend((0..numbers).map(|_| rng.random::<f32>() * 0.02 - 0.01));
+        let steps = Self {
             sizes,
             table: Table::new(values, dimension),
             params: Params::new(&spec, 0),
@@ -78,8 +89,15 @@ impl StepBench {
             draws: NegativeDraws::default(),
             spec,
         };
-        steps.run(Duration::ZERO)?;
         Ok(steps)
+    }
+
+    /// Trains `batches` batches.
+    ///
+    /// # Errors
+    /// When libtorch or the loss fails.
+    pub fn train(&mut self, batches: usize) -> Result<(), RunError> {
+        (0..batches).try_for_each(|_| self.step())
     }
 
     /// Trains at least five batches, for at least `duration`. Returns the number of batches and their CPU seconds.
@@ -89,7 +107,7 @@ impl StepBench {
     pub fn run(&mut self, duration: Duration) -> Result<(usize, f64), RunError> {
         let (start, cpu) = (pbg_clock::now(), thread_cpu_seconds());
         let mut batches = 0;
-        while batches < 5 || start.elapsed() < duration {
+        while batches < LEAST || start.elapsed() < duration {
             self.step()?;
             batches += 1;
         }
@@ -102,7 +120,7 @@ impl StepBench {
         let had = page_faults();
         let (batches, seconds) = self.run(duration)?;
         let faulted = page_faults().zip(had).map(|(after, had)| after - had);
-        let edges = (batches * self.sizes[1]) as f64;
+        let edges = (batches * self.sizes.edges) as f64;
         Ok(StepRate {
             edges: edges / seconds,
             stages: shares(self.worker.cluster_times(), &before, seconds / edges),
@@ -112,7 +130,7 @@ impl StepBench {
     }
 
     fn step(&mut self) -> Result<(), RunError> {
-        let [entities, edges] = self.sizes;
+        let StepSizes { entities, edges } = self.sizes;
         let limits = [entities, entities, self.spec.relation_count()];
         for (column, limit) in self.columns.iter_mut().zip(limits) {
             column.clear();

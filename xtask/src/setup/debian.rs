@@ -16,7 +16,7 @@ struct Tool {
     consequence: &'static str,
 }
 
-const TOOLS: [Tool; 2] = [
+const TOOLS: [Tool; 3] = [
     Tool {
         name: "clang",
         programs: &["clang", "wasm-ld"],
@@ -28,6 +28,12 @@ const TOOLS: [Tool; 2] = [
         programs: &["chromium"],
         packages: &["chromium"],
         consequence: "reports are not opened in a browser in tests",
+    },
+    Tool {
+        name: "valgrind",
+        programs: &["valgrind"],
+        packages: &["valgrind"],
+        consequence: "instructions are not counted in tests",
     },
 ];
 

@@ -18,6 +18,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::{Parser, Subcommand};
 
+use xtask::guard;
 use xtask::repo::Repo;
 
 /// Measures and documents pbg-host.
@@ -66,6 +67,16 @@ enum Bench {
     ///
     /// Prints the costs of each step, what `check` announced, and how costs grow with the number of edges.
     Scale(bench::scale::ScaleArgs),
+    /// Counts the instructions of training steps, an import, an epoch and an evaluation with callgrind, and compares
+    /// them with `benches/guard.json`.
+    ///
+    /// More than 3 % more or fewer are a failure. `test` does the same. Counts are those of processors with AVX2, on
+    /// all of which they are the same.
+    Guard {
+        /// Write the counts to `benches/guard.json` instead.
+        #[arg(long)]
+        record: bool,
+    },
 }
 
 fn main() -> ExitCode {
@@ -80,6 +91,7 @@ fn run(cli: Cli) -> Result<()> {
         Task::Bench(Bench::VsPbg(args)) => bench::vs_pbg(&repo, &args),
         Task::Bench(Bench::Quality(args)) => bench::quality::run(&repo, &args),
         Task::Bench(Bench::Scale(args)) => bench::scale::run(&repo, &args),
+        Task::Bench(Bench::Guard { record }) => guard::run(&repo, record),
         Task::Wordnet { dict, out } => wordnet::run(&dict, &out),
     }
 }
