@@ -136,3 +136,94 @@ fn hash(name: &str) -> u64 {
     name.hash(&mut hasher);
     hasher.finish()
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::ops::ControlFlow;
+    use std::path::Path;
+
+    use pbg_config::Config;
+    use pbg_import::ImportOptions;
+    use pbg_model::layout::Layout;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const ENTITIES: usize = 40;
+
+    /// Imports a cycle of entities in three partitions into a folder.
+    fn dataset(folder: &Path) -> (Dataset, TypeLayout) {
+        let text = "dataset = 'd'\ncheckpoint_path = 'c'\ndimension = 1\nentities.e.num_partitions = 3\n\
+                    relations = [{ name = '*', lhs = 'e', rhs = 'e' }]";
+        let config = Config::parse(text, "test", &[]).unwrap();
+        let edges = (0..ENTITIES).map(|at| format!("n{at}\tr\tn{}\n", (at + 1) % ENTITIES));
+        let file = folder.join("edges.tsv");
+        fs::write(&file, edges.collect::<String>()).unwrap();
+        let options = ImportOptions {
+            target: folder.join("data"),
+            ..ImportOptions::default()
+        };
+        let sets = [("train".to_owned(), vec![file])];
+        let mut go_on = |_| ControlFlow::Continue(());
+        pbg_import::run(&config.graph_schema(), &sets, &options, &mut go_on).unwrap();
+        let dataset = Dataset::open(&options.target).unwrap();
+        let rows = |name: &str| {
+            let info = &dataset.manifest().entities[name];
+            info.counts.iter().map(|&count| u64::from(count)).collect()
+        };
+        let layout = Layout::new(&config, rows).types.remove(0);
+        (dataset, layout)
+    }
+
+    fn file(folder: &Path, names: &[usize]) -> VectorFile {
+        let mut header = format!(
+            "{{'descr': '<f4', 'fortran_order': False, 'shape': ({}, 1), }}",
+            names.len()
+        );
+        header.push_str(&" ".repeat(118 - header.len()));
+        let mut bytes = b"\x93NUMPY\x01\x00\x76\x00".to_vec();
+        bytes.extend_from_slice(header.as_bytes());
+        bytes.resize(bytes.len() + 4 * names.len(), 0);
+        let (path, beside) = (folder.join("v.npy"), folder.join("v.txt"));
+        fs::write(&path, bytes).unwrap();
+        let lines = names.iter().map(|name| format!("n{name}\n"));
+        fs::write(&beside, lines.collect::<String>()).unwrap();
+        VectorFile::open(&path, Some(&beside)).unwrap()
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(24))]
+
+        /// Every entity gets the row of its name, whatever the order of the file and the size of the parts.
+        #[test]
+        fn parts_of_names_change_nothing(
+            order in Just((0..ENTITIES + 9).collect::<Vec<usize>>()).prop_shuffle(),
+            kept in 1..ENTITIES + 9,
+            part_bytes in prop::sample::select(vec![1_usize, 60, 300, 1 << 20]),
+        ) {
+            let folder = tempfile::tempdir().unwrap();
+            let (dataset, layout) = dataset(folder.path());
+            let vectors = file(folder.path(), &order[..kept]);
+            let rows = in_parts(&vectors, &dataset, &layout, part_bytes).unwrap();
+            let names = dataset.entity_names("e").unwrap();
+            for (name, row) in names.iter().zip(&rows) {
+                let place = order[..kept].iter().position(|at| format!("n{at}") == *name);
+                prop_assert_eq!(*row, place.map_or(NO_VECTOR, |place| place as u32), "{}", name);
+            }
+        }
+    }
+
+    #[test]
+    fn a_name_that_occurs_twice_is_refused_unless_no_entity_has_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let (dataset, layout) = dataset(folder.path());
+        let matched = |names: &[usize]| by_name(&file(folder.path(), names), &dataset, &layout);
+        assert!(matched(&[3, 99, 99]).is_ok());
+        let error = matched(&[3, 5, 3]).unwrap_err().to_string();
+        assert!(
+            error.contains("vectors 1 and 3 have the same name `n3`"),
+            "{error}"
+        );
+    }
+}
