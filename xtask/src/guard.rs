@@ -15,7 +15,7 @@ use anyhow::{Context, Result, bail, ensure};
 
 use crate::repo::Repo;
 use crate::step;
-use crate::test::join;
+use crate::threads::join;
 
 /// Package of the program whose instructions are counted.
 const PROGRAM: &str = "xtask-guard";

@@ -23,6 +23,7 @@ pub mod repo;
 pub mod setup;
 pub mod step;
 mod test;
+mod threads;
 mod wheel;
 
 pub use cli::{command, main, print_error};

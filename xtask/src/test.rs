@@ -3,16 +3,16 @@
 use std::env;
 use std::ffi::OsString;
 use std::num::NonZero;
-use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::thread::{self, ScopedJoinHandle};
+use std::thread;
 
 use anyhow::Result;
 
 use self::scratch::TestScratch;
 use crate::repo::Repo;
 use crate::step::{self, Times};
+use crate::threads::join;
 use crate::{build, guard, plugins, setup, wheel};
 
 mod packages;
@@ -126,11 +126,6 @@ fn lint(repo: &Repo, scope: Scope, times: &mut Times) -> Result<()> {
     times.step("checking licences and sources of packages", || {
         packages::check(repo, scope)
     })
-}
-
-/// Joins a thread and returns its result, resuming a panic.
-pub(crate) fn join<T>(thread: ScopedJoinHandle<'_, T>) -> T {
-    thread.join().unwrap_or_else(|panic| resume_unwind(panic))
 }
 
 /// Runs the tests with the program and, in parallel, all others, whose output is printed afterwards.

@@ -378,6 +378,17 @@ mod tests {
             "epoch 1/3  loss 0.084050  held-out MRR 0.250 Hits@10 0.500  50.0 k edges in 2.0 s (25.0 k/s)  \
              I/O 13 loads, 9 writes, 2.00 MiB, waited 0.2 s"
         );
+        let begins = Event::BucketStarted {
+            pass: pbg_core::schedule::PassId::default(),
+            bucket: pbg_core::graph::Bucket::new(0, 0),
+            position: 0,
+            edges: 9,
+            lr: Some(0.05),
+        };
+        tracker.event(&begins, std::time::Duration::ZERO);
+        let with_rate = line(&event, &tracker, &PLAIN).unwrap();
+        let start = "epoch 1/3  loss 0.084050  lr 0.050000  held-out";
+        assert!(with_rate.starts_with(start), "{with_rate}");
     }
 
     #[test]

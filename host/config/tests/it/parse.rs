@@ -618,3 +618,30 @@ fn a_configuration_in_memory_is_checked_alike() {
     config.seed = u64::MAX;
     config.check().unwrap_err();
 }
+
+#[test]
+fn keys_of_a_decay_that_there_is_not_are_a_warning() {
+    let warned = |overrides: &[(&str, &str)]| set(overrides).warnings();
+    let linear = ("lr_schedule.decay", "linear");
+    let cases: [(&[(&str, &str)], &str); 3] = [
+        (
+            &[("lr_schedule.final_fraction", "0.1")],
+            "lr_schedule.final_fraction: has no effect without a decay",
+        ),
+        (
+            &[("lr_schedule.decay_epochs", "9")],
+            "lr_schedule.decay_epochs: has no effect without a decay",
+        ),
+        (
+            &[linear, ("lr_schedule.warmup_epochs", "2")],
+            "lr_schedule.warmup_epochs: is 2, and num_epochs 1, so that training ends before",
+        ),
+    ];
+    for (overrides, expected) in cases {
+        let warnings = warned(overrides);
+        assert_eq!(warnings.len(), 1, "{warnings:?}");
+        assert!(warnings[0].starts_with(expected), "{warnings:?}");
+    }
+    let fine = [linear, ("lr_schedule.final_fraction", "0.1")];
+    assert_eq!(warned(&fine), Vec::<String>::new());
+}
