@@ -65,7 +65,7 @@ fn text(set: &str, edges: u32) -> Result<String> {
 
 fn config(folder: &Path, model: &str, epochs: u32) -> Result<Config> {
     let (dataset, model) = (folder.join("dataset"), folder.join(model));
-    let slice_bytes = crate::SLICE_BYTES;
+    let slice_bytes = crate::slices::SLICE_BYTES;
     let text = format!(
         "dataset = {dataset:?}\ncheckpoint_path = {model:?}\ndimension = 32\ncomparator = \"dot\"\n\
          loss_fn = \"softmax\"\nnum_epochs = {epochs}\nlr = 0.1\ndynamic_relations = true\nworkers = 1\nseed = 7\n\

@@ -9,15 +9,13 @@
 )]
 
 mod graph;
+mod slices;
 mod steps;
 
 use std::path::PathBuf;
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
-
-/// Target size in bytes of the buffers of a slice. By default it follows from the processor's cache.
-const SLICE_BYTES: usize = 256 << 10;
 
 /// Do the work of one case, or prepare it.
 #[derive(Debug, Parser)]

@@ -74,7 +74,7 @@ fn loss(case: &StepCase) -> Result<GraphLoss> {
 
 fn execution() -> Execution {
     Execution {
-        slice_bytes: crate::SLICE_BYTES,
+        slice_bytes: crate::slices::SLICE_BYTES,
         ..Execution::with_precision(Precision::Fp32)
     }
 }
