@@ -40,10 +40,14 @@ struct Edit {
     replace: String,
 }
 
-/// What is left to find a mutation by.
+/// Result of the search for a mutation.
 enum Search {
-    /// Found, by one of this many seeds.
-    Found(u64, String),
+    Found {
+        /// Number of seeds that were simulated.
+        seeds: u64,
+        /// What was violated first.
+        violation: String,
+    },
     NotFound,
 }
 
@@ -58,7 +62,7 @@ pub(crate) fn find_all(text: &str, folder: &Path) -> Result<bool> {
     for mutation in list.mutation.iter().filter(|m| m.name.contains(text)) {
         let searched = copy.mutated(mutation, |program| search(program, folder))?;
         match searched {
-            Search::Found(seeds, violation) => {
+            Search::Found { seeds, violation } => {
                 println!("{:<42} {seeds:>5} seeds  {violation}", mutation.name);
             }
             Search::NotFound => {
@@ -72,12 +76,16 @@ pub(crate) fn find_all(text: &str, folder: &Path) -> Result<bool> {
 
 fn search(program: &Path, folder: &Path) -> Result<Search> {
     for seed in (0..MOST_SEEDS).step_by(SEEDS as usize) {
+        let seeds = seed + SEEDS;
         match simulate_some(Some(program), seed, folder) {
-            Err(error) => return Ok(Search::Found(seed + SEEDS, format!("{error:#}"))),
+            Err(error) => {
+                let violation = format!("{error:#}");
+                return Ok(Search::Found { seeds, violation });
+            }
             Ok(simulated) if simulated.failed > 0 => {
                 let first = simulated.lines.into_iter().next().unwrap_or_default();
-                let first = first.chars().take(100).collect();
-                return Ok(Search::Found(seed + SEEDS, first));
+                let violation = first.chars().take(100).collect();
+                return Ok(Search::Found { seeds, violation });
             }
             Ok(_) => {}
         }
