@@ -8,8 +8,8 @@ use anyhow::{Context as _, Result};
 use pbg_train::RunOutcome;
 
 use crate::check;
-use crate::fault::Fault;
-use crate::scenario::{Disturbance, Scenario};
+use crate::fault::SimFault;
+use crate::scenario::{Disturbance, SimScenario};
 use crate::trainer::{PATIENCE, SharedRun, TrainerProcess};
 use crate::world::Disturbances;
 
@@ -19,7 +19,7 @@ const ENDS_WITHIN: Duration = Duration::from_secs(3600);
 /// Starts and disturbs the trainers of a run.
 pub(crate) struct Director<'a> {
     run: &'a Arc<SharedRun>,
-    scenario: &'a Scenario,
+    scenario: &'a SimScenario,
     trainers: Vec<TrainerProcess>,
     /// Ranks whose trainer has reported the end of the run.
     finished: BTreeSet<usize>,
@@ -28,7 +28,7 @@ pub(crate) struct Director<'a> {
 }
 
 impl<'a> Director<'a> {
-    pub(crate) fn new(run: &'a Arc<SharedRun>, scenario: &'a Scenario) -> Self {
+    pub(crate) fn new(run: &'a Arc<SharedRun>, scenario: &'a SimScenario) -> Self {
         Self {
             run,
             scenario,
@@ -104,26 +104,26 @@ impl<'a> Director<'a> {
             Disturbance::Kill if kills => world.kill(process),
             Disturbance::CutPower if kills => world.cut_power(process),
             Disturbance::Pause => world.pause(process, time),
-            Disturbance::CutNetwork if world.inject(Fault::CutNetwork) => {
+            Disturbance::CutNetwork if world.inject(SimFault::CutNetwork) => {
                 run.network.cut(process, other, true);
             }
             Disturbance::RestoreNetwork => run.network.cut(process, other, false),
-            Disturbance::CutOffRegister if world.inject(Fault::CutOffRegister) => {
+            Disturbance::CutOffRegister if world.inject(SimFault::CutOffRegister) => {
                 register.cut_off(process, true);
             }
             Disturbance::RestoreRegister => register.cut_off(process, false),
-            Disturbance::SilenceRegister if world.inject(Fault::SilentRegister) => {
+            Disturbance::SilenceRegister if world.inject(SimFault::SilentRegister) => {
                 register.stop_until(world.time() + time);
             }
-            Disturbance::LoseLastWrites if kills && world.inject(Fault::LostWrites) => {
+            Disturbance::LoseLastWrites if kills && world.inject(SimFault::LostWrites) => {
                 register.lose_last(1 + number);
             }
             Disturbance::LoseAllWrites
-                if kills && number == 0 && world.inject(Fault::LostWrites) =>
+                if kills && number == 0 && world.inject(SimFault::LostWrites) =>
             {
                 register.lose_last(usize::MAX);
             }
-            Disturbance::Stop if world.inject(Fault::Stop) => {
+            Disturbance::Stop if world.inject(SimFault::Stop) => {
                 self.trainers
                     .iter()
                     .filter(|trainer| trainer.process == process)

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::dice::Dice;
-use crate::fault::{Fault, Injector};
+use crate::fault::{Injector, SimFault};
 use crate::world::Process;
 
 /// How often an operation on a file takes long.
@@ -44,7 +44,7 @@ impl Disk {
             return Duration::ZERO;
         }
         let delay = dice.duration(longest);
-        match injector.inject(Fault::SlowDisk) {
+        match injector.inject(SimFault::SlowDisk) {
             true => delay,
             false => Duration::ZERO,
         }

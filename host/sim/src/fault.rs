@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 /// Kind of fault that a simulation injects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Fault {
+pub enum SimFault {
     /// A process is killed; what it has written stays.
     Kill,
     /// A machine loses its power: its process is killed, and what it has not synced is lost.
@@ -45,7 +45,7 @@ pub enum Fault {
     FullDisk,
 }
 
-impl Fault {
+impl SimFault {
     /// All kinds.
     pub const ALL: [Self; 17] = [
         Self::Kill,
@@ -68,7 +68,7 @@ impl Fault {
     ];
 }
 
-impl fmt::Display for Fault {
+impl fmt::Display for SimFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.serialize(f)
     }
@@ -76,12 +76,12 @@ impl fmt::Display for Fault {
 
 /// How often each kind of fault was injected.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct FaultCounts(BTreeMap<Fault, u64>);
+pub struct FaultCounts(BTreeMap<SimFault, u64>);
 
 impl FaultCounts {
     /// Returns how often a kind was injected.
     #[must_use]
-    pub fn of(&self, fault: Fault) -> u64 {
+    pub fn of(&self, fault: SimFault) -> u64 {
         self.0.get(&fault).copied().unwrap_or(0)
     }
 
@@ -97,12 +97,12 @@ impl FaultCounts {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Injector {
     /// Kinds that are not injected.
-    without: BTreeSet<Fault>,
+    without: BTreeSet<SimFault>,
     counts: FaultCounts,
 }
 
 impl Injector {
-    pub(crate) fn new(without: BTreeSet<Fault>) -> Self {
+    pub(crate) fn new(without: BTreeSet<SimFault>) -> Self {
         Self {
             without,
             counts: FaultCounts::default(),
@@ -110,7 +110,7 @@ impl Injector {
     }
 
     /// Returns whether a fault of this kind is to happen, and counts it.
-    pub(crate) fn inject(&mut self, fault: Fault) -> bool {
+    pub(crate) fn inject(&mut self, fault: SimFault) -> bool {
         let happens = !self.without.contains(&fault);
         if happens {
             *self.counts.0.entry(fault).or_default() += 1;

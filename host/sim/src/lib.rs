@@ -3,7 +3,7 @@
 //! milliseconds, and the same seed gives the same run.
 //!
 //! In reading order: the `world` (virtual clock, threads, processes), the `register`, the `live` traffic and the `disk`
-//! with their [faults](Fault), a `trainer`, the `scenario` that a seed draws, the `director` who carries it out, the
+//! with their [faults](SimFault), a `trainer`, the `scenario` that a seed draws, the `director` who carries it out, the
 //! [`simulation`](simulate) of a run, and what must hold: `invariants` of every record, and the `check` at the end.
 //!
 //! Invariants: nothing but the seed decides what happens; a simulated process only waits through `pbg-clock`.
@@ -25,7 +25,7 @@ mod simulation;
 mod trainer;
 mod world;
 
-pub use fault::{Fault, FaultCounts};
+pub use fault::{FaultCounts, SimFault};
 pub use graph::import_all as import_datasets;
 pub use outcome::{SimOutcome, SimTotals};
 pub use simulation::{SimOptions, simulate};

@@ -9,7 +9,7 @@ use pbg_core::lock::lock;
 use pbg_ledger::Token;
 use pbg_ledger::transport::{Heartbeat, LastHeartbeat, LiveTraffic, NoAnswer, QuestionHandler};
 
-use crate::fault::Fault;
+use crate::fault::SimFault;
 use crate::world::{Process, SimWorld};
 
 /// A question and the place for its answer.
@@ -70,7 +70,7 @@ impl Network {
 
     fn loses(&self, world: &SimWorld) -> bool {
         let loss = *lock(&self.loss);
-        loss > 0.0 && world.draw(|dice| dice.chance(loss)) && world.inject(Fault::LostMessage)
+        loss > 0.0 && world.draw(|dice| dice.chance(loss)) && world.inject(SimFault::LostMessage)
     }
 
     fn delivers(&self, world: &SimWorld, from: Process, to: Process) -> bool {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::fault::{Fault, FaultCounts};
+use crate::fault::{FaultCounts, SimFault};
 
 /// What happened in a simulated run.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -51,7 +51,8 @@ impl SimTotals {
     /// Returns a table of the faults that were injected and of what they cost.
     #[must_use]
     pub fn table(&self) -> String {
-        let faults = Fault::ALL.map(|fault| format!("{fault:<18}{:>12}\n", self.faults.of(fault)));
+        let faults =
+            SimFault::ALL.map(|fault| format!("{fault:<18}{:>12}\n", self.faults.of(fault)));
         let trained = self.buckets + self.repeated;
         let share = 100.0 * self.repeated as f64 / trained.max(1) as f64;
         let lost = self
@@ -73,7 +74,7 @@ fn hours(time: Duration) -> f64 {
 
 impl fmt::Display for SimTotals {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let faults = Fault::ALL.map(|fault| self.faults.of(fault));
+        let faults = SimFault::ALL.map(|fault| self.faults.of(fault));
         write!(
             f,
             "{:.1} hours in {} turns, {} faults, {} of {} buckets repeated",

@@ -7,7 +7,7 @@ use std::time::Duration;
 use pbg_core::lock::lock;
 use pbg_ledger::transport::{NoAnswer, Register, RegisterEntry, WriteReply};
 
-use crate::fault::Fault;
+use crate::fault::SimFault;
 use crate::world::{Process, SimWorld};
 
 /// Time after which a client no longer waits for an answer.
@@ -168,7 +168,7 @@ impl RegisterConnection {
         }
     }
 
-    fn happens(&self, probability: f64, fault: Fault) -> bool {
+    fn happens(&self, probability: f64, fault: SimFault) -> bool {
         let is_drawn = probability > 0.0 && self.world.draw(|dice| dice.chance(probability));
         is_drawn && self.world.inject(fault)
     }
@@ -192,16 +192,16 @@ impl RegisterConnection {
             pbg_clock::sleep(TIMEOUT);
             Err(NoAnswer("no answer in time".to_owned()))
         };
-        if !self.is_reached() || self.happens(faults.lost_request, Fault::LostRequest) {
+        if !self.is_reached() || self.happens(faults.lost_request, SimFault::LostRequest) {
             return timed_out();
         }
-        if self.happens(faults.late, Fault::LateWrite) {
+        if self.happens(faults.late, SimFault::LateWrite) {
             late();
             return timed_out();
         }
         let answer = request();
         self.travel(&faults);
-        match !self.is_reached() || self.happens(faults.lost_answer, Fault::LostAnswer) {
+        match !self.is_reached() || self.happens(faults.lost_answer, SimFault::LostAnswer) {
             true => timed_out(),
             false => Ok(answer),
         }
@@ -229,10 +229,10 @@ impl Register for RegisterConnection {
 
     fn write(&self, after: Option<u64>, value: &[u8], id: &str) -> Result<WriteReply, NoAnswer> {
         let faults = lock(&self.register.contents).faults;
-        if self.happens(faults.twice, Fault::RepeatedWrite) {
+        if self.happens(faults.twice, SimFault::RepeatedWrite) {
             self.write_later(after, value, id);
         }
-        let write = || match self.happens(faults.refused, Fault::RefusedWrite) {
+        let write = || match self.happens(faults.refused, SimFault::RefusedWrite) {
             true => WriteReply::Refused,
             false => self.register.write(after, value, id),
         };

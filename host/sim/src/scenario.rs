@@ -9,7 +9,7 @@ use crate::register::RegisterFaults;
 use crate::world::Disturbances;
 
 /// What a simulation does.
-pub(crate) struct Scenario {
+pub(crate) struct SimScenario {
     pub(crate) run: SimSettings,
     pub(crate) trainers: u32,
     pub(crate) lease: Duration,
@@ -62,7 +62,7 @@ impl Disturbance {
     ];
 }
 
-impl Scenario {
+impl SimScenario {
     /// Draws a scenario. Each kind of fault is absent in half of them, since faults can hide each other.
     pub(crate) fn draw(dice: &mut Dice) -> Self {
         let lease = Duration::from_secs(dice.one_of(&[2, 4, 8]));

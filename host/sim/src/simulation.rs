@@ -12,12 +12,12 @@ use pbg_model::resolved::ResolvedConfig;
 use crate::check;
 use crate::dice::Dice;
 use crate::director::Director;
-use crate::fault::Fault;
+use crate::fault::SimFault;
 use crate::graph;
 use crate::invariants::RecordCheck;
 use crate::outcome::{SimOutcome, SimTotals};
 use crate::register::SharedRegister;
-use crate::scenario::Scenario;
+use crate::scenario::SimScenario;
 use crate::trainer::{Narrator, SharedRun};
 use crate::world::SimWorld;
 
@@ -27,7 +27,7 @@ pub struct SimOptions {
     /// Seed that decides what happens.
     pub seed: u64,
     /// Kinds of faults that are not injected.
-    pub without: BTreeSet<Fault>,
+    pub without: BTreeSet<SimFault>,
     /// When the disturbances end at the latest, in virtual time; `None` to let the seed decide.
     pub disturbed: Option<Duration>,
     /// Folder of [`crate::import_datasets`].
@@ -41,7 +41,7 @@ pub struct SimOptions {
 /// # Errors
 /// When the run cannot be simulated. What it violates is part of the outcome.
 pub fn simulate(options: &SimOptions, folder: &Path) -> Result<SimOutcome> {
-    let mut scenario = Scenario::draw(&mut Dice::new(options.seed));
+    let mut scenario = SimScenario::draw(&mut Dice::new(options.seed));
     if let Some(disturbed) = options.disturbed {
         scenario.disturbed = scenario.disturbed.min(disturbed);
     }

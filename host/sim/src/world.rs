@@ -23,7 +23,7 @@ use pbg_core::lock::lock;
 
 use crate::dice::Dice;
 use crate::disk::{Disk, DiskFaults};
-use crate::fault::{Fault, FaultCounts, Injector};
+use crate::fault::{FaultCounts, Injector, SimFault};
 
 /// Index of a simulated process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -118,7 +118,7 @@ impl SimWorld {
     /// When the operating system cannot create a thread.
     pub(crate) fn run<T: Send>(
         seed: u64,
-        without: BTreeSet<Fault>,
+        without: BTreeSet<SimFault>,
         main: impl FnOnce(&Arc<Self>) -> T + Send,
     ) -> io::Result<T> {
         let start = pbg_clock::now();
@@ -189,7 +189,7 @@ impl SimWorld {
     pub(crate) fn pause(&self, process: Process, time: Duration) {
         let mut state = lock(&self.state);
         let until = state.now + time;
-        if state.injector.inject(Fault::Pause) {
+        if state.injector.inject(SimFault::Pause) {
             state.processes[process.0].paused_until = until;
         }
     }
@@ -202,13 +202,13 @@ impl SimWorld {
     /// Makes the disk full until a moment.
     pub(crate) fn fill_disk_until(&self, time: Duration) {
         let mut state = lock(&self.state);
-        if state.injector.inject(Fault::FullDisk) {
+        if state.injector.inject(SimFault::FullDisk) {
             state.disk.full_until = time;
         }
     }
 
     /// Returns whether a fault of this kind is to happen, and counts it.
-    pub(crate) fn inject(&self, fault: Fault) -> bool {
+    pub(crate) fn inject(&self, fault: SimFault) -> bool {
         lock(&self.state).injector.inject(fault)
     }
 
@@ -232,7 +232,7 @@ impl SimWorld {
     /// Sets a process's calendar wrong by `seconds`.
     pub(crate) fn set_calendar(&self, process: Process, seconds: f64) {
         let mut state = lock(&self.state);
-        if state.injector.inject(Fault::WrongCalendar) {
+        if state.injector.inject(SimFault::WrongCalendar) {
             state.processes[process.0].calendar_error = seconds;
         }
     }
@@ -427,21 +427,21 @@ impl State {
         }
         if pause > 0.0 && self.dice.chance(pause) {
             let time = self.dice.duration(longest);
-            if self.injector.inject(Fault::Pause) {
+            if self.injector.inject(SimFault::Pause) {
                 self.processes[process.0].paused_until = self.now + time;
             }
         }
     }
 
     fn kill(&mut self, process: Process) {
-        if self.processes[process.0].is_alive && self.injector.inject(Fault::Kill) {
+        if self.processes[process.0].is_alive && self.injector.inject(SimFault::Kill) {
             self.processes[process.0].is_alive = false;
         }
     }
 
     /// Kills a process. Files that it has not synced keep only what was on the disk before.
     fn cut_power(&mut self, process: Process) {
-        if !self.processes[process.0].is_alive || !self.injector.inject(Fault::PowerLoss) {
+        if !self.processes[process.0].is_alive || !self.injector.inject(SimFault::PowerLoss) {
             return;
         }
         self.processes[process.0].is_alive = false;

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use clap::Parser;
-use pbg_sim::{Fault, SimOptions, SimOutcome, SimTotals, simulate};
+use pbg_sim::{SimFault, SimOptions, SimOutcome, SimTotals, simulate};
 use serde::Deserialize as _;
 use serde::de::IntoDeserializer as _;
 use serde::de::value::Error as NameError;
@@ -43,7 +43,7 @@ struct Args {
     mutations: Option<String>,
     /// Kinds of faults that are not injected.
     #[arg(long, value_name = "KIND", value_delimiter = ',', value_parser = parse_fault)]
-    without: Vec<Fault>,
+    without: Vec<SimFault>,
     /// End the disturbances after this much virtual time, in seconds.
     #[arg(long, value_name = "SECONDS")]
     disturbed: Option<f64>,
@@ -61,8 +61,8 @@ struct Args {
     folder: PathBuf,
 }
 
-fn parse_fault(name: &str) -> Result<Fault, NameError> {
-    Fault::deserialize(name.into_deserializer())
+fn parse_fault(name: &str) -> Result<SimFault, NameError> {
+    SimFault::deserialize(name.into_deserializer())
 }
 
 fn main() -> Result<ExitCode> {

@@ -1,7 +1,7 @@
 //! Finds a simpler run that violates something too: with fewer kinds of faults, and a shorter time of disturbances.
 
 use anyhow::Result;
-use pbg_sim::{Fault, SimOptions, SimOutcome};
+use pbg_sim::{SimFault, SimOptions, SimOutcome};
 
 /// Number of times that the time of disturbances is halved.
 const HALVINGS: usize = 6;
@@ -25,7 +25,7 @@ pub(crate) fn shrink(
         }
         (smallest, disturbed) = (shorter, disturbed / 2);
     }
-    for fault in Fault::ALL {
+    for fault in SimFault::ALL {
         let mut simpler = smallest.clone();
         if simpler.without.insert(fault) && simulate(&simpler)?.violation.is_some() {
             smallest = simpler;
@@ -36,7 +36,7 @@ pub(crate) fn shrink(
 
 /// Returns the command that shows the run of `options`.
 pub(crate) fn command(options: &SimOptions) -> String {
-    let without: Vec<String> = options.without.iter().map(Fault::to_string).collect();
+    let without: Vec<String> = options.without.iter().map(SimFault::to_string).collect();
     let mut command = format!(
         "cargo run --release -p xtask-sim -- --seed {} --verbose",
         options.seed
