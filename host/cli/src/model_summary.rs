@@ -74,7 +74,7 @@ pub(crate) fn lr_schedule(config: &Config) -> Option<String> {
     if decay != LrDecay::Constant {
         let decay = name(decay);
         parts.push(format!(
-            "{decay} decay to {final_fraction} x until epoch {decay_epochs}"
+            "{decay} decay to {final_fraction} of it by epoch {decay_epochs}"
         ));
     }
     Some(parts.join(", "))

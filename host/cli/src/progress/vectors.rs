@@ -2,6 +2,8 @@
 
 use pbg_core::event::Event;
 
+use crate::format::plural;
+
 /// Formats the events of vectors from files.
 pub(super) fn of_vectors(event: &Event) -> Option<String> {
     match event {
@@ -22,16 +24,15 @@ pub(super) fn of_vectors(event: &Event) -> Option<String> {
                 }
             );
             if taken < vectors {
-                text.push_str(&format!(
-                    "; {} vectors belong to no entity",
-                    vectors - taken
-                ));
+                let skipped = plural(vectors - taken, "vector");
+                text.push_str(&format!("; {skipped} without an entity of that name"));
             }
             if taken < rows {
-                text.push_str(&format!("; {} embeddings start at random", rows - taken));
+                let others = plural(rows - taken, "embedding");
+                text.push_str(&format!("; {others} at random"));
             }
             if *frozen {
-                text.push_str("; none of them is trained");
+                text.push_str("; they are frozen");
             }
             Some(text)
         }
