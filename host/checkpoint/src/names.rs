@@ -67,11 +67,10 @@ pub(super) fn staged_manifest(token: Token) -> String {
     format!("manifest.{token}{STAGED_SUFFIX}")
 }
 
-/// Returns whether a name has the form of [`staged_manifest`].
-pub(super) fn is_staged_manifest(name: &str) -> bool {
-    let token = name.strip_prefix("manifest.");
-    let token = token.and_then(|name| name.strip_suffix(STAGED_SUFFIX));
-    token.and_then(parse_token).is_some()
+/// Parses the trainer's token from a name of the form of [`staged_manifest`].
+pub(super) fn staged_by(name: &str) -> Option<Token> {
+    let token = name.strip_prefix("manifest.")?;
+    parse_token(token.strip_suffix(STAGED_SUFFIX)?)
 }
 
 /// Returns the name of the file that shows that a trainer has access to the folder.

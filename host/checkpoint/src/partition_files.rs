@@ -159,7 +159,7 @@ pub(super) fn sweep(
         } else if !writer.may_remove(None) {
             // Only the trainer that commits creates manifests and preserved checkpoints.
         } else if names::parse_numbered(&name).is_some()
-            || names::is_staged_manifest(&name)
+            || names::staged_by(&name).is_some()
             || names::parse_presence(&name).is_some()
             || names::parse_events(&name).is_some()
             || names::parse_metrics(&name).is_some()

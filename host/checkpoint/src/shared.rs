@@ -18,7 +18,7 @@ use super::{
     CheckpointError, CheckpointManifest, FolderWriter, MANIFEST, PartitionData, PartitionFiles,
     PartitionRows, Tensor, TensorRef, first_commit, metrics, names, read, tensors,
 };
-use pbg_files::{self as files, FileError, FileSummary};
+use pbg_files::{self as files, FileError, FileSummary, STAGED_SUFFIX};
 
 /// Shared checkpoint folder, as seen by one trainer. A single trainer cannot open the folder at the same time.
 #[derive(Debug)]
@@ -230,19 +230,22 @@ impl SharedCheckpoint {
         make_current(self.path(), &names::staged_manifest(self.token), manifest)
     }
 
-    /// Returns the names of the partition and parameter files that are in the folder now.
+    /// Returns the names of the partition and parameter files that are in the folder now, and of incomplete files.
     ///
     /// # Errors
     /// When the folder cannot be read.
     pub fn list(&self) -> Result<Vec<String>, CheckpointError> {
         let mut names = names::entries(self.path())?;
-        names.retain(|name| names::parse(name).is_some());
+        let is_own = |name: &str| {
+            names::parse(complete_name(name)).is_some() || names::staged_by(name).is_some()
+        };
+        names.retain(|name| is_own(name));
         Ok(names)
     }
 
     /// Removes the partition files of `listed` for which `is_garbage` (entity type, partition, file id) is true, and
     /// old parameter files. Files that a manifest in `kept` names are not removed: the manifest just published and the
-    /// one before it.
+    /// one before it. Incomplete manifests are removed if their writer `is_gone`.
     ///
     /// # Errors
     /// When a file cannot be removed.
@@ -251,14 +254,19 @@ impl SharedCheckpoint {
         listed: &[String],
         kept: &[&CheckpointManifest],
         is_garbage: impl Fn(&str, u32, FileId) -> bool,
+        is_gone: impl Fn(Token) -> bool,
     ) -> Result<(), CheckpointError> {
         let newest = kept.iter().map(|manifest| manifest.version).max();
         let named: BTreeSet<&String> = kept.iter().flat_map(|m| m.files.keys()).collect();
         for name in listed.iter().filter(|name| !named.contains(name)) {
-            let Some(parsed) = names::parse(name) else {
+            if names::staged_by(name).is_some_and(&is_gone) {
+                files::remove(&self.path().join(name))?;
+            }
+            let name_when_complete = complete_name(name);
+            let Some(parsed) = names::parse(name_when_complete) else {
                 continue;
             };
-            let goes = match names::parse_partition(name) {
+            let goes = match names::parse_partition(name_when_complete) {
                 Some((entity_type, partition)) => is_garbage(&entity_type, partition, parsed.id()),
                 None => newest.is_some_and(|newest| parsed.version < newest),
             };
@@ -296,6 +304,11 @@ pub(super) fn make_current(
         }
     }
     Ok(())
+}
+
+/// Returns the name that a file gets when it is complete.
+fn complete_name(name: &str) -> &str {
+    name.strip_suffix(STAGED_SUFFIX).unwrap_or(name)
 }
 
 /// Returns the name of a partition's file.

@@ -149,8 +149,10 @@ pub fn write(path: &Path, bytes: &[u8]) -> Result<(), FileError> {
 pub fn create_marker(path: &Path) -> Result<(), FileError> {
     let mut options = File::options();
     options.append(true).create(true);
-    attempt("create", path, || options.open(path))?;
-    sync(path)?;
+    let file = attempt("create", path, || options.open(path))?;
+    // By the open file: another process may remove the marker at any time.
+    attempt("sync", path, || file.sync_all())?;
+    synced(path);
     sync_folder_of(path)
 }
 

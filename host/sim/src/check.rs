@@ -13,6 +13,7 @@ use pbg_core::event::{Event, EventLine};
 use pbg_core::graph::Bucket;
 use pbg_core::schedule::PassId;
 use pbg_core::strategy::{BucketOrder, Pass, StrategyError, StrategyId};
+use pbg_files::STAGED_SUFFIX;
 use pbg_model::compatibility::AllowedChanges;
 use pbg_model::error::{JoinError, RunError};
 use pbg_model::resolved::ResolvedConfig;
@@ -51,6 +52,7 @@ pub(crate) fn finished_run(
     let mut violations = String::new();
     let order = history(resolved, settings, &mut violations)?;
     let buckets = order.values().map(|buckets| buckets.len() as u64).sum();
+    leftovers(resolved, &mut violations)?;
     // Updates of shared parameters are exchanged between buckets, which one machine cannot repeat.
     if violations.is_empty() && !settings.shares_parameters {
         replay(resolved, order, folder, &mut violations)?;
@@ -59,6 +61,28 @@ pub(crate) fn finished_run(
         violations,
         buckets,
     })
+}
+
+/// Checks that the folder has no incomplete file, and no table in more than two versions: those of the newest checkpoint
+/// and of the one before.
+fn leftovers(resolved: &ResolvedConfig, violations: &mut String) -> Result<()> {
+    let mut versions = BTreeMap::<String, u32>::new();
+    for entry in fs::read_dir(&resolved.config().checkpoint_path)? {
+        let name = entry?.file_name().to_string_lossy().into_owned();
+        if name.ends_with(STAGED_SUFFIX) {
+            writeln!(violations, "{name} is left over")?;
+        }
+        if let Some((table, _)) = name
+            .split_once(".v")
+            .filter(|_| name.ends_with(".safetensors"))
+        {
+            *versions.entry(table.to_owned()).or_default() += 1;
+        }
+    }
+    for (table, count) in versions.iter().filter(|(_, count)| **count > 2) {
+        writeln!(violations, "{table} is left over in {count} versions")?;
+    }
+    Ok(())
 }
 
 /// Buckets of each pass, in the order in which they were trained.

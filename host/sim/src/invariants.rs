@@ -54,13 +54,17 @@ impl WriteObserver for RecordCheck {
         let violated = match read(write.value) {
             Err(error) => Err(format!("it cannot be read: {error}")),
             Ok(record) => {
-                let before = write.before.and_then(|before| read(before).ok());
                 let checked = record.check().map_err(|error| error.to_string());
-                let checked = checked.and_then(|()| transition(before.as_ref(), &record));
-                // A record that has lost transactions may name files that a newer checkpoint has removed.
+                // After writes were lost, a late write may restore what they contained, and a record may name files that
+                // a newer checkpoint has removed.
                 match write.has_lost {
                     true => checked,
-                    false => checked.and_then(|()| self.files(&record)),
+                    false => {
+                        let before = write.before.and_then(|before| read(before).ok());
+                        checked
+                            .and_then(|()| transition(before.as_ref(), &record))
+                            .and_then(|()| self.files(&record))
+                    }
                 }
             }
         };

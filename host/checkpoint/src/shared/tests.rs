@@ -98,19 +98,26 @@ fn garbage_goes_and_what_is_kept_stays() {
     let models = [1, 2].map(|version| trainer.write_model(version, &[]).unwrap());
     let before = manifest(1, &[manifest_entry("e", 0, &kept)]);
     let now = manifest(2, &[manifest_entry("e", 0, &newest), models[1].clone()]);
-    let listed = trainer.list().unwrap();
-    assert_eq!(listed.len(), 5);
-    let later = write(2);
-    let is_garbage = |_: &str, _, _| true;
-    trainer
-        .remove_garbage(&listed, &[&before, &now], is_garbage)
-        .unwrap();
     let name = |file: &PartitionFile| manifest_entry("e", 0, file).0;
+    // What trainers have left that died while they wrote.
+    let incomplete = [Token(8), Token(9)].map(names::staged_manifest);
+    let half = name(&old) + STAGED_SUFFIX;
+    for name in incomplete.iter().chain([&half]) {
+        fs::write(folder.path().join(name), "half").unwrap();
+    }
+    let listed = trainer.list().unwrap();
+    assert_eq!(listed.len(), 8);
+    let later = write(2);
+    let (is_garbage, is_gone) = (|_: &str, _, _| true, |writer| writer == Token(9));
+    trainer
+        .remove_garbage(&listed, &[&before, &now], is_garbage, is_gone)
+        .unwrap();
     let mut expected = [
         name(&kept),
         name(&newest),
         name(&later),
         models[1].0.clone(),
+        incomplete[0].clone(),
     ];
     expected.sort_unstable();
     assert_eq!(trainer.list().unwrap(), expected);

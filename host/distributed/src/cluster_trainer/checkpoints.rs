@@ -114,9 +114,12 @@ impl ClusterTrainer<'_> {
         self.submit(LedgerAction::Committed(cut))?;
         files.make_current(&manifest)?;
         let kept: Vec<&CheckpointManifest> = before.iter().chain([&manifest]).collect();
-        files.remove_garbage(&listed, &kept, |entity_type, partition, id| {
-            self.is_garbage(&record, entity_type, partition, id)
-        })?;
+        files.remove_garbage(
+            &listed,
+            &kept,
+            |entity_type, partition, id| self.is_garbage(&record, entity_type, partition, id),
+            |writer| !record.trainers().contains_key(&writer),
+        )?;
         self.remove_logs(&tellers, &*self.last_record()?)?;
         self.remove_signs(&signs)?;
         self.last_checkpoint = pbg_clock::now();
@@ -167,7 +170,7 @@ impl ClusterTrainer<'_> {
     /// files that existed before this checkpoint began. A trainer that joins later writes its file again; the file of one
     /// that joined meanwhile is restored here. A trainer that is still heard keeps its file: the register may lose that
     /// it was removed.
-    fn remove_signs(&self, signs: &[Token]) -> Result<(), RunError> {
+    pub(super) fn remove_signs(&self, signs: &[Token]) -> Result<(), RunError> {
         let files = self.files();
         let record = self.record()?;
         let heard = self.cluster.live.heartbeats();
@@ -211,7 +214,7 @@ impl ClusterTrainer<'_> {
         Ok(Some(pass.epoch))
     }
 
-    fn is_garbage(
+    pub(super) fn is_garbage(
         &self,
         record: &LedgerRecord,
         entity_type: &str,

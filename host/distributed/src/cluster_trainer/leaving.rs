@@ -1,7 +1,7 @@
 //! The ways in which a trainer's participation ends: it leaves, the run finishes, or other trainers remove it.
 
 use pbg_core::event::Event;
-use pbg_ledger::{LONGEST_WAIT, LedgerAction, Token, TransactionError};
+use pbg_ledger::{LONGEST_WAIT, LedgerAction, LedgerRecord, Token, TransactionError};
 use pbg_model::error::{JoinError, RunError};
 use pbg_train::{RunOutcome, Strategies};
 
@@ -39,6 +39,9 @@ impl ClusterTrainer<'_> {
             parameters.end_rounds();
         }
         self.make_newest_current()?;
+        let (listed, signs) = (self.files().list()?, self.files().present_trainers()?);
+        // If the ledger does not answer, the signs stay for the next checkpoint.
+        let _kept = self.remove_signs(&signs);
         loop {
             match self.ledger.submit(LedgerAction::LeaveSaved) {
                 Err(NotApplied::Refused(TransactionError::NotSaved)) => {
@@ -54,13 +57,26 @@ impl ClusterTrainer<'_> {
         let files = self.files();
         files.remove_presence(self.token())?;
         let record = self.ledger.last_record();
-        if record.is_some_and(|record| record.trainers().is_empty()) {
-            // Nobody writes a further checkpoint, which would remove them.
-            for token in files.present_trainers()? {
-                files.remove_presence(token)?;
-            }
+        match record.filter(|record| record.trainers().is_empty()) {
+            Some(record) => self.remove_leftovers(&record, &listed),
+            None => Ok(()),
         }
-        Ok(())
+    }
+
+    /// Removes the files that trainers have left in the folder and that nothing needs: nobody writes a further checkpoint,
+    /// which would remove them. `record` has no trainers; `listed` are the files that the folder had when this trainer was
+    /// still part of the run.
+    fn remove_leftovers(&self, record: &LedgerRecord, listed: &[String]) -> Result<(), RunError> {
+        let files = self.files();
+        match files.newest()? {
+            Some(newest) if record.is_saved() => Ok(files.remove_garbage(
+                listed,
+                &[&newest],
+                |entity_type, partition, id| self.is_garbage(record, entity_type, partition, id),
+                |_| true,
+            )?),
+            _ => Ok(()),
+        }
     }
 
     /// Leaves the run after a failure, so that the others need not wait until this trainer's lease expires. Buckets
@@ -124,6 +140,7 @@ impl ClusterTrainer<'_> {
             return Ok(None);
         }
         let version = manifest.version;
+        self.files().remove_presence(self.token())?;
         self.machine.emit(Event::FinishedByOthers { version });
         Ok(Some(RunOutcome::Finished { version }))
     }
