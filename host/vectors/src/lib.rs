@@ -18,7 +18,8 @@
 //!     }
 //!     Ok(())
 //! })?;
-//! file.visit_rows(&mut known.into_iter(), &mut |row, vector| println!("{row}: {} numbers", vector.len()))?;
+//! let mut vectors = std::collections::BTreeMap::new();
+//! file.visit_rows(&mut known.into_iter(), &mut |row, vector| drop(vectors.insert(row, vector.to_vec())))?;
 //! # Ok(())
 //! # }
 //! ```

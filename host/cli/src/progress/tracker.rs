@@ -60,9 +60,7 @@ impl Tracker {
                     scale: 1.0,
                     ..Self::default()
                 };
-                if let Some(resumed) = resumed {
-                    self.resume(resumed);
-                }
+                resumed.iter().for_each(|resumed| self.resume(resumed));
                 self.sample(now);
             }
             Event::PassPlanned { pass, .. } => self.enter(*pass),
@@ -93,12 +91,7 @@ impl Tracker {
                 self.sample(now);
             }
             Event::EpochFinished { epoch, stats, .. } => {
-                if stats.count > 0 && !std::mem::take(&mut self.partial_epoch) {
-                    self.scale = (self.edges_per_epoch as f64 / stats.count as f64).max(1.0);
-                }
-                self.base = f64::from(epoch + 1) * self.edges_per_epoch as f64;
-                self.epoch_trained = 0;
-                self.current = None;
+                self.end_epoch(*epoch, stats.count);
                 self.sample(now);
             }
             Event::Committed { .. }
@@ -125,6 +118,16 @@ impl Tracker {
             | Event::Interrupted { .. }
             | Event::RunFinished { .. } => {}
         }
+    }
+
+    /// Ends an epoch in which `trained` edges were trained.
+    fn end_epoch(&mut self, epoch: u32, trained: u64) {
+        if trained > 0 && !std::mem::take(&mut self.partial_epoch) {
+            self.scale = (self.edges_per_epoch as f64 / trained as f64).max(1.0);
+        }
+        self.base = f64::from(epoch + 1) * self.edges_per_epoch as f64;
+        self.epoch_trained = 0;
+        self.current = None;
     }
 
     /// Counts the edges that earlier processes trained as done.
