@@ -12,16 +12,13 @@ use std::sync::atomic::AtomicBool;
 use pbg_checkpoint::{PartitionData, ReadCheckpoint};
 use pbg_config::Config;
 use pbg_core::event::Event;
-use pbg_core::graph::Bucket;
-use pbg_core::strategy::{
-    BucketOrder, Pass, RelationDraw, RelationSampler, SamplerFactory, StrategyError, StrategyId,
-};
 use pbg_dataset::Dataset;
 use pbg_import::ImportOptions;
 use pbg_kernels::losses::handwritten::HandwrittenLoss;
 use pbg_model::compatibility::AllowedChanges;
 use pbg_model::error::{ErrorKind, RunError};
 use pbg_model::resolved::ResolvedConfig;
+use pbg_reference::strategies::{first_relation, row_by_row};
 use pbg_train::{Fallbacks, GuardedLoss, Strategies};
 use proptest::prelude::*;
 use tempfile::TempDir;
@@ -86,8 +83,8 @@ impl Studio {
 
     fn train(&self) -> Result<Vec<Event>, RunError> {
         let strategies = Strategies {
-            order: Box::new(RowByRow(id("row-by-row"))),
-            sampler: Box::new(FirstRelation(id("first-relation"))),
+            order: row_by_row(),
+            sampler: first_relation(),
             loss: GuardedLoss::new(Box::new(HandwrittenLoss::softmax()), None),
             fallbacks: Fallbacks::default(),
         };
@@ -178,71 +175,6 @@ fn vector(film: usize) -> Vec<f32> {
 fn films(films: impl IntoIterator<Item = usize>) -> Vec<(String, Vec<f32>)> {
     let named = |film| (format!("film{film}"), vector(film));
     films.into_iter().map(named).collect()
-}
-
-fn id(name: &str) -> StrategyId {
-    StrategyId {
-        name: name.to_owned(),
-        version: "1".to_owned(),
-        sha256: String::new(),
-    }
-}
-
-/// Bucket order in the sequence of the grid.
-struct RowByRow(StrategyId);
-
-impl BucketOrder for RowByRow {
-    fn id(&self) -> &StrategyId {
-        &self.0
-    }
-
-    fn plan(&mut self, pass: &Pass) -> Result<Vec<Bucket>, StrategyError> {
-        let row = |lhs| (0..pass.rhs_partitions).map(move |rhs| Bucket::new(lhs, rhs));
-        Ok((0..pass.lhs_partitions).flat_map(row).collect())
-    }
-
-    fn pick(&mut self, _: &Pass, _: &[Bucket], _: &[Bucket]) -> Result<usize, StrategyError> {
-        Ok(0)
-    }
-}
-
-/// Relation sampler that draws all edges of the first relation, then those of the next.
-struct FirstRelation(StrategyId);
-
-impl SamplerFactory for FirstRelation {
-    fn id(&self) -> &StrategyId {
-        &self.0
-    }
-
-    fn create(
-        &self,
-        counts: &[u64],
-        batch_size: u32,
-        _: u64,
-    ) -> Result<Box<dyn RelationSampler>, StrategyError> {
-        let mut draws = Vec::new();
-        for (relation, &count) in (0..).zip(counts) {
-            for at in (0..count).step_by(batch_size as usize) {
-                draws.push(RelationDraw {
-                    relation,
-                    edges: (count - at).min(u64::from(batch_size)) as u32,
-                });
-            }
-        }
-        Ok(Box::new(Draws(draws.into_iter())))
-    }
-}
-
-struct Draws(std::vec::IntoIter<RelationDraw>);
-
-impl RelationSampler for Draws {
-    fn next(&mut self) -> Result<Option<RelationDraw>, StrategyError> {
-        Ok(self.0.next())
-    }
-
-    fn observe(&mut self, _: u32, _: f32) -> Result<(), StrategyError> {
-        Ok(())
-    }
 }
 
 fn bits(row: &[f32]) -> Vec<u32> {

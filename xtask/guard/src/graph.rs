@@ -8,14 +8,11 @@ use std::sync::atomic::AtomicBool;
 
 use anyhow::{Context as _, Result};
 use pbg_config::Config;
-use pbg_core::graph::Bucket;
-use pbg_core::strategy::{
-    BucketOrder, FaultCause, Pass, RelationSampler, SamplerFactory, StrategyError, StrategyId,
-};
 use pbg_import::ImportOptions;
 use pbg_model::{AllowedChanges, ResolvedConfig};
 use pbg_query::evaluate::{self, CandidateSet, EvalOptions};
 use pbg_reference::losses::{softmax, traced};
+use pbg_reference::strategies::{first_relation, row_by_row};
 use pbg_train::{Fallbacks, GuardedLoss, Strategies};
 
 /// Names of the cases.
@@ -95,8 +92,9 @@ fn import(folder: &Path, target: &str) -> Result<()> {
 fn train(folder: &Path, model: &str, epochs: u32) -> Result<()> {
     let resolved = ResolvedConfig::new(config(folder, model, epochs)?)?;
     let strategies = Strategies {
-        order: Box::new(RowByRow(id("row-by-row"))),
-        sampler: Box::new(NoRelations(id("no-relations"))),
+        order: row_by_row(),
+        // Dynamic relations are not sampled.
+        sampler: first_relation(),
         loss: GuardedLoss::new(Box::new(traced(softmax())), None),
         fallbacks: Fallbacks::default(),
     };
@@ -119,48 +117,4 @@ fn evaluation(folder: &Path) -> Result<()> {
     };
     evaluate::evaluate(&resolved, &options, &mut |_, _| ())?;
     Ok(())
-}
-
-fn id(name: &str) -> StrategyId {
-    StrategyId {
-        name: name.to_owned(),
-        version: "1".to_owned(),
-        sha256: String::new(),
-    }
-}
-
-/// Bucket order in the sequence of the grid.
-struct RowByRow(StrategyId);
-
-impl BucketOrder for RowByRow {
-    fn id(&self) -> &StrategyId {
-        &self.0
-    }
-
-    fn plan(&mut self, _: &Pass) -> Result<Vec<Bucket>, StrategyError> {
-        let row = |lhs| (0..PARTITIONS).map(move |rhs| Bucket::new(lhs, rhs));
-        Ok((0..PARTITIONS).flat_map(row).collect())
-    }
-
-    fn pick(&mut self, _: &Pass, _: &[Bucket], _: &[Bucket]) -> Result<usize, StrategyError> {
-        Ok(0)
-    }
-}
-
-/// Relation sampler of a model with dynamic relations, which needs none.
-struct NoRelations(StrategyId);
-
-impl SamplerFactory for NoRelations {
-    fn id(&self) -> &StrategyId {
-        &self.0
-    }
-
-    fn create(&self, _: &[u64], _: u32, _: u64) -> Result<Box<dyn RelationSampler>, StrategyError> {
-        Err(StrategyError {
-            strategy: self.0.clone(),
-            function: "create",
-            reason: "dynamic relations are not sampled".into(),
-            cause: FaultCause::Strategy,
-        })
-    }
 }
