@@ -233,6 +233,11 @@ impl<'a> Coordinator<'a> for ClusterTrainer<'a> {
                     let position = self.leases.get(&bucket).map_or(0, |lease| lease.position);
                     return Ok(Some(LeasedBucket { bucket, position }));
                 }
+                // Settling takes a while, after which the wait may be over.
+                BucketStep::Wait(_) if self.is_settling() => {
+                    self.settle_all()?;
+                    is_newest = true;
+                }
                 BucketStep::Wait(at_most) => {
                     self.wait(at_most)?;
                     self.record()?;

@@ -222,13 +222,14 @@ impl SimRun<'_, '_> {
                     self.load(bucket);
                     return Ok(Some(bucket));
                 }
-                BucketStep::Wait(at_most) => {
+                BucketStep::Wait(_) if self.is_settling() => {
                     self.begin_settling()?;
                     self.end_settling()?;
-                    if self.record()?.phase() == Phase::Training {
-                        self.actor.live.wait(at_most);
-                        self.record()?;
-                    }
+                    is_newest = true;
+                }
+                BucketStep::Wait(at_most) => {
+                    self.actor.live.wait(at_most);
+                    self.record()?;
                     is_newest = true;
                 }
                 BucketStep::EndPass => {
@@ -307,6 +308,11 @@ impl SimRun<'_, '_> {
         while self.copies.len() > self.scene.pass.buffer_partitions as usize {
             self.copies.pop_front();
         }
+    }
+
+    /// Whether trained buckets are not in the ledger yet.
+    fn is_settling(&self) -> bool {
+        self.settling.is_some() || !self.policy.unsettled().is_empty()
     }
 
     /// Begins to settle the trained buckets. A previous settlement is waited for.

@@ -113,7 +113,8 @@ pub enum BucketStep {
     Settle,
     /// Trains this bucket, then reports it with [`BucketPolicy::trained`].
     Train(Bucket),
-    /// Settles everything, and waits until others have settled, for at most this long.
+    /// Settles everything. If there was something to settle, asks for the next step again; otherwise waits until others
+    /// have settled, for at most this long.
     Wait(Duration),
     /// Ends the pass: none of its buckets is left.
     EndPass,
@@ -157,6 +158,7 @@ impl BucketPolicy {
     /// Begins a pass, with room for `buffer` partitions.
     pub const fn begin_pass(&mut self, pass: PassId, buffer: u32) {
         (self.pass, self.buffer) = (pass, buffer);
+        self.waits_since = None;
     }
 
     /// Returns what `token` does next at the time `now`, according to `record`, which may be outdated unless it
@@ -282,8 +284,12 @@ impl BucketPolicy {
             return Vec::new();
         }
         let free = record.free(token);
+        if free.is_empty() {
+            self.waits_since = None;
+            return free;
+        }
         let advised = self.advisor.in_turn(record, token, &free, self.buffer);
-        if free.is_empty() || !advised.is_empty() {
+        if !advised.is_empty() {
             return advised;
         }
         self.waits_since.get_or_insert(now);

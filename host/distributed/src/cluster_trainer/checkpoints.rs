@@ -187,12 +187,16 @@ impl ClusterTrainer<'_> {
         if strangers.is_empty() {
             return Ok(());
         }
-        let record = self.record()?;
-        let have_come = |token: &&&Token| record.trainers().contains_key(token);
-        for token in strangers.iter().filter(have_come) {
+        let record = self.record();
+        // If the ledger does not answer, any of them may have joined.
+        let may_have_come = |token: &&&Token| {
+            let record = record.as_ref();
+            record.map_or(true, |record| record.trainers().contains_key(token))
+        };
+        for token in strangers.iter().filter(may_have_come) {
             files.create_presence(**token)?;
         }
-        Ok(())
+        record.map(drop)
     }
 
     /// Preserves the checkpoint of the end of an epoch if `checkpoint_preservation_interval` asks for it. This happens

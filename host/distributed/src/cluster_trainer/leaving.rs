@@ -40,8 +40,10 @@ impl ClusterTrainer<'_> {
         }
         self.make_newest_current()?;
         let (listed, signs) = (self.files().list()?, self.files().present_trainers()?);
-        // If the ledger does not answer, the signs stay for the next checkpoint.
-        let _kept = self.remove_signs(&signs);
+        if self.ledger.try_refresh().is_ok() {
+            // What cannot be removed now, the next checkpoint removes.
+            let _kept = self.remove_signs(&signs);
+        }
         loop {
             match self.ledger.submit(LedgerAction::LeaveSaved) {
                 Err(NotApplied::Refused(TransactionError::NotSaved)) => {
@@ -57,10 +59,11 @@ impl ClusterTrainer<'_> {
         let files = self.files();
         files.remove_presence(self.token())?;
         let record = self.ledger.last_record();
-        match record.filter(|record| record.trainers().is_empty()) {
-            Some(record) => self.remove_leftovers(&record, &listed),
-            None => Ok(()),
+        if let Some(record) = record.filter(|record| record.trainers().is_empty()) {
+            // The run has ended well. What cannot be removed now, the next checkpoint of another run removes.
+            let _kept = self.remove_leftovers(&record, &listed);
         }
+        Ok(())
     }
 
     /// Removes the files that trainers have left in the folder and that nothing needs: nobody writes a further checkpoint,

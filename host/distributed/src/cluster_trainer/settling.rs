@@ -38,6 +38,11 @@ impl ClusterTrainer<'_> {
         self.machine.pipeline.buffer.commit(trained)
     }
 
+    /// Whether trained buckets are not in the ledger yet.
+    pub(super) fn is_settling(&self) -> bool {
+        !self.policy.unsettled().is_empty() || self.machine.pipeline.buffer.committing()
+    }
+
     /// Settles the trained buckets, and waits until the ledger has them. Exchanges parameters first: a checkpoint at
     /// the end of the pass must have the updates of all its buckets.
     pub(super) fn settle_all(&mut self) -> Result<(), RunError> {

@@ -97,15 +97,21 @@ impl Joining<'_> {
     /// may have died before it left its sign file, or the register may have lost that it had left the run.
     ///
     /// # Errors
-    /// When a trainer has opened another folder, or the register does not answer.
+    /// When a trainer has opened another folder, or the register does not answer. One that was not heard and yet writes to
+    /// the register is alive.
     pub(super) fn check_folder_shared(&self) -> Result<(), RunError> {
         loop {
             let silent = self.silent_strangers(VISIBLE_WITHIN)?;
             if silent.is_empty() {
                 return Ok(());
             }
-            for silent in silent {
-                self.ledger.evict(silent)?;
+            for stranger in silent {
+                if !self.ledger.evict(stranger)? {
+                    let record = self.ledger.last_record();
+                    let trainer = record.and_then(|r| r.trainers().get(&stranger.token).cloned());
+                    let name = trainer.map(|trainer| trainer.name).unwrap_or_default();
+                    return Err(self.not_shared_with(&name).into());
+                }
             }
         }
     }

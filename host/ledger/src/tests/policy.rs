@@ -152,6 +152,31 @@ fn a_wait_for_an_advised_bucket_lasts_as_long_as_a_pair_of_buckets() {
     }
 }
 
+/// A trainer that waited for an advised bucket waits like any other once no bucket is free.
+#[test]
+fn a_wait_for_an_advised_bucket_ends_when_no_bucket_is_free() {
+    let record = opened(5, 5, true, false, 2);
+    let mut pass = Pass::new(record.clone(), 4, Some(false));
+    let (one, other) = (Token(1), Token(2));
+    while !pass.training.contains_key(&other) {
+        pass.go_on(other, 0);
+    }
+    while pass.policies[&one].wait_ends().is_none() {
+        pass.go_on(one, 0);
+    }
+    // No bucket is free in a record without this trainer's pass.
+    let mut none = pass.record.clone();
+    none.stopping = true;
+    let policy = pass.policies.get_mut(&one).unwrap();
+    assert_eq!(policy.step(pass.now, one, &none, true), BucketStep::EndPass);
+    assert_eq!(policy.wait_ends(), None);
+    // Nor does the wait go on in the next pass.
+    policy.step(pass.now, one, &pass.record, true);
+    assert!(policy.wait_ends().is_some());
+    policy.begin_pass(record.work.pass, 4);
+    assert_eq!(policy.wait_ends(), None);
+}
+
 #[test]
 fn a_bucket_that_was_not_begun_is_given_up() {
     let mut pass = Pass::new(opened(8, 8, true, false, 1), 4, Some(true));
