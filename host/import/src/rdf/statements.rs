@@ -14,6 +14,10 @@ const LONG_WORD: usize = 256;
 /// Largest depth of brackets within brackets.
 const MAX_DEPTH: usize = 1000;
 
+/// Bytes of a broken token after its first line end, after which a line end closes it and its statement: otherwise one
+/// missing quote would take the rest of the text.
+const MAX_BROKEN: usize = 4 << 10;
+
 const BROKEN_STRING: &str = "a string has a line end: its closing quote is missing, or it needs three quotes at both \
                              ends, or `\\n`";
 
@@ -43,6 +47,8 @@ pub(super) struct StatementScanner {
     token: Token,
     /// Description of a token that must not have a line end and has one.
     broken: Option<&'static str>,
+    /// Bytes of such a token up to its first line end; `None` for a token that is in order so far.
+    broken_from: Option<usize>,
     /// Last bytes outside of tokens, as lower-case letters.
     recent: u64,
     /// Whether `prefix` or `base` has come, and whether an IRI has ended since.
@@ -143,7 +149,7 @@ impl StatementScanner {
                 let is_short = self.token == Token::Short { quote };
                 self.escaped = byte == b'\\' && is_short;
                 if byte == b'\n' && is_short {
-                    self.broken = Some(BROKEN_STRING);
+                    self.end_line(BROKEN_STRING);
                 }
             }
             Token::Short { quote } if byte == quote => self.begin(Token::Plain),
@@ -157,20 +163,38 @@ impl StatementScanner {
             }
             Token::Short { .. } => {
                 self.escaped = byte == b'\\';
-                if byte == b'\n' {
-                    self.broken = Some(BROKEN_STRING);
+                if byte == b'\n' && self.end_line(BROKEN_STRING) {
+                    return Ok(true);
                 }
             }
             Token::Iri if byte == b'>' => {
                 self.has_declared |= std::mem::take(&mut self.declares);
                 self.begin(Token::Plain);
             }
-            Token::Iri if byte == b'\n' => self.broken = Some(BROKEN_IRI),
+            Token::Iri if byte == b'\n' => {
+                if self.end_line(BROKEN_IRI) {
+                    return Ok(true);
+                }
+            }
             Token::Comment if byte == b'\n' || byte == b'\r' => self.begin(Token::Plain),
             Token::Iri | Token::Comment => {}
         }
         self.grow()?;
         Ok(false)
+    }
+
+    /// Takes a line end in a token that must not have one. Returns whether it ends the statement.
+    fn end_line(&mut self, broken: &'static str) -> bool {
+        let from = *self.broken_from.get_or_insert(self.length);
+        if from == self.length {
+            self.broken = Some(broken);
+        }
+        let is_over = self.length - from > MAX_BROKEN;
+        if is_over {
+            self.begin(Token::Plain);
+            self.depth = 0;
+        }
+        is_over
     }
 
     fn take_plain(&mut self, byte: u8) -> Result<bool, String> {
@@ -222,6 +246,7 @@ impl StatementScanner {
         self.recent = 0;
         self.token = token;
         self.length = 0;
+        self.broken_from = None;
     }
 
     fn grow(&mut self) -> Result<(), String> {

@@ -21,6 +21,9 @@ const MAX_ANONYMOUS: usize = 4 << 20;
 const MAX_PREFIXES: usize = 4096;
 const MAX_PREFIX_BYTES: usize = 16 << 20;
 
+/// Most bytes of declarations that are read again after wrong statements.
+const MAX_DECLARED_AGAIN: usize = 1 << 30;
+
 /// Largest number of bytes that are passed to the library at a time. A few bytes may stand for a name as long as the IRI
 /// of a prefix.
 const PIECE: usize = 512;
@@ -61,6 +64,8 @@ pub(super) struct TurtleStream {
     has_failed: bool,
     /// Whether the rest of the current statement is skipped after an error.
     skips: bool,
+    /// Bytes of declarations that were read again after errors.
+    declared_again: usize,
 }
 
 /// Numbers of the blank nodes without a label of the current statement, by the random number that the library gave them.
@@ -80,6 +85,7 @@ impl TurtleStream {
             line: 0,
             has_failed: false,
             skips: false,
+            declared_again: 0,
         }
     }
 
@@ -115,7 +121,7 @@ impl TurtleStream {
         self.line += u64::from(piece.ends_with(b"\n"));
         if let Some(wrong) = wrong {
             sink.refuse(wrong, SkippedPart::RestOfStatement)?;
-            self.restart();
+            self.restart().map_err(|what| self.wrong(what))?;
             self.skips = true;
         }
         if self.anonymous.numbers.len() + self.scanner.labels.len() > MAX_ANONYMOUS {
@@ -217,7 +223,10 @@ impl TurtleStream {
 
     /// Replaces the parser by a new one with the same declarations. After an error the old one may see a string where
     /// the scanner sees none.
-    fn restart(&mut self) {
+    ///
+    /// # Errors
+    /// When so many statements were wrong that declaring the prefixes again takes too long.
+    fn restart(&mut self) -> Result<(), String> {
         let mut declarations = String::new();
         let mut declare = |what: &str, iri: &str| {
             declarations.push_str(what);
@@ -239,10 +248,18 @@ impl TurtleStream {
         if let Some(iri) = self.parser.base_iri() {
             declare("@base ", iri);
         }
+        self.declared_again += declarations.len();
+        if self.declared_again > MAX_DECLARED_AGAIN {
+            return Err(
+                "too many statements are wrong for a text with so many prefixes; write IRIs in full"
+                    .to_owned(),
+            );
+        }
         self.has_failed = true;
         self.parser = new_parser();
         self.parser.extend_from_slice(declarations.as_bytes());
         self.scanner.leave_brackets();
+        Ok(())
     }
 
     fn pass(&mut self, triple: &Triple, sink: &mut dyn TripleSink) -> Result<(), String> {

@@ -20,6 +20,27 @@ fn bad_statements_of_turtle_are_skipped_up_to_their_end() {
     );
 }
 
+/// Without its closing quote, a string would last until the end of the text.
+#[test]
+fn a_missing_quote_does_not_take_the_rest_of_the_text() {
+    let mut workshop = Workshop::new(1);
+    workshop.options.on_bad_line = OnBadLine::Skip;
+    for wrong in ["a:o'brien a:y a:z .", "a:x a:y \"one .", "a:x a:y <one ."] {
+        let triples = (0..1000).map(|n| format!("a:x a:y a:z{n} .\n"));
+        let text = format!(
+            "@prefix a: <http://a/> .\n{wrong}\n{}",
+            triples.collect::<String>()
+        );
+        let file = workshop.file("a.ttl", text.as_bytes());
+        let report = workshop.import(&[("train", &[&file])]).unwrap();
+        let set = &report.sets[0];
+        // Four kilobytes of triples, of 15 bytes and more each, belong to the string.
+        assert!((700..1000).contains(&set.edges), "{wrong}: {}", set.edges);
+        fs::remove_dir_all(workshop.target()).unwrap();
+        assert_eq!(set.skipped.count, 1, "{wrong}");
+    }
+}
+
 #[test]
 fn a_wrong_statement_does_not_hide_the_next() {
     let mut workshop = Workshop::new(1);
