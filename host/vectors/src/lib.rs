@@ -5,8 +5,9 @@
 //! ([`VectorFile::visit_rows`]). Names are in the file itself (Parquet), or in a file beside it with a name per line or a
 //! list in JSON.
 //!
-//! Invariants: memory is bounded by [`BUFFER_BYTES`], one vector and one name, whatever the file says; a number that is
-//! not finite is an error. This crate knows neither datasets nor configurations.
+//! Invariants: memory is bounded by [`BUFFER_BYTES`], one vector and one name, whatever the file says, except that the
+//! Parquet library keeps a page of each column and decodes a batch of rows; a number that is not finite is an error. This
+//! crate knows neither datasets nor configurations.
 //!
 //! ```no_run
 //! # fn main() -> Result<(), pbg_vectors::VectorError> {

@@ -1,8 +1,9 @@
 //! Names beside an array: a name per line, or a list in JSON as `pbg-host export` writes it.
 
+use std::cell::Cell;
 use std::fmt;
 use std::fs::File;
-use std::io::{BufRead, BufReader, Read};
+use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
 use pbg_files::{self as files, FileError};
@@ -77,11 +78,17 @@ impl VectorNames {
         reader: BufReader<File>,
         visit: &mut NameVisitor<'_>,
     ) -> Result<u64, VectorError> {
+        let left = Cell::new(MAX_QUOTED_NAME);
         let mut names = NameSequence {
             path: &self.path,
             visit,
             row: 0,
             failed: None,
+            left: &left,
+        };
+        let reader = NameReader {
+            inner: reader,
+            left: &left,
         };
         let mut deserializer = serde_json::Deserializer::from_reader(reader);
         let read = deserializer.deserialize_seq(&mut names);
@@ -108,6 +115,29 @@ pub(crate) fn checked(name: &[u8]) -> Result<&str, String> {
     std::str::from_utf8(name).map_err(|_| "the name is not UTF-8 text".to_owned())
 }
 
+/// Longest name in JSON with what stands around it. Each of its bytes may be written in six (`\u0061`).
+const MAX_QUOTED_NAME: usize = 6 * MAX_NAME + 1024;
+
+/// Reader of a list in JSON that ends where a name is too long to be kept in memory.
+struct NameReader<'a> {
+    inner: BufReader<File>,
+    /// Number of bytes that may be read until the next name is complete.
+    left: &'a Cell<usize>,
+}
+
+impl Read for NameReader<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let most = buffer.len().min(self.left.get());
+        if most == 0 && !buffer.is_empty() {
+            let what = format!("a name is longer than {MAX_NAME} bytes");
+            return Err(io::Error::new(io::ErrorKind::InvalidData, what));
+        }
+        let read = self.inner.read(&mut buffer[..most])?;
+        self.left.set(self.left.get() - read);
+        Ok(read)
+    }
+}
+
 /// Visitor of a list in JSON, which keeps one name in memory.
 struct NameSequence<'a, 'v> {
     path: &'a Path,
@@ -115,6 +145,7 @@ struct NameSequence<'a, 'v> {
     row: u64,
     /// Error that ended the reading, other than one in the JSON.
     failed: Option<VectorError>,
+    left: &'a Cell<usize>,
 }
 
 impl<'de> Visitor<'de> for &mut NameSequence<'_, '_> {
@@ -138,6 +169,7 @@ impl<'de> Visitor<'de> for &mut NameSequence<'_, '_> {
                 return Err(serde::de::Error::custom("stopped"));
             }
             self.row += 1;
+            self.left.set(MAX_QUOTED_NAME);
         }
         Ok(())
     }

@@ -9,8 +9,8 @@ use crate::VectorError;
 use crate::numbers::NumberFormat;
 use crate::raw::{RawArray, read_first};
 
-/// Longest header in bytes.
-const MAX_HEADER: usize = 16 << 20;
+/// Longest header in bytes. Parsed, it may take twenty times as much.
+const MAX_HEADER: usize = 1 << 20;
 
 /// Bytes of the length of the header.
 const LENGTH: usize = 8;

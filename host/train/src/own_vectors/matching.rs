@@ -40,8 +40,11 @@ fn in_parts(
     let mut names = NamePart::default();
     let mut matched = Ok(());
     dataset.visit_rows(&layout.name, &mut |_, _, name| {
+        if matched.is_err() {
+            return;
+        }
         names.push(name);
-        if names.bytes() >= part_bytes && matched.is_ok() {
+        if names.bytes() >= part_bytes {
             matched = names.find_in(file, &mut rows);
             names.clear();
         }
