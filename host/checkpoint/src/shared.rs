@@ -244,8 +244,8 @@ impl SharedCheckpoint {
     }
 
     /// Removes the partition files of `listed` for which `is_garbage` (entity type, partition, file id) is true, and
-    /// old parameter files. Files that a manifest in `kept` names are not removed: the manifest just published and the
-    /// one before it. Incomplete manifests are removed if their writer `is_gone`.
+    /// old parameter files. Files that a manifest in `kept` names are not removed. Incomplete manifests are removed if
+    /// their writer `is_gone`.
     ///
     /// # Errors
     /// When a file cannot be removed.

@@ -1,4 +1,5 @@
-//! The disk that all processes share: it can be slow or full, and lose what was not synced.
+//! The disk that all processes share: it can be slow or full, and lose what was written to files and not synced. Names are
+//! never lost: a file that was created, renamed or removed stays so.
 
 use std::collections::BTreeMap;
 use std::fs::{self, OpenOptions};
@@ -71,6 +72,11 @@ impl Disk {
         let unsynced = self.unsynced.entry(path.to_owned());
         unsynced.or_insert(UnsyncedWrite { process, before });
         Ok(())
+    }
+
+    /// Notes that a file is removed.
+    pub(crate) fn removed(&mut self, path: &Path) {
+        self.unsynced.remove(path);
     }
 
     /// Notes that a file is on the disk.

@@ -50,7 +50,7 @@ pub fn simulate(options: &SimOptions, folder: &Path) -> Result<SimOutcome> {
     let resolved = ResolvedConfig::new(config)?;
     let violations = Arc::<Mutex<String>>::default();
     let register = SharedRegister::new(RecordCheck::new(model, &violations));
-    let mut outcome = SimWorld::run(options.seed, options.without.clone(), |world| {
+    let (mut outcome, trained) = SimWorld::run(options.seed, options.without.clone(), |world| {
         let run = Arc::new(SharedRun {
             world: Arc::clone(world),
             register: Arc::new(register),
@@ -69,7 +69,7 @@ pub fn simulate(options: &SimOptions, folder: &Path) -> Result<SimOutcome> {
             run.violate(&format!("{} threads panicked", world.panics()));
         }
         let trained = *lock(&run.trained);
-        anyhow::Ok(SimOutcome {
+        let outcome = SimOutcome {
             violation: None,
             digest: world.digest(),
             disturbed,
@@ -77,11 +77,12 @@ pub fn simulate(options: &SimOptions, folder: &Path) -> Result<SimOutcome> {
                 time: world.time(),
                 turns: world.turns(),
                 buckets: 0,
-                repeated: trained.buckets,
+                repeated: 0,
                 training: trained.time,
                 faults: world.faults(),
             },
-        })
+        };
+        anyhow::Ok((outcome, trained.buckets))
     })??;
     let mut violations = std::mem::take(&mut *lock(&violations));
     if violations.is_empty() {
@@ -89,8 +90,7 @@ pub fn simulate(options: &SimOptions, folder: &Path) -> Result<SimOutcome> {
         violations = finished.violations;
         let totals = &mut outcome.totals;
         totals.buckets = finished.buckets;
-        // All that were trained, less those in the history.
-        totals.repeated = totals.repeated.saturating_sub(finished.buckets);
+        totals.repeated = trained.saturating_sub(finished.buckets);
     }
     outcome.violation = (!violations.is_empty()).then_some(violations);
     Ok(outcome)

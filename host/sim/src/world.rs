@@ -374,7 +374,10 @@ impl Clock for SimWorld {
         let (now, process) = (state.now, state.tasks[this_task()].process);
         match operation {
             FileOperation::Write => state.disk.begin_write(now, process, path),
-            FileOperation::Remove => Ok(()),
+            FileOperation::Remove => {
+                state.disk.removed(path);
+                Ok(())
+            }
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -31,10 +31,12 @@ pub(crate) fn simulate_for(time: Duration, first: u64, folder: &Path) -> Result<
         AtomicU64::new(first),
         Mutex::<Totals>::default(),
     );
+    let has_failed = AtomicBool::new(false);
     let work = || -> Result<()> {
-        while pbg_clock::elapsed(started) < time {
+        while pbg_clock::elapsed(started) < time && !has_failed.load(Ordering::Relaxed) {
             let seed = next.fetch_add(SEEDS, Ordering::Relaxed);
-            let simulated = simulate_some(None, seed, folder)?;
+            let simulated = simulate_some(None, seed, folder)
+                .inspect_err(|_| has_failed.store(true, Ordering::Relaxed))?;
             let mut totals = lock(&totals);
             totals.seeds += SEEDS;
             totals.failed += simulated.failed;
@@ -47,7 +49,7 @@ pub(crate) fn simulate_for(time: Duration, first: u64, folder: &Path) -> Result<
         }
         Ok(())
     };
-    thread::scope(|scope| {
+    let ended = thread::scope(|scope| {
         let workers: Vec<_> = (0..cores).map(|_| scope.spawn(work)).collect();
         let ended = workers.into_iter().map(|worker| {
             worker
@@ -55,8 +57,8 @@ pub(crate) fn simulate_for(time: Duration, first: u64, folder: &Path) -> Result<
                 .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
         });
         ended.collect::<Result<()>>()
-    })?;
+    });
     let totals = lock(&totals);
     print!("{}", totals.sum.table());
-    Ok(totals.failed == 0)
+    ended.map(|()| totals.failed == 0)
 }

@@ -57,9 +57,20 @@ enum Search {
 /// When the copy cannot be made or built.
 pub(crate) fn find_all(text: &str, folder: &Path) -> Result<bool> {
     let list: MutationList = toml::from_str(LIST)?;
+    let chosen = list.mutation.iter().filter(|m| m.name.contains(text));
+    let chosen: Vec<&Mutation> = chosen.collect();
+    ensure!(!chosen.is_empty(), "no mutation has {text:?} in its name");
     let copy = Copy::make()?;
+    copy.build()?;
+    // Otherwise anything would be found.
+    let simulated = simulate_some(Some(&copy.program()), 0, folder)?;
+    ensure!(
+        simulated.failed == 0,
+        "the program without a mutation violates something: {}",
+        simulated.lines.join("\n")
+    );
     let mut missed = Vec::new();
-    for mutation in list.mutation.iter().filter(|m| m.name.contains(text)) {
+    for mutation in chosen {
         let searched = copy.mutated(mutation, |program| search(program, folder))?;
         match searched {
             Search::Found { seeds, violation } => {
@@ -143,15 +154,16 @@ impl Copy {
             fs::write(&path, text.replacen(find, replace, 1))?;
             originals.push((path, text));
         }
-        let used = self.build().and_then(|()| {
-            let program = self.target.join("release/xtask-sim");
-            use_it(&program)
-        });
+        let used = self.build().and_then(|()| use_it(&self.program()));
         // The first edit of a file is undone last.
         for (path, text) in originals.iter().rev() {
             fs::write(path, text)?;
         }
         used.with_context(|| format!("mutation {}", mutation.name))
+    }
+
+    fn program(&self) -> PathBuf {
+        self.target.join("release/xtask-sim")
     }
 
     fn build(&self) -> Result<()> {

@@ -40,29 +40,32 @@ pub(crate) fn simulate_some(
     command.args(["--seed", &seed, "--count", &count, "--json", "--folder"]);
     let mut child = command.arg(folder).stdout(Stdio::piped()).spawn()?;
     let mut output = child.stdout.take().context("no output")?;
-    let text = thread::scope(|scope| {
+    let (text, stands_still) = thread::scope(|scope| {
         let reads = scope.spawn(move || {
             let mut text = String::new();
             output.read_to_string(&mut text).map(|_| text)
         });
-        let started = pbg_clock::now();
+        let (started, mut stands_still) = (pbg_clock::now(), false);
         while child.try_wait()?.is_none() {
             if pbg_clock::elapsed(started) > LONGEST {
                 child.kill()?;
-                child.wait()?;
-                bail!("the seeds from {seed} stand still");
+                stands_still = true;
             }
             pbg_clock::sleep(Duration::from_millis(50));
         }
         let text = reads
             .join()
             .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-        Ok(text?)
+        anyhow::Ok((text?, stands_still))
     })?;
+    if stands_still {
+        bail!("{text}the seeds from {seed} stand still");
+    }
     let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
     let last = lines.pop().unwrap_or_default();
     let ended = serde_json::from_str(&last);
-    let (failed, totals) = ended.with_context(|| format!("the seeds from {seed} ended early"))?;
+    let (failed, totals) =
+        ended.with_context(|| format!("{text}\nthe seeds from {seed} ended early"))?;
     Ok(SimulatedSeeds {
         lines,
         failed,
