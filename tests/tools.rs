@@ -4,8 +4,15 @@ use std::env;
 use std::io::Write as _;
 
 /// Tools that `PBG_REQUIRE` may name.
-const TOOLS: [&str; 7] = [
-    "nats", "clang", "chromium", "python", "node", "wasm", "valgrind",
+const TOOLS: [&str; 8] = [
+    "nats",
+    "seaweedfs",
+    "clang",
+    "chromium",
+    "python",
+    "node",
+    "wasm",
+    "valgrind",
 ];
 
 /// Reports that a test is skipped because `tool` is missing, and why.

@@ -75,7 +75,9 @@ fn only_in(words: &[&str], allowed: &[&str]) {
 fn libraries_stay_behind_their_walls() {
     only_in(&["tch::"], &["host/torch/"]);
     only_in(&["wasmtime::"], &["host/wasm/"]);
-    only_in(&["tokio::", "async_nats::"], &["host/transport/"]);
+    only_in(&["async_nats::"], &["host/transport/"]);
+    only_in(&["object_store::"], &["host/objects/"]);
+    only_in(&["tokio::"], &["host/transport/", "host/objects/"]);
     only_in(&["diskann::", "diskann_vector::"], &["host/index/"]);
     only_in(&["pyo3::"], &["host/python/", "host/python_with_torch/"]);
 }

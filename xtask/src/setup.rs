@@ -7,9 +7,9 @@ mod javascript;
 mod libtorch;
 mod lock;
 mod missing_tool;
-mod nats;
 mod pbg;
 mod python;
+mod servers;
 mod wasm_target;
 mod wheel;
 
@@ -22,10 +22,10 @@ use crate::repo::Repo;
 pub(crate) use javascript::test_programs as test_javascript;
 pub use lock::lock;
 pub(crate) use missing_tool::MissingTool;
-pub(crate) use nats::test_server as test_nats;
 pub use pbg::install as pbg;
 pub(crate) use pbg::python as pbg_python;
 pub(crate) use python::{environment, install, interpreter, maturin, test_python};
+pub(crate) use servers::{NATS, OBJECT_STORE};
 pub(crate) use wasm_target::{TARGET as WASM_TARGET, WasmToolchain, toolchain as wasm_toolchain};
 
 /// Installs the dependencies of `pbg-host` and its plugins.
@@ -51,7 +51,8 @@ pub(crate) fn for_tests(repo: &Repo) -> Result<Vec<MissingTool>> {
     maturin(repo)?;
     let mut missing = debian::install();
     missing.extend(javascript::packages(repo)?);
-    missing.extend(nats::install(repo)?);
+    missing.extend(NATS.install(repo)?);
+    missing.extend(OBJECT_STORE.install(repo)?);
     missing.iter().for_each(MissingTool::print_notice);
     missing_tool::check_required(&missing)?;
     Ok(missing)
@@ -59,8 +60,8 @@ pub(crate) fn for_tests(repo: &Repo) -> Result<Vec<MissingTool>> {
 
 /// Installs the NATS server for several trainers, and returns the path of its program.
 pub fn nats(repo: &Repo) -> Result<PathBuf> {
-    if let Some(missing) = nats::install(repo)? {
+    if let Some(missing) = NATS.install(repo)? {
         missing.print_notice();
     }
-    Ok(nats::test_server(repo))
+    Ok(NATS.path(repo))
 }

@@ -164,7 +164,8 @@ fn tests(repo: &Repo, scope: Scope) -> Command {
     cargo.args(["--release", "--tests", "--no-fail-fast"]);
     cargo.env("PBG_TEST_PYTHON", setup::test_python(repo));
     cargo.env("PBG_TEST_JAVASCRIPT", setup::test_javascript(repo));
-    cargo.env("PBG_TEST_NATS", setup::test_nats(repo));
+    cargo.env("PBG_TEST_NATS", setup::NATS.path(repo));
+    cargo.env("PBG_TEST_OBJECT_STORE", setup::OBJECT_STORE.path(repo));
     if scope == Scope::Long {
         cargo.env("PBG_TEST_LONG", "1");
     }

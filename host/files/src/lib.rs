@@ -2,8 +2,8 @@
 //!
 //! Every error names the operation, the path and, where possible, a remedy ([`FileError`]). In reading order: a file
 //! that gets its name when it is complete ([`ChecksummedFile`]), the lock of a folder ([`FolderLock`]), files that are
-//! not removed while somebody reads them ([`open_locked`]), manifests with their own checksum ([`sealed_json`]), and
-//! the dataset, checkpoint or index that a folder belongs to ([`owner`]).
+//! not removed while somebody reads them ([`open_locked`]), manifests with their own checksum ([`sealed_json`]), the
+//! dataset, checkpoint or index that a folder belongs to ([`owner`]), and folders in object stores ([`remote`]).
 //!
 //! Invariants: a file that has its name is complete, and what was renamed was synced to disk before. This crate knows
 //! neither the contents of the files nor the configuration of a run.
@@ -21,6 +21,7 @@ pub mod faults;
 mod lock;
 pub mod owner;
 mod read_locks;
+pub mod remote;
 pub mod sealed_json;
 mod staged;
 mod unfinished;
@@ -185,8 +186,16 @@ pub fn remove_folder(path: &Path) -> Result<(), FileError> {
 /// Creates a folder and its missing parents.
 ///
 /// # Errors
-/// When the operating system reports an error.
+/// When the operating system reports an error, or `path` is a URL.
 pub fn create_folder(path: &Path) -> Result<(), FileError> {
+    if remote::as_url(path).is_some() {
+        let what = "this command writes to local folders only; name one, and copy it afterwards";
+        return Err(FileError::new(
+            "create folder",
+            path,
+            io::Error::other(what),
+        ));
+    }
     attempt("create folder", path, || fs::create_dir_all(path))
 }
 

@@ -1,0 +1,228 @@
+//! Folders in object stores: the interfaces through which datasets and checkpoints use them.
+//!
+//! A path that begins with `s3://`, `gs://` or `az://` names such a folder. Readers work on a local copy of it
+//! ([`local_folder`]), and the trainers of a distributed run write to it ([`open_folder`]). The program registers once
+//! what opens them ([`register_stores`]); until then, such a path is an error.
+//!
+//! Names are those of objects relative to the folder, with `/` between parts. Objects that were written once are never
+//! changed, except for the few that are replaced under a condition.
+
+use std::borrow::Cow;
+use std::fmt::Debug;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
+
+use super::FileError;
+
+/// Beginnings of paths that name a folder in an object store.
+pub const SCHEMES: [&str; 3] = ["s3://", "gs://", "az://"];
+
+/// An object of a folder, as a listing describes it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RemoteFile {
+    /// Name relative to the folder.
+    pub name: String,
+    /// Size in bytes.
+    pub size: u64,
+    /// Tag of the content, which changes when the object is replaced.
+    pub tag: ContentTag,
+}
+
+/// Tag that a store gives to the content of an object.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ContentTag {
+    /// The `ETag` of HTTP.
+    pub etag: String,
+    /// Number of the version, where the store compares that instead.
+    pub version: Option<String>,
+}
+
+/// Content of a small object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RemoteContent {
+    /// The bytes.
+    pub bytes: Vec<u8>,
+    /// Tag of this content.
+    pub tag: ContentTag,
+}
+
+/// Folder in an object store. All methods block, and repeat requests that fail for a passing reason. An object that does
+/// not exist is an error of kind [`io::ErrorKind::NotFound`].
+pub trait RemoteFolder: Debug + Send + Sync {
+    /// Returns the URL of the folder, without a slash at its end.
+    fn url(&self) -> &str;
+
+    /// Returns the objects of the folder and of those below it, sorted by name.
+    ///
+    /// # Errors
+    /// When the store refuses or does not answer.
+    fn list(&self) -> io::Result<Vec<RemoteFile>>;
+
+    /// Returns what a listing would say about the object `name`.
+    ///
+    /// # Errors
+    /// When the object does not exist, or the store refuses or does not answer.
+    fn look_up(&self, name: &str) -> io::Result<RemoteFile>;
+
+    /// Reads an object of at most `limit` bytes.
+    ///
+    /// # Errors
+    /// When it does not exist or is larger, or the store refuses or does not answer.
+    fn read(&self, name: &str, limit: u64) -> io::Result<RemoteContent>;
+
+    /// Copies the object `file` to the local file `to`, which appears under this name when it is complete. A copy that
+    /// was interrupted is continued.
+    ///
+    /// # Errors
+    /// As for [`RemoteFolder::read`], when the object was replaced after it was listed, and when the file cannot be
+    /// written.
+    fn download(&self, file: &RemoteFile, to: &Path) -> io::Result<()>;
+
+    /// Writes the local file `from` to the object `name`, durably. An object of that name is replaced.
+    ///
+    /// # Errors
+    /// When the file cannot be read, or the store refuses or does not answer.
+    fn upload(&self, from: &Path, name: &str) -> io::Result<()>;
+
+    /// Creates the object `name`, durably. Returns `None` if there is one already.
+    ///
+    /// # Errors
+    /// When the store refuses for another reason or does not answer; the object may exist then.
+    fn create(&self, name: &str, bytes: &[u8]) -> io::Result<Option<ContentTag>>;
+
+    /// Replaces the object `name`, durably, if its content has the tag `expected`. Returns `None` if it has another.
+    ///
+    /// # Errors
+    /// When the store refuses for another reason or does not answer; the object may be replaced then.
+    fn replace(
+        &self,
+        name: &str,
+        bytes: &[u8],
+        expected: &ContentTag,
+    ) -> io::Result<Option<ContentTag>>;
+
+    /// Removes an object. A missing object is not an error.
+    ///
+    /// # Errors
+    /// When the store refuses or does not answer.
+    fn remove(&self, name: &str) -> io::Result<()>;
+}
+
+/// What opens folders in object stores and copies them.
+pub trait ObjectStores: Send + Sync {
+    /// Opens the folder that `url` names, which may be empty.
+    ///
+    /// # Errors
+    /// When the URL is wrong, or the store refuses or does not answer.
+    fn open(&self, url: &str) -> io::Result<Arc<dyn RemoteFolder>>;
+
+    /// Brings the local copy of the folder `url` up to date, and returns it. It contains the objects of the folder, and of
+    /// those below it, whose names are `wanted`. An empty folder gives an empty copy.
+    ///
+    /// # Errors
+    /// As for [`ObjectStores::open`], and when the copy cannot be written.
+    fn copy(&self, url: &str, wanted: &dyn Fn(&str) -> bool) -> io::Result<PathBuf>;
+
+    /// Removes those files from the local copy of the folder `url` whose names are `wanted`.
+    ///
+    /// # Errors
+    /// When they cannot be removed.
+    fn discard(&self, url: &str, wanted: &dyn Fn(&str) -> bool) -> io::Result<()>;
+
+    /// Returns a local folder for files that will be sent to the folder `url`. Each call gives another, empty folder.
+    ///
+    /// # Errors
+    /// When it cannot be created.
+    fn outgoing(&self, url: &str) -> io::Result<PathBuf>;
+}
+
+static STORES: OnceLock<Box<dyn ObjectStores>> = OnceLock::new();
+
+/// Registers what opens URLs from now on. Only the first registration counts.
+pub fn register_stores(stores: impl ObjectStores + 'static) {
+    let _ = STORES.set(Box::new(stores));
+}
+
+/// Returns `path` as a URL if it names a folder in an object store.
+#[must_use]
+pub fn as_url(path: &Path) -> Option<&str> {
+    let text = path.to_str()?;
+    SCHEMES
+        .iter()
+        .any(|scheme| text.starts_with(scheme))
+        .then_some(text)
+}
+
+fn stores() -> io::Result<&'static dyn ObjectStores> {
+    let stores = STORES.get().map(Box::as_ref);
+    stores.ok_or_else(|| io::Error::other("this program opens no object stores"))
+}
+
+/// Opens the folder in an object store that `url` names.
+///
+/// # Errors
+/// When the URL is wrong, or the store refuses or does not answer.
+pub fn open_folder(url: &str) -> Result<Arc<dyn RemoteFolder>, FileError> {
+    let opened = stores().and_then(|stores| stores.open(url));
+    opened.map_err(|cause| FileError::new("open", Path::new(url), cause))
+}
+
+/// Returns the local folder with the content of `path`: `path` itself, or, if it names a folder in an object store, an
+/// up-to-date copy of the objects whose names are `wanted`.
+///
+/// # Errors
+/// When the folder cannot be copied.
+pub fn local_folder<'a>(
+    path: &'a Path,
+    wanted: &dyn Fn(&str) -> bool,
+) -> Result<Cow<'a, Path>, FileError> {
+    let Some(url) = as_url(path) else {
+        return Ok(Cow::Borrowed(path));
+    };
+    let copied = stores().and_then(|stores| stores.copy(url, wanted));
+    let copied = copied.map_err(|cause| FileError::new("copy", path, cause))?;
+    Ok(Cow::Owned(copied))
+}
+
+/// Removes those files from the local copy of the folder `url` whose names are `wanted`.
+///
+/// # Errors
+/// When they cannot be removed.
+pub fn discard_copy(url: &str, wanted: &dyn Fn(&str) -> bool) -> Result<(), FileError> {
+    let discarded = stores().and_then(|stores| stores.discard(url, wanted));
+    discarded.map_err(|cause| FileError::new("remove the copy of", Path::new(url), cause))
+}
+
+/// Returns an empty local folder for files that will be sent to the folder `url`.
+///
+/// # Errors
+/// When it cannot be created.
+pub fn outgoing_folder(url: &str) -> Result<PathBuf, FileError> {
+    let made = stores().and_then(|stores| stores.outgoing(url));
+    made.map_err(|cause| FileError::new("create a folder for", Path::new(url), cause))
+}
+
+/// Splits the URL of an object into that of its folder and its name. Returns `None` for a bucket.
+#[must_use]
+pub fn split_name(url: &str) -> Option<(&str, &str)> {
+    let (folder, name) = url.strip_suffix('/').unwrap_or(url).rsplit_once('/')?;
+    // The slashes of the scheme separate nothing.
+    (!folder.ends_with('/')).then_some((folder, name))
+}
+
+/// Returns whether the object `name` exists in the folder in an object store that `url` names.
+///
+/// # Errors
+/// When the URL is wrong, or the store refuses or does not answer.
+pub fn has_object(url: &str, name: &str) -> Result<bool, FileError> {
+    match open_folder(url)?.look_up(name) {
+        Ok(_) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(cause) => Err(FileError::new(
+            "look for",
+            &Path::new(url).join(name),
+            cause,
+        )),
+    }
+}

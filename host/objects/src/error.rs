@@ -1,0 +1,66 @@
+//! Errors of object stores as errors of files: their kind, and one sentence that says what to do.
+
+use std::io;
+
+use object_store::Error;
+
+use crate::url::{ObjectUrl, Provider};
+
+/// Turns the error of a store into that of a file.
+pub(crate) fn io_error(error: Error, url: &ObjectUrl) -> io::Error {
+    let text = match &error {
+        Error::NotFound { .. } => return io::ErrorKind::NotFound.into(),
+        Error::AlreadyExists { .. } => return io::ErrorKind::AlreadyExists.into(),
+        Error::Precondition { .. } => "it was replaced in the meantime".to_owned(),
+        Error::PermissionDenied { .. } | Error::Unauthenticated { .. } => denied(url.provider),
+        other => {
+            let cause = root_cause(other);
+            match element(&cause, "Code") {
+                Some("NoSuchBucket") => format!("there is no bucket `{}`", url.bucket),
+                Some("AccessDenied" | "InvalidAccessKeyId" | "SignatureDoesNotMatch") => {
+                    denied(url.provider)
+                }
+                Some(code) => match element(&cause, "Message") {
+                    Some(message) => format!("the store answers {code}: {message}"),
+                    None => format!("the store answers {code}"),
+                },
+                None => cause,
+            }
+        }
+    };
+    io::Error::other(text)
+}
+
+fn denied(provider: Provider) -> String {
+    let variables = credentials(provider);
+    format!("the store denies access; check {variables} and the rights of this account")
+}
+
+/// Returns the text of the first element `name` of an answer in XML.
+fn element<'a>(text: &'a str, name: &str) -> Option<&'a str> {
+    let (_, rest) = text.split_once(&format!("<{name}>"))?;
+    Some(rest.split_once("</")?.0)
+}
+
+/// Returns the message of the innermost error; those around it repeat it and name internal counters.
+fn root_cause(error: &Error) -> String {
+    let mut cause: &dyn std::error::Error = error;
+    let mut text = cause.to_string();
+    while let Some(source) = cause.source() {
+        cause = source;
+        let inner = cause.to_string();
+        if !inner.is_empty() {
+            text = inner;
+        }
+    }
+    text
+}
+
+/// Returns the environment variables in which a provider's credentials are.
+fn credentials(provider: Provider) -> &'static str {
+    match provider {
+        Provider::S3 => "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY",
+        Provider::Google => "GOOGLE_APPLICATION_CREDENTIALS",
+        Provider::Azure => "AZURE_STORAGE_ACCOUNT_NAME and AZURE_STORAGE_ACCOUNT_KEY",
+    }
+}

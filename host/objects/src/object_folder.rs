@@ -1,0 +1,215 @@
+//! A folder in an object store: listings, small objects, conditional writes.
+
+use std::fmt;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+use futures_util::{StreamExt, TryStreamExt};
+use object_store::path::Path as Key;
+use object_store::{
+    Error, GetOptions, ObjectMeta, ObjectStore, ObjectStoreExt, PutMode, PutOptions, PutPayload,
+    PutResult, UpdateVersion,
+};
+use pbg_files::remote::{ContentTag, RemoteContent, RemoteFile, RemoteFolder};
+
+use crate::connection::{Patience, StoreSettings, block, connect};
+use crate::error::io_error;
+use crate::transfer;
+use crate::url::ObjectUrl;
+
+/// Largest number of objects in a folder. A larger listing is not of a dataset or a checkpoint.
+const MAX_OBJECTS: usize = 1 << 20;
+
+/// Folder in an object store.
+pub(crate) struct ObjectFolder {
+    url: ObjectUrl,
+    name: String,
+    store: Arc<dyn ObjectStore>,
+}
+
+impl fmt::Debug for ObjectFolder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("ObjectFolder").field(&self.name).finish()
+    }
+}
+
+impl ObjectFolder {
+    /// Opens the folder, and asks the store for its first object, so that a wrong address, bucket or account is
+    /// reported now.
+    ///
+    /// # Errors
+    /// When the store refuses or does not answer.
+    pub(crate) fn open(url: ObjectUrl, settings: &StoreSettings) -> io::Result<Self> {
+        let first = Self {
+            name: url.to_string(),
+            store: connect(&url, settings, Patience::First)?,
+            url,
+        };
+        let prefix = first.prefix()?;
+        let asked = async {
+            let mut listed = first.store.list(prefix.as_ref());
+            listed.try_next().await.map_err(|e| first.failed(e))
+        };
+        block(asked).map_err(
+            |error| match settings.credentials_advice(first.url.provider) {
+                Some(advice) if error.kind() == io::ErrorKind::Other => {
+                    io::Error::other(format!("{error}; {advice}"))
+                }
+                _ => error,
+            },
+        )?;
+        let store = connect(&first.url, settings, Patience::Usual)?;
+        Ok(Self { store, ..first })
+    }
+
+    fn prefix(&self) -> io::Result<Option<Key>> {
+        let folder = &self.url.folder;
+        match folder.is_empty() {
+            true => Ok(None),
+            false => parsed(folder).map(Some),
+        }
+    }
+
+    fn key(&self, name: &str) -> io::Result<Key> {
+        parsed(&self.url.key(name))
+    }
+
+    fn failed(&self, error: Error) -> io::Error {
+        io_error(error, &self.url)
+    }
+
+    /// Writes a small object under the condition `mode`. Returns `None` if the condition does not hold.
+    fn put(&self, name: &str, bytes: &[u8], mode: PutMode) -> io::Result<Option<ContentTag>> {
+        let key = self.key(name)?;
+        let options = PutOptions {
+            mode,
+            ..PutOptions::default()
+        };
+        let payload = PutPayload::from(bytes.to_vec());
+        block(async {
+            match self.store.put_opts(&key, payload, options).await {
+                Ok(put) => Ok(Some(tag_of_put(put))),
+                Err(Error::AlreadyExists { .. } | Error::Precondition { .. }) => Ok(None),
+                Err(error) => Err(self.failed(error)),
+            }
+        })
+    }
+
+    fn described(&self, object: ObjectMeta) -> Option<RemoteFile> {
+        let path: &str = object.location.as_ref();
+        let name = match self.url.folder.is_empty() {
+            true => path,
+            false => path.strip_prefix(&self.url.folder)?.strip_prefix('/')?,
+        };
+        Some(RemoteFile {
+            name: name.to_owned(),
+            size: object.size,
+            tag: ContentTag {
+                etag: object.e_tag.unwrap_or_default(),
+                version: object.version,
+            },
+        })
+    }
+}
+
+impl RemoteFolder for ObjectFolder {
+    fn url(&self) -> &str {
+        &self.name
+    }
+
+    fn list(&self) -> io::Result<Vec<RemoteFile>> {
+        let prefix = self.prefix()?;
+        let mut files = block(async {
+            let mut listed = self.store.list(prefix.as_ref());
+            let mut files = Vec::new();
+            while let Some(object) = listed.next().await {
+                files.extend(self.described(object.map_err(|e| self.failed(e))?));
+                if files.len() > MAX_OBJECTS {
+                    let what = format!("it has more than {MAX_OBJECTS} objects");
+                    return Err(io::Error::new(io::ErrorKind::InvalidData, what));
+                }
+            }
+            Ok(files)
+        })?;
+        files.sort_unstable_by(|a, b| a.name.cmp(&b.name));
+        Ok(files)
+    }
+
+    fn look_up(&self, name: &str) -> io::Result<RemoteFile> {
+        let key = self.key(name)?;
+        let object = block(async { self.store.head(&key).await.map_err(|e| self.failed(e)) })?;
+        let described = self.described(object);
+        described.ok_or_else(|| io::Error::other("the store answers for another object"))
+    }
+
+    fn read(&self, name: &str, limit: u64) -> io::Result<RemoteContent> {
+        let key = self.key(name)?;
+        block(async {
+            let got = self.store.get_opts(&key, GetOptions::default()).await;
+            let got = got.map_err(|e| self.failed(e))?;
+            let tag = ContentTag {
+                etag: got.meta.e_tag.clone().unwrap_or_default(),
+                version: got.meta.version.clone(),
+            };
+            let mut bytes = Vec::new();
+            let mut parts = got.into_stream();
+            while let Some(part) = parts.next().await {
+                bytes.extend_from_slice(&part.map_err(|e| self.failed(e))?);
+                if bytes.len() as u64 > limit {
+                    let what = format!("it is larger than the limit of {limit} bytes");
+                    return Err(io::Error::new(io::ErrorKind::InvalidData, what));
+                }
+            }
+            Ok(RemoteContent { bytes, tag })
+        })
+    }
+
+    fn download(&self, file: &RemoteFile, to: &Path) -> io::Result<()> {
+        let key = self.key(&file.name)?;
+        transfer::download(&*self.store, &key, file, to, |e| self.failed(e))
+    }
+
+    fn upload(&self, from: &Path, name: &str) -> io::Result<()> {
+        let key = self.key(name)?;
+        transfer::upload(&*self.store, &key, from, |e| self.failed(e))
+    }
+
+    fn create(&self, name: &str, bytes: &[u8]) -> io::Result<Option<ContentTag>> {
+        self.put(name, bytes, PutMode::Create)
+    }
+
+    fn replace(
+        &self,
+        name: &str,
+        bytes: &[u8],
+        expected: &ContentTag,
+    ) -> io::Result<Option<ContentTag>> {
+        let version = UpdateVersion {
+            e_tag: Some(expected.etag.clone()),
+            version: expected.version.clone(),
+        };
+        self.put(name, bytes, PutMode::Update(version))
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        let key = self.key(name)?;
+        block(async {
+            match self.store.delete(&key).await {
+                Ok(()) | Err(Error::NotFound { .. }) => Ok(()),
+                Err(error) => Err(self.failed(error)),
+            }
+        })
+    }
+}
+
+fn parsed(key: &str) -> io::Result<Key> {
+    Key::parse(key).map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error.to_string()))
+}
+
+fn tag_of_put(put: PutResult) -> ContentTag {
+    ContentTag {
+        etag: put.e_tag.unwrap_or_default(),
+        version: put.version,
+    }
+}

@@ -1,0 +1,141 @@
+//! Transfers between files and objects, in parts, with bounded memory.
+
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use futures_util::{StreamExt, TryStreamExt, stream};
+use object_store::path::Path as Key;
+use object_store::{
+    Error, GetOptions, GetRange, ObjectStore, ObjectStoreExt, PutPayload, WriteMultipart,
+};
+use pbg_files::remote::RemoteFile;
+use sha2::{Digest, Sha256};
+
+use crate::connection::block;
+
+/// Bytes of a part, which one request carries.
+pub const PART: u64 = 8 << 20;
+/// Largest number of parts of a transfer that are in memory at the same time.
+pub const PARTS: usize = 4;
+/// Largest number of parts that stores accept for one object.
+const MAX_PARTS: u64 = 10_000;
+
+/// Copies `file` to `to`, which gets its name when it is complete. The parts of an interrupted copy of the same content
+/// are not requested again.
+pub(crate) fn download(
+    store: &dyn ObjectStore,
+    key: &Key,
+    file: &RemoteFile,
+    to: &Path,
+    failed: impl Fn(Error) -> io::Error + Copy,
+) -> io::Result<()> {
+    let partial = partial_name(to, file);
+    let mut options = File::options();
+    let mut out = options.append(true).create(true).open(&partial)?;
+    let mut written = out.metadata()?.len();
+    if written > file.size {
+        out.set_len(0)?;
+        written = 0;
+    }
+    let starts = (written..file.size).step_by(PART as usize);
+    let requests = starts.map(|start| {
+        let end = file.size.min(start + PART);
+        let options = GetOptions {
+            if_match: Some(file.tag.etag.clone()).filter(|tag| !tag.is_empty()),
+            range: Some(GetRange::Bounded(start..end)),
+            ..GetOptions::default()
+        };
+        async move {
+            let got = store.get_opts(key, options).await.map_err(failed)?;
+            let bytes = got.bytes().await.map_err(failed)?;
+            match bytes.len() as u64 == end - start {
+                true => Ok(bytes),
+                false => Err(io::Error::new(
+                    io::ErrorKind::UnexpectedEof,
+                    format!("the store sent {} of {} bytes", bytes.len(), end - start),
+                )),
+            }
+        }
+    });
+    block(async {
+        let mut parts = stream::iter(requests).buffered(PARTS);
+        while let Some(part) = parts.try_next().await? {
+            out.write_all(&part)?;
+        }
+        Ok(())
+    })?;
+    out.sync_all()?;
+    std::fs::rename(&partial, to)
+}
+
+/// Returns the name of an incomplete copy, which differs between the contents of an object.
+fn partial_name(to: &Path, file: &RemoteFile) -> PathBuf {
+    let digest: [u8; 32] = Sha256::digest(format!("{} {}", file.tag.etag, file.size)).into();
+    let [a, b, c, d, ..] = digest;
+    let mut name = to.as_os_str().to_owned();
+    name.push(format!(
+        ".{:08x}{PARTIAL}",
+        u32::from_be_bytes([a, b, c, d])
+    ));
+    name.into()
+}
+
+/// Ending of the names of incomplete copies.
+pub(crate) const PARTIAL: &str = ".part";
+
+/// Writes the file `from` to the object `key`. Another object of that name is replaced when all parts have arrived.
+pub(crate) fn upload(
+    store: &dyn ObjectStore,
+    key: &Key,
+    from: &Path,
+    failed: impl Fn(Error) -> io::Error + Copy,
+) -> io::Result<()> {
+    let mut file = File::open(from)?;
+    let size = file.metadata()?.len();
+    if size <= PART {
+        let mut bytes = Vec::new();
+        (&mut file).take(PART + 1).read_to_end(&mut bytes)?;
+        check_length(bytes.len() as u64, size)?;
+        let payload = PutPayload::from(bytes);
+        return block(async { store.put(key, payload).await.map(drop).map_err(failed) });
+    }
+    let part = PART.max(size.div_ceil(MAX_PARTS).next_multiple_of(1 << 20));
+    block(async {
+        let upload = store.put_multipart(key).await.map_err(failed)?;
+        let mut upload = WriteMultipart::new_with_chunk_size(upload, part as usize);
+        let sent = send_parts(&file, size, part, &mut upload, failed).await;
+        match sent {
+            Ok(()) => upload.finish().await.map(drop).map_err(failed),
+            Err(error) => {
+                // Parts of an upload that is not completed cost the owner of the bucket.
+                let _ = upload.abort().await;
+                Err(error)
+            }
+        }
+    })
+}
+
+async fn send_parts(
+    file: &File,
+    size: u64,
+    part: u64,
+    upload: &mut WriteMultipart,
+    failed: impl Fn(Error) -> io::Error,
+) -> io::Result<()> {
+    for start in (0..size).step_by(part as usize) {
+        let mut bytes = vec![0; part.min(size - start) as usize];
+        file.read_exact_at(&mut bytes, start)?;
+        upload.wait_for_capacity(PARTS - 1).await.map_err(&failed)?;
+        upload.put(bytes.into());
+    }
+    Ok(())
+}
+
+fn check_length(read: u64, size: u64) -> io::Result<()> {
+    match read == size {
+        true => Ok(()),
+        false => Err(io::Error::other("the file changes while it is sent")),
+    }
+}
