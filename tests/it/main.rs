@@ -37,6 +37,9 @@ mod index;
 mod initial_operators;
 mod map;
 mod memory_limits;
+#[path = "../object_store.rs"]
+mod object_store;
+mod object_stores;
 mod orders;
 mod other_tools;
 mod peaks;

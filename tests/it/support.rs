@@ -29,7 +29,7 @@ pub(crate) struct Workplace {
 }
 
 /// Exit status and output of a finished program.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Finished {
     status: ExitStatus,
     pub(crate) stdout: String,

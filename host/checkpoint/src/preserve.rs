@@ -6,7 +6,7 @@ use super::partition_files::sweep;
 use super::{
     CheckpointError, CheckpointManifest, FolderWriter, MANIFEST, SharedCheckpoint, names, read,
 };
-use pbg_files::{self as files, FileError};
+use pbg_files::{self as files, FileError, remote};
 
 impl SharedCheckpoint {
     /// Keeps the version of `manifest`, whose files must exist, as `best`, a checkpoint in its own folder. A newer
@@ -51,12 +51,23 @@ pub struct PreservedBest {
     pub is_last: bool,
 }
 
-/// Returns the best version that the run in folder `path` has kept; `None` if there is none or it cannot be read.
+/// Returns the best version that the run in folder `path` has kept; `None` if there is none or it cannot be read. Of a
+/// folder in an object store, only the manifests are copied.
 #[must_use]
 pub fn find_best(path: &Path) -> Option<PreservedBest> {
+    let manifest = |folder: &Path| {
+        if let Some(url) = remote::as_url(folder)
+            && !remote::has_object(url, MANIFEST).ok()?
+        {
+            return None;
+        }
+        let is_manifest = |name: &str| name.starts_with("manifest") && !name.contains('/');
+        let local = remote::local_folder(folder, &is_manifest).ok()?;
+        read::manifest_if_any(&local).ok()?
+    };
     let folder = path.join(names::BEST);
-    let kept = read::manifest_if_any(&folder).ok()??;
-    let last = read::manifest_if_any(path).ok().flatten();
+    let kept = manifest(&folder)?;
+    let last = manifest(path);
     Some(PreservedBest {
         path: folder,
         version: kept.version,

@@ -1,5 +1,6 @@
 //! Read access to a checkpoint, also while a run writes to it.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -8,7 +9,7 @@ use super::manifest::{FORMAT, RunInfo};
 use super::tensors::{EmbeddingLocation, EmbeddingRows};
 use super::{CheckpointError, CheckpointManifest, MANIFEST, PartitionData, Tensor, names, tensors};
 use pbg_files::sealed_json::{self, SealError};
-use pbg_files::{self as files, FileError, FileSummary};
+use pbg_files::{self as files, FileError, FileSummary, remote};
 
 /// One version of a checkpoint, held from the beginning of a command to its end. Commits do not remove its files before
 /// it is dropped.
@@ -22,13 +23,32 @@ pub struct ReadCheckpoint {
 /// Maximum number of commits that may happen between reading a manifest and opening its files. After each of them, only
 /// the replaced files are opened again.
 const ATTEMPTS: usize = 1000;
+/// Maximum number of times that a checkpoint in an object store is copied because its copy is incomplete.
+const COPIES: usize = 5;
 
 impl ReadCheckpoint {
-    /// Opens the last commit of the checkpoint in folder `path`.
+    /// Opens the last commit of the checkpoint in folder `path`; of a folder in an object store, a local copy.
     ///
     /// # Errors
     /// When the folder has no checkpoint, is not a folder, or the checkpoint is damaged or incomplete.
     pub fn open(path: &Path) -> Result<Self, CheckpointError> {
+        let Some(url) = remote::as_url(path) else {
+            return Self::open_local(path);
+        };
+        if !remote::has_object(url, MANIFEST)? {
+            return Err(CheckpointError::Missing(path.to_owned()));
+        }
+        for _ in 1..COPIES {
+            // A commit may remove objects while the others are copied.
+            match Self::open_local(&copy(path)?) {
+                Err(CheckpointError::Damaged { .. }) => {}
+                opened => return opened,
+            }
+        }
+        Self::open_local(&copy(path)?)
+    }
+
+    fn open_local(path: &Path) -> Result<Self, CheckpointError> {
         if fs::metadata(path).is_ok_and(|found| !found.is_dir()) {
             return Err(CheckpointError::NoFolder(path.to_owned()));
         }
@@ -189,6 +209,16 @@ impl ReadCheckpoint {
         let (name, summary) = self.manifest.find(key)?;
         Some((self.path.join(name), self.files.get(name)?, summary))
     }
+}
+
+/// Brings the local copy of a checkpoint in an object store up to date: its own files and its indexes, but not the
+/// versions that it has preserved, which are checkpoints of their own.
+fn copy(path: &Path) -> Result<Cow<'_, Path>, FileError> {
+    let is_own = |name: &str| {
+        let folder = name.split_once('/').map(|(folder, _)| folder);
+        !folder.is_some_and(names::is_preserved)
+    };
+    remote::local_folder(path, &is_own)
 }
 
 /// Reads and verifies the newest manifest of a folder; `None` if there is none. Where several trainers write, a

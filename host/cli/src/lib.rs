@@ -39,7 +39,7 @@ use clap::{CommandFactory, FromArgMatches};
 use pbg_wasm::CompilerProcess;
 
 use crate::arguments::Arguments;
-use pbg_session::{failure, kind, metrics, plugins};
+use pbg_session::{failure, kind, metrics, object_stores, plugins};
 
 use crate::failure::Failure;
 use crate::kind::FailureKind;
@@ -82,6 +82,7 @@ fn run() -> i32 {
         }
     };
     let terminal = Terminal::detect(arguments.global.color, arguments.global.verbose);
+    object_stores::register(Box::new(move |text| terminal.print_line(text)));
     let result =
         panic::catch_unwind(|| commands::run(arguments.command, Arguments::command(), terminal))
             .unwrap_or_else(|_| {

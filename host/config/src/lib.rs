@@ -60,7 +60,7 @@ pub use validation::ValidationConfig;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
-    /// Folder of the dataset, as `pbg-host import` writes it.
+    /// Folder of the dataset, as `pbg-host import` writes it; for reading, also the URL of a folder in an object store.
     #[schemars(length(min = 1))]
     pub dataset: String,
     /// Folder of the checkpoint, which a run writes and resumes from.
@@ -70,7 +70,7 @@ pub struct Config {
     #[serde(default = "defaults::edge_sets")]
     #[schemars(length(min = 1), inner(length(min = 1)))]
     pub edge_sets: Vec<String>,
-    /// Folder of a checkpoint whose embeddings and parameters initialise the model; used only for
+    /// Folder (or URL) of a checkpoint whose embeddings and parameters initialise the model; used only for
     /// the parts of the model that `checkpoint_path` does not contain yet.
     #[serde(default)]
     #[schemars(length(min = 1), extend("x-unset" = "random"))]

@@ -10,8 +10,8 @@ use super::{Config, StrategyNames};
 
 impl Config {
     /// Joins the relative paths of a file to `base`, the folder of the file, so that they are relative to the working
-    /// folder. Paths from `overrides` stay unchanged, since they are relative to the working folder already. Does not
-    /// access the file system.
+    /// folder. Paths from `overrides` stay unchanged, since they are relative to the working folder already, and so do
+    /// URLs. Does not access the file system.
     ///
     /// A strategy is a path when it names a component file; the bare file name of a standard strategy followed by
     /// `.wasm` stays unchanged, to be looked up later.
@@ -64,6 +64,9 @@ impl Config {
             let Some(value) = value.filter(|_| !from_command_line) else {
                 continue;
             };
+            if is_url(value) {
+                continue;
+            }
             match join(base, value).into_os_string().into_string() {
                 Ok(path) => *value = path,
                 Err(path) => {
@@ -77,6 +80,14 @@ impl Config {
             false => Err(ConfigErrors::new(&base.display().to_string(), problems)),
         }
     }
+}
+
+/// Returns whether a path names something in an object store, which is relative to nothing.
+fn is_url(path: &str) -> bool {
+    let scheme = path.split_once("://").map(|(scheme, _)| scheme);
+    scheme.is_some_and(|scheme| {
+        !scheme.is_empty() && scheme.bytes().all(|byte| byte.is_ascii_alphanumeric())
+    })
 }
 
 /// Returns the name of a strategy if it is the path of a component.

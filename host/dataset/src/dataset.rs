@@ -7,6 +7,7 @@ use super::manifest::{EntityType, FORMAT};
 use super::verified::check_size;
 use super::{DatasetError, DatasetManifest, MANIFEST, Relation, relations, staging};
 use pbg_files::owner::{self, OwnerKind};
+use pbg_files::remote;
 use pbg_files::sealed_json::{self, SealError};
 
 /// Open dataset.
@@ -22,11 +23,19 @@ pub struct Dataset {
 impl Dataset {
     /// Opens the dataset in folder `path`. Verifies the manifest, the sizes of all files, and the relations; the other
     /// files are verified when they are read. If an import was killed while it replaced the dataset, the previous
-    /// dataset is renamed back first.
+    /// dataset is renamed back first. Of a folder in an object store, a local copy is opened.
     ///
     /// # Errors
     /// When the folder is not a dataset, or the dataset is damaged or truncated.
     pub fn open(path: &Path) -> Result<Self, DatasetError> {
+        let folder = match remote::as_url(path) {
+            // Otherwise everything that a wrong URL names would be copied.
+            Some(url) if !remote::has_object(url, MANIFEST)? => {
+                return Err(DatasetError::Missing(path.to_owned()));
+            }
+            _ => remote::local_folder(path, &|_| true)?,
+        };
+        let path = folder.as_ref();
         match Self::open_there(path) {
             Err(DatasetError::Missing { .. }) if staging::restore(path)? => Self::open_there(path),
             opened => opened,
@@ -75,6 +84,10 @@ impl Dataset {
     /// was set aside by a killed import, since [`Dataset::open`] restores it.
     #[must_use]
     pub fn exists(path: &Path) -> bool {
+        if let Some(url) = remote::as_url(path) {
+            // A store that does not answer is reported when the dataset is opened.
+            return remote::has_object(url, MANIFEST).unwrap_or(true);
+        }
         match owner::manifest_kind(path) {
             Some(kind) => kind == OwnerKind::Dataset,
             None if path.join(MANIFEST).is_file() => has_dictionary(path),

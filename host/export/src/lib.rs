@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use pbg_checkpoint::ReadCheckpoint;
 use pbg_dataset::manifest::EntityType;
 use pbg_dataset::{Dataset, IdSpace};
-use pbg_files::{self as files, owner};
+use pbg_files::{self as files, owner, remote};
 
 mod embedding_file;
 mod entities;
@@ -24,13 +24,14 @@ pub mod predictions;
 mod rows;
 mod safetensors;
 mod tsv;
+mod upload;
 
 pub use error::ExportError;
 use export::Export;
 pub use options::{ExportFormat, ExportOptions};
 
 /// Exports the embeddings of all entities (for featurized types, of all features) and the parameters of the model into
-/// folder `out`. If the dataset has grown since the checkpoint was written, only the rows of `earlier` are exported. A
+/// folder `out`, which may be in an object store. If the dataset has grown since the checkpoint was written, only the rows of `earlier` are exported. A
 /// type's global embedding is added to its rows, so that they are the input of operators and comparators. Returns the
 /// files written. `progress` receives the rows written so far and their total number.
 ///
@@ -44,6 +45,16 @@ pub fn run(
     options: &ExportOptions,
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<Vec<PathBuf>, ExportError> {
+    if let Some(url) = remote::as_url(out) {
+        let outgoing = remote::outgoing_folder(url)?;
+        let run = |to: &Path, progress: &mut dyn FnMut(u64, u64)| {
+            run(dataset, checkpoint, earlier, to, options, progress)
+        };
+        let sent =
+            run(&outgoing, progress).and_then(|written| upload::send(url, &written, options));
+        files::remove_folder(&outgoing)?;
+        return sent;
+    }
     if let Some(owner) = owner::owner_of(out) {
         let path = out.to_owned();
         return Err(ExportError::Inside { path, owner });

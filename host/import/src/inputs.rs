@@ -8,7 +8,7 @@ use std::os::unix::fs::FileTypeExt;
 use std::path::{Component, Path, PathBuf};
 
 use super::{ImportError, ImportOptions, ImportProgress, pipes};
-use pbg_files::{self as files, FileError};
+use pbg_files::{self as files, FileError, remote};
 
 /// Input file of an import.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,6 +27,8 @@ pub(super) struct InputFiles {
     pub(super) features: Vec<(String, InputPath)>,
     /// Open copies of pipes, which have no name and exist only while they are open.
     spools: Vec<File>,
+    /// Local copies of objects, by the URLs of their folders and their names.
+    copies: BTreeSet<(String, String)>,
 }
 
 impl InputFiles {
@@ -41,12 +43,16 @@ impl InputFiles {
             sets: Vec::new(),
             features: Vec::new(),
             spools: Vec::new(),
+            copies: BTreeSet::new(),
         };
         let mut expanded = Vec::new();
         for (set, paths) in sets {
             let mut found = Vec::new();
             for path in paths {
-                found.extend(expand(path)?);
+                found.extend(match remote::as_url(path) {
+                    Some(url) => objects(url)?,
+                    None => expand(path)?,
+                });
             }
             check_distinct(set, &found)?;
             expanded.push((set, found));
@@ -71,12 +77,27 @@ impl InputFiles {
         files.map(InputPath::bytes).sum()
     }
 
+    /// Removes the local copies of objects, which are kept until here so that an import that was interrupted need not copy
+    /// them again.
+    pub(super) fn discard_copies(&self) -> Result<(), ImportError> {
+        for (folder, name) in &self.copies {
+            remote::discard_copy(folder, &|object| object == name)?;
+        }
+        Ok(())
+    }
+
     fn input(
         &mut self,
         path: PathBuf,
         target: &Path,
         progress: &mut dyn FnMut(ImportProgress) -> ControlFlow<()>,
     ) -> Result<InputPath, ImportError> {
+        if let Some((folder, name)) = remote::as_url(&path).and_then(remote::split_name) {
+            let copy = remote::local_folder(Path::new(folder), &|object| object == name)?;
+            let source = copy.join(name);
+            self.copies.insert((folder.to_owned(), name.to_owned()));
+            return Ok(InputPath { path, source });
+        }
         let is_pipe = fs::metadata(&path).is_ok_and(|found| found.file_type().is_fifo());
         if !is_pipe {
             return Ok(InputPath {
@@ -123,6 +144,40 @@ fn expand(path: &Path) -> Result<Vec<PathBuf>, ImportError> {
             Ok(found)
         }
         _ => Ok(vec![path.to_owned()]),
+    }
+}
+
+/// Expands the URL of an object: to the objects in a folder, the objects of a folder that match a pattern, or the object
+/// itself. Names that begin with `.` or `_`, and empty objects, are omitted as in folders.
+fn objects(url: &str) -> Result<Vec<PathBuf>, ImportError> {
+    let within =
+        |folder: &str, wanted: &dyn Fn(&str) -> bool| -> Result<Vec<PathBuf>, ImportError> {
+            let listed = remote::open_folder(folder)?.list();
+            let listed = listed.map_err(|e| FileError::new("list", Path::new(folder), e))?;
+            let is_input = |name: &str| !name.contains('/') && !name.starts_with(['.', '_']);
+            let files = listed.iter().filter(|file| file.size > 0);
+            let names = files.map(|file| file.name.as_str());
+            let names = names.filter(|name| is_input(name) && wanted(name));
+            Ok(names.map(|name| Path::new(folder).join(name)).collect())
+        };
+    let found = match remote::split_name(url) {
+        Some((folder, pattern)) if is_pattern(Path::new(pattern)) => {
+            let pattern: Vec<char> = pattern.chars().collect();
+            within(folder, &|name| {
+                matches(&pattern, &name.chars().collect::<Vec<_>>())
+            })?
+        }
+        Some((folder, name)) if !url.ends_with('/') && remote::has_object(folder, name)? => {
+            vec![PathBuf::from(url)]
+        }
+        _ => within(url.strip_suffix('/').unwrap_or(url), &|_| true)?,
+    };
+    match found.is_empty() {
+        true => {
+            let what = "there is no object of this name, and no object in a folder of this name or that matches it as a pattern";
+            Err(ImportError::input(Path::new(url), what))
+        }
+        false => Ok(found),
     }
 }
 

@@ -19,7 +19,7 @@ use pbg_core::graph::Schema;
 
 use pbg_dataset::manifest::{DatasetManifest, EntityType, RelationsInfo};
 use pbg_dataset::{Dataset, Staging, write};
-use pbg_files as files;
+use pbg_files::{self as files, remote};
 
 mod assign;
 mod block;
@@ -88,6 +88,13 @@ pub fn run(
     progress: &mut dyn FnMut(ImportProgress) -> ControlFlow<()>,
 ) -> Result<ImportReport, ImportError> {
     check_sets(sets)?;
+    if remote::as_url(&options.target).is_some() {
+        let target = options.target.display();
+        return Err(ImportError::usage(format!(
+            "an import writes to a local folder, and {target} is in an object store; name a folder as `dataset`, and \
+             copy it there afterwards"
+        )));
+    }
     let inputs = InputFiles::find(sets, options, progress)?;
     let mut read_as = Vec::new();
     let mut progress = |event: ImportProgress| {
@@ -117,6 +124,7 @@ pub fn run(
         }
         result => result,
     }?;
+    inputs.discard_copies()?;
     Ok(ImportReport { read_as, ..report })
 }
 

@@ -22,6 +22,10 @@ impl ResolvedConfig {
             let path = named.clone();
             Err(SettingError::CheckpointPath { path, what }.into())
         };
+        if files::remote::as_url(path).is_some() {
+            let what = "is in an object store; a run writes to a local folder, which can be copied there afterwards";
+            return unfit(what.to_owned());
+        }
         let absolute = owner::resolve_path(path).unwrap_or_else(|| path.to_owned());
         if absolute.parent().is_none() {
             return unfit("is the root of the file system".to_owned());

@@ -33,6 +33,8 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
 /// # Errors
 /// When Python is out of memory.
 pub fn fill(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    // The package says nothing while it copies; its functions return when they are done.
+    pbg_session::object_stores::register(Box::new(|_| ()));
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add_class::<config::Config>()?;
     module.add_class::<edges::Spool>()?;

@@ -19,7 +19,8 @@ pub(crate) fn open(front: &dyn FrontEnd) -> Option<CodeCache> {
         .ok()
 }
 
-fn folder() -> Option<PathBuf> {
+/// Returns the user's folder for caches of this program.
+pub(crate) fn folder() -> Option<PathBuf> {
     if let Some(chosen) = env::var_os(VARIABLE) {
         return Some(PathBuf::from(chosen)).filter(|path| !path.as_os_str().is_empty());
     }

@@ -12,6 +12,7 @@ pub mod front;
 pub mod kind;
 pub mod load;
 pub mod metrics;
+pub mod object_stores;
 pub mod orders;
 pub mod plugins;
 

@@ -12,6 +12,7 @@ use pbg_checkpoint::ReadCheckpoint;
 use pbg_config::Config;
 use pbg_core::model::{Operator, Precision};
 use pbg_dataset::Dataset;
+use pbg_files::remote;
 use pbg_model::{ResolvedConfig, StoredModel};
 
 use crate::failure::{Failure, Result};
@@ -28,6 +29,12 @@ const MAX_BYTES: u64 = 64 << 20;
 
 /// Changes to a configuration: keys and values in the form that `--set` takes.
 pub type ConfigOverrides = [(String, String)];
+
+/// Returns whether a user who names `path` names a folder, here or in an object store.
+#[must_use]
+pub fn is_folder(path: &Path) -> bool {
+    path.is_dir() || remote::as_url(path).is_some()
+}
 
 /// Text of a configuration with its origin.
 struct ConfigText {
@@ -47,7 +54,7 @@ pub fn config(
     overrides: &ConfigOverrides,
     front: &dyn FrontEnd,
 ) -> Result<Config> {
-    if let Some(folder) = path.filter(|path| path.is_dir()) {
+    if let Some(folder) = path.filter(|path| is_folder(path)) {
         return Ok(of_checkpoint(folder, overrides, front)?.config);
     }
     parse(&read(path)?, overrides, None, front)
@@ -99,7 +106,7 @@ pub fn trained(
     overrides: &ConfigOverrides,
     front: &dyn FrontEnd,
 ) -> Result<LoadedModel> {
-    let folder = named.filter(|path| path.is_dir());
+    let folder = named.filter(|path| is_folder(path));
     match (named, folder, checkpoint) {
         (None, _, Some(folder)) | (_, Some(folder), None) => {
             return of_checkpoint(
@@ -120,7 +127,7 @@ pub fn trained(
         }
         _ => (),
     }
-    if let Some(path) = named.filter(|path| !path.exists()) {
+    if let Some(path) = named.filter(|path| !is_folder(path) && !path.exists()) {
         let text = format!("there is no file or folder {}", path.display());
         let help = "name the folder of a checkpoint, or the configuration of the run that made it";
         return Err(Failure::message(FailureKind::Config, text).help(help));
@@ -156,7 +163,11 @@ fn as_trained(
     // If there is no checkpoint, the command reports it when it opens it.
     let mut version = None;
     if let Ok(stored) = StoredModel::open(Path::new(&config.checkpoint_path)) {
-        let checkpoint = config.checkpoint_path;
+        // Of a checkpoint in an object store, this is the local copy.
+        let checkpoint = match remote::as_url(Path::new(&config.checkpoint_path)) {
+            Some(_) => stored.config.checkpoint_path.clone(),
+            None => config.checkpoint_path,
+        };
         config = parse(text, overrides, Some(&stored.config), front)?;
         config.checkpoint_path = checkpoint;
         version = Some(stored.version);

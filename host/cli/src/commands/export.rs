@@ -30,7 +30,7 @@ pub(crate) struct Args {
     /// Format of the files.
     #[arg(long, value_name = "FORMAT")]
     format: Format,
-    /// Folder for the files; created if it does not exist.
+    /// Folder for the files, created if it does not exist; or the URL of a folder in an object store.
     #[arg(long, value_name = "FOLDER")]
     out: PathBuf,
     /// Replace the files of an earlier export.

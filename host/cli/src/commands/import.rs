@@ -50,8 +50,8 @@ pub(crate) struct Args {
     /// Configuration that names the dataset.
     #[command(flatten)]
     config: ConfigArgs,
-    /// Name of an edge set and a file of its edges, a folder of such files, a pattern of file names, or a pipe; can be
-    /// repeated, also for the same set.
+    /// Name of an edge set and a file of its edges, a folder of such files, a pattern of file names, or a pipe; files may be
+    /// in an object store (`s3://BUCKET/FILE`, `gs://`, `az://`). Can be repeated, also for the same set.
     #[arg(long, value_name = "NAME=FILE", required = true, value_parser = named_file)]
     edges: Vec<(String, PathBuf)>,
     /// Meaning of the columns: `lhs`, `rel`, `rhs`, `weight` by position, `-` for a column to ignore; or

@@ -123,5 +123,5 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
 /// file.
 fn is_a_model(path: &Path) -> bool {
     let is_config = path.extension().is_some_and(|ending| ending == "toml") && path.is_file();
-    is_config || (path.is_dir() && ReadCheckpoint::open(path).is_ok())
+    is_config || (pbg_session::load::is_folder(path) && ReadCheckpoint::open(path).is_ok())
 }

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use pbg_checkpoint::{CheckpointError, ReadCheckpoint};
 use pbg_config::Config;
 use pbg_core::strategy::Pass;
+use pbg_files::remote;
 use pbg_model::{ResolvedConfig, RunError, StoredModel};
 use pbg_report::run::RunReport;
 use pbg_report::{pages, table};
@@ -65,6 +66,10 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
         None => find_run()?,
     };
     let folder = match named.is_file() {
+        false if remote::as_url(&named).is_some() => {
+            let opened = ReadCheckpoint::open(&named).map_err(RunError::from)?;
+            opened.path().to_owned()
+        }
         false => named.clone(),
         true => load::config(Some(&named), &[], &terminal)?
             .checkpoint_path
