@@ -98,8 +98,8 @@ impl CopiedFolders {
             if !copy_all(remote, &others, to, &mut copied)? {
                 continue;
             }
-            remove_others(&listed, &mut copied, to, wanted)?;
             if copy_all(remote, &manifests, to, &mut copied)? {
+                remove_others(&listed, &mut copied, to, wanted)?;
                 return write_record(to, &copied);
             }
         }
