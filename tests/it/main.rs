@@ -10,6 +10,7 @@
     reason = "tests say which case failed, and why one was skipped"
 )]
 
+mod asked_relations;
 mod authoring;
 mod bad_input;
 mod bench;

@@ -55,6 +55,10 @@ def test_answers_are_those_of_the_program(model: pbg_host.Model) -> None:
     answer = model.predict(head="e1", relation="r0", k=3)
     assert answer.names == [best["name"] for best in predicted["answers"]]
     assert answer.left_out == predicted["left_out"] > 0
+    related = program("predict", folder, "--head", "e1", "--tail", "e2", "--json", "--unfiltered")
+    relations = model.predict(head="e1", tail="e2", filter=[])
+    assert relations.names == [best["name"] for best in related["answers"]]
+    assert model.score("e1", relations.names[0], "e2") == relations.scores[0]
     ranked = program("eval", folder, "--edges", "test", "--filter", "train,test", "--json")
     report = model.evaluate("test", filter=["train", "test"])
     assert report["filtered"] == ranked["filtered"]

@@ -2,9 +2,10 @@
 
 use std::sync::atomic::AtomicBool;
 
-use pbg_core::graph::Side;
 use pbg_model::{ResolvedConfig, RunError};
-use pbg_query::{BeamWidth, ExactReason, IndexQueryOptions, PredictOptions, Question};
+use pbg_query::{
+    AnswerNotes, AskedQuestion, BeamWidth, ExactReason, IndexQueryOptions, PredictOptions,
+};
 use pbg_session::{Failure, Result};
 use serde::{Deserialize, Serialize};
 
@@ -26,12 +27,12 @@ pub(crate) struct Asked {
     width: Option<u32>,
 }
 
-/// An edge with one unknown side.
+/// An edge with one unknown part.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Edge {
     head: Option<String>,
-    relation: String,
+    relation: Option<String>,
     tail: Option<String>,
 }
 
@@ -51,16 +52,9 @@ struct Answer {
 }
 
 impl Edge {
-    fn question(self) -> Result<Question> {
-        let (open, entity) = match (self.head, self.tail) {
-            (Some(head), None) => (Side::Rhs, head),
-            (None, Some(tail)) => (Side::Lhs, tail),
-            _ => return Err(usage("a question names either its head or its tail")),
-        };
-        Ok(Question {
-            open,
-            entity,
-            relation: self.relation,
+    fn question(self) -> Result<AskedQuestion> {
+        AskedQuestion::new(self.head, self.relation, self.tail).map_err(|_| {
+            usage("a question names all parts of an edge but one: head, relation or tail")
         })
     }
 }
@@ -88,7 +82,7 @@ pub(crate) fn answer(
             .then_some(IndexQueryOptions { width: asked.width }),
     };
     let questions = asked.questions.into_iter().map(Edge::question);
-    let questions: Vec<Question> = questions.collect::<Result<_>>()?;
+    let questions: Vec<AskedQuestion> = questions.collect::<Result<_>>()?;
     let predictor = pbg_query::Predictor::open(resolved, &options)?;
     let Answers {
         mut answers,
@@ -99,16 +93,17 @@ pub(crate) fn answer(
         let blame = |error: RunError, at: usize| {
             Failure::from(error).context(format!("question {}", first + at + 1))
         };
-        let found = predictor.resolve(block);
-        let found = found.map_err(|no| blame(*no.error, no.question))?;
-        let approach = predictor.approach(&found)?;
-        let instead = approach.all_instead.into_iter().map(Err);
-        for how in approach.widths.into_values().map(Ok).chain(instead) {
-            warnings.extend(index_warning(&how).filter(|text| !warnings.contains(text)));
-        }
-        let found = predictor.answer(&found, stop, &mut |_| ());
-        let found = found.map_err(|error| match error {
-            RunError::NotComparable { question } => blame(error, question),
+        let mut note = |approach: &AnswerNotes<'_>| {
+            let instead = approach.all_instead.iter().copied().map(Err);
+            for how in approach.widths.values().copied().map(Ok).chain(instead) {
+                warnings.extend(index_warning(&how).filter(|text| !warnings.contains(text)));
+            }
+        };
+        let found = predictor.answer_all(block, stop, &mut note, &mut |_| ());
+        let found = found.map_err(|no| match *no.error {
+            error @ (RunError::Unknown(_) | RunError::NotComparable { .. }) => {
+                blame(error, no.question)
+            }
             error => error.into(),
         })?;
         answers.extend(found.iter().map(|prediction| {

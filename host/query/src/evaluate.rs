@@ -8,6 +8,7 @@ mod blocks;
 mod breakdown;
 mod count;
 mod edges;
+mod entity_names;
 mod known_answers;
 mod memory_needs;
 mod options;

@@ -25,8 +25,8 @@ mod without_operators;
 
 pub use combine::{Combination, Combined, combine, last_versions};
 pub use evaluate::predict::{
-    AnswerNotes, PredictOptions, Prediction, Predictions, Predictor, Question, Unanswerable,
-    predict_needs,
+    AnswerNotes, AskedQuestion, MixedPredictions, PredictOptions, Prediction, Predictions,
+    Predictor, Question, RelationQuestion, Unanswerable, predict_needs,
 };
 pub use evaluate::{
     CandidateSet, EvalOptions, EvalReport, GroupBy, GroupRanks, eval_needs, evaluate,

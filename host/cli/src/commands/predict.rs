@@ -9,29 +9,33 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use indicatif::ProgressBar;
 use pbg_model::{ResolvedConfig, RunError};
-use pbg_query::{PredictOptions, Predictor, Unanswerable};
+use pbg_query::{AnswerNotes, PredictOptions, Predictor};
 
-use crate::failure::{Failure, Result};
+use crate::failure::Result;
 use crate::options::{IndexArgs, TrainedArgs};
 use crate::terminal::Terminal;
 use crate::{interrupt, load, model_notes};
 use answers::AnswerSink;
 use questions::QuestionSource;
 
-/// Predict the entities that best complete an edge.
+/// Predict what best completes an edge: an entity, or the relation.
 ///
 /// Answers questions of the form `(head, relation, ?)` and `(?, relation, tail)`: every entity of the type that the
 /// relation has on the open side is scored as for `eval`, and the K best are listed, best first. Entities that complete
 /// a known edge of the dataset are left out.
 ///
+/// `(head, ?, tail)` lists the relations with the highest scores, which are those of `score`. Training makes scores of
+/// different relations comparable only if the configuration sets `relation_prediction`.
+///
 /// Each partition of candidates is read once for thousands of questions, so it is best to ask many questions together:
-/// one line `head<TAB>relation<TAB>?` or `?<TAB>relation<TAB>tail` for each, or JSON as in
+/// one line `head<TAB>relation<TAB>?`, `?<TAB>relation<TAB>tail` or `head<TAB>?<TAB>tail` for each, or JSON as in
 /// {"head": "dog.n.01", "relation": "hypernym"}.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   pbg-host predict pbg.toml --head dog.n.01 --relation hypernym
   pbg-host predict pbg.toml --relation hypernym --tail canine.n.02 -k 25 --json
+  pbg-host predict pbg.toml --head dog.n.01 --tail canine.n.02
   pbg-host predict model --questions questions.tsv --out answers.parquet
   cut -f1,2 test.tsv | sed 's/$/\\t?/' | pbg-host predict pbg.toml --questions - --filter train --json
   pbg-host predict pbg.toml --head dog.n.01 --relation hypernym --unfiltered")]
@@ -39,13 +43,13 @@ pub(crate) struct Args {
     /// Arguments that name the model.
     #[command(flatten)]
     model: TrainedArgs,
-    /// Left entity, to predict the right one.
+    /// Left entity.
     #[arg(long, value_name = "NAME")]
     head: Option<String>,
-    /// Relation of the edge.
+    /// Relation of the edge; without it, the relation is predicted.
     #[arg(long, value_name = "NAME")]
     relation: Option<String>,
-    /// Right entity, to predict the left one.
+    /// Right entity.
     #[arg(long, value_name = "NAME")]
     tail: Option<String>,
     /// File of questions, one per line; `-` for standard input.
@@ -89,7 +93,7 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     let stop = Arc::new(AtomicBool::new(false));
     let mut questions = match &args.questions {
         Some(path) => Some(QuestionSource::of(path, &stop)?),
-        None if args.check && args.relation.is_none() => None,
+        None if args.check && args.relation.is_none() && args.head.is_none() => None,
         None => {
             let (head, relation, tail) = (&args.head, &args.relation, &args.tail);
             let one = QuestionSource::one(head.as_ref(), relation.as_ref(), tail.as_ref());
@@ -102,7 +106,7 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
         filter: filter(args, &resolved),
         loops: !args.no_loops,
         threads: args.threads.map(|n| n as usize),
-        questions: (args.questions.is_none() && args.relation.is_some()).then_some(1),
+        questions: (args.questions.is_none() && questions.is_some()).then_some(1),
         index: args.index.index_options(),
     };
     let Some(questions) = questions.as_mut().filter(|_| !args.check) else {
@@ -166,23 +170,12 @@ fn answer_all(
         }
         let last = count + block.questions.len() as u64;
         bar.set_message(format!("questions {} to {last}", count + 1));
-        let resolved_questions = predictor
-            .resolve(&block.questions)
-            .map_err(|unanswerable| {
-                let Unanswerable { question, error } = unanswerable;
-                questions.with_line(Failure::from(*error), &block, question)
-            })?;
-        told.print_search_plan(&predictor.approach(&resolved_questions)?, terminal, |say| {
-            bar.suspend(say);
-        });
+        let notes = &mut |notes: &AnswerNotes<'_>| {
+            told.print_search_plan(notes, terminal, |say| bar.suspend(say));
+        };
         let progress = &mut |share: f64| bar.set_position((share * 100.0) as u64);
-        let found = predictor.answer(&resolved_questions, stop, progress);
-        let found = found.map_err(|error| match error {
-            RunError::NotComparable { question } => {
-                questions.with_line(Failure::from(error), &block, question)
-            }
-            error => error.into(),
-        })?;
+        let found = predictor.answer_all(&block.questions, stop, notes, progress);
+        let found = found.map_err(|no| questions.with_line(&block, no))?;
         for (question, found) in block.questions.iter().zip(found.iter()) {
             bar.suspend(|| answers.put(question, &found))?;
         }

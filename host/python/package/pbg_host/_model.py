@@ -196,7 +196,7 @@ class Model:
         self,
         *,
         head: str | None = None,
-        relation: str,
+        relation: str | None = None,
         tail: str | None = None,
         k: int = 10,
         filter: Sequence[str] | None = None,
@@ -205,9 +205,10 @@ class Model:
         index: bool = False,
         width: int | None = None,
     ) -> Scored:
-        """Returns the `k` entities that best complete `(head, relation, ?)` or `(?, relation, tail)`, except those
-        that complete an edge of the sets `filter`, by default all sets. `loops=False` also excludes the entity of the
-        question. `index` and `width` are those of `neighbors`."""
+        """Returns the `k` entities that best complete `(head, relation, ?)` or `(?, relation, tail)`, or the relations
+        that best complete `(head, ?, tail)`, except those that complete an edge of the sets `filter`, by default all
+        sets. `loops=False` also excludes the entity of the question. The scores of relations are those of `score`.
+        `index` and `width` are those of `neighbors`."""
         return self.predict_all(
             [(head, relation, tail)],
             k=k,
@@ -220,7 +221,7 @@ class Model:
 
     def predict_all(
         self,
-        questions: Iterable[tuple[str | None, str, str | None]],
+        questions: Iterable[tuple[str | None, str | None, str | None]],
         /,
         *,
         k: int = 10,
@@ -230,8 +231,8 @@ class Model:
         index: bool = False,
         width: int | None = None,
     ) -> list[Scored]:
-        """Answers many questions `(head, relation, None)` or `(None, relation, tail)` in one pass over the partitions;
-        see `predict`. With `index` and without `width`, questions that are answered faster by comparing all entities
+        """Answers many questions `(head, relation, None)`, `(None, relation, tail)` or `(head, None, tail)` in one
+        pass over the partitions; see `predict`. With `index` and without `width`, questions that are answered faster by comparing all entities
         are answered that way, exactly."""
         if isinstance(filter, str):
             raise UsageError("filter: expected a list of edge sets, such as ['train']")
@@ -423,7 +424,8 @@ def _triples(edges: Any) -> list[tuple[str, str, str]]:
 def _question(question: Any) -> dict[str, Any]:
     if isinstance(question, str) or not isinstance(question, Sequence) or len(question) != 3:
         raise UsageError(
-            f"questions must be tuples (head, relation, None) or (None, relation, tail), not {question!r}"
+            "questions must be tuples (head, relation, None), (None, relation, tail) or (head, None, tail), "
+            f"not {question!r}"
         )
     parts = zip(("head", "relation", "tail"), question)
     return {part: None if of is None else name(part, of) for part, of in parts}

@@ -152,6 +152,27 @@ impl Filter {
         })
     }
 
+    /// Calls `visit` for every edge of the sets whose parts the model has.
+    pub(super) fn visit(
+        &self,
+        view: &ModelView<'_>,
+        visit: &mut dyn FnMut(&RankedEdge),
+    ) -> Result<(), RunError> {
+        let mut edges = EdgeColumns::default();
+        for set in &self.sets {
+            for bucket in set.filled_buckets() {
+                let len = set.bucket_len(bucket);
+                for start in (0..len).step_by(READ_ROWS as usize) {
+                    set.read_into(bucket, start..len.min(start + READ_ROWS), &mut edges)?;
+                    let all = (0..edges.len()).map(|i| RankedEdge::of(bucket, &edges, i));
+                    all.filter(|edge| view.is_trained(edge))
+                        .for_each(|edge| visit(&edge));
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// Returns the answers in partition `partition` of any type to the questions of `granules` from `first` on, for as
     /// many granules as there is room for.
     pub(super) fn answers(

@@ -5,11 +5,13 @@
 //! look up names.
 
 mod compare;
+mod mixed;
 mod needs;
 mod options;
 mod predictor;
 mod question;
 mod recall;
+mod relations;
 mod search_plan;
 mod top_k;
 
@@ -21,11 +23,13 @@ use pbg_model::error::RunError;
 use top_k::ScoredAnswer;
 
 use super::view::{CommittedTables, ModelView};
+pub use mixed::{AskedQuestion, MixedPredictions};
 pub use needs::predict_needs;
 pub use options::PredictOptions;
 pub use predictor::Predictor;
 pub use question::{Question, ResolvedQuestion, Unanswerable};
 pub(crate) use recall::RecallMeasurement;
+pub use relations::RelationQuestion;
 pub use search_plan::AnswerNotes;
 
 /// Answers to a block of questions, in their order.
@@ -38,9 +42,10 @@ pub struct Predictions {
 /// Answer to a question.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Prediction<'p> {
-    /// Number of entities that were left out because they make a known edge.
+    /// Number of entities, or of relations, that were left out because they make a known edge.
     pub left_out: u64,
-    /// Best of the other entities with their scores, best first; equal scores are in the order of the dictionary.
+    /// Best of the others with their scores, best first; equal scores are in the order of the
+    /// dictionary.
     pub best: Vec<(&'p str, f32)>,
 }
 

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 
 use pbg_core::graph::Side;
 use pbg_model::ResolvedConfig;
-use pbg_query::{PredictOptions, Prediction, Question};
+use pbg_query::{AskedQuestion, PredictOptions, Prediction, Question};
 
 use super::{Args, SideArg};
 use crate::commands::predict::answers;
@@ -56,7 +56,7 @@ pub(super) fn run(
         match predictor.resolve(std::slice::from_ref(&question)) {
             Ok(found) => {
                 resolved_questions.extend(found);
-                questions.push(question);
+                questions.push(AskedQuestion::Entity(question));
             }
             Err(no) => refusals.push(*no.error),
         }
@@ -79,7 +79,7 @@ pub(super) fn run(
 }
 
 /// Prints the question, and a line for each entity with score, tab and name, best first.
-fn print(out: &mut dyn Write, question: &Question, found: &Prediction<'_>) -> io::Result<()> {
+fn print(out: &mut dyn Write, question: &AskedQuestion, found: &Prediction<'_>) -> io::Result<()> {
     writeln!(out, "{question}")?;
     let mut best = found.best.iter();
     best.try_for_each(|(name, score)| writeln!(out, "{score:.4}\t{name}"))

@@ -8,7 +8,7 @@ use pbg_core::graph::Side;
 use pbg_export::predictions::{PredictedEdge, PredictionTable};
 use pbg_files::owner::{self, OwnerKind};
 use pbg_files::{ChecksummedFile, FileError};
-use pbg_query::{Prediction, Question};
+use pbg_query::{AskedQuestion, Prediction};
 use serde::Serialize;
 
 use crate::failure::{Failure, Result};
@@ -34,7 +34,7 @@ pub(super) struct LinesFile(ChecksummedFile);
 #[derive(Serialize)]
 pub(crate) struct AnswerJson<'a> {
     head: Option<&'a str>,
-    relation: &'a str,
+    relation: Option<&'a str>,
     tail: Option<&'a str>,
     left_out: u64,
     answers: Vec<Named<'a>>,
@@ -88,7 +88,7 @@ impl AnswerSink {
     ///
     /// # Errors
     /// When the answers cannot be written.
-    pub(super) fn put(&mut self, question: &Question, found: &Prediction<'_>) -> Result<()> {
+    pub(super) fn put(&mut self, question: &AskedQuestion, found: &Prediction<'_>) -> Result<()> {
         match self {
             Self::Text => terminal::print(|out| print(out, question, found)),
             Self::Json => terminal::print_raw(|out| write_json(out, question, found)),
@@ -114,23 +114,48 @@ fn failed(error: FileError) -> Failure {
     Failure::new(FailureKind::Io, error)
 }
 
-/// Returns the head and the tail of a question; `None` for the open side.
-fn sides(question: &Question) -> (Option<&str>, Option<&str>) {
-    match question.open {
-        Side::Rhs => (Some(&question.entity), None),
-        Side::Lhs => (None, Some(&question.entity)),
+/// Head, relation and tail of a question; `None` for the open one.
+struct QuestionParts<'q> {
+    head: Option<&'q str>,
+    relation: Option<&'q str>,
+    tail: Option<&'q str>,
+}
+
+impl<'q> QuestionParts<'q> {
+    fn of(question: &'q AskedQuestion) -> Self {
+        let (head, relation, tail) = match question {
+            AskedQuestion::Entity(asked) => match asked.open {
+                Side::Rhs => (Some(&asked.entity), Some(&asked.relation), None),
+                Side::Lhs => (None, Some(&asked.relation), Some(&asked.entity)),
+            },
+            AskedQuestion::Relation(asked) => (Some(&asked.head), None, Some(&asked.tail)),
+        };
+        Self {
+            head: head.map(String::as_str),
+            relation: relation.map(String::as_str),
+            tail: tail.map(String::as_str),
+        }
+    }
+
+    /// Returns what is asked for.
+    const fn open(&self) -> &'static str {
+        match (self.head, self.relation) {
+            (None, _) => "head",
+            (_, None) => "relation",
+            _ => "tail",
+        }
     }
 }
 
 /// Prints the question, and a line for each answer: rank, score, name.
-fn print(out: &mut dyn Write, question: &Question, found: &Prediction<'_>) -> io::Result<()> {
+fn print(out: &mut dyn Write, question: &AskedQuestion, found: &Prediction<'_>) -> io::Result<()> {
     let known = match found.left_out {
         0 => String::new(),
-        n => format!("   left out: {} in known edges", entities(n)),
+        n => format!("   left out: {} in known edges", counted(n, question)),
     };
     writeln!(out, "{question}{known}")?;
     if found.best.is_empty() {
-        writeln!(out, "  no entities left")?;
+        writeln!(out, "  no {} left", kind_of(question)[1])?;
     }
     let scores: Vec<String> = found.best.iter().map(|(_, s)| format!("{s:.4}")).collect();
     let width = scores.iter().map(String::len).max().unwrap_or(0);
@@ -141,27 +166,44 @@ fn print(out: &mut dyn Write, question: &Question, found: &Prediction<'_>) -> io
     Ok(())
 }
 
-fn entities(count: u64) -> String {
+/// Returns the name of what a question asks for, in the singular and in the plural.
+const fn kind_of(question: &AskedQuestion) -> [&'static str; 2] {
+    match question {
+        AskedQuestion::Entity(_) => ["entity", "entities"],
+        AskedQuestion::Relation(_) => ["relation", "relations"],
+    }
+}
+
+fn counted(count: u64, question: &AskedQuestion) -> String {
+    let [one, many] = kind_of(question);
     match count {
-        1 => "1 entity".to_owned(),
-        n => format!("{n} entities"),
+        1 => format!("1 {one}"),
+        n => format!("{n} {many}"),
     }
 }
 
 /// Returns a question and its answers, for JSON.
-pub(crate) fn as_json<'a>(question: &'a Question, found: &Prediction<'a>) -> AnswerJson<'a> {
-    let (head, tail) = sides(question);
+pub(crate) fn as_json<'a>(question: &'a AskedQuestion, found: &Prediction<'a>) -> AnswerJson<'a> {
+    let QuestionParts {
+        head,
+        relation,
+        tail,
+    } = QuestionParts::of(question);
     let named = |&(name, score): &(_, f32)| Named { name, score };
     AnswerJson {
         head,
-        relation: &question.relation,
+        relation,
         tail,
         left_out: found.left_out,
         answers: found.best.iter().map(named).collect(),
     }
 }
 
-fn write_json(out: &mut dyn Write, question: &Question, found: &Prediction<'_>) -> io::Result<()> {
+fn write_json(
+    out: &mut dyn Write,
+    question: &AskedQuestion,
+    found: &Prediction<'_>,
+) -> io::Result<()> {
     let answer = as_json(question, found);
     serde_json::to_writer(&mut *out, &answer).map_err(io::Error::from)?;
     writeln!(out)
@@ -169,16 +211,16 @@ fn write_json(out: &mut dyn Write, question: &Question, found: &Prediction<'_>) 
 
 fn put_rows(
     table: &mut PredictionTable,
-    question: &Question,
+    question: &AskedQuestion,
     found: &Prediction<'_>,
 ) -> Result<(), FileError> {
-    let (head, tail) = sides(question);
+    let parts = QuestionParts::of(question);
     for (rank, &(name, score)) in (1..).zip(&found.best) {
         table.put(&PredictedEdge {
-            head: head.unwrap_or(name),
-            relation: &question.relation,
-            tail: tail.unwrap_or(name),
-            asked: if head.is_some() { "tail" } else { "head" },
+            head: parts.head.unwrap_or(name),
+            relation: parts.relation.unwrap_or(name),
+            tail: parts.tail.unwrap_or(name),
+            asked: parts.open(),
             rank,
             score,
         })?;
@@ -191,7 +233,7 @@ impl LinesFile {
         ChecksummedFile::unfinished(path).map(Self)
     }
 
-    fn put(&mut self, question: &Question, found: &Prediction<'_>) -> Result<(), FileError> {
+    fn put(&mut self, question: &AskedQuestion, found: &Prediction<'_>) -> Result<(), FileError> {
         let written = write_json(&mut self.0, question, found);
         written.map_err(|error| self.0.error(error))
     }

@@ -4,8 +4,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use pbg_core::graph::Side;
-use pbg_query::Question;
+use pbg_model::RunError;
+use pbg_query::{AskedQuestion, Unanswerable};
 use serde::Deserialize;
 
 use crate::commands::score::columns;
@@ -13,16 +13,16 @@ use crate::failure::{Failure, Result};
 use crate::kind::FailureKind;
 use crate::line_reader::LineReader;
 
-/// Placeholder of the entity to predict.
+/// Placeholder of what is to be predicted.
 const OPEN: &str = "?";
 /// Help text about the syntax of questions.
-const HELP: &str = "a question is `head<TAB>relation<TAB>?` or `?<TAB>relation<TAB>tail`, or JSON as in \
+const HELP: &str = "a question is `head<TAB>relation<TAB>?`, `?<TAB>relation<TAB>tail` or `head<TAB>?<TAB>tail`, or JSON as in \
     {\"head\": \"dog.n.01\", \"relation\": \"hypernym\"}";
 
 /// Source of questions.
 pub(crate) enum QuestionSource {
     /// A single question from options; `None` after it was taken.
-    One(Option<Question>),
+    One(Option<AskedQuestion>),
     /// Lines of a file or of standard input.
     Lines(LineReader),
 }
@@ -30,7 +30,7 @@ pub(crate) enum QuestionSource {
 /// Block of questions, with their line numbers.
 #[derive(Default)]
 pub(crate) struct QuestionBlock {
-    pub(crate) questions: Vec<Question>,
+    pub(crate) questions: Vec<AskedQuestion>,
     lines: Vec<u64>,
 }
 
@@ -38,7 +38,7 @@ pub(crate) struct QuestionBlock {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Json {
-    relation: String,
+    relation: Option<String>,
     head: Option<String>,
     tail: Option<String>,
 }
@@ -47,7 +47,7 @@ impl QuestionSource {
     /// Creates a single question from the values of options.
     ///
     /// # Errors
-    /// When the relation is missing, or not exactly one of head and tail is given.
+    /// When not exactly two of the values are given.
     pub(crate) fn one(
         head: Option<&String>,
         relation: Option<&String>,
@@ -55,13 +55,11 @@ impl QuestionSource {
     ) -> Result<Self> {
         let wrong = |text: &str| {
             Failure::message(FailureKind::Usage, text).help(
-                "ask with `--head NAME --relation NAME`, with `--relation NAME --tail NAME`, or with `--questions FILE`",
+                "ask with `--head NAME --relation NAME`, with `--relation NAME --tail NAME`, with `--head NAME --tail NAME`, or with \
+                 `--questions FILE`",
             )
         };
-        let Some(relation) = relation.cloned() else {
-            return Err(wrong("the question has no relation"));
-        };
-        let question = question(head.cloned(), relation, tail.cloned());
+        let question = AskedQuestion::new(head.cloned(), relation.cloned(), tail.cloned());
         question.map(|q| Self::One(Some(q))).map_err(wrong)
     }
 
@@ -100,9 +98,14 @@ impl QuestionSource {
         Ok(block)
     }
 
-    /// Adds the line of question `at` of `block` to a failure.
-    pub(crate) fn with_line(&self, failure: Failure, block: &QuestionBlock, at: usize) -> Failure {
-        match (self, block.lines.get(at)) {
+    /// Returns the failure to answer a question of `block`, with its line if the question is to blame.
+    pub(crate) fn with_line(&self, block: &QuestionBlock, no: Unanswerable) -> Failure {
+        let is_blamed = matches!(
+            *no.error,
+            RunError::Unknown(_) | RunError::NotComparable { .. }
+        );
+        let failure = Failure::from(*no.error);
+        match (self, block.lines.get(no.question).filter(|_| is_blamed)) {
             (Self::Lines(lines), Some(&number)) => failure.context(lines.place_of(number)),
             _ => failure,
         }
@@ -110,7 +113,7 @@ impl QuestionSource {
 }
 
 /// Parses a question from a line. Lines of three columns are never read as JSON.
-fn parse(line: &str, lines: &LineReader) -> Result<Question> {
+fn parse(line: &str, lines: &LineReader) -> Result<AskedQuestion> {
     let is_json = line.starts_with('{') && line.split('\t').count() != 3;
     let found = if is_json {
         let json = serde_json::from_str(line);
@@ -123,30 +126,11 @@ fn parse(line: &str, lines: &LineReader) -> Result<Question> {
                 .error_at_line(format_args!("not valid: {error}"))
                 .help(HELP)
         })?;
-        question(head, relation, tail)
+        AskedQuestion::new(head, relation, tail)
     } else {
         let [head, relation, tail] = columns(line, lines).map_err(|failure| failure.help(HELP))?;
         let given = |text: &str| (text != OPEN).then(|| text.to_owned());
-        question(given(head), relation.to_owned(), given(tail))
+        AskedQuestion::new(given(head), given(relation), given(tail))
     };
     found.map_err(|what| lines.error_at_line(what).help(HELP))
-}
-
-/// Creates a question with one open side.
-fn question(
-    head: Option<String>,
-    relation: String,
-    tail: Option<String>,
-) -> Result<Question, &'static str> {
-    let (open, entity) = match (head, tail) {
-        (Some(head), None) => (Side::Rhs, head),
-        (None, Some(tail)) => (Side::Lhs, tail),
-        (Some(_), Some(_)) => return Err("head and tail are both given, so neither side is open"),
-        (None, None) => return Err("neither head nor tail is given"),
-    };
-    Ok(Question {
-        open,
-        entity,
-        relation,
-    })
 }

@@ -5,13 +5,13 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use pbg_model::ResolvedConfig;
-use pbg_query::{PredictOptions, Predictor, QueryModel, Question, Unanswerable};
+use pbg_query::{AskedQuestion, PredictOptions, Predictor, QueryModel};
 use pbg_report::pages::model_contents::{AnsweredQuestion, ModelContents, RankedAnswer};
 use pbg_session::load;
 
 use crate::commands::map::{COUNT, MapEntities};
 use crate::commands::predict::questions::{QuestionBlock, QuestionSource};
-use crate::failure::{Failure, Result};
+use crate::failure::Result;
 use crate::model_notes;
 use crate::terminal::Terminal;
 
@@ -131,7 +131,7 @@ impl ModelContentArgs {
                         .for_each(|a| a.is_known_edge = !still(&a.name));
                 }
             }
-            let titles = block.questions.iter().map(Question::to_string);
+            let titles = block.questions.iter().map(AskedQuestion::to_string);
             let new = titles.zip(answers);
             asked.extend(new.map(|(title, answers)| AnsweredQuestion { title, answers }));
         }
@@ -162,12 +162,9 @@ fn answers(
     questions: &QuestionSource,
     block: &QuestionBlock,
 ) -> Result<Vec<Vec<RankedAnswer>>> {
-    let blame = |unanswerable| {
-        let Unanswerable { question, error } = unanswerable;
-        questions.with_line(Failure::from(*error), block, question)
-    };
-    let asked = predictor.resolve(&block.questions).map_err(blame)?;
-    let found = predictor.answer(&asked, &AtomicBool::new(false), &mut |_| ())?;
+    let stop = AtomicBool::new(false);
+    let found = predictor.answer_all(&block.questions, &stop, &mut |_| (), &mut |_| ());
+    let found = found.map_err(|no| questions.with_line(block, no))?;
     let answers = found.iter().map(|found| {
         let best = found.best.iter();
         best.map(|(name, score)| answer(name, *score)).collect()

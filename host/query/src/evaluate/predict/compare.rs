@@ -9,8 +9,8 @@ use std::sync::atomic::AtomicBool;
 use pbg_kernels::rank::Ranker;
 use pbg_model::error::RunError;
 
-use crate::evaluate::block::from_tables;
-use crate::evaluate::known_answers::{Granule, QuestionNumbers};
+use crate::evaluate::block::{BlockEmbeddings, from_tables};
+use crate::evaluate::known_answers::{EntityKey, Granule, QuestionNumbers};
 use crate::evaluate::view::{ModelView, TableSource};
 
 use super::predictor::Predictor;
@@ -19,6 +19,20 @@ use super::search_plan::SearchPlan;
 use super::top_k::ScoredAnswer;
 use partition::QuestionsAgainstRows;
 use question_group::{QuestionGroup, group_questions, read_known};
+
+/// Copies the embeddings of the entities `wanted` of each type: single rows if there is an index, since the memory for
+/// tables may be missing then.
+pub(super) fn gather(
+    predictor: &Predictor<'_>,
+    view: &ModelView<'_>,
+    wanted: Vec<Vec<EntityKey>>,
+    tables: &mut dyn TableSource,
+) -> Result<BlockEmbeddings, RunError> {
+    match predictor.index {
+        Some(_) => BlockEmbeddings::gather(view, wanted, &mut walk::row_reader(predictor)),
+        None => BlockEmbeddings::gather(view, wanted, &mut from_tables(view, tables)),
+    }
+}
 
 /// Answers `questions`, in their order.
 pub(super) fn run(

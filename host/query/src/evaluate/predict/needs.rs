@@ -7,6 +7,7 @@ use pbg_model::resolved::ResolvedConfig;
 use pbg_model::settings::cores;
 
 use super::options::PredictOptions;
+use super::relations::{KNOWN_BYTES, known_bytes};
 use crate::evaluate::block::PART;
 use crate::evaluate::edges::EDGES;
 use crate::evaluate::memory_needs::{
@@ -124,6 +125,11 @@ fn needs_of(
             answer_bytes(dataset, &sets, questions),
         ),
     ]);
+    let known = known_bytes(blueprint.relation_names.len() as u64);
+    needs.push((
+        "known relations".to_owned(),
+        (questions * known).min(KNOWN_BYTES.max(known)),
+    ));
     if all {
         let what = format!("{threads} threads, a block of candidates each");
         let tasks = 32 * tasks(resolved, questions);

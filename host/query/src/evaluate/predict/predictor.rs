@@ -23,6 +23,8 @@ pub struct Predictor<'a> {
     pub(super) filter: Filter,
     /// Number of entities per answer, at most the number of entities.
     pub(super) count: usize,
+    /// Number of relations per answer, at most the number of relations.
+    pub(super) relation_count: usize,
     pub(super) loops: bool,
     pub(super) threads: usize,
     pub(super) block_size: usize,
@@ -65,6 +67,7 @@ impl<'a> Predictor<'a> {
             room,
             spec: Arc::new(trained.blueprint.spec.clone()),
             count: needs::count(resolved, options),
+            relation_count: (options.count as usize).min(trained.blueprint.relation_names.len()),
             block_size: needs::block(resolved, options),
             filter,
             loops: options.loops,

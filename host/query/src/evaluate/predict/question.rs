@@ -3,11 +3,11 @@
 use std::collections::HashMap;
 
 use pbg_core::graph::Side;
-use pbg_dataset::EntityId;
-use pbg_model::error::{RunError, UnknownName};
+use pbg_model::error::RunError;
 use pbg_model::name_lookup;
 
 use super::predictor::Predictor;
+use crate::evaluate::entity_names::EntityNames;
 use crate::evaluate::known_answers::EntityKey;
 
 /// Edge with one open side.
@@ -66,32 +66,28 @@ impl Predictor<'_> {
     /// For the first question with an unknown name; when a dictionary is damaged.
     pub fn resolve(&self, questions: &[Question]) -> Result<Vec<ResolvedQuestion>, Unanswerable> {
         let trained = &self.trained;
-        let found = self.look_up(questions);
-        let (relations, entities) = found.map_err(|error| unanswerable(0, error))?;
+        let (blueprint, mut names) = (&trained.blueprint, EntityNames::new(trained));
+        let relations = self.relation_ids(questions);
+        for question in questions {
+            if let Some(&relation) = relations.get(question.relation.as_str()) {
+                let known = blueprint.type_of(relation, question.open.other());
+                names.add(known, &question.entity);
+            }
+        }
+        names
+            .find(trained)
+            .map_err(|error| unanswerable(0, error))?;
         let find = |question: &Question| {
             let Some(&relation) = relations.get(question.relation.as_str()) else {
                 return Err(name_lookup::unknown_relation(trained, &question.relation).into());
             };
-            let known = trained.blueprint.type_of(relation, question.open.other());
-            let layout = &trained.blueprint.layout.types[known];
-            let entity = &question.entity;
-            match entities[known].get(entity.as_str()) {
-                Some(&id) if trained.has(known, id) => Ok(ResolvedQuestion {
-                    open: question.open,
-                    relation,
-                    known: (id.partition, id.offset),
-                }),
-                Some(_) => Err(UnknownName::EntityIsNew {
-                    entity: entity.clone(),
-                    checkpoint: trained.checkpoint.path().to_owned(),
-                }
-                .into()),
-                None => Err(RunError::from(name_lookup::unknown_entity(
-                    trained,
-                    entity,
-                    Some(&layout.name),
-                )?)),
-            }
+            let known = blueprint.type_of(relation, question.open.other());
+            let id = names.trained(trained, known, &question.entity)?;
+            Ok(ResolvedQuestion {
+                open: question.open,
+                relation,
+                known: (id.partition, id.offset),
+            })
         };
         let place = |(question, asked): (usize, &Question)| {
             find(asked).map_err(|error| unanswerable(question, error))
@@ -99,50 +95,21 @@ impl Predictor<'_> {
         questions.iter().enumerate().map(place).collect()
     }
 
-    /// Returns the ids of the named relations and, by type, of the named entities, as far as they exist.
-    #[expect(clippy::type_complexity, reason = "two tables that only `find` reads")]
-    fn look_up<'q>(
-        &self,
-        questions: &'q [Question],
-    ) -> Result<(HashMap<&'q str, u32>, Vec<HashMap<&'q str, EntityId>>), RunError> {
-        let blueprint = &self.trained.blueprint;
+    /// Returns the ids of the named relations, as far as they exist.
+    fn relation_ids<'q>(&self, questions: &'q [Question]) -> HashMap<&'q str, u32> {
         let named = questions.iter().map(|question| question.relation.as_str());
         let mut relations: HashMap<&str, Option<u32>> = named.map(|name| (name, None)).collect();
-        for (id, name) in (0..).zip(&blueprint.relation_names) {
+        for (id, name) in (0..).zip(&self.trained.blueprint.relation_names) {
             if let Some(slot) = relations.get_mut(name.as_str()) {
                 slot.get_or_insert(id);
             }
         }
         let found = relations.into_iter();
-        let relations: HashMap<&str, u32> =
-            found.filter_map(|(name, id)| Some((name, id?))).collect();
-        let mut entities: Vec<HashMap<&str, Option<EntityId>>> =
-            vec![HashMap::new(); blueprint.layout.types.len()];
-        for question in questions {
-            if let Some(&relation) = relations.get(question.relation.as_str()) {
-                let known = blueprint.type_of(relation, question.open.other());
-                entities[known].insert(&question.entity, None);
-            }
-        }
-        for (entities, layout) in entities.iter_mut().zip(&blueprint.layout.types) {
-            if !entities.is_empty() {
-                let visit = &mut |id, name: &str| {
-                    if let Some(slot) = entities.get_mut(name) {
-                        *slot = Some(id);
-                    }
-                };
-                self.trained.dataset.visit_entities(&layout.name, visit)?;
-            }
-        }
-        let found = entities.into_iter().map(|entities| {
-            let found = entities.into_iter();
-            found.filter_map(|(name, id)| Some((name, id?))).collect()
-        });
-        Ok((relations, found.collect()))
+        found.filter_map(|(name, id)| Some((name, id?))).collect()
     }
 }
 
-fn unanswerable(question: usize, error: RunError) -> Unanswerable {
+pub(super) fn unanswerable(question: usize, error: RunError) -> Unanswerable {
     let error = Box::new(error);
     Unanswerable { question, error }
 }

@@ -36,6 +36,7 @@ impl<'a> RecallMeasurement<'a> {
         Ok(Self(Predictor {
             spec: Arc::new(trained.blueprint.spec.clone()),
             count: BEST,
+            relation_count: BEST,
             block_size: usize::MAX,
             filter,
             // An entity is not its own neighbour.

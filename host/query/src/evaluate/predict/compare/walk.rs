@@ -8,10 +8,11 @@ use pbg_dataset::EntityId;
 use pbg_kernels::rank::{PreparedQueries, Ranker};
 use pbg_kernels::step::BatchRelations;
 use pbg_model::error::RunError;
+use pbg_model::layout::TableKey;
 
 use super::partition::{QuestionsAgainstRows, on_threads};
 use super::question_group::{QuestionGroup, read_known};
-use crate::evaluate::block::BlockEmbeddings;
+use crate::evaluate::block::{BlockEmbeddings, ReadRows};
 use crate::evaluate::predict::predictor::Predictor;
 use crate::evaluate::predict::question::ResolvedQuestion;
 use crate::evaluate::predict::top_k::ScoredCandidate;
@@ -24,9 +25,16 @@ pub(super) fn read(
     view: &ModelView<'_>,
     questions: &[ResolvedQuestion],
 ) -> Result<BlockEmbeddings, RunError> {
+    read_known(view, questions, &mut row_reader(predictor))
+}
+
+/// Returns a reader of single rows, which the index verifies.
+pub(super) fn row_reader<'p>(
+    predictor: &'p Predictor<'_>,
+) -> impl FnMut(TableKey, &[u32]) -> ReadRows + 'p {
     let mut bytes = Vec::new();
     let mut open = None;
-    read_known(view, questions, &mut |key, offsets| {
+    move |key, offsets| {
         let part = match open.take() {
             Some((of, part)) if of == key => part,
             _ => predictor.part(key)?,
@@ -34,7 +42,7 @@ pub(super) fn read(
         let rows = part.gather(offsets, predictor.spec.max_norm, &mut bytes);
         open = Some((key, part));
         rows
-    })
+    }
 }
 
 impl QuestionsAgainstRows<'_> {
