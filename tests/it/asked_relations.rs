@@ -22,6 +22,7 @@ seed = 3
 num_partitions = 2
 
 [entities.place]
+num_partitions = 1
 
 [[relations]]
 name = "knows"

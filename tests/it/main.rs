@@ -36,6 +36,7 @@ mod import_files;
 mod import_formats;
 mod index;
 mod initial_operators;
+mod listed_candidates;
 mod map;
 mod memory_limits;
 #[path = "../object_store.rs"]

@@ -29,8 +29,9 @@ pub use evaluate::predict::{
     Predictor, Question, RelationQuestion, Unanswerable, predict_needs,
 };
 pub use evaluate::{
-    CandidateSet, EvalOptions, EvalReport, GroupBy, GroupRanks, eval_needs, evaluate,
-    evaluate_together, evaluate_with_seed,
+    CandidateSet, EvalOptions, EvalReport, GroupBy, GroupRanks, ListedCandidates, ListedLimits,
+    ListedRanker, ListedReport, eval_needs, evaluate,
+    evaluate_together, evaluate_with_seed, listed_needs, 
 };
 pub use index::{
     BeamWidth, BuiltType, ExactReason, IndexOptions, IndexProgress, IndexQueryOptions, IndexReport,

@@ -1,6 +1,9 @@
 //! `pbg-host eval`.
 
 mod by;
+mod listed;
+
+use std::path::PathBuf;
 
 use comfy_table::Table;
 use pbg_core::event::RankStats;
@@ -26,6 +29,7 @@ use by::ByArg;
 Examples:
   pbg-host eval pbg.toml --edges test --filter train,valid,test
   pbg-host eval pbg.toml --edges test --candidates 10000
+  pbg-host eval pbg.toml --candidates test_negatives.tsv
   pbg-host eval pbg.toml --edges test --filter train,valid,test --by relation
   pbg-host eval pbg.toml --edges test --filter train,valid,test --seen
   pbg-host eval --checkpoint model --edges test
@@ -36,16 +40,17 @@ pub(crate) struct Args {
     /// Arguments that name the model.
     #[command(flatten)]
     model: TrainedArgs,
-    /// Edge set to rank.
-    #[arg(long, value_name = "NAME", default_value = "test")]
-    edges: String,
+    /// Edge set to rank [default: test].
+    #[arg(long, value_name = "NAME")]
+    edges: Option<String>,
     /// Edge sets whose edges do not count as negatives, separated by commas.
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     filter: Vec<String>,
-    /// Candidates to rank against: `all` entities, or a number of random entities. Results with different numbers are
-    /// not comparable.
-    #[arg(long, value_name = "all|N", default_value = "all", value_parser = candidates)]
-    candidates: CandidateSet,
+    /// Candidates to rank against: `all` entities, a number of random entities, or those that a file lists for each
+    /// edge, in lines of head, relation, tail, `head` or `tail` for the side, and its candidates, separated by tabs.
+    /// Results with different candidates are not comparable.
+    #[arg(long, value_name = "all|N|FILE", default_value = "all", value_parser = candidates)]
+    candidates: CandidatesArg,
     /// Rank only a random sample of this many edges.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     limit: Option<u32>,
@@ -71,11 +76,25 @@ pub(crate) struct Args {
     json: bool,
 }
 
-fn candidates(text: &str) -> Result<CandidateSet, String> {
+/// Candidates of an evaluation.
+#[derive(Clone, Debug)]
+enum CandidatesArg {
+    /// The same for all edges.
+    Set(CandidateSet),
+    /// Candidates of each edge, in a file.
+    File(PathBuf),
+}
+
+fn candidates(text: &str) -> Result<CandidatesArg, String> {
+    let is_number = text
+        .trim_start_matches(['-', '+'])
+        .bytes()
+        .all(|byte| byte.is_ascii_digit());
     match text.parse() {
-        _ if text == "all" => Ok(CandidateSet::All),
-        Ok(n) if n > 0 => Ok(CandidateSet::Sample(n)),
-        _ => Err("neither `all` nor a positive number".to_owned()),
+        _ if text == "all" => Ok(CandidatesArg::Set(CandidateSet::All)),
+        Ok(n) if n > 0 => Ok(CandidatesArg::Set(CandidateSet::Sample(n))),
+        _ if is_number => Err("not a positive number".to_owned()),
+        _ => Ok(CandidatesArg::File(PathBuf::from(text))),
     }
 }
 
@@ -85,10 +104,14 @@ fn candidates(text: &str) -> Result<CandidateSet, String> {
 /// When the edge set or the checkpoint does not exist, or cannot be read.
 pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     let resolved = load::trained(&args.model, terminal)?;
+    let candidates = match &args.candidates {
+        CandidatesArg::Set(candidates) => *candidates,
+        CandidatesArg::File(path) => return listed::run(args, path, &resolved, terminal),
+    };
     let options = EvalOptions {
-        edges: args.edges.clone(),
+        edges: args.edges.clone().unwrap_or_else(|| "test".to_owned()),
         filter: args.filter.clone(),
-        candidates: args.candidates,
+        candidates,
         threads: args.threads.map(|n| n as usize),
         limit: args.limit.map(|n| n as usize),
         by: args.by.map(Into::into),
@@ -185,20 +208,22 @@ fn check(
     super::check::print_needs("evaluation", &needs, json, terminal)
 }
 
+/// Header of a table of ranks.
+const HEADER: [&str; 10] = [
+    "ranks",
+    "side",
+    "edges",
+    "MRR",
+    "Hits@1",
+    "Hits@3",
+    "Hits@10",
+    "Hits@50",
+    "mean rank",
+    "AUC",
+];
+
 /// Returns a table with a row per side, raw ranks first.
 fn table(report: &EvalReport) -> Table {
-    let header = [
-        "ranks",
-        "side",
-        "edges",
-        "MRR",
-        "Hits@1",
-        "Hits@3",
-        "Hits@10",
-        "Hits@50",
-        "mean rank",
-        "AUC",
-    ];
     let raw = [&report.raw_lhs, &report.raw_rhs, &report.raw].map(Some);
     let filtered = [&report.filtered_lhs, &report.filtered_rhs, &report.filtered];
     let ranks = [("raw", raw), ("filtered", filtered.map(Option::as_ref))].into_iter();
@@ -206,7 +231,7 @@ fn table(report: &EvalReport) -> Table {
         let sides = ["left", "right", "both"].into_iter().zip(sides);
         sides.filter_map(move |(side, stats)| Some(row(ranks, side, stats?)))
     });
-    tables::wrapped(header, rows, 2)
+    tables::wrapped(HEADER, rows, 2)
 }
 
 fn row(ranks: &str, side: &str, stats: &RankStats) -> Vec<String> {
@@ -230,10 +255,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn candidates_are_all_or_some() {
-        assert!(matches!(candidates("all"), Ok(CandidateSet::All)));
-        assert!(matches!(candidates("100"), Ok(CandidateSet::Sample(100))));
-        for wrong in ["none", "0", "-1", ""] {
+    fn candidates_are_all_or_some_or_listed() {
+        let set = |text| match candidates(text) {
+            Ok(CandidatesArg::Set(set)) => Some(set),
+            _ => None,
+        };
+        assert_eq!(set("all"), Some(CandidateSet::All));
+        assert_eq!(set("100"), Some(CandidateSet::Sample(100)));
+        for file in ["none", "./100", "test_500.tsv"] {
+            assert!(
+                matches!(candidates(file), Ok(CandidatesArg::File(_))),
+                "{file}"
+            );
+        }
+        for wrong in ["0", "-1", ""] {
             assert!(candidates(wrong).is_err(), "{wrong}");
         }
     }
