@@ -42,6 +42,7 @@ mod memory_limits;
 #[path = "../object_store.rs"]
 mod object_store;
 mod object_stores;
+mod missing_edges;
 mod orders;
 mod other_tools;
 mod peaks;

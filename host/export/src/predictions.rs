@@ -23,7 +23,7 @@ pub struct PredictedEdge<'a> {
     pub relation: &'a str,
     /// Right entity.
     pub tail: &'a str,
-    /// What was predicted: `head`, `relation` or `tail`.
+    /// What was predicted: `head`, `relation`, `tail`, or the whole `edge`.
     pub asked: &'a str,
     /// Rank among the answers, from 1.
     pub rank: u32,

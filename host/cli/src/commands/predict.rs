@@ -1,6 +1,7 @@
 //! `pbg-host predict`.
 
 pub(crate) mod answers;
+mod missing;
 pub(crate) mod questions;
 
 use std::path::PathBuf;
@@ -27,6 +28,8 @@ use questions::QuestionSource;
 /// `(head, ?, tail)` lists the relations with the highest scores, which are those of `score`. Training makes scores of
 /// different relations comparable only if the configuration sets `relation_prediction`.
 ///
+/// `--missing` asks no question: it lists the edges with the highest scores that the graph lacks.
+///
 /// Each partition of candidates is read once for thousands of questions, so it is best to ask many questions together:
 /// one line `head<TAB>relation<TAB>?`, `?<TAB>relation<TAB>tail` or `head<TAB>?<TAB>tail` for each, or JSON as in
 /// {"head": "dog.n.01", "relation": "hypernym"}.
@@ -36,6 +39,7 @@ Examples:
   pbg-host predict pbg.toml --head dog.n.01 --relation hypernym
   pbg-host predict pbg.toml --relation hypernym --tail canine.n.02 -k 25 --json
   pbg-host predict pbg.toml --head dog.n.01 --tail canine.n.02
+  pbg-host predict pbg.toml --missing --per-relation -k 100 --out missing.parquet
   pbg-host predict model --questions questions.tsv --out answers.parquet
   cut -f1,2 test.tsv | sed 's/$/\\t?/' | pbg-host predict pbg.toml --questions - --filter train --json
   pbg-host predict pbg.toml --head dog.n.01 --relation hypernym --unfiltered")]
@@ -55,7 +59,23 @@ pub(crate) struct Args {
     /// File of questions, one per line; `-` for standard input.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["head", "relation", "tail"])]
     questions: Option<PathBuf>,
-    /// Number of answers per question.
+    /// List the best edges that are missing in the whole graph instead: every pair of entities is scored for every
+    /// relation, or for that of `--relation`.
+    #[arg(long, conflicts_with_all = ["head", "tail", "questions", "index"])]
+    missing: bool,
+    /// List the best missing edges of each relation, instead of all together, whose scores training may not have made
+    /// comparable.
+    #[arg(long, requires = "missing", conflicts_with = "relation")]
+    per_relation: bool,
+    /// Refuse a search for missing edges that scores more pairs than this.
+    #[arg(
+        long,
+        value_name = "N",
+        requires = "missing",
+        default_value_t = 100_000_000_000
+    )]
+    most_pairs: u64,
+    /// Number of answers per question, or of missing edges.
     #[arg(short = 'k', long, value_name = "K", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..))]
     answers: u32,
     /// Edge sets whose edges are left out of the answers, separated by commas [default: all edge sets of the dataset].
@@ -90,6 +110,9 @@ pub(crate) struct Args {
 /// # Errors
 /// When the model cannot be opened, a question cannot be read, or a name in it is unknown.
 pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
+    if args.missing {
+        return missing::run(args, terminal);
+    }
     let stop = Arc::new(AtomicBool::new(false));
     let mut questions = match &args.questions {
         Some(path) => Some(QuestionSource::of(path, &stop)?),

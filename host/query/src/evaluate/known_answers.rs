@@ -152,15 +152,17 @@ impl Filter {
         })
     }
 
-    /// Calls `visit` for every edge of the sets whose parts the model has.
+    /// Calls `visit` for every edge whose parts the model has, in those buckets of the sets that `wanted` selects.
     pub(super) fn visit(
         &self,
         view: &ModelView<'_>,
+        wanted: &dyn Fn(Bucket) -> bool,
         visit: &mut dyn FnMut(&RankedEdge),
     ) -> Result<(), RunError> {
         let mut edges = EdgeColumns::default();
         for set in &self.sets {
-            for bucket in set.filled_buckets() {
+            let buckets = set.filled_buckets().into_iter();
+            for bucket in buckets.filter(|&bucket| wanted(bucket)) {
                 let len = set.bucket_len(bucket);
                 for start in (0..len).step_by(READ_ROWS as usize) {
                     set.read_into(bucket, start..len.min(start + READ_ROWS), &mut edges)?;

@@ -8,9 +8,10 @@ use pbg_core::graph::Side;
 use pbg_export::predictions::{PredictedEdge, PredictionTable};
 use pbg_files::owner::{self, OwnerKind};
 use pbg_files::{ChecksummedFile, FileError};
-use pbg_query::{AskedQuestion, Prediction};
+use pbg_query::{AskedQuestion, MissingEdge, Prediction};
 use serde::Serialize;
 
+use super::missing;
 use crate::failure::{Failure, Result};
 use crate::kind::FailureKind;
 use crate::terminal;
@@ -94,6 +95,24 @@ impl AnswerSink {
             Self::Json => terminal::print_raw(|out| write_json(out, question, found)),
             Self::Lines(lines) => lines.put(question, found).map_err(failed),
             Self::Table(table) => put_rows(table, question, found).map_err(failed),
+        }
+    }
+
+    /// Writes missing edges.
+    ///
+    /// # Errors
+    /// When the edges cannot be written.
+    pub(super) fn put_edges(&mut self, edges: &[MissingEdge]) -> Result<()> {
+        match self {
+            Self::Text | Self::Json => missing::print_all(edges, matches!(self, Self::Json)),
+            Self::Lines(lines) => {
+                let written = missing::write_json(&mut lines.0, edges);
+                written.map_err(|error| failed(lines.0.error(error)))
+            }
+            Self::Table(table) => {
+                let mut rows = edges.iter().map(missing::row);
+                rows.try_for_each(|row| table.put(&row)).map_err(failed)
+            }
         }
     }
 

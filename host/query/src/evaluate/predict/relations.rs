@@ -227,7 +227,7 @@ impl Predictor<'_> {
                 asked.entry(pair).or_default().push(question);
             }
         }
-        self.filter.visit(view, &mut |edge| {
+        self.filter.visit(view, &|_| true, &mut |edge| {
             let end = |side| {
                 let entity_type = view.blueprint.type_of(edge.rel, side);
                 (entity_type, known_answers::entity(view, edge, side))

@@ -6,12 +6,12 @@ use pbg_dataset::EntityId;
 
 /// Candidate with its score.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct ScoredCandidate {
-    pub(super) score: f32,
-    pub(super) id: EntityId,
+pub(in crate::evaluate) struct ScoredCandidate<I = EntityId> {
+    pub(in crate::evaluate) score: f32,
+    pub(in crate::evaluate) id: I,
 }
 
-impl ScoredCandidate {
+impl<I: Ord> ScoredCandidate<I> {
     /// Orders by descending score, then by id. Scores are finite.
     fn order(&self, other: &Self) -> Ordering {
         let scores = other.score.partial_cmp(&self.score);
@@ -23,12 +23,12 @@ impl ScoredCandidate {
 
 /// Best candidates of a question so far.
 #[derive(Debug)]
-pub(super) struct TopK {
+pub(in crate::evaluate) struct TopK<I = EntityId> {
     count: usize,
     /// At most twice as many candidates as are kept.
-    entries: Vec<ScoredCandidate>,
+    entries: Vec<ScoredCandidate<I>>,
     /// Worst of the best candidates. A candidate that is not better is dropped.
-    threshold: Option<ScoredCandidate>,
+    threshold: Option<ScoredCandidate<I>>,
     left_out: u64,
 }
 
@@ -40,9 +40,9 @@ pub(super) struct ScoredAnswer {
     pub(super) best: Vec<(EntityId, f32)>,
 }
 
-impl TopK {
+impl<I: Copy + Ord> TopK<I> {
     /// Creates a selection that keeps `count` candidates.
-    pub(super) const fn new(count: usize) -> Self {
+    pub(in crate::evaluate) const fn new(count: usize) -> Self {
         Self {
             count,
             entries: Vec::new(),
@@ -58,7 +58,7 @@ impl TopK {
 
     /// Adds a candidate if it may be one of the best.
     #[inline]
-    pub(super) fn add(&mut self, new: ScoredCandidate) {
+    pub(in crate::evaluate) fn add(&mut self, new: ScoredCandidate<I>) {
         if self.threshold.is_some_and(|bar| new.order(&bar).is_ge()) {
             return;
         }
@@ -84,15 +84,27 @@ impl TopK {
         }
     }
 
-    /// Returns the answer, among entities of type `entity_type`.
-    pub(super) fn finish(mut self, entity_type: usize) -> ScoredAnswer {
+    /// Returns the score that a candidate needs; `None` if fewer candidates are kept than fit.
+    pub(in crate::evaluate) fn threshold(&self) -> Option<f32> {
+        self.threshold.as_ref().map(|bar| bar.score)
+    }
+
+    /// Returns the best candidates, best first.
+    pub(in crate::evaluate) fn into_sorted(mut self) -> Vec<(I, f32)> {
         self.shrink();
         self.entries.sort_unstable_by(ScoredCandidate::order);
         let best = self.entries.iter().map(|entry| (entry.id, entry.score));
+        best.collect()
+    }
+}
+
+impl TopK {
+    /// Returns the answer, among entities of type `entity_type`.
+    pub(super) fn finish(self, entity_type: usize) -> ScoredAnswer {
         ScoredAnswer {
             entity_type,
             left_out: self.left_out,
-            best: best.collect(),
+            best: self.into_sorted(),
         }
     }
 }
