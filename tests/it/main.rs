@@ -16,6 +16,7 @@ mod bad_input;
 mod bench;
 mod bounds;
 mod browser;
+mod calibration;
 mod combine;
 mod command_line;
 mod crash;

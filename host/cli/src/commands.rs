@@ -1,6 +1,7 @@
 //! The commands, each with its options and its code.
 
 pub(crate) mod bench;
+pub(crate) mod calibrate;
 pub(crate) mod check;
 pub(crate) mod cluster;
 pub(crate) mod combine;
@@ -37,6 +38,7 @@ pub(crate) enum Command {
     Index(index::Args),
     Map(map::Args),
     Score(score::Args),
+    Calibrate(calibrate::Args),
     Export(export::Args),
     Combine(combine::Args),
     Check(check::Args),
@@ -72,6 +74,7 @@ pub(crate) fn run(command: Command, tree: clap::Command, terminal: Terminal) -> 
         Command::Index(args) => index::run(&args, terminal),
         Command::Map(args) => map::run(&args, terminal),
         Command::Score(args) => score::run(&args, terminal),
+        Command::Calibrate(args) => calibrate::run(&args, terminal),
         Command::Export(args) => export::run(&args, terminal),
         Command::Combine(args) => combine::run(&args, terminal),
         Command::Check(args) => check::run(&args, terminal),

@@ -92,6 +92,14 @@ pub enum RunError {
     /// An index cannot be read or written, or belongs to other embeddings.
     #[error(transparent)]
     Index(#[from] IndexError),
+    /// The calibration of a model cannot be used.
+    #[error("calibration {}: {what}; `pbg-host calibrate` makes a new one", path.display())]
+    Calibration {
+        /// Its file.
+        path: std::path::PathBuf,
+        /// Reason.
+        what: String,
+    },
     /// The library that builds indexes failed.
     #[error("{0}; internal error (a bug in pbg-host); please report it")]
     Graph(#[from] NeighborGraphError),
@@ -239,9 +247,11 @@ impl RunError {
             Self::Checkpoint(e) if e.is_io() => ErrorKind::Io,
             Self::Index(IndexError::Busy { .. }) => ErrorKind::Locked,
             Self::Index(e) if e.is_io() => ErrorKind::Io,
-            Self::Checkpoint(_) | Self::Mismatch(_) | Self::Combine(_) | Self::Index(_) => {
-                ErrorKind::Checkpoint
-            }
+            Self::Checkpoint(_)
+            | Self::Mismatch(_)
+            | Self::Combine(_)
+            | Self::Index(_)
+            | Self::Calibration { .. } => ErrorKind::Checkpoint,
             Self::Strategy(fault) | Self::Step(StepError::Strategy(fault)) => match fault.cause {
                 FaultCause::Strategy => ErrorKind::Plugin,
                 FaultCause::Machine => ErrorKind::Io,

@@ -6,6 +6,7 @@
 mod block;
 mod blocks;
 mod breakdown;
+pub(crate) mod calibration_parts;
 mod count;
 mod edges;
 mod entity_names;

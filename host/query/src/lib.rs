@@ -17,12 +17,16 @@
 //!
 //! It must not know the training loop, the partition buffer, the trainers of a distributed run, or the terminal.
 
+mod calibration;
 mod combine;
 pub mod evaluate;
 pub mod index;
 mod query_model;
 mod without_operators;
 
+pub use calibration::{
+    Calibration, CalibrationOptions, ReliabilityBin, ScoreCurve, calibrate, calibration_needs,
+};
 pub use combine::{Combination, Combined, combine, last_versions};
 pub use evaluate::predict::{
     AnswerNotes, AskedQuestion, MixedPredictions, PredictOptions, Prediction, Predictions,

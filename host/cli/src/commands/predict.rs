@@ -1,6 +1,7 @@
 //! `pbg-host predict`.
 
 pub(crate) mod answers;
+mod edge_lines;
 mod missing;
 pub(crate) mod questions;
 
@@ -10,9 +11,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use indicatif::ProgressBar;
 use pbg_model::{ResolvedConfig, RunError};
-use pbg_query::{AnswerNotes, PredictOptions, Predictor};
+use pbg_query::{AnswerNotes, AskedQuestion, PredictOptions, Prediction, Predictor};
 
-use crate::failure::Result;
+use super::score;
+use crate::failure::{Failure, Result};
+use crate::kind::FailureKind;
 use crate::options::{IndexArgs, TrainedArgs};
 use crate::terminal::Terminal;
 use crate::{interrupt, load, model_notes};
@@ -87,6 +90,9 @@ pub(crate) struct Args {
     /// Leave out edges from an entity to itself.
     #[arg(long)]
     no_loops: bool,
+    /// Also show the probability that `calibrate` has fitted for each answer.
+    #[arg(long, conflicts_with = "missing")]
+    probability: bool,
     /// Options for the use of an index.
     #[command(flatten)]
     index: IndexArgs,
@@ -135,6 +141,16 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     let Some(questions) = questions.as_mut().filter(|_| !args.check) else {
         return check(&resolved, &options, args.json, terminal);
     };
+    let is_table = args
+        .out
+        .as_ref()
+        .is_some_and(|path| path.extension() == Some("parquet".as_ref()));
+    if args.probability && is_table {
+        let text = "--probability: tables of predictions have no column for probabilities";
+        let help = "name a file that ends in .jsonl";
+        return Err(Failure::message(FailureKind::Usage, text).help(help));
+    }
+    let curves = score::calibration(&resolved, args.probability, terminal)?;
     let predictor = pbg_query::Predictor::open(&resolved, &options)?;
     model_notes::warn_about_missing_rows(predictor.missing(), &resolved, terminal);
     let bar = terminal.bar(100, "{percent:>3} % {wide_bar} {msg}");
@@ -144,7 +160,10 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
         None if args.json => AnswerSink::Json,
         None => AnswerSink::Text,
     };
-    let count = answer_all(&predictor, questions, &mut answers, &stop, &bar, terminal);
+    let put = &mut |question: &AskedQuestion, found: &Prediction<'_>| {
+        bar.suspend(|| answers.put(question, found, curves.as_ref()))
+    };
+    let count = answer_all(&predictor, questions, put, &stop, &bar, terminal);
     bar.finish_and_clear();
     let count = count?;
     answers.finish()?;
@@ -174,7 +193,7 @@ fn filter(args: &Args, resolved: &ResolvedConfig) -> Vec<String> {
 fn answer_all(
     predictor: &Predictor<'_>,
     questions: &mut QuestionSource,
-    answers: &mut AnswerSink,
+    put: &mut dyn FnMut(&AskedQuestion, &Prediction<'_>) -> Result<()>,
     stop: &AtomicBool,
     bar: &ProgressBar,
     terminal: Terminal,
@@ -200,7 +219,7 @@ fn answer_all(
         let found = predictor.answer_all(&block.questions, stop, notes, progress);
         let found = found.map_err(|no| questions.with_line(&block, no))?;
         for (question, found) in block.questions.iter().zip(found.iter()) {
-            bar.suspend(|| answers.put(question, &found))?;
+            put(question, &found)?;
         }
         count = last;
     }

@@ -82,10 +82,13 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     let report = RunReport::new(known.summary, &events);
     output::render(args.csv.as_deref(), terminal, || table::run_csv(&report))?;
     // A model is open only with `--html`: its options require it.
-    let asked = match model {
+    let mut asked = match model {
         Some(model) => args.ask.ask(&model.resolve()?, terminal)?,
         None => Default::default(),
     };
+    if args.html.is_some() {
+        model_contents::add_reliability(&folder, &mut asked, terminal);
+    }
     output::render(args.html.as_deref(), terminal, || {
         pages::run::page(&report, known.first_pass.as_ref(), &asked)
     })?;

@@ -216,24 +216,24 @@ fn prepare(
 }
 
 /// Rows that were read, or the error.
-pub(super) type ReadRows = Result<Vec<f32>, RunError>;
+pub(crate) type ReadRows = Result<Vec<f32>, RunError>;
 
 /// Embeddings of a block's entities.
-pub(super) struct BlockEmbeddings {
-    pub(super) types: Vec<TypeEmbeddings>,
+pub(crate) struct BlockEmbeddings {
+    pub(crate) types: Vec<TypeEmbeddings>,
 }
 
 /// Embeddings of one type's entities.
-pub(super) struct TypeEmbeddings {
+pub(crate) struct TypeEmbeddings {
     /// Entities in ascending order.
     entities: Vec<EntityKey>,
     /// One row for each entity.
-    pub(super) table: Table,
+    pub(crate) table: Table,
 }
 
 impl TypeEmbeddings {
     /// Returns the row of an entity.
-    pub(super) fn row_of(&self, entity: EntityKey) -> u32 {
+    pub(crate) fn row_of(&self, entity: EntityKey) -> u32 {
         self.entities.partition_point(|&other| other < entity) as u32
     }
 }
@@ -258,7 +258,7 @@ impl BlockEmbeddings {
 
     /// Copies the embeddings of the entities `wanted` of each type. `read` returns rows of a table; it is called for
     /// one table after the other.
-    pub(super) fn gather(
+    pub(crate) fn gather(
         view: &ModelView<'_>,
         mut wanted: Vec<Vec<EntityKey>>,
         read: &mut dyn FnMut(TableKey, &[u32]) -> ReadRows,
@@ -297,7 +297,7 @@ impl BlockEmbeddings {
 }
 
 /// Returns a reader of rows from whole tables, each of which is loaded once.
-pub(super) fn from_tables<'t>(
+pub(crate) fn from_tables<'t>(
     view: &'t ModelView<'_>,
     tables: &'t mut dyn TableSource,
 ) -> impl FnMut(TableKey, &[u32]) -> ReadRows + 't {

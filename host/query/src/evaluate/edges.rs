@@ -22,7 +22,7 @@ pub(crate) const EDGES: u64 = 1 << 16;
 
 /// Reader of the edges of a set in stored order, bucket by bucket. It skips edges without an embedding and edges that
 /// the view leaves out.
-pub(super) struct RankedEdgeReader<'a> {
+pub(crate) struct RankedEdgeReader<'a> {
     view: ModelView<'a>,
     set: &'a EdgeSet,
     buckets: Vec<Bucket>,
@@ -55,7 +55,7 @@ impl<'a> RankedEdgeReader<'a> {
     ///
     /// # Errors
     /// When some edges are skipped and cannot be counted.
-    pub(super) fn new(
+    pub(crate) fn new(
         view: ModelView<'a>,
         set: &'a EdgeSet,
         limit: Option<usize>,
@@ -128,7 +128,7 @@ impl<'a> RankedEdgeReader<'a> {
     }
 
     /// Replaces the content of `block` by the next edges, at most `count`; by none at the end.
-    pub(super) fn next(
+    pub(crate) fn next(
         &mut self,
         count: usize,
         block: &mut Vec<RankedEdge>,

@@ -120,7 +120,7 @@ impl KnownAnswers {
 }
 
 /// Edge sets whose edges are not wrong answers.
-pub(super) struct Filter {
+pub(crate) struct Filter {
     sets: Vec<EdgeSet>,
     most: usize,
     threads: usize,
@@ -135,7 +135,7 @@ pub(super) fn most_entries(filter_edges: u64, most_entities: u64) -> usize {
 }
 
 impl Filter {
-    pub(super) fn open(
+    pub(crate) fn open(
         view: &ModelView<'_>,
         names: &[String],
         threads: usize,
@@ -153,7 +153,7 @@ impl Filter {
     }
 
     /// Calls `visit` for every edge whose parts the model has, in those buckets of the sets that `wanted` selects.
-    pub(super) fn visit(
+    pub(crate) fn visit(
         &self,
         view: &ModelView<'_>,
         wanted: &dyn Fn(Bucket) -> bool,
@@ -346,7 +346,7 @@ fn answers_in(view: &ModelView<'_>, bucket: Bucket, partition: u32) -> bool {
 }
 
 /// Returns the entity on `side` of `edge`.
-pub(super) fn entity(view: &ModelView<'_>, edge: &RankedEdge, side: Side) -> EntityKey {
+pub(crate) fn entity(view: &ModelView<'_>, edge: &RankedEdge, side: Side) -> EntityKey {
     let blueprint = view.blueprint;
     let entity_type = blueprint.type_of(edge.rel, side);
     (

@@ -51,7 +51,7 @@ pub fn eval_needs(
 }
 
 /// Returns the memory for reading a model table by table.
-pub(super) fn reading_needs(resolved: &ResolvedConfig) -> Vec<(String, u64)> {
+pub(crate) fn reading_needs(resolved: &ResolvedConfig) -> Vec<(String, u64)> {
     let layout = &resolved.blueprint().layout;
     let largest = layout.all_tables().map(|(t, p)| layout.types[t].bytes(p));
     let largest = largest.max().unwrap_or_default();
@@ -61,7 +61,7 @@ pub(super) fn reading_needs(resolved: &ResolvedConfig) -> Vec<(String, u64)> {
 }
 
 /// Returns the memory of a model without any table in memory.
-pub(super) fn needs_beside_tables(resolved: &ResolvedConfig) -> Vec<(String, u64)> {
+pub(crate) fn needs_beside_tables(resolved: &ResolvedConfig) -> Vec<(String, u64)> {
     let (dataset, blueprint) = (resolved.dataset(), resolved.blueprint());
     let mut parts = vec![
         model_bytes::program(),
@@ -99,7 +99,7 @@ pub fn validation_bytes(resolved: &ResolvedConfig, options: &EvalOptions) -> Res
     Ok(memory::sum([table, parameters, memory::total(&ranking)]))
 }
 
-pub(super) fn widest(layout: &Layout) -> usize {
+pub(crate) fn widest(layout: &Layout) -> usize {
     let widths = layout.types.iter().map(|t| t.dimension);
     widths.max().unwrap_or(1).max(1)
 }

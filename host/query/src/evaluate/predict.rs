@@ -21,7 +21,7 @@ use std::sync::atomic::AtomicBool;
 use pbg_dataset::EntityId;
 use pbg_model::error::RunError;
 use top_k::ScoredAnswer;
-pub(super) use top_k::{ScoredCandidate, TopK};
+pub(crate) use top_k::{ScoredCandidate, TopK};
 
 use super::view::{CommittedTables, ModelView};
 pub use mixed::{AskedQuestion, MixedPredictions};

@@ -30,7 +30,7 @@ pub struct ModelView<'a> {
 
 impl<'a> ModelView<'a> {
     /// Returns the view of a committed model.
-    pub(super) fn of(model: &'a TrainedModel<'_>) -> Self {
+    pub(crate) fn of(model: &'a TrainedModel<'_>) -> Self {
         Self {
             dataset: model.dataset,
             blueprint: &model.blueprint,
@@ -59,7 +59,7 @@ impl ModelView<'_> {
     }
 
     /// Returns the transformation of candidates that replace a side of a relation.
-    pub(super) fn replaced(&self, side: Side, relation: u32) -> ReplacedSide<'_> {
+    pub(crate) fn replaced(&self, side: Side, relation: u32) -> ReplacedSide<'_> {
         let params = self.params;
         ReplacedSide {
             side,
@@ -110,13 +110,13 @@ pub trait TableSource {
 }
 
 /// Tables of a checkpoint that is open for reading.
-pub(super) struct CommittedTables<'a> {
+pub(crate) struct CommittedTables<'a> {
     model: &'a TrainedModel<'a>,
     held: LastTable,
 }
 
 impl<'a> CommittedTables<'a> {
-    pub(super) fn new(model: &'a TrainedModel<'a>) -> Self {
+    pub(crate) fn new(model: &'a TrainedModel<'a>) -> Self {
         Self {
             model,
             held: LastTable::default(),

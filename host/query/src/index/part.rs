@@ -150,6 +150,11 @@ impl IndexWalker {
         &mut self.ranker
     }
 
+    /// Returns the largest norm of rows.
+    pub(crate) const fn max_norm(&self) -> Option<f32> {
+        self.max_norm
+    }
+
     /// Returns the best entities of a partition for the single query in `query`, as far as a walk finds them: offsets
     /// and scores, best first.
     ///

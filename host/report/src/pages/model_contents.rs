@@ -1,6 +1,6 @@
 //! Contents of a run's page that need the model: a map, nearest neighbours and predictions.
 
-use crate::figure;
+use crate::figure::{self, ReliabilityPoint};
 use crate::map::MapPoint;
 use crate::page::Page;
 
@@ -35,6 +35,10 @@ pub struct ModelContents {
     pub predictions: Vec<AnsweredQuestion>,
     /// Edge sets whose edges were left out of the answers.
     pub filter: Vec<String>,
+    /// Reliability of calibrated probabilities.
+    pub reliability: Vec<ReliabilityPoint>,
+    /// Mixture of edges that these probabilities refer to.
+    pub mixture: String,
 }
 
 impl ModelContents {
@@ -42,6 +46,9 @@ impl ModelContents {
     pub(super) fn append_to(&self, page: &mut Page) {
         if !self.map.is_empty() {
             page.figure(figure::map(&self.map));
+        }
+        if !self.reliability.is_empty() {
+            page.figure(figure::reliability(&self.reliability, &self.mixture));
         }
         if !self.neighbors.is_empty() {
             page.heading("Nearest neighbours");

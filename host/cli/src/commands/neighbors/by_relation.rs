@@ -72,7 +72,7 @@ pub(super) fn run(
     let found = predictor.answer(&resolved_questions, &stop, &mut |_| ())?;
     let answers = || questions.iter().zip(found.iter());
     if args.json {
-        let all = answers().map(|(question, found)| answers::as_json(question, &found));
+        let all = answers().map(|(question, found)| answers::as_json(question, &found, None));
         return terminal::print_json(&all.collect::<Vec<_>>());
     }
     terminal::print(|out| answers().try_for_each(|(question, found)| print(out, question, &found)))

@@ -8,10 +8,10 @@ use pbg_core::graph::Side;
 use pbg_export::predictions::{PredictedEdge, PredictionTable};
 use pbg_files::owner::{self, OwnerKind};
 use pbg_files::{ChecksummedFile, FileError};
-use pbg_query::{AskedQuestion, MissingEdge, Prediction};
+use pbg_query::{AskedQuestion, Calibration, MissingEdge, Prediction};
 use serde::Serialize;
 
-use super::missing;
+use super::edge_lines;
 use crate::failure::{Failure, Result};
 use crate::kind::FailureKind;
 use crate::terminal;
@@ -45,6 +45,18 @@ pub(crate) struct AnswerJson<'a> {
 struct Named<'a> {
     name: &'a str,
     score: f32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    probability: Option<f64>,
+}
+
+/// Returns the probability of an answer to a question.
+fn probability(curves: Option<&Calibration>, question: &AskedQuestion, score: f32) -> Option<f64> {
+    let open = match question {
+        AskedQuestion::Entity(asked) => asked.open,
+        // Relations have the scores of edges, whose left side is open.
+        AskedQuestion::Relation(_) => Side::Lhs,
+    };
+    curves.map(|curves| curves.probability(open, score))
 }
 
 impl AnswerSink {
@@ -89,11 +101,16 @@ impl AnswerSink {
     ///
     /// # Errors
     /// When the answers cannot be written.
-    pub(super) fn put(&mut self, question: &AskedQuestion, found: &Prediction<'_>) -> Result<()> {
+    pub(super) fn put(
+        &mut self,
+        question: &AskedQuestion,
+        found: &Prediction<'_>,
+        curves: Option<&Calibration>,
+    ) -> Result<()> {
         match self {
-            Self::Text => terminal::print(|out| print(out, question, found)),
-            Self::Json => terminal::print_raw(|out| write_json(out, question, found)),
-            Self::Lines(lines) => lines.put(question, found).map_err(failed),
+            Self::Text => terminal::print(|out| print(out, question, found, curves)),
+            Self::Json => terminal::print_raw(|out| write_json(out, question, found, curves)),
+            Self::Lines(lines) => lines.put(question, found, curves).map_err(failed),
             Self::Table(table) => put_rows(table, question, found).map_err(failed),
         }
     }
@@ -104,13 +121,13 @@ impl AnswerSink {
     /// When the edges cannot be written.
     pub(super) fn put_edges(&mut self, edges: &[MissingEdge]) -> Result<()> {
         match self {
-            Self::Text | Self::Json => missing::print_all(edges, matches!(self, Self::Json)),
+            Self::Text | Self::Json => edge_lines::print_all(edges, matches!(self, Self::Json)),
             Self::Lines(lines) => {
-                let written = missing::write_json(&mut lines.0, edges);
+                let written = edge_lines::write_json(&mut lines.0, edges);
                 written.map_err(|error| failed(lines.0.error(error)))
             }
             Self::Table(table) => {
-                let mut rows = edges.iter().map(missing::row);
+                let mut rows = edges.iter().map(edge_lines::row);
                 rows.try_for_each(|row| table.put(&row)).map_err(failed)
             }
         }
@@ -167,20 +184,33 @@ impl<'q> QuestionParts<'q> {
 }
 
 /// Prints the question, and a line for each answer: rank, score, name.
-fn print(out: &mut dyn Write, question: &AskedQuestion, found: &Prediction<'_>) -> io::Result<()> {
+fn print(
+    out: &mut dyn Write,
+    question: &AskedQuestion,
+    found: &Prediction<'_>,
+    curves: Option<&Calibration>,
+) -> io::Result<()> {
     let known = match found.left_out {
         0 => String::new(),
         n => format!("   left out: {} in known edges", counted(n, question)),
     };
     writeln!(out, "{question}{known}")?;
+    let probability = |score| match probability(curves, question, score) {
+        None => String::new(),
+        Some(probability) => format!("  {probability:.3}"),
+    };
     if found.best.is_empty() {
         writeln!(out, "  no {} left", kind_of(question)[1])?;
     }
     let scores: Vec<String> = found.best.iter().map(|(_, s)| format!("{s:.4}")).collect();
     let width = scores.iter().map(String::len).max().unwrap_or(0);
     let ranks = found.best.len().to_string().len().max(3);
-    for (rank, ((name, _), score)) in (1..).zip(found.best.iter().zip(&scores)) {
-        writeln!(out, "{rank:>ranks$}  {score:>width$}  {name}")?;
+    for (rank, ((name, number), score)) in (1..).zip(found.best.iter().zip(&scores)) {
+        writeln!(
+            out,
+            "{rank:>ranks$}  {score:>width$}{}  {name}",
+            probability(*number)
+        )?;
     }
     Ok(())
 }
@@ -202,13 +232,21 @@ fn counted(count: u64, question: &AskedQuestion) -> String {
 }
 
 /// Returns a question and its answers, for JSON.
-pub(crate) fn as_json<'a>(question: &'a AskedQuestion, found: &Prediction<'a>) -> AnswerJson<'a> {
+pub(crate) fn as_json<'a>(
+    question: &'a AskedQuestion,
+    found: &Prediction<'a>,
+    curves: Option<&Calibration>,
+) -> AnswerJson<'a> {
     let QuestionParts {
         head,
         relation,
         tail,
     } = QuestionParts::of(question);
-    let named = |&(name, score): &(_, f32)| Named { name, score };
+    let named = |&(name, score): &(_, f32)| Named {
+        name,
+        score,
+        probability: probability(curves, question, score),
+    };
     AnswerJson {
         head,
         relation,
@@ -222,8 +260,9 @@ fn write_json(
     out: &mut dyn Write,
     question: &AskedQuestion,
     found: &Prediction<'_>,
+    curves: Option<&Calibration>,
 ) -> io::Result<()> {
-    let answer = as_json(question, found);
+    let answer = as_json(question, found, curves);
     serde_json::to_writer(&mut *out, &answer).map_err(io::Error::from)?;
     writeln!(out)
 }
@@ -252,8 +291,13 @@ impl LinesFile {
         ChecksummedFile::unfinished(path).map(Self)
     }
 
-    fn put(&mut self, question: &AskedQuestion, found: &Prediction<'_>) -> Result<(), FileError> {
-        let written = write_json(&mut self.0, question, found);
+    fn put(
+        &mut self,
+        question: &AskedQuestion,
+        found: &Prediction<'_>,
+        curves: Option<&Calibration>,
+    ) -> Result<(), FileError> {
+        let written = write_json(&mut self.0, question, found, curves);
         written.map_err(|error| self.0.error(error))
     }
 

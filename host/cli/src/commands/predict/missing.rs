@@ -1,29 +1,16 @@
 //! `pbg-host predict --missing`: the best edges that are missing in the whole graph.
 
-use std::io::{self, Write};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use pbg_export::predictions::PredictedEdge;
-use pbg_query::{MissingEdge, MissingOptions, MissingSearch};
-use serde::Serialize;
+use pbg_query::{MissingOptions, MissingSearch};
 
 use super::answers::AnswerSink;
 use super::{Args, filter};
 use crate::failure::{Failure, Result};
 use crate::kind::FailureKind;
-use crate::terminal::{self, Terminal};
+use crate::terminal::Terminal;
 use crate::{format, interrupt, load, model_notes};
-
-/// Missing edge, as JSON.
-#[derive(Serialize)]
-struct EdgeJson<'e> {
-    head: &'e str,
-    relation: &'e str,
-    tail: &'e str,
-    rank: u32,
-    score: f32,
-}
 
 /// Runs the command.
 ///
@@ -90,58 +77,4 @@ pub(super) fn run(args: &Args, terminal: Terminal) -> Result<()> {
         terminal.print_line(format_args!("wrote {}: {edges}", path.display()));
     }
     Ok(())
-}
-
-/// Prints a line for each edge: rank, score, head, relation and tail.
-pub(super) fn print(out: &mut dyn Write, edges: &[MissingEdge]) -> io::Result<()> {
-    for edge in edges {
-        let MissingEdge {
-            head,
-            relation,
-            tail,
-            rank,
-            score,
-        } = edge;
-        writeln!(out, "{rank}\t{score:.4}\t{head}\t{relation}\t{tail}")?;
-    }
-    Ok(())
-}
-
-/// Writes a line of JSON for each edge.
-pub(super) fn write_json(out: &mut dyn Write, edges: &[MissingEdge]) -> io::Result<()> {
-    for edge in edges {
-        let line = EdgeJson {
-            head: &edge.head,
-            relation: &edge.relation,
-            tail: &edge.tail,
-            rank: edge.rank,
-            score: edge.score,
-        };
-        serde_json::to_writer(&mut *out, &line).map_err(io::Error::from)?;
-        writeln!(out)?;
-    }
-    Ok(())
-}
-
-/// Returns an edge as a row of a table.
-pub(super) fn row(edge: &MissingEdge) -> PredictedEdge<'_> {
-    PredictedEdge {
-        head: &edge.head,
-        relation: &edge.relation,
-        tail: &edge.tail,
-        asked: "edge",
-        rank: edge.rank,
-        score: edge.score,
-    }
-}
-
-/// Prints missing edges on standard output.
-///
-/// # Errors
-/// When they cannot be printed.
-pub(super) fn print_all(edges: &[MissingEdge], json: bool) -> Result<()> {
-    match json {
-        true => terminal::print_raw(|out| write_json(out, edges)),
-        false => terminal::print(|out| print(out, edges)),
-    }
 }

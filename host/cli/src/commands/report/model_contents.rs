@@ -5,10 +5,14 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use pbg_model::ResolvedConfig;
-use pbg_query::{AskedQuestion, PredictOptions, Predictor, QueryModel};
+use pbg_query::{
+    AskedQuestion, Calibration, PredictOptions, Predictor, QueryModel, ReliabilityBin,
+};
+use pbg_report::figure::ReliabilityPoint;
 use pbg_report::pages::model_contents::{AnsweredQuestion, ModelContents, RankedAnswer};
 use pbg_session::load;
 
+use crate::commands::calibrate;
 use crate::commands::map::{COUNT, MapEntities};
 use crate::commands::predict::questions::{QuestionBlock, QuestionSource};
 use crate::failure::Result;
@@ -135,6 +139,27 @@ impl ModelContentArgs {
             let new = titles.zip(answers);
             asked.extend(new.map(|(title, answers)| AnsweredQuestion { title, answers }));
         }
+    }
+}
+
+/// Adds the reliability of the probabilities that were calibrated in the folder of a checkpoint, if they were.
+pub(super) fn add_reliability(folder: &Path, contents: &mut ModelContents, terminal: Terminal) {
+    match Calibration::find(folder) {
+        Ok(None) => {}
+        Ok(Some(found)) => {
+            let point = |bin: &ReliabilityBin| ReliabilityPoint {
+                predicted: bin.predicted,
+                observed: bin.observed,
+                count: bin.count,
+            };
+            contents.reliability = found.reliability.iter().map(point).collect();
+            contents.mixture = format!(
+                "For version {}; {}.",
+                found.version,
+                calibrate::mixture(&found)
+            );
+        }
+        Err(error) => terminal.warn(error),
     }
 }
 

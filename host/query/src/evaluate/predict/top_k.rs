@@ -6,9 +6,9 @@ use pbg_dataset::EntityId;
 
 /// Candidate with its score.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(in crate::evaluate) struct ScoredCandidate<I = EntityId> {
-    pub(in crate::evaluate) score: f32,
-    pub(in crate::evaluate) id: I,
+pub(crate) struct ScoredCandidate<I = EntityId> {
+    pub(crate) score: f32,
+    pub(crate) id: I,
 }
 
 impl<I: Ord> ScoredCandidate<I> {
@@ -23,7 +23,7 @@ impl<I: Ord> ScoredCandidate<I> {
 
 /// Best candidates of a question so far.
 #[derive(Debug)]
-pub(in crate::evaluate) struct TopK<I = EntityId> {
+pub(crate) struct TopK<I = EntityId> {
     count: usize,
     /// At most twice as many candidates as are kept.
     entries: Vec<ScoredCandidate<I>>,
@@ -42,7 +42,7 @@ pub(super) struct ScoredAnswer {
 
 impl<I: Copy + Ord> TopK<I> {
     /// Creates a selection that keeps `count` candidates.
-    pub(in crate::evaluate) const fn new(count: usize) -> Self {
+    pub(crate) const fn new(count: usize) -> Self {
         Self {
             count,
             entries: Vec::new(),
@@ -58,7 +58,7 @@ impl<I: Copy + Ord> TopK<I> {
 
     /// Adds a candidate if it may be one of the best.
     #[inline]
-    pub(in crate::evaluate) fn add(&mut self, new: ScoredCandidate<I>) {
+    pub(crate) fn add(&mut self, new: ScoredCandidate<I>) {
         if self.threshold.is_some_and(|bar| new.order(&bar).is_ge()) {
             return;
         }
@@ -85,12 +85,12 @@ impl<I: Copy + Ord> TopK<I> {
     }
 
     /// Returns the score that a candidate needs; `None` if fewer candidates are kept than fit.
-    pub(in crate::evaluate) fn threshold(&self) -> Option<f32> {
+    pub(crate) fn threshold(&self) -> Option<f32> {
         self.threshold.as_ref().map(|bar| bar.score)
     }
 
     /// Returns the best candidates, best first.
-    pub(in crate::evaluate) fn into_sorted(mut self) -> Vec<(I, f32)> {
+    pub(crate) fn into_sorted(mut self) -> Vec<(I, f32)> {
         self.shrink();
         self.entries.sort_unstable_by(ScoredCandidate::order);
         let best = self.entries.iter().map(|entry| (entry.id, entry.score));
