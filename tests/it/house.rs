@@ -79,6 +79,7 @@ fn libraries_stay_behind_their_walls() {
     only_in(&["object_store::"], &["host/objects/"]);
     only_in(&["tokio::"], &["host/transport/", "host/objects/"]);
     only_in(&["diskann::", "diskann_vector::"], &["host/index/"]);
+    only_in(&["httparse::"], &["host/serve/"]);
     only_in(&["pyo3::"], &["host/python/", "host/python_with_torch/"]);
 }
 

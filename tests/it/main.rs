@@ -62,6 +62,7 @@ mod run_length;
 mod runs;
 mod sandbox_limits;
 mod sdks;
+mod serve;
 mod stops;
 mod stored;
 mod support;

@@ -20,6 +20,7 @@ pub(crate) mod plugin;
 pub(crate) mod predict;
 pub(crate) mod report;
 pub(crate) mod score;
+pub(crate) mod serve;
 pub(crate) mod train;
 
 use clap::Subcommand;
@@ -39,6 +40,7 @@ pub(crate) enum Command {
     Map(map::Args),
     Score(score::Args),
     Calibrate(calibrate::Args),
+    Serve(serve::Args),
     Export(export::Args),
     Combine(combine::Args),
     Check(check::Args),
@@ -74,6 +76,7 @@ pub(crate) fn run(command: Command, tree: clap::Command, terminal: Terminal) -> 
         Command::Index(args) => index::run(&args, terminal),
         Command::Map(args) => map::run(&args, terminal),
         Command::Score(args) => score::run(&args, terminal),
+        Command::Serve(args) => serve::run(&args, terminal),
         Command::Calibrate(args) => calibrate::run(&args, terminal),
         Command::Export(args) => export::run(&args, terminal),
         Command::Combine(args) => combine::run(&args, terminal),

@@ -163,6 +163,14 @@ impl OpenIndex {
     }
 }
 
+/// Whether a checkpoint has an index for the comparator of its model.
+#[must_use]
+pub fn has_index(resolved: &ResolvedConfig) -> bool {
+    let name = name_of(resolved.blueprint().spec.comparator);
+    let folder = index::folder(resolved.config().checkpoint_path.as_ref(), name);
+    matches!(index::read(&folder), Ok(Some(_)))
+}
+
 /// Returns the comparator's name in configurations.
 fn name_of(comparator: Comparator) -> &'static str {
     match comparator {

@@ -22,6 +22,7 @@ mod combine;
 pub mod evaluate;
 pub mod index;
 mod query_model;
+mod served;
 mod without_operators;
 
 pub use calibration::{
@@ -39,6 +40,10 @@ pub use evaluate::{
 };
 pub use index::{
     BeamWidth, BuiltType, ExactReason, IndexOptions, IndexProgress, IndexQueryOptions, IndexReport,
-    build_index, index_needs,
+    build_index, has_index, index_needs,
 };
 pub use query_model::{EntityEmbeddings, NamedEntity, Neighbor, QueryModel};
+pub use served::{
+    Named, RefusedQuestion, ServeOptions, ServedAnswer, ServedModel, ServedPartitions,
+    ServedWorker, serve_needs,
+};

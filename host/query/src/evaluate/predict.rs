@@ -8,6 +8,7 @@ mod compare;
 mod mixed;
 mod needs;
 mod options;
+mod prediction;
 mod predictor;
 mod question;
 mod recall;
@@ -20,50 +21,18 @@ use std::sync::atomic::AtomicBool;
 
 use pbg_dataset::EntityId;
 use pbg_model::error::RunError;
-use top_k::ScoredAnswer;
 pub(crate) use top_k::{ScoredCandidate, TopK};
 
 use super::view::{CommittedTables, ModelView};
 pub use mixed::{AskedQuestion, MixedPredictions};
 pub use needs::predict_needs;
 pub use options::PredictOptions;
+pub use prediction::{Prediction, Predictions};
 pub use predictor::Predictor;
 pub use question::{Question, ResolvedQuestion, Unanswerable};
 pub(crate) use recall::RecallMeasurement;
 pub use relations::RelationQuestion;
 pub use search_plan::AnswerNotes;
-
-/// Answers to a block of questions, in their order.
-pub struct Predictions {
-    found: Vec<ScoredAnswer>,
-    /// Names of the answers, by entity type.
-    names: Vec<HashMap<EntityId, String>>,
-}
-
-/// Answer to a question.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Prediction<'p> {
-    /// Number of entities, or of relations, that were left out because they make a known edge.
-    pub left_out: u64,
-    /// Best of the others with their scores, best first; equal scores are in the order of the
-    /// dictionary.
-    pub best: Vec<(&'p str, f32)>,
-}
-
-impl Predictions {
-    /// Returns the answers one by one.
-    pub fn iter(&self) -> impl ExactSizeIterator<Item = Prediction<'_>> {
-        self.found.iter().map(|found| {
-            let names = &self.names[found.entity_type];
-            let name = |id| names.get(id).map_or("", String::as_str);
-            let best = found.best.iter();
-            Prediction {
-                left_out: found.left_out,
-                best: best.map(|(id, score)| (name(id), *score)).collect(),
-            }
-        })
-    }
-}
 
 impl Predictor<'_> {
     /// Answers questions. `progress` receives the finished fraction. If `stop` is set meanwhile, no question is

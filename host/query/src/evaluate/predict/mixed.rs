@@ -6,11 +6,11 @@ use std::sync::atomic::AtomicBool;
 use pbg_core::graph::Side;
 use pbg_model::error::RunError;
 
+use super::prediction::{Prediction, Predictions};
 use super::predictor::Predictor;
 use super::question::{Question, Unanswerable, unanswerable};
 use super::relations::RelationQuestion;
 use super::search_plan::AnswerNotes;
-use super::{Prediction, Predictions};
 
 /// Edge with one open part.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,7 +38,7 @@ impl AskedQuestion {
                 return Ok(Self::Relation(RelationQuestion { head, tail }));
             }
             (Some(_), Some(_), Some(_)) => {
-                return Err("head, relation and tail are all given, so nothing is open");
+                return Err("head and tail are both given with a relation, so nothing is open");
             }
             (None, Some(_), None) => return Err("neither head nor tail is given"),
             _ => return Err("the question has no relation"),

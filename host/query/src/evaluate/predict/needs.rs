@@ -7,7 +7,6 @@ use pbg_model::resolved::ResolvedConfig;
 use pbg_model::settings::cores;
 
 use super::options::PredictOptions;
-use super::relations::{KNOWN_BYTES, known_bytes};
 use crate::evaluate::block::PART;
 use crate::evaluate::edges::EDGES;
 use crate::evaluate::memory_needs::{
@@ -22,6 +21,8 @@ const ROOM: u64 = 64 << 20;
 pub(super) const TEXT: usize = 16 << 20;
 /// Largest number of questions that always walk on disk, if it is known that there are no more.
 const FEW: usize = 4;
+/// Limit of the memory for the known relations of the questions that are answered together, in bytes.
+pub(super) const KNOWN_BYTES: u64 = 16 << 20;
 /// Bytes of a question with the data for looking up its names, without the names.
 const QUESTION: u64 = 320;
 /// Bytes of a candidate that may be one of the best, twice; of one that is; and of its entry in the table of names.
@@ -40,6 +41,11 @@ pub(super) fn block(resolved: &ResolvedConfig, options: &PredictOptions) -> usiz
     let room = (ROOM / question).clamp(1, EDGES) as usize;
     let asked = options.questions;
     asked.map_or(room, |asked| room.min(asked).max(1))
+}
+
+/// Returns the bytes of the known relations of a question.
+pub(super) const fn known_bytes(relations: u64) -> u64 {
+    relations.div_ceil(64) * 8
 }
 
 fn question_bytes(blueprint: &Blueprint, count: usize) -> u64 {

@@ -14,17 +14,16 @@ use pbg_model::crew::{self, Crew};
 use pbg_model::error::RunError;
 use pbg_model::name_lookup;
 
+use super::compare;
+use super::needs::{KNOWN_BYTES, known_bytes};
+use super::prediction::Prediction;
 use super::predictor::Predictor;
 use super::question::{Unanswerable, unanswerable};
 use super::top_k::{ScoredAnswer, ScoredCandidate, TopK};
-use super::{Prediction, compare};
 use crate::evaluate::block::BlockEmbeddings;
 use crate::evaluate::entity_names::{self, EntityNames};
 use crate::evaluate::known_answers::{self, EntityKey};
 use crate::evaluate::view::{CommittedTables, ModelView};
-
-/// Limit of the memory for the known relations of the questions that are answered together, in bytes.
-pub(super) const KNOWN_BYTES: u64 = 16 << 20;
 
 /// Question for the relations between two entities.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -70,11 +69,6 @@ impl RelationBits {
     fn contains(&self, question: usize, relation: u32) -> bool {
         self.words[question * self.width + relation as usize / 64] >> (relation % 64) & 1 == 1
     }
-}
-
-/// Returns the bytes of the known relations of a question.
-pub(super) const fn known_bytes(relations: u64) -> u64 {
-    relations.div_ceil(64) * 8
 }
 
 impl Predictor<'_> {
