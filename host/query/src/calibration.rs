@@ -204,10 +204,14 @@ fn embeddings<'t>(
 
 /// Returns the probability of each sample by the curve of the half that it does not belong to, and the truth.
 fn cross_fitted(scores: &[LabelledScore]) -> Vec<(f64, bool)> {
-    let half = |even: bool| scores.iter().filter(move |of| (of.edge % 2 == 0) == even);
+    let half = |even: bool| {
+        scores
+            .iter()
+            .filter(move |of| of.edge.is_multiple_of(2) == even)
+    };
     let curves = [ScoreCurve::fit(half(false)), ScoreCurve::fit(half(true))];
     let of = |sample: &LabelledScore| {
-        let other = &curves[usize::from(sample.edge % 2 != 0)];
+        let other = &curves[usize::from(!sample.edge.is_multiple_of(2))];
         (other.probability(sample.score), sample.is_edge)
     };
     scores.iter().map(of).collect()

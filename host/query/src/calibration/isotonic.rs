@@ -32,17 +32,17 @@ impl ScoreCurve {
     pub(super) fn fit<'s>(samples: impl Iterator<Item = &'s LabelledScore>) -> Self {
         let mut sorted: Vec<(f32, bool)> = samples.map(|of| (of.score, of.is_edge)).collect();
         sorted.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
+        // Samples with the same score have the same probability.
+        let tied = sorted.chunk_by(|a, b| a.0 == b.0).map(|tied| Pool {
+            first: tied[0].0,
+            last: tied[0].0,
+            edges: tied.iter().filter(|(_, is_edge)| *is_edge).count() as f64,
+            count: tied.len() as f64,
+        });
         let mut pools: Vec<Pool> = Vec::new();
-        for (score, is_edge) in sorted {
-            let mut new = Pool {
-                first: score,
-                last: score,
-                edges: f64::from(u8::from(is_edge)),
-                count: 1.0,
-            };
-            // Samples with the same score have the same probability.
+        for mut new in tied {
             while let Some(&before) = pools.last() {
-                if before.last < new.first && before.mean() < new.mean() {
+                if before.mean() < new.mean() {
                     break;
                 }
                 new = Pool {
