@@ -281,6 +281,7 @@ fn whatever_a_client_sends_is_answered_with_a_sentence() {
         (request("POST", "/score", &nested), 400),
         ("no HTTP at all\r\n\r\n".to_owned(), 400),
         (head("Content-Length: 300000"), 413),
+        (request("POST", "/score", &"x".repeat(1_000_000)), 413),
         (head("Content-Length: 99999999999999999999"), 400),
         (head("Content-Length: -1"), 400),
         (head("Content-Length: 2\r\nContent-Length: 3"), 400),

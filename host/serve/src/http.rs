@@ -1,7 +1,7 @@
 //! Requests and responses of HTTP/1.1 on one connection.
 
 use std::io::{ErrorKind, Read, Write};
-use std::net::TcpStream;
+use std::net::{Shutdown, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -11,6 +11,9 @@ use serde::Serialize;
 const FIELDS: usize = 64;
 /// Interval at which a waiting connection looks whether the server stops.
 const TICK: Duration = Duration::from_millis(100);
+
+/// Longest time for which the rest of a refused request is read.
+const LINGER: Duration = Duration::from_secs(1);
 
 /// Limits of a server.
 #[derive(Clone, Copy, Debug)]
@@ -25,7 +28,7 @@ pub struct HttpLimits {
     pub request_time: Duration,
     /// Longest time between requests of a connection.
     pub idle_time: Duration,
-    /// Longest time for the client to take a part of a response.
+    /// Longest time for the client to take a response.
     pub write_time: Duration,
 }
 
@@ -106,11 +109,8 @@ impl HttpResponse {
         }
     }
 
-    /// Writes the response.
-    ///
-    /// # Errors
-    /// When the client does not take it.
-    pub(crate) fn write(&self, stream: &mut TcpStream, closes: bool) -> std::io::Result<()> {
+    /// Returns the bytes of the response.
+    fn bytes(&self, closes: bool) -> Vec<u8> {
         let mut bytes = format!(
             "HTTP/1.1 {} {}\r\nContent-Type: application/json\r\nContent-Length: {}\r\n{}{}\r\n",
             self.status,
@@ -125,7 +125,7 @@ impl HttpResponse {
         )
         .into_bytes();
         bytes.extend_from_slice(&self.body);
-        stream.write_all(&bytes)
+        bytes
     }
 }
 
@@ -149,7 +149,7 @@ struct RequestHead {
 
 /// Connection of a client.
 pub(crate) struct HttpConnection<'c> {
-    pub(crate) stream: TcpStream,
+    stream: TcpStream,
     /// Bytes that were read and not used.
     buffer: Vec<u8>,
     limits: &'c HttpLimits,
@@ -168,7 +168,7 @@ impl<'c> HttpConnection<'c> {
     ) -> std::io::Result<Self> {
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(TICK))?;
-        stream.set_write_timeout(Some(limits.write_time))?;
+        stream.set_write_timeout(Some(TICK))?;
         Ok(Self {
             stream,
             buffer: Vec::new(),
@@ -196,12 +196,7 @@ impl<'c> HttpConnection<'c> {
                 Err(is_late) => return self.late(is_late && began.is_some()),
             }
         };
-        if head.expects_continue
-            && self
-                .stream
-                .write_all(b"HTTP/1.1 100 Continue\r\n\r\n")
-                .is_err()
-        {
+        if head.expects_continue && self.write(b"HTTP/1.1 100 Continue\r\n\r\n").is_err() {
             return Received::Ended;
         }
         let end = head.bytes + head.body_bytes;
@@ -215,6 +210,47 @@ impl<'c> HttpConnection<'c> {
         request.body = self.buffer[head.bytes..end].to_vec();
         self.buffer.drain(..end);
         Received::Request(request)
+    }
+
+    /// Sends a response.
+    ///
+    /// # Errors
+    /// When the client does not take it in time.
+    pub(crate) fn respond(&mut self, response: &HttpResponse, closes: bool) -> std::io::Result<()> {
+        self.write(&response.bytes(closes))
+    }
+
+    /// Closes the connection after a response to a request that was not read. Reads what the client still sends, for a
+    /// second, since closing before would discard the response.
+    pub(crate) fn close_unread(mut self) {
+        let limit = pbg_clock::now() + LINGER;
+        let mut left = self.limits.body_bytes * 8;
+        if self.stream.shutdown(Shutdown::Write).is_err() {
+            return;
+        }
+        self.buffer.clear();
+        while left > 0 && self.read(limit).is_ok() {
+            left = left.saturating_sub(self.buffer.len());
+            self.buffer.clear();
+        }
+    }
+
+    fn write(&mut self, mut bytes: &[u8]) -> std::io::Result<()> {
+        let limit = pbg_clock::now() + self.limits.write_time;
+        while !bytes.is_empty() {
+            match self.stream.write(bytes) {
+                Ok(0) => return Err(ErrorKind::WriteZero.into()),
+                Ok(written) => bytes = &bytes[written..],
+                Err(error) => match error.kind() {
+                    ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted => {}
+                    _ => return Err(error),
+                },
+            }
+            if !bytes.is_empty() && pbg_clock::now() >= limit {
+                return Err(ErrorKind::TimedOut.into());
+            }
+        }
+        Ok(())
     }
 
     fn late(&self, is_late: bool) -> Received {

@@ -92,7 +92,12 @@ impl HttpServer {
         loop {
             let (response, closes) = match connection.receive() {
                 Received::Ended => return,
-                Received::Refused(response) => (response, true),
+                Received::Refused(response) => {
+                    if connection.respond(&response, true).is_ok() {
+                        connection.close_unread();
+                    }
+                    return;
+                }
                 Received::Request(request) => {
                     let answer = catch_unwind(AssertUnwindSafe(|| handler(&request)));
                     let failed = |_| HttpResponse::error(500, "internal error (a bug in pbg-host)");
@@ -100,7 +105,7 @@ impl HttpServer {
                     (answer.unwrap_or_else(failed), closes)
                 }
             };
-            if response.write(&mut connection.stream, closes).is_err() || closes {
+            if connection.respond(&response, closes).is_err() || closes {
                 return;
             }
         }
@@ -120,7 +125,7 @@ impl Drop for OpenConnection<'_> {
 fn refuse(stream: TcpStream, limits: &HttpLimits, stop: &AtomicBool) {
     if let Ok(mut connection) = HttpConnection::new(stream, limits, stop) {
         let response = HttpResponse::error(503, "there are too many connections");
-        let _unsent = response.write(&mut connection.stream, true);
+        let _unsent = connection.respond(&response, true);
     }
 }
 
