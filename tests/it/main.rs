@@ -40,10 +40,10 @@ mod initial_operators;
 mod listed_candidates;
 mod map;
 mod memory_limits;
+mod missing_edges;
 #[path = "../object_store.rs"]
 mod object_store;
 mod object_stores;
-mod missing_edges;
 mod orders;
 mod other_tools;
 mod peaks;
