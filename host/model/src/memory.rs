@@ -165,6 +165,9 @@ const LEGACY: GroupFiles = [
     "total_cache ",
 ];
 
+/// Limit from which on a group of the first version has none: the largest number of pages, in bytes.
+const UNLIMITED: u64 = 1 << 62;
+
 /// Returns the smallest number of bytes that the group `path` below `root` and its ancestors leave.
 fn least_left(root: &Path, path: &str, [limit, usage, cache]: GroupFiles) -> Option<u64> {
     let folder = root.join(path.trim_start_matches('/'));
@@ -174,11 +177,13 @@ fn least_left(root: &Path, path: &str, [limit, usage, cache]: GroupFiles) -> Opt
             let text = fs::read_to_string(folder.join(name)).ok()?;
             text.trim().parse().ok()
         };
+        let allowed = number(limit).filter(|allowed| *allowed < UNLIMITED)?;
+        // The system adds the statistics up when they are read, which takes long.
         let statistics = fs::read_to_string(folder.join("memory.stat")).unwrap_or_default();
         let mut lines = statistics.lines();
         let cached = lines.find_map(|line| line.strip_prefix(cache)?.trim().parse::<u64>().ok());
         let used = number(usage)?.saturating_sub(cached.unwrap_or(0));
-        Some(number(limit)?.saturating_sub(used))
+        Some(allowed.saturating_sub(used))
     });
     left.min()
 }
