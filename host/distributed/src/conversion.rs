@@ -57,7 +57,7 @@ pub(super) fn terms(
     };
     RunTerms {
         protocol: PROTOCOL,
-        training: resolved.config().training_hash(),
+        training: resolved.training_hash().to_owned(),
         dataset: u32::from_str_radix(resolved.dataset().identity(), 16).unwrap_or_default(),
         plugins: strategies.iter().map(plugin).collect(),
         extent,

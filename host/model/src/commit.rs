@@ -26,7 +26,7 @@ pub fn run_info(
     let to_toml = config.to_toml();
     Ok(RunInfo {
         config: to_toml.map_err(|e| SettingError::Unwritable(e.to_string()))?,
-        config_hash: config.training_hash(),
+        config_hash: resolved.training_hash().to_owned(),
         dataset_path: stored::path_of_dataset(config),
         dataset: dictionaries(config, resolved.dataset()),
         ids: Some(resolved.ids()?),

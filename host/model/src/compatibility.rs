@@ -187,7 +187,7 @@ impl Comparison<'_> {
         allowed: AllowedChanges,
         admitted: &mut AcceptedDifferences,
     ) -> Result<(), RunError> {
-        if self.run.config_hash == self.resolved.config().training_hash() {
+        if self.run.config_hash == self.resolved.training_hash() {
             return Ok(());
         }
         let compare = match allowed.plugin_change {

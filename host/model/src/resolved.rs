@@ -1,7 +1,7 @@
 //! A configuration resolved against its dataset, once per command. Training and queries start from it.
 
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use pbg_checkpoint::{CheckpointError, ReadCheckpoint};
 use pbg_config::Config;
@@ -20,6 +20,8 @@ pub struct ResolvedConfig {
     dataset: Arc<Dataset>,
     blueprint: Blueprint,
     settings: RunSettings,
+    /// Fingerprint of the keys that must not change when a run resumes, once it was asked for.
+    training_hash: OnceLock<String>,
     /// Version of the checkpoint that every part of a command reads. If `None`, the current version is read each time.
     held: Option<Arc<ReadCheckpoint>>,
 }
@@ -70,6 +72,7 @@ impl ResolvedConfig {
             dataset,
             blueprint,
             settings,
+            training_hash: OnceLock::new(),
             held: None,
         })
     }
@@ -90,6 +93,12 @@ impl ResolvedConfig {
     #[must_use]
     pub fn config(&self) -> &Config {
         &self.config
+    }
+
+    /// Returns [`Config::training_hash`] of the configuration. Every commit records it.
+    pub fn training_hash(&self) -> &str {
+        self.training_hash
+            .get_or_init(|| self.config.training_hash())
     }
 
     /// Returns the dataset.
