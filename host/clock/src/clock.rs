@@ -84,6 +84,12 @@ pub(crate) fn simulated() -> Option<Arc<dyn Clock>> {
     CLOCK.with_borrow(Clone::clone)
 }
 
+/// Whether the calling thread has a clock other than the machine's, under which one thread runs at a time.
+#[must_use]
+pub fn is_virtual() -> bool {
+    CLOCK.with_borrow(Option::is_some)
+}
+
 /// Returns the time of the monotonic clock.
 #[must_use]
 pub fn now() -> Instant {

@@ -25,8 +25,8 @@ mod threads;
 
 pub use channel::{Receiver, Sender, channel};
 pub use clock::{
-    Clock, FileOperation, WaitKey, begin_file_operation, elapsed, file_renamed, file_synced, now,
-    sleep, unix_time,
+    Clock, FileOperation, WaitKey, begin_file_operation, elapsed, file_renamed, file_synced,
+    is_virtual, now, sleep, unix_time,
 };
 pub use exclusive::{Exclusive, ExclusiveGuard};
 pub use monitor::Monitor;

@@ -2,15 +2,17 @@
 //! checkpoint protocol, but over a register and a network that fail as a seed decides, on a virtual clock: hours take
 //! milliseconds, and the same seed gives the same run.
 //!
-//! In reading order: the `world` (virtual clock, threads, processes), the `register`, the `live` traffic and the `disk`
-//! with their [faults](SimFault), a `trainer`, the `scenario` that a seed draws, the `director` who carries it out, the
-//! [`simulation`](simulate) of a run, and what must hold: `invariants` of every record, and the `check` at the end.
+//! In reading order: the `world` (virtual clock, threads, processes) and its `coroutines`, the `register`, the `live`
+//! traffic and the `disk` with their [faults](SimFault), a `trainer`, the `scenario` that a seed draws, the `director`
+//! who carries it out, the [`simulation`](simulate) of a run, and what must hold: `invariants` of every record, and the
+//! `check` at the end.
 //!
 //! Invariants: nothing but the seed decides what happens; a simulated process only waits through `pbg-clock`.
 //!
 //! It must not know the terminal or the sandbox: strategies are those of `graph`.
 
 mod check;
+mod coroutines;
 mod dice;
 mod director;
 mod disk;

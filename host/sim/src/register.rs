@@ -216,9 +216,7 @@ impl RegisterConnection {
             register.write(after, &value, &id);
         };
         // The packet is on its way even if the process that has sent it dies.
-        let _packet = self
-            .world
-            .start_process("packet", Default::default(), write);
+        let _packet = self.world.start_process(Default::default(), write);
     }
 }
 

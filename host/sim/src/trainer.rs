@@ -77,7 +77,7 @@ impl TrainerProcess {
             let ended = run.train(rank, &stopping);
             into.change(|outcome| *outcome = Some(ended));
         };
-        let process = world.start_process(&format!("trainer {rank}"), disturbed, train)?;
+        let process = world.start_process(disturbed, train)?;
         Ok(Self {
             process,
             outcome,

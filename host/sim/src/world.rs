@@ -1,26 +1,26 @@
 //! A virtual clock under which one thread runs at a time. A seed decides which.
 //!
-//! Every thread of every simulated process is a thread of the operating system that waits for its turn. It keeps its
-//! turn until it waits for something ([`Clock::wait`]); then the world chooses among the threads that can go on. If
-//! there are none, the time advances to the earliest moment at which one can. Computing takes no virtual time.
+//! Every thread of every simulated process is a [coroutine](Coroutine) that waits for its turn. It keeps its turn until it
+//! waits for something ([`Clock::wait`]); then the world chooses among the threads that can go on. If there are none, the
+//! time advances to the earliest moment at which one can. Computing takes no virtual time.
 //!
 //! A process that is killed never gets another turn, as after `kill -9`: no destructor runs, and its files stay as they
-//! are. Its threads remain until the program that simulates ends.
+//! are. The stacks of its threads remain until the program that simulates ends.
 
-use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use pbg_clock::{Clock, FileOperation, WaitKey};
 use pbg_core::lock::lock;
 
+use crate::coroutines::{self, Coroutine};
 use crate::dice::Dice;
 use crate::disk::{Disk, DiskFaults};
 use crate::fault::{FaultCounts, Injector, SimFault};
@@ -52,28 +52,10 @@ enum TaskState {
 struct Task {
     process: Process,
     state: TaskState,
-    turn: Arc<Turn>,
 }
 
-/// Signal by which a thread is told that it may run.
-#[derive(Default)]
-struct Turn {
-    granted: Mutex<bool>,
-    changed: Condvar,
-}
-
-impl Turn {
-    fn grant(&self) {
-        *lock(&self.granted) = true;
-        self.changed.notify_one();
-    }
-
-    fn take(&self) {
-        let granted = lock(&self.granted);
-        let granted = self.changed.wait_while(granted, |granted| !*granted);
-        *granted.unwrap_or_else(PoisonError::into_inner) = false;
-    }
-}
+/// Index of the thread that runs a world: the first of its first process. It resumes the others.
+const FIRST: usize = 0;
 
 struct ProcessState {
     is_alive: bool,
@@ -87,6 +69,12 @@ struct State {
     now: Duration,
     dice: Dice,
     tasks: Vec<Task>,
+    /// Threads that may run again, in the order of their creation: those that have not ended, of processes that are alive.
+    left: Vec<usize>,
+    /// Threads that can go on, and since when; kept for its memory.
+    ready: Vec<(usize, Duration)>,
+    /// The thread whose turn it is.
+    running: usize,
     processes: Vec<ProcessState>,
     /// Number of turns that threads were given.
     turns: u64,
@@ -98,17 +86,14 @@ struct State {
     trace: DefaultHasher,
 }
 
-thread_local! {
-    /// Index of the calling thread.
-    static TASK: Cell<Option<usize>> = const { Cell::new(None) };
-}
-
 /// The virtual clock of a simulation, and its processes.
 pub(crate) struct SimWorld {
     me: Weak<SimWorld>,
     /// Moment at which the simulation began.
     start: Instant,
     state: Mutex<State>,
+    /// Threads that wait for their turn, by index. The first has no coroutine.
+    waiting: Mutex<Vec<Option<Coroutine>>>,
 }
 
 impl SimWorld {
@@ -129,6 +114,9 @@ impl SimWorld {
                 now: Duration::ZERO,
                 dice: Dice::new(seed),
                 tasks: Vec::new(),
+                left: Vec::new(),
+                ready: Vec::new(),
+                running: FIRST,
                 processes: Vec::new(),
                 turns: 0,
                 panics: 0,
@@ -136,16 +124,17 @@ impl SimWorld {
                 disk: Disk::default(),
                 trace: DefaultHasher::new(),
             }),
+            waiting: Mutex::new(vec![None]),
         });
         {
             let mut state = lock(&world.state);
             let process = state.add_process();
-            state.add_task(process).state = TaskState::Running;
+            state.add_task(process);
+            state.tasks[FIRST].state = TaskState::Running;
         }
         thread::scope(|scope| {
             let builder = thread::Builder::new().name("simulation".to_owned());
             let running = builder.spawn_scoped(scope, || {
-                TASK.set(Some(0));
                 <dyn Clock>::enter(Arc::clone(&world) as Arc<dyn Clock>);
                 main(&world)
             })?;
@@ -161,7 +150,6 @@ impl SimWorld {
     /// When the operating system cannot create a thread.
     pub(crate) fn start_process(
         &self,
-        name: &str,
         disturbances: Disturbances,
         work: impl FnOnce() + Send + 'static,
     ) -> io::Result<Process> {
@@ -171,7 +159,7 @@ impl SimWorld {
             state.processes[process.0].disturbances = disturbances;
             process
         };
-        self.start_task(process, name, Box::new(work))?;
+        self.start_task(process, Box::new(work))?;
         Ok(process)
     }
 
@@ -250,7 +238,7 @@ impl SimWorld {
     /// Returns the process of the calling thread.
     pub(crate) fn current(&self) -> Process {
         let state = lock(&self.state);
-        state.tasks[this_task()].process
+        state.tasks[state.running].process
     }
 
     /// Draws from the world's dice.
@@ -273,38 +261,39 @@ impl SimWorld {
         lock(&self.state).trace.finish()
     }
 
-    fn start_task(
-        &self,
-        process: Process,
-        name: &str,
-        work: Box<dyn FnOnce() + Send>,
-    ) -> io::Result<()> {
+    fn start_task(&self, process: Process, work: Box<dyn FnOnce() + Send>) -> io::Result<()> {
         let world = self.me.upgrade().ok_or(io::ErrorKind::NotFound)?;
-        let (index, turn) = {
-            let mut state = lock(&self.state);
-            let index = state.tasks.len();
-            (index, Arc::clone(&state.add_task(process).turn))
-        };
-        let builder = thread::Builder::new().name(name.to_owned());
-        builder.spawn(move || {
-            turn.take();
-            TASK.set(Some(index));
-            <dyn Clock>::enter(Arc::clone(&world) as Arc<dyn Clock>);
+        let index = lock(&self.state).add_task(process);
+        let run = move || {
             let ended = catch_unwind(AssertUnwindSafe(work));
             let mut state = lock(&world.state);
-            state.tasks[index].state = TaskState::Ended;
+            state.end(index);
             state.panics += u64::from(ended.is_err());
             state.grant_next();
-        })?;
+        };
+        lock(&self.waiting).push(Some(Coroutine::new(run)));
         Ok(())
     }
 
     /// Passes the turn on and waits for the next one.
-    fn hand_over(mut state: MutexGuard<'_, State>) {
-        let own = Arc::clone(&state.tasks[this_task()].turn);
+    fn hand_over(&self, mut state: MutexGuard<'_, State>) {
+        let own = state.running;
         state.grant_next();
+        let mut running = state.running;
         drop(state);
-        own.take();
+        if own != FIRST {
+            // Nothing needs to be passed on to oneself.
+            if running != own {
+                coroutines::pass_on();
+            }
+            return;
+        }
+        while running != FIRST {
+            let next = lock(&self.waiting)[running].take();
+            let left = next.and_then(Coroutine::resume);
+            lock(&self.waiting)[running] = left;
+            running = lock(&self.state).running;
+        }
     }
 }
 
@@ -315,7 +304,7 @@ impl Clock for SimWorld {
 
     fn unix_time(&self) -> Duration {
         let state = lock(&self.state);
-        let process = state.tasks[this_task()].process;
+        let process = state.tasks[state.running].process;
         let error = state.processes[process.0].calendar_error;
         let seconds = 1.8e9 + state.now.as_secs_f64() + error;
         Duration::from_secs_f64(seconds.max(0.0))
@@ -328,27 +317,29 @@ impl Clock for SimWorld {
     fn wait(&self, key: WaitKey, until: Option<Instant>) {
         let until = until.map(|until| until.saturating_duration_since(self.start));
         let mut state = lock(&self.state);
-        let task = this_task();
+        let task = state.running;
         state.tasks[task].state = TaskState::Waiting { key, until };
         let process = state.tasks[task].process;
         state.disturb(process);
-        Self::hand_over(state);
+        self.hand_over(state);
     }
 
     fn wake(&self, key: WaitKey) {
         let mut state = lock(&self.state);
-        let now = state.now;
-        for task in &mut state.tasks {
-            if let TaskState::Waiting { key: of, until } = &mut task.state
+        let State {
+            now, tasks, left, ..
+        } = &mut *state;
+        for index in left {
+            if let TaskState::Waiting { key: of, until } = &mut tasks[*index].state
                 && *of == key
             {
-                *until = Some(now);
+                *until = Some(*now);
             }
         }
     }
 
-    fn spawn(&self, name: &str, work: Box<dyn FnOnce() + Send>) -> io::Result<()> {
-        self.start_task(self.current(), name, work)
+    fn spawn(&self, _: &str, work: Box<dyn FnOnce() + Send>) -> io::Result<()> {
+        self.start_task(self.current(), work)
     }
 
     fn begin_file_operation(&self, operation: FileOperation, path: &Path) -> io::Result<()> {
@@ -371,7 +362,7 @@ impl Clock for SimWorld {
             }
         }
         let mut state = lock(&self.state);
-        let (now, process) = (state.now, state.tasks[this_task()].process);
+        let (now, process) = (state.now, state.tasks[state.running].process);
         match operation {
             FileOperation::Write => state.disk.begin_write(now, process, path),
             FileOperation::Remove => {
@@ -401,19 +392,22 @@ impl State {
         Process(self.processes.len() - 1)
     }
 
-    /// Adds a thread that can run at once.
-    fn add_task(&mut self, process: Process) -> &mut Task {
+    /// Adds a thread that can run at once, and returns its index.
+    fn add_task(&mut self, process: Process) -> usize {
         let state = TaskState::Waiting {
             key: WaitKey(0),
             until: Some(self.now),
         };
-        self.tasks.push(Task {
-            process,
-            state,
-            turn: Arc::default(),
-        });
-        let last = self.tasks.len() - 1;
-        &mut self.tasks[last]
+        let index = self.tasks.len();
+        self.tasks.push(Task { process, state });
+        self.left.push(index);
+        index
+    }
+
+    /// Ends a thread.
+    fn end(&mut self, index: usize) {
+        self.tasks[index].state = TaskState::Ended;
+        self.left.retain(|left| *left != index);
     }
 
     fn disturb(&mut self, process: Process) {
@@ -438,8 +432,14 @@ impl State {
 
     fn kill(&mut self, process: Process) {
         if self.processes[process.0].is_alive && self.injector.inject(SimFault::Kill) {
-            self.processes[process.0].is_alive = false;
+            self.end_process(process);
         }
+    }
+
+    fn end_process(&mut self, process: Process) {
+        self.processes[process.0].is_alive = false;
+        let tasks = &self.tasks;
+        self.left.retain(|index| tasks[*index].process != process);
     }
 
     /// Kills a process. Files that it has not synced keep only what was on the disk before.
@@ -447,42 +447,40 @@ impl State {
         if !self.processes[process.0].is_alive || !self.injector.inject(SimFault::PowerLoss) {
             return;
         }
-        self.processes[process.0].is_alive = false;
+        self.end_process(process);
         self.disk.lose_unsynced(process);
     }
 
-    /// Returns when a thread can go on; `None` if only another thread can wake it.
+    /// Returns when a thread of a living process can go on; `None` if only another thread can wake it.
     fn ready_at(&self, task: &Task) -> Option<Duration> {
-        let process = &self.processes[task.process.0];
         match task.state {
             TaskState::Waiting {
                 until: Some(until), ..
-            } if process.is_alive => Some(until.max(process.paused_until)),
+            } => Some(until.max(self.processes[task.process.0].paused_until)),
             _ => None,
         }
     }
 
     /// Gives the turn to one of the threads that can go on, after advancing the time if there are none.
     fn grant_next(&mut self) {
-        let times = self.tasks.iter().map(|task| self.ready_at(task));
-        let times: Vec<_> = times.collect();
+        let mut ready = std::mem::take(&mut self.ready);
+        ready.clear();
+        for index in &self.left {
+            ready.extend(
+                self.ready_at(&self.tasks[*index])
+                    .map(|time| (*index, time)),
+            );
+        }
         // If nobody can ever go on, the simulation has ended: its first thread always waits with a limit.
-        let Some(earliest) = times.iter().flatten().min() else {
-            return;
-        };
-        self.now = self.now.max(*earliest);
-        let is_ready = |time: &Option<Duration>| time.is_some_and(|time| time <= self.now);
-        let ready = times.iter().enumerate().filter(|(_, time)| is_ready(time));
-        let ready: Vec<_> = ready.map(|(index, _)| index).collect();
-        let next = ready[self.dice.below(ready.len())];
-        self.turns += 1;
-        (next, self.now).hash(&mut self.trace);
-        self.tasks[next].state = TaskState::Running;
-        self.tasks[next].turn.grant();
+        if let Some(earliest) = ready.iter().map(|(_, time)| *time).min() {
+            self.now = self.now.max(earliest);
+            ready.retain(|(_, time)| *time <= self.now);
+            let (next, _) = ready[self.dice.below(ready.len())];
+            self.turns += 1;
+            (next, self.now).hash(&mut self.trace);
+            self.tasks[next].state = TaskState::Running;
+            self.running = next;
+        }
+        self.ready = ready;
     }
-}
-
-/// Returns the index of the calling thread. Only threads of a world call its functions.
-fn this_task() -> usize {
-    TASK.get().unwrap_or(0)
 }
