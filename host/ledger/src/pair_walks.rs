@@ -36,6 +36,8 @@ pub(super) const MIN_PARTITIONS_PER_TRAINER: usize = 3;
 /// Most pairs examined in the search for walks that always keep a partition, and again in the search for other walks if
 /// there are none. That takes some hundredths of a second.
 const MOST_LOOKS: u64 = 2_000_000;
+/// Most attempts in each of these searches. Few partitions have few walks: what is not found by then hardly exists.
+const MOST_ATTEMPTS: u32 = 500;
 /// At most one pair in this many may keep nothing of the previous one. With more such pairs, walks would gain little.
 const KEEPING: usize = 20;
 
@@ -71,8 +73,12 @@ impl PairWalks {
         let mut rng = seed::stream(plan, StreamPurpose::Walk, &[trainers as u64]);
         let mut best: Option<WalkDraft<'_>> = None;
         for may_jump in [false, true] {
-            let mut looks = MOST_LOOKS;
-            while looks > 0 && best.as_ref().is_none_or(|best| best.double_loads > 0) {
+            let (mut looks, mut attempts) = (MOST_LOOKS, MOST_ATTEMPTS);
+            while looks > 0
+                && attempts > 0
+                && best.as_ref().is_none_or(|best| best.double_loads > 0)
+            {
+                attempts -= 1;
                 let mut draft = WalkDraft::new(&pairs, &late);
                 let most = match &best {
                     Some(best) => best.double_loads - 1,
