@@ -52,19 +52,13 @@ pub struct PreservedBest {
 }
 
 /// Returns the best version that the run in folder `path` has kept; `None` if there is none or it cannot be read. Of a
-/// folder in an object store, only the manifests are copied.
+/// folder in an object store, only the existence of a best version is known.
 #[must_use]
 pub fn find_best(path: &Path) -> Option<PreservedBest> {
-    let manifest = |folder: &Path| {
-        if let Some(url) = remote::as_url(folder)
-            && !remote::has_object(url, MANIFEST).ok()?
-        {
-            return None;
-        }
-        let is_manifest = |name: &str| name.starts_with("manifest") && !name.contains('/');
-        let local = remote::local_folder(folder, &is_manifest).ok()?;
-        read::manifest_if_any(&local).ok()?
-    };
+    if let Some(url) = remote::as_url(path) {
+        return find_best_object(url);
+    }
+    let manifest = |folder: &Path| read::manifest_if_any(folder).ok().flatten();
     let folder = path.join(names::BEST);
     let kept = manifest(&folder)?;
     let last = manifest(path);
@@ -73,6 +67,17 @@ pub fn find_best(path: &Path) -> Option<PreservedBest> {
         version: kept.version,
         last_version: last.as_ref().map_or(0, |last| last.version),
         is_last: last.is_some_and(|last| last.files == kept.files),
+    })
+}
+
+fn find_best_object(url: &str) -> Option<PreservedBest> {
+    let path = Path::new(url).join(names::BEST);
+    let is_there = remote::has_object(path.to_str()?, MANIFEST).ok()?;
+    is_there.then_some(PreservedBest {
+        path,
+        version: 0,
+        last_version: 0,
+        is_last: false,
     })
 }
 

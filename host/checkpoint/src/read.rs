@@ -1,6 +1,5 @@
 //! Read access to a checkpoint, also while a run writes to it.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -8,8 +7,9 @@ use std::path::{Path, PathBuf};
 use super::manifest::{FORMAT, RunInfo};
 use super::tensors::{EmbeddingLocation, EmbeddingRows};
 use super::{CheckpointError, CheckpointManifest, MANIFEST, PartitionData, Tensor, names, tensors};
+use pbg_files::remote::{self, LocalCopy};
 use pbg_files::sealed_json::{self, SealError};
-use pbg_files::{self as files, FileError, FileSummary, remote};
+use pbg_files::{self as files, FileError, FileSummary};
 
 /// One version of a checkpoint, held from the beginning of a command to its end. Commits do not remove its files before
 /// it is dropped.
@@ -18,13 +18,13 @@ pub struct ReadCheckpoint {
     path: PathBuf,
     manifest: CheckpointManifest,
     files: BTreeMap<String, File>,
+    /// The copy, if the checkpoint is in an object store; nobody changes it while it is held.
+    _copy: Option<LocalCopy>,
 }
 
 /// Maximum number of commits that may happen between reading a manifest and opening its files. After each of them, only
 /// the replaced files are opened again.
 const ATTEMPTS: usize = 1000;
-/// Maximum number of times that a checkpoint in an object store is copied because its copy is incomplete.
-const COPIES: usize = 5;
 
 impl ReadCheckpoint {
     /// Opens the last commit of the checkpoint in folder `path`; of a folder in an object store, a local copy.
@@ -38,14 +38,12 @@ impl ReadCheckpoint {
         if !remote::has_object(url, MANIFEST)? {
             return Err(CheckpointError::Missing(path.to_owned()));
         }
-        for _ in 1..COPIES {
-            // A commit may remove objects while the others are copied.
-            match Self::open_local(&copy(path)?) {
-                Err(CheckpointError::Damaged { .. }) => {}
-                opened => return opened,
-            }
-        }
-        Self::open_local(&copy(path)?)
+        let copy = remote::copy_folder(url, &is_own)?;
+        let opened = Self::open_local(&copy.folder)?;
+        Ok(Self {
+            _copy: Some(copy),
+            ..opened
+        })
     }
 
     fn open_local(path: &Path) -> Result<Self, CheckpointError> {
@@ -62,6 +60,7 @@ impl ReadCheckpoint {
                     path,
                     manifest,
                     files,
+                    _copy: None,
                 });
             };
             let now = manifest_if_any(path)?.ok_or_else(missing)?;
@@ -211,14 +210,11 @@ impl ReadCheckpoint {
     }
 }
 
-/// Brings the local copy of a checkpoint in an object store up to date: its own files and its indexes, but not the
-/// versions that it has preserved, which are checkpoints of their own.
-fn copy(path: &Path) -> Result<Cow<'_, Path>, FileError> {
-    let is_own = |name: &str| {
-        let folder = name.split_once('/').map(|(folder, _)| folder);
-        !folder.is_some_and(names::is_preserved)
-    };
-    remote::local_folder(path, &is_own)
+/// Returns whether an object belongs to a checkpoint itself or to one of its indexes, and not to a version that it has
+/// preserved, which is a checkpoint of its own.
+fn is_own(name: &str) -> bool {
+    let folder = name.split_once('/').map(|(folder, _)| folder);
+    !folder.is_some_and(names::is_preserved)
 }
 
 /// Reads and verifies the newest manifest of a folder; `None` if there is none. Where several trainers write, a

@@ -7,7 +7,7 @@ use super::manifest::{EntityType, FORMAT};
 use super::verified::check_size;
 use super::{DatasetError, DatasetManifest, MANIFEST, Relation, relations, staging};
 use pbg_files::owner::{self, OwnerKind};
-use pbg_files::remote;
+use pbg_files::remote::{self, LocalCopy};
 use pbg_files::sealed_json::{self, SealError};
 
 /// Open dataset.
@@ -18,6 +18,8 @@ pub struct Dataset {
     identity: String,
     relations: Vec<Relation>,
     relation_names: Vec<String>,
+    /// The copy, if the dataset is in an object store; nobody changes it while it is held.
+    _copy: Option<LocalCopy>,
 }
 
 impl Dataset {
@@ -28,14 +30,22 @@ impl Dataset {
     /// # Errors
     /// When the folder is not a dataset, or the dataset is damaged or truncated.
     pub fn open(path: &Path) -> Result<Self, DatasetError> {
-        let folder = match remote::as_url(path) {
-            // Otherwise everything that a wrong URL names would be copied.
-            Some(url) if !remote::has_object(url, MANIFEST)? => {
-                return Err(DatasetError::Missing(path.to_owned()));
-            }
-            _ => remote::local_folder(path, &|_| true)?,
+        let Some(url) = remote::as_url(path) else {
+            return Self::open_local(path);
         };
-        let path = folder.as_ref();
+        // Otherwise everything that a wrong URL names would be copied.
+        if !remote::has_object(url, MANIFEST)? {
+            return Err(DatasetError::Missing(path.to_owned()));
+        }
+        let copy = remote::copy_folder(url, &|name| !name.contains('/'))?;
+        let opened = Self::open_local(&copy.folder)?;
+        Ok(Self {
+            _copy: Some(copy),
+            ..opened
+        })
+    }
+
+    fn open_local(path: &Path) -> Result<Self, DatasetError> {
         match Self::open_there(path) {
             Err(DatasetError::Missing { .. }) if staging::restore(path)? => Self::open_there(path),
             opened => opened,
@@ -77,6 +87,7 @@ impl Dataset {
             identity,
             relation_names: relations.iter().map(|r| r.name.clone()).collect(),
             relations,
+            _copy: None,
         })
     }
 

@@ -188,7 +188,7 @@ pub fn remove_folder(path: &Path) -> Result<(), FileError> {
 /// # Errors
 /// When the operating system reports an error, or `path` is a URL.
 pub fn create_folder(path: &Path) -> Result<(), FileError> {
-    if remote::as_url(path).is_some() {
+    if remote::is_any_url(path) {
         let what = "this command writes to local folders only; name one, and copy it afterwards";
         return Err(FileError::new(
             "create folder",

@@ -1,14 +1,14 @@
 //! Folders in object stores: the interfaces through which datasets and checkpoints use them.
 //!
 //! A path that begins with `s3://`, `gs://` or `az://` names such a folder. Readers work on a local copy of it
-//! ([`local_folder`]), and the trainers of a distributed run write to it ([`open_folder`]). The program registers once
+//! ([`copy_folder`]), and the trainers of a distributed run write to it ([`open_folder`]). The program registers once
 //! what opens them ([`register_stores`]); until then, such a path is an error.
 //!
 //! Names are those of objects relative to the folder, with `/` between parts. Objects that were written once are never
 //! changed, except for the few that are replaced under a condition.
 
-use std::borrow::Cow;
 use std::fmt::Debug;
+use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
@@ -27,15 +27,51 @@ pub struct RemoteFile {
     pub size: u64,
     /// Tag of the content, which changes when the object is replaced.
     pub tag: ContentTag,
+    /// Time at which it was written, in milliseconds since 1970, by the clock of the store.
+    pub modified: i64,
 }
 
 /// Tag that a store gives to the content of an object.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ContentTag {
-    /// The `ETag` of HTTP.
+    /// The `ETag` of HTTP without quotes, which some listings lack; empty if the store gives none.
     pub etag: String,
     /// Number of the version, where the store compares that instead.
     pub version: Option<String>,
+}
+
+impl ContentTag {
+    /// Creates the tag from what a store answers.
+    #[must_use]
+    pub fn new(etag: Option<String>, version: Option<String>) -> Self {
+        let etag = etag.as_deref().map_or("", Self::trimmed).to_owned();
+        Self { etag, version }
+    }
+
+    /// Returns an `ETag` without its quotes.
+    #[must_use]
+    pub fn trimmed(etag: &str) -> &str {
+        let inner = etag
+            .strip_prefix('"')
+            .and_then(|etag| etag.strip_suffix('"'));
+        inner.unwrap_or(etag)
+    }
+
+    /// Returns the `ETag` as a condition of a request; `None` if there is none, or a weak one, which can be none.
+    #[must_use]
+    pub fn strong(&self) -> Option<String> {
+        let is_strong = !self.etag.is_empty() && !self.etag.starts_with("W/");
+        is_strong.then(|| format!("\"{}\"", self.etag))
+    }
+}
+
+/// Local copy of a folder. Nobody changes it while it is held.
+#[derive(Debug)]
+pub struct LocalCopy {
+    /// Folder of the copy.
+    pub folder: PathBuf,
+    /// Open file whose lock keeps others from changing the copy.
+    pub lock: File,
 }
 
 /// Content of a small object.
@@ -58,6 +94,12 @@ pub trait RemoteFolder: Debug + Send + Sync {
     /// # Errors
     /// When the store refuses or does not answer.
     fn list(&self) -> io::Result<Vec<RemoteFile>>;
+
+    /// Returns the objects of the folder itself, sorted by name.
+    ///
+    /// # Errors
+    /// When the store refuses or does not answer.
+    fn list_here(&self) -> io::Result<Vec<RemoteFile>>;
 
     /// Returns what a listing would say about the object `name`.
     ///
@@ -117,18 +159,18 @@ pub trait ObjectStores: Send + Sync {
     /// When the URL is wrong, or the store refuses or does not answer.
     fn open(&self, url: &str) -> io::Result<Arc<dyn RemoteFolder>>;
 
-    /// Brings the local copy of the folder `url` up to date, and returns it. It contains the objects of the folder, and of
-    /// those below it, whose names are `wanted`. An empty folder gives an empty copy.
+    /// Returns an up-to-date copy of the folder `url`. It contains the objects of the folder, and of those below it, whose
+    /// names are `wanted`. An empty folder gives an empty copy.
     ///
     /// # Errors
     /// As for [`ObjectStores::open`], and when the copy cannot be written.
-    fn copy(&self, url: &str, wanted: &dyn Fn(&str) -> bool) -> io::Result<PathBuf>;
+    fn copy(&self, url: &str, wanted: &dyn Fn(&str) -> bool) -> io::Result<LocalCopy>;
 
-    /// Removes those files from the local copy of the folder `url` whose names are `wanted`.
+    /// Returns an up-to-date copy with the object `name` of the folder `url` only.
     ///
     /// # Errors
-    /// When they cannot be removed.
-    fn discard(&self, url: &str, wanted: &dyn Fn(&str) -> bool) -> io::Result<()>;
+    /// As for [`ObjectStores::copy`], and when there is no such object.
+    fn copy_object(&self, url: &str, name: &str) -> io::Result<LocalCopy>;
 
     /// Returns a local folder for files that will be sent to the folder `url`. Each call gives another, empty folder.
     ///
@@ -154,6 +196,16 @@ pub fn as_url(path: &Path) -> Option<&str> {
         .then_some(text)
 }
 
+/// Returns whether `path` looks like a URL, of whatever scheme, that would become a folder here.
+#[must_use]
+pub fn is_any_url(path: &Path) -> bool {
+    let scheme = path.to_str().and_then(|text| text.split_once(":/"));
+    scheme.is_some_and(|(scheme, _)| {
+        let is_one = |c: char| c.is_ascii_alphanumeric() || ['+', '-', '.'].contains(&c);
+        scheme.starts_with(|c: char| c.is_ascii_alphabetic()) && scheme.chars().all(is_one)
+    })
+}
+
 fn stores() -> io::Result<&'static dyn ObjectStores> {
     let stores = STORES.get().map(Box::as_ref);
     stores.ok_or_else(|| io::Error::other("this program opens no object stores"))
@@ -168,30 +220,23 @@ pub fn open_folder(url: &str) -> Result<Arc<dyn RemoteFolder>, FileError> {
     opened.map_err(|cause| FileError::new("open", Path::new(url), cause))
 }
 
-/// Returns the local folder with the content of `path`: `path` itself, or, if it names a folder in an object store, an
-/// up-to-date copy of the objects whose names are `wanted`.
+/// Returns an up-to-date copy of the folder in an object store that `url` names, with the objects whose names are
+/// `wanted`.
 ///
 /// # Errors
 /// When the folder cannot be copied.
-pub fn local_folder<'a>(
-    path: &'a Path,
-    wanted: &dyn Fn(&str) -> bool,
-) -> Result<Cow<'a, Path>, FileError> {
-    let Some(url) = as_url(path) else {
-        return Ok(Cow::Borrowed(path));
-    };
+pub fn copy_folder(url: &str, wanted: &dyn Fn(&str) -> bool) -> Result<LocalCopy, FileError> {
     let copied = stores().and_then(|stores| stores.copy(url, wanted));
-    let copied = copied.map_err(|cause| FileError::new("copy", path, cause))?;
-    Ok(Cow::Owned(copied))
+    copied.map_err(|cause| FileError::new("copy", Path::new(url), cause))
 }
 
-/// Removes those files from the local copy of the folder `url` whose names are `wanted`.
+/// Returns an up-to-date copy with the object `name` of the folder in an object store that `url` names.
 ///
 /// # Errors
-/// When they cannot be removed.
-pub fn discard_copy(url: &str, wanted: &dyn Fn(&str) -> bool) -> Result<(), FileError> {
-    let discarded = stores().and_then(|stores| stores.discard(url, wanted));
-    discarded.map_err(|cause| FileError::new("remove the copy of", Path::new(url), cause))
+/// When there is no such object, or it cannot be copied.
+pub fn copy_object(url: &str, name: &str) -> Result<LocalCopy, FileError> {
+    let copied = stores().and_then(|stores| stores.copy_object(url, name));
+    copied.map_err(|cause| FileError::new("copy", &Path::new(url).join(name), cause))
 }
 
 /// Returns an empty local folder for files that will be sent to the folder `url`.

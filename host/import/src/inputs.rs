@@ -8,7 +8,8 @@ use std::os::unix::fs::FileTypeExt;
 use std::path::{Component, Path, PathBuf};
 
 use super::{ImportError, ImportOptions, ImportProgress, pipes};
-use pbg_files::{self as files, FileError, remote};
+use pbg_files::remote::{self, LocalCopy};
+use pbg_files::{self as files, FileError};
 
 /// Input file of an import.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,8 +28,8 @@ pub(super) struct InputFiles {
     pub(super) features: Vec<(String, InputPath)>,
     /// Open copies of pipes, which have no name and exist only while they are open.
     spools: Vec<File>,
-    /// Local copies of objects, by the URLs of their folders and their names.
-    copies: BTreeSet<(String, String)>,
+    /// Local copies of objects.
+    copies: Vec<LocalCopy>,
 }
 
 impl InputFiles {
@@ -43,7 +44,7 @@ impl InputFiles {
             sets: Vec::new(),
             features: Vec::new(),
             spools: Vec::new(),
-            copies: BTreeSet::new(),
+            copies: Vec::new(),
         };
         let mut expanded = Vec::new();
         for (set, paths) in sets {
@@ -80,8 +81,13 @@ impl InputFiles {
     /// Removes the local copies of objects, which are kept until here so that an import that was interrupted need not copy
     /// them again.
     pub(super) fn discard_copies(&self) -> Result<(), ImportError> {
-        for (folder, name) in &self.copies {
-            remote::discard_copy(folder, &|object| object == name)?;
+        for LocalCopy { folder, lock } in &self.copies {
+            // Another import may read the same object.
+            let failed = |e| FileError::new("unlock", folder, e);
+            lock.unlock().map_err(failed)?;
+            if lock.try_lock().is_ok() {
+                files::remove_folder(folder)?;
+            }
         }
         Ok(())
     }
@@ -93,9 +99,9 @@ impl InputFiles {
         progress: &mut dyn FnMut(ImportProgress) -> ControlFlow<()>,
     ) -> Result<InputPath, ImportError> {
         if let Some((folder, name)) = remote::as_url(&path).and_then(remote::split_name) {
-            let copy = remote::local_folder(Path::new(folder), &|object| object == name)?;
-            let source = copy.join(name);
-            self.copies.insert((folder.to_owned(), name.to_owned()));
+            let copy = remote::copy_object(folder, name)?;
+            let source = copy.folder.join(name);
+            self.copies.push(copy);
             return Ok(InputPath { path, source });
         }
         let is_pipe = fs::metadata(&path).is_ok_and(|found| found.file_type().is_fifo());
@@ -152,7 +158,7 @@ fn expand(path: &Path) -> Result<Vec<PathBuf>, ImportError> {
 fn objects(url: &str) -> Result<Vec<PathBuf>, ImportError> {
     let within =
         |folder: &str, wanted: &dyn Fn(&str) -> bool| -> Result<Vec<PathBuf>, ImportError> {
-            let listed = remote::open_folder(folder)?.list();
+            let listed = remote::open_folder(folder)?.list_here();
             let listed = listed.map_err(|e| FileError::new("list", Path::new(folder), e))?;
             let is_input = |name: &str| !name.contains('/') && !name.starts_with(['.', '_']);
             let files = listed.iter().filter(|file| file.size > 0);

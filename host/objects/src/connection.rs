@@ -17,9 +17,12 @@ use tokio::runtime::{Builder, Runtime};
 use crate::error::io_error;
 use crate::url::{ObjectUrl, Provider};
 
-/// Time that a connection and a request without an answer get.
+/// Time that a connection gets.
 const CONNECT: Duration = Duration::from_secs(10);
-const REQUEST: Duration = Duration::from_secs(60);
+/// Time without a byte of an answer.
+const STALL: Duration = Duration::from_secs(60);
+/// Time that a request gets with its content, enough for four parts at a time over a slow line.
+const REQUEST: Duration = Duration::from_secs(600);
 
 /// How often a request is repeated, with pauses that grow to ten seconds: about a minute in all.
 const REPETITIONS: usize = 9;
@@ -79,13 +82,17 @@ impl StoreSettings {
     }
 
     /// Returns whether requests may be unencrypted, which they may on this machine, and elsewhere if the user allows it.
-    fn allows_unencrypted(&self) -> io::Result<bool> {
-        const ALLOW: [&str; 3] = ["AWS_ALLOW_HTTP", "GOOGLE_ALLOW_HTTP", "AZURE_ALLOW_HTTP"];
-        if ALLOW.iter().any(|name| self.get(name) == Some("true")) {
+    fn allows_unencrypted(&self, provider: Provider) -> io::Result<bool> {
+        let (prefix, allow) = match provider {
+            Provider::S3 => ("AWS_", "AWS_ALLOW_HTTP"),
+            Provider::Google => ("GOOGLE_", "GOOGLE_ALLOW_HTTP"),
+            Provider::Azure => ("AZURE_", "AZURE_ALLOW_HTTP"),
+        };
+        if self.get(allow) == Some("true") {
             return Ok(true);
         }
         let mut is_local = false;
-        for name in ADDRESSES {
+        for name in ADDRESSES.iter().filter(|name| name.starts_with(prefix)) {
             let Some(address) = self.get(name) else {
                 continue;
             };
@@ -94,7 +101,7 @@ impl StoreSettings {
             };
             if !is_loopback(rest) {
                 return Err(io::Error::other(format!(
-                    "{name}={address} is not encrypted; use https://, or set AWS_ALLOW_HTTP=true"
+                    "{name}={address} is not encrypted; use https://, or set {allow}=true"
                 )));
             }
             is_local = true;
@@ -135,7 +142,8 @@ pub(crate) fn connect(
     let client = ClientOptions::new()
         .with_connect_timeout(CONNECT)
         .with_timeout(REQUEST)
-        .with_allow_http(settings.allows_unencrypted()?);
+        .with_read_timeout(STALL)
+        .with_allow_http(settings.allows_unencrypted(url.provider)?);
     let retry = retry(patience);
     let bucket = &url.bucket;
     let opened: object_store::Result<Arc<dyn ObjectStore>> = match url.provider {
@@ -178,7 +186,7 @@ fn retry(patience: Patience) -> RetryConfig {
             Patience::First => FIRST_REPETITIONS,
             Patience::Usual => REPETITIONS,
         },
-        retry_timeout: Duration::from_secs(180),
+        retry_timeout: REQUEST,
     }
 }
 

@@ -1,35 +1,31 @@
 //! Local copies of folders in object stores.
 //!
-//! A copy has one folder in the user's folder for caches. What has not changed since the last copy is not copied again,
-//! and what the store no longer has is removed, unless somebody is reading it. The manifest is copied last, so a copy
-//! that was interrupted still has the previous one.
+//! A copy has a folder of its own in the user's folder for caches. What has not changed since the last copy is not copied
+//! again. Its manifest is copied last, and what the store no longer has is removed then, so a copy that was interrupted
+//! still has the previous version. Nothing is changed while somebody uses a copy: a newer version gets another folder.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
+use std::fs::{self, File, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use pbg_files::remote::{ObjectStores, RemoteFile, RemoteFolder};
-use pbg_files::{self as files, FileError};
-use serde::{Deserialize, Serialize};
+use pbg_files::remote::{LocalCopy, ObjectStores, RemoteFile, RemoteFolder};
 use sha2::{Digest, Sha256};
 
 use crate::connection::StoreSettings;
+use crate::copied_files::CopiedFiles;
+use crate::names;
 use crate::object_folder::ObjectFolder;
-use crate::transfer::PARTIAL;
 use crate::url::ObjectUrl;
 
-/// File of a copy that says which contents its files have.
-const RECORD: &str = ".copied.json";
-/// File that is locked while a folder is copied.
+/// File that is locked while a copy is changed or used.
 const LOCK: &str = ".lock-copy";
-/// Largest size of the record in bytes.
-const MAX_RECORD: u64 = 256 << 20;
-/// How often a folder is listed again because objects were removed while it was copied.
+/// How often a folder is listed again because objects were replaced while it was copied.
 const ATTEMPTS: usize = 20;
+/// Largest number of copies of a folder that are in use at the same time.
+const MAX_COPIES: usize = 64;
 
-/// Message to the user: what is copied where, or a warning.
+/// Message to the user: what is copied where, or what is waited for.
 pub type CopyNotice = Box<dyn Fn(&str) + Send + Sync>;
 
 /// Local copies of folders, below one folder.
@@ -37,25 +33,6 @@ pub struct CopiedFolders {
     folder: PathBuf,
     settings: StoreSettings,
     notice: CopyNotice,
-}
-
-/// Contents of the files of a copy, by name.
-#[derive(Default, Serialize, Deserialize)]
-struct Copied(BTreeMap<String, CopiedFile>);
-
-#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
-struct CopiedFile {
-    size: u64,
-    etag: String,
-}
-
-impl CopiedFile {
-    fn of(file: &RemoteFile) -> Self {
-        Self {
-            size: file.size,
-            etag: file.tag.etag.clone(),
-        }
-    }
 }
 
 impl CopiedFolders {
@@ -75,32 +52,42 @@ impl CopiedFolders {
         let digest: [u8; 32] = Sha256::digest(url.to_string()).into();
         let [a, b, c, d, e, f, g, h, ..] = digest;
         let digest = u64::from_be_bytes([a, b, c, d, e, f, g, h]);
-        let is_plain = |c: &char| c.is_ascii_alphanumeric() || ['-', '_', '.'].contains(c);
+        let is_plain = |c: &char| c.is_ascii_alphanumeric() || ['-', '_'].contains(c);
         let readable: String = url.last_part().chars().filter(is_plain).take(40).collect();
         self.folder.join(format!("{readable}-{digest:016x}"))
     }
 
-    /// Copies what is missing or has changed.
-    fn update(
+    /// Returns a copy with what `list` returns: one that is up to date, or one that nobody uses and that is then brought
+    /// up to date.
+    fn current(
         &self,
+        url: &ObjectUrl,
         remote: &ObjectFolder,
-        to: &Path,
-        wanted: &dyn Fn(&str) -> bool,
-    ) -> io::Result<()> {
-        let mut copied = read_record(to);
-        for _ in 0..ATTEMPTS {
-            let listed = listing(remote, wanted)?;
-            let missing = missing(&listed, &copied, to);
-            self.announce(remote, &missing, to)?;
-            let (manifests, others): (Vec<_>, Vec<_>) = missing
-                .into_iter()
-                .partition(|file| is_manifest(&file.name));
-            if !copy_all(remote, &others, to, &mut copied)? {
-                continue;
-            }
-            if copy_all(remote, &manifests, to, &mut copied)? {
-                remove_others(&listed, &mut copied, to, wanted)?;
-                return write_record(to, &copied);
+        list: &dyn Fn() -> io::Result<Vec<RemoteFile>>,
+        owns: &dyn Fn(&str) -> bool,
+    ) -> io::Result<LocalCopy> {
+        let first = self.folder_of(url);
+        for number in 0..MAX_COPIES {
+            let folder = match number {
+                0 => first.clone(),
+                _ => first.with_extension(number.to_string()),
+            };
+            fs::create_dir_all(&folder)?;
+            let lock = self.shared_lock(&folder)?;
+            for _ in 0..ATTEMPTS {
+                let listed = list()?;
+                if CopiedFiles::read(&folder).missing(&listed).is_empty() {
+                    return Ok(LocalCopy { folder, lock });
+                }
+                // Others may use the copy as it is.
+                lock.unlock()?;
+                match lock.try_lock() {
+                    Ok(()) => self.update(remote, &listed, &folder, owns)?,
+                    Err(TryLockError::WouldBlock) => break,
+                    Err(TryLockError::Error(error)) => return Err(error),
+                }
+                lock.unlock()?;
+                lock.lock_shared()?;
             }
         }
         Err(io::Error::other(
@@ -108,29 +95,83 @@ impl CopiedFolders {
         ))
     }
 
+    /// Locks a copy against changes. Waits while another process changes it.
+    fn shared_lock(&self, folder: &Path) -> io::Result<File> {
+        let mut options = File::options();
+        let file = options.append(true).create(true).open(folder.join(LOCK))?;
+        match file.try_lock_shared() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                let shown = folder.display();
+                (self.notice)(&format!(
+                    "waiting for another process that copies to {shown}"
+                ));
+                file.lock_shared()?;
+            }
+            Err(TryLockError::Error(error)) => return Err(error),
+        }
+        Ok(file)
+    }
+
+    /// Copies what is missing or has changed, and then removes the files that `owns` and `listed` lacks. Ends early if an
+    /// object was replaced since it was listed.
+    fn update(
+        &self,
+        remote: &ObjectFolder,
+        listed: &[RemoteFile],
+        to: &Path,
+        owns: &dyn Fn(&str) -> bool,
+    ) -> io::Result<()> {
+        let mut copied = CopiedFiles::read(to);
+        let missing = copied.missing(listed);
+        self.announce(remote, &missing, to)?;
+        copied.forget(&missing)?;
+        let (manifests, others): (Vec<_>, Vec<_>) = missing
+            .into_iter()
+            .partition(|file| names::is_manifest(&file.name));
+        for file in others.into_iter().chain(manifests) {
+            let ended = copied.copy(remote, file);
+            if let Err(error) = ended {
+                copied.write()?;
+                let is_gone = [
+                    io::ErrorKind::NotFound,
+                    io::ErrorKind::StaleNetworkFileHandle,
+                ];
+                if is_gone.contains(&error.kind()) {
+                    return Ok(());
+                }
+                let (kind, name) = (error.kind(), &file.name);
+                return Err(io::Error::new(kind, format!("{name}: {error}")));
+            }
+        }
+        copied.write()?;
+        copied.remove_others(listed, owns)
+    }
+
     /// Says what will be copied, and refuses it if the disk lacks the room.
     fn announce(&self, remote: &ObjectFolder, files: &[&RemoteFile], to: &Path) -> io::Result<()> {
-        let bytes: u64 = files.iter().map(|file| file.size).sum();
+        let add = |sum: u64, file: &&RemoteFile| sum.saturating_add(file.size);
+        let bytes = files.iter().fold(0, add);
         if bytes == 0 {
             return Ok(());
         }
+        let there = |file: &&RemoteFile| names::partial_size(&to.join(&file.name), file);
+        let lacking = bytes.saturating_sub(files.iter().map(there).sum());
         let free = rustix::fs::statvfs(to).map(|disk| disk.f_bavail.saturating_mul(disk.f_frsize));
+        let what = names::count(files.len(), "object");
         if let Ok(free) = free
-            && free < bytes
+            && free < lacking
         {
+            let (lacking, free) = (names::bytes(lacking), names::bytes(free));
             return Err(io::Error::new(
                 io::ErrorKind::StorageFull,
                 format!(
-                    "{} with {} do not fit in {}, where {} are free",
-                    count(files.len(), "object"),
-                    shown(bytes),
-                    to.display(),
-                    shown(free)
+                    "{what} need {lacking} more in {}, where {free} are free",
+                    to.display()
                 ),
             ));
         }
-        let what = count(files.len(), "object");
-        let (url, size, to) = (remote.url(), shown(bytes), to.display());
+        let (url, size, to) = (remote.url(), names::bytes(bytes), to.display());
         (self.notice)(&format!("copying {what} of {url} ({size}) to {to}"));
         Ok(())
     }
@@ -142,161 +183,43 @@ impl ObjectStores for CopiedFolders {
         Ok(Arc::new(ObjectFolder::open(url, &self.settings)?))
     }
 
-    fn copy(&self, url: &str, wanted: &dyn Fn(&str) -> bool) -> io::Result<PathBuf> {
+    fn copy(&self, url: &str, wanted: &dyn Fn(&str) -> bool) -> io::Result<LocalCopy> {
         let url = ObjectUrl::parse(url)?;
-        let folder = self.folder_of(&url);
-        let remote = ObjectFolder::open(url, &self.settings)?;
-        fs::create_dir_all(&folder)?;
-        let _lock = lock(&folder)?;
-        self.update(&remote, &folder, wanted)?;
-        Ok(folder)
+        let remote = ObjectFolder::open(url.clone(), &self.settings)?;
+        let list = || {
+            let mut listed = remote.list()?;
+            listed.retain(|file| wanted(&file.name));
+            names::usable(listed)
+        };
+        self.current(&url, &remote, &list, wanted)
     }
 
-    fn discard(&self, url: &str, wanted: &dyn Fn(&str) -> bool) -> io::Result<()> {
-        let folder = self.folder_of(&ObjectUrl::parse(url)?);
-        if !folder.is_dir() {
-            return Ok(());
-        }
-        let _lock = lock(&folder)?;
-        let mut copied = read_record(&folder);
-        remove_others(&[], &mut copied, &folder, wanted)?;
-        write_record(&folder, &copied)
+    fn copy_object(&self, url: &str, name: &str) -> io::Result<LocalCopy> {
+        let parent = ObjectUrl::parse(url)?;
+        let remote = ObjectFolder::open(parent, &self.settings)?;
+        let list = || match names::usable(vec![remote.look_up(name)?])? {
+            listed if listed.is_empty() => Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                "its name cannot be that of a file here",
+            )),
+            listed => Ok(listed),
+        };
+        // Each object has a copy of its own, which is removed when it is no longer needed.
+        let own = ObjectUrl::parse(&format!("{url}/{name}"))?;
+        self.current(&own, &remote, &list, &|_| true)
     }
 
     fn outgoing(&self, url: &str) -> io::Result<PathBuf> {
         let copy = self.folder_of(&ObjectUrl::parse(url)?);
         let process = std::process::id();
-        for number in 0.. {
+        fs::create_dir_all(&self.folder)?;
+        for number in 0..MAX_COPIES {
             let folder = copy.with_extension(format!("out-{process}-{number}"));
-            fs::create_dir_all(&self.folder)?;
             match fs::create_dir(&folder) {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 created => return created.map(|()| folder),
             }
         }
-        unreachable!("one of all numbers is free")
-    }
-}
-
-/// Waits until no other process updates the copy.
-fn lock(folder: &Path) -> io::Result<fs::File> {
-    let mut options = fs::File::options();
-    let file = options.append(true).create(true).open(folder.join(LOCK))?;
-    file.lock()?;
-    Ok(file)
-}
-
-/// Lists the wanted objects whose names can be those of files.
-fn listing(remote: &ObjectFolder, wanted: &dyn Fn(&str) -> bool) -> io::Result<Vec<RemoteFile>> {
-    let mut listed = remote.list()?;
-    listed.retain(|file| wanted(&file.name) && is_safe(&file.name));
-    Ok(listed)
-}
-
-/// Returns whether an object's name names a file below the copy's folder that is not one of the copy's own.
-fn is_safe(name: &str) -> bool {
-    let is_good = |part: &str| {
-        !part.is_empty() && part != "." && part != ".." && !part.contains(['\0', '\\'])
-    };
-    name.split('/').all(is_good)
-        && name != RECORD
-        && name != LOCK
-        && !name.ends_with(PARTIAL)
-        && name.len() < 1024
-}
-
-/// Manifests name other files, which have to be there before.
-fn is_manifest(name: &str) -> bool {
-    let file = name.rsplit('/').next().unwrap_or(name);
-    file.starts_with("manifest.") && file.ends_with(".json")
-}
-
-/// Returns the objects that the copy lacks or has with other content.
-fn missing<'a>(listed: &'a [RemoteFile], copied: &Copied, to: &Path) -> Vec<&'a RemoteFile> {
-    let is_missing = |file: &&RemoteFile| {
-        let same = copied.0.get(&file.name) == Some(&CopiedFile::of(file));
-        !same
-            || fs::metadata(to.join(&file.name))
-                .map(|found| found.len())
-                .ok()
-                != Some(file.size)
-    };
-    listed.iter().filter(is_missing).collect()
-}
-
-/// Copies `files`. Returns false if one of them does not exist any more, or was replaced.
-fn copy_all(
-    remote: &ObjectFolder,
-    files: &[&RemoteFile],
-    to: &Path,
-    copied: &mut Copied,
-) -> io::Result<bool> {
-    for file in files {
-        let path = to.join(&file.name);
-        if let Some(folder) = path.parent() {
-            fs::create_dir_all(folder)?;
-        }
-        if let Err(error) = remote.download(file, &path) {
-            return match remote.look_up(&file.name) {
-                Err(gone) if gone.kind() == io::ErrorKind::NotFound => Ok(false),
-                Ok(now) if now.tag != file.tag => Ok(false),
-                _ => Err(io::Error::new(
-                    error.kind(),
-                    format!("{}: {error}", file.name),
-                )),
-            };
-        }
-        copied.0.insert(file.name.clone(), CopiedFile::of(file));
-    }
-    write_record(to, copied)?;
-    Ok(true)
-}
-
-/// Removes the copied files that the store no longer has. A file that is being read is removed by the next copy.
-fn remove_others(
-    listed: &[RemoteFile],
-    copied: &mut Copied,
-    to: &Path,
-    wanted: &dyn Fn(&str) -> bool,
-) -> io::Result<()> {
-    let names: BTreeSet<&str> = listed.iter().map(|file| file.name.as_str()).collect();
-    let is_gone = |name: &String| wanted(name) && !names.contains(name.as_str());
-    let gone: Vec<String> = copied
-        .0
-        .keys()
-        .filter(|name| is_gone(name))
-        .cloned()
-        .collect();
-    for name in gone {
-        files::remove_unless_read(&to.join(&name)).map_err(|FileError { cause, .. }| cause)?;
-        copied.0.remove(&name);
-    }
-    Ok(())
-}
-
-/// Reads the record of a copy. A damaged one counts as empty: everything is copied again.
-fn read_record(folder: &Path) -> Copied {
-    let bytes = files::read(&folder.join(RECORD), MAX_RECORD).unwrap_or_default();
-    serde_json::from_slice(&bytes).unwrap_or_default()
-}
-
-fn write_record(folder: &Path, copied: &Copied) -> io::Result<()> {
-    let bytes = serde_json::to_vec(copied)?;
-    files::replace(&folder.join(RECORD), &bytes).map_err(|FileError { cause, .. }| cause)
-}
-
-/// Returns a number of bytes with a unit.
-fn shown(bytes: u64) -> String {
-    match bytes {
-        0..1024 => format!("{bytes} B"),
-        1024..1_048_576 => format!("{:.1} KiB", bytes as f64 / 1024.0),
-        _ => format!("{:.1} MiB", bytes as f64 / 1_048_576.0),
-    }
-}
-
-fn count(number: usize, what: &str) -> String {
-    match number {
-        1 => format!("1 {what}"),
-        _ => format!("{number} {what}s"),
+        Err(io::ErrorKind::AlreadyExists.into())
     }
 }

@@ -11,7 +11,7 @@ pub(crate) fn io_error(error: Error, url: &ObjectUrl) -> io::Error {
     let text = match &error {
         Error::NotFound { .. } => return io::ErrorKind::NotFound.into(),
         Error::AlreadyExists { .. } => return io::ErrorKind::AlreadyExists.into(),
-        Error::Precondition { .. } => "it was replaced in the meantime".to_owned(),
+        Error::Precondition { .. } => return replaced(),
         Error::PermissionDenied { .. } | Error::Unauthenticated { .. } => denied(url.provider),
         other => {
             let cause = root_cause(other);
@@ -29,6 +29,12 @@ pub(crate) fn io_error(error: Error, url: &ObjectUrl) -> io::Error {
         }
     };
     io::Error::other(text)
+}
+
+/// Returns the error for an object that was replaced after it was listed.
+pub(crate) fn replaced() -> io::Error {
+    let kind = io::ErrorKind::StaleNetworkFileHandle;
+    io::Error::new(kind, "it was replaced in the meantime")
 }
 
 fn denied(provider: Provider) -> String {

@@ -7,7 +7,8 @@
 //!
 //! Invariants:
 //!
-//! * A transfer holds at most [`PARTS`] parts of [`PART`] bytes in memory.
+//! * A transfer holds at most [`PARTS`] parts of [`PART`] bytes in memory. Only objects of more than 78 GiB need larger
+//!   parts when they are written, because stores limit the number of parts.
 //! * A copied file has its name only when it is complete, and a folder's manifest is copied after the files it names.
 //! * Requests are encrypted unless the store is on this machine or the user allows otherwise.
 //!
@@ -15,8 +16,10 @@
 //! runtime. This crate knows nothing about the contents of objects.
 
 mod connection;
+mod copied_files;
 mod copies;
 mod error;
+mod names;
 mod object_folder;
 mod transfer;
 mod url;

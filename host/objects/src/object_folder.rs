@@ -105,10 +105,8 @@ impl ObjectFolder {
         Some(RemoteFile {
             name: name.to_owned(),
             size: object.size,
-            tag: ContentTag {
-                etag: object.e_tag.unwrap_or_default(),
-                version: object.version,
-            },
+            modified: object.last_modified.timestamp_millis(),
+            tag: ContentTag::new(object.e_tag, object.version),
         })
     }
 }
@@ -122,16 +120,30 @@ impl RemoteFolder for ObjectFolder {
         let prefix = self.prefix()?;
         let mut files = block(async {
             let mut listed = self.store.list(prefix.as_ref());
-            let mut files = Vec::new();
+            let (mut files, mut objects) = (Vec::new(), 0);
             while let Some(object) = listed.next().await {
                 files.extend(self.described(object.map_err(|e| self.failed(e))?));
-                if files.len() > MAX_OBJECTS {
+                objects += 1;
+                if objects > MAX_OBJECTS {
                     let what = format!("it has more than {MAX_OBJECTS} objects");
                     return Err(io::Error::new(io::ErrorKind::InvalidData, what));
                 }
             }
             Ok(files)
         })?;
+        files.sort_unstable_by(|a, b| a.name.cmp(&b.name));
+        Ok(files)
+    }
+
+    fn list_here(&self) -> io::Result<Vec<RemoteFile>> {
+        let prefix = self.prefix()?;
+        let listed = block(async {
+            let listed = self.store.list_with_delimiter(prefix.as_ref()).await;
+            listed.map_err(|e| self.failed(e))
+        })?;
+        let files = listed.objects.into_iter();
+        let mut files: Vec<RemoteFile> =
+            files.filter_map(|object| self.described(object)).collect();
         files.sort_unstable_by(|a, b| a.name.cmp(&b.name));
         Ok(files)
     }
@@ -148,10 +160,7 @@ impl RemoteFolder for ObjectFolder {
         block(async {
             let got = self.store.get_opts(&key, GetOptions::default()).await;
             let got = got.map_err(|e| self.failed(e))?;
-            let tag = ContentTag {
-                etag: got.meta.e_tag.clone().unwrap_or_default(),
-                version: got.meta.version.clone(),
-            };
+            let tag = ContentTag::new(got.meta.e_tag.clone(), got.meta.version.clone());
             let mut bytes = Vec::new();
             let mut parts = got.into_stream();
             while let Some(part) = parts.next().await {
@@ -186,7 +195,7 @@ impl RemoteFolder for ObjectFolder {
         expected: &ContentTag,
     ) -> io::Result<Option<ContentTag>> {
         let version = UpdateVersion {
-            e_tag: Some(expected.etag.clone()),
+            e_tag: expected.strong(),
             version: expected.version.clone(),
         };
         self.put(name, bytes, PutMode::Update(version))
@@ -208,8 +217,5 @@ fn parsed(key: &str) -> io::Result<Key> {
 }
 
 fn tag_of_put(put: PutResult) -> ContentTag {
-    ContentTag {
-        etag: put.e_tag.unwrap_or_default(),
-        version: put.version,
-    }
+    ContentTag::new(put.e_tag, put.version)
 }

@@ -3,17 +3,18 @@
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use futures_util::{StreamExt, TryStreamExt, stream};
 use object_store::path::Path as Key;
 use object_store::{
     Error, GetOptions, GetRange, ObjectStore, ObjectStoreExt, PutPayload, WriteMultipart,
 };
-use pbg_files::remote::RemoteFile;
-use sha2::{Digest, Sha256};
+use pbg_files::remote::{ContentTag, RemoteFile};
 
 use crate::connection::block;
+use crate::error::replaced;
+use crate::names;
 
 /// Bytes of a part, which one request carries.
 pub const PART: u64 = 8 << 20;
@@ -31,11 +32,12 @@ pub(crate) fn download(
     to: &Path,
     failed: impl Fn(Error) -> io::Error + Copy,
 ) -> io::Result<()> {
-    let partial = partial_name(to, file);
+    let partial = names::partial(to, file);
     let mut options = File::options();
     let mut out = options.append(true).create(true).open(&partial)?;
     let mut written = out.metadata()?.len();
-    if written > file.size {
+    // Without a tag, nothing tells whether the rest is of the same content.
+    if written > file.size || file.tag.etag.is_empty() {
         out.set_len(0)?;
         written = 0;
     }
@@ -43,13 +45,26 @@ pub(crate) fn download(
     let requests = starts.map(|start| {
         let end = file.size.min(start + PART);
         let options = GetOptions {
-            if_match: Some(file.tag.etag.clone()).filter(|tag| !tag.is_empty()),
+            if_match: file.tag.strong(),
             range: Some(GetRange::Bounded(start..end)),
             ..GetOptions::default()
         };
         async move {
             let got = store.get_opts(key, options).await.map_err(failed)?;
-            let bytes = got.bytes().await.map_err(failed)?;
+            // Some stores ignore the condition.
+            let etag = got.meta.e_tag.as_deref().map(ContentTag::trimmed);
+            let is_same = etag.is_none_or(|etag| etag == file.tag.etag);
+            if !is_same || got.meta.size != file.size {
+                return Err(replaced());
+            }
+            let mut bytes = Vec::with_capacity((end - start) as usize);
+            let mut pieces = got.into_stream();
+            while let Some(piece) = pieces.try_next().await.map_err(failed)? {
+                bytes.extend_from_slice(&piece);
+                if bytes.len() as u64 > end - start {
+                    break;
+                }
+            }
             match bytes.len() as u64 == end - start {
                 true => Ok(bytes),
                 false => Err(io::Error::new(
@@ -69,21 +84,6 @@ pub(crate) fn download(
     out.sync_all()?;
     std::fs::rename(&partial, to)
 }
-
-/// Returns the name of an incomplete copy, which differs between the contents of an object.
-fn partial_name(to: &Path, file: &RemoteFile) -> PathBuf {
-    let digest: [u8; 32] = Sha256::digest(format!("{} {}", file.tag.etag, file.size)).into();
-    let [a, b, c, d, ..] = digest;
-    let mut name = to.as_os_str().to_owned();
-    name.push(format!(
-        ".{:08x}{PARTIAL}",
-        u32::from_be_bytes([a, b, c, d])
-    ));
-    name.into()
-}
-
-/// Ending of the names of incomplete copies.
-pub(crate) const PARTIAL: &str = ".part";
 
 /// Writes the file `from` to the object `key`. Another object of that name is replaced when all parts have arrived.
 pub(crate) fn upload(

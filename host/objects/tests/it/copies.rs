@@ -44,7 +44,7 @@ fn a_copy_follows_its_folder() {
     let remote = open(&store, url);
     let below = tempfile::tempdir().unwrap();
     let (copies, notices) = copies(below.path(), settings(&store));
-    let copied = || copies.copy(url, &|_| true).unwrap();
+    let copied = || copies.copy(url, &|_| true).unwrap().folder;
 
     put(&*remote, "manifest.json", "1");
     put(&*remote, "edges/0_0.bin", "edges");
@@ -105,11 +105,15 @@ fn a_folder_is_copied_without_those_below_it() {
     put(&*remote, "epoch_1/manifest.json", "2");
     let below = tempfile::tempdir().unwrap();
     let (copies, _) = copies(below.path(), settings(&store));
-    let folder = copies.copy(url, &|name| !name.contains('/')).unwrap();
+    let folder = copies
+        .copy(url, &|name| !name.contains('/'))
+        .unwrap()
+        .folder;
     assert_eq!(files(&folder), named([("manifest.json", "1")]));
     let inner = copies
         .copy(&format!("{url}/epoch_1"), &|name| !name.contains('/'))
-        .unwrap();
+        .unwrap()
+        .folder;
     assert_eq!(files(&inner), named([("manifest.json", "2")]));
 }
 
@@ -126,6 +130,69 @@ fn names_stay_within_the_copy() {
     put(&*remote, "x.00000000.part", "3");
     let below = tempfile::tempdir().unwrap();
     let (copies, _) = copies(below.path(), settings(&store));
-    let folder = copies.copy(url, &|_| true).unwrap();
+    let folder = copies.copy(url, &|_| true).unwrap().folder;
     assert_eq!(files(&folder), named([("good", "1")]));
+}
+
+/// A copy that somebody reads stays as it is, and a newer one is made beside it.
+#[test]
+fn a_copy_in_use_is_not_changed() {
+    let Some(store) = TestStore::start() else {
+        return;
+    };
+    let url = "s3://tests/copies/used";
+    let remote = open(&store, url);
+    put(&*remote, "manifest.json", "1");
+    let below = tempfile::tempdir().unwrap();
+    let (copies, _) = copies(below.path(), settings(&store));
+    let copied = || copies.copy(url, &|_| true).unwrap();
+    let (first, same) = (copied(), copied());
+    assert_eq!(first.folder, same.folder, "both may read it");
+    put(&*remote, "manifest.json", "2");
+    let second = copied();
+    assert_eq!(files(&first.folder), named([("manifest.json", "1")]));
+    assert_eq!(files(&second.folder), named([("manifest.json", "2")]));
+    // When nobody reads them, the first is used again.
+    let folder = first.folder.clone();
+    drop((first, same, second));
+    let third = copied();
+    assert_eq!(third.folder, folder);
+    assert_eq!(files(&third.folder), named([("manifest.json", "2")]));
+}
+
+#[test]
+fn objects_and_folders_may_take_the_names_of_each_other() {
+    let Some(store) = TestStore::start() else {
+        return;
+    };
+    let url = "s3://tests/copies/names";
+    let remote = open(&store, url);
+    let below = tempfile::tempdir().unwrap();
+    let (copies, _) = copies(below.path(), settings(&store));
+    let copied = || files(&copies.copy(url, &|_| true).unwrap().folder);
+    put(&*remote, "a", "object");
+    put(&*remote, "b/c", "below");
+    assert_eq!(copied(), named([("a", "object"), ("b/c", "below")]));
+    remote.remove("a").unwrap();
+    remote.remove("b/c").unwrap();
+    put(&*remote, "a/d", "below");
+    put(&*remote, "b", "object");
+    assert_eq!(copied(), named([("a/d", "below"), ("b", "object")]));
+}
+
+#[test]
+fn one_object_is_copied_without_its_neighbours() {
+    let Some(store) = TestStore::start() else {
+        return;
+    };
+    let url = "s3://tests/copies/single";
+    let remote = open(&store, url);
+    put(&*remote, "edges.tsv", "a b");
+    put(&*remote, "more.tsv", "c d");
+    let below = tempfile::tempdir().unwrap();
+    let (copies, _) = copies(below.path(), settings(&store));
+    let copy = copies.copy_object(url, "edges.tsv").unwrap();
+    assert_eq!(files(&copy.folder), named([("edges.tsv", "a b")]));
+    let missing = copies.copy_object(url, "none.tsv").unwrap_err();
+    assert_eq!(missing.kind(), std::io::ErrorKind::NotFound);
 }

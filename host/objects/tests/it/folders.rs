@@ -4,7 +4,7 @@ use std::fs;
 use std::io::ErrorKind;
 use std::thread;
 
-use pbg_files::remote::ContentTag;
+use pbg_files::remote::{ContentTag, RemoteFile};
 use pbg_objects::PART;
 
 use crate::object_store::TestStore;
@@ -139,4 +139,29 @@ fn missing_and_large_objects_are_errors() {
     assert_eq!(error, "it is larger than the limit of 10 bytes");
     remote.remove("large").unwrap();
     assert!(remote.list().unwrap().is_empty());
+}
+
+/// The content of a listed object is copied, or none.
+#[test]
+fn an_object_that_was_replaced_is_not_copied() {
+    let Some(store) = TestStore::start() else {
+        return;
+    };
+    let remote = open(&store, "s3://tests/replaced");
+    let folder = tempfile::tempdir().unwrap();
+    let to = folder.path().join("to");
+    let first = remote.create("file", b"first").unwrap().unwrap();
+    let listed = remote.look_up("file").unwrap();
+    assert_eq!(listed.tag.etag, first.etag);
+    remote.replace("file", b"other", &first).unwrap().unwrap();
+    let error = remote.download(&listed, &to).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::StaleNetworkFileHandle, "{error}");
+    let longer = RemoteFile {
+        size: 100,
+        ..remote.look_up("file").unwrap()
+    };
+    remote.download(&longer, &to).unwrap_err();
+    assert!(!to.exists());
+    let listing = remote.list_here().unwrap();
+    assert_eq!(listing, remote.list().unwrap());
 }
