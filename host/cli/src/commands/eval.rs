@@ -3,7 +3,7 @@
 mod by;
 mod listed;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use comfy_table::Table;
 use pbg_core::event::RankStats;
@@ -94,6 +94,10 @@ fn candidates(text: &str) -> Result<CandidatesArg, String> {
         _ if text == "all" => Ok(CandidatesArg::Set(CandidateSet::All)),
         Ok(n) if n > 0 => Ok(CandidatesArg::Set(CandidateSet::Sample(n))),
         _ if is_number => Err("not a positive number".to_owned()),
+        // A word is likelier a mistake than the name of a file that is missing.
+        _ if !text.contains(['/', '.']) && !Path::new(text).exists() => {
+            Err("neither `all`, nor a number, nor a file that exists".to_owned())
+        }
         _ => Ok(CandidatesArg::File(PathBuf::from(text))),
     }
 }
@@ -262,13 +266,13 @@ mod tests {
         };
         assert_eq!(set("all"), Some(CandidateSet::All));
         assert_eq!(set("100"), Some(CandidateSet::Sample(100)));
-        for file in ["none", "./100", "test_500.tsv"] {
+        for file in ["./none", "./100", "test_500.tsv"] {
             assert!(
                 matches!(candidates(file), Ok(CandidatesArg::File(_))),
                 "{file}"
             );
         }
-        for wrong in ["0", "-1", ""] {
+        for wrong in ["0", "-1", "", "none"] {
             assert!(candidates(wrong).is_err(), "{wrong}");
         }
     }

@@ -232,8 +232,8 @@ class Model:
         width: int | None = None,
     ) -> list[Scored]:
         """Answers many questions `(head, relation, None)`, `(None, relation, tail)` or `(head, None, tail)` in one
-        pass over the partitions; see `predict`. With `index` and without `width`, questions that are answered faster by comparing all entities
-        are answered that way, exactly."""
+        pass over the partitions; see `predict`. With `index` and without `width`, questions that are answered faster
+        by comparing all entities are answered that way, exactly."""
         if isinstance(filter, str):
             raise UsageError("filter: expected a list of edge sets, such as ['train']")
         asked = {
