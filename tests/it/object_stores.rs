@@ -1,7 +1,7 @@
 //! Datasets, models and edges in an object store, and exports to it.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use pbg_files::remote::{ObjectStores as _, RemoteFolder};
 use pbg_objects::CopiedFolders;
@@ -104,6 +104,31 @@ fn models_and_datasets_are_read_where_they_are() {
     let report = cloud.run(&["report", &model, "--json"]).succeeds();
     assert!(report.stdout.contains("\"epoch\""), "{}", report.stdout);
 
+    // A damaged copy is not taken for a damaged model.
+    let copies = fs::read_dir(place.path("cache/copies")).unwrap().flatten();
+    let mut copies = copies.map(|copy| copy.path());
+    let is_model = |copy: &PathBuf| {
+        copy.file_name()
+            .unwrap()
+            .to_str()
+            .unwrap()
+            .starts_with("model-")
+    };
+    let copy = copies.find(is_model).unwrap();
+    let files = fs::read_dir(&copy)
+        .unwrap()
+        .flatten()
+        .map(|file| file.path());
+    let mut tables = files.filter(|file| file.extension().is_some_and(|e| e == "safetensors"));
+    let table = tables.next().unwrap();
+    let mut bytes = fs::read(&table).unwrap();
+    *bytes.last_mut().unwrap() ^= 1;
+    fs::write(&table, bytes).unwrap();
+    let advice = format!("this is a local copy: remove {}", copy.display());
+    cloud.run(&eval).fails(5, &["is damaged", &advice]);
+    fs::remove_dir_all(&copy).unwrap();
+    assert_eq!(ranks(cloud.run(&eval)), here);
+
     // A commit since then is seen.
     cloud
         .run(&[&TRAIN[..], &trained, &["--set", "num_epochs=5"]].concat())
@@ -196,6 +221,11 @@ fn what_cannot_be_in_a_store_is_refused_before_anything_is_copied() {
             "there is no bucket `nowhere`",
         ),
         (vec!["eval", "s3://"], 8, "it names no bucket"),
+        (
+            vec!["train", "--set", "checkpoint_path=s3a://tests/model"],
+            8,
+            "a URL begins with s3://, gs:// or az://",
+        ),
         (
             vec!["import", "--edges", "train=s3://tests/graph/*.tsv"],
             4,

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::{MANIFEST, names};
-use pbg_files::FileError;
+use pbg_files::{FileError, remote};
 
 /// Returns the checkpoints in folder `path` that were preserved at ends of epochs, in the order of the epochs.
 ///
@@ -23,6 +23,9 @@ pub fn list_preserved(path: &Path) -> Result<Vec<PathBuf>, FileError> {
 /// Returns advice for a checkpoint in `folder` that cannot be used, as the end of a message.
 #[must_use]
 pub fn recovery_advice(folder: &Path) -> String {
+    if let Some(advice) = remote::copy_advice(folder) {
+        return advice;
+    }
     match other_than(folder) {
         Some(kept) => format!(
             "the version in {} was kept: name it to use it, or copy its files over the damaged ones to resume from it",

@@ -14,6 +14,7 @@ use arrow_schema::SchemaRef;
 use pbg_core::graph::{Bucket, EdgeColumns};
 
 use super::dataset::{is_replaced, list};
+use super::error::repair;
 use super::manifest::{EdgeBatch, EdgeSetInfo};
 use super::schemas::edge_schema;
 use super::{Dataset, DatasetError, arrow};
@@ -26,7 +27,7 @@ pub enum EdgeReadError {
     #[error(transparent)]
     File(#[from] FileError),
     /// The edges are not those that were written.
-    #[error("{} is damaged: {what} in bucket {bucket}; import the edges again", path.display())]
+    #[error("{} is damaged: {what} in bucket {bucket}; {}", path.display(), repair(path))]
     Damaged {
         /// Path of the edge file.
         path: PathBuf,

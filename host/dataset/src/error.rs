@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use pbg_files::FileError;
 use pbg_files::sealed_json::SealError;
+use pbg_files::{FileError, remote};
 
 use super::MANIFEST;
 use super::staging::StagingError;
@@ -20,7 +20,7 @@ pub enum DatasetError {
     #[error("{0}; import the edges again")]
     Format(SealError),
     /// A file does not have the content that was written.
-    #[error("{} is damaged: {what}; import the edges again", path.display())]
+    #[error("{} is damaged: {what}; {}", path.display(), repair(path))]
     Damaged {
         /// The file.
         path: PathBuf,
@@ -74,6 +74,12 @@ impl DatasetError {
             what: what.into(),
         }
     }
+}
+
+/// Returns what to do about a damaged file of a dataset.
+pub(super) fn repair(file: &Path) -> String {
+    let advice = file.parent().and_then(remote::copy_advice);
+    advice.unwrap_or_else(|| "import the edges again".to_owned())
 }
 
 /// Returns the message for a dataset that another import has replaced since it was opened.

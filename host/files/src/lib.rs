@@ -189,7 +189,12 @@ pub fn remove_folder(path: &Path) -> Result<(), FileError> {
 /// When the operating system reports an error, or `path` is a URL.
 pub fn create_folder(path: &Path) -> Result<(), FileError> {
     if remote::is_any_url(path) {
-        let what = "this command writes to local folders only; name one, and copy it afterwards";
+        let what = match remote::as_url(path) {
+            Some(_) => {
+                "this command writes to local folders only; name one, and copy it afterwards"
+            }
+            None => "a URL begins with s3://, gs:// or az://, in small letters",
+        };
         return Err(FileError::new(
             "create folder",
             path,

@@ -18,6 +18,9 @@ use super::FileError;
 /// Beginnings of paths that name a folder in an object store.
 pub const SCHEMES: [&str; 3] = ["s3://", "gs://", "az://"];
 
+/// File of a local copy that records which contents its files have.
+pub const COPY_RECORD: &str = ".copied.json";
+
 /// An object of a folder, as a listing describes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RemoteFile {
@@ -237,6 +240,18 @@ pub fn copy_folder(url: &str, wanted: &dyn Fn(&str) -> bool) -> Result<LocalCopy
 pub fn copy_object(url: &str, name: &str) -> Result<LocalCopy, FileError> {
     let copied = stores().and_then(|stores| stores.copy_object(url, name));
     copied.map_err(|cause| FileError::new("copy", &Path::new(url).join(name), cause))
+}
+
+/// Returns advice about damaged files in `folder` if it is a local copy.
+#[must_use]
+pub fn copy_advice(folder: &Path) -> Option<String> {
+    folder.join(COPY_RECORD).is_file().then(|| {
+        format!(
+            "this is a local copy: remove {} and run the command again, which copies it anew; if that one is damaged too, \
+             so is the original",
+            folder.display()
+        )
+    })
 }
 
 /// Returns an empty local folder for files that will be sent to the folder `url`.

@@ -5,7 +5,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use pbg_files::remote::{RemoteFile, RemoteFolder};
+use pbg_files::remote::{COPY_RECORD, RemoteFile, RemoteFolder};
 use pbg_files::{self as files, FileError};
 use serde::{Deserialize, Serialize};
 
@@ -46,7 +46,7 @@ impl CopiedContent {
 impl CopiedFiles {
     /// Reads the record of the copy in `folder`. A damaged one counts as empty: everything is copied again.
     pub(crate) fn read(folder: &Path) -> Self {
-        let bytes = files::read(&folder.join(names::RECORD), MAX_RECORD).unwrap_or_default();
+        let bytes = files::read(&folder.join(COPY_RECORD), MAX_RECORD).unwrap_or_default();
         Self {
             folder: folder.to_owned(),
             contents: serde_json::from_slice(&bytes).unwrap_or_default(),
@@ -57,7 +57,7 @@ impl CopiedFiles {
     /// Writes the record.
     pub(crate) fn write(&mut self) -> io::Result<()> {
         let bytes = serde_json::to_vec(&self.contents)?;
-        let path = self.folder.join(names::RECORD);
+        let path = self.folder.join(COPY_RECORD);
         self.unrecorded = 0;
         files::replace(&path, &bytes).map_err(|FileError { cause, .. }| cause)
     }

@@ -72,7 +72,7 @@ impl CopiedFolders {
                 0 => first.clone(),
                 _ => first.with_extension(number.to_string()),
             };
-            fs::create_dir_all(&folder)?;
+            create(&folder)?;
             let lock = self.shared_lock(&folder)?;
             for _ in 0..ATTEMPTS {
                 let listed = list()?;
@@ -212,7 +212,7 @@ impl ObjectStores for CopiedFolders {
     fn outgoing(&self, url: &str) -> io::Result<PathBuf> {
         let copy = self.folder_of(&ObjectUrl::parse(url)?);
         let process = std::process::id();
-        fs::create_dir_all(&self.folder)?;
+        create(&self.folder)?;
         for number in 0..MAX_COPIES {
             let folder = copy.with_extension(format!("out-{process}-{number}"));
             match fs::create_dir(&folder) {
@@ -222,4 +222,15 @@ impl ObjectStores for CopiedFolders {
         }
         Err(io::ErrorKind::AlreadyExists.into())
     }
+}
+
+/// Creates a folder for copies.
+fn create(folder: &Path) -> io::Result<()> {
+    fs::create_dir_all(folder).map_err(|error| {
+        let (kind, folder) = (error.kind(), folder.display());
+        let what = format!(
+            "the folder for copies {folder} cannot be created: {error}; set PBG_HOST_CACHE to a folder that can be written"
+        );
+        io::Error::new(kind, what)
+    })
 }

@@ -8,8 +8,6 @@ use std::path::{Path, PathBuf};
 use pbg_files::remote::RemoteFile;
 use sha2::{Digest, Sha256};
 
-/// File of a copy that records which contents its files have.
-pub(crate) const RECORD: &str = ".copied.json";
 /// Ending of the names of incomplete copies.
 const PARTIAL: &str = ".part";
 /// Largest length of a part of a name in bytes, which leaves room for the endings of incomplete files.
