@@ -290,9 +290,14 @@ def test_what_is_not_there_is_told(model: pbg_host.Model, tmp_path: Path) -> Non
     assert "question 2" in str(raised.value)
     with pytest.raises(pbg_host.DataError, match="edge 2"):
         model.score_all([("e1", "r0", "e2"), ("e1", "r0", "nobody")])
-    for question in ({"relation": "r0"}, {"head": "e1"}, {"head": "e1", "relation": "r0", "tail": "e2"}):
+    incomplete: list[tuple[str | None, str | None, str | None]] = [
+        (None, "r0", None),
+        ("e1", None, None),
+        ("e1", "r0", "e2"),
+    ]
+    for head, relation, tail in incomplete:
         with pytest.raises(pbg_host.UsageError, match="all parts of an edge but one"):
-            model.predict(**question)
+            model.predict(head=head, relation=relation, tail=tail)
     with pytest.raises(pbg_host.DataError, match='no entity type "user"'):
         model.partitions("user")
     with pytest.raises(pbg_host.UsageError, match="comparator"):
