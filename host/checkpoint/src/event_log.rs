@@ -4,13 +4,15 @@
 //! temporary name: the content of the last version, followed by the events recorded since. It replaces the old file
 //! together with the manifest.
 
-use std::fs::{File, OpenOptions};
-use std::io::{BufRead as _, BufReader, Read as _, Seek as _, SeekFrom, Take};
+use std::collections::BTreeSet;
+use std::fs::OpenOptions;
+use std::io::{BufRead as _, BufReader, Read as _, Seek as _, SeekFrom};
 use std::path::PathBuf;
 
 use pbg_ledger::{CheckpointCut, Token};
 
 use super::shared::SharedCheckpoint;
+use super::shared_folder::SharedFolder;
 use super::{CheckpointError, CheckpointManifest, metrics, names};
 use pbg_files::{self as files, ChecksummedFile, FileError};
 
@@ -20,7 +22,12 @@ impl SharedCheckpoint {
     /// # Errors
     /// When they cannot be written.
     pub fn append_events(&self, lines: &[u8]) -> Result<u64, CheckpointError> {
-        let path = self.path().join(names::events(self.token));
+        let path = match &self.folder {
+            SharedFolder::Files(folder) => folder.join(names::events(self.token)),
+            SharedFolder::Objects(objects) => {
+                return objects.append_events(self.token, &self.told, lines);
+            }
+        };
         let failed = |e| FileError::new("open", &path, e);
         let file = OpenOptions::new().append(true).create(true).open(&path);
         let mut file = file.map_err(failed)?;
@@ -46,7 +53,10 @@ impl SharedCheckpoint {
         from: u64,
         to: u64,
     ) -> Result<EventReader, CheckpointError> {
-        let path = self.path().join(names::events(token));
+        let path = match &self.folder {
+            SharedFolder::Files(folder) => folder.join(names::events(token)),
+            SharedFolder::Objects(objects) => return objects.read_events(token, from, to),
+        };
         let length = match files::size(&path) {
             Ok(length) => length.min(to),
             Err(error) if error.is_not_found() => 0,
@@ -57,14 +67,11 @@ impl SharedCheckpoint {
             let mut file = files::open(&path)?;
             let sought = file.seek(SeekFrom::Start(from));
             sought.map_err(|e| FileError::new("read", &path, e))?;
-            source = Some(BufReader::new(file.take(length - from)));
+            let range: Box<dyn std::io::Read + Send> = Box::new(file.take(length - from));
+            source = Some(BufReader::new(range));
         }
-        Ok(EventReader {
-            path,
-            source,
-            line: Vec::new(),
-            lost: to.saturating_sub(length.max(from)),
-        })
+        let lost = to.saturating_sub(length.max(from));
+        Ok(EventReader::new(path, source, lost))
     }
 
     /// Returns the tokens of all trainers that have an event file in the folder.
@@ -72,9 +79,13 @@ impl SharedCheckpoint {
     /// # Errors
     /// When the folder cannot be read.
     pub fn event_writers(&self) -> Result<Vec<Token>, CheckpointError> {
-        let names = names::entries(self.path())?;
-        let tokens = names.iter().filter_map(|name| names::parse_events(name));
-        Ok(tokens.collect())
+        let names = self.folder.names()?;
+        let whole = names.iter().filter_map(|name| names::parse_events(name));
+        let parts = names
+            .iter()
+            .filter_map(|name| names::parse_event_part(name));
+        let tokens: BTreeSet<Token> = whole.chain(parts.map(|(token, _)| token)).collect();
+        Ok(tokens.into_iter().collect())
     }
 
     /// Removes the event file of a trainer that has left, once a checkpoint contains its events.
@@ -82,7 +93,10 @@ impl SharedCheckpoint {
     /// # Errors
     /// When the file cannot be removed.
     pub fn remove_events(&self, token: Token) -> Result<(), CheckpointError> {
-        Ok(files::remove(&self.path().join(names::events(token)))?)
+        match &self.folder {
+            SharedFolder::Files(folder) => Ok(files::remove(&folder.join(names::events(token)))?),
+            SharedFolder::Objects(objects) => objects.remove_events(token),
+        }
     }
 
     /// Creates `metrics.jsonl` of the version `cut`, starting with a copy of that of `before`.
@@ -93,26 +107,39 @@ impl SharedCheckpoint {
         &self,
         cut: CheckpointCut,
         before: Option<&CheckpointManifest>,
-    ) -> Result<MetricsWriter, CheckpointError> {
-        let path = self.path().join(names::metrics_of(cut.version, self.token));
-        let mut file = ChecksummedFile::create(&path)?;
+    ) -> Result<MetricsWriter<'_>, CheckpointError> {
+        let (folder, name) = (&self.folder, names::metrics_of(cut.version, self.token));
+        let mut file = ChecksummedFile::create(&folder.local().join(&name))?;
         if let Some(before) = before {
-            metrics::copy_metrics(self.path(), before, &mut file)?;
+            metrics::copy_metrics(folder, before, &mut file)?;
         }
-        Ok(MetricsWriter { path, file })
+        Ok(MetricsWriter { folder, name, file })
     }
 }
 
 /// Reader of a range of a trainer's event file, line by line.
-#[derive(Debug)]
 pub struct EventReader {
     path: PathBuf,
-    source: Option<BufReader<Take<File>>>,
+    source: Option<EventSource>,
     line: Vec<u8>,
     lost: u64,
 }
 
+/// Open event file or its parts, of which a range of bytes is read.
+pub(super) type EventSource = BufReader<Box<dyn std::io::Read + Send>>;
+
 impl EventReader {
+    /// Creates the reader of `source`, which lacks `lost` of the requested bytes.
+    pub(super) fn new(path: PathBuf, source: Option<EventSource>, lost: u64) -> Self {
+        let line = Vec::new();
+        Self {
+            path,
+            source,
+            line,
+            lost,
+        }
+    }
+
     /// Returns the next line with its line feed; `None` after the last complete line.
     ///
     /// # Errors
@@ -144,12 +171,13 @@ impl EventReader {
 
 /// New `metrics.jsonl` of a version that is being committed.
 #[derive(Debug)]
-pub struct MetricsWriter {
-    path: PathBuf,
+pub struct MetricsWriter<'a> {
+    folder: &'a SharedFolder,
+    name: String,
     file: ChecksummedFile,
 }
 
-impl MetricsWriter {
+impl MetricsWriter<'_> {
     /// Appends lines.
     ///
     /// # Errors
@@ -164,7 +192,7 @@ impl MetricsWriter {
     /// When the file cannot be written.
     pub fn finish(self) -> Result<u64, CheckpointError> {
         let summary = self.file.finish(true)?;
-        files::sync_folder_of(&self.path)?;
+        self.folder.keep(&self.name)?;
         Ok(summary.size)
     }
 }

@@ -28,6 +28,7 @@ mod preserve;
 mod read;
 mod recovery;
 pub mod shared;
+mod shared_folder;
 pub mod tensors;
 mod versions;
 

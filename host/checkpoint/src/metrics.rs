@@ -1,12 +1,13 @@
 //! `metrics.jsonl`: the events of a run, one JSON object per line.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{File, OpenOptions};
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
 use pbg_ledger::CutOrigin;
 use serde::Serialize;
 
+use super::shared_folder::SharedFolder;
 use super::{CheckpointError, CheckpointManifest, names};
 use pbg_files::{self as files, ChecksummedFile, FileError};
 
@@ -83,14 +84,14 @@ pub(super) fn append_metrics(
 
 /// Copies the metrics lines that belong to a version.
 pub(super) fn copy_metrics(
-    folder: &Path,
+    folder: &SharedFolder,
     manifest: &CheckpointManifest,
     to: &mut ChecksummedFile,
 ) -> Result<(), FileError> {
-    let staged = staged(manifest).map(|name| folder.join(name));
-    let staged = staged.filter(|path| fs::exists(path).unwrap_or(false));
-    let path = staged.unwrap_or_else(|| folder.join(NAME));
-    let mut file = match files::open(&path) {
+    let staged = staged(manifest).filter(|name| folder.size(name).is_ok());
+    let name = staged.as_deref().unwrap_or(NAME);
+    let path = folder.path().join(name);
+    let mut file = match folder.open_file(name) {
         Ok(file) => file.take(manifest.metrics_length),
         Err(error) if error.is_not_found() => return Ok(()),
         Err(error) => return Err(error),
@@ -118,7 +119,7 @@ pub(super) fn make_current(folder: &Path, manifest: &CheckpointManifest) -> Resu
 }
 
 /// Returns the temporary name of a version's metrics file; `None` for a version that a single trainer wrote.
-fn staged(manifest: &CheckpointManifest) -> Option<String> {
+pub(super) fn staged(manifest: &CheckpointManifest) -> Option<String> {
     let CutOrigin { token, .. } = manifest.cut?.begun?;
     Some(names::metrics_of(manifest.version, token))
 }

@@ -97,6 +97,19 @@ pub(super) fn parse_events(name: &str) -> Option<Token> {
     parse_token(name.strip_prefix("events.")?.strip_suffix(".jsonl")?)
 }
 
+/// Returns the name of a part of a trainer's events, which begins at byte `from` of all its events. Objects cannot be
+/// appended to.
+pub(super) fn event_part(token: Token, from: u64) -> String {
+    format!("events.{token}.{from}.jsonl")
+}
+
+/// Parses the trainer's token and the first byte from a name of the form of [`event_part`].
+pub(super) fn parse_event_part(name: &str) -> Option<(Token, u64)> {
+    let name = name.strip_prefix("events.")?.strip_suffix(".jsonl")?;
+    let (token, from) = name.split_once('.')?;
+    Some((parse_token(token)?, parse_number(from)?))
+}
+
 /// Returns the temporary name of the `metrics.jsonl` that the trainer `token` writes for a version.
 pub(super) fn metrics_of(version: u64, token: Token) -> String {
     format!("metrics.v{version}.{token}.jsonl")

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::partition_files::sweep;
+use super::shared_folder::SharedFolder;
 use super::{
     CheckpointError, CheckpointManifest, FolderWriter, MANIFEST, SharedCheckpoint, names, read,
 };
@@ -15,13 +16,17 @@ impl SharedCheckpoint {
     /// # Errors
     /// When the folder cannot be created. The checkpoint itself is not changed.
     pub fn preserve_best(&self, manifest: &CheckpointManifest) -> Result<(), CheckpointError> {
-        let held = read::manifest_if_any(&self.path().join(names::BEST)).unwrap_or_default();
+        let held = match &self.folder {
+            SharedFolder::Files(folder) => read::manifest_if_any(&folder.join(names::BEST)),
+            SharedFolder::Objects(objects) => objects.preserved(names::BEST),
+        };
+        let held = held.unwrap_or_default();
         // A version newer than all versions of this run belongs to another run.
         let newest = self.newest()?.map_or(0, |newest| newest.version);
         let newer = manifest.version + 1..=newest;
         match held.is_some_and(|held| newer.contains(&held.version)) {
             true => Ok(()),
-            false => preserve(self.path(), manifest, names::BEST),
+            false => self.preserve_as(manifest, names::BEST),
         }
     }
 
@@ -34,7 +39,18 @@ impl SharedCheckpoint {
         manifest: &CheckpointManifest,
         epoch: u32,
     ) -> Result<(), CheckpointError> {
-        preserve(self.path(), manifest, &names::preserved(epoch))
+        self.preserve_as(manifest, &names::preserved(epoch))
+    }
+
+    fn preserve_as(
+        &self,
+        manifest: &CheckpointManifest,
+        name: &str,
+    ) -> Result<(), CheckpointError> {
+        match &self.folder {
+            SharedFolder::Files(folder) => preserve(folder, manifest, name),
+            SharedFolder::Objects(objects) => objects.preserve(manifest, name),
+        }
     }
 }
 

@@ -1,8 +1,10 @@
-//! Checkpoint folder that several trainers of one run write to.
+//! Checkpoint folder that several trainers of one run write to, in a file system or in an object store.
 //!
 //! Files are durable before the ledger or a manifest names them. A version is published in three steps: a manifest is
 //! created under a name with the version's number, which fails if it exists; the ledger records it; it replaces
 //! `manifest.json`. After the first step the version is complete, and [`SharedCheckpoint::newest`] finds it.
+
+mod objects;
 
 use std::collections::BTreeSet;
 use std::fs::{self, File as OpenFile};
@@ -13,6 +15,7 @@ use std::sync::atomic::AtomicU64;
 use pbg_ledger::{FileId, PartitionFile, Token};
 
 use super::lock::{CheckpointLock, LockMode};
+use super::shared_folder::SharedFolder;
 use super::tensors::partition_metadata;
 use super::{
     CheckpointError, CheckpointManifest, FolderWriter, MANIFEST, PartitionData, PartitionFiles,
@@ -24,8 +27,11 @@ use pbg_files::{self as files, FileError, FileSummary, STAGED_SUFFIX};
 #[derive(Debug)]
 pub struct SharedCheckpoint {
     files: PartitionFiles,
+    pub(super) folder: SharedFolder,
     pub(super) token: Token,
-    _lock: CheckpointLock,
+    /// Bytes of events that this trainer has written to an object store.
+    pub(super) told: AtomicU64,
+    _lock: Option<CheckpointLock>,
 }
 
 impl SharedCheckpoint {
@@ -35,15 +41,24 @@ impl SharedCheckpoint {
     /// # Errors
     /// When a single trainer holds the folder, or the checkpoint is damaged or cannot be written.
     pub fn open(path: &Path, token: Token) -> Result<Self, CheckpointError> {
-        files::create_folder(path)?;
-        let lock = CheckpointLock::take(path, LockMode::Shared)?;
-        if read::manifest_if_any(path)?.is_none() {
-            first_commit::mark_uncommitted(path)?;
-        }
+        let folder = SharedFolder::open(path)?;
+        let lock = match &folder {
+            SharedFolder::Files(path) => {
+                let lock = CheckpointLock::take(path, LockMode::Shared)?;
+                if read::manifest_if_any(path)?.is_none() {
+                    first_commit::mark_uncommitted(path)?;
+                }
+                Some(lock)
+            }
+            // Only the trainers of the ledger in this folder write to it.
+            SharedFolder::Objects(_) => None,
+        };
         let named = AtomicU64::new(1);
         let opened = Self {
-            files: PartitionFiles::new(path, FolderWriter::Trainer { token, named }),
+            files: PartitionFiles::new(folder.local(), FolderWriter::Trainer { token, named }),
+            folder,
             token,
+            told: AtomicU64::new(0),
             _lock: lock,
         };
         opened.create_presence(token)?;
@@ -55,8 +70,7 @@ impl SharedCheckpoint {
     /// # Errors
     /// When the file cannot be written.
     pub fn create_presence(&self, token: Token) -> Result<(), CheckpointError> {
-        let path = self.path().join(names::presence(token));
-        Ok(files::create_marker(&path)?)
+        Ok(self.folder.mark(&names::presence(token))?)
     }
 
     /// Returns the tokens of all trainers that have a presence file.
@@ -64,22 +78,22 @@ impl SharedCheckpoint {
     /// # Errors
     /// When the folder cannot be read.
     pub fn present_trainers(&self) -> Result<Vec<Token>, CheckpointError> {
-        let names = names::entries(self.path())?;
+        let names = self.folder.names()?;
         let tokens = names.iter().filter_map(|name| names::parse_presence(name));
         Ok(tokens.collect())
     }
 
-    /// Returns the folder.
+    /// Returns the path or the URL of the folder.
     #[must_use]
     pub fn path(&self) -> &Path {
-        self.files.folder()
+        self.folder.path()
     }
 
     /// Returns whether `token` has opened this same folder. A folder of the same path on a disk that is not shared
     /// lacks its presence file.
     #[must_use]
     pub fn has_presence(&self, token: Token) -> bool {
-        fs::exists(self.path().join(names::presence(token))).unwrap_or(false)
+        self.folder.size(&names::presence(token)).is_ok()
     }
 
     /// Removes the presence file of a trainer that has left the run.
@@ -87,7 +101,7 @@ impl SharedCheckpoint {
     /// # Errors
     /// When the file cannot be removed.
     pub fn remove_presence(&self, token: Token) -> Result<(), CheckpointError> {
-        Ok(files::remove(&self.path().join(names::presence(token)))?)
+        Ok(self.folder.remove(&names::presence(token))?)
     }
 
     /// Returns the newest complete version; `None` before the first.
@@ -95,7 +109,10 @@ impl SharedCheckpoint {
     /// # Errors
     /// When the manifest is damaged.
     pub fn newest(&self) -> Result<Option<CheckpointManifest>, CheckpointError> {
-        read::manifest_if_any(self.path())
+        match &self.folder {
+            SharedFolder::Files(path) => read::manifest_if_any(path),
+            SharedFolder::Objects(objects) => objects.newest(),
+        }
     }
 
     /// Writes a partition, durably, for checkpoint version `version`.
@@ -138,8 +155,7 @@ impl SharedCheckpoint {
         write: impl FnOnce(&Path) -> Result<FileSummary, FileError>,
     ) -> Result<(String, FileSummary), CheckpointError> {
         let (name, summary) = self.files.write(key, version, write)?;
-        self.files.sync(&name)?;
-        files::sync_folder_of(&self.path().join(&name))?;
+        self.folder.keep(&name)?;
         Ok((name, summary))
     }
 
@@ -152,7 +168,7 @@ impl SharedCheckpoint {
         file: &PartitionFile,
     ) -> Option<String> {
         let name = name_of(entity_type, partition, file.id);
-        let size = files::size(&self.path().join(&name));
+        let size = self.folder.size(&name);
         (size.ok() != Some(file.size)).then_some(name)
     }
 
@@ -170,7 +186,8 @@ impl SharedCheckpoint {
         let name = name_of(entity_type, partition, file.id);
         let &PartitionFile { size, crc32, .. } = file;
         let summary = FileSummary { size, crc32 };
-        self.files.read_partition(&name, summary, data)
+        let opened = self.folder.open_file(&name)?;
+        data.read(&opened, &self.path().join(&name), summary)
     }
 
     /// Reads the model parameters of a version; empty if it has none.
@@ -182,7 +199,10 @@ impl SharedCheckpoint {
         manifest: &CheckpointManifest,
     ) -> Result<Vec<Tensor>, CheckpointError> {
         match manifest.find(names::MODEL) {
-            Some((name, summary)) => self.files.read_model(name, summary),
+            Some((name, summary)) => {
+                let opened = self.folder.open_file(name)?;
+                tensors::read(&opened, &self.path().join(name), summary)
+            }
             None => Ok(Vec::new()),
         }
     }
@@ -192,7 +212,10 @@ impl SharedCheckpoint {
     /// # Errors
     /// When a manifest of this number exists, or it cannot be written.
     pub fn publish(&self, manifest: &CheckpointManifest) -> Result<(), CheckpointError> {
-        let path = self.path().join(names::numbered_manifest(manifest.version));
+        let path = match &self.folder {
+            SharedFolder::Files(folder) => folder.join(names::numbered_manifest(manifest.version)),
+            SharedFolder::Objects(objects) => return objects.publish(manifest),
+        };
         let sealed = manifest.seal(&path)?;
         let staged = self.path().join(names::staged_manifest(self.token));
         let written = files::write(&staged, &sealed).and_then(|()| name(&staged, &path));
@@ -206,7 +229,7 @@ impl SharedCheckpoint {
     /// # Errors
     /// When the file is missing or cannot be read.
     pub fn open_metrics(&self) -> Result<OpenFile, FileError> {
-        files::open(&self.path().join(metrics::NAME))
+        self.folder.open_file(metrics::NAME)
     }
 
     /// Appends lines that are known only after `manifest` became current to `metrics.jsonl`. They are not part of that
@@ -219,7 +242,10 @@ impl SharedCheckpoint {
         manifest: &CheckpointManifest,
         lines: &[u8],
     ) -> Result<(), CheckpointError> {
-        Ok(metrics::append_metrics(self.path(), manifest, lines)?)
+        match &self.folder {
+            SharedFolder::Files(path) => Ok(metrics::append_metrics(path, manifest, lines)?),
+            SharedFolder::Objects(objects) => objects.append_metrics(manifest, lines),
+        }
     }
 
     /// Replaces `manifest.json` with a published version, unless it already is as new or newer.
@@ -227,7 +253,12 @@ impl SharedCheckpoint {
     /// # Errors
     /// When a file cannot be written.
     pub fn make_current(&self, manifest: &CheckpointManifest) -> Result<(), CheckpointError> {
-        make_current(self.path(), &names::staged_manifest(self.token), manifest)
+        match &self.folder {
+            SharedFolder::Files(path) => {
+                make_current(path, &names::staged_manifest(self.token), manifest)
+            }
+            SharedFolder::Objects(objects) => objects.make_current(manifest),
+        }
     }
 
     /// Returns the names of the partition and parameter files that are in the folder now, and of incomplete files.
@@ -235,7 +266,7 @@ impl SharedCheckpoint {
     /// # Errors
     /// When the folder cannot be read.
     pub fn list(&self) -> Result<Vec<String>, CheckpointError> {
-        let mut names = names::entries(self.path())?;
+        let mut names = self.folder.names()?;
         let is_own = |name: &str| {
             names::parse(complete_name(name)).is_some() || names::staged_by(name).is_some()
         };
@@ -260,7 +291,7 @@ impl SharedCheckpoint {
         let named: BTreeSet<&String> = kept.iter().flat_map(|m| m.files.keys()).collect();
         for name in listed.iter().filter(|name| !named.contains(name)) {
             if names::staged_by(name).is_some_and(&is_gone) {
-                files::remove(&self.path().join(name))?;
+                self.folder.remove(name)?;
             }
             let name_when_complete = complete_name(name);
             let Some(parsed) = names::parse(name_when_complete) else {
@@ -272,7 +303,7 @@ impl SharedCheckpoint {
             };
             if goes {
                 // A file that is being read is listed again by the next checkpoint.
-                files::remove_unless_read(&self.path().join(name))?;
+                self.folder.remove_unless_read(name)?;
             }
         }
         Ok(())

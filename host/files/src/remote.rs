@@ -147,6 +147,12 @@ pub trait RemoteFolder: Debug + Send + Sync {
         expected: &ContentTag,
     ) -> io::Result<Option<ContentTag>>;
 
+    /// Gives the content of the object `from` to the object `to`, durably, without sending it.
+    ///
+    /// # Errors
+    /// When there is no object `from`, or the store refuses or does not answer.
+    fn duplicate(&self, from: &str, to: &str) -> io::Result<()>;
+
     /// Removes an object. A missing object is not an error.
     ///
     /// # Errors
@@ -175,7 +181,7 @@ pub trait ObjectStores: Send + Sync {
     /// As for [`ObjectStores::copy`], and when there is no such object.
     fn copy_object(&self, url: &str, name: &str) -> io::Result<LocalCopy>;
 
-    /// Returns a local folder for files that will be sent to the folder `url`. Each call gives another, empty folder.
+    /// Returns a local folder for files on their way to or from the folder `url`. Each call gives another, empty folder.
     ///
     /// # Errors
     /// When it cannot be created.
@@ -254,7 +260,7 @@ pub fn copy_advice(folder: &Path) -> Option<String> {
     })
 }
 
-/// Returns an empty local folder for files that will be sent to the folder `url`.
+/// Returns an empty local folder for files on their way to or from the folder `url`.
 ///
 /// # Errors
 /// When it cannot be created.

@@ -12,7 +12,7 @@ pub const MANIFEST: &str = "manifest.json";
 
 /// Maximum size of a manifest in bytes. It is far more than any manifest needs, and keeps a wrong file from filling
 /// memory.
-const MAX_BYTES: u64 = 1 << 30;
+pub const MAX_BYTES: u64 = 1 << 30;
 const KEY: &str = ",\n  \"crc32\": \"";
 const END: &str = "\"\n}\n";
 const DIGITS: usize = 8;
@@ -103,7 +103,23 @@ pub fn read<T: DeserializeOwned>(
         true => damaged(error.cause.to_string()),
         false => SealError::File(error),
     })?;
-    let text = std::str::from_utf8(&bytes).map_err(|_| damaged("it is not text".to_owned()))?;
+    unseal(&bytes, path, format)
+}
+
+/// Verifies the manifest with the content `bytes`, which was read from `path`.
+///
+/// # Errors
+/// When it was changed since it was written, or has another format.
+pub fn unseal<T: DeserializeOwned>(
+    bytes: &[u8],
+    path: &Path,
+    format: ManifestFormat,
+) -> Result<Unsealed<T>, SealError> {
+    let damaged = |what: String| SealError::Damaged {
+        path: path.to_owned(),
+        what,
+    };
+    let text = std::str::from_utf8(bytes).map_err(|_| damaged("it is not text".to_owned()))?;
     check_format(path, text, format)?;
     let crc32 = verify(text).map_err(|what| damaged(what.to_owned()))?;
     let body = serde_json::from_str(text).map_err(|e| damaged(e.to_string()))?;

@@ -201,6 +201,16 @@ impl RemoteFolder for ObjectFolder {
         self.put(name, bytes, PutMode::Update(version))
     }
 
+    fn duplicate(&self, from: &str, to: &str) -> io::Result<()> {
+        let (from, to) = (self.key(from)?, self.key(to)?);
+        block(async {
+            self.store
+                .copy(&from, &to)
+                .await
+                .map_err(|e| self.failed(e))
+        })
+    }
+
     fn remove(&self, name: &str) -> io::Result<()> {
         let key = self.key(name)?;
         block(async {
