@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use pbg_files::remote::{ObjectStores as _, RemoteFolder};
+use pbg_files::remote::{ObjectStores as _, Patience, RemoteFolder};
 use pbg_objects::CopiedFolders;
 use serde_json::Value;
 
@@ -41,7 +41,11 @@ impl Cloud {
             settings.collect(),
             Box::new(|_| ()),
         );
-        send_all(&*stores.open(&url).unwrap(), &self.place.path(from), "");
+        send_all(
+            &*stores.open(&url, Patience::Long).unwrap(),
+            &self.place.path(from),
+            "",
+        );
         url
     }
 }

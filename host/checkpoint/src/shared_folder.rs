@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use pbg_files::remote::{self, ContentTag, RemoteFile, RemoteFolder};
+use pbg_files::remote::{self, ContentTag, Patience, RemoteFile, RemoteFolder};
 use pbg_files::sealed_json::MAX_BYTES;
 use pbg_files::{self as files, FileError};
 
@@ -53,7 +53,7 @@ impl SharedFolder {
             return Ok(Self::Files(path.to_owned()));
         };
         Ok(Self::Objects(RunObjects {
-            remote: remote::open_folder(url)?,
+            remote: remote::open_folder(url, Patience::Long)?,
             url: path.to_owned(),
             scratch: remote::outgoing_folder(url)?,
             fetched: AtomicU64::new(0),

@@ -2,7 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use pbg_files::{FileError, remote};
+use pbg_files::FileError;
+use pbg_files::remote::{self, Patience};
 
 use crate::{ExportError, ExportOptions};
 
@@ -13,7 +14,7 @@ pub(crate) fn send(
     files: &[PathBuf],
     options: &ExportOptions,
 ) -> Result<Vec<PathBuf>, ExportError> {
-    let folder = remote::open_folder(url)?;
+    let folder = remote::open_folder(url, Patience::Long)?;
     let mut sent = Vec::new();
     for file in files {
         let name = file.file_name().unwrap_or_default().to_string_lossy();

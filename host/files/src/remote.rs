@@ -104,6 +104,12 @@ pub trait RemoteFolder: Debug + Send + Sync {
     /// When the store refuses or does not answer.
     fn list_here(&self) -> io::Result<Vec<RemoteFile>>;
 
+    /// Returns the objects whose names begin with `folder`, which ends with a slash, sorted by name.
+    ///
+    /// # Errors
+    /// When the store refuses or does not answer.
+    fn list_below(&self, folder: &str) -> io::Result<Vec<RemoteFile>>;
+
     /// Returns what a listing would say about the object `name`.
     ///
     /// # Errors
@@ -129,6 +135,12 @@ pub trait RemoteFolder: Debug + Send + Sync {
     /// # Errors
     /// When the file cannot be read, or the store refuses or does not answer.
     fn upload(&self, from: &Path, name: &str) -> io::Result<()>;
+
+    /// Writes the object `name`, durably. An object of that name is replaced.
+    ///
+    /// # Errors
+    /// When the store refuses or does not answer.
+    fn put(&self, name: &str, bytes: &[u8]) -> io::Result<()>;
 
     /// Creates the object `name`, durably. Returns `None` if there is one already.
     ///
@@ -160,13 +172,22 @@ pub trait RemoteFolder: Debug + Send + Sync {
     fn remove(&self, name: &str) -> io::Result<()>;
 }
 
+/// How long a request that fails for a passing reason is repeated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Patience {
+    /// Some seconds: the caller decides what to do then.
+    Brief,
+    /// Minutes, for transfers that are expensive to repeat.
+    Long,
+}
+
 /// What opens folders in object stores and copies them.
 pub trait ObjectStores: Send + Sync {
-    /// Opens the folder that `url` names, which may be empty.
+    /// Opens the folder that `url` names, which may be empty, with requests that are repeated with `patience`.
     ///
     /// # Errors
     /// When the URL is wrong, or the store refuses or does not answer.
-    fn open(&self, url: &str) -> io::Result<Arc<dyn RemoteFolder>>;
+    fn open(&self, url: &str, patience: Patience) -> io::Result<Arc<dyn RemoteFolder>>;
 
     /// Returns an up-to-date copy of the folder `url`. It contains the objects of the folder, and of those below it, whose
     /// names are `wanted`. An empty folder gives an empty copy.
@@ -220,12 +241,12 @@ fn stores() -> io::Result<&'static dyn ObjectStores> {
     stores.ok_or_else(|| io::Error::other("this program opens no object stores"))
 }
 
-/// Opens the folder in an object store that `url` names.
+/// Opens the folder in an object store that `url` names, with requests that are repeated with `patience`.
 ///
 /// # Errors
 /// When the URL is wrong, or the store refuses or does not answer.
-pub fn open_folder(url: &str) -> Result<Arc<dyn RemoteFolder>, FileError> {
-    let opened = stores().and_then(|stores| stores.open(url));
+pub fn open_folder(url: &str, patience: Patience) -> Result<Arc<dyn RemoteFolder>, FileError> {
+    let opened = stores().and_then(|stores| stores.open(url, patience));
     opened.map_err(|cause| FileError::new("open", Path::new(url), cause))
 }
 
@@ -282,7 +303,7 @@ pub fn split_name(url: &str) -> Option<(&str, &str)> {
 /// # Errors
 /// When the URL is wrong, or the store refuses or does not answer.
 pub fn has_object(url: &str, name: &str) -> Result<bool, FileError> {
-    match open_folder(url)?.look_up(name) {
+    match open_folder(url, Patience::Long)?.look_up(name) {
         Ok(_) => Ok(true),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
         Err(cause) => Err(FileError::new(

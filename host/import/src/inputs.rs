@@ -8,7 +8,7 @@ use std::os::unix::fs::FileTypeExt;
 use std::path::{Component, Path, PathBuf};
 
 use super::{ImportError, ImportOptions, ImportProgress, pipes};
-use pbg_files::remote::{self, LocalCopy};
+use pbg_files::remote::{self, LocalCopy, Patience};
 use pbg_files::{self as files, FileError};
 
 /// Input file of an import.
@@ -158,7 +158,7 @@ fn expand(path: &Path) -> Result<Vec<PathBuf>, ImportError> {
 fn objects(url: &str) -> Result<Vec<PathBuf>, ImportError> {
     let within =
         |folder: &str, wanted: &dyn Fn(&str) -> bool| -> Result<Vec<PathBuf>, ImportError> {
-            let listed = remote::open_folder(folder)?.list_here();
+            let listed = remote::open_folder(folder, Patience::Long)?.list_here();
             let listed = listed.map_err(|e| FileError::new("list", Path::new(folder), e))?;
             let is_input = |name: &str| !name.contains('/') && !name.starts_with(['.', '_']);
             let files = listed.iter().filter(|file| file.size > 0);

@@ -14,6 +14,8 @@ use object_store::gcp::{GoogleCloudStorageBuilder, GoogleConfigKey};
 use object_store::{BackoffConfig, ClientOptions, ObjectStore, RetryConfig};
 use tokio::runtime::{Builder, Runtime};
 
+use pbg_files::remote::Patience;
+
 use crate::error::io_error;
 use crate::url::{ObjectUrl, Provider};
 
@@ -21,20 +23,15 @@ use crate::url::{ObjectUrl, Provider};
 const CONNECT: Duration = Duration::from_secs(10);
 /// Time without a byte of an answer.
 const STALL: Duration = Duration::from_secs(60);
+/// Time that a small request gets.
+const ANSWER: Duration = Duration::from_secs(5);
 /// Time that a request gets with its content, enough for four parts at a time over a slow line.
 const REQUEST: Duration = Duration::from_secs(600);
 
 /// How often a request is repeated, with pauses that grow to ten seconds: about a minute in all.
 const REPETITIONS: usize = 9;
-/// How often the first request is repeated. It fails soon where the address is wrong.
-const FIRST_REPETITIONS: usize = 3;
-
-/// How patiently requests are repeated.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Patience {
-    First,
-    Usual,
-}
+/// How often a request is repeated whose failure the caller handles.
+const FEW_REPETITIONS: usize = 3;
 
 /// Addresses and credentials of stores: variables of the environment whose names begin with `AWS_`, `GOOGLE_` or
 /// `AZURE_`, as other programs use them.
@@ -141,7 +138,10 @@ pub(crate) fn connect(
     let _ = rustls::crypto::ring::default_provider().install_default();
     let client = ClientOptions::new()
         .with_connect_timeout(CONNECT)
-        .with_timeout(REQUEST)
+        .with_timeout(match patience {
+            Patience::Brief => ANSWER,
+            Patience::Long => REQUEST,
+        })
         .with_read_timeout(STALL)
         .with_allow_http(settings.allows_unencrypted(url.provider)?);
     let retry = retry(patience);
@@ -183,10 +183,13 @@ fn retry(patience: Patience) -> RetryConfig {
             base: 2.0,
         },
         max_retries: match patience {
-            Patience::First => FIRST_REPETITIONS,
-            Patience::Usual => REPETITIONS,
+            Patience::Brief => FEW_REPETITIONS,
+            Patience::Long => REPETITIONS,
         },
-        retry_timeout: REQUEST,
+        retry_timeout: match patience {
+            Patience::Brief => 2 * ANSWER,
+            Patience::Long => REQUEST,
+        },
     }
 }
 

@@ -9,7 +9,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use pbg_files::remote::{LocalCopy, ObjectStores, RemoteFile, RemoteFolder};
+use pbg_files::remote::{LocalCopy, ObjectStores, Patience, RemoteFile, RemoteFolder};
 use sha2::{Digest, Sha256};
 
 use crate::connection::StoreSettings;
@@ -178,14 +178,14 @@ impl CopiedFolders {
 }
 
 impl ObjectStores for CopiedFolders {
-    fn open(&self, url: &str) -> io::Result<Arc<dyn RemoteFolder>> {
+    fn open(&self, url: &str, patience: Patience) -> io::Result<Arc<dyn RemoteFolder>> {
         let url = ObjectUrl::parse(url)?;
-        Ok(Arc::new(ObjectFolder::open(url, &self.settings)?))
+        Ok(Arc::new(ObjectFolder::open(url, &self.settings, patience)?))
     }
 
     fn copy(&self, url: &str, wanted: &dyn Fn(&str) -> bool) -> io::Result<LocalCopy> {
         let url = ObjectUrl::parse(url)?;
-        let remote = ObjectFolder::open(url.clone(), &self.settings)?;
+        let remote = ObjectFolder::open(url.clone(), &self.settings, Patience::Long)?;
         let list = || {
             let mut listed = remote.list()?;
             listed.retain(|file| wanted(&file.name));
@@ -196,7 +196,7 @@ impl ObjectStores for CopiedFolders {
 
     fn copy_object(&self, url: &str, name: &str) -> io::Result<LocalCopy> {
         let parent = ObjectUrl::parse(url)?;
-        let remote = ObjectFolder::open(parent, &self.settings)?;
+        let remote = ObjectFolder::open(parent, &self.settings, Patience::Long)?;
         let list = || match names::usable(vec![remote.look_up(name)?])? {
             listed if listed.is_empty() => Err(io::Error::new(
                 io::ErrorKind::InvalidInput,

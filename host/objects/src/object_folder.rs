@@ -11,9 +11,9 @@ use object_store::{
     Error, GetOptions, ObjectMeta, ObjectStore, ObjectStoreExt, PutMode, PutOptions, PutPayload,
     PutResult, UpdateVersion,
 };
-use pbg_files::remote::{ContentTag, RemoteContent, RemoteFile, RemoteFolder};
+use pbg_files::remote::{ContentTag, Patience, RemoteContent, RemoteFile, RemoteFolder};
 
-use crate::connection::{Patience, StoreSettings, block, connect};
+use crate::connection::{StoreSettings, block, connect};
 use crate::error::io_error;
 use crate::transfer;
 use crate::url::ObjectUrl;
@@ -40,10 +40,14 @@ impl ObjectFolder {
     ///
     /// # Errors
     /// When the store refuses or does not answer.
-    pub(crate) fn open(url: ObjectUrl, settings: &StoreSettings) -> io::Result<Self> {
+    pub(crate) fn open(
+        url: ObjectUrl,
+        settings: &StoreSettings,
+        patience: Patience,
+    ) -> io::Result<Self> {
         let first = Self {
             name: url.to_string(),
-            store: connect(&url, settings, Patience::First)?,
+            store: connect(&url, settings, Patience::Brief)?,
             url,
         };
         let prefix = first.prefix()?;
@@ -59,7 +63,7 @@ impl ObjectFolder {
                 _ => error,
             },
         )?;
-        let store = connect(&first.url, settings, Patience::Usual)?;
+        let store = connect(&first.url, settings, patience)?;
         Ok(Self { store, ..first })
     }
 
@@ -80,7 +84,7 @@ impl ObjectFolder {
     }
 
     /// Writes a small object under the condition `mode`. Returns `None` if the condition does not hold.
-    fn put(&self, name: &str, bytes: &[u8], mode: PutMode) -> io::Result<Option<ContentTag>> {
+    fn put_if(&self, name: &str, bytes: &[u8], mode: PutMode) -> io::Result<Option<ContentTag>> {
         let key = self.key(name)?;
         let options = PutOptions {
             mode,
@@ -148,6 +152,19 @@ impl RemoteFolder for ObjectFolder {
         Ok(files)
     }
 
+    fn list_below(&self, folder: &str) -> io::Result<Vec<RemoteFile>> {
+        let prefix = self.key(folder.trim_end_matches('/'))?;
+        let listed = block(async {
+            let listed = self.store.list_with_delimiter(Some(&prefix)).await;
+            listed.map_err(|e| self.failed(e))
+        })?;
+        let files = listed.objects.into_iter();
+        let mut files: Vec<RemoteFile> =
+            files.filter_map(|object| self.described(object)).collect();
+        files.sort_unstable_by(|a, b| a.name.cmp(&b.name));
+        Ok(files)
+    }
+
     fn look_up(&self, name: &str) -> io::Result<RemoteFile> {
         let key = self.key(name)?;
         let object = block(async { self.store.head(&key).await.map_err(|e| self.failed(e)) })?;
@@ -184,8 +201,12 @@ impl RemoteFolder for ObjectFolder {
         transfer::upload(&*self.store, &key, from, |e| self.failed(e))
     }
 
+    fn put(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
+        self.put_if(name, bytes, PutMode::Overwrite).map(drop)
+    }
+
     fn create(&self, name: &str, bytes: &[u8]) -> io::Result<Option<ContentTag>> {
-        self.put(name, bytes, PutMode::Create)
+        self.put_if(name, bytes, PutMode::Create)
     }
 
     fn replace(
@@ -198,7 +219,7 @@ impl RemoteFolder for ObjectFolder {
             e_tag: expected.strong(),
             version: expected.version.clone(),
         };
-        self.put(name, bytes, PutMode::Update(version))
+        self.put_if(name, bytes, PutMode::Update(version))
     }
 
     fn duplicate(&self, from: &str, to: &str) -> io::Result<()> {

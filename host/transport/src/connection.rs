@@ -1,147 +1,58 @@
-//! The connection of a trainer to the others, and the start of everything that it needs.
+//! The connection of a trainer to the others.
 
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use pbg_core::lock::lock;
 use pbg_ledger::Token;
 use pbg_ledger::transport::{
     Heartbeat, LastHeartbeat, LiveTraffic, NoAnswer, QuestionHandler, Register, RegisterEntry,
     WriteReply,
 };
 
-use crate::answers::{AnswerThread, question_subject};
-use crate::client::{DialFailure, Dialer, NatsConnection, ServerAccess};
-use crate::discovery::{ServerConnection, ServerDiscovery};
 use crate::error::ConnectError;
-use crate::init_method::{Address, InitMethod};
-use crate::live::{LiveConnection, Outgoing};
+use crate::object_transport::{self, ObjectTransport};
 use crate::options::ConnectionOptions;
-use crate::register::{MAX_VALUE, StreamRegister};
-use crate::server::{self, ServerRecord, is_old};
-use crate::server_files::ServerFiles;
-use crate::supervisor::{OwnChild, ServerSupervisor};
-use crate::waiting::Deadline;
+use crate::server_transport::{self, ServerTransport};
 
-/// Connection of a trainer to all others: a [`Register`](pbg_ledger::transport::Register) and
-/// [`LiveTraffic`](pbg_ledger::transport::LiveTraffic).
+/// Connection of a trainer to all others: a [`Register`] and [`LiveTraffic`].
 ///
-/// Dropping it does not stop the server, even if this connection has started it.
-pub struct Connection {
-    pub(crate) ledger: StreamRegister,
-    pub(crate) traffic: LiveConnection,
-    server: String,
-    place: Option<ServerFiles>,
-    child: OwnChild,
-    keeper: Option<ServerSupervisor>,
+/// Dropping it does not stop a server that it has started.
+pub struct Connection(Transport);
+
+enum Transport {
+    Server(Box<ServerTransport>),
+    Objects(ObjectTransport),
 }
 
 /// Connects to the trainers of a run. `notice` receives each message about waiting or starting a server once.
 ///
 /// # Errors
-/// Fails if no connection can be made within `options.patience`. The error says what to do if that is known.
+/// Fails if no connection can be made within `options.timeout`. The error says what to do if that is known.
 pub fn connect(
     options: &ConnectionOptions,
     notice: &dyn Fn(&str),
 ) -> Result<Connection, ConnectError> {
-    options.check()?;
-    let dialer = Dialer::new(&options.run)?;
-    let waiting = Deadline::new(options.timeout, notice, options.stop.clone());
-    let mut meeting = ServerDiscovery {
-        options,
-        dialer: &dialer,
-        waiting,
-    };
-    let (reached, place) = match &options.method {
-        InitMethod::File(path) => (meeting.at_file(path)?, Some(ServerFiles::of_file(path))),
-        InitMethod::Tcp(address) => {
-            let place = options.folder.as_deref().map(ServerFiles::of_folder);
-            (meeting.at_address(address)?, place)
-        }
-        InitMethod::Nats { servers, tls } => {
-            let reached = join(servers, *tls, options, &dialer, &meeting.waiting)?;
-            (reached, None)
-        }
-    };
-    let waiting = meeting.waiting;
-    let who = format!("the server at {}", reached.address);
-    check_server(&reached.line, &who)?;
-    let replicas = if place.is_some() { 1 } else { options.replicas };
-    let line = reached.line.clone();
-    let ledger = StreamRegister::new(line, options, replicas);
-    ledger.open(&who, &waiting)?;
-    let child = Arc::new(Mutex::new(reached.child));
-    let keeper = ServerSupervisor::start(options, place.as_ref(), &reached.line, &child)?;
-    Ok(Connection {
-        ledger,
-        traffic: LiveConnection::open(reached.line, &options.run)?,
-        server: reached.address.to_string(),
-        place,
-        child,
-        keeper,
-    })
+    let transport = server_transport::connect(options, notice)?;
+    Ok(Connection(Transport::Server(Box::new(transport))))
 }
 
-/// Connects to the user's servers.
-fn join(
-    servers: &[Address],
-    tls: bool,
-    options: &ConnectionOptions,
-    dialer: &Dialer,
-    waiting: &Deadline<'_>,
-) -> Result<ServerConnection, ConnectError> {
-    let access = ServerAccess::of_user(options, tls)?;
-    let names: Vec<String> = servers.iter().map(Address::to_string).collect();
-    let names = names.join(", ");
-    loop {
-        match dialer.dial(servers, &access) {
-            Ok(line) => {
-                let info = line.client.server_info();
-                let address = servers.iter().find(|server| server.port == info.port);
-                let address = address.or(servers.first()).cloned();
-                let none = || ConnectError::System("connect to no server".into());
-                return Ok(ServerConnection {
-                    line,
-                    address: address.ok_or_else(none)?,
-                    child: None,
-                });
-            }
-            Err(DialFailure::Refused(what)) => {
-                let who = format!("the server at {names}");
-                return Err(ConnectError::Refused { who, what });
-            }
-            Err(DialFailure::Silent(what)) => {
-                waiting.pause(&format!("waiting for {names}: {what}"))?
-            }
-        }
-    }
-}
-
-fn check_server(line: &NatsConnection, who: &str) -> Result<(), ConnectError> {
-    let info = line.client.server_info();
-    if is_old(&info.version) {
-        return Err(ConnectError::Old {
-            what: format!("nats-server of {who}"),
-            version: info.version,
-        });
-    }
-    match info.max_payload > MAX_VALUE {
-        true => Ok(()),
-        false => Err(ConnectError::Unfit {
-            who: who.to_owned(),
-            what: format!(
-                "its max_payload is {}, but 1048576 is needed",
-                info.max_payload
-            ),
-        }),
-    }
+/// Connects to the trainers of the run whose checkpoint is in the folder in an object store that `url` names. They need no
+/// server, but exchange no parameters.
+///
+/// # Errors
+/// Fails if the store does not answer, or ignores the conditions of writes.
+pub fn connect_by_objects(url: &str) -> Result<Connection, ConnectError> {
+    let transport = object_transport::open(url)?;
+    Ok(Connection(Transport::Objects(transport)))
 }
 
 impl Connection {
-    /// Returns the server as `host:port`, for messages.
+    /// Returns the server as `host:port`, or the URL of the folder, for messages.
     #[must_use]
     pub fn server(&self) -> &str {
-        &self.server
+        match &self.0 {
+            Transport::Server(transport) => transport.server(),
+            Transport::Objects(transport) => transport.url(),
+        }
     }
 
     /// Stops the server that rank 0 has started for the run, and waits until it has ended. To be called at the end of
@@ -150,47 +61,31 @@ impl Connection {
     /// # Errors
     /// Fails if it runs on another machine, or does not end.
     pub fn stop_server(&self) -> Result<bool, ConnectError> {
-        let Some(place) = &self.place else {
-            return Ok(false);
-        };
-        let Some(mut record) = ServerRecord::read(&place.record)? else {
-            return Ok(false);
-        };
-        if let Some(keeper) = &self.keeper {
-            keeper.end();
+        match &self.0 {
+            Transport::Server(transport) => transport.stop_server(),
+            Transport::Objects(_) => Ok(false),
         }
-        // The trainer that started it may have died before it could write the record.
-        if let Some((pid, _)) = server::listening(&place.store) {
-            (record.pid, record.host) = (pid, server::machine());
-        }
-        let mut child = lock(&self.child);
-        let stopped = server::stop(&record, &place.store)?;
-        if let Some(mut child) = child.take_if(|child| child.id() == record.pid) {
-            // The process has ended; its log says whether by an error.
-            child.wait().ok();
-        }
-        Ok(stopped)
     }
 
     /// Whether the server that this machine started for the run has ended.
     #[must_use]
     pub fn server_is_gone(&self) -> bool {
-        let is_gone = |place: &ServerFiles| {
-            // Its files may have been deleted while it runs.
-            let record = ServerRecord::read(&place.record).ok().flatten();
-            let is_alive = record.is_some_and(|record| server::is_alive(&record, &place.store));
-            !is_alive && server::listening(&place.store).is_none()
-        };
-        self.place.as_ref().is_some_and(is_gone)
+        match &self.0 {
+            Transport::Server(transport) => transport.server_is_gone(),
+            Transport::Objects(_) => false,
+        }
     }
 
-    /// Returns the newest revisions that the register has kept, at most [`crate::KEPT_REVISIONS`], in the order in which they
-    /// were written; for `cluster history`.
+    /// Returns the newest revisions that the register has kept, in the order in which they were written; for `cluster
+    /// history`. An object keeps only the newest.
     ///
     /// # Errors
     /// Fails if no reply arrives.
     pub fn history(&self) -> Result<Vec<RegisterEntry>, NoAnswer> {
-        self.ledger.block("reading", self.ledger.history())
+        match &self.0 {
+            Transport::Server(transport) => transport.history(),
+            Transport::Objects(transport) => Ok(transport.read()?.into_iter().collect()),
+        }
     }
 
     /// Deletes the register with all its revisions, for `cluster forget`. The next read finds it empty.
@@ -198,98 +93,63 @@ impl Connection {
     /// # Errors
     /// Fails if no reply arrives, or if there is no register.
     pub fn forget(&self) -> Result<(), NoAnswer> {
-        self.ledger.forget()
+        match &self.0 {
+            Transport::Server(transport) => transport.forget(),
+            Transport::Objects(transport) => transport.forget(),
+        }
     }
 
-    /// Whether the server of this connection was ended on purpose, as its folder says; false if another machine has the
-    /// folder.
-    pub(crate) fn server_was_ended(&self) -> bool {
-        let was_ended = |place: &ServerFiles| {
-            let record = ServerRecord::read(&place.record).ok().flatten();
-            let is_ours = record.is_none_or(|record| record.address == self.server);
-            is_ours && server::was_ended(&place.store)
-        };
-        self.place.as_ref().is_some_and(was_ended)
+    fn register(&self) -> &dyn Register {
+        match &self.0 {
+            Transport::Server(transport) => &**transport,
+            Transport::Objects(transport) => transport,
+        }
+    }
+
+    fn traffic(&self) -> &dyn LiveTraffic {
+        match &self.0 {
+            Transport::Server(transport) => &**transport,
+            Transport::Objects(transport) => transport,
+        }
     }
 }
 
-impl Drop for Connection {
-    fn drop(&mut self) {
-        if let Some(keeper) = &self.keeper {
-            keeper.request_stop();
-        }
-        self.traffic.leave();
+impl Register for Connection {
+    fn read(&self) -> Result<Option<RegisterEntry>, NoAnswer> {
+        self.register().read()
+    }
+
+    fn write(&self, after: Option<u64>, value: &[u8], id: &str) -> Result<WriteReply, NoAnswer> {
+        self.register().write(after, value, id)
+    }
+
+    fn is_shut_down(&self) -> bool {
+        self.register().is_shut_down()
     }
 }
 
 impl LiveTraffic for Connection {
     fn beat(&self, beat: &Heartbeat) {
-        // Other trainers would reject a heartbeat with a number that JSON cannot represent.
-        if let Ok(bytes) = serde_json::to_vec(beat) {
-            self.traffic.enqueue(Outgoing::Beat(bytes));
-        }
+        self.traffic().beat(beat);
     }
 
     fn heartbeats(&self) -> Vec<LastHeartbeat> {
-        self.traffic.beats.all(pbg_clock::now())
+        self.traffic().heartbeats()
     }
 
     fn wake(&self) {
-        self.traffic.enqueue(Outgoing::Wake);
+        self.traffic().wake();
     }
 
-    /// A reconnection counts as a wake-up, because wake-ups may have been missed.
     fn wait(&self, at_most: Duration) -> bool {
-        self.traffic.line.signals.wait(at_most)
+        self.traffic().wait(at_most)
     }
 
     fn ask(&self, whom: Token, question: &[u8], within: Duration) -> Result<Vec<u8>, NoAnswer> {
-        let line = &self.traffic.line;
-        let request = async_nats::Request::new()
-            .payload(question.to_vec().into())
-            .timeout(None);
-        let subject = question_subject(&self.traffic.run, whom);
-        let asked = async {
-            line.connected().await;
-            line.client.send_request(subject, request).await
-        };
-        match line.dialer.block(within, asked) {
-            Some(Ok(answer)) => Ok(answer.payload.to_vec()),
-            Some(Err(error)) => Err(NoAnswer(format!("asking {whom}: {error}"))),
-            None => Err(NoAnswer(format!("asking {whom}: no answer"))),
-        }
+        self.traffic().ask(whom, question, within)
     }
 
     fn answer(&self, me: Token, answers: QuestionHandler) -> Result<(), NoAnswer> {
-        let traffic = &self.traffic;
-        let line = traffic.line.clone();
-        let mut answering = lock(&traffic.answering);
-        *answering = None;
-        *answering = Some(AnswerThread::start(line, &traffic.run, me, answers)?);
-        Ok(())
-    }
-}
-
-impl Register for Connection {
-    /// A register whose stream does not exist reads as empty, and the stream is created again.
-    fn read(&self) -> Result<Option<RegisterEntry>, NoAnswer> {
-        self.ledger.block("reading", self.ledger.read())
-    }
-
-    fn write(&self, after: Option<u64>, value: &[u8], id: &str) -> Result<WriteReply, NoAnswer> {
-        if value.len() > MAX_VALUE {
-            let size = value.len();
-            return Err(NoAnswer(format!(
-                "writing the ledger: a value of {size} bytes is too large"
-            )));
-        }
-        let ledger = &self.ledger;
-        let written = ledger.block("writing", ledger.write(after, value.to_vec(), id));
-        ledger.line.signals.wrote(written.is_ok());
-        written
-    }
-
-    fn is_shut_down(&self) -> bool {
-        self.server_was_ended()
+        self.traffic().answer(me, answers)
     }
 }

@@ -9,7 +9,7 @@ use pbg_ledger::transport::{Heartbeat, LastHeartbeat};
 use pbg_ledger::{MAX_NAME, Token};
 
 /// Largest size of a heartbeat in bytes; larger messages are ignored.
-const MAX_BEAT: usize = 4 << 10;
+pub(crate) const MAX_BEAT: usize = 4 << 10;
 
 /// Most trainers that are remembered. The one whose heartbeat is oldest is replaced.
 const MAX_TOKENS: usize = 512;

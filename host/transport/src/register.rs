@@ -303,7 +303,7 @@ impl StreamRegister {
 
 /// Returns a first sequence number that is so large that two streams hardly ever use the same numbers, and small enough
 /// for every JSON reader to represent it exactly.
-fn first_sequence(random: [u8; 32]) -> u64 {
+pub(crate) fn first_sequence(random: [u8; 32]) -> u64 {
     let [a, b, c, d, ..] = random;
     (u64::from(u32::from_le_bytes([a, b, c, d])) << 20) + 1
 }

@@ -21,7 +21,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use object_store::TestStore;
-use pbg_files::remote::{ObjectStores, RemoteFolder};
+use pbg_files::remote::{ObjectStores, Patience, RemoteFolder};
 use pbg_objects::{CopiedFolders, StoreSettings};
 
 /// Messages to the user.
@@ -47,5 +47,8 @@ fn settings(store: &TestStore) -> StoreSettings {
 /// Opens a folder of `store`.
 fn open(store: &TestStore, url: &str) -> Arc<dyn RemoteFolder> {
     let unused = Path::new("unused");
-    copies(unused, settings(store)).0.open(url).unwrap()
+    copies(unused, settings(store))
+        .0
+        .open(url, Patience::Long)
+        .unwrap()
 }

@@ -3,7 +3,7 @@
 use std::net::{Ipv4Addr, TcpListener};
 use std::path::Path;
 
-use pbg_files::remote::ObjectStores;
+use pbg_files::remote::{ObjectStores, Patience};
 use pbg_objects::StoreSettings;
 
 use crate::copies;
@@ -12,7 +12,7 @@ use crate::object_store::TestStore;
 /// Returns the error of opening a folder with `changes` to the environment.
 fn refused(settings: StoreSettings, url: &str) -> String {
     let (copies, _) = copies(Path::new("unused"), settings);
-    copies.open(url).unwrap_err().to_string()
+    copies.open(url, Patience::Long).unwrap_err().to_string()
 }
 
 fn of(variables: &[(&str, &str)]) -> StoreSettings {
