@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 use std::fs::OpenOptions;
 use std::io::{BufRead as _, BufReader, Read as _, Seek as _, SeekFrom};
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use pbg_ledger::{CheckpointCut, Token};
 
@@ -22,7 +23,7 @@ impl SharedCheckpoint {
     /// # Errors
     /// When they cannot be written.
     pub fn append_events(&self, lines: &[u8]) -> Result<u64, CheckpointError> {
-        let path = match &self.folder {
+        let path = match &*self.folder {
             SharedFolder::Files(folder) => folder.join(names::events(self.token)),
             SharedFolder::Objects(objects) => {
                 return objects.append_events(self.token, &self.told, lines);
@@ -53,7 +54,7 @@ impl SharedCheckpoint {
         from: u64,
         to: u64,
     ) -> Result<EventReader, CheckpointError> {
-        let path = match &self.folder {
+        let path = match &*self.folder {
             SharedFolder::Files(folder) => folder.join(names::events(token)),
             SharedFolder::Objects(objects) => return objects.read_events(token, from, to),
         };
@@ -93,7 +94,7 @@ impl SharedCheckpoint {
     /// # Errors
     /// When the file cannot be removed.
     pub fn remove_events(&self, token: Token) -> Result<(), CheckpointError> {
-        match &self.folder {
+        match &*self.folder {
             SharedFolder::Files(folder) => Ok(files::remove(&folder.join(names::events(token)))?),
             SharedFolder::Objects(objects) => objects.remove_events(token),
         }
@@ -107,11 +108,12 @@ impl SharedCheckpoint {
         &self,
         cut: CheckpointCut,
         before: Option<&CheckpointManifest>,
-    ) -> Result<MetricsWriter<'_>, CheckpointError> {
-        let (folder, name) = (&self.folder, names::metrics_of(cut.version, self.token));
+    ) -> Result<MetricsWriter, CheckpointError> {
+        let folder = Arc::clone(&self.folder);
+        let name = names::metrics_of(cut.version, self.token);
         let mut file = ChecksummedFile::create(&folder.local().join(&name))?;
         if let Some(before) = before {
-            metrics::copy_metrics(folder, before, &mut file)?;
+            metrics::copy_metrics(&folder, before, &mut file)?;
         }
         Ok(MetricsWriter { folder, name, file })
     }
@@ -171,13 +173,13 @@ impl EventReader {
 
 /// New `metrics.jsonl` of a version that is being committed.
 #[derive(Debug)]
-pub struct MetricsWriter<'a> {
-    folder: &'a SharedFolder,
+pub struct MetricsWriter {
+    folder: Arc<SharedFolder>,
     name: String,
     file: ChecksummedFile,
 }
 
-impl MetricsWriter<'_> {
+impl MetricsWriter {
     /// Appends lines.
     ///
     /// # Errors

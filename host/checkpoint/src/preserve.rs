@@ -16,7 +16,7 @@ impl SharedCheckpoint {
     /// # Errors
     /// When the folder cannot be created. The checkpoint itself is not changed.
     pub fn preserve_best(&self, manifest: &CheckpointManifest) -> Result<(), CheckpointError> {
-        let held = match &self.folder {
+        let held = match &*self.folder {
             SharedFolder::Files(folder) => read::manifest_if_any(&folder.join(names::BEST)),
             SharedFolder::Objects(objects) => objects.preserved(names::BEST),
         };
@@ -47,7 +47,7 @@ impl SharedCheckpoint {
         manifest: &CheckpointManifest,
         name: &str,
     ) -> Result<(), CheckpointError> {
-        match &self.folder {
+        match &*self.folder {
             SharedFolder::Files(folder) => preserve(folder, manifest, name),
             SharedFolder::Objects(objects) => objects.preserve(manifest, name),
         }

@@ -10,6 +10,7 @@ use std::collections::BTreeSet;
 use std::fs::{self, File as OpenFile};
 use std::io;
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use pbg_ledger::{FileId, PartitionFile, Token};
@@ -27,7 +28,7 @@ use pbg_files::{self as files, FileError, FileSummary, STAGED_SUFFIX};
 #[derive(Debug)]
 pub struct SharedCheckpoint {
     files: PartitionFiles,
-    pub(super) folder: SharedFolder,
+    pub(super) folder: Arc<SharedFolder>,
     pub(super) token: Token,
     /// Bytes of events that this trainer has written to an object store.
     pub(super) told: AtomicU64,
@@ -56,7 +57,7 @@ impl SharedCheckpoint {
         let named = AtomicU64::new(1);
         let opened = Self {
             files: PartitionFiles::new(folder.local(), FolderWriter::Trainer { token, named }),
-            folder,
+            folder: Arc::new(folder),
             token,
             told: AtomicU64::new(0),
             _lock: lock,
@@ -109,7 +110,7 @@ impl SharedCheckpoint {
     /// # Errors
     /// When the manifest is damaged.
     pub fn newest(&self) -> Result<Option<CheckpointManifest>, CheckpointError> {
-        match &self.folder {
+        match &*self.folder {
             SharedFolder::Files(path) => read::manifest_if_any(path),
             SharedFolder::Objects(objects) => objects.newest(),
         }
@@ -212,7 +213,7 @@ impl SharedCheckpoint {
     /// # Errors
     /// When a manifest of this number exists, or it cannot be written.
     pub fn publish(&self, manifest: &CheckpointManifest) -> Result<(), CheckpointError> {
-        let path = match &self.folder {
+        let path = match &*self.folder {
             SharedFolder::Files(folder) => folder.join(names::numbered_manifest(manifest.version)),
             SharedFolder::Objects(objects) => return objects.publish(manifest),
         };
@@ -242,7 +243,7 @@ impl SharedCheckpoint {
         manifest: &CheckpointManifest,
         lines: &[u8],
     ) -> Result<(), CheckpointError> {
-        match &self.folder {
+        match &*self.folder {
             SharedFolder::Files(path) => Ok(metrics::append_metrics(path, manifest, lines)?),
             SharedFolder::Objects(objects) => objects.append_metrics(manifest, lines),
         }
@@ -253,7 +254,7 @@ impl SharedCheckpoint {
     /// # Errors
     /// When a file cannot be written.
     pub fn make_current(&self, manifest: &CheckpointManifest) -> Result<(), CheckpointError> {
-        match &self.folder {
+        match &*self.folder {
             SharedFolder::Files(path) => {
                 make_current(path, &names::staged_manifest(self.token), manifest)
             }

@@ -2,17 +2,23 @@
 
 use std::path::{Path, PathBuf};
 
+use pbg_files::remote;
+
 use crate::failure::{Failure, Result};
 
 /// Temporary folder, which is removed on drop.
 pub(crate) struct BenchFolder(PathBuf);
 
 impl BenchFolder {
-    /// Creates the folder `PATH.bench-PROCESS_ID`.
+    /// Creates the folder `PATH.bench-PROCESS_ID`; in the working folder if `path` is in an object store.
     ///
     /// # Errors
     /// When the folder cannot be created.
     pub(crate) fn create(path: &Path) -> Result<Self> {
+        let path = match remote::as_url(path) {
+            Some(_) => Path::new("model"),
+            None => path,
+        };
         let mut name = path.as_os_str().to_owned();
         name.push(format!(".bench-{}", std::process::id()));
         let path = PathBuf::from(name);

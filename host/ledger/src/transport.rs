@@ -128,6 +128,11 @@ pub trait LiveTraffic: Send + Sync {
     /// there was one.
     fn wait(&self, at_most: Duration) -> bool;
 
+    /// Whether questions reach other trainers. Without them, trainers share no parameters.
+    fn carries_questions(&self) -> bool {
+        true
+    }
+
     /// Sends a question to the trainer `whom` and waits for the answer.
     ///
     /// # Errors

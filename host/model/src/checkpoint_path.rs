@@ -23,8 +23,8 @@ impl ResolvedConfig {
             Err(SettingError::CheckpointPath { path, what }.into())
         };
         if files::remote::as_url(path).is_some() {
-            let what = "is in an object store; a run writes to a local folder, which can be copied there afterwards";
-            return unfit(what.to_owned());
+            // The store is asked when the folder is opened.
+            return Ok(());
         }
         let absolute = owner::resolve_path(path).unwrap_or_else(|| path.to_owned());
         if absolute.parent().is_none() {

@@ -270,7 +270,10 @@ impl RunError {
             | Self::Describe(_)
             | Self::Step(StepError::Memory(_)) => ErrorKind::Io,
             Self::Cluster(
-                JoinError::NotYet { .. } | JoinError::OneBucket | JoinError::Beyond { .. },
+                JoinError::NotYet { .. }
+                | JoinError::NoExchange
+                | JoinError::OneBucket
+                | JoinError::Beyond { .. },
             ) => ErrorKind::Config,
             Self::Cluster(JoinError::Interrupted { .. }) => ErrorKind::Interrupted,
             Self::Cluster(_) => ErrorKind::Cluster,

@@ -145,6 +145,10 @@ impl LiveTraffic for Connection {
         self.traffic().wait(at_most)
     }
 
+    fn carries_questions(&self) -> bool {
+        self.traffic().carries_questions()
+    }
+
     fn ask(&self, whom: Token, question: &[u8], within: Duration) -> Result<Vec<u8>, NoAnswer> {
         self.traffic().ask(whom, question, within)
     }

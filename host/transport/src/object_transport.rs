@@ -115,6 +115,10 @@ impl LiveTraffic for ObjectTransport {
         self.traffic.wait(at_most)
     }
 
+    fn carries_questions(&self) -> bool {
+        false
+    }
+
     fn ask(&self, whom: Token, _: &[u8], _: Duration) -> Result<Vec<u8>, NoAnswer> {
         Err(NoAnswer(format!(
             "asking {whom}: trainers without a server exchange no parameters"

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use pbg_core::event::Event;
+use pbg_files::remote;
 use pbg_model::error::JoinError;
 use pbg_model::{ErrorKind, ResolvedConfig, RunError};
 use pbg_train::RunOutcome;
@@ -69,7 +70,11 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     let mut config = load::config(&args.config, terminal)?;
     let quiet = matches!(args.progress, ProgressMode::None);
-    let faults = Path::new(&config.checkpoint_path).join("faults");
+    let faults = match remote::as_url(Path::new(&config.checkpoint_path)) {
+        // Replays of a plugin's faults are for its author, who is here.
+        Some(_) => PathBuf::from("faults"),
+        None => Path::new(&config.checkpoint_path).join("faults"),
+    };
     let mut reporter = progress::reporter(args.progress, terminal);
     let watch = interrupt::watch_training(StopUnit::of(&config), reporter.announcer())?;
     let stop = &watch.stop;

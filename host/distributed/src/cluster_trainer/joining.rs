@@ -237,6 +237,10 @@ impl Joining<'_> {
                 newest: found.newest,
             };
             if let Some(record) = self.submit_join(join, sink)? {
+                let is_alone = record.trainers().len() == 1;
+                if self.shares_parameters && !is_alone && !self.cluster.live.carries_questions() {
+                    return Err(JoinError::NoExchange.into());
+                }
                 return Ok((record, changes));
             }
         }

@@ -86,6 +86,11 @@ impl<'a> ClusterTrainer<'a> {
             allowed,
             other_validation,
         };
+        let carries = cluster.live.carries_questions();
+        if finding.shares_parameters && cluster.machines > 1 && !carries {
+            files.remove_presence(token)?;
+            return Err(JoinError::NoExchange.into());
+        }
         let joined = finding.join(earlier.map(|earlier| earlier.token), sink);
         // A trainer that does not join removes its sign file.
         let (record, changes) = joined.inspect_err(|_| drop(files.remove_presence(token)))?;

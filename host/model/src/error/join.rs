@@ -100,6 +100,13 @@ pub enum JoinError {
          `entities.<type>.num_partitions` to at least four times the number of trainers, and import again"
     )]
     OneBucket,
+    /// Several trainers would have to exchange parameters, which nothing carries.
+    #[error(
+        "this model has parameters that all trainers share (of operators, global embeddings, or types with one \
+         partition), and through an object store alone they cannot be exchanged; set `distributed_init_method` for a \
+         server that carries them, or train with one trainer"
+    )]
+    NoExchange,
     /// A feature that single-machine training has and distributed training does not support yet.
     #[error(
         "distributed training cannot {what} yet; train on one machine, without `distributed_init_method`"

@@ -1,5 +1,6 @@
 //! Connects a trainer to the other trainers of a distributed run.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
@@ -8,6 +9,7 @@ use std::time::Duration;
 use pbg_config::Config;
 use pbg_core::event::Event;
 use pbg_distributed::{ClusterOptions, SyncLimits};
+use pbg_files::remote;
 use pbg_ledger::transport::{LiveTraffic, Register};
 use pbg_train::RunOutcome;
 use pbg_transport::{Connection, ConnectionOptions, InitMethod, ServerNotice};
@@ -41,6 +43,9 @@ pub(super) fn connect(
     teller: &Arc<dyn Fn(&Event) + Send + Sync>,
 ) -> Result<Option<ClusterConnection>> {
     let Some(method) = &config.distributed_init_method else {
+        if let Some(url) = remote::as_url(Path::new(&config.checkpoint_path)) {
+            return by_objects(url, config.num_machines, rank, terminal).map(Some);
+        }
         return match rank {
             None => Ok(None),
             Some(_) => Err(Failure::message(
@@ -79,6 +84,26 @@ pub(super) fn connect(
         rank,
         machines,
     }))
+}
+
+/// Connects to the trainers that share the folder `url` in an object store. A run of one trainer is one of several in which
+/// nobody else takes part; its rank keeps a second one out.
+fn by_objects(
+    url: &str,
+    machines: u32,
+    rank: Option<u32>,
+    terminal: Terminal,
+) -> Result<ClusterConnection> {
+    let connection = Arc::new(pbg_transport::connect_by_objects(url)?);
+    terminal.detail(format_args!(
+        "the ledger is an object in {}",
+        connection.server()
+    ));
+    Ok(ClusterConnection {
+        connection,
+        rank: rank.or((machines == 1).then_some(0)),
+        machines,
+    })
 }
 
 impl ClusterConnection {
