@@ -88,7 +88,10 @@ pub(super) fn copy_metrics(
     manifest: &CheckpointManifest,
     to: &mut ChecksummedFile,
 ) -> Result<(), FileError> {
-    let staged = staged(manifest).filter(|name| folder.size(name).is_ok());
+    let staged = match staged(manifest) {
+        Some(name) => folder.size_if_any(&name)?.map(|_| name),
+        None => None,
+    };
     let name = staged.as_deref().unwrap_or(NAME);
     let path = folder.path().join(name);
     let mut file = match folder.open_file(name) {

@@ -92,9 +92,12 @@ impl SharedCheckpoint {
 
     /// Returns whether `token` has opened this same folder. A folder of the same path on a disk that is not shared
     /// lacks its presence file.
-    #[must_use]
-    pub fn has_presence(&self, token: Token) -> bool {
-        self.folder.size(&names::presence(token)).is_ok()
+    ///
+    /// # Errors
+    /// When the folder cannot be read.
+    pub fn has_presence(&self, token: Token) -> Result<bool, CheckpointError> {
+        let size = self.folder.size_if_any(&names::presence(token))?;
+        Ok(size.is_some())
     }
 
     /// Removes the presence file of a trainer that has left the run.
@@ -161,16 +164,18 @@ impl SharedCheckpoint {
     }
 
     /// Returns the name of a partition's file if it is missing or does not have the size that the ledger records.
-    #[must_use]
+    ///
+    /// # Errors
+    /// When the folder cannot be read.
     pub fn missing(
         &self,
         entity_type: &str,
         partition: u32,
         file: &PartitionFile,
-    ) -> Option<String> {
+    ) -> Result<Option<String>, CheckpointError> {
         let name = name_of(entity_type, partition, file.id);
-        let size = self.folder.size(&name);
-        (size.ok() != Some(file.size)).then_some(name)
+        let size = self.folder.size_if_any(&name)?;
+        Ok((size != Some(file.size)).then_some(name))
     }
 
     /// Reads a partition from a file that the ledger names into `data`, whose memory is reused.

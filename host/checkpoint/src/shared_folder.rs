@@ -87,13 +87,15 @@ impl SharedFolder {
         }
     }
 
-    /// Returns the size of a file in bytes.
-    pub(super) fn size(&self, name: &str) -> Result<u64, FileError> {
+    /// Returns the size of a file in bytes; `None` if there is none.
+    pub(super) fn size_if_any(&self, name: &str) -> Result<Option<u64>, FileError> {
         match self {
-            Self::Files(path) => files::size(&path.join(name)),
-            Self::Objects(objects) => objects.attempt("open", name, || {
-                objects.remote.look_up(name).map(|file| file.size)
-            }),
+            Self::Files(path) => match files::size(&path.join(name)) {
+                Ok(size) => Ok(Some(size)),
+                Err(error) if error.is_not_found() => Ok(None),
+                Err(error) => Err(error),
+            },
+            Self::Objects(objects) => objects.size_if_any(name),
         }
     }
 
@@ -168,6 +170,15 @@ impl RunObjects {
     pub(super) fn list(&self) -> Result<Vec<RemoteFile>, FileError> {
         let listed = self.remote.list_here();
         listed.map_err(|cause| FileError::new("list", &self.url, cause))
+    }
+
+    /// Returns the size of an object in bytes; `None` if there is none.
+    pub(super) fn size_if_any(&self, name: &str) -> Result<Option<u64>, FileError> {
+        self.attempt("open", name, || match self.remote.look_up(name) {
+            Ok(found) => Ok(Some(found.size)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        })
     }
 
     /// Reads a manifest; `None` if there is none.

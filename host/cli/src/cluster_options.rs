@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use pbg_config::Config;
+use pbg_config::{Config, LedgerPlace};
 use pbg_ledger::LedgerRecord;
 use pbg_ledger::transport::Register as _;
 use pbg_transport::{
@@ -30,6 +30,19 @@ pub(crate) fn method(text: &str) -> Result<ResolvedMethod> {
     InitMethod::parse(text, lookup).map_err(|error| {
         Failure::new(FailureKind::Config, error).context("distributed_init_method cannot be used")
     })
+}
+
+/// Describes where the ledger of a run is, and what carries the heartbeats of its trainers.
+pub(crate) fn meeting_place(connection: &Connection) -> String {
+    match (connection.ledger_url(), connection.server()) {
+        (None, server) => format!("the ledger is on {}", server.unwrap_or_default()),
+        (Some(url), Some(server)) => {
+            format!("the ledger is in {url}; heartbeats go through {server}")
+        }
+        (Some(url), None) => {
+            format!("the ledger is in {url}; trainers look there once a second for heartbeats")
+        }
+    }
 }
 
 /// Reads and checks the record of a run from the ledger; `None` if the ledger is empty.
@@ -97,6 +110,10 @@ pub(crate) fn options(
         credentials: rules.credentials.as_ref().map(PathBuf::from),
         insecure: rules.insecure,
         replicas: rules.replicas as usize,
+        ledger_url: match config.ledger_place() {
+            Some(LedgerPlace::Store(url)) => Some(url.to_owned()),
+            _ => None,
+        },
         ..ConnectionOptions::new(method, run)
     })
 }

@@ -49,7 +49,11 @@ pub(crate) struct ClusterStatus {
     checkpoint: u64,
     /// Number of transactions of the ledger so far.
     revision: u64,
-    server: String,
+    /// Server that carries heartbeats; `None` if trainers read them from the object store.
+    server: Option<String>,
+    /// Folder in an object store with the ledger; `None` if it is on the server.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ledger_url: Option<String>,
     /// Response time of the ledger, in seconds.
     answer_seconds: f64,
     trainers: Vec<TrainerStatus>,
@@ -101,7 +105,8 @@ impl ClusterStatus {
             buckets: work.buckets.len(),
             checkpoint: base.map_or(0, |base| base.version),
             revision: record.revision(),
-            server: connection.server().to_owned(),
+            server: connection.server().map(str::to_owned),
+            ledger_url: connection.ledger_url().map(str::to_owned),
             answer_seconds,
             trainers: trainers(&record, &heard),
         })
@@ -110,7 +115,7 @@ impl ClusterStatus {
     /// Formats the status of the run in one line.
     pub(crate) fn head(&self) -> String {
         format!(
-            "run {}  {}  epoch {}/{}  buckets {}/{}  checkpoint {}  ledger {} on {} ({:.1} ms)",
+            "run {}  {}  epoch {}/{}  buckets {}/{}  checkpoint {}  ledger {} {} ({:.1} ms)",
             self.run,
             self.phase,
             self.epoch.min(self.epochs),
@@ -119,9 +124,18 @@ impl ClusterStatus {
             self.buckets,
             self.checkpoint,
             self.revision,
-            self.server,
+            self.place(),
             1e3 * self.answer_seconds,
         )
+    }
+
+    /// Says where the ledger is, and what carries the heartbeats if that is something else.
+    fn place(&self) -> String {
+        match (&self.ledger_url, &self.server) {
+            (None, server) => format!("on {}", server.as_deref().unwrap_or("no server")),
+            (Some(url), Some(server)) => format!("in {url}, heartbeats through {server}"),
+            (Some(url), None) => format!("in {url}, heartbeats by polling"),
+        }
     }
 
     /// Formats a table with a header and a line for each trainer. The caller must escape it for the terminal, because
@@ -264,7 +278,8 @@ mod tests {
             buckets: 256,
             checkpoint: 2,
             revision: 1204,
-            server: "here:1".to_owned(),
+            server: Some("here:1".to_owned()),
+            ledger_url: None,
             answer_seconds: 0.0019,
             trainers: vec![
                 trainer("node-a (0)", Some(0.4)),

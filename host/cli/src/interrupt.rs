@@ -43,7 +43,7 @@ impl StopUnit {
     /// Returns the unit of a run.
     pub(crate) fn of(config: &Config) -> Self {
         match pbg_model::resume_point::stops_within_buckets(config) {
-            _ if config.distributed_init_method.is_some() => Self::Settlement,
+            _ if config.is_distributed() => Self::Settlement,
             true => Self::Batch,
             false => Self::Bucket,
         }

@@ -1,7 +1,55 @@
 //! `[distributed]`: communication between the trainers of a run.
 
+use std::path::Path;
+
+use pbg_files::remote;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+
+use super::Config;
+
+/// Value of `distributed.ledger`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum LedgerChoice {
+    /// In the object store if `checkpoint_path` is in one, otherwise on the NATS server.
+    #[default]
+    Auto,
+    /// On the NATS server.
+    Nats,
+    /// In the object store.
+    Store,
+}
+
+/// Where the trainers of a run keep their ledger.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LedgerPlace<'a> {
+    /// On the NATS server that `distributed_init_method` names.
+    Server,
+    /// In the folder in an object store that `checkpoint_path` names. Heartbeats are there as well if
+    /// `distributed_init_method` is unset.
+    Store(&'a str),
+}
+
+impl Config {
+    /// Returns where the trainers of the run keep their ledger; `None` for a single trainer, which needs none. A trainer
+    /// that trains into an object store alone is one of several.
+    #[must_use]
+    pub fn ledger_place(&self) -> Option<LedgerPlace<'_>> {
+        let has_server = self.distributed_init_method.is_some();
+        let url = remote::as_url(Path::new(&self.checkpoint_path));
+        match (self.distributed.ledger, url) {
+            (LedgerChoice::Nats, _) | (_, None) => has_server.then_some(LedgerPlace::Server),
+            (_, Some(url)) => Some(LedgerPlace::Store(url)),
+        }
+    }
+
+    /// Returns whether the run has a ledger, as that of several trainers has, even if one takes part.
+    #[must_use]
+    pub fn is_distributed(&self) -> bool {
+        self.ledger_place().is_some()
+    }
+}
 
 /// Communication between the trainers of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -25,6 +73,11 @@ pub struct DistributedConfig {
     /// Maximum number of bytes of shared parameters that a trainer sends and receives per second, on average.
     #[schemars(range(min = 1_000, max = 1_000_000_000_000_u64))]
     pub sync_bytes: f64,
+    /// Where the ledger of the run is: `nats` (on the NATS server), `store` (in the object store, beside the
+    /// checkpoint; the server, if there is one, carries only heartbeats and shared parameters), or `auto` (`store` if
+    /// `checkpoint_path` is in an object store, otherwise `nats`).
+    #[schemars(extend("x-rule" = "`store` needs a `checkpoint_path` in an object store, `nats` needs `distributed_init_method`"))]
+    pub ledger: LedgerChoice,
     /// Path of the program `nats-server`, which rank 0 starts with `file://`, `tcp://` and `env://`.
     #[schemars(length(min = 1), extend("x-unset" = "searched for next to the program, in `.deps/nats` and in `PATH`"))]
     pub nats_server: Option<String>,
@@ -48,6 +101,7 @@ impl Default for DistributedConfig {
             ahead: None,
             sync_rounds: 100.0,
             sync_bytes: 1e9,
+            ledger: LedgerChoice::Auto,
             nats_server: None,
             credentials: None,
             replicas: 1,

@@ -41,7 +41,7 @@ mod validation;
 
 pub use defaults::{DEFAULT_LOSS, DEFAULT_ORDER, DEFAULT_SAMPLER};
 pub use difference::ConfigDifference;
-pub use distributed::DistributedConfig;
+pub use distributed::{DistributedConfig, LedgerChoice, LedgerPlace};
 pub use errors::{ConfigErrors, ConfigProblem};
 pub use execution::ExecutionConfig;
 pub use installed::StrategyNames;
@@ -256,12 +256,12 @@ pub struct Config {
 
     /// Number of trainers that must have joined before the first bucket is trained.
     #[serde(default = "defaults::count::<1>")]
-    #[schemars(range(min = 1, max = 256), extend("x-rule" = "more than 1 needs `distributed_init_method`"))]
+    #[schemars(range(min = 1, max = 256), extend("x-rule" = "more than 1 needs `distributed_init_method` or a `checkpoint_path` in an object store"))]
     pub num_machines: u32,
     /// Address by which the trainers of a run find each other: `file:///PATH`, `tcp://HOST:PORT`, `env://`, or NATS
     /// servers as `nats://HOST:PORT` or `tls://HOST:PORT`, separated by commas.
     #[serde(default)]
-    #[schemars(length(min = 1), extend("x-unset" = "a single trainer"))]
+    #[schemars(length(min = 1), extend("x-unset" = "a single trainer, or trainers that meet in the object store"))]
     pub distributed_init_method: Option<String>,
     /// Whether every bucket of the first pass, except the first, must have a partition that was trained before. This
     /// places all embeddings in one space.

@@ -166,6 +166,7 @@ pub(super) const SECTIONS: &[Section] = &[
             "nats_server",
             "credentials",
             "replicas",
+            "ledger",
             "insecure",
         ],
     },

@@ -34,9 +34,7 @@ pub fn stops_within_buckets(config: &Config) -> bool {
     // Other formats round embeddings when the bucket ends. Within a bucket, a checkpoint could not store their exact
     // values.
     let mut ends = config.relations.iter().flat_map(|r| [&r.lhs, &r.rhs]);
-    config.storage == EmbeddingFormat::F32
-        && config.distributed_init_method.is_none()
-        && ends.all(is_whole)
+    config.storage == EmbeddingFormat::F32 && !config.is_distributed() && ends.all(is_whole)
 }
 
 /// Returns the memory for recording the single-relation batches of a bucket of `edges` edges, so that it can be

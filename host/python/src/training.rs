@@ -150,9 +150,13 @@ impl Run {
     }
 
     fn train(&mut self) -> Result<RunOutcome> {
-        if self.config.distributed_init_method.is_some() {
-            let what =
-                "distributed_init_method: each trainer of a distributed run is a separate process";
+        if self.config.is_distributed() {
+            let what = match self.config.distributed_init_method {
+                Some(_) => {
+                    "distributed_init_method: each trainer of a distributed run is a separate process"
+                }
+                None => "checkpoint_path: a run into an object store is a process of its own",
+            };
             return Err(
                 Failure::message(FailureKind::Config, what).help("start it with `pbg-host train`")
             );

@@ -213,7 +213,7 @@ fn main_memory(
         "record of trained batches",
         recorded(resolved, edges),
     ));
-    if config.distributed_init_method.is_some() {
+    if config.is_distributed() {
         let bytes = exchange_bytes(blueprint);
         memory.extend(if_any("exchange with other trainers", bytes));
     }

@@ -9,18 +9,30 @@ use pbg_ledger::transport::{
 };
 
 use crate::error::ConnectError;
-use crate::object_transport::{self, ObjectTransport};
+use crate::object_ledger::ObjectLedger;
 use crate::options::ConnectionOptions;
+use crate::polled_traffic::{POLL, PolledTraffic};
+use crate::register::{MAX_VALUE, StreamRegister};
 use crate::server_transport::{self, ServerTransport};
 
 /// Connection of a trainer to all others: a [`Register`] and [`LiveTraffic`].
 ///
 /// Dropping it does not stop a server that it has started.
-pub struct Connection(Transport);
+pub struct Connection {
+    register: RegisterPlace,
+    traffic: TrafficPlace,
+}
 
-enum Transport {
+/// Where the register is.
+enum RegisterPlace {
+    Server(Box<StreamRegister>),
+    Objects(ObjectLedger),
+}
+
+/// What carries heartbeats, and questions if it can.
+enum TrafficPlace {
     Server(Box<ServerTransport>),
-    Objects(ObjectTransport),
+    Objects(PolledTraffic),
 }
 
 /// Connects to the trainers of a run. `notice` receives each message about waiting or starting a server once.
@@ -31,8 +43,17 @@ pub fn connect(
     options: &ConnectionOptions,
     notice: &dyn Fn(&str),
 ) -> Result<Connection, ConnectError> {
-    let transport = server_transport::connect(options, notice)?;
-    Ok(Connection(Transport::Server(Box::new(transport))))
+    let objects = options.ledger_url.as_deref().map(ObjectLedger::open);
+    let objects = objects.transpose()?;
+    let (transport, stream) = server_transport::connect(options, notice)?;
+    let register = match objects {
+        Some(objects) => RegisterPlace::Objects(objects),
+        None => RegisterPlace::Server(Box::new(stream)),
+    };
+    Ok(Connection {
+        register,
+        traffic: TrafficPlace::Server(Box::new(transport)),
+    })
 }
 
 /// Connects to the trainers of the run whose checkpoint is in the folder in an object store that `url` names. They need no
@@ -41,17 +62,43 @@ pub fn connect(
 /// # Errors
 /// Fails if the store does not answer, or ignores the conditions of writes.
 pub fn connect_by_objects(url: &str) -> Result<Connection, ConnectError> {
-    let transport = object_transport::open(url)?;
-    Ok(Connection(Transport::Objects(transport)))
+    let objects = ObjectLedger::open(url)?;
+    let traffic = TrafficPlace::Objects(objects.start_traffic()?);
+    Ok(Connection {
+        register: RegisterPlace::Objects(objects),
+        traffic,
+    })
 }
 
 impl Connection {
-    /// Returns the server as `host:port`, or the URL of the folder, for messages.
+    /// Returns the server as `host:port`; `None` if trainers meet in an object store.
     #[must_use]
-    pub fn server(&self) -> &str {
-        match &self.0 {
-            Transport::Server(transport) => transport.server(),
-            Transport::Objects(transport) => transport.url(),
+    pub fn server(&self) -> Option<&str> {
+        Some(self.transport()?.server())
+    }
+
+    /// Returns the URL of the folder in an object store that has the register; `None` if it is on the server.
+    #[must_use]
+    pub fn ledger_url(&self) -> Option<&str> {
+        match &self.register {
+            RegisterPlace::Server(_) => None,
+            RegisterPlace::Objects(objects) => Some(&objects.url),
+        }
+    }
+
+    /// Returns how late a heartbeat may be noticed: objects are read again once a second.
+    #[must_use]
+    pub fn delay(&self) -> Duration {
+        match &self.traffic {
+            TrafficPlace::Server(_) => Duration::ZERO,
+            TrafficPlace::Objects(_) => POLL,
+        }
+    }
+
+    fn transport(&self) -> Option<&ServerTransport> {
+        match &self.traffic {
+            TrafficPlace::Server(transport) => Some(transport),
+            TrafficPlace::Objects(_) => None,
         }
     }
 
@@ -61,30 +108,26 @@ impl Connection {
     /// # Errors
     /// Fails if it runs on another machine, or does not end.
     pub fn stop_server(&self) -> Result<bool, ConnectError> {
-        match &self.0 {
-            Transport::Server(transport) => transport.stop_server(),
-            Transport::Objects(_) => Ok(false),
-        }
+        self.transport()
+            .map_or(Ok(false), ServerTransport::stop_server)
     }
 
     /// Whether the server that this machine started for the run has ended.
     #[must_use]
     pub fn server_is_gone(&self) -> bool {
-        match &self.0 {
-            Transport::Server(transport) => transport.server_is_gone(),
-            Transport::Objects(_) => false,
-        }
+        self.transport()
+            .is_some_and(ServerTransport::server_is_gone)
     }
 
-    /// Returns the newest revisions that the register has kept, in the order in which they were written; for `cluster
-    /// history`. An object keeps only the newest.
+    /// Returns the newest revisions that the register has kept, at most [`crate::KEPT_REVISIONS`], in the order in which they
+    /// were written; for `cluster history`. An object keeps only the newest.
     ///
     /// # Errors
     /// Fails if no reply arrives.
     pub fn history(&self) -> Result<Vec<RegisterEntry>, NoAnswer> {
-        match &self.0 {
-            Transport::Server(transport) => transport.history(),
-            Transport::Objects(transport) => Ok(transport.read()?.into_iter().collect()),
+        match &self.register {
+            RegisterPlace::Server(stream) => stream.block("reading", stream.history()),
+            RegisterPlace::Objects(objects) => objects.register.history(),
         }
     }
 
@@ -93,38 +136,53 @@ impl Connection {
     /// # Errors
     /// Fails if no reply arrives, or if there is no register.
     pub fn forget(&self) -> Result<(), NoAnswer> {
-        match &self.0 {
-            Transport::Server(transport) => transport.forget(),
-            Transport::Objects(transport) => transport.forget(),
-        }
-    }
-
-    fn register(&self) -> &dyn Register {
-        match &self.0 {
-            Transport::Server(transport) => &**transport,
-            Transport::Objects(transport) => transport,
+        match &self.register {
+            RegisterPlace::Server(stream) => stream.forget(),
+            RegisterPlace::Objects(objects) => objects.register.forget(),
         }
     }
 
     fn traffic(&self) -> &dyn LiveTraffic {
-        match &self.0 {
-            Transport::Server(transport) => &**transport,
-            Transport::Objects(transport) => transport,
+        match &self.traffic {
+            TrafficPlace::Server(transport) => &**transport,
+            TrafficPlace::Objects(traffic) => traffic,
         }
     }
 }
 
 impl Register for Connection {
+    /// A register whose stream does not exist reads as empty, and the stream is created again.
     fn read(&self) -> Result<Option<RegisterEntry>, NoAnswer> {
-        self.register().read()
+        match &self.register {
+            RegisterPlace::Server(stream) => stream.block("reading", stream.read()),
+            RegisterPlace::Objects(objects) => objects.register.read(),
+        }
     }
 
     fn write(&self, after: Option<u64>, value: &[u8], id: &str) -> Result<WriteReply, NoAnswer> {
-        self.register().write(after, value, id)
+        if value.len() > MAX_VALUE {
+            let size = value.len();
+            return Err(NoAnswer(format!(
+                "writing the ledger: a value of {size} bytes is too large"
+            )));
+        }
+        match &self.register {
+            RegisterPlace::Server(stream) => {
+                let written = stream.block("writing", stream.write(after, value.to_vec(), id));
+                stream.line.signals.wrote(written.is_ok());
+                written
+            }
+            RegisterPlace::Objects(objects) => objects.register.write(after, value),
+        }
     }
 
     fn is_shut_down(&self) -> bool {
-        self.register().is_shut_down()
+        match &self.register {
+            RegisterPlace::Server(_) => self
+                .transport()
+                .is_some_and(ServerTransport::server_was_ended),
+            RegisterPlace::Objects(_) => false,
+        }
     }
 }
 

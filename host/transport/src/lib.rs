@@ -1,4 +1,5 @@
-//! Communication between the trainers of one run over NATS, behind the traits of [`pbg_ledger::transport`].
+//! Communication between the trainers of one run over NATS or an object store, behind the traits of
+//! [`pbg_ledger::transport`].
 //!
 //! [`InitMethod`] is the value of `distributed_init_method`. [`connect`] creates a [`Connection`] with it, which
 //! implements both [`Register`](pbg_ledger::transport::Register) and [`LiveTraffic`](pbg_ledger::transport::LiveTraffic).
@@ -7,7 +8,8 @@
 //!
 //! In reading order: `init_method` and `connection`; `discovery` (finding the server), `hosting` (starting it),
 //! `supervisor` (restarting it) and `server` (its process); `secret` (authentication); `client` (a NATS client with its
-//! own runtime); `register` and `live`. Nothing here knows the content of the register or of a question.
+//! own runtime); `register` and `live`; `object_register` and `polled_traffic`, which need no server. Nothing here knows
+//! the content of the register or of a question.
 //!
 //! The asynchronous runtime is not visible outside: all methods block, each for a bounded time. They must not be called
 //! from a task of another runtime.
@@ -27,8 +29,8 @@ mod init_method;
 mod limits;
 mod live;
 mod notice;
+mod object_ledger;
 mod object_register;
-mod object_transport;
 mod options;
 mod polled_traffic;
 mod register;

@@ -102,6 +102,11 @@ impl ObjectRegister {
         }
     }
 
+    /// Returns the only revision that an object keeps; none before the first.
+    pub(crate) fn history(&self) -> Result<Vec<RegisterEntry>, NoAnswer> {
+        Ok(self.read()?.into_iter().collect())
+    }
+
     /// Removes the object.
     pub(crate) fn forget(&self) -> Result<(), NoAnswer> {
         let removed = self.folder.remove(NAME);

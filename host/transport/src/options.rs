@@ -110,6 +110,8 @@ pub struct ConnectionOptions {
     pub creates_register: bool,
     /// Number of the user's servers that store the register: 1 or 3.
     pub replicas: usize,
+    /// Folder in an object store that has the register; `None` if it is on the server.
+    pub ledger_url: Option<String>,
 }
 
 impl ConnectionOptions {
@@ -137,6 +139,7 @@ impl ConnectionOptions {
             server_listener: None,
             creates_register: true,
             replicas: 1,
+            ledger_url: None,
         }
     }
 

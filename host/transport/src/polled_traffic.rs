@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use pbg_core::lock::lock;
 use pbg_files::remote::{ContentTag, RemoteFolder};
 use pbg_ledger::Token;
-use pbg_ledger::transport::{Heartbeat, LastHeartbeat};
+use pbg_ledger::transport::{Heartbeat, LastHeartbeat, LiveTraffic, NoAnswer, QuestionHandler};
 
 use crate::error::ConnectError;
 use crate::heartbeats::{HeartbeatLog, MAX_BEAT};
@@ -21,7 +21,7 @@ use crate::object_register::ObjectRegister;
 /// Beginning of the names of heartbeats.
 const BEATS: &str = "ledger/beats/";
 /// Interval at which the register and the heartbeats are looked up.
-const POLL: Duration = Duration::from_secs(1);
+pub(crate) const POLL: Duration = Duration::from_secs(1);
 /// Time after which the heartbeat of a trainer that has ended is removed.
 const OLD: Duration = Duration::from_secs(3600);
 
@@ -110,20 +110,39 @@ impl PolledTraffic {
         self.threads.push(thread.map_err(failed)?);
         Ok(())
     }
+}
 
-    /// Queues a heartbeat. If the last one is not sent yet, this one is lost.
-    pub(crate) fn beat(&self, beat: &Heartbeat) {
+impl LiveTraffic for PolledTraffic {
+    /// If the last heartbeat is not sent yet, this one is lost.
+    fn beat(&self, beat: &Heartbeat) {
         if let Ok(bytes) = serde_json::to_vec(beat) {
             self.outbox.try_send((beat.token, bytes)).ok();
         }
     }
 
-    pub(crate) fn heartbeats(&self) -> Vec<LastHeartbeat> {
+    fn heartbeats(&self) -> Vec<LastHeartbeat> {
         self.beats.all(pbg_clock::now())
     }
 
-    pub(crate) fn wait(&self, at_most: Duration) -> bool {
+    /// The others see that the register has changed.
+    fn wake(&self) {}
+
+    fn wait(&self, at_most: Duration) -> bool {
         self.woken.wait(at_most)
+    }
+
+    fn carries_questions(&self) -> bool {
+        false
+    }
+
+    fn ask(&self, whom: Token, _: &[u8], _: Duration) -> Result<Vec<u8>, NoAnswer> {
+        Err(NoAnswer(format!(
+            "asking {whom}: trainers without a server exchange no parameters"
+        )))
+    }
+
+    fn answer(&self, _: Token, _: QuestionHandler) -> Result<(), NoAnswer> {
+        Ok(())
     }
 }
 

@@ -1,14 +1,11 @@
-//! A transport over a NATS server, and the start of everything that it needs.
+//! Live traffic over a NATS server, and the start of everything that it needs.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use pbg_core::lock::lock;
 use pbg_ledger::Token;
-use pbg_ledger::transport::{
-    Heartbeat, LastHeartbeat, LiveTraffic, NoAnswer, QuestionHandler, Register, RegisterEntry,
-    WriteReply,
-};
+use pbg_ledger::transport::{Heartbeat, LastHeartbeat, LiveTraffic, NoAnswer, QuestionHandler};
 
 use crate::answers::{AnswerThread, question_subject};
 use crate::client::{DialFailure, Dialer, NatsConnection, ServerAccess};
@@ -23,11 +20,10 @@ use crate::server_files::ServerFiles;
 use crate::supervisor::{OwnChild, ServerSupervisor};
 use crate::waiting::Deadline;
 
-/// Transport of a run over a NATS server.
+/// Live traffic of a run over a NATS server.
 ///
 /// Dropping it does not stop the server, even if this transport has started it.
 pub(crate) struct ServerTransport {
-    pub(crate) ledger: StreamRegister,
     pub(crate) traffic: LiveConnection,
     server: String,
     place: Option<ServerFiles>,
@@ -35,14 +31,15 @@ pub(crate) struct ServerTransport {
     keeper: Option<ServerSupervisor>,
 }
 
-/// Connects to the trainers of a run. `notice` receives each message about waiting or starting a server once.
+/// Connects to the trainers of a run. Returns the register on the server too, which is not opened if the run's register
+/// is in an object store. `notice` receives each message about waiting or starting a server once.
 ///
 /// # Errors
 /// Fails if no connection can be made within `options.patience`. The error says what to do if that is known.
 pub(crate) fn connect(
     options: &ConnectionOptions,
     notice: &dyn Fn(&str),
-) -> Result<ServerTransport, ConnectError> {
+) -> Result<(ServerTransport, StreamRegister), ConnectError> {
     options.check()?;
     let dialer = Dialer::new(&options.run)?;
     let waiting = Deadline::new(options.timeout, notice, options.stop.clone());
@@ -67,18 +64,20 @@ pub(crate) fn connect(
     check_server(&reached.line, &who)?;
     let replicas = if place.is_some() { 1 } else { options.replicas };
     let line = reached.line.clone();
-    let ledger = StreamRegister::new(line, options, replicas);
-    ledger.open(&who, &waiting)?;
+    let register = StreamRegister::new(line, options, replicas);
+    if options.ledger_url.is_none() {
+        register.open(&who, &waiting)?;
+    }
     let child = Arc::new(Mutex::new(reached.child));
     let keeper = ServerSupervisor::start(options, place.as_ref(), &reached.line, &child)?;
-    Ok(ServerTransport {
-        ledger,
+    let transport = ServerTransport {
         traffic: LiveConnection::open(reached.line, &options.run)?,
         server: reached.address.to_string(),
         place,
         child,
         keeper,
-    })
+    };
+    Ok((transport, register))
 }
 
 /// Connects to the user's servers.
@@ -181,23 +180,6 @@ impl ServerTransport {
         self.place.as_ref().is_some_and(is_gone)
     }
 
-    /// Returns the newest revisions that the register has kept, at most [`crate::KEPT_REVISIONS`], in the order in which they
-    /// were written; for `cluster history`.
-    ///
-    /// # Errors
-    /// Fails if no reply arrives.
-    pub(crate) fn history(&self) -> Result<Vec<RegisterEntry>, NoAnswer> {
-        self.ledger.block("reading", self.ledger.history())
-    }
-
-    /// Deletes the register with all its revisions, for `cluster forget`. The next read finds it empty.
-    ///
-    /// # Errors
-    /// Fails if no reply arrives, or if there is no register.
-    pub(crate) fn forget(&self) -> Result<(), NoAnswer> {
-        self.ledger.forget()
-    }
-
     /// Whether the server of this connection was ended on purpose, as its folder says; false if another machine has the
     /// folder.
     pub(crate) fn server_was_ended(&self) -> bool {
@@ -264,29 +246,5 @@ impl LiveTraffic for ServerTransport {
         *answering = None;
         *answering = Some(AnswerThread::start(line, &traffic.run, me, answers)?);
         Ok(())
-    }
-}
-
-impl Register for ServerTransport {
-    /// A register whose stream does not exist reads as empty, and the stream is created again.
-    fn read(&self) -> Result<Option<RegisterEntry>, NoAnswer> {
-        self.ledger.block("reading", self.ledger.read())
-    }
-
-    fn write(&self, after: Option<u64>, value: &[u8], id: &str) -> Result<WriteReply, NoAnswer> {
-        if value.len() > MAX_VALUE {
-            let size = value.len();
-            return Err(NoAnswer(format!(
-                "writing the ledger: a value of {size} bytes is too large"
-            )));
-        }
-        let ledger = &self.ledger;
-        let written = ledger.block("writing", ledger.write(after, value.to_vec(), id));
-        ledger.line.signals.wrote(written.is_ok());
-        written
-    }
-
-    fn is_shut_down(&self) -> bool {
-        self.server_was_ended()
     }
 }

@@ -3,10 +3,13 @@
 //! A manifest is created or replaced under a condition, so of several trainers that publish a version at the same time
 //! one succeeds. Everything that a manifest names is there before.
 
+use std::collections::{BTreeSet, HashMap};
 use std::io::{self, BufReader, Read};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use pbg_files::remote::{ContentTag, RemoteFile};
+use pbg_files::remote::{ContentTag, RemoteFile, RemoteFolder};
+use pbg_files::sealed_json::MAX_BYTES;
 use pbg_files::{FileError, sealed_json};
 use pbg_ledger::Token;
 
@@ -17,6 +20,8 @@ use crate::{CheckpointError, CheckpointManifest, MANIFEST, metrics, names};
 
 /// Largest size of a part of a trainer's events. The events of one settlement are a few kilobytes.
 const MAX_EVENTS: u64 = 64 << 20;
+/// How many versions may be missing from a listing because it is older than they are.
+const LISTED_LATE: u64 = 2;
 
 impl RunObjects {
     /// Returns the newest complete version; `None` before the first.
@@ -27,18 +32,44 @@ impl RunObjects {
         let numbered = listed
             .iter()
             .filter_map(|file| names::parse_numbered(&file.name));
-        let mut newer: Vec<u64> = numbered.filter(|number| *number > version).collect();
-        newer.sort_unstable_by(|a, b| b.cmp(a));
-        for version in newer {
-            let found = self.manifest(&names::numbered_manifest(version));
-            if let Ok(Some((manifest, _))) = found
+        // A listing may be older than the next version.
+        let next = (1..=LISTED_LATE).map(|later| version + later);
+        let newer: BTreeSet<u64> = numbered
+            .filter(|number| *number > version)
+            .chain(next)
+            .collect();
+        for version in newer.into_iter().rev() {
+            let found = match self.manifest(&names::numbered_manifest(version)) {
+                Err(CheckpointError::File(error)) => return Err(error.into()),
+                found => found.ok().flatten(),
+            };
+            if let Some((manifest, _)) = found
                 && manifest.version == version
-                && is_complete(&manifest, &listed)
+                && self.is_complete(&manifest, &listed)?
             {
                 return Ok(Some(manifest));
             }
         }
         Ok(current)
+    }
+
+    /// Returns whether all files of a manifest exist with the recorded sizes. What `listed` lacks is looked up.
+    fn is_complete(
+        &self,
+        manifest: &CheckpointManifest,
+        listed: &[RemoteFile],
+    ) -> Result<bool, FileError> {
+        for (name, summary) in &manifest.files {
+            let found = listed.binary_search_by(|file| file.name.as_str().cmp(name));
+            let size = match found {
+                Ok(at) => Some(listed[at].size),
+                Err(_) => self.size_if_any(name)?,
+            };
+            if size != Some(summary.size) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     /// Returns the manifest of the version that was preserved as `name`.
@@ -68,13 +99,24 @@ impl RunObjects {
     pub(crate) fn publish(&self, manifest: &CheckpointManifest) -> Result<(), CheckpointError> {
         let name = names::numbered_manifest(manifest.version);
         let sealed = manifest.seal(&self.path_of(&name))?;
-        self.attempt("create", &name, || {
-            match self.remote.create(&name, &sealed)? {
-                Some(_) => Ok(()),
-                None => Err(io::ErrorKind::AlreadyExists.into()),
+        match self.create_once(&name, &sealed)? {
+            true => Ok(()),
+            false => {
+                let cause = io::ErrorKind::AlreadyExists.into();
+                Err(FileError::new("create", &self.path_of(&name), cause).into())
             }
-        })?;
-        Ok(())
+        }
+    }
+
+    /// Creates an object with a content that no other trainer writes. Returns false if there is another object of this
+    /// name. If the store says so because an earlier attempt arrived whose answer was lost, the content is this one.
+    fn create_once(&self, name: &str, bytes: &[u8]) -> Result<bool, FileError> {
+        let written = self.attempt("create", name, || self.remote.create(name, bytes))?;
+        if written.is_some() {
+            return Ok(true);
+        }
+        let found = self.attempt("read", name, || self.remote.read(name, MAX_BYTES))?;
+        Ok(found.bytes == bytes)
     }
 
     /// Replaces `manifest.json` with a published version, unless it already is as new or newer.
@@ -88,11 +130,7 @@ impl RunObjects {
             if let Some((current, _)) = &current
                 && current.version >= manifest.version
             {
-                return Ok(());
-            }
-            // They begin with those of the last version, whose manifest says how many of them belong to it.
-            if let Some(staged) = metrics::staged(manifest) {
-                self.copy_if_there(&staged, metrics::NAME)?;
+                return self.show_metrics(current);
             }
             let written = self.attempt("write", MANIFEST, || match &current {
                 Some((_, tag)) => self.remote.replace(MANIFEST, &sealed, tag),
@@ -102,22 +140,38 @@ impl RunObjects {
                 break;
             }
         }
+        self.show_metrics(manifest)?;
         for file in self.list()? {
             let numbered = names::parse_numbered(&file.name);
-            let is_replaced = numbered.is_some_and(|version| version < manifest.version);
             let metrics = names::parse_metrics(&file.name);
-            if is_replaced || metrics.is_some_and(|version| version <= manifest.version) {
+            // The metrics of this version stay: the next version begins with them.
+            if numbered
+                .or(metrics)
+                .is_some_and(|version| version < manifest.version)
+            {
                 self.attempt("remove", &file.name, || self.remote.remove(&file.name))?;
             }
         }
         Ok(())
     }
 
-    fn copy_if_there(&self, from: &str, to: &str) -> Result<(), FileError> {
-        self.attempt("write", to, || match self.remote.duplicate(from, to) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-            copied => copied,
-        })
+    /// Copies the metrics of the current version to `metrics.jsonl`, for readers.
+    fn show_metrics(&self, current: &CheckpointManifest) -> Result<(), CheckpointError> {
+        let Some(staged) = metrics::staged(current) else {
+            return Ok(());
+        };
+        let to = metrics::NAME;
+        if self.size_if_any(to)? == Some(current.metrics_length) {
+            return Ok(());
+        }
+        let copied = self.attempt("write", to, || {
+            match self.remote.duplicate(&staged, to) {
+                // A newer version became current meanwhile.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+                copied => copied,
+            }
+        });
+        Ok(copied?)
     }
 
     /// Keeps the version of `manifest` as the checkpoint `name`. Its previous content stays complete until its manifest is
@@ -187,7 +241,7 @@ impl RunObjects {
         Ok(())
     }
 
-    /// Events that this trainer tells are a new object each time.
+    /// Writes events of a trainer as a new object. Returns how many bytes of events it has written until now.
     pub(crate) fn append_events(
         &self,
         token: Token,
@@ -197,73 +251,96 @@ impl RunObjects {
         let mut from = told.load(Ordering::Relaxed);
         while !lines.is_empty() {
             let name = names::event_part(token, from);
-            let written = self.attempt("write", &name, || self.remote.create(&name, lines))?;
-            if written.is_some() {
+            if self.create_once(&name, lines)? {
                 from += lines.len() as u64;
                 break;
             }
-            // An earlier attempt arrived, although its answer did not. The ledger does not count it.
-            from += self.attempt("open", &name, || Ok(self.remote.look_up(&name)?.size))?;
+            // An earlier call failed, although its object arrived.
+            from += self.attempt("open", &name, || match self.remote.look_up(&name)?.size {
+                0 => Err(io::ErrorKind::AlreadyExists.into()),
+                size => Ok(size),
+            })?;
         }
         told.store(from, Ordering::Relaxed);
         Ok(from)
     }
 
-    /// Returns a reader of the bytes `from..to` of a trainer's events.
+    /// Returns a reader of the bytes `from..to` of a trainer's events. `from` is where one of its objects begins, as
+    /// every number is that the ledger records.
     pub(crate) fn read_events(
         &self,
         token: Token,
         from: u64,
         to: u64,
     ) -> Result<EventReader, CheckpointError> {
-        let mut parts = self.event_parts(token)?;
-        parts.sort_unstable_by_key(|(first, _)| *first);
-        let mut bytes = Vec::new();
+        let listed: HashMap<u64, u64> = self.event_parts(token)?.into_iter().collect();
+        let mut parts = Vec::new();
         let mut end = from;
-        for (first, file) in parts {
-            let last = (first + file.size).min(to);
-            if last <= end {
-                continue;
-            }
-            // A gap loses the lines before it is filled.
-            if first > end {
+        while end < to {
+            let name = names::event_part(token, end);
+            // A listing may be older than the object.
+            let size = match listed.get(&end) {
+                Some(size) => Some(*size),
+                None => self.size_if_any(&name)?,
+            };
+            let Some(size) = size.filter(|size| *size > 0) else {
                 break;
-            }
-            let read = self.attempt("read", &file.name, || {
-                self.remote.read(&file.name, MAX_EVENTS)
-            })?;
-            let range = (end - first) as usize..(last - first) as usize;
-            bytes.extend_from_slice(read.bytes.get(range).unwrap_or_default());
-            end = last;
+            };
+            end += size;
+            parts.push(name);
         }
-        let lost = to.saturating_sub(end);
-        let source: Box<dyn Read + Send> = Box::new(io::Cursor::new(bytes));
+        let remote = Arc::clone(&self.remote);
+        let unread = parts.into_iter().rev().collect();
+        let parts = EventParts {
+            remote,
+            unread,
+            part: io::Cursor::default(),
+        };
+        let source: Box<dyn Read + Send> = Box::new(parts.take(end.min(to) - from));
         let path = self.path_of(&names::events(token));
+        let lost = to.saturating_sub(end);
         Ok(EventReader::new(path, Some(BufReader::new(source)), lost))
     }
 
     /// Removes the events of a trainer.
     pub(crate) fn remove_events(&self, token: Token) -> Result<(), CheckpointError> {
-        for (_, file) in self.event_parts(token)? {
-            self.attempt("remove", &file.name, || self.remote.remove(&file.name))?;
+        for (first, _) in self.event_parts(token)? {
+            let name = names::event_part(token, first);
+            self.attempt("remove", &name, || self.remote.remove(&name))?;
         }
         Ok(())
     }
 
-    fn event_parts(&self, token: Token) -> Result<Vec<(u64, RemoteFile)>, FileError> {
+    /// Lists the objects with events of a trainer: the first byte and the size of each.
+    fn event_parts(&self, token: Token) -> Result<Vec<(u64, u64)>, FileError> {
         let listed = self.list()?.into_iter();
         let parts = listed.filter_map(|file| {
             let (of, first) = names::parse_event_part(&file.name)?;
-            (of == token).then_some((first, file))
+            (of == token).then_some((first, file.size))
         });
         Ok(parts.collect())
     }
 }
 
-/// Returns whether all files of a manifest are in a listing, with the recorded sizes.
-fn is_complete(manifest: &CheckpointManifest, listed: &[RemoteFile]) -> bool {
-    manifest.files.iter().all(|(name, summary)| {
-        let found = listed.binary_search_by(|file| file.name.as_str().cmp(name));
-        found.is_ok_and(|at| listed[at].size == summary.size)
-    })
+/// Reader of a trainer's events, which are in several objects, one of them in memory.
+struct EventParts {
+    remote: Arc<dyn RemoteFolder>,
+    /// Names of the objects that are not read yet, the last one first.
+    unread: Vec<String>,
+    part: io::Cursor<Vec<u8>>,
+}
+
+impl Read for EventParts {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        loop {
+            let read = self.part.read(buffer)?;
+            if read > 0 || buffer.is_empty() {
+                return Ok(read);
+            }
+            let Some(name) = self.unread.pop() else {
+                return Ok(0);
+            };
+            self.part = io::Cursor::new(self.remote.read(&name, MAX_EVENTS)?.bytes);
+        }
+    }
 }

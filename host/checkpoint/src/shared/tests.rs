@@ -53,7 +53,7 @@ fn what_several_commit_one_goes_on_from() {
     two.publish(&manifest).unwrap_err();
     assert_eq!(one.newest().unwrap().as_ref(), Some(&manifest));
     assert_eq!(ledger_file(&manifest, "e", 0), Some(second));
-    assert!(one.has_presence(Token(2)) && !one.has_presence(Token(3)));
+    assert!(one.has_presence(Token(2)).unwrap() && !one.has_presence(Token(3)).unwrap());
     one.remove_presence(Token(1)).unwrap();
     drop((one, two));
 

@@ -122,7 +122,7 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     if let Some(advice) = order_advice(&resolved, &report)? {
         terminal.warn(advice);
     }
-    if resolved.config().distributed_init_method.is_some() {
+    if resolved.config().is_distributed() {
         let advice = pbg_distributed::distributed_warnings(&resolved);
         advice.iter().for_each(|text| terminal.warn(text));
     }

@@ -3,12 +3,10 @@
 mod history;
 mod status;
 
-use std::path::Path;
 use std::time::Duration;
 
 use clap::Subcommand;
-use pbg_config::Config;
-use pbg_files::remote;
+use pbg_config::{Config, LedgerPlace};
 use pbg_ledger::transport::{LiveTraffic as _, Register as _, WriteReply};
 use pbg_ledger::{LedgerRecord, OperatorCommand, Token, Trainer};
 use pbg_transport::{Connection, ConnectionOptions, connect};
@@ -79,13 +77,14 @@ pub(crate) fn run(command: &Command, terminal: Terminal) -> Result<()> {
 fn reach(args: &ConfigArgs, terminal: Terminal) -> Result<(Config, Connection)> {
     let config = load::config(args, terminal)?;
     let Some(method) = &config.distributed_init_method else {
-        if let Some(url) = remote::as_url(Path::new(&config.checkpoint_path)) {
+        if let Some(LedgerPlace::Store(url)) = config.ledger_place() {
             let connection = pbg_transport::connect_by_objects(url)?;
             return Ok((config, connection));
         }
         let what = "this configuration is not of a distributed run";
         return Err(Failure::message(FailureKind::Config, what).help(
-            "set distributed_init_method to the same value as for the trainers, with --set or in the file",
+            "set distributed_init_method, or the checkpoint_path in an object store, to the same value as for the \
+             trainers, with --set or in the file",
         ));
     };
     let found = cluster_options::method(method)?;

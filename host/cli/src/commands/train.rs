@@ -151,7 +151,7 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
 /// Warns about settings that probably do not have the effect that the user expects.
 fn print_advice(resolved: &ResolvedConfig, terminal: Terminal) {
     let mut advice = resolved.advice();
-    if resolved.config().distributed_init_method.is_some() {
+    if resolved.config().is_distributed() {
         advice.extend(pbg_distributed::distributed_warnings(resolved));
     }
     advice.iter().for_each(|text| terminal.warn(text));

@@ -1,15 +1,20 @@
 //! Rules of runs with several trainers.
 
+use std::path::Path;
+
+use pbg_files::remote;
+
 use super::{Validator, top};
+use crate::LedgerChoice;
 
 impl Validator<'_> {
     /// Checks that several trainers have an address at which to meet, and that timeouts are consistent.
     pub(super) fn distributed(&mut self) {
         let config = self.config;
-        if config.num_machines > 1 && config.distributed_init_method.is_none() {
+        if config.num_machines > 1 && !config.is_distributed() {
             let message = format!(
                 "is {}, but `distributed_init_method`, by which the trainers find each other, is not set; set it, for \
-                 example to `file:///FOLDER/rendezvous` in a folder that all trainers share",
+                 example to `file:///FOLDER/rendezvous` in a folder that all trainers share, or train into an object store",
                 config.num_machines
             );
             self.report([top("num_machines")], message);
@@ -22,6 +27,23 @@ impl Validator<'_> {
                 rules.heartbeat, rules.lease
             );
             self.report([key("lease"), key("heartbeat")], message);
+        }
+        let is_url = remote::as_url(Path::new(&config.checkpoint_path)).is_some();
+        if rules.ledger == LedgerChoice::Store && !is_url {
+            let message = format!(
+                "is `store`, but `checkpoint_path` is not in an object store: {}; set it to a URL such as \
+                 `s3://BUCKET/FOLDER`, or `ledger` to `nats`",
+                config.checkpoint_path
+            );
+            self.report([key("ledger"), top("checkpoint_path")], message);
+        }
+        if rules.ledger == LedgerChoice::Nats && config.distributed_init_method.is_none() {
+            let message = "is `nats`, but `distributed_init_method`, which names the NATS server, is not set; set it, or \
+                           leave `ledger` out";
+            self.report(
+                [key("ledger"), top("distributed_init_method")],
+                message.to_owned(),
+            );
         }
         if rules.replicas == 2 {
             let message = "must be 1 or 3, is 2: two servers tolerate no more failures than one";

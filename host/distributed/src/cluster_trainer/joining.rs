@@ -84,7 +84,10 @@ impl Joining<'_> {
             }
             let newest = self.files.newest()?;
             let cut = newest.as_ref().map(CheckpointManifest::cut);
-            let verdict = record.as_ref().map(|record| self.check_record(record, cut));
+            let verdict = match &record {
+                Some(record) => Some(self.check_record(record, cut)?),
+                None => None,
+            };
             let found = |record: &LedgerRecord, changes| ConsistentRecord {
                 incarnation: record.incarnation(),
                 newest: cut,
@@ -135,25 +138,31 @@ impl Joining<'_> {
 
     /// Checks whether a record is consistent with the newest checkpoint, the files in the folder, and this
     /// configuration.
-    fn check_record(&self, record: &LedgerRecord, newest: Option<CheckpointCut>) -> RecordCheck {
+    ///
+    /// # Errors
+    /// When the folder cannot be read.
+    fn check_record(
+        &self,
+        record: &LedgerRecord,
+        newest: Option<CheckpointCut>,
+    ) -> Result<RecordCheck, RunError> {
         if let Err(stale) = record.matches_manifest(newest) {
-            return RecordCheck::Dropped(stale.to_string());
+            return Ok(RecordCheck::Dropped(stale.to_string()));
         }
         // While it has trainers, the run is theirs: this trainer must not replace the record.
         if !record.trainers().is_empty() {
-            return RecordCheck::Valid;
+            return Ok(RecordCheck::Valid);
         }
         if self.shares_parameters && !record.is_saved() {
             let reason = "all trainers ended before their shared parameters were in a checkpoint";
-            return RecordCheck::Dropped(reason.to_owned());
+            return Ok(RecordCheck::Dropped(reason.to_owned()));
         }
-        if let Some(missing) = self.missing(record) {
-            return RecordCheck::Dropped(format!(
-                "the file {missing}, which the ledger names, is missing"
-            ));
+        if let Some(missing) = self.missing(record)? {
+            let reason = format!("the file {missing}, which the ledger names, is missing");
+            return Ok(RecordCheck::Dropped(reason));
         }
         let base = record.checkpoints().base();
-        match record.terms() == self.terms {
+        Ok(match record.terms() == self.terms {
             true => RecordCheck::Valid,
             false if record.is_saved() && base == newest => RecordCheck::Saved,
             false if self.can_continue(record.terms()) && base == newest => {
@@ -161,7 +170,7 @@ impl Joining<'_> {
             }
             // The first difference is reported when this trainer tries to join.
             false => RecordCheck::Valid,
-        }
+        })
     }
 
     /// Whether a run with `terms` may continue with the terms of this trainer.
@@ -176,15 +185,19 @@ impl Joining<'_> {
     }
 
     /// Returns the first partition file that the record names and the folder lacks.
-    fn missing(&self, record: &LedgerRecord) -> Option<String> {
+    fn missing(&self, record: &LedgerRecord) -> Result<Option<String>, RunError> {
         let grid = record.grid();
-        grid.groups().find_map(|group| {
-            let tables = &grid.tables[group.0 as usize];
-            let files = record.partition(group)?.files.iter();
-            files
-                .zip(tables)
-                .find_map(|(file, table)| self.files.missing(table, group.1, file))
-        })
+        for group in grid.groups() {
+            let Some(partition) = record.partition(group) else {
+                continue;
+            };
+            for (file, table) in partition.files.iter().zip(&grid.tables[group.0 as usize]) {
+                if let Some(name) = self.files.missing(table, group.1, file)? {
+                    return Ok(Some(name));
+                }
+            }
+        }
+        Ok(None)
     }
 
     /// Reads the work of the newest checkpoint and the differences between it and this configuration. If the dataset

@@ -34,9 +34,12 @@ impl Joining<'_> {
             let Some(record) = self.ledger.refresh()? else {
                 return Ok(Vec::new());
             };
-            let trainers = record.trainers().iter();
-            let strangers = trainers.filter(|(token, _)| !self.files.has_presence(**token));
-            let strangers: Vec<(Token, &Trainer)> = strangers.map(|(t, of)| (*t, of)).collect();
+            let mut strangers: Vec<(Token, &Trainer)> = Vec::new();
+            for (token, trainer) in record.trainers() {
+                if !self.files.has_presence(*token)? {
+                    strangers.push((*token, trainer));
+                }
+            }
             missing_since.retain(|token, _| strangers.iter().any(|(of, _)| of == token));
             let mut silent = Vec::new();
             for &(token, trainer) in &strangers {

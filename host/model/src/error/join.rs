@@ -109,7 +109,8 @@ pub enum JoinError {
     NoExchange,
     /// A feature that single-machine training has and distributed training does not support yet.
     #[error(
-        "distributed training cannot {what} yet; train on one machine, without `distributed_init_method`"
+        "distributed training cannot {what} yet; train on one machine, without `distributed_init_method`, into a folder \
+         of this machine"
     )]
     NotYet {
         /// The unsupported operation, as a verb phrase.

@@ -91,9 +91,9 @@ pub fn validation_bytes(resolved: &ResolvedConfig, options: &EvalOptions) -> Res
     let largest = partitioned.map(|(t, p)| layout.types[t].bytes(p)).max();
     let table = largest.filter(|_| absent).unwrap_or(0);
     // In a distributed run, a trainer ranks with the parameters of a checkpoint, in addition to those that it trains.
-    let parameters = match resolved.config().distributed_init_method {
-        Some(_) => model_bytes::parameter_bytes(&blueprint.spec).saturating_mul(3),
-        None => 0,
+    let parameters = match resolved.config().is_distributed() {
+        true => model_bytes::parameter_bytes(&blueprint.spec).saturating_mul(3),
+        false => 0,
     };
     let ranking = ranking(blueprint, dataset, options)?;
     Ok(memory::sum([table, parameters, memory::total(&ranking)]))

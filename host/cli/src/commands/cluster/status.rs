@@ -35,7 +35,7 @@ pub(super) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     let rules = HeartbeatTimes::of(&config);
     loop {
         // Waits until every live trainer has sent a heartbeat.
-        pbg_clock::sleep(rules.heartbeat.mul_f64(1.2));
+        pbg_clock::sleep((rules.heartbeat + connection.delay()).mul_f64(1.2));
         let status = ClusterStatus::of(&connection)?;
         terminal::print_result(args.json, &status, |out| {
             writeln!(out, "{}", status.head())?;

@@ -1,15 +1,13 @@
 //! Connects a trainer to the other trainers of a distributed run.
 
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use pbg_config::Config;
+use pbg_config::{Config, LedgerPlace};
 use pbg_core::event::Event;
 use pbg_distributed::{ClusterOptions, SyncLimits};
-use pbg_files::remote;
 use pbg_ledger::transport::{LiveTraffic, Register};
 use pbg_train::RunOutcome;
 use pbg_transport::{Connection, ConnectionOptions, InitMethod, ServerNotice};
@@ -43,7 +41,7 @@ pub(super) fn connect(
     teller: &Arc<dyn Fn(&Event) + Send + Sync>,
 ) -> Result<Option<ClusterConnection>> {
     let Some(method) = &config.distributed_init_method else {
-        if let Some(url) = remote::as_url(Path::new(&config.checkpoint_path)) {
+        if let Some(LedgerPlace::Store(url)) = config.ledger_place() {
             return by_objects(url, config.num_machines, rank, terminal).map(Some);
         }
         return match rank {
@@ -78,7 +76,7 @@ pub(super) fn connect(
     };
     let notice = |text: &str| terminal.print_line(text);
     let connection = Arc::new(pbg_transport::connect(&options, &notice)?);
-    terminal.detail(format_args!("the ledger is on {}", connection.server()));
+    terminal.detail(cluster_options::meeting_place(&connection));
     Ok(Some(ClusterConnection {
         connection,
         rank,
@@ -95,10 +93,7 @@ fn by_objects(
     terminal: Terminal,
 ) -> Result<ClusterConnection> {
     let connection = Arc::new(pbg_transport::connect_by_objects(url)?);
-    terminal.detail(format_args!(
-        "the ledger is an object in {}",
-        connection.server()
-    ));
+    terminal.detail(cluster_options::meeting_place(&connection));
     Ok(ClusterConnection {
         connection,
         rank: rank.or((machines == 1).then_some(0)),

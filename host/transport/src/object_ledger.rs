@@ -1,0 +1,76 @@
+//! The register of a run in an object store, after a check that it can be there.
+
+use std::sync::Arc;
+
+use pbg_files::FileError;
+use pbg_files::remote::{self, Patience, RemoteFolder};
+
+use crate::error::ConnectError;
+use crate::object_register::ObjectRegister;
+use crate::polled_traffic::PolledTraffic;
+
+/// Folder in an object store with the register of a run.
+pub(crate) struct ObjectLedger {
+    pub(crate) url: String,
+    pub(crate) register: Arc<ObjectRegister>,
+    folder: Arc<dyn RemoteFolder>,
+}
+
+impl ObjectLedger {
+    /// Opens the register in the folder `url`, after a check that the store holds the conditions of writes.
+    ///
+    /// # Errors
+    /// Fails if the store does not answer, or ignores conditions.
+    pub(crate) fn open(url: &str) -> Result<Self, ConnectError> {
+        let failed = |error: FileError| ConnectError::System(error.to_string());
+        let folder = remote::open_folder(url, Patience::Brief).map_err(failed)?;
+        probe(&*folder, url)?;
+        Ok(Self {
+            url: url.to_owned(),
+            register: Arc::new(ObjectRegister::new(Arc::clone(&folder))),
+            folder,
+        })
+    }
+
+    /// Starts live traffic over objects of the same folder.
+    ///
+    /// # Errors
+    /// Fails if a thread cannot be started.
+    pub(crate) fn start_traffic(&self) -> Result<PolledTraffic, ConnectError> {
+        PolledTraffic::start(&self.folder, &self.register)
+    }
+}
+
+/// Checks that the store refuses a second creation, and a replacement of a content that was replaced.
+fn probe(folder: &dyn RemoteFolder, url: &str) -> Result<(), ConnectError> {
+    let random = crate::secret::random()?;
+    let number = u64::from_le_bytes(std::array::from_fn(|i| random[i]));
+    let name = format!("ledger/probe.{number:016x}");
+    let tried = (|| {
+        let Some(first) = folder.create(&name, b"1")? else {
+            return Ok(Some("finds an object that does not exist"));
+        };
+        let second = folder.create(&name, b"2")?;
+        let replaced = folder.replace(&name, b"3", &first)?;
+        let stale = folder.replace(&name, b"4", &first)?;
+        Ok(match (second, replaced, stale) {
+            (Some(_), _, _) => Some("creates an object that exists already"),
+            (_, None, _) => Some("refuses to replace an object whose content is known"),
+            (_, _, Some(_)) => Some("replaces an object although its content has changed"),
+            (None, Some(_), None) => None,
+        })
+    })();
+    // Its name tells its origin if it stays.
+    let _ = folder.remove(&name);
+    let failed = |error: std::io::Error| ConnectError::System(format!("write to {url}: {error}"));
+    match tried.map_err(failed)? {
+        None => Ok(()),
+        Some(what) => Err(ConnectError::Unfit {
+            who: format!("the store of {url}"),
+            what: format!(
+                "it {what}, so trainers cannot agree through it; use a NATS server: set `distributed_init_method`, and \
+                 `distributed.ledger` to `nats`"
+            ),
+        }),
+    }
+}
