@@ -1,8 +1,8 @@
 //! A register that is an object, written under a condition: that it does not exist, or that its content has the tag that
 //! was read. So of several writers after one revision, one succeeds.
 //!
-//! The object has a line with the revision number, and the length and checksum of the value, before the value itself. A
-//! damaged object counts as a register without a value, which the next write replaces.
+//! The object has a line with the revision number, the length of the value, and a checksum of these and the value, before
+//! the value itself. A damaged object counts as a register without a value, which the next write replaces.
 
 use std::io;
 use std::sync::{Arc, Mutex};
@@ -115,10 +115,18 @@ impl ObjectRegister {
 }
 
 fn encode(revision: u64, value: &[u8]) -> Vec<u8> {
-    let (length, crc32) = (value.len(), crc32fast::hash(value));
-    let mut bytes = format!("{FORMAT} {revision} {length} {crc32:08x}\n").into_bytes();
+    let head = format!("{FORMAT} {revision} {}", value.len());
+    let crc32 = checksum(&head, value);
+    let mut bytes = format!("{head} {crc32:08x}\n").into_bytes();
     bytes.extend_from_slice(value);
     bytes
+}
+
+fn checksum(head: &str, value: &[u8]) -> u32 {
+    let mut hasher = crc32fast::Hasher::new();
+    hasher.update(head.as_bytes());
+    hasher.update(value);
+    hasher.finalize()
 }
 
 /// Returns the value and its revision; `None` if the content is not what was written.
@@ -129,13 +137,14 @@ fn decode(bytes: &[u8]) -> Option<RegisterEntry> {
         .position(|byte| *byte == b'\n')?;
     let head = std::str::from_utf8(&bytes[..end]).ok()?;
     let value = &bytes[end + 1..];
-    let words: Vec<&str> = head.split(' ').collect();
-    let [FORMAT, revision, length, crc32] = words[..] else {
+    let (summed, crc32) = head.rsplit_once(' ')?;
+    let words: Vec<&str> = summed.split(' ').collect();
+    let [FORMAT, revision, length] = words[..] else {
         return None;
     };
-    let is_whole = length.parse() == Ok(value.len())
-        && u32::from_str_radix(crc32, 16) == Ok(crc32fast::hash(value));
-    is_whole.then_some(RegisterEntry {
+    let is_complete =
+        length.parse() == Ok(value.len()) && crc32 == format!("{:08x}", checksum(summed, value));
+    is_complete.then_some(RegisterEntry {
         revision: revision.parse().ok()?,
         value: value.to_vec(),
     })

@@ -20,6 +20,8 @@ use crate::object_register::ObjectRegister;
 
 /// Beginning of the names of heartbeats.
 const BEATS: &str = "ledger/beats/";
+/// Largest size of the object of a heartbeat in bytes: its number, a line feed, and the heartbeat.
+const MAX_CONTENT: u64 = 32 + MAX_BEAT as u64;
 /// Interval at which the register and the heartbeats are looked up.
 pub(crate) const POLL: Duration = Duration::from_secs(1);
 /// Time after which the heartbeat of a trainer that has ended is removed.
@@ -157,14 +159,18 @@ impl Drop for PolledTraffic {
     }
 }
 
-/// Sends heartbeats until the traffic ends, and then removes the last one.
+/// Sends heartbeats until the traffic ends, and then removes the last one. A number before each makes its content differ
+/// from that of the last one, and so its tag.
 fn send(folder: &dyn RemoteFolder, told: &Receiver<(Token, Vec<u8>)>, stops: &AtomicBool) {
     let mut sent = None;
+    let mut number = 0_u64;
     while !stops.load(Ordering::Relaxed) {
         match told.recv_timeout(Duration::from_millis(100)) {
-            Ok((token, bytes)) => {
+            Ok((token, beat)) => {
+                number += 1;
+                let content = [format!("{number}\n").as_bytes(), &beat].concat();
                 // A heartbeat may be lost.
-                folder.put(&name_of(token), &bytes).ok();
+                folder.put(&name_of(token), &content).ok();
                 sent = Some(token);
             }
             Err(RecvTimeoutError::Timeout) => {}
@@ -209,8 +215,10 @@ impl BeatReader {
                 }
                 None if !self.has_looked => {}
                 _ => {
-                    if let Ok(content) = self.folder.read(&file.name, MAX_BEAT as u64) {
-                        self.beats.take(&content.bytes, pbg_clock::now());
+                    if let Ok(content) = self.folder.read(&file.name, MAX_CONTENT)
+                        && let Some(end) = content.bytes.iter().position(|byte| *byte == b'\n')
+                    {
+                        self.beats.take(&content.bytes[end..], pbg_clock::now());
                     }
                 }
             }

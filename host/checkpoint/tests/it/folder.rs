@@ -13,7 +13,6 @@ use pbg_checkpoint::{
 use pbg_files::FileSummary;
 use pbg_files::remote::{self, Patience};
 use pbg_ledger::{CheckpointCut, CutOrigin, PartitionFile, Token};
-use pbg_objects::CopiedFolders;
 
 use crate::object_store::TestStore;
 use crate::unreliable_store::{Troubles, UnreliableStore};
@@ -56,15 +55,11 @@ fn trainers_share_a_folder_in_an_object_store() {
         return;
     };
     let cache = tempfile::tempdir().unwrap();
-    let settings = store.environment().into_iter();
-    let settings = settings.map(|(name, value)| (name.to_owned(), value));
-    let notice = Box::new(|_: &str| ());
-    let troubles = Arc::new(Troubles::default());
-    remote::register_stores(UnreliableStore {
-        store: CopiedFolders::new(cache.path().to_owned(), settings.collect(), notice),
-        troubles: Arc::clone(&troubles),
-    });
-    let folders = Folders { troubles };
+    let unreliable = UnreliableStore::new(cache.path(), store.environment());
+    let folders = Folders {
+        troubles: Arc::clone(&unreliable.troubles),
+    };
+    remote::register_stores(unreliable);
     what_several_commit_everyone_reads(&folders);
     an_incomplete_version_does_not_count(&folders);
     garbage_is_removed_and_the_rest_stays(&folders);

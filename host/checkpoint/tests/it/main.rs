@@ -14,4 +14,5 @@ mod folder;
 mod object_store;
 #[path = "../../../../tests/tools.rs"]
 mod tools;
+#[path = "../../../../tests/unreliable_store.rs"]
 mod unreliable_store;

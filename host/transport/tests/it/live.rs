@@ -10,7 +10,7 @@ use pbg_ledger::transport::{Heartbeat, LiveTraffic, TrainerActivity};
 
 use crate::world::{LONG, World, eventually};
 
-fn beat(token: u64, name: &str) -> Heartbeat {
+pub(crate) fn beat(token: u64, name: &str) -> Heartbeat {
     Heartbeat {
         token: Token(token),
         name: name.to_owned(),

@@ -1,7 +1,7 @@
-//! Tests of connections over a real nats-server on this machine.
+//! Tests of connections over a real nats-server, and a real object store, on this machine.
 //!
-//! The server is the program that `PBG_TEST_NATS` names, or the one that the set-up of the tests has installed. Without
-//! either, these tests print that and check nothing; with `PBG_REQUIRE=nats` they fail.
+//! They are the programs that `PBG_TEST_NATS` and `PBG_TEST_OBJECT_STORE` name, or those that the set-up of the tests has
+//! installed. Without one of them, its tests print that and check nothing; with `PBG_REQUIRE=nats,seaweedfs` they fail.
 
 #![expect(
     clippy::disallowed_methods,
@@ -12,9 +12,14 @@
 mod faults;
 mod live;
 mod meeting;
+#[path = "../../../../tests/object_store.rs"]
+mod object_store;
+mod objects;
 mod programs;
 mod register;
 #[path = "../../../../tests/tools.rs"]
 mod tools;
+#[path = "../../../../tests/unreliable_store.rs"]
+mod unreliable_store;
 mod users;
 mod world;

@@ -27,7 +27,7 @@ fn eight_writers_lose_no_increment() {
     assert_eq!(first.read().unwrap().unwrap().value, b"400");
 }
 
-fn increment(register: &dyn Register, id: &str) {
+pub(crate) fn increment(register: &dyn Register, id: &str) {
     for attempt in 0.. {
         let entry = register.read().unwrap();
         let number = entry.as_ref().map_or(0, |entry| {

@@ -1,4 +1,5 @@
-//! A real store whose answers get lost, and whose listings are old, when a test says so.
+//! A real store whose answers get lost, whose listings are old, or that ignores conditions, when a test says so. Each
+//! package of tests that needs one includes this file.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -17,6 +18,8 @@ pub(crate) struct Troubles {
     pub(crate) loses_answers: AtomicBool,
     /// Whether listings are those of the time when this was set.
     pub(crate) lists_late: AtomicBool,
+    /// Whether conditions of writes are ignored, as some stores do.
+    pub(crate) ignores_conditions: AtomicBool,
     listed: Mutex<Option<Vec<RemoteFile>>>,
 }
 
@@ -41,8 +44,22 @@ impl Troubles {
 
 /// Store of a test, whose folders have `troubles`.
 pub(crate) struct UnreliableStore {
-    pub(crate) store: CopiedFolders,
+    store: CopiedFolders,
     pub(crate) troubles: Arc<Troubles>,
+}
+
+impl UnreliableStore {
+    /// Creates the store on top of the one that `variables` of the environment name. Its copies are below `folder`.
+    pub(crate) fn new(folder: &Path, variables: [(&'static str, String); 4]) -> Self {
+        let settings = variables
+            .into_iter()
+            .map(|(name, value)| (name.to_owned(), value));
+        let notice = Box::new(|_: &str| ());
+        Self {
+            store: CopiedFolders::new(folder.to_owned(), settings.collect(), notice),
+            troubles: Arc::default(),
+        }
+    }
 }
 
 impl ObjectStores for UnreliableStore {
@@ -110,6 +127,10 @@ impl RemoteFolder for UnreliableFolder {
     }
 
     fn create(&self, name: &str, bytes: &[u8]) -> io::Result<Option<ContentTag>> {
+        if Troubles::is(&self.troubles.ignores_conditions) {
+            self.folder.put(name, bytes)?;
+            return Ok(Some(self.folder.look_up(name)?.tag));
+        }
         if Troubles::is(&self.troubles.loses_answers) {
             self.folder.create(name, bytes)?;
         }
