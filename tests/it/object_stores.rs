@@ -1,4 +1,6 @@
-//! Datasets, models and edges in an object store, and exports to it.
+//! Datasets, models and edges in an object store, exports to it, and training into it.
+
+mod training;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -31,18 +33,19 @@ impl Cloud {
         finish(&mut command)
     }
 
+    /// Returns what opens folders of the store.
+    fn stores(&self) -> CopiedFolders {
+        let variables = self.store.environment().into_iter();
+        let settings = variables.map(|(name, value)| (name.to_owned(), value));
+        let unused = self.place.path("unused");
+        CopiedFolders::new(unused, settings.collect(), Box::new(|_| ()))
+    }
+
     /// Sends the files below the local folder `from` to the folder `name` of the store, and returns its URL.
     fn send(&self, from: &str, name: &str) -> String {
         let url = format!("s3://tests/{name}");
-        let variables = self.store.environment().into_iter();
-        let settings = variables.map(|(name, value)| (name.to_owned(), value));
-        let stores = CopiedFolders::new(
-            self.place.path("unused"),
-            settings.collect(),
-            Box::new(|_| ()),
-        );
         send_all(
-            &*stores.open(&url, Patience::Long).unwrap(),
+            &*self.stores().open(&url, Patience::Long).unwrap(),
             &self.place.path(from),
             "",
         );
@@ -205,9 +208,19 @@ fn what_cannot_be_in_a_store_is_refused_before_anything_is_copied() {
     let set = format!("dataset={raw}/new");
     for (arguments, code, expected) in [
         (
-            vec!["train", "--set", "checkpoint_path=s3://tests/model"],
+            vec!["train", "--set", "checkpoint_path=s3://nowhere/model"],
+            8,
+            "there is no bucket `nowhere`",
+        ),
+        (
+            vec!["train", "--set", "distributed.ledger=store"],
             3,
-            "the checkpoint cannot be in s3://tests/model, which is in an object store",
+            "is `store`, but `checkpoint_path` is not in an object store: model",
+        ),
+        (
+            vec!["train", "--set", "distributed.ledger=nats"],
+            3,
+            "is `nats`, but `distributed_init_method`, which names the NATS server, is not set",
         ),
         (
             vec!["import", "--set", &set, "--edges", "train=train.tsv"],

@@ -50,7 +50,7 @@ struct Meeting {
 }
 
 /// Trainer process; it is killed at the end of the test.
-struct Trainer {
+pub(crate) struct Trainer {
     child: Child,
     events: PathBuf,
     errors: PathBuf,
@@ -105,23 +105,8 @@ impl Meeting {
         self.spawn(rank, &mut self.command(rank, machines, keys))
     }
 
-    /// Starts `command`, with files for its output.
     fn spawn(&self, rank: u32, command: &mut Command) -> Trainer {
-        let unique = |what: &str| {
-            let all = (0..).map(|n| self.place.path(&format!("{what}{rank}.{n}")));
-            all.into_iter().find(|path| !path.exists()).unwrap()
-        };
-        let (events, errors) = (unique("events"), unique("errors"));
-        let child = command
-            .stdout(Stdio::from(fs::File::create(&events).unwrap()))
-            .stderr(Stdio::from(fs::File::create(&errors).unwrap()))
-            .spawn()
-            .unwrap();
-        Trainer {
-            child,
-            events,
-            errors,
-        }
+        Trainer::spawn(&self.place, rank, command)
     }
 
     /// Returns the files of trainers and servers that are left.
@@ -155,6 +140,25 @@ impl Drop for Meeting {
 }
 
 impl Trainer {
+    /// Starts `command`, with files for its output in `place`.
+    pub(crate) fn spawn(place: &Workplace, rank: u32, command: &mut Command) -> Self {
+        let unique = |what: &str| {
+            let all = (0..).map(|n| place.path(&format!("{what}{rank}.{n}")));
+            all.into_iter().find(|path| !path.exists()).unwrap()
+        };
+        let (events, errors) = (unique("events"), unique("errors"));
+        let child = command
+            .stdout(Stdio::from(fs::File::create(&events).unwrap()))
+            .stderr(Stdio::from(fs::File::create(&errors).unwrap()))
+            .spawn()
+            .unwrap();
+        Self {
+            child,
+            events,
+            errors,
+        }
+    }
+
     fn events(&self) -> Vec<Value> {
         let text = fs::read_to_string(&self.events).unwrap();
         let lines = text.lines();
@@ -163,18 +167,18 @@ impl Trainer {
             .collect()
     }
 
-    fn of(&self, kind: &str) -> Vec<Value> {
+    pub(crate) fn of(&self, kind: &str) -> Vec<Value> {
         let mut events = self.events();
         events.retain(|event| event["event"] == kind);
         events
     }
 
-    fn errors(&self) -> String {
+    pub(crate) fn errors(&self) -> String {
         fs::read_to_string(&self.errors).unwrap()
     }
 
     /// Waits until it has trained `buckets` buckets; returns false if it ended before.
-    fn trains(&mut self, buckets: usize) -> bool {
+    pub(crate) fn trains(&mut self, buckets: usize) -> bool {
         let started = Instant::now();
         while self.of("bucket_finished").len() < buckets {
             assert!(started.elapsed() < PATIENCE, "{}", self.errors());
@@ -187,7 +191,7 @@ impl Trainer {
     }
 
     /// Waits for its end; returns the exit code.
-    fn ends(&mut self) -> Option<i32> {
+    pub(crate) fn ends(&mut self) -> Option<i32> {
         let started = Instant::now();
         loop {
             if let Some(status) = self.child.try_wait().unwrap() {
@@ -199,13 +203,13 @@ impl Trainer {
     }
 
     /// Sends the signal that Ctrl-C sends.
-    fn interrupt(&self) {
+    pub(crate) fn interrupt(&self) {
         let pid = self.child.id().to_string();
         let sent = Command::new("kill").args(["-INT", &pid]).status().unwrap();
         assert!(sent.success());
     }
 
-    fn kill(&mut self) {
+    pub(crate) fn kill(&mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
     }
@@ -219,7 +223,7 @@ impl Drop for Trainer {
 }
 
 /// Returns the edges that each epoch has trained, from the settled sums, which every trainer reports.
-fn edges_by_epoch(trainers: &[&Trainer]) -> Vec<(u64, u64)> {
+pub(crate) fn edges_by_epoch(trainers: &[&Trainer]) -> Vec<(u64, u64)> {
     let events = trainers.iter().flat_map(|t| t.of("epoch_finished"));
     let number = |value: &Value| value.as_u64().unwrap();
     let mut epochs: Vec<_> = events
@@ -230,7 +234,7 @@ fn edges_by_epoch(trainers: &[&Trainer]) -> Vec<(u64, u64)> {
     epochs
 }
 
-fn edges(place: &Path) -> u64 {
+pub(crate) fn edges(place: &Path) -> u64 {
     fs::read_to_string(place).unwrap().lines().count() as u64
 }
 

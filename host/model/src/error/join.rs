@@ -34,8 +34,8 @@ pub enum JoinError {
     Refused(Box<TransactionError>),
     /// Another trainer with the same rank is running.
     #[error(
-        "the run refuses this trainer: {0}, which is still running; it continues by itself after an outage of the NATS \
-         server, so do not start it again; an additional trainer needs another rank"
+        "the run refuses this trainer: {0}, which is still running; it continues by itself after an outage of \
+         what keeps the ledger, so do not start it again; an additional trainer needs another rank"
     )]
     AtWork(Box<TransactionError>),
     /// The trainer was removed from the run by others. It drops its tables and may rejoin.

@@ -2,10 +2,13 @@
 
 use std::path::Path;
 
+use pbg_checkpoint::CheckpointError;
 use pbg_core::event::{Event, EventLine};
 use pbg_core::graph::Bucket;
 use pbg_core::schedule::PassId;
 use pbg_core::text::escaped;
+use pbg_files::remote;
+use pbg_model::RunError;
 use serde::Serialize;
 
 use crate::failure::{Failure, Result};
@@ -14,6 +17,8 @@ use crate::options::ConfigArgs;
 use crate::terminal::{self, Terminal};
 use crate::{load, metrics, tables};
 
+/// File with the events of a run.
+const METRICS: &str = "metrics.jsonl";
 /// Maximum length of the name of a trainer in the table.
 const NAME: usize = 64;
 
@@ -62,7 +67,16 @@ struct TrainedBucket<'a> {
 /// When there is no history, or it cannot be read.
 pub(super) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     let config = load::config(&args.config, terminal)?;
-    let lines = metrics::read(&Path::new(&config.checkpoint_path).join("metrics.jsonl"))?;
+    let checkpoint = Path::new(&config.checkpoint_path);
+    let copy = match remote::as_url(checkpoint) {
+        Some(url) => {
+            let copied = remote::copy_object(url, METRICS);
+            Some(copied.map_err(|error| RunError::from(CheckpointError::from(error)))?)
+        }
+        None => None,
+    };
+    let folder = copy.as_ref().map_or(checkpoint, |copy| &copy.folder);
+    let lines = metrics::read(&folder.join(METRICS))?;
     let wanted = |row: &TrainedBucket<'_>| args.epoch.is_none_or(|epoch| row.epoch_number == epoch);
     let trained: Vec<_> = lines.iter().filter_map(trained).filter(wanted).collect();
     if trained.is_empty() {
