@@ -3,13 +3,10 @@
 //! parameters need another transport.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
-use std::thread::{self, JoinHandle};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use pbg_core::lock::lock;
+use pbg_clock::{JoinHandle, Monitor};
 use pbg_files::remote::{ContentTag, RemoteFolder};
 use pbg_ledger::Token;
 use pbg_ledger::transport::{Heartbeat, LastHeartbeat, LiveTraffic, NoAnswer, QuestionHandler};
@@ -24,38 +21,26 @@ const BEATS: &str = "ledger/beats/";
 const MAX_CONTENT: u64 = 32 + MAX_BEAT as u64;
 /// Interval at which the register and the heartbeats are looked up.
 pub(crate) const POLL: Duration = Duration::from_secs(1);
+/// Longest time that a thread waits before it looks again.
+const LOOK: Duration = Duration::from_secs(60);
 /// Time after which the heartbeat of a trainer that has ended is removed.
 const OLD: Duration = Duration::from_secs(3600);
 
 /// Live traffic of a run without a server.
 pub(crate) struct PolledTraffic {
     beats: Arc<HeartbeatLog>,
-    outbox: SyncSender<(Token, Vec<u8>)>,
-    woken: Arc<WakeUp>,
-    stops: Arc<AtomicBool>,
-    threads: Vec<JoinHandle<()>>,
+    state: Arc<Monitor<TrafficState>>,
+    threads: Vec<JoinHandle>,
 }
 
-/// Wake-up that counts until somebody has waited for it.
+/// What the threads of the traffic have to do, and have found.
 #[derive(Default)]
-struct WakeUp {
-    woken: Mutex<bool>,
-    changed: Condvar,
-}
-
-impl WakeUp {
-    fn wake(&self) {
-        *lock(&self.woken) = true;
-        self.changed.notify_all();
-    }
-
-    fn wait(&self, at_most: Duration) -> bool {
-        let waited = self
-            .changed
-            .wait_timeout_while(lock(&self.woken), at_most, |woken| !*woken);
-        let mut woken = waited.unwrap_or_else(PoisonError::into_inner).0;
-        std::mem::take(&mut woken)
-    }
+struct TrafficState {
+    /// Heartbeat that is not sent yet.
+    outbox: Option<(Token, Vec<u8>)>,
+    /// Whether the register has changed since somebody has waited for that.
+    woken: bool,
+    stops: bool,
 }
 
 impl PolledTraffic {
@@ -67,38 +52,21 @@ impl PolledTraffic {
         folder: &Arc<dyn RemoteFolder>,
         register: &Arc<ObjectRegister>,
     ) -> Result<Self, ConnectError> {
-        let (outbox, told) = sync_channel(1);
         let mut traffic = Self {
             beats: Arc::default(),
-            outbox,
-            woken: Arc::default(),
-            stops: Arc::default(),
+            state: Arc::default(),
             threads: Vec::new(),
         };
-        let (to, stops) = (Arc::clone(folder), Arc::clone(&traffic.stops));
-        traffic.spawn("send-beats", move || send(&*to, &told, &stops))?;
-        let mut reader = BeatReader {
+        let (to, state) = (Arc::clone(folder), Arc::clone(&traffic.state));
+        traffic.spawn("send-beats", move || send(&*to, &state))?;
+        let reader = BeatReader {
             folder: Arc::clone(folder),
             beats: Arc::clone(&traffic.beats),
             seen: HashMap::new(),
             has_looked: false,
         };
-        let (register, woken) = (Arc::clone(register), Arc::clone(&traffic.woken));
-        let stops = Arc::clone(&traffic.stops);
-        traffic.spawn("poll", move || {
-            let mut tag = None;
-            while !stops.load(Ordering::Relaxed) {
-                reader.look();
-                // A store that does not answer is reported by whoever reads the register.
-                if let Ok(now) = register.tag()
-                    && now != tag
-                {
-                    tag = now;
-                    woken.wake();
-                }
-                thread::park_timeout(POLL);
-            }
-        })?;
+        let (register, state) = (Arc::clone(register), Arc::clone(&traffic.state));
+        traffic.spawn("poll", move || poll(reader, &register, &state))?;
         Ok(traffic)
     }
 
@@ -107,18 +75,19 @@ impl PolledTraffic {
         name: &str,
         work: impl FnOnce() + Send + 'static,
     ) -> Result<(), ConnectError> {
-        let thread = thread::Builder::new().name(name.to_owned()).spawn(work);
         let failed = |error| ConnectError::System(format!("start a thread: {error}"));
-        self.threads.push(thread.map_err(failed)?);
+        let thread = pbg_clock::spawn(name, work).map_err(failed)?;
+        self.threads.push(thread);
         Ok(())
     }
 }
 
 impl LiveTraffic for PolledTraffic {
-    /// If the last heartbeat is not sent yet, this one is lost.
+    /// A heartbeat that is not sent yet is replaced.
     fn beat(&self, beat: &Heartbeat) {
         if let Ok(bytes) = serde_json::to_vec(beat) {
-            self.outbox.try_send((beat.token, bytes)).ok();
+            self.state
+                .change(|state| state.outbox = Some((beat.token, bytes)));
         }
     }
 
@@ -130,7 +99,8 @@ impl LiveTraffic for PolledTraffic {
     fn wake(&self) {}
 
     fn wait(&self, at_most: Duration) -> bool {
-        self.woken.wait(at_most)
+        let mut state = self.state.wait_while(at_most, |state| !state.woken);
+        std::mem::take(&mut state.woken)
     }
 
     fn carries_questions(&self) -> bool {
@@ -150,9 +120,8 @@ impl LiveTraffic for PolledTraffic {
 
 impl Drop for PolledTraffic {
     fn drop(&mut self) {
-        self.stops.store(true, Ordering::Relaxed);
+        self.state.change(|state| state.stops = true);
         for thread in self.threads.drain(..) {
-            thread.thread().unpark();
             // The message of a panic has been printed already.
             let _panicked = thread.join();
         }
@@ -161,24 +130,44 @@ impl Drop for PolledTraffic {
 
 /// Sends heartbeats until the traffic ends, and then removes the last one. A number before each makes its content differ
 /// from that of the last one, and so its tag.
-fn send(folder: &dyn RemoteFolder, told: &Receiver<(Token, Vec<u8>)>, stops: &AtomicBool) {
+fn send(folder: &dyn RemoteFolder, state: &Monitor<TrafficState>) {
     let mut sent = None;
     let mut number = 0_u64;
-    while !stops.load(Ordering::Relaxed) {
-        match told.recv_timeout(Duration::from_millis(100)) {
-            Ok((token, beat)) => {
-                number += 1;
-                let content = [format!("{number}\n").as_bytes(), &beat].concat();
-                // A heartbeat may be lost.
-                folder.put(&name_of(token), &content).ok();
-                sent = Some(token);
-            }
-            Err(RecvTimeoutError::Timeout) => {}
-            Err(RecvTimeoutError::Disconnected) => break,
+    loop {
+        let mut changed = state.wait_while(LOOK, |state| state.outbox.is_none() && !state.stops);
+        let (beat, stops) = (changed.outbox.take(), changed.stops);
+        drop(changed);
+        if stops {
+            break;
+        }
+        if let Some((token, beat)) = beat {
+            number += 1;
+            let content = [format!("{number}\n").as_bytes(), &beat].concat();
+            // A heartbeat may be lost.
+            folder.put(&name_of(token), &content).ok();
+            sent = Some(token);
         }
     }
     if let Some(token) = sent {
         folder.remove(&name_of(token)).ok();
+    }
+}
+
+/// Reads the heartbeats, and looks whether the register has changed, until the traffic ends.
+fn poll(mut reader: BeatReader, register: &ObjectRegister, state: &Monitor<TrafficState>) {
+    let mut tag = None;
+    loop {
+        reader.look();
+        // A store that does not answer is reported when the register is read.
+        if let Ok(now) = register.tag()
+            && now != tag
+        {
+            tag = now;
+            state.change(|state| state.woken = true);
+        }
+        if state.wait_while(POLL, |state| !state.stops).stops {
+            return;
+        }
     }
 }
 
