@@ -1,12 +1,7 @@
 //! `[distributed]`: communication between the trainers of a run.
 
-use std::path::Path;
-
-use pbg_files::remote;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-
-use super::Config;
 
 /// Value of `distributed.ledger`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -29,26 +24,6 @@ pub enum LedgerPlace<'a> {
     /// In the folder in an object store that `checkpoint_path` names. Heartbeats are there as well if
     /// `distributed_init_method` is unset.
     Store(&'a str),
-}
-
-impl Config {
-    /// Returns where the trainers of the run keep their ledger; `None` for a single trainer, which needs none. A trainer
-    /// that trains into an object store alone is one of several.
-    #[must_use]
-    pub fn ledger_place(&self) -> Option<LedgerPlace<'_>> {
-        let has_server = self.distributed_init_method.is_some();
-        let url = remote::as_url(Path::new(&self.checkpoint_path));
-        match (self.distributed.ledger, url) {
-            (LedgerChoice::Nats, _) | (_, None) => has_server.then_some(LedgerPlace::Server),
-            (_, Some(url)) => Some(LedgerPlace::Store(url)),
-        }
-    }
-
-    /// Returns whether the run has a ledger, as that of several trainers has, even if one takes part.
-    #[must_use]
-    pub fn is_distributed(&self) -> bool {
-        self.ledger_place().is_some()
-    }
 }
 
 /// Communication between the trainers of a run.

@@ -21,6 +21,7 @@ mod execution;
 mod inherited;
 mod installed;
 mod key_path;
+mod ledger_place;
 mod load;
 mod lr_schedule;
 mod model;

@@ -42,6 +42,7 @@ impl From<ConnectError> for Failure {
     fn from(error: ConnectError) -> Self {
         let kind = match error {
             ConnectError::Interrupted { .. } => FailureKind::Interrupted,
+            ConnectError::Store(_) => FailureKind::Io,
             _ => FailureKind::Cluster,
         };
         Self::new(kind, error)

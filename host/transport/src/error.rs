@@ -4,6 +4,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use pbg_files::FileError;
+
 use crate::init_method::Address;
 
 /// Error of a connection. No message contains a secret.
@@ -14,6 +16,9 @@ pub enum ConnectError {
         "invalid run name \"{0}\": it must have 1 to 64 characters, each a lower-case letter a to z, a digit, - or _"
     )]
     RunName(String),
+    /// The object store that has the ledger refuses or does not answer.
+    #[error("{0}")]
+    Store(FileError),
     /// A number of replicas that NATS does not support, or that tolerates no more failures than a smaller one.
     #[error("distributed.replicas is {0}, but must be 1 or 3")]
     Replicas(usize),

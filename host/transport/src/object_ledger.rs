@@ -1,5 +1,6 @@
 //! The register of a run in an object store, after a check that it can be there.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use pbg_files::FileError;
@@ -22,8 +23,8 @@ impl ObjectLedger {
     /// # Errors
     /// Fails if the store does not answer, or ignores conditions.
     pub(crate) fn open(url: &str) -> Result<Self, ConnectError> {
-        let failed = |error: FileError| ConnectError::System(error.to_string());
-        let folder = remote::open_folder(url, Patience::Brief).map_err(failed)?;
+        let opened = remote::open_folder(url, Patience::Brief);
+        let folder = opened.map_err(ConnectError::Store)?;
         probe(&*folder, url)?;
         Ok(Self {
             url: url.to_owned(),
@@ -65,8 +66,8 @@ fn probe(folder: &dyn RemoteFolder, url: &str) -> Result<(), ConnectError> {
     })();
     // Its name tells its origin if it stays.
     let _ = folder.remove(&name);
-    let failed = |error: std::io::Error| ConnectError::System(format!("write to {url}: {error}"));
-    match tried.map_err(failed)? {
+    let failed = |cause| FileError::new("write", &Path::new(url).join(&name), cause);
+    match tried.map_err(|cause| ConnectError::Store(failed(cause)))? {
         None => Ok(()),
         Some(what) => Err(ConnectError::Unfit {
             who: format!("the store of {url}"),
