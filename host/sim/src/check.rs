@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
+use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use anyhow::{Context as _, Result};
-use pbg_checkpoint::ReadCheckpoint;
+use pbg_checkpoint::{CheckpointError, ReadCheckpoint};
 use pbg_core::event::{Event, EventLine};
 use pbg_core::graph::Bucket;
 use pbg_core::schedule::PassId;
@@ -28,6 +29,12 @@ pub(crate) fn is_expected(error: &RunError, is_disturbed: bool) -> bool {
         RunError::Interrupted => true,
         RunError::Cluster(JoinError::NotShared { .. }) => false,
         RunError::Cluster(_) => is_disturbed,
+        // Requests to an object store are repeated for a while before they fail.
+        RunError::Checkpoint(CheckpointError::File(error))
+            if error.cause.kind() == io::ErrorKind::TimedOut =>
+        {
+            is_disturbed
+        }
         error => is_disturbed && error.is_disk_full(),
     }
 }

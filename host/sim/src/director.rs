@@ -47,6 +47,9 @@ impl<'a> Director<'a> {
         run.register.set_faults(scenario.register);
         run.network.set_loss(scenario.message_loss);
         run.world.set_disk(scenario.disk);
+        if let (Some(opened), Some(faults)) = (&run.store, scenario.store) {
+            opened.store.set_faults(faults);
+        }
         for rank in 0..scenario.trainers {
             self.trainers
                 .push(TrainerProcess::start(run, rank, scenario.disturbances)?);
@@ -109,11 +112,11 @@ impl<'a> Director<'a> {
             }
             Disturbance::RestoreNetwork => run.network.cut(process, other, false),
             Disturbance::CutOffRegister if world.inject(SimFault::CutOffRegister) => {
-                register.cut_off(process, true);
+                run.cut_off(process, true);
             }
-            Disturbance::RestoreRegister => register.cut_off(process, false),
+            Disturbance::RestoreRegister => run.cut_off(process, false),
             Disturbance::SilenceRegister if world.inject(SimFault::SilentRegister) => {
-                register.stop_until(world.time() + time);
+                run.silence_until(world.time() + time);
             }
             Disturbance::LoseLastWrites if kills && world.inject(SimFault::LostWrites) => {
                 register.lose_last(1 + number);
@@ -140,7 +143,7 @@ impl<'a> Director<'a> {
 
     /// Ends all disturbances.
     fn restore(&self) {
-        self.run.register.restore();
+        self.run.restore_register();
         self.run.network.restore();
         self.run.world.restore_disk();
         for trainer in &self.trainers {

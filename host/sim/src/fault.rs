@@ -43,11 +43,13 @@ pub enum SimFault {
     SlowDisk,
     /// The disk is full for a while.
     FullDisk,
+    /// The object store lists the objects of an earlier moment.
+    OldListing,
 }
 
 impl SimFault {
     /// All kinds.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 18] = [
         Self::Kill,
         Self::PowerLoss,
         Self::Pause,
@@ -65,6 +67,7 @@ impl SimFault {
         Self::LostMessage,
         Self::SlowDisk,
         Self::FullDisk,
+        Self::OldListing,
     ];
 }
 

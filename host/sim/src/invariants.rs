@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
-use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 use pbg_checkpoint::shared;
@@ -12,18 +11,20 @@ use pbg_ledger::{BucketState, LedgerRecord};
 
 use crate::register::{RegisterWrite, WriteObserver};
 
+/// Returns the size of a file of the run in bytes; 0 if there is none.
+pub(crate) type FileSizes = Box<dyn Fn(&str) -> u64 + Send + Sync>;
+
 /// Checks the records of a run.
 pub(crate) struct RecordCheck {
-    /// Folder of the run's files.
-    folder: PathBuf,
+    sizes: FileSizes,
     violations: Arc<Mutex<String>>,
 }
 
 impl RecordCheck {
     /// Creates the check. It adds a line to `violations` for each violation.
-    pub(crate) fn new(folder: PathBuf, violations: &Arc<Mutex<String>>) -> Self {
+    pub(crate) fn new(sizes: FileSizes, violations: &Arc<Mutex<String>>) -> Self {
         Self {
-            folder,
+            sizes,
             violations: Arc::clone(violations),
         }
     }
@@ -36,8 +37,7 @@ impl RecordCheck {
             let tables = &grid.tables[group.0 as usize];
             for (file, table) in files.into_iter().flatten().zip(tables) {
                 let (name, _) = shared::manifest_entry(table, group.1, file);
-                let found = std::fs::metadata(self.folder.join(&name));
-                let found = found.map_or(0, |metadata| metadata.len());
+                let found = (self.sizes)(&name);
                 if found != file.size {
                     let size = file.size;
                     return Err(format!("{name} has {found} bytes instead of {size}"));

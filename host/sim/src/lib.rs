@@ -3,7 +3,7 @@
 //! milliseconds, and the same seed gives the same run.
 //!
 //! In reading order: the `world` (virtual clock, threads, processes) and its `coroutines`, the `register`, the `live`
-//! traffic and the `disk` with their [faults](SimFault), a `trainer`, the `scenario` that a seed draws, the `director`
+//! traffic and the `disk`, or the `store` that has all of them, with their [faults](SimFault), a `trainer`, the `scenario` that a seed draws, the `director`
 //! who carries it out, the [`simulation`](simulate) of a run, and what must hold: `invariants` of every record, and the
 //! `check` at the end.
 //!
@@ -24,6 +24,8 @@ mod outcome;
 mod register;
 mod scenario;
 mod simulation;
+mod store;
+mod store_connection;
 mod trainer;
 mod world;
 

@@ -6,6 +6,7 @@ use crate::dice::Dice;
 use crate::disk::DiskFaults;
 use crate::graph::{SHAPES, SimSettings};
 use crate::register::RegisterFaults;
+use crate::store::StoreFaults;
 use crate::world::Disturbances;
 
 /// What a simulation does.
@@ -20,6 +21,8 @@ pub(crate) struct SimScenario {
     pub(crate) register: RegisterFaults,
     pub(crate) disk: DiskFaults,
     pub(crate) message_loss: f64,
+    /// Faults of the object store that the trainers share; `None` if they share a folder, a register and a network.
+    pub(crate) store: Option<StoreFaults>,
     /// Duration of the disturbances.
     pub(crate) disturbed: Duration,
     /// Longest interval between two disturbances of the whole run, halved.
@@ -88,7 +91,7 @@ impl SimScenario {
             longest: 2 * lease,
         };
         let message_loss = rate(&[0.05, 0.3]);
-        Self {
+        let mut scenario = Self {
             run: SimSettings {
                 shape: dice.one_of(&SHAPES),
                 epochs: dice.one_of(&[1, 2]),
@@ -106,6 +109,24 @@ impl SimScenario {
             message_loss,
             disturbed: lease * dice.one_of(&[10, 40]),
             interval: lease.mul_f64(dice.one_of(&[0.5, 2.0, 8.0])),
+            store: None,
+        };
+        let is_possible = !scenario.run.shares_parameters;
+        if dice.chance(0.3) && is_possible {
+            let mut rate = |rates: &[f64]| match dice.chance(0.5) {
+                true => dice.one_of(rates),
+                false => 0.0,
+            };
+            scenario.store = Some(StoreFaults {
+                lost_request: rate(&[0.001, 0.01]),
+                lost_answer: rate(&[0.001, 0.01]),
+                late: rate(&[0.001, 0.01]),
+                twice: rate(&[0.01, 0.1]),
+                old_listing: rate(&[0.05, 0.3]),
+                oldest: 2 * lease,
+                latency: Duration::from_secs_f64(rate(&[0.01, 0.2])),
+            });
         }
+        scenario
     }
 }

@@ -1,6 +1,7 @@
 //! A simulated run from its seed to its outcome.
 
 use std::collections::BTreeSet;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -14,10 +15,12 @@ use crate::dice::Dice;
 use crate::director::Director;
 use crate::fault::SimFault;
 use crate::graph;
-use crate::invariants::RecordCheck;
+use crate::invariants::{FileSizes, RecordCheck};
 use crate::outcome::{SimOutcome, SimTotals};
 use crate::register::SharedRegister;
 use crate::scenario::SimScenario;
+use crate::store::SharedStore;
+use crate::store_connection::{OpenedStore, size_at};
 use crate::trainer::{Narrator, SharedRun};
 use crate::world::SimWorld;
 
@@ -46,13 +49,20 @@ pub fn simulate(options: &SimOptions, folder: &Path) -> Result<SimOutcome> {
         scenario.disturbed = scenario.disturbed.min(disturbed);
     }
     let model = folder.join("model");
-    let config = graph::config(&scenario.run, &options.datasets, &model)?;
+    let url = scenario.store.map(|_| OpenedStore::new_url());
+    let checkpoint = url.as_ref().map_or(model.as_path(), Path::new);
+    let config = graph::config(&scenario.run, &options.datasets, checkpoint)?;
     let resolved = ResolvedConfig::new(config)?;
     let violations = Arc::<Mutex<String>>::default();
-    let register = SharedRegister::new(RecordCheck::new(model, &violations));
+    let register = SharedRegister::new(RecordCheck::new(sizes_in(&model), &violations));
     let (mut outcome, trained) = SimWorld::run(options.seed, options.without.clone(), |world| {
+        let store = url.as_ref().map(|url| {
+            let check = RecordCheck::new(sizes_at(url), &violations);
+            OpenedStore::new(SharedStore::new(world, check, folder), url)
+        });
         let run = Arc::new(SharedRun {
             world: Arc::clone(world),
+            store,
             register: Arc::new(register),
             network: Arc::default(),
             resolved: resolved.clone(),
@@ -67,6 +77,9 @@ pub fn simulate(options: &SimOptions, folder: &Path) -> Result<SimOutcome> {
         let disturbed = Director::new(&run, &scenario).direct()?;
         if world.panics() > 0 {
             run.violate(&format!("{} threads panicked", world.panics()));
+        }
+        if let Some(opened) = &run.store {
+            opened.store.write_all(&model)?;
         }
         let trained = *lock(&run.trained);
         let outcome = SimOutcome {
@@ -86,7 +99,9 @@ pub fn simulate(options: &SimOptions, folder: &Path) -> Result<SimOutcome> {
     })??;
     let mut violations = std::mem::take(&mut *lock(&violations));
     if violations.is_empty() {
-        let finished = check::finished_run(&resolved, &scenario.run, folder)?;
+        let model = model.to_string_lossy().into_owned();
+        let written = resolved.with(|config| config.checkpoint_path = model)?;
+        let finished = check::finished_run(&written, &scenario.run, folder)?;
         violations = finished.violations;
         let totals = &mut outcome.totals;
         totals.buckets = finished.buckets;
@@ -94,4 +109,19 @@ pub fn simulate(options: &SimOptions, folder: &Path) -> Result<SimOutcome> {
     }
     outcome.violation = (!violations.is_empty()).then_some(violations);
     Ok(outcome)
+}
+
+/// Returns the sizes of the files in a folder.
+fn sizes_in(folder: &Path) -> FileSizes {
+    let folder = folder.to_owned();
+    Box::new(move |name| {
+        let found = fs::metadata(folder.join(name));
+        found.map_or(0, |metadata| metadata.len())
+    })
+}
+
+/// Returns the sizes of the objects at a URL.
+fn sizes_at(url: &str) -> FileSizes {
+    let url = url.to_owned();
+    Box::new(move |name| size_at(&url, name))
 }

@@ -2,22 +2,28 @@
 
 use std::fmt::Write as _;
 use std::io;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use pbg_checkpoint::CheckpointError;
 use pbg_clock::Monitor;
 use pbg_core::event::Event;
 use pbg_core::lock::lock;
 use pbg_distributed::{ClusterOptions, SyncLimits, train_distributed};
+use pbg_files::FileError;
+use pbg_ledger::transport::{LiveTraffic, Register};
 use pbg_model::compatibility::AllowedChanges;
 use pbg_model::error::RunError;
 use pbg_model::resolved::ResolvedConfig;
 use pbg_train::RunOutcome;
+use pbg_transport::{ConnectError, connect_by_objects};
 
 use crate::graph;
 use crate::live::{Network, SimTraffic};
 use crate::register::{RegisterConnection, SharedRegister};
+use crate::store_connection::OpenedStore;
 use crate::world::{Disturbances, Process, SimWorld};
 
 /// Time for which trainers wait for a register that does not answer.
@@ -26,6 +32,8 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 /// What all trainers of a run share.
 pub(crate) struct SharedRun {
     pub(crate) world: Arc<SimWorld>,
+    /// The object store that the trainers share instead of a folder, the register and the network.
+    pub(crate) store: Option<OpenedStore>,
     pub(crate) register: Arc<SharedRegister>,
     pub(crate) network: Arc<Network>,
     pub(crate) resolved: ResolvedConfig,
@@ -48,6 +56,9 @@ pub(crate) struct TrainedBuckets {
     /// Time that they took.
     pub(crate) time: Duration,
 }
+
+/// Connections of a trainer to what has the ledger, and to the other trainers.
+type Connections = (Arc<dyn Register>, Arc<dyn LiveTraffic>);
 
 /// Receiver of a line about what happens in a run.
 pub type Narrator = fn(Duration, &str);
@@ -103,15 +114,63 @@ impl SharedRun {
         let _infallible = writeln!(lock(&self.violations), "at {at:.3} s: {what}");
     }
 
+    /// Cuts a process off from what has the ledger, or restores its connection.
+    pub(crate) fn cut_off(&self, process: Process, is_cut: bool) {
+        match &self.store {
+            Some(opened) => opened.store.cut_off(process, is_cut),
+            None => self.register.cut_off(process, is_cut),
+        }
+    }
+
+    /// Makes what has the ledger silent until a moment.
+    pub(crate) fn silence_until(&self, time: Duration) {
+        match &self.store {
+            Some(opened) => opened.store.stop_until(time),
+            None => self.register.stop_until(time),
+        }
+    }
+
+    /// Ends all faults of what has the ledger.
+    pub(crate) fn restore_register(&self) {
+        match &self.store {
+            Some(opened) => opened.store.restore(),
+            None => self.register.restore(),
+        }
+    }
+
     /// Whether anything was violated so far.
     pub(crate) fn is_violated(&self) -> bool {
         !lock(&self.violations).is_empty()
     }
 
+    /// Connects the calling process to the other trainers.
+    ///
+    /// # Errors
+    /// When the object store does not answer.
+    fn connect(&self) -> Result<Connections, RunError> {
+        let Some(opened) = &self.store else {
+            return Ok((
+                Arc::new(RegisterConnection::new(&self.world, &self.register)),
+                Arc::new(SimTraffic::new(&self.world, &self.network)),
+            ));
+        };
+        let connected = connect_by_objects(&opened.url).map_err(|error| match error {
+            ConnectError::Store(error) => CheckpointError::from(error),
+            error => {
+                self.violate(&format!("a trainer cannot connect: {error}"));
+                let cause = std::io::Error::other(error);
+                FileError::new("open", Path::new(&opened.url), cause).into()
+            }
+        });
+        let connection = Arc::new(connected?);
+        Ok((Arc::clone(&connection) as Arc<dyn Register>, connection))
+    }
+
     fn train(&self, rank: u32, stop: &Arc<AtomicBool>) -> Result<RunOutcome, RunError> {
+        let (register, live) = self.connect()?;
         let options = ClusterOptions {
-            register: Arc::new(RegisterConnection::new(&self.world, &self.register)),
-            live: Arc::new(SimTraffic::new(&self.world, &self.network)),
+            register,
+            live,
             name: format!("trainer {rank}"),
             rank: Some(rank),
             machines: self.trainers,

@@ -6,7 +6,7 @@ use std::process::Command;
 use pbg_files::remote::{ObjectStores as _, Patience};
 use serde_json::Value;
 
-use super::{Cloud, ranks};
+use super::Cloud;
 use crate::support::graph::CONFIG;
 use crate::support::{Workplace, with};
 use crate::together::{Trainer, edges, edges_by_epoch, nats_server};
@@ -77,29 +77,24 @@ fn one_trainer_trains_into_a_store_and_goes_on_from_there() {
     let all = edges(&place.path("train.tsv"));
     assert_eq!(edges_by_epoch(&[&trainer]), [(0, all), (1, all)]);
 
-    let evaluated = cloud.run(&["eval", "s3://tests/model", "--edges", "test", "--json"]);
-    assert!(ranks(evaluated)["mrr"].as_f64().unwrap() > 0.0);
+    let eval = ["eval", "s3://tests/model", "--edges", "test"];
+    cloud.run(&eval).succeeds();
 
     // The same command goes on, and says where it begins.
     let mut train = cloud.train(&["checkpoint_path=s3://tests/model", "num_epochs=3"]);
     let mut trainer = Trainer::spawn(place, 0, &mut train);
     assert_eq!(trainer.ends(), Some(0), "{}", trainer.errors());
     assert_eq!(edges_by_epoch(&[&trainer]), [(2, all)]);
-    let report = cloud
-        .run(&["report", "s3://tests/model", "--json"])
-        .succeeds();
-    let epochs = report.stdout.matches("\"epoch_finished\"").count();
-    assert!(
-        epochs == 3 || report.stdout.contains("\"epoch\""),
-        "{}",
-        report.stdout
-    );
     let at = ["--set", "checkpoint_path=s3://tests/model"];
     let status = cloud
         .run(&[&["cluster", "status"][..], &at].concat())
         .succeeds();
     let expected = "in s3://tests/model, heartbeats by polling";
     assert!(status.stdout.contains(expected), "{}", status.stdout);
+    let history = ["cluster", "history", "--epoch", "3"];
+    let history = cloud.run(&[&history[..], &at].concat()).succeeds();
+    assert_eq!(history.stdout.lines().count(), 1 + 9, "{}", history.stdout);
+    cloud.run(&["report", "s3://tests/model"]).succeeds();
     let stop = cloud.run(&[&["cluster", "stop"][..], &at].concat());
     stop.fails(10, &["the run has no trainers"]);
     // Nothing of the run stays on this machine but what readers have copied.
