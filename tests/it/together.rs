@@ -20,6 +20,7 @@ mod killed;
 mod outage;
 mod paused;
 mod refused;
+mod scripts;
 mod validating;
 
 /// Longest wait of a test, however busy the machine is.
