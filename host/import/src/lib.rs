@@ -88,13 +88,7 @@ pub fn run(
     progress: &mut dyn FnMut(ImportProgress) -> ControlFlow<()>,
 ) -> Result<ImportReport, ImportError> {
     check_sets(sets)?;
-    if remote::as_url(&options.target).is_some() {
-        let target = options.target.display();
-        return Err(ImportError::usage(format!(
-            "an import writes to a local folder, and {target} is in an object store; name a folder as `dataset`, and \
-             copy it there afterwards"
-        )));
-    }
+    check_target(&options.target)?;
     let inputs = InputFiles::find(sets, options, progress)?;
     let mut read_as = Vec::new();
     let mut progress = |event: ImportProgress| {
@@ -348,6 +342,21 @@ fn previous(target: &Path, options: &ImportOptions) -> Result<Option<Dataset>, I
     Dataset::open(target)
         .map(Some)
         .map_err(ImportError::Previous)
+}
+
+/// Checks that an import can write its dataset to `target`.
+///
+/// # Errors
+/// When it is in an object store.
+pub fn check_target(target: &Path) -> Result<(), ImportError> {
+    if remote::as_url(target).is_none() {
+        return Ok(());
+    }
+    let target = target.display();
+    Err(ImportError::usage(format!(
+        "an import writes to a local folder, and {target} is in an object store; name a folder as `dataset`, and copy it \
+         there afterwards"
+    )))
 }
 
 fn check_sets(sets: &[(String, Vec<PathBuf>)]) -> Result<(), ImportError> {

@@ -24,6 +24,14 @@ pub(crate) fn io_error(error: Error, url: &ObjectUrl) -> io::Error {
                     Some(message) => format!("the store answers {code}: {message}"),
                     None => format!("the store answers {code}"),
                 },
+                // Requests were repeated for a while.
+                None if cause.contains("timed out") => {
+                    let text = format!(
+                        "the store does not answer ({cause}); check {} and the network",
+                        address(url.provider)
+                    );
+                    return io::Error::new(io::ErrorKind::TimedOut, text);
+                }
                 None => cause,
             }
         }
@@ -60,6 +68,14 @@ fn root_cause(error: &Error) -> String {
         }
     }
     text
+}
+
+/// Returns what decides which address a provider's requests go to.
+fn address(provider: Provider) -> &'static str {
+    match provider {
+        Provider::S3 => "AWS_ENDPOINT_URL, AWS_REGION",
+        Provider::Google | Provider::Azure => "the URL",
+    }
 }
 
 /// Returns the environment variables in which a provider's credentials are.

@@ -41,6 +41,7 @@ impl Spool {
             .filter(|parent| !parent.as_os_str().is_empty());
         let parent = parent.unwrap_or(Path::new("."));
         let folder = work(py, |_| {
+            pbg_import::check_target(dataset)?;
             let made = fs::create_dir_all(parent).and_then(|()| {
                 let name = dataset.file_name().unwrap_or_default().to_string_lossy();
                 tempfile::Builder::new()

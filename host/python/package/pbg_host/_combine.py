@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Literal, Union, get_args
 
 from . import _native
@@ -33,5 +32,5 @@ def combine(
     if isinstance(checkpoints, (str, os.PathLike)):
         checkpoints = [checkpoints]
     count = whole_or_none("last", last, 2)
-    _native.combine(how == "average", [Path(c) for c in checkpoints], count, Path(out))
+    _native.combine(how == "average", [os.fspath(c) for c in checkpoints], count, os.fspath(out))
     return Model(os.fspath(out))

@@ -3,9 +3,10 @@
 mod results;
 mod runs;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use pbg_config::Config;
+use pbg_files::remote;
 use pbg_lab::study::{OrderRuns, Study};
 use pbg_model::{AllowedChanges, ResolvedConfig};
 use pbg_report::provenance::Provenance;
@@ -73,6 +74,15 @@ pub(crate) struct Args {
     outputs: OutputArgs,
 }
 
+/// Returns the folder of a study: next to the checkpoint, or in the working folder if the checkpoint is in an object store.
+fn study_folder(checkpoint: &str) -> PathBuf {
+    let name = match remote::as_url(Path::new(checkpoint)) {
+        Some(url) => url.rsplit('/').next().unwrap_or(url),
+        None => checkpoint,
+    };
+    PathBuf::from(format!("{name}-study"))
+}
+
 /// Runs the command.
 ///
 /// # Errors
@@ -86,7 +96,7 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     let folder = args
         .study
         .clone()
-        .unwrap_or_else(|| PathBuf::from(format!("{}-study", config.checkpoint_path)));
+        .unwrap_or_else(|| study_folder(&config.checkpoint_path));
     let watch = interrupt::watch_training(StopUnit::of(config), terminal.announcer())?;
     let runs = Runs {
         resolved: &resolved,
