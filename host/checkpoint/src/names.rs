@@ -110,6 +110,17 @@ pub(super) fn parse_event_part(name: &str) -> Option<(Token, u64)> {
     Some((parse_token(token)?, parse_number(from)?))
 }
 
+/// Folder of an object store with the ledger of the run.
+pub(super) const LEDGER: &str = "ledger";
+
+/// Returns whether a file is one that trainers write for each other: a presence file, events, or metrics of a version.
+pub(super) fn is_of_trainers(name: &str) -> bool {
+    parse_presence(name).is_some()
+        || parse_events(name).is_some()
+        || parse_event_part(name).is_some()
+        || parse_metrics(name).is_some()
+}
+
 /// Returns the temporary name of the `metrics.jsonl` that the trainer `token` writes for a version.
 pub(super) fn metrics_of(version: u64, token: Token) -> String {
     format!("metrics.v{version}.{token}.jsonl")

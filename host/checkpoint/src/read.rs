@@ -210,11 +210,13 @@ impl ReadCheckpoint {
     }
 }
 
-/// Returns whether an object belongs to a checkpoint itself or to one of its indexes, and not to a version that it has
-/// preserved, which is a checkpoint of its own.
+/// Returns whether an object belongs to a checkpoint itself or to one of its indexes: not to a version that it has
+/// preserved, which is a checkpoint of its own, and not to the trainers that write it.
 fn is_own(name: &str) -> bool {
-    let folder = name.split_once('/').map(|(folder, _)| folder);
-    !folder.is_some_and(names::is_preserved)
+    match name.split_once('/') {
+        Some((folder, _)) => folder != names::LEDGER && !names::is_preserved(folder),
+        None => !names::is_of_trainers(name),
+    }
 }
 
 /// Reads and verifies the newest manifest of a folder; `None` if there is none. Where several trainers write, a

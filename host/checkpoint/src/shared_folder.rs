@@ -16,6 +16,9 @@ use pbg_files::{self as files, FileError};
 
 use super::names;
 
+/// Largest object that S3 copies with one request, in bytes.
+const MAX_DUPLICATED: u64 = 5 << 30;
+
 /// Folder that the trainers of a run share.
 #[derive(Debug)]
 pub(super) enum SharedFolder {
@@ -195,13 +198,27 @@ impl RunObjects {
 
     /// Replaces the object `found` by its content followed by `lines`.
     pub(super) fn extend(&self, found: &RemoteFile, lines: &[u8]) -> Result<(), FileError> {
+        self.rewrite(found, &found.name, lines)
+    }
+
+    /// Gives the content of the object `from` to the object `to`.
+    pub(super) fn duplicate(&self, from: &str, to: &str) -> Result<(), FileError> {
+        let found = self.attempt("open", from, || self.remote.look_up(from))?;
+        match found.size <= MAX_DUPLICATED {
+            true => self.attempt("write", to, || self.remote.duplicate(from, to)),
+            false => self.rewrite(&found, to, b""),
+        }
+    }
+
+    /// Writes the content of the object `found`, followed by `lines`, to the object `to`, by way of a local file.
+    fn rewrite(&self, found: &RemoteFile, to: &str, lines: &[u8]) -> Result<(), FileError> {
         let number = self.fetched.fetch_add(1, Ordering::Relaxed);
-        let local = self.scratch.join(format!("{number}.extended"));
-        self.attempt("write", &found.name, || {
+        let local = self.scratch.join(format!("{number}.rewritten"));
+        self.attempt("write", to, || {
             self.remote.download(found, &local)?;
             let mut file = File::options().append(true).open(&local)?;
             file.write_all(lines)?;
-            self.remote.upload(&local, &found.name)
+            self.remote.upload(&local, to)
         })?;
         files::remove(&local)
     }

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use pbg_config::{Config, LedgerPlace};
+use pbg_files::remote;
 use pbg_ledger::LedgerRecord;
 use pbg_ledger::transport::Register as _;
 use pbg_transport::{
@@ -102,7 +103,7 @@ pub(crate) fn options(
         rank,
         nats_server: rules.nats_server.as_ref().map(PathBuf::from),
         search: search(),
-        folder: Some(checkpoint.join("nats")),
+        folder: server_folder(checkpoint),
         listen,
         timeout: Duration::from_secs_f64(rules.patience),
         secret,
@@ -118,11 +119,27 @@ pub(crate) fn options(
     })
 }
 
+/// Returns the folder in which a server that rank 0 starts for `tcp://` keeps its files; for a checkpoint in an object
+/// store, in the working folder.
+fn server_folder(checkpoint: &Path) -> Option<PathBuf> {
+    match remote::as_url(checkpoint) {
+        Some(url) => {
+            let name = url.trim_end_matches('/').rsplit('/').next()?;
+            Some(PathBuf::from(format!("{name}.nats")))
+        }
+        None => Some(checkpoint.join("nats")),
+    }
+}
+
 /// Derives the name of a run on a server that it shares with other runs. The name is a hash of the path of the
 /// checkpoint, which is the same on every machine of the run.
 fn run_name(checkpoint: &Path) -> Result<RunName> {
-    let path = std::path::absolute(checkpoint)
-        .map_err(|e| Failure::new(FailureKind::Io, e).context("cannot find the working folder"))?;
+    let path = match remote::as_url(checkpoint) {
+        Some(url) => PathBuf::from(url.trim_end_matches('/')),
+        None => std::path::absolute(checkpoint).map_err(|error| {
+            Failure::new(FailureKind::Io, error).context("cannot find the working folder")
+        })?,
+    };
     let hash = pbg_core::seed::of_text(
         0,
         pbg_core::seed::StreamPurpose::Order,

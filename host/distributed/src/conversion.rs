@@ -64,6 +64,7 @@ pub(super) fn terms(
         grid: grid(&resolved.blueprint().layout),
         tree_init: cluster.tree_init,
         validation,
+        polls: !cluster.live.carries_questions(),
     }
 }
 

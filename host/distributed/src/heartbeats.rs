@@ -200,7 +200,7 @@ impl SilenceDetector {
     /// Whether this trainer receives its own heartbeats. If not, it is cut off and must not judge others.
     fn hears_itself(&self) -> bool {
         let own = self.heard(self.ledger.token());
-        own.is_some_and(|ago| ago < 3 * self.heartbeat)
+        own.is_some_and(|ago| ago < 3 * (self.heartbeat + self.live.delay()))
     }
 
     fn heard(&self, token: Token) -> Option<Duration> {

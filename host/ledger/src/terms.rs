@@ -179,6 +179,10 @@ pub struct RunTerms {
     pub tree_init: bool,
     /// Validation settings; none if the run does not validate.
     pub validation: Option<ValidationTerms>,
+    /// Whether trainers find each other's heartbeats in an object store, and not by a server. Trainers that differ in
+    /// this do not hear each other.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub polls: bool,
 }
 
 /// First difference between a trainer and the run that it wants to join.
@@ -211,6 +215,7 @@ impl RunTerms {
             grid,
             tree_init: false,
             validation: None,
+            polls: false,
         }
     }
 
@@ -263,7 +268,12 @@ impl RunTerms {
             Some(validation) => validation.to_string(),
             None => "unset".to_owned(),
         };
-        same("`[validation]`", validation(self), validation(other))
+        same("`[validation]`", validation(self), validation(other))?;
+        let carrier = |terms: &Self| match terms.polls {
+            true => "the object store (no distributed_init_method)",
+            false => "a server (distributed_init_method)",
+        };
+        same("what carries heartbeats", carrier(self), carrier(other))
     }
 
     /// Checks terms that were read.

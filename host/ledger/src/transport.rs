@@ -128,6 +128,11 @@ pub trait LiveTraffic: Send + Sync {
     /// there was one.
     fn wait(&self, at_most: Duration) -> bool;
 
+    /// Returns how late a heartbeat may be noticed, because trainers look for heartbeats only now and then.
+    fn delay(&self) -> Duration {
+        Duration::ZERO
+    }
+
     /// Whether questions reach other trainers. Without them, trainers share no parameters.
     fn carries_questions(&self) -> bool {
         true

@@ -39,6 +39,12 @@ pub(crate) fn io_error(error: Error, url: &ObjectUrl) -> io::Error {
     io::Error::other(text)
 }
 
+/// Returns whether the connection failed, and not the request.
+pub(crate) fn is_passing(error: &Error) -> bool {
+    let has_answer = || element(&root_cause(error), "Code").is_some();
+    matches!(error, Error::Generic { .. }) && !has_answer()
+}
+
 /// Returns the error for an object that was replaced after it was listed.
 pub(crate) fn replaced() -> io::Error {
     let kind = io::ErrorKind::StaleNetworkFileHandle;

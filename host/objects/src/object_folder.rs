@@ -4,6 +4,7 @@ use std::fmt;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::{StreamExt, TryStreamExt};
 use object_store::path::Path as Key;
@@ -14,18 +15,28 @@ use object_store::{
 use pbg_files::remote::{ContentTag, Patience, RemoteContent, RemoteFile, RemoteFolder};
 
 use crate::connection::{StoreSettings, block, connect};
-use crate::error::io_error;
+use crate::error::{io_error, is_passing};
 use crate::transfer;
 use crate::url::ObjectUrl;
 
 /// Largest number of objects in a folder. A larger listing is not of a dataset or a checkpoint.
 const MAX_OBJECTS: usize = 1 << 20;
 
+/// Pauses before repetitions of writes and removals whose answer was lost.
+const PAUSES: [Duration; 4] = [
+    Duration::from_secs(1),
+    Duration::from_secs(2),
+    Duration::from_secs(4),
+    Duration::from_secs(8),
+];
+
 /// Folder in an object store.
 pub(crate) struct ObjectFolder {
     url: ObjectUrl,
     name: String,
     store: Arc<dyn ObjectStore>,
+    /// Pauses before repetitions of requests that the client does not repeat.
+    pauses: &'static [Duration],
 }
 
 impl fmt::Debug for ObjectFolder {
@@ -48,6 +59,10 @@ impl ObjectFolder {
         let first = Self {
             name: url.to_string(),
             store: connect(&url, settings, Patience::Brief)?,
+            pauses: match patience {
+                Patience::Brief => &[],
+                Patience::Long => &PAUSES,
+            },
             url,
         };
         let prefix = first.prefix()?;
@@ -91,11 +106,34 @@ impl ObjectFolder {
             ..PutOptions::default()
         };
         let payload = PutPayload::from(bytes.to_vec());
-        block(async {
-            match self.store.put_opts(&key, payload, options).await {
+        self.repeated(|| async {
+            let put = self.store.put_opts(&key, payload.clone(), options.clone());
+            match put.await {
                 Ok(put) => Ok(Some(tag_of_put(put))),
                 Err(Error::AlreadyExists { .. } | Error::Precondition { .. }) => Ok(None),
-                Err(error) => Err(self.failed(error)),
+                Err(error) => Err(error),
+            }
+        })
+    }
+
+    /// Makes a request that the client does not repeat after a lost connection, because the first one may have been
+    /// carried out. Callers allow for that.
+    fn repeated<T, F: Future<Output = Result<T, Error>>>(
+        &self,
+        request: impl Fn() -> F,
+    ) -> io::Result<T> {
+        block(async {
+            let mut pauses = self.pauses.iter();
+            loop {
+                let ended = request().await;
+                let pause = match &ended {
+                    Err(error) if is_passing(error) => pauses.next(),
+                    _ => None,
+                };
+                match pause {
+                    Some(pause) => tokio::time::sleep(*pause).await,
+                    None => return ended.map_err(|e| self.failed(e)),
+                }
             }
         })
     }
@@ -234,10 +272,10 @@ impl RemoteFolder for ObjectFolder {
 
     fn remove(&self, name: &str) -> io::Result<()> {
         let key = self.key(name)?;
-        block(async {
+        self.repeated(|| async {
             match self.store.delete(&key).await {
                 Ok(()) | Err(Error::NotFound { .. }) => Ok(()),
-                Err(error) => Err(self.failed(error)),
+                Err(error) => Err(error),
             }
         })
     }

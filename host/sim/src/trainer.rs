@@ -154,7 +154,7 @@ impl SharedRun {
                 Arc::new(SimTraffic::new(&self.world, &self.network)),
             ));
         };
-        let connected = connect_by_objects(&opened.url).map_err(|error| match error {
+        let connected = connect_by_objects(&opened.url, true).map_err(|error| match error {
             ConnectError::Store(error) => CheckpointError::from(error),
             error => {
                 self.violate(&format!("a trainer cannot connect: {error}"));

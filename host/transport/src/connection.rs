@@ -11,7 +11,7 @@ use pbg_ledger::transport::{
 use crate::error::ConnectError;
 use crate::object_ledger::ObjectLedger;
 use crate::options::ConnectionOptions;
-use crate::polled_traffic::{POLL, PolledTraffic};
+use crate::polled_traffic::PolledTraffic;
 use crate::register::{MAX_VALUE, StreamRegister};
 use crate::server_transport::{self, ServerTransport};
 
@@ -43,8 +43,10 @@ pub fn connect(
     options: &ConnectionOptions,
     notice: &dyn Fn(&str),
 ) -> Result<Connection, ConnectError> {
-    let objects = options.ledger_url.as_deref().map(ObjectLedger::open);
-    let objects = objects.transpose()?;
+    let objects = match &options.ledger_url {
+        Some(url) => Some(ObjectLedger::open(url, options.creates_register)?),
+        None => None,
+    };
     let (transport, stream) = server_transport::connect(options, notice)?;
     let register = match objects {
         Some(objects) => RegisterPlace::Objects(objects),
@@ -57,12 +59,12 @@ pub fn connect(
 }
 
 /// Connects to the trainers of the run whose checkpoint is in the folder in an object store that `url` names. They need no
-/// server, but exchange no parameters.
+/// server, but exchange no parameters. Commands that only inspect a run do not create its register (`creates`).
 ///
 /// # Errors
 /// Fails if the store does not answer, or ignores the conditions of writes.
-pub fn connect_by_objects(url: &str) -> Result<Connection, ConnectError> {
-    let objects = ObjectLedger::open(url)?;
+pub fn connect_by_objects(url: &str, creates: bool) -> Result<Connection, ConnectError> {
+    let objects = ObjectLedger::open(url, creates)?;
     let traffic = TrafficPlace::Objects(objects.start_traffic()?);
     Ok(Connection {
         register: RegisterPlace::Objects(objects),
@@ -83,15 +85,6 @@ impl Connection {
         match &self.register {
             RegisterPlace::Server(_) => None,
             RegisterPlace::Objects(objects) => Some(&objects.url),
-        }
-    }
-
-    /// Returns how late a heartbeat may be noticed: objects are read again once a second.
-    #[must_use]
-    pub fn delay(&self) -> Duration {
-        match &self.traffic {
-            TrafficPlace::Server(_) => Duration::ZERO,
-            TrafficPlace::Objects(_) => POLL,
         }
     }
 
@@ -201,6 +194,10 @@ impl LiveTraffic for Connection {
 
     fn wait(&self, at_most: Duration) -> bool {
         self.traffic().wait(at_most)
+    }
+
+    fn delay(&self) -> Duration {
+        self.traffic().delay()
     }
 
     fn carries_questions(&self) -> bool {

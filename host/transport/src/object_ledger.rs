@@ -18,14 +18,17 @@ pub(crate) struct ObjectLedger {
 }
 
 impl ObjectLedger {
-    /// Opens the register in the folder `url`, after a check that the store holds the conditions of writes.
+    /// Opens the register in the folder `url`. If this process may create it (`creates`), checks before that the store
+    /// keeps the conditions of writes.
     ///
     /// # Errors
     /// Fails if the store does not answer, or ignores conditions.
-    pub(crate) fn open(url: &str) -> Result<Self, ConnectError> {
+    pub(crate) fn open(url: &str, creates: bool) -> Result<Self, ConnectError> {
         let opened = remote::open_folder(url, Patience::Brief);
         let folder = opened.map_err(ConnectError::Store)?;
-        probe(&*folder, url)?;
+        if creates {
+            probe(&*folder, url)?;
+        }
         Ok(Self {
             url: url.to_owned(),
             register: Arc::new(ObjectRegister::new(Arc::clone(&folder))),
@@ -64,10 +67,20 @@ fn probe(folder: &dyn RemoteFolder, url: &str) -> Result<(), ConnectError> {
             _ => Some("refuses to replace an object whose content is known"),
         })
     })();
+    let what = match tried {
+        Ok(what) => what.map(str::to_owned),
+        // A store that writes without conditions does not know them.
+        Err(error) if folder.put(&name, b"5").is_ok() => {
+            Some(format!("refuses conditional writes ({error})"))
+        }
+        Err(cause) => {
+            let path = Path::new(url).join(&name);
+            return Err(ConnectError::Store(FileError::new("write", &path, cause)));
+        }
+    };
     // Its name tells its origin if it stays.
     let _ = folder.remove(&name);
-    let failed = |cause| FileError::new("write", &Path::new(url).join(&name), cause);
-    match tried.map_err(|cause| ConnectError::Store(failed(cause)))? {
+    match what {
         None => Ok(()),
         Some(what) => Err(ConnectError::Unfit {
             who: format!("the store of {url}"),

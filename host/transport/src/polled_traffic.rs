@@ -20,7 +20,9 @@ const BEATS: &str = "ledger/beats/";
 /// Largest size of the object of a heartbeat in bytes: its number, a line feed, and the heartbeat.
 const MAX_CONTENT: u64 = 32 + MAX_BEAT as u64;
 /// Interval at which the register and the heartbeats are looked up.
-pub(crate) const POLL: Duration = Duration::from_secs(1);
+const POLL: Duration = Duration::from_secs(1);
+/// Most heartbeats that are looked at.
+const MAX_TRAINERS: usize = 512;
 /// Longest time that a thread waits before it looks again.
 const LOOK: Duration = Duration::from_secs(60);
 /// Time after which the heartbeat of a trainer that has ended is removed.
@@ -103,6 +105,10 @@ impl LiveTraffic for PolledTraffic {
         std::mem::take(&mut state.woken)
     }
 
+    fn delay(&self) -> Duration {
+        POLL
+    }
+
     fn carries_questions(&self) -> bool {
         false
     }
@@ -145,7 +151,10 @@ fn send(folder: &dyn RemoteFolder, state: &Monitor<TrafficState>) {
             let content = [format!("{number}\n").as_bytes(), &beat].concat();
             // A heartbeat may be lost.
             folder.put(&name_of(token), &content).ok();
-            sent = Some(token);
+            // A trainer that joins again has another token.
+            if let Some(before) = sent.replace(token).filter(|before| *before != token) {
+                folder.remove(&name_of(before)).ok();
+            }
         }
     }
     if let Some(token) = sent {
@@ -179,40 +188,61 @@ fn name_of(token: Token) -> String {
 struct BeatReader {
     folder: Arc<dyn RemoteFolder>,
     beats: Arc<HeartbeatLog>,
-    /// What was last seen of each, and when it changed.
-    seen: HashMap<String, (ContentTag, Instant)>,
+    seen: HashMap<String, SeenBeat>,
     has_looked: bool,
+}
+
+/// What was last seen of a trainer's heartbeats.
+struct SeenBeat {
+    /// Tag of the last content that was read, or of the first that was listed.
+    tag: ContentTag,
+    /// Number of the last heartbeat that was read.
+    number: u64,
+    /// When that was.
+    since: Instant,
 }
 
 impl BeatReader {
     /// Reads the heartbeats that have changed. What was there at the beginning may be of a trainer that has ended, so it
-    /// counts only once it changes.
+    /// counts only once a heartbeat with a higher number follows. A listing may be old: what it lacks, or shows again,
+    /// changes nothing.
     fn look(&mut self) {
         let Ok(listed) = self.folder.list_below(BEATS) else {
             return;
         };
         let now = pbg_clock::now();
-        let names: Vec<&String> = listed.iter().map(|file| &file.name).collect();
-        self.seen.retain(|name, _| names.contains(&name));
-        for file in &listed {
-            match self.seen.get(&file.name) {
-                Some((tag, since)) if *tag == file.tag => {
-                    if now.saturating_duration_since(*since) > OLD {
-                        self.folder.remove(&file.name).ok();
-                    }
-                    continue;
-                }
-                None if !self.has_looked => {}
-                _ => {
-                    if let Ok(content) = self.folder.read(&file.name, MAX_CONTENT)
-                        && let Some(end) = content.bytes.iter().position(|byte| *byte == b'\n')
-                    {
-                        self.beats.take(&content.bytes[end..], pbg_clock::now());
-                    }
+        let is_first = !std::mem::replace(&mut self.has_looked, true);
+        for file in listed.into_iter().take(MAX_TRAINERS) {
+            let seen = self.seen.entry(file.name.clone()).or_insert_with(|| {
+                let tag = match is_first {
+                    true => file.tag.clone(),
+                    false => ContentTag::default(),
+                };
+                let (number, since) = (0, now);
+                SeenBeat { tag, number, since }
+            });
+            if seen.tag != file.tag
+                && let Ok(content) = self.folder.read(&file.name, MAX_CONTENT)
+                && let Some((number, beat)) = parse(&content.bytes)
+            {
+                seen.tag = content.tag;
+                if number > seen.number {
+                    (seen.number, seen.since) = (number, pbg_clock::now());
+                    self.beats.take(beat, seen.since);
                 }
             }
-            self.seen.insert(file.name.clone(), (file.tag.clone(), now));
+            if now.saturating_duration_since(seen.since) > OLD {
+                self.folder.remove(&file.name).ok();
+            }
         }
-        self.has_looked = true;
+        let is_new = |seen: &SeenBeat| now.saturating_duration_since(seen.since) <= 2 * OLD;
+        self.seen.retain(|_, seen| is_new(seen));
     }
+}
+
+/// Splits the content of a heartbeat's object into its number and the heartbeat.
+fn parse(content: &[u8]) -> Option<(u64, &[u8])> {
+    let end = content.iter().position(|byte| *byte == b'\n')?;
+    let number = std::str::from_utf8(&content[..end]).ok()?.parse().ok()?;
+    Some((number, &content[end + 1..]))
 }

@@ -26,21 +26,43 @@ const LISTED_LATE: u64 = 2;
 impl RunObjects {
     /// Returns the newest complete version; `None` before the first.
     pub(crate) fn newest(&self) -> Result<Option<CheckpointManifest>, CheckpointError> {
-        let current = self.manifest(MANIFEST)?.map(|(manifest, _)| manifest);
-        let version = current.as_ref().map_or(0, |manifest| manifest.version);
+        loop {
+            let current = self.manifest(MANIFEST)?;
+            let tag = current.as_ref().map(|(_, tag)| tag.clone());
+            let current = current.map(|(manifest, _)| manifest);
+            if let Some(newer) = self.newer_than(current.as_ref())? {
+                return Ok(Some(newer));
+            }
+            // Meanwhile others may have made versions current, and removed those that were looked for.
+            let now = self.manifest(MANIFEST)?.map(|(_, tag)| tag);
+            if now == tag {
+                return Ok(current);
+            }
+        }
+    }
+
+    /// Returns the newest complete version after the current one.
+    fn newer_than(
+        &self,
+        current: Option<&CheckpointManifest>,
+    ) -> Result<Option<CheckpointManifest>, CheckpointError> {
+        let version = current.map_or(0, |manifest| manifest.version);
         let listed = self.list()?;
         let numbered = listed
             .iter()
             .filter_map(|file| names::parse_numbered(&file.name));
         // A listing may be older than the next version.
-        let next = (1..=LISTED_LATE).map(|later| version + later);
+        let next = (1..=LISTED_LATE).map(|later| version.saturating_add(later));
         let newer: BTreeSet<u64> = numbered
             .filter(|number| *number > version)
             .chain(next)
             .collect();
         for version in newer.into_iter().rev() {
             let found = match self.manifest(&names::numbered_manifest(version)) {
-                Err(CheckpointError::File(error)) => return Err(error.into()),
+                // One that is too large was not written by a trainer.
+                Err(CheckpointError::File(error)) if !error.is_damage() => {
+                    return Err(error.into());
+                }
                 found => found.ok().flatten(),
             };
             if let Some((manifest, _)) = found
@@ -50,7 +72,7 @@ impl RunObjects {
                 return Ok(Some(manifest));
             }
         }
-        Ok(current)
+        Ok(None)
     }
 
     /// Returns whether all files of a manifest exist with the recorded sizes. What `listed` lacks is looked up.
@@ -161,17 +183,16 @@ impl RunObjects {
             return Ok(());
         };
         let to = metrics::NAME;
-        if self.size_if_any(to)? == Some(current.metrics_length) {
+        // Lines that are known only later may follow.
+        let shown = self.size_if_any(to)?.unwrap_or(0);
+        if shown >= current.metrics_length && shown > 0 {
             return Ok(());
         }
-        let copied = self.attempt("write", to, || {
-            match self.remote.duplicate(&staged, to) {
-                // A newer version became current meanwhile.
-                Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-                copied => copied,
-            }
-        });
-        Ok(copied?)
+        match self.duplicate(&staged, to) {
+            // A newer version became current meanwhile.
+            Err(error) if error.is_not_found() => Ok(()),
+            copied => Ok(copied?),
+        }
     }
 
     /// Keeps the version of `manifest` as the checkpoint `name`. Its previous content stays complete until its manifest is
@@ -183,41 +204,54 @@ impl RunObjects {
     ) -> Result<(), CheckpointError> {
         let path = format!("{name}/{MANIFEST}");
         let sealed = manifest.seal(&self.path_of(&path))?;
+        let newest = self.newest()?.map_or(0, |newest| newest.version);
         loop {
             // A damaged manifest is replaced.
             let bytes = self.read_manifest(&path)?;
             let held = self.preserved(name).unwrap_or_default();
+            // Another trainer has preserved a later version of this run. One that is newer than all belongs to another
+            // run.
+            let later = manifest.version + 1..=newest;
+            if held
+                .as_ref()
+                .is_some_and(|held| later.contains(&held.version))
+            {
+                return Ok(());
+            }
             for (file, summary) in &manifest.files {
                 let is_there = held.as_ref().and_then(|held| held.files.get(file)) == Some(summary);
                 if !is_there {
-                    let to = format!("{name}/{file}");
-                    self.attempt("write", &to, || self.remote.duplicate(file, &to))?;
+                    self.duplicate(file, &format!("{name}/{file}"))?;
                 }
             }
             let written = self.attempt("write", &path, || match &bytes {
                 Some((_, tag)) => self.remote.replace(&path, &sealed, tag),
                 None => self.remote.create(&path, &sealed),
             })?;
-            if written.is_some() {
-                return Ok(self.sweep_preserved(manifest, name)?);
+            if let Some(tag) = written {
+                return self.sweep_preserved(held.as_ref(), manifest, name, &tag);
             }
         }
     }
 
-    /// Removes the files of earlier versions from the preserved checkpoint `name`.
-    fn sweep_preserved(&self, manifest: &CheckpointManifest, name: &str) -> Result<(), FileError> {
-        let listed = self.remote.list();
-        let listed = listed.map_err(|cause| FileError::new("list", &self.path_of(name), cause))?;
-        for RemoteFile { name: object, .. } in &listed {
-            let file = object
-                .strip_prefix(name)
-                .and_then(|rest| rest.strip_prefix('/'));
-            let is_old = file.is_some_and(|file| {
-                names::parse(file).is_some() && !manifest.files.contains_key(file)
-            });
-            if is_old {
-                self.attempt("remove", object, || self.remote.remove(object))?;
+    /// Removes the files of the version `before` from the preserved checkpoint `name`, whose manifest has the tag `tag`
+    /// unless another trainer has replaced it.
+    fn sweep_preserved(
+        &self,
+        before: Option<&CheckpointManifest>,
+        manifest: &CheckpointManifest,
+        name: &str,
+        tag: &ContentTag,
+    ) -> Result<(), CheckpointError> {
+        let files = before.iter().flat_map(|before| before.files.keys());
+        for file in files.filter(|file| !manifest.files.contains_key(*file)) {
+            // Another trainer may preserve a version that has this file.
+            let found = self.read_manifest(&format!("{name}/{MANIFEST}"))?;
+            if found.is_none_or(|(_, now)| now != *tag) {
+                return Ok(());
             }
+            let object = format!("{name}/{file}");
+            self.attempt("remove", &object, || self.remote.remove(&object))?;
         }
         Ok(())
     }

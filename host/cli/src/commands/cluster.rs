@@ -78,7 +78,7 @@ fn reach(args: &ConfigArgs, terminal: Terminal) -> Result<(Config, Connection)> 
     let config = load::config(args, terminal)?;
     let Some(method) = &config.distributed_init_method else {
         if let Some(LedgerPlace::Store(url)) = config.ledger_place() {
-            let connection = pbg_transport::connect_by_objects(url)?;
+            let connection = pbg_transport::connect_by_objects(url, false)?;
             return Ok((config, connection));
         }
         let what = "this configuration is not of a distributed run";
@@ -188,7 +188,8 @@ fn change(
             Ok(WriteReply::Refused) => {}
             Err(no) if started.elapsed() >= PATIENCE => {
                 return Err(failed(&no).help(
-                    "the server of the ledger answers but does not write: its disk may be full; Ctrl-C stops each trainer",
+                    "what has the ledger answers but does not write: its disk may be full, or rights may be missing; Ctrl-C stops \
+                     each trainer",
                 ));
             }
             Err(_) => {}

@@ -145,7 +145,10 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     if let Some(meeting) = &meeting {
         meeting.stop_idle_server(&outcome, terminal)?;
     }
-    report_outcome(outcome, meeting.is_some(), checkpoint, terminal)
+    let several = meeting
+        .as_ref()
+        .is_some_and(cluster::ClusterConnection::is_shared);
+    report_outcome(outcome, several, checkpoint, terminal)
 }
 
 /// Warns about settings that probably do not have the effect that the user expects.

@@ -7,6 +7,9 @@ use pbg_files::remote;
 use super::{Validator, top};
 use crate::LedgerChoice;
 
+/// Shortest lease in seconds of trainers that look for heartbeats in an object store.
+const MIN_POLLED_LEASE: f64 = 5.0;
+
 impl Validator<'_> {
     /// Checks that several trainers have an address at which to meet, and that timeouts are consistent.
     pub(super) fn distributed(&mut self) {
@@ -44,6 +47,15 @@ impl Validator<'_> {
                 [key("ledger"), top("distributed_init_method")],
                 message.to_owned(),
             );
+        }
+        let is_polled = config.distributed_init_method.is_none() && config.is_distributed();
+        if is_polled && rules.lease < MIN_POLLED_LEASE {
+            let message = format!(
+                "must be at least {MIN_POLLED_LEASE} if trainers look for each other in the object store, which they do \
+                 once a second; is {}",
+                rules.lease
+            );
+            self.report([key("lease")], message);
         }
         if rules.replicas == 2 {
             let message = "must be 1 or 3, is 2: two servers tolerate no more failures than one";

@@ -177,6 +177,7 @@ impl Joining<'_> {
     fn can_continue(&self, terms: &RunTerms) -> bool {
         let mut succeeded = terms.clone();
         succeeded.extent.epochs = self.terms.extent.epochs;
+        succeeded.polls = self.terms.polls;
         succeeded.validation.clone_from(&self.terms.validation);
         if self.allowed.plugin_change {
             succeeded.plugins.clone_from(&self.terms.plugins);
@@ -241,6 +242,7 @@ impl Joining<'_> {
             let found = self.ensure_record(sink)?;
             changes = found.changes.or(changes);
             self.check_folder_shared()?;
+            self.require_exchange()?;
             let join = Join {
                 terms: self.terms.clone(),
                 name: self.cluster.name.clone(),
@@ -250,14 +252,36 @@ impl Joining<'_> {
                 newest: found.newest,
             };
             if let Some(record) = self.submit_join(join, sink)? {
-                let is_alone = record.trainers().len() == 1;
-                if self.shares_parameters && !is_alone && !self.cluster.live.carries_questions() {
-                    return Err(JoinError::NoExchange.into());
+                // Another trainer has joined at the same time.
+                if let Err(error) = self.require_exchange() {
+                    // If this fails, the others remove it once it is silent.
+                    let _left = self.ledger.submit(LedgerAction::Leave);
+                    return Err(error);
                 }
                 return Ok((record, changes));
             }
         }
         Err(JoinError::NoRecord.into())
+    }
+
+    /// Checks that shared parameters can be exchanged if there is another trainer.
+    ///
+    /// # Errors
+    /// When they cannot.
+    fn require_exchange(&self) -> Result<(), RunError> {
+        if !self.shares_parameters || self.cluster.live.carries_questions() {
+            return Ok(());
+        }
+        let record = self.ledger.last_record();
+        let others = record.iter().flat_map(|record| record.trainers().iter());
+        // A trainer with the same rank is judged when this one joins.
+        let is_other = |(token, trainer): &(&Token, &Trainer)| {
+            **token != self.ledger.token() && trainer.rank != self.cluster.rank
+        };
+        match others.filter(is_other).count() {
+            0 => Ok(()),
+            _ => Err(JoinError::NoExchange.into()),
+        }
     }
 
     /// Joins. Returns `None` if the record has been replaced since it was checked, or is no longer consistent with the

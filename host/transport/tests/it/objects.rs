@@ -35,7 +35,7 @@ fn trainers_agree_through_an_object_store() {
     an_answer_that_was_lost_is_a_refusal();
     troubles.loses_answers.store(false, Ordering::Relaxed);
     troubles.ignores_conditions.store(true, Ordering::Relaxed);
-    let error = connect_by_objects("s3://tests/lax")
+    let error = connect_by_objects("s3://tests/lax", true)
         .err()
         .unwrap()
         .to_string();
@@ -50,7 +50,7 @@ fn trainers_agree_through_an_object_store() {
 }
 
 fn open(name: &str) -> Connection {
-    connect_by_objects(&format!("s3://tests/{name}")).unwrap()
+    connect_by_objects(&format!("s3://tests/{name}"), true).unwrap()
 }
 
 fn folder(name: &str) -> std::sync::Arc<dyn RemoteFolder> {
@@ -139,7 +139,10 @@ fn a_damaged_record_is_an_empty_register() {
 fn heartbeats_are_heard_and_changes_wake() {
     let folder = folder("beats");
     // What a trainer that died has left, and what nobody wrote.
-    folder.put("ledger/beats/0000000000000009", b"{}").unwrap();
+    let dead = serde_json::to_vec(&beat(9, "dead")).unwrap();
+    let dead = |number: u64| [format!("{number}\n").as_bytes(), &dead].concat();
+    let name = "ledger/beats/0000000000000009";
+    folder.put(name, &dead(7)).unwrap();
     let (a, b) = (open("beats"), open("beats"));
     assert!(a.server().is_none() && !a.carries_questions());
     let beats = [beat(1, "a"), beat(2, "b")];
@@ -152,16 +155,23 @@ fn heartbeats_are_heard_and_changes_wake() {
             heard.eq(beats.iter().cloned())
         });
     }
-    folder
-        .put("ledger/beats/0000000000000009", b"{\"token\"")
-        .unwrap();
+    // It lives after all.
+    folder.put(name, &dead(8)).unwrap();
+    eventually("it is heard", || b.heartbeats().len() == 3);
+    // An older heartbeat, and one that is cut off, say nothing.
+    for content in [dead(8), dead(3), dead(9)[..20].to_vec()] {
+        let heard = b.heartbeats()[2].ago;
+        folder.put(name, &content).unwrap();
+        thread::sleep(Duration::from_millis(2500));
+        assert!(b.heartbeats()[2].ago > heard + Duration::from_secs(1));
+    }
     folder.put("ledger/beats/x", &[0; 100_000]).unwrap();
     while b.wait(Duration::from_millis(1500)) {}
     let WriteReply::Accepted(_) = a.write(None, b"value", "").unwrap() else {
         panic!("refused")
     };
     assert!(b.wait(LONG), "the other one sees the change");
-    assert_eq!(b.heartbeats().len(), 2);
+    assert_eq!(b.heartbeats().len(), 3);
     a.ask(Token(2), b"?", LONG).unwrap_err();
     // A trainer that leaves takes its heartbeat along.
     drop(a);

@@ -1,5 +1,7 @@
 //! `pbg-host cluster status`.
 
+use pbg_ledger::transport::LiveTraffic as _;
+
 use crate::cluster_status::{ClusterStatus, HeartbeatTimes};
 use crate::failure::Result;
 use crate::options::ConfigArgs;

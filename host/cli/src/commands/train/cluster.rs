@@ -92,7 +92,7 @@ fn by_objects(
     rank: Option<u32>,
     terminal: Terminal,
 ) -> Result<ClusterConnection> {
-    let connection = Arc::new(pbg_transport::connect_by_objects(url)?);
+    let connection = Arc::new(pbg_transport::connect_by_objects(url, true)?);
     terminal.detail(cluster_options::meeting_place(&connection));
     Ok(ClusterConnection {
         connection,
@@ -102,6 +102,11 @@ fn by_objects(
 }
 
 impl ClusterConnection {
+    /// Returns whether others may take part in the run.
+    pub(super) fn is_shared(&self) -> bool {
+        self.machines > 1 || self.connection.server().is_some()
+    }
+
     /// Returns the settings with which this trainer takes part in the run.
     pub(super) fn cluster(
         &self,
