@@ -65,6 +65,7 @@ mod sdks;
 mod serve;
 mod stops;
 mod stored;
+mod studies;
 mod support;
 mod together;
 #[path = "../tools.rs"]

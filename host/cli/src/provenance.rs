@@ -22,15 +22,20 @@ pub(crate) fn of_command(seeds: Vec<u64>) -> Provenance {
         .collect();
     Provenance {
         command: arguments.join(" "),
-        program: BuildIdentity {
-            name: "pbg-host".to_owned(),
-            version: env!("CARGO_PKG_VERSION").to_owned(),
-            sha256: program_checksum().unwrap_or_else(|_| "unknown".to_owned()),
-        },
+        program: program(),
         seeds,
         processor: processor::description(),
         date: date(pbg_clock::unix_time().as_secs()),
         ..Provenance::default()
+    }
+}
+
+/// Returns the identity of this program.
+pub(crate) fn program() -> BuildIdentity {
+    BuildIdentity {
+        name: "pbg-host".to_owned(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        sha256: program_checksum().unwrap_or_else(|_| "unknown".to_owned()),
     }
 }
 
@@ -44,11 +49,16 @@ pub(crate) fn add_configuration(provenance: &mut Provenance, resolved: &Resolved
 pub(crate) fn plugin(label: &str, id: &StrategyId) -> NamedPlugin {
     NamedPlugin {
         label: label.to_owned(),
-        plugin: BuildIdentity {
-            name: id.name.clone(),
-            version: id.version.clone(),
-            sha256: id.sha256.clone(),
-        },
+        plugin: identity(id),
+    }
+}
+
+/// Returns the identity of a plugin.
+pub(crate) fn identity(id: &StrategyId) -> BuildIdentity {
+    BuildIdentity {
+        name: id.name.clone(),
+        version: id.version.clone(),
+        sha256: id.sha256.clone(),
     }
 }
 

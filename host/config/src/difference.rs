@@ -1,6 +1,6 @@
 //! Differences between two configurations.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use serde_json::Value as Json;
@@ -64,6 +64,23 @@ pub(super) fn compare(
             here: shown(here),
             other: shown(other),
         }),
+    }
+}
+
+/// Returns the values that are not tables by their paths, as TOML.
+pub(super) fn leaves(json: &Json) -> BTreeMap<String, String> {
+    let mut found = BTreeMap::new();
+    collect(json, &KeyPath::default(), &mut found);
+    found
+}
+
+fn collect(json: &Json, path: &KeyPath, found: &mut BTreeMap<String, String>) {
+    match json {
+        Json::Object(entries) => {
+            let entries = entries.iter();
+            entries.for_each(|(key, value)| collect(value, &path.join(key), found));
+        }
+        value => drop(found.insert(path.to_string(), shown(value))),
     }
 }
 

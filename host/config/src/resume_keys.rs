@@ -1,12 +1,13 @@
 //! The keys that may change when a run resumes, and a fingerprint of all other keys.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use serde_json::Value as Json;
 use sha2::{Digest, Sha256};
 
 use super::Config;
-use super::difference::{ConfigDifference, compare};
+use super::difference::{ConfigDifference, compare, leaves};
 use super::key_path::KeyPath;
 
 /// Keys that may change when a run resumes: paths, durations, intervals, and keys of monitoring. Every other key
@@ -97,6 +98,17 @@ impl Config {
                 let _ = write!(hex, "{byte:02x}");
                 hex
             })
+    }
+
+    /// Returns the keys that [`Config::training_hash`] leaves out, with their values as TOML; `unset` without a value.
+    #[must_use]
+    pub fn keys_outside_training_hash(&self) -> BTreeMap<String, String> {
+        // This cannot fail, as in `training_keys`.
+        let mut outside = leaves(&serde_json::to_value(self).unwrap_or_default());
+        for key in leaves(&self.training_keys()).keys() {
+            outside.remove(key);
+        }
+        outside
     }
 
     /// Returns the differing keys among those that must not change when a run resumes. Empty exactly when the hashes
@@ -262,7 +274,7 @@ fn canonical(json: &Json, out: &mut String) {
     match json {
         Json::Object(entries) => {
             out.push('{');
-            let sorted: std::collections::BTreeMap<_, _> = entries.iter().collect();
+            let sorted: BTreeMap<_, _> = entries.iter().collect();
             for (key, value) in sorted {
                 let _ = write!(out, "{}:", Json::from(key.as_str()));
                 canonical(value, out);

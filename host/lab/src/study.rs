@@ -36,7 +36,8 @@ pub struct SeedRun {
     /// Identities of the data that the run was trained and ranked on: the dictionaries and each edge set.
     #[serde(default)]
     pub data: BTreeMap<String, String>,
-    /// Settings that change times, or results in ways that a seed does not determine: workers, reading ahead, processor.
+    /// Settings outside the fingerprint that may change results or times: plugins, workers, reading ahead, program,
+    /// processor.
     #[serde(default)]
     pub settings: BTreeMap<String, String>,
     /// One point for each trained epoch.
@@ -104,13 +105,13 @@ impl EpochPoint {
 }
 
 impl SeedRun {
-    /// Describes the differences between `data` and the data of the run. Empty if the data of the run are not known.
+    /// Describes the differences between `data` and the data of the run.
     #[must_use]
     pub fn other_data(&self, data: &BTreeMap<String, String>) -> Vec<String> {
         other_values(&self.data, data)
     }
 
-    /// Describes the differences between `settings` and those of the run. Empty if those of the run are not known.
+    /// Describes the differences between `settings` and those of the run.
     #[must_use]
     pub fn other_settings(&self, settings: &BTreeMap<String, String>) -> Vec<String> {
         other_values(&self.settings, settings)
@@ -162,10 +163,10 @@ impl SeedRun {
     }
 }
 
-/// Describes how values differ from those that `known` has; empty if it has none.
+/// Describes how values differ from those that `known` has.
 fn other_values(known: &BTreeMap<String, String>, now: &BTreeMap<String, String>) -> Vec<String> {
-    if known.is_empty() {
-        return Vec::new();
+    if known.is_empty() && !now.is_empty() {
+        return vec!["they are not recorded".to_owned()];
     }
     let keys: BTreeSet<_> = known.keys().chain(now.keys()).collect();
     let shown = |of: &BTreeMap<String, String>, key: &String| {
@@ -224,6 +225,21 @@ pub fn mean_and_deviation(values: &[f64]) -> (f64, f64) {
     let mean = values.iter().sum::<f64>() / n;
     let squares: f64 = values.iter().map(|x| (x - mean) * (x - mean)).sum();
     (mean, (squares / (n - 1.0).max(1.0)).sqrt())
+}
+
+/// Returns the standard deviation within `samples`, which have means of their own; 0 if each has one value at most.
+#[must_use]
+pub fn pooled_deviation(samples: &[Vec<f64>]) -> f64 {
+    let (mut squares, mut freedom) = (0.0, 0.0);
+    for sample in samples {
+        let degrees = sample.len().saturating_sub(1) as f64;
+        squares += mean_and_deviation(sample).1.powi(2) * degrees;
+        freedom += degrees;
+    }
+    match freedom {
+        0.0 => 0.0,
+        freedom => (squares / freedom).sqrt(),
+    }
 }
 
 #[cfg(test)]
@@ -292,9 +308,23 @@ mod tests {
     }
 
     #[test]
+    fn a_run_without_recorded_settings_may_have_had_any() {
+        let of = |workers: &str| BTreeMap::from([("workers".to_owned(), workers.to_owned())]);
+        let mut run = SeedRun::default();
+        assert_eq!(run.other_settings(&of("1")), ["they are not recorded"]);
+        run.settings = of("2");
+        assert_eq!(run.other_settings(&of("1")), ["workers: 1, not 2"]);
+        assert!(run.other_settings(&of("2")).is_empty());
+    }
+
+    #[test]
     fn spread_of_a_sample() {
         assert_eq!(mean_and_deviation(&[1.0, 3.0]), (2.0, 2.0_f64.sqrt()));
         assert_eq!(mean_and_deviation(&[5.0]), (5.0, 0.0));
         assert_eq!(mean_and_deviation(&[]), (0.0, 0.0));
+        // Variances 2 and 8, with one degree of freedom each: their means do not matter.
+        let samples = [vec![1.0, 3.0], vec![100.0, 104.0], vec![7.0]];
+        assert!((pooled_deviation(&samples) - 5.0_f64.sqrt()).abs() < 1e-12);
+        assert_eq!(pooled_deviation(&[vec![7.0]]), 0.0);
     }
 }

@@ -55,6 +55,30 @@ fn keys_that_may_change_do_not_matter() {
     }
 }
 
+/// Together with the hash, the keys outside it cover the configuration: a key that either misses could change unnoticed.
+#[test]
+fn every_key_is_in_the_hash_or_outside_it() {
+    let outside = |config: &Config| config.keys_outside_training_hash();
+    for (key, value) in [
+        ("init_path", "other"),
+        ("workers", "9"),
+        ("execution.device", "cuda:0"),
+        ("plugins.limits", "{ deadline_ms = 9, memory_mib = 9 }"),
+        ("entities.user.init", "vectors.npy"),
+        ("distributed.lease", "9"),
+        ("validation.edges", "valid"),
+    ] {
+        let changed = with(key, value);
+        assert_eq!(changed.training_hash(), base().training_hash(), "{key}");
+        assert_ne!(outside(&changed), outside(&base()), "{key}");
+    }
+    for (key, value) in [("lr", "0.5"), ("loss_fn", "logistic")] {
+        assert_eq!(outside(&with(key, value)), outside(&base()), "{key}");
+    }
+    assert_eq!(outside(&base())["execution.prefetch"], "true");
+    assert_eq!(outside(&base())["workers"], "unset");
+}
+
 #[test]
 fn vectors_are_read_once_and_frozen_embeddings_mean_the_same() {
     for key in ["init", "init_names"] {

@@ -1,6 +1,7 @@
 //! `pbg-host orders train`.
 
 mod results;
+mod run_settings;
 mod runs;
 
 use std::path::{Path, PathBuf};
@@ -98,6 +99,7 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
         .clone()
         .unwrap_or_else(|| study_folder(&config.checkpoint_path));
     let watch = interrupt::watch_training(StopUnit::of(config), terminal.announcer())?;
+    let program = provenance::program();
     let runs = Runs {
         resolved: &resolved,
         ranking: &ranking,
@@ -107,6 +109,7 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
         },
         folder: &folder,
         keep_checkpoints: args.keep_checkpoints,
+        program: &program,
         watch: &watch,
         terminal,
     };
@@ -174,12 +177,19 @@ fn provenance(args: &Args, runs: &Runs<'_>) -> Result<Provenance> {
     let mut provenance = provenance::of_command(seeds.collect());
     provenance::add_configuration(&mut provenance, runs.resolved);
     provenance.workers = Some(runs.resolved.settings().workers);
+    let mut shared = Vec::new();
     for order in &args.order {
-        let id = runs.order_id(order)?;
-        provenance
-            .plugins
-            .push(provenance::plugin(&order.label, &id));
+        let (own, others): (Vec<_>, Vec<_>) = runs
+            .plugins(order)?
+            .into_iter()
+            .partition(|(slot, _)| *slot == runs::ORDER);
+        let of_order = own.iter().map(|(_, id)| (order.label.as_str(), id));
+        let of_order = of_order.map(|(label, id)| provenance::plugin(label, id));
+        provenance.plugins.extend(of_order);
+        shared = others;
     }
+    let shared = shared.iter().map(|(slot, id)| provenance::plugin(slot, id));
+    provenance.plugins.extend(shared);
     Ok(provenance)
 }
 
@@ -192,8 +202,10 @@ fn one_worker_unless_set(mut config: Config) -> Config {
 /// Returns the number of runs with the first seed, and warns if runs of one seed differ.
 fn repeats(args: &Args, resolved: &ResolvedConfig, terminal: Terminal) -> u32 {
     let workers = resolved.settings().workers;
-    let repeats = args.repeats.unwrap_or(if workers > 1 { 2 } else { 1 });
-    if workers > 1 {
+    // Workers that share batches write to different rows.
+    let is_random = workers > 1 && !resolved.blueprint().spec.shares_batches();
+    let repeats = args.repeats.unwrap_or(if is_random { 2 } else { 1 });
+    if is_random {
         let advice = match repeats {
             0 | 1 => "`--repeats 2` shows by how much",
             _ => "the first seed is repeated to show by how much",

@@ -7,19 +7,21 @@ use std::path::Path;
 
 use pbg_config::{Config, OnFault, ValidationConfig};
 use pbg_core::event::Event;
-use pbg_core::strategy::StrategyId;
+use pbg_core::strategy::{Loss as _, StrategyId};
 use pbg_files as files;
 use pbg_lab::study::SeedRun;
 use pbg_model::{AllowedChanges, ResolvedConfig};
 use pbg_query::EvalOptions;
 use pbg_train::RunOutcome;
 
+use super::run_settings;
 use crate::failure::{Failure, Result};
 use crate::interrupt::StopHandle;
 use crate::kind::FailureKind;
 use crate::plugins::{self, LoadedStrategies, StrategyOverrides};
 use crate::terminal::Terminal;
-use crate::{format, metrics, processor};
+use crate::{format, metrics};
+use pbg_report::provenance::BuildIdentity;
 use pbg_session::orders::{self, OrderSpec};
 
 /// Settings shared by all runs of a study.
@@ -29,6 +31,7 @@ pub(super) struct Runs<'a> {
     pub(super) allowed: AllowedChanges,
     pub(super) folder: &'a Path,
     pub(super) keep_checkpoints: bool,
+    pub(super) program: &'a BuildIdentity,
     pub(super) watch: &'a StopHandle,
     pub(super) terminal: Terminal,
 }
@@ -61,6 +64,9 @@ impl SeedRunName {
     }
 }
 
+/// Slot of bucket orders.
+pub(super) const ORDER: &str = "bucket order";
+
 const RESULT: &str = "result.json";
 const METRICS: &str = "metrics.jsonl";
 
@@ -84,9 +90,17 @@ impl Runs<'_> {
         config.checkpoint_path = checkpoint.display().to_string();
         orders::set_parameters(&mut config, wanted, &self.terminal)?;
         let epochs = config.num_epochs;
-        let fingerprint = self.fingerprint(&config)?;
+        let plugins = self.plugins_of(&config)?;
+        let expected = SeedRun {
+            seed: name.seed,
+            repeat: name.repeat,
+            fingerprint: self.fingerprint(&config),
+            data: self.data(),
+            settings: run_settings::of_run(self.resolved, &config, &plugins, self.program),
+            epochs: Vec::new(),
+        };
         remove_remains(&checkpoint)?;
-        let mut run = self.load_or_create(&folder, name, fingerprint)?;
+        let mut run = self.load_or_create(&folder, expected)?;
         let label = format!("{}, {name}", wanted.label);
         let done = run.epochs.len() as u32;
         if done >= epochs {
@@ -127,32 +141,18 @@ impl Runs<'_> {
         self.resolved.data(&ranked)
     }
 
-    /// Returns the run as earlier processes have stored it, or a new one, with the checksums of the current data.
-    fn load_or_create(
-        &self,
-        folder: &Path,
-        name: SeedRunName,
-        fingerprint: String,
-    ) -> Result<SeedRun> {
-        let (data, settings) = (self.data(), self.settings());
-        let run = read(&folder.join(RESULT))?.unwrap_or_default();
-        if run.fingerprint.is_empty() {
-            return Ok(SeedRun {
-                seed: name.seed,
-                repeat: name.repeat,
-                fingerprint,
-                data,
-                settings,
-                epochs: Vec::new(),
-            });
-        }
-        if run.fingerprint != fingerprint {
+    /// Returns the run as earlier processes have stored it, with the checksums of the current data; `expected` if there is none.
+    fn load_or_create(&self, folder: &Path, expected: SeedRun) -> Result<SeedRun> {
+        let Some(run) = read(&folder.join(RESULT))? else {
+            return Ok(expected);
+        };
+        if run.fingerprint != expected.fingerprint {
             let path = folder.display();
-            let text = format!("{path} contains a run of another configuration or plugin");
+            let text = format!("{path} contains a run of another configuration or ranking");
             let help = "choose another folder with --study, or remove this one";
             return Err(Failure::message(FailureKind::Checkpoint, text).help(help));
         }
-        let changes = run.other_settings(&settings);
+        let changes = run.other_settings(&expected.settings);
         if !changes.is_empty() {
             let text = format!(
                 "{} contains a run with other settings: {}",
@@ -162,42 +162,11 @@ impl Runs<'_> {
             let help = "they change results or times; choose another folder with --study, or remove this one";
             return Err(Failure::message(FailureKind::Checkpoint, text).help(help));
         }
-        self.compare_data(folder, &run, &data)?;
-        Ok(SeedRun { data, ..run })
-    }
-
-    /// Returns the settings that change times, or results in ways that the seed does not determine.
-    fn settings(&self) -> BTreeMap<String, String> {
-        let (config, settings) = (self.resolved.config(), self.resolved.settings());
-        let execution = &config.execution;
-        let ahead = |n: Option<u32>| n.map_or_else(|| "default".to_owned(), |n| n.to_string());
-        [
-            ("workers", settings.workers.to_string()),
-            ("execution.device", execution.device.clone()),
-            ("execution.prefetch", execution.prefetch.to_string()),
-            (
-                "execution.partitions_ahead",
-                execution.partitions_ahead().to_string(),
-            ),
-            (
-                "execution.buckets_ahead",
-                execution.buckets_ahead().to_string(),
-            ),
-            ("execution.batches_ahead", ahead(execution.batches_ahead)),
-            (
-                "checkpoint_interval",
-                config
-                    .checkpoint_interval
-                    .map_or_else(|| "by cost".to_owned(), |seconds| seconds.to_string()),
-            ),
-            (
-                "version of the program",
-                env!("CARGO_PKG_VERSION").to_owned(),
-            ),
-            ("processor", processor::description()),
-        ]
-        .map(|(key, value)| (key.to_owned(), value))
-        .into()
+        self.compare_data(folder, &run, &expected.data)?;
+        Ok(SeedRun {
+            data: expected.data,
+            ..run
+        })
     }
 
     /// Checks that a run was trained on the current data, unless the user allows changes.
@@ -290,28 +259,36 @@ impl Runs<'_> {
         plugins::fill(config, own, None, Some(stop), &self.terminal)
     }
 
-    /// Returns the identity of the plugin of an order.
-    pub(super) fn order_id(&self, wanted: &OrderSpec) -> Result<StrategyId> {
+    /// Returns the plugins of the runs of an order by their slots.
+    pub(super) fn plugins(&self, wanted: &OrderSpec) -> Result<Vec<(&'static str, StrategyId)>> {
         let mut config = self.resolved.config().clone();
         config.bucket_order.clone_from(&wanted.plugin);
         orders::set_parameters(&mut config, wanted, &self.terminal)?;
-        Ok(self.strategies(&config)?.strategies.order.id().clone())
+        self.plugins_of(&config)
     }
 
-    /// Returns a text of everything that decides the results: the configuration, the plugin's checksum, and the
-    /// ranking.
-    fn fingerprint(&self, config: &Config) -> Result<String> {
-        let filled = self.strategies(config)?;
-        let order = filled.strategies.order.id();
-        Ok(format!(
-            "{} {} {} {:?} of {} by {}",
+    fn plugins_of(&self, config: &Config) -> Result<Vec<(&'static str, StrategyId)>> {
+        let strategies = self.strategies(config)?.strategies;
+        let mut plugins = vec![
+            (ORDER, strategies.order.id().clone()),
+            ("loss", strategies.loss.id().clone()),
+        ];
+        // Dynamic relations are not sampled.
+        if !config.dynamic_relations {
+            plugins.push(("relation sampler", strategies.sampler.id().clone()));
+        }
+        Ok(plugins)
+    }
+
+    /// Returns a text of the configuration of training and of the ranking.
+    fn fingerprint(&self, config: &Config) -> String {
+        format!(
+            "{} {:?} of {} by {}",
             config.training_hash(),
-            order.sha256,
-            config.buffer_partitions,
             self.ranking.limit,
             self.ranking.edges,
             self.resolved.config().seed,
-        ))
+        )
     }
 }
 
