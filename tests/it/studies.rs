@@ -67,3 +67,80 @@ fn a_study_refuses_runs_of_other_settings() {
     store(&unknown);
     run("--set num_epochs=1").fails(5, &["other settings", "not recorded"]);
 }
+
+/// Runs of all seeds rank the edges that `eval` draws with the first one.
+#[test]
+fn all_seeds_rank_the_same_edges() {
+    let place = Workplace::with_dataset(CONFIG);
+    let study = "--seeds 2 --limit 7 --keep-checkpoints --json s.json";
+    let study = format!("{STUDY} --set num_epochs=1 {study}");
+    place.run(study.split(' ')).succeeds();
+    let study = json(&place, "s.json");
+    let runs = study["orders"][0]["runs"].as_array().unwrap();
+    let ranks = |checkpoint: &str, seed: &str| {
+        let eval = "eval --edges test --filter train,test --limit 7 --json";
+        let found = place
+            .run(eval.split(' ').chain([checkpoint, "--set", seed]))
+            .succeeds();
+        let found: Value = serde_json::from_str(&found.stdout).unwrap();
+        found["filtered"]["mrr"].as_f64().unwrap()
+    };
+    for run in runs {
+        let checkpoint = format!("model-study/random/seed-{}/checkpoint", run["seed"]);
+        let shown = run["epochs"][0]["mrr"].as_f64().unwrap();
+        assert_eq!(ranks(&checkpoint, "seed=7"), shown, "{checkpoint}");
+    }
+    let second = "model-study/random/seed-8/checkpoint";
+    assert_ne!(ranks(second, "seed=8"), ranks(second, "seed=7"));
+}
+
+#[test]
+fn the_statistics_of_a_study_are_written_with_its_runs() {
+    let place = Workplace::with_dataset(CONFIG);
+    let study =
+        "--order inside_out --seeds 5 --json s.json --html s.html --latex s.tex --svg figures";
+    let study = format!("{STUDY} --set num_epochs=1 {study}");
+    let run = place.run(study.split(' ')).succeeds();
+    let json = json(&place, "s.json");
+    let mrr = |order: usize, seed: usize| {
+        let run = &json["orders"][order]["runs"][seed];
+        run["epochs"][0]["mrr"].as_f64().unwrap()
+    };
+    let difference = &json["differences"]["mrr"][0];
+    assert_eq!(difference["order"], "inside_out");
+    assert_eq!(difference["seeds"], serde_json::json!([7, 8, 9, 10, 11]));
+    let expected: Vec<f64> = (0..5).map(|seed| mrr(1, seed) - mrr(0, seed)).collect();
+    assert_eq!(difference["values"], serde_json::json!(expected));
+    let mean = difference["mean"].as_f64().unwrap();
+    let [low, high] = [0, 1].map(|end| difference["interval"][end].as_f64().unwrap());
+    assert!(low < mean && mean < high, "{low} {mean} {high}");
+    // The tables and the figure show these numbers.
+    for end in [low, mean, high] {
+        let shown = format!("{end:+.4}");
+        assert!(run.stdout.contains(&shown), "{shown}:\n{}", run.stdout);
+        assert!(place.read("s.html").contains(&shown), "{shown}");
+        assert!(place.read("s.tex").contains(&shown), "{shown}");
+    }
+    let drawing = place.read("figures/differences.svg");
+    assert!(drawing.contains("difference to random"), "{drawing}");
+    let certainty = json["certainties"][0]["certainty"].as_f64().unwrap();
+    let shown = format!("{:.1} %", certainty * 100.0);
+    assert!(run.stdout.contains(&shown), "{shown}:\n{}", run.stdout);
+
+    // One seed has neither a deviation nor statistics.
+    let one = format!(
+        "{STUDY} --set num_epochs=1 --study one --html one.html --latex one.tex --json one.json"
+    );
+    let one = place.run(one.split(' ')).succeeds();
+    assert!(
+        !one.stdout.contains('±') && !one.stdout.contains("95 %"),
+        "{}",
+        one.stdout
+    );
+    assert!(!place.read("one.html").contains('±'));
+    let latex = place.read("one.tex");
+    assert!(
+        !latex.contains("\\pm") && latex.contains("of one seed"),
+        "{latex}"
+    );
+}

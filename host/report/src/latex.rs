@@ -64,12 +64,7 @@ pub fn study(study: &Study, provenance: &Provenance) -> String {
     let escaped = |row: Vec<String>| row.iter().map(|cell| escape(cell)).collect();
     let head = pages::study::HEADERS.map(escape);
     let rows = study.orders.iter().map(pages::study::row).map(escaped);
-    text.push_str(&table(
-        &head,
-        rows,
-        "Results after the last epoch, as mean and standard deviation over the seeds; swaps, bytes, seconds and stalls are \
-         totals of all epochs.",
-    ));
+    text.push_str(&table(&head, rows, &escape(&pages::study::caption(study))));
     for statistics in pages::study::statistics(study) {
         let head: Vec<String> = statistics.head.iter().map(|cell| escape(cell)).collect();
         let rows = statistics.rows.into_iter().map(escaped);

@@ -3,41 +3,82 @@
 use serde_json::{Value, json};
 
 use super::{Figure, axis, color, names_axis, text, with};
+use pbg_lab::differences::OrderDifference;
 use pbg_lab::study::Study;
 
 /// Returns the figure of differences in MRR to the first order; `None` with fewer than two seeds or orders.
 #[must_use]
 pub fn differences(study: &Study) -> Option<Figure> {
-    let differences = study.differences(|point| point.mrr);
-    let mut data: Vec<Value> = Vec::new();
-    for (index, difference) in differences.iter().enumerate() {
-        let [low, high] = difference.interval?;
-        data.push(json!({
-            "type": "scatter", "mode": "markers", "name": text(&difference.order), "showlegend": false,
-            "x": [difference.mean], "y": [text(&difference.order)],
-            "marker": { "color": color(index + 1), "size": 9 },
-            "error_x": {
-                "type": "data", "symmetric": false, "array": [high - difference.mean],
-                "arrayminus": [difference.mean - low], "color": color(index + 1), "thickness": 2,
-            },
-            "hovertemplate": format!("%{{y}}: %{{x:+.4f}} ({low:+.4} to {high:+.4})<extra></extra>"),
-        }));
-    }
     let baseline = &study.orders.first()?.order;
+    let differences = study.differences(|point| point.mrr);
+    if !differences
+        .iter()
+        .any(|difference| difference.values.len() > 1)
+    {
+        return None;
+    }
+    let traces = differences.iter().enumerate();
+    let data: Vec<Value> = traces
+        .flat_map(|(index, difference)| [seeds(difference), mean(index, difference)])
+        .collect();
     let zero = json!({
         "type": "line", "yref": "paper", "y0": 0, "y1": 1, "x0": 0, "x1": 0, "line": { "color": "#555", "width": 1 },
     });
-    (!data.is_empty()).then(|| Figure {
+    let interval = match differences
+        .iter()
+        .all(|difference| difference.interval.is_some())
+    {
+        true => "with its 95 % interval",
+        false => "with its 95 % interval where the seeds allow one",
+    };
+    Some(Figure {
         id: "differences".to_owned(),
         title: format!("Filtered MRR: difference to {baseline}"),
         caption: format!(
-            "Mean difference between runs of the same seed after the last epoch, with its 95 % interval; the line is \
-             {baseline} itself."
+            "Difference between runs of the same seed after the last epoch: the mean {interval}, and each seed as a cross. The \
+             line is {baseline} itself."
         ),
-        height: 120 + 34 * data.len() as u32,
+        height: 120 + 34 * differences.len() as u32,
         data,
         layout: json!({
             "xaxis": with(axis("difference in MRR"), json!({ "zeroline": false })), "yaxis": names_axis(), "shapes": [zero],
         }),
+    })
+}
+
+/// Returns the mean with its interval.
+fn mean(index: usize, difference: &OrderDifference) -> Value {
+    let (name, mean, color) = (text(&difference.order), difference.mean, color(index + 1));
+    let base = json!({
+        "type": "scatter", "mode": "markers", "name": name, "showlegend": false, "x": [mean], "y": [name],
+        "marker": { "color": color, "size": 9 },
+    });
+    match difference.interval {
+        None => with(
+            base,
+            json!({ "hovertemplate": "%{y}: %{x:+.4f}<extra></extra>" }),
+        ),
+        Some([low, high]) => with(
+            base,
+            json!({
+                "error_x": {
+                    "type": "data", "symmetric": false, "array": [high - mean], "arrayminus": [mean - low], "color": color,
+                    "thickness": 2,
+                },
+                "hovertemplate": format!("%{{y}}: %{{x:+.4f}} ({low:+.4} to {high:+.4})<extra></extra>"),
+            }),
+        ),
+    }
+}
+
+/// Returns the difference with each seed.
+fn seeds(difference: &OrderDifference) -> Value {
+    let name = text(&difference.order);
+    let names: Vec<&str> = difference.values.iter().map(|_| name.as_str()).collect();
+    let seeds: Vec<String> = difference.seeds.iter().map(u64::to_string).collect();
+    json!({
+        "type": "scatter", "mode": "markers", "name": name, "showlegend": false, "x": difference.values, "y": names,
+        "text": seeds, "marker": { "color": "#333333", "size": 6, "symbol": "x" },
+        "hovertemplate": "%{y}, seed %{text}: %{x:+.4f}<extra></extra>",
     })
 }

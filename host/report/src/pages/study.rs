@@ -6,8 +6,8 @@ use crate::figure::{self, Figure};
 use crate::page::Page;
 use crate::provenance::Provenance;
 use crate::table;
-use pbg_lab::differences::OrderDifference;
-use pbg_lab::study::{EpochPoint, OrderRuns, Study, mean_and_deviation};
+use pbg_lab::differences::{FEWEST_SEEDS, FIGURES, OrderDifference};
+use pbg_lab::study::{EpochPoint, OrderRuns, Study, mean_and_deviation, pooled_deviation};
 
 /// Headers of the table of results, for the cells that [`row`] returns.
 pub const HEADERS: [&str; 9] = [
@@ -36,10 +36,7 @@ pub fn page(study: &Study, provenance: &Provenance) -> Result<String, PageError>
     page.download("study.csv", &table::study_csv(study, provenance)?);
     let head = HEADERS.map(str::to_owned);
     page.table(&head, &study.orders.iter().map(row).collect::<Vec<_>>());
-    page.text(
-        "Results after the last epoch, as mean and standard deviation over the seeds; every run ranks the same edges. Swaps (predicted from the plans and \
-         performed by the buffer), bytes, seconds and stalls are totals of all epochs.",
-    );
+    page.text(&caption(study));
     for table in statistics(study) {
         page.heading(&table.title);
         page.table(&table.head, &table.rows);
@@ -52,6 +49,19 @@ pub fn page(study: &Study, provenance: &Provenance) -> Result<String, PageError>
     page.summary(&provenance.summary());
     page.json("configuration.json", &provenance.configuration)?;
     Ok(page.render()?)
+}
+
+/// Returns the explanation of the table of results.
+#[must_use]
+pub fn caption(study: &Study) -> String {
+    let shown = match study.orders.iter().map(|order| order.seeds().count()).max() {
+        None | Some(0 | 1) => "of one seed, so without a deviation",
+        _ => "as mean and standard deviation over the seeds",
+    };
+    format!(
+        "Results after the last epoch, {shown}; every run ranks the same edges. Swaps (predicted from the plans and performed \
+         by the buffer), bytes, seconds and stalls are totals of all epochs."
+    )
 }
 
 /// Returns the figures of a study.
@@ -118,37 +128,39 @@ fn differences(study: &Study) -> Option<StatisticsTable> {
     let baseline = &first.filter(|order| order.seeds().count() > 1)?.order;
     let rows: Vec<Vec<String>> = FIGURES
         .iter()
-        .flat_map(|(name, figure)| {
-            let differences = study.differences(*figure).into_iter();
-            differences.map(|difference| difference_row(name, &difference))
+        .flat_map(|figure| {
+            let differences = study.differences(figure.of).into_iter();
+            differences.map(|difference| difference_row(figure.name, &difference))
         })
         .collect();
+    let mut caption = "Mean difference between runs of the same seed after the last epoch, and its 95 % interval (studentized \
+                       bootstrap over the seeds)."
+        .to_owned();
+    if rows.iter().any(|row| row.iter().any(|cell| cell == NONE)) {
+        caption.push_str(&format!(
+            " Without an interval, the seeds are too few or too equal for one; it takes at least {FEWEST_SEEDS}."
+        ));
+    }
     (!rows.is_empty()).then(|| StatisticsTable {
         title: format!("Difference to {baseline}"),
-        head: heads("order", ["figure", "difference", "95 % from", "to", "seeds"]),
+        head: heads(
+            "order",
+            ["figure", "difference", "95 % from", "to", "seeds"],
+        ),
         rows,
-        caption: "Mean difference between runs of the same seed after the last epoch, and its 95 % interval (bootstrap over \
-                  the seeds, which is too narrow for fewer than about five)."
-            .to_owned(),
+        caption,
     })
 }
 
-/// Reads a figure of a point.
-type FigureOf = fn(&EpochPoint) -> f64;
-
-/// Figures of a point that are compared, with their names.
-const FIGURES: [(&str, FigureOf); 3] = [
-    ("MRR", |point| point.mrr),
-    ("Hits@10", |point| point.hits_at_10),
-    ("loss", |point| point.loss),
-];
+/// Cell without a value.
+const NONE: &str = "-";
 
 fn difference_row(figure: &str, difference: &OrderDifference) -> Vec<String> {
     let end = |place: usize| {
         let value = difference
             .interval
             .and_then(|ends| ends.get(place).copied());
-        value.map_or_else(|| "-".to_owned(), |value| format!("{value:+.4}"))
+        value.map_or_else(|| NONE.to_owned(), |value| format!("{value:+.4}"))
     };
     vec![
         difference.order.clone(),
@@ -181,7 +193,10 @@ fn certainties(study: &Study) -> Option<StatisticsTable> {
         .map(|order| order.order.as_str())
         .collect();
     let cell = |certainty: Option<f64>| {
-        certainty.map_or_else(|| "-".to_owned(), |share| format!("{:.1} %", share * 100.0))
+        certainty.map_or_else(
+            || NONE.to_owned(),
+            |share| format!("{:.1} %", share * 100.0),
+        )
     };
     let certainties = study.certainties(|point| point.mrr);
     let rows = names.iter().zip(certainties).map(|(name, row)| {
@@ -189,40 +204,53 @@ fn certainties(study: &Study) -> Option<StatisticsTable> {
         std::iter::once((*name).to_owned()).chain(cells).collect()
     });
     let most = 100.0 * (1.0 - 0.5_f64.powi(i32::try_from(seeds).unwrap_or(i32::MAX)));
+    let mut caption = format!(
+        "Certainty that the order of the row has a higher MRR than that of the column: 100 % minus the p-value of an exact \
+         one-sided test that flips the signs of the differences of each seed. {seeds} seeds allow at most {most:.1} %, even if \
+         all agree."
+    );
+    let pairs = names.len() * (names.len() - 1) / 2;
+    if pairs > 1 {
+        caption.push_str(&format!(
+            " That is the certainty about one pair chosen beforehand. About the best of {pairs} pairs, the doubt (100 % minus the \
+             certainty) is up to {pairs} times as large (Bonferroni)."
+        ));
+    }
     Some(StatisticsTable {
         title: "Who has the higher MRR".to_owned(),
         head: heads("order", names.iter().copied()),
         rows: rows.collect(),
-        caption: format!(
-            "Certainty that the order of the row has a higher MRR than that of the column (exact test of the signs of the \
-             differences of each seed). {seeds} seeds allow at most {most:.1} %, even if all agree."
-        ),
+        caption,
     })
 }
 
 /// Returns the table of the deviations between runs of one seed, which differ with several workers.
 fn repeats(study: &Study) -> Option<StatisticsTable> {
-    let rows: Vec<Vec<String>> = study
+    let repeated: Vec<&OrderRuns> = study
         .orders
         .iter()
-        .filter(|order| !order.repeated(|point| point.mrr).is_empty())
-        .map(|order| {
-            let runs = order.repeated(|point| point.mrr).len();
-            let deviation = |figure| {
-                let (_, deviation) = mean_and_deviation(&order.repeated(figure));
-                format!("{deviation:.4}")
-            };
-            let deviations = FIGURES.map(|(_, figure)| deviation(figure));
-            let first = [order.order.clone(), runs.to_string()];
-            first.into_iter().chain(deviations).collect()
-        })
+        .filter(|order| order.repeated(|point| point.mrr).len() > 1)
         .collect();
+    let row = |name: &str, orders: &[&OrderRuns]| {
+        let runs = |order: &&OrderRuns| order.repeated(|point| point.mrr).len();
+        let count: usize = orders.iter().map(runs).sum();
+        let deviations = FIGURES.map(|figure| {
+            let samples: Vec<Vec<f64>> = orders.iter().map(|o| o.repeated(figure.of)).collect();
+            format!("{:.4}", pooled_deviation(&samples))
+        });
+        let first = [name.to_owned(), count.to_string()];
+        first.into_iter().chain(deviations).collect()
+    };
+    let mut rows: Vec<Vec<String>> = repeated.iter().map(|o| row(&o.order, &[*o])).collect();
+    if rows.len() > 1 {
+        rows.push(row("all, pooled", &repeated));
+    }
     (!rows.is_empty()).then(|| StatisticsTable {
         title: "Runs of one seed".to_owned(),
         head: heads("order", ["runs", "MRR", "Hits@10", "loss"]),
         rows,
-        caption: "Standard deviation between runs of the first seed: what the workers alone change. Differences of this size \
-                  between orders say nothing."
+        caption: "Standard deviation between runs of the first seed: what the workers alone change. A difference of this size \
+                  between two runs says nothing about their orders."
             .to_owned(),
     })
 }

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use pbg_config::Config;
 use pbg_files::remote;
+use pbg_lab::differences::StudyStatistics;
 use pbg_lab::study::{OrderRuns, Study};
 use pbg_model::{AllowedChanges, ResolvedConfig};
 use pbg_report::provenance::Provenance;
@@ -138,7 +139,7 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
             terminal,
             &provenance,
             &Results {
-                json: &study,
+                json: &StudyStatistics::new(&study),
                 csv: &|| Ok(table::study_csv(&study, &provenance)?),
                 html: &|| pages::study::page(&study, &provenance),
                 latex: &|| latex::study(&study, &provenance),
