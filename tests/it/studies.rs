@@ -3,6 +3,7 @@
 use std::fs;
 
 use serde_json::Value;
+use sha2::{Digest as _, Sha256};
 
 use crate::support::Workplace;
 use crate::support::graph::CONFIG;
@@ -143,4 +144,70 @@ fn the_statistics_of_a_study_are_written_with_its_runs() {
         !latex.contains("\\pm") && latex.contains("of one seed"),
         "{latex}"
     );
+}
+
+/// Everything that a reader needs to repeat a study, in every format.
+#[test]
+fn a_study_says_where_it_comes_from() {
+    let place = Workplace::with_dataset(CONFIG);
+    let files = "--json s.json --csv s.csv --html s.html --latex s.tex --manifest m.json";
+    let study = format!("{STUDY} --set num_epochs=1 {files}");
+    place.run(study.split(' ')).succeeds();
+    let manifest = json(&place, "m.json");
+    // The loss decides the results as well as the order.
+    let plugins = manifest["plugins"].as_array().unwrap();
+    let labels: Vec<&str> = plugins
+        .iter()
+        .map(|p| p["label"].as_str().unwrap())
+        .collect();
+    assert_eq!(labels, ["random", "loss"]);
+    let loss = hex(&Sha256::digest(component("softmax")));
+    assert_eq!(plugins[1]["sha256"], loss.as_str());
+    // The checksum is that of the configuration in the file that the page offers.
+    let configuration = serde_json::to_string_pretty(&manifest["configuration"]).unwrap();
+    let sha256 = hex(&Sha256::digest(configuration.as_bytes()));
+    assert_eq!(manifest["configuration_sha256"], sha256.as_str());
+    let command = "pbg-host orders train pbg.toml --order random";
+    for file in ["s.json", "s.csv", "s.html", "s.tex", "m.json"] {
+        let text = place.read(file);
+        for part in [
+            &sha256,
+            command,
+            "processor",
+            manifest["dataset"].as_str().unwrap(),
+        ] {
+            assert!(text.contains(part), "{part} in {file}");
+        }
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Orders with random choices are shown with their range and the seeds.
+#[test]
+fn a_comparison_shows_the_spread_of_random_orders() {
+    let place = Workplace::empty();
+    let compare = "orders compare -p 8 -c 3 --order random --order beta";
+    let files = "--seeds 3 --json c.json --html c.html --latex c.tex";
+    let compared = format!("{compare} {files}");
+    let run = place.run(compared.split(' ')).succeeds();
+    let orders = json(&place, "c.json")["cases"][0]["orders"].clone();
+    let random = orders.as_array().unwrap().iter();
+    let mut random = random.filter(|order| order["order"] == "random");
+    let seeds = random.next().unwrap()["seeds"].as_array().unwrap().clone();
+    let swaps: Vec<u64> = seeds.iter().map(|s| s["swaps"].as_u64().unwrap()).collect();
+    let (low, high) = (swaps.iter().min().unwrap(), swaps.iter().max().unwrap());
+    assert!(low < high, "{swaps:?}");
+    for (text, range) in [
+        (&run.stdout, format!("({low}-{high})")),
+        (&place.read("c.html"), format!("({low}–{high})")),
+        (&place.read("c.tex"), format!("({low}--{high})")),
+    ] {
+        assert!(text.contains(&range), "{range}:\n{text}");
+        assert!(text.contains("0, 1, 2"), "{text}");
+    }
+    let one = place.run(compare.split(' ')).succeeds();
+    assert!(one.stdout.contains("--seeds N shows"), "{}", one.stdout);
 }

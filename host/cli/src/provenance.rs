@@ -42,6 +42,10 @@ pub(crate) fn program() -> BuildIdentity {
 /// Adds the configuration and the dataset.
 pub(crate) fn add_configuration(provenance: &mut Provenance, resolved: &ResolvedConfig) {
     provenance.configuration = serde_json::to_value(resolved.config()).ok();
+    // The text that a report offers as configuration.json.
+    let text = provenance.configuration.as_ref();
+    let text = text.and_then(|value| serde_json::to_string_pretty(value).ok());
+    provenance.configuration_sha256 = text.map(|text| hex(&Sha256::digest(text.as_bytes())));
     provenance.dataset = Some(resolved.dataset().identity().to_owned());
 }
 
@@ -73,12 +77,11 @@ fn program_checksum() -> io::Result<String> {
         }
         digest.update(&part[..read]);
     }
-    let hex = digest
-        .finalize()
-        .iter()
-        .map(|byte| format!("{byte:02x}"))
-        .collect();
-    Ok(hex)
+    Ok(hex(&digest.finalize()))
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Quotes an argument for a POSIX shell if it needs it.

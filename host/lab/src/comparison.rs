@@ -213,6 +213,13 @@ impl OrderResult {
         sum / self.seeds.len().max(1) as f64
     }
 
+    /// Returns the smallest and the largest value of a figure over the seeds if they differ.
+    #[must_use]
+    pub fn spread(&self, figure: impl Fn(&Analysis) -> f64) -> Option<(f64, f64)> {
+        let (low, high) = self.range(figure);
+        (low < high).then_some((low, high))
+    }
+
     /// Returns the smallest and the largest value of a figure over the seeds.
     #[must_use]
     pub fn range(&self, figure: impl Fn(&Analysis) -> f64) -> (f64, f64) {
@@ -220,6 +227,16 @@ impl OrderResult {
         figures.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), x| {
             (low.min(x), high.max(x))
         })
+    }
+}
+
+impl OrderComparison {
+    /// Returns the seeds with which the orders planned.
+    #[must_use]
+    pub fn seeds(&self) -> Vec<u64> {
+        let mut orders = self.cases.iter().flat_map(|case| &case.orders);
+        let seeds = |order: &OrderResult| order.seeds.iter().map(|seed| seed.seed).collect();
+        orders.next().map(seeds).unwrap_or_default()
     }
 }
 
@@ -308,6 +325,7 @@ mod tests {
         assert_eq!(heard, ["bad", "absent", "rows"]);
         assert_eq!((case.lower_bound, case.orders.len()), (8, 1));
         assert_eq!(case.orders[0].range(|a| a.swaps as f64), (37.0, 37.0));
+        assert_eq!(case.orders[0].spread(|a| a.swaps as f64), None);
         assert_eq!(case.orders[0].trainers(), BTreeSet::from([1, 2]));
         let rounds = |trainers| case.orders[0].mean_together(trainers, |cost| cost.rounds as f64);
         assert_eq!(rounds(1), Some(64.0));

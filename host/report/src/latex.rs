@@ -13,12 +13,15 @@ use crate::provenance::Provenance;
 pub fn comparison(comparison: &OrderComparison, provenance: &Provenance) -> String {
     let mut text = preamble(provenance);
     for case in &comparison.cases {
-        text.push_str(&case_table(case));
+        text.push_str(&case_table(
+            case,
+            &pages::comparison::spread_caption(comparison),
+        ));
     }
     text
 }
 
-fn case_table(case: &ComparisonCase) -> String {
+fn case_table(case: &ComparisonCase, spread: &str) -> String {
     let head = [
         "order",
         "swaps",
@@ -40,7 +43,7 @@ fn case_table(case: &ComparisonCase) -> String {
         };
         vec![
             escape(&entry.order),
-            number(mean(|a| a.swaps as f64)),
+            escape(&pages::comparison::swaps(entry)),
             published,
             ratio,
             bytes(mean(|a| a.bytes_read as f64)),
@@ -50,8 +53,9 @@ fn case_table(case: &ComparisonCase) -> String {
         ]
     });
     let caption = format!(
-        "{}: means over the seeds. No order makes fewer than {} swaps. Stalls are predicted with reading ahead.",
+        "{}. {} No order makes fewer than {} swaps. Stalls are predicted with reading ahead.",
         escape(&case.title()),
+        escape(spread),
         case.lower_bound
     );
     table(&head.map(str::to_owned), rows, &caption)
@@ -113,6 +117,7 @@ fn escape(text: &str) -> String {
                 escaped.push('\\');
                 escaped.push(character);
             }
+            '–' => escaped.push_str("--"),
             '±' => escaped.push_str("$\\pm$"),
             '<' => escaped.push_str("$<$"),
             '>' => escaped.push_str("$>$"),

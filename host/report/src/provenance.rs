@@ -23,6 +23,9 @@ pub struct Provenance {
     /// The complete configuration; `None` where there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub configuration: Option<Value>,
+    /// SHA-256 of the configuration as the file `configuration.json` of a report; `None` where there is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub configuration_sha256: Option<String>,
     /// Model and number of cores of the processor.
     pub processor: String,
     /// Date and time at which the command ended, in UTC.
@@ -61,20 +64,22 @@ pub struct Documented<'a, T> {
 }
 
 /// Columns that follow the results in a CSV file.
-pub(crate) const COLUMNS: [&str; 8] = [
+pub(crate) const COLUMNS: [&str; 10] = [
     "plugin_version",
     "plugin_sha256",
     "program",
     "program_sha256",
     "dataset",
+    "configuration_sha256",
     "workers",
     "processor",
     "date",
+    "command",
 ];
 
 impl Provenance {
     /// Returns the cells of [`COLUMNS`] for the results of a plugin.
-    pub(crate) fn cells(&self, label: &str) -> [String; 8] {
+    pub(crate) fn cells(&self, label: &str) -> [String; 10] {
         let plugin = self.plugins.iter().find(|plugin| plugin.label == label);
         let of = |part: fn(&BuildIdentity) -> &String| {
             plugin.map_or_else(String::new, |named| part(&named.plugin).clone())
@@ -85,9 +90,11 @@ impl Provenance {
             format!("{} {}", self.program.name, self.program.version),
             self.program.sha256.clone(),
             self.dataset.clone().unwrap_or_default(),
+            self.configuration_sha256.clone().unwrap_or_default(),
             self.workers.map_or_else(String::new, |n| n.to_string()),
             self.processor.clone(),
             self.date.clone(),
+            self.command.clone(),
         ]
     }
 
@@ -102,6 +109,9 @@ impl Provenance {
         }
         if let Some(dataset) = &self.dataset {
             add("dataset", dataset.clone());
+        }
+        if let Some(sha256) = &self.configuration_sha256 {
+            add("configuration", format!("SHA-256 {sha256}"));
         }
         let seeds: Vec<String> = self.seeds.iter().map(u64::to_string).collect();
         add("seeds", seeds.join(", "));
@@ -144,7 +154,7 @@ mod tests {
         };
         assert_eq!(provenance.cells("beta:assignment=random")[1], "r");
         assert_eq!(provenance.cells("absent")[1], "");
-        assert_eq!(provenance.cells("beta")[5], "2");
+        assert_eq!(provenance.cells("beta")[6], "2");
         let summary = provenance.summary();
         assert!(summary.iter().any(|(name, _)| name == "plugin beta"));
     }

@@ -11,7 +11,8 @@ use crate::figure::{self, Figure, Timeline};
 use crate::page::Page;
 use crate::provenance::Provenance;
 use crate::table;
-use pbg_lab::comparison::{ComparisonCase, OrderComparison};
+use pbg_lab::analysis::Analysis;
+use pbg_lab::comparison::{ComparisonCase, OrderComparison, OrderResult};
 use pbg_lab::published;
 
 /// Largest number of orders whose buffer is drawn over time. Those with the fewest swaps are drawn.
@@ -53,6 +54,7 @@ pub fn page(comparison: &OrderComparison, provenance: &Provenance) -> Result<Str
         page.heading(&case.title());
         tables(&mut page, case);
     }
+    page.text(&spread_caption(comparison));
     sources(&mut page, comparison);
     page.heading("What the columns mean");
     let meanings = COLUMNS
@@ -61,6 +63,7 @@ pub fn page(comparison: &OrderComparison, provenance: &Provenance) -> Result<Str
     page.summary(&meanings.collect::<Vec<_>>());
     page.heading("Where these results come from");
     page.summary(&provenance.summary());
+    page.json("configuration.json", &provenance.configuration)?;
     Ok(page.render()?)
 }
 
@@ -127,6 +130,7 @@ fn tables(page: &mut Page, case: &ComparisonCase) {
             match values.map(mean) {
                 None => "-".to_owned(),
                 Some(mean) if column.key.starts_with("bytes") => bytes(mean),
+                Some(_) if column.key == "swaps" => swaps(entry),
                 Some(mean) => number(mean),
             }
         });
@@ -142,6 +146,32 @@ fn tables(page: &mut Page, case: &ComparisonCase) {
             "{} is left out: {}",
             refused.order, refused.reason
         ));
+    }
+}
+
+/// Returns the mean swaps of an order, with their range in parentheses if the seeds differ.
+pub(crate) fn swaps(entry: &OrderResult) -> String {
+    let figure = |analysis: &Analysis| analysis.swaps as f64;
+    let mean = number(entry.mean(figure));
+    match entry.spread(figure) {
+        Some((low, high)) => format!("{mean} ({}–{})", number(low), number(high)),
+        None => mean,
+    }
+}
+
+/// Returns what the figures of the tables are with regard to the seeds.
+pub(crate) fn spread_caption(comparison: &OrderComparison) -> String {
+    let seeds: Vec<String> = comparison.seeds().iter().map(u64::to_string).collect();
+    match seeds.as_slice() {
+        [] | [_] => format!(
+            "Plans of one seed ({}); those of orders with random choices differ with others.",
+            seeds.join("")
+        ),
+        several => format!(
+            "Means over the plans of {} seeds ({}), in parentheses the range of the swaps where they differ.",
+            several.len(),
+            several.join(", ")
+        ),
     }
 }
 

@@ -93,6 +93,19 @@ pub(super) fn print(out: &mut dyn Write, comparison: &OrderComparison) -> io::Re
     }
     let rates = comparison.rates;
     writeln!(out, "{LEGEND}")?;
+    let seeds: Vec<String> = comparison.seeds().iter().map(u64::to_string).collect();
+    match seeds.as_slice() {
+        [] => {}
+        [seed] => writeln!(
+            out,
+            "seed           {seed}; --seeds N shows how much orders with random choices vary"
+        )?,
+        several => writeln!(
+            out,
+            "seeds          {}; figures are means over them, swaps also with their range",
+            several.join(", ")
+        )?,
+    }
     writeln!(
         out,
         "rates          {} edges/s, reads {}B/s, writes {}B/s",
@@ -192,12 +205,10 @@ fn tenths(value: f64) -> String {
 
 /// Formats the mean, followed by the range over seeds if they differ.
 fn with_range(entry: &OrderResult, figure: fn(&Analysis) -> f64) -> String {
-    let (low, high) = entry.range(figure);
     let mean = entry.mean(figure);
-    if low < high {
-        format!("{mean:.0} ({low:.0}-{high:.0})")
-    } else {
-        format!("{mean:.0}")
+    match entry.spread(figure) {
+        Some((low, high)) => format!("{mean:.0} ({low:.0}-{high:.0})"),
+        None => format!("{mean:.0}"),
     }
 }
 
