@@ -18,6 +18,9 @@ use pbg_lab::published;
 /// Largest number of orders whose buffer is drawn over time. Those with the fewest swaps are drawn.
 const TIMELINES: usize = 8;
 
+/// Key of the column of swaps.
+const SWAPS: &str = "swaps";
+
 /// Error of generating a page.
 pub type PageError = Box<dyn std::error::Error + Send + Sync>;
 
@@ -116,11 +119,14 @@ fn buffer(case: &ComparisonCase, index: usize, rates: &DeviceRates) -> Figure {
 
 /// Appends the table of a case, and the reasons of orders that are not in it.
 fn tables(page: &mut Page, case: &ComparisonCase) {
-    let mut head = vec!["order".to_owned()];
-    head.extend(COLUMNS.iter().map(|column| name(column.key)));
-    head.push("published swaps".to_owned());
+    // Measured and published swaps stand side by side.
+    let others = || COLUMNS.iter().filter(|column| column.key != SWAPS);
+    let mut head = ["order", SWAPS, "published swaps"]
+        .map(str::to_owned)
+        .to_vec();
+    head.extend(others().map(|column| name(column.key)));
     let rows = case.orders.iter().map(|entry| {
-        let figures = COLUMNS.iter().map(|column| {
+        let figures = others().map(|column| {
             let values: Option<Vec<f64>> = entry
                 .seeds
                 .iter()
@@ -130,15 +136,14 @@ fn tables(page: &mut Page, case: &ComparisonCase) {
             match values.map(mean) {
                 None => "-".to_owned(),
                 Some(mean) if column.key.starts_with("bytes") => bytes(mean),
-                Some(_) if column.key == "swaps" => swaps(entry),
                 Some(mean) => number(mean),
             }
         });
         let published = entry
             .published
             .map_or_else(|| "-".to_owned(), |value| value.swaps.to_string());
-        let order = std::iter::once(entry.order.clone());
-        order.chain(figures).chain([published]).collect()
+        let first = [entry.order.clone(), swaps(entry), published];
+        first.into_iter().chain(figures).collect()
     });
     page.table(&head, &rows.collect::<Vec<Vec<String>>>());
     for refused in &case.refused {
