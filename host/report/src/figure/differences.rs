@@ -41,7 +41,7 @@ pub fn differences(study: &Study) -> Option<Figure> {
         height: 120 + 34 * differences.len() as u32,
         data,
         layout: json!({
-            "xaxis": with(axis("difference in MRR"), json!({ "zeroline": false })), "yaxis": names_axis(), "shapes": [zero],
+            "xaxis": with(axis("difference in MRR"), json!({ "zeroline": false, "rangemode": "tozero" })), "yaxis": names_axis(), "shapes": [zero],
         }),
     })
 }
@@ -81,4 +81,37 @@ fn seeds(difference: &OrderDifference) -> Value {
         "text": seeds, "marker": { "color": "#333333", "size": 6, "symbol": "x" },
         "hovertemplate": "%{y}, seed %{text}: %{x:+.4f}<extra></extra>",
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pbg_lab::study::{EpochPoint, OrderRuns, SeedRun};
+
+    /// Where all differences are on one side, the line of the baseline is drawn all the same.
+    #[test]
+    fn the_baseline_is_in_the_drawing() {
+        let order = |name: &str, above: f64| OrderRuns {
+            order: name.to_owned(),
+            runs: (0..4_u32)
+                .map(|seed| SeedRun {
+                    seed: seed.into(),
+                    epochs: vec![EpochPoint {
+                        mrr: above + 0.001 * f64::from(seed),
+                        ..EpochPoint::default()
+                    }],
+                    ..SeedRun::default()
+                })
+                .collect(),
+        };
+        let mut better = order("better", 0.2);
+        better.runs[0].epochs[0].mrr += 0.0004;
+        let study = Study {
+            orders: vec![order("base", 0.1), better],
+            ..Study::default()
+        };
+        let drawing = crate::svg::draw(&differences(&study).unwrap()).unwrap();
+        assert!(drawing.contains(">0</text>"), "{drawing}");
+        assert!(drawing.contains("stroke=\"#555\""), "{drawing}");
+    }
 }
