@@ -1,10 +1,12 @@
 //! Strategies that are Python functions and run in the process of Python.
 //!
 //! They have the rights of the Python process, and nothing stops one that does not end. Their answers are checked like
-//! those of every strategy: the host checks each plan and each formula, and [`order::check_order`] and
-//! [`loss::check_loss`] try them on many inputs.
+//! those of every strategy: the host checks each plan and each formula, and [`order::check_order`],
+//! [`loss::check_loss`] and [`operator::check_operator`] try them on many inputs.
 
 pub(crate) mod loss;
+mod node;
+pub(crate) mod operator;
 pub(crate) mod order;
 
 use std::fmt::Display;
@@ -21,6 +23,7 @@ use crate::errors::usage;
 use crate::front::work;
 
 pub(crate) use loss::FunctionLoss;
+pub(crate) use operator::FunctionOperator;
 pub(crate) use order::FunctionOrder;
 
 fn strategy_id(name: String, version: String, sha256: String) -> StrategyId {
@@ -89,7 +92,8 @@ pub(crate) fn parameters(
     })
 }
 
-/// Creates a project for a plugin in Python in `folder`, which must be empty or not exist. `kind` is `order` or `loss`.
+/// Creates a project for a plugin in Python in `folder`, which must be empty or not exist. `kind` is `order`, `loss`
+/// or `operator`.
 #[pyfunction]
 pub(crate) fn create_project(
     py: Python<'_>,
@@ -101,6 +105,7 @@ pub(crate) fn create_project(
         let world = match kind {
             "order" => World::Order,
             "loss" => World::TracedLoss,
+            "operator" => World::TracedOperator,
             other => return Err(usage(format!("unknown kind of project {other}"))),
         };
         let made = pbg_author::create(name, world, Language::Python, &folder);

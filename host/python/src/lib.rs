@@ -52,8 +52,13 @@ pub fn fill(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(orders::plan_order, module)?)?;
     module.add_class::<function::FunctionOrder>()?;
     module.add_class::<function::FunctionLoss>()?;
+    module.add_class::<function::FunctionOperator>()?;
     module.add_function(wrap_pyfunction!(function::order::check_order, module)?)?;
     module.add_function(wrap_pyfunction!(function::loss::check_loss, module)?)?;
+    module.add_function(wrap_pyfunction!(
+        function::operator::check_operator,
+        module
+    )?)?;
     module.add_function(wrap_pyfunction!(function::parameters, module)?)?;
     module.add_function(wrap_pyfunction!(function::create_project, module)?)?;
     module.add_function(wrap_pyfunction!(function::build_project, module)?)?;

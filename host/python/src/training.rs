@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use pbg_core::event::Event;
 use pbg_core::strategy::{BucketOrder, Loss};
+use pbg_formula::operator::OperatorFormula;
 use pbg_model::{AllowedChanges, ResolvedConfig};
 use pbg_session::plugins::{self, StrategyOverrides};
 use pbg_session::{Failure, FailureKind, FrontEnd as _, Result};
@@ -19,7 +20,8 @@ use crate::config::{Config, json};
 use crate::errors::raised;
 use crate::events::Inbox;
 use crate::front::{Listener, work};
-use crate::function::{FunctionLoss, FunctionOrder};
+use crate::function::operator::set_operators;
+use crate::function::{FunctionLoss, FunctionOperator, FunctionOrder};
 
 /// A training run.
 #[pyclass(frozen)]
@@ -38,6 +40,7 @@ struct Run {
     /// Python functions that replace configured strategies.
     order: Option<Box<dyn BucketOrder>>,
     loss: Option<Box<dyn Loss>>,
+    operator: Option<OperatorFormula>,
     allowed: AllowedChanges,
     stop: Arc<AtomicBool>,
     inbox: Arc<Inbox>,
@@ -54,12 +57,14 @@ impl Training {
         plugins: Vec<String>,
         order: Option<&FunctionOrder>,
         loss: Option<&FunctionLoss>,
+        operator: Option<&FunctionOperator>,
         allow_plugin_change: bool,
         allow_data_change: bool,
     ) -> PyResult<Self> {
         let run = Run {
             order: order.map(|order| order.order(py)),
             loss: built(py, loss, config)?,
+            operator: work(py, |_| operator.map(FunctionOperator::checked).transpose())?,
             config: config.config.clone(),
             plugins,
             allowed: AllowedChanges {
@@ -163,8 +168,8 @@ impl Run {
         }
         let faults = Path::new(&self.config.checkpoint_path).join("faults");
         let stop = Some(&self.stop);
-        let named =
-            plugins::given_operators(&mut self.config, &self.plugins, stop, &self.listener)?;
+        let own = self.operator.as_ref();
+        let named = set_operators(&mut self.config, &self.plugins, own, stop, &self.listener)?;
         let given = StrategyOverrides {
             named: &named,
             order: self.order.take(),
@@ -227,11 +232,13 @@ pub(crate) fn check(
     plugins: Vec<String>,
     order: Option<&FunctionOrder>,
     loss: Option<&FunctionLoss>,
+    operator: Option<&FunctionOperator>,
 ) -> PyResult<String> {
     let (order, loss) = (order.map(|order| order.order(py)), built(py, loss, config)?);
     work(py, |front| {
         let mut config = config.config.clone();
-        let named = plugins::given_operators(&mut config, &plugins, None, front)?;
+        let own = operator.map(FunctionOperator::checked).transpose()?;
+        let named = set_operators(&mut config, &plugins, own.as_ref(), None, front)?;
         let given = StrategyOverrides {
             named: &named,
             order,

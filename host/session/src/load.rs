@@ -272,7 +272,8 @@ impl ConfigText {
     }
 }
 
-/// Replaces bare names of plugins that are not standard ones by their files.
+/// Replaces bare names of plugins that are not standard ones by their files. An operator whose formula is known needs
+/// none.
 fn name_files(config: &mut Config, files: &[PathBuf]) {
     for slot in [
         &mut config.bucket_order,
@@ -282,7 +283,8 @@ fn name_files(config: &mut Config, files: &[PathBuf]) {
         name_file(slot, files);
     }
     for relation in &mut config.relations {
-        if Operator::built_in(&relation.operator).is_none() {
+        let name = &relation.operator;
+        if Operator::built_in(name).is_none() && !config.formulas.contains_key(name) {
             name_file(&mut relation.operator, files);
         }
     }

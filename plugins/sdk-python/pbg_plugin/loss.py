@@ -88,6 +88,9 @@ def constant(value: Any) -> float:
 class Expr:
     """A value of a formula."""
 
+    # Names of values in messages.
+    _many, _one = "scores", "a score"
+
     def __init__(self, graph: Graph, at: int) -> None:
         self._graph = graph
         self._at = at
@@ -171,9 +174,9 @@ class Expr:
 
     def _unknown(self) -> NoReturn:
         raise TypeError(
-            "scores are not known while the formula is built, so `if`, `and`, `or`, `in`, "
+            f"{self._many} are not known while the formula is built, so `if`, `and`, `or`, `in`, "
             "`min`, `max` and `math` cannot use them; use select, minimum, maximum, exp and the "
-            "other methods of a score"
+            f"other methods of {self._one}"
         )
 
     def __bool__(self) -> bool:

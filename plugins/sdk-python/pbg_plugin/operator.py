@@ -39,6 +39,8 @@ _INITIAL = ("zero", "one", "angle")
 class Vector(Expr):
     """A value of a formula: a component, a parameter, or the result of an elementwise operation."""
 
+    _many, _one = "embeddings", "a component"
+
     def _reduced(self, op: str) -> Expr:
         raise TypeError(f"{op} would mix the elements of an embedding; there is no such operation")
 

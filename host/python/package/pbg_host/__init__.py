@@ -26,6 +26,7 @@ from ._metrics import metrics
 from ._model import Model, Partition, Scored, breakdown, evaluate
 from ._native import __version__
 from ._own_losses import LossFunction, check_loss, loss
+from ._own_operators import OperatorFunction, check_operator, operator
 from ._own_orders import OrderFunction, check_order, order
 from ._train import Event, Training, TrainResult, train
 from .errors import (
@@ -60,6 +61,7 @@ __all__ = [
     "LossFunction",
     "Model",
     "NotFiniteError",
+    "OperatorFunction",
     "OrderFunction",
     "Partition",
     "Pass",
@@ -77,6 +79,7 @@ __all__ = [
     "build",
     "check",
     "check_loss",
+    "check_operator",
     "check_order",
     "combine",
     "datasets",
@@ -86,6 +89,7 @@ __all__ = [
     "import_edges",
     "loss",
     "metrics",
+    "operator",
     "order",
     "orders",
     "pbg",

@@ -20,11 +20,12 @@ _COMPONENTIZE = "componentize-py"
 _EXPORTS: dict[Kind, tuple[str, str]] = {
     "order": ("BucketOrder", "export_order"),
     "loss": ("LossTraced", "export_traced_loss"),
+    "operator": ("OperatorTraced", "export_traced_operator"),
 }
 
 
 def build(function: Function, /, path: str | os.PathLike[str] | None = None) -> Path:
-    """Builds a sandboxed component from the source of an order or a loss, by default `NAME.wasm` in the working
+    """Builds a sandboxed component from the source of an order, a loss or an operator, by default `NAME.wasm` in the working
     folder, and returns its path.
 
     It contains the function and what the function uses from its module: other functions, plain values, and imports of
@@ -34,13 +35,13 @@ def build(function: Function, /, path: str | os.PathLike[str] | None = None) -> 
     """
     if only := component_only(function):
         raise UsageError(
-            f"{_called(function)} is {only[0]}, but build only makes components of orders and losses",
+            f"{_called(function)} is {only[0]}, but build only makes components of orders, losses and operators",
             help=as_component(only[1]),
         )
     if not isinstance(function, Function):
         raise UsageError(
-            f"{_called(function)} is neither an order nor a loss",
-            help="decorate it with @pbg_host.order or @pbg_host.loss",
+            f"{_called(function)} is neither an order nor a loss nor an operator",
+            help="decorate it with @pbg_host.order, @pbg_host.loss or @pbg_host.operator",
         )
     name, kind = function.name, function.kind
     target = Path(path if path is not None else f"{name}.wasm").absolute()

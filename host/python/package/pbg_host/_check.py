@@ -23,6 +23,6 @@ def check(
     named, functions = sorted_out(plugins)
     checked = config_of(config, keys)
     module, native = native_for(checked._native)
-    order, loss = natives(functions, module, checked)
-    report: dict[str, Any] = json.loads(module.check(native, named, order, loss))
+    own = natives(functions, module, checked)
+    report: dict[str, Any] = json.loads(module.check(native, named, *own))
     return report

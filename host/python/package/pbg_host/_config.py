@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Union
 
 from . import _native
+from ._formulas import read_with_formulas
 from ._load import as_json
 from .errors import UsageError
 
@@ -29,7 +30,8 @@ class Config(Mapping[str, Any]):
 
     Without `source`, keys that include `entities` form a complete configuration; other keys change `pbg.toml` in the
     working folder. Paths in a file are relative to that file, all others to the working folder. docs/config.md
-    documents every key.
+    documents every key. The operator of a relation may be one of `pbg_host.operator`, whose formula becomes part of the
+    configuration.
 
     Raises `ConfigError` with all errors of the configuration.
     """
@@ -60,11 +62,22 @@ class Config(Mapping[str, Any]):
         the model that was best in validation, which early stopping keeps, not the last one of the run."""
         if source is None or isinstance(source, (str, os.PathLike)):
             alone = _are_alone(source, keys)
-            return cls._of(_native.Config.trained(source, checkpoint, best, as_json(keys), alone))
-        values = _merged(source, keys)
+            return cls._of(
+                read_with_formulas(
+                    keys,
+                    lambda values: _native.Config.trained(
+                        source, checkpoint, best, as_json(values), alone
+                    ),
+                )
+            )
+        merged = _merged(source, keys)
         if checkpoint is not None:
-            values["checkpoint_path"] = os.fspath(checkpoint)
-        return cls._of(_native.Config.trained(None, None, best, as_json(values), True))
+            merged["checkpoint_path"] = os.fspath(checkpoint)
+        return cls._of(
+            read_with_formulas(
+                merged, lambda values: _native.Config.trained(None, None, best, as_json(values), True)
+            )
+        )
 
     @staticmethod
     def preset(name: str) -> dict[str, Any]:
@@ -100,10 +113,15 @@ class Config(Mapping[str, Any]):
 
 def _read(source: ConfigLike | None, keys: dict[str, Any]) -> _native.Config:
     if source is None or isinstance(source, (str, os.PathLike)):
-        return _native.Config.read(source, as_json(keys), _are_alone(source, keys))
+        alone = _are_alone(source, keys)
+        return read_with_formulas(
+            keys, lambda values: _native.Config.read(source, as_json(values), alone)
+        )
     if isinstance(source, Config) and not keys:
         return source._native
-    return _native.Config.read(None, as_json(_merged(source, keys)), True)
+    return read_with_formulas(
+        _merged(source, keys), lambda values: _native.Config.read(None, as_json(values), True)
+    )
 
 
 def _are_alone(source: object, keys: Mapping[str, Any]) -> bool:

@@ -1,4 +1,4 @@
-"""Common parts of strategies that are Python functions: orders and losses of this process."""
+"""Common parts of strategies that are Python functions: orders, losses and operators of this process."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ._load import as_json
 from ._sources import source_of, told_of
 from .errors import PluginError, UsageError, _warn
 
-Kind = Literal["order", "loss"]
+Kind = Literal["order", "loss", "operator"]
 Native = Any
 
 
@@ -114,8 +114,8 @@ def decorated(
 
 
 PluginLike = Union[str, "os.PathLike[str]", Function]
-"""A plugin: the file or the name of a component, or a function decorated with `pbg_host.order` or `pbg_host.loss`. It
-replaces a standard plugin."""
+"""A plugin: the file or the name of a component, or a function decorated with `pbg_host.order`, `pbg_host.loss`
+or `pbg_host.operator`. It replaces a standard plugin, or the operator of all relations."""
 
 
 def wanted(thing: Any, kind: type[F]) -> F:
@@ -135,10 +135,7 @@ def undecorated(thing: Any, kind: Kind) -> UsageError:
     return UsageError(f"{_called(thing)} is not a valid {kind}", help=help)
 
 
-_ONLY_COMPONENTS = {
-    pbg_plugin.TracedOperator: ("an operator", "operator"),
-    pbg_plugin.Sampler: ("a relation sampler", "sampler"),
-}
+_ONLY_COMPONENTS = {pbg_plugin.Sampler: ("a relation sampler", "sampler")}
 
 
 def component_only(thing: Any) -> tuple[str, str] | None:
@@ -156,41 +153,47 @@ def as_component(kind: str) -> str:
     )
 
 
+_PER_RELATION = "give relations their own: relations=[{'name': ..., 'operator': first}, ...]"
+
+
 def sorted_out(
     plugins: Sequence[PluginLike],
 ) -> tuple[list[str], dict[Kind, Function]]:
     """Splits plugins into files and names, and the function of each kind."""
     if isinstance(plugins, (str, os.PathLike, Function)) or not isinstance(plugins, Sequence):
-        raise UsageError("plugins: expected a list of files, names, orders or losses")
+        raise UsageError("plugins: expected a list of files, names, orders, losses or operators")
     named: list[str] = []
     functions: dict[Kind, Function] = {}
     for plugin in plugins:
         if isinstance(plugin, Function):
             if first := functions.get(plugin.kind):
-                what = {"order": "bucket order", "loss": "loss"}[plugin.kind]
+                whats = {"order": "bucket order", "loss": "loss", "operator": "operator of all relations"}
                 raise UsageError(
-                    f"plugins: a run has only one {what}, but there are two: {first.name} and {plugin.name}"
+                    f"plugins: a run has only one {whats[plugin.kind]}, but there are two: {first.name} and "
+                    f"{plugin.name}",
+                    help=_PER_RELATION if plugin.kind == "operator" else None,
                 )
             functions[plugin.kind] = plugin
         elif isinstance(plugin, (str, os.PathLike)):
             named.append(os.fspath(plugin))
         elif only := component_only(plugin):
             raise UsageError(
-                f"plugins: {_called(plugin)} is {only[0]}, but only orders and losses can run in Python's process",
+                f"plugins: {_called(plugin)} is {only[0]}, but only orders, losses and operators can run in Python's process",
                 help=as_component(only[1]),
             )
         else:
             raise UsageError(
                 f"plugins: {_called(plugin)} is neither a file nor a name",
-                help="decorate a function with @pbg_host.order or @pbg_host.loss",
+                help="decorate a function with @pbg_host.order, @pbg_host.loss or @pbg_host.operator",
             )
     return named, functions
 
 
 def natives(
     functions: Mapping[Kind, Function], module: Any, config: Mapping[str, Any]
-) -> tuple[Native | None, Native | None]:
-    """Returns the order and the loss as objects of the host, with their parameters from the configuration."""
+) -> tuple[Native | None, Native | None, Native | None]:
+    """Returns the order, the loss and the operator as objects of the host, with their parameters from the
+    configuration."""
 
     def native(kind: Kind) -> Native | None:
         function = functions.get(kind)
@@ -205,7 +208,7 @@ def natives(
                 _warn(f"margin: the loss {function.name} {function.version} has no such parameter")
         return function.native(module, given)
 
-    return native("order"), native("loss")
+    return native("order"), native("loss"), native("operator")
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,11 @@ def source_of(thing: Any) -> str | None:
     return None
 
 
-_BASES = {"order": ("Order", "plan", "grid_pass"), "loss": ("TracedLoss", "build", "scores")}
+_BASES = {
+    "order": ("Order", "plan", "grid_pass"),
+    "loss": ("TracedLoss", "build", "scores"),
+    "operator": ("TracedOperator", "build", "x"),
+}
 """For each kind of strategy: its class in the SDK, the method that a function replaces, and the name of its
 argument."""
 

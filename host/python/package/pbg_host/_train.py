@@ -116,9 +116,9 @@ class Training:
         self.result: TrainResult | None = None
         """The result, once the run has ended."""
         module, native = native_for(self.config._native)
-        order, loss = natives(functions, module, self.config)
+        own = natives(functions, module, self.config)
         self._native = module.Training(
-            native, named, order, loss, allow_plugin_change, allow_data_change
+            native, named, *own, allow_plugin_change, allow_data_change
         )
         _running.add(self)
 
@@ -197,8 +197,8 @@ def train(
 
         pbg_host.train("pbg.toml", num_epochs=10, plugins=["my_order.wasm"])
 
-    `plugins` replace the standard ones: files or names of components, and functions decorated with `pbg_host.order` or
-    `pbg_host.loss`. `progress` shows a bar (with tqdm) in terminals and notebooks. In other places, such as log files,
+    `plugins` replace the standard ones: files or names of components, and functions decorated with `pbg_host.order`,
+    `pbg_host.loss` or `pbg_host.operator`, which becomes the operator of all relations. `progress` shows a bar (with tqdm) in terminals and notebooks. In other places, such as log files,
     and without tqdm, it prints a line for each epoch and every half minute. `progress=False` shows nothing. `on_event`
     is called with every event; if it returns `False`, the run commits and ends.
 

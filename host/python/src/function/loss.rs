@@ -4,20 +4,18 @@ use pbg_contract::TracedLossInfo;
 use pbg_core::loss::{ParameterSchedule, ScheduleProgress, TracedLoss, check_values};
 use pbg_core::strategy::{Loss, RunLength, StrategyError, StrategyId};
 use pbg_formula::loss::{LossDefinition, LossGraph, LossParameter};
-use pbg_formula::node::{Binary, FormulaNode, Reduction, Unary};
 use pbg_session::{Failure, FailureKind, Result};
 use pbg_wasm::Limits;
 use pyo3::prelude::*;
-use serde::de::value::{Error as NoWord, StrDeserializer};
-use serde::de::{Deserialize, IntoDeserializer as _};
 
+use super::node::{NodeTold, nodes};
 use super::{asked, fault, strategy_id, told};
 use crate::config::json;
 use crate::front::work;
 
 /// A formula from the package: nodes (operation and operands), the output, names and values of parameters, and the
 /// number of batches between their updates.
-type Told = (Vec<(String, Vec<f64>)>, u32, Vec<(String, f64)>, u32);
+type Told = (Vec<NodeTold>, u32, Vec<(String, f64)>, u32);
 
 /// A loss of Python: a function that returns its formula, and one that updates its parameters. Both may return an error
 /// message instead.
@@ -70,18 +68,14 @@ impl FunctionLoss {
     }
 
     fn graph(&self, max_nodes: usize) -> Result<LossGraph, StrategyError> {
-        let (nodes, output, parameters, update_every): Told =
+        let (nodes_told, output, parameters, update_every): Told =
             asked(&self.id, "build", |py| self.build.call0(py))?;
-        let nodes = nodes.iter().map(|(word, operands)| {
-            let unknown = || fault(&self.id, "build", format!("unknown node {word}"));
-            node(word, operands).ok_or_else(unknown)
-        });
         let parameters = parameters.into_iter().map(|(name, value)| LossParameter {
             name,
             value: value as f32,
         });
         let definition = LossDefinition {
-            nodes: nodes.collect::<Result<_, _>>()?,
+            nodes: nodes(&self.id, &nodes_told)?,
             output,
             parameters: parameters.collect(),
             update_every,
@@ -89,33 +83,6 @@ impl FunctionLoss {
         let checked = definition.check(max_nodes);
         checked.map_err(|error| fault(&self.id, "build", error))
     }
-}
-
-/// Returns a node from the name of its operation and its operands: indices of other nodes, or a number.
-fn node(name: &str, operands: &[f64]) -> Option<FormulaNode> {
-    let at = |operand: f64| operand as u32;
-    Some(match (name, operands) {
-        ("positive", []) => FormulaNode::Positive,
-        ("negative", []) => FormulaNode::Negative,
-        ("columns", []) => FormulaNode::Columns,
-        ("constant", &[value]) => FormulaNode::Constant(value as f32),
-        ("parameter", &[index]) => FormulaNode::Parameter(at(index)),
-        ("softmax", &[x]) => FormulaNode::Softmax(at(x)),
-        ("select", &[a, b, c]) => FormulaNode::Select(at(a), at(b), at(c)),
-        ("clamp", &[a, b, c]) => FormulaNode::Clamp(at(a), at(b), at(c)),
-        (_, &[a, b]) => FormulaNode::Binary(word::<Binary>(name)?, at(a), at(b)),
-        (_, &[x]) => match name.strip_prefix("reduce_") {
-            Some(reduction) => FormulaNode::Reduce(word::<Reduction>(reduction)?, at(x)),
-            None => FormulaNode::Unary(word::<Unary>(name)?, at(x)),
-        },
-        _ => return None,
-    })
-}
-
-/// Returns the operation with this name.
-fn word<'a, T: Deserialize<'a>>(name: &'a str) -> Option<T> {
-    let name: StrDeserializer<'_, NoWord> = name.into_deserializer();
-    T::deserialize(name).ok()
 }
 
 struct Asked {
