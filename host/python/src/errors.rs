@@ -15,7 +15,7 @@ pub(crate) fn raised(py: Python<'_>, failure: Failure) -> PyErr {
 }
 
 /// Phrases of the program's messages, and how Python's messages put them.
-const SPELLINGS: [(&str, &str); 20] = [
+const SPELLINGS: [(&str, &str); 21] = [
     ("`--allow-plugin-change`", "`allow_plugin_change=True`"),
     ("`--allow-data-change`", "`allow_data_change=True`"),
     (
@@ -44,6 +44,7 @@ const SPELLINGS: [(&str, &str); 20] = [
         "`pbg-host check` and `eval --check` list",
         "`pbg_host.check` lists",
     ),
+    ("`pbg-host calibrate` makes", "`model.calibrate(...)` makes"),
     ("--plugin ", "plugins: "),
 ];
 

@@ -4,6 +4,7 @@
 //! this crate (`package/pbg_host`) gives them types and documentation. The interpreter is released while a function
 //! works, and failures become exceptions ([`errors`]).
 
+mod calibration;
 mod combine;
 mod config;
 mod describe;
@@ -13,6 +14,8 @@ mod events;
 mod front;
 mod function;
 mod index;
+mod listed;
+mod missing;
 mod model;
 mod numbers;
 mod orders;

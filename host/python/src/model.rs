@@ -7,16 +7,20 @@ use std::thread;
 use std::time::Duration;
 
 use pbg_checkpoint::ReadCheckpoint;
+use pbg_core::graph::Side;
 use pbg_model::ResolvedConfig;
-use pbg_query::{CandidateSet, EvalOptions, GroupBy, IndexQueryOptions, QueryModel};
+use pbg_query::{Calibration, CandidateSet, EvalOptions, GroupBy, IndexQueryOptions, QueryModel};
 use pbg_session::{Failure, FailureKind, Result};
 use pyo3::prelude::*;
 use serde::Deserialize;
 
+use crate::calibration::Fit;
 use crate::config::{Config, json};
 use crate::errors::{raised, spelled, usage};
 use crate::front::work;
 use crate::index;
+use crate::listed::{self, ListedSource};
+use crate::missing::Search;
 use crate::question::{self, Asked};
 use crate::version::Version;
 
@@ -99,21 +103,59 @@ impl Model {
     fn score(&self, py: Python<'_>, edges: Vec<(String, String, String)>) -> PyResult<Vec<f32>> {
         let stop = Arc::clone(&self.stop);
         self.ask(py, move |resolved, model| {
-            let model = opened(resolved, model)?;
-            let mut scores = Vec::with_capacity(edges.len());
-            for (number, (lhs, relation, rhs)) in (1..).zip(&edges) {
-                if stop.load(Ordering::Relaxed) {
-                    break;
-                }
-                let score = model.score(lhs, relation, rhs);
-                let score = score.map_err(|error| match edges.len() {
-                    1 => Failure::from(error),
-                    _ => Failure::from(error).context(format!("edge {number}")),
-                });
-                scores.push(score?);
-            }
-            Ok(scores)
+            scores(opened(resolved, model)?, &edges, &stop)
         })
+    }
+
+    /// Returns the probabilities of edges, by the calibration of the model.
+    fn probabilities(
+        &self,
+        py: Python<'_>,
+        edges: Vec<(String, String, String)>,
+    ) -> PyResult<Vec<f64>> {
+        let stop = Arc::clone(&self.stop);
+        self.ask(py, move |resolved, model| {
+            let curves = Calibration::of(resolved)?;
+            let scores = scores(opened(resolved, model)?, &edges, &stop)?.into_iter();
+            Ok(scores
+                .map(|score| curves.probability(Side::Lhs, score))
+                .collect())
+        })
+    }
+
+    /// Calibrates the model. Returns the calibration and a warning if there is one; options and calibration are JSON.
+    fn calibrate(&self, py: Python<'_>, options: &str) -> PyResult<(String, Option<String>)> {
+        let fit: Fit = work(py, |_| serde_json::from_str(options).map_err(usage))?;
+        self.ask(py, move |resolved, _| {
+            let (made, warning) = fit.run(resolved)?;
+            Ok((json(&made)?, warning))
+        })
+    }
+
+    /// Returns the calibration of the model as JSON.
+    fn calibration(&self, py: Python<'_>) -> PyResult<String> {
+        self.ask(py, |resolved, _| json(&Calibration::of(resolved)?))
+    }
+
+    /// Searches the best missing edges; options and edges are JSON.
+    fn missing(&self, py: Python<'_>, options: &str) -> PyResult<String> {
+        let search: Search = work(py, |_| serde_json::from_str(options).map_err(usage))?;
+        let stop = Arc::clone(&self.stop);
+        self.ask(py, move |resolved, _| json(&search.run(resolved, &stop)?))
+    }
+
+    /// Ranks edges among candidates that `next` returns with them. Returns the report as JSON.
+    fn rank_listed(
+        &self,
+        py: Python<'_>,
+        next: Py<PyAny>,
+        threads: Option<usize>,
+    ) -> PyResult<String> {
+        let stop = Arc::clone(&self.stop);
+        let source = ListedSource { next, threads };
+        self.ask(py, move |resolved, _| {
+            listed::rank(resolved, &source, &stop)
+        })?
     }
 
     /// Returns the nearest entities of one, with their scores, and a warning if there is one.
@@ -236,6 +278,27 @@ impl Model {
             }
         }
     }
+}
+
+/// Returns the scores of edges, or of the first ones if `stop` is set meanwhile.
+fn scores(
+    model: &mut QueryModel<'_>,
+    edges: &[(String, String, String)],
+    stop: &AtomicBool,
+) -> Result<Vec<f32>> {
+    let mut scores = Vec::with_capacity(edges.len());
+    for (number, (lhs, relation, rhs)) in (1..).zip(edges) {
+        if stop.load(Ordering::Relaxed) {
+            break;
+        }
+        let score = model.score(lhs, relation, rhs);
+        let score = score.map_err(|error| match edges.len() {
+            1 => Failure::from(error),
+            _ => Failure::from(error).context(format!("edge {number}")),
+        });
+        scores.push(score?);
+    }
+    Ok(scores)
 }
 
 /// Opens the last version of the checkpoint.

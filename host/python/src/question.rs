@@ -2,9 +2,11 @@
 
 use std::sync::atomic::AtomicBool;
 
+use pbg_core::graph::Side;
 use pbg_model::{ResolvedConfig, RunError};
 use pbg_query::{
-    AnswerNotes, AskedQuestion, BeamWidth, ExactReason, IndexQueryOptions, PredictOptions,
+    AnswerNotes, AskedQuestion, BeamWidth, Calibration, ExactReason, IndexQueryOptions,
+    PredictOptions,
 };
 use pbg_session::{Failure, Result};
 use serde::{Deserialize, Serialize};
@@ -25,6 +27,8 @@ pub(crate) struct Asked {
     index: bool,
     /// Beam width of the index search.
     width: Option<u32>,
+    /// Whether the answers have probabilities.
+    probability: bool,
 }
 
 /// An edge with one unknown part.
@@ -49,6 +53,8 @@ struct Answer {
     left_out: u64,
     names: Vec<String>,
     scores: Vec<f32>,
+    /// Probabilities of the calibration, if they are asked for.
+    probabilities: Option<Vec<f64>>,
 }
 
 impl Edge {
@@ -81,6 +87,8 @@ pub(crate) fn answer(
             .index
             .then_some(IndexQueryOptions { width: asked.width }),
     };
+    let curves = asked.probability.then(|| Calibration::of(resolved));
+    let curves = curves.transpose()?;
     let questions = asked.questions.into_iter().map(Edge::question);
     let questions: Vec<AskedQuestion> = questions.collect::<Result<_>>()?;
     let predictor = pbg_query::Predictor::open(resolved, &options)?;
@@ -106,19 +114,41 @@ pub(crate) fn answer(
             }
             error => error.into(),
         })?;
-        answers.extend(found.iter().map(|prediction| {
-            Answer {
-                left_out: prediction.left_out,
-                names: prediction
-                    .best
-                    .iter()
-                    .map(|(name, _)| (*name).to_owned())
-                    .collect(),
-                scores: prediction.best.iter().map(|(_, score)| *score).collect(),
-            }
-        }));
+        answers.extend(
+            block
+                .iter()
+                .zip(found.iter())
+                .map(|(question, prediction)| {
+                    let scores: Vec<f32> =
+                        prediction.best.iter().map(|(_, score)| *score).collect();
+                    let curves = curves.as_ref();
+                    Answer {
+                        probabilities: curves.map(|of| probabilities(of, question, &scores)),
+                        left_out: prediction.left_out,
+                        names: prediction
+                            .best
+                            .iter()
+                            .map(|(name, _)| (*name).to_owned())
+                            .collect(),
+                        scores,
+                    }
+                }),
+        );
     }
     Ok(Answers { answers, warnings })
+}
+
+/// Returns the probabilities of answers with these scores.
+fn probabilities(curves: &Calibration, question: &AskedQuestion, scores: &[f32]) -> Vec<f64> {
+    let open = match question {
+        AskedQuestion::Entity(asked) => asked.open,
+        // Relations have the scores of edges, whose left side is open.
+        AskedQuestion::Relation(_) => Side::Lhs,
+    };
+    let scores = scores.iter();
+    scores
+        .map(|&score| curves.probability(open, score))
+        .collect()
 }
 
 /// Returns the warning about an index search, if there is one: its recall is poor, or it was not used because its

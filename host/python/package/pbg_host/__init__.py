@@ -23,7 +23,8 @@ from ._describe import describe
 from ._edges import EdgeSource, import_edges
 from ._functions import Finding, PluginLike
 from ._metrics import metrics
-from ._model import Model, Partition, Scored, breakdown, evaluate
+from ._answers import Scored, ScoredEdges
+from ._model import Model, Partition, breakdown, evaluate
 from ._native import __version__
 from ._own_losses import LossFunction, check_loss, loss
 from ._own_operators import OperatorFunction, check_operator, operator
@@ -70,6 +71,7 @@ __all__ = [
     "PluginError",
     "PluginLike",
     "Scored",
+    "ScoredEdges",
     "SystemRefusedError",
     "TrainResult",
     "Training",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
@@ -13,40 +13,21 @@ import numpy as np
 import numpy.typing as npt
 
 from . import _native
+from ._answers import Floats, Scored, ScoredEdges, floats
 from ._arguments import name, whole, whole_or_none
 from ._config import Config, ConfigLike
 from ._dataset import names_in
 from ._frames import Frame, frame_of, rows_frame
+from ._listed import Listed, blocks_of
 from ._load import as_json, native_for
 from .errors import DataError, UsageError, _warn
 
 if TYPE_CHECKING:
     from ._native import Version
 
-Floats = npt.NDArray[np.float32]
 Halves = npt.NDArray[np.uint16]
 Edge = tuple[str, str, str]
 Comparator = Literal["dot", "cos", "l2", "squared_l2"]
-
-
-@dataclass(frozen=True)
-class Scored:
-    """Names with their scores, best first."""
-
-    names: list[str]
-    scores: Floats
-    left_out: int = 0
-    """Number of entities that were excluded because they complete a known edge."""
-
-    def __len__(self) -> int:
-        return len(self.names)
-
-    def __iter__(self) -> Iterator[tuple[str, float]]:
-        return iter(zip(self.names, self.scores.tolist()))
-
-    def to_frame(self, frame: Frame | None = None) -> Any:
-        """Returns a table with columns `name` and `score`."""
-        return frame_of({"name": self.names, "score": self.scores}, frame)
 
 
 @dataclass(frozen=True)
@@ -119,7 +100,49 @@ class Model:
         """Returns the scores of edges `(head, relation, tail)`, in their order, as in `model.score_all(zip(heads,
         relations, tails))`. `edges` may also be a table whose columns have these names, or others that an import
         recognizes."""
-        return _floats(self._native.score(_triples(edges)))
+        return floats(self._native.score(_triples(edges)))
+
+    def probability(self, head: str, relation: str, tail: str, /) -> float:
+        """Returns the probability of an edge, by the curves of `calibrate`. It refers to the mixture of edges and random
+        negatives that they were fitted on (docs/predictions.md)."""
+        probabilities: list[float] = self._native.probabilities([_triple((head, relation, tail))])
+        return probabilities[0]
+
+    def probability_all(self, edges: Iterable[Edge] | Any, /) -> Floats:
+        """Returns the probabilities of edges; see `probability` and `score_all`."""
+        return floats(self._native.probabilities(_triples(edges)))
+
+    def calibrate(
+        self,
+        edges: str = "valid",
+        /,
+        *,
+        negatives: int = 1,
+        limit: int = 100_000,
+        filter: Sequence[str] | None = None,
+    ) -> dict[str, Any]:
+        """Fits probabilities to scores on an edge set that was not trained, as `pbg-host calibrate` does: against
+        `negatives` random edges for each of its edges, which are in none of the sets `filter`, by default all sets. At
+        most `limit` edges are used. The result is stored in the checkpoint's folder, and belongs to its current version.
+        Returns the report that `pbg-host calibrate --json` prints, with `reliability`, `brier` and
+        `calibration_error`."""
+        _check_filter(filter)
+        options = {
+            "edges": edges,
+            "negatives": whole("negatives", negatives),
+            "limit": whole("limit", limit),
+            "filter": None if filter is None else list(filter),
+        }
+        text, warning = self._native.calibrate(as_json(options))
+        if warning is not None:
+            _warn(warning)
+        report: dict[str, Any] = json.loads(text)
+        return report
+
+    def calibration(self) -> dict[str, Any]:
+        """Returns the report of the last `calibrate`. Raises `CheckpointError` if there is none for this version."""
+        report: dict[str, Any] = json.loads(self._native.calibration())
+        return report
 
     def neighbors(
         self,
@@ -151,7 +174,7 @@ class Model:
         found, warning = self._native.neighbors(name, whole("k", k), entity_type, comparator, by)
         if warning is not None:
             _warn(warning)
-        return Scored([near for near, _ in found], _floats(score for _, score in found))
+        return Scored([near for near, _ in found], floats(score for _, score in found))
 
     def _neighbors_by(
         self, name: str, relation: str, asked: str, k: int, index: bool, width: int | None
@@ -204,11 +227,13 @@ class Model:
         threads: int | None = None,
         index: bool = False,
         width: int | None = None,
+        probability: bool = False,
     ) -> Scored:
         """Returns the `k` entities that best complete `(head, relation, ?)` or `(?, relation, tail)`, or the relations
         that best complete `(head, ?, tail)`, except those that complete an edge of the sets `filter`, by default all
         sets. `loops=False` also excludes the entity of the question. The scores of relations are those of `score`.
-        `index` and `width` are those of `neighbors`."""
+        `index` and `width` are those of `neighbors`. With `probability`, the answers of a calibrated model have
+        `probabilities`; see `calibrate`."""
         return self.predict_all(
             [(head, relation, tail)],
             k=k,
@@ -217,6 +242,7 @@ class Model:
             threads=threads,
             index=index,
             width=width,
+            probability=probability,
         )[0]
 
     def predict_all(
@@ -230,12 +256,12 @@ class Model:
         threads: int | None = None,
         index: bool = False,
         width: int | None = None,
+        probability: bool = False,
     ) -> list[Scored]:
         """Answers many questions `(head, relation, None)`, `(None, relation, tail)` or `(head, None, tail)` in one
         pass over the partitions; see `predict`. With `index` and without `width`, questions that are answered faster
         by comparing all entities are answered that way, exactly."""
-        if isinstance(filter, str):
-            raise UsageError("filter: expected a list of edge sets, such as ['train']")
+        _check_filter(filter)
         asked = {
             "questions": [_question(question) for question in questions],
             "k": whole("k", k),
@@ -244,39 +270,89 @@ class Model:
             "threads": whole_or_none("threads", threads),
             "index": index,
             "width": whole_or_none("width", width),
+            "probability": bool(probability),
         }
         answered = json.loads(self._native.predict(as_json(asked)))
         for warning in answered["warnings"]:
             _warn(warning)
-        answers = answered["answers"]
-        return [Scored(a["names"], _floats(a["scores"]), a["left_out"]) for a in answers]
+        return [_scored(answer) for answer in answered["answers"]]
+
+    def missing(
+        self,
+        *,
+        k: int = 10,
+        relation: str | None = None,
+        per_relation: bool = False,
+        filter: Sequence[str] | None = None,
+        loops: bool = True,
+        most_pairs: int = 100_000_000_000,
+        threads: int | None = None,
+    ) -> ScoredEdges:
+        """Returns the `k` edges with the highest scores that the graph lacks: every pair of entities is scored for every
+        relation, or for `relation`. With `per_relation`, returns the `k` best of each relation, since training may not
+        have made scores of different relations comparable. Edges of the sets `filter`, by default all sets, are not
+        missing. `loops=False` excludes edges from an entity to itself. A search of more than `most_pairs` pairs is
+        refused."""
+        _check_filter(filter)
+        if relation is not None and per_relation:
+            raise UsageError("per_relation: cannot be combined with a relation")
+        options = {
+            "k": whole("k", k),
+            "relation": relation,
+            "per_relation": bool(per_relation),
+            "filter": None if filter is None else list(filter),
+            "loops": bool(loops),
+            "most_pairs": whole("most_pairs", most_pairs),
+            "threads": whole_or_none("threads", threads),
+        }
+        found = json.loads(self._native.missing(as_json(options)))
+        ranks = np.asarray(found["ranks"], dtype=np.uint32)
+        heads, relations, tails = found["heads"], found["relations"], found["tails"]
+        return ScoredEdges(heads, relations, tails, floats(found["scores"]), ranks)
 
     def evaluate(
         self,
-        edges: str = "test",
+        edges: str | None = None,
         /,
         *,
         filter: Sequence[str] | None = None,
-        candidates: int | None = None,
+        candidates: int | Listed | None = None,
         limit: int | None = None,
         by: Literal["relation", "entity_type"] | None = None,
         threads: int | None = None,
         seen: bool = False,
     ) -> dict[str, Any]:
-        """Ranks the edges of a set, each side among all entities or among a sample of `candidates`. Returns the report
-        that `pbg-host eval --json` prints. `report["raw"]` has `mrr`, `hits_at_1`, `hits_at_10`, `mean_rank`, `auc`
+        """Ranks the edges of a set, by default `test`, each side among all entities or among a sample of `candidates`.
+        Returns the report that `pbg-host eval --json` prints. `report["raw"]` has `mrr`, `hits_at_1`, `hits_at_10`, `mean_rank`, `auc`
         and so on. `report["filtered"]` has the same, without the other true edges of the sets `filter`, by default all
         sets; with `filter=[]` there is no `"filtered"`. `by` adds the ranks of each relation or entity type.
         `report["unseen"]` counts the edges with an entity or a relation that no trained edge has; with `seen` these
-        are excluded."""
+        are excluded.
+
+        Benchmarks that give candidates for each edge pass them instead of an edge set, as a file or as tuples:
+        `model.evaluate(candidates=[("e1", "r", "e2", "tail", ["e3", "e4"])])` ranks `e2` among `e3` and `e4`, as they
+        are listed, with the ranks of OGB's evaluator."""
+        if candidates is not None and not hasattr(candidates, "__index__"):
+            given = {"edges": edges, "filter": filter, "limit": limit, "by": by, "seen": seen or None}
+            for option, value in given.items():
+                if value is not None:
+                    raise UsageError(
+                        f"{option}: cannot be combined with listed candidates",
+                        help="they have the edges and all of their candidates; each is ranked as it is listed",
+                    )
+            threads = whole_or_none("threads", threads)
+            listed: dict[str, Any] = json.loads(
+                self._native.rank_listed(blocks_of(candidates), threads)
+            )
+            return listed
+        edges = "test" if edges is None else edges
         if not isinstance(edges, str):
             raise UsageError(
                 f"evaluate: expected the name of an edge set, such as 'test', not {_shortened(edges)}",
                 help="import the edges as a separate set with import_edges(config, edges={'mine': ...}), or score them "
                 "with score_all",
             )
-        if isinstance(filter, str):
-            raise UsageError("filter: expected a list of edge sets, such as ['train']")
+        _check_filter(filter)
         options = {
             "edges": edges,
             "filter": None if filter is None else list(filter),
@@ -387,6 +463,11 @@ def partition_at(place: tuple[str, int, int, tuple[bool, int], tuple[int, int]])
     return Partition(Path(path), view)
 
 
+def _check_filter(filter: object) -> None:
+    if isinstance(filter, str):
+        raise UsageError("filter: expected a list of edge sets, such as ['train']")
+
+
 def _check_comparator(comparator: str | None) -> None:
     if comparator is not None and comparator not in get_args(Comparator):
         wanted = ", ".join(get_args(Comparator))
@@ -431,17 +512,23 @@ def _question(question: Any) -> dict[str, Any]:
     return {part: None if of is None else name(part, of) for part, of in parts}
 
 
+def _scored(answer: Mapping[str, Any]) -> Scored:
+    probabilities = answer["probabilities"]
+    return Scored(
+        answer["names"],
+        floats(answer["scores"]),
+        answer["left_out"],
+        None if probabilities is None else floats(probabilities),
+    )
+
+
 def _shortened(value: object) -> str:
     shown = repr(value)
     return shown if len(shown) <= 60 else f"{shown[:60]}..."
 
 
-def _floats(values: Iterable[float]) -> Floats:
-    return np.asarray(list(values), dtype=np.float32)
-
-
 def evaluate(
-    source: ConfigLike | None = None, edges: str = "test", /, *, best: bool = False, **options: Any
+    source: ConfigLike | None = None, edges: str | None = None, /, *, best: bool = False, **options: Any
 ) -> dict[str, Any]:
     """Opens a model and ranks the edges of a set; see `Model.evaluate`."""
     return Model(source, best=best).evaluate(edges, **options)

@@ -22,10 +22,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from . import _native
+from ._answers import Floats
 from ._config import Config
 from ._dataset import dataset_file, names_in, relations_in
 from ._edges import import_edges
-from ._model import Floats, Model, parameters_of, partition_at
+from ._model import Model, parameters_of, partition_at
 from ._pbg_config import ours_of, read_config, theirs_of
 from .errors import CheckpointError, DataError, _warn
 
